@@ -8,7 +8,7 @@
 //!
 //! | known state | reads |
 //! |---|---|
-//! | notes of the last call, and the branch is still at their commit | the end of the stored source, and of the file |
+//! | notes of the last call, for the current tip | the end of the stored source and of the file |
 //! | anything else | the whole file, and compares it with the source like an import |
 //!
 //! Notes are a cache: the state of the parser and the position in the file. The follower verifies

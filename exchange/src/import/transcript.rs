@@ -8,7 +8,7 @@
 //! | new to the session | each turn becomes a commit of a new branch |
 //! | known, or a prefix of a known file | no change |
 //! | a longer version of a branch | the branch gets the new turns |
-//! | rewritten after some point | the branch continues from the last common turn, and another branch keeps the old turns |
+//! | rewritten after a point | continues from the last common turn; a new branch keeps the rest |
 //!
 //! Redacted content is imported as its replacement (`redacted.rs`), so a file that still has the
 //! original content does not count as rewritten.

@@ -1,10 +1,10 @@
-//! The answers of models in a history: who gave them, with which tools, and what they took, each
-//! counted once.
+//! Collects the answers of models in a history, with their agent, tools and usage. Counts each
+//! answer once.
 //!
-//! An answer is told apart by its id, else by the record that says what it took. So records of one
-//! answer, copies in a resumed or forked session, and messages that a compaction puts into the list
-//! again are one. Codex tells its counts beside the conversation, as a sum that grows: what it grew by
-//! is what an answer took.
+//! The id of an answer identifies it, or else the record with its usage. Several records of an
+//! answer, copies in resumed or forked sessions, and messages that a compaction adds to the list
+//! again count as one answer. Codex records its counts outside of the conversation, as a running
+//! total: the usage of an answer is the growth of the total.
 
 mod copies;
 mod runs;
@@ -33,25 +33,25 @@ use crate::formats::{FAMILY, view};
 use crate::import::rewind::begins;
 use crate::text::json::text_at;
 
-/// The section of facts, and those that are asked for.
+/// The section of facts, and keys of facts.
 const META: &str = "meta";
 const FORMAT: &[u8] = b"format";
 const SESSION_ID: &[u8] = b"session_id";
 const FORKED_FROM: &[u8] = b"forked_from";
 const FAMILY_KEY: &[u8] = FAMILY.as_bytes();
 
-/// The format that tells its counts beside the conversation.
+/// The format that records its counts as a running total.
 const CODEX: &str = "codex";
 
-/// The format that tells them in the statistics behind the conversation, and a name in these.
+/// The format that records its counts in statistics after the conversation, and the key of these.
 const OPENHANDS: &str = "openhands";
 const STATS: &[u8] = b"usage_to_metrics";
 
-/// The formats with usage in records that are in no context, and a field of such records.
+/// The formats with usage in records outside of the context, and fields of such records.
 const WITH_UNSENT: [&str; 2] = ["pi", "opencode"];
 const UNSENT: [&[u8]; 3] = [b"\"error\"", b"\"aborted\"", b"\"usage\""];
 
-/// Texts of which each piece with usage has one.
+/// Every piece of Codex with usage contains one of these.
 const TELLING: [&[u8]; 7] = [
     b"token_count",
     b"token_usage_record",
@@ -62,10 +62,10 @@ const TELLING: [&[u8]; 7] = [
     b"\"assistant\"",
 ];
 
-/// The format that records the usage of a whole run when it ends.
+/// The format that records the usage of a whole run at its end.
 const COPILOT: &str = "copilot-cli";
 
-/// Texts of which each piece with usage has one.
+/// Every piece of Copilot CLI with usage contains one of these.
 const TELLING_OF_RUNS: [&[u8]; 5] = [
     b"session.start",
     b"session.resume",
@@ -74,34 +74,36 @@ const TELLING_OF_RUNS: [&[u8]; 5] = [
     b"session.compaction_complete",
 ];
 
-/// Least length of the id of a turn that no other turn has, in whatever session.
+/// Minimum length of a globally unique turn id.
 const UNIQUE_ID_LEN: usize = 32;
 
 /// Microseconds in a second.
 const SECOND: i64 = 1_000_000;
 
-/// Who gave answers, where, and with which tools.
+/// A group of answers with the same origin and tools.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub(super) struct AnswerGroup {
-    /// The session that the turn was made in: a branch that begins in another one has its turns, too.
+    /// The session that made the turn. A branch that forks from another session includes turns of
+    /// that session.
     pub(super) session: String,
     pub(super) branch: String,
-    /// The format and the agent in it: `claude-code/main`.
+    /// The format and the agent: `claude-code/main`.
     pub(super) agent: String,
-    /// Empty where nobody says.
+    /// Empty if unknown.
     pub(super) model: String,
-    /// The tools that are called, in the order of their first calls; empty without any.
+    /// The called tools in the order of their first calls. Empty without any.
     pub(super) tools: String,
-    /// On no line that goes on: a rollback took it back, or the branch was left behind.
+    /// True if the turn is only on abandoned lines: rolled back, or on a branch that the
+    /// conversation left.
     pub(super) is_left: bool,
-    /// Nothing is said of what went in.
+    /// True if the input tokens are unknown.
     pub(super) is_output_alone: bool,
-    /// How it was served, where that has another price; else empty.
+    /// The service level if it has another price. Else empty.
     pub(super) service: String,
-    /// Its usage is not recorded.
+    /// True if the usage is not recorded.
     pub(super) is_silent: bool,
-    /// The oldest session that the file is known to have copies of, where keys are those of copies in
-    /// one family alone; empty where a key says it all.
+    /// The oldest session that the file is known to copy from, if the keys are unique only within
+    /// one family of copies. Empty if the keys are globally unique.
     pub(super) family: String,
 }
 
@@ -109,19 +111,19 @@ pub(super) struct AnswerGroup {
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(from = "StoredAnswer", into = "StoredAnswer")]
 pub(super) struct Answer {
-    /// What tells it from others.
+    /// The identity of the answer.
     pub(super) key: u64,
-    /// The place of its group.
+    /// The index of its group.
     pub(super) group: u32,
-    /// The second of its turn.
+    /// The time of its turn in seconds.
     pub(super) second: i64,
-    /// Counts of [`TokenUsage`].
+    /// The counts of a [`TokenUsage`].
     pub(super) counts: Counts,
-    /// The cost that its record says, in US dollars.
+    /// The recorded cost in US dollars.
     pub(super) cost: Option<f64>,
 }
 
-/// The fields of an answer in their order: there are many, and names would be most of the bytes.
+/// The fields of an answer as a tuple: field names would dominate the size of a large note.
 type StoredAnswer = (u64, u32, i64, Counts, Option<f64>);
 
 impl From<StoredAnswer> for Answer {
@@ -136,14 +138,14 @@ impl From<Answer> for StoredAnswer {
     }
 }
 
-/// Answers, with those who gave them.
+/// Answers and their groups.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub(super) struct Answers {
     pub(super) groups: Vec<AnswerGroup>,
     pub(super) answers: Vec<Answer>,
-    /// Turns whose content was dropped: nothing of them is counted.
+    /// Number of turns whose content expired. Their answers are not counted.
     pub(super) expired: u64,
-    /// Sessions whose files begin with a copy of another one, and that.
+    /// The parents of sessions whose files start with a copy of another session.
     pub(super) parents: BTreeMap<String, String>,
 }
 
@@ -155,7 +157,7 @@ pub(super) struct TurnPlace<'a> {
     pub(super) commit: &'a Commit,
 }
 
-/// An answer in the making.
+/// An answer under construction.
 #[derive(Debug)]
 struct OpenAnswer {
     key: u64,
@@ -164,13 +166,13 @@ struct OpenAnswer {
     second: i64,
     tokens: TokenUsage,
     cost: Option<f64>,
-    /// Its usage is counted with another answer of its run.
+    /// True if its usage is counted with another answer of its run.
     is_in_sum: bool,
     /// Fingerprints of its records in side conversations: see [`said_in`].
     said_aside: Vec<u64>,
 }
 
-/// The record that tells an answer apart, and the family in which it does.
+/// The identity of an answer, and the family of sessions in which it is unique.
 #[derive(Debug, Clone, Copy)]
 struct AnswerKey<'a> {
     key: &'a str,
@@ -183,34 +185,35 @@ impl<'a> From<&'a str> for AnswerKey<'a> {
     }
 }
 
-/// Counts the answers of turns, which come line by line, the oldest of a line first.
+/// Counts the answers of turns. Lines come one after another, the turns of a line oldest first.
 #[derive(Debug, Default)]
 pub(super) struct AnswerCounter {
     answers: HashMap<u64, OpenAnswer>,
-    /// Messages and pieces that were read.
+    /// The messages and pieces that were read.
     read: HashSet<ObjectId>,
     /// Fingerprints of the answers in main conversations: see [`said_in`].
     said: HashSet<u64>,
     /// Keys that consist of the id of an answer and a request id, by the id of the answer.
     requests: HashMap<String, String>,
-    /// Of the line of a rollout: its sum so far, its model, and tools called since the last answer.
+    /// State of the current Codex line: the running total, the model, and the tools called since
+    /// the last answer.
     sum: Option<TokenUsage>,
     model: String,
     tools: Vec<String>,
-    /// An answer of the line of a rollout whose counts have not come.
+    /// An answer of the current Codex line whose counts have not been read yet.
     uncounted: Option<OpenAnswer>,
     /// The identity of a turn: its id, and its last message.
     turn_id: String,
     prompt: String,
-    /// The usage of the last answer, until its sum comes.
+    /// The usage of the last answer, until the running total follows.
     told: Option<TokenUsage>,
     parents: BTreeMap<String, String>,
-    /// Of the line of a log of Copilot CLI.
+    /// State of the current Copilot CLI line.
     runs: Runs,
 }
 
 impl AnswerCounter {
-    /// The turns that come now do not follow those before.
+    /// Begins a new line.
     pub(super) fn begin_line(&mut self) {
         self.end_uncounted();
         self.sum = None;
@@ -222,8 +225,8 @@ impl AnswerCounter {
         self.runs = Runs::default();
     }
 
-    /// Adds the answers that a turn brought, whose context is `after` and differs by `changed` from
-    /// the one before.
+    /// Adds the answers of a turn. `after` is its context, and `changed` the difference to the
+    /// previous one.
     pub(super) fn add_turn(
         &mut self,
         source: &dyn ObjectSource,
@@ -238,7 +241,8 @@ impl AnswerCounter {
                     self.add_pieces(source, turn, after, items)?;
                     continue;
                 };
-                // The pieces before are those of another line, and so is the sum; a copy says how far it came.
+                // The previous pieces belong to another line, and so does the running total. The
+                // copied pieces show the total at their end.
                 self.sum = None;
                 let transcript = Transcript::open(source, after)?;
                 if turn.commit.author.agent == CODEX {
@@ -310,7 +314,7 @@ impl AnswerCounter {
         }
     }
 
-    /// Adds what pieces of a rollout say.
+    /// Adds the answers in the pieces of a transcript.
     fn add_pieces<'i>(
         &mut self,
         source: &dyn ObjectSource,
@@ -336,7 +340,7 @@ impl AnswerCounter {
         };
         let text = |bytes: Bytes| String::from_utf8_lossy(&bytes).into_owned();
         let own = fact(SESSION_ID)?.map(text).unwrap_or_default();
-        // A fork of an older release begins with a copy of what it is a fork of.
+        // A fork by an older release starts with a copy of its origin.
         let (family, origin) = (fact(FAMILY_KEY)?.map(text), fact(FORKED_FROM)?.map(text));
         let family = family.or(origin).unwrap_or_else(|| own.clone());
         if !own.is_empty() && family != own {
@@ -360,8 +364,8 @@ impl AnswerCounter {
         Ok(())
     }
 
-    /// Adds the usage of records that are no messages: failed replies, and requests of an agent outside of
-    /// the conversation.
+    /// Adds the usage of records that are not messages: failed answers, and requests outside of the
+    /// conversation.
     fn add_unsent<'i>(
         &mut self,
         source: &dyn ObjectSource,
@@ -388,7 +392,7 @@ impl AnswerCounter {
         Ok(())
     }
 
-    /// Adds the statistics of a conversation, which have all answers so far.
+    /// Adds the statistics of a conversation, which cover all answers so far.
     fn add_stats<'i>(
         &mut self,
         source: &dyn ObjectSource,
@@ -456,7 +460,7 @@ impl AnswerCounter {
                 self.uncounted = None;
                 let before = self.sum.replace(sum);
                 let grew = before.and_then(|before| sum.since(before));
-                // The sum of a fork may start again below that of the copied history.
+                // The total of a fork may restart below the total of the copied history.
                 let tokens = grew.or(last).unwrap_or(sum);
                 if tokens == TokenUsage::default() {
                     return;
@@ -464,7 +468,7 @@ impl AnswerCounter {
                 if self.told.take() == Some(last.unwrap_or(tokens)) {
                     return;
                 }
-                // A fork may have taken as much as its origin, in a turn of its own.
+                // A fork may reach the same total as its origin in a turn of its own.
                 let is_unique = self.turn_id.len() >= UNIQUE_ID_LEN;
                 let family = if is_unique { "" } else { family };
                 let key = format!("{} {:?} {}", self.turn_id, sum.counts(), self.prompt);
@@ -523,15 +527,15 @@ impl AnswerCounter {
         self.add(turn, (format!("{COPILOT}/{MAIN_AGENT}"), key), (found, false), Vec::new());
     }
 
-    /// An answer of a rollout with the usage `tokens`, and the tools that it called.
+    /// Returns an answer of Codex with the usage `tokens` and the pending tools.
     fn found(&mut self, tokens: TokenUsage) -> (RecordedUsage, Vec<String>) {
         let model = Some(self.model.clone()).filter(|model| !model.is_empty());
         let found = RecordedUsage { model, tokens, ..RecordedUsage::default() };
         (found, std::mem::take(&mut self.tools))
     }
 
-    /// Returns whether a record was not read before; one of a line that goes on counts again, since
-    /// that is where its answer belongs.
+    /// Returns true if a record is new. A record on a live line counts again, because its answer
+    /// belongs there.
     fn is_new(&mut self, turn: TurnPlace<'_>, blob: &ObjectId) -> bool {
         self.read.insert(*blob) || !turn.is_left
     }
@@ -570,7 +574,7 @@ impl AnswerCounter {
         open
     }
 
-    /// A message of a rollout has no tokens: an answer waits for the counts after it.
+    /// Begins an answer of Codex whose counts follow in a later record.
     fn await_counts(&mut self, turn: TurnPlace<'_>, family: &str, record: &Value) {
         if self.uncounted.is_none() {
             let model = Some(self.model.clone()).filter(|model| !model.is_empty());
@@ -581,14 +585,14 @@ impl AnswerCounter {
         }
     }
 
-    /// No counts will come of the answer that waits for them.
+    /// Adds the pending answer without counts.
     fn end_uncounted(&mut self) {
         if let Some(answer) = self.uncounted.take() {
             self.answers.entry(answer.key).or_insert(answer);
         }
     }
 
-    /// Returns the answers, in the order of their time.
+    /// Returns the answers in chronological order.
     pub(super) fn finish(mut self, expired: u64) -> Answers {
         self.end_uncounted();
         // Clients write answers of their own with zero tokens, such as a message about a lost network. A
@@ -621,7 +625,7 @@ impl AnswerCounter {
     }
 }
 
-/// An answer of a turn, as its first record tells it.
+/// Creates an answer from its first record.
 fn open_answer(
     turn: TurnPlace<'_>,
     agent: String,
@@ -660,23 +664,23 @@ fn said_in(record: &Value) -> Option<(u64, bool)> {
     Some((key_of(&format!("{id} {content}")), is_aside))
 }
 
-/// The agent whose conversation a section is.
+/// Returns the agent whose messages a section holds.
 fn agent_of(section: &str) -> Option<&str> {
     section.strip_prefix("agents/")?.strip_suffix("/messages")
 }
 
-/// The number of a key in a family of sessions, which is that of the key where there is none.
+/// Returns the key of an answer in a family of sessions. Without a family, the key itself.
 pub(super) fn key_in(family: &str, key: u64) -> u64 {
     if family.is_empty() { key } else { key_of(&format!("{family} {key}")) }
 }
 
-/// A number that stands for a key.
+/// Returns a hash of a key.
 fn key_of(key: &str) -> u64 {
     let hash: [u8; ID_BYTES] = *ObjectId::of(Kind::Blob, key.as_bytes()).as_bytes();
     hash.first_chunk().map_or(0, |bytes| u64::from_le_bytes(*bytes))
 }
 
-/// The bytes of a blob; `None` where they were dropped or redacted.
+/// Returns the bytes of a blob, or `None` if the blob expired or was redacted.
 fn content(source: &dyn ObjectSource, blob: &ObjectId) -> Result<Option<Bytes>> {
     match source.read_as(Kind::Blob, blob) {
         Ok(bytes) => Ok(Some(bytes)),

@@ -1,4 +1,4 @@
-//! What tokens of a model cost: a table that people edit, with its date.
+//! The cost of tokens by model: a dated table that users can edit.
 
 use std::collections::BTreeMap;
 
@@ -7,35 +7,35 @@ use turntree::error::{Error, Result};
 
 use super::usage::TokenUsage;
 
-/// The table that is there without another.
+/// The built-in table.
 const BUILT_IN: &str = include_str!("prices.toml");
 
-/// Tokens that a price is for.
+/// Number of tokens that a price is for.
 const MILLION: f64 = 1e6;
 
-/// Ends a name that is the beginning of names.
+/// Marks a prefix at the end of a model name.
 const ANY: char = '*';
 
-/// Fewest digits of a date behind the name of a model: fewer are a version of it.
+/// Minimum number of digits of a date suffix. A shorter number is a version.
 const DATE_DIGITS: usize = 4;
 
-/// Words behind the name of a model that name a release of it.
+/// Suffixes of a model name that mark a release of it.
 const RELEASES: [&str; 4] = ["latest", "preview", "v1", "v2"];
 
-/// What stands before the name of a model where others offer it.
+/// Separators after the provider in the name of a model.
 const OFFERED: [&str; 2] = ["/", "anthropic."];
 
-/// What models cost. The default has no prices.
+/// The prices of models. The default has no prices.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PriceTable {
-    /// The day that the prices are of, as text.
+    /// The date of the prices as text.
     pub date: String,
     #[serde(default)]
     models: BTreeMap<String, Price>,
 }
 
-/// What a million tokens of a model cost, in US dollars.
+/// The price of a million tokens of a model, in US dollars.
 #[derive(Debug, Clone, Copy, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Price {
@@ -44,13 +44,13 @@ pub(super) struct Price {
     cache_read: Option<f64>,
     cache_write: Option<f64>,
     cache_write_1h: Option<f64>,
-    /// A thousand searches of the web.
+    /// The price of a thousand web searches.
     web_search: Option<f64>,
-    /// The same of answers that are served fast.
+    /// The prices of fast answers.
     fast: Option<FastPrice>,
 }
 
-/// What a million tokens cost of answers that are served fast.
+/// The price of a million tokens of fast answers.
 #[derive(Debug, Clone, Copy, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct FastPrice {
@@ -66,21 +66,21 @@ struct FastPrice {
 pub(super) struct TableCost {
     /// US dollars.
     pub(super) dollars: f64,
-    /// A fee or a surcharge is not in it, since the table does not say it.
+    /// True if a fee or a surcharge is missing, because the table does not have it.
     pub(super) lacks_part: bool,
 }
 
-/// Searches that a price is for.
+/// Number of searches that a price is for.
 const THOUSAND: f64 = 1e3;
 
-/// The way of serving that a table may have a price of.
+/// The service level that a table may have prices for.
 const FAST: &str = "fast";
 
 impl PriceTable {
-    /// Reads a table: `date`, and for each model its prices.
+    /// Parses a table: `date`, and the prices of each model.
     ///
     /// # Errors
-    /// `InvalidInput` with what is not understood of it.
+    /// `InvalidInput` with a description of the error.
     pub fn parse(text: &str) -> Result<Self> {
         let table: Self = basic_toml::from_str(text)
             .map_err(|error| Error::invalid(format!("no table of prices: {error}")))?;
@@ -96,22 +96,22 @@ impl PriceTable {
         Ok(table)
     }
 
-    /// Returns the table that comes with the program.
+    /// Returns the built-in table.
     ///
     /// # Errors
-    /// As [`PriceTable::parse`]; a test reads the table.
+    /// The errors of [`PriceTable::parse`]. A test checks the table.
     pub fn built_in() -> Result<Self> {
         Self::parse(BUILT_IN)
     }
 
-    /// Returns what tokens of `model` cost in US dollars; `None` when the table does not say.
+    /// Returns the cost of tokens of `model` in US dollars, or `None` if the table has no price.
     #[must_use]
     pub fn cost(&self, model: &str, tokens: &TokenUsage) -> Option<f64> {
         Some(self.price(model)?.cost(tokens, "")?.dollars)
     }
 
-    /// The price whose name is the longest that fits. Some who offer a model write the point of its
-    /// version where its maker writes a dash.
+    /// Returns the price with the longest matching name. Some providers write the version with a
+    /// dot where the vendor writes a dash.
     pub(super) fn price(&self, model: &str) -> Option<&Price> {
         let model = model.to_lowercase();
         let bare = OFFERED.iter().filter_map(|mark| model.rsplit_once(*mark));
@@ -141,8 +141,8 @@ impl Price {
         Self { input, output, cache_read, cache_write, cache_write_1h, web_search, fast }
     }
 
-    /// What an answer costs; `None` when it does not say. `service` is how it was served: without a
-    /// price of that, the usual one counts and something is missing.
+    /// Returns the cost of an answer, or `None` if a price is missing. If the service level has no
+    /// price, uses the usual price and sets `lacks_part`.
     pub(super) fn cost(&self, tokens: &TokenUsage, service: &str) -> Option<TableCost> {
         let fast = self.fast.as_ref().filter(|_| service == FAST);
         let price = fast.map_or(*self, |fast| self.served_fast(fast));
@@ -178,7 +178,7 @@ impl Price {
     }
 }
 
-/// Returns whether `name` is that of the model `known`, or of a release of it.
+/// Returns true if `name` is the model `known` or a release of it.
 fn is_model(known: &str, name: &str) -> bool {
     if let Some(beginning) = known.strip_suffix(ANY) {
         return name.starts_with(beginning);

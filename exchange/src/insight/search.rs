@@ -1,10 +1,10 @@
-//! The text of a message to search in, and a fast check for records that cannot hold what is searched.
+//! Returns the searchable text of messages, with a fast check that skips records without a match.
 //!
-//! A record is JSON, in which a text is written with escapes, so what people see is not what the bytes
-//! are. Parsing every record would take longer than searching it. But a word of ASCII letters stands
-//! in the bytes as it is said, unless it is written with `\u00..`: a record that has neither is not
-//! parsed. The same holds for whatever an expression matches, if that has no character that is written
-//! otherwise, or that a view puts between what was said.
+//! Records are JSON, whose escapes make the bytes differ from the text. Parsing every record would
+//! take longer than searching it. But a word of ASCII letters appears in the bytes unchanged,
+//! unless it is written with `\u00..`. A record with neither is not parsed. The same holds for the
+//! matches of an expression, if they contain no character that may be escaped or that a view
+//! inserts between texts.
 
 use regex::bytes::{Regex, RegexBuilder};
 use serde_json::Value;
@@ -14,40 +14,41 @@ use crate::formats::view;
 use crate::model::view::MessageView;
 use crate::text::json;
 
-/// Words of views that do not stand in a record.
+/// Words that views insert and that records do not contain.
 const MADE_UP: [&str; 2] = ["image", "document"];
 
-/// Records in which words may stand otherwise than said: ASCII or what folds to it as an escape, and
-/// what one format leaves out of a text.
+/// Matches records in which words may differ from the text: ASCII, or characters that fold to it,
+/// as an escape, and a tag that one format removes from a text.
 const ELSEWHERE: &str = r"\\u(?:00[2-7]|212[aA]|017[fF])|/task>";
 
-/// Records in which a match of an expression may stand otherwise too: where one format names files.
+/// Matches records in which a match of an expression may differ, too: one format names files there.
 const MADE: &str = "artifact|attachments";
 
-/// The same for matches that may have a control character, or one beyond ASCII.
+/// Matches records with escapes of control characters, and with escapes of characters outside of
+/// ASCII.
 const ESCAPED_CONTROLS: &str = r"\\[bfrt]|\\u00[01]";
 const ESCAPED: &str = r"\\u";
 
-/// What views put between what was said, and what JSON always escapes or may.
+/// Characters that views insert between texts, and characters that JSON escapes.
 const GLUE: &str = ":,.[]{}$\"\\/";
 
-/// A number may be written in several ways.
+/// Characters of numbers, which JSON can write in several ways.
 const NUMBERS: &str = "0123456789+-.eE";
 
-/// Shorter words stand in nearly every record.
+/// Shorter words occur in nearly every record.
 const LEAST_WORD_BYTES: usize = 3;
 
-/// Reads messages as texts to search in.
+/// Reads messages as searchable text.
 #[derive(Debug, Clone, Default)]
 pub struct MessageText {
     needed: Option<Needed>,
 }
 
-/// What a record must hold.
+/// The condition that a record must meet to be parsed.
 #[derive(Debug, Clone)]
 enum Needed {
     Words(Regex),
-    /// A match of an expression as it is, or what may be one.
+    /// The bytes match the expression, or may match it after unescaping.
     Match {
         expression: Box<LoosePattern>,
         elsewhere: Regex,
@@ -55,7 +56,7 @@ enum Needed {
 }
 
 impl MessageText {
-    /// Reads only messages in which a line may match the pattern, as far as that can be told from bytes.
+    /// Skips messages in which no line can match the pattern, as far as the bytes show it.
     #[must_use]
     pub fn matching(pattern: &LinePattern) -> Self {
         let words = pattern.words();
@@ -67,8 +68,8 @@ impl MessageText {
         Needed::matched(pattern).map_or(of_words, |needed| Self { needed: Some(needed) })
     }
 
-    /// Reads only messages that may say one of `words`, which are ASCII letters, digits and `_`; every
-    /// message when there are none.
+    /// Skips messages that contain none of `words`, which consist of ASCII letters, digits and `_`.
+    /// Reads every message if `words` is empty.
     #[must_use]
     pub fn with_words(words: &[String], ignore_case: bool) -> Self {
         let is_sure = |word: &String| {
@@ -82,20 +83,20 @@ impl MessageText {
         let words = words.iter().map(|word| regex::escape(word)).collect::<Vec<_>>().join("|");
         let case = if ignore_case { "(?i:" } else { "(?:" };
         let expression = format!("{case}{words})|{ELSEWHERE}");
-        // Without one, every message is read.
+        // If the expression does not build, every message is read.
         Self { needed: RegexBuilder::new(&expression).build().ok().map(Needed::Words) }
     }
 
-    /// A test whether bytes may hold what is searched, as they are or as a record of any format; none when
-    /// that cannot be told from bytes.
+    /// Returns a test whether bytes may match, as they are or as a record of any format. `None` if
+    /// the bytes do not show it.
     #[must_use]
     pub fn test(&self) -> Option<impl Fn(&[u8]) -> bool + Sync + '_> {
         let needed = self.needed.as_ref()?;
         Some(move |bytes: &[u8]| needed.may_be_in(bytes))
     }
 
-    /// Returns the text of the message in `bytes`, whose record is of `format`: thoughts, text,
-    /// calls of tools with their arguments, results. Nothing when it does not say what is searched.
+    /// Returns the text of the message in `bytes`, a record of `format`: thinking, text, tool calls
+    /// with their arguments, and results. `None` if the message cannot match.
     #[must_use]
     pub fn read(&self, format: &str, bytes: &[u8]) -> Option<String> {
         match self.test() {
@@ -106,7 +107,7 @@ impl MessageText {
 }
 
 impl Needed {
-    /// What a match of an expression needs, if that stands in a record as it is said.
+    /// Returns the condition for an expression, if its matches appear unchanged in records.
     fn matched(pattern: &LinePattern) -> Option<Self> {
         let loose = pattern.loose()?;
         let is_as_said = !loose.may_have(GLUE)
@@ -129,7 +130,7 @@ impl Needed {
             Self::Match { expression, elsewhere } => {
                 expression.is_in(bytes)
                     || elsewhere.is_match(bytes)
-                    // What is no text is read with other characters in it.
+                    // Invalid UTF-8 is replaced by other characters when it is read.
                     || (expression.may_have_others() && str::from_utf8(bytes).is_err())
             }
         }
@@ -137,8 +138,8 @@ impl Needed {
 }
 
 impl MessageView {
-    /// All that is said, line by line: thoughts, text, then calls of tools as their name and one line
-    /// for each argument, and results.
+    /// Returns the whole text of a message: thinking, text, then tool calls as their name and one
+    /// line for each argument, and results.
     #[must_use]
     pub fn full_text(&self) -> String {
         let mut text = String::new();
@@ -170,7 +171,7 @@ fn add(text: &mut String, more: &str) {
     text.push_str(more);
 }
 
-/// Adds a value, each string in it as it is said, behind the way to it.
+/// Adds a value, one line for each scalar, prefixed by its path.
 fn add_value(text: &mut String, way: &str, value: &Value) {
     let below = |name: &str| if way.is_empty() { name.to_owned() } else { format!("{way}.{name}") };
     match value {
@@ -231,7 +232,7 @@ mod tests {
             ("ba[a-f]+ [a-m]o", true),
             (r"[a-z]+_\d+\(", true),
             (r"fn\s+\w+\(", true),
-            // In every view, at an end of what was said, in a number, and not at all.
+            // Present in every view, at the end of a text, in a number, and not at all.
             ("[a-z]+", false),
             (" [a-z]x", false),
             ("a: b", false),

@@ -1,4 +1,4 @@
-//! The answers of a whole session: of its branches, with those that were left behind told apart.
+//! Collects the answers of all branches of a session and marks those on abandoned lines.
 //!
 //! ```text
 //! 1 <- 2 <- 3 <- 4 <- R <- 5     R goes back to 2: 3 and 4 are left, unless a branch goes on there
@@ -6,9 +6,9 @@
 //!       6 <- 7                   left, when 3 goes on in the same file with what came before 6
 //! ```
 //!
-//! What was found is kept in a note beside the store, by the branches of a session and where they
-//! are. It has numbers and names of branches, agents, models and tools, no content, and may be
-//! deleted at any time.
+//! The result is cached in a note next to the store, keyed by the branches of a session and their
+//! tips. The note has numbers and the names of branches, agents, models and tools, but no content.
+//! It may be deleted at any time.
 
 use std::collections::{HashMap, HashSet};
 
@@ -28,17 +28,17 @@ const NOTE: &str = "answers";
 
 const VERSION: u32 = 6;
 
-/// The section of the conversation that rollbacks take back.
+/// The section that a conversation rollback resets.
 const CONVERSATION: &str = "agents/main/messages";
 
-/// The answers of sessions by [`key_of`] these.
+/// The answers of sessions, keyed by the [`key_of`] their branches.
 #[derive(Debug, Default, Serialize, Deserialize)]
 struct StoredAnswers {
     version: u32,
     sessions: HashMap<String, Answers>,
 }
 
-/// A line that answers are on.
+/// A line of turns.
 #[derive(Debug, Clone)]
 struct AnswerLine {
     branch: String,
@@ -48,11 +48,11 @@ struct AnswerLine {
 
 type Branches = Vec<(BranchName, ObjectId)>;
 
-/// Returns the answers of sessions by name: of all of them, or of `only` one. Reads the history of
-/// those that are not as they were the last time.
+/// Returns the answers of all sessions, or of the session `only`, by name. Reads the history of the
+/// sessions that changed since the last call.
 ///
 /// # Errors
-/// `NotFound` or `Corrupt`, naming what cannot be read.
+/// `NotFound` or `Corrupt`, with the id of the unreadable object.
 pub(super) fn session_answers(
     repo: &Repository,
     only: Option<&str>,
@@ -85,22 +85,22 @@ pub(super) fn session_answers(
     if is_new {
         known.retain(|key, _| keys.contains(key));
         known.extend(found.iter().map(|(key, _, answers)| (key.clone(), answers.clone())));
-        // Without it the next one looks again.
+        // If the write fails, the next call reads the history again.
         let _ = write_known(repo, known);
     }
     Ok(found.into_iter().map(|(_, session, answers)| (session, answers)).collect())
 }
 
-/// Returns the answers of the line of first parents that ends in `tip`.
+/// Returns the answers on the first-parent line of `tip`.
 ///
 /// # Errors
-/// `NotFound` or `Corrupt`, naming what cannot be read.
+/// `NotFound` or `Corrupt`, with the id of the unreadable object.
 pub(super) fn line_answers(repo: &Repository, branch: &str, tip: ObjectId) -> Result<Answers> {
     let line = AnswerLine { branch: branch.to_owned(), tip, is_left: false };
     read_lines(repo, &[line])
 }
 
-/// What stands for branches and where they are.
+/// Returns a digest of branches and their tips.
 fn key_of(branches: &Branches) -> String {
     let line = |(branch, tip): &(BranchName, ObjectId)| format!("{} {tip}\n", branch.full());
     let mut lines: Vec<String> = branches.iter().map(line).collect();
@@ -118,7 +118,7 @@ fn read_session(repo: &Repository, branches: &Branches) -> Result<Answers> {
             is_left: left.contains(tip),
         })
         .collect();
-    // What several branches have is told of the main one.
+    // Attribute shared turns to the main branch.
     lines.sort_by_key(|line| (line.is_left, line.branch != "main"));
     read_lines(repo, &lines)
 }
@@ -144,15 +144,15 @@ fn read_lines(repo: &Repository, lines: &[AnswerLine]) -> Result<Answers> {
     Ok(counter.finish(expired))
 }
 
-/// Returns the turns of a line that no earlier one had, the newest first, and says of each whether
-/// it is on a line that goes on.
+/// Returns the turns of a line that no earlier line has, the newest first, and records for each
+/// turn whether it is on a live line.
 fn walk(
     repo: &Repository,
     line: &AnswerLine,
     is_live: &mut HashMap<ObjectId, bool>,
 ) -> Result<Vec<LogEntry>> {
     let mut own = Vec::new();
-    // The turn that a rollback went back to, until that is reached.
+    // The target of a rollback, until the walk reaches it.
     let mut back: Option<u64> = None;
     for entry in repo.history(&[line.tip], &[])?.first_parent() {
         let entry = entry?;
@@ -163,7 +163,7 @@ fn walk(
         let target = RollbackTarget::of(&entry.commit);
         let before = is_live.get(&entry.id).copied();
         is_live.insert(entry.id, lives || before == Some(true));
-        // Below a turn that is known for what it is here, everything is.
+        // All turns below one with a known and equal state are known, too.
         if back.is_none() && before.is_some_and(|before| before || !lives) {
             break;
         }
@@ -181,7 +181,7 @@ fn walk(
     Ok(own)
 }
 
-/// Adds a turn; false when its content, or that before it, was dropped.
+/// Adds a turn. Returns false if its content, or that of its parent, expired.
 fn add_turn(
     repo: &Repository,
     entry: &LogEntry,
@@ -193,8 +193,9 @@ fn add_turn(
     Ok(true)
 }
 
-/// The tips of branches that a conversation left: another line goes on in the same file, with all
-/// that the file had of the branch before it, or after the file was cut back.
+/// Returns the tips of the branches that a conversation abandoned: another line continues the same
+/// file, with all pieces that the file had before the branch, or after the file was rewound in
+/// place.
 fn left_tips(repo: &Repository, branches: &Branches) -> Result<HashSet<ObjectId>> {
     let mut left = HashSet::new();
     if branches.len() < 2 {
@@ -228,8 +229,8 @@ fn left_tips(repo: &Repository, branches: &Branches) -> Result<HashSet<ObjectId>
     Ok(left)
 }
 
-/// The number of pieces of the source at a commit, or the first `pieces` of it, with the last of
-/// them; `None` where there are none.
+/// Returns the number of pieces of the source at a commit, at most `pieces`, and the last of these
+/// pieces. `None` if there are none.
 fn end_of_source(
     repo: &Repository,
     id: &ObjectId,

@@ -1,7 +1,7 @@
-//! The sessions of a store as people tell them apart: by title, project, agent and age.
+//! Lists the sessions of a store with their titles, projects, agents and times.
 //!
-//! Everything but the first prompt is read from the newest commit of a session. The first prompt is
-//! looked for once, and noted.
+//! All data except for the first prompt comes from the newest commit of a session. The first prompt
+//! is searched once and cached.
 
 mod first_prompts;
 mod known;
@@ -17,65 +17,65 @@ pub use self::known::KnownSessions;
 use super::origin::{Origin, origin};
 use super::usage::context_tokens;
 
-/// Fewest characters that stand for a whole name or title.
+/// Minimum length of an abbreviated name or title in characters.
 const MIN_PREFIX: usize = 3;
 
-/// Most candidates that an error names.
+/// Maximum number of candidates in an error message.
 const MAX_CANDIDATES: usize = 8;
 
-/// The fact that says what records a session has.
+/// The fact that holds the format of the records.
 const FORMAT: &str = "format";
 
-/// What hooks put before the name of a client.
+/// Prefix of the actor names of hooks.
 const HOOK: &str = "hook/";
 
-/// A session as people tell it from others.
+/// A session in a list.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SessionSummary {
-    /// Its name.
+    /// The name of the session.
     pub name: String,
     /// The branch with the newest snapshot.
     pub branch: BranchName,
-    /// The newest commit of that.
+    /// The newest commit of that branch.
     pub tip: ObjectId,
-    /// The time of that.
+    /// The time of that commit.
     pub time: Time,
-    /// The client or format that it is from, else who took its snapshots.
+    /// The client or format of the session, else the author of its snapshots.
     pub agent: String,
-    /// The model of the newest turn; empty when nobody said.
+    /// The model of the newest turn. Empty if unknown.
     pub model: String,
-    /// Where it is from, and what its records say of it.
+    /// The origin of the session according to its records.
     pub origin: Origin,
-    /// What people say of it.
+    /// The labels that users gave the session.
     pub labels: SessionLabels,
     /// The first prompt in one line, if there is one.
     pub first_prompt: Option<String>,
-    /// Prompts on the line of the branch.
+    /// The number of prompts on the line of the branch.
     pub prompts: u64,
     /// The number of the newest turn.
     pub turns: u64,
-    /// Files in the newest context; `None` when that is gone.
+    /// The number of files in the newest context. `None` if it expired.
     pub files: Option<u64>,
-    /// Tokens of the newest context, where whoever took it said so.
+    /// The number of tokens in the newest context, if recorded.
     pub tokens: Option<u64>,
-    /// Branches of the session.
+    /// The number of branches.
     pub branches: u64,
 }
 
-/// Who gave a session its title.
+/// The origin of a title.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TitleSource {
     /// A person, with `session rename`.
     Person,
     /// Its client.
     Client,
-    /// It is the first prompt.
+    /// The first prompt.
     Prompt,
 }
 
 impl SessionSummary {
-    /// The title for people and whose it is: what a person said, else the client, else the first
-    /// prompt. `None` for a session without any.
+    /// Returns the title and its origin: the title of a person, else of the client, else the first
+    /// prompt.
     #[must_use]
     pub fn title(&self) -> Option<(&str, TitleSource)> {
         let person = self.labels.title.as_deref().map(|title| (title, TitleSource::Person));
@@ -88,7 +88,7 @@ impl SessionSummary {
         self.title().map_or_else(String::new, |(title, _)| title.to_lowercase())
     }
 
-    /// The last part of the directory that it worked in.
+    /// Returns the last component of the working directory.
     #[must_use]
     pub fn project(&self) -> Option<&str> {
         let directory = self.origin.directories.first()?.trim_end_matches(['/', '\\']);
@@ -96,23 +96,22 @@ impl SessionSummary {
     }
 }
 
-/// Returns every session, the newest first. Reads the newest commit of every branch, some facts of
-/// each session, and the history of those that have grown since the last time. Who asks again keeps
-/// [`KnownSessions`].
+/// Returns all sessions, the newest first. Reads the newest commit of every branch, some facts of
+/// each session, and the history of the sessions that have grown since the last call. Callers that
+/// ask repeatedly should keep [`KnownSessions`].
 ///
 /// # Errors
-/// `NotFound` or `Corrupt`, naming what cannot be read.
+/// `NotFound` or `Corrupt`, with the id of the unreadable object.
 pub fn sessions(repo: &Repository) -> Result<Vec<SessionSummary>> {
     let (sessions, _) = KnownSessions::default().newest(repo, usize::MAX)?;
     Ok(sessions.into_iter().map(Arc::unwrap_or_clone).collect())
 }
 
-/// Returns the session that `text` means: by its name, else by the beginning of its name or of the
-/// id that its client has for it, else by its title or the beginning of that, whatever the case.
-/// `None` when there is none.
+/// Returns the session that `text` identifies: by its name, else by a prefix of its name, of its
+/// client's id or of its title, ignoring the case of titles. `None` if no session matches.
 ///
 /// # Errors
-/// `Ambiguous` with the candidates when it is the beginning of several. As [`sessions`].
+/// `Ambiguous` with the candidates if `text` is the prefix of several. The errors of [`sessions`].
 pub fn find_session(repo: &Repository, text: &str) -> Result<Option<String>> {
     let mut names: Vec<String> =
         repo.branches().into_iter().map(|(branch, _)| branch.session().to_owned()).collect();
@@ -173,7 +172,7 @@ fn summary(
     let NewestBranch { branch, tip, time } = newest;
     let commit = repo.commit(&tip)?;
     let first = line.first.map(|id| repo.commit(&id)).transpose()?;
-    // The first prompt of a session that goes on from another one may be of another client.
+    // If the session continues another one, its first prompt may come from another client.
     let of_records = match &first {
         Some(first) if first.session != name => repo.fact_of(&tip, FORMAT)?,
         _ => None,
@@ -187,7 +186,7 @@ fn summary(
         Err(error) => return Err(error),
     };
     let mut from = origin(repo, &tip)?;
-    // The newest may be of a worktree.
+    // The newest branch may be of a worktree.
     let main = BranchName::main(&name)?;
     if let Some(tip) = repo.tip(&main).filter(|_| branch != main) {
         let of_main = origin(repo, &tip)?.directories;

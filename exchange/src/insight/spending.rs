@@ -1,4 +1,4 @@
-//! What models took, and what it cost: by session, branch, agent, model, day or tool.
+//! Reports the usage and cost of models, by session, branch, agent, model, day or tool.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -12,24 +12,24 @@ use super::session_answers::{line_answers, session_answers};
 use super::turn_diff::{TurnDiff, repeats};
 use super::usage::TokenUsage;
 
-/// Stands for what nobody says, and for no tool.
+/// The name of an unknown value, and of answers without a tool.
 const NONE: &str = "-";
 
 /// Microseconds in a second.
 const SECOND: i64 = 1_000_000;
 
-/// What is asked about.
+/// The part of a store to report on.
 #[derive(Debug, Clone, Copy)]
 pub enum UsageScope<'a> {
     /// Every session.
     All,
     /// The branches of a session.
     Session(&'a str),
-    /// The line of first parents that ends in a snapshot of a session.
+    /// The first-parent line of a snapshot of a session.
     Line(&'a str, ObjectId),
 }
 
-/// What the rows of a report are.
+/// The grouping of a report.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum UsageBy {
     /// Sessions.
@@ -42,12 +42,12 @@ pub enum UsageBy {
     Model,
     /// Days.
     Day,
-    /// Tools that answers call; those of one answer stand together: `Read+Bash`.
+    /// Combinations of tools that an answer calls: `Read+Bash`.
     Tool,
 }
 
 impl UsageBy {
-    /// Every kind of row.
+    /// All groupings.
     pub const ALL: [Self; 6] =
         [Self::Session, Self::Branch, Self::Agent, Self::Model, Self::Day, Self::Tool];
 
@@ -65,56 +65,57 @@ impl UsageBy {
     }
 }
 
-/// How to ask.
+/// The options of a report.
 #[derive(Clone, Copy)]
 pub struct UsageQuery<'a> {
-    /// What is asked about.
+    /// The part of the store.
     pub scope: UsageScope<'a>,
-    /// What the rows are.
+    /// The grouping.
     pub by: UsageBy,
-    /// The moment in microseconds before which nothing counts.
+    /// Only answers from this time on, in microseconds.
     pub since: Option<i64>,
-    /// What models cost.
+    /// The prices of the models.
     pub prices: &'a PriceTable,
-    /// The day of a moment as people write it: `2026-11-23`.
+    /// Formats the day of a time: `2026-11-23`.
     pub day: &'a dyn Fn(Time) -> String,
 }
 
-/// What answers took, and what they cost.
+/// The usage and cost of some answers.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct Spending {
-    /// Answers of models.
+    /// The number of answers.
     pub answers: u64,
     /// Their tokens.
     pub tokens: TokenUsage,
-    /// The cost in US dollars that their records say; `None` when none says any.
+    /// The sum of the recorded costs in US dollars. `None` if no answer has one.
     pub recorded_cost: Option<f64>,
-    /// The cost in US dollars of others, by the table; `None` when it has no price of any.
+    /// The cost in US dollars of the other answers, according to the table. `None` if the table has
+    /// no price for any of them.
     pub priced_cost: Option<f64>,
-    /// Tokens of answers that have neither.
+    /// Tokens of answers that have neither a recorded cost nor a price.
     pub unpriced_tokens: u64,
-    /// Answers whose cost by the table lacks a fee or a surcharge.
+    /// Number of answers whose cost by the table lacks a fee or a surcharge.
     pub partly_priced: u64,
 }
 
-/// What was asked for.
+/// A usage report.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct UsageReport {
-    /// The rows: days in their order, others with the highest cost first.
+    /// The rows: days in order, other rows by descending cost.
     pub rows: Vec<(String, Spending)>,
-    /// Their sum.
+    /// The sum of the rows.
     pub total: Spending,
-    /// Of this, what is on no line that goes on: a rollback took it back, or the conversation left
-    /// the branch.
+    /// The part of the sum on abandoned lines: rolled-back turns, and branches that the
+    /// conversation left.
     pub left_behind: Spending,
-    /// Models that the table has no price of and whose records say no cost.
+    /// Models without a recorded cost and without a price in the table.
     pub unpriced_models: BTreeSet<String>,
-    /// Turns whose content was dropped: nothing of them is counted.
+    /// Number of turns whose content expired. Their answers are not counted.
     pub expired: u64,
 }
 
 impl Spending {
-    /// Sums up the answers of `counter`; `None` without any.
+    /// Sums the answers of `counter`. `None` if there are none.
     pub(super) fn of(counter: AnswerCounter, prices: &PriceTable) -> Option<Self> {
         let Answers { groups, answers, .. } = counter.finish(0);
         let mut sum = Self::default();
@@ -128,7 +129,7 @@ impl Spending {
         (sum.answers > 0).then_some(sum)
     }
 
-    /// The whole cost in US dollars, as far as it is known; `None` when nothing is.
+    /// Returns the total known cost in US dollars, or `None` if no cost is known.
     #[must_use]
     pub fn cost(&self) -> Option<f64> {
         match (self.recorded_cost, self.priced_cost) {
@@ -137,13 +138,13 @@ impl Spending {
         }
     }
 
-    /// Returns whether the cost is that of all that was taken.
+    /// Returns true if the cost covers all usage.
     #[must_use]
     pub fn is_whole(&self) -> bool {
         self.unpriced_tokens == 0 && self.partly_priced == 0
     }
 
-    /// Adds `other`.
+    /// Returns the sum of both.
     #[must_use]
     pub fn plus(self, other: Self) -> Self {
         let sum = |a: Option<f64>, b: Option<f64>| match (a, b) {
@@ -160,7 +161,7 @@ impl Spending {
         }
     }
 
-    /// Adds an answer, with its cost by a table where it says none itself.
+    /// Adds an answer. `priced` is its cost by the table, if it has no recorded cost.
     fn add(&mut self, answer: &Answer, priced: Option<TableCost>) {
         let tokens = TokenUsage::of(answer.counts);
         self.answers += 1;
@@ -176,7 +177,7 @@ impl Spending {
     }
 }
 
-/// Prices by model: a model is looked up once, not for each of its answers.
+/// Caches the prices, so that each model is looked up once instead of once per answer.
 struct KnownPrices<'a> {
     table: &'a PriceTable,
     known: HashMap<&'a str, Option<&'a Price>>,
@@ -187,8 +188,9 @@ impl<'a> KnownPrices<'a> {
         Self { table, known: HashMap::new() }
     }
 
-    /// The cost of an answer by the table; `None` when it says its own, or none can be known. Clients record
-    /// zero for a model whose price they do not know, and for one that a subscription pays.
+    /// Returns the cost of an answer by the table, or `None` if the answer has a recorded cost or
+    /// no price is known. A recorded zero does not count: clients record it for unknown prices and
+    /// for subscriptions.
     fn cost(&mut self, group: &'a AnswerGroup, answer: &Answer) -> Option<TableCost> {
         if answer.cost.is_some_and(|cost| cost > 0.0) || group.is_output_alone {
             return None;
@@ -199,18 +201,18 @@ impl<'a> KnownPrices<'a> {
     }
 }
 
-/// An answer with all that a row may be of.
+/// An answer with its session and group.
 struct Asked<'a> {
     session: &'a str,
     group: &'a AnswerGroup,
     answer: Answer,
 }
 
-/// Returns what models took in a part of a store. An answer that several branches or sessions of
-/// the part have is counted once, on a line that goes on where it is on one.
+/// Returns the usage of a part of a store. Counts an answer that several branches or sessions share
+/// once, if possible on a line that was not abandoned.
 ///
 /// # Errors
-/// `NotFound` or `Corrupt`, naming what cannot be read.
+/// `NotFound` or `Corrupt`, with the id of the unreadable object.
 pub fn usage_report(repo: &Repository, query: &UsageQuery<'_>) -> Result<UsageReport> {
     let sessions = answers_in(repo, query.scope)?;
     Ok(UsageReport {
@@ -219,7 +221,7 @@ pub fn usage_report(repo: &Repository, query: &UsageQuery<'_>) -> Result<UsageRe
     })
 }
 
-/// Returns the answers of a part of a store by session.
+/// Returns the answers of a part of a store, by session.
 fn answers_in(repo: &Repository, scope: UsageScope<'_>) -> Result<Vec<(String, Answers)>> {
     let mut sessions = match scope {
         UsageScope::All => session_answers(repo, None)?,
@@ -229,35 +231,35 @@ fn answers_in(repo: &Repository, scope: UsageScope<'_>) -> Result<Vec<(String, A
             vec![(session.to_owned(), line_answers(repo, branch, tip)?)]
         }
     };
-    // A copy goes on longer than what it is a copy of.
+    // Process originals before their copies: a copy has newer answers.
     sessions.sort_by_key(|(_, it)| it.answers.last().map(|answer| answer.second));
     Ok(sessions)
 }
 
-/// Answers of a model in a session, and what their records do not say.
+/// The answers of a model in a session, with the number of answers without usage.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct UsageGaps {
     /// The session.
     pub session: String,
-    /// The format and the agent in it.
+    /// The format and the agent.
     pub agent: String,
     /// The model, or `-`.
     pub model: String,
-    /// All answers.
+    /// Number of answers.
     pub answers: u64,
-    /// Of these, answers that say nothing of tokens.
+    /// Number of answers without tokens.
     pub without_tokens: u64,
-    /// Answers that say what came out, and not what went in.
+    /// Number of answers that record output tokens but no input tokens.
     pub output_alone: u64,
-    /// When the first of those two was given.
+    /// The time of the first answer without tokens or without input tokens.
     pub first: Option<Time>,
 }
 
-/// Returns, by session, agent and model, the answers of a part of a store whose records do not say what
-/// they took. Each answer counts once, as in [`usage_report`].
+/// Returns the answers of a part of a store whose records have no or incomplete usage, by session,
+/// agent and model. Counts each answer once, like [`usage_report`].
 ///
 /// # Errors
-/// `NotFound` or `Corrupt`, naming what cannot be read.
+/// `NotFound` or `Corrupt`, with the id of the unreadable object.
 pub fn usage_gaps(repo: &Repository, query: &UsageQuery<'_>) -> Result<Vec<UsageGaps>> {
     let sessions = answers_in(repo, query.scope)?;
     let mut gaps: BTreeMap<(&str, &str, &str), UsageGaps> = BTreeMap::new();
@@ -283,11 +285,11 @@ pub fn usage_gaps(repo: &Repository, query: &UsageQuery<'_>) -> Result<Vec<Usage
     Ok(gaps.into_values().filter(has_gap).collect())
 }
 
-/// Returns what the answers of a turn took; `None` when it has none that says. A compaction, a merge
-/// and a rollback have none of their own.
+/// Returns the usage of the answers of a turn, or `None` if no answer records it. Compactions,
+/// merges and rollbacks have no answers of their own.
 ///
 /// # Errors
-/// `NotFound` or `Corrupt`, naming what cannot be read.
+/// `NotFound` or `Corrupt`, with the id of the unreadable object.
 pub(crate) fn turn_spending(
     source: &dyn ObjectSource,
     commit: &Commit,
@@ -349,14 +351,15 @@ fn group_of<'a>(groups: &'a [AnswerGroup], answer: &Answer) -> Option<&'a Answer
     groups.get(usize::try_from(answer.group).ok()?)
 }
 
-/// The oldest session that the family of `session` begins with, as far as sessions are known. In a
-/// circle it is the last one of as many steps as there are sessions.
+/// Returns the oldest known ancestor of `session` among the copied sessions. Terminates on cycles
+/// after as many steps as there are sessions.
 fn oldest<'a>(parents: &HashMap<&'a str, &'a str>, session: &'a str) -> &'a str {
     let above = std::iter::successors(Some(session), |session| parents.get(session).copied());
     above.take(parents.len() + 1).last().unwrap_or(session)
 }
 
-/// Each answer once: where it is on a line that goes on, else in the session that asked.
+/// Returns each answer once: on a line that was not abandoned if possible, else in the session that
+/// made the request.
 fn asked(sessions: &[(String, Answers)], since: Option<i64>) -> Vec<Asked<'_>> {
     let parents = sessions.iter().flat_map(|(_, answers)| &answers.parents);
     let parents: HashMap<&str, &str> =
@@ -380,9 +383,9 @@ fn asked(sessions: &[(String, Answers)], since: Option<i64>) -> Vec<Asked<'_>> {
                 asked.push(found);
                 continue;
             };
-            // A copy may be of a time when the answer was not whole.
+            // The copy may have been taken before the answer was complete.
             let tokens = TokenUsage::of(known.answer.counts).larger(TokenUsage::of(answer.counts));
-            // The session that asked is the one whose turn it is, and that had it first.
+            // The session that made the request has the turn itself, and has it first.
             let rank = |it: &Asked<'_>| {
                 let Asked { session, group, answer } = it;
                 (group.is_silent, group.is_left, group.session != *session, answer.second)

@@ -1,7 +1,7 @@
-//! The tokens that records say an answer of a model took, and its cost, where they say so.
+//! Reads the token counts and the cost of a model's answer from its record.
 //!
-//! One parse for all formats. Counts are told in one way, whatever a format calls them: `input` has
-//! what a cache had and took, `output` has the reasoning.
+//! One parser serves all formats. It normalizes the counts: `input` includes the tokens that a
+//! cache read and wrote, `output` includes the reasoning.
 
 use serde_json::Value;
 use turntree::object::Commit;
@@ -9,18 +9,18 @@ use turntree::object::Commit;
 use crate::formats::frameworks::OLLM_TOKENS;
 use crate::text::json::{self, text_at};
 
-/// The entry of a commit's metadata with the tokens of its context, as a number.
+/// The commit metadata key with the number of tokens in the context.
 pub const TOKENS: &str = "tokens";
 
-/// Where a record has its counts, and what it says of the answer beside them.
+/// The JSON pointers of a format to the counts of an answer, its id and its model.
 struct Place {
     counts: &'static str,
-    /// The id of the answer, and of the request where one id is not enough.
+    /// The id of the answer, and the id of the request if the first is not unique.
     answer: [&'static str; 2],
     model: &'static str,
 }
 
-/// Stands for what a place does not have.
+/// A pointer that no record has.
 const NOWHERE: &str = "/-";
 
 const PLACES: [Place; 13] = [
@@ -30,7 +30,7 @@ const PLACES: [Place; 13] = [
         answer: ["/message/id", "/requestId"],
         model: "/message/model",
     },
-    // Claude Code: a line of a sub-agent inside a line of its caller.
+    // Claude Code: the record of a sub-agent inside a record of its caller.
     Place {
         counts: "/data/message/message/usage",
         answer: ["/data/message/message/id", "/data/message/requestId"],
@@ -38,7 +38,7 @@ const PLACES: [Place; 13] = [
     },
     // Chats.
     Place { counts: "/usage", answer: [NOWHERE; 2], model: "/model" },
-    // OpenHands: the calls of one answer are several records.
+    // OpenHands: each call of an answer is a record.
     Place {
         counts: "/tool_call_metadata/model_response/usage",
         answer: ["/tool_call_metadata/model_response/id", NOWHERE],
@@ -48,46 +48,47 @@ const PLACES: [Place; 13] = [
     Place { counts: "/metrics/tokens", answer: [NOWHERE; 2], model: "/modelInfo/modelId" },
     // ATIF.
     Place { counts: "/metrics", answer: [NOWHERE; 2], model: "/model_name" },
-    // opencode: a message is written again while it grows.
+    // opencode: a message is rewritten while it grows.
     Place { counts: "/info/tokens", answer: ["/info/id", NOWHERE], model: "/info/modelID" },
-    // Gemini CLI, the same.
+    // Gemini CLI: a message is rewritten while it grows.
     Place { counts: "/tokens", answer: ["/id", NOWHERE], model: "/model" },
     // Qwen Code.
     Place { counts: "/usageMetadata", answer: ["/uuid", NOWHERE], model: "/model" },
-    // mini-swe-agent: the answer of the interface stands beside the message.
+    // mini-swe-agent: the API response is stored next to the message.
     Place {
         counts: "/extra/response/usage",
         answer: ["/extra/response/id", NOWHERE],
         model: "/extra/response/model",
     },
-    // OpenHands 1: the counts of the answer stand in the statistics beside the conversation.
+    // OpenHands 1: the counts are in the statistics next to the conversation.
     Place { counts: NOWHERE, answer: ["/llm_response_id", NOWHERE], model: NOWHERE },
-    // Codex: the last request, beside the sum of all.
+    // Codex: the last request, next to the sum of all requests.
     Place { counts: LAST_OF_CODEX, answer: [NOWHERE; 2], model: NOWHERE },
     // Copilot CLI: an answer may be several messages.
     Place { counts: "/data", answer: [COPILOT_CALL, NOWHERE], model: "/data/model" },
 ];
 
-/// The request of an answer of Copilot CLI, and the message, which is all that older releases write.
+/// The id of the request of an answer of Copilot CLI, and the id of the message, the only id that
+/// older releases write.
 const COPILOT_CALL: &str = "/data/apiCallId";
 const COPILOT_MESSAGE: &str = "/data/messageId";
 
-/// The counts of the last request in an event of Codex, and those of all requests so far.
+/// The counts of the last request in an event of Codex, and the sum of all requests so far.
 const LAST_OF_CODEX: &str = "/payload/info/last_token_usage";
 const TOTAL_OF_CODEX: &str = "/payload/info/total_token_usage";
 
-/// Names of what went in.
+/// Names of the input tokens.
 const INPUT: [&str; 6] =
     ["/input_tokens", "/prompt_tokens", "/input", "/inputTokens", "/prompt", "/promptTokenCount"];
 
-/// The one of them that has what a cache had and took, whatever is named beside it.
+/// An input that always includes the cache tokens, regardless of other counts.
 const PROMPT: &str = "/prompt_tokens";
 
-/// Names of what a cache had, where it is counted beside the input.
+/// Names of cache reads that the input does not include.
 const READ_BESIDE: [&str; 4] =
     ["/cache_read_input_tokens", "/cacheRead", "/cacheReadTokens", "/cache/read"];
 
-/// Names of what a cache had, where the input has it too.
+/// Names of cache reads that the input includes.
 const READ_INSIDE: [&str; 7] = [
     "/prompt_tokens_details/cached_tokens",
     "/input_tokens_details/cached_tokens",
@@ -98,7 +99,7 @@ const READ_INSIDE: [&str; 7] = [
     "/cache_read_tokens",
 ];
 
-/// Names of what a cache took, which is counted beside the input.
+/// Names of cache writes, which the input does not include.
 const WRITTEN: [&str; 5] = [
     "/cache_creation_input_tokens",
     "/cacheWrite",
@@ -107,13 +108,13 @@ const WRITTEN: [&str; 5] = [
     "/cache_write_tokens",
 ];
 
-/// What a cache took for an hour, which is a part of that.
+/// The part of the cache writes that is kept for an hour.
 const WRITTEN_FOR_AN_HOUR: &str = "/cache_creation/ephemeral_1h_input_tokens";
 
-/// Results of tools that Gemini counts beside the input.
+/// Tool result tokens, which Gemini counts separately from the input.
 const TOOL: &str = "/tool";
 
-/// Names of what came out.
+/// Names of the output tokens.
 const OUTPUT: [&str; 6] = [
     "/output_tokens",
     "/completion_tokens",
@@ -126,7 +127,7 @@ const OUTPUT: [&str; 6] = [
 /// Names of the total of input and output tokens.
 const SUM: [&str; 4] = ["/total", "/totalTokens", QWEN_SUM, "/total_tokens"];
 
-/// Names of reasoning that the output has too.
+/// Names of reasoning tokens that the output includes.
 const REASONING_INSIDE: [&str; 6] = [
     "/completion_tokens_details/reasoning_tokens",
     "/output_tokens_details/thinking_tokens",
@@ -136,96 +137,98 @@ const REASONING_INSIDE: [&str; 6] = [
     QWEN_THOUGHTS,
 ];
 
-/// The reasoning that Gemini counts beside the output.
+/// The reasoning tokens that Gemini counts separately from the output.
 const THOUGHTS: &str = "/thoughts";
 
-/// Reasoning of Qwen Code: the output has it for some interfaces, which the sum of all tells.
+/// The reasoning tokens of Qwen Code. The output includes them for some APIs; the total shows
+/// which.
 const QWEN_THOUGHTS: &str = "/thoughtsTokenCount";
 const QWEN_SUM: &str = "/totalTokenCount";
 
-/// The same of opencode, whose counts have a cache.
+/// The reasoning tokens of opencode, which counts them separately if its counts have a cache.
 const REASONING: &str = "/reasoning";
 const CACHE: &str = "/cache";
 
-/// Names of the cost in US dollars, in the counts and in the record: of opencode, and of Claude Code
+/// Names of the cost in US dollars, in the counts and in the record: opencode, and Claude Code
 /// before 1.0.9.
 const COST: [&str; 3] = ["/cost/total", "/cost", "/cost_usd"];
 const COST_OF_RECORD: [&str; 3] = ["/info/cost", "/costUSD", "/metrics/cost"];
 
-/// Searches of the web that the vendor ran for an answer: each has a fee.
+/// Web searches that the vendor ran for an answer. Each has a fee.
 const WEB_SEARCHES: &str = "/server_tool_use/web_search_requests";
 
-/// Parts of an answer of Anthropic, and those of them that are not in the sum beside them: what
-/// another model was asked, and a compaction by the vendor.
+/// The parts of an answer of Anthropic, and the kinds of parts that the sum does not include:
+/// requests to an advisor model, and a compaction by the vendor.
 const PARTS: &str = "/iterations";
 const PARTS_BESIDE: [&str; 2] = ["advisor_message", "compaction"];
 
-/// Most parts of an answer that are read.
+/// Maximum number of parts of an answer to read.
 const MAX_PARTS: usize = 1000;
 
-/// What an answer of Anthropic says of how it was served, and what has the usual price.
+/// How Anthropic served an answer: the pointers, and the values with the usual price.
 const SERVED: [(&str, &[&str]); 3] = [
     ("/speed", &["standard"]),
     ("/service_tier", &["standard", "batch"]),
     ("/inference_geo", &["", "global", "not_available"]),
 ];
 
-/// The cost of mini-swe-agent and of tau2-bench, in which zero stands for what they do not know.
+/// The cost of mini-swe-agent and of tau2-bench, which write zero for an unknown cost.
 const COST_BESIDE: [&str; 2] = ["/extra/cost", "/cost"];
 
-/// The steps of a message of opencode, whose own counts are those of the last one.
+/// The steps of a message of opencode. The counts of the message are only those of its last step.
 const STEPS: &str = "/parts";
 const STEP: &str = "step-finish";
 
-/// Tokens that a model read and wrote.
+/// The tokens of an answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct TokenUsage {
-    /// Tokens read, those that a cache had or took included.
+    /// Input tokens, including cache reads and writes.
     pub input: u64,
-    /// Of these, tokens that a cache had.
+    /// The part of the input that a cache read.
     pub cache_read: u64,
-    /// Of these, tokens that a cache took.
+    /// The part of the input that a cache wrote.
     pub cache_write: u64,
-    /// Of these, tokens that it took for an hour.
+    /// The part of the cache writes that is kept for an hour.
     pub cache_write_hour: u64,
-    /// Tokens written, reasoning included.
+    /// Output tokens, including reasoning.
     pub output: u64,
-    /// Of these, tokens of reasoning, where that is said.
+    /// The part of the output that is reasoning, if recorded.
     pub reasoning: u64,
-    /// Searches of the web that the vendor ran, which are no tokens and have a fee.
+    /// Web searches that the vendor ran. They are not tokens, but have a fee.
     pub web_searches: u64,
 }
 
-/// Counts of an answer in the order of the fields of [`TokenUsage`].
+/// The counts in the order of the fields of [`TokenUsage`].
 pub(super) type Counts = [u64; 7];
 
-/// What a record says of an answer.
+/// The usage of an answer according to a record.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct RecordedUsage {
-    /// The id of the answer: some formats write an answer in several records, each with the usage of
-    /// the whole.
+    /// The id of the answer. Some formats write several records per answer, each with the usage of
+    /// the whole answer.
     pub answer: Option<String>,
     /// The model.
     pub model: Option<String>,
-    /// Its tokens.
+    /// The tokens.
     pub tokens: TokenUsage,
-    /// True when the record has no input tokens: `output` is the output, or the total where that is all it has.
+    /// True if the record has no input tokens. `output` is then the output, or the total if the
+    /// record has only a total.
     pub is_output_alone: bool,
-    /// Its cost in US dollars.
+    /// The cost in US dollars.
     pub cost: Option<f64>,
-    /// How it was served, where that has another price: `fast`, `priority`, `us`; else empty.
+    /// The service level if it has another price: `fast`, `priority`, `us`. Else empty.
     pub service: String,
 }
 
 impl TokenUsage {
-    /// The counts in the order of the fields.
+    /// Returns the counts in the order of the fields.
     pub(super) const fn counts(self) -> Counts {
         let Self { input, cache_read, cache_write, cache_write_hour, output, .. } = self;
         let Self { reasoning, web_searches, .. } = self;
         [input, cache_read, cache_write, cache_write_hour, output, reasoning, web_searches]
     }
 
-    /// The usage with these counts.
+    /// Returns the usage with these counts.
     pub(super) const fn of(counts: Counts) -> Self {
         let [input, cache_read, cache_write, cache_write_hour, output, reasoning, web_searches] =
             counts;
@@ -238,55 +241,55 @@ impl TokenUsage {
         Self::of(counts)
     }
 
-    /// The sum of two usages.
+    /// Returns the sum of two usages.
     #[must_use]
     pub fn plus(self, other: Self) -> Self {
         self.with(other, u64::saturating_add)
     }
 
-    /// The larger of each count: records of one answer grow.
+    /// Returns the larger of each count. The records of one answer grow.
     #[must_use]
     pub fn larger(self, other: Self) -> Self {
         self.with(other, u64::max)
     }
 
-    /// Returns what is left without a part.
+    /// Returns the usage without a part of it.
     pub(super) fn without(self, part: Self) -> Self {
         self.with(part, u64::saturating_sub)
     }
 
-    /// Returns what came since an earlier sum; `None` when that is not a part of this one.
+    /// Returns the usage since an earlier sum, or `None` if a count of that sum is larger.
     pub(super) fn since(self, before: Self) -> Option<Self> {
         let grew = self.counts().iter().zip(before.counts()).all(|(now, before)| *now >= before);
         grew.then(|| self.with(before, u64::saturating_sub))
     }
 
-    /// Tokens read that no cache had or took.
+    /// Returns the input tokens that no cache read or wrote.
     #[must_use]
     pub const fn uncached(&self) -> u64 {
         self.input.saturating_sub(self.cache_read).saturating_sub(self.cache_write)
     }
 
-    /// Tokens read and written.
+    /// Returns the sum of input and output tokens.
     #[must_use]
     pub const fn total(&self) -> u64 {
         self.input.saturating_add(self.output)
     }
 }
 
-/// Returns what a record says of an answer of a model; `None` where it says nothing.
+/// Returns the usage of an answer according to its record, or `None` if the record has no usage.
 #[must_use]
 pub fn usage(bytes: &[u8]) -> Option<RecordedUsage> {
     usage_of(&serde_json::from_slice(bytes).ok()?)
 }
 
-/// [`usage`] of a record that is parsed.
+/// Returns the usage like [`usage`], for a parsed record.
 pub(super) fn usage_of(record: &Value) -> Option<RecordedUsage> {
     let cost = |value: &Value| value.as_f64().filter(|cost| (0.0..1e9).contains(cost));
     let known = |path: &&str| record.pointer(path).and_then(cost).filter(|cost| *cost > 0.0);
     let beside = COST_BESIDE.iter().find_map(known);
     let Some(place) = place_of(record) else {
-        // An answer whose tokens are not recorded may still say what it cost.
+        // An answer without recorded tokens may still have a recorded cost.
         return beside.map(|cost| RecordedUsage { cost: Some(cost), ..RecordedUsage::default() });
     };
     let counts = record.pointer(place.counts)?;
@@ -333,7 +336,7 @@ fn place_of(record: &Value) -> Option<&'static Place> {
     PLACES.iter().find(|place| record.pointer(place.counts).is_some_and(Value::is_object))
 }
 
-/// The id of the answer that a record is of, where it says one: also of one that says no counts.
+/// Returns the id of the answer of a record. The record need not have counts.
 pub(super) fn answer_id(record: &Value) -> Option<String> {
     PLACES.iter().find_map(|place| answer_of(record, place))
 }
@@ -352,7 +355,7 @@ fn model_of(record: &Value, path: &str) -> Option<String> {
     text_at(record, path).filter(|it| !it.starts_with('<')).map(str::to_owned)
 }
 
-/// How an answer was served, where that is not the usual way.
+/// Returns the service level of an answer, or an empty string for the usual one.
 fn service_of(counts: &Value) -> String {
     let told = SERVED
         .iter()
@@ -361,7 +364,7 @@ fn service_of(counts: &Value) -> String {
     told.join("+")
 }
 
-/// Returns what the steps of a message of opencode took together, and what they cost.
+/// Returns the sum of the tokens and costs of the steps of an opencode message.
 fn steps_of(record: &Value) -> Option<(TokenUsage, Option<f64>)> {
     let parts = record.pointer(STEPS)?.as_array()?;
     let steps = parts.iter().filter(|part| text_at(part, "/type") == Some(STEP));
@@ -381,14 +384,14 @@ pub(super) fn running_total(record: &Value) -> Option<(Option<TokenUsage>, Token
     Some((of(LAST_OF_CODEX), of(TOTAL_OF_CODEX)?))
 }
 
-/// Returns what a record of Codex says of one answer: its tokens and its id.
+/// Returns the tokens and the id of an answer of Codex.
 pub(super) fn response_usage(record: &Value) -> Option<(TokenUsage, &str)> {
     let (tokens, _) = tokens(record.pointer("/payload/usage")?)?;
     Some((tokens, text_at(record, "/payload/response_id").filter(|id| !id.is_empty())?))
 }
 
-/// Returns counts of which the input has what a cache had and took, as Copilot CLI tells them of a run
-/// and of a compaction, which older releases name otherwise.
+/// Returns counts whose input includes the cache tokens, as Copilot CLI records them for a run and
+/// for a compaction. Older releases use other names.
 pub(super) fn usage_with_cache(counts: &Value) -> Option<TokenUsage> {
     let first = |names: [&str; 2]| names.iter().find_map(|name| counts.get(*name)?.as_u64());
     let input = first(["inputTokens", "input"]);
@@ -445,7 +448,7 @@ pub(super) fn tokens(counts: &Value) -> Option<(TokenUsage, bool)> {
     Some((tokens, input.is_none()))
 }
 
-/// Returns the tokens of the context of a commit, where whoever took it said so.
+/// Returns the number of tokens in the context of a commit, if its metadata has it.
 #[must_use]
 pub fn context_tokens(commit: &Commit) -> Option<u64> {
     let told = [TOKENS, OLLM_TOKENS].iter().find_map(|name| commit.metadata.get(*name))?;

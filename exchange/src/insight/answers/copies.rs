@@ -1,4 +1,4 @@
-//! How far the sum of a rollout came in what it has copied.
+//! Finds the running total at the end of the copied pieces of a Codex rollout.
 
 use memchr::memmem::find;
 use serde_json::Value;
@@ -10,13 +10,12 @@ use super::{AnswerCounter, TELLING};
 use crate::insight::usage::running_total;
 use crate::text::json::text_at;
 
-/// Most pieces at the end of a copied beginning that are read for the sum that it came to, and how many
-/// at once.
+/// Maximum number of copied pieces to search for the running total, and the number per read.
 const MAX_COPIES_READ: u64 = 8192;
 const COPIES_READ_AT_ONCE: u64 = 256;
 
 impl AnswerCounter {
-    /// Takes the sum and the model of a rollout from the end of what it has copied.
+    /// Sets the running total and the model of a rollout from the end of its copied pieces.
     pub(super) fn go_on_from_copies(
         &mut self,
         source: &dyn ObjectSource,

@@ -1,5 +1,5 @@
-//! The first prompt of each line and how many there are, looked for once: a note beside the store keeps
-//! them. It holds ids and numbers and no content, and may be deleted at any time.
+//! Finds the first prompt of each line and the number of its prompts. Caches them in a note next to
+//! the store. The note holds ids and numbers, no content, and may be deleted at any time.
 
 use std::collections::HashMap;
 
@@ -14,28 +14,28 @@ const NOTE: &str = "first prompts";
 
 const VERSION: u32 = 1;
 
-/// Who has the note in memory writes it once it has changed by this part: the note of many sessions is
-/// large, and one of them grows all the time.
+/// A process that has the note in memory writes it once 1/64 of it changed: the note of many
+/// sessions is large, and a running session changes it all the time.
 const WORTH: usize = 64;
 
-/// What was found of the prompts of a line.
+/// The prompts of a line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct LinePrompts {
     pub(super) first: Option<ObjectId>,
     pub(super) count: u64,
 }
 
-/// What is known of lines, by the tip of each.
+/// The known lines, keyed by tip.
 #[derive(Debug, Clone)]
 pub(super) struct FirstPrompts {
     lines: HashMap<ObjectId, LinePrompts>,
-    /// Lines that the note does not have.
+    /// The number of lines that the note lacks.
     new: usize,
-    /// Whether they were there before those that are new: then few are not worth a note.
+    /// True if the note was written or read before. A few new lines are then not worth a write.
     is_kept: bool,
 }
 
-/// The note: the first prompt and the number of prompts by the tip of a line.
+/// The note: the first prompt and the number of prompts of each line, keyed by tip.
 #[derive(Serialize, Deserialize)]
 struct StoredPrompts {
     version: u32,
@@ -43,7 +43,7 @@ struct StoredPrompts {
 }
 
 impl FirstPrompts {
-    /// What the note beside a store has.
+    /// Reads the note of a store.
     pub(super) fn read(repo: &Repository) -> Self {
         let stored = read_note(repo.store(), NOTE)
             .and_then(|bytes| serde_json::from_slice::<StoredPrompts>(&bytes).ok())
@@ -59,7 +59,8 @@ impl FirstPrompts {
         Self { lines, new: 0, is_kept: false }
     }
 
-    /// The prompts of the line of a session, with the first one of its main branch where it has none.
+    /// Returns the prompts of the line of a session. If it has no prompt, uses the first prompt of
+    /// the main branch.
     pub(super) fn of(
         &mut self,
         repo: &Repository,
@@ -69,13 +70,14 @@ impl FirstPrompts {
         let mut line = self.line(repo, prompts, tip)?;
         let main = BranchName::main(name).ok().and_then(|main| repo.tip(&main));
         if let Some(main) = main.filter(|_| line.first.is_none()) {
-            // A branch that somebody began from nothing says less than what the session is about.
+            // A branch without a common history describes the session less well than the main
+            // branch.
             line.first = self.line(repo, prompts, main)?.first;
         }
         Ok(line)
     }
 
-    /// Finds the first prompt of the line that ends in `tip`, down to what is known already.
+    /// Finds the prompts of the line of `tip`. Stops at a known line.
     fn line(
         &mut self,
         repo: &Repository,
@@ -106,16 +108,16 @@ impl FirstPrompts {
         Ok(line)
     }
 
-    /// Forgets lines that end elsewhere.
+    /// Forgets the lines with other tips.
     pub(super) fn keep_only(&mut self, is_tip: impl Fn(&ObjectId) -> bool) {
         self.lines.retain(|tip, _| is_tip(tip));
     }
 
-    /// Writes the note, if there is enough new to say.
+    /// Writes the note if enough lines are new.
     pub(super) fn write(&mut self, repo: &Repository) {
         let worth = if self.is_kept { self.lines.len() / WORTH } else { 0 };
         if self.new > worth {
-            // Without it the next one looks again.
+            // If the write fails, the next process searches again.
             let _ = self.write_note(repo);
             self.new = 0;
         }

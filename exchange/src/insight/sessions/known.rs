@@ -1,4 +1,4 @@
-//! What was read of sessions, kept for who asks again: a server reads those alone that have changed since.
+//! Caches session summaries in memory, so that a server rereads only the sessions that changed.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
@@ -13,29 +13,30 @@ use super::first_prompts::FirstPrompts;
 use super::{SessionSummary, summary};
 use crate::formats::is_prompt;
 
-/// Sessions as they were read last. It is of one epoch of a store: a redaction and a collection begin
-/// another one, and what they took away is to be in no memory, so all of it is read again then.
+/// The session summaries of the last read. They belong to one epoch of a store. A redaction or a
+/// collection starts a new epoch, and the content that it deleted must not stay in memory, so all
+/// summaries are then read again.
 #[derive(Debug, Default)]
 pub struct KnownSessions(Mutex<Known>);
 
 #[derive(Debug, Default)]
 struct Known {
-    /// The store, and its epoch.
+    /// The id and epoch of the store.
     of: Option<([u8; 16], u64)>,
-    /// How often it was let go of: what was read before is not kept.
+    /// The number of times that the cache was dropped. Results of earlier reads are not cached.
     lettings: u64,
     sessions: HashMap<String, (Head, Arc<SessionSummary>)>,
     prompts: Option<FirstPrompts>,
 }
 
-/// All that the summary of a session follows from, in one epoch of a store.
+/// The state that determines the summary of a session within one epoch.
 #[derive(Debug, PartialEq, Eq)]
 struct Head {
     branches: Vec<(BranchName, ObjectId)>,
     labels: Option<RefValue>,
 }
 
-/// A session that is asked for, and what is known of it as it is now.
+/// A requested session, with its summary if that is current.
 struct Asked {
     name: String,
     head: Head,
@@ -43,25 +44,25 @@ struct Asked {
 }
 
 impl KnownSessions {
-    /// Drops all of it: nothing of a store stays in memory.
+    /// Drops all summaries, so that no content of a store stays in memory.
     pub fn let_go(&self) {
         let mut known = self.lock();
         *known = Known { lettings: known.lettings + 1, ..Known::default() };
     }
 
-    /// Returns the `most` newest sessions, the newest first, and how many there are. Reads the newest commit
-    /// of every branch of a session that has changed, and the rest as [`sessions`](super::sessions) does, of
-    /// those that it returns.
+    /// Returns the `most` newest sessions, the newest first, and the number of all sessions. Reads
+    /// the newest commit of every branch of a changed session, and the other data, like
+    /// [`sessions`](super::sessions), only for the returned sessions.
     ///
     /// # Errors
-    /// As [`sessions`](super::sessions).
+    /// The errors of [`sessions`](super::sessions).
     pub fn newest(
         &self,
         repo: &Repository,
         most: usize,
     ) -> Result<(Vec<Arc<SessionSummary>>, usize)> {
         let heads = heads(&repo.refs(), |_| true);
-        // Those that were deleted.
+        // Forget deleted sessions.
         self.lock().sessions.retain(|name, _| heads.contains_key(name));
         let (asked, lettings) = self.ask(repo, heads);
         let all = asked.len();
@@ -78,16 +79,17 @@ impl KnownSessions {
         Ok((self.read(repo, dated, tips.as_ref(), lettings)?, all))
     }
 
-    /// Returns whether nothing has to be read for a list of all sessions.
+    /// Returns true if a list of all sessions needs no read.
     pub fn has_all(&self, repo: &Repository) -> bool {
         let (asked, _) = self.ask(repo, heads(&repo.refs(), |_| true));
         asked.iter().all(|asked| asked.known.is_some())
     }
 
-    /// Returns those of some sessions that there are, by name. Reads as [`Self::newest`] does, of these alone.
+    /// Returns the existing sessions among `names`, by name. Reads like [`Self::newest`], only for
+    /// these sessions.
     ///
     /// # Errors
-    /// As [`sessions`](super::sessions).
+    /// The errors of [`sessions`](super::sessions).
     pub fn named(
         &self,
         repo: &Repository,
@@ -102,7 +104,7 @@ impl KnownSessions {
         Ok(read.into_iter().map(|session| (session.name.clone(), session)).collect())
     }
 
-    /// Looks up what is known of sessions as they are now.
+    /// Looks up the current summaries of sessions.
     fn ask(&self, repo: &Repository, heads: BTreeMap<String, Head>) -> (Vec<Asked>, u64) {
         let mut known = self.lock();
         let of = Some((repo.store().id(), repo.store().epoch()));
@@ -117,8 +119,8 @@ impl KnownSessions {
         (asked.collect(), known.lettings)
     }
 
-    /// Reads what is not known, in the order in which it is given. With the tips of all branches those of
-    /// others are forgotten.
+    /// Reads the missing summaries and keeps the given order. If `tips` has the tips of all
+    /// branches, forgets the prompts of other tips.
     fn read(
         &self,
         repo: &Repository,
@@ -166,7 +168,7 @@ impl KnownSessions {
 }
 
 impl Asked {
-    /// Its branch with the newest snapshot.
+    /// Returns the branch with the newest snapshot.
     fn newest(&self, repo: &Repository) -> Result<Option<NewestBranch>> {
         if let Some(known) = &self.known {
             let SessionSummary { branch, tip, time, .. } = &**known;
@@ -184,7 +186,7 @@ impl Asked {
     }
 }
 
-/// The heads of sessions that are wanted, by name.
+/// Returns the heads of the wanted sessions, by name.
 fn heads(refs: &RefTable, is_wanted: impl Fn(&str) -> bool) -> BTreeMap<String, Head> {
     let mut heads: BTreeMap<String, Head> = BTreeMap::new();
     for (name, value) in &refs.values {

@@ -1,20 +1,22 @@
-//! Tells if an agent goes in circles, by its last turns: advice, and never an act.
+//! Detects if an agent goes in circles, from its last turns. The result is advice and changes
+//! nothing.
 //!
-//! A tool that is called again and again with the same arguments is the plain sign. That the store
-//! knows files by their content gives better ones for nothing: a tree of files that was there some
-//! turns ago, a file that swings between contents or whose size goes up and down, and one file that the same
-//! tool works on with other arguments each time, looks at it in between included.
+//! The plain sign is a tool that is called repeatedly with equal arguments. Content-addressed files
+//! give better signs at no cost: a tree of files that existed some turns ago, a file that swings
+//! between contents or whose size goes up and down, and a single file that the same tool changes
+//! with different arguments each time, with only reads of it in between.
 //!
 //! | verdict | means |
 //! |---|---|
 //! | none | no sign |
-//! | progress | the same call, or the same file, again and again, and each time something new came of it |
-//! | suspected | a sign, and what it did to the files is not known or not the same |
-//! | confirmed | a sign, and the files are what they were |
+//! | progress | repeated calls, or calls for the same file, and each one had a new result |
+//! | suspected | a sign, and its effect on the files is unknown or varies |
+//! | confirmed | a sign, and the files are unchanged |
 //!
-//! A loop begins no earlier than the newest prompt: what a person asks for is no circle of the agent's. What
-//! the files were before the prompt counts as a content to come back to. The turn to go back to is the last
-//! one before the damage: that before the prompt, if nothing else has changed a file since.
+//! A loop begins no earlier than the newest prompt: repetitions that a person asks for are not a
+//! loop of the agent. The content of the files before the prompt counts as a content to return to.
+//! The suggested rollback target is the last turn before the damage: the turn before the prompt, if
+//! no other turn has changed a file since.
 //!
 //! The streak of equal calls follows the reference behaviour proposed for open-codesign: the newest
 //! three or more turns with one signature, confirmed when all of them left the same artifact.
@@ -42,69 +44,69 @@ pub use read::steps;
 
 use turntree::object::ObjectId;
 
-/// Equal calls in a row that are a sign.
+/// Number of successive equal calls that is a sign.
 pub const SPIRAL_WINDOW: usize = 3;
 
-/// Turns that are looked at.
+/// Number of turns to examine.
 pub const SPIRAL_TURNS: usize = 50;
 
-/// Turns in which a file may swing.
+/// Number of turns in which a file may swing.
 const SWING_TURNS: usize = 10;
 
-/// Turns after which a tree that comes back once is a sign.
+/// Number of turns after which a single return to an earlier tree is a sign.
 const RETURN_TURNS: usize = 5;
 
-/// Times that a file comes back to an earlier content before that is a sign.
+/// Number of returns of a file to an earlier content that is a sign.
 const SWINGS: usize = 2;
 
-/// Edits of one file whose sizes are compared.
+/// Number of edits of a file whose sizes are compared.
 const SIZED_EDITS: usize = 12;
 
-/// Times in a row that an edit takes back half or more of what the one before it has added or taken, before
-/// that is a sign: work that goes on adds more than it takes back.
+/// Number of successive edits that each revert at least half of the size change of the previous
+/// edit before that is a sign. Normal work adds more than it removes.
 const SIZE_SWINGS: usize = 4;
 
-/// Edits before the first of these that count as its beginning.
+/// Maximum number of edits before the first swing that still count as its start.
 const FEW_EDITS: usize = 2;
 
-/// The step of a turn, as far as it matters.
+/// The relevant data of a turn.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct SpiralStep {
-    /// The turn.
+    /// The number of the turn.
     pub turn: u64,
-    /// The tool that was called; `None` when none was.
+    /// The called tool. `None` without a call.
     pub tool: Option<String>,
-    /// The digest of its arguments: equal for equal ones.
+    /// The digest of the arguments.
     pub arguments: Option<String>,
-    /// The digest of its artifact: equal for equal content. `None` when that is not known.
+    /// The digest of the artifact. `None` if unknown.
     pub artifact: Option<String>,
-    /// The file that it was called for.
+    /// The file that the call is about.
     pub path: Option<String>,
-    /// The root of all files after the turn; `None` where files are not kept.
+    /// The root of all files after the turn. `None` if files are not stored.
     pub files: Option<ObjectId>,
-    /// Files that the turn changed, and what they are since; `None` for one that it deleted.
+    /// The files that the turn changed, with their new content. `None` for a deleted file.
     pub changed: BTreeMap<String, Option<ObjectId>>,
-    /// The sizes of those of them that are there, in bytes; of others nothing is known.
+    /// The sizes of the changed files in bytes, as far as known.
     pub sizes: BTreeMap<String, u64>,
-    /// Set when the turn begins with a prompt of a person.
+    /// True if the turn begins with a prompt of a person.
     pub is_prompt: bool,
 }
 
-/// The judgement of the last turns.
+/// The result for the last turns.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SpiralReport {
     /// The verdict.
     pub verdict: SpiralVerdict,
-    /// The newest equal calls in a row, when there are enough of them.
+    /// The newest successive equal calls, if there are enough.
     pub streak: Option<Streak>,
     /// The signs in the files.
     pub signs: Vec<Sign>,
-    /// The last turn before the damage, to go back to; `None` without a reason to go back, and when it began
-    /// with the first turn.
+    /// The last turn before the damage, as a rollback target. `None` without a sign, or if the
+    /// damage began with the first turn.
     pub rollback_to: Option<u64>,
 }
 
-/// The newest turns: those since the newest prompt, with what was there before.
+/// The turns since the newest prompt, and the turns before it.
 #[derive(Clone, Copy)]
 struct Newest<'s> {
     before: &'s [SpiralStep],
@@ -118,7 +120,7 @@ impl<'s> Newest<'s> {
         Self { before, steps }
     }
 
-    /// What `of` tells of a file in the newest turn before that changed it.
+    /// Returns a property of a file from the newest turn before the prompt that has it.
     fn last<T>(self, of: impl Fn(&SpiralStep) -> Option<T>) -> Option<T> {
         self.before.iter().rev().find_map(of)
     }
@@ -129,16 +131,16 @@ impl<'s> Newest<'s> {
 pub enum SpiralVerdict {
     /// No sign.
     None,
-    /// Equal calls, each of which changed something.
+    /// Equal calls, each with a change.
     Progress,
-    /// Probably a circle.
+    /// Probably a loop.
     Suspected,
-    /// A circle.
+    /// A loop.
     Confirmed,
 }
 
 impl SpiralVerdict {
-    /// The name in records; that of progress is the one that others use.
+    /// Returns the name in records. The name of progress follows other implementations.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -150,16 +152,16 @@ impl SpiralVerdict {
     }
 }
 
-/// Equal calls in a row.
+/// Successive equal calls.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Streak {
     /// The tool.
     pub tool: String,
-    /// The tool and what stands for its arguments.
+    /// The tool and the digest of its arguments.
     pub signature: String,
     /// The turns, oldest first.
     pub turns: Vec<u64>,
-    /// The verdict on them alone.
+    /// The verdict on these calls alone.
     pub verdict: SpiralVerdict,
 }
 
@@ -168,22 +170,22 @@ pub struct Streak {
 pub struct Sign {
     /// The kind.
     pub kind: SignKind,
-    /// The file that it is about, if it is about one.
+    /// The file, if the sign concerns a single file.
     pub path: Option<String>,
-    /// The turns that show it, oldest first.
+    /// The turns of the sign, oldest first.
     pub turns: Vec<u64>,
-    /// The verdict on it alone.
+    /// The verdict on this sign alone.
     pub verdict: SpiralVerdict,
 }
 
 /// Kinds of signs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum SignKind {
-    /// All files are what they were some turns ago, after something else.
+    /// All files returned to an earlier state, with a different state in between.
     SameTree,
     /// A file swings between contents.
     Oscillation,
-    /// The same tool with other arguments on one file, and nothing else in between but looks at it.
+    /// The same tool changes one file with different arguments, with only reads of it in between.
     SameFile,
 }
 
@@ -199,8 +201,8 @@ impl SignKind {
     }
 }
 
-/// Judges turns, oldest first; `window` is the number of equal calls in a row that are a sign, at
-/// least 2. Looks at the newest [`SPIRAL_TURNS`].
+/// Judges turns, oldest first. `window` is the number of successive equal calls that is a sign, at
+/// least 2. Examines the newest [`SPIRAL_TURNS`].
 #[must_use]
 pub fn find_spiral(steps: &[SpiralStep], window: usize) -> SpiralReport {
     let steps = steps.get(steps.len().saturating_sub(SPIRAL_TURNS)..).unwrap_or(steps);
@@ -220,8 +222,8 @@ pub fn find_spiral(steps: &[SpiralStep], window: usize) -> SpiralReport {
     SpiralReport { verdict, streak, signs, rollback_to }
 }
 
-/// The last turn before the damage that began with the turn `first`: where nothing has changed a file
-/// between the prompt and that, the turn before the prompt.
+/// Returns the last turn before the damage that began with the turn `first`. If no turn between the
+/// prompt and `first` changed a file, that is the turn before the prompt.
 fn before_damage(steps: &[SpiralStep], first: u64) -> Option<u64> {
     let prompt = steps.first().filter(|step| step.is_prompt);
     let is_untouched = steps.iter().all(|step| step.turn >= first || step.changed.is_empty());
@@ -230,7 +232,7 @@ fn before_damage(steps: &[SpiralStep], first: u64) -> Option<u64> {
     begins.filter_map(|turn| turn.checked_sub(1)).find(|turn| *turn > 0)
 }
 
-/// The newest turns with one signature.
+/// Returns the newest turns with one signature.
 fn streak(steps: &[SpiralStep], window: usize) -> Option<Streak> {
     let newest = steps.last()?;
     let (tool, arguments) = (newest.tool.clone()?, newest.arguments.clone()?);
@@ -251,8 +253,8 @@ fn streak(steps: &[SpiralStep], window: usize) -> Option<Streak> {
     Some(Streak { tool, signature, turns: turns(&equal), verdict })
 }
 
-/// The newest tree, when it was there before and another one in between: more than once, or after
-/// several turns. To try something and take it back at once is no circle.
+/// Returns a sign if the newest tree existed before, with another tree in between, and it returned
+/// more than once or after several turns. A change that is reverted immediately is not a sign.
 fn same_tree(newest: Newest<'_>) -> Option<Sign> {
     let tree = newest.steps.last()?.files?;
     let is_newest = |step: &SpiralStep| step.files == Some(tree);
@@ -274,7 +276,8 @@ fn same_tree(newest: Newest<'_>) -> Option<Sign> {
     Some(Sign { kind: SignKind::SameTree, path: None, turns, verdict })
 }
 
-/// Files that came back to an earlier content more than once, or whose size went up and down.
+/// Returns the files that returned to an earlier content more than once, or whose size went up and
+/// down.
 fn oscillations(newest: Newest<'_>) -> Vec<Sign> {
     let steps = newest.steps;
     let recent = steps.get(steps.len().saturating_sub(SWING_TURNS)..).unwrap_or(steps);
@@ -290,7 +293,7 @@ fn oscillations(newest: Newest<'_>) -> Vec<Sign> {
         let versions = evidence.iter().filter_map(|step| step.changed.get(path).copied());
         let versions: Vec<Option<ObjectId>> = first.into_iter().chain(versions).collect();
         let contents: BTreeSet<_> = versions.iter().collect();
-        // Edits before the first content that comes back are none of the loop.
+        // Edits before the first recurring content are not part of the loop.
         let comes_back = |version: &Option<ObjectId>| {
             versions.iter().filter(|other| *other == version).count() > 1
         };
@@ -310,8 +313,8 @@ fn oscillations(newest: Newest<'_>) -> Vec<Sign> {
     signs
 }
 
-/// The newest edits of a file, when each takes back half or more of what the one before it has added or
-/// taken: it gets larger and smaller, and nowhere.
+/// Returns the newest edits of a file, if each reverts at least half of the size change of the
+/// previous edit.
 fn size_swings<'s>(newest: Newest<'s>, path: &String) -> Option<Vec<&'s SpiralStep>> {
     let edits = newest.steps.iter().rev().filter(|step| step.changed.contains_key(path));
     let mut edits: Vec<&SpiralStep> = edits.take(SIZED_EDITS).collect();
@@ -334,13 +337,14 @@ fn size_swings<'s>(newest: Newest<'s>, path: &String) -> Option<Vec<&'s SpiralSt
         }
         swings += 1;
     }
-    // The step `at` leads to the size behind it, which is that of the edit `at`, or the next one.
+    // The size change `at` ends at the edit `at`, or at the next edit if there is no first size.
     let from = (since + 1).saturating_sub(has_first);
     let from = if from <= FEW_EDITS { 0 } else { from };
     (swings >= SIZE_SWINGS).then(|| edits.split_off(from.min(edits.len())))
 }
 
-/// The newest turns, when all of them are about one file and one tool tried it in several ways.
+/// Returns a sign if the newest turns are all about one file and a tool tried different arguments
+/// on it.
 fn same_file(steps: &[SpiralStep], window: usize) -> Option<Sign> {
     let path = steps.last()?.path.as_ref()?;
     let mut about: Vec<&SpiralStep> =
@@ -365,7 +369,7 @@ fn same_file(steps: &[SpiralStep], window: usize) -> Option<Sign> {
     Some(Sign { kind, path, turns: turns(&about), verdict })
 }
 
-/// Returns whether every step made of the file what it was at none of the others: steady work.
+/// Returns true if every step left the file with a different content, which is steady work.
 fn is_each_new(steps: &[&SpiralStep], path: &String) -> bool {
     let made = steps.iter().map(|step| step.changed.get(path).copied().flatten());
     made.collect::<Option<BTreeSet<_>>>().is_some_and(|made| made.len() == steps.len())
@@ -385,7 +389,7 @@ mod tests {
         ObjectId::of(Kind::Blob, text.as_bytes())
     }
 
-    /// A turn that calls `tool` for `a.rs` and leaves the files as `content`.
+    /// Returns a turn that calls `tool` for `a.rs` and leaves the files as `content`.
     fn step(turn: u64, tool: &str, arguments: &str, content: &str) -> SpiralStep {
         SpiralStep {
             turn,
@@ -439,13 +443,13 @@ mod tests {
             (1..=8).map(|turn| step(turn, "write", &turn.to_string(), &turn.to_string())).collect();
         let found = find_spiral(&steps, SPIRAL_WINDOW);
         assert_eq!((found.verdict, found.rollback_to), (SpiralVerdict::Progress, None));
-        // One that changes nothing among them is a sign again.
+        // A step without a change makes it a sign again.
         let mut steps = steps;
         steps[6].changed.clear();
         assert_eq!(find_spiral(&steps, SPIRAL_WINDOW).verdict, SpiralVerdict::Suspected);
     }
 
-    /// Edits of one file with new content each time, after a prompt, which leave it with these sizes.
+    /// Returns edits of one file after a prompt, with new content each time and these sizes.
     fn sized(sizes: &[u64]) -> Vec<SpiralStep> {
         let edit = |(turn, size): (u64, &u64)| SpiralStep {
             sizes: BTreeMap::from([("a.rs".into(), *size)]),
@@ -480,20 +484,20 @@ mod tests {
             path: None,
             ..step(turn, "edit", &turn.to_string(), content)
         };
-        // A person has it changed to and fro.
+        // A person asks for each change.
         let asked: Vec<SpiralStep> = (0..5)
             .flat_map(|at| {
                 [prompt(2 * at + 1), edit(2 * at + 2, if at % 2 == 0 { "a" } else { "b" })]
             })
             .collect();
         assert_eq!(find_spiral(&asked, SPIRAL_WINDOW).verdict, SpiralVerdict::None);
-        // The agent does so by itself, from what was good before the prompt.
+        // The agent swings on its own, starting from the good content before the prompt.
         let mut steps = vec![prompt(1), edit(2, "good"), edit(3, "good"), prompt(4)];
         steps.extend((5..=8).map(|turn| edit(turn, if turn % 2 == 1 { "bad" } else { "good" })));
         let found = find_spiral(&steps, SPIRAL_WINDOW);
         assert_eq!((found.verdict, found.rollback_to), (SpiralVerdict::Confirmed, Some(3)));
         assert!(found.signs.iter().flat_map(|sign| &sign.turns).all(|turn| *turn > 3), "{found:?}");
-        // What came of the prompt before the damage stays.
+        // The rollback keeps the good edit after the prompt.
         let mut steps = vec![prompt(1), edit(2, "good"), prompt(3), edit(4, "better")];
         steps.extend((5..=9).map(|turn| edit(turn, if turn % 2 == 1 { "x" } else { "y" })));
         assert_eq!(find_spiral(&steps, SPIRAL_WINDOW).rollback_to, Some(4));

@@ -1,4 +1,4 @@
-//! The last turns of a history, as far as a spiral shows in them.
+//! Reads the last turns of a history for the spiral detection.
 
 use std::collections::BTreeMap;
 
@@ -13,16 +13,15 @@ use crate::formats::view;
 use crate::import::turns::{ROOT, fact};
 use crate::model::view::ToolCall;
 
-/// Names of arguments that name a file.
+/// Names of arguments that hold a path.
 const PATHS: [&str; 7] =
     ["file_path", "path", "filePath", "file", "filename", "notebook_path", "target_file"];
 
-/// The last turns of the line that ends in `tip`, oldest first, at most [`SPIRAL_TURNS`]. A rollback, a
-/// merge and a compaction begin anew: nothing before them counts, nor does what retention has dropped.
-/// Changes of lessons alone are no turns.
+/// Returns the last turns of the line of `tip`, oldest first, at most [`SPIRAL_TURNS`]. Stops at a
+/// rollback, a merge, a compaction and at expired content. Skips turns that only change lessons.
 ///
 /// # Errors
-/// `NotFound` or `Corrupt`, naming what cannot be read.
+/// `NotFound` or `Corrupt`, with the id of the unreadable object.
 pub fn steps(repo: &Repository, tip: &ObjectId) -> Result<Vec<SpiralStep>> {
     let mut steps = Vec::new();
     for entry in repo.history(&[*tip], &[])?.first_parent().take(SPIRAL_TURNS) {
@@ -92,13 +91,13 @@ fn step(repo: &Repository, entry: &LogEntry) -> Result<SpiralStep> {
     })
 }
 
-/// A path as files are called in a context: from the directory that they begin in.
+/// Returns a path relative to the root of file paths.
 fn inside(path: &str, directory: Option<&str>) -> String {
     let below = directory.and_then(|directory| path.strip_prefix(directory)?.strip_prefix('/'));
     below.unwrap_or(path).to_owned()
 }
 
-/// The one file that all calls are about.
+/// Returns the file that all calls are about, if it is a single one.
 fn one_path(calls: &[ToolCall]) -> Option<String> {
     let mut paths = calls.iter().map(path);
     let first = paths.next()??;
@@ -110,7 +109,7 @@ fn path(call: &ToolCall) -> Option<String> {
     PATHS.iter().find_map(|name| input.get(name)?.as_str()).map(str::to_owned)
 }
 
-/// Arguments that are equal but for the order of their keys become equal text.
+/// Normalizes the order of the keys of JSON arguments.
 fn sorted(input: &str) -> String {
     let Ok(mut value) = serde_json::from_str::<Value>(input) else { return input.to_owned() };
     value.sort_all_objects();

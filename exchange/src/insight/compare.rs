@@ -1,4 +1,4 @@
-//! Strategies side by side: what each did since the snapshot where they parted.
+//! Compares strategies: the work of several lines since the snapshot where they diverged.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -14,63 +14,64 @@ use super::test_runs::{TestRunReader, TestRuns};
 use super::turn_diff::{TurnDiff, repeats, turn_diff};
 use crate::formats::view;
 
-/// The prefix of the result of a check in the metadata of a commit, before the check's name.
+/// Prefix of the metadata key of a check result, followed by the name of the check.
 pub const CHECK_PREFIX: &str = "check.";
 
-/// The metadata of a check that passed.
+/// The metadata value of a check that passed.
 pub const PASSED: &str = "passed";
 
-/// The metadata of a check that failed.
+/// The metadata value of a check that failed.
 pub const FAILED: &str = "failed";
 
-/// Strategies and where they parted.
+/// Strategies and their fork point.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Comparison {
-    /// The newest snapshot that all of them have on their lines, with its turn; `None` when they have
-    /// nothing in common: then all that they hold is their own.
+    /// The newest common snapshot of all lines, with its turn. `None` without a common snapshot:
+    /// then all turns of a line count.
     pub fork: Option<(ObjectId, u64)>,
-    /// The strategies since then, in the order asked for.
+    /// The strategies, in the requested order.
     pub strategies: Vec<Strategy>,
 }
 
 /// The work of one line since the fork.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Strategy {
-    /// Its newest snapshot.
+    /// The newest snapshot.
     pub tip: ObjectId,
-    /// The turn of that.
+    /// The turn of that snapshot.
     pub turn: u64,
-    /// Its own snapshots.
+    /// The number of its snapshots since the fork.
     pub turns: u64,
-    /// Messages that these added, of all agents.
+    /// The number of messages of all agents in these snapshots.
     pub messages: u64,
-    /// Tools that these messages call.
+    /// The number of tool calls in these messages.
     pub tool_calls: u64,
-    /// Results in these messages that say the tool failed.
+    /// The number of failed tool results in these messages.
     pub tool_errors: u64,
-    /// What the answers among these took, and what they cost; `None` when none says so.
+    /// The usage and cost of the answers. `None` if no answer records it.
     pub spending: Option<Spending>,
-    /// The files that are different from those at the fork.
+    /// The files that differ from the fork.
     pub files: SectionDiff,
-    /// From its beginning to its newest snapshot, in microseconds.
+    /// The time from its start to its newest snapshot, in microseconds.
     pub elapsed_micros: i64,
-    /// The newest result of each check that its snapshots name: whether it passed.
+    /// The newest result of each check: true if it passed.
     pub checks: BTreeMap<String, bool>,
-    /// Runs of tests that its messages tell of, by the runner: what tools printed, and nobody recorded.
+    /// The test runs in its messages, by runner. Read from tool output, not from recorded checks.
     pub test_runs: BTreeMap<String, TestRuns>,
-    /// Own snapshots whose content retention has dropped: their messages are not counted.
+    /// The number of its snapshots whose content expired. Their messages are not counted.
     pub expired: u64,
 }
 
-/// Compares lines that end in snapshots, with the branches they are known by; `prices` are those of
-/// answers that say no cost.
+/// Compares lines by their tips, with the names of their branches if known. `prices` apply to
+/// answers without a recorded cost.
 ///
-/// A line begins when its branch was made, if the operation log says when and that is after the snapshot
-/// of the fork; the line that was there before begins with the first of these. What is older than any of
-/// them begins at that snapshot. The cost grows with what the lines did since then.
+/// A line starts at the creation of its branch, if the operation log has the time and it is after
+/// the fork snapshot. The line that existed before starts at the first of these times. A line
+/// without a known time starts at the fork snapshot. The cost grows with the length of the lines
+/// since then.
 ///
 /// # Errors
-/// `NotFound`, `Corrupt` or `Expired`, naming what cannot be read.
+/// `NotFound`, `Corrupt` or `Expired`, with the id of the unreadable object.
 pub fn compare(
     repo: &Repository,
     lines: &[(Option<BranchName>, ObjectId)],
@@ -101,7 +102,7 @@ pub fn compare(
     Ok(Comparison { fork, strategies: timed.collect() })
 }
 
-/// The newest snapshot that all lines have.
+/// Returns the newest common snapshot of all lines.
 fn fork_of(
     repo: &Repository,
     lines: &[(Option<BranchName>, ObjectId)],
@@ -112,7 +113,7 @@ fn fork_of(
     let mut fork = (*first, repo.commit(first)?.turn);
     let mut line = repo.line(first)?;
     for (_, tip) in others {
-        // All of these are on the first line, so the oldest is on all of them.
+        // All fork points are on the first line, so the oldest is on every line.
         match line.divergence(tip)?.fork {
             Some(found) if found.1 < fork.1 => fork = found,
             Some(_) => {}
@@ -122,7 +123,7 @@ fn fork_of(
     Ok(Some(fork))
 }
 
-/// When branches were made, as far as the operations since `since` say.
+/// Returns the creation times of branches, from the operations since `since`.
 fn births(
     repo: &Repository,
     lines: &[(Option<BranchName>, ObjectId)],
@@ -153,7 +154,8 @@ struct StrategyReader<'a> {
 }
 
 impl StrategyReader<'_> {
-    /// Reads a line, and when its branch was made, if that is known and was for its own turns.
+    /// Reads a line. Also returns the creation time of its branch, if known and not later than its
+    /// first turn.
     fn strategy(&self, tip: &ObjectId, born: Option<i64>) -> Result<(Strategy, Option<i64>)> {
         let newest = self.repo.commit(tip)?;
         let hide: Vec<ObjectId> = self.base.iter().map(|(id, _)| *id).collect();
@@ -161,7 +163,7 @@ impl StrategyReader<'_> {
         let (mut turns, mut first) = (0, newest.time.micros);
         let mut checks = BTreeMap::new();
         let line = self.repo.history(&[*tip], &hide)?.first_parent();
-        // Answers are counted from the oldest turn on.
+        // Count answers from the oldest turn on.
         let mut line = line.collect::<Result<Vec<LogEntry>>>()?;
         line.reverse();
         if let Some(oldest) = line.first() {
@@ -197,7 +199,7 @@ impl StrategyReader<'_> {
         Ok((strategy, born))
     }
 
-    /// Counts the messages that a snapshot added to that of its first parent.
+    /// Counts the messages that a snapshot added to its first parent.
     fn count_messages(&self, entry: &LogEntry, tally: &mut Tally) -> Result<()> {
         let Some(TurnDiff { after, changed }) = turn_diff(self.repo, entry)? else {
             tally.expired += 1;
@@ -210,7 +212,7 @@ impl StrategyReader<'_> {
     }
 }
 
-/// The checks that a snapshot names, and whether each passed.
+/// Returns the check results in the metadata of a snapshot: true for a passed check.
 fn checks_of(commit: &Commit) -> impl Iterator<Item = (&str, bool)> {
     commit.metadata.iter().filter_map(|(key, value)| {
         let name = key.strip_prefix(CHECK_PREFIX)?;
@@ -222,7 +224,7 @@ fn checks_of(commit: &Commit) -> impl Iterator<Item = (&str, bool)> {
     })
 }
 
-/// The totals of messages.
+/// The totals of some messages.
 #[derive(Debug, Default)]
 struct Tally {
     messages: u64,

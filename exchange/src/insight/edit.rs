@@ -1,7 +1,7 @@
-//! Edits of a conversation: messages are taken out with what belongs to them, long outputs are put
-//! away, and what a compaction has replaced comes back.
+//! Edits conversations: removes messages with their calls and results, offloads long outputs, and
+//! restores messages that a compaction replaced.
 //!
-//! A call and its result go together, since no model takes one without the other.
+//! A call and its result are removed together, because models reject one without the other.
 
 use std::collections::BTreeSet;
 use std::ops::Range;
@@ -16,17 +16,17 @@ use turntree::tree::Item;
 use crate::formats::view;
 use crate::text::json;
 
-/// Members whose text is no output: what a model signed or was asked, and bytes of pictures.
+/// Members whose text is not a tool output: signatures, arguments, and bytes of pictures.
 const NO_OUTPUT: [&str; 5] = ["data", "signature", "input", "arguments", "args"];
 
-/// Members of other messages whose text is not shortened either: thoughts, which are signed as they are.
+/// Members whose text is not shortened in other messages either: signed thinking, and URLs.
 const NO_TEXT: [&str; 5] =
     ["thinking", "thinkingSignature", "thoughtSignature", "encrypted_content", "url"];
 
-/// What is taken out of a conversation, by numbers that are all included.
+/// The part to remove from a conversation. All numbers are inclusive.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Cut {
-    /// Prompts with all that came of them; negative ones count from the newest, which is -1.
+    /// Prompts with all their messages. Negative numbers count from the newest prompt, which is -1.
     Prompts(i64, i64),
     /// Turns.
     Turns(u64, u64),
@@ -37,9 +37,9 @@ pub enum Cut {
 /// A message of an edited conversation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum EditedMessage {
-    /// One that is as it was.
+    /// An unchanged message.
     Kept(Item),
-    /// One with texts that were put away: the entry, whose blob is that of before, and the record.
+    /// A message with offloaded texts: the old entry, and the new record.
     Shortened(MessageEntry, Vec<u8>),
 }
 
@@ -48,13 +48,13 @@ pub enum EditedMessage {
 pub struct EditedConversation {
     /// Its messages.
     pub messages: Vec<EditedMessage>,
-    /// Messages that were taken out.
+    /// The number of removed messages.
     pub dropped: u64,
-    /// How many of these only because their call or result was.
+    /// The part of them that was removed only with a call or a result.
     pub with_pairs: u64,
-    /// Texts that were put away.
+    /// The number of offloaded texts.
     pub shortened: u64,
-    /// Bytes of records before and after.
+    /// The bytes of the records before and after.
     pub bytes: (u64, u64),
 }
 
@@ -65,7 +65,7 @@ struct TurnMessages {
     range: Range<u64>,
 }
 
-/// A message as an edit looks at it.
+/// A message with its call ids and result ids.
 struct Seen {
     item: Item,
     entry: MessageEntry,
@@ -74,15 +74,16 @@ struct Seen {
     results: Vec<String>,
 }
 
-/// Takes `cuts` out of the main conversation of the snapshot `tip`, and puts texts away with
-/// `put_away`, which returns what stands for a text, if anything is to: it is given the outputs of
-/// tools, and with `true` all texts of the messages `shorten`, save thoughts and arguments of calls.
-/// The newest `keep_recent` messages keep their outputs.
+/// Removes `cuts` from the main conversation of the snapshot `tip` and offloads texts. `put_away`
+/// receives the outputs of tools, and, with `true`, all texts of the messages `shorten` except for
+/// thinking and call arguments. It returns the replacement of a text, or `None` to keep it. The
+/// newest `keep_recent` messages keep their outputs.
 ///
-/// Cost: each message is read, and the commits back to the last compaction.
+/// Cost: reads every message, and the commits back to the last compaction.
 ///
 /// # Errors
-/// `NotFound` for a cut that is not in the conversation, and what `put_away` and reading report.
+/// `NotFound` for a cut that is not in the conversation, and the errors of `put_away` and of
+/// reading.
 pub fn edit_conversation(
     repo: &Repository,
     tip: &ObjectId,
@@ -139,11 +140,11 @@ pub fn edit_conversation(
     Ok(edited)
 }
 
-/// The main conversation of the snapshot `tip` with the messages that its newest compaction replaced, in
-/// place of the summary; and the turn of that compaction.
+/// Returns the main conversation of the snapshot `tip` with the summary of the newest compaction
+/// replaced by the original messages, and the turn of that compaction.
 ///
 /// # Errors
-/// `NotFound` when no compaction is on the line, `Expired` when the messages before it are not kept.
+/// `NotFound` if the line has no compaction, `Expired` if the original messages expired.
 pub fn uncompacted(repo: &Repository, tip: &ObjectId) -> Result<(EditedConversation, u64)> {
     for entry in repo.history(&[*tip], &[])?.first_parent() {
         let entry = entry?;
@@ -193,7 +194,7 @@ fn read(repo: &Repository, context: &Context) -> Result<Vec<Seen>> {
     list.iter(store, 0..list.len()).map(seen).collect()
 }
 
-/// Takes out what belongs to what is taken out: results of calls, and calls of results.
+/// Extends `out` by the results of removed calls and the calls of removed results.
 fn close(seen: &[Seen], out: &mut BTreeSet<usize>) {
     loop {
         let gone = |at: &usize| seen.get(*at);
@@ -217,7 +218,7 @@ fn close(seen: &[Seen], out: &mut BTreeSet<usize>) {
     }
 }
 
-/// The turns back to the last compaction, oldest first, with the messages that each added.
+/// Returns the turns since the last compaction, oldest first, with the messages of each.
 fn turns(
     repo: &Repository,
     tip: &ObjectId,
@@ -257,7 +258,7 @@ fn turns(
     Ok(turns)
 }
 
-/// The messages of a cut.
+/// Returns the messages of a cut.
 fn indexes(cut: Cut, turns: &[TurnMessages], messages: u64) -> Result<Vec<Range<u64>>> {
     let newest = turns.iter().filter_map(|turn| turn.prompt).max().unwrap_or(0);
     let newest = i64::try_from(newest).unwrap_or(i64::MAX);
@@ -292,7 +293,7 @@ fn index(at: u64) -> usize {
     usize::try_from(at).unwrap_or(usize::MAX)
 }
 
-/// Puts long texts of a record away.
+/// Offloads the long texts of a record.
 fn shorten_texts(
     value: &mut Value,
     is_chosen: bool,

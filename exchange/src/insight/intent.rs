@@ -1,6 +1,6 @@
-//! Reads wishes to go back from messages in chat: the one place that does.
+//! Recognizes rollback requests in chat messages. No other module does.
 //!
-//! | message | wish |
+//! | message | request |
 //! |---|---|
 //! | `/rollback`, `/rollback 3` | one step, three steps |
 //! | `/rollback to 42`, `/rollback turn 42` | the turn 42 |
@@ -8,15 +8,15 @@
 //! | ... `undo last 3`, `revert the last 3` ... | three steps |
 //! | a whole sentence, as `please undo what you did since my last message`, in 14 languages | one step |
 //!
-//! A step is a prompt: what a person asked for, with all that came of it.
+//! A step is a prompt with all turns that followed from it.
 //!
-//! Upper and lower case are one. The forms without a slash count in short messages only, and the last
-//! one not behind a `not`: to take back what was not meant to be is worse than to be told again. The
-//! rules are those proposed for open-codesign, except that a negation is none of its business there.
+//! Case does not matter. The forms without a slash count only in short messages, and the last one
+//! not after a `not`: a wrong rollback is worse than a request that the user has to repeat. The
+//! rules are those proposed for open-codesign, except that the proposal ignores negations.
 //!
-//! A hook hears all that a person says, and acts on it unasked. So [`asks_back`] takes a wish without a
-//! slash for one only when it is the whole message, politeness aside: `revert the last 3 commits` and
-//! `why did you undo the last 2?` are for the agent.
+//! A hook receives all messages of a user and acts on them without confirmation. [`asks_back`]
+//! therefore accepts a request without a slash only if it is the whole message, politeness aside:
+//! `revert the last 3 commits` and `why did you undo the last 2?` are for the agent.
 //!
 //! ```
 //! use turntree_exchange::{RollbackIntent, rollback_intent};
@@ -29,35 +29,35 @@
 use super::language::Language;
 use super::phrases;
 
-/// Most steps that open-codesign reads from one message: it makes these of more. Here nobody goes
-/// back by another number than was asked for.
+/// The number of steps that open-codesign clamps a larger number to. turntree does not clamp: a
+/// rollback goes back by exactly the requested number.
 pub const MAX_ROLLBACK_STEPS: u64 = 50;
 
-/// Longest message that is read without a slash at its beginning, in units of UTF-16.
+/// Longest message without a slash that is parsed, in UTF-16 units.
 const MAX_PLAIN_UNITS: usize = 60;
 
 const COMMAND: &str = "/rollback";
 const VERBS: [&str; 3] = ["undo", "revert", "rollback"];
-/// Words that may stand behind a verb, for one step.
+/// Words that may follow a verb and mean one step.
 const ONE_STEP: [&[&str]; 6] =
     [&[], &["that"], &["it"], &["this"], &["my", "last"], &["the", "last"]];
-/// Words that may stand between a verb and `last N`.
+/// Words that may come between a verb and `last N`.
 const ARTICLES: [&str; 3] = ["the", "that", "my"];
-/// What a step may be called behind its number.
+/// Names of a step that may follow its number.
 const STEPS: [&str; 6] = ["prompt", "turn", "step", "message", "request", "change"];
-/// Marks of a question.
+/// Question marks.
 const QUESTION: [char; 3] = ['?', '\u{ff1f}', '\u{61f}'];
 
-/// The target of a message that asks to go back.
+/// The target of a rollback request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RollbackIntent {
-    /// So many steps, from 1 on.
+    /// This many steps, at least 1.
     Steps(u64),
-    /// This turn, from 1 on.
+    /// This turn, at least 1.
     Turn(u64),
 }
 
-/// Returns the wish in `message`; `None` for one that does not ask to go back.
+/// Returns the rollback request in `message`, or `None` if there is none.
 #[must_use]
 pub fn rollback_intent(message: &str) -> Option<RollbackIntent> {
     let message = message.trim();
@@ -78,8 +78,8 @@ pub fn rollback_intent(message: &str) -> Option<RollbackIntent> {
     (0..words.len()).find_map(|at| last_steps(&words, at)).flatten()
 }
 
-/// Returns the wish in `message` when that asks for nothing else, and is no question: what
-/// [`rollback_intent`] finds in a part of other messages is none.
+/// Returns the rollback request in `message` if the message is nothing else and not a question.
+/// Ignores requests that [`rollback_intent`] finds inside of other messages.
 #[must_use]
 pub fn asks_back(message: &str) -> Option<RollbackIntent> {
     let wish = rollback_intent(message)?;
@@ -97,7 +97,7 @@ pub fn asks_back(message: &str) -> Option<RollbackIntent> {
     (is_whole && !asks.ends_with(QUESTION)).then_some(wish)
 }
 
-/// Returns whether words are a verb, and what may stand behind it for one step.
+/// Returns true if the words are a verb and an object that means one step.
 fn is_one_step(words: &[&str]) -> bool {
     match words.split_first() {
         Some((verb, rest)) => VERBS.contains(verb) && ONE_STEP.contains(&rest),
@@ -105,7 +105,7 @@ fn is_one_step(words: &[&str]) -> bool {
     }
 }
 
-/// Returns whether words are a verb, `last N` and at most what a step is called.
+/// Returns true if the words are a verb, `last N`, and optionally the name of a step.
 fn is_last_steps(words: &[&str]) -> bool {
     let Some((verb, rest)) = words.split_first() else { return false };
     let rest = match rest.split_first() {
@@ -122,24 +122,24 @@ fn is_last_steps(words: &[&str]) -> bool {
     VERBS.contains(verb) && is_named
 }
 
-/// Returns the language of a whole sentence that asks to go back; nothing for other messages.
+/// Returns the language of a message that is a rollback sentence, or `None` for other messages.
 #[must_use]
 pub fn rollback_language(message: &str) -> Option<Language> {
     phrases::takes_back(message.trim())
 }
 
-/// Returns the text behind the command, if the message begins with it.
+/// Returns the text after the command, if the message starts with the command.
 fn after_command(message: &str) -> Option<&str> {
     let (head, rest) = message.split_at_checked(COMMAND.len())?;
     let is_whole = rest.is_empty() || rest.starts_with(char::is_whitespace);
     (head.eq_ignore_ascii_case(COMMAND) && is_whole).then_some(rest)
 }
 
-/// The wish in what stands behind the command.
+/// Parses the text after the command.
 fn command(rest: &str) -> Option<RollbackIntent> {
     let rest = rest.to_ascii_lowercase();
     let mut words: Vec<&str> = rest.split_whitespace().collect();
-    // The number may stand right behind the word.
+    // The number may follow the word without a space.
     if let [word] = *words
         && let Some((name, number)) = ["to", "turn"]
             .iter()
@@ -156,8 +156,8 @@ fn command(rest: &str) -> Option<RollbackIntent> {
     }
 }
 
-/// The wish of a verb at `at` with `last N` behind it: nothing when that does not stand there, and no
-/// wish when it is none.
+/// Parses a verb at `at` followed by `last N`. Returns `None` without such words, and `Some(None)`
+/// for a negated or invalid request.
 fn last_steps(words: &[&str], at: usize) -> Option<Option<RollbackIntent>> {
     let verb = words.get(at)?.rsplit(|c: char| !is_word(c)).next()?;
     if !VERBS.contains(&verb) {
@@ -189,7 +189,7 @@ fn is_negation(word: &str) -> bool {
         || word.ends_with("n\u{2019}t")
 }
 
-/// So many steps; more than can be counted are more than anything has.
+/// Parses a number of steps. An overflow becomes the maximum, which is more than any history has.
 fn steps(number: &str) -> Option<RollbackIntent> {
     let steps = digits(number)?.parse().unwrap_or(u64::MAX);
     (steps > 0).then_some(RollbackIntent::Steps(steps))
@@ -199,7 +199,7 @@ fn turn(number: &str) -> Option<RollbackIntent> {
     digits(number)?.parse().ok().filter(|turn| *turn > 0).map(RollbackIntent::Turn)
 }
 
-/// The text, if it is digits and nothing else.
+/// Returns the text if it has only digits.
 fn digits(text: &str) -> Option<&str> {
     let is_number = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
     is_number.then_some(text)

@@ -1,6 +1,6 @@
-//! Languages that people write to agents in, and what they are asked in each.
+//! The languages of user messages, and the question that users are asked in each.
 
-/// A language that wishes to go back are understood in.
+/// A language in which rollback requests are recognized.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[expect(missing_docs, reason = "the names say it")]
 pub enum Language {
@@ -21,7 +21,7 @@ pub enum Language {
 }
 
 impl Language {
-    /// Returns the language of a locale, as in `de_DE.UTF-8`; English for one that is not known.
+    /// Returns the language of a locale such as `de_DE.UTF-8`. English if unknown.
     #[must_use]
     pub fn of_locale(locale: &str) -> Self {
         match locale.split(['_', '-', '.', '@']).next().unwrap_or_default() {

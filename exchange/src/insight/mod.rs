@@ -1,4 +1,4 @@
-//! Reads histories without a model: loops, lessons, comparisons, usage.
+//! Analyzes histories without a model: loops, lessons, comparisons, usage.
 
 mod answers;
 pub(crate) mod compare;

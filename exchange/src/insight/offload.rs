@@ -1,4 +1,4 @@
-//! Offloading: a long text leaves the conversation, and a short one with a URI stands for it.
+//! Offloads long texts: replaces a text in the conversation by a short one with a URI.
 //!
 //! ```text
 //! head, if some was asked for
@@ -11,10 +11,9 @@
 //! tail
 //! ```
 //!
-//! The text is the one ContextChef writes, unit by unit: lengths are UTF-16 units, and head and tail
-//! shrink to whole lines where there are line ends. A cut may fall into the middle of a character
-//! then, so what comes out is UTF-16, in which half a character can be written; see
-//! [`OffloadOptions::whole_characters`].
+//! The result equals the text of ContextChef, unit by unit: lengths are UTF-16 units, and head and
+//! tail shrink to whole lines if they contain line ends. A cut may split a character, so the result
+//! is UTF-16, which can represent half a character; see [`OffloadOptions::whole_characters`].
 //!
 //! ```
 //! use turntree_exchange::{OffloadOptions, Tail, offload};
@@ -27,26 +26,25 @@
 
 use std::fmt::Write as _;
 
-/// The length of a text that is offloaded, and the parts that stay. Lengths are UTF-16 units.
+/// The minimum length of offloaded texts, and the parts to keep. Lengths are UTF-16 units.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct OffloadOptions {
-    /// A text that is no longer stays as it is.
+    /// Texts up to this length are not offloaded.
     pub threshold: u64,
-    /// The part that stays from its beginning.
+    /// Length of the kept start.
     pub head_chars: u64,
-    /// The part that stays from its end.
+    /// The kept end.
     pub tail: Tail,
-    /// Leave out a character that a cut would halve. Upstream writes the half.
+    /// True to drop a character that a cut would split. Upstream writes half of it.
     pub whole_characters: bool,
 }
 
-/// The part that stays from the end of a text.
+/// The kept end of a text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Tail {
-    /// So many UTF-16 units, or less, up to whole lines.
+    /// At most this many UTF-16 units, shortened to whole lines.
     Chars(u64),
-    /// The last lines, where the end of the text counts as one: a text that ends with a line end has
-    /// an empty last line.
+    /// The last lines. A text with a final line end has an empty last line.
     Lines(u64),
 }
 
@@ -57,25 +55,26 @@ impl Default for OffloadOptions {
     }
 }
 
-/// The placeholder of an offloaded text: UTF-16 units, of which the first or last of head and tail
-/// may be half of a character.
+/// The replacement of an offloaded text in UTF-16 units. Head and tail may end or start with half a
+/// character.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Placeholder(Vec<u16>);
 
 impl Placeholder {
-    /// The UTF-16 units.
+    /// Returns the UTF-16 units.
     #[must_use]
     pub fn units(&self) -> &[u16] {
         &self.0
     }
 
-    /// As text: half a character becomes U+FFFD.
+    /// Returns the text, with U+FFFD for half a character.
     #[must_use]
     pub fn to_text(&self) -> String {
         String::from_utf16_lossy(&self.0)
     }
 
-    /// As a JSON string, quotes included: half a character becomes the escape of its unit.
+    /// Returns the text as a JSON string with quotes, and half a character as the escape of its
+    /// unit.
     #[must_use]
     pub fn to_json(&self) -> String {
         let mut json = String::from("\"");
@@ -100,10 +99,9 @@ fn write_unit(json: &mut String, unit: u32) {
     let _ = write!(json, "\\u{unit:04x}");
 }
 
-/// Returns the placeholder of `text`, which can be read at `uri`, and in the file `path` if it is
-/// in one.
-/// `None` when the text stays as it is: it is no longer than the threshold, or head and tail would
-/// show all of it.
+/// Returns the replacement of `text`, which is available at `uri`, and in the file `path` if given.
+/// Returns `None` if the text is not longer than the threshold, or if head and tail would show all
+/// of it.
 ///
 /// Costs one pass over the text.
 #[must_use]
@@ -150,13 +148,13 @@ pub fn offload(
     Some(Placeholder(trimmed(&parts.join(&u16::from(b'\n'))).to_vec()))
 }
 
-/// The units that stay from the beginning: whole lines, if a line ends there.
+/// Returns the units of the kept start: whole lines if it contains a line end.
 fn head(text: &str, options: &OffloadOptions) -> Vec<u16> {
     if options.head_chars == 0 {
         return Vec::new();
     }
     let cut = Cut::at(text, options.head_chars);
-    // A line end just behind the cut still counts.
+    // Include a line end right after the cut.
     let until = match text.as_bytes().get(cut.byte) {
         Some(b'\n') if cut.half.is_none() => cut.byte + 1,
         _ => cut.byte,
@@ -172,7 +170,7 @@ fn head(text: &str, options: &OffloadOptions) -> Vec<u16> {
     units
 }
 
-/// The units from `start` on: from the next line on, if there is one.
+/// Returns the units from `start` on, or from the next line on if there is one.
 fn tail(text: &str, start: u64, whole_characters: bool) -> Vec<u16> {
     let cut = Cut::at(text, start);
     let after = match cut.half {
@@ -187,16 +185,16 @@ fn tail(text: &str, start: u64, whole_characters: bool) -> Vec<u16> {
     half.into_iter().chain(rest.encode_utf16()).collect()
 }
 
-/// A place between two UTF-16 units of a text.
+/// A position between two UTF-16 units of a text.
 struct Cut {
-    /// The byte at which the character behind the place begins, or the one it halves.
+    /// The start of the character after the position, or of the split character, in bytes.
     byte: usize,
-    /// Both halves of the character, when it lies inside of one.
+    /// Both halves of the character, if the position splits it.
     half: Option<(u16, u16)>,
 }
 
 impl Cut {
-    /// The place behind `units`; the end of the text when it has no more.
+    /// Returns the position after `units`, or the end of the text if it is shorter.
     fn at(text: &str, units: u64) -> Self {
         let mut passed = 0;
         for (byte, character) in text.char_indices() {
@@ -218,7 +216,7 @@ fn utf16_len(text: &str) -> u64 {
     text.chars().map(|c| c.len_utf16() as u64).sum()
 }
 
-/// The last `lines` lines of a text, all of it when it has no more.
+/// Returns the last `lines` lines of a text, or the whole text if it has fewer.
 fn last_lines(text: &str, lines: u64) -> &str {
     let Some(skipped) = usize::try_from(lines).ok().and_then(|lines| lines.checked_sub(1)) else {
         return "";
@@ -229,7 +227,7 @@ fn last_lines(text: &str, lines: u64) -> &str {
     }
 }
 
-/// Without the white space at both ends, as JavaScript sees it.
+/// Trims whitespace, as defined by JavaScript, from both ends.
 fn trimmed(units: &[u16]) -> &[u16] {
     let is_space = |unit: &u16| {
         matches!(

@@ -1,5 +1,5 @@
-//! Where a session is from: its directories, its git branch and remote, and what its client calls
-//! it, as its records and its snapshots say.
+//! Reads the origin of a session from its records and snapshots: its directories, its git branch
+//! and remote, and its title and id at the client.
 
 use turntree::error::Result;
 use turntree::object::ObjectId;
@@ -7,30 +7,30 @@ use turntree::repo::Repository;
 
 use crate::formats::session::{GIT_REMOTE, TITLE};
 
-/// Metadata of a snapshot, and a fact of the section `meta`: the branch of the git repository around
-/// its directory.
+/// Metadata key of a snapshot, and key of a fact in the section `meta`: the git branch of the
+/// directory.
 pub const GIT_BRANCH: &str = "git_branch";
 
-/// Where a session is from.
+/// The origin of a session.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Origin {
-    /// Its directories as text: the one that its records name, and the workspace of its newest
-    /// snapshot that has one.
+    /// The directories as text: the one in the records, and the workspace of the newest snapshot
+    /// that has one.
     pub directories: Vec<String>,
-    /// The branch of the git repository around it.
+    /// The git branch of the directory.
     pub git_branch: Option<String>,
-    /// The address of the remote of that repository.
+    /// The URL of the git remote.
     pub git_remote: Option<String>,
-    /// The title that its client gave it.
+    /// The title from the client.
     pub title: Option<String>,
-    /// The id that its client has for it.
+    /// The id at the client.
     pub client_id: Option<String>,
 }
 
-/// Reads where the line that ends at the commit `tip` is from. Reads a few objects.
+/// Reads the origin of the line of the commit `tip`. Reads a few objects.
 ///
 /// # Errors
-/// `Corrupt` and `Io` when something cannot be read; what retention has dropped is left out.
+/// `Corrupt` and `Io` for unreadable objects. Expired content is omitted.
 pub fn origin(repo: &Repository, tip: &ObjectId) -> Result<Origin> {
     let fact = |key: &str| repo.fact_of(tip, key);
     let mut origin = Origin {

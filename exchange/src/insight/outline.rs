@@ -1,4 +1,4 @@
-//! The outline of a line of turns: what a person asked for, and what came of each prompt.
+//! Outlines a line of turns: the prompts, and the work that followed each.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -15,7 +15,7 @@ use super::spending::{Spending, turn_spending};
 use super::turn_diff::{repeats, turn_diff};
 use crate::formats::view;
 
-/// The section of the conversation that prompts are said in.
+/// The section that contains the prompts.
 const CONVERSATION: &str = "agents/main/messages";
 
 /// The section of files.
@@ -24,66 +24,66 @@ const FILES: &str = "files";
 /// Largest file whose lines are counted.
 const MAX_COUNTED_BYTES: usize = 1 << 20;
 
-/// A prompt with all that came of it, up to the next one.
+/// A prompt with the turns up to the next prompt.
 #[derive(Debug, Clone, PartialEq)]
 pub struct OutlinePart {
     /// The number of the prompt; `None` for the turns before the first one.
     pub prompt: Option<u64>,
-    /// The turn in which it was said.
+    /// The turn of the prompt.
     pub id: ObjectId,
     /// The number of that turn.
     pub turn: u64,
-    /// The words of the prompt in one line.
+    /// The text of the prompt in one line.
     pub words: String,
     /// The time of the prompt.
     pub time: Time,
-    /// The time of the last turn that came of it.
+    /// The time of the last turn of the part.
     pub until: Time,
-    /// Turns, that of the prompt included.
+    /// The number of turns, including the turn of the prompt.
     pub turns: u64,
-    /// What happened in these turns.
+    /// The totals of these turns.
     pub facts: TurnFacts,
-    /// Files that are different after them, with the lines that were added and removed.
+    /// The files that these turns changed, with the number of added and removed lines.
     pub files: BTreeMap<String, ChangedFile>,
-    /// Compactions of the context.
+    /// The number of compactions.
     pub compactions: u64,
-    /// The newest result of each check: whether it passed.
+    /// The newest result of each check: true if it passed.
     pub checks: BTreeMap<String, bool>,
-    /// A rollback took it back.
+    /// True if the prompt was rolled back.
     pub is_rolled_back: bool,
-    /// Turns whose content retention has dropped: nothing of them is counted.
+    /// The number of turns whose content expired. They are not counted.
     pub expired: u64,
 }
 
-/// What happened in turns.
+/// The totals of some turns.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct TurnFacts {
-    /// Tools that were called.
+    /// The number of tool calls.
     pub tools: u64,
-    /// Results that say the tool failed.
+    /// The number of failed tool results.
     pub errors: u64,
-    /// Changes of files, each file once a turn.
+    /// The number of changed files, counted once per turn.
     pub file_changes: u64,
-    /// What its answers took, and what they cost; `None` when none says so.
+    /// The usage and cost of the answers. `None` if no answer records it.
     pub spending: Option<Spending>,
 }
 
-/// How a file changed. Lines count as often as they occur, so a line that moved counts for nothing;
-/// those of large and of binary files are not counted.
+/// The changed lines of a file. Lines are compared as a multiset, so a moved line does not count.
+/// Lines of large and of binary files are not counted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct ChangedFile {
-    /// Lines that were added.
+    /// The number of added lines.
     pub added: u64,
-    /// Lines that were removed.
+    /// The number of removed lines.
     pub removed: u64,
 }
 
-/// Returns what happened in a turn, compared with the one before it. Reads the messages that it
-/// added; a compaction and a merge add none of their own. `None` when its content, or that before it,
-/// was dropped.
+/// Returns the totals of a turn, compared with its parent. Reads the messages that the turn added.
+/// Compactions and merges add no messages of their own. `None` if the content of the turn, or of
+/// its parent, expired.
 ///
 /// # Errors
-/// `NotFound` or `Corrupt`, naming what cannot be read.
+/// `NotFound` or `Corrupt`, with the id of the unreadable object.
 pub fn turn_facts(
     repo: &Repository,
     entry: &LogEntry,
@@ -118,11 +118,11 @@ fn add_message(repo: &Repository, item: &Item, facts: &mut TurnFacts) -> Result<
     Ok(())
 }
 
-/// Returns the outline of the line of first parents that ends in `tip`, the oldest prompt first.
-/// Costs a read of every turn on it and of the messages that each added.
+/// Returns the outline of the first-parent line of `tip`, the oldest prompt first. Reads every turn
+/// on the line and the messages that each added.
 ///
 /// # Errors
-/// `NotFound` or `Corrupt`, naming what cannot be read.
+/// `NotFound` or `Corrupt`, with the id of the unreadable object.
 pub fn outline(
     repo: &Repository,
     tip: &ObjectId,
@@ -207,7 +207,7 @@ impl OutlinePart {
     }
 }
 
-/// The files that differ between two turns; none where one of them was dropped.
+/// Returns the files that differ between two turns. Empty if the content of either expired.
 fn files_between(
     repo: &Repository,
     before: Option<&ObjectId>,
@@ -230,7 +230,8 @@ fn files_between(
     Ok(changed)
 }
 
-/// Returns the lines that differ between two states of a file; none for one whose lines are not counted.
+/// Returns the number of lines that differ between two states of a file. Zero if its lines are not
+/// counted.
 pub(crate) fn lines_between(
     repo: &Repository,
     old: Option<&Item>,
@@ -240,7 +241,7 @@ pub(crate) fn lines_between(
     Ok(old.zip(new).map_or_else(ChangedFile::default, lines_changed))
 }
 
-/// The text of a file, empty where there is none; `None` when its lines are not counted.
+/// Returns the text of a file, empty for a missing file. `None` if its lines are not counted.
 fn content(repo: &Repository, item: Option<&Item>) -> Result<Option<Bytes>> {
     let Some(item) = item else { return Ok(Some(Bytes::new())) };
     let blob = FileEntry::from_item(item)?.blob;

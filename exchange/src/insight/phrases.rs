@@ -1,14 +1,14 @@
-//! Sentences that ask to take back the last prompt, in the languages that people write to agents.
+//! Sentences that request to undo the last prompt, in 14 languages.
 //!
-//! A message is understood when it is one of these as a whole, politeness aside. Nothing is derived
-//! from single words: a sentence that is not here asks for nothing.
+//! A message counts only if it is one of these sentences as a whole, politeness aside. Single words
+//! are not interpreted: any other sentence is not a request.
 
 use super::language::Language;
 
-/// Longest message that is looked up, in bytes.
+/// Longest message to look up, in bytes.
 const MAX_BYTES: usize = 400;
 
-/// Words of politeness, and of refusal with the comma that makes them one, before a sentence.
+/// Politeness before a sentence, and refusals with their comma.
 const BEFORE: [&str; 41] = [
     "please",
     "pls",
@@ -53,7 +53,7 @@ const BEFORE: [&str; 41] = [
     "아니,",
 ];
 
-/// The same behind one.
+/// Politeness after a sentence.
 const BEHIND: [&str; 16] = [
     "please",
     "pls",
@@ -73,7 +73,7 @@ const BEHIND: [&str; 16] = [
     "lütfen",
 ];
 
-/// The sentences, in small letters and without a mark at the end.
+/// The sentences, in lowercase and without final punctuation.
 const SENTENCES: &[(Language, &[&str])] = &[
     (
         Language::English,
@@ -431,8 +431,7 @@ const SENTENCES: &[(Language, &[&str])] = &[
     ),
 ];
 
-/// Returns the language in which `message` as a whole asks to take back the last prompt; nothing when
-/// it does not.
+/// Returns the language of a message that as a whole requests to undo the last prompt.
 pub(super) fn takes_back(message: &str) -> Option<Language> {
     find_bare(message, |said| {
         let found = SENTENCES.iter().find(|(_, sentences)| sentences.contains(&said));
@@ -440,8 +439,8 @@ pub(super) fn takes_back(message: &str) -> Option<Language> {
     })
 }
 
-/// Returns what `find` finds in a short message, in small letters and without the mark at its end, and
-/// with less and less of the politeness around it.
+/// Calls `find` with a short message, in lowercase and without final punctuation, and then with
+/// less and less politeness around it. Returns the first result.
 pub(super) fn find_bare<T>(message: &str, find: impl Fn(&str) -> Option<T>) -> Option<T> {
     if message.len() > MAX_BYTES {
         return None;
@@ -461,20 +460,20 @@ pub(super) fn find_bare<T>(message: &str, find: impl Fn(&str) -> Option<T>) -> O
     }
 }
 
-/// `text` without full stops and exclamation marks at its end.
+/// Removes final full stops and exclamation marks.
 fn ended(text: &str) -> &str {
     text.trim_end_matches(['.', '!', '。', '！', '…']).trim()
 }
 
-/// What follows `word` at the beginning of `text`.
+/// Returns the text after `word` at the start of `text`.
 fn after<'t>(text: &'t str, word: &str) -> Option<&'t str> {
     let rest = text.strip_prefix(word)?;
-    // A comma parts as a space does, and Chinese writes neither.
+    // A comma separates like a space. Chinese needs neither.
     let is_apart = rest.starts_with([' ', ',']) || word.ends_with(['请', '請', '你', '，']);
     is_apart.then(|| rest.trim_start_matches([',', ' ']))
 }
 
-/// What stands before `word` at the end of `text`.
+/// Returns the text before `word` at the end of `text`.
 fn before<'t>(text: &'t str, word: &str) -> Option<&'t str> {
     let rest = text.strip_suffix(word)?;
     rest.ends_with([' ', ',']).then(|| rest.trim_end_matches([',', ' ']))

@@ -1,8 +1,8 @@
-//! Finds files that an agent has read and must read again: those that their digests do not fit.
+//! Finds files that an agent must read again, because their digests changed since it read them.
 //!
-//! A framework records the SHA-256 of what an agent has read, and lets it edit a file only as long as
-//! that is what the file holds. A recorded path is absolute, or relative to the workspace; one inside
-//! the recorded working directory is looked for at the same place of this workspace.
+//! A framework records the SHA-256 of each file that an agent reads, and allows edits only while
+//! the file has this digest. A recorded path is absolute or relative to the workspace. A path
+//! inside of the recorded working directory is resolved in this workspace.
 
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
@@ -15,47 +15,47 @@ use turntree::workspace::open_regular;
 
 use crate::import::turns::{ROOT, fact};
 
-/// Bytes that are read at once.
+/// Bytes per read.
 const CHUNK_BYTES: usize = 64 << 10;
 
-/// Extensions of documents, of which agents read a converted text: no file has its digest.
+/// Extensions of documents that agents read as converted text, which has a different digest.
 const CONVERTED: [&str; 9] = ["pdf", "doc", "docx", "xls", "xlsx", "ppt", "pptx", "odt", "rtf"];
 
-/// The result of checking everything that was read.
+/// The result of checking all files that were read.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Reads {
-    /// Files that were looked at.
+    /// The number of checked files.
     pub checked: u64,
-    /// Those that must be read again, by agent and path.
+    /// The files to read again, by agent and path.
     pub stale: Vec<Stale>,
 }
 
 /// A file that must be read again.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Stale {
-    /// The agent that has read it.
+    /// The agent that read the file.
     pub agent: String,
-    /// The path as it is recorded.
+    /// The recorded path.
     pub path: String,
-    /// Why.
+    /// The reason.
     pub reason: StaleReason,
 }
 
-/// Why a file must be read again.
+/// The reason why a file must be read again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum StaleReason {
-    /// It holds something else.
+    /// Its content changed.
     Changed,
-    /// It is not there, or is no file any more.
+    /// It is missing, or is not a regular file.
     Gone,
-    /// It cannot be read.
+    /// It is unreadable.
     Unreadable,
-    /// The agent read a text made from the file, so nothing can be said.
+    /// The agent read a converted text, so a change cannot be detected.
     Converted,
 }
 
 impl StaleReason {
-    /// The name in JSON and for people.
+    /// Returns the name in JSON and in messages.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -67,10 +67,10 @@ impl StaleReason {
     }
 }
 
-/// Looks at every file that `agent`, or any agent, has read. Cost: reads all of them once.
+/// Checks every file that `agent`, or any agent, read. Cost: reads all of these files once.
 ///
 /// # Errors
-/// As for reading the context. What is wrong with a file is its reason.
+/// The errors of reading the context. Errors of a file become its reason.
 pub fn check_reads(
     source: &dyn ObjectSource,
     context: &Context,
@@ -102,18 +102,18 @@ pub fn check_reads(
     Ok(reads)
 }
 
-/// Returns the path that a recorded path has now.
+/// Returns the current path of a recorded path.
 fn place_of(path: &str, workspace: &Path, cwd: Option<&Path>) -> PathBuf {
     let inside = cwd.filter(|cwd| cwd.is_absolute());
     match inside.and_then(|cwd| Path::new(path).strip_prefix(cwd).ok()) {
         Some(relative) => workspace.join(relative),
-        // An absolute path takes the place of the workspace.
+        // Joining an absolute path replaces the workspace.
         None => workspace.join(path),
     }
 }
 
 fn check(place: &Path, digest: &[u8]) -> Option<StaleReason> {
-    // Looked at first: opening a pipe would wait for a writer.
+    // Check the type first: opening a pipe would block until a writer opens it.
     match place.metadata() {
         Ok(found) if found.is_file() => {}
         Ok(_) => return Some(StaleReason::Gone),
@@ -138,7 +138,7 @@ fn reason_of(error: &io::Error) -> StaleReason {
     }
 }
 
-/// The SHA-256 of a file, in lower-case hex.
+/// Returns the SHA-256 of a file in lowercase hex.
 fn digest_of(place: &Path) -> io::Result<String> {
     let (mut file, mut hash) = (open_regular(place)?, Sha256::new());
     let mut chunk = vec![0; CHUNK_BYTES];

@@ -1,7 +1,7 @@
-//! Secrets of a history, each with its places, in words that do not give it away.
+//! Finds the secrets of a history with their places, without revealing their values.
 //!
-//! A finding has an id that follows from its value and the store, so that it can be allowed and
-//! redacted without being said.
+//! The id of a finding is derived from its value and the store. Users allow and redact a finding by
+//! its id, without naming the value.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -17,21 +17,21 @@ use turntree::repo::{
 use crate::formats::is_prompt;
 use crate::secrets::{Allowances, FoundSecret, find_secrets, stands_in};
 
-/// The depth to which a record is looked through for the field of a secret.
+/// Maximum depth to search a record for the field of a secret.
 const MAX_DEPTH: usize = 32;
 
-/// A secret, and where it is.
+/// A secret and its places.
 #[derive(Clone, PartialEq, Eq)]
 pub struct SecretFinding {
     /// The id of its rule.
     pub rule: &'static str,
-    /// The id of the finding: it follows from the value and the store, and tells neither.
+    /// The id of the finding. Derived from the value and the store; reveals neither.
     pub id: String,
-    /// Whether the rule or the finding is allowed in this store.
+    /// True if the rule or the finding is allowed in this store.
     pub is_allowed: bool,
-    /// The places, in the order of history.
+    /// The places, in history order.
     pub places: Vec<SecretPlace>,
-    /// The value. It is for masking, and for nothing that is shown.
+    /// The value. For masking only; never display it.
     pub value: String,
 }
 
@@ -46,45 +46,45 @@ impl std::fmt::Debug for SecretFinding {
 pub struct SecretPlace {
     /// The session of the first turn that has it.
     pub session: String,
-    /// That turn.
+    /// The number of that turn.
     pub turn: u64,
-    /// Its commit.
+    /// The commit of that turn.
     pub commit: ObjectId,
     /// The number of the prompt that the turn belongs to.
     pub prompt: u64,
     /// The part of the history that has it.
     pub part: ScanPart,
-    /// The section; empty for what is in a commit.
+    /// The section. Empty for the data of a commit.
     pub section: String,
-    /// The key or index in the section, as long as it does not hold a secret.
+    /// The key or index in the section. Empty if it contains a secret.
     pub key: String,
     /// The role of a message.
     pub role: Option<Role>,
-    /// The field of a record, as `content[0].text`.
+    /// The path of the field in a record, such as `content[0].text`.
     pub field: Option<String>,
-    /// The line in a text, from 1.
+    /// The line in a text, counted from 1.
     pub line: Option<u64>,
 }
 
 /// The secrets of a history.
 #[derive(Debug)]
 pub struct SecretScan {
-    /// The findings, allowed ones too, in the order of history.
+    /// The findings, including allowed ones, in history order.
     pub findings: Vec<SecretFinding>,
-    /// The turns that could not be scanned, because they are gone.
+    /// The turns that were not scanned, because they were deleted.
     pub gaps: Gaps,
-    /// Errors of content that could not be read.
+    /// The errors of unreadable content.
     pub damage: Vec<String>,
-    /// Contents that were read.
+    /// The number of scanned blobs.
     pub blobs: u64,
-    /// Their bytes.
+    /// The size of these blobs in bytes.
     pub bytes: u64,
 }
 
-/// Scans everything that ever was in the scopes for secrets; each content is read once.
+/// Scans the whole history in the scopes for secrets. Reads each blob once.
 ///
 /// # Errors
-/// Those of [`Repository::scan`] and of reading the settings.
+/// The errors of [`Repository::scan`] and of reading the settings.
 pub fn scan_secrets(
     repo: &Repository,
     scopes: &[SearchScope],
@@ -114,7 +114,7 @@ pub fn scan_secrets(
 }
 
 impl SecretFinding {
-    /// A finding without places.
+    /// Creates a finding without places.
     #[must_use]
     pub fn new(repo: &Repository, settings: &SecretSettings, secret: &FoundSecret) -> Self {
         let allowances = Allowances::of(repo, settings);
@@ -129,7 +129,7 @@ impl SecretFinding {
 }
 
 impl SecretScan {
-    /// The findings that are not allowed.
+    /// Returns the findings that are not allowed.
     pub fn open(&self) -> impl Iterator<Item = &SecretFinding> {
         self.findings.iter().filter(|finding| !finding.is_allowed)
     }
@@ -167,7 +167,7 @@ fn told(
     }
 }
 
-/// The field of a record whose text has a value.
+/// Returns the path of the field whose text contains a value.
 fn field_of(record: &Value, value: &str, path: &str, depth: usize) -> Option<String> {
     if depth > MAX_DEPTH {
         return None;
@@ -182,7 +182,7 @@ fn field_of(record: &Value, value: &str, path: &str, depth: usize) -> Option<Str
             field_of(item, value, &path, depth + 1)
         }),
         Value::Object(fields) => fields.iter().find_map(|(name, item)| {
-            // A name may be anything that somebody wrote.
+            // A field name is untrusted text and may itself be a secret.
             let is_plain = name.len() <= 64 && find_secrets(name.as_bytes()).is_empty();
             let name = if is_plain { name } else { "?" };
             field_of(item, value, &format!("{path}.{name}"), depth + 1)

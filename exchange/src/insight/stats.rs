@@ -1,15 +1,15 @@
-//! Answers in the statistics that OpenHands keeps beside a conversation.
+//! Reads answers from the statistics that OpenHands stores next to a conversation.
 //!
-//! For each use of a model, as for answers and for summaries, there is a list of what its answers took and
-//! one of what they cost, in the same order. An answer whose cost is not known has no entry in the second:
-//! then nothing says which cost is whose, and the sums are one answer.
+//! For each use of a model, such as answers or summaries, there is a list of token counts and a
+//! list of costs, in the same order. An answer with unknown cost has no entry in the second list.
+//! The costs then cannot be assigned to answers, and the sums count as one answer.
 
 use serde_json::Value;
 
 use super::usage::{RecordedUsage, TokenUsage, tokens};
 use crate::text::json::text_at;
 
-/// Returns the answers, with what tells each from others.
+/// Returns the answers, each with its identity.
 pub(super) fn answers_of_stats(stats: &Value) -> Vec<(String, RecordedUsage)> {
     let uses = stats.get("usage_to_metrics").and_then(Value::as_object);
     uses.into_iter().flatten().flat_map(|(name, metrics)| answers_of_use(name, metrics)).collect()

@@ -1,7 +1,7 @@
-//! Test runs in a transcript: calls of a known test runner, and what their output says came of them.
+//! Finds test runs in a transcript: calls of a known test runner, and the result in their output.
 //!
-//! Nothing is guessed: a run counts when its output has the summary that the runner prints, or the
-//! exit code of a command that ends with the runner. One whose output says neither is left out.
+//! Results are never guessed. A run counts only if its output has the summary of the runner, or the
+//! exit code of a command that ends with the runner.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::LazyLock;
@@ -12,23 +12,23 @@ use serde_json::Value;
 use crate::model::view::{MessageView, ToolCall};
 use crate::text::json;
 
-/// Longest arguments of a call, and longest line of an output, that are looked at.
+/// Longest arguments of a call, and longest line of an output, that are parsed.
 const MAX_INPUT_BYTES: usize = 64 << 10;
 const MAX_LINE_BYTES: usize = 400;
 
-/// Lines at both ends of an output that may tell the exit code.
+/// Number of lines at both ends of an output that may contain the exit code.
 const EXIT_LINES: usize = 6;
 
 /// Arguments that hold a command.
 const COMMANDS: [&str; 4] = ["command", "cmd", "script", "keystrokes"];
 
-/// Words of a command that stand before the program.
+/// Words that may come before the program in a command.
 const BEFORE: [&str; 16] = [
     "sudo", "time", "env", "nice", "exec", "command", "npx", "bunx", "uv", "poetry", "pipenv",
     "bundle", "run", "python", "python3", "-m",
 ];
 
-/// The runners: the words that a command begins with, which are also the name of the check.
+/// The runners: the first words of their commands, which also name the check.
 const RUNNERS: [&str; 38] = [
     "cargo test",
     "cargo nextest",
@@ -74,8 +74,8 @@ const RUNNERS: [&str; 38] = [
 const NO_RUN: [&str; 8] =
     ["--no-run", "--collect-only", "--co", "--help", "-h", "--version", "--list", "--listTests"];
 
-/// The lines with which runners sum up. Where there are groups, they hold counts of failures;
-/// elsewhere the line tells by itself whether the run failed.
+/// The summary lines of runners. Groups capture counts of failures. A line without groups shows the
+/// result itself.
 const SUMMARIES: [(&str, Told); 22] = [
     (r"^test result: ok\.", Told::Passed),
     (r"^test result: FAILED\.", Told::Failed),
@@ -108,39 +108,39 @@ static SUMMARY_RULES: LazyLock<Vec<(Regex, Told)>> = LazyLock::new(|| {
     SUMMARIES.iter().filter_map(|(rule, told)| Some((Regex::new(rule).ok()?, *told))).collect()
 });
 
-/// A line of its own that tells the exit code of a command, as clients write it.
+/// Matches a line with the exit code of a command, as clients write it.
 static EXIT_CODE: LazyLock<Option<Regex>> = LazyLock::new(|| {
     let words =
         r"(?i)^[<\[]?(?:(?:the command|process|command|shellid: \S+) (?:exited|completed) with )?";
     Regex::new(&format!(r"{words}(?:exit )?code:? (-?\d+)\.?[>\]]?$")).ok()
 });
 
-/// What a line of a summary tells.
+/// The meaning of a summary line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Told {
     Passed,
     Failed,
-    /// Passed when all its counts are zero.
+    /// Passed if all counts are zero.
     Failures,
 }
 
 /// The runs of one test runner in a transcript.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TestRuns {
-    /// Whether the newest run passed.
+    /// True if the newest run passed.
     pub passed: bool,
     /// The turn with the output of that run.
     pub turn: u64,
-    /// Runs whose output says what came of them.
+    /// The number of runs with a known result.
     pub runs: u64,
-    /// Those of them that failed.
+    /// The number of failed runs.
     pub failed: u64,
 }
 
-/// Reads messages in their order and pairs calls of test runners with their results.
+/// Reads messages in order and pairs calls of test runners with their results.
 #[derive(Debug, Default)]
 pub(crate) struct TestRunReader {
-    /// Runs without a result so far, by the section of the conversation and the id of the call.
+    /// Runs without a result yet, keyed by the section of the conversation and the call id.
     open: HashMap<(String, String), Command>,
     found: BTreeMap<String, TestRuns>,
 }
@@ -148,14 +148,14 @@ pub(crate) struct TestRunReader {
 /// A command that runs tests.
 #[derive(Debug, PartialEq, Eq)]
 struct Command {
-    /// The runner, by its name below [`RUNNERS`].
+    /// The runner, one of [`RUNNERS`].
     runner: &'static str,
     /// True if the exit code of the command is that of the runner.
     tells_code: bool,
 }
 
 impl TestRunReader {
-    /// Adds a message of the conversation in `section`, which came with the turn `turn`.
+    /// Adds a message of the conversation in `section`, from the turn `turn`.
     pub(crate) fn add(&mut self, section: &str, turn: u64, message: &MessageView) {
         for call in &message.tool_calls {
             if let Some(command) = command_of(call) {
@@ -173,13 +173,13 @@ impl TestRunReader {
         }
     }
 
-    /// The runs by the name of the runner.
+    /// Returns the runs, keyed by runner.
     pub(crate) fn finish(self) -> BTreeMap<String, TestRuns> {
         self.found
     }
 }
 
-/// The command of a call, if it runs tests with one runner.
+/// Returns the command of a call, if it runs tests with a single runner.
 fn command_of(call: &ToolCall) -> Option<Command> {
     if call.input.len() > MAX_INPUT_BYTES {
         return None;
@@ -200,7 +200,7 @@ fn command_of(call: &ToolCall) -> Option<Command> {
     command(&script)
 }
 
-/// Finds the runner in a script; none when it runs several.
+/// Finds the runner in a script. `None` if there are several.
 fn command(script: &str) -> Option<Command> {
     let script = script.replace("2>&1", "").replace("&>", ">");
     let parts = script.split(['\n', ';', '|', '&']).map(str::trim).filter(|part| !part.is_empty());
@@ -217,7 +217,7 @@ fn command(script: &str) -> Option<Command> {
     Some(Command { runner: first, tells_code })
 }
 
-/// The runner that a simple command begins with.
+/// Returns the runner that a simple command starts with.
 fn runner(part: &str) -> Option<&'static str> {
     let mut words: Vec<&str> = part.split_whitespace().collect();
     if words.iter().any(|word| NO_RUN.contains(word)) {
@@ -240,13 +240,13 @@ fn runner(part: &str) -> Option<&'static str> {
     let told = words.iter().filter(|word| !word.starts_with('+')).copied().collect::<Vec<_>>();
     let told = told.join(" ");
     RUNNERS.into_iter().find(|runner| {
-        // Also 'npm run test:unit'.
+        // Also matches 'npm run test:unit'.
         let rest = told.strip_prefix(runner);
         rest.is_some_and(|rest| rest.is_empty() || rest.starts_with([' ', ':']))
     })
 }
 
-/// Whether a run passed, as its output says; nothing when that says neither.
+/// Returns true if a run passed, or `None` if its output does not show the result.
 fn outcome(command: &Command, output: &str) -> Option<bool> {
     let wrapped = output.trim_start().starts_with('{').then(|| json::value(output.as_bytes()));
     let wrapped = wrapped.flatten();
@@ -268,7 +268,7 @@ fn outcome(command: &Command, output: &str) -> Option<bool> {
     passed.or(code.filter(|_| command.tells_code).map(|code| code == 0))
 }
 
-/// What a line of an output tells, if it is one of a summary.
+/// Returns the result that a summary line shows.
 fn told(line: &str) -> Option<bool> {
     let plain = without_colors(line);
     SUMMARY_RULES.iter().find_map(|(rule, told)| {
@@ -284,7 +284,7 @@ fn told(line: &str) -> Option<bool> {
     })
 }
 
-/// A line without the sequences that color it.
+/// Removes color escape sequences from a line.
 fn without_colors(line: &str) -> String {
     let mut plain = String::with_capacity(line.len());
     let mut chars = line.chars();
@@ -298,7 +298,7 @@ fn without_colors(line: &str) -> String {
     plain
 }
 
-/// The exit code that a client wrote at one end of an output.
+/// Returns the exit code that a client wrote near one end of an output.
 fn exit_code(text: &str) -> Option<i64> {
     let rule = EXIT_CODE.as_ref()?;
     let ends = text.lines().take(EXIT_LINES).chain(text.lines().rev().take(EXIT_LINES));
@@ -360,7 +360,7 @@ mod tests {
             ("rspec", "10 examples, 0 failures, 1 pending", Some(true)),
             ("mvn test", "[INFO] Tests run: 5, Failures: 0, Errors: 1, Skipped: 0", Some(false)),
             ("python -m unittest", "Ran 3 tests in 0.001s\n\nOK", Some(true)),
-            // Without a summary the exit code counts, when it is that of the runner.
+            // Without a summary the exit code counts, if it is the exit code of the runner.
             ("make test", "cc\nProcess exited with code 0\nOutput:\nfine", Some(true)),
             ("make test", "Exit code 2\ngone wrong", Some(false)),
             ("make test | tail -3", "[The command completed with exit code 0.]", None),

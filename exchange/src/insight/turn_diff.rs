@@ -1,4 +1,4 @@
-//! What a turn changed, against the turn before it.
+//! Compares a turn with its parent.
 
 use turntree::context::{Context, ContextDiff, diff_by_value_but, is_transcript_section};
 use turntree::error::{ErrorKind, Result};
@@ -7,16 +7,17 @@ use turntree::repo::{LogEntry, Repository};
 
 use crate::import::rewind::begins;
 
-/// A turn's context, and its differences from the one before.
+/// The context of a turn, and its differences from the parent.
 pub(crate) struct TurnDiff {
     pub(crate) after: Context,
     pub(crate) changed: ContextDiff,
 }
 
-/// Compares a turn with its first parent, by what entries say; `None` when the content of one of them was dropped.
+/// Compares a turn with its first parent by the values of the entries. `None` if the content of
+/// either expired.
 ///
-/// The pieces of a transcript are not listed for a turn that begins a branch of one: all that the file had
-/// before would count, and of thousands of branches that is the square.
+/// For a turn that begins a branch of a transcript, the pieces of the transcript are not listed.
+/// All previous pieces of the file would count, which is quadratic in thousands of branches.
 pub(crate) fn turn_diff(repo: &Repository, entry: &LogEntry) -> Result<Option<TurnDiff>> {
     let before = entry.parents.first().map(|parent| repo.context(parent)).transpose();
     match before.and_then(|before| Ok((before, repo.context(&entry.id)?))) {
@@ -31,7 +32,7 @@ pub(crate) fn turn_diff(repo: &Repository, entry: &LogEntry) -> Result<Option<Tu
     }
 }
 
-/// Returns whether the messages of a commit were said before.
+/// Returns true if a commit only repeats earlier messages.
 pub(crate) fn repeats(commit: &Commit) -> bool {
     matches!(commit.trigger, Trigger::Compaction | Trigger::Merge | Trigger::Rollback)
 }

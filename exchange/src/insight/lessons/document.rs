@@ -1,8 +1,8 @@
-//! LESSONS.md: the lessons of a session as people read and edit them. Specified in
+//! LESSONS.md: the lessons of a session in a form that users read and edit. Specified in
 //! `docs/formats/lessons.md`.
 //!
-//! The file says which lessons it was written from. What somebody changed in it, compared with these,
-//! is what reading it back changes: a lesson that was learned meanwhile stays.
+//! The file names the lessons that it was written from. Reading it back applies only the
+//! differences from these lessons, so lessons that were learned in between stay.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -12,7 +12,7 @@ use turntree::object::ObjectId;
 
 use super::{Lesson, Lessons, NEW, is_key};
 
-/// Longest file, in bytes.
+/// Largest file in bytes.
 pub const MAX_DOCUMENT_BYTES: usize = 4 << 20;
 
 const TITLE: &str = "# Lessons";
@@ -26,7 +26,7 @@ const CLOSE: &str = "```";
 /// A file of lessons.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct LessonsDocument {
-    /// The root of the section that it was written from; `None` for nothing.
+    /// The root of the section that the file was written from. `None` for no section.
     pub base: Option<ObjectId>,
     /// The lessons, in the order of the file.
     pub entries: Vec<DocumentEntry>,
@@ -35,27 +35,27 @@ pub struct LessonsDocument {
 /// A lesson in a file.
 #[derive(Debug, Clone, PartialEq)]
 pub struct DocumentEntry {
-    /// Its key; `None` for a new one.
+    /// The key of the lesson. `None` for a new lesson.
     pub key: Option<String>,
-    /// The line of its heading, from 1.
+    /// The line of the heading, counted from 1.
     pub line: usize,
     /// The lesson.
     pub lesson: Lesson,
 }
 
-/// The changes from reading a document back: keys of lessons.
+/// The changes from reading a document back, as keys of lessons.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct MergedLessons {
-    /// New ones.
+    /// The new lessons.
     pub added: Vec<String>,
-    /// Those that are others now.
+    /// The changed lessons.
     pub changed: Vec<String>,
-    /// Those that the file has no more, which are deprecated.
+    /// The lessons that were deleted from the file. They are deprecated.
     pub deprecated: Vec<String>,
 }
 
 impl LessonsDocument {
-    /// The lessons that are not deprecated, as a document.
+    /// Returns a document of the lessons that are not deprecated.
     #[must_use]
     pub fn of(lessons: &Lessons) -> Self {
         let entry = |(key, lesson): (&str, &Lesson)| DocumentEntry {
@@ -67,11 +67,11 @@ impl LessonsDocument {
         Self { base: lessons.section(), entries: kept.map(entry).collect() }
     }
 
-    /// The bytes of the file. Lessons are in the order of their turns, then of time, then of keys, so
-    /// the place of one does not depend on what is edited; new ones come last.
+    /// Returns the text of the file. Lessons are sorted by turn, then time, then key, so edits do
+    /// not move them. New lessons come last.
     ///
     /// # Errors
-    /// As [`Lesson::to_json`].
+    /// The errors of [`Lesson::to_json`].
     pub fn to_text(&self) -> Result<String> {
         let base = self.base.map_or_else(|| NOTHING.to_owned(), |id| id.to_string());
         let mut text = format!("{TITLE}\n\n{MARK}{base}{MARK_END}\n");
@@ -89,12 +89,11 @@ impl LessonsDocument {
         Ok(text)
     }
 
-    /// Reads a file.
+    /// Parses a file.
     ///
     /// # Errors
-    /// `InvalidInput` naming the line, for anything but the title, the line that says where it is
-    /// from, and headings with one block of JSON each; `LimitExceeded` for a file over
-    /// [`MAX_DOCUMENT_BYTES`].
+    /// `InvalidInput` with the line, for anything but the title, the line with the origin, and
+    /// headings with one JSON block each; `LimitExceeded` for a file over [`MAX_DOCUMENT_BYTES`].
     pub fn parse(text: &str) -> Result<Self> {
         if text.len() > MAX_DOCUMENT_BYTES {
             let (limit, found) = (MAX_DOCUMENT_BYTES as u64, text.len() as u64);
@@ -127,12 +126,12 @@ impl LessonsDocument {
     }
 
     /// Applies the changes of the file since it was written from `base` to `lessons`. A new lesson
-    /// that says neither when nor in which turn it was learned is of `turn` and of `now_millis`.
+    /// without a time and turn gets `now_millis` and `turn`.
     ///
     /// # Errors
-    /// `InvalidInput` naming the line of a lesson with a field that is unknown and was not there
-    /// before; `Conflict` naming the line or id of one that was changed in the store as well. `lessons`
-    /// is then of no use.
+    /// `InvalidInput` with the line of a lesson that has a new unknown field. `Conflict` with the
+    /// line or id of a lesson that was changed in the store, too; `lessons` is then only partly
+    /// updated.
     pub fn merge_into(
         &self,
         lessons: &mut Lessons,
@@ -197,13 +196,13 @@ fn changed_twice() -> Error {
     Error::new(ErrorKind::Conflict, twice)
 }
 
-/// The section in the line that says where a file is from.
+/// Parses the line with the origin of the file.
 fn base(line: &str) -> Option<Option<ObjectId>> {
     let name = line.strip_prefix(MARK)?.strip_suffix(MARK_END)?;
     if name == NOTHING { Some(None) } else { name.parse().ok().map(Some) }
 }
 
-/// The lines of a file, and how many of them are read.
+/// The lines of a file, and the number of lines read.
 struct FileLines<'a> {
     lines: Vec<&'a str>,
     at: usize,
@@ -215,7 +214,7 @@ impl<'a> FileLines<'a> {
         self.lines.get(self.at - 1).copied()
     }
 
-    /// The next line with something in it.
+    /// Returns the next nonempty line.
     fn next_text(&mut self) -> Option<&'a str> {
         loop {
             let line = self.next()?.trim_end();
@@ -225,7 +224,7 @@ impl<'a> FileLines<'a> {
         }
     }
 
-    /// The lesson in the next block.
+    /// Parses the lesson in the next block.
     fn block(&mut self) -> Result<Lesson> {
         if self.next_text() != Some(OPEN) {
             return Err(self.refuse(&format!("'{OPEN}'")));
@@ -243,7 +242,7 @@ impl<'a> FileLines<'a> {
             .map_err(|(line, found)| Error::invalid(format!("line {}: {found}", first + line)))
     }
 
-    /// The error about the line that was read last.
+    /// Returns the error for the line that was read last.
     fn refuse(&self, expected: &str) -> Error {
         let found = match self.lines.get(self.at - 1) {
             Some(_) => "something else",

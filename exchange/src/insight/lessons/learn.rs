@@ -1,10 +1,10 @@
-//! Learns from a spiral.
+//! Derives lessons from spirals.
 
 use super::{Lesson, LessonKind};
 use crate::insight::spiral::{Sign, SignKind, SpiralReport, SpiralVerdict};
 
-/// The lesson of a spiral, without moment and links; `None` when there was none. Equal calls that each
-/// changed something are progress, and nothing is learned from them.
+/// Returns the lesson of a spiral, without its time and links. `None` if there is no spiral.
+/// Progress, which is equal calls that each changed something, gives no lesson.
 #[must_use]
 pub fn learn(found: &SpiralReport) -> Option<Lesson> {
     if found.verdict < SpiralVerdict::Suspected {

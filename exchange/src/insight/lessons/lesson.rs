@@ -1,4 +1,4 @@
-//! One lesson: its fields, its JSON, and what may stand in them.
+//! A lesson: its fields, its JSON, and its validation.
 
 use std::collections::HashSet;
 use std::fmt;
@@ -11,7 +11,7 @@ use serde_json::{Map, Value};
 use turntree::error::{Error, Result};
 use turntree::object::{Kind, ObjectId};
 
-/// Longest lesson, in bytes of its JSON.
+/// Longest lesson in bytes of JSON.
 pub const MAX_LESSON_BYTES: usize = 16 << 10;
 
 /// The subject of a lesson, in the order of the prompt.
@@ -23,19 +23,19 @@ pub enum LessonKind {
     /// The way to do the work.
     #[default]
     Semantic,
-    /// A circle that the agent went in.
+    /// A loop that the agent was in.
     Spiral,
-    /// A failure below it, and the step that worked instead.
+    /// A failure of the infrastructure, and the fallback.
     Infrastructure,
-    /// The requirements.
+    /// The token budget.
     Budget,
 }
 
 impl LessonKind {
-    /// Every kind, in the order of the prompt.
+    /// All kinds, in the order of the prompt.
     pub const ALL: [Self; 4] = [Self::Semantic, Self::Spiral, Self::Infrastructure, Self::Budget];
 
-    /// The name in JSON and for people.
+    /// Returns the name in JSON and in messages.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -58,13 +58,13 @@ impl FromStr for LessonKind {
     }
 }
 
-/// The failure: the code of a status, or words.
+/// The failure: a status code, or text.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum FailedWith {
-    /// A code.
+    /// A status code.
     Code(i64),
-    /// Words.
+    /// A text.
     Text(String),
 }
 
@@ -77,8 +77,8 @@ impl fmt::Display for FailedWith {
     }
 }
 
-/// A lesson. Its JSON has the fields in this order, under the names of open-codesign's proposal, and
-/// leaves out those without a value.
+/// A lesson. Its JSON has the fields in this order, with the names of open-codesign's proposal, and
+/// omits fields without a value.
 #[derive(Clone, Default, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Lesson {
@@ -87,55 +87,55 @@ pub struct Lesson {
     pub kind: LessonKind,
     /// The turn in which it was learned.
     pub turn_id: u64,
-    /// The tool that it is about.
+    /// The tool that the lesson is about.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tool_name: Option<String>,
     /// The failure.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub mistake_pattern: Option<String>,
-    /// The step to take instead.
+    /// The correct action.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub correct_pattern: Option<String>,
-    /// The kind of thing that the tool works on.
+    /// The kind of artifact that the tool works on.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub artifact_type: Option<String>,
     /// The model that failed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub from_model: Option<String>,
-    /// The model that took over.
+    /// The fallback model.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub to_model: Option<String>,
-    /// The failure of the first one.
+    /// The failure of the first model.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub failed_with: Option<FailedWith>,
-    /// True if what came instead worked.
+    /// True if the fallback worked.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub succeeded: Option<bool>,
-    /// The number of times.
+    /// The number of occurrences.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub count: Option<u64>,
     /// The kind of task.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub task_category: Option<String>,
-    /// The tokens that were left, by an estimate.
+    /// The estimated number of remaining tokens.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub estimated_tokens_remaining: Option<i64>,
-    /// When, in milliseconds since the Unix epoch.
+    /// The time of the lesson, in milliseconds since the Unix epoch.
     pub captured_at: i64,
-    /// For how many turns it counts after the one in which it was learned; `None` for ever.
+    /// Number of turns until the lesson expires. `None` for no expiry.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub expires_after_turns: Option<u64>,
-    /// True if it never expires and goes into every prompt.
+    /// True if the lesson never expires and is part of every prompt.
     pub pinned: bool,
-    /// True if it counts no more. No lesson is ever deleted.
+    /// True if the lesson is disabled. Lessons are never deleted.
     pub deprecated: bool,
-    /// A word of a person.
+    /// A note of the user.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub user_note: Option<String>,
-    /// The branch that was given up, as `session/branch`.
+    /// The abandoned branch, as `session/branch`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub abandoned_branch: Option<String>,
-    /// The newest commit there.
+    /// The newest commit of that branch.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub abandoned_commit: Option<String>,
     /// Fields that turntree does not know.
@@ -143,7 +143,7 @@ pub struct Lesson {
     pub other: Map<String, Value>,
 }
 
-/// Lessons are what agents and people said: their length alone is for logs.
+/// Shows only the length: the text of agents and users must not appear in logs.
 impl fmt::Debug for Lesson {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (kind, turn) = (self.kind.name(), self.turn_id);
@@ -156,8 +156,8 @@ impl fmt::Debug for Lesson {
 }
 
 impl Lesson {
-    /// Returns true if it counts in a coming call in the turn `turn`: it is not deprecated, and it
-    /// is pinned or has not expired.
+    /// Returns true if the lesson applies to a call in the turn `turn`: it is not deprecated, and
+    /// it is pinned or has not expired.
     #[must_use]
     pub fn is_live(&self, turn: u64) -> bool {
         let age = turn.saturating_sub(self.turn_id);
@@ -165,10 +165,10 @@ impl Lesson {
         !self.deprecated && (self.pinned || !has_expired)
     }
 
-    /// Its JSON, on one line.
+    /// Returns the JSON on one line.
     ///
     /// # Errors
-    /// `InvalidInput` when it says nothing, or not what its kind needs; `LimitExceeded` when it is
+    /// `InvalidInput` if the lesson is empty or lacks a field of its kind, `LimitExceeded` if it is
     /// longer than [`MAX_LESSON_BYTES`].
     pub fn to_json(&self) -> Result<String> {
         self.check()?;
@@ -178,7 +178,7 @@ impl Lesson {
         if found > limit { Err(Error::limit("bytes of a lesson", limit, found)) } else { Ok(json) }
     }
 
-    /// The lesson in a JSON object. Errors name the line within `json`.
+    /// Parses a lesson from a JSON object. Errors have the line within `json`.
     pub(super) fn from_json(json: &str) -> Result<Self, (usize, String)> {
         if !json.trim_start().starts_with('{') {
             return Err((1, "expected a JSON object".to_owned()));
@@ -221,16 +221,16 @@ impl Lesson {
         Ok(lesson)
     }
 
-    /// Returns true if two lessons are one.
+    /// Returns true if two lessons are equal, i.e. are folded into one.
     pub(super) fn is_same(&self, other: &Self) -> bool {
         self.kind == other.kind && self.identity() == other.identity()
     }
 
-    /// Returns the name, besides the kind.
+    /// Returns the fields that identify a lesson within its kind.
     fn identity(&self) -> [&str; 5] {
         let fields = match self.kind {
             LessonKind::Infrastructure => [&self.from_model, &self.to_model, &None, &None, &None],
-            // A note alone is all that the lesson says.
+            // The lesson has only a note.
             _ if self.mistake_pattern.is_none() && self.correct_pattern.is_none() => {
                 [&None, &self.user_note, &self.tool_name, &self.artifact_type, &self.task_category]
             }
@@ -245,7 +245,7 @@ impl Lesson {
         fields.map(|field| field.as_deref().unwrap_or_default())
     }
 
-    /// Returns the identity: equal for two lessons that are one.
+    /// Returns a digest of the identity. Equal for lessons that are folded into one.
     pub(super) fn digest(&self) -> ObjectId {
         let identity = format!("{}\0{}", self.kind.name(), self.identity().join("\0"));
         ObjectId::of(Kind::Blob, identity.as_bytes())
@@ -269,7 +269,7 @@ impl Lesson {
     }
 }
 
-/// The fields of an object as they stand in its text.
+/// The fields of an object with their source text.
 struct LessonFields<'a> {
     json: &'a str,
     fields: Vec<(String, &'a RawValue)>,
@@ -291,14 +291,14 @@ impl<'a> LessonFields<'a> {
         }
     }
 
-    /// The line of a value.
+    /// Returns the line of a value.
     fn line(&self, value: &RawValue) -> usize {
         let start = value.get().as_ptr().addr().saturating_sub(self.json.as_ptr().addr());
         1 + self.json.get(..start).map_or(0, |before| before.matches('\n').count())
     }
 
-    /// Takes a field; one that is missing has no value. What is wrong with one may be content, and is
-    /// not told.
+    /// Takes a field. A missing field has the default value. Errors do not quote the value, which
+    /// may be content.
     fn take<T: DeserializeOwned + Default>(
         &mut self,
         name: &str,
@@ -316,13 +316,13 @@ impl<'a> LessonFields<'a> {
         self.take(name, "text")
     }
 
-    /// Returns true if there is such a field.
+    /// Returns true if the field exists.
     fn has(&self, name: &str) -> bool {
         self.fields.iter().any(|(found, _)| found == name)
     }
 }
 
-/// The fields of an object, those of one name too.
+/// The fields of an object, including duplicates.
 struct Pairs<'a>(Vec<(String, &'a RawValue)>);
 
 impl<'de> Deserialize<'de> for Pairs<'de> {

@@ -1,10 +1,10 @@
-//! Lessons: what an agent learned, kept in its session and told again before a coming tool call.
+//! Lessons that an agent learned. They are stored in its session and injected before later tool
+//! calls.
 //!
-//! Each lesson is an entry of the section `lessons`: a key, and a JSON object. So lessons are versioned
-//! with everything else, go along with forks, merge by key and field, and never leave their session
-//! unless somebody merges another one. Nothing is ever deleted: a lesson that counts no more is
-//! *deprecated*. Two lessons that say the same are one; those about infrastructure fold by the models
-//! that they go from and to, and count.
+//! Each lesson is an entry of the section `lessons`: a key, and a JSON object. Lessons are
+//! therefore versioned like all content, are part of forks, and merge by key and field. They leave
+//! their session only by a merge. A lesson is never deleted, only *deprecated*. Equal lessons are
+//! folded into one. Lessons about infrastructure are equal if their models are, and have a count.
 //!
 //! ```text
 //! Lessons  read from a context -> add, edit -> write the entries that changed
@@ -54,31 +54,31 @@ use turntree::tree::{Item, Link, Map};
 
 use crate::text::unique_name::unique_name;
 
-/// Hex digits that name a lesson.
+/// Number of hex digits in the key of a lesson.
 const KEY_DIGITS: usize = 10;
 
-/// Longest key of a lesson, in bytes.
+/// Longest key of a lesson in bytes.
 const MAX_KEY_BYTES: usize = 100;
 
-/// The key of a new lesson in a document, which no lesson in a store has.
+/// The key of a new lesson in a document. No stored lesson has this key.
 const NEW: &str = "new";
 
 /// The lessons of a context.
 #[derive(Clone, Default, PartialEq)]
 pub struct Lessons {
     entries: BTreeMap<String, Lesson>,
-    /// Keys of entries that are no lessons, which stay as they are.
+    /// The keys of entries that are not lessons. They are kept unchanged.
     others: Vec<String>,
     /// The root of the section.
     section: Option<ObjectId>,
 }
 
-/// The outcome of adding a lesson.
+/// The result of adding a lesson.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AddedLesson {
-    /// Its key.
+    /// The key of the lesson.
     pub key: String,
-    /// True if there was one that said the same, which it was folded into.
+    /// True if the lesson was folded into an equal one.
     pub folded: bool,
 }
 
@@ -89,11 +89,11 @@ impl fmt::Debug for Lessons {
 }
 
 impl Lessons {
-    /// Reads the section of a context. A text that stands alone is a lesson that says what to do;
-    /// anything else that is no lesson is left alone.
+    /// Reads the section of a context. A plain text becomes a lesson with a correct pattern. Other
+    /// entries that are not lessons are ignored.
     ///
     /// # Errors
-    /// `InvalidInput` when the section is no map, else what reading reports.
+    /// `InvalidInput` if the section is not a map, and the errors of reading.
     pub fn read(source: &dyn ObjectSource, context: &Context) -> Result<Self> {
         let section = context.section(source, LESSONS)?.map(|section| section.id);
         Self::read_map(source, &context.map(source, LESSONS)?, section)
@@ -102,7 +102,7 @@ impl Lessons {
     /// Reads a section by its root: the lessons that a document was written from.
     ///
     /// # Errors
-    /// As for reading.
+    /// The errors of reading.
     pub fn read_section(source: &dyn ObjectSource, section: Option<ObjectId>) -> Result<Self> {
         let map = section.map(|id| Map::open(source, &id)).transpose()?.unwrap_or_default();
         Self::read_map(source, &map, section)
@@ -122,10 +122,10 @@ impl Lessons {
         Ok(lessons)
     }
 
-    /// Puts the entries that are not as in `before` into the context.
+    /// Writes the entries that differ from `before` to the context.
     ///
     /// # Errors
-    /// As [`Lesson::to_json`], and what the sink reports.
+    /// The errors of [`Lesson::to_json`] and of the sink.
     pub fn write(
         &self,
         sink: &mut dyn ObjectSink,
@@ -141,27 +141,27 @@ impl Lessons {
         Ok(())
     }
 
-    /// Every lesson by its key, deprecated ones too.
+    /// Returns all lessons with their keys, including deprecated ones.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &Lesson)> {
         self.entries.iter().map(|(key, lesson)| (key.as_str(), lesson))
     }
 
-    /// Keys of entries of the section that are no lessons.
+    /// Returns the keys of the entries that are not lessons.
     #[must_use]
     pub fn others(&self) -> &[String] {
         &self.others
     }
 
-    /// The root of the section that they were read from.
+    /// Returns the root of the section that the lessons were read from.
     #[must_use]
     pub fn section(&self) -> Option<ObjectId> {
         self.section
     }
 
-    /// The key that `text` is, or begins.
+    /// Returns the key that equals `text` or has the unique prefix `text`.
     ///
     /// # Errors
-    /// `NotFound` when no lesson has such a key, `Ambiguous` when several begin so.
+    /// `NotFound` if no key matches, `Ambiguous` if several keys have the prefix.
     pub fn find(&self, text: &str) -> Result<String> {
         if self.entries.contains_key(text) {
             return Ok(text.to_owned());
@@ -174,17 +174,17 @@ impl Lessons {
         }
     }
 
-    /// The lesson of a key.
+    /// Returns the lesson with a key.
     #[must_use]
     pub fn get(&self, key: &str) -> Option<&Lesson> {
         self.entries.get(key)
     }
 
-    /// Makes the lesson of a key another one.
+    /// Sets the lesson of a key.
     ///
     /// # Errors
-    /// As [`Lesson::to_json`]; `InvalidInput` for a key that no lesson can have, or that stands for
-    /// something else in the section.
+    /// The errors of [`Lesson::to_json`]. `InvalidInput` for an invalid key, or a key of an entry
+    /// that is not a lesson.
     pub fn set(&mut self, key: &str, lesson: Lesson) -> Result<()> {
         if !is_key(key) || self.others.iter().any(|other| other == key) {
             return Err(Error::invalid(format!(
@@ -197,11 +197,11 @@ impl Lessons {
         Ok(())
     }
 
-    /// Adds a lesson. One that says the same as one that is there renews it, and one about
-    /// infrastructure is counted.
+    /// Adds a lesson. If an equal lesson exists, updates it, and increments the count of a lesson
+    /// about infrastructure.
     ///
     /// # Errors
-    /// As [`Lesson::to_json`].
+    /// The errors of [`Lesson::to_json`].
     pub fn add(&mut self, lesson: Lesson) -> Result<AddedLesson> {
         let known = self.entries.iter().find(|(_, known)| known.is_same(&lesson));
         if let Some((key, known)) = known {
@@ -220,7 +220,7 @@ impl Lessons {
     }
 }
 
-/// A lesson that was learned again: what the newer one says, and of the older one the rest.
+/// Folds a new lesson into an equal old one. The fields of the new one win.
 fn fold(old: &Lesson, new: Lesson) -> Lesson {
     let count = match new.kind {
         LessonKind::Infrastructure => {
@@ -253,7 +253,7 @@ fn fold(old: &Lesson, new: Lesson) -> Lesson {
     }
 }
 
-/// The lesson in an entry, if it is one.
+/// Returns the lesson in an entry, if it is one.
 fn lesson_of(item: &Item, bytes: &[u8]) -> Option<Lesson> {
     let text = std::str::from_utf8(bytes).ok()?;
     let lesson = match Lesson::from_json(text) {
@@ -266,7 +266,7 @@ fn lesson_of(item: &Item, bytes: &[u8]) -> Option<Lesson> {
     lesson.to_json().is_ok().then_some(lesson)
 }
 
-/// Returns true if a key can stand in a heading of a document.
+/// Returns true if a key is valid as a heading of a document.
 fn is_key(key: &str) -> bool {
     (1..=MAX_KEY_BYTES).contains(&key.len())
         && key.trim() == key

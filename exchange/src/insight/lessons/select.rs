@@ -1,10 +1,10 @@
-//! Selects lessons for a coming call of a tool: every pinned one, and the few that fit best.
+//! Selects the lessons for a tool call: all pinned lessons, and the few best others.
 
 use std::cmp::Reverse;
 
 use super::{Lesson, LessonKind, Lessons};
 
-/// Most lessons that are told without being pinned.
+/// Maximum number of selected lessons that are not pinned.
 pub const MAX_SELECTED: usize = 5;
 
 const SAME_TOOL: i64 = 1000;
@@ -14,20 +14,20 @@ const SUCCEEDED: i64 = 5;
 const MOST_MINUTES: i64 = 60;
 const MILLIS_PER_MINUTE: i64 = 60_000;
 
-/// A call that is about to be made.
+/// A tool call that an agent is about to make.
 #[derive(Debug, Clone, Copy)]
 pub struct Call<'a> {
-    /// The tool, if it is known.
+    /// The tool, if known.
     pub tool: Option<&'a str>,
-    /// The turn that it is made in.
+    /// The turn of the call.
     pub turn: u64,
-    /// The moment, in milliseconds since the Unix epoch.
+    /// The current time, in milliseconds since the Unix epoch.
     pub now_millis: i64,
 }
 
-/// The lessons for a call, by their keys: pinned ones, newest first, then at most [`MAX_SELECTED`] of
-/// the others, best first. A lesson about the tool counts most; what happened often, what worked and
-/// what is new a little. Equal ones come newest first.
+/// Returns the lessons for a call with their keys: pinned ones, newest first, then at most
+/// [`MAX_SELECTED`] others, best first. The same tool weighs most. The count, success and recency
+/// add a little. Newer lessons win ties.
 #[must_use]
 pub fn select<'a>(lessons: &'a Lessons, call: &Call<'_>) -> Vec<(&'a str, &'a Lesson)> {
     let live = lessons.iter().filter(|(_, lesson)| lesson.is_live(call.turn));

@@ -1,4 +1,4 @@
-//! Lessons as text for a prompt, within a budget of bytes.
+//! Formats lessons as text for a prompt, within a byte budget.
 //!
 //! ```text
 //! ## Active lessons (auto-injected)
@@ -10,27 +10,27 @@
 //! ## End of lessons
 //! ```
 //!
-//! The text of a lesson stands there as it is, each line of it indented, so that nothing in it can
+//! The text of a lesson is included unchanged except that its lines are indented, so no text can
 //! pass for the end of the block.
 
 use std::fmt::Write as _;
 
 use super::{Lesson, LessonKind};
 
-/// Most bytes of a block.
+/// Maximum size of a block in bytes.
 pub const PROMPT_BYTES: usize = 8192;
 
 const HEADER: &str = "## Active lessons (auto-injected)";
 const FOOTER: &str = "## End of lessons";
 
-/// A block of lessons, to stand before the instruction of the user.
+/// A block of lessons, for insertion before the instruction of the user.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct Prompt {
-    /// The text, at most [`PROMPT_BYTES`]; empty without lessons.
+    /// The text, at most [`PROMPT_BYTES`]. Empty without lessons.
     pub text: String,
-    /// Keys of the lessons in it.
+    /// The keys of the included lessons.
     pub told: Vec<String>,
-    /// Keys of those that did not fit.
+    /// The keys of the lessons that did not fit.
     pub left_out: Vec<String>,
 }
 
@@ -41,8 +41,8 @@ impl std::fmt::Debug for Prompt {
     }
 }
 
-/// The block that tells `selected`, in their order within each kind. What does not fit is left out,
-/// the last first, and the block says how many.
+/// Returns the block for `selected`, grouped by kind. Lessons that do not fit are left out, and the
+/// block states their number.
 #[must_use]
 pub fn prompt(selected: &[(&str, &Lesson)]) -> Prompt {
     let mut told: Vec<(&str, &Lesson)> = Vec::new();
@@ -86,7 +86,7 @@ fn block(told: &[(&str, &Lesson)], left_out: usize) -> String {
     text
 }
 
-/// A lesson as an item of a list.
+/// Formats a lesson as a list item.
 fn line(lesson: &Lesson) -> String {
     let mut parts = Vec::new();
     let mut say = |lead: &str, text: Option<&String>| {
@@ -123,7 +123,7 @@ fn infrastructure(lesson: &Lesson, from: &str, to: &str) -> String {
     text
 }
 
-/// Text whose further lines are indented, without what a terminal would obey.
+/// Indents all lines but the first, and removes control characters.
 fn indented(text: &str) -> String {
     let is_shown = |c: &char| !c.is_control() || matches!(c, '\n' | '\t');
     let lines = text.trim().lines().map(|line| line.chars().filter(is_shown).collect::<String>());

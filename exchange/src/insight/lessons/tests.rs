@@ -1,4 +1,4 @@
-//! Lessons against their rules: what is told and in which order, what folds, what a file reads back as.
+//! Tests lessons: selection and order, folding, and reading files back.
 
 use std::collections::BTreeSet;
 
@@ -36,7 +36,7 @@ fn call(tool: &str) -> Call<'_> {
     Call { tool: Some(tool), turn: 10, now_millis: 100 * MINUTE }
 }
 
-/// A lesson of any kind, with anything in its fields.
+/// Generates lessons of any kind with arbitrary fields.
 fn any_lesson() -> impl Strategy<Value = Lesson> {
     let text = || prop::option::of("[ -~\\n`#é]{1,40}");
     let number = || prop::option::of(0..2000_u64);
@@ -164,7 +164,7 @@ fn what_is_learned_again_is_one_lesson_and_models_are_counted() {
     lessons.set(&key, dropped).unwrap();
     assert!(lessons.add(lesson("edit", "a")).unwrap().folded);
     assert!(!lessons.get(&key).unwrap().deprecated, "it counts again");
-    // One that was edited to say something else leaves its name to nobody.
+    // A lesson with an edited text keeps its key, so the original text gets a new key.
     lessons.set(&key, lesson("edit", "edited")).unwrap();
     let other = lessons.add(lesson("edit", "a")).unwrap();
     assert_eq!((other.folded, other.key), (false, format!("{key}-2")));

@@ -49,7 +49,7 @@ pub(crate) fn free_name(
     free_name_from(&mut 2, branch, is_free)
 }
 
-/// Returns the first free name like [`free_name`], starting at the number `next`. Sets `next` to
+/// Returns the first free name like `free_name`, starting at the number `next`. Sets `next` to
 /// the number after it.
 ///
 /// # Errors

@@ -120,7 +120,7 @@ pub(crate) fn taken_back(
     taken_back_of(repo, tip, |agent| agent == format.name)
 }
 
-/// Returns the rolled-back turns like [`taken_back`], for a transcript whose turns have an agent
+/// Returns the rolled-back turns like `taken_back`, for a transcript whose turns have an agent
 /// that `is_its` accepts.
 fn taken_back_of(
     repo: &Repository,

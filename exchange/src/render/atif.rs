@@ -1,7 +1,7 @@
-//! A conversation as an ATIF trajectory: one document with a list of steps.
+//! Exports a conversation as an ATIF trajectory: one document with a list of steps.
 //!
-//! A step that came in as ATIF goes out as it was, but for its number; what is imported again says the
-//! same.
+//! A step that was imported from ATIF is exported unchanged except for its number. Importing the
+//! export gives the same messages.
 
 use std::io::Write;
 
@@ -15,27 +15,27 @@ use super::chat::{Elements, arguments};
 use super::dialogue::{Answer, Messages, Speech, SpokenText};
 use crate::text::json;
 
-/// The version that is written.
+/// The version of the output.
 const VERSION: &str = "ATIF-v1.7";
 
-/// The format's name in entries.
+/// The name of the format in entries.
 const NAME: &str = "atif";
 
-/// The facts of a trajectory beside its steps.
+/// The facts of a trajectory besides its steps.
 #[derive(Clone, Copy)]
 pub struct Trajectory<'a> {
     /// The snapshot.
     pub commit: &'a Commit,
     /// The agent of the conversation.
     pub agent: &'a str,
-    /// Writes moments: RFC 3339.
+    /// Formats times as RFC 3339.
     pub show_time: ShowTime<'a>,
 }
 
 /// Writes a conversation as an ATIF trajectory.
 ///
 /// # Errors
-/// `InvalidInput` for a bad agent name, `Io` when `out` refuses, else what reading reports.
+/// `InvalidInput` for an invalid agent name, `Io` if `out` fails, and the errors of reading.
 pub fn export_atif(
     source: &dyn ObjectSource,
     context: &Context,
@@ -78,7 +78,7 @@ impl Writing<'_> {
         Ok(json!({"name": name, "version": version, "model_name": model}))
     }
 
-    /// A fact about the session.
+    /// Returns a fact about the session.
     fn fact(&self, key: &str) -> Result<Option<Value>> {
         let meta = self.context.map(self.source, "meta")?;
         let Some(item) = meta.get(self.source, key.as_bytes())? else { return Ok(None) };
@@ -113,7 +113,7 @@ impl Writing<'_> {
         Ok(step)
     }
 
-    /// The step that a message came in as.
+    /// Returns the original step of a message that was imported from ATIF.
     fn own_step(&self, said: &SpokenText) -> Result<Option<Map<String, Value>>> {
         let Some(at) = said.entry else { return Ok(None) };
         let list = self.context.messages(self.source, self.trajectory.agent)?;
@@ -130,7 +130,7 @@ impl Writing<'_> {
     }
 }
 
-/// Only a step of the agent observes, so what others hold of results is told as text.
+/// Adds results to a step as text, because only steps of the agent have observations.
 fn add_strays(step: &mut Map<String, Value>, said: &SpokenText) {
     let texts = said.strays.iter().map(|stray| stray.text.as_str()).chain([said.text.as_str()]);
     let texts: Vec<&str> = texts.filter(|text| !text.is_empty()).collect();

@@ -1,7 +1,7 @@
-//! A conversation in the forms of the chat interfaces of OpenAI and Anthropic, ready to be sent.
+//! Exports a conversation in the request formats of the OpenAI and Anthropic chat APIs.
 //!
-//! Content that neither interface takes is left out: thoughts, whose signatures are not kept, and
-//! ids of messages. `docs/formats/exports.md` has the treatment of calls without results.
+//! Omits content that neither API accepts: thinking, whose signatures are not stored, and message
+//! ids. `docs/formats/exports.md` specifies the treatment of calls without results.
 
 use std::collections::BTreeSet;
 use std::io::Write;
@@ -16,22 +16,22 @@ use crate::model::picture::{PICTURE, Picture, PictureContent};
 use crate::model::view::ToolResult;
 use crate::text::json::value;
 
-/// The text in place of a result that never came.
+/// The result of a call that never got one.
 pub(super) const NO_RESULT: &str = "[no result: the tool call was interrupted]";
 
 /// The prefix of a result without its call.
 const STRAY: &str = "[result of a tool call that is not here]";
 
-/// The prompt before a conversation that begins with an answer.
+/// The prompt before a conversation that starts with an answer.
 pub(super) const BEGINNING: &str = "[the conversation begins here]";
 
-/// Pictures that the Anthropic interface takes.
+/// Media types of pictures that the Anthropic API accepts.
 const PICTURES: [&str; 4] = ["image/png", "image/jpeg", "image/gif", "image/webp"];
 
-/// Writes the conversation of `agent` as `{"messages": [...]}` of the OpenAI chat completions.
+/// Writes the conversation of `agent` as `{"messages": [...]}` for OpenAI chat completions.
 ///
 /// # Errors
-/// `InvalidInput` for a bad agent name, `Io` when `out` refuses, else what reading reports.
+/// `InvalidInput` for an invalid agent name, `Io` if `out` fails, and the errors of reading.
 pub fn export_openai(
     source: &dyn ObjectSource,
     context: &Context,
@@ -84,7 +84,7 @@ fn openai_answer(list: &mut Elements<'_>, answer: &Answer) -> Result<()> {
     for call in &answer.calls {
         let text = call.result.as_ref().map_or(NO_RESULT, |result| &result.text);
         list.add(&json!({"role": "tool", "tool_call_id": call.id, "content": text}))?;
-        // A result is text there: its pictures come behind all results of the answer.
+        // Results are text only, so their pictures follow in a message after all results.
         let pictures = call.result.iter().flat_map(|result| &result.pictures);
         for picture in pictures.filter_map(openai_picture) {
             let text = format!("[image of the result of {}]", call.id);
@@ -119,10 +119,10 @@ fn openai_picture(picture: &Picture) -> Option<Value> {
     Some(json!({"type": "image_url", "image_url": {"url": url}}))
 }
 
-/// Writes the conversation of `agent` as `{"system", "messages", "tools"}` of the Anthropic messages.
+/// Writes the conversation of `agent` as `{"system", "messages", "tools"}` for Anthropic messages.
 ///
 /// # Errors
-/// `InvalidInput` for a bad agent name, `Io` when `out` refuses, else what reading reports.
+/// `InvalidInput` for an invalid agent name, `Io` if `out` fails, and the errors of reading.
 pub fn export_anthropic(
     source: &dyn ObjectSource,
     context: &Context,
@@ -162,10 +162,10 @@ pub fn export_anthropic(
     turns.end()
 }
 
-/// Messages of the Anthropic interface, in which roles take turns.
+/// Writes messages for the Anthropic API, in which roles must alternate.
 struct Turns<'a> {
     list: Elements<'a>,
-    /// The last message, which may go on.
+    /// The last message, which later content of the same role extends.
     held: Option<(&'static str, Vec<Value>)>,
     tools: BTreeSet<String>,
 }
@@ -205,7 +205,7 @@ impl Turns<'_> {
             );
             results.push((call.came, anthropic_result(call)));
         }
-        // Clients send them in the order in which they came; what never came is last.
+        // Clients send results in order of arrival. Missing results come last.
         results.sort_by_key(|(came, _)| (came.is_none(), *came));
         self.say("assistant", content)?;
         self.say("user", results.into_iter().map(|(_, result)| result).collect())
@@ -231,7 +231,7 @@ impl Turns<'_> {
     }
 }
 
-/// The interface takes no answer at the end that ends in white space.
+/// Trims the end of the last answer. The API rejects a final answer with trailing whitespace.
 fn trim_end(content: &mut [Value]) {
     if let Some(text) = content.last_mut().and_then(|block| block.get_mut("text")) {
         *text = text.as_str().unwrap_or_default().trim_end().into();
@@ -267,8 +267,8 @@ fn anthropic_picture(picture: &Picture) -> Option<Value> {
     Some(json!({"type": "image", "source": source}))
 }
 
-/// A text cut where its pictures stand. A picture that is not taken stays what it is in the text, and
-/// a text of white space alone is left out.
+/// Splits a text at its pictures. A rejected picture remains text. Parts of only whitespace are
+/// omitted.
 pub(super) fn parts(
     text: &str,
     pictures: &[Picture],
@@ -299,7 +299,7 @@ pub(super) fn parts(
     parts
 }
 
-/// The arguments of a call as an object, which both interfaces ask for.
+/// Returns the arguments of a call as an object, which both APIs require.
 pub(super) fn arguments(input: &str) -> Map<String, Value> {
     match value(input.as_bytes()) {
         Some(Value::Object(fields)) => fields,
@@ -311,7 +311,7 @@ pub(super) fn arguments(input: &str) -> Map<String, Value> {
     }
 }
 
-/// An array that is written element by element, one a line.
+/// Writes an array element by element, one per line.
 pub(super) struct Elements<'a> {
     out: &'a mut dyn Write,
     is_first: bool,

@@ -1,8 +1,8 @@
-//! A conversation as the interfaces of models take it: every call with its result, right behind it.
+//! Reads a conversation in the order that model APIs require: each call is followed by its result.
 //!
-//! Formats write an answer in several records, results late or not at all, and ids that are used
-//! twice. Here records of one answer become one, a result goes where its call is, a call without a
-//! result is marked as such, and a result without a call is kept as a note.
+//! Formats split answers into several records, write results late or not at all, and reuse ids.
+//! This module joins the records of an answer, moves each result to its call, marks calls without
+//! results, and keeps results without calls as notes.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 
@@ -17,22 +17,23 @@ use crate::insight::usage::{TokenUsage, usage};
 use crate::model::picture::Picture;
 use crate::model::view::{MessageView, ToolResult};
 
-/// The format in which a record is always a whole answer.
+/// The format whose records are always whole answers.
 const WHOLE_ANSWERS: &str = "atif";
 
-/// The format whose client sends a result for each call, also where that was lost, and what it sends.
+/// The format whose client sends a result for each call even if the real one was lost, and that
+/// result.
 const CODEX: &str = "codex";
 const ABORTED: &str = "aborted";
 
-/// Longest name of a tool, in characters: what both interfaces take.
+/// Longest tool name in characters that both APIs accept.
 const MAX_NAME_CHARS: usize = 64;
 
-/// The next message.
+/// A message of the conversation.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Speech {
     /// Instructions.
     System(SpokenText),
-    /// A prompt, a note, or results whose calls are not there.
+    /// A prompt, a note, or results without calls.
     User(SpokenText),
     /// An answer of the model, with the results of its calls.
     Answer(Answer),
@@ -43,10 +44,10 @@ pub(super) enum Speech {
 pub(super) struct SpokenText {
     pub(super) text: String,
     pub(super) pictures: Vec<Picture>,
-    /// Results in the record that belong to no call before them.
+    /// Results in the record without a preceding call.
     pub(super) strays: Vec<ToolResult>,
     pub(super) time: Option<Time>,
-    /// The record, if it alone is what is said.
+    /// The index of the message, if the text comes from a single record.
     pub(super) entry: Option<u64>,
 }
 
@@ -62,27 +63,27 @@ pub(super) struct Answer {
 /// A call with its result.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct SpokenCall {
-    /// Letters, digits, `_` and `-`; unique in the conversation.
+    /// The id: letters, digits, `_` and `-`, unique in the conversation.
     pub(super) id: String,
-    /// The same characters, at most 64.
+    /// The name: the same characters, at most 64.
     pub(super) name: String,
-    /// As the record has them.
+    /// The arguments as recorded.
     pub(super) arguments: String,
-    /// `None` when it never came.
+    /// The result. `None` if it never came.
     pub(super) result: Option<ToolResult>,
-    /// The message that the result is in, and its position there: results of parallel calls come as
-    /// they end.
+    /// The message of the result, and its position in it. Results of parallel calls arrive in any
+    /// order.
     pub(super) came: Option<(u64, usize)>,
 }
 
-/// A result that was found for a call, and its place.
+/// The result of a call, with its position.
 struct FoundResult {
     came: (u64, usize),
     result: Option<ToolResult>,
 }
 
-/// The result that a client sends for a call whose own was lost, where that is known. A call without
-/// an id is answered by the service.
+/// Returns the result that a client sends for a call whose result was lost, if known. For a call
+/// without an id, the service makes up the result.
 fn lost_result(media: &str, call: &str) -> Option<ToolResult> {
     (media == CODEX && !call.is_empty()).then(|| ToolResult {
         call_id: call.to_owned(),
@@ -97,18 +98,18 @@ pub(super) struct Messages<'a> {
     source: &'a dyn ObjectSource,
     list: List,
     next: u64,
-    /// For each call id, the results that are left: message, and position among its results.
+    /// The unused results of each call id: the message, and the position among its results.
     results: HashMap<String, VecDeque<(u64, usize)>>,
-    /// Results that went to their calls.
+    /// The results that were assigned to calls.
     used: HashSet<(u64, usize)>,
     ids: HashSet<String>,
     waiting: VecDeque<Speech>,
-    /// The system prompt before the first message.
+    /// The system prompt, if it precedes the first message.
     prompt: Option<String>,
 }
 
 impl<'a> Messages<'a> {
-    /// The conversation of `agent`. Reads every message once, to know where results are.
+    /// Opens the conversation of `agent`. Reads every message once, to locate the results.
     pub(super) fn of(source: &'a dyn ObjectSource, context: &Context, agent: &str) -> Result<Self> {
         let list = context.messages(source, agent)?;
         let mut speeches = Self {
@@ -163,7 +164,7 @@ impl<'a> Messages<'a> {
         Ok(self.waiting.pop_front())
     }
 
-    /// Reads the next message, and those that belong to the same answer.
+    /// Reads the next message, and all further records of the same answer.
     fn message(&mut self) -> Result<()> {
         let at = self.next;
         let (entry, view, bytes) = self.read(at)?;
@@ -208,7 +209,7 @@ impl<'a> Messages<'a> {
             }
             let has_results = !view.tool_results.is_empty();
             answer.said.strays.extend(self.strays(at, view.tool_results));
-            // What comes behind results is another answer.
+            // Messages after results belong to another answer.
             if has_results || is_alone {
                 break;
             }
@@ -223,7 +224,7 @@ impl<'a> Messages<'a> {
         Ok(())
     }
 
-    /// The first result of a call that is left, at or after a message, and its place.
+    /// Returns the first unused result of a call in or after the message `from`, with its position.
     fn result_of(&mut self, id: &str, from: u64) -> Result<Option<FoundResult>> {
         let left = self.results.get_mut(id);
         let found = left.and_then(|left| {
@@ -237,7 +238,7 @@ impl<'a> Messages<'a> {
         Ok(Some(FoundResult { came: (message, position), result }))
     }
 
-    /// Those of the results in a message that went to no call.
+    /// Returns the results of a message that were not assigned to a call.
     fn strays(&mut self, at: u64, results: Vec<ToolResult>) -> Vec<ToolResult> {
         let mut strays = Vec::new();
         for (position, result) in results.into_iter().enumerate() {
@@ -252,7 +253,7 @@ impl<'a> Messages<'a> {
         strays
     }
 
-    /// An id that the interfaces take, and that was not given before.
+    /// Returns a valid and unused id.
     fn free_id(&mut self, id: &str) -> String {
         let id = match safe(id) {
             id if id.is_empty() => "call".to_owned(),
@@ -276,7 +277,7 @@ impl Iterator for Messages<'_> {
     }
 }
 
-/// Returns true if a message is one of the model: results in it do not make it another.
+/// Returns true if the message is an answer of the model, even if it contains results.
 fn is_answer(entry: &MessageEntry, view: &MessageView) -> bool {
     entry.role == Role::Assistant || view.role == Role::Assistant || !view.tool_calls.is_empty()
 }
@@ -318,7 +319,7 @@ fn safe_name(name: &str) -> String {
     if name.is_empty() { "tool".to_owned() } else { name }
 }
 
-/// The system prompt that is kept beside the conversation.
+/// Returns the system prompt from its own section.
 fn prompt(source: &dyn ObjectSource, context: &Context, agent: &str) -> Result<Option<String>> {
     let section = context.section(source, &agent_section(agent, "system-prompt")?)?;
     let Some(section) = section.filter(|section| section.shape == Shape::Blob) else {

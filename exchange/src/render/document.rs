@@ -1,7 +1,8 @@
-//! A whole context as one JSON document: the commit, agents with their messages, files, sections.
+//! Exports a whole context as one JSON document: the commit, agents with their messages, files,
+//! sections.
 //!
-//! Written as it is read, one entry after the other; memory is bounded by the largest entry. The
-//! fields are specified in `docs/formats/exports.md`.
+//! Writes each entry as it is read, so memory is bounded by the largest entry. The fields are
+//! specified in `docs/formats/exports.md`.
 
 use std::io::Write;
 
@@ -23,22 +24,22 @@ use crate::insight::usage::usage;
 use crate::model::view::MessageView;
 use crate::text::json;
 
-/// The schema of the document: keys keep their names and meaning as long as the number is the same.
+/// The schema of the document. Keys keep their names and meaning within a number.
 pub const DOCUMENT_SCHEMA: &str = "turntree-context/1";
 
 /// The amount of content in a document.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ContentDetail {
-    /// The contents of files and entries, as text or as base64, and the records of messages.
+    /// The contents of files and entries, as text or base64, and the records of messages.
     Whole,
-    /// Their ids and sizes only; what messages say is there.
+    /// Only their ids and sizes, and the text of messages.
     Ids,
 }
 
 /// Writes the context of a snapshot.
 ///
 /// # Errors
-/// `Io` when `out` refuses, else what reading reports.
+/// `Io` if `out` fails, and the errors of reading.
 pub fn export_document(
     source: &dyn ObjectSource,
     (id, commit): (&ObjectId, &Commit),
@@ -74,7 +75,7 @@ struct Writing<'a> {
 }
 
 impl Writing<'_> {
-    /// `"agents": {name: {"messages": [...], "sections": {...}}}`.
+    /// Writes `"agents": {name: {"messages": [...], "sections": {...}}}`.
     fn agents(&mut self, context: &Context) -> Result<()> {
         self.text(",\n\"agents\":{")?;
         let sections = context.sections(self.source)?;
@@ -145,7 +146,7 @@ impl Writing<'_> {
             add("tokens", json!({"input": tokens.input, "output": tokens.output}));
         }
         if self.contents == ContentDetail::Whole {
-            // A record that is not JSON is a text, and one that is no text is base64.
+            // A record that is not JSON becomes text, and binary data becomes base64.
             match (json::value(bytes), std::str::from_utf8(bytes)) {
                 (Some(record), _) => add("record", record),
                 (None, Ok(text)) => add("record_text", text.into()),
@@ -155,7 +156,7 @@ impl Writing<'_> {
         message
     }
 
-    /// `"files": {...}, "sections": {...}`, without those of agents.
+    /// Writes `"files": {...}, "sections": {...}`, without the sections of agents.
     fn sections(&mut self, context: &Context) -> Result<()> {
         self.text(",\n\"files\":{")?;
         let files = context.map(self.source, FILES)?;
@@ -199,7 +200,7 @@ impl Writing<'_> {
         self.named(path, entry)
     }
 
-    /// `name: {"shape", "entries"}`; the entry of a section that is one blob stands beside its shape.
+    /// Writes `name: {"shape", "entries"}`. A section that is one blob has a single `entry`.
     fn section(&mut self, name: &str, section: &Section) -> Result<()> {
         let (name, shape) = (Value::from(name), section.shape.name());
         self.text(&format!("{name}:{{\"shape\":\"{shape}\""))?;
@@ -261,7 +262,7 @@ impl Writing<'_> {
     }
 }
 
-/// The section of the workspace.
+/// The section of files.
 const FILES: &str = "files";
 
 fn add_content(entry: &mut Map<String, Value>, bytes: &[u8]) {

@@ -1,6 +1,6 @@
-//! Text that cannot leave the place in a document where it stands.
+//! Escapes text so that it cannot break out of its place in a document.
 
-/// Text in the content or a quoted attribute of HTML.
+/// Escapes text for the content or a quoted attribute of HTML.
 pub(super) fn html(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for c in text.chars() {
@@ -16,8 +16,8 @@ pub(super) fn html(text: &str) -> String {
     escaped
 }
 
-/// JSON in a script element of HTML, meaning the same: nothing in it can end the element or begin a
-/// comment. These characters stand in strings only, where JSON has escapes for them.
+/// Escapes JSON for a script element of HTML without changing its meaning. Nothing in it can end
+/// the element or start a comment. The escaped characters occur only in strings.
 pub(super) fn json_in_html(json: &str) -> String {
     let mut escaped = String::with_capacity(json.len());
     for c in json.chars() {
@@ -31,12 +31,12 @@ pub(super) fn json_in_html(json: &str) -> String {
     escaped
 }
 
-/// A text in a Markdown fence that is longer than any run of its sign in the text, so that nothing in
-/// it ends the fence. `language` is for colours.
+/// Returns a text in a Markdown fence that is longer than any run of backticks in the text, so that
+/// no line ends the fence. `language` is for syntax highlighting.
 pub(super) fn fenced(text: &str, language: &str) -> String {
     let fence = "`".repeat(longest_run(text).max(2) + 1);
     let end = if text.ends_with('\n') || text.is_empty() { "" } else { "\n" };
-    // A return would end a line for some readers only.
+    // Only some renderers treat a carriage return as a line end.
     format!("{fence}{language}\n{}{end}{fence}", text.replace('\r', "\u{240d}"))
 }
 
@@ -44,8 +44,9 @@ fn longest_run(text: &str) -> usize {
     text.split(|c| c != '`').map(str::len).max().unwrap_or(0)
 }
 
-/// A Markdown text as a quote, which its blocks cannot leave. Code in it stays code, in fences of our
-/// own; all else is kept from being HTML, and pictures, which would be loaded, become their links.
+/// Returns Markdown text as a block quote that none of its blocks can leave. Code keeps its text in
+/// new fences. Other text cannot become HTML, and pictures, which a reader would load, become
+/// links.
 pub(super) fn quoted(text: &str) -> String {
     let mut quoted = String::new();
     let mut lines = text.lines();
@@ -68,7 +69,7 @@ pub(super) fn quoted(text: &str) -> String {
     quoted
 }
 
-/// The fence that a line opens, and its language.
+/// Returns the fence and the language of a line that opens a code block.
 fn opening(line: &str) -> Option<(&str, &str)> {
     let start = line.trim_start_matches(' ');
     let length = start.bytes().take_while(|byte| *byte == b'`').count();
@@ -86,13 +87,14 @@ fn closes(line: &str, sign: &str) -> bool {
     line.len() >= sign.len() && line.chars().all(|c| Some(c) == same)
 }
 
-/// One line of Markdown that is no HTML and loads nothing.
+/// Escapes one line of Markdown so that it contains no HTML and loads nothing.
 ///
-/// A code span is kept as it is only where it begins and ends on this line; a run of backticks without
-/// its end is written so that it cannot pair with one on another line.
+/// Only code spans that begin and end on this line are kept. Other runs of backticks are escaped,
+/// so that they cannot pair with a run on another line.
 fn plain(line: &str) -> String {
     let mut plain = String::with_capacity(line.len());
-    // A return ends a line for some readers, and dropping one would join the backticks around it.
+    // Some renderers treat a carriage return as a line end. Dropping it would join backticks around
+    // it.
     let line = line.replace('\r', " ");
     let mut rest = line.as_str();
     while let Some(at) = rest.find(['`', '<', '!', '\\']) {
@@ -120,7 +122,7 @@ fn plain(line: &str) -> String {
                 plain.push_str("!\\[");
                 2
             }
-            // What it escapes is looked at by itself.
+            // Drop the backslash and process the escaped character separately.
             None if found.starts_with("\\<") => 1,
             None => {
                 plain.push_str(found.get(..1).unwrap_or_default());
@@ -133,7 +135,7 @@ fn plain(line: &str) -> String {
     plain
 }
 
-/// Returns the end of the code span that begins with `run` backticks at the beginning of `text`.
+/// Returns the end of the code span that starts with `run` backticks at the start of `text`.
 fn span_end(text: &str, run: usize) -> Option<usize> {
     if run == 0 {
         return None;
@@ -149,7 +151,7 @@ fn span_end(text: &str, run: usize) -> Option<usize> {
     }
 }
 
-/// A text in the middle of a line of Markdown.
+/// Escapes text for the middle of a Markdown line.
 pub(super) fn line_of(text: &str) -> String {
     let marks = |c: char| "\\`*_[]<>#!|&~".contains(c);
     let mut line = String::new();
@@ -205,7 +207,7 @@ mod tests {
             let inner: Vec<&str> = fenced.lines().collect();
             let ends = inner.iter().filter(|line| line.contains(&fence)).count();
             prop_assert_eq!(ends, 2);
-            // On a line of our own making, HTML stands between backticks of this line only.
+            // In escaped lines, HTML may occur only between backticks of the same line.
             let line = plain(&text.replace('\n', " "));
             let mut outside = String::new();
             let mut rest = line.as_str();

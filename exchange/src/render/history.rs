@@ -1,7 +1,7 @@
-//! The snapshots of branches, oldest first, each with what it changed.
+//! Iterates over the snapshots of branches, oldest first, with the changes of each.
 //!
-//! A change is told against the nearest snapshot before it on its own line whose content is kept, so
-//! whoever follows the changes from the first one on has every context again.
+//! The changes of a snapshot are relative to the nearest ancestor on its first-parent line whose
+//! content is kept. Applying all changes from the first one on gives every context.
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -14,75 +14,75 @@ use turntree::tree::{Item, List, diff_lists};
 
 use crate::formats::bookkeeping::is_bookkeeping;
 
-/// A snapshot with what it changed.
+/// A snapshot with its changes.
 #[derive(Debug)]
 pub(super) struct TurnChange {
     /// The commit.
     pub(super) entry: LogEntry,
-    /// The changes; `None` when retention has dropped its content.
+    /// The changes. `None` if the content expired.
     pub(super) changes: Option<Changes>,
 }
 
-/// The changes of a snapshot, without what repeats conversations for machines.
+/// The changes of a snapshot, without bookkeeping sections.
 #[derive(Debug)]
 pub(super) struct Changes {
-    /// The snapshot that they are told against; `None` for an empty context.
+    /// The snapshot that the changes are relative to. `None` for an empty context.
     pub(super) base: Option<ObjectId>,
-    /// Lists, by section: stretches of rising positions.
+    /// The changed lists, by section, each with stretches in ascending order.
     pub(super) lists: Vec<(String, Vec<Splice>)>,
-    /// Entries of maps, and sections that are one blob, whose key is empty.
+    /// The changed entries of maps, and the changed sections that are one blob, with an empty key.
     pub(super) entries: Vec<ChangedEntry>,
 }
 
-/// A stretch of a list that was replaced.
+/// A replaced stretch of a list.
 #[derive(Debug)]
 pub(super) struct Splice {
-    /// Positions in the old list.
+    /// The positions in the old list.
     pub(super) old: Range<u64>,
-    /// The items there now.
+    /// The new items.
     pub(super) new: Vec<Item>,
 }
 
-/// An entry of a map that is another one than before.
+/// A changed entry of a map.
 #[derive(Debug)]
 pub(super) struct ChangedEntry {
     /// The section.
     pub(super) section: String,
-    /// The key in it.
+    /// The key in the section.
     pub(super) key: String,
-    /// The old value; `None` for a new entry.
+    /// The old value. `None` for a new entry.
     pub(super) old: Option<Item>,
-    /// The new value; `None` for an entry that is gone.
+    /// The new value. `None` for a deleted entry.
     pub(super) new: Option<Item>,
 }
 
-/// Walks everything that some snapshots go back to, oldest first.
+/// Iterates over all ancestors of some snapshots, oldest first.
 ///
-/// Keeps the commits in memory, and of content only what one snapshot changed.
+/// Keeps the commits in memory, and the changes of one snapshot at a time.
 #[derive(Debug)]
 pub(super) struct History<'r> {
     repo: &'r Repository,
-    /// Newest first.
+    /// The remaining snapshots, newest first.
     left: Vec<LogEntry>,
-    /// For each snapshot met, the nearest one at or before it whose content is kept.
+    /// The nearest snapshot at or before each visited one whose content is kept.
     kept: HashMap<ObjectId, Option<ObjectId>>,
 }
 
 impl<'r> History<'r> {
-    /// The story of all that `tips` go back to.
+    /// Returns the history of all ancestors of `tips`.
     pub(super) fn of(repo: &'r Repository, tips: &[ObjectId]) -> Result<Self> {
         let left = repo.history(tips, &[])?.collect::<Result<_>>()?;
         Ok(Self { repo, left, kept: HashMap::new() })
     }
 
-    /// The story of one line: `tip` and its first parents.
+    /// Returns the history of one line: `tip` and its first parents.
     pub(super) fn of_line(repo: &'r Repository, tip: &ObjectId) -> Result<Self> {
         let left = repo.history(&[*tip], &[])?.first_parent().collect::<Result<_>>()?;
         Ok(Self { repo, left, kept: HashMap::new() })
     }
 
-    /// The nearest snapshot at or before `id` whose content is kept. It is found once for all snapshots
-    /// on the way to it.
+    /// Returns the nearest snapshot at or before `id` whose content is kept. Caches the result for
+    /// all snapshots in between.
     fn kept_before(&mut self, id: &ObjectId) -> Result<Option<ObjectId>> {
         if let Some(kept) = self.kept.get(id) {
             return Ok(*kept);
@@ -126,8 +126,7 @@ impl<'r> History<'r> {
     }
 }
 
-/// Walks from some snapshots back to those that others go back to, newest first: each is read when it is
-/// asked for.
+/// Iterates over the ancestors of some snapshots, newest first. Reads each snapshot on demand.
 #[derive(Debug)]
 pub(super) struct NewestFirst<'r> {
     walk: turntree::repo::History<'r>,
@@ -135,7 +134,7 @@ pub(super) struct NewestFirst<'r> {
 }
 
 impl<'r> NewestFirst<'r> {
-    /// The story of all that `starts` go back to, and none of `known` does.
+    /// Returns the history of all ancestors of `starts` that are not ancestors of `known`.
     pub(super) fn of(
         repo: &'r Repository,
         starts: &[ObjectId],
@@ -145,7 +144,7 @@ impl<'r> NewestFirst<'r> {
         Ok(Self { walk: repo.history(starts, known)?, changes })
     }
 
-    /// The starts of a walk that goes on where this one is; none at the end.
+    /// Returns the snapshots to continue the walk from. Empty at the end.
     pub(super) fn rest(&self) -> Vec<ObjectId> {
         self.walk.frontier()
     }

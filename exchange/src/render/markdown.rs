@@ -1,6 +1,6 @@
-//! A transcript to read: a heading a turn, what was said in it, and files folded.
+//! Exports a transcript as Markdown: a heading per turn, its messages, and folded file changes.
 //!
-//! Text of others cannot end the place where it stands; see `escape`.
+//! Escapes all recorded text, so that it cannot break out of its place; see `escape`.
 
 use std::io::Write;
 
@@ -16,16 +16,16 @@ use super::escape::{fenced, html, line_of};
 use super::history::{ChangedEntry, Changes, History, Splice, TurnChange};
 use super::message::{cut, fold, message};
 
-/// Lines around a change.
+/// Context lines around a change.
 const CONTEXT_LINES: usize = 3;
 
-/// Largest content that is compared line by line, in bytes.
+/// Largest content that is compared by lines, in bytes.
 const MAX_COMPARED_BYTES: usize = 256 << 10;
 
-/// Writes the line of snapshots that ends in `tip` as Markdown, oldest turn first.
+/// Writes the first-parent line of `tip` as Markdown, the oldest turn first.
 ///
 /// # Errors
-/// `Io` when `out` refuses, else what reading reports.
+/// `Io` if `out` fails, and the errors of reading.
 pub fn export_markdown(
     repo: &Repository,
     tip: &ObjectId,
@@ -110,7 +110,7 @@ impl Writing<'_> {
         Ok(())
     }
 
-    /// A file or entry that changed, as a difference.
+    /// Writes a changed file or entry as a diff.
     fn entry(&mut self, entry: &ChangedEntry) -> Result<()> {
         if entry.section == "meta" {
             return Ok(());
@@ -134,7 +134,7 @@ impl Writing<'_> {
         self.line(&fold(&format!("{word}<code>{path}</code>"), &body))
     }
 
-    /// The text of an entry; nothing where there is none to show.
+    /// Returns the text of an entry. `None` for binary or large content.
     fn content(&self, item: Option<&Item>) -> Result<Option<String>> {
         let Some(item) = item else { return Ok(Some(String::new())) };
         if item.link.kind != Kind::Blob {

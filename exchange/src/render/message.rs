@@ -1,7 +1,7 @@
-//! One message as Markdown: who speaks, what is said as a quote, calls and results folded.
+//! Formats a message as Markdown: the speaker, the text as a quote, calls and results folded.
 //!
-//! Text of others stands in quotes and in fences that are longer than any run of backticks in it,
-//! so it cannot end the place where it stands; see `escape`.
+//! Recorded text is in quotes, and in fences that are longer than any run of backticks in it, so
+//! that it cannot break out of its place; see `escape`.
 
 use turntree::context::MessageEntry;
 
@@ -9,17 +9,17 @@ use super::escape::{fenced, html, line_of, quoted};
 use crate::formats::view;
 use crate::text::json;
 
-/// Most lines of a difference, a call or a result that are shown in a transcript.
+/// Maximum number of lines of a diff, a call or a result in a transcript.
 const MAX_LINES: usize = 400;
 
-/// A message by itself, whose record is `bytes`: nothing is left out, and calls and results have their
-/// ids, since they may stand far from each other. Ends with a line end.
+/// Formats a single message with the record `bytes`. Omits nothing, and shows the ids of calls and
+/// results, because these may be far apart. Ends with a line end.
 #[must_use]
 pub fn message_markdown(entry: &MessageEntry, bytes: &[u8]) -> String {
     format!("{}\n", message(entry, bytes, true).trim_matches('\n'))
 }
 
-/// A message, `whole` or as a part of a transcript to read.
+/// Formats a message, either `whole` or shortened for a transcript.
 pub(super) fn message(entry: &MessageEntry, bytes: &[u8], whole: bool) -> String {
     let message = view(&entry.media, bytes);
     let shown = |text: &str| if whole { text.to_owned() } else { cut(text) };
@@ -52,12 +52,12 @@ pub(super) fn message(entry: &MessageEntry, bytes: &[u8], whole: bool) -> String
     parts.join("\n")
 }
 
-/// A part that is shown when somebody asks for it.
+/// Returns a part that is hidden until the reader opens it.
 pub(super) fn fold(title: &str, body: &str) -> String {
     format!("\n<details><summary>{title}</summary>\n\n{body}\n\n</details>")
 }
 
-/// Arguments with line ends where people want them, and their language.
+/// Returns the arguments with indentation, and their language.
 fn readable(input: &str) -> (String, &'static str) {
     let value = json::value(input.as_bytes());
     match value.and_then(|value| serde_json::to_string_pretty(&value).ok()) {
@@ -66,7 +66,7 @@ fn readable(input: &str) -> (String, &'static str) {
     }
 }
 
-/// The first lines of a text, and how many are left out.
+/// Returns the first lines of a text and the number of omitted lines.
 pub(super) fn cut(text: &str) -> String {
     let more = text.lines().count().saturating_sub(MAX_LINES);
     if more == 0 {

@@ -1,17 +1,18 @@
-//! Sessions for people and for other tools: what is written here is not read back byte for byte.
+//! Renders sessions for users and for other tools. Imports cannot restore the original bytes from
+//! these forms.
 //!
 //! | file | job |
 //! |---|---|
-//! | `story` | the snapshots of branches, oldest first, each with what it changed |
+//! | `history` | the snapshots of branches, oldest first, each with its changes |
 //! | `page`, `page/*.js`, `page/page.css` | one self-contained HTML file: the page and its data |
 //! | `markdown` | a transcript to read, turn by turn |
-//! | `message` | one message as Markdown, in a transcript or a file of its own |
-//! | `escape` | text that cannot leave the place in a document where it stands |
+//! | `message` | one message as Markdown, in a transcript or in its own file |
+//! | `escape` | escapes text for HTML and Markdown |
 //! | `document` | a whole context as one JSON document |
-//! | `moment` | when a message was said |
-//! | `speech` | a conversation as the interfaces of models take it: calls with their results |
-//! | `native` | that as a transcript that an agent takes up as a session of its own |
-//! | `chat`, `atif` | that in the forms of OpenAI and Anthropic, and as an ATIF trajectory |
+//! | `timestamp` | the time of a message |
+//! | `dialogue` | a conversation in the order that model APIs require |
+//! | `native` | a conversation as a transcript that an agent resumes as a new session |
+//! | `chat`, `atif` | a conversation in the formats of OpenAI, Anthropic and ATIF |
 //!
 //! The forms are described in `docs/formats/exports.md`.
 
@@ -39,5 +40,5 @@ pub use page::{
 
 use turntree::object::Time;
 
-/// Writes a moment for people and programs: RFC 3339, say. The library knows no calendar.
+/// Formats a time, for example as RFC 3339. The library has no calendar.
 pub type ShowTime<'a> = &'a dyn Fn(Time) -> String;

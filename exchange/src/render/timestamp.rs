@@ -1,15 +1,14 @@
-//! When a message was said, where its record says so.
+//! Reads the time of a message from its record.
 
 use turntree::object::Time;
 
 use crate::text::json;
 
-/// The fields in which records keep their timestamps: most formats, Cline and its SDK, chats,
-/// opencode.
+/// The fields with the time: most formats, Cline and its SDK, chats, opencode.
 const PLACES: [&str; 5] =
     ["/timestamp", "/ts", "/created_at", "/message/timestamp", "/info/time/created"];
 
-/// The moment that a record names.
+/// Returns the time in a record.
 pub(super) fn moment(record: &[u8]) -> Option<Time> {
     let record = json::value(record)?;
     PLACES.iter().find_map(|place| json::time(record.pointer(place)?))

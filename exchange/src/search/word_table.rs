@@ -10,7 +10,7 @@ use std::sync::LazyLock;
 
 use hashbrown::{DefaultHashBuilder, HashTable};
 
-/// Largest capacity that [`WordTable::clear`] keeps. Clearing a larger table takes longer than
+/// Largest capacity that `clear` keeps. Clearing a larger table takes longer than
 /// allocating a new one.
 const KEPT_WORDS: usize = 1 << 12;
 

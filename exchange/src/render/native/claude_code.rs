@@ -1,8 +1,8 @@
-//! A conversation as a session log of Claude Code.
+//! Writes a conversation as a session log of Claude Code.
 //!
-//! Its own records keep their `uuid`, as its fork keeps them; `sessionId`, `cwd` and `parentUuid` are
-//! those of the new session, each record follows the one before, and an answer says in
-//! `requestSessionId` where it was asked for. Sources: its own forks (2.1.330), and the fork of its SDK.
+//! Its own records keep their `uuid`, as in its own forks. `sessionId`, `cwd` and `parentUuid` are
+//! set for the new session, each record links to the previous one, and an answer keeps the session
+//! of its request in `requestSessionId`. Sources: its own forks (2.1.330), and the fork of its SDK.
 
 use serde_json::{Value, json};
 use turntree::object::Time;
@@ -11,14 +11,14 @@ use super::super::chat::{BEGINNING, anthropic_content, anthropic_result, argumen
 use super::super::dialogue::{Answer, SpokenText};
 use super::{Form, Transcript};
 
-/// The version that the records are of.
+/// The version in the records.
 const VERSION: &str = "2.1.330";
 
-/// Fields of a record that hold for the session that it was written in.
+/// Fields of a record that are valid only in its original session.
 const OF_ITS_SESSION: [&str; 5] =
     ["slug", "teamName", "agentName", "sourceToolAssistantUUID", "forkedFrom"];
 
-/// Writes records of the agent, linked one behind the other.
+/// Writes records of the agent, each linked to the previous one.
 pub(super) fn rewrite(out: &mut Transcript<'_>, records: Vec<Value>) {
     let last = records.len().saturating_sub(1);
     let mut parent = Value::Null;
@@ -52,7 +52,7 @@ pub(super) fn rewrite(out: &mut Transcript<'_>, records: Vec<Value>) {
     title(out);
 }
 
-/// Gives the session its title, by which the agent lists it.
+/// Writes the title of the session, which the agent shows in its list.
 fn title(out: &mut Transcript<'_>) {
     let (title, session) = (out.facts.title, out.facts.session);
     if !title.is_empty() && out.messages > 0 {
@@ -60,7 +60,7 @@ fn title(out: &mut Transcript<'_>) {
     }
 }
 
-/// A log by the record that the next one follows.
+/// The state of a log: the id of the last record.
 #[derive(Default)]
 pub(super) struct Log {
     parent: Value,
@@ -136,7 +136,7 @@ impl Form for Log {
     }
 }
 
-/// Returns an answer as the agent records it.
+/// Returns an answer in the format of the agent.
 fn message(out: &mut Transcript<'_>, content: &[Value], calls: bool) -> Value {
     let id: String = out.next_id().iter().map(|byte| format!("{byte:02x}")).collect();
     json!({

@@ -1,7 +1,7 @@
-//! A conversation as a rollout of Codex CLI.
+//! Writes a conversation as a rollout of Codex CLI.
 //!
-//! The first line names the session, each item of the conversation is a `response_item`, and what the
-//! screen shows again when a session is resumed stands beside them as `event_msg`.
+//! The first line identifies the session. Each item of the conversation is a `response_item`,
+//! followed by an `event_msg` with the text that the screen shows when the session is resumed.
 
 use serde_json::{Value, json};
 use turntree::object::Time;
@@ -12,15 +12,15 @@ use super::{Form, Transcript};
 use crate::model::picture::{Picture, PictureContent};
 use crate::text::json::text_at;
 
-/// The version that the records are of.
+/// The version in the records.
 const VERSION: &str = "0.169.0";
 
-/// Writes records of the agent behind a new head.
+/// Writes records of the agent after a new head.
 pub(super) fn rewrite(out: &mut Transcript<'_>, records: Vec<Value>) {
     head(out);
     for record in records {
         let time = text_at(&record, "/timestamp").map_or_else(|| out.now(), str::to_owned);
-        // Items of a compacted history stand there without a line of their own.
+        // Items of a compacted history have no line of their own.
         let item = match record.get("payload") {
             Some(item) => item.clone(),
             None => record,
@@ -31,7 +31,7 @@ pub(super) fn rewrite(out: &mut Transcript<'_>, records: Vec<Value>) {
     }
 }
 
-/// A rollout, whose items follow each other.
+/// The rollout format, which has no state.
 pub(super) struct Rollout;
 
 impl Form for Rollout {
@@ -63,7 +63,7 @@ fn item(out: &mut Transcript<'_>, item: &Value, time: Option<Time>) {
     out.messages += 1;
 }
 
-/// Writes what the screen shows of a message.
+/// Writes the event that the screen shows for a message.
 fn screen(out: &mut Transcript<'_>, item: &Value, time: &str) {
     if text_at(item, "/type") != Some("message") {
         return;

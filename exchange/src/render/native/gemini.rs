@@ -1,8 +1,8 @@
-//! A conversation as a session log of Gemini CLI.
+//! Writes a conversation as a session log of Gemini CLI.
 //!
-//! A header names the session, and a message of the model holds its calls with their results. Records
-//! of the agent itself stay as they are: nothing in them says which session they are of. Source: what
-//! version 0.61.0 writes, and how it makes a history of that when it resumes.
+//! A header identifies the session. A message of the model holds its calls with their results.
+//! Records of the agent itself stay unchanged, because they do not reference their session. Source:
+//! the log that version 0.61.0 writes, and the history that it builds from a log when it resumes.
 
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
@@ -13,13 +13,13 @@ use super::super::dialogue::{Answer, SpokenCall, SpokenText};
 use super::{Form, Transcript};
 use crate::model::picture::{Picture, PictureContent};
 
-/// Beginnings of prompts that the agent takes for its own commands, and leaves out when it resumes.
+/// Prefixes of prompts that the agent treats as commands and drops when it resumes.
 const COMMAND_MARKS: [&str; 3] = ["/", "?", "<session_context"];
 
-/// The words before such a prompt, so that it stays in.
+/// Inserted before such a prompt to keep it.
 const PROMPT_MARK: &str = "[prompt]";
 
-/// Writes records of the agent behind a new header.
+/// Writes records of the agent after a new header.
 pub(super) fn rewrite(out: &mut Transcript<'_>, records: Vec<Value>) {
     header(out);
     for record in records {
@@ -38,7 +38,7 @@ fn header(out: &mut Transcript<'_>) {
     }));
 }
 
-/// A log, whose messages follow each other.
+/// The log format, which has no state.
 pub(super) struct Log;
 
 impl Log {
@@ -108,7 +108,7 @@ impl Form for Log {
     }
 }
 
-/// Returns a call with its result, whose pictures stand behind its text.
+/// Returns a call with its result. Pictures follow the text of the result.
 fn call(out: &mut Transcript<'_>, call: &SpokenCall, time: &str) -> Value {
     let result = call.result.as_ref();
     let content = match result {
@@ -136,7 +136,7 @@ fn text(text: &str) -> Value {
     json!({"text": text})
 }
 
-/// Returns text and pictures as parts; the agent takes no pictures by their address.
+/// Returns text and pictures as parts. The agent does not accept pictures by URL.
 fn content_of(out: &mut Transcript<'_>, said: &str, pictures: &[Picture]) -> Vec<Value> {
     for picture in pictures {
         if matches!(picture.content, PictureContent::Address(_)) {

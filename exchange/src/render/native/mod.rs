@@ -1,15 +1,18 @@
-//! A conversation as a transcript that an agent takes up as a session of its own.
+//! Writes a conversation as a transcript that an agent can resume as a new session.
 //!
-//! [`native_transcript`] writes the messages of a context in the form that an agent writes itself, under
-//! the id of a new session. Two ways lead there:
+//! [`native_transcript`] writes the messages of a context in the agent's own format, with the id of
+//! a new session. There are two cases:
 //!
-//! | messages | what is written |
+//! | messages | output |
 //! |---|---|
-//! | all of them records of that agent, each result behind its call | those records, with new links between them, as its own fork does |
-//! | anything else: another agent's, several agents', a result without its call | each message anew: calls in the agent's form with their results behind them, pictures where it takes them |
+//! | all are records of that agent, each result after its call | these records, with new links |
+//! | anything else: other agents, a result without its call | each message, converted |
 //!
-//! Content that has no place in the new form is counted in [`NativeTranscript::left_out`]. Nothing is
-//! random: ids of records follow from the id of the session and their position.
+//! The first case equals a fork by the agent itself. A converted message has its calls with their
+//! results in the agent's format, and its pictures if the agent accepts them.
+//!
+//! [`NativeTranscript::left_out`] counts content that the new format cannot hold. The output is
+//! deterministic: the ids of records are derived from the session id and their position.
 
 mod claude_code;
 mod codex;
@@ -29,7 +32,7 @@ use turntree::object::{ObjectSource, Time};
 use super::ShowTime;
 use super::dialogue::{Answer, Messages, Speech, SpokenText};
 
-/// An agent that takes up transcripts of this module.
+/// An agent that can resume transcripts of this module.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum NativeAgent {
     /// Claude Code.
@@ -47,13 +50,14 @@ pub enum NativeAgent {
 /// The facts of the new session.
 #[derive(Clone, Copy)]
 pub struct NativeFacts<'a> {
-    /// Its id, as [`NativeAgent::session_id`] makes it.
+    /// The id, from [`NativeAgent::session_id`].
     pub session: &'a str,
     /// The absolute path of its working directory.
     pub cwd: &'a str,
-    /// The present moment: that of the last record, by which agents find the end of a session.
+    /// The current time. It becomes the time of the last record, which agents take as the end of a
+    /// session.
     pub now: Time,
-    /// Writes moments as RFC 3339 with milliseconds, in UTC.
+    /// Formats times as RFC 3339 in UTC with milliseconds.
     pub show_time: ShowTime<'a>,
     /// The title of the session.
     pub title: &'a str,
@@ -64,16 +68,16 @@ pub struct NativeFacts<'a> {
 pub struct NativeTranscript {
     /// The bytes of the file.
     pub bytes: Vec<u8>,
-    /// Messages in it: records of the agent, or what one side said in one go.
+    /// The number of messages: records of the agent, or consecutive content of one speaker.
     pub messages: u64,
-    /// True if the records are those of the agent itself.
+    /// True if the records are the agent's own.
     pub is_own: bool,
-    /// Content that is not in it, by kind, with how often.
+    /// The number of omitted contents, by kind.
     pub left_out: BTreeMap<&'static str, u64>,
 }
 
 impl NativeAgent {
-    /// Every agent, in the order in which they are listed.
+    /// All agents, in listing order.
     pub const ALL: [Self; 5] =
         [Self::ClaudeCode, Self::Codex, Self::Gemini, Self::Opencode, Self::Pi];
 
@@ -98,7 +102,7 @@ impl NativeAgent {
         }
     }
 
-    /// Returns the id of a new session, made of `random` bytes.
+    /// Returns the id of a new session, derived from `random`.
     #[must_use]
     pub fn session_id(self, random: [u8; 16], now: Time) -> String {
         match self {
@@ -107,10 +111,10 @@ impl NativeAgent {
         }
     }
 
-    /// Returns the agent of a name or a format.
+    /// Returns the agent with a name or format.
     ///
     /// # Errors
-    /// `InvalidInput` for a format in which no agent can be given a session.
+    /// `InvalidInput` for a format without an agent that can resume a session.
     pub fn of_format(name: &str) -> Result<Self> {
         let is_of = |agent: &Self| [agent.name(), agent.format()].contains(&name);
         Self::ALL.into_iter().find(is_of).ok_or_else(|| {
@@ -124,10 +128,11 @@ impl NativeAgent {
 
 /// Writes the main conversation of `context` as a transcript of `agent`.
 ///
-/// Cost: each message is read twice.
+/// Cost: reads each message twice.
 ///
 /// # Errors
-/// `InvalidInput` for a conversation without a message that the agent can take; else those of reading.
+/// `InvalidInput` for a conversation without a message that the agent accepts, and the errors of
+/// reading.
 pub fn native_transcript(
     agent: NativeAgent,
     source: &dyn ObjectSource,
@@ -170,26 +175,26 @@ pub fn native_transcript(
     out.finish()
 }
 
-/// The form of an agent, in which a conversation is written anew.
+/// Converts a conversation to the format of an agent.
 trait Form {
-    /// Writes what stands before the conversation.
+    /// Writes the records before the conversation.
     fn begin(&mut self, _out: &mut Transcript<'_>) {}
 
-    /// Writes what a person says, and results without their calls.
+    /// Writes a prompt, and results without their calls.
     fn user(&mut self, out: &mut Transcript<'_>, said: &SpokenText);
 
-    /// Writes an answer of the model, and the results of its calls behind it.
+    /// Writes an answer of the model, followed by the results of its calls.
     fn answer(&mut self, out: &mut Transcript<'_>, answer: Answer);
 
-    /// Writes what stands behind the conversation.
+    /// Writes the records after the conversation.
     fn end(&mut self, _out: &mut Transcript<'_>) {}
 }
 
-/// A transcript in the making: one JSON object a line, or one document.
+/// A transcript under construction: one JSON object per line, or a single document.
 struct Transcript<'a> {
     facts: &'a NativeFacts<'a>,
     bytes: Vec<u8>,
-    /// Records that have got an id.
+    /// The number of records with a generated id.
     numbered: u64,
     messages: u64,
     is_own: bool,
@@ -211,7 +216,7 @@ impl<'a> Transcript<'a> {
         *self.left_out.entry(what).or_default() += 1;
     }
 
-    /// Returns 16 bytes for the next record, the same for the same session.
+    /// Returns 16 bytes for the next record, derived from the session id.
     fn next_id(&mut self) -> [u8; 16] {
         let mut hash = Sha256::new();
         hash.update(self.facts.session.as_bytes());
@@ -236,8 +241,8 @@ impl<'a> Transcript<'a> {
         (self.facts.show_time)(self.facts.now)
     }
 
-    /// Counts what no agent is given: instructions of another one, and thoughts, whose signatures are
-    /// the model's own.
+    /// Counts content that no agent accepts: instructions of another agent, and thinking, whose
+    /// signatures only the original model accepts.
     fn leave_out_of(&mut self, speech: &Speech) {
         match speech {
             Speech::System(_) => self.leave_out("system messages"),
@@ -255,7 +260,7 @@ impl<'a> Transcript<'a> {
     }
 }
 
-/// Returns the text of a UUID of version 4 made of `bytes`.
+/// Formats `bytes` as a UUID of version 4.
 fn uuid(mut bytes: [u8; 16]) -> String {
     let [_, _, _, _, _, _, version, _, variant, ..] = &mut bytes;
     *version = (*version & 0x0f) | 0x40;

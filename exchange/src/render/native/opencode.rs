@@ -1,9 +1,9 @@
-//! A conversation as the document that `opencode import` takes.
+//! Writes a conversation as a document for `opencode import`.
 //!
-//! Every message and part gets an id of its own, since its database knows each id once; ids and times
-//! ascend, for it orders by both. Members stand in the order in which an import leaves them, so what
-//! comes back from the database is what was laid out. Source: what version 1.18.33 exports after it has
-//! imported.
+//! Each message and part gets a new id, because ids are unique in its database. Ids and times
+//! ascend, because the database sorts by both. Members are in the order that an import produces, so
+//! exporting the session again gives the same document. Source: the exports of version 1.18.33
+//! after an import.
 
 use std::collections::HashMap;
 
@@ -16,24 +16,24 @@ use super::{Form, Transcript};
 use crate::model::picture::{Picture, PictureContent};
 use crate::text::json::text_at;
 
-/// The version that the document is of.
+/// The version in the document.
 const VERSION: &str = "1.18.33";
 
-/// Milliseconds before the present in which the ids begin. Each of them has room for 4,096 ids, and all
-/// of them lie before those that the agent draws from now on.
+/// Milliseconds between the first id and the current time. Each millisecond has 4,096 ids, and all
+/// of them precede the ids that the agent generates from now on.
 const HEAD_START: i64 = 60_000;
 
-/// Ids in a millisecond.
+/// Ids per millisecond.
 const IDS_IN_A_MILLISECOND: i64 = 4096;
 
-/// The digits of ids behind their time.
+/// The digits of ids after their time.
 const DIGITS: &[u8; 62] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
 
-/// The members of what a person says, in the order in which an import leaves them; others stay between
-/// these and the ids.
+/// The members of a prompt in the order that an import produces. Other members come between these
+/// and the ids.
 const OF_PROMPTS: &[&str] = &["role", "time", "format", "summary", "agent", "model"];
 
-/// Those of an answer.
+/// The members of an answer, in the same order.
 const OF_ANSWERS: &[&str] = &[
     "role",
     "time",
@@ -52,7 +52,7 @@ const OF_ANSWERS: &[&str] = &[
     "finish",
 ];
 
-/// Those of all kinds of parts.
+/// The members of all kinds of parts, in the same order.
 const OF_PARTS: &[&str] = &[
     "type",
     "callID",
@@ -77,7 +77,8 @@ const OF_PARTS: &[&str] = &[
     "metadata",
 ];
 
-/// Those of values in them, by the name of the value. What tools were given and told is not ordered.
+/// The members of nested values, by the name of the value. Arguments and results of tools keep
+/// their order.
 const OF_VALUES: [(&str, &[&str]); 6] = [
     ("time", &["created", "completed", "start", "end"]),
     ("state", &["status", "input", "output", "error", "title", "metadata", "time", "attachments"]),
@@ -87,33 +88,34 @@ const OF_VALUES: [(&str, &[&str]); 6] = [
     ("model", &["providerID", "modelID", "variant"]),
 ];
 
-/// Members that stand behind all others.
+/// Members that come last.
 const IDS: [&str; 3] = ["id", "sessionID", "messageID"];
 
-/// Returns the id of a new session at `now`. Ids of sessions descend, for the newest stands first.
+/// Returns the id of a new session at `now`. Session ids descend, because the list shows the newest
+/// first.
 pub(super) fn session_id(random: [u8; 16], now: Time) -> String {
     let time = !(now.micros / 1000 * IDS_IN_A_MILLISECOND) & 0xffff_ffff_ffff;
     format!("ses_{time:012x}{}", tail(&random))
 }
 
-/// Returns the 14 characters behind the time of an id.
+/// Returns the 14 characters after the time of an id.
 fn tail(random: &[u8]) -> String {
     let digit = |byte: &u8| DIGITS.get(usize::from(*byte) % DIGITS.len()).copied().map(char::from);
     random.iter().take(14).filter_map(digit).collect()
 }
 
-/// A document in the making.
+/// A document under construction.
 pub(super) struct Document {
     messages: Vec<Value>,
-    /// Ids that were given.
+    /// The number of generated ids.
     ids: i64,
-    /// The last prompt.
+    /// The id of the last prompt.
     asked: Value,
     /// The time of the last message, in milliseconds.
     time: i64,
 }
 
-/// Writes messages of the agent, with ids of their own.
+/// Writes messages of the agent with new ids.
 pub(super) fn rewrite(out: &mut Transcript<'_>, records: Vec<Value>) {
     let mut document = Document::new();
     let mut names: HashMap<String, Value> = HashMap::new();
@@ -139,7 +141,7 @@ pub(super) fn rewrite(out: &mut Transcript<'_>, records: Vec<Value>) {
         let mut said = Vec::new();
         for part in parts {
             let Value::Object(mut part) = part else { continue };
-            // What a summary keeps stands behind it here.
+            // The messages that a summary keeps follow it in the new document.
             part.shift_remove("tail_start_id");
             said.push(part);
         }
@@ -160,8 +162,8 @@ impl Document {
         format!("{kind}_{:012x}{}", time & 0xffff_ffff_ffff, tail(&random)).into()
     }
 
-    /// Returns the milliseconds of a message that is written next: those of `said`, and never before
-    /// the last one.
+    /// Returns the time of the next message in milliseconds: the time `said`, but not before the
+    /// last message.
     fn moment(&mut self, out: &Transcript<'_>, said: Option<i64>) -> i64 {
         let latest = out.facts.now.micros / 1000;
         self.time = said.unwrap_or(latest - HEAD_START).max(self.time).min(latest);
@@ -228,7 +230,7 @@ impl Document {
     }
 }
 
-/// Puts members at the end, instead of what is called so.
+/// Moves members to the end and replaces existing ones.
 fn put_last<const N: usize>(object: &mut Map<String, Value>, members: [(&str, Value); N]) {
     for (name, value) in members {
         object.shift_remove(name);
@@ -236,7 +238,7 @@ fn put_last<const N: usize>(object: &mut Map<String, Value>, members: [(&str, Va
     }
 }
 
-/// Puts the members of an object into an order, and those of the values in it.
+/// Sorts the members of an object and of its nested values.
 fn order(object: Map<String, Value>, names: &[&str]) -> Value {
     let rank = |name: &str| {
         let known = names.iter().position(|known| *known == name).unwrap_or(names.len());
@@ -334,7 +336,7 @@ fn file(picture: &Picture) -> Value {
     json!({"type": "file", "mime": media, "url": url})
 }
 
-/// Returns a call with its result, whose pictures are attached.
+/// Returns a call with its result. Pictures are attachments.
 fn call(call: &SpokenCall, at: i64) -> Value {
     let (input, time) =
         (Value::Object(arguments(&call.arguments)), json!({"start": at, "end": at}));

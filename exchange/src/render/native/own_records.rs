@@ -1,4 +1,4 @@
-//! Messages that are all records of one agent.
+//! Checks if all messages are records of one agent.
 
 use std::collections::BTreeSet;
 
@@ -11,9 +11,9 @@ use super::NativeAgent;
 use crate::formats::view;
 use crate::text::json;
 
-/// Returns the records of the main conversation, if all of them are of `agent` and each result in
-/// them follows its call. A call may lack its result: agents are stopped, and send such calls with a
-/// result of their own making.
+/// Returns the records of the main conversation, if all are of `agent` and each result follows its
+/// call. A call may lack its result: interrupted agents leave such calls and send a made-up result
+/// for them.
 pub(super) fn own_records(
     source: &dyn ObjectSource,
     context: &Context,
@@ -29,7 +29,7 @@ pub(super) fn own_records(
         let bytes = source.read_as(Kind::Blob, &entry.blob)?;
         let Some(record) = json::value(&bytes).filter(Value::is_object) else { return Ok(None) };
         let message = view(&entry.media, &bytes);
-        // A record may have calls with their results.
+        // A record may contain calls together with their results.
         calls.extend(message.tool_calls.into_iter().map(|call| call.id));
         if !message.tool_results.iter().all(|result| calls.contains(&result.call_id)) {
             return Ok(None);

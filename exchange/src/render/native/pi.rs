@@ -1,7 +1,7 @@
-//! A conversation as a session of the pi coding agent, version 3.
+//! Writes a conversation as a session of the pi coding agent, version 3.
 //!
-//! A header names the session, and each entry names the one before. Entries of pi itself keep their
-//! ids, as its fork keeps them.
+//! A header identifies the session, and each entry references the previous one. Entries of pi
+//! itself keep their ids, as in its own forks.
 
 use serde_json::{Value, json};
 use turntree::object::Time;
@@ -12,15 +12,15 @@ use super::{Form, Transcript};
 use crate::model::picture::{Picture, PictureContent};
 use crate::text::json::text_at;
 
-/// Writes entries of the agent behind a new header, linked one behind the other.
+/// Writes entries of the agent after a new header, each linked to the previous one.
 pub(super) fn rewrite(out: &mut Transcript<'_>, records: Vec<Value>) {
     header(out);
     let mut parent = Value::Null;
     for record in records {
         let entry = match text_at(&record, "/type") {
-            // What an extension tells the model is an entry of its own, and no message.
+            // Text that an extension sends to the model is a separate kind of entry.
             Some("message" | "custom_message") => record,
-            // A summary of a compaction stands for what it replaced.
+            // The summary of a compaction replaces the messages before it.
             _ => {
                 let text = text_at(&record, "/summary").unwrap_or_default();
                 let message = json!({"role": "user", "content": [{"type": "text", "text": text}]});
@@ -58,7 +58,7 @@ fn short_id(out: &mut Transcript<'_>) -> Value {
     id.into()
 }
 
-/// A session by the entry that the next one follows.
+/// The state of a session: the id of the last entry.
 #[derive(Default)]
 pub(super) struct Log {
     parent: Value,
@@ -139,7 +139,7 @@ impl Form for Log {
     }
 }
 
-/// Returns text and pictures as pi has them; it takes no pictures by their address.
+/// Returns text and pictures in the format of pi. It does not accept pictures by URL.
 fn content_of(out: &mut Transcript<'_>, text: &str, pictures: &[Picture]) -> Vec<Value> {
     for picture in pictures {
         if matches!(picture.content, PictureContent::Address(_)) {

@@ -1,31 +1,31 @@
-//! Blocks of lines: what a browser takes in at once, and reads when it is looked at.
+//! Blocks of lines, which a browser parses one by one and on demand.
 //!
-//! Texts and messages lie in blocks that say the numbers of the first of each in them, so a page finds
-//! a line without having read the others. Turns and the head lie in blocks of their own, which is all
-//! that is read before the first screen. A parser of HTML lets others at work between elements only:
-//! one element with everything in it would keep the page still for as long as it is read.
+//! Texts and messages are in blocks that state the numbers of their first text and message, so a
+//! page finds a line without parsing other blocks. Turns and the head are in separate blocks. The
+//! page parses only these before its first screen. An HTML parser yields to other work only between
+//! elements, so a single large element would block the page while it is parsed.
 
 use std::io::{Result, Write};
 
-/// The bytes at which a block is full; a line is never divided.
+/// Size at which a block is full. Lines are never split.
 const BLOCK_BYTES: usize = 256 << 10;
 
-/// What every block begins with, before the numbers of its first lines.
+/// The start of every block, before the numbers of its first lines.
 pub(super) const BEGIN: &str = "<script type=\"application/json\" class=\"data\" ";
 
-/// What its numbers end with: lines follow.
+/// The end of the start tag. Lines follow.
 pub(super) const LINES: &str = ">\n";
 
-/// What stands there in the place of both signs where the lines are compressed.
+/// The end of the start tag of a block with compressed lines.
 pub(super) const COMPRESSED: &str = " data-deflate>";
 
-/// What it ends with: nothing in the data is markup.
+/// The end of a block. The data contains no markup.
 pub(super) const END: &str = "</script>\n";
 
 /// Writes lines in blocks.
 pub(super) struct Blocks<'a> {
     out: &'a mut dyn Write,
-    /// Lines are written as they are, without blocks, for who reads them as they come.
+    /// True to write plain lines without blocks, for a client that reads a stream.
     is_plain: bool,
     content: String,
     outline: String,
@@ -40,12 +40,12 @@ impl<'a> Blocks<'a> {
         Self { out, is_plain: false, content, outline, texts: 0, messages: 0, turns: 0 }
     }
 
-    /// Writes lines alone, each at once.
+    /// Creates a writer of plain lines, which writes each line immediately.
     pub(super) fn plain(out: &'a mut dyn Write) -> Self {
         Self { is_plain: true, ..Self::new(out) }
     }
 
-    /// Takes a line: the letter of what it holds, and its value as JSON without markup.
+    /// Adds a line: the letter of its kind, and its value as JSON without markup.
     pub(super) fn line(&mut self, letter: char, json: &str) -> Result<()> {
         if self.is_plain {
             return writeln!(self.out, "{letter}{json}");
@@ -72,7 +72,7 @@ impl<'a> Blocks<'a> {
         if block.len() >= BLOCK_BYTES { put(self.out, block) } else { Ok(()) }
     }
 
-    /// Writes what is left; the last line comes last.
+    /// Writes the remaining blocks. The last line comes last.
     pub(super) fn finish(mut self) -> Result<()> {
         put(self.out, &mut self.content)?;
         put(self.out, &mut self.outline)

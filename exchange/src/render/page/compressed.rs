@@ -1,4 +1,4 @@
-//! A page whose data is compressed, as one that is mailed: browsers inflate a block when it is read.
+//! Compresses the data of a page, for example for mail. Browsers inflate each block on demand.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -7,16 +7,16 @@ use zlib_rs::{Deflate, DeflateFlush, Status, compress_bound};
 
 use super::blocks::{BEGIN, COMPRESSED, END, LINES};
 
-/// How hard it is compressed.
+/// The compression level.
 const LEVEL: i32 = 9;
 
-/// The logarithm of the window, as large as the format has it.
+/// The logarithm of the window size, the maximum of the format.
 const WINDOW_BITS: u8 = 15;
 
-/// Returns the same page with each block of its data as zlib in base64. Costs twice the page in memory.
+/// Returns the page with each block of its data as zlib in base64. Needs twice the page in memory.
 ///
 /// # Errors
-/// `InvalidInput` for what [`export_page`](super::export_page) has not written.
+/// `InvalidInput` for input that [`export_page`](super::export_page) did not write.
 pub fn compress_page(page: &[u8]) -> Result<Vec<u8>> {
     let foreign = || Error::invalid("what is compressed is not a page: it has no data");
     let mut rest = std::str::from_utf8(page).map_err(|_| foreign())?;
@@ -37,7 +37,7 @@ pub fn compress_page(page: &[u8]) -> Result<Vec<u8>> {
     Ok(compressed.into_bytes())
 }
 
-/// Returns some bytes as zlib.
+/// Compresses bytes with zlib.
 pub(super) fn packed(lines: &[u8]) -> Result<Vec<u8>> {
     let mut packed = vec![0; compress_bound(lines.len())];
     let mut deflate = Deflate::new(LEVEL, true, WINDOW_BITS);

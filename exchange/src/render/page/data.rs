@@ -1,21 +1,23 @@
-//! The data of a page: one JSON value a line, led by a letter that says what it is, in [blocks](super::blocks).
+//! The data of a page: one JSON value per line after a letter for its kind, in
+//! [blocks](super::blocks).
 //!
-//! | line | holds |
+//! | line | content |
 //! |---|---|
-//! | `x` | a text: a string, or what is there instead of one that is not shown |
-//! | `m` | a message, as it is viewed |
-//! | `t` | a turn, with what it changed |
-//! | `h` | what the page is about; the last line |
-//! | `n` | where the turns go on that come next, by their ids; only for a page that is served |
+//! | `x` | a text: a string, or a placeholder for a text that is not shown |
+//! | `m` | a message view |
+//! | `t` | a turn with its changes |
+//! | `h` | the head of the page; the last line |
+//! | `n` | the ids of the next turns to continue from; only for a served page |
 //!
-//! Texts, messages and turns are counted in the order of their lines, from 0, and named by these
-//! numbers in later lines. So everything is written once, as soon as it is met, a browser parses only
-//! the lines that it shows, and more lines can follow: of several heads the last one counts. The head
-//! says how many texts and messages there are, since nobody counts lines that are not read.
+//! Texts, messages and turns are numbered in the order of their lines, from 0, and later lines
+//! reference them by number. Each is therefore written once, when it is first needed. A browser
+//! parses only the lines that it shows, and more lines can follow: the last head counts. The head
+//! states the number of texts and messages, because the browser does not count lines that it does
+//! not parse.
 //!
-//! A page that is served is told the turns alone, behind the head and newest first, and asks for what it
-//! shows: there turns and texts are named by their ids, and messages by their id and what their list says
-//! of them.
+//! A served page receives only the head and the turns, newest first, and requests the texts and
+//! messages that it shows. Its turns and texts are identified by their ids, and its messages by
+//! their id and the metadata of their list item.
 
 use std::collections::{BTreeMap, HashMap};
 use std::io::Write;
@@ -41,22 +43,22 @@ use crate::model::picture::{Picture, PictureContent};
 use crate::render::escape::json_in_html;
 use crate::render::history::{ChangedEntry, History, NewestFirst, Splice, TurnChange};
 
-/// Version of the data.
+/// The version of the data.
 const SCHEMA: u32 = 3;
 
-/// Largest file content or value that is shown, in bytes.
+/// Largest file content or value to show, in bytes.
 const MAX_TEXT_BYTES: usize = 512 << 10;
 
-/// Largest picture that is shown, in digits of base64.
+/// Largest picture to show, in base64 digits.
 const MAX_PICTURE_BYTES: usize = 2 << 20;
 
-/// Pictures that browsers show and that hold no scripts.
+/// Media types of pictures that browsers show and that contain no scripts.
 const PICTURES: [&str; 4] = ["image/png", "image/jpeg", "image/gif", "image/webp"];
 
-/// Parts of a dollar that are told.
+/// The resolution of costs: parts of a dollar.
 const PARTS: f64 = 1e6;
 
-/// Hex digits of ids that are shown.
+/// Number of hex digits of ids to show.
 const ID_DIGITS: usize = 12;
 
 /// Writes the data of a page.
@@ -66,20 +68,20 @@ pub(super) struct Data<'a> {
     texts: HashMap<ObjectId, usize>,
     messages: HashMap<(ObjectId, Bytes), usize>,
     turns: HashMap<ObjectId, usize>,
-    /// What happened in each message, by its number.
+    /// The statistics of each message, by its number.
     deeds: Vec<Deeds>,
-    /// The names of texts and messages by their numbers, where only turns are written.
+    /// The names of texts and messages by number, if only turns are written.
     names: Option<Names>,
 }
 
-/// Names of what a page asks for.
+/// The names of texts and messages that a page can request.
 #[derive(Debug, Default)]
 struct Names {
     texts: Vec<String>,
     messages: Vec<String>,
 }
 
-/// A text, message or turn in a line.
+/// The name of a text, message or turn in a line.
 #[derive(Serialize)]
 #[serde(untagged)]
 enum Name {
@@ -87,16 +89,16 @@ enum Name {
     Id(String),
 }
 
-/// What happened in messages.
+/// The statistics of messages.
 #[derive(Debug, Clone, Default)]
 struct Deeds {
-    /// Calls by tool.
+    /// The number of calls by tool.
     tools: BTreeMap<String, u64>,
-    /// Results that say the tool failed.
+    /// The number of failed tool results.
     failed: u64,
-    /// Whether the agent said something.
+    /// True if the agent wrote text.
     says: bool,
-    /// Tokens that were in front of the model at the last answer, this included.
+    /// The context size in tokens at the last answer, including the answer.
     context: u64,
 }
 
@@ -138,51 +140,52 @@ struct PageTurn<'a> {
     message: &'a str,
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     meta: &'a BTreeMap<String, String>,
-    /// The number of the prompt that was said in it.
+    /// The number of the prompt in the turn.
     #[serde(skip_serializing_if = "Option::is_none")]
     prompt: Option<u64>,
-    /// Calls by tool.
+    /// The number of calls by tool.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     tools: BTreeMap<String, u64>,
-    /// Results that say the tool failed.
+    /// The number of failed tool results.
     #[serde(skip_serializing_if = "is_none")]
     failed: u64,
-    /// Whether the agent said something.
+    /// True if the agent wrote text.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     says: bool,
-    /// Tokens in front of the model at its last answer, this included.
+    /// The context size in tokens at the last answer, including the answer.
     #[serde(skip_serializing_if = "is_none")]
     context: u64,
-    /// Tokens that its answers read, those of them that a cache had, and tokens that they wrote.
+    /// The input tokens of its answers, the part that a cache read, and the output tokens.
     #[serde(skip_serializing_if = "Option::is_none")]
     tokens: Option<(u64, u64, u64)>,
-    /// What they cost in US dollars.
+    /// The cost in US dollars.
     #[serde(skip_serializing_if = "Option::is_none")]
     cost: Option<f64>,
-    /// Whether the cost is not all, or nothing is known of it.
+    /// True if the cost is incomplete or unknown.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     more: bool,
-    /// Absent when retention has dropped the content.
+    /// The changes. Missing if the content expired.
     #[serde(skip_serializing_if = "Option::is_none")]
     change: Option<PageChange>,
 }
 
-/// By section: position, how many are taken out there, what stands there instead.
+/// The changed stretches of lists, by section.
 type Lists = BTreeMap<String, Vec<Stretch>>;
 
-/// A stretch of a list: position, how many are taken out there, what stands there instead.
+/// A stretch of a list: its position, the number of removed items, and the new items.
 type Stretch = (u64, u64, Vec<usize>);
 
-/// The changes of a turn, against the turn `base`.
+/// The changes of a turn, relative to the turn `base`.
 #[derive(Serialize)]
 struct PageChange {
     base: Option<Name>,
     lists: BTreeMap<String, Vec<(u64, u64, Vec<Name>)>>,
-    /// Path, lines added and removed, text, what the file is, bytes; no text for a file that is gone.
+    /// The path, the number of added and removed lines, the text, the mode, and the size in bytes.
+    /// A deleted file has no text.
     files: Vec<FileChange>,
-    /// Section, key, text.
+    /// The section, the key, and the text.
     entries: Vec<(String, String, Option<Name>)>,
-    /// The text of each file and then of each entry before; only for a page that is served.
+    /// The old text of each file and then of each entry. Only for a served page.
     #[serde(skip_serializing_if = "Option::is_none")]
     before: Option<Vec<Option<String>>>,
 }
@@ -207,7 +210,7 @@ struct PageMessage {
     role: &'static str,
     format: String,
     id: String,
-    /// Whether it is of a person, to the agent.
+    /// True for a prompt of a person.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     prompt: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -226,7 +229,7 @@ struct PageMessage {
     tokens: Option<(u64, u64)>,
 }
 
-/// A picture: its address, or nothing when it is too large or of a kind that is not shown.
+/// The address of a picture, or `None` if it is too large or of a media type that is not shown.
 type ImageAddress = Option<String>;
 
 impl<'a> Data<'a> {
@@ -234,7 +237,7 @@ impl<'a> Data<'a> {
         Self::with(repo, Blocks::new(out))
     }
 
-    /// The same as lines alone.
+    /// Creates a writer of plain lines.
     pub(super) fn plain(repo: &'a Repository, out: &'a mut dyn Write) -> Self {
         Self::with(repo, Blocks::plain(out))
     }
@@ -252,8 +255,8 @@ impl<'a> Data<'a> {
         self.out.finish().map_err(unwritten)
     }
 
-    /// Writes the head and then the turns that are wanted, newest first, each as soon as it is read; at
-    /// the end where the next ones begin.
+    /// Writes the head and then the wanted turns, newest first, each as soon as it is read. Ends
+    /// with the ids to continue from.
     pub(super) fn write_turns(mut self, page: &Page<'_>, wanted: &WantedTurns<'_>) -> Result<()> {
         self.names = Some(Names::default());
         let mut starts = wanted.from.to_vec();
@@ -267,14 +270,14 @@ impl<'a> Data<'a> {
             let rest: Vec<String> = history.rest().iter().map(ObjectId::to_string).collect();
             match rest.len() {
                 0 => return Ok(()),
-                // Where that is too much to ask with, the answer goes on.
+                // A request cannot hold this many ids, so continue the answer.
                 1..=MAX_STARTS => return self.line('n', &rest),
                 _ => {}
             }
         }
     }
 
-    /// Writes a text; one that cannot be read as what is there instead.
+    /// Writes a text, or a placeholder if it is unreadable.
     pub(super) fn write_text(&mut self, id: &ObjectId) -> Result<()> {
         let item = Item { link: Link { kind: Kind::Blob, id: *id }, meta: Bytes::new() };
         match self.text(&item) {
@@ -283,7 +286,7 @@ impl<'a> Data<'a> {
         }
     }
 
-    /// Writes a message; one that cannot be read with the reason.
+    /// Writes a message, or the error if it is unreadable.
     pub(super) fn write_message(&mut self, id: &ObjectId, meta: &Bytes) -> Result<()> {
         let item = Item { link: Link { kind: Kind::Blob, id: *id }, meta: meta.clone() };
         match self.message(&item) {
@@ -386,7 +389,7 @@ impl<'a> Data<'a> {
         Ok(())
     }
 
-    /// What happened in the messages that a turn added.
+    /// Returns the statistics of the messages that a turn added.
     fn deeds(&self, lists: &Lists) -> Deeds {
         let mut sum = Deeds::default();
         for (section, stretches) in lists {
@@ -444,15 +447,16 @@ impl<'a> Data<'a> {
             .collect()
     }
 
-    /// What stood at each file and then at each entry before, by name: a page that is told the newest
-    /// turns first has not seen that. A page that has all of them finds it itself.
+    /// Returns the old text of each file and then of each entry, by name. A page that receives the
+    /// newest turns first does not have the older ones. A page with all turns finds the text
+    /// itself.
     fn before(&self, entries: &[ChangedEntry]) -> Option<Vec<Option<String>>> {
         self.names.as_ref()?;
         let (files, others): (Vec<_>, Vec<_>) =
             entries.iter().partition(|entry| entry.section == FILES);
         let name = |entry: &ChangedEntry| {
             let old = entry.old.as_ref()?;
-            // A text of no blob is empty, as in the lines of turns.
+            // An item that is not a blob has an empty text, as in the lines of turns.
             Some(match old.link.kind {
                 Kind::Blob => old.link.id.to_string(),
                 _ => String::new(),
@@ -472,7 +476,7 @@ impl<'a> Data<'a> {
             .collect()
     }
 
-    /// The number of a text, which is written now if it is new.
+    /// Returns the number of a text. Writes the text if it is new.
     fn text(&mut self, item: &Item) -> Result<usize> {
         let id = item.link.id;
         if let Some(number) = self.texts.get(&id) {
@@ -502,7 +506,7 @@ impl<'a> Data<'a> {
         Ok(number)
     }
 
-    /// The number of a message, which is written now if it is new.
+    /// Returns the number of a message. Writes the message if it is new.
     fn message(&mut self, item: &Item) -> Result<usize> {
         let key = (item.link.id, item.meta.clone());
         if let Some(number) = self.messages.get(&key) {
@@ -552,7 +556,7 @@ impl<'a> Data<'a> {
         Ok(number)
     }
 
-    /// The name of a turn in other lines; none for one that is not written.
+    /// Returns the name of a turn in other lines, or `None` if the turn was not written.
     fn turn_name(&self, id: &ObjectId) -> Option<Name> {
         match &self.names {
             Some(_) => Some(Name::Id(id.to_string())),
@@ -570,7 +574,7 @@ impl<'a> Data<'a> {
         name.map_or(Name::Number(number), |name| Name::Id(name.clone()))
     }
 
-    /// The stretches of a list, as they are written.
+    /// Returns the stretches of a list with the names of their items.
     fn named(
         &self,
         section: String,
@@ -594,7 +598,7 @@ impl<'a> Data<'a> {
     }
 }
 
-/// The newest snapshots of a page.
+/// Returns the tips of the branches of a page.
 fn tips(page: &Page<'_>) -> Vec<ObjectId> {
     page.branches.iter().map(|branch| branch.tip).collect()
 }
@@ -603,10 +607,10 @@ fn unwritten(error: std::io::Error) -> Error {
     Error::io("write the page", error)
 }
 
-/// The section of the workspace.
+/// The section of files.
 const FILES: &str = "files";
 
-/// The section of the conversation.
+/// The section of the main conversation.
 const MAIN: &str = "agents/main/messages";
 
 const fn is_none(number: &u64) -> bool {
@@ -621,7 +625,7 @@ fn mode(mode: FileMode) -> &'static str {
     }
 }
 
-/// Pictures as addresses that hold them.
+/// Returns pictures as data URLs.
 fn shown(pictures: Vec<Picture>) -> Vec<ImageAddress> {
     let digits = |text: &str| {
         text.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'/' | b'='))

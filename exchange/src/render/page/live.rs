@@ -1,7 +1,8 @@
-//! The page as it is served: one document for all sessions, and the lines that it asks for.
+//! The served page: one document for all sessions, which requests lines of data.
 //!
-//! The document holds no data. It asks for the turns of a session, which name their texts and messages
-//! by ids, and then for those that it shows: so it is there at once, whatever the session has.
+//! The document has no data. It requests the turns of a session, which reference their texts and
+//! messages by id, and then the texts and messages that it shows. It therefore appears immediately
+//! for a session of any size.
 
 use std::io::Write;
 use std::str::FromStr;
@@ -17,17 +18,17 @@ use super::data::Data;
 use super::{Page, STYLE, Scripts, WantedTurns, code, hash, policy, rules, write_head};
 use crate::render::escape::html;
 
-/// Styles of what a file does not show.
+/// The styles of elements that a page file does not have.
 const LIVE_STYLE: &str = include_str!("live.css");
 
-/// The parts of the script of a page that is served.
+/// The script parts of a served page.
 const LIVE: Scripts<'_> = Scripts {
     source: &[include_str!("live.js")],
     end: &[include_str!("hits.js"), include_str!("grow.js")],
 };
 
-/// The parts of the script of all screens but the story of a session. Scripts of one document see each
-/// other's names, so this one stands on the first.
+/// The script parts of all screens except for the session screen. Scripts of one document share
+/// their names, so this script uses names of the first one.
 const SCREENS: [&str; 8] = [
     include_str!("sessions.js"),
     include_str!("difference.js"),
@@ -39,49 +40,50 @@ const SCREENS: [&str; 8] = [
     include_str!("conflicts.js"),
 ];
 
-/// Where that script is.
+/// The address of that script.
 pub const SCREENS_ADDRESS: &str = "/screens.js";
 
-/// The picture of its tabs, which is not asked for.
+/// The icon of the page, embedded so that it needs no request.
 const ICON: &str = "<link rel=\"icon\" href=\"data:image/svg+xml,%3Csvg xmlns='http://www.w3.org/2000/svg' \
     viewBox='0 0 32 32' fill='%231f7a52'%3E%3Cpath d='M10 28V4M10 19c0-6 12-4 12-11' fill='none' \
     stroke='%231f7a52' stroke-width='3'/%3E%3Ccircle cx='10' cy='5' r='4'/%3E%3Ccircle cx='22' cy='8' \
     r='4'/%3E%3Ccircle cx='10' cy='27' r='4'/%3E%3C/svg%3E\">\n";
 
-/// Styles of a page of words alone.
+/// The styles of a note page.
 const NOTE_STYLE: &str = "body { font: 16px/1.6 system-ui, sans-serif; max-width: 36em; \
     margin: 18vh auto 0; padding: 0 1em; } h1 { font-size: 1.3em; }";
 
-/// What a page that is served may do more: ask its own server. No page may show it inside of itself.
+/// The additional policy of a served page: it may connect to its own server, and no page may frame
+/// it.
 const POLICY: &str = "; connect-src 'self'; frame-ancestors 'none'";
 
-/// The document of a server.
+/// The page of a server.
 #[derive(Debug, Clone)]
 pub struct LivePage {
-    /// The document, the same for every address.
+    /// The document. It is the same for all addresses.
     pub html: String,
-    /// The script at [`SCREENS_ADDRESS`], which the document asks for when it shows one of these
-    /// screens, and knows by its hash.
+    /// The script at [`SCREENS_ADDRESS`]. The document loads it to show one of its screens, and
+    /// verifies its hash.
     pub screens: String,
-    /// Its content security policy, for the header of the answer.
+    /// The content security policy for the response header.
     pub policy: String,
 }
 
-/// A page of words alone, in the place of one that is not there.
+/// A page with a message, returned if a page does not exist.
 #[derive(Debug, Clone)]
 pub struct NotePage {
     /// The document.
     pub html: String,
-    /// Its content security policy, for the header of the answer.
+    /// The content security policy for the response header.
     pub policy: String,
 }
 
-/// A text or a message that a page shows, by the name that it has in the lines of turns.
+/// A text or message that a page requests, by its name in the lines of turns.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum PagePart {
     /// A text: the blob.
     Text(ObjectId),
-    /// A message: the blob, and what its list says of it.
+    /// A message: the blob, and the metadata of its list item.
     Message(ObjectId, Bytes),
 }
 
@@ -100,7 +102,7 @@ impl FromStr for PagePart {
     }
 }
 
-/// Returns the document of a server, which offers changes if the server makes them.
+/// Returns the page of a server. It offers changes if the server allows them.
 #[must_use]
 pub fn live_page(allows_changes: bool) -> LivePage {
     let (script, screens, style) = (LIVE.join(), code(SCREENS.iter()), rules(&[STYLE, LIVE_STYLE]));
@@ -122,7 +124,7 @@ pub fn live_page(allows_changes: bool) -> LivePage {
     LivePage { html, policy: policy(POLICY), screens }
 }
 
-/// Returns the page that says why something is not shown, with the way to all sessions.
+/// Returns a page that explains an error and links to the list of sessions.
 #[must_use]
 pub fn note_page(words: &str) -> NotePage {
     let policy = format!(
@@ -142,13 +144,13 @@ pub fn note_page(words: &str) -> NotePage {
     NotePage { html: document, policy }
 }
 
-/// Writes the head of a page and the turns of its branches that are wanted, newest first, each as soon as it
-/// is read, so that the end of a long story is there at once; at the end a line `n` with the ids to go on
-/// `from`, if there are more. Without the head where it goes on. Texts and messages are named, and
-/// [`write_parts`] has them.
+/// Writes the head of a page and the wanted turns of its branches, newest first, each as soon as it
+/// is read, so that the newest turns of a long history appear immediately. If there are more turns,
+/// ends with a line `n` with the ids to continue `from`. A continuation has no head. Texts and
+/// messages are only named; [`write_parts`] writes them.
 ///
 /// # Errors
-/// `Io` when `out` refuses, else what reading reports.
+/// `Io` if `out` fails, and the errors of reading.
 pub fn write_turns(
     repo: &Repository,
     page: &Page<'_>,
@@ -158,11 +160,11 @@ pub fn write_turns(
     Data::plain(repo, out).write_turns(page, wanted)
 }
 
-/// Writes a line for each text and message, in their order, which are all others. In the place of one
-/// that cannot be read stands that it cannot.
+/// Writes one line for each text and message, in order. An unreadable one becomes a line with the
+/// error.
 ///
 /// # Errors
-/// `Io` when `out` refuses.
+/// `Io` if `out` fails.
 pub fn write_parts(repo: &Repository, parts: &[PagePart], out: &mut dyn Write) -> Result<()> {
     let mut data = Data::plain(repo, out);
     for part in parts {
@@ -179,7 +181,8 @@ mod tests {
     use super::super::compressed::packed;
     use super::*;
 
-    /// Bytes of the document at most, as they are and compressed, and lines of its scripts.
+    /// Maximum size of the document, plain and compressed, and maximum number of lines of its
+    /// scripts.
     const BYTES: usize = 150_000;
     const PACKED: usize = 45_000;
     const LINES: usize = 3000;

@@ -1,12 +1,14 @@
-//! One self-contained HTML file: the branches of a session with their turns, to look at offline.
+//! Exports one self-contained HTML file with the branches of a session and their turns, for offline
+//! use.
 //!
-//! The file holds a page, hand-written in `shell.html`, `page.css` and the scripts beside it, and its
-//! data in blocks that no browser runs. The page is small and knows nothing; all that stands in
-//! transcripts is data, reaches the document as text nodes only, and a policy in the file forbids
-//! every script but this one and every connection. It has no `style` attribute and no handler in its
-//! markup, so the policy can name its script and its style by their hashes.
+//! The file holds a page, hand-written in `shell.html`, `page.css` and the scripts next to it, and
+//! its data in blocks that no browser executes. All recorded content is data and enters the
+//! document only as text nodes. A content security policy in the file forbids other scripts and all
+//! connections. The markup has no `style` attributes and no event handlers, so the policy can list
+//! the script and the style by their hashes.
 //!
-//! The same page is served (`live`): then it has no data of its own and fetches what it shows.
+//! A server sends the same page (`live`) without data, and the page requests the data that it
+//! shows.
 
 mod blocks;
 mod compressed;
@@ -34,7 +36,7 @@ use crate::insight::prices::PriceTable;
 const SHELL: &str = include_str!("shell.html");
 const STYLE: &str = include_str!("page.css");
 
-/// The parts of the script of a file, in the order in which they need each other.
+/// The script parts of a page file, in dependency order.
 const EMBEDDED: Scripts<'_> = Scripts {
     source: &[include_str!("source.js")],
     end: &[
@@ -46,7 +48,7 @@ const EMBEDDED: Scripts<'_> = Scripts {
     ],
 };
 
-/// The parts of the script that are the same wherever the data comes from.
+/// The script parts that do not depend on the source of the data.
 const SHARED: [&str; 16] = [
     include_str!("data.js"),
     include_str!("story.js"),
@@ -66,70 +68,70 @@ const SHARED: [&str; 16] = [
     include_str!("app.js"),
 ];
 
-/// The beginning of a type in a line of a script.
+/// The start of a type comment in a script.
 const TYPE: &str = "/** @";
 
-/// The parts of a script that say where the data comes from, and begin.
+/// The script parts that access the data source, and that start the page.
 struct Scripts<'s> {
     source: &'s [&'s str],
     end: &'s [&'s str],
 }
 
-/// The subject of a page.
+/// The content of a page.
 #[derive(Clone, Copy)]
 pub struct Page<'a> {
     /// The title.
     pub title: &'a str,
-    /// The labels of its session, for the overview.
+    /// The labels of the session, for the overview.
     pub labels: &'a [String],
-    /// The lines that it shows, the one that is opened first.
+    /// The lines to show. The page opens the first one.
     pub branches: &'a [PageBranch],
-    /// The branches side by side as JSON, the record that `compare --json` prints; no table without.
+    /// The comparison of the branches as JSON, the output of `compare --json`. `None` for no table.
     pub comparison: Option<&'a str>,
-    /// The program and its version, for the foot of the page.
+    /// The program and its version, for the footer.
     pub made_by: &'a str,
-    /// What models cost whose answers say no cost.
+    /// The prices for answers without a recorded cost.
     pub prices: &'a PriceTable,
-    /// Writes moments.
+    /// Formats times.
     pub show_time: ShowTime<'a>,
 }
 
-/// Turns that a page goes on from at most.
+/// Maximum number of turns that a request continues from.
 pub const MAX_STARTS: usize = 64;
 
-/// The turns of a story that a page asks for, newest first.
+/// The turns that a page requests, newest first.
 #[derive(Debug, Clone, Copy)]
 pub struct WantedTurns<'a> {
-    /// Turns that the page has, with all that they go back to.
+    /// Turns that the page already has, with all their ancestors.
     pub known: &'a [ObjectId],
-    /// Where an answer before this one has ended; nothing for the newest turns.
+    /// The turns that the previous answer ended at. Empty for the newest turns.
     pub from: &'a [ObjectId],
-    /// Most turns of an answer, unless more than [`MAX_STARTS`] lines would have to go on.
+    /// Maximum number of turns in an answer. Exceeded if more than [`MAX_STARTS`] lines would
+    /// continue.
     pub most: usize,
 }
 
-/// A line of snapshots in a page.
+/// A branch in a page.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PageBranch {
-    /// The name for people.
+    /// The display name.
     pub name: String,
-    /// Its newest snapshot.
+    /// The newest snapshot.
     pub tip: ObjectId,
 }
 
-/// Writes a page about branches to `out`: everything that they go back to, each message and each file
-/// content once.
+/// Writes a page about branches to `out`: all their history, each message and file content once.
 ///
-/// The same snapshots give the same bytes. Memory is bounded by the ids of what was written and by
-/// what one snapshot changed.
+/// Equal snapshots give equal bytes. Memory is bounded by the ids of the written objects and by the
+/// changes of one snapshot.
 ///
 /// # Errors
-/// `InvalidInput` without a branch, `Io` when `out` refuses, else what reading reports.
+/// `InvalidInput` without a branch, `Io` if `out` fails, and the errors of reading.
 pub fn export_page(repo: &Repository, page: &Page<'_>, out: &mut dyn Write) -> Result<()> {
     if page.branches.is_empty() {
         return Err(Error::invalid("a page is about at least one branch"));
     }
-    // In a scope of its own, so that no name of it is one of the window.
+    // In a function scope, so that no name becomes global.
     let script = format!("(() => {{\n{}}})();\n", EMBEDDED.join());
     let written =
         |result: std::io::Result<()>| result.map_err(|error| Error::io("write the page", error));
@@ -139,7 +141,8 @@ pub fn export_page(repo: &Repository, page: &Page<'_>, out: &mut dyn Write) -> R
     written(write!(out, "<script>{script}</script>\n</body>\n</html>\n"))
 }
 
-/// What a page may do: run its own script, have its own style, show pictures that it holds.
+/// Returns the content security policy of a page: it may run its own script, use its own style, and
+/// show embedded pictures.
 fn policy(script: &str, style: &str, more: &str) -> String {
     let (script, style) = (hash(script), hash(style));
     format!(
@@ -148,7 +151,7 @@ fn policy(script: &str, style: &str, more: &str) -> String {
     )
 }
 
-/// Writes what comes before the script: with the title there may be more for the head, as markup.
+/// Writes the part before the script. `more` is additional markup for the head.
 fn write_head(
     (title, more): (&str, &str),
     style: &str,
@@ -168,7 +171,7 @@ fn write_head(
 }
 
 impl Scripts<'_> {
-    /// All parts, one behind the other.
+    /// Returns all parts, concatenated.
     fn join(&self) -> String {
         let first = [include_str!("dom.js"), include_str!("pace.js")];
         let parts: [&[&str]; 4] = [&first, self.source, &SHARED, self.end];
@@ -176,9 +179,9 @@ impl Scripts<'_> {
     }
 }
 
-/// The code of some parts of a script, without indents, lines of comments and types.
+/// Returns the code of script parts without indentation, comment lines and types.
 fn code<'s>(parts: impl Iterator<Item = &'s &'s str>) -> String {
-    // Types first: what stands behind one at the beginning of a line is code.
+    // Remove types first: code may follow a type at the start of a line.
     let lines = parts.flat_map(|part| part.lines()).map(|line| without_types(line.trim_start()));
     let is_code = |line: &String| {
         !line.is_empty() && !["//", "/**", "*"].iter().any(|sign| line.starts_with(sign))
@@ -187,7 +190,7 @@ fn code<'s>(parts: impl Iterator<Item = &'s &'s str>) -> String {
     format!("\"use strict\";\n{}\n", code.join("\n"))
 }
 
-/// The rules of some style sheets, without indents and lines of comments.
+/// Returns the rules of style sheets without indentation and comment lines.
 fn rules(sheets: &[&str]) -> String {
     let lines = sheets.iter().flat_map(|sheet| sheet.lines()).map(str::trim_start);
     let rules: Vec<&str> =
@@ -195,7 +198,7 @@ fn rules(sheets: &[&str]) -> String {
     rules.join("\n")
 }
 
-/// A line without the types that stand in it as comments.
+/// Removes the type comments from a line.
 fn without_types(line: &str) -> String {
     let mut rest = line;
     let mut kept = String::with_capacity(line.len());
@@ -208,7 +211,7 @@ fn without_types(line: &str) -> String {
     kept + rest
 }
 
-/// Returns the hash of a script or style in a policy.
+/// Returns the hash of a script or style for a policy.
 fn hash(text: &str) -> String {
     STANDARD.encode(Sha256::digest(text.as_bytes()))
 }

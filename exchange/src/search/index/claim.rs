@@ -22,7 +22,7 @@ const CLAIM: &str = "search index";
 const LOOK: Duration = Duration::from_millis(20);
 
 /// Waits for the claim to fill the index of a store. `progress` receives 0 and 0 if another search
-/// holds it. Waits without limit while that search makes progress, and fails after [`PATIENCE`]
+/// holds it. Waits without limit while that search makes progress, and fails after 60 seconds
 /// without progress.
 pub(in crate::search) fn claim(store: &Store, progress: FillProgress<'_>) -> Attempt<Claim> {
     if store.keeps_no_caches() {

@@ -1,4 +1,5 @@
-//! Transcripts, documents of frameworks, git and pages, in and out of a [`turntree`] store.
+//! Imports and exports transcripts, framework documents, git repositories and pages for a
+//! [`turntree`] store.
 //!
 //! ```text
 //! file -> split into pieces -> parsed into events -> turns -> commits
@@ -8,20 +9,20 @@
 //!            turntree::context              render, git
 //! ```
 //!
-//! | room | has |
+//! | module | content |
 //! |---|---|
-//! | `text` | how files are split: JSON lines, JSON documents, zstd, SQLite |
-//! | `model` | what a format says: events, views of messages, reports |
-//! | `secrets` | known formats of secrets, found and masked |
-//! | `import` | pieces and events become commits; what a file has in common with a session |
+//! | `text` | splits files: JSON lines, JSON documents, zstd, SQLite |
+//! | `model` | the output of formats: events, views of messages, reports |
+//! | `secrets` | finds and masks known formats of secrets |
+//! | `import` | turns pieces and events into commits; compares a file with sessions |
 //! | [`formats`] | one file for each transcript format, a folder for each framework; [`detect`] |
-//! | `insight` | what can be read from a history: loops, lessons, comparisons, usage |
-//! | `search` | the words of a store, ranked, with an index that is kept up (feature `sqlite`) |
+//! | `insight` | analyses of a history: loops, lessons, comparisons, usage |
+//! | `search` | ranked word search with an incremental index (feature `sqlite`) |
 //! | [`render`] | pages, Markdown and chats from a history |
-//! | [`agents`] | where agents keep their sessions, and what their hooks say |
+//! | [`agents`] | the places of agents' sessions, and the events of their hooks |
 //! | `git` | histories as git repositories, and back (feature `git`) |
 //!
-//! Each room uses only those above it; `git` and [`agents`] do not use each other.
+//! Each module uses only those above it; `git` and [`agents`] do not use each other.
 
 pub mod agents;
 pub mod formats;

@@ -1,4 +1,4 @@
-//! Events: what the pieces of a transcript mean, in the words every format shares.
+//! Events: the meaning of the pieces of a transcript, in a form that all formats share.
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -12,19 +12,19 @@ use turntree::object::{ObjectId, ObjectSource, Time};
 use super::headline::Headline;
 use crate::text::piece::Piece;
 
-/// The place of the bytes of a content.
+/// The location of the bytes of a content.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Content {
-    /// The whole piece: the blob of the `source` entry is shared.
+    /// The whole piece. Shares the blob of the `source` entry.
     Piece,
-    /// A part of the piece's bytes.
+    /// A part of the bytes of the piece.
     Part(Range<usize>),
-    /// Bytes that do not stand in the file as such (an unescaped file content, say).
+    /// Bytes that the file does not contain as such, for example the unescaped content of a file.
     Own(Bytes),
 }
 
 impl Content {
-    /// The bytes themselves, for content of `piece`. A part beyond it is empty.
+    /// Returns the bytes of a content of `piece`. Empty for a part beyond it.
     pub(crate) fn bytes_in(&self, piece: &Piece) -> Bytes {
         match self {
             Self::Piece => piece.bytes.clone(),
@@ -36,7 +36,7 @@ impl Content {
         }
     }
 
-    /// A value as content of its own: text as it is, anything else as JSON.
+    /// Returns a value as separate content: text as it is, other values as JSON.
     pub(crate) fn own(value: &Value) -> Self {
         Self::Own(match value {
             Value::String(text) => Bytes::copy_from_slice(text.as_bytes()),
@@ -52,173 +52,175 @@ pub struct MessageEvent {
     pub agent: String,
     /// The speaker.
     pub role: Role,
-    /// The record as it came in.
+    /// The record as imported.
     pub content: Content,
-    /// When, if the record says so.
+    /// The time, if recorded.
     pub time: Option<Time>,
-    /// The model, if the record says so.
+    /// The model, if recorded.
     pub model: Option<String>,
-    /// What it is about.
+    /// The headline of the message.
     pub headline: Headline,
 }
 
 /// An event: the meaning of a piece.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Event {
-    /// A turn begins with what follows; everything before belongs to earlier turns.
+    /// Starts a turn. Everything before belongs to earlier turns.
     ///
     /// A turn is one prompt, or one model step with the results of its tool calls. Parallel tool
-    /// calls and results that come late stay in the turn of their step.
+    /// calls and late results stay in the turn of their step.
     Turn,
-    /// A message at the end of its agent's conversation.
+    /// Appends a message to its agent's conversation.
     Message(MessageEvent),
-    /// A message that was said before the last `back` of its agent's conversation, and came late.
+    /// Inserts a late message before the last `back` messages of its agent's conversation.
     Late {
         /// The message.
         message: MessageEvent,
-        /// Messages that follow it.
+        /// The number of messages after it.
         back: u64,
     },
-    /// A message that was written again: it takes the place of what it was.
+    /// Replaces a message that its client rewrote.
     Again {
-        /// The message as it is now.
+        /// The new message.
         message: MessageEvent,
-        /// Messages of its agent's conversation that follow it.
+        /// The number of messages after it in its agent's conversation.
         back: u64,
     },
-    /// The conversation goes back to what it was after an earlier piece, and goes on from there. What
-    /// was said since stays on a branch of its own; files, facts and the source stay as they are.
+    /// Rewinds the conversation to its state after an earlier piece, from where it continues. A
+    /// branch keeps the abandoned messages. Files, facts and the source stay unchanged.
     Back {
-        /// Pieces of the file before this one.
+        /// The number of pieces of the file before this one.
         at: u64,
-        /// The piece it goes on from, the first being 0; nothing for the beginning.
+        /// The piece to continue from, counted from 0. `None` for the start.
         to: Option<u64>,
     },
-    /// The context was compacted: a commit of its own. The agent's list becomes `summary`, then the
-    /// part `keep` of the list as it was before.
+    /// Compacts the context, in a separate commit. The agent's list becomes `summary`, followed by
+    /// the part `keep` of the old list.
     Compact {
         /// The agent of the conversation.
         agent: String,
-        /// Messages that stand for what was dropped, first in the new list. All from this piece.
+        /// Messages that replace the dropped ones, first in the new list. All are from this piece.
         summary: Vec<MessageEvent>,
-        /// Indices into the agent's list before, clamped to it.
+        /// Indices into the agent's old list, clamped to it.
         keep: Range<u64>,
     },
-    /// The context was compacted as by [`Event::Compact`], in another order: the list becomes parts of
-    /// what it was, the summary, and further parts of it.
+    /// Compacts the context like [`Event::Compact`], in another order: the list becomes ranges of
+    /// the old list, the summary, and further ranges.
     Rearrange {
         /// The agent of the conversation.
         agent: String,
-        /// Rising indices into the agent's list before, clamped to it.
+        /// Ascending ranges of the agent's old list, clamped to it.
         before: Vec<Range<u64>>,
-        /// Messages that stand for what was dropped. All from this piece.
+        /// Messages that replace the dropped ones. All are from this piece.
         summary: Vec<MessageEvent>,
-        /// As `before`, behind the summary.
+        /// Like `before`, after the summary.
         after: Vec<Range<u64>>,
     },
-    /// The agent's system prompt.
+    /// Sets the agent's system prompt.
     SystemPrompt {
         /// The agent.
         agent: String,
         /// The prompt.
         content: Content,
     },
-    /// An entry of the scratchpad (`todos`, say), or its removal.
+    /// Sets or removes an entry of the scratchpad, for example `todos`.
     Scratchpad {
-        /// The key; `todos` of a sub-agent is `todos/<agent>`.
+        /// The key. The `todos` of a sub-agent have the key `todos/<agent>`.
         key: String,
-        /// The value.
+        /// The value. `None` removes the entry.
         content: Option<Content>,
     },
-    /// An entry of any other map section, or its removal.
+    /// Sets or removes an entry of any other map section.
     Entry {
-        /// The section: `agents/<name>/state`, say.
+        /// The section, for example `agents/<name>/state`.
         section: String,
         /// The key.
         key: String,
-        /// The value.
+        /// The value. `None` removes the entry.
         content: Option<Content>,
-        /// True if the value is JSON, and not text.
+        /// True if the value is JSON, false for text.
         is_json: bool,
     },
-    /// A section that is there no more.
+    /// Removes a section.
     Clear {
         /// The section.
         section: String,
     },
-    /// The whole content of a workspace file after this piece, or its removal.
+    /// Sets or removes the content of a workspace file after this piece.
     File {
-        /// Relative to the session's working directory where it lies inside, else absolute.
+        /// The path: relative to the session's working directory if inside of it, else absolute.
         path: String,
-        /// The content.
+        /// The content. `None` removes the file.
         content: Option<Content>,
     },
-    /// A fact about the session for the `meta` section: `session_id`, `cwd`, `version`, `model`.
+    /// Sets a fact about the session in the `meta` section: `session_id`, `cwd`, `version`,
+    /// `model`.
     Meta {
-        /// Its name.
+        /// The name of the fact.
         key: String,
-        /// Its value.
+        /// The value of the fact.
         value: String,
     },
-    /// The piece is a record of a kind that is not read: it is kept in `source`, and counted.
+    /// Counts a record of an unknown kind. The record is kept in `source`.
     Unread {
         /// The name of the kind in its format.
         kind: String,
     },
-    /// Something in the piece was not understood; it is kept in `source` and reported.
+    /// Reports a part of the piece that the parser does not understand. The piece is kept in
+    /// `source`.
     Unknown {
-        /// A description for people.
+        /// A description for users.
         what: String,
     },
 }
 
-/// Understands the pieces of one format.
+/// Parses the pieces of one format.
 pub trait Parser {
-    /// Adds to `events` what `piece` means. Never fails: what is not understood is
-    /// [`Event::Unknown`] and stays in `source`.
+    /// Adds the events of `piece` to `events`. Never fails: a part that the parser does not
+    /// understand is [`Event::Unknown`] and stays in `source`.
     fn piece(&mut self, piece: &Piece, events: &mut Vec<Event>);
 
     /// Resumes after `base`, which came from a document and not from earlier pieces. Called before
     /// any piece, and only for a format that [continues](crate::Records::continues) another.
     ///
     /// # Errors
-    /// As for reading the context.
+    /// The errors of reading the context.
     fn resume(&mut self, source: &dyn ObjectSource, base: &Context) -> Result<()> {
         let _ = (source, base);
         Ok(())
     }
 
-    /// The session worked in `directory`, says something else than its transcript. Called before any
-    /// piece.
+    /// Sets the working directory of the session, from a source other than the transcript. Called
+    /// before any piece.
     fn worked_in(&mut self, directory: &str) {
         let _ = directory;
     }
 
-    /// The file has ended.
+    /// Handles the end of the file.
     fn finish(&mut self, events: &mut Vec<Event>) {
         let _ = events;
     }
 
-    /// Saves the knowledge of the pieces so far, for [`Parser::load`] of another parser; nothing
-    /// when a parser of this format has to see every piece itself.
+    /// Saves the state of the parser for [`Parser::load`]. `None` if a parser of this format must
+    /// see every piece.
     fn save(&self) -> Option<Vec<u8>> {
         None
     }
 
-    /// Takes over what another one knew, before any piece. `contents` are blobs that an earlier try
-    /// [wanted](Parser::wanted). False when that is not what a parser of this format says.
+    /// Restores a saved state, before any piece. `contents` are blobs that an earlier attempt
+    /// [wanted](Parser::wanted). Returns false if the state is invalid.
     fn load(&mut self, saved: &[u8], contents: &HashMap<ObjectId, Bytes>) -> bool {
         let _ = (saved, contents);
         false
     }
 
-    /// Returns true if a piece refers to something that a parser which saw every piece would know,
-    /// and this one does not.
+    /// Returns true if a piece references data that a parser that saw every piece would know, but
+    /// this one does not.
     fn is_lost(&self) -> bool {
         false
     }
 
-    /// The blobs without which the events so far are not those of a parser that saw every piece.
+    /// Returns the blobs that the parser lacks to emit the same events as one that saw every piece.
     fn wanted(&self) -> Vec<ObjectId> {
         Vec::new()
     }

@@ -23,34 +23,34 @@ use crate::text::shape::JsonShape;
 /// A format of transcripts, documents or archives.
 #[derive(Debug, Clone, Copy)]
 pub struct Format {
-    /// The name in commands: lower case with hyphens.
+    /// The name in commands: lowercase with hyphens.
     pub name: &'static str,
-    /// The name for people: the program that writes it, and its kind of file.
+    /// The display name: the program that writes it, and its kind of file.
     pub title: &'static str,
-    /// Returns whether a value at the beginning of a file is of this format.
+    /// Returns true if a value at the start of a file is of this format.
     pub recognise: fn(&JsonShape<'_>) -> bool,
-    /// Returns the view of a message, parsed.
+    /// Returns the view of a parsed message.
     pub view: fn(&Value) -> MessageView,
-    /// The way in which its files are read.
+    /// The reader of its files.
     pub reader: FormatReader,
 }
 
 impl Format {
-    /// Returns whether each file of it is one turn, which replaces the state before it.
+    /// Returns true if each file is one turn that replaces the previous state.
     #[must_use]
     pub fn is_document(&self) -> bool {
         matches!(self.reader, FormatReader::Document(_))
     }
 }
 
-/// The way in which the files of a format are read.
+/// The reader of the files of a format.
 #[derive(Debug, Clone, Copy)]
 pub enum FormatReader {
-    /// Record by record: a transcript, which grows at its end.
+    /// Reads a transcript, which grows at its end, record by record.
     Records(Records),
-    /// At once, as one state that replaces the state before it.
+    /// Reads a file as one state that replaces the previous state.
     Document(DocumentReader),
-    /// At once, as several histories.
+    /// Reads a file as several histories.
     Archive(ArchiveImporter),
 }
 
@@ -62,21 +62,21 @@ pub type Splitter = for<'r> fn(Box<dyn BufRead + 'r>) -> Pieces<'r>;
 pub struct Records {
     /// Splits a file into pieces.
     pub split: Splitter,
-    /// Makes a parser for one file.
+    /// Creates a parser for one file.
     pub parser: fn() -> Box<dyn Parser + Send>,
-    /// Paths of elements that stand beside the conversation and do not grow at its end.
+    /// Paths of elements that are not part of the conversation and do not grow at their end.
     pub side_paths: &'static [&'static str],
-    /// The format of documents that a transcript of this one may continue, in the same session.
+    /// The format of documents that a transcript of this format may continue in the same session.
     pub continues: Option<&'static str>,
-    /// The way in which records name the session that they come from, where they do.
+    /// The way in which records name their original session, if they do.
     pub lineage: Option<Lineage>,
-    /// The kinds of records that its client writes, for a format that names kinds; the reader counts
-    /// records of others.
+    /// The kinds of records that its client writes, if the format names kinds. The reader counts
+    /// records of other kinds.
     pub kinds: &'static [RecordKind],
 }
 
 impl Records {
-    /// A reader with nothing but a way to split files and a parser.
+    /// Creates a reader from only a splitter and a parser.
     #[must_use]
     pub const fn new(split: Splitter, parser: fn() -> Box<dyn Parser + Send>) -> Self {
         Self { split, parser, side_paths: &[], continues: None, lineage: None, kinds: &[] }
@@ -84,10 +84,10 @@ impl Records {
 }
 
 impl Format {
-    /// The reader of its records.
+    /// Returns the reader of its records.
     ///
     /// # Errors
-    /// `InvalidInput` for a format whose files are read at once.
+    /// `InvalidInput` for a format whose files are read as a whole.
     pub fn records(&self) -> Result<&Records> {
         match &self.reader {
             FormatReader::Records(records) => Ok(records),
@@ -108,16 +108,16 @@ pub(crate) struct RecordFormat {
 }
 
 impl RecordFormat {
-    /// The format, if it has records.
+    /// Returns the format, if it has records.
     ///
     /// # Errors
-    /// `InvalidInput` for a format whose files are read at once.
+    /// `InvalidInput` for a format whose files are read as a whole.
     pub(crate) fn of(format: &'static Format) -> Result<Self> {
         Ok(Self { name: format.name, view: format.view, records: format.records()? })
     }
 
-    /// Returns whether a message of the user, kept as `media`, is a prompt; one of another format
-    /// is taken for one.
+    /// Returns true if a message of the user, stored as `media`, is a prompt. Messages of other
+    /// formats count as prompts.
     pub(crate) fn is_prompt(&self, media: &str, bytes: &[u8]) -> bool {
         let value = if media == self.name { json::value(bytes) } else { None };
         value.is_none_or(|value| (self.view)(&value).is_prompt())
@@ -132,108 +132,110 @@ impl Deref for RecordFormat {
     }
 }
 
-/// The way in which records of a format name the session that they come from.
+/// The way in which records of a format name their original session.
 #[derive(Debug, Clone, Copy)]
 pub struct Lineage {
-    /// The id of a record, which a copy of it in another file has too. Without one a copy is recognised by
-    /// all of it but its volatile values.
+    /// Returns the id of a record, which copies in other files share. `None` to recognise copies by
+    /// all of their content except for volatile values.
     pub id: Option<fn(&Value) -> Option<&str>>,
-    /// The session of a record.
+    /// Returns the session of a record.
     pub origin: fn(&Value) -> RecordOrigin,
-    /// An id in a record that no record of another session has but a copy; nothing for a format in which
-    /// ids are short or counted.
+    /// Returns an id that only copies of the record share. `None` for a format with short or
+    /// sequential ids.
     pub identity: Option<fn(&Value) -> Option<&str>>,
-    /// Returns whether a record is a summary of a conversation, which another session has as a copy alone.
+    /// Returns true if a record is the summary of a conversation. Another session can have it only
+    /// as a copy.
     pub is_summary: fn(&Value) -> bool,
-    /// Members at the top of a record, before the first object or array, that a copy may have otherwise.
+    /// Top-level members of a record, before the first object or array, that may differ in a copy.
     pub volatile: &'static [&'static str],
 }
 
 impl Lineage {
-    /// The lineage of a format whose copies keep the ids of records.
+    /// Returns the lineage of a format whose copies keep the record ids.
     #[must_use]
     pub const fn by_id(id: fn(&Value) -> Option<&str>, origin: fn(&Value) -> RecordOrigin) -> Self {
         Self { id: Some(id), origin, identity: Some(id), is_summary: |_| false, volatile: &[] }
     }
 }
 
-/// The part of a file that another one goes on from.
+/// The part of a file that another file continues from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PiecesBefore {
-    /// Its bytes.
+    /// The size of the part in bytes.
     pub bytes: Option<u64>,
-    /// The field that numbers records, and the number of the first record behind the part. A fork
-    /// numbers its records on from there, so a number counts no records of a file.
+    /// The field that numbers records, and the number of the first record after the part. A fork
+    /// continues the numbering, so the number is not the position in its file.
     pub ordinal: Option<(&'static str, u64)>,
 }
 
-/// The session that a record comes from.
+/// The original session of a record.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum RecordOrigin {
-    /// The record does not say.
+    /// Not recorded.
     Unknown,
-    /// The session of its file, and no other.
+    /// The session of its file.
     Here,
     /// Another session.
     From {
         /// The name of that session, or the end of its name.
         session: String,
-        /// The part of its file that comes before this one, for a file that has no copies of it.
+        /// The part of that session's file that precedes this file, if this file has no copies of
+        /// it.
         pieces: Option<PiecesBefore>,
     },
-    /// Another session as it was behind one of its records, of which this file has no copies.
+    /// Another session in its state after one of its records, if this file has no copies of it.
     Behind {
-        /// As of [`RecordOrigin::From`].
+        /// The name of that session, as in [`RecordOrigin::From`].
         session: String,
         /// The id of that record.
         record: String,
     },
 }
 
-/// Reads a document: replaces the sections that it holds, and returns the facts beside them.
+/// Reads a document: replaces the sections that it holds, and returns the other facts.
 pub type DocumentReader = fn(&mut dyn ObjectSink, &mut Builder, &Bytes) -> Result<DocumentFacts>;
 
-/// Imports the histories in a file, each to a session or branch of its own.
+/// Imports the histories in a file, each to its own session or branch.
 pub type ArchiveImporter = fn(&Repository, Bytes, &ImportOptions) -> Result<ImportReport>;
 
 /// The format and session of an import, and its signature.
 #[derive(Debug, Clone)]
 pub struct ImportOptions {
-    /// The format, when it is known; else it is detected from the content.
+    /// The format. `None` to detect it from the content.
     pub format: Option<&'static Format>,
-    /// The session it becomes, or continues.
+    /// The session to create or continue.
     pub session: String,
-    /// The branch that a document goes on which is one turn of a conversation; main of the session by
-    /// default. Transcripts name branches themselves.
+    /// The branch for a document that is one turn of a conversation. By default the main branch of
+    /// the session. Transcripts name branches themselves.
     pub branch: Option<BranchName>,
-    /// The author and time of the import. Records without a time get this one.
+    /// The author and time of the import, and the time for records without one.
     pub stamp: Signature,
-    /// Point HEAD at the imported branch even when HEAD's own branch has snapshots.
+    /// True to point HEAD to the imported branch even if the branch of HEAD has snapshots.
     pub switch: bool,
-    /// The adoption that it is part of, which one undo takes back.
+    /// The adoption that the import is part of. A single undo reverts the adoption.
     pub adoption: Option<Arc<Adoption>>,
 }
 
-/// Facts of a document beside its sections.
+/// Facts of a document besides its sections.
 #[derive(Debug, Clone, Default)]
 pub struct DocumentFacts {
-    /// Messages in it.
+    /// The number of messages.
     pub messages: u64,
-    /// When it was made, if it says so.
+    /// The time of the document, if recorded.
     pub time: Option<Time>,
-    /// Why it was made, if it says so.
+    /// The trigger of the document, if recorded.
     pub trigger: Option<Trigger>,
-    /// The model that spoke; empty when it does not say so.
+    /// The model. Empty if not recorded.
     pub model: String,
-    /// One line for people.
+    /// The title in one line.
     pub title: String,
-    /// The suffix of the session that the document goes to, such as `.modes`. Empty for a part of
-    /// the conversation.
+    /// The suffix for the name of the session, such as `.modes`. Empty for a part of the
+    /// conversation.
     pub beside: &'static str,
     /// Further metadata of the commit.
     pub metadata: BTreeMap<String, String>,
     /// The byte ranges of its messages, in order, without overlap.
     pub records: Vec<Range<usize>>,
-    /// Oddities that were tolerated.
+    /// Tolerated irregularities.
     pub notes: Vec<ImportNote>,
 }

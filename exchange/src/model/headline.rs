@@ -1,4 +1,4 @@
-//! What a message is about: a prompt, an answer, calls, or nothing of these, in one line.
+//! The headline of a message: a prompt, an answer, calls or other content, in one line.
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -6,7 +6,7 @@ use serde_json::Value;
 use super::words::first_line;
 use crate::text::json;
 
-/// Names of arguments that say most about a call, the best first.
+/// Names of the most informative arguments of calls, the best first.
 const MAIN_ARGUMENTS: [&str; 16] = [
     "command",
     "cmd",
@@ -26,37 +26,37 @@ const MAIN_ARGUMENTS: [&str; 16] = [
     "name",
 ];
 
-/// Those of them that name a file.
+/// The arguments that name a file.
 const FILE_ARGUMENTS: [&str; 6] =
     ["file_path", "path", "filePath", "absolute_path", "notebook_path", "filename"];
 
-/// Lines of a patch before the path of a file.
+/// Prefixes of lines in a patch before the path of a file.
 const PATCHED: [&str; 3] = ["*** Update File: ", "*** Add File: ", "*** Delete File: "];
 
-/// Longest JSON of a call that is looked into.
+/// Longest JSON of a call that is parsed.
 const MAX_INPUT_BYTES: usize = 1 << 20;
 
-/// Calls that are named before the rest is counted.
+/// Number of calls that a line names; it counts the rest.
 const NAMED_CALLS: usize = 2;
 
-/// What a message is about.
+/// The headline of a message.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Headline {
-    /// A person asks the agent: the first line, or the slash command.
+    /// A prompt of a person for the agent: the first line, or the slash command.
     Prompt(String),
-    /// A person speaks to the client: `/clear`, `! ls`, an interruption.
+    /// A message of a person for the client: `/clear`, `! ls`, an interruption.
     Aside(String),
-    /// The agent answers: the first sentence, without Markdown.
+    /// An answer of the agent: the first sentence, without Markdown.
     Answer(String),
-    /// The agent calls tools.
+    /// Tool calls of the agent.
     Calls(Vec<CallHeadline>),
-    /// Results of tools, by the first line of the first.
+    /// Tool results: the first line of the first one.
     Results(String),
-    /// Words of the client, of a system, or of nobody known.
+    /// Text of the client, of a system, or of an unknown author.
     Note(String),
-    /// Thoughts, by their first line; nothing when they cannot be read.
+    /// Thinking: the first line. Empty if it is unreadable.
     Thinking(String),
-    /// Nothing that can be shown.
+    /// No visible content.
     Nothing,
 }
 
@@ -65,14 +65,14 @@ pub enum Headline {
 pub struct CallHeadline {
     /// The tool.
     pub name: String,
-    /// The first line of the argument that says most; empty when there is none.
+    /// The first line of the most informative argument. Empty without one.
     pub argument: String,
     /// True if the argument is the path of a file.
     pub is_file: bool,
 }
 
 impl Headline {
-    /// Returns the line for people, at most 100 characters.
+    /// Returns the headline as a line of at most 100 characters.
     #[must_use]
     pub fn line(&self) -> String {
         match self {
@@ -89,14 +89,14 @@ impl Headline {
 }
 
 impl CallHeadline {
-    /// The headline of a call of `name` with `input`, which is JSON or text.
+    /// Returns the headline of a call of `name` with `input`, which is JSON or text.
     pub(crate) fn of(name: &str, input: &str) -> Self {
         let (argument, is_file) = main_argument(input);
         Self { name: first_line(name), argument, is_file }
     }
 
     /// Returns several calls in one line: `Bash cargo test`, `Read 3 files`, `Edit src/a.rs, Bash
-    /// cargo test and 2 more`. Paths below `directory` are told from there.
+    /// cargo test and 2 more`. Paths below `directory` are relative to it.
     #[must_use]
     pub fn line(calls: &[Self], directory: Option<&str>) -> String {
         let Some(first) = calls.first() else { return String::new() };
@@ -133,7 +133,7 @@ impl CallHeadline {
     }
 }
 
-/// `argument` without the directory that it works in: of a path, and of `cd DIRECTORY && ...`.
+/// Removes the working directory from an argument: from a path, and from `cd DIRECTORY && ...`.
 fn below<'a>(argument: &'a str, directory: &str) -> &'a str {
     let path = |text: &'a str| text.strip_prefix(directory)?.strip_prefix('/');
     let command = || {
@@ -143,7 +143,7 @@ fn below<'a>(argument: &'a str, directory: &str) -> &'a str {
     path(argument).or_else(command).unwrap_or(argument)
 }
 
-/// The argument of a call that says most, and whether it names a file.
+/// Returns the most informative argument of a call, and true if it names a file.
 fn main_argument(input: &str) -> (String, bool) {
     let is_json = input.len() <= MAX_INPUT_BYTES && input.trim_start().starts_with('{');
     let value = match is_json {
@@ -167,7 +167,7 @@ fn main_argument(input: &str) -> (String, bool) {
     patch.or(found).or_else(only).unwrap_or_default()
 }
 
-/// An argument in one line: text, or the words of a command.
+/// Returns an argument in one line: text, or the words of a command.
 fn said(value: &Value) -> String {
     match value {
         Value::String(text) => first_line(text),
@@ -182,7 +182,7 @@ fn said(value: &Value) -> String {
     }
 }
 
-/// The first file of a patch.
+/// Returns the first file of a patch.
 fn patched(text: &str) -> Option<String> {
     let path = |line: &str| PATCHED.iter().find_map(|mark| line.strip_prefix(mark)).map(first_line);
     text.lines().find_map(path)

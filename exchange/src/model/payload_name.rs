@@ -1,11 +1,11 @@
-//! Names of payloads by what they contain, as ContextChef computes them.
+//! Names payloads by their content, like ContextChef.
 
 use bytes::Bytes;
 use md5::Md5;
 use sha2::{Digest, Sha256};
 use turntree::repo::vfs::{NameDigest, NewPayload, VfsUri};
 
-/// Bytes of a SHA-256 that name a payload.
+/// Number of SHA-256 bytes in the name of a payload.
 const NAME_BYTES: usize = 8;
 
 /// The relation between the name of a payload and its content.
@@ -13,14 +13,14 @@ const NAME_BYTES: usize = 8;
 pub enum NameCheck {
     /// The name is a hash of the content.
     Fits,
-    /// The name has the form of a hash, and the content another one.
+    /// The name has the form of a hash, but the content has another hash.
     Differs,
-    /// The name says nothing about the content.
+    /// The name is not a hash.
     Silent,
 }
 
-/// Returns a payload that is named by its content: by the first 16 hex digits of its SHA-256, as
-/// ContextChef does since 3.7, or by all 64 when another content has that name.
+/// Returns a payload named by its content: by the first 16 hex digits of its SHA-256, like
+/// ContextChef since 3.7, or by all 64 if another content has that name.
 #[must_use]
 pub fn named_by_content(content: Bytes) -> NewPayload {
     let digest = Sha256::digest(&content);
@@ -28,7 +28,7 @@ pub fn named_by_content(content: Bytes) -> NewPayload {
     NewPayload { content, uri, otherwise: Some(VfsUri::of_digest(&digest)) }
 }
 
-/// Compares the name of a payload with the hash of `content`, for names that are hashes.
+/// Compares the name of a payload with the hash of `content`, if the name is a hash.
 #[must_use]
 pub fn check_name(uri: &VfsUri, content: &[u8]) -> NameCheck {
     let fits = match uri.digest() {

@@ -1,8 +1,8 @@
-//! Pictures in messages: where they stand, and their bytes or address as the record has them.
+//! Pictures in messages: their positions, and their recorded bytes or URL.
 
 use serde_json::Value;
 
-/// The text that stands for an image in the text of a message.
+/// The placeholder of an image in the text of a message.
 pub(crate) const PICTURE: &str = "[image]";
 
 /// A picture in a message.
@@ -17,21 +17,22 @@ pub struct Picture {
 /// The content of an image.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum PictureContent {
-    /// Its bytes as base64, and their media type. Both are what the record says, unchecked.
+    /// The bytes as base64, and their media type. Both are as recorded, unchecked.
     Inline {
-        /// Such as `image/png`.
+        /// The media type, such as `image/png`.
         media: String,
         /// The bytes.
         base64: String,
     },
-    /// The address of the image.
+    /// The URL of the image.
     Address(String),
 }
 
 impl Picture {
-    /// The picture of a content block at `at`: of the Anthropic interface (`source`), of the OpenAI
-    /// interfaces (`image_url`, as text or with `url` below it), with `data` and `mimeType` beside
-    /// the type, as pi writes it, or with `url`, as opencode does. Nothing when the block has neither bytes nor address.
+    /// Returns the picture of a content block at `at`: of the Anthropic API (`source`), of the
+    /// OpenAI APIs (`image_url`, as text or with a nested `url`), with `data` and `mimeType` next
+    /// to the type, as pi writes it, or with `url`, like opencode. `None` if the block has neither
+    /// bytes nor a URL.
     pub(crate) fn of(block: &Value, at: usize) -> Option<Self> {
         let text = |path| block.pointer(path).and_then(Value::as_str);
         let data = text("/source/data").or_else(|| text("/data"));
@@ -53,7 +54,7 @@ impl Picture {
     }
 }
 
-/// Returns the image in a `data:` address with base64.
+/// Returns the image in a `data:` URL with base64.
 fn inline(address: &str) -> Option<PictureContent> {
     let (media, base64) = address.strip_prefix("data:")?.split_once(";base64,")?;
     Some(PictureContent::Inline { media: media.to_owned(), base64: base64.to_owned() })

@@ -5,10 +5,10 @@ use turntree::repo::BranchName;
 
 use super::unread::UnreadRecords;
 
-/// The entry of `meta` with the commit of the document that a transcript goes on from.
+/// The key in `meta` with the commit of the document that a transcript continues.
 pub(crate) const BASE: &str = "base";
 
-/// Most notes that an import reports one by one.
+/// Maximum number of notes that an import lists.
 pub(crate) const MAX_NOTES: usize = 1000;
 
 /// The report of an import.
@@ -16,28 +16,28 @@ pub(crate) const MAX_NOTES: usize = 1000;
 pub struct ImportReport {
     /// The branch that has the file now.
     pub branch: BranchName,
-    /// The format it was read as.
+    /// The format that the file was read as.
     pub format: &'static str,
-    /// Commits made: turns and compactions.
+    /// The number of commits: turns and compactions.
     pub turns: u64,
-    /// Messages in these turns.
+    /// The number of messages in these turns.
     pub messages: u64,
     /// The newest commit of the branch.
     pub head: ObjectId,
-    /// Bytes of the file.
+    /// The size of the file in bytes.
     pub input_bytes: u64,
-    /// Bytes the store grew by.
+    /// The number of bytes that the store grew by.
     pub new_bytes: u64,
-    /// Pieces that are kept but were not understood, at most 1,000 of them.
+    /// Pieces that were kept but not understood, at most 1,000.
     pub notes: Vec<ImportNote>,
     /// Records of kinds that the reader does not know.
     pub unread: UnreadRecords,
-    /// Further branches that got something, for a file that holds several histories.
+    /// Further branches that received commits, for a file with several histories.
     pub others: Vec<ImportedBranch>,
 }
 
 impl ImportReport {
-    /// The report of an import that added nothing to `branch`, which is at `head`.
+    /// Returns the report of an import that added nothing to `branch`, whose tip is `head`.
     pub(crate) fn unchanged(branch: BranchName, head: ObjectId, format: &'static str) -> Self {
         Self {
             branch,
@@ -54,26 +54,26 @@ impl ImportReport {
     }
 }
 
-/// The part of an import that went to one branch.
+/// The part of an import on one branch.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ImportedBranch {
     /// The branch.
     pub branch: BranchName,
-    /// Commits made.
+    /// The number of commits.
     pub turns: u64,
-    /// Messages in them.
+    /// The number of messages in them.
     pub messages: u64,
     /// The newest commit of the branch.
     pub head: ObjectId,
 }
 
-/// A piece that is kept but was not understood.
+/// A piece that was kept but not understood.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ImportNote {
-    /// Line of the file, from 1.
+    /// The line of the file, counted from 1.
     pub line: u64,
-    /// Offset in the file.
+    /// The offset in the file.
     pub offset: u64,
-    /// The expectation that it failed, and its content as far as that can be shown.
+    /// The failed expectation, with the content as far as it may be shown.
     pub what: String,
 }

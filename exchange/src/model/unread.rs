@@ -1,11 +1,11 @@
-//! Records of kinds that a reader does not know, counted by kind.
+//! Counts records of unknown kinds, by kind.
 
 use std::collections::BTreeMap;
 
-/// Most kinds that are counted apart.
+/// Maximum number of kinds that are counted separately.
 const MAX_KINDS: usize = 20;
 
-/// The number of records of each kind that a reader does not know. The records are kept in the source.
+/// The number of records of each unknown kind. The records are kept in the source.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct UnreadRecords {
     kinds: BTreeMap<String, u64>,
@@ -34,12 +34,12 @@ impl UnreadRecords {
         }
     }
 
-    /// Returns the kinds by name, at most 20 of them, each with the number of its records.
+    /// Returns the kinds by name, at most 20, each with the number of its records.
     pub fn kinds(&self) -> impl Iterator<Item = (&str, u64)> {
         self.kinds.iter().map(|(kind, count)| (kind.as_str(), *count))
     }
 
-    /// Returns one sentence for people; `None` when every record was of a known kind.
+    /// Returns a sentence for users. `None` if every record was of a known kind.
     #[must_use]
     pub fn sentence(&self) -> Option<String> {
         let all = self.kinds.values().sum::<u64>() + self.others;

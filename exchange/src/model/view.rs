@@ -1,8 +1,8 @@
-//! One message for looking at: who speaks, the text, tool calls and their results.
+//! The view of a message: the speaker, the text, tool calls and their results.
 //!
-//! Most formats write content as blocks in the way of the Anthropic or the OpenAI interface, with
-//! their own names for the same things; [`MessageView::add_content`] knows them all, so a format
-//! only has to say where its content lies.
+//! Most formats write content as blocks like the Anthropic or the OpenAI API, with different names
+//! for the same data. [`MessageView::add_content`] knows all of them, so a format only specifies
+//! where its content is.
 
 use serde_json::Value;
 use turntree::context::Role;
@@ -13,7 +13,7 @@ use super::headline::{CallHeadline, Headline};
 use super::picture::{PICTURE, Picture};
 use super::words::{UserWords, first_line, first_sentence, user_words};
 
-/// Fields of the results of tools that a vendor runs, in the order in which they are told.
+/// Fields in the results of vendor tools, in display order.
 const RESULT_FIELDS: [&str; 5] = ["title", "url", "stdout", "stderr", "error_code"];
 
 /// The view of a message.
@@ -25,32 +25,32 @@ pub struct MessageView {
     pub is_added: bool,
     /// The id of the message in its format.
     pub id: Option<String>,
-    /// The text, paragraphs separated by line ends. Images are `[image]`.
+    /// The text, with paragraphs separated by line ends. Images are `[image]`.
     pub text: String,
-    /// What a person typed, where the client has put words of its own around that.
+    /// The text that a person typed, if the client added text around it.
     pub typed: Option<String>,
-    /// Pictures whose bytes or address the message has.
+    /// Pictures with recorded bytes or URL.
     pub pictures: Vec<Picture>,
-    /// The thoughts of the model before it spoke, where they are readable.
+    /// The readable thinking of the model.
     pub thinking: String,
-    /// True if there are thoughts, also such as only the vendor of the model can read.
+    /// True if there is thinking, including encrypted thinking.
     pub has_thoughts: bool,
-    /// True if there is content of a kind that is known, though it may say nothing.
+    /// True if there is content of a known kind, even if it is empty.
     pub has_content: bool,
-    /// Tools that the model calls.
+    /// The tool calls of the model.
     pub tool_calls: Vec<ToolCall>,
-    /// Results of tools called before.
+    /// The results of earlier tool calls.
     pub tool_results: Vec<ToolResult>,
 }
 
 /// A call of a tool.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ToolCall {
-    /// Pairs the call with its result; empty when the format has none.
+    /// The id that pairs the call with its result. Empty if the format has none.
     pub id: String,
     /// The tool.
     pub name: String,
-    /// The arguments: JSON text, or plain text for tools that take that.
+    /// The arguments: JSON text, or plain text for tools that accept it.
     pub input: String,
 }
 
@@ -61,14 +61,14 @@ pub struct ToolResult {
     pub call_id: String,
     /// The output of the tool.
     pub text: String,
-    /// Pictures that the tool gave, as in a message.
+    /// Pictures in the output, as in a message.
     pub pictures: Vec<Picture>,
     /// True if the tool failed.
     pub is_error: bool,
 }
 
 impl MessageView {
-    /// A message of `role` that says nothing yet.
+    /// Creates an empty message of `role`.
     #[must_use]
     pub fn new(role: Role) -> Self {
         Self {
@@ -86,7 +86,7 @@ impl MessageView {
         }
     }
 
-    /// The view of bytes that no format understands: they are the text.
+    /// Returns the view of bytes that no format parses: the bytes as text.
     #[must_use]
     pub fn unreadable(bytes: &[u8]) -> Self {
         let mut view = Self::new(Role::Other);
@@ -94,7 +94,7 @@ impl MessageView {
         view
     }
 
-    /// Returns what the message is about.
+    /// Returns the headline of the message.
     #[must_use]
     pub fn headline(&self) -> Headline {
         let said = !self.text.trim().is_empty();
@@ -131,12 +131,12 @@ impl MessageView {
         }
     }
 
-    /// Returns whether a message of the user is of a person, to the agent.
+    /// Returns true if the message is a prompt of a person.
     pub(crate) fn is_prompt(&self) -> bool {
         matches!(self.headline(), Headline::Prompt(_))
     }
 
-    /// One line for people: the first line or sentence of the text, else the calls with their main
+    /// Returns one line: the first line or sentence of the text, else the calls with their main
     /// arguments, else the first line of a result, else of the thinking, else `[no text]`.
     #[must_use]
     pub fn summary(&self) -> String {
@@ -144,7 +144,7 @@ impl MessageView {
         if line.is_empty() { "[no text]".to_owned() } else { line }
     }
 
-    /// The event of this message in the conversation of `agent`.
+    /// Returns the event of this message in the conversation of `agent`.
     pub(crate) fn event(
         &self,
         agent: &str,
@@ -180,7 +180,7 @@ impl MessageView {
         add_paragraph(&mut self.text, text);
     }
 
-    /// Adds a picture, where the block has its bytes or address, and the words that stand for it.
+    /// Adds the placeholder of a picture, and the picture if the block has its bytes or URL.
     pub(crate) fn add_picture(&mut self, block: &Value) {
         self.add_text(PICTURE);
         let at = self.text.len().saturating_sub(PICTURE.len());
@@ -210,14 +210,14 @@ impl MessageView {
         self.push_result(id, inner, is_error);
     }
 
-    /// Adds a result of the call `id` with the text and the pictures of `said`.
+    /// Adds a result of the call `id` with the text and pictures of `said`.
     pub(crate) fn push_result(&mut self, id: Option<&Value>, said: Self, is_error: bool) {
         let Self { text, pictures, .. } = said;
         self.tool_results.push(ToolResult { call_id: plain(id), text, pictures, is_error });
     }
 
-    /// Adds calls in the way of the OpenAI interface: `[{id, function: {name, arguments}}]`, or with
-    /// name and arguments beside the id.
+    /// Adds calls in the form of the OpenAI API: `[{id, function: {name, arguments}}]`, or with
+    /// name and arguments next to the id.
     pub(crate) fn add_tool_calls(&mut self, calls: Option<&Value>) {
         for call in calls.and_then(Value::as_array).into_iter().flatten() {
             let function = call.get("function").unwrap_or(call);
@@ -225,8 +225,7 @@ impl MessageView {
         }
     }
 
-    /// Adds what stands in the fields of a result that has no text: of a search, a fetch, or code
-    /// that ran.
+    /// Adds the fields of a result without text: of a search, a fetch, or a code execution.
     fn add_fields(&mut self, content: &Value) {
         match content {
             Value::Array(parts) => parts.iter().for_each(|part| self.add_fields(part)),
@@ -276,13 +275,13 @@ impl MessageView {
     }
 }
 
-/// Returns whether a block is the result of a call: of a tool that the client runs, or one that the
-/// vendor runs, as `web_search_tool_result`, `advisor_tool_result` and `mcp_tool_result` are.
+/// Returns true if a block is the result of a call: of a client tool, or of a vendor tool, such as
+/// `web_search_tool_result`, `advisor_tool_result` and `mcp_tool_result`.
 fn is_result(kind: &str) -> bool {
     kind == "tool_result" || kind.ends_with("_tool_result")
 }
 
-/// Returns whether the content of a result is an error of a tool that the vendor runs.
+/// Returns true if the content of a result is an error of a vendor tool.
 fn has_failed(content: &Value) -> bool {
     let kind = content.get("type").and_then(Value::as_str);
     kind.is_some_and(|kind| kind.ends_with("_tool_result_error"))
@@ -298,7 +297,7 @@ fn add_paragraph(to: &mut String, text: &str) {
     to.push_str(text);
 }
 
-/// `value` as text: a string as it is, anything else as JSON.
+/// Returns `value` as text: a string as it is, other values as JSON.
 fn plain(value: Option<&Value>) -> String {
     match value {
         None | Some(Value::Null) => String::new(),

@@ -1,15 +1,16 @@
-//! The words of a message: what a person wrote, without what clients put around it.
+//! Extracts the text that a person wrote from a message, without the text that clients add around
+//! it.
 //!
-//! Clients put elements such as `<system-reminder>` before and behind what a person writes, or send
-//! them as messages of the user. They are taken off where they begin or end a message, so a person
-//! can still write about them.
+//! Clients put elements such as `<system-reminder>` before and after the text of a person, or send
+//! them as messages of the user. They are removed only at the start and end of a message, so a
+//! person can still write about them.
 
 use crate::text::json::SUMMARY_CHARS;
 
-/// Characters of a line that a sentence is looked for in.
+/// Number of characters of a line in which a sentence is searched.
 const MAX_LINE_CHARS: usize = 2000;
 
-/// Elements that a client adds, with all they hold.
+/// Elements that a client adds, including their content.
 const ADDED: &[&str] = &[
     "app-context",
     "apps_instructions",
@@ -51,10 +52,10 @@ const ADDED: &[&str] = &[
     "user_shell_command",
 ];
 
-/// Elements around words of a person.
+/// Elements around the text of a person.
 const AROUND: &[&str] = &["task", "user_query", "user_message", "feedback", "answer"];
 
-/// Beginnings of messages that a client writes in the name of its user.
+/// Starts of messages that a client writes in the name of its user.
 const PREAMBLES: &[&str] = &[
     "# AGENTS.md instructions",
     "# CLAUDE.md instructions",
@@ -65,10 +66,10 @@ const PREAMBLES: &[&str] = &[
     "This session is being continued from a previous conversation that ran out of context",
 ];
 
-/// Beginnings of notes that a person has stopped the agent.
+/// Starts of notes about an interruption by the user.
 const INTERRUPTIONS: &[&str] = &["[Request interrupted by user", "[Request cancelled by user"];
 
-/// Commands of clients that ask nothing of the agent.
+/// Commands for the client that do not involve the agent.
 const LOCAL_COMMANDS: &[&str] = &[
     "add-dir",
     "agents",
@@ -131,7 +132,7 @@ const LOCAL_COMMANDS: &[&str] = &[
     "voice",
 ];
 
-/// Who wrote a message of the user, and what is left of it.
+/// The author of a user message, with the text of the author in one line.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum UserWords {
     /// A person, to the agent.
@@ -142,7 +143,7 @@ pub(crate) enum UserWords {
     Added(String),
 }
 
-/// Reads a message of the user.
+/// Classifies a message of the user.
 pub(crate) fn user_words(text: &str) -> UserWords {
     let text = &without_ansi(text);
     let trimmed = text.trim();
@@ -160,7 +161,7 @@ pub(crate) fn user_words(text: &str) -> UserWords {
     }
 }
 
-/// A slash command or a shell command, if the message is one.
+/// Returns a slash command or a shell command, if the message is one.
 fn command(text: &str) -> Option<UserWords> {
     if let Some(line) = element(text, "bash-input").filter(|_| text.starts_with("<bash-input>")) {
         return Some(UserWords::Aside(first_line(&format!("! {}", line.trim()))));
@@ -174,13 +175,13 @@ fn command(text: &str) -> Option<UserWords> {
     Some(if is_local { UserWords::Aside(line) } else { UserWords::Prompt(line) })
 }
 
-/// What the first element named `name` holds.
+/// Returns the content of the first element `name`.
 fn element<'t>(text: &'t str, name: &str) -> Option<&'t str> {
     let (_, rest) = text.split_once(&format!("<{name}>"))?;
     rest.split_once(&format!("</{name}>")).map(|(inside, _)| inside)
 }
 
-/// `text` without the elements of clients at its beginning and its end.
+/// Removes the elements of clients at the start and end of `text`.
 fn without_added(text: &str) -> &str {
     let mut text = text.trim();
     loop {
@@ -195,7 +196,7 @@ fn without_added(text: &str) -> &str {
 
 fn without_element<'t>(text: &'t str, name: &str) -> Option<&'t str> {
     if let Some(rest) = opened(text, name) {
-        // One that has no end is a client's to its end.
+        // An unclosed element extends to the end of the text.
         let end = closing(name);
         return Some(rest.split_once(&end).map_or("", |(_, behind)| behind));
     }
@@ -207,11 +208,11 @@ fn without_element<'t>(text: &'t str, name: &str) -> Option<&'t str> {
 fn inside_element<'t>(text: &'t str, name: &str) -> Option<&'t str> {
     let rest = opened(text, name)?;
     let (inside, behind) = rest.split_once(&closing(name)).unwrap_or((rest, ""));
-    // What stands behind is told after it, by the client.
+    // The client adds text after the element.
     Some(if inside.trim().is_empty() { behind } else { inside })
 }
 
-/// What follows the tag at the beginning of `text`, if it opens an element named `name`.
+/// Returns the text after the tag at the start of `text`, if it opens an element `name`.
 fn opened<'t>(text: &'t str, name: &str) -> Option<&'t str> {
     let rest = text.strip_prefix('<')?.strip_prefix(name)?;
     if let Some(inside) = rest.strip_prefix('>') {
@@ -225,7 +226,8 @@ fn closing(name: &str) -> String {
     format!("</{name}>")
 }
 
-/// One line about what a client added: its summary, else its first words that are no tag.
+/// Returns one line about an element that a client added: its summary, else its first text outside
+/// of tags.
 fn note(text: &str) -> String {
     if let Some(summary) = element(text, "summary") {
         return first_line(summary);
@@ -255,8 +257,8 @@ fn without_tags(line: &str) -> String {
     plain
 }
 
-/// The first line of `text` that says something, at most [`SUMMARY_CHARS`] characters, without
-/// characters and sequences that a terminal would obey.
+/// Returns the first nonempty line of `text`, at most [`SUMMARY_CHARS`] characters, without control
+/// characters and terminal escape sequences.
 pub(crate) fn first_line(text: &str) -> String {
     let text = &without_ansi(text);
     let line = text.lines().map(str::trim).find(|line| !line.is_empty()).unwrap_or_default();
@@ -268,13 +270,13 @@ fn cut(line: &str) -> String {
     chars.filter(|c| !c.is_control()).take(SUMMARY_CHARS).collect()
 }
 
-/// As much of a line as a sentence is looked for in.
+/// Returns the part of a line in which a sentence is searched.
 fn beginning(line: &str) -> &str {
     let end = line.char_indices().nth(MAX_LINE_CHARS).map_or(line.len(), |(end, _)| end);
     line.get(..end).unwrap_or(line)
 }
 
-/// The first sentence of `text`, which is Markdown, as plain text.
+/// Returns the first sentence of the Markdown `text` as plain text.
 pub(crate) fn first_sentence(text: &str) -> String {
     let text = &without_ansi(text);
     let mut in_code = false;
@@ -301,7 +303,7 @@ pub(crate) fn first_sentence(text: &str) -> String {
     cut(code.unwrap_or_default())
 }
 
-/// A line of Markdown without its marks.
+/// Removes the Markdown markup from a line.
 fn plain(line: &str) -> String {
     let mut line = line;
     loop {
@@ -333,12 +335,12 @@ fn plain(line: &str) -> String {
         }
     }
     let plain = plain.trim();
-    // Marks of emphasis that are around all of it.
+    // Emphasis around the whole line.
     let inner = plain.strip_prefix(['*', '_']).and_then(|plain| plain.strip_suffix(['*', '_']));
     inner.unwrap_or(plain).to_owned()
 }
 
-/// The text of the link or picture that `text` begins with, and what follows.
+/// Returns the text of the link or picture at the start of `text`, and the rest.
 fn link(text: &str) -> Option<(&str, &str)> {
     let inside = text.strip_prefix("![").or_else(|| text.strip_prefix('['))?;
     let (shown, rest) = inside.split_once("](")?;
@@ -349,8 +351,8 @@ fn link(text: &str) -> Option<(&str, &str)> {
     Some((shown, behind))
 }
 
-/// The first sentence of a line: it ends at a mark behind a word of three letters or more, with a
-/// space and no small letter after it.
+/// Returns the first sentence of a line. It ends at a punctuation mark after a word of three or
+/// more letters, followed by a space and no lowercase letter.
 fn sentence(line: &str) -> &str {
     let mut word = 0_usize;
     let mut chars = line.char_indices().peekable();
@@ -372,9 +374,9 @@ fn sentence(line: &str) -> &str {
     line
 }
 
-/// `text` without the sequences that a terminal obeys, each whole: colours, titles, links.
+/// Removes whole terminal escape sequences: colours, titles, links.
 pub(crate) fn without_ansi(text: &str) -> std::borrow::Cow<'_, str> {
-    // Most texts have neither; the second one begins with 0xc2.
+    // Fast path: most texts have neither byte. The second character starts with 0xc2.
     let may_hold = memchr::memchr2(0x1b, 0xc2, text.as_bytes()).is_some();
     if !may_hold || !text.contains(['\u{1b}', '\u{9b}']) {
         return text.into();
@@ -391,7 +393,7 @@ pub(crate) fn without_ansi(text: &str) -> std::borrow::Cow<'_, str> {
             }
         };
         match kind {
-            // Parameters, then one character that ends it.
+            // Parameters, then one final character.
             Some('[') => while chars.next().is_some_and(|c| !('@'..='~').contains(&c)) {},
             // Text up to a bell, or to ESC and a backslash.
             Some(']' | 'P' | 'X' | '^' | '_') => {

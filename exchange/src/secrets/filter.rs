@@ -1,4 +1,5 @@
-//! The filter of a store: secrets in what comes in are noticed or masked, as its settings say.
+//! The content filter of a store: reports or masks secrets in new content, according to its
+//! settings.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
@@ -11,13 +12,13 @@ use super::mask::{has_mask, mask_of, masked};
 use super::rules::RULES;
 use super::scanner::{FoundSecret, find_secrets};
 
-/// Hexadecimal digits of the id of a finding.
+/// Number of hex digits of the id of a finding.
 const ID_DIGITS: usize = 12;
 
-/// Values of one content of which every choice may have been masked.
+/// Number of values of a content for which every combination of masks is tried.
 const MAX_CHOSEN: usize = 4;
 
-/// Which secrets of a store are none.
+/// The allowed secrets of a store.
 #[derive(Debug, Clone)]
 pub(crate) struct Allowances {
     store: [u8; 16],
@@ -25,12 +26,13 @@ pub(crate) struct Allowances {
 }
 
 impl Allowances {
-    /// Those of a store with these settings.
+    /// Returns the allowances of a store with these settings.
     pub(crate) fn of(repo: &Repository, settings: &SecretSettings) -> Self {
         Self { store: repo.store().id(), allowed: settings.allowed.clone() }
     }
 
-    /// The id of a finding: a hash that the id of the store keys, so that nobody else can test a guess.
+    /// Returns the id of a finding: a hash keyed by the id of the store, so that guesses can be
+    /// tested only with access to the store.
     pub(crate) fn id(&self, value: &str) -> String {
         let keyed = [b"turntree secret\0", self.store.as_slice(), value.as_bytes()].concat();
         let mut id = ObjectId::of(Kind::Blob, &keyed).to_string();
@@ -38,7 +40,7 @@ impl Allowances {
         id
     }
 
-    /// Returns whether the rule of a secret or its finding is allowed.
+    /// Returns true if the rule or the finding of a secret is allowed.
     pub(crate) fn has(&self, secret: &FoundSecret) -> bool {
         if self.allowed.is_empty() {
             return false;
@@ -47,14 +49,14 @@ impl Allowances {
     }
 }
 
-/// Notices or masks secrets in what comes into a store, as its settings say when it is first used.
+/// Reports or masks secrets in new content of a store. Reads the settings at the first use.
 #[derive(Debug)]
 pub struct SecretFilter {
     warns: bool,
     settings: OnceLock<FilterSettings>,
-    /// What was new: values by rule, as their ids, or masked contents by rule.
+    /// New findings, by rule: the ids of values, or the ids of masked contents.
     seen: Mutex<BTreeMap<&'static str, BTreeSet<String>>>,
-    /// Contents that were masked, and have not been stored yet.
+    /// Masked contents that have not been stored yet.
     masked: Mutex<HashSet<ObjectId>>,
 }
 
@@ -65,24 +67,25 @@ struct FilterSettings {
     allowances: Allowances,
 }
 
-/// What a filter has seen in new content since it was last asked.
+/// The findings of a filter in new content since the last call.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum SeenSecrets {
-    /// Secrets that are stored, by rule.
+    /// The number of stored secrets, by rule.
     Stored(BTreeMap<&'static str, usize>),
-    /// Contents that were masked, by rule.
+    /// The number of masked contents, by rule.
     Masked(BTreeMap<&'static str, usize>),
 }
 
 impl SecretFilter {
-    /// A filter that masks what is to be masked, and looks for what is stored as it is when it `warns`.
+    /// Creates a filter. It always masks according to the settings. It reports findings only if it
+    /// `warns`.
     #[must_use]
     pub fn new(warns: bool) -> Self {
         let (settings, seen, masked) = (OnceLock::new(), Mutex::default(), Mutex::default());
         Self { warns, settings, seen, masked }
     }
 
-    /// Returns what was in content that is new since the last call; `None` for nothing.
+    /// Returns the findings in new content since the last call. `None` if there are none.
     #[must_use]
     pub fn take_seen(&self) -> Option<SeenSecrets> {
         let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
@@ -110,7 +113,7 @@ impl SecretFilter {
         seen.entry(rule).or_default().insert(what);
     }
 
-    /// The contents that were masked.
+    /// Returns the masked contents.
     fn masked(&self) -> MutexGuard<'_, HashSet<ObjectId>> {
         self.masked.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -138,7 +141,7 @@ impl ContentFilter for SecretFilter {
         if values.is_empty() {
             return Ok(Vec::new());
         }
-        // Which of them were allowed then is not known, so every choice is tried.
+        // The allowances at the time of masking are unknown, so try every combination.
         let chosen = values.get(..MAX_CHOSEN.min(values.len())).unwrap_or_default();
         let mut ids = vec![ObjectId::of(Kind::Blob, content)];
         for choice in 0..1_usize << chosen.len() {

@@ -1,31 +1,32 @@
-//! Keywords: literals of which one stands in all that an expression finds, read from the expression.
+//! Keywords: literals of which every match of an expression contains one, derived from the
+//! expression.
 //!
-//! So no expression knows a name that is never looked for. Letters are folded to lower case, as the
-//! search for keywords does not tell cases apart. To read them takes milliseconds, which every hook would
-//! pay, so a test writes them into `keyword_table.rs` and fails where that is another list.
+//! Derived keywords cannot miss a match. They are lowercase, because the keyword search ignores
+//! case. Deriving them takes milliseconds, which every hook would pay, so a test writes them to
+//! `keyword_table.rs` and fails if the table is outdated.
 
 use std::collections::BTreeSet;
 
 use regex_syntax::ParserBuilder;
 use regex_syntax::hir::{Class, Hir, HirKind, Repetition};
 
-/// Literals that one place of an expression may have.
+/// Maximum number of literals for a part of an expression.
 const MAX_LITERALS: usize = 64;
 
-/// Characters of a class that are tried one by one.
+/// Maximum number of characters of a class that are enumerated.
 const MAX_CLASS: usize = 10;
 
-/// Shortest keyword, in bytes.
+/// Shortest keyword in bytes.
 const MIN_BYTES: usize = 2;
 
 type Literals = BTreeSet<Vec<u8>>;
 
-/// Returns the keywords of an expression: at most `before` bytes of a match stand before one. `None`
-/// where no literal is in all that it finds, or for an expression that is none.
+/// Returns the keywords of an expression. At most `before` bytes of a match precede a keyword.
+/// `None` if some match has no keyword, or for an invalid expression.
 pub(super) fn keywords(expression: &str, before: usize) -> Option<Literals> {
     let hir = parsed(expression)?;
     let found = required(&hir, before).filter(is_useful)?;
-    // One that holds another one says nothing more.
+    // A literal that contains a shorter one is redundant.
     let holds = |long: &[u8], short: &[u8]| memchr::memmem::find(long, short).is_some();
     let is_needed =
         |word: &&Vec<u8>| !found.iter().any(|other| other != *word && holds(word, other));
@@ -36,7 +37,7 @@ fn parsed(expression: &str) -> Option<Hir> {
     ParserBuilder::new().unicode(false).utf8(false).build().parse(expression).ok()
 }
 
-/// JSON writes these as two characters at every level, so no keyword goes over one.
+/// JSON escapes these at every level of nesting, so a keyword must not contain them.
 const fn is_escaped(byte: u8) -> bool {
     byte < b' ' || matches!(byte, b'"' | b'\\' | b'\'')
 }
@@ -45,7 +46,7 @@ fn is_useful(literals: &Literals) -> bool {
     !literals.is_empty() && literals.iter().all(|literal| literal.len() >= MIN_BYTES)
 }
 
-/// All that an expression finds, where that is little.
+/// Returns all matches of an expression, if there are few.
 fn exact(hir: &Hir) -> Option<Literals> {
     let found = match hir.kind() {
         HirKind::Empty | HirKind::Look(_) => [Vec::new()].into(),
@@ -74,7 +75,7 @@ fn exact(hir: &Hir) -> Option<Literals> {
     (found.len() <= MAX_LITERALS).then_some(found)
 }
 
-/// The characters of a small class.
+/// Returns the characters of a small class.
 fn characters(class: &Class) -> Option<Literals> {
     let Class::Bytes(class) = class else { return None };
     let all = class.iter().flat_map(|range| range.start()..=range.end());
@@ -83,13 +84,13 @@ fn characters(class: &Class) -> Option<Literals> {
     is_small.then(|| all.into_iter().map(|byte| vec![byte]).collect())
 }
 
-/// Each of some literals with each of those that follow.
+/// Returns the concatenations of two sets of literals.
 fn joined(first: &Literals, second: &Literals) -> Option<Literals> {
     let all = first.iter().flat_map(|a| second.iter().map(|b| [a.as_slice(), b].concat()));
     (first.len() * second.len() <= MAX_LITERALS).then(|| all.collect())
 }
 
-/// Literals of which one stands in all that an expression finds, behind at most `before` bytes.
+/// Returns literals of which every match contains one, after at most `before` bytes.
 fn required(hir: &Hir, before: usize) -> Option<Literals> {
     if let Some(all) = exact(hir) {
         return Some(all);
@@ -111,7 +112,7 @@ fn required(hir: &Hir, before: usize) -> Option<Literals> {
     }
 }
 
-/// The best literals of parts that follow each other: the longest, then the fewest, then the first.
+/// Returns the best literals of a concatenation: the longest, then the fewest, then the first.
 fn required_of(parts: &[Hir], before: usize) -> Option<Literals> {
     let mut candidates: Vec<Literals> = Vec::new();
     let mut open: Option<Literals> = None;
@@ -126,7 +127,8 @@ fn required_of(parts: &[Hir], before: usize) -> Option<Literals> {
             open = longer;
         } else {
             candidates.extend(open.take());
-            // The scanner looks `before` bytes back from a keyword, so later parts cannot have it.
+            // The scanner looks `before` bytes back from a keyword, so later parts are out of
+            // reach.
             if left.is_some() {
                 match all {
                     Some(all) => open = Some(all),
@@ -171,12 +173,12 @@ mod tests {
         );
         assert_eq!(of(r#""auths?"\s*:(\w+)"#), ["auth"]);
         assert_eq!(of(r"sk-[a-z]{20,150}T3Blbk"), ["t3blbk"]);
-        // Behind something of any length nothing would be looked at.
+        // A keyword after a part of unbounded length is out of reach.
         assert_eq!(of(r"(eyJ[a-z]{17,}\.eyJhello)"), ["eyj"]);
         assert_eq!(of(r"[a-z]+"), [""; 0]);
     }
 
-    /// The source of the table, from the expressions.
+    /// Returns the source of the table.
     fn table() -> String {
         let mut rules_of: BTreeMap<Vec<u8>, Vec<usize>> = BTreeMap::new();
         for (number, rule) in RULES.iter().enumerate() {
@@ -210,7 +212,7 @@ pub(super) const KEYWORDS: &[(&str, &[usize])] = &[
         assert!(known == table(), "rules have changed: run this with UPDATE_KEYWORDS=1");
     }
 
-    /// A match of an expression, drawn by numbers.
+    /// Draws a match of an expression.
     fn drawn(hir: &Hir, next: &mut impl FnMut(usize) -> usize, text: &mut Vec<u8>) {
         match hir.kind() {
             HirKind::Empty | HirKind::Look(_) => {}
@@ -218,7 +220,7 @@ pub(super) const KEYWORDS: &[(&str, &[usize])] = &[
             HirKind::Class(Class::Bytes(class)) => {
                 let all = class.iter().flat_map(|range| range.start()..=range.end());
                 let all: Vec<u8> = all.filter(u8::is_ascii_graphic).collect();
-                // White space and ends of lines are classes, too.
+                // Whitespace and line ends are classes, too.
                 let chosen = if all.is_empty() { b' ' } else { all[next(all.len())] };
                 text.push(chosen);
             }

@@ -1,34 +1,33 @@
-//! Masks: what stands in the place of a secret.
+//! Masks, which replace secrets.
 
 use turntree::error::{Error, ErrorKind, Result};
 use turntree::maintenance::Pattern;
 
 use super::scanner::{FoundSecret, find_secrets};
 
-/// Times that masking is repeated: what stood beside a secret may be one without it.
+/// Maximum number of masking rounds. Masking can turn neighboring text into a new match.
 const MAX_ROUNDS: usize = 8;
 
-/// The beginning of every mask.
+/// The start of every mask.
 pub(crate) const MASK: &str = "[secret: ";
 
-/// Returns whether a mask stands in some bytes.
+/// Returns true if the bytes contain a mask.
 pub(crate) fn has_mask(bytes: &[u8]) -> bool {
     memchr::memmem::find(bytes, MASK.as_bytes()).is_some()
 }
 
-/// The mask of a rule.
+/// Returns the mask of a rule.
 #[must_use]
 pub fn mask_of(rule: &str) -> String {
     format!("{MASK}{rule}]")
 }
 
-/// The bytes with masks in the place of the secrets that `is_masked` chooses, in every form that is in
-/// them; `None` where there are none. The same bytes have the same masks. No chosen secret is found in
-/// what is returned.
+/// Replaces the secrets that `is_masked` selects by masks, in every encoded form that occurs.
+/// `None` if there are none. Equal bytes get equal masks. No selected secret remains in the result.
 ///
 /// # Errors
-/// `LimitExceeded` for a value that is too long to be searched for, and `InvalidInput` when masks do
-/// not take all of them out.
+/// `LimitExceeded` for a value that is too long to search for, and `InvalidInput` if secrets remain
+/// after masking.
 pub fn masked(bytes: &[u8], is_masked: &dyn Fn(&FoundSecret) -> bool) -> Result<Option<Vec<u8>>> {
     let mut masked: Option<Vec<u8>> = None;
     for _ in 0..MAX_ROUNDS {
@@ -40,7 +39,7 @@ pub fn masked(bytes: &[u8], is_masked: &dyn Fn(&FoundSecret) -> bool) -> Result<
         }
         let masks = secrets.iter().map(|secret| (secret.value.as_str(), mask_of(secret.rule)));
         let replaced = Pattern::literals(masks)?.replace(text)?;
-        // A value that stands in no known form is masked where it was found.
+        // A value in an unknown form is masked at the position of the match.
         let replaced = if replaced == text { in_place(text, &secrets) } else { replaced };
         masked = Some(replaced);
     }
@@ -58,7 +57,7 @@ pub fn masked(bytes: &[u8], is_masked: &dyn Fn(&FoundSecret) -> bool) -> Result<
     }
 }
 
-/// The bytes with masks where secrets stand.
+/// Replaces the matched positions by masks.
 fn in_place(bytes: &[u8], secrets: &[FoundSecret]) -> Vec<u8> {
     let (mut masked, mut end) = (Vec::with_capacity(bytes.len()), 0);
     for secret in secrets {

@@ -1,11 +1,11 @@
-//! Secrets: known formats of tokens and assignments that look like one, found, told and masked.
+//! Finds and masks secrets: known token formats, and assignments that look like secrets.
 //!
 //! ```text
 //! bytes, decoded ── keywords of all rules ── expressions around them ── placeholders out ── FoundSecret
 //! bytes ── FoundSecret ── every form of its value ── bytes with `[secret: rule]` in their places
 //! ```
 //!
-//! Where a history has them is for `insight::secrets` to say.
+//! `insight::secrets` finds their places in a history.
 
 mod filter;
 mod keyword_table;

@@ -1,38 +1,38 @@
-//! Rules: the formats of secrets that their makers published, and what keeps examples out.
+//! Rules: published formats of secrets, and checks that exclude examples.
 //!
-//! A format is known by a beginning that its maker chose so that it can be found, as the public rule
-//! sets of secret scanners list them (Gitleaks, MIT, is the one that the ids follow). The expressions
-//! are in the syntax of the crate `regex`; the first group, where there is one, is the value.
+//! Vendors choose recognizable prefixes for their secrets, and public rule sets of secret scanners
+//! list them (the ids follow Gitleaks, MIT). The expressions use the syntax of the crate `regex`.
+//! The first group, if there is one, is the value.
 
-/// The bytes behind a keyword in which a secret ends.
+/// Number of bytes after a keyword in which a secret ends.
 const REACH: usize = 400;
 
 /// A format of secrets.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct SecretRule {
-    /// The id, as it stands in masks and allowances.
+    /// The id in masks and allowances.
     pub id: &'static str,
-    /// The secret, in a few words.
+    /// A short description of the secret.
     pub about: &'static str,
     pub(super) pattern: &'static str,
-    /// The least entropy of a value, in bits a character.
+    /// The minimum entropy of a value, in bits per character.
     pub(super) entropy: f64,
     pub(super) check: ValueCheck,
     pub(super) reach: usize,
 }
 
-/// The examination of a value that has the form of a rule.
+/// The check of a value that matches a rule.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum ValueCheck {
-    /// The form says it: only placeholders are no secrets.
+    /// The format is conclusive: only placeholders are excluded.
     Form,
-    /// A password that somebody chose.
+    /// A password that a person chose.
     Password,
-    /// The name beside it says it: the value must look random.
+    /// The name before the value suggests a secret: the value must look random.
     Assignment,
-    /// The words around it say it: the value must not be a word.
+    /// The surrounding words suggest a secret: the value must not be a word.
     Drawn,
-    /// A name that says so, and a text in quotes that may have spaces and quotes.
+    /// A name that suggests a secret, and a quoted text that may contain spaces and quotes.
     Phrase,
 }
 
@@ -52,12 +52,12 @@ const fn checked(rule: SecretRule, check: ValueCheck) -> SecretRule {
     SecretRule { check, entropy: 0.0, ..rule }
 }
 
-/// The rule of assignments; where another rule finds the value too, that one names it.
+/// The rule of assignments. Other rules take precedence for the same value.
 pub(super) const ASSIGNMENT: &str = "assignment";
 
-/// Every rule, by the kind of its maker.
+/// All rules, grouped by the kind of vendor.
 pub static RULES: &[SecretRule] = &[
-    // Clouds
+    // Cloud providers
     rule("aws-access-key", "an access key id of AWS", r"\b((?:AKIA|ASIA|ABIA|ACCA)[A-Z2-7]{16})\b"),
     random(rule(
         "aws-secret-key",
@@ -150,7 +150,7 @@ pub static RULES: &[SecretRule] = &[
         "a key of Tailscale",
         r"\b(tskey-[a-z]+-[0-9A-Za-z_]+-[0-9A-Za-z_]{10,})",
     ),
-    // Hosts of code, and what builds it
+    // Code hosting and CI
     rule("github-token", "a token of GitHub", r"\b(gh[pousr]_[A-Za-z0-9]{36,251})\b"),
     rule(
         "github-fine-grained-token",
@@ -203,7 +203,7 @@ pub static RULES: &[SecretRule] = &[
         "the token of a Telegram bot",
         r"\b([0-9]{8,10}:AA[A-Za-z0-9_-]{33})(?:[^A-Za-z0-9_-]|$)",
     ),
-    // Payment and trade
+    // Payment and commerce
     rule(
         "stripe-key",
         "a secret key of Stripe",
@@ -231,7 +231,7 @@ pub static RULES: &[SecretRule] = &[
         r"\b(access-(?:sandbox|development|production)-[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12})\b",
     ),
     rule("shippo-token", "a token of Shippo", r"\b(shippo_(?:live|test)_[a-f0-9]{40})\b"),
-    // Providers of models
+    // Model providers
     rule(
         "openai-key",
         "an API key of OpenAI",
@@ -275,7 +275,7 @@ pub static RULES: &[SecretRule] = &[
     ),
     rule("wandb-key", "an API key of Weights & Biases", r"\b(wandb_v1_[\w-]{40,120})"),
     rule("elevenlabs-key", "an API key of ElevenLabs", r"\b(sk_[a-f0-9]{48})\b"),
-    // Registries of packages
+    // Package registries
     rule("npm-token", "a token of npm", r"\b(npm_[A-Za-z0-9]{36})\b"),
     long(rule("pypi-token", "a token of PyPI", r"\b(pypi-Ag[A-Za-z0-9_-]{50,1000})"), 1200),
     rule("rubygems-key", "an API key of RubyGems", r"\b(rubygems_[a-f0-9]{48})\b"),
@@ -300,7 +300,7 @@ pub static RULES: &[SecretRule] = &[
     rule("dockerhub-token", "a token of Docker Hub", r"\b(dckr_(?:pat|oat)_[\w-]{27,40})"),
     rule("artifactory-key", "an API key of Artifactory", r"\b(AKCp[A-Za-z0-9]{69})\b"),
     rule("clojars-token", "a token of Clojars", r"\b(CLOJARS_[a-z0-9]{60})\b"),
-    // Mail, telephone, office, operation
+    // Mail, telephony, office, operations
     rule("sendgrid-key", "an API key of SendGrid", r"\b(SG\.[\w-]{20,24}\.[\w-]{39,50})"),
     rule("mailgun-key", "an API key of Mailgun", r"\b(key-[a-f0-9]{32})\b"),
     rule("brevo-key", "an API key of Brevo", r"\b(xkeysib-[a-f0-9]{64}-[A-Za-z0-9]{16})\b"),
@@ -353,7 +353,7 @@ pub static RULES: &[SecretRule] = &[
         r"\b(AGE-SECRET-KEY-1[QPZRY9X8GF2TVDW0S3JN54KHCE6MUA7L]{58})",
     ),
     rule("facebook-token", "a token of Facebook", r"\b(EAA[MC][A-Za-z0-9]{100,})\b"),
-    // Forms that many makers share
+    // Formats that many vendors share
     long(
         rule(
             "private-key",

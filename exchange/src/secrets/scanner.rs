@@ -1,8 +1,9 @@
-//! The scanner: one pass for the keywords of all rules, and expressions only around what it finds.
+//! The scanner: searches the keywords of all rules in one pass, and runs expressions only around
+//! matches.
 //!
-//! Content is text in JSON more often than not, and JSON in it again. So the bytes around a keyword
-//! are looked at as they are, and with the escapes of JSON taken off level by level. Where a keyword
-//! itself may be written otherwise, all of it is decoded first: [`each_layer`].
+//! Content is mostly text in JSON, and often nested JSON. The bytes around a keyword are matched as
+//! they are, and with JSON escapes removed level by level. If a keyword itself may be escaped, the
+//! whole content is decoded first: [`each_layer`].
 
 use std::collections::BTreeMap;
 use std::ops::{ControlFlow, Range};
@@ -18,25 +19,25 @@ use super::keyword_table::KEYWORDS;
 use super::rules::{ASSIGNMENT, RULES, SecretRule};
 use super::value::is_secret;
 
-/// The bytes before a keyword in which a secret begins.
+/// Maximum number of bytes from the start of a secret to a keyword.
 pub(super) const BEFORE: usize = 192;
 
-/// The bytes of a value that goes on where the reach of its rule ends.
+/// Maximum number of bytes of a value beyond the reach of its rule.
 const MAX_VALUE_BYTES: usize = 12_000;
 
-/// Times that JSON stands inside JSON.
+/// Maximum nesting depth of JSON in JSON.
 const MAX_NESTING: usize = 6;
 
-/// A secret in some bytes. Its value is not shown by `Debug`.
+/// A secret in some bytes. `Debug` does not show its value.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct FoundSecret {
-    /// The id of the rule that it has the form of.
+    /// The id of the rule that it matches.
     pub rule: &'static str,
     /// The value, without escapes.
     pub value: String,
-    /// The offset in the bytes at which it was found first, in whatever form it stands there.
+    /// The offset of its first occurrence, in any encoded form.
     pub offset: usize,
-    /// The offset behind it.
+    /// The offset after it.
     pub end: usize,
 }
 
@@ -46,30 +47,30 @@ impl std::fmt::Debug for FoundSecret {
     }
 }
 
-/// Bytes that are searched by an automaton which is made at once. The other one is faster, and to make it takes
-/// as long as to search through so much: few calls of a hook or a push ever have that.
+/// Number of bytes to search before a faster automaton is built. Building it takes as long as
+/// searching this many bytes, and a hook or a push rarely searches more.
 const SMALL_BYTES: u64 = 1 << 20;
 
 /// The compiled rules.
 struct Scanner {
     keywords: AhoCorasick,
-    /// The same, for much.
+    /// The fast automaton, for large inputs.
     fast_keywords: OnceLock<Option<AhoCorasick>>,
     searched: AtomicU64,
-    /// Compiled when their keyword is met first.
+    /// The expressions, each compiled at the first match of its keyword.
     expressions: Vec<OnceLock<Option<Regex>>>,
 }
 
 static SCANNER: LazyLock<Option<Scanner>> = LazyLock::new(Scanner::new);
 
-/// Returns the secrets in some bytes, each value once, in order of their offsets.
+/// Returns the distinct secrets in some bytes, ordered by offset.
 #[must_use]
 pub fn find_secrets(bytes: &[u8]) -> Vec<FoundSecret> {
-    // The rules are fixed, and a test compiles them.
+    // The rules are constant, and a test compiles them.
     SCANNER.as_ref().map(|scanner| scanner.scan(bytes)).unwrap_or_default()
 }
 
-/// Finds the keywords, each by its place in the table.
+/// Builds an automaton that finds the keywords by their index in the table.
 fn automaton(kind: AhoCorasickKind) -> Option<AhoCorasick> {
     AhoCorasickBuilder::new()
         .ascii_case_insensitive(true)
@@ -87,7 +88,7 @@ impl Scanner {
         Some(Self { keywords, fast_keywords, searched, expressions })
     }
 
-    /// The automaton for some more bytes.
+    /// Returns the automaton to search further bytes.
     fn keywords(&self, bytes: &[u8]) -> &AhoCorasick {
         let length = bytes.len() as u64;
         let before = self.searched.fetch_add(length, Ordering::Relaxed);
@@ -136,7 +137,7 @@ impl Scanner {
         }
     }
 
-    /// Looks for values of one rule in a part of the text of a layer.
+    /// Searches a part of a layer for values of one rule.
     fn look(&self, number: usize, layer: &Layer<'_>, window: Range<usize>, found: &mut Found) {
         let (Some(rule), Some(expression)) = (RULES.get(number), self.expression(number)) else {
             return;
@@ -145,7 +146,7 @@ impl Scanner {
         let rest = text.get(window.end..).unwrap_or_default();
         let goes_on = |byte: &&u8| byte.is_ascii_alphanumeric() || b"+/=_.~%-".contains(byte);
         let more = rest.iter().take(MAX_VALUE_BYTES).take_while(goes_on).count();
-        // The byte behind a value says that it ends.
+        // Include the byte after a value, which shows that the value ends.
         let end = text.len().min(window.end + more + 1);
         let part = text.get(window.start..end).unwrap_or_default();
         let mut add = |value: &str, place: Range<usize>| {
@@ -166,10 +167,10 @@ impl Scanner {
     }
 }
 
-/// Values by rule, with their number in the order in which they were found, and where they stand.
+/// Values by rule, with their order of discovery, and their positions.
 type Found = BTreeMap<(usize, String), (usize, Range<usize>)>;
 
-/// Adds the values of one rule in a text, and in what is left when escapes are taken off.
+/// Adds the values of one rule in a text, and in the text without escapes.
 fn look_at_levels(
     rule: (&SecretRule, &Regex),
     level: &Layer<'_>,
@@ -186,7 +187,7 @@ fn look_at_levels(
     }
 }
 
-/// The values of one rule in a text.
+/// Returns the values of one rule in a text.
 fn values<'t>(
     (rule, expression): (&SecretRule, &Regex),
     text: &'t [u8],
@@ -209,8 +210,8 @@ fn values<'t>(
     values
 }
 
-/// Every value once, under the rule that says most of it: an assignment of what another rule knows is
-/// that one's, and a part of a longer secret belongs to that. So does what is the same bytes decoded.
+/// Returns every value once, under its most specific rule. An assignment loses against other rules,
+/// and a part of a longer secret, or of its encoded bytes, belongs to the longer one.
 fn named(found: Found) -> Vec<FoundSecret> {
     let mut all: Vec<(usize, FoundSecret)> = found
         .into_iter()
@@ -219,7 +220,7 @@ fn named(found: Found) -> Vec<FoundSecret> {
             RULES.get(number).map(|rule| (order, FoundSecret { rule: rule.id, value, offset, end }))
         })
         .collect();
-    // Rules stand in the order of how much they say.
+    // Rules are ordered by specificity.
     let rank = |secret: &FoundSecret| RULES.iter().position(|rule| rule.id == secret.rule);
     all.sort_by_cached_key(|(order, secret)| (secret.rule == ASSIGNMENT, rank(secret), *order));
     let mut kept: Vec<FoundSecret> = Vec::new();
@@ -239,7 +240,7 @@ fn named(found: Found) -> Vec<FoundSecret> {
     kept
 }
 
-/// Returns whether a value stands in a text, as it is or in a form that is decoded.
+/// Returns true if a text contains a value, as it is or in a form that is decoded.
 pub(crate) fn stands_in(text: &str, value: &str) -> bool {
     fn is_in(layer: &Layer<'_>, value: &str, depth: usize) -> bool {
         memmem::find(layer.text(), value.as_bytes()).is_some()

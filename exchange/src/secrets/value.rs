@@ -1,8 +1,8 @@
-//! Values: what looks like a secret and what is a placeholder, a name, a path or a hash.
+//! Distinguishes secrets from placeholders, names, paths and hashes.
 
 use super::rules::{SecretRule, ValueCheck};
 
-/// Parts of placeholders, and of what programs put in the place of a secret.
+/// Parts of placeholders, and of expressions that programs use instead of a secret.
 const PLACEHOLDERS: &[&str] = &[
     "example",
     "sample",
@@ -37,12 +37,12 @@ const PLACEHOLDERS: &[&str] = &[
     "deadbeef",
 ];
 
-/// Parts of values that name something instead of being it.
+/// Parts of values that name a secret instead of being one.
 const NAMES: &[&str] = &[
     "password", "passwd", "secret", "token", "test", "key", "demo", "none", "null", "true", "false",
 ];
 
-/// The ends of names that say of a value what it is, and not that it is secret.
+/// Ends of names whose values are not secret.
 const OTHER_NAMES: &[&str] = &[
     "hash", "sha", "md5", "etag", "checksum", "digest", "public", "count", "budget", "limit",
     "usage", "path", "file", "url", "uri", "type", "name", "id", "regex", "pattern",
@@ -51,11 +51,12 @@ const OTHER_NAMES: &[&str] = &[
 /// Characters of code, templates and variables.
 const CODE: &[char] = &['$', '{', '}', '<', '>', '(', ')', '[', ']', '|', ',', ';', '`', '"', '\''];
 
-/// Longest word that a random value has by chance, and the value from which on it is likely.
+/// Longest word that occurs in a random value by chance, and the length of values where this
+/// becomes likely.
 const MAX_CHANCE_BYTES: usize = 5;
 const MAX_WORDY_BYTES: usize = 64;
 
-/// The ends of names whose value may be drawn in hexadecimal and is no digest.
+/// Ends of names whose value may be a random hexadecimal string that is not a digest.
 const KEY_NAMES: &[&str] = &[
     "api_key",
     "api-key",
@@ -80,7 +81,7 @@ const KEY_NAMES: &[&str] = &[
     "pwd",
 ];
 
-/// Passwords that are none: those of examples and of databases on a developer's machine.
+/// Passwords that are not secret: from examples and local development databases.
 const COMMON: &[&str] = &[
     "postgres",
     "password",
@@ -110,8 +111,8 @@ const COMMON: &[&str] = &[
     "port",
 ];
 
-/// Returns whether a value that has the form of a rule is taken for a secret. `name` stands before
-/// it, where the rule is about assignments.
+/// Returns true if a value that matches a rule counts as a secret. `name` is the name before it,
+/// for assignments.
 pub(super) fn is_secret(rule: &SecretRule, name: &str, value: &str) -> bool {
     let lower = value.to_ascii_lowercase();
     if PLACEHOLDERS.iter().any(|part| has_word(&lower, part)) || has_run(value) {
@@ -126,12 +127,13 @@ pub(super) fn is_secret(rule: &SecretRule, name: &str, value: &str) -> bool {
     }
 }
 
-/// Returns whether a word stands in a value; in a long one a short word does by chance.
+/// Returns true if a value contains a word. Ignores short words in long values, which occur by
+/// chance.
 fn has_word(lower: &str, word: &str) -> bool {
     (word.len() > MAX_CHANCE_BYTES || lower.len() <= MAX_WORDY_BYTES) && lower.contains(word)
 }
 
-/// A value that no word stands in, as it was drawn: in hexadecimal, too.
+/// Returns true if a value looks random and contains no word. It may be hexadecimal.
 fn is_drawn(value: &str, lower: &str) -> bool {
     let kinds = Kinds::of(value);
     !NAMES.iter().any(|part| has_word(lower, part))
@@ -142,7 +144,8 @@ fn is_drawn(value: &str, lower: &str) -> bool {
         && (is_hash(value) || !looks_named(value))
 }
 
-/// A password of several words, or with quotes in it: no sentence and no template.
+/// Returns true for a password of several words or with quotes, but not for a sentence or a
+/// template.
 fn is_phrase(value: &str, lower: &str) -> bool {
     let is_other = !value.contains([' ', '\'', '"', '`']);
     let words = value.split(' ').count();
@@ -163,7 +166,7 @@ fn is_phrase(value: &str, lower: &str) -> bool {
         && distinct(value) >= 8
 }
 
-/// The entropy of a text, in bits a byte.
+/// Returns the entropy of a text in bits per byte.
 pub(super) fn entropy(text: &str) -> f64 {
     let mut counts = [0_u32; 256];
     for byte in text.bytes() {
@@ -176,7 +179,8 @@ pub(super) fn entropy(text: &str) -> f64 {
     -shares.map(|share| share * share.log2()).sum::<f64>()
 }
 
-/// Six equal characters in a row: nothing that was drawn has them. Lines of a key may be framed by dashes.
+/// Returns true if six successive characters are equal, which random values do not have. Dashes do
+/// not count, because they frame keys.
 fn has_run(value: &str) -> bool {
     let mut bytes = value.bytes();
     let (mut last, mut run) = (bytes.next(), 1);
@@ -187,7 +191,7 @@ fn has_run(value: &str) -> bool {
     })
 }
 
-/// The password of a URL: no variable, and none of those that everybody has.
+/// Returns true for the password of a URL, except for variables and common passwords.
 fn is_password(value: &str, lower: &str) -> bool {
     let is_variable = value.contains(['$', '{', '}', '%', '*', '(', ')', '|', '`', ',', ';'])
         && !value.contains("%4");
@@ -196,7 +200,7 @@ fn is_password(value: &str, lower: &str) -> bool {
     !is_variable && !is_word && value.is_ascii() && kinds.count() >= 2 && distinct(value) >= 5
 }
 
-/// The value of an assignment: it looks as if it was drawn.
+/// Returns true if the value of an assignment looks random.
 fn is_assigned(name: &str, value: &str, lower: &str) -> bool {
     let is_plain = value.bytes().all(|byte| byte.is_ascii_graphic());
     let last = name.trim_end_matches('s').rsplit(['_', '-', '.']).next().unwrap_or_default();
@@ -237,14 +241,14 @@ fn is_assigned(name: &str, value: &str, lower: &str) -> bool {
         && changes(value) * 4 >= value.len()
 }
 
-/// Files, addresses, and names of types.
+/// Returns true for paths, URLs and type names.
 fn is_path(value: &str) -> bool {
     value.starts_with(['/', '.', '~', '@', '#'])
         || ["://", "::", "=>"].iter().any(|part| value.contains(part))
         || value.contains("==") && !value.ends_with("==")
 }
 
-/// How many characters of each kind a value has.
+/// The number of characters of each kind in a value.
 #[derive(Default)]
 struct Kinds {
     lower: usize,
@@ -282,7 +286,7 @@ fn distinct(value: &str) -> usize {
     bytes.len()
 }
 
-/// Ids of objects and versions: UUIDs, and digests in hexadecimal.
+/// Returns true for ids of objects and versions: UUIDs, and hexadecimal digests.
 fn is_hash(value: &str) -> bool {
     let hex: String = value.chars().filter(|c| *c != '-').collect();
     let is_hex = is_hex(&hex);
@@ -295,8 +299,8 @@ fn is_hex(value: &str) -> bool {
     !value.is_empty() && value.bytes().all(|byte| byte.is_ascii_hexdigit())
 }
 
-/// Names of models, files, packages and the like: words and numbers between separators, no part of
-/// which looks random.
+/// Returns true for names of models, files, packages and the like: words and numbers between
+/// separators, without a part that looks random.
 fn looks_named(value: &str) -> bool {
     let parts = value.split(['-', '_', '.', '/', ':', '@', '+', '=']);
     parts.filter(|part| part.len() >= 6).all(|part| {
@@ -311,7 +315,7 @@ fn looks_named(value: &str) -> bool {
     })
 }
 
-/// The places where a value goes from one kind of character to another.
+/// Returns the number of changes between kinds of characters in a value.
 fn changes(value: &str) -> usize {
     let kind = |byte: u8| match byte {
         b'a'..=b'z' => 0,

@@ -1,8 +1,8 @@
-//! JSON text of transcripts, read leniently for viewing; the stored bytes are never changed.
+//! Parses JSON of transcripts leniently for viewing. The stored bytes are never changed.
 //!
-//! Writers of transcripts cut strings in the middle of a surrogate pair and write moments in several
-//! ways. [`Text`] parses what can be read without ambiguity, and keeps offsets: a range found in it
-//! is a range in the bytes it was made from.
+//! Transcript writers cut strings in the middle of surrogate pairs and write times in several ways.
+//! [`Text`] parses everything that is unambiguous, and keeps offsets: a range in it is a range in
+//! the original bytes.
 
 use std::borrow::Cow;
 use std::ops::Range;
@@ -13,30 +13,31 @@ use serde_json::value::RawValue;
 use turntree::error::Error;
 use turntree::object::Time;
 
-/// Most characters of a line for people.
+/// Maximum number of characters of a summary line.
 pub(crate) const SUMMARY_CHARS: usize = 100;
 
-/// Longest name that [`plain`] gives.
+/// Longest name that [`plain`] returns.
 const MAX_NAME_BYTES: usize = 40;
 
-/// Deepest nesting of arrays and objects that is read. The parser's own limit is 128.
+/// Maximum nesting depth of arrays and objects. The parser's own limit is 128.
 pub(crate) const MAX_DEPTH: usize = 127;
 
 const ESCAPE_BYTES: usize = 6;
 const REPLACEMENT_ESCAPE: &str = "\\ufffd";
 const MICROS_PER_SECOND: i64 = 1_000_000;
 
-/// JSON text in which unpaired surrogate escapes are replaced by `\ufffd`, which has their length.
+/// JSON text in which unpaired surrogate escapes are replaced by `\ufffd`, which has the same
+/// length.
 #[derive(Debug)]
 pub(crate) struct Text<'a>(Cow<'a, str>);
 
 impl<'a> Text<'a> {
-    /// The text in `bytes`, or nothing when they are not UTF-8.
+    /// Returns the text in `bytes`, or `None` if they are not UTF-8.
     pub(crate) fn new(bytes: &'a [u8]) -> Option<Self> {
         std::str::from_utf8(bytes).ok().map(|text| Self(mended(text)))
     }
 
-    /// The text itself.
+    /// Returns the text itself.
     #[cfg(any(
         feature = "codesign",
         feature = "context-chef",
@@ -47,13 +48,12 @@ impl<'a> Text<'a> {
         &self.0
     }
 
-    /// The text as a value, which may borrow from it.
+    /// Parses the text into a value, which may borrow from it.
     pub(crate) fn parse<'t, T: Deserialize<'t>>(&'t self) -> serde_json::Result<T> {
         serde_json::from_str(&self.0)
     }
 
-    /// Returns the range of `part`, parsed from this text, in it. Nothing when it was parsed from
-    /// another.
+    /// Returns the range of `part` in this text. `None` if `part` was parsed from another text.
     pub(crate) fn range_of(&self, part: &RawValue) -> Option<Range<usize>> {
         let start = part.get().as_ptr().addr().checked_sub(self.0.as_ptr().addr())?;
         let end = start.checked_add(part.get().len())?;
@@ -61,12 +61,12 @@ impl<'a> Text<'a> {
     }
 }
 
-/// The value in `bytes`, or nothing when they are not JSON.
+/// Parses `bytes`, or returns `None` if they are not JSON.
 pub(crate) fn value(bytes: &[u8]) -> Option<Value> {
     Text::new(bytes)?.parse().ok()
 }
 
-/// The moment in `value`: ISO 8601 text, or milliseconds since the epoch.
+/// Returns the time in `value`: ISO 8601 text, or milliseconds since the epoch.
 pub(crate) fn time(value: &Value) -> Option<Time> {
     match value {
         Value::String(text) => iso_time(text),
@@ -78,8 +78,8 @@ pub(crate) fn time(value: &Value) -> Option<Time> {
     }
 }
 
-/// The moment that `text` names as `2026-01-31T12:00:00.123Z`. The fraction is optional and is cut
-/// at microseconds; the offset is `Z`, `+hh:mm`, `+hhmm`, `+hh` or absent, which means UTC.
+/// Parses a time such as `2026-01-31T12:00:00.123Z`. The fraction is optional and truncated to
+/// microseconds. The offset is `Z`, `+hh:mm`, `+hhmm`, `+hh` or absent, which means UTC.
 pub(crate) fn iso_time(text: &str) -> Option<Time> {
     let (date, rest) = text.trim().split_at_checked(10)?;
     let clock = rest.strip_prefix(['T', 't', ' '])?;
@@ -109,20 +109,19 @@ pub(crate) fn iso_time(text: &str) -> Option<Time> {
     Some(Time { micros: utc_seconds * MICROS_PER_SECOND + micros, offset_minutes })
 }
 
-/// The name of a type or field that is not known, if it is like those that formats have: what else
-/// stands there may be anything, and is not for messages.
+/// Returns an unknown type or field name if it looks like a name of a format. Other text may be
+/// anything and must not appear in messages.
 pub(crate) fn plain(name: &str) -> &str {
     let is_plain = |c: char| c.is_ascii_alphabetic() || matches!(c, '_' | '-' | '.' | '/' | ':');
     if name.len() <= MAX_NAME_BYTES && name.chars().all(is_plain) { name } else { "..." }
 }
 
-/// `error`, which `source` caused. What would quote a value is left out: it may be a secret.
+/// Returns `error` with its cause. Drops a cause that would quote a value, which may be a secret.
 pub(crate) fn refused(error: Error, source: serde_json::Error) -> Error {
     if source.is_data() { error } else { error.with_source(source) }
 }
 
-/// Returns true if arrays and objects in `text`, which is JSON, are nested deeper than
-/// [`MAX_DEPTH`].
+/// Returns true if arrays and objects in the JSON `text` are nested deeper than [`MAX_DEPTH`].
 pub(crate) fn is_too_deep(text: &[u8]) -> bool {
     let mut depth = 0_usize;
     let mut in_string = false;
@@ -144,7 +143,7 @@ pub(crate) fn is_too_deep(text: &[u8]) -> bool {
     false
 }
 
-/// `text` with every unpaired surrogate escape replaced; borrowed when there is none.
+/// Replaces every unpaired surrogate escape. Borrows the text if there is none.
 fn mended(text: &str) -> Cow<'_, str> {
     if !text.contains("\\ud") && !text.contains("\\uD") {
         return Cow::Borrowed(text);
@@ -163,7 +162,7 @@ fn mended(text: &str) -> Cow<'_, str> {
                 copied = at;
             }
             (Some(_), _) => at += ESCAPE_BYTES,
-            // The backslash is ASCII; what it escapes may not be.
+            // The backslash is ASCII, but the escaped character may not be.
             (None, _) => {
                 at +=
                     1 + text.get(at + 1..).and_then(|t| t.chars().next()).map_or(0, char::len_utf8);
@@ -177,20 +176,20 @@ fn mended(text: &str) -> Cow<'_, str> {
     Cow::Owned(mended)
 }
 
-/// The UTF-16 unit of the `\uXXXX` at `at`, if one stands there.
+/// Returns the UTF-16 unit of the `\uXXXX` at `at`, if there is one.
 fn escaped_unit(text: &str, at: usize) -> Option<u16> {
     let digits = text.get(at..at.checked_add(ESCAPE_BYTES)?)?.strip_prefix("\\u")?;
     digits.bytes().all(|byte| byte.is_ascii_hexdigit()).then_some(())?;
     u16::from_str_radix(digits, 16).ok()
 }
 
-/// A number of one to four digits.
+/// Parses a number of one to four digits.
 fn digits(text: &str) -> Option<i64> {
     let plain = (1..=4).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_digit());
     plain.then(|| text.parse().ok()).flatten()
 }
 
-/// Seconds and microseconds of `05.123`.
+/// Parses `05.123` into seconds and microseconds.
 fn seconds(text: &str) -> Option<(i64, i64)> {
     let Some((whole, fraction)) = text.split_once(['.', ',']) else {
         return Some((digits(text)?, 0));
@@ -202,7 +201,7 @@ fn seconds(text: &str) -> Option<(i64, i64)> {
     Some((digits(whole)?, micros.fold(0, |sum, digit| sum * 10 + i64::from(digit - b'0'))))
 }
 
-/// Minutes east of UTC of `Z`, `+02:00`, `-0730` or `+02`.
+/// Parses `Z`, `+02:00`, `-0730` or `+02` into minutes east of UTC.
 fn offset_minutes(text: &str) -> Option<i16> {
     let sign = match text.chars().next()? {
         '+' => 1,
@@ -218,8 +217,8 @@ fn offset_minutes(text: &str) -> Option<i16> {
     i16::try_from(sign * (hours * 60 + minutes)).ok()
 }
 
-/// Days since 1970-01-01 of a date of the Gregorian calendar, counted in years that begin in March,
-/// so that the leap day is the last.
+/// Returns the days since 1970-01-01 of a Gregorian date. Counts years from March, so that the leap
+/// day is the last day of a year.
 fn days_from_civil(year: i64, month: i64, day: i64) -> i64 {
     let year = if month <= 2 { year - 1 } else { year };
     let month_from_march = (month + 9) % 12;
@@ -228,7 +227,7 @@ fn days_from_civil(year: i64, month: i64, day: i64) -> i64 {
     year * 365 + leap_days + day_of_year - 719_468
 }
 
-/// The text of `value` at `path` (a JSON pointer).
+/// Returns the text of `value` at `path` (a JSON pointer).
 pub(crate) fn text_at<'v>(value: &'v Value, path: &str) -> Option<&'v str> {
     value.pointer(path).and_then(Value::as_str)
 }

@@ -1,10 +1,10 @@
-//! Reads the record at the beginning of a line, or finds the first damage in it.
+//! Reads the record at the start of a line, or finds the first damage in it.
 
 use serde::de::IgnoredAny;
 
 use super::json;
 
-/// Bytes of white space, as JSON has it, at the beginning of `bytes`.
+/// Returns the number of JSON whitespace bytes at the start of `bytes`.
 pub(super) fn leading_space(bytes: &[u8]) -> usize {
     bytes.iter().take_while(|byte| is_space(byte)).count()
 }
@@ -16,17 +16,17 @@ pub(super) fn is_space(byte: &u8) -> bool {
 /// The first damage in a line.
 #[derive(Debug)]
 pub(super) struct Damage {
-    /// Where it is.
+    /// The offset of the error.
     pub(super) at: usize,
-    /// Where reading stopped: nothing that begins before is read for a record of its own, unless it
-    /// is what a writer has torn.
+    /// The offset where the parser stopped. An object that starts before it is not a separate
+    /// record, unless the record was torn there.
     pub(super) ends: usize,
     /// The error.
     pub(super) what: String,
 }
 
-/// Returns the end of the JSON object that begins `rest`, or the damage. Looks at nothing behind
-/// either of them, so that a line of many records is not read once for each.
+/// Returns the end of the JSON object at the start of `rest`, or the damage. Reads no further than
+/// either, so that a line of many records is not reread for each.
 pub(super) fn record_end(rest: &[u8]) -> std::result::Result<usize, Damage> {
     let damage = |at: usize, ends: usize, what: &str| Damage { at, ends, what: what.to_owned() };
     let rest = without_line_end(rest);
@@ -55,7 +55,7 @@ pub(super) fn record_end(rest: &[u8]) -> std::result::Result<usize, Damage> {
     Ok(end)
 }
 
-/// `line` without its line end.
+/// Returns `line` without its line end.
 pub(super) fn without_line_end(line: &[u8]) -> &[u8] {
     let line = line.strip_suffix(b"\n").unwrap_or(line);
     line.strip_suffix(b"\r").unwrap_or(line)

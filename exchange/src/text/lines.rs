@@ -1,11 +1,12 @@
-//! Cuts a stream of JSON lines into pieces, one line in memory at a time.
+//! Splits a stream of JSON lines into pieces, with one line in memory at a time.
 //!
-//! A record is a JSON object. White space after it, with the line end, is its suffix; white space
-//! elsewhere and a byte order mark at the beginning of a line are trivia. Two records on one line (an
-//! append that lost its line end) are two pieces. A damaged piece goes from the first byte that is not
-//! JSON to the next whole record of its line, which `next_record` finds, else to the end of the line.
-//! The bytes and suffixes of all pieces, one after the other, are the file. Pieces of a line follow
-//! from this line alone, so a file that is cut from the beginning of any line has the same pieces.
+//! A record is a JSON object. The whitespace after it, including the line end, is its suffix. Other
+//! whitespace, and a byte order mark at the start of a line, is trivia. Two records on one line (an
+//! append that lost its line end) are two pieces. A damaged piece extends from the first byte that
+//! is not JSON to the next whole record of its line, which `next_record` finds, or else to the end
+//! of the line. The concatenation of the bytes and suffixes of all pieces is the file. The pieces
+//! of a line depend only on this line, so splitting from the start of any line gives the same
+//! pieces.
 
 use std::io::{BufRead, Read};
 
@@ -17,39 +18,39 @@ use super::piece::{Piece, PieceKind, Pieces};
 use super::torn_line::next_record;
 use super::unpack::read_error;
 
-/// Longest line that is read, in bytes.
+/// Longest line in bytes.
 pub const MAX_LINE_BYTES: u64 = 256 << 20;
 
-/// Longest suffix, in bytes: it is stored beside every record, so more white space is trivia.
+/// Longest suffix in bytes. It is stored next to every record, so longer whitespace is trivia.
 const MAX_SUFFIX_BYTES: usize = 16;
 
 const BYTE_ORDER_MARK: &[u8] = b"\xEF\xBB\xBF";
 
-/// The pieces of a JSON Lines file. Nothing follows an error, which is `Io` when the input cannot
-/// be read and `LimitExceeded` for a line over [`MAX_LINE_BYTES`].
+/// The pieces of a JSON Lines file. Ends after an error, which is `Io` if the input is unreadable
+/// and `LimitExceeded` for a line over [`MAX_LINE_BYTES`].
 #[derive(Debug)]
 pub struct LineSplitter<R> {
     input: R,
-    /// What is still to be cut of the current line, and the bytes before it.
+    /// The unsplit rest of the current line, and the number of bytes before it.
     rest: Bytes,
     passed: usize,
-    /// The current line is cut for the first time.
+    /// True if nothing of the current line has been split off.
     is_at_start: bool,
-    /// Offset of the next piece to be cut.
+    /// The offset of the next piece.
     offset: u64,
-    /// Number of the current line.
+    /// The number of the current line.
     line: u64,
     max_line_bytes: u64,
     ended: bool,
 }
 
-/// The pieces of `input`, for [`Records::split`](crate::Records::split).
+/// Splits `input`, for [`Records::split`](crate::Records::split).
 pub(crate) fn split<'r>(input: Box<dyn BufRead + 'r>) -> Pieces<'r> {
     Box::new(LineSplitter::new(input))
 }
 
 impl<R: BufRead> LineSplitter<R> {
-    /// Cuts `input`, from its beginning.
+    /// Splits `input` from its start.
     pub fn new(input: R) -> Self {
         Self {
             input,
@@ -63,7 +64,7 @@ impl<R: BufRead> LineSplitter<R> {
         }
     }
 
-    /// The next line with its line end, empty at the end of the input.
+    /// Reads the next line with its line end. Empty at the end of the input.
     fn read_line(&mut self) -> Result<Bytes> {
         self.line += 1;
         let mut line = Vec::new();
@@ -78,7 +79,7 @@ impl<R: BufRead> LineSplitter<R> {
         Ok(line.into())
     }
 
-    /// Cuts the next piece off the current line, which has one.
+    /// Splits the next piece off the current line, which must not be empty.
     fn cut(&mut self) -> Piece {
         let is_at_start = std::mem::take(&mut self.is_at_start);
         if is_at_start && self.rest.starts_with(BYTE_ORDER_MARK) {
@@ -103,7 +104,7 @@ impl<R: BufRead> LineSplitter<R> {
         self.take(kind, end, if space <= MAX_SUFFIX_BYTES { space } else { 0 })
     }
 
-    /// Takes the next `bytes` of the line and the suffix behind them as a piece.
+    /// Takes the next `bytes` of the line and the suffix after them as a piece.
     fn take(&mut self, kind: PieceKind, bytes: usize, suffix: usize) -> Piece {
         let bytes = self.rest.split_to(bytes);
         let suffix = self.rest.split_to(suffix);
@@ -147,7 +148,7 @@ mod tests {
         LineSplitter::new(input).map(|piece| piece.unwrap()).collect()
     }
 
-    /// Every piece as a letter and its bytes, with its suffix after a bar.
+    /// Returns every piece as a letter and its bytes, with its suffix after a bar.
     fn outline(input: &[u8]) -> Vec<String> {
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
         let outline = |piece: Piece| {

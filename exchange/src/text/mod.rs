@@ -1,4 +1,4 @@
-//! Splits files into pieces whose bytes, one after the other, are the file.
+//! Splits files into pieces. The concatenation of the pieces is the file.
 
 pub mod document;
 pub(crate) mod json;

@@ -1,4 +1,4 @@
-//! Pieces: a transcript cut into stretches whose bytes, one after the other, are the file.
+//! Pieces: the parts that a transcript is split into. Their concatenation is the file.
 
 use std::fmt;
 use std::ops::Range;
@@ -6,28 +6,28 @@ use std::ops::Range;
 use bytes::Bytes;
 use turntree::error::Result;
 
-/// The pieces of one file, in order; nothing follows an error.
+/// The pieces of one file, in order. Ends after an error.
 pub type Pieces<'r> = Box<dyn Iterator<Item = Result<Piece>> + 'r>;
 
-/// A stretch of a transcript: the unit that is stored and, for records, understood.
+/// A piece of a transcript: the stored unit and, for records, the parsed unit.
 #[derive(Clone)]
 pub struct Piece {
     /// The kind.
     pub kind: PieceKind,
     /// The bytes, exactly as in the file.
     pub bytes: Bytes,
-    /// Separator after `bytes` in the file (a line end, a comma and white space): a few bytes that
-    /// are stored beside the blob, so that equal records are equal blobs.
+    /// The separator after `bytes` in the file (a line end, a comma and whitespace). These few
+    /// bytes are stored next to the blob, so that equal records are equal blobs.
     pub suffix: Bytes,
-    /// Offset of `bytes` in the file.
+    /// The offset of `bytes` in the file.
     pub offset: u64,
-    /// Line on which `bytes` starts, from 1.
+    /// The line on which `bytes` starts, counted from 1.
     pub line: u64,
-    /// What the file has, where `bytes` is what a store has in its place.
+    /// The content of the file, if `bytes` is its replacement in the store.
     pub original: Option<Bytes>,
 }
 
-/// Words of people must not end in logs by accident.
+/// Shows no content, so that it cannot end up in logs by accident.
 impl fmt::Debug for Piece {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { kind, bytes, offset, line, .. } = self;
@@ -36,7 +36,7 @@ impl fmt::Debug for Piece {
 }
 
 impl Piece {
-    /// The end of a file, where a parser may still have something to say.
+    /// Returns an empty piece for the end of a file, where a parser may still emit events.
     pub(crate) fn end() -> Self {
         let kind = PieceKind::Trivia { fields: Vec::new() };
         let (bytes, suffix) = (Bytes::new(), Bytes::new());
@@ -47,19 +47,18 @@ impl Piece {
 /// The kind of a piece.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum PieceKind {
-    /// A JSON value of its own: a line, or an element of an array that the format cuts.
+    /// A separate JSON value: a line, or an element of an array that the format splits.
     Record {
-        /// The path of the format that it matched, such as `messages[*]`; empty for a line.
+        /// The path of the format that matched, such as `messages[*]`. Empty for a line.
         path: &'static str,
     },
-    /// Bytes between the records of a file, with the values of the fields of a JSON document that the
-    /// format asked for and that lie inside: path and range in `bytes`. An empty range is the
-    /// beginning of a value that holds records.
+    /// Bytes between the records of a file, with the requested fields of a JSON document in them:
+    /// path and range in `bytes`. An empty range marks the start of a value that contains records.
     Trivia {
-        /// Fields found in this piece, in file order.
+        /// The fields in this piece, in file order.
         fields: Vec<(&'static str, Range<usize>)>,
     },
-    /// Bytes that are not what the format allows, kept as they are.
+    /// Bytes that the format does not allow, kept unchanged.
     Damaged {
         /// The error, with line and column.
         reason: String,

@@ -1,23 +1,23 @@
-//! The shape of a JSON value from its beginning: the names at its top and their texts.
+//! Reads the shape of a JSON value from its start: its top-level names and their texts.
 //!
-//! A text that ends inside a long value still has a shape, so a few kilobytes of a file are enough to
-//! say what it is.
+//! A text that ends inside a long value still has a shape, so a few kilobytes of a file are enough
+//! to detect its format.
 
-/// The names at the top of a JSON object, or of the first object in an array.
+/// The top-level names of a JSON object, or of the first object in an array.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
 pub struct JsonShape<'a> {
     /// True if the object is the first in an array.
     pub is_array: bool,
-    /// The names in file order with their values where these are text, as they stand in the file.
+    /// The names in file order, with the values that are strings, as written in the file.
     pub fields: Vec<(&'a str, Option<&'a str>)>,
-    /// All that is seen from the beginning of the value, for marks that lie deeper.
+    /// The visible start of the value, for marks at deeper levels.
     pub head: &'a str,
-    /// What is seen from the beginning of each value.
+    /// The visible start of each member value.
     values: Vec<&'a str>,
 }
 
 impl<'a> JsonShape<'a> {
-    /// The shape of the value at the beginning of `text`, as far as it can be seen. Nothing when it
+    /// Returns the shape of the value at the start of `text`, as far as it is visible. `None` if it
     /// is neither an object nor an array of objects.
     #[must_use]
     pub fn of(text: &'a str) -> Option<Self> {
@@ -41,20 +41,20 @@ impl<'a> JsonShape<'a> {
         Some(Self { is_array, fields, head: text, values })
     }
 
-    /// Returns the shape of the value of the field called `name`, as far as it can be seen: of an
-    /// object, or of the first object in an array.
+    /// Returns the shape of the value of the field `name`, as far as it is visible: of an object,
+    /// or of the first object in an array.
     #[must_use]
     pub fn member(&self, name: &str) -> Option<Self> {
         let at = self.fields.iter().position(|(field, _)| *field == name)?;
         Self::of(self.values.get(at)?)
     }
 
-    /// Returns true if there is a field called one of `names`.
+    /// Returns true if a field has one of `names`.
     pub(crate) fn has_any(&self, names: &[&str]) -> bool {
         names.iter().any(|name| self.has(name))
     }
 
-    /// Returns the names at the top of the object that begins `text`, at most `most` of them.
+    /// Returns at most `most` top-level names of the object at the start of `text`.
     pub(super) fn first_names(text: &'a str, most: usize) -> Vec<&'a str> {
         let mut scan = ShapeScan { rest: text };
         let mut names = Vec::new();
@@ -70,26 +70,26 @@ impl<'a> JsonShape<'a> {
         names
     }
 
-    /// Returns true if there is a field called `name`.
+    /// Returns true if there is a field `name`.
     #[must_use]
     pub fn has(&self, name: &str) -> bool {
         self.fields.iter().any(|(field, _)| *field == name)
     }
 
-    /// The text of the field called `name`.
+    /// Returns the text of the field `name`.
     #[must_use]
     pub fn text(&self, name: &str) -> Option<&'a str> {
         self.fields.iter().find(|(field, _)| *field == name).and_then(|(_, text)| *text)
     }
 }
 
-/// A cursor over a text that may end anywhere.
+/// A cursor over a text that may be truncated anywhere.
 struct ShapeScan<'a> {
     rest: &'a str,
 }
 
 impl<'a> ShapeScan<'a> {
-    /// Passes white space and then `expected`, if it is there.
+    /// Skips whitespace and then `expected`. Returns false if the next character differs.
     fn eat(&mut self, expected: char) -> bool {
         self.rest = self.rest.trim_start();
         match self.rest.strip_prefix(expected) {
@@ -101,7 +101,7 @@ impl<'a> ShapeScan<'a> {
         }
     }
 
-    /// Passes a whole string and gives what stands between its quotes.
+    /// Skips a whole string and returns the text between its quotes.
     fn string(&mut self) -> Option<&'a str> {
         if !self.eat('"') {
             return None;
@@ -123,7 +123,7 @@ impl<'a> ShapeScan<'a> {
         None
     }
 
-    /// Passes a value and gives its text, if it is text and ends here.
+    /// Skips a value and returns its text, if it is a complete string.
     fn value(&mut self) -> Option<&'a str> {
         self.rest = self.rest.trim_start();
         let mut depth = 0_usize;

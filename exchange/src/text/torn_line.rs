@@ -1,28 +1,28 @@
-//! Finds the whole record behind a damaged one on the same line.
+//! Finds the whole record after a damaged record on the same line.
 //!
-//! A process that dies in the middle of a write leaves a torn record, and the next one appends behind
-//! it. A system that crashes leaves zeros where bytes were to be. Where a record was torn, reading it
-//! stops in one of two places: right behind the brace of the next record, since that brace was read as
-//! text of a string or is not allowed where it stands; or behind the whole next record, which was read
-//! as a value inside of the torn one. A value of that second kind is a record if it has the first
-//! fields of the torn one, as records of one writer have.
+//! A process that dies during a write leaves a torn record, and the next process appends after it.
+//! A system crash leaves zeros instead of unwritten bytes. After a torn record, the parser stops in
+//! one of two places. Either right after the brace of the next record, because the brace was part
+//! of a string or is not allowed at this position. Or after the whole next record, because it was
+//! parsed as a value inside of the torn one. Such a value is a record if it has the same first
+//! fields as the torn one, as records of one writer do.
 //!
-//! Reading begins again where it stopped, so the work grows with the length of the line.
+//! The search continues where the parser stopped, so the work is linear in the length of the line.
 
 use memchr::memchr;
 
 use super::line_record::{Damage, leading_space, record_end, without_line_end};
 use super::shape::JsonShape;
 
-/// Bytes before the place where reading stopped in which the next record may begin: its brace, white
-/// space, and the quotation mark that ended a torn string.
+/// Maximum number of bytes before the stop position where the next record may start: its brace,
+/// whitespace, and the quotation mark that ended a torn string.
 const BACK: usize = 8;
 
-/// Fields that tell a record from a value inside of one.
+/// Number of fields that distinguish a record from a value inside of one.
 const FIRST_FIELDS: usize = 3;
 
-/// Returns where the first whole record behind `damage` begins in `line`, which begins with what is
-/// damaged.
+/// Returns the start of the first whole record after `damage` in `line`, which starts with the
+/// damage.
 pub(super) fn next_record(line: &[u8], damage: &Damage) -> Option<usize> {
     let line = without_line_end(line);
     let (mut torn, mut stopped) = (0, damage.ends);
@@ -52,8 +52,8 @@ pub(super) fn next_record(line: &[u8], damage: &Damage) -> Option<usize> {
     }
 }
 
-/// Returns the record that was read as the last value inside of the torn one, which begins at `torn`
-/// and was read up to `stopped`.
+/// Returns the start of a record that was parsed as the last value inside of the torn one. The torn
+/// record starts at `torn`, and the parser stopped at `stopped`.
 fn record_inside(line: &[u8], torn: usize, stopped: usize) -> Option<usize> {
     let read = line.get(torn..stopped)?;
     let inside = torn + last_object(read)?;
@@ -66,7 +66,7 @@ fn record_inside(line: &[u8], torn: usize, stopped: usize) -> Option<usize> {
     (is_alike && is_record(line, inside, stopped)).then_some(inside)
 }
 
-/// Returns where the object begins that ends `text`, inside of another one.
+/// Returns the start of the nested object that ends at the end of `text`.
 fn last_object(text: &[u8]) -> Option<usize> {
     let end = text.trim_ascii_end().len();
     let (mut open, mut ended) = (Vec::new(), None);
@@ -88,14 +88,14 @@ fn last_object(text: &[u8]) -> Option<usize> {
     (to == end && !open.is_empty() && text.get(from) == Some(&b'{')).then_some(from)
 }
 
-/// Returns true if what begins at `start` stands where a value of a document does.
+/// Returns true if `start` is the position of a value inside of a document.
 fn is_value_at(line: &[u8], start: usize) -> bool {
     let before = line.get(..start).unwrap_or_default().trim_ascii_end();
     matches!(before.last(), Some(b':' | b',' | b'['))
 }
 
-/// Returns true if the object from `start` to `end` has a field, and stands at the end of the line or
-/// before something that does not go on with what is around it.
+/// Returns true if the object from `start` to `end` has a field, and if the following bytes do not
+/// continue an enclosing value.
 fn is_record(line: &[u8], start: usize, end: usize) -> bool {
     let object = line.get(start + 1..end).unwrap_or_default();
     let has_field = object.get(leading_space(object)) == Some(&b'"');
@@ -109,7 +109,7 @@ mod tests {
     use super::super::lines::LineSplitter;
     use super::super::piece::PieceKind;
 
-    /// Records as they are and damage in brackets, of the lines of a file.
+    /// Returns the records of the lines of a file, and the damage in brackets.
     fn cut(file: &[u8]) -> Vec<String> {
         let pieces = LineSplitter::new(file).map(|piece| piece.unwrap());
         let pieces = pieces.filter_map(|piece| {
@@ -172,7 +172,7 @@ mod tests {
 
     #[test]
     fn hostile_lines_are_read_once() {
-        // Each of these would take hours if the rest of the line were read for every brace.
+        // Each of these would take hours if every brace reread the rest of the line.
         let count = 100_000;
         for part in
             [r#"{"a":"#, r#"{"a"#, "{", r#"{"a":{}"#, r#"{"a":1},"#, "{}", "[{", "{\"a\":1}\0"]

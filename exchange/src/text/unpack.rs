@@ -1,4 +1,5 @@
-//! Transcripts that are compressed with zstd, as Codex does with old ones: unpacked as they are read.
+//! Decompresses transcripts that are compressed with zstd, such as old ones of Codex, while they
+//! are read.
 
 use std::io::{self, BufRead, BufReader, Cursor, Read};
 
@@ -6,32 +7,32 @@ use turntree::error::{Error, Result};
 
 use super::zstd::{STREAM_MAGIC, Stream, stream};
 
-/// Bytes from the beginning of a file that [`detect`](crate::detect) looks at.
+/// Number of bytes at the start of a file that [`detect`](crate::detect) examines.
 pub const HEAD_BYTES: usize = 64 << 10;
 
 /// The first bytes of an SQLite database.
 pub(crate) const DATABASE_MAGIC: &[u8] = b"SQLite format 3\0";
 
-/// Most growth of a stream: transcripts become some ten times as large, and one repeated line
-/// thousands of times.
+/// Maximum compression ratio of a stream. Transcripts have a ratio of about ten, and a single
+/// repeated line one of thousands.
 const MAX_RATIO: u64 = 500;
 const MIN_ALLOWED_BYTES: u64 = 64 << 20;
 
-/// The beginning of a transcript, as much as [`detect`](crate::detect) looks at; unpacked, if it is
-/// compressed with zstd.
+/// Reads the start of a transcript, as much as [`detect`](crate::detect) examines. Decompresses
+/// zstd.
 ///
 /// # Errors
-/// `InvalidInput` when it is compressed and damaged, `Io` when it cannot be read.
+/// `InvalidInput` if it is compressed and damaged, `Io` if it is unreadable.
 pub fn read_head(input: impl BufRead) -> Result<Vec<u8>> {
     Ok(unpacked(Box::new(input))?.0)
 }
 
-/// The beginning of a transcript, and what follows: as they are, or unpacked. Memory: 8 MiB at most to
-/// unpack.
+/// Returns the start of a transcript and a reader of all of it, decompressed if necessary. Memory
+/// for the decompression: 8 MiB at most.
 ///
 /// # Errors
-/// `InvalidInput` when it is compressed and damaged, `Io` when it cannot be read. What is damaged later
-/// on, or grows over 64 MiB and 500 times as large, is an error of the reader.
+/// `InvalidInput` if it is compressed and damaged, `Io` if it is unreadable. The reader reports
+/// later damage, and output over 64 MiB plus 500 times the input.
 pub fn unpacked<'r>(mut input: Box<dyn BufRead + 'r>) -> Result<(Vec<u8>, Box<dyn BufRead + 'r>)> {
     let head = beginning(&mut input)?;
     if !head.starts_with(STREAM_MAGIC) {
@@ -52,8 +53,8 @@ fn beginning(input: &mut impl BufRead) -> Result<Vec<u8>> {
     Ok(head)
 }
 
-/// Why a transcript could not be read: by its own fault where it is compressed and damaged, or grows
-/// beyond measure, and else the system's.
+/// Returns the error of a failed read: `InvalidInput` for damaged or excessive compressed data,
+/// else `Io`.
 pub(crate) fn read_error(action: impl Into<String>, error: io::Error) -> Error {
     match error.kind() {
         io::ErrorKind::InvalidData => {
@@ -64,7 +65,7 @@ pub(crate) fn read_error(action: impl Into<String>, error: io::Error) -> Error {
     }
 }
 
-/// A reader that knows how much of it was taken.
+/// A reader that counts the consumed bytes.
 struct Counted<R> {
     input: R,
     count: u64,
@@ -89,7 +90,7 @@ impl<R: BufRead> BufRead for Counted<R> {
     }
 }
 
-/// A stream that does not grow beyond measure.
+/// A stream with a bounded compression ratio.
 struct Bounded<'r, R> {
     stream: Stream<'r, Counted<R>>,
     read: u64,

@@ -1,4 +1,5 @@
-//! Reads zstd streams that others wrote, in bounded memory, and says what size zstd makes of bytes.
+//! Reads zstd streams of other programs in bounded memory, and measures the compressed size of
+//! bytes.
 
 use std::io::{self, BufRead, Write};
 
@@ -9,33 +10,33 @@ pub(crate) use ::zstd::stream::read::Decoder as Stream;
 /// The first bytes of a zstd stream.
 pub(crate) const STREAM_MAGIC: &[u8] = &[0x28, 0xb5, 0x2f, 0xfd];
 
-/// Logarithm of the largest window of a stream of others: what every decoder is to take (RFC 8878).
+/// Logarithm of the largest accepted window. Every decoder should support this size (RFC 8878).
 const STREAM_WINDOW_LOG: u32 = 23;
 
-/// Reads a zstd stream that others wrote. Memory: its window, of 8 MiB at most. A stream that wants a
-/// larger one is an error when it is read, and so is one that ends early.
+/// Reads a zstd stream of another program. Memory: its window, 8 MiB at most. Reading fails if the
+/// stream needs a larger window or is truncated.
 ///
 /// # Errors
-/// When zstd cannot be started.
+/// If zstd cannot be initialized.
 pub(crate) fn stream<'r, R: BufRead + 'r>(input: R) -> io::Result<Stream<'r, R>> {
     let mut decoder = Stream::with_buffer(input)?;
     decoder.window_log_max(STREAM_WINDOW_LOG)?;
     Ok(decoder)
 }
 
-/// The level of what is compressed to know its size.
+/// The compression level for measuring sizes.
 const SIZE_LEVEL: i32 = 1;
 
-/// The size that zstd would make of some bytes, which are kept nowhere. Memory: 40 MiB at most.
+/// Measures the compressed size of bytes without storing them. Memory: 40 MiB at most.
 pub(crate) struct PackedSize(Encoder<'static, ByteCount>);
 
-/// Counts what is written.
+/// Counts the written bytes.
 #[derive(Default)]
 struct ByteCount(u64);
 
 impl PackedSize {
     /// # Errors
-    /// When zstd cannot be started.
+    /// If zstd cannot be initialized.
     pub(crate) fn new() -> io::Result<Self> {
         let mut encoder = Encoder::new(ByteCount::default(), SIZE_LEVEL)?;
         encoder.window_log(STREAM_WINDOW_LOG)?;
@@ -43,18 +44,18 @@ impl PackedSize {
         Ok(Self(encoder))
     }
 
-    /// Adds bytes behind those of before, which it may refer to.
+    /// Adds bytes, which may reference the previous ones.
     ///
     /// # Errors
-    /// When zstd fails.
+    /// If zstd fails.
     pub(crate) fn add(&mut self, bytes: &[u8]) -> io::Result<()> {
         self.0.write_all(bytes)
     }
 
-    /// Returns the size of what was added since the last time.
+    /// Returns the compressed size of the bytes added since the last call.
     ///
     /// # Errors
-    /// When zstd fails.
+    /// If zstd fails.
     pub(crate) fn take(&mut self) -> io::Result<u64> {
         self.0.flush()?;
         Ok(std::mem::take(&mut self.0.get_mut().0))

@@ -1,11 +1,12 @@
-//! Cuts JSON documents into pieces, streaming: the elements a format names, and trivia between them.
+//! Splits JSON documents into pieces while reading them: the elements that a format names, and the
+//! trivia between them.
 //!
-//! A transcript in one JSON document may be of any size, so it is never read whole. [`Document`]
-//! scans it byte by byte and cuts where the format's [`Rules`] say: each cut value is a
-//! [`PieceKind::Record`] of exactly its bytes, so that equal messages of two files are equal blobs,
-//! however the documents around them differ. What stands between is [`PieceKind::Trivia`]. The bytes
-//! and suffixes of all pieces, one after the other, are the file. Memory holds one piece and one
-//! read, so the largest cut value bounds it, not the file.
+//! A transcript in one JSON document may have any size, so it is never read whole. [`Document`]
+//! scans it byte by byte and splits it by the format's [`Rules`]. Each matching value is a
+//! [`PieceKind::Record`] of exactly its bytes, so equal messages of two files are equal blobs, even
+//! if the documents around them differ. The bytes in between are [`PieceKind::Trivia`]. The
+//! concatenation of the bytes and suffixes of all pieces is the file. Memory holds one piece and
+//! one read, so it is bounded by the largest record, not by the file.
 //!
 //! ```text
 //! {"id": "s1", "messages": [   {"role": "user"}   ,\n   {"role": "assistant"}   ]}
@@ -13,11 +14,11 @@
 //!                                                  suffix of the record before
 //! ```
 //!
-//! A file may hold several documents, one a line or simply one after the other. Where a document
-//! breaks (bad JSON, bad UTF-8, an early end), the pieces before stay and what follows is
-//! [`PieceKind::Damaged`], up to the next line that begins with `{`: there a new document begins, or
-//! the next element when the broken document is an array. A value that was being cut is damaged from
-//! its first byte. A damaged piece is empty where nothing is wrong but what is missing.
+//! A file may hold several documents, one per line or concatenated. If a document is broken (bad
+//! JSON, bad UTF-8, a truncated file), the previous pieces are kept, and the following bytes are
+//! [`PieceKind::Damaged`], up to the next line that starts with `{`. There a new document starts,
+//! or the next element if the broken document is an array. A record with an error is damaged from
+//! its first byte. A damaged piece is empty if bytes are only missing.
 //!
 //! ```
 //! use turntree_exchange::document::{Document, Rules};
@@ -50,56 +51,56 @@ use turntree::error::{Error, Result};
 use super::piece::{Piece, PieceKind};
 use super::unpack::read_error;
 
-/// Most containers that may be open at once.
+/// Maximum number of open containers.
 pub const MAX_DEPTH: usize = 512;
 
-/// Longest piece of trivia or of damage, in bytes; longer ones are split.
+/// Longest piece of trivia or damage in bytes. Longer ones are split.
 pub const MAX_TRIVIA_BYTES: usize = 1 << 20;
 
 /// Longest field value that trivia reports, in bytes.
 pub const MAX_FIELD_BYTES: usize = 64 << 10;
 
-/// Longest separator that is stored beside a record, in bytes; a longer one is trivia.
+/// Longest separator that is stored next to a record, in bytes. A longer one is trivia.
 pub const MAX_SUFFIX_BYTES: usize = 64;
 
-/// Longest record, in bytes.
+/// Longest record in bytes.
 pub const MAX_RECORD_BYTES: usize = 256 << 20;
 
-/// Bytes asked of the input at once.
+/// Bytes per read.
 const READ_BYTES: usize = 64 << 10;
 
 /// The pieces of a file of JSON documents, in order. Ends after the first error.
 ///
-/// Items are `Err` with `LimitExceeded` for a record over [`MAX_RECORD_BYTES`] (it names the line)
-/// and with `Io` when the input fails.
+/// An item is `Err` with `LimitExceeded` and the line for a record over [`MAX_RECORD_BYTES`], and
+/// with `Io` if the input fails.
 #[derive(Debug)]
 pub struct Document<R> {
     input: R,
-    /// The block that input is read into.
+    /// The buffer for reads.
     read: Box<[u8]>,
-    /// The input has no more bytes.
+    /// True at the end of the input.
     ended: bool,
-    /// Bytes that were read and are in no piece yet.
+    /// Bytes that were read and are not in a piece yet.
     buffer: BytesMut,
-    /// The length of `buffer` that is scanned.
+    /// The length of the scanned part of `buffer`.
     scanned: usize,
     scanner: Scanner,
     mode: Mode,
-    /// Fields of the trivia that is being collected.
+    /// Fields of the current trivia.
     fields: Vec<(&'static str, Range<usize>)>,
-    /// A field whose value is being read.
+    /// A field whose value is not complete.
     open_field: Option<OpenField>,
-    /// Offset in the file, line, and first byte of that line, of the front of `buffer`.
+    /// The offset in the file and the line of the start of `buffer`, and the offset of that line.
     offset: u64,
     line: u64,
     line_start: u64,
 }
 
-/// The role of the bytes at the front of the buffer.
+/// The role of the bytes at the start of the buffer.
 #[derive(Debug)]
 enum Mode {
     Trivia,
-    /// A value that is cut when its end leaves `depth` containers open.
+    /// A record that ends when `depth` containers are open.
     Record {
         path: &'static str,
         depth: usize,
@@ -111,7 +112,7 @@ enum Mode {
     },
     Damaged {
         reason: String,
-        /// Reading goes on with the byte at the front: nothing but what stands before is missing.
+        /// True if scanning continues with the next byte, because bytes are only missing.
         is_gap: bool,
     },
     Done,
@@ -125,7 +126,7 @@ struct OpenField {
 }
 
 impl<R: Read> Document<R> {
-    /// Reads documents from `input` and cuts them by `rules`.
+    /// Reads documents from `input` and splits them by `rules`.
     #[must_use]
     pub fn new(input: R, rules: &Rules) -> Self {
         Self {
@@ -144,7 +145,7 @@ impl<R: Read> Document<R> {
         }
     }
 
-    /// The next piece, or `None` at the end of the file.
+    /// Returns the next piece, or `None` at the end of the file.
     fn advance(&mut self) -> Result<Option<Piece>> {
         loop {
             if matches!(self.mode, Mode::Done) {
@@ -204,7 +205,8 @@ impl<R: Read> Document<R> {
         }
     }
 
-    /// Plain characters of a string in front, no more than the current piece may still hold.
+    /// Returns the number of plain string characters at the scan position, limited by the room in
+    /// the piece.
     fn skip_plain(&mut self) -> usize {
         let room = match self.mode {
             Mode::Trivia => MAX_TRIVIA_BYTES,
@@ -215,7 +217,8 @@ impl<R: Read> Document<R> {
         self.scanner.skip_plain(plain)
     }
 
-    /// Splits trivia that is full and gives up a separator that is too long; refuses a record that is.
+    /// Splits trivia at its limit, ends a separator that is too long, and rejects a record that is
+    /// too long.
     fn check_limits(&mut self) -> Result<Option<Piece>> {
         match self.mode {
             Mode::Trivia => {
@@ -261,7 +264,7 @@ impl<R: Read> Document<R> {
         None
     }
 
-    /// A value begins at the scan position. Afterwards the scan position is its first byte.
+    /// Handles the start of a value at the scan position.
     fn value_began(&mut self) -> Option<Piece> {
         if !matches!(self.mode, Mode::Trivia) {
             return None;
@@ -290,7 +293,7 @@ impl<R: Read> Document<R> {
         }
     }
 
-    /// A value ended just before the scan position.
+    /// Handles the end of a value before the scan position.
     fn value_ended(&mut self) {
         let depth = self.scanner.depth();
         match self.mode {
@@ -306,7 +309,8 @@ impl<R: Read> Document<R> {
         }
     }
 
-    /// The record at the front with its separators, which end at the scan position.
+    /// Returns the record at the start of the buffer with its separators, which end at the scan
+    /// position.
     fn finish_record(&mut self) -> Option<Piece> {
         let Mode::Separator { path, length } = self.mode else { return None };
         let separator = self.scanned.saturating_sub(length);
@@ -315,7 +319,7 @@ impl<R: Read> Document<R> {
         Some(self.piece(PieceKind::Record { path }, length, suffix))
     }
 
-    /// The front of the buffer up to `end` as trivia, if there is any.
+    /// Returns the start of the buffer up to `end` as trivia, if it is not empty.
     fn glue(&mut self, end: usize) -> Option<Piece> {
         if end == 0 {
             return None;
@@ -327,7 +331,7 @@ impl<R: Read> Document<R> {
         Some(self.piece(PieceKind::Trivia { fields }, end, 0))
     }
 
-    /// The document breaks at the scan position: `found` stands there, or the file ends.
+    /// Handles an error at the scan position: an unexpected byte, or the end of the file.
     fn fault(&mut self, expected: &str, found_byte: Option<u8>) -> Option<Piece> {
         let found = match found_byte {
             None => String::from("the end of the file"),
@@ -344,7 +348,7 @@ impl<R: Read> Document<R> {
         glue
     }
 
-    /// Damaged bytes up to where the next document begins, once that can be told.
+    /// Returns the damaged bytes up to the start of the next document, once it is known.
     fn damage(&mut self) -> Option<Piece> {
         let Mode::Damaged { reason, is_gap } = &self.mode else { return None };
         let kind = PieceKind::Damaged { reason: reason.clone() };
@@ -363,7 +367,7 @@ impl<R: Read> Document<R> {
         Some(self.piece(kind, MAX_TRIVIA_BYTES, 0))
     }
 
-    /// Returns the rest when the input has ended and nothing more can be scanned.
+    /// Returns the remaining pieces after the end of the input.
     fn end(&mut self) -> Option<Piece> {
         if self.scanner.ends_number(None) {
             self.value_ended();
@@ -384,7 +388,7 @@ impl<R: Read> Document<R> {
         self.fault(expected, None).or_else(|| self.end())
     }
 
-    /// Takes `length` bytes and a suffix off the front.
+    /// Takes a piece of `length` bytes and its suffix from the start of the buffer.
     fn piece(&mut self, kind: PieceKind, length: usize, suffix: usize) -> Piece {
         let bytes = self.buffer.split_to(length).freeze();
         let suffix = self.buffer.split_to(suffix).freeze();
@@ -402,7 +406,7 @@ impl<R: Read> Document<R> {
         piece
     }
 
-    /// Line and column (in bytes) of the scan position, from 1.
+    /// Returns the line and column (in bytes) of the scan position, counted from 1.
     fn line_and_column(&self) -> (u64, u64) {
         let scanned = self.buffer.get(..self.scanned).unwrap_or_default();
         let ends = scanned.iter().filter(|byte| **byte == b'\n').count() as u64;

@@ -1,22 +1,21 @@
-//! The values of a document that are records, and the fields that are reported: paths and their
-//! matching.
+//! The values of a document that are records, and the reported fields: paths and their matching.
 
-/// The paths of a document that a format asks for.
+/// The paths of a document that a format requests.
 ///
-/// A path is made of keys and `[*]` (each element of an array): `messages[*]`,
-/// `simulations[*].messages[*]`, `agent.model_name`; `[*]` alone is each element of a top-level
+/// A path consists of keys and `[*]` (each element of an array): `messages[*]`,
+/// `simulations[*].messages[*]`, `agent.model_name`. `[*]` alone is each element of a top-level
 /// array, and the empty path is each top-level value.
 #[derive(Debug)]
 pub struct Rules {
-    /// Values that become records. A value with another record inside stays trivia; the trivia is
-    /// split where it begins, and its path is reported there as a field with an empty range.
+    /// Values that become records. A value that contains other records stays trivia. The trivia is
+    /// split at its start, and its path is reported there as a field with an empty range.
     pub records: &'static [&'static str],
-    /// Values that trivia reports with their range, when they are no longer than
+    /// Values that trivia reports with their range, if they are not longer than
     /// [`MAX_FIELD_BYTES`](super::MAX_FIELD_BYTES).
     pub fields: &'static [&'static str],
 }
 
-/// One step of a path.
+/// A step of a path.
 #[derive(Debug, PartialEq, Eq)]
 enum Segment {
     Key(&'static str),
@@ -28,7 +27,7 @@ enum Segment {
 pub(super) enum PathTarget {
     /// A record.
     Record,
-    /// A place where trivia is split: deeper records lie below.
+    /// A value that contains records. Trivia is split at its start.
     Split,
     /// A reported field.
     Field,
@@ -41,17 +40,17 @@ struct Rule {
     target: PathTarget,
 }
 
-/// A set of rules: bit `i` stands for rule `i`.
+/// A set of rules: bit `i` represents rule `i`.
 pub(super) type Mask = u64;
 
-/// Compiled [`Rules`]: which of them still fit at a place in a document.
+/// Compiled [`Rules`], which find the rules that match at a position in a document.
 #[derive(Debug)]
 pub(super) struct Matcher {
     rules: Vec<Rule>,
 }
 
 impl Matcher {
-    /// Compiles `rules`, of which there are at most 64.
+    /// Compiles `rules`, at most 64.
     pub(super) fn new(rules: &Rules) -> Self {
         debug_assert!(rules.records.len() + rules.fields.len() <= Mask::BITS as usize);
         let records = rules.records.iter().map(|path| (*path, PathTarget::Record));
@@ -79,24 +78,24 @@ impl Matcher {
         Self { rules: compiled }
     }
 
-    /// Every rule: what fits a top-level value.
+    /// Returns all rules, which may match a top-level value.
     pub(super) fn all(&self) -> Mask {
         self.select(|_| true)
     }
 
-    /// Those of `mask` that fit the elements of an array at `depth`.
+    /// Returns the rules of `mask` that match the elements of an array at `depth`.
     pub(super) fn each(&self, mask: Mask, depth: usize) -> Mask {
         mask & self.select(|rule| rule.segments.get(depth) == Some(&Segment::Each))
     }
 
-    /// Those of `mask` that fit the value of `key` in an object at `depth`.
+    /// Returns the rules of `mask` that match the value of `key` in an object at `depth`.
     pub(super) fn key(&self, mask: Mask, depth: usize, key: &[u8]) -> Mask {
         mask & self.select(|rule| {
             matches!(rule.segments.get(depth), Some(Segment::Key(name)) if name.as_bytes() == key)
         })
     }
 
-    /// The path of `mask` that ends at `depth`, if there is one, and what it asks for.
+    /// Returns the path of `mask` that ends at `depth`, if there is one, and its purpose.
     pub(super) fn complete(&self, mask: Mask, depth: usize) -> Option<(&'static str, PathTarget)> {
         let mut fitting = self.rules.iter().enumerate().filter(|(index, _)| mask >> index & 1 == 1);
         fitting.find(|(_, rule)| rule.segments.len() == depth).map(|(_, r)| (r.path, r.target))

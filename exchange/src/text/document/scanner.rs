@@ -1,8 +1,9 @@
-//! An incremental JSON scanner: one byte in, where values begin and end out.
+//! An incremental JSON scanner that takes one byte at a time and reports where values begin and
+//! end.
 //!
-//! It keeps no bytes but the current key, never recurses, and holds one small frame for each open
-//! container, at most [`MAX_DEPTH`]. It accepts what RFC 8259 allows, several values one after the
-//! other, and the `NaN` and `Infinity` that Python writes.
+//! It stores no bytes except for the current key, never recurses, and has one small frame for each
+//! open container, at most [`MAX_DEPTH`]. It accepts RFC 8259, several successive values, and the
+//! `NaN` and `Infinity` that Python writes.
 
 use super::MAX_DEPTH;
 use super::rules::{Mask, Matcher, PathTarget};
@@ -14,16 +15,16 @@ const MAX_KEY_BYTES: usize = 64;
 #[derive(Debug, Clone, Copy)]
 struct OpenValue {
     array: bool,
-    /// Rules that fit its path so far.
+    /// The rules that match its path so far.
     mask: Mask,
 }
 
-/// The state of the scanner: the bytes that may follow.
+/// The state of the scanner, which determines the bytes that may follow.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum ScanState {
-    /// Between top-level values; the document may end here.
+    /// Between top-level values. The document may end.
     Top,
-    /// The rest of a byte order mark.
+    /// The remaining bytes of a byte order mark.
     Mark(&'static [u8]),
     Value,
     ValueOrEnd,
@@ -33,16 +34,16 @@ enum ScanState {
     CommaOrEnd,
     String,
     Escape,
-    /// So many hex digits of a `\u` escape are missing.
+    /// The number of missing hex digits of a `\u` escape.
     Unicode(u8),
-    /// The next byte of a character lies in `low..=high`, and `more` follow it.
+    /// The range of the next byte of a character, and the number of bytes after it.
     Utf8 {
         low: u8,
         high: u8,
         more: u8,
     },
     Number(Number),
-    /// The rest of `true`, `false`, `null`, `NaN`, `Infinity`.
+    /// The remaining bytes of `true`, `false`, `null`, `NaN`, `Infinity`.
     Literal(&'static [u8]),
 }
 
@@ -62,29 +63,29 @@ enum Number {
 /// The role of a byte.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum ByteRole {
-    /// Nothing that matters outside.
+    /// Neither the start nor the end of a value.
     Inside,
-    /// It is the first byte of a value.
+    /// The first byte of a value.
     Begin,
-    /// It is the last byte of a value.
+    /// The last byte of a value.
     End,
 }
 
-/// The byte does not belong where it stands; says what does.
+/// The expected input, for a byte that is not allowed.
 pub(super) type Fault = &'static str;
 
-/// The state of a scan. A byte that faults leaves it unchanged.
+/// The state of a scan. An invalid byte leaves it unchanged.
 #[derive(Debug)]
 pub(super) struct Scanner {
     matcher: Matcher,
     frames: Vec<OpenValue>,
     state: ScanState,
-    /// The string being read is a key.
+    /// True if the current string is a key.
     in_key: bool,
-    /// The key's bytes as written (one with escapes matches no rule), one more than [`MAX_KEY_BYTES`]
-    /// when it is too long to match.
+    /// The bytes of the key as written (a key with escapes matches no rule). Truncated to one byte
+    /// more than [`MAX_KEY_BYTES`], which is too long to match.
     key: Vec<u8>,
-    /// Rules that fit the path of the value that comes next or is open.
+    /// The rules that match the path of the next or current value.
     mask: Mask,
 }
 
@@ -101,7 +102,7 @@ impl Scanner {
         }
     }
 
-    /// Begins anew after damage: in the outermost container if that is an array, else at the top.
+    /// Resumes after damage: in the outermost container if it is an array, else at the top level.
     pub(super) fn resume(&mut self) {
         self.frames.truncate(1);
         self.frames.retain(|frame| frame.array);
@@ -109,18 +110,18 @@ impl Scanner {
         self.in_key = false;
     }
 
-    /// Containers that are open.
+    /// Returns the number of open containers.
     pub(super) fn depth(&self) -> usize {
         self.frames.len()
     }
 
-    /// The rule that the value which just began fulfils.
+    /// Returns the rule that the value that just began matches.
     pub(super) fn rule(&self) -> Option<(&'static str, PathTarget)> {
         let depth = self.frames.len() - usize::from(self.opened());
         self.matcher.complete(self.mask, depth)
     }
 
-    /// Ends rules for the value that just began: nothing below it is matched.
+    /// Disables matching below the value that just began.
     pub(super) fn close_to_rules(&mut self) {
         if self.opened()
             && let Some(frame) = self.frames.last_mut()
@@ -134,7 +135,7 @@ impl Scanner {
         self.state == ScanState::Top
     }
 
-    /// Describes the expected next byte, for people.
+    /// Describes the expected next byte, for error messages.
     pub(super) fn expected(&self) -> Fault {
         match self.state {
             ScanState::Top | ScanState::Value => "a value",
@@ -154,13 +155,13 @@ impl Scanner {
         }
     }
 
-    /// Returns true if a number is complete before `next` (`None`: the end of the file). Ends it
-    /// if so.
+    /// Returns true and ends the number if it is complete before `next` (`None`: the end of the
+    /// file).
     pub(super) fn ends_number(&mut self, next: Option<u8>) -> bool {
         let ScanState::Number(number) = self.state else { return false };
         let complete =
             matches!(number, Number::Zero | Number::Integer | Number::Fraction | Number::Power);
-        // At the end of the file only a number of its own is known to be complete.
+        // At the end of the file, only a top-level number is complete.
         let ended = match next {
             Some(byte) => number.after(byte).is_none(),
             None => self.frames.is_empty(),
@@ -172,7 +173,7 @@ impl Scanner {
         true
     }
 
-    /// Returns the number of plain characters of the string at the front of `bytes`.
+    /// Returns the number of plain characters of the string at the start of `bytes`.
     pub(super) fn skip_plain(&mut self, bytes: &[u8]) -> usize {
         if self.state != ScanState::String {
             return 0;
@@ -186,7 +187,7 @@ impl Scanner {
         count
     }
 
-    /// Takes the next byte. Numbers must be ended before with [`Self::ends_number`].
+    /// Processes the next byte. The caller must end numbers with [`Self::ends_number`] first.
     pub(super) fn feed(&mut self, byte: u8) -> Result<ByteRole, Fault> {
         let in_key = self.in_key;
         let step = self.step(byte)?;
@@ -220,7 +221,7 @@ impl Scanner {
         }
     }
 
-    /// The next byte of a number, a literal, or a byte order mark.
+    /// Processes the next byte of a number, a literal, or a byte order mark.
     fn scalar(&mut self, byte: u8) -> Result<ByteRole, Fault> {
         let fault = self.expected();
         let split = |rest: &'static [u8]| rest.split_first().filter(|(first, _)| **first == byte);
@@ -273,7 +274,7 @@ impl Scanner {
         Ok(ByteRole::Begin)
     }
 
-    /// Rules that fit the value that begins here.
+    /// Returns the rules that match the value that starts here.
     fn value_mask(&self) -> Mask {
         match self.frames.last() {
             None => self.matcher.all(),
@@ -283,7 +284,7 @@ impl Scanner {
         }
     }
 
-    /// The next byte of a string.
+    /// Processes the next byte of a string.
     fn string(&mut self, byte: u8) -> Result<ByteRole, Fault> {
         let next = match (self.state, byte) {
             (ScanState::String, b'"') if self.in_key => {
@@ -334,7 +335,7 @@ impl Scanner {
         Ok(ByteRole::End)
     }
 
-    /// The state after a value.
+    /// Returns the state after a value.
     fn between(&self) -> ScanState {
         if self.frames.is_empty() { ScanState::Top } else { ScanState::CommaOrEnd }
     }
@@ -343,7 +344,7 @@ impl Scanner {
         self.frames.last().is_some_and(|frame| frame.array)
     }
 
-    /// Returns true if the value that just began is a container, already on the stack.
+    /// Returns true if the value that just began is a container, which is already on the stack.
     pub(super) fn opened(&self) -> bool {
         matches!(self.state, ScanState::ValueOrEnd | ScanState::KeyOrEnd)
     }
@@ -366,7 +367,7 @@ fn after_lead(lead: u8) -> Option<ScanState> {
 }
 
 impl Number {
-    /// The number with `byte` after it, if that continues it.
+    /// Returns the state of the number after `byte`, if the number continues with it.
     fn after(self, byte: u8) -> Option<Self> {
         match (self, byte) {
             (Self::Minus, b'0') => Some(Self::Zero),

@@ -1,4 +1,4 @@
-//! Properties of the cutter: nothing is lost, however the file is written, read or broken.
+//! Properties of the splitter: no byte is lost, for any writer, read size or damage.
 
 use std::io::Read;
 
@@ -14,7 +14,7 @@ const RULES: Rules = Rules {
     fields: &["id", "c[*].id", "info.id", "a"],
 };
 
-/// Gives out at most so many bytes a read, in turn.
+/// A reader that returns at most a given number of bytes per read, cycling through the sizes.
 struct Chunks<'a> {
     bytes: &'a [u8],
     sizes: std::iter::Cycle<std::vec::IntoIter<usize>>,
@@ -35,7 +35,7 @@ fn pieces_by(file: impl Read, rules: &Rules) -> Vec<Piece> {
     Document::new(file, rules).collect::<Result<_, _>>().unwrap()
 }
 
-/// A form that can be compared.
+/// Returns a comparable form of pieces.
 fn shape(pieces: &[Piece]) -> Vec<(PieceKind, Vec<u8>, Vec<u8>, u64)> {
     let parts = |p: &Piece| (p.kind.clone(), p.bytes.to_vec(), p.suffix.to_vec(), p.line);
     pieces.iter().map(parts).collect()
@@ -88,7 +88,8 @@ fn json() -> impl Strategy<Value = Value> {
     })
 }
 
-/// The values in `value`, which lies at `path`, that `rules` cut: told from whole paths.
+/// Collects the values in `value`, which has the path `path`, that `rules` split off. Compares
+/// whole paths.
 fn cut_values(value: &Value, path: &str, rules: &Rules, found: &mut Vec<Value>) {
     let lies_above = |cut: &&str| {
         let below = cut.strip_prefix(path);

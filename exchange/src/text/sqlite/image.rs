@@ -1,9 +1,11 @@
-//! A database as it is at one moment, with what the log beside it has committed, read at any place.
+//! A consistent snapshot of a database, including the committed part of its log, readable at any
+//! offset.
 //!
-//! SQLite itself would take locks beside a database to read it, and make files for that. Here the
-//! database and its log are only read. Who has it open goes on writing meanwhile: new commits go to
-//! the end of the log, where nobody looks, and only a checkpoint changes what was read already. That
-//! shows in the times of the files, so whoever has read asks [`Image::is_intact`] before believing it.
+//! SQLite itself would take locks next to a database to read it, and create files for them. An
+//! image only reads the database and its log. Other processes may write concurrently: new commits
+//! are appended to the log after the part that the image reads, and only a checkpoint changes bytes
+//! that the image already read. A checkpoint changes the file times, so a reader must check
+//! [`Image::is_intact`] before it uses results.
 
 use std::fs::{self, File, Metadata};
 use std::io;
@@ -18,25 +20,25 @@ use turntree::workspace::open_regular;
 use super::log::{HEADER_BYTES, WriteAheadLog};
 use super::source::Source;
 
-/// Steps of the machine that all queries may take together, at least, and more for each byte.
+/// Minimum number of virtual machine steps for all queries, and additional steps per byte.
 const MIN_STEPS: u64 = 20_000_000;
 const STEPS_PER_BYTE: u64 = 8;
 
-/// Bytes of the header of a database, which has the number of the last change.
+/// Size of the database header, which has the change counter.
 const DATABASE_HEADER_BYTES: usize = 100;
 
-/// The first bytes of a journal that is to be rolled back.
+/// The first bytes of a hot journal.
 const JOURNAL_MAGIC: [u8; 8] = [0xd9, 0xd5, 0x05, 0xf9, 0x20, 0xa1, 0x63, 0xd7];
 
-/// A database at one moment.
+/// A database at one point in time.
 #[derive(Debug)]
 pub(crate) struct Image {
     database: Source,
     log: Option<(Source, WriteAheadLog)>,
-    /// Bytes of the database, with the log.
+    /// Size of the database including the log, in bytes.
     len: u64,
     steps: AtomicU64,
-    /// The paths of its files, and their state before they were read.
+    /// The paths of the files, and their state before they were read.
     files: Option<DatabaseFiles>,
 }
 
@@ -48,15 +50,15 @@ struct DatabaseFiles {
     heads: Heads,
 }
 
-/// The headers of the log and the database: with the number of the checkpoint, and that of the
-/// change.
+/// The headers of the log, with the checkpoint number, and of the database, with the change
+/// counter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Heads {
     log: [u8; HEADER_BYTES],
     database: [u8; DATABASE_HEADER_BYTES],
 }
 
-/// The facts that tell one state of a file from another.
+/// The metadata that identifies a state of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct FileStat {
     file: (u64, u64),
@@ -77,7 +79,7 @@ impl FileStat {
 }
 
 impl Image {
-    /// The database in `database`, with the log beside it.
+    /// Opens the database in `database`, with its log.
     ///
     /// # Errors
     /// `InvalidInput` for a log of another database.
@@ -85,12 +87,12 @@ impl Image {
         Self::new(Source::Bytes(database), log.map(Source::Bytes))
     }
 
-    /// The database at `path`, with the log beside it. Nothing is written, there or beside it, and no
-    /// lock is taken. Memory: some bytes for each page in the log.
+    /// Opens the database at `path`, with its log. Writes nothing and takes no lock. Memory: some
+    /// bytes for each page in the log.
     ///
     /// # Errors
-    /// `Io` when it cannot be opened; `Conflict` when somebody is in the middle of writing to it, as a
-    /// journal beside it shows; `InvalidInput` for a log of another database.
+    /// `Io` if the file cannot be opened; `Conflict` if another process is in the middle of a
+    /// change, as a hot journal shows; `InvalidInput` for a log of another database.
     pub(crate) fn of_file(path: &Path) -> Result<Self> {
         let failed = |error| Error::io("read the database", error);
         let [log_path, journal] = ["-wal", "-journal"].map(|end| beside(path, end));
@@ -125,12 +127,12 @@ impl Image {
         Ok(Self { database, log, len, steps, files: None })
     }
 
-    /// Bytes of the database, with the log.
+    /// Returns the size of the database including the log, in bytes.
     pub(crate) fn len(&self) -> u64 {
         self.len
     }
 
-    /// Reads what is at `at`, as much as there is.
+    /// Reads bytes from `at` on. Returns fewer at the end of the database.
     pub(crate) fn read_at(&self, mut at: u64, mut buffer: &mut [u8]) -> io::Result<usize> {
         let mut count = 0;
         while !buffer.is_empty() && at < self.len {
@@ -138,14 +140,15 @@ impl Image {
             let room = usize::try_from(room).unwrap_or(usize::MAX).min(buffer.len());
             let (part, rest) = buffer.split_at_mut(room);
             part.fill(0);
-            // Pages that only the log has begin as zeros.
+            // Pages that exist only in the log are zero in the database file.
             source.fill_at(from, part)?;
             (buffer, at, count) = (rest, at + room as u64, count + room);
         }
         Ok(count)
     }
 
-    /// Returns the place of the bytes at `at`, and the length that is contiguous there.
+    /// Returns the source of the bytes at `at`, their offset in it, and the number of contiguous
+    /// bytes.
     fn place(&self, at: u64) -> (&Source, u64, u64) {
         let left = self.len - at;
         let Some((source, log)) = &self.log else { return (&self.database, at, left) };
@@ -158,13 +161,13 @@ impl Image {
         }
     }
 
-    /// Takes `steps` of those that all queries together may take; false when there are none left.
+    /// Takes `steps` from the budget of all queries. Returns false if it is used up.
     pub(super) fn take_steps(&self, steps: u64) -> bool {
         let take = |left: u64| left.checked_sub(steps);
         self.steps.fetch_update(Ordering::Relaxed, Ordering::Relaxed, take).is_ok()
     }
 
-    /// Returns true if everything that was read so far belongs together.
+    /// Returns true if all bytes read so far are consistent.
     pub(crate) fn is_intact(&self) -> bool {
         let Some(files) = &self.files else { return true };
         let (database, log) = files.now();
@@ -172,12 +175,13 @@ impl Image {
         if database != Some(before) || log.map(|is| is.file) != log_before.map(|is| is.file) {
             return false;
         }
-        // What follows a checkpoint begins the log anew, with another head.
+        // After a checkpoint the log restarts with another header.
         if self.heads().ok() != Some(files.heads) {
             return false;
         }
-        // Clocks of file systems go in steps. A checkpoint after a commit that came later shows if the
-        // step of the last one was over when the log was read.
+        // File system clocks are coarse: a checkpoint in the same clock tick as the previous one
+        // leaves the time of the database unchanged. That tick was over before the image was read
+        // if the log was modified after the database.
         log == log_before || log_before.is_some_and(|log| before.modified < log.modified)
     }
 
@@ -190,7 +194,7 @@ impl Image {
         Ok(heads)
     }
 
-    /// Returns true if its files are as they were when it was opened.
+    /// Returns true if the files have not changed since the image was opened.
     pub(crate) fn is_current(&self) -> bool {
         self.files.as_ref().is_none_or(|files| {
             let (database, log) = files.now();
@@ -206,14 +210,14 @@ impl DatabaseFiles {
     }
 }
 
-/// The file beside a database that is called as it with `end`.
+/// Returns the path of the file next to a database with the suffix `end`.
 fn beside(path: &Path, end: &str) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
     name.push(end);
     name.into()
 }
 
-/// Returns true if a journal says that the database is half changed.
+/// Returns true if a journal shows that the database is in the middle of a change.
 fn is_hot(journal: &Path) -> io::Result<bool> {
     let mut magic = [0; JOURNAL_MAGIC.len()];
     match open_regular(journal) {

@@ -1,4 +1,4 @@
-//! The log beside an SQLite database: what was committed into it and not yet into the database.
+//! The write-ahead log of an SQLite database: commits that are not in the database file yet.
 //!
 //! ```text
 //! 0    magic 0x377f0682 or ..83   checksums over little-endian or big-endian words
@@ -10,8 +10,9 @@
 //! 32   frames: page, pages of the database if it commits, salt, checksum (24 bytes); the page
 //! ```
 //!
-//! All numbers are big-endian (SQLite, file format, section 4). A frame counts when its salt is that of the
-//! header, its checksum goes on from the frame before, and a frame that commits follows or is it.
+//! All numbers are big-endian (SQLite, file format, section 4). A frame is valid if it has the salt
+//! of the header, its checksum continues the one of the previous frame, and it commits or a later
+//! frame does.
 
 use std::collections::HashMap;
 use std::io;
@@ -27,23 +28,23 @@ const FRAME_BYTES: usize = 24;
 const MIN_PAGE_BYTES: usize = 512;
 const MAX_PAGE_BYTES: usize = 65536;
 
-/// The places of the pages that a log has committed.
+/// The positions of the pages that a log has committed.
 #[derive(Debug)]
 pub(super) struct WriteAheadLog {
-    /// Bytes of a page.
+    /// Size of a page in bytes.
     pub(super) page_bytes: u64,
-    /// Pages of the database, with the log.
+    /// Number of pages in the database, including the log.
     pub(super) pages: u64,
-    /// The offset of the newest copy of each page in the log; pages count from 1.
+    /// The offset of the newest copy of each page in the log. Page numbers start at 1.
     pub(super) newest: HashMap<u32, u64>,
 }
 
 impl WriteAheadLog {
-    /// Reads what `log` has committed over a database of `database_bytes` bytes; nothing for a log that
-    /// is not whole at its beginning. Memory: some bytes for each page.
+    /// Reads the pages that `log` has committed over a database of `database_bytes` bytes. `None`
+    /// for a log with an incomplete start. Memory: some bytes for each page.
     ///
     /// # Errors
-    /// `InvalidInput` for a log of another database, `Io` when it cannot be read.
+    /// `InvalidInput` for a log of another database, `Io` if it is unreadable.
     pub(super) fn read(log: &Source, database_bytes: u64) -> Result<Option<Self>> {
         let failed = |error| Error::io("read the log beside the database", error);
         let mut head = [0; HEADER_BYTES];
@@ -68,7 +69,8 @@ struct Header {
     sum: (u32, u32),
 }
 
-/// The newest place of each page, the pages of the database, and how many frames committed them.
+/// The newest position of each page, the number of pages in the database, and the number of
+/// committed frames.
 type Committed = (HashMap<u32, u64>, u32, u64);
 
 impl Header {
@@ -87,7 +89,7 @@ impl Header {
         (sum == told).then_some(Self { big_endian, page_bytes, salt, sum })
     }
 
-    /// Every frame up to the last that commits.
+    /// Reads all frames up to the last one that commits.
     fn committed(&self, log: &Source) -> io::Result<Option<Committed>> {
         let mut frame = vec![0; FRAME_BYTES + self.page_bytes];
         let (mut at, mut sum) = (HEADER_BYTES as u64, self.sum);
@@ -105,7 +107,8 @@ impl Header {
         Ok(last.map(|(pages, frames)| (newest, pages, frames)))
     }
 
-    /// The page of a frame, the pages of the database if it commits, and the sum with it.
+    /// Returns the page of a frame, the number of pages in the database if it commits, and the new
+    /// checksum.
     fn frame(&self, frame: &[u8], sum: (u32, u32)) -> Option<(u32, u32, (u32, u32))> {
         let (head, content) = frame.split_at_checked(FRAME_BYTES)?;
         if head.get(8..16)? != self.salt {
@@ -126,7 +129,7 @@ fn word(bytes: &[u8], at: usize) -> Option<u32> {
     Some(u32::from_be_bytes(word.try_into().ok()?))
 }
 
-/// Goes on from `sum` over words in pairs.
+/// Continues the checksum `sum` over pairs of words.
 fn checksum(sum: (u32, u32), bytes: &[u8], big_endian: bool) -> (u32, u32) {
     let (words, _) = bytes.as_chunks::<4>();
     let word = |bytes: &[u8; 4]| match big_endian {

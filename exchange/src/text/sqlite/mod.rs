@@ -1,14 +1,14 @@
-//! Databases of SQLite that programs keep: read as they are at one moment, and nothing written.
+//! Reads SQLite databases of other programs at one point in time, without writing.
 //!
 //! | file | job |
 //! |---|---|
-//! | `image` | the bytes: a file or what was read of one, with the log beside it |
-//! | `log` | what that log has committed |
-//! | `source` | bytes at any place, in memory or in a file |
-//! | `vfs` | how SQLite gets at the bytes, page by page |
+//! | `image` | the bytes of a database, from a file or memory, with its log |
+//! | `log` | the commits in that log |
+//! | `source` | bytes at any offset, in memory or in a file |
+//! | `vfs` | gives SQLite the bytes, page by page |
 //!
-//! The bytes are hostile: views, triggers, virtual tables and computed columns are not run, and
-//! neither rows nor steps grow without limit. Only this folder uses `rusqlite`.
+//! The bytes are untrusted: views, triggers, virtual tables and computed columns are not run, and
+//! rows and steps are limited. Only this folder uses `rusqlite`.
 
 mod image;
 mod log;
@@ -27,22 +27,23 @@ use rusqlite::{Connection, ErrorCode, params_from_iter};
 pub(crate) use image::Image;
 use turntree::error::{Error, ErrorKind, Result};
 
-/// Most bytes of a value, and of a row.
+/// Maximum size of a value, and of a row, in bytes.
 const MAX_ROW_BYTES: i32 = 64 << 20;
 
-/// Longest statement of a schema, in bytes.
+/// Longest statement of a schema in bytes.
 const MAX_SQL_BYTES: i32 = 1 << 20;
 
 const STEPS_AT_A_TIME: i32 = 10_000;
 
-/// The offset of the size of the database in its header.
+/// Offsets in the database header: the page size, the change counter, the number of pages, and the
+/// change counter for which that number is valid.
 const PAGE_BYTES_AT: usize = 16;
 const CHANGES_AT: usize = 24;
 const PAGES_AT: usize = 28;
 const VALID_FOR_AT: usize = 92;
 const HEADER_BYTES: usize = 100;
 
-/// A database that is open to be read.
+/// A database that is open for reading.
 #[derive(Debug)]
 pub(crate) struct Database {
     connection: Connection,
@@ -55,21 +56,21 @@ pub(crate) enum Cell<'r> {
     Integer(i64),
     Real(f64),
     Text(&'r str),
-    /// Bytes, and text that is no UTF-8.
+    /// A blob, or text that is not UTF-8.
     Bytes,
 }
 
-/// A row of an answer.
+/// A row of a result.
 pub(crate) struct Row<'r> {
     row: &'r rusqlite::Row<'r>,
     place: &'r str,
 }
 
 impl Row<'_> {
-    /// The value in a column of the query, from 0.
+    /// Returns the value in a column of the query, counted from 0.
     ///
     /// # Errors
-    /// As for the query.
+    /// The errors of the query.
     pub(crate) fn cell(&self, column: usize) -> Result<Cell<'_>> {
         let value = self.row.get_ref(column).map_err(|error| refused(self.place, &error))?;
         Ok(match value {
@@ -83,10 +84,11 @@ impl Row<'_> {
 }
 
 impl Database {
-    /// Opens `image`. Memory: what SQLite caches, 2 MiB.
+    /// Opens `image`. Memory: the cache of SQLite, 2 MiB.
     ///
     /// # Errors
-    /// `InvalidInput` for what is cut off or no database, or has virtual tables.
+    /// `InvalidInput` for a truncated file, a file of another format, or a database with virtual
+    /// tables.
     pub(crate) fn open(image: &Arc<Image>) -> Result<Self> {
         check_length(image)?;
         let failed = |error| refused("open the database", &error);
@@ -123,31 +125,31 @@ impl Database {
         }
     }
 
-    /// Checks that all pages fit together. Cost: a read of the whole database.
+    /// Checks the consistency of all pages. Cost: reads the whole database.
     ///
     /// # Errors
-    /// `InvalidInput` when they do not.
+    /// `InvalidInput` if they are inconsistent.
     pub(crate) fn check(&self) -> Result<()> {
         let mut whole = false;
         self.each("PRAGMA quick_check(1)", &[], "check the database", &mut |row| {
             whole = row.cell(0)? == Cell::Text("ok");
             Ok(())
         })?;
-        // What SQLite found may quote names of the schema, and these are anybody's.
+        // The findings of SQLite may quote names of the schema, which are untrusted.
         let damaged = || Error::invalid("the database is damaged: its pages do not fit together");
         whole.then_some(()).ok_or_else(damaged)
     }
 
-    /// The columns of a table, without computed ones; none when there is no such table.
+    /// Returns the columns of a table, without computed ones. Empty if the table does not exist.
     ///
     /// # Errors
-    /// As for [`Self::each`].
+    /// The errors of [`Self::each`].
     pub(crate) fn columns(&self, table: &str) -> Result<Vec<String>> {
         let mut names = Vec::new();
         let query = "SELECT name, hidden FROM pragma_table_xinfo(?1) WHERE EXISTS
             (SELECT 1 FROM sqlite_schema WHERE type = 'table' AND name = ?1) ORDER BY cid";
         self.each(query, &[Cell::Text(table)], "read the schema", &mut |row| {
-            // A computed column could say anything, at any cost.
+            // A computed column could return anything, at any cost.
             if let (Cell::Text(name), Cell::Integer(0)) = (row.cell(0)?, row.cell(1)?) {
                 names.push(name.to_owned());
             }
@@ -156,11 +158,11 @@ impl Database {
         Ok(names)
     }
 
-    /// Passes each row that answers `query` to `each`. `place` says what is done, for errors.
+    /// Calls `each` with each row of `query`. `place` describes the action, for errors.
     ///
     /// # Errors
-    /// `InvalidInput` for what is damaged or takes too many steps, `LimitExceeded` for a row over
-    /// 64 MiB, and what `each` reports.
+    /// `InvalidInput` for damaged pages or too many steps, `LimitExceeded` for a row over 64 MiB,
+    /// and the errors of `each`.
     pub(crate) fn each(
         &self,
         query: &str,
@@ -186,12 +188,12 @@ impl Database {
     }
 }
 
-/// A name as it stands in a query.
+/// Quotes a name for a query.
 pub(crate) fn quoted(name: &str) -> String {
     format!("\"{}\"", name.replace('"', "\"\""))
 }
 
-/// Refuses a database that ends before its last page.
+/// Rejects a database that ends before its last page.
 fn check_length(image: &Image) -> Result<()> {
     let mut header = [0; HEADER_BYTES];
     let read = image.read_at(0, &mut header);
@@ -220,7 +222,7 @@ fn check_length(image: &Image) -> Result<()> {
     Ok(())
 }
 
-/// Makes an error of ours from one of SQLite. Its text may quote the database.
+/// Converts an error of SQLite. Its text is dropped, because it may quote the database.
 fn refused(action: &str, error: &rusqlite::Error) -> Error {
     let code = error.sqlite_error_code();
     match code {

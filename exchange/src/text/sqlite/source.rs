@@ -1,4 +1,4 @@
-//! Bytes that are read at any place: in memory or in a file.
+//! Bytes that are readable at any offset: in memory or in a file.
 
 use std::fs::File;
 use std::io;
@@ -36,7 +36,7 @@ impl Source {
         }
     }
 
-    /// Fills `buffer`; false when there is less.
+    /// Fills `buffer`. Returns false if there are too few bytes.
     pub(super) fn fill_at(&self, mut at: u64, mut buffer: &mut [u8]) -> io::Result<bool> {
         while !buffer.is_empty() {
             match self.read_at(at, buffer) {

@@ -1,4 +1,4 @@
-//! Images of databases that somebody goes on writing to.
+//! Tests images of databases with a concurrent writer.
 
 use std::fs;
 use std::path::PathBuf;
@@ -10,7 +10,7 @@ use turntree::ErrorKind;
 
 use super::{Cell, Database, Image};
 
-/// A database with 2,000 rows of 1, that its writer never checkpoints by itself.
+/// Creates a database with 2,000 rows of 1, without automatic checkpoints.
 fn written() -> (TempDir, PathBuf, Connection) {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("a.db");
@@ -26,7 +26,7 @@ fn written() -> (TempDir, PathBuf, Connection) {
     (folder, path, writer)
 }
 
-/// The values that there are, and how many rows.
+/// Returns the distinct values, and the number of rows.
 fn read(image: &Arc<Image>) -> turntree::Result<(Vec<i64>, usize)> {
     let (mut values, mut rows) = (Vec::new(), 0);
     Database::open(image)?.each("SELECT n FROM t", &[], "read", &mut |row| {
@@ -57,11 +57,11 @@ fn an_image_stays_as_it_was_while_rows_are_added_to_the_log() {
 fn what_a_checkpoint_moved_about_is_not_believed() {
     let changes = "UPDATE t SET n = 2; DELETE FROM t WHERE id % 3 = 0;";
     for (first, then) in [
-        // The log is emptied; the database grows under the image.
+        // The log is emptied, and the database grows.
         ("", "PRAGMA wal_checkpoint(TRUNCATE);"),
-        // The log is begun anew under the image.
+        // The log restarts.
         ("", "PRAGMA wal_checkpoint(RESTART); UPDATE t SET n = 3;"),
-        // There was nothing in the log, and then the database changes.
+        // The log was empty, and then the database changes.
         ("PRAGMA wal_checkpoint(TRUNCATE);", "PRAGMA wal_checkpoint(FULL);"),
         ("PRAGMA wal_checkpoint(TRUNCATE); PRAGMA journal_mode = DELETE;", "UPDATE t SET n = 4;"),
     ] {
@@ -91,7 +91,7 @@ fn a_database_is_read_page_by_page_wherever_its_pages_are() {
     let from_file = Image::of_file(&path).unwrap();
     let from_bytes = Image::of_bytes(bytes.into(), Some(log.into())).unwrap();
     assert_eq!(from_file.len(), from_bytes.len());
-    // Reads that begin and end anywhere give the same as one read of all.
+    // Reads at any offsets give the same bytes as one read of all.
     let len = usize::try_from(from_file.len()).unwrap();
     let mut whole = vec![0; len];
     assert_eq!(from_bytes.read_at(0, &mut whole).unwrap(), len);

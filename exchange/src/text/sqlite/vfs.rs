@@ -1,8 +1,8 @@
-//! A file system for SQLite that has nothing but images, and cannot be written to.
+//! A read-only file system for SQLite that contains only images.
 //!
-//! SQLite asks a table of functions, the VFS, for every byte. This one answers with an [`Image`] and
-//! says that it never changes, so SQLite takes no locks and looks for no journal. Anything else it
-//! asks for, temporary files too, is refused. A database of any size is read page by page.
+//! SQLite accesses files through a table of functions, the VFS. This VFS reads from an [`Image`]
+//! and reports the file as immutable, so SQLite takes no locks and looks for no journal. It refuses
+//! all other files, including temporary ones. A database of any size is read page by page.
 
 #![expect(unsafe_code, reason = "a table of C functions; each SAFETY says what SQLite promises")]
 
@@ -20,14 +20,14 @@ use super::image::Image;
 
 const NAME: &CStr = c"turntree-image";
 
-/// Longest name of an image, with its end.
+/// Longest name of an image, including the terminator.
 const NAME_BYTES: c_int = 32;
 
-/// Images that are just being opened, by number. An image is called by its number.
+/// Images during their opening, keyed by number. The number is the file name of the image.
 static OPENING: Mutex<BTreeMap<u64, Arc<Image>>> = Mutex::new(BTreeMap::new());
 static NUMBER: AtomicU64 = AtomicU64::new(0);
 
-/// A connection that reads `image`.
+/// Opens a connection that reads `image`.
 pub(super) fn open(image: &Arc<Image>) -> rusqlite::Result<Connection> {
     static REGISTERED: OnceLock<c_int> = OnceLock::new();
     let code = *REGISTERED.get_or_init(register);
@@ -43,7 +43,7 @@ pub(super) fn open(image: &Arc<Image>) -> rusqlite::Result<Connection> {
     opened
 }
 
-/// An open image, as SQLite holds it: its own part comes first.
+/// An open image in memory of SQLite. The part of SQLite comes first.
 #[repr(C)]
 struct OpenImage {
     base: ffi::sqlite3_file,
@@ -98,7 +98,7 @@ fn register() -> c_int {
         xGetSystemCall: None,
         xNextSystemCall: None,
     };
-    // SAFETY: the table lives for ever, as SQLite asks for; it is not the default one.
+    // SAFETY: the table is never freed, as SQLite requires. It does not become the default VFS.
     unsafe { ffi::sqlite3_vfs_register(Box::into_raw(Box::new(vfs)), 0) }
 }
 
@@ -109,20 +109,20 @@ unsafe extern "C" fn open_image(
     flags: c_int,
     out_flags: *mut c_int,
 ) -> c_int {
-    // SAFETY: `file` is room for one `OpenImage`, as the table says. Without methods SQLite does not
-    // close what could not be opened.
+    // SAFETY: `file` has room for one `OpenImage`, by `szOsFile`. Without methods SQLite does not
+    // close a file that failed to open.
     unsafe { (*file).pMethods = ptr::null() };
     if name.is_null() || flags & ffi::SQLITE_OPEN_MAIN_DB == 0 {
         return ffi::SQLITE_CANTOPEN;
     }
-    // SAFETY: SQLite passes a string with its end.
+    // SAFETY: SQLite passes a terminated string.
     let number = unsafe { CStr::from_ptr(name) }.to_str().ok().and_then(|name| name.parse().ok());
     let opening = OPENING.lock().unwrap_or_else(PoisonError::into_inner);
     let image = number.and_then(|number: u64| opening.get(&number)).map(Arc::clone);
     let Some(image) = image else { return ffi::SQLITE_CANTOPEN };
     let open =
         OpenImage { base: ffi::sqlite3_file { pMethods: &METHODS }, image: Arc::into_raw(image) };
-    // SAFETY: as above; what was there needs no drop.
+    // SAFETY: `file` has room for one `OpenImage`, and its old content needs no drop.
     unsafe { file.cast::<OpenImage>().write(open) };
     if !out_flags.is_null() {
         // SAFETY: SQLite passes null or room for one number.
@@ -131,17 +131,17 @@ unsafe extern "C" fn open_image(
     ffi::SQLITE_OK
 }
 
-/// The image of an open file.
+/// Returns the image of an open file.
 ///
 /// # Safety
 /// `file` was opened by [`open_image`] and is not closed.
 unsafe fn image<'f>(file: *mut ffi::sqlite3_file) -> &'f Image {
-    // SAFETY: then it is an `OpenImage`, which holds one count of the image.
+    // SAFETY: `file` is an `OpenImage`, which holds one reference count of the image.
     unsafe { &*(*file.cast::<OpenImage>()).image }
 }
 
 unsafe extern "C" fn close(file: *mut ffi::sqlite3_file) -> c_int {
-    // SAFETY: SQLite closes what was opened, once; the count is given back.
+    // SAFETY: SQLite closes an open file exactly once. This releases its reference count.
     unsafe { drop(Arc::from_raw((*file.cast::<OpenImage>()).image)) };
     ffi::SQLITE_OK
 }
@@ -155,13 +155,13 @@ unsafe extern "C" fn read(
     let (Ok(len), Ok(at)) = (usize::try_from(amount), u64::try_from(offset)) else {
         return ffi::SQLITE_IOERR_READ;
     };
-    // SAFETY: the buffer has room for `amount` bytes and belongs to this call; bytes that were never
-    // written are written before they are read.
+    // SAFETY: the buffer has room for `amount` bytes and belongs to this call. All bytes are
+    // initialized before they are read.
     let buffer = unsafe {
         buffer.write_bytes(0, len);
         std::slice::from_raw_parts_mut(buffer.cast::<u8>(), len)
     };
-    // SAFETY: SQLite reads from what is open.
+    // SAFETY: SQLite reads only from open files.
     match unsafe { image(file) }.read_at(at, buffer) {
         Ok(count) if count == len => ffi::SQLITE_OK,
         Ok(_) => ffi::SQLITE_IOERR_SHORT_READ,
@@ -173,7 +173,7 @@ unsafe extern "C" fn file_size(
     file: *mut ffi::sqlite3_file,
     size: *mut ffi::sqlite3_int64,
 ) -> c_int {
-    // SAFETY: SQLite asks what is open, and passes room for one number.
+    // SAFETY: SQLite calls this only for open files, and passes room for one number.
     unsafe { *size = i64::try_from(image(file).len()).unwrap_or(i64::MAX) };
     ffi::SQLITE_OK
 }
@@ -221,7 +221,7 @@ unsafe extern "C" fn delete(_: *mut ffi::sqlite3_vfs, _: *const c_char, _: c_int
     ffi::SQLITE_READONLY
 }
 
-/// Beside an image there is nothing.
+/// Reports that no other file exists next to an image.
 unsafe extern "C" fn access(
     _: *mut ffi::sqlite3_vfs,
     _: *const c_char,
@@ -239,10 +239,10 @@ unsafe extern "C" fn full_path_name(
     room: c_int,
     out: *mut c_char,
 ) -> c_int {
-    // SAFETY: SQLite passes a string with its end.
+    // SAFETY: SQLite passes a terminated string.
     let name = unsafe { CStr::from_ptr(name) }.to_bytes_with_nul();
     if usize::try_from(room).is_ok_and(|room| name.len() <= room) {
-        // SAFETY: `out` has `room` bytes, and they are apart from the name.
+        // SAFETY: `out` has `room` bytes and does not overlap the name.
         unsafe { ptr::copy_nonoverlapping(name.as_ptr().cast::<c_char>(), out, name.len()) };
         return ffi::SQLITE_OK;
     }
@@ -255,7 +255,7 @@ unsafe extern "C" fn randomness(
     out: *mut c_char,
 ) -> c_int {
     if let Ok(len) = usize::try_from(amount) {
-        // SAFETY: SQLite passes room for `amount` bytes. Nothing that is only read needs chance.
+        // SAFETY: SQLite passes room for `amount` bytes. Reading needs no randomness.
         unsafe { out.write_bytes(0, len) };
     }
     amount
@@ -266,7 +266,7 @@ unsafe extern "C" fn sleep(_: *mut ffi::sqlite3_vfs, _: c_int) -> c_int {
 }
 
 unsafe extern "C" fn current_time(_: *mut ffi::sqlite3_vfs, now: *mut f64) -> c_int {
-    // SAFETY: SQLite passes room for one number. No query asks for the time.
+    // SAFETY: SQLite passes room for one number. No query uses the time.
     unsafe { *now = 0.0 };
     ffi::SQLITE_OK
 }

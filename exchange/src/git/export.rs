@@ -1,4 +1,4 @@
-//! A store becomes a git repository: one commit a snapshot, branches and tags.
+//! Exports a store as a git repository: one commit per snapshot, branches and tags.
 
 use std::collections::hash_map::Entry;
 use std::collections::{BTreeMap, HashMap, HashSet};
@@ -20,7 +20,7 @@ use super::sections::{TreeWriter, sections};
 use super::tree::Folder;
 use super::{GitNote, git_error, trailers};
 
-/// The selection of an export. Branches and tags that an earlier export wrote stay.
+/// The selection of an export. Branches and tags of earlier exports stay.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub enum ExportSelection {
     /// All branches and tags.
@@ -37,18 +37,18 @@ pub enum ExportSelection {
 pub struct GitExportOptions {
     /// The selection.
     pub selection: ExportSelection,
-    /// True if the imported transcripts are exported too, piece by piece.
+    /// True to export the imported transcripts, too, piece by piece.
     pub source: bool,
 }
 
 /// A branch or tag of the repository.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct GitRef {
-    /// Its full name in the store.
+    /// The full name in the store.
     pub name: String,
-    /// Its full name in the repository.
+    /// The full name in the repository.
     pub git_name: String,
-    /// The git object, as hex digits.
+    /// The id of the git object in hex.
     pub git_id: String,
     /// The change that this export made.
     pub change: GitRefChange,
@@ -57,16 +57,16 @@ pub struct GitRef {
 /// The change of a ref by an export.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum GitRefChange {
-    /// It was there already.
+    /// The ref is unchanged.
     Kept,
-    /// It is new.
+    /// The ref is new.
     Made,
-    /// It was at something else.
+    /// The ref moved.
     Moved,
 }
 
 impl GitRefChange {
-    /// The name in `--json`.
+    /// Returns the name in `--json`.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -80,34 +80,35 @@ impl GitRefChange {
 /// The report of an export.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct GitExport {
-    /// Commits written.
+    /// The number of written commits.
     pub commits: u64,
-    /// Turns that are left out, since retention has dropped their content.
+    /// The number of skipped turns, whose content expired.
     pub expired: u64,
-    /// Git objects written, commits included.
+    /// The number of written git objects, including commits.
     pub objects: u64,
-    /// Bytes written.
+    /// The number of written bytes.
     pub bytes: u64,
-    /// The branches and tags that were selected, in order of names.
+    /// The selected branches and tags, ordered by name.
     pub refs: Vec<GitRef>,
-    /// Refs of an earlier export that were deleted, as they stood in the way of one of these: full names
-    /// in the repository.
+    /// Refs of an earlier export that were deleted because their names conflict with new refs: full
+    /// names in the repository.
     pub deleted: Vec<String>,
-    /// The branch that HEAD was pointed at, by its full name in the repository, if it was at another one.
+    /// The new branch of HEAD, by its full name in the repository. `None` if HEAD did not change.
     pub head: Option<String>,
-    /// Parts that could not be exported as they are.
+    /// Content that was not exported unchanged.
     pub notes: Vec<GitNote>,
 }
 
-/// Writes what is selected into the repository in `dir`, which is made where nothing is. An earlier
-/// export is gone on from. `progress` is told how many commits of how many are done.
+/// Exports the selection to the repository in `dir` and creates the repository if `dir` is empty or
+/// missing. Continues an earlier export. `progress` receives the number of written commits and
+/// their total.
 ///
-/// The refs come last: an export that was killed can be run again.
+/// Writes the refs last, so an export that was killed can be repeated.
 ///
 /// # Errors
-/// `InvalidInput` when `dir` holds anything that an export did not make, or a ref there has been moved
-/// by others; `Locked` while another export to it is at work; `NotFound` when nothing is selected;
-/// `Conflict` when a ref in `dir` moves meanwhile. No ref has moved then.
+/// `InvalidInput` if `dir` has files of other programs, or another program moved a ref; `Locked`
+/// while another export to `dir` runs; `NotFound` if nothing is selected; `Conflict` if a ref in
+/// `dir` moves concurrently. No ref has moved then.
 pub fn export(
     repo: &Repository,
     dir: &Path,
@@ -174,7 +175,7 @@ impl SelectedRef {
     }
 }
 
-/// The selected refs, by full name.
+/// Returns the selected refs, by full name.
 fn select(repo: &Repository, selection: &ExportSelection) -> Result<BTreeMap<String, SelectedRef>> {
     let mut wanted = BTreeMap::new();
     let mut tags = Vec::new();
@@ -221,7 +222,7 @@ fn select(repo: &Repository, selection: &ExportSelection) -> Result<BTreeMap<Str
     Ok(wanted)
 }
 
-/// Refuses a directory that belongs to a store.
+/// Rejects a directory inside of a store.
 fn refuse_store(dir: &Path) -> Result<()> {
     let above = dir.ancestors().find(|folder| folder.is_dir());
     let store = match above.map(store_above) {
@@ -239,17 +240,17 @@ fn refuse_store(dir: &Path) -> Result<()> {
     }
 }
 
-/// The snapshots to be written, parents first.
+/// The snapshots to write, parents first.
 struct Plan {
     steps: Vec<ExportedCommit>,
-    /// Snapshots without content, and what their children continue instead.
+    /// The snapshots without content, each with the snapshots that its children continue instead.
     left_out: HashMap<ObjectId, Vec<ObjectId>>,
 }
 
 struct ExportedCommit {
     id: ObjectId,
     commit: Commit,
-    /// The snapshots that it continues in git.
+    /// The parents in git.
     parents: Vec<ObjectId>,
 }
 
@@ -290,7 +291,7 @@ impl Plan {
     }
 }
 
-/// The nearest snapshots in git from these on, each once.
+/// Returns the nearest ancestors of `from` that are in git, without duplicates.
 fn nearest(
     repo: &Repository,
     there: &HashSet<ObjectId>,
@@ -309,7 +310,7 @@ fn nearest(
         }
         let parents = match left_out.entry(id) {
             Entry::Occupied(known) => known.into_mut(),
-            // An earlier export has left it out.
+            // An earlier export skipped this snapshot.
             Entry::Vacant(place) => place.insert(repo.grafts()?.parents(&repo.commit(&id)?)),
         };
         left.extend(parents.iter().rev());
@@ -317,10 +318,10 @@ fn nearest(
     Ok(found)
 }
 
-/// An export under way.
+/// An export in progress.
 struct ExportRun<'r> {
     repo: &'r Repository,
-    /// Every snapshot that is in git by now.
+    /// All snapshots that are in git.
     done: HashMap<ObjectId, KnownCommit>,
     pack: PackWriter,
 }
@@ -371,8 +372,8 @@ impl ExportRun<'_> {
         Ok(writer.notes)
     }
 
-    /// The git object that a ref is at, if what it is on is in git. A branch goes back to the nearest
-    /// snapshot that is.
+    /// Returns the git object for a ref, if its target is in git. For a branch with an expired tip,
+    /// the nearest exported ancestor.
     fn target(
         &mut self,
         git: &gix::Repository,
@@ -406,7 +407,7 @@ impl ExportRun<'_> {
                 let hashed = gix::objs::compute_hash(target.kind(), GitKind::Tag, &bytes);
                 let id = hashed.map_err(|error| git_error("hash a git tag", error))?;
                 match git.has_object(id) {
-                    // An earlier export has written it.
+                    // An earlier export wrote the tag.
                     true => Ok(Some(id)),
                     false => self.pack.write(GitKind::Tag, &bytes).map(Some),
                 }
@@ -415,9 +416,9 @@ impl ExportRun<'_> {
     }
 }
 
-/// Trees that later commits go on from.
+/// The trees of commits that later commits continue.
 struct Bases {
-    /// The number of commits that still continue a snapshot.
+    /// The number of remaining commits that continue a snapshot.
     children: HashMap<ObjectId, usize>,
     trees: HashMap<ObjectId, (Folder, BTreeMap<String, Section>)>,
 }
@@ -431,8 +432,8 @@ impl Bases {
         Self { children, trees: HashMap::new() }
     }
 
-    /// The tree and the sections of `base`, to be changed. Without a base, or when the content of one
-    /// that an earlier export wrote has expired, they are empty.
+    /// Returns the tree and the sections of `base`, to be changed. Empty without a base, or if an
+    /// earlier export wrote the base and its content has expired.
     fn take(
         &mut self,
         repo: &Repository,
@@ -467,8 +468,8 @@ impl Bases {
     }
 }
 
-/// The branch that HEAD is to be pointed at: that of the store, if it was exported; else HEAD stays where
-/// it is, unless nothing is there.
+/// Returns the branch that HEAD should point to: the branch of HEAD in the store, if it was
+/// exported. Otherwise HEAD stays, unless its branch does not exist.
 fn head(repo: &Repository, git: &gix::Repository, report: &GitExport) -> Result<Option<String>> {
     let now = git.head().map_err(|error| git_error("read HEAD of the repository", error))?;
     let full = repo.head_if_any()?.map(|head| head.branch.full());

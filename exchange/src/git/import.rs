@@ -1,4 +1,4 @@
-//! A git history becomes a session: one snapshot a commit, with the files.
+//! Imports a git history as a session: one snapshot per commit, with its files.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fmt;
@@ -27,44 +27,44 @@ use super::tips::{SHORT_DIGITS, Tip, tips};
 use super::trailers::{self, Facts};
 use crate::model::report::MAX_NOTES;
 
-/// The metadata of a snapshot with the id of the git commit that it was.
+/// Metadata key of a snapshot: the id of its git commit.
 const GIT_COMMIT: &str = "git-commit";
 
-/// The metadata of a snapshot with the id that it had before it was exported.
+/// Metadata key of a snapshot: its id before it was exported.
 const GIT_SNAPSHOT: &str = "git-snapshot";
 
-/// The section with what a commit says besides its message.
+/// The section with the facts of a commit besides its message.
 const SECTION: &str = "git";
 
-/// The section of the workspace.
+/// The section of files.
 const FILES: &str = "files";
 
-/// Most parents of a commit.
+/// Maximum number of parents of a commit.
 const MAX_PARENTS: usize = 1000;
 
 /// Options of an import.
 #[derive(Debug, Clone)]
 pub struct GitImportOptions {
-    /// Branches, tags and ids of commits; all branches when there are none.
+    /// Branches, tags and commit ids. Empty for all branches.
     pub revisions: Vec<String>,
-    /// The session it becomes or continues.
+    /// The session to create or continue.
     pub session: String,
     /// The author and time of the import.
     pub stamp: Signature,
-    /// Largest file that is imported, in bytes.
+    /// The size limit of imported files in bytes.
     pub max_file_bytes: u64,
-    /// True if HEAD moves to the session.
+    /// True to move HEAD to the session.
     pub switch: bool,
 }
 
-/// A branch that an import found or made.
+/// A branch that an import found or created.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct GitBranch {
     /// The branch of the session.
     pub branch: BranchName,
-    /// The id in git.
+    /// The name in git.
     pub git_name: String,
-    /// The snapshot it is at.
+    /// The tip.
     pub head: ObjectId,
     /// True if it moved.
     pub moved: bool,
@@ -73,34 +73,34 @@ pub struct GitBranch {
 /// The report of an import.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct GitImport {
-    /// Snapshots made: one for each commit that was new.
+    /// The number of new snapshots, one per new commit.
     pub commits: u64,
-    /// The branches, in order of names.
+    /// The branches, ordered by name.
     pub branches: Vec<GitBranch>,
-    /// The tags on its snapshots that have the same names here, in order of names.
+    /// The imported tags on snapshots of the session, ordered by name.
     pub tags: Vec<GitTag>,
-    /// Bytes the store grew by.
+    /// The number of bytes that the store grew by.
     pub new_bytes: u64,
-    /// Parts that were left out, and why.
+    /// Content that was skipped, with the reason.
     pub notes: Vec<GitNote>,
 }
 
 /// Checks that `dir` has a repository to [`import`].
 ///
 /// # Errors
-/// `InvalidInput` when there is none that can be read.
+/// `InvalidInput` if there is no readable repository.
 pub fn check_repository(dir: &Path) -> Result<()> {
     open(dir).map(drop)
 }
 
-/// Imports the history of the git repository in `dir`, and the tags on it. What an earlier import into
-/// the same session brought in is not read again. `progress` is told how many commits of how many are
-/// done.
+/// Imports the history and the tags of the git repository in `dir`. Does not reread commits of an
+/// earlier import into the same session. `progress` receives the number of imported commits and
+/// their total.
 ///
 /// # Errors
-/// `InvalidInput` when `dir` is no repository that can be read or has no such revision; `Corrupt` or
-/// `NotFound` for objects that are damaged or missing; `LimitExceeded` for a history that nobody
-/// makes; `Conflict` when a branch moved meanwhile. The store is unchanged then.
+/// `InvalidInput` if `dir` is not a readable repository or lacks a revision; `Corrupt` or
+/// `NotFound` for damaged or missing objects; `LimitExceeded` for an unreasonably large history;
+/// `Conflict` if a branch moves concurrently. The store is then unchanged.
 pub fn import(
     repo: &Repository,
     dir: &Path,
@@ -131,7 +131,7 @@ pub fn import(
     run.finish(&tips, all)
 }
 
-/// The snapshots of a session that were git commits.
+/// Returns the snapshots of a session that were git commits.
 fn imported(repo: &Repository, session: &str) -> Result<HashMap<GitId, ObjectId>> {
     let own = repo.branches().into_iter().filter(|(name, _)| name.session() == session);
     let starts: Vec<ObjectId> = own.map(|(_, tip)| tip).collect();
@@ -146,7 +146,7 @@ fn imported(repo: &Repository, session: &str) -> Result<HashMap<GitId, ObjectId>
     Ok(known)
 }
 
-/// The commits to import, each behind its parents.
+/// Returns the commits to import, parents first.
 fn order(
     incoming: &Incoming,
     tips: &[Tip],
@@ -154,7 +154,7 @@ fn order(
 ) -> Result<Vec<GitId>> {
     let mut order = Vec::new();
     let mut seen: HashSet<GitId> = known.keys().copied().collect();
-    // A commit is met twice: before its parents, and behind them.
+    // Each commit is visited twice: before and after its parents.
     let mut left: Vec<(GitId, bool)> = tips.iter().rev().map(|tip| (tip.commit, false)).collect();
     while let Some((id, behind)) = left.pop() {
         if behind {
@@ -176,17 +176,17 @@ fn order(
     Ok(order)
 }
 
-/// An import under way.
+/// An import in progress.
 struct ImportRun<'r> {
     repo: &'r Repository,
     incoming: &'r Incoming,
     options: &'r GitImportOptions,
     change: Transaction<'r>,
-    /// The snapshot that each commit became.
+    /// The snapshot of each commit.
     done: HashMap<GitId, ObjectId>,
     /// The parents of the new snapshots.
     parents: HashMap<ObjectId, Vec<ObjectId>>,
-    /// New commits whose trees are laid out as an export does it.
+    /// New commits whose trees have the layout of an export.
     exported: HashSet<GitId>,
     blobs: HashMap<GitId, (ObjectId, u64)>,
     notes: Vec<GitNote>,
@@ -206,7 +206,7 @@ impl ImportRun<'_> {
                 None => self.note(id, "a parent is not in the repository: history begins here"),
             }
         }
-        // What `parents` begins with.
+        // The git commit of the first snapshot in `parents`.
         let first = git.parents().find(|parent| self.done.contains_key(parent));
         let is_exported = facts.is_some() || self.continues_export(first.as_ref())?;
         if is_exported {
@@ -224,7 +224,7 @@ impl ImportRun<'_> {
         Ok(())
     }
 
-    /// Returns true if the commit `id`, if there is one, is laid out as an export does it.
+    /// Returns true if the commit `id`, if given, has the layout of an export.
     fn continues_export(&mut self, id: Option<&GitId>) -> Result<bool> {
         let Some(id) = id else { return Ok(false) };
         if self.exported.contains(id) {
@@ -233,7 +233,7 @@ impl ImportRun<'_> {
         if self.done.get(id).is_some_and(|known| self.parents.contains_key(known)) {
             return Ok(false);
         }
-        // An earlier import has brought it in, and has said so.
+        // An earlier import imported the commit and recorded its origin in the metadata.
         let Some(known) = self.done.get(id) else { return Ok(false) };
         let mut at = self.repo.commit(known)?;
         loop {
@@ -247,7 +247,7 @@ impl ImportRun<'_> {
         }
     }
 
-    /// The context of a commit: that of its first parent, with what differs.
+    /// Returns the context of a commit: the context of its first parent with the changes.
     fn context(
         &mut self,
         git: &CommitRef<'_>,
@@ -300,7 +300,7 @@ impl ImportRun<'_> {
         builder.set(&self.change, FILES, &path, entry.map(|entry| entry.to_item()))
     }
 
-    /// The content of a file; `None` for what is left out.
+    /// Returns the content of a file, or `None` for a skipped file.
     fn content(&mut self, path: &str, entry: TreeEntry) -> Result<Option<FileEntry>> {
         let mode = match entry.kind {
             EntryKind::Blob => FileMode::Regular,
@@ -339,7 +339,7 @@ impl ImportRun<'_> {
         Ok(Some(FileEntry { blob, mode, size }))
     }
 
-    /// Content as the store may have it: what was redacted comes in as what stands for it.
+    /// Returns the content to store: redacted content becomes its replacement.
     fn allowed(&mut self, path: &str, bytes: Bytes) -> Result<Bytes> {
         let redactions = self.repo.redactions()?;
         if redactions.is_empty() {
@@ -352,14 +352,14 @@ impl ImportRun<'_> {
         self.repo.store().read_as(Kind::Blob, &instead)
     }
 
-    /// Moves the branches, and makes everything durable.
+    /// Moves the branches and makes all changes durable.
     fn finish(mut self, tips: &[Tip], commits: u64) -> Result<GitImport> {
         let mut report = GitImport { commits, ..GitImport::default() };
         for tip in tips {
             let Some(head) = self.done.get(&tip.commit).copied() else { continue };
             let branch = self.place(tip, head)?;
             let moved = self.repo.tip(&branch) != Some(head);
-            // A branch on which somebody went on stays there.
+            // A branch with newer local snapshots stays.
             let ahead = match self.repo.tip(&branch) {
                 Some(tip) if moved && !self.parents.contains_key(&head) => {
                     self.reaches(&tip, &head)?
@@ -391,7 +391,7 @@ impl ImportRun<'_> {
         Ok(report)
     }
 
-    /// Brings in the tags on what this session has by now.
+    /// Imports the tags on commits of this session.
     fn tags(&mut self, tips: &[Tip], report: &mut GitImport) -> Result<()> {
         let refs = self.repo.refs();
         let head = self.repo.head_if_any()?;
@@ -404,7 +404,7 @@ impl ImportRun<'_> {
             tags::TagWriter { change: &mut self.change, refs: &refs.values, hidden: &hidden };
         let (wants_all, mut left_out) = (self.options.revisions.is_empty(), Vec::new());
         for found in tags::find(self.incoming)? {
-            // What was asked for by the name of a tag is a branch.
+            // A tag requested by name becomes a branch.
             if tips.iter().any(|tip| tip.git_name == found.git_name) {
                 continue;
             }
@@ -421,7 +421,8 @@ impl ImportRun<'_> {
         Ok(())
     }
 
-    /// The branch for a tip: the one of its name if that goes on to `head`, else one beside it.
+    /// Returns the branch for a tip: the branch with its name if `head` continues it, else a new
+    /// branch with the short commit id as suffix.
     fn place(&mut self, tip: &Tip, head: ObjectId) -> Result<BranchName> {
         let (session, digits) = (&self.options.session, tip.commit.to_hex_with_len(SHORT_DIGITS));
         let branch = match BranchName::new(session, &tip.name) {
@@ -442,7 +443,7 @@ impl ImportRun<'_> {
         Ok(beside)
     }
 
-    /// Returns true if the snapshot `head`, new or not, continues `old`.
+    /// Returns true if the new or stored snapshot `head` continues `old`.
     fn continues(&self, old: &ObjectId, head: ObjectId) -> Result<bool> {
         let (mut left, mut seen, mut stored) = (vec![head], HashSet::new(), Vec::new());
         while let Some(id) = left.pop() {
@@ -473,7 +474,7 @@ impl ImportRun<'_> {
     }
 }
 
-/// The snapshot that a commit becomes.
+/// Returns the snapshot of a commit.
 fn snapshot(
     git: &CommitRef<'_>,
     id: &GitId,
@@ -507,7 +508,7 @@ fn snapshot(
     Commit { tree, parents, session, turn, author, time, trigger, message, metadata }
 }
 
-/// The facts of a commit besides its message and its files.
+/// Returns the facts of a commit besides its message and its files.
 fn facts_section(git: &CommitRef<'_>) -> Vec<(&'static str, Bytes)> {
     let own = |bytes: &[u8]| Bytes::copy_from_slice(bytes);
     let mut facts = vec![("author", own(git.author)), ("committer", own(git.committer))];

@@ -1,5 +1,5 @@
-//! Reads a git repository that may come from anybody: objects by id, each hashed and none larger than
-//! said, and what differs between two trees.
+//! Reads an untrusted git repository: objects by id, with verified hashes and bounded sizes, and
+//! the differences between two trees.
 
 use std::collections::BTreeMap;
 
@@ -13,23 +13,23 @@ use super::git_error;
 use super::names::{BESIDE, original};
 use super::text::without_encoding;
 
-/// Largest commit, tag or tree.
+/// Largest commit, tag or tree in bytes.
 pub(super) const MAX_STRUCTURED_BYTES: u64 = 64 << 20;
 
-/// Most folders in each other.
+/// Maximum nesting depth of folders.
 const MAX_DEPTH: usize = 500;
 
-/// Most files that one commit changes: a few small trees can claim to hold more files than there are
-/// atoms.
+/// Maximum number of files that a commit changes. A few small trees can describe more files than
+/// there are atoms.
 const MAX_CHANGES: usize = 2_000_000;
 
-/// Most tags that lead to each other before a commit.
+/// Maximum length of a chain of tags before a commit.
 const MAX_TAGS: usize = 100;
 
-/// Most bytes of the paths of these together, which are kept until the commit is written.
+/// Maximum total size of these paths in bytes. They are in memory until the commit is written.
 const MAX_PATHS_BYTES: u64 = 256 << 20;
 
-/// The folder of an export that has the workspace.
+/// The folder of an export that contains the workspace.
 const FILES: &str = "files";
 
 /// A repository to read.
@@ -44,45 +44,45 @@ pub(super) struct TreeEntry {
     pub(super) id: GitId,
 }
 
-/// The target of an object.
+/// The commit that an object resolves to.
 #[derive(Debug)]
 pub(super) struct Peeled {
-    /// The commit that it is, or that a tag names.
+    /// The commit: the object itself, or the target of a tag.
     pub(super) commit: GitId,
-    /// The bytes of the tag that it is, if it is one.
+    /// The bytes of the tag, if the object is one.
     pub(super) tag: Option<Vec<u8>>,
 }
 
-/// A path whose entry differs; folders are gone into.
+/// A path whose entry differs. Folders are compared recursively.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct PathChange {
-    /// The key in the section `files`, or why it cannot be one.
+    /// The key in the section `files`, or the reason why the path is invalid.
     pub(super) path: Result<String, BadPath>,
     pub(super) old: Option<TreeEntry>,
     pub(super) new: Option<TreeEntry>,
 }
 
-/// A path that no file of a workspace has.
+/// A path that is invalid in a workspace.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct BadPath {
-    /// The path, as far as it can be shown.
+    /// The path in displayable form.
     pub(super) shown: String,
     pub(super) what: &'static str,
 }
 
 impl Incoming {
-    /// Returns true if the object is there.
+    /// Returns true if the object exists.
     pub(super) fn has(&self, id: &GitId) -> Result<bool> {
         let found = self.git.try_find_header(*id);
         Ok(found.map_err(|error| git_error(format!("look for git object {id}"), error))?.is_some())
     }
 
-    /// The commit that an object is or, as a tag, names. Every tag on the way is verified, so none leads
-    /// back to itself.
+    /// Resolves an object to a commit: the commit itself, or the target of a chain of tags.
+    /// Verifies the hash of every tag, so a chain cannot be a cycle.
     ///
     /// # Errors
-    /// `InvalidInput` for what leads to no commit, `LimitExceeded` for more than 100 tags, and those of
-    /// [`Self::read`].
+    /// `InvalidInput` for an object that does not resolve to a commit, `LimitExceeded` for more
+    /// than 100 tags, and the errors of [`Self::read`].
     pub(super) fn peel(&self, id: GitId) -> Result<Peeled> {
         let (mut at, mut first) = (id, None);
         for _ in 0..MAX_TAGS {
@@ -106,17 +106,17 @@ impl Incoming {
         Err(Error::limit(format!("tags behind git object {id}"), limit, limit + 1))
     }
 
-    /// The size and kind that an object claims.
+    /// Returns the size and kind in the header of an object.
     fn header(&self, id: &GitId) -> Result<gix::odb::find::Header> {
         let header = self.git.try_find_header(*id);
         let header = header.map_err(|error| git_error(format!("read git object {id}"), error))?;
         header.ok_or_else(|| Error::not_found(format!("git object {id} is not in the repository")))
     }
 
-    /// The bytes of an object, verified.
+    /// Reads an object and verifies its hash.
     ///
     /// # Errors
-    /// `NotFound`, `Corrupt` or, when it is longer than `limit`, `LimitExceeded`.
+    /// `NotFound`, `Corrupt`, or `LimitExceeded` if it is longer than `limit`.
     pub(super) fn read(&self, id: &GitId, kind: GitKind, limit: u64) -> Result<Vec<u8>> {
         let failed = |error| git_error(format!("read git object {id}"), error);
         let header = self.header(id)?;
@@ -135,7 +135,7 @@ impl Incoming {
         Ok(data)
     }
 
-    /// The tree with the files: the whole of it, or the part of an export that holds them.
+    /// Returns the tree with the files: the whole tree, or the folder of an export.
     pub(super) fn files_of(&self, tree: GitId, exported: bool) -> Result<Option<GitId>> {
         if !exported {
             return Ok(Some(tree));
@@ -145,8 +145,8 @@ impl Incoming {
         Ok(found.map(|entry| entry.id))
     }
 
-    /// Compares two trees, either of which may be missing. `exported` says that names are coded as
-    /// an export does it.
+    /// Compares two trees, either of which may be missing. `exported` is true if names are encoded
+    /// like in an export.
     pub(super) fn changes(
         &self,
         old: Option<GitId>,
@@ -176,7 +176,7 @@ struct CommitWalk<'i> {
     incoming: &'i Incoming,
     exported: bool,
     path: Vec<Vec<u8>>,
-    /// Bytes of the paths of all changes.
+    /// The total size of the paths of all changes in bytes.
     paths_bytes: u64,
     changes: Vec<PathChange>,
 }
@@ -238,7 +238,7 @@ impl CommitWalk<'_> {
         Ok(())
     }
 
-    /// The key of the present path.
+    /// Returns the key of the current path.
     fn key(&self) -> Result<String, BadPath> {
         let bytes = self.path.join(&b'/');
         let bad = |what| BadPath { shown: String::from_utf8_lossy(&bytes).into_owned(), what };
@@ -248,7 +248,7 @@ impl CommitWalk<'_> {
             parts.push(name.to_owned());
         }
         if self.exported {
-            // A file beside the folder that has its name.
+            // A file next to a folder with its name.
             if parts.last().is_some_and(|last| last == BESIDE) {
                 parts.pop();
             }
@@ -266,19 +266,19 @@ impl CommitWalk<'_> {
     }
 }
 
-/// The commit in `bytes`, which the object `id` has.
+/// Decodes the commit in `bytes` of the object `id`.
 ///
 /// # Errors
-/// `Corrupt`, naming the object.
+/// `Corrupt` with the id of the object.
 pub(super) fn parse_commit<'b>(bytes: &'b [u8], id: &GitId) -> Result<CommitRef<'b>> {
     CommitRef::from_bytes(bytes, id.kind())
         .map_err(|error| git_error(format!("decode git commit {id}"), error))
 }
 
-/// The object that a ref is at, whatever it is.
+/// Returns the object that a ref points to, of any kind.
 ///
 /// # Errors
-/// `NotFound` when the ref that it names is not there, `Corrupt` when refs name each other.
+/// `NotFound` if a symbolic ref points to a missing ref, `Corrupt` for a cycle of refs.
 pub(super) fn follow(mut found: gix::Reference<'_>) -> Result<GitId> {
     let id = found.follow_to_object();
     Ok(id.map_err(|error| git_error("follow a ref", error))?.detach())

@@ -1,4 +1,4 @@
-//! Finds the commits of earlier exports by their trailers: there is no list that could be lost.
+//! Finds the commits of earlier exports by their trailers, so no separate list can be lost.
 
 use std::collections::{HashMap, HashSet};
 
@@ -9,7 +9,7 @@ use turntree::object::ObjectId;
 
 use super::{git_error, trailers};
 
-/// A snapshot that is in the repository.
+/// A snapshot in the repository.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct KnownCommit {
     pub(super) commit: GitId,
@@ -20,7 +20,7 @@ pub(super) struct KnownCommit {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct FoundRef {
     pub(super) target: GitId,
-    /// True if turntree put it there.
+    /// True if turntree wrote the target.
     pub(super) is_own: bool,
 }
 
@@ -28,14 +28,14 @@ pub(super) struct FoundRef {
 #[derive(Debug, Default)]
 pub(super) struct RepositoryState {
     pub(super) commits: HashMap<ObjectId, KnownCommit>,
-    /// Branches and tags, by full name.
+    /// The branches and tags, by full name.
     pub(super) refs: HashMap<String, FoundRef>,
-    /// Snapshots that branches and tags are at.
+    /// The snapshots that branches and tags point to.
     pub(super) tips: Vec<ObjectId>,
 }
 
 impl RepositoryState {
-    /// Walks all that branches and tags lead to.
+    /// Reads all commits that are reachable from branches and tags.
     pub(super) fn read(git: &gix::Repository) -> Result<Self> {
         let failed = |error| git_error("read the refs of the repository", error);
         let mut known = Self::default();
@@ -73,7 +73,8 @@ impl RepositoryState {
         Ok(known)
     }
 
-    /// Returns if turntree wrote the object, and the snapshot that it is or names.
+    /// Returns true if turntree wrote the object, and the snapshot of the commit or of the target
+    /// of the tag.
     fn look(git: &gix::Repository, id: GitId) -> Result<(bool, Option<ObjectId>)> {
         let Some(object) = find(git, id)? else { return Ok((false, None)) };
         match object.kind {
@@ -84,7 +85,8 @@ impl RepositoryState {
                 };
                 let tagger = tag.tagger().ok().flatten();
                 let is_own = tagger.is_some_and(|tagger| trailers::is_own(&tagger));
-                // A tag of turntree's names a commit; what names another tag may go on for ever.
+                // A tag of turntree points to a commit. A tag that points to another tag could be
+                // part of an endless chain.
                 let target = find(git, tag.target())?;
                 let (target_is_own, tip) = target.map_or((false, None), |target| said(&target));
                 Ok((is_own && target_is_own, tip))
@@ -96,7 +98,7 @@ impl RepositoryState {
     fn add(&mut self, id: GitId, commit: &CommitRef<'_>) {
         if let Some(facts) = trailers::facts(commit) {
             let tree = commit.tree();
-            // Of two that claim to be one snapshot, as nobody makes them, the same one always counts.
+            // If two forged commits claim the same snapshot, the choice is still deterministic.
             let known = self.commits.entry(facts.id).or_insert(KnownCommit { commit: id, tree });
             if id < known.commit {
                 *known = KnownCommit { commit: id, tree };
@@ -105,7 +107,7 @@ impl RepositoryState {
     }
 }
 
-/// Returns if `object` is a commit that turntree wrote, and the snapshot that it is.
+/// Returns true if `object` is a commit that turntree wrote, and its snapshot.
 fn said(object: &gix::Object<'_>) -> (bool, Option<ObjectId>) {
     let commit = match object.kind {
         GitKind::Commit => CommitRef::from_bytes(&object.data, object.id.kind()).ok(),
@@ -115,7 +117,7 @@ fn said(object: &gix::Object<'_>) -> (bool, Option<ObjectId>) {
     (facts.is_some(), facts.map(|facts| facts.id))
 }
 
-/// The object `id`, if it is there: history may be shallow.
+/// Returns the object `id`, or `None` if it is missing: the history may be shallow.
 fn find(git: &gix::Repository, id: GitId) -> Result<Option<gix::Object<'_>>> {
     git.try_find_object(id).map_err(|error| git_error(format!("read git object {id}"), error))
 }

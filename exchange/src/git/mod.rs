@@ -1,26 +1,28 @@
-//! Histories as git repositories, and git histories as snapshots. Behind the feature `git`.
+//! Exports histories as git repositories, and imports git histories as snapshots. Behind the
+//! feature `git`.
 //!
 //! ```text
 //! snapshots, oldest first -> what changed since the parent -> trees, blobs, a commit -> one pack -> refs
 //! commits, oldest first   -> what changed since the parent -> files, a snapshot      -> one operation
 //! ```
 //!
-//! An export is for reading and for the tools that people have: a commit for each turn, with the
-//! sections of the context as files. The same store gives the same git ids everywhere. The next export
-//! to the same directory writes what is new; what is there already it knows from the trailers of the
-//! commits. What goes where is in `docs/formats/git.md`.
+//! An export is for users and their git tools: one commit per turn, with the sections of the
+//! context as files. The same store gives the same git ids everywhere. The next export to the same
+//! directory writes only new commits. It finds the existing ones by their trailers.
+//! `docs/formats/git.md` specifies the layout.
 //!
 //! | section | in the tree |
 //! |---|---|
 //! | `files` | `files/<path>`, with the executable bit, links as links |
-//! | `agents/<name>/messages` | `agents/<name>/messages/0042/004217-assistant.md`: one file a message |
+//! | `agents/<name>/messages` | `agents/<name>/messages/0042/004217-assistant.md`, one per message |
 //! | other lists | `reasoning/0000/000017` |
-//! | maps | one file a key: `scratchpad/<key>`, `agents/<name>/state/<key>` |
+//! | maps | one file per key: `scratchpad/<key>`, `agents/<name>/state/<key>` |
 //! | blobs | `agents/<name>/system-prompt` |
-//! | `source` | left out, unless it is asked for |
+//! | `source` | only on request |
 //!
-//! An import reads objects and refs and nothing else: no hook, filter or setting of a repository counts,
-//! every object is hashed, and sizes are looked at before anything is read.
+//! An import reads only objects and refs. It runs no hooks or filters and ignores the configuration
+//! of the repository. It verifies the hash of every object and checks its size before it reads the
+//! content.
 //!
 //! This is the only folder that uses gix.
 
@@ -48,7 +50,7 @@ use std::io;
 
 use turntree::error::{Error, ErrorKind};
 
-/// Something that was left out or is not as it was.
+/// Content that was skipped or changed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct GitNote {
     /// The place: a path, a ref or a commit.
@@ -57,13 +59,13 @@ pub struct GitNote {
     pub what: String,
 }
 
-/// Returns true if the system says that nothing can have such a path: refs and lists in a
-/// repository name some.
+/// Returns true if the system rejects a path as invalid. Refs and lists in a repository can contain
+/// such paths.
 fn is_no_path(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::InvalidInput | io::ErrorKind::InvalidFilename)
 }
 
-/// Makes an error of ours from one that gix reports for `action`.
+/// Converts an error of gix during `action`.
 fn git_error(action: impl Into<String>, error: gix::Error) -> Error {
     let kind = if error.is_conflict() {
         ErrorKind::Conflict

@@ -1,42 +1,44 @@
-//! Names of sections, keys and list items as paths of a git tree, and back.
+//! Encodes sections, keys and list items as paths of a git tree, and decodes them.
 //!
-//! A key may hold anything, and git refuses some names: those that are empty or `..`, whatever a file
-//! system may take for `.git`, a `.gitmodules` it cannot read, and a link in place of one of its files.
-//! Such a component is percent-coded as a restore writes it. A component that looks as if it had been
-//! coded is coded too, so every path leads back to one key.
+//! A key may contain anything, but git rejects some names: empty names and `..`, all names that a
+//! file system may treat as `.git`, a `.gitmodules` that it cannot parse, and a link in place of
+//! one of its files. Such a component is percent-encoded like in a restore. A component that looks
+//! encoded is encoded, too, so every path decodes to exactly one key.
 
 use turntree::context::{MessageEntry, Role};
 use turntree::error::Result;
 use turntree::object::{Kind, ObjectId, ObjectSource};
 use turntree::workspace::is_reserved;
 
-/// The name that a file has inside the folder that needs the file's own name.
+/// The name of a file inside of the folder that has the file's own name.
 pub(super) const BESIDE: &str = "%";
 
-/// Longest component that file systems take, in bytes.
+/// Longest component that file systems support, in bytes.
 const MAX_COMPONENT_BYTES: usize = 255;
 
-/// Longest path and its most components: what git checks out everywhere.
+/// Maximum length of a path, and maximum number of its components, that git can check out
+/// everywhere.
 const MAX_PATH_BYTES: usize = 4000;
 const MAX_COMPONENTS: usize = 400;
 
-/// Items of a list in one folder: the trees that a new item changes stay small.
+/// Number of list items per folder, so that the trees that a new item changes stay small.
 const FOLDER_ITEMS: u64 = 100;
 
-/// The folder of the agents, whose sections have three components.
+/// The folder of agents, whose sections have three components.
 const AGENTS: &str = "agents";
 
-/// Names that git reads wherever they are, and how long the lines and the whole of the first two may be.
+/// Names that git interprets in any folder. The limits apply to the lines and the size of the first
+/// two.
 const GIT_FILES: [&str; 4] = [GIT_MODULES, GIT_ATTRIBUTES, ".gitignore", ".mailmap"];
 const GIT_MODULES: &str = ".gitmodules";
 const GIT_ATTRIBUTES: &str = ".gitattributes";
-/// Beginnings of the short names that file systems of DOS make of them.
+/// Prefixes of their short names in DOS file systems.
 const GIT_FILES_SHORT: [&str; 8] =
     ["gitmod~", "gi7eba~", "gitatt~", "gi7d29~", "gitign~", "gi250a~", "mailma~", "maba30~"];
 const MAX_LINE_BYTES: usize = 2000;
 const MAX_GIT_FILE_BYTES: usize = 1 << 20;
 
-/// The path of a section.
+/// Returns the path of a section.
 pub(super) fn section_path(section: &str) -> Vec<String> {
     let parts: Vec<&str> = section.split('/').collect();
     match parts[..] {
@@ -50,11 +52,11 @@ pub(super) fn section_path(section: &str) -> Vec<String> {
     }
 }
 
-/// Returns the path of the entry `key` of a map section; `None` when no file system could have it.
-/// `blob` is its content, of entries that are no links.
+/// Returns the path of the entry `key` of a map section. `None` if file systems do not support the
+/// path. `blob` is the content of an entry that is not a link.
 ///
 /// # Errors
-/// As for reading `blob`.
+/// The errors of reading `blob`.
 pub(super) fn entry_path(
     source: &dyn ObjectSource,
     section: &str,
@@ -95,7 +97,7 @@ pub(super) fn message_path(section: &str, index: u64, message: &MessageEntry) ->
     path
 }
 
-/// A component as it is written.
+/// Encodes a component.
 pub(super) fn component(name: &str) -> String {
     if is_odd(name) {
         return coded(name);
@@ -104,7 +106,7 @@ pub(super) fn component(name: &str) -> String {
     if looks_coded { name.replace('%', "%25") } else { name.to_owned() }
 }
 
-/// The component that was written as `name`.
+/// Decodes the component `name`.
 pub(super) fn original(name: &str) -> String {
     match decoded(name) {
         Some(plain) if component(&plain) == name => plain,
@@ -112,7 +114,7 @@ pub(super) fn original(name: &str) -> String {
     }
 }
 
-/// Returns true if git or a file system would take `name` for something else.
+/// Returns true if git or a file system would interpret `name`.
 fn is_odd(name: &str) -> bool {
     let is_special = |part: &str| is_reserved(part) || is_git_file(part);
     matches!(name, "" | "." | ".." | BESIDE)
@@ -120,7 +122,7 @@ fn is_odd(name: &str) -> bool {
         || name.split('\\').any(is_special)
 }
 
-/// Returns true if git, on some file system, takes `name` for one of its own files.
+/// Returns true if git, on some file system, treats `name` as one of its own files.
 fn is_git_file(name: &str) -> bool {
     let plain: String = name.chars().filter(char::is_ascii).collect();
     let folded = plain.to_lowercase();
@@ -148,7 +150,7 @@ fn coded(name: &str) -> String {
     written
 }
 
-/// `name` without its percent codes, if it has any.
+/// Returns `name` with its percent codes decoded, if it has any.
 fn decoded(name: &str) -> Option<String> {
     if name == "%2F" {
         return Some(String::new());
@@ -173,7 +175,7 @@ fn decoded(name: &str) -> Option<String> {
     found.then(|| String::from_utf8(plain).ok()).flatten()
 }
 
-/// Returns true if `git fsck` has nothing to say about a file of this name with this content.
+/// Returns true if `git fsck` accepts a file with this name and content.
 fn is_harmless(name: &str, content: &[u8]) -> bool {
     if ![GIT_MODULES, GIT_ATTRIBUTES].contains(&name) {
         return true;
@@ -184,8 +186,8 @@ fn is_harmless(name: &str, content: &[u8]) -> bool {
         && (name != GIT_MODULES || lines.all(is_plain_line))
 }
 
-/// Returns true if a line of `.gitmodules` is one that everybody writes: a section with an
-/// ordinary name, or an ordinary value.
+/// Returns true for a common line of `.gitmodules`: a section with an ordinary name, or an ordinary
+/// value.
 fn is_plain_line(line: &[u8]) -> bool {
     let is_plain = |text: &str| {
         let ordinary = |c: char| c.is_ascii_alphanumeric() || "._/:@+-".contains(c);

@@ -1,7 +1,8 @@
-//! Writes the objects of an export: one pack a run, beside the others and complete or not there.
+//! Writes the objects of an export as one pack per run, which appears atomically.
 //!
-//! Objects are compressed one by one into a temporary file. At the end gix reads it back, checks every
-//! object, makes the index and gives both their names; they are synced before any ref leads to them.
+//! Objects are compressed one by one into a temporary file. At the end gix reads the file, verifies
+//! every object, writes the index, and renames both. They are synced before any ref references
+//! them.
 
 use std::collections::HashSet;
 use std::fs::{self, File, OpenOptions};
@@ -19,29 +20,29 @@ use turntree::error::{Error, Result};
 
 use super::git_error;
 
-/// Git's own clean-up knows names that begin so.
+/// Git removes stale files with this prefix.
 const TEMPORARY: &str = "tmp_turntree_export";
 
-/// Fast, and text still takes a third of its size; `git gc` makes more of it.
+/// A fast level that reduces text to about a third. `git gc` compresses further.
 const LEVEL: i32 = 3;
 
 const CHUNK_BYTES: usize = 64 << 10;
 
 const HASH: gix::hash::Kind = gix::hash::Kind::Sha1;
 
-/// A pack in the making. Dropping it leaves nothing.
+/// A pack under construction. Dropping it removes the file.
 pub(super) struct PackWriter {
     folder: PathBuf,
     path: PathBuf,
     file: BufWriter<File>,
     deflate: Compress,
-    /// The objects that were written, each once.
+    /// The ids of the written objects, to write each once.
     ids: HashSet<GitId>,
     compressed: Vec<u8>,
     encoded: Vec<u8>,
 }
 
-/// The size of the objects that a run wrote.
+/// The number and size of the objects that a run wrote.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct PackSize {
     pub(super) objects: u64,
@@ -49,8 +50,8 @@ pub(super) struct PackSize {
 }
 
 impl PackWriter {
-    /// Begins a pack of the repository in `git_dir`, which nobody else exports to meanwhile: what a
-    /// killed export left is overwritten.
+    /// Begins a pack in the repository in `git_dir`. The caller holds the lock of the export, so a
+    /// file that a killed export left is overwritten.
     pub(super) fn begin(git_dir: &Path) -> Result<Self> {
         let folder = git_dir.join("objects").join("pack");
         let path = folder.join(TEMPORARY);
@@ -66,12 +67,12 @@ impl PackWriter {
             compressed: Vec::new(),
             encoded: Vec::new(),
         };
-        // The number of objects comes at the end.
+        // `seal` writes the number of objects.
         writer.append(&data::header::encode(data::Version::V2, 0))?;
         Ok(writer)
     }
 
-    /// Writes an object, unless this run has written it already.
+    /// Writes an object, unless this run already wrote it.
     pub(super) fn write_object(&mut self, object: &dyn WriteTo) -> Result<GitId> {
         let mut encoded = std::mem::take(&mut self.encoded);
         encoded.clear();
@@ -83,7 +84,7 @@ impl PackWriter {
         written
     }
 
-    /// Writes the object of `kind` with these bytes, unless this run has written it already.
+    /// Writes the object of `kind` with these bytes, unless this run already wrote it.
     pub(super) fn write(&mut self, kind: Kind, bytes: &[u8]) -> Result<GitId> {
         let hashed = gix::objs::compute_hash(HASH, kind, bytes);
         let id = hashed.map_err(|error| git_error("hash an object", error))?;
@@ -103,7 +104,7 @@ impl PackWriter {
         Ok(id)
     }
 
-    /// Gives the pack its name, durably. An empty one gets none.
+    /// Renames the pack to its final name, durably. Writes no empty pack.
     pub(super) fn finish(mut self) -> Result<PackSize> {
         if self.ids.is_empty() {
             return Ok(PackSize::default());
@@ -142,7 +143,7 @@ impl PackWriter {
         self.file.write_all(bytes).map_err(|error| failed(&self.path, error))
     }
 
-    /// Puts the number of objects in its place and the hash at the end, and returns the size.
+    /// Writes the number of objects to the header and the hash to the end. Returns the size.
     fn seal(&mut self, objects: u32) -> io::Result<u64> {
         self.file.flush()?;
         let file = self.file.get_mut();
@@ -164,7 +165,7 @@ impl PackWriter {
         Ok(size + hash.as_slice().len() as u64)
     }
 
-    /// Fills `compressed` with `bytes` as a zlib stream.
+    /// Compresses `bytes` into `compressed` as a zlib stream.
     fn compress(&mut self, bytes: &[u8]) -> Result<()> {
         self.deflate.reset();
         self.compressed.clear();
@@ -187,7 +188,7 @@ impl PackWriter {
 
 impl Drop for PackWriter {
     fn drop(&mut self) {
-        // What stays is overwritten by the next export, or removed by git.
+        // The next export overwrites a remaining file, or git removes it.
         let _ = fs::remove_file(&self.path);
     }
 }

@@ -1,8 +1,8 @@
-//! Checks a repository before it is opened: that it is in files, and that these have an end.
+//! Checks a repository before it is opened: its files must be regular files of bounded size.
 //!
-//! A pipe in place of `HEAD` would be waited for, and a device in place of the packed refs read until
-//! memory ends. Objects and packs need no such look: only files are taken for these, and there is a
-//! bound for what they claim to be long.
+//! Opening a pipe named `HEAD` would block, and reading a device named `packed-refs` would fill the
+//! memory. Objects and packs need no check: gix opens only files, and their claimed sizes are
+//! limited.
 
 use std::collections::HashSet;
 use std::fs::{self, Metadata};
@@ -14,16 +14,16 @@ use turntree::workspace::read_regular;
 
 use super::{git_error, is_no_path};
 
-/// Files that name something: `HEAD`, a ref, another folder.
+/// Size limit of files that hold a name: `HEAD`, a ref, the path of another folder.
 const MAX_POINTER_BYTES: u64 = 64 << 10;
 
-/// Settings, and lists of a few things.
+/// Size limit of configuration files and short lists.
 const MAX_LIST_BYTES: u64 = 16 << 20;
 
-/// All refs in one file.
+/// Size limit of the file with all refs.
 const MAX_PACKED_REFS_BYTES: u64 = 256 << 20;
 
-/// The files that are read of the folder of a repository, and their largest sizes.
+/// The files of a repository that are read, with their size limits.
 const FILES: [(&str, u64); 6] = [
     ("HEAD", MAX_POINTER_BYTES),
     ("commondir", MAX_POINTER_BYTES),
@@ -33,13 +33,13 @@ const FILES: [(&str, u64); 6] = [
     ("packed-refs", MAX_PACKED_REFS_BYTES),
 ];
 
-/// Most folders of refs in each other.
+/// Maximum nesting depth of ref folders.
 const MAX_DEPTH: usize = 64;
 
-/// Looks at what is read when the repository in `dir` is opened and its refs are followed.
+/// Checks all files that are read when the repository in `dir` is opened and its refs are followed.
 ///
 /// # Errors
-/// `InvalidInput` or `LimitExceeded`, naming the first that is no file or too long.
+/// `InvalidInput` or `LimitExceeded` with the first file that is not regular or too long.
 pub(super) fn check(dir: &Path) -> Result<()> {
     let dot = dir.join(".git");
     let git = match pointed(&dot, "gitdir:")? {
@@ -57,13 +57,13 @@ pub(super) fn check(dir: &Path) -> Result<()> {
     alternates(&common.join("objects"))
 }
 
-/// Returns true if a folder may be taken for that of a repository.
+/// Returns true if a folder may be a git directory.
 fn is_git(dir: &Path) -> bool {
     let has = |name| fs::symlink_metadata(dir.join(name)).is_ok();
     has("HEAD") && (has("objects") || has("commondir"))
 }
 
-/// The path that a file names behind `lead`; nothing when there is no such file.
+/// Returns the path in a file after the prefix `lead`, or `None` if the file does not exist.
 fn pointed(path: &Path, lead: &str) -> Result<Option<PathBuf>> {
     if found(path)?.is_none_or(|found| found.is_dir()) {
         return Ok(None);
@@ -80,7 +80,7 @@ fn folder(git: &Path) -> Result<()> {
     refs(&git.join("refs"), 0)
 }
 
-/// Every ref is a file, or a link to one; links to folders are nothing that git makes.
+/// Checks that every ref is a regular file, or a link to one. Git never creates links to folders.
 fn refs(dir: &Path, depth: usize) -> Result<()> {
     let failed = |error| Error::io(format!("read {}", dir.display()), error);
     let entries = match fs::read_dir(dir) {
@@ -105,7 +105,7 @@ fn refs(dir: &Path, depth: usize) -> Result<()> {
     Ok(())
 }
 
-/// Follows the lists of other places of objects.
+/// Checks the lists of alternate object folders, recursively.
 fn alternates(objects: &Path) -> Result<()> {
     let (mut left, mut seen) = (vec![objects.to_owned()], HashSet::new());
     while let Some(place) = left.pop() {
@@ -126,7 +126,7 @@ fn read(path: &Path, limit: u64) -> Result<Vec<u8>> {
     read_regular(path, limit).map_err(|error| Error::io(format!("read {}", path.display()), error))
 }
 
-/// That `path` is a file of at most `limit` bytes, or nothing.
+/// Checks that `path` is a regular file of at most `limit` bytes, or does not exist.
 fn file(path: &Path, limit: u64) -> Result<()> {
     let Some(found) = found(path)? else { return Ok(()) };
     if !found.is_file() {
@@ -138,8 +138,8 @@ fn file(path: &Path, limit: u64) -> Result<()> {
     Ok(())
 }
 
-/// Returns the metadata at `path`, behind links; nothing where there is nothing, or links lead
-/// nowhere.
+/// Returns the metadata of `path` after following links. `None` if it does not exist, or for a
+/// dangling link.
 fn found(path: &Path) -> Result<Option<Metadata>> {
     let is_nothing = |error: &io::Error| {
         let kind = error.kind();

@@ -1,4 +1,4 @@
-//! The refs of an exported repository: which names they have, and that nobody else's is moved.
+//! The refs of an exported repository: their names, and checks that no foreign ref is moved.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,11 +11,11 @@ use turntree::repo::HEAD;
 use super::git_error;
 use super::known::{FoundRef, RepositoryState};
 
-/// The number of components before the name of a branch or tag.
+/// Number of components before the name of a branch or tag.
 const KIND_COMPONENTS: usize = 2;
 
-/// The names in git of refs with these full names. Git has no ref below a ref: such a slash is
-/// percent-coded.
+/// Returns the names in git of refs with these full names. Git does not support a ref below another
+/// ref, so the slash between them is percent-encoded.
 pub(super) fn git_names<'n>(names: impl Iterator<Item = &'n str>) -> BTreeMap<String, String> {
     let names: BTreeSet<&str> = names.collect();
     let written = |name: &str| {
@@ -37,15 +37,16 @@ pub(super) fn git_names<'n>(names: impl Iterator<Item = &'n str>) -> BTreeMap<St
     names.iter().map(|name| ((*name).to_owned(), written(name))).collect()
 }
 
-/// The name that was written so.
+/// Decodes the name of a ref.
 pub(super) fn original_name(written: &str) -> String {
     written.replace("%2F", "/").replace("%25", "%")
 }
 
-/// Refs of an earlier export that stand in the way of these, with where they are.
+/// Returns the refs of an earlier export whose names conflict with these, with their targets.
 ///
 /// # Errors
-/// `InvalidInput`, naming a ref that would be moved or removed and that turntree did not put there.
+/// `InvalidInput` with the name of a ref that would be moved or removed and that turntree did not
+/// write.
 pub(super) fn in_the_way<'k>(
     known: &'k RepositoryState,
     wanted: &BTreeMap<String, String>,
@@ -81,10 +82,10 @@ fn check_own(name: &str, found: &FoundRef) -> Result<()> {
     Err(Error::invalid(message))
 }
 
-/// Moves refs, each from where it was found.
+/// Moves refs, each from its expected old target.
 ///
 /// # Errors
-/// `Conflict` when one is not there any more.
+/// `Conflict` if the target of a ref has changed.
 pub(super) fn update(
     git: &gix::Repository,
     known: &RepositoryState,

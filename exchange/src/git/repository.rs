@@ -1,8 +1,8 @@
-//! The repository that an export writes to: made by turntree, and known by a mark of its own.
+//! The repository that an export writes to. turntree creates it and marks it with a file.
 //!
-//! A git repository without a working tree. The file `turntree` in it says that turntree made it and
-//! how; it is written first, so an export that was killed at any moment can be run again, and it is
-//! locked while one is at work.
+//! It is a bare git repository. The file `turntree` in it records that turntree created it, and its
+//! options. The file is written first, so an export that was killed at any moment can be repeated.
+//! An export locks the file while it runs.
 
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, Read, Seek, Write};
@@ -16,48 +16,47 @@ use turntree::error::{Error, ErrorKind, Result};
 use super::tree::{Entries, Folder, Leaf, Node};
 use super::{git_error, plain};
 
-/// The file that says who made the repository.
+/// The file that marks a repository of turntree.
 const MARK: &str = "turntree";
 
-/// Its first line; the layout of what is exported is part of it.
+/// The first line of the file. It includes the version of the layout.
 const MARK_TEXT: &str = "turntree git export 1\n";
 
-/// The second line, with the transcript and without.
+/// The second line: with or without the transcript.
 const WITH_SOURCE: &str = "source: yes\n";
 const WITHOUT_SOURCE: &str = "source: no\n";
 
-/// Most bytes of a mark.
+/// Maximum size of the file in bytes.
 const MAX_MARK_BYTES: u64 = 4096;
 
-/// Bounds that hold for every repository: the largest size that an object may claim, and that an
-/// object is the one with its id.
+/// Settings for every repository: a limit of the object size, and no replacement objects.
 const OVERRIDES: [&str; 2] =
     ["gitoxide.objects.allocLimit=268435456", "gitoxide.objects.noReplace=true"];
 
 const CONFIG: &str = "[core]\n\trepositoryformatversion = 0\n\tfilemode = true\n\tbare = true\n";
 const FOLDERS: [&str; 5] = ["objects", "objects/info", "objects/pack", "refs/heads", "refs/tags"];
 
-/// A repository of turntree's, which nobody else exports to as long as this is there.
+/// An exported repository. Other exports to it are locked out while this value exists.
 pub(super) struct ExportRepository {
     pub(super) git: gix::Repository,
-    /// Holds the lock.
+    /// The marker file, which holds the lock.
     mark: File,
 }
 
 impl Drop for ExportRepository {
     fn drop(&mut self) {
-        // Closing is not enough while a process that was just started still has the file. A lock that
-        // cannot be given back goes with this process.
+        // Closing the file does not release the lock while a newly started process still has it
+        // open. If the unlock fails, the lock is released when this process ends.
         let _ = self.mark.unlock();
     }
 }
 
 impl ExportRepository {
-    /// Opens the repository in `dir`, or makes it where nothing is.
+    /// Opens the repository in `dir`, or creates it if `dir` is empty or missing.
     ///
     /// # Errors
-    /// `InvalidInput` when there is something that turntree did not make, or that was exported with
-    /// another choice about the transcript; `Locked` while another export is at work.
+    /// `InvalidInput` if `dir` has files of other programs, or was exported with a different choice
+    /// about the transcript; `Locked` while another export runs.
     pub(super) fn open(dir: &Path, with_source: bool) -> Result<Self> {
         let failed = |error| Error::io(format!("write {}", dir.display()), error);
         let mark = match open_mark(dir)? {
@@ -104,12 +103,12 @@ impl ExportRepository {
     }
 }
 
-/// Opens a repository without looking at the environment, at what the user or the system has set, or
-/// at more of its own settings than its format.
+/// Opens a repository. Ignores the environment, the user and system configuration, and the
+/// repository's own configuration except for its format.
 ///
 /// # Errors
-/// `InvalidInput` when there is none that can be read, `LimitExceeded` when what is read of it whole is
-/// too long for that, `Unsupported` when its refs are not in files.
+/// `InvalidInput` if there is no readable repository, `LimitExceeded` if a file that is read as a
+/// whole is too long, `Unsupported` if its refs are not stored in files.
 pub(super) fn open(dir: &Path) -> Result<gix::Repository> {
     plain::check(dir)?;
     let options = gix::open::Options::isolated().with(gix::sec::Trust::Reduced);
@@ -142,7 +141,7 @@ fn open_mark(dir: &Path) -> Result<Option<File>> {
     }
 }
 
-/// Makes a mark in `dir`, still empty, where nothing else may be.
+/// Creates an empty marker file in `dir`, which must be empty.
 fn make_mark(dir: &Path) -> Result<File> {
     let failed = |error| Error::io(format!("make {}", dir.display()), error);
     fs::create_dir_all(dir).map_err(failed)?;
@@ -155,7 +154,7 @@ fn make_mark(dir: &Path) -> Result<File> {
     }
     let path = dir.join(MARK);
     match OpenOptions::new().read(true).write(true).create_new(true).open(&path) {
-        // Somebody else was faster, and is at work.
+        // Another export created the file first and is running.
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
             open_mark(dir)?.ok_or_else(|| failed(error))
         }
@@ -163,8 +162,8 @@ fn make_mark(dir: &Path) -> Result<File> {
     }
 }
 
-/// Returns true if a mark is not whole: there is nothing but it, and it is shorter than any that
-/// is.
+/// Returns true if the marker file is incomplete: it is the only file, and shorter than a complete
+/// one.
 fn is_unfinished(dir: &Path, mark: &File) -> io::Result<bool> {
     let is_short = mark.metadata()?.len() < (MARK_TEXT.len() + WITHOUT_SOURCE.len()) as u64;
     Ok(is_short && fs::read_dir(dir)?.count() == 1)
@@ -199,8 +198,8 @@ fn check_mark(dir: &Path, mut mark: &File, with_source: bool) -> Result<()> {
     }
 }
 
-/// Makes what a repository begins with, as far as it is not there. HEAD comes last: with it git takes
-/// the directory for a repository.
+/// Creates the missing files of an empty repository. Writes HEAD last, because git recognizes a
+/// repository by it.
 fn make_skeleton(dir: &Path) -> io::Result<()> {
     for folder in FOLDERS {
         fs::create_dir_all(dir.join(folder))?;

@@ -1,4 +1,5 @@
-//! The sections of a context as files of a git tree, by what changed since the context before.
+//! Writes the sections of a context as files of a git tree, from their changes since the previous
+//! context.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -19,34 +20,34 @@ use super::tree::{Folder, Leaf, Load};
 use crate::model::report::MAX_NOTES;
 use crate::render::message_markdown;
 
-/// The section of the workspace.
+/// The section of files.
 const FILES: &str = "files";
 
-/// Writes contexts as git trees, one after the other.
+/// Writes successive contexts as git trees.
 pub(super) struct TreeWriter<'a> {
     pub(super) store: &'a dyn ObjectSource,
     pub(super) load: &'a Load<'a>,
     pub(super) pack: &'a mut PackWriter,
-    /// True if the section `source` is written too.
+    /// True to write the section `source`, too.
     pub(super) with_source: bool,
-    /// The content that was written in this run: content that comes again is not read again.
+    /// The content that this run wrote, so that repeated content is not read again.
     pub(super) known: HashMap<(Form, Item), Leaf>,
     pub(super) notes: Vec<GitNote>,
 }
 
-/// The way in which the content of an item is written.
+/// The form in which the content of an item is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) enum Form {
-    /// As it is, in an ordinary file.
+    /// Unchanged, as an ordinary file.
     Plain,
-    /// As it is, in what its entry says: an ordinary file, one that can be executed, a link.
+    /// Unchanged, with the mode of its entry: an ordinary file, an executable file, or a link.
     File,
     /// As Markdown.
     Message,
 }
 
 impl TreeWriter<'_> {
-    /// Makes `tree`, which is that of the context `old`, the tree of `new`.
+    /// Updates `tree` from the context `old` to the context `new`.
     pub(super) fn update(
         &mut self,
         tree: &mut Folder,
@@ -68,7 +69,7 @@ impl TreeWriter<'_> {
         Ok(())
     }
 
-    /// Writes what changed in a section, which has one shape on both sides.
+    /// Writes the changes of a section with the same shape on both sides.
     fn section(
         &mut self,
         tree: &mut Folder,
@@ -98,7 +99,7 @@ impl TreeWriter<'_> {
         }
     }
 
-    /// Writes what changed of one key of a map.
+    /// Writes the change of a key of a map.
     fn entry(&mut self, tree: &mut Folder, name: &str, change: &SectionChange) -> Result<()> {
         let form = if name == FILES { Form::File } else { Form::Plain };
         let path = |item: &Option<Item>| match item {
@@ -125,8 +126,8 @@ impl TreeWriter<'_> {
         }
     }
 
-    /// Writes what changed of a list. Behind an item that was put in or taken out all others have
-    /// other numbers, and so other names.
+    /// Writes the changes of a list. After an insertion or removal, all later items have new
+    /// numbers and names.
     fn list(
         &mut self,
         tree: &mut Folder,
@@ -220,7 +221,7 @@ fn is_conversation(section: &str) -> bool {
     agent.is_some_and(|agent| !agent.contains('/'))
 }
 
-/// The sections of a context, or none.
+/// Returns the sections of a context. Empty without a context.
 pub(super) fn sections(
     store: &dyn ObjectSource,
     context: Option<&Context>,

@@ -1,7 +1,7 @@
-//! Tags of a git repository become tags: those on commits that are snapshots of the session.
+//! Imports the tags of a git repository that are on commits of the session.
 //!
-//! Tags are for the whole store, so one whose name is in use already, or would hide a branch or a
-//! session from whoever names it, is left out and told.
+//! Tags are global in the store. A tag is skipped and reported if its name is in use, or if it
+//! would hide a branch or a session of the same name.
 
 use std::collections::{BTreeMap, HashSet};
 
@@ -17,35 +17,35 @@ use super::refs::original_name;
 use super::text::{text_in, without_encoding};
 use super::{git_error, trailers};
 
-/// The name in the repository.
+/// Prefix of the names in the repository.
 const TAGS: &str = "refs/tags/";
 
-/// A tag that an import found or made.
+/// A tag that an import found or created.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct GitTag {
-    /// Its name.
+    /// The name of the tag.
     pub tag: String,
-    /// The id in git.
+    /// The name in git.
     pub git_name: String,
-    /// The snapshot it is on.
+    /// The tagged snapshot.
     pub commit: ObjectId,
     /// True if it is new.
     pub made: bool,
 }
 
-/// A tag of the repository.
+/// A tag in the repository.
 pub(super) struct FoundTag {
-    /// Its full name there.
+    /// The full name in the repository.
     pub(super) git_name: String,
-    /// The name here.
+    /// The name in the store.
     name: String,
-    /// The commit it is on, or why it is on none.
+    /// The tagged commit, or the error of resolving it.
     pub(super) commit: Result<GitId>,
-    /// The message, when the tag is more than a name.
+    /// The content of an annotated tag.
     words: Option<Words>,
 }
 
-/// The content of a tag.
+/// The content of an annotated tag.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Words {
     tagger: String,
@@ -53,10 +53,11 @@ struct Words {
     message: String,
 }
 
-/// The tags of the repository, in order of names. One that leads to no commit says why.
+/// Returns the tags of the repository, ordered by name. A tag that does not resolve to a commit has
+/// the error.
 ///
 /// # Errors
-/// As for reading the refs, and `Io`.
+/// The errors of reading the refs, and `Io`.
 pub(super) fn find(incoming: &Incoming) -> Result<Vec<FoundTag>> {
     let failed = |error| git_error("read the refs of the repository", error);
     let platform = incoming.git.references().map_err(failed)?;
@@ -80,11 +81,11 @@ pub(super) fn find(incoming: &Incoming) -> Result<Vec<FoundTag>> {
     Ok(tags)
 }
 
-/// The content of a ref.
+/// The content of a tag ref.
 struct TagContent {
     commit: GitId,
     words: Option<Words>,
-    /// True if turntree wrote it.
+    /// True if turntree wrote the tag.
     is_exported: bool,
 }
 
@@ -111,20 +112,20 @@ fn read(incoming: &Incoming, found: gix::Reference<'_>) -> Result<TagContent> {
     Ok(TagContent { commit, words: Some(words), is_exported: is_own })
 }
 
-/// The writer of tags.
+/// Writes tags to the store.
 pub(super) struct TagWriter<'t, 'r> {
     pub(super) change: &'t mut Transaction<'r>,
     /// The values of refs, by full name.
     pub(super) refs: &'t BTreeMap<String, RefValue>,
-    /// The names of branches and sessions: a tag of such a name would hide them.
+    /// The names of branches and sessions, which a tag of the same name would hide.
     pub(super) hidden: &'t HashSet<String>,
 }
 
 impl TagWriter<'_, '_> {
-    /// Puts the tag on `commit`, unless it is there already; or says why it is left out.
+    /// Creates the tag on `commit`, unless it exists. Returns the reason if the tag is skipped.
     ///
     /// # Errors
-    /// As for reading the commit.
+    /// The errors of reading the commit.
     pub(super) fn put(
         &mut self,
         found: &FoundTag,
@@ -167,7 +168,7 @@ impl TagWriter<'_, '_> {
 }
 
 impl Words {
-    /// The tag that says this about `target`.
+    /// Encodes a tag on `target` with this content.
     fn encode(&self, name: &str, target: ObjectId) -> Vec<u8> {
         let tag = Tag {
             target,
@@ -182,8 +183,8 @@ impl Words {
     }
 }
 
-/// Returns the names of these branches, and of their sessions. Those of the sessions `own` go by
-/// their names alone too.
+/// Returns the names of these branches and of their sessions. Includes the short names of branches
+/// in the sessions `own`.
 pub(super) fn names_of(
     branches: impl Iterator<Item = BranchName>,
     own: &[&str],

@@ -1,22 +1,22 @@
-//! Text of git objects in the encoding that their header names.
+//! Decodes text of git objects in the encoding of their header.
 
 use std::borrow::Cow;
 
 use encoding_rs::{Encoding, UTF_8};
 use gix::bstr::ByteSlice;
 
-/// The header of an object with the name of its encoding.
+/// The header with the name of the encoding.
 const ENCODING: &[u8] = b"\nencoding ";
 
-/// Returns text in the encoding that a header names: UTF-8 where it names none, or one that is not known.
-/// What is not of it is replaced by a mark, as git does.
+/// Decodes text in the encoding of a header: UTF-8 without one, or for an unknown one. Replaces
+/// invalid bytes by a replacement character, like git.
 pub(super) fn text_in<'t>(encoding: Option<&[u8]>, bytes: &'t [u8]) -> Cow<'t, str> {
     let named = encoding.and_then(Encoding::for_label);
     named.unwrap_or(UTF_8).decode_without_bom_handling(bytes).0
 }
 
-/// Returns a tag without the header of its encoding, which git itself does not write and other programs
-/// do, and the encoding.
+/// Returns a tag without its encoding header, which other programs write but git does not, and the
+/// encoding.
 pub(super) fn without_encoding(tag: &[u8]) -> (Cow<'_, [u8]>, Option<&[u8]>) {
     let headers = tag.find(b"\n\n").unwrap_or(tag.len());
     let begin = tag.get(..headers).and_then(|headers| headers.find(ENCODING));

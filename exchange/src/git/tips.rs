@@ -1,5 +1,5 @@
-//! The starting points of an import: branches, tags and commits of a repository, and their names
-//! here.
+//! The starting points of an import: branches, tags and commits of a repository, and their names in
+//! the session.
 
 use std::collections::HashSet;
 
@@ -12,23 +12,23 @@ use super::incoming::{Incoming, MAX_STRUCTURED_BYTES, follow, parse_commit};
 use super::refs::original_name;
 use super::{git_error, trailers};
 
-/// Digits of a git id in the name of a branch.
+/// Number of digits of a git id in the name of a branch.
 pub(super) const SHORT_DIGITS: usize = 8;
 
 /// A branch, tag or commit to import.
 pub(super) struct Tip {
-    /// The name there.
+    /// The name in the repository.
     pub(super) git_name: String,
-    /// The name of the branch here.
+    /// The name of the branch in the session.
     pub(super) name: String,
     pub(super) commit: GitId,
 }
 
-/// Returns the targets of the revisions; without any every branch there, and without branches that
-/// of HEAD.
+/// Returns the targets of the revisions: without revisions all branches, and without branches HEAD.
 ///
 /// # Errors
-/// `InvalidInput` or `Ambiguous` for what names no commit, and those of [`Incoming::peel`].
+/// `InvalidInput` or `Ambiguous` for a revision that does not identify a commit, and the errors of
+/// [`Incoming::peel`].
 pub(super) fn tips(incoming: &Incoming, revisions: &[String]) -> Result<Vec<Tip>> {
     let git = &incoming.git;
     let failed = |error| git_error("read the refs of the repository", error);
@@ -56,8 +56,7 @@ pub(super) fn tips(incoming: &Incoming, revisions: &[String]) -> Result<Vec<Tip>
     Ok(tips)
 }
 
-/// Returns the target of one revision: a full ref, a branch, a tag, a branch of a remote, or an
-/// id.
+/// Returns the target of a revision: a full ref, a branch, a tag, a remote branch, or an id.
 fn named_tip(incoming: &Incoming, revision: &str) -> Result<Tip> {
     for folder in ["", "refs/heads/", "refs/tags/", "refs/remotes/"] {
         let full = format!("{folder}{revision}");
@@ -92,8 +91,9 @@ fn tip(incoming: &Incoming, found: gix::Reference<'_>) -> Result<Tip> {
     Ok(Tip { git_name, name, commit })
 }
 
-/// Gives the branches names in the session. Those of an export lose the session they had, unless two
-/// would be one; of others the one that HEAD is at is the main one, unless another is called so.
+/// Assigns branch names in the session. Branches of an export drop the name of their session,
+/// unless this causes duplicates. Of other branches, the branch of HEAD becomes main, unless
+/// another branch has this name.
 fn name_branches(incoming: &Incoming, tips: &mut [Tip]) -> Result<()> {
     let (mut bare, mut exported) = (Vec::new(), HashSet::new());
     for tip in tips.iter() {

@@ -1,4 +1,5 @@
-//! A snapshot's facts as a git commit: its message with trailers, who made it, and when.
+//! Encodes the facts of a snapshot in a git commit: its message with trailers, its author, and its
+//! time.
 //!
 //! ```text
 //! Split the parser                       the message of the snapshot
@@ -20,20 +21,20 @@ use gix::bstr::ByteSlice;
 use gix::objs::CommitRef;
 use turntree::object::{Author, Commit, ObjectId, Time, Trigger};
 
-/// The committer of exported commits: a commit with another committer is not of turntree.
+/// The committer of exported commits. Commits with another committer are not from turntree.
 const COMMITTER: &str = "turntree";
 const EMAIL: &str = "export@turntree.invalid";
 
-/// The author of a snapshot that has none.
+/// The author of a snapshot without one.
 const UNKNOWN: &str = "unknown";
 
-/// The line between the message of a tag and its author.
+/// The line before the author of a tag, after its message.
 const TAGGER: &str = "\n\nTurntree-Tagger: ";
 
-/// Most minutes that a time zone of git has.
+/// Largest time zone offset of git in minutes.
 const MAX_OFFSET_MINUTES: i16 = 5999;
 
-/// The facts of a snapshot, from the trailers of its commit.
+/// The facts of a snapshot from the trailers of its commit.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Facts {
     pub(super) id: ObjectId,
@@ -44,7 +45,7 @@ pub(super) struct Facts {
     pub(super) metadata: BTreeMap<String, String>,
 }
 
-/// The message of the git commit.
+/// Returns the message of the git commit.
 pub(super) fn message(id: &ObjectId, commit: &Commit) -> String {
     let text = commit.message.replace('\0', "\u{fffd}");
     let text = text.trim();
@@ -79,7 +80,7 @@ pub(super) fn message(id: &ObjectId, commit: &Commit) -> String {
     message
 }
 
-/// The author and the committer of the git commit.
+/// Returns the author and the committer of the git commit.
 pub(super) fn signatures(commit: &Commit) -> (Signature, Signature) {
     let time = git_time(commit.time);
     let agent = plain_name(&commit.author.agent);
@@ -87,17 +88,17 @@ pub(super) fn signatures(commit: &Commit) -> (Signature, Signature) {
     (author, committer(commit.time))
 }
 
-/// Returns the signature of commits and tags.
+/// Returns the committer of commits and the tagger of tags.
 pub(super) fn committer(time: Time) -> Signature {
     Signature { name: COMMITTER.into(), email: EMAIL.into(), time: git_time(time) }
 }
 
-/// Returns true if turntree wrote it, by who signed it.
+/// Returns true if the signature is turntree's.
 pub(super) fn is_own(signature: &gix::actor::SignatureRef<'_>) -> bool {
     signature.name == COMMITTER && signature.email == EMAIL
 }
 
-/// The facts of a commit that turntree wrote; `None` for any other.
+/// Returns the facts of a commit that turntree wrote. `None` for other commits.
 pub(super) fn facts(commit: &CommitRef<'_>) -> Option<Facts> {
     if !commit.committer().is_ok_and(|signature| is_own(&signature)) {
         return None;
@@ -126,7 +127,7 @@ pub(super) fn facts(commit: &CommitRef<'_>) -> Option<Facts> {
     })
 }
 
-/// Returns the message and the author of a tag that turntree wrote.
+/// Encodes the message and the author of a tag.
 pub(super) fn tag_message(message: &str, tagger: &str) -> String {
     let message = message.replace('\0', "\u{fffd}");
     let message = message.trim_end();
@@ -136,7 +137,7 @@ pub(super) fn tag_message(message: &str, tagger: &str) -> String {
     }
 }
 
-/// The message and the tagger in what [`tag_message`] wrote.
+/// Decodes the message and the author from the output of [`tag_message`].
 pub(super) fn tag_words(text: &str) -> (&str, String) {
     let text = text.trim_end_matches('\n');
     match text.rsplit_once(TAGGER).filter(|(_, tagger)| !tagger.contains('\n')) {
@@ -145,21 +146,22 @@ pub(super) fn tag_words(text: &str) -> (&str, String) {
     }
 }
 
-/// The moment as git has it: whole seconds from 1970 on, and an offset of four digits.
+/// Converts a time to git's representation: whole seconds since 1970, and an offset of four digits.
 fn git_time(time: Time) -> gix::date::Time {
     let offset = time.offset_minutes.clamp(-MAX_OFFSET_MINUTES, MAX_OFFSET_MINUTES);
     let seconds = time.micros.div_euclid(1_000_000).max(0);
     gix::date::Time { seconds, offset: i32::from(offset) * 60 }
 }
 
-/// A name without what git does not allow in one.
+/// Removes the characters that git does not allow in a name.
 fn plain_name(name: &str) -> String {
     let kept: String = name.chars().filter(|c| !c.is_control() && !"<>".contains(*c)).collect();
     let trimmed = kept.trim_matches(|c: char| c.is_whitespace() || ".,:;\"'\\".contains(c));
     if trimmed.is_empty() { UNKNOWN.to_owned() } else { trimmed.to_owned() }
 }
 
-/// A value on one line: control characters, and what would not come back, percent-coded.
+/// Encodes a value on one line. Percent-encodes control characters, and whitespace that would be
+/// trimmed.
 pub(super) fn one_line(value: &str) -> String {
     let last = value.chars().count().saturating_sub(1);
     let mut line = String::with_capacity(value.len());
@@ -178,7 +180,7 @@ pub(super) fn one_line(value: &str) -> String {
     line
 }
 
-/// The value of a line.
+/// Decodes the value of a line.
 fn plain(line: &str) -> String {
     let mut bytes = Vec::with_capacity(line.len());
     let mut rest = line.as_bytes();

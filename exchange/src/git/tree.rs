@@ -1,7 +1,7 @@
-//! A git tree that is edited: folders are read when they are gone into, and written when they changed.
+//! An editable git tree. Folders are read on demand, and only changed ones are written.
 //!
-//! A change costs the folders on its path. A folder is shared between the trees of several commits
-//! until one of them changes it.
+//! The cost of a change is proportional to the folders on its path. The trees of several commits
+//! share a folder until one of them changes it.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use turntree::error::Result;
 use super::names::BESIDE;
 use super::pack::PackWriter;
 
-/// Reads what a folder holds.
+/// Reads the entries of a folder.
 pub(super) type Load<'a> = dyn Fn(&GitId) -> Result<Entries> + 'a;
 
 /// The entries of a folder, by name.
@@ -32,24 +32,24 @@ pub(super) enum Node {
     Folder(Folder),
 }
 
-/// A folder: written, read, or both.
+/// A folder: stored, loaded, or both.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Folder {
-    /// Its object, until it is changed.
+    /// The id of the stored folder. `None` after a change.
     written: Option<GitId>,
-    /// The entries, once they were read.
+    /// The entries, once loaded.
     entries: Option<Arc<Entries>>,
 }
 
 impl Folder {
-    /// The folder that is written as `id`.
+    /// Returns the folder that is stored as `id`.
     pub(super) fn at(id: GitId) -> Self {
         Self { written: Some(id), entries: None }
     }
 
-    /// Puts a file. Where `path` is a folder already the file lies inside, as [`BESIDE`]; and where a
-    /// folder is needed and a file is there, likewise. So the tree follows from what was put, in
-    /// whatever order.
+    /// Adds a file. If `path` is already a folder, the file goes inside of it as [`BESIDE`], and
+    /// likewise if a file has the name of a folder that is needed. The tree thus depends only on
+    /// the added files, not on their order.
     pub(super) fn put(&mut self, load: &Load<'_>, path: &[String], leaf: Leaf) -> Result<()> {
         let Some((name, rest)) = path.split_first() else { return Ok(()) };
         let entries = self.open(load)?;
@@ -73,7 +73,7 @@ impl Folder {
         folder.put(load, rest, leaf)
     }
 
-    /// Removes a file, and the folders that it leaves empty.
+    /// Removes a file, and the folders that become empty.
     pub(super) fn remove(&mut self, load: &Load<'_>, path: &[String]) -> Result<()> {
         let Some((name, rest)) = path.split_first() else { return Ok(()) };
         let entries = self.open(load)?;
@@ -97,7 +97,7 @@ impl Folder {
         Ok(())
     }
 
-    /// Writes it and the folders in it that changed.
+    /// Writes the folder and its changed subfolders.
     pub(super) fn write(&mut self, pack: &mut PackWriter) -> Result<GitId> {
         if let Some(id) = self.written {
             return Ok(id);
@@ -116,7 +116,7 @@ impl Folder {
         Ok(id)
     }
 
-    /// Returns the entries, to be changed.
+    /// Returns the entries for modification.
     fn open(&mut self, load: &Load<'_>) -> Result<&mut Entries> {
         if let (None, Some(id)) = (&self.entries, &self.written) {
             self.entries = Some(Arc::new(load(id)?));

@@ -1,5 +1,5 @@
-//! The adoption of ten sessions of an agent, 30 MB, for the first time and when nothing is new; and of
-//! all recorded sessions, where they are.
+//! Benchmarks the adoption of ten sessions of an agent, 30 MB: the first adoption, and one without
+//! new turns. Also adopts all recorded sessions, if they exist.
 
 use std::fs;
 use std::hint::black_box;
@@ -14,13 +14,13 @@ use turntree_benches::store::{TempStore, stamp};
 use turntree_benches::transcript::claude_code;
 use turntree_exchange::agents::{AdoptOptions, Outcome, SessionPlace, adopt, find};
 
-/// The file system of the target directory: a disk, unlike many a `/tmp`.
+/// The target directory, whose file system is on disk. `/tmp` is often in memory.
 const FOLDER: &str = env!("CARGO_TARGET_TMPDIR");
 
 const SESSIONS: usize = 10;
 const MESSAGES: usize = 1_200;
 
-/// Finds and adopts what is in `place`, and keeps what was seen; the number of new turns.
+/// Finds and adopts all sessions in `place` and saves the cache. Returns the number of new turns.
 fn adopt_all(store: &TempStore, place: &SessionPlace) -> u64 {
     let repo = store.open(Durability::Full).expect("the store opens");
     let found = find(std::slice::from_ref(place));

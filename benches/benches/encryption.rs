@@ -1,8 +1,8 @@
-//! What encryption costs: the same work on a store and on one that is encrypted, in one run.
+//! Benchmarks the cost of encryption: the same work on a plain and an encrypted store, in one run.
 //!
-//! A snapshot at turn 1,000, and a restore of that turn in a store that was just opened, from the
-//! journal and from a pack. A restore is on all processors and waits for nothing, so its processor time
-//! is what is told: it does not depend on what else the machine does.
+//! The work is a snapshot at turn 1,000, and a restore of that turn in a newly opened store, from
+//! the journal and from a pack. A restore uses all processors and does not wait for the disk, so
+//! its processor time is reported. Processor time does not depend on other load of the machine.
 
 use std::hint::black_box;
 use std::path::Path;
@@ -14,7 +14,7 @@ use turntree::maintenance::{Purpose, collect};
 use turntree::store::{Durability, Tier};
 use turntree_benches::store::{History, read_everything, stamp};
 
-/// The file system of the target directory: a disk, unlike many a `/tmp`.
+/// The target directory, whose file system is on disk. `/tmp` is often in memory.
 const FOLDER: &str = env!("CARGO_TARGET_TMPDIR");
 
 const TURNS: usize = 1_000;
@@ -73,7 +73,7 @@ fn restore(criterion: &mut Criterion, name: &str, history: &History) {
     group.finish();
 }
 
-/// Processor time of this process so far, all threads together.
+/// Returns the processor time of this process so far, summed over all threads.
 fn processor_time() -> Duration {
     let now = clock_gettime(ClockId::ProcessCPUTime);
     Duration::try_from(now).expect("time goes forward")

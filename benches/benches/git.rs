@@ -1,4 +1,5 @@
-//! Export of a session as a git repository: whole, and one turn more.
+//! Benchmarks the export of a session as a git repository: a full export, and one without new
+//! turns.
 //!
 //! With `--test` the session has 50 turns instead of 1,000.
 
@@ -10,7 +11,7 @@ use turntree_benches::run::is_test;
 use turntree_benches::store::History;
 use turntree_exchange::git::{GitExportOptions, export};
 
-/// The file system of the target directory: a disk, unlike many a `/tmp`.
+/// The target directory, whose file system is on disk. `/tmp` is often in memory.
 const FOLDER: &str = env!("CARGO_TARGET_TMPDIR");
 
 fn exporting(criterion: &mut Criterion) {

@@ -1,7 +1,8 @@
-//! The import of a session of 1,500 messages, and of the longest recorded one, each made durable.
+//! Benchmarks the durable import of a session of 1,500 messages, and of the longest recorded
+//! session.
 //!
-//! The recorded one is measured when the folder of recorded sessions is there: `TURNTREE_SESSIONS`,
-//! else `shared/sessions` beside the repository.
+//! The recorded session is measured if the folder of recorded sessions exists: `TURNTREE_SESSIONS`,
+//! or `shared/sessions` next to the repository.
 
 use std::fs;
 use std::hint::black_box;
@@ -14,7 +15,7 @@ use turntree_benches::store::{TempStore, stamp};
 use turntree_benches::transcript::claude_code;
 use turntree_exchange::{ImportOptions, import};
 
-/// The file system of the target directory: a disk, unlike many a `/tmp`.
+/// The target directory, whose file system is on disk. `/tmp` is often in memory.
 const FOLDER: &str = env!("CARGO_TARGET_TMPDIR");
 
 const MESSAGES: usize = 1_500;

@@ -1,4 +1,4 @@
-//! A list of 1,000,000 entries, in memory: an entry at the end, and changes in the middle.
+//! Benchmarks a list of 1,000,000 entries in memory: an append, and changes in the middle.
 
 use std::hint::black_box;
 

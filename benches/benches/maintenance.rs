@@ -1,6 +1,6 @@
-//! Maintenance: marking a large store, repacking a session, and snapshots while that goes on.
+//! Benchmarks maintenance: marking a large store, repacking a session, and concurrent snapshots.
 //!
-//! The large store has a million objects; it is made once, in the target directory, and kept there.
+//! The large store has a million objects. It is created once, in the target directory, and kept.
 //! With `--test` it has 20,000.
 
 use std::fs;
@@ -20,16 +20,16 @@ use turntree::store::{Durability, NewStore, OpenOptions, RealIo, Tier};
 use turntree_benches::run::is_test;
 use turntree_benches::store::{History, stamp};
 
-/// The file system of the target directory: a disk, unlike many a `/tmp`.
+/// The target directory, whose file system is on disk. `/tmp` is often in memory.
 const FOLDER: &str = env!("CARGO_TARGET_TMPDIR");
 
-/// Snapshots that say how long one takes when nothing else goes on.
+/// Number of snapshots that measure the time without concurrent work.
 const QUIET_SNAPSHOTS: usize = 300;
 
-/// Handles that were opened.
+/// Number of opened handles.
 static HANDLES: AtomicU8 = AtomicU8::new(10);
 
-/// Messages that one turn of the large store adds.
+/// Number of messages per turn of the large store.
 const MESSAGES_PER_TURN: usize = 4_000;
 
 fn mark(criterion: &mut Criterion) {
@@ -91,7 +91,7 @@ fn repack(criterion: &mut Criterion) {
     }
 }
 
-/// Takes snapshots while another handle repacks, and reports how long they took.
+/// Takes snapshots while another handle repacks, and reports their times.
 fn concurrent_snapshots(history: &History, tier: Tier) {
     let dir = copy(history);
     let (repo, other) = (open(dir.path()), open(dir.path()));
@@ -124,7 +124,7 @@ fn concurrent_snapshots(history: &History, tier: Tier) {
     report(&format!("snapshots during a repack, {name}, of {took:?}: {}", spread(busy)));
 }
 
-/// Number, median, 99th percentile and maximum.
+/// Formats the number, median, 99th percentile and maximum.
 fn spread(mut times: Vec<Duration>) -> String {
     times.sort_unstable();
     let at = |part: usize| times.get(times.len() * part / 100).or(times.last()).copied();
@@ -133,7 +133,7 @@ fn spread(mut times: Vec<Duration>) -> String {
     format!("{} took {median:?}, p99 {late:?}, longest {last:?}", times.len())
 }
 
-/// A store with a conversation of `messages` short messages, made if it is not there.
+/// Returns a store with a conversation of `messages` short messages. Creates it if it is missing.
 fn large_store(messages: usize) -> PathBuf {
     let dir = Path::new(FOLDER).join(format!("large-{messages}"));
     if dir.join("done").exists() {
@@ -162,7 +162,7 @@ fn large_store(messages: usize) -> PathBuf {
     dir.join("store")
 }
 
-/// A copy of the store of a history, which goes away with it.
+/// Copies the store of a history to a temporary folder.
 fn copy(history: &History) -> tempfile::TempDir {
     let folder = tempfile::tempdir_in(FOLDER).expect("a folder");
     copy_folder(&history.store.path(), folder.path());
@@ -182,13 +182,13 @@ fn copy_folder(from: &Path, to: &Path) {
 }
 
 fn open(dir: &Path) -> Repository {
-    // A name of its own for every handle: several write to the same store.
+    // Each handle needs a unique name, because several write to the same store.
     let seed = [HANDLES.fetch_add(1, Ordering::Relaxed); 16];
     Repository::open(Arc::new(RealIo), dir, OpenOptions::new(seed)).expect("the store opens")
 }
 
-/// Most memory that `work` needs besides what is in use before, without mapped files; in KiB, and 0
-/// where the system does not say. Looked at every millisecond.
+/// Returns the peak memory of `work` in KiB, above the memory in use before and without mapped
+/// files. 0 if the system does not report it. Samples every millisecond.
 fn peak_kib(work: impl FnOnce()) -> u64 {
     let (before, is_over) = (memory_kib(), AtomicBool::new(false));
     thread::scope(|threads| {

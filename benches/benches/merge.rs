@@ -1,4 +1,4 @@
-//! Merging two branches that each went on for a few turns after 1,000 and 10,000 common ones.
+//! Benchmarks the merge of two branches with a few turns each after 1,000 and 10,000 common turns.
 //!
 //! With `--test` the sessions have 100 turns.
 
@@ -14,7 +14,7 @@ use turntree_benches::run::is_test;
 use turntree_benches::store::{History, stamp};
 use turntree_exchange::formats::tool_use;
 
-/// The file system of the target directory: a disk, unlike many a `/tmp`.
+/// The target directory, whose file system is on disk. `/tmp` is often in memory.
 const FOLDER: &str = env!("CARGO_TARGET_TMPDIR");
 
 fn merging(criterion: &mut Criterion) {
@@ -31,7 +31,7 @@ fn merging(criterion: &mut Criterion) {
     group.finish();
 }
 
-/// Two branches of `own` turns each come together.
+/// Merges two branches of `own` turns each.
 fn branches(
     group: &mut BenchmarkGroup<'_, WallTime>,
     history: &mut History,
@@ -80,7 +80,7 @@ fn durable(repo: &Repository, request: &MergeRequest<'_>) {
     change.commit(&stamp(0), "merge").expect("a commit");
 }
 
-/// What the newest turn changed.
+/// Compares the newest turn with its parent.
 fn neighbours(group: &mut BenchmarkGroup<'_, WallTime>, history: &History, turns: usize) {
     let repo = history.store.open(Durability::Full).expect("the store opens");
     let [older, newer] = [turns - 1, turns].map(|turn| history.commit(turn).expect("a turn"));

@@ -1,4 +1,4 @@
-//! Reading a session of 10,000 turns: restore, open, diff and log; and forking it.
+//! Benchmarks reads of a session of 10,000 turns: restore, open, diff, log and fork.
 //!
 //! With `--test` the session has 1,000 turns.
 
@@ -13,7 +13,7 @@ use turntree::store::Durability;
 use turntree_benches::run::is_test;
 use turntree_benches::store::{History, last_messages, read_everything, stamp};
 
-/// The file system of the target directory: a disk, unlike many a `/tmp`.
+/// The target directory, whose file system is on disk. `/tmp` is often in memory.
 const FOLDER: &str = env!("CARGO_TARGET_TMPDIR");
 
 fn reading(criterion: &mut Criterion) {
@@ -33,7 +33,7 @@ fn reopen(history: &History) -> Repository {
 }
 
 fn restore(group: &mut BenchmarkGroup<'_, WallTime>, history: &History) {
-    // The context as it was at turn 1,000: about the size of the one of workload M.
+    // The context at turn 1,000 has about the size of the context of workload M.
     let commit = history.commit(1_000).expect("turn 1,000");
     let repo = reopen(history);
     group.bench_function("restore of turn 1,000, warm", |bencher| {

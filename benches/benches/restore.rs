@@ -1,7 +1,8 @@
-//! RewindRequest of ten changed files of a workspace, among 1,000 and among 100,000: the whole of it, which
-//! looks at every file, and what comes after the capture, which follows the changes.
+//! Benchmarks the restore of ten changed files of a workspace, among 1,000 and among 100,000.
+//! Measures the whole restore, which examines every file, and the part after the capture, which
+//! handles only the changes.
 //!
-//! The files are made once, in the target directory, and kept there. With `--test` there are 200 and
+//! The files are created once, in the target directory, and kept. With `--test` there are 200 and
 //! 2,000.
 
 use std::fs;
@@ -21,14 +22,14 @@ use turntree::workspace::{
 use turntree_benches::run::is_test;
 use turntree_benches::store::stamp;
 
-/// The file system of the target directory: a disk, unlike many a `/tmp`.
+/// The target directory, whose file system is on disk. `/tmp` is often in memory.
 const FOLDER: &str = env!("CARGO_TARGET_TMPDIR");
 
 const FILES_PER_FOLDER: usize = 100;
 const CHANGES: usize = 10;
 const FILE_BYTES: usize = 1000;
 
-/// How long the clock of a file system takes to go on for sure.
+/// A duration that exceeds the clock resolution of any file system.
 const CLOCK_STEP: Duration = Duration::from_millis(100);
 
 struct Place {
@@ -63,7 +64,7 @@ impl Place {
         Self { dir, repo, states: (first, second) }
     }
 
-    /// Brings the other state back; how long all of it took, and what came after the capture.
+    /// Restores the other state. Returns the total time, and the time after the capture.
     fn restore(&self, to: usize) -> (Duration, Duration) {
         let restore = RewindRequest {
             branch: branch(),
@@ -103,7 +104,7 @@ fn path(dir: &Path, at: usize) -> PathBuf {
     dir.join(format!("folder-{:04}/file-{at:06}.txt", at / FILES_PER_FOLDER))
 }
 
-/// A file that is made anew only where it is another one.
+/// Writes a file unless it already has the content.
 fn write(path: &Path, at: usize, version: usize) {
     let content = format!("{at} {version}\n").repeat(FILE_BYTES / 8);
     if fs::read(path).is_ok_and(|found| found == content.as_bytes()) {
@@ -144,7 +145,8 @@ fn restores(criterion: &mut Criterion) {
             for _ in 0..times {
                 took += which(place.restore(turn));
                 turn += 1;
-                // What was written a moment ago would be read again, as files of a racy clock are.
+                // Wait for the clock, so that the next capture does not reread the new files as
+                // racy.
                 std::thread::sleep(CLOCK_STEP);
             }
             took

@@ -1,9 +1,9 @@
-//! Questions about a history of 1,000 turns: grep beside ripgrep on the same blobs as files, and log by
-//! path or text, and blame.
+//! Benchmarks queries on a history of 1,000 turns: grep compared with ripgrep on the same blobs as
+//! files, log by path or text, and blame.
 //!
-//! ripgrep is measured when `rg` is installed, over files that have been read before. What it searches
-//! are the bytes of messages; grep searches what they say, and knows of each match since when it is
-//! there. With `--test` the session has 200 turns.
+//! ripgrep is measured if `rg` is installed, on files in the page cache. ripgrep searches the bytes
+//! of messages. grep searches their text, and also finds the first turn of each match. With
+//! `--test` the session has 200 turns.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -27,10 +27,10 @@ use turntree_benches::run::is_test;
 use turntree_benches::store::{History, stamp};
 use turntree_exchange::MessageText;
 
-/// The file system of the target directory: a disk, unlike many a `/tmp`.
+/// The target directory, whose file system is on disk. `/tmp` is often in memory.
 const FOLDER: &str = env!("CARGO_TARGET_TMPDIR");
 
-/// A word that stands nowhere, one that stands in many places, and an expression without words.
+/// A word that never occurs, one that occurs often, and an expression without words.
 const PATTERNS: [(&str, &str); 3] =
     [("nothing", "quizzical"), ("a string", "return Err"), ("an expression", r"[a-z]+_\d+\(")];
 
@@ -84,7 +84,7 @@ fn grep(repo: &Repository, history: &History, pattern: &str) -> usize {
     grep.places().iter().map(|place| grep.found(place).expect("lines").lines.len()).sum()
 }
 
-/// Every blob that ever was in the context as a file, read once.
+/// Writes every blob of every context to a file. Reads each blob once.
 fn lay_out(history: &History) -> (TempDir, u64) {
     let repo = reopen(history);
     let (store, mut blobs) = (repo.store(), BTreeSet::new());
@@ -95,7 +95,7 @@ fn lay_out(history: &History) -> (TempDir, u64) {
                 Shape::Blob => drop(blobs.insert(section.id)),
                 Shape::List => {
                     let list = List::open(store, &section.id).expect("a list");
-                    // What came before is in the contexts before.
+                    // Earlier items are in earlier contexts.
                     let first = list.len().saturating_sub(8);
                     let items = list.iter(store, first..list.len());
                     blobs.extend(items.map(|item| item.expect("an item").link.id));

@@ -1,7 +1,8 @@
-//! A durable snapshot of a turn, at turns 10, 1,000 and 10,000, and the bytes that a turn adds.
+//! Benchmarks a durable snapshot at turns 10, 1,000 and 10,000, and reports the bytes that a turn
+//! adds.
 //!
-//! Every measurement starts from the same turn: the branch is moved back before each, unmeasured.
-//! With `--test` the longest history is the middle one.
+//! Each measurement starts at the same turn: the branch is reset before it, outside of the
+//! measurement. With `--test` the longest history has 1,000 turns.
 
 use std::hint::black_box;
 use std::path::Path;
@@ -11,10 +12,10 @@ use turntree::store::Durability;
 use turntree_benches::run::is_test;
 use turntree_benches::store::History;
 
-/// The file system of the target directory: a disk, unlike many a `/tmp`.
+/// The target directory, whose file system is on disk. `/tmp` is often in memory.
 const FOLDER: &str = env!("CARGO_TARGET_TMPDIR");
 
-/// Turns over which the bytes of one are averaged.
+/// Number of turns over which the bytes per turn are averaged.
 const WINDOW: usize = 50;
 
 fn snapshot(criterion: &mut Criterion) {
@@ -42,7 +43,7 @@ fn snapshot(criterion: &mut Criterion) {
     group.finish();
 }
 
-/// Prints what a turn adds to the store, early and late.
+/// Prints the bytes that a turn adds to the store, early and late.
 #[expect(clippy::print_stderr, reason = "a bench reports to whoever runs it")]
 fn report_bytes(stored_bytes: &[u64]) {
     for middle in [100, 1_000, 10_000] {

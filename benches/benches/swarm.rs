@@ -1,4 +1,4 @@
-//! A log of 100,000 events of a swarm becomes a snapshot, and turns of a store.
+//! Benchmarks the reconstruction of a swarm log of 100,000 events as a snapshot, and its import.
 
 use std::hint::black_box;
 use std::io::BufReader;
@@ -12,7 +12,7 @@ use turntree_benches::swarm::swarm_log;
 use turntree_exchange::formats::swarm::{ReconstructionOptions, reconstruct};
 use turntree_exchange::{ImportOptions, import};
 
-/// The file system of the target directory: a disk, unlike many a `/tmp`.
+/// The target directory, whose file system is on disk. `/tmp` is often in memory.
 const FOLDER: &str = env!("CARGO_TARGET_TMPDIR");
 
 const EVENTS: usize = 100_000;

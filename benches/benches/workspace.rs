@@ -1,7 +1,8 @@
-//! Snapshots of a workspace of 100,000 files: unchanged, and with ten changed, beside one `lstat` of
-//! each file on all processors, and beside `git add -A && git commit` of the same files.
+//! Benchmarks snapshots of a workspace of 100,000 files, unchanged and with ten changed files.
+//! Compares them with one `lstat` per file on all processors, and with `git add -A && git commit`
+//! of the same files.
 //!
-//! The files are made once, in the target directory, and kept there. With `--test` there are 2,000.
+//! The files are created once, in the target directory, and kept. With `--test` there are 2,000.
 
 use std::fs;
 use std::hint::black_box;
@@ -21,24 +22,24 @@ use turntree_benches::run::is_test;
 use turntree_benches::store::stamp;
 use turntree_benches::text::Text;
 
-/// The file system of the target directory: a disk, unlike many a `/tmp`.
+/// The target directory, whose file system is on disk. `/tmp` is often in memory.
 const FOLDER: &str = env!("CARGO_TARGET_TMPDIR");
 
 const FILES_PER_FOLDER: usize = 100;
 
-/// Lines of each file.
+/// Lines per file.
 const LINES: usize = 20;
 
-/// What a project of some size leaves out.
+/// Typical ignore rules of a project.
 const RULES: &str = "target/\nnode_modules/\n*.o\n*.log\n.cache\n/dist\n**/tmp/*\n!keep.log\n";
 
-/// Files that differ in the snapshot of few changes.
+/// Number of changed files.
 const CHANGES: usize = 10;
 
-/// Times that each kind is measured in turns.
+/// Number of rounds, each with one measurement of each kind.
 const ROUNDS: usize = 25;
 
-/// How long the clock of a file system takes to go on for sure.
+/// A duration that exceeds the clock resolution of any file system.
 const CLOCK_STEP: Duration = Duration::from_millis(100);
 
 struct Workspace {
@@ -67,7 +68,7 @@ impl Workspace {
         Self { dir, files, repo, edits: AtomicU64::new(0) }
     }
 
-    /// A whole snapshot, durable, as the command takes it.
+    /// Takes a whole durable snapshot, like the command.
     fn snapshot(&self) -> CaptureReport {
         let branch = BranchName::main("bench").expect("a name");
         let cache = StatCache::open(self.repo.store(), &self.dir).expect("a cache");
@@ -87,7 +88,7 @@ impl Workspace {
         captured
     }
 
-    /// Gives some files another content.
+    /// Changes the content of some files.
     fn edit(&self) {
         let edit = self.edits.fetch_add(1, Ordering::Relaxed);
         for path in self.files.iter().step_by(self.files.len() / CHANGES).take(CHANGES) {
@@ -100,7 +101,7 @@ impl Workspace {
         git(&self.dir, &["commit", "-q", "--allow-empty", "-m", "snapshot"]);
     }
 
-    /// One `lstat` of each file, on all processors.
+    /// Calls `lstat` on each file, on all processors.
     fn look_at_all(&self) -> u64 {
         let threads = thread::available_parallelism().map_or(2, usize::from);
         let share = self.files.len().div_ceil(threads);
@@ -150,7 +151,7 @@ fn workspace(criterion: &mut Criterion) {
     assert_eq!(workspace.snapshot().read, files as u64 + 1);
     let first = started.elapsed();
     workspace.git();
-    // From now on no file is so new that it must be read again, and the cache says so.
+    // From now on no file is new enough to be racy, and the cache records all of them as unchanged.
     thread::sleep(CLOCK_STEP);
     workspace.snapshot();
     assert_eq!(workspace.snapshot().read, 0);
@@ -181,7 +182,7 @@ fn workspace(criterion: &mut Criterion) {
     group.finish();
 }
 
-/// Each kind in turns, so that what else the machine does falls on all of them alike.
+/// Measures all kinds in each round, so that other load of the machine affects all kinds equally.
 fn in_turns(workspace: &Workspace) {
     let rounds = if is_test() { 1 } else { ROUNDS };
     let mut times: [Vec<Duration>; 5] = Default::default();
@@ -196,7 +197,7 @@ fn in_turns(workspace: &Workspace) {
             },
             time(|| workspace.git()),
         ];
-        // The clock goes on, so that the next round finds nothing new.
+        // Wait for the clock, so that the next round finds no racy files.
         thread::sleep(CLOCK_STEP);
         workspace.snapshot();
         times.iter_mut().zip(round).for_each(|(times, time)| times.push(time));

@@ -1,19 +1,18 @@
-//! Deterministic workloads: what an agent does in its turns, and stores with thousands of them.
+//! Deterministic workloads: the turns of an agent, and stores with thousands of them.
 //!
-//! The same calls give the same bytes on every machine: text is drawn from a vocabulary by a
-//! generator with a fixed seed, and compresses about as well as the messages and sources of real
-//! sessions.
+//! The same calls give the same bytes on every machine. Text is drawn from a vocabulary with a
+//! fixed seed, and compresses about as well as the messages and sources of real sessions.
 //!
-//! | file | makes |
+//! | module | content |
 //! |---|---|
 //! | [`text`] | words, prose, and lines of a program |
 //! | [`session`] | turns: messages, a scratchpad entry, an edit of one file among 300 |
 //! | [`transcript`] | a log in the style of Claude Code |
 //! | [`swarm`] | a log of events in the style of SwarmSDK |
-//! | [`store`] | a store in a folder of its own, with a session recorded in it |
-//! | [`beside`] | how long snapshots take while the program maintains the same store |
-//! | [`growth`] | what the program costs on stores that grow, as tables and charts |
-//! | [`run`] | nothing: whether benches measure or only run, and where recorded sessions are |
+//! | [`store`] | a store in a temporary folder, with a recorded session |
+//! | [`beside`] | the times of snapshots during maintenance of the same store |
+//! | [`growth`] | the costs of the program on growing stores, as tables and charts |
+//! | [`run`] | the mode of the benches, and the place of recorded sessions |
 //!
 //! ```
 //! use turntree_benches::session::Agent;

@@ -1,15 +1,15 @@
-//! How the benches are run: measured, or only tried, and with which recorded sessions.
+//! The mode of the benches: measurement or test, and the place of recorded sessions.
 
 use std::path::{Path, PathBuf};
 
-/// Whether the benches only have to run, as `-- --test` asks for: then histories are short.
+/// Returns true if the benches run with `-- --test`. Histories are then short.
 #[must_use]
 pub fn is_test() -> bool {
     std::env::args().any(|argument| argument == "--test")
 }
 
-/// The folder of recorded sessions, which need not be there: `TURNTREE_SESSIONS`, else
-/// `shared/sessions` beside the repository.
+/// Returns the folder of recorded sessions, which may not exist: `TURNTREE_SESSIONS`, or
+/// `shared/sessions` next to the repository.
 #[must_use]
 pub fn recorded_sessions() -> PathBuf {
     let beside = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../shared/sessions");

@@ -1,46 +1,46 @@
-//! An agent at work: each turn has messages, a scratchpad entry, and an edit of one file.
+//! Simulates an agent: each turn has messages, a scratchpad entry, and an edit of one file.
 //!
-//! The shape is that of the recorded workload `M` that `compare` runs: three or four messages of
-//! 0.3 to 5 KB, and a file of about 10 KB written whole among 300.
+//! The sizes follow the recorded workload `M` that `compare` runs: three or four messages of 0.3 to
+//! 5 KB, and a rewrite of one file of about 10 KB among 300.
 
 use bytes::Bytes;
 use serde_json::json;
 
 use crate::text::Text;
 
-/// Files in the workspace.
+/// Number of files in the workspace.
 pub const FILES: u64 = 300;
 
-/// Lines in a file, some 10 KB.
+/// Lines per file, about 10 KB.
 const FILE_LINES: u64 = 250;
 
-/// Most lines that an edit replaces.
+/// Maximum number of lines that an edit replaces.
 const EDITED_LINES: u64 = 12;
 
-/// Names in the scratchpad.
+/// Number of names in the scratchpad.
 const NOTES: u64 = 40;
 
-/// What one turn changes.
+/// The changes of a turn.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Turn {
-    /// Its messages, as JSON.
+    /// The messages as JSON.
     pub messages: Vec<Message>,
-    /// The scratchpad entry it writes: name and content.
+    /// The scratchpad entry: name and content.
     pub note: (String, Bytes),
-    /// The files it writes, with their whole content: all of them in the first turn, then one.
+    /// The written files with their whole content: all files in the first turn, then one per turn.
     pub files: Vec<(String, Bytes)>,
 }
 
 /// A message.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Message {
-    /// Who speaks: `user`, `assistant` or `tool`.
+    /// The speaker: `user`, `assistant` or `tool`.
     pub role: &'static str,
     /// The JSON text.
     pub json: Bytes,
 }
 
-/// An agent with a workspace. Its turns differ in every message and edit.
+/// An agent with a workspace. All of its messages and edits differ.
 #[derive(Debug, Clone)]
 pub struct Agent {
     text: Text,
@@ -49,13 +49,13 @@ pub struct Agent {
 }
 
 impl Agent {
-    /// An agent before its first turn.
+    /// Creates an agent before its first turn.
     #[must_use]
     pub fn new() -> Self {
         Self::with_workspace(20, FILES, FILE_LINES)
     }
 
-    /// An agent of its own for each `seed`, with `files` files of `lines` lines.
+    /// Creates an agent from `seed`, with `files` files of `lines` lines.
     #[must_use]
     pub fn with_workspace(seed: u64, files: u64, lines: u64) -> Self {
         let mut text = Text::new(seed);
@@ -64,7 +64,7 @@ impl Agent {
         Self { text, files, turns: 0 }
     }
 
-    /// What the agent does next.
+    /// Returns the next turn of the agent.
     pub fn next_turn(&mut self) -> Turn {
         self.turns += 1;
         let mut messages = Vec::new();

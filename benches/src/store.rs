@@ -1,4 +1,4 @@
-//! Stores in folders of their own, and a session recorded in one, turn by turn.
+//! Creates stores in temporary folders, and records a session turn by turn.
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -17,22 +17,22 @@ use turntree::{Error, Result};
 
 use crate::session::{Agent, Turn};
 
-/// The key of a store that is encrypted, with the cipher of a new one.
+/// Returns the key of an encrypted store, with the cipher of new stores.
 fn key() -> StoreKey {
     StoreKey::of(StoreCipher::fastest(), [8; 32])
 }
 
-/// An empty store that goes away with this value.
+/// An empty store that is deleted when this value is dropped.
 #[derive(Debug)]
 pub struct TempStore {
     dir: TempDir,
 }
 
 impl TempStore {
-    /// A new store in a new folder below `parent`, which decides the file system.
+    /// Creates a store in a new folder below `parent`, which determines the file system.
     ///
     /// # Errors
-    /// When the folder or the store cannot be made.
+    /// If the folder or the store cannot be created.
     pub fn new(parent: &Path) -> Result<Self> {
         let dir = TempDir::new_in(parent).map_err(|e| Error::io("make a folder", e))?;
         let store = Self { dir };
@@ -42,13 +42,13 @@ impl TempStore {
         Ok(store)
     }
 
-    /// The folder of the store.
+    /// Returns the folder of the store.
     #[must_use]
     pub fn path(&self) -> PathBuf {
         self.dir.path().join(".turntree")
     }
 
-    /// Waits until everything that was written is on the disk, so that no measurement pays for it.
+    /// Syncs all written data to disk, so that no measurement pays for it.
     fn sync(&self) -> Result<()> {
         let failed = |error| Error::io("sync the store", error);
         for entry in fs::read_dir(self.path().join("journal")).map_err(failed)? {
@@ -61,7 +61,7 @@ impl TempStore {
     /// Encrypts the store.
     ///
     /// # Errors
-    /// When its files cannot be written anew.
+    /// If its files cannot be rewritten.
     pub fn encrypt(&self) -> Result<()> {
         self.open(Durability::Full)?.store().change_encryption(Some(key()), [3; 16]).map(drop)
     }
@@ -69,7 +69,7 @@ impl TempStore {
     /// Opens the store.
     ///
     /// # Errors
-    /// When it cannot be opened.
+    /// If it cannot be opened.
     pub fn open(&self, durability: Durability) -> Result<Repository> {
         let keys = Some(key().into());
         let options = OpenOptions { durability, keys, ..OpenOptions::new([2; 16]) };
@@ -77,14 +77,14 @@ impl TempStore {
     }
 }
 
-/// The moment of turn `turn`, and who acts.
+/// Returns the time of turn `turn`, and the actor.
 #[must_use]
 pub fn stamp(turn: i64) -> Signature {
     let micros = 1_767_225_600_000_000 + turn * 60_000_000;
     Signature { time: Time { micros, offset_minutes: 0 }, actor: "agent".into() }
 }
 
-/// Records turns on a branch, as a framework would: the builder stays open between them.
+/// Records turns on a branch like a framework: the builder stays open between turns.
 #[derive(Debug, Clone)]
 pub struct Recorder<'r> {
     repo: &'r Repository,
@@ -94,21 +94,21 @@ pub struct Recorder<'r> {
 }
 
 impl<'r> Recorder<'r> {
-    /// A recorder of a new branch of session `bench`.
+    /// Creates a recorder of a new branch of session `bench`.
     ///
     /// # Errors
-    /// For a name that is not allowed.
+    /// For an invalid name.
     pub fn new(repo: &'r Repository, branch: &str) -> Result<Self> {
         Ok(Self::of_branch(repo, BranchName::new("bench", branch)?))
     }
 
-    /// A recorder of a new branch of any session.
+    /// Creates a recorder of a new branch of any session.
     #[must_use]
     pub fn of_branch(repo: &'r Repository, branch: BranchName) -> Self {
         Self { repo, branch, builder: Builder::new(), turns: 0 }
     }
 
-    /// The branch.
+    /// Returns the branch.
     #[must_use]
     pub fn branch(&self) -> &BranchName {
         &self.branch
@@ -117,7 +117,7 @@ impl<'r> Recorder<'r> {
     /// Takes a snapshot of the context after `turn`.
     ///
     /// # Errors
-    /// When it cannot be written.
+    /// If it cannot be written.
     pub fn record(&mut self, turn: &Turn) -> Result<Committed> {
         self.turns += 1;
         let stamp = stamp(self.turns);
@@ -147,21 +147,21 @@ impl<'r> Recorder<'r> {
 pub struct History {
     /// The store.
     pub store: TempStore,
-    /// The agent, about to do its next turn.
+    /// The agent before its next turn.
     pub agent: Agent,
     /// The builder after the last turn.
     pub builder: Builder,
     /// The commits, oldest first.
     pub commits: Vec<ObjectId>,
-    /// Bytes each turn added to the store.
+    /// The bytes that each turn added to the store.
     pub stored_bytes: Vec<u64>,
 }
 
 impl History {
-    /// Records `turns` turns without waiting for the disk.
+    /// Records `turns` turns without syncing.
     ///
     /// # Errors
-    /// When the store cannot be written.
+    /// If the store cannot be written.
     pub fn build(parent: &Path, turns: usize) -> Result<Self> {
         let store = TempStore::new(parent)?;
         let repo = store.open(Durability::None)?;
@@ -178,19 +178,19 @@ impl History {
         Ok(Self { store, agent, builder, commits, stored_bytes })
     }
 
-    /// The commit of turn `turn`, counted from 1.
+    /// Returns the commit of turn `turn`, counted from 1.
     ///
     /// # Errors
-    /// `NotFound` when there are fewer turns.
+    /// `NotFound` if there are fewer turns.
     pub fn commit(&self, turn: usize) -> Result<ObjectId> {
         let found = turn.checked_sub(1).and_then(|index| self.commits.get(index));
         found.copied().ok_or_else(|| Error::not_found(format!("turn {turn}")))
     }
 
-    /// A recorder that goes on from the last turn on a branch of its own.
+    /// Returns a recorder that continues from the last turn on a new branch.
     ///
     /// # Errors
-    /// When the branch cannot be made.
+    /// If the branch cannot be created.
     pub fn fork<'r>(&self, repo: &'r Repository, branch: &str) -> Result<Recorder<'r>> {
         let mut recorder = Recorder::new(repo, branch)?;
         recorder.builder = self.builder.clone();
@@ -200,10 +200,11 @@ impl History {
 }
 
 impl Recorder<'_> {
-    /// Goes back to the last turn of `history`, so that every measurement starts from the same one.
+    /// Resets the branch to the last turn of `history`, so that every measurement starts at the
+    /// same turn.
     ///
     /// # Errors
-    /// When the branch cannot be moved.
+    /// If the branch cannot be moved.
     pub fn reset(&mut self, history: &History) -> Result<()> {
         self.builder = history.builder.clone();
         let mut change = self.repo.begin();
@@ -213,10 +214,10 @@ impl Recorder<'_> {
     }
 }
 
-/// Reads every section and every blob under the commit `id`; returns how many bytes they have.
+/// Reads every section and every blob of the commit `id`. Returns their size in bytes.
 ///
 /// # Errors
-/// When something is missing or damaged.
+/// If an object is missing or damaged.
 pub fn read_everything(repo: &Repository, id: &ObjectId) -> Result<usize> {
     let store = repo.store();
     let mut blobs = Vec::new();
@@ -239,10 +240,10 @@ pub fn read_everything(repo: &Repository, id: &ObjectId) -> Result<usize> {
     Ok(store.read_all(Kind::Blob, &blobs)?.iter().map(Bytes::len).sum())
 }
 
-/// The last `count` messages of the main agent at the commit `id`.
+/// Returns the last `count` messages of the main agent at the commit `id`.
 ///
 /// # Errors
-/// When something is missing or damaged.
+/// If an object is missing or damaged.
 pub fn last_messages(repo: &Repository, id: &ObjectId, count: u64) -> Result<Vec<Bytes>> {
     let store = repo.store();
     let list = repo.context(id)?.messages(store, MAIN_AGENT)?;

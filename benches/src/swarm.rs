@@ -1,14 +1,14 @@
-//! A log of a swarm in the style of SwarmSDK: one event a line, two agents that delegate.
+//! Generates a swarm log in the style of SwarmSDK: one event per line, two agents that delegate.
 
 use serde_json::json;
 
 use crate::text::Text;
 
-/// Events of one step: what the model says, a call, its result, a note in the scratchpad now and
-/// then, and a delegation.
+/// Number of events per step: the answer of the model, a call, its result, sometimes a scratchpad
+/// note, and a delegation.
 const STEP: usize = 5;
 
-/// A log with `events` events, about 440 bytes each.
+/// Returns a log with `events` events of about 440 bytes each.
 #[must_use]
 pub fn swarm_log(events: usize) -> Vec<u8> {
     let mut text = Text::new(40);

@@ -1,14 +1,14 @@
-//! Words, prose and lines of a program, drawn by a generator with a fixed seed.
+//! Generates words, prose and lines of a program from a fixed seed.
 
 use std::fmt::Write as _;
 
-/// Different words.
+/// Number of distinct words.
 const VOCABULARY: usize = 2048;
 
-/// Words in a line of prose.
+/// Words per line of prose.
 const WORDS_IN_LINE: u64 = 12;
 
-/// A source of numbers and text: SplitMix64 over a vocabulary of made-up words.
+/// A generator of numbers and text: SplitMix64 over a vocabulary of made-up words.
 #[derive(Debug, Clone)]
 pub struct Text {
     state: u64,
@@ -16,7 +16,7 @@ pub struct Text {
 }
 
 impl Text {
-    /// The source of `seed`; every seed has the same vocabulary.
+    /// Creates the generator with `seed`. All seeds share one vocabulary.
     #[must_use]
     pub fn new(seed: u64) -> Self {
         let mut text = Self { state: 1, words: Vec::new() };
@@ -25,7 +25,7 @@ impl Text {
         text
     }
 
-    /// A number below `end`, which is not zero.
+    /// Returns a number below `end`, which must not be zero.
     pub fn below(&mut self, end: u64) -> u64 {
         self.state = self.state.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut mixed = self.state;
@@ -34,20 +34,21 @@ impl Text {
         (mixed ^ (mixed >> 31)) % end
     }
 
-    /// A number from `low` to `high`, small ones more often: the third power of an even spread.
+    /// Returns a number from `low` to `high`, skewed to small ones: the third power of a uniform
+    /// distribution.
     pub fn skewed(&mut self, low: u64, high: u64) -> u64 {
         const UNIT: u64 = 1 << 10;
         let draw = self.below(UNIT);
         low + (high - low) * draw * draw * draw / (UNIT * UNIT * UNIT)
     }
 
-    /// A word; frequent ones come often.
+    /// Returns a word, with a skewed distribution.
     pub fn word(&mut self) -> &str {
         let index = self.skewed(0, self.words.len() as u64 - 1);
         usize::try_from(index).ok().and_then(|index| self.words.get(index)).map_or("", |w| w)
     }
 
-    /// At least `bytes` of prose, in lines.
+    /// Returns at least `bytes` of prose, in lines.
     pub fn prose(&mut self, bytes: u64) -> String {
         let mut prose = String::new();
         let mut words = 0;
@@ -59,7 +60,7 @@ impl Text {
         prose
     }
 
-    /// A line of a program.
+    /// Returns a line of a program.
     pub fn code_line(&mut self) -> String {
         let mut line = String::from("    let ");
         line.push_str(self.word());
@@ -69,7 +70,7 @@ impl Text {
         line.push_str(self.word());
         line.push('(');
         line.push_str(self.word());
-        // Writing into a string cannot fail.
+        // Writing to a string cannot fail.
         let _ = writeln!(line, ", {});", self.below(1000));
         line
     }

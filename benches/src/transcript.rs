@@ -1,13 +1,14 @@
-//! A log in the style of Claude Code: one JSON object a line, one content block each.
+//! Generates a log in the style of Claude Code: one JSON object per line, each with one content
+//! block.
 
 use serde_json::{Value, json};
 
 use crate::text::Text;
 
-/// Lines of one turn: a prompt or what the model says, a tool call, its result, an answer.
+/// Number of lines per turn: a prompt or text of the model, a tool call, its result, an answer.
 const LINES_IN_TURN: usize = 4;
 
-/// A log with `messages` messages, about 1.7 KB each.
+/// Returns a log with `messages` messages of about 1.7 KB each.
 #[must_use]
 pub fn claude_code(messages: usize) -> Vec<u8> {
     let mut text = Text::new(30);

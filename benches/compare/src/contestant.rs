@@ -1,4 +1,4 @@
-//! The store: one turn in, a state out, listing and differences; over the public API alone.
+//! The store: writes turns, reads states, lists and compares. Uses only the public API.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -20,10 +20,10 @@ use crate::workload::{Change, Entry, Part, State, Turn};
 
 const SESSION: &str = "workload";
 
-/// The metadata entry of a commit that holds the number of its turn.
+/// The metadata key of a commit with the number of its turn.
 const TURN: &str = "turn";
 
-/// A store, the context of the turn that was written last, and the turns met so far.
+/// A store, the context of the last written turn, and the commits of known turns.
 pub(crate) struct Contestant {
     repo: Repository,
     builder: Builder,
@@ -31,7 +31,7 @@ pub(crate) struct Contestant {
     commits: HashMap<u64, ObjectId>,
 }
 
-/// How many keys differ between two states.
+/// The number of different keys of two states.
 #[derive(Debug, Default, Serialize)]
 pub(crate) struct Counts {
     added: u64,
@@ -49,14 +49,14 @@ pub(crate) struct Listed {
 }
 
 impl Contestant {
-    /// Makes an empty store.
+    /// Creates an empty store.
     pub(crate) fn create(dir: &Path) -> Result<()> {
         let new = NewStore { id: *b"turntree-compare" };
         Repository::init(Arc::new(RealIo), dir, &new, OpenOptions::new([0; 16]))?;
         Ok(())
     }
 
-    /// Packs everything: for work that goes on, or as small as it gets.
+    /// Packs all objects: for a store in use, or at the smallest size.
     pub(crate) fn compact(&self, archive: bool) -> Result<()> {
         let tier = if archive { Tier::Archive } else { Tier::Compacted };
         let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH)?;
@@ -77,12 +77,12 @@ impl Contestant {
         Ok(Self { repo, builder: Builder::new(), turn: 0, commits: HashMap::new() })
     }
 
-    /// The turn whose state is current.
+    /// Returns the turn of the current state.
     pub(crate) fn turn(&self) -> u64 {
         self.turn
     }
 
-    /// Makes the state of `turn` current, and reads all of it, as an agent would.
+    /// Sets the current state to that of `turn`, and reads all of it, like an agent.
     pub(crate) fn switch(&mut self, turn: u64) -> Result<()> {
         self.builder = match turn {
             0 => Builder::new(),
@@ -119,7 +119,7 @@ impl Contestant {
         Ok(())
     }
 
-    /// Everything at `turn`, read and verified.
+    /// Reads and verifies the whole state at `turn`.
     pub(crate) fn restore(&mut self, turn: u64) -> Result<State> {
         let commit = self.find(turn)?;
         let context = self.repo.context(&commit)?;
@@ -144,7 +144,7 @@ impl Contestant {
         Ok(State { messages, entries })
     }
 
-    /// Every snapshot of every branch, newest first.
+    /// Returns all snapshots of all branches, newest first.
     pub(crate) fn list(&self) -> Result<Vec<Listed>> {
         let listed = self.repo.history(&self.tips(), &[])?.map(|entry| {
             let LogEntry { id, commit, .. } = entry?;
@@ -153,7 +153,7 @@ impl Contestant {
         listed.collect()
     }
 
-    /// How many keys differ between the states of two turns.
+    /// Returns the number of different keys of two turns' states.
     pub(crate) fn diff(&mut self, a: u64, b: u64) -> Result<Counts> {
         let (a, b) = (self.find(a)?, self.find(b)?);
         let (old, new) = (self.repo.context(&a)?, self.repo.context(&b)?);
@@ -171,7 +171,7 @@ impl Contestant {
         Ok(counts)
     }
 
-    /// The commit of `turn`: from memory, else newest first from the branches.
+    /// Returns the commit of `turn`: from memory, or else by a search from the tips.
     fn find(&mut self, turn: u64) -> Result<ObjectId> {
         if let Some(id) = self.commits.get(&turn) {
             return Ok(*id);
@@ -213,7 +213,7 @@ fn apply(builder: &mut Builder, sink: &mut dyn ObjectSink, change: &Change) -> R
     Ok(())
 }
 
-/// This moment, of nobody in particular.
+/// Returns the current time, with a generic actor.
 fn now() -> Result<Signature> {
     let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH)?;
     let time = Time { micros: i64::try_from(since.as_micros())?, offset_minutes: 0 };

@@ -1,21 +1,22 @@
-//! turntree behind the command line of a harness that measures stores side by side.
+//! Runs turntree behind the command line of a harness that compares stores.
 //!
 //! ```text
 //! turntree-compare init|run|restore|list|diff|compact --store DIR [--fsync on|off] [options]
 //! ```
 //!
-//! The last line of the output is one JSON object. The contract is in the harness's README; the
-//! tables are in `benches/README.md`.
+//! The last line of the output is one JSON object. The README of the harness specifies the
+//! interface; `benches/README.md` has the tables.
 //!
-//! One workload is one session. Each of its branches is a branch, each turn a commit whose metadata
-//! has the turn's number: this is how a turn is found again, newest first, since the harness knows
-//! turns and not ids. A commit makes one call of `fdatasync`, unless `--fsync off` leaves it out.
+//! One workload is one session. Each of its branches is a branch, and each turn is a commit with
+//! the number of the turn in its metadata. Turns are found by this number, newest first, because
+//! the harness knows only turn numbers. A commit makes one call of `fdatasync`, unless `--fsync
+//! off` disables it.
 //!
-//! | file | does |
+//! | file | job |
 //! |---|---|
-//! | `main` | the command line and its answers |
-//! | `workload` | reads turns, keeps states and their digests |
-//! | `contestant` | the store: one turn in, a state out, listing and differences |
+//! | `main` | the command line and its output |
+//! | `workload` | parses turns, and computes digests of states |
+//! | `contestant` | the store: writes turns, reads states, lists and compares |
 //! | `usage` | time and memory of this process |
 
 mod contestant;
@@ -57,7 +58,7 @@ fn main() -> Result<()> {
     Ok(())
 }
 
-/// The commands that read, repeated; the first time includes opening the store.
+/// Runs a read command repeatedly. The first time includes opening the store.
 fn measure(
     command: &str,
     contestant: &mut Contestant,
@@ -147,7 +148,7 @@ fn run(mut contestant: Contestant, options: &Options, answer: &mut Answer) -> Re
     Ok(())
 }
 
-/// Since `start`. A run takes less than the 584 years that fit.
+/// Returns the time since `start`. A run takes less than the 584 years that fit.
 fn nanoseconds(start: Instant) -> u64 {
     u64::try_from(start.elapsed().as_nanos()).unwrap_or(u64::MAX)
 }
@@ -156,7 +157,7 @@ fn nanoseconds(start: Instant) -> u64 {
 struct Options(HashMap<String, String>);
 
 impl Options {
-    /// The command, and what follows it.
+    /// Returns the command, and the options after it.
     fn parse(mut args: impl Iterator<Item = String>) -> Result<(String, Self)> {
         let command = args.next().ok_or("expected a command")?;
         let mut options = HashMap::new();

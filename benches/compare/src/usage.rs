@@ -1,4 +1,4 @@
-//! Time and memory of this process, from the system.
+//! Reads the time and memory of this process from the system.
 
 use std::fs;
 
@@ -6,19 +6,19 @@ use rustix::time::{ClockId, clock_gettime};
 
 use crate::Result;
 
-/// Processor time so far, of all threads.
+/// Returns the processor time so far, summed over all threads.
 pub(crate) fn cpu_nanoseconds() -> u64 {
     let time = clock_gettime(ClockId::ProcessCPUTime);
     let nanos = time.tv_sec * 1_000_000_000 + time.tv_nsec;
     u64::try_from(nanos).unwrap_or(0)
 }
 
-/// Bytes this process has caused to be written to the disk.
+/// Returns the bytes that this process caused to be written to disk.
 pub(crate) fn written_bytes() -> Result<u64> {
     field("/proc/self/io", "write_bytes:")
 }
 
-/// The most memory that was resident.
+/// Returns the peak resident memory.
 pub(crate) fn peak_kilobytes() -> Result<u64> {
     field("/proc/self/status", "VmHWM:")
 }

@@ -1,4 +1,4 @@
-//! Turns of a workload as the harness writes them, and states with their digests.
+//! Parses the turns of a workload in the format of the harness, and computes digests of states.
 
 use std::fmt::Write as _;
 
@@ -10,27 +10,27 @@ use turntree::context::Role;
 
 use crate::Result;
 
-/// What the keys of messages begin with.
+/// Prefix of the keys of messages.
 const MESSAGE_PREFIX: &str = "m/";
 
-/// A turn, parsed.
+/// A parsed turn.
 pub(crate) struct Turn {
-    /// Its number, from 1.
+    /// The number of the turn, from 1.
     pub(crate) number: u64,
-    /// The turn whose state it starts from; 0 is the empty state.
+    /// The turn whose state it starts from. 0 for the empty state.
     pub(crate) parent: u64,
     pub(crate) branch: String,
     pub(crate) changes: Vec<Change>,
 }
 
-/// One change of the state.
+/// A change of the state.
 pub(crate) enum Change {
     Message { role: Role, json: Bytes },
     Set { part: Part, key: String, content: Bytes },
     Remove { part: Part, key: String },
 }
 
-/// A part of the state with keys.
+/// A keyed part of the state.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Part {
     Scratchpad,
@@ -40,10 +40,10 @@ pub(crate) enum Part {
 }
 
 impl Part {
-    /// In the order in which the digest takes them.
+    /// All parts, in the order of the digest.
     pub(crate) const ALL: [Self; 4] = [Self::Files, Self::Memory, Self::Payloads, Self::Scratchpad];
 
-    /// The section of the context that holds it.
+    /// Returns the section of the context that holds the part.
     pub(crate) const fn section(self) -> &'static str {
         match self {
             Self::Scratchpad => "scratchpad",
@@ -96,7 +96,7 @@ struct OpLine<'a> {
 }
 
 impl Turn {
-    /// The turn in a line of the workload.
+    /// Parses the turn in a line of the workload.
     pub(crate) fn parse(line: &str) -> Result<Self> {
         let TurnLine { turn, parent, branch, ops } = serde_json::from_str(line)?;
         let changes = ops.into_iter().map(OpLine::change).collect::<Result<_>>()?;
@@ -131,15 +131,15 @@ fn role(json: &str) -> Result<Role> {
     Ok(Role::from_name(&serde_json::from_str::<Message>(json)?.role))
 }
 
-/// Everything a context holds, in memory.
+/// The whole content of a context, in memory.
 #[derive(Debug)]
 pub(crate) struct State {
     pub(crate) messages: Vec<Bytes>,
-    /// The entries of the other parts: the parts in the order of [`Part::ALL`], their keys rising.
+    /// The entries of the other parts: parts in the order of [`Part::ALL`], keys ascending.
     pub(crate) entries: Vec<Entry>,
 }
 
-/// A key of a part, and what it holds.
+/// A key of a part, with its content.
 #[derive(Debug)]
 pub(crate) struct Entry {
     pub(crate) part: Part,
@@ -148,12 +148,12 @@ pub(crate) struct Entry {
 }
 
 impl State {
-    /// Messages and keys.
+    /// Returns the number of messages and keys.
     pub(crate) fn items(&self) -> usize {
         self.messages.len() + self.entries.len()
     }
 
-    /// SHA-256 over all keys in byte order, each with its content.
+    /// Returns the SHA-256 of all keys in byte order, each with its content.
     pub(crate) fn digest(&self) -> String {
         let messages_at =
             self.entries.partition_point(|entry| entry.part.prefix() < MESSAGE_PREFIX);
@@ -165,7 +165,7 @@ impl State {
         }
         take_entries(&mut digest, after);
         digest.finalize().iter().fold(String::new(), |mut hex, byte| {
-            // Writing into a string cannot fail.
+            // Writing to a string cannot fail.
             let _ = write!(hex, "{byte:02x}");
             hex
         })

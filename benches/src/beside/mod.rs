@@ -1,10 +1,11 @@
-//! Snapshots beside maintenance: how long each takes while another process works on the same store.
+//! Measures snapshots during maintenance: their times while another process works on the same
+//! store.
 //!
-//! One process commits turn after turn, with a pause between two, and another runs one command of the
-//! program: first on a copy of the store, which costs the same processors and the same disk, and then on
-//! the store itself. What snapshots take more beside the second is what the store makes them wait for.
-//! Of each snapshot it is kept what it waited for, so that a long one says why: the disk, a lock, a
-//! processor that others have, or work of its own.
+//! One process commits turn after turn, with a pause in between. Another process runs one command
+//! of the program: first on a copy of the store, which uses the same processors and the same disk,
+//! and then on the store itself. The additional time of snapshots in the second case is the time
+//! that they wait for the store. Each snapshot records its waiting times, which explain a long one:
+//! the disk, a lock, a busy processor, or its own work.
 
 mod timed_io;
 
@@ -23,10 +24,10 @@ pub use self::timed_io::{TimedIo, Waits};
 use crate::session::{Agent, Turn};
 use crate::store::Recorder;
 
-/// Snapshots that are left out at first: files are opened and made.
+/// Number of initial snapshots to ignore, during which files are opened and created.
 const FIRST_SNAPSHOTS: usize = 20;
 
-/// The steps that are measured when none is named: a name, and the arguments of the program.
+/// The default steps: a name, and the arguments of the program.
 pub const STEPS: &[(&str, &[&str])] = &[
     ("gc", &["gc"]),
     ("repack", &["repack"]),
@@ -35,66 +36,67 @@ pub const STEPS: &[(&str, &[&str])] = &[
     ("gc behind it", &["gc"]),
 ];
 
-/// What is measured, and where.
+/// The measurements of a run.
 #[derive(Debug, Clone)]
 pub struct Plan {
-    /// The program.
+    /// The measured program.
     pub program: PathBuf,
-    /// The store, of which each step gets a copy.
+    /// The store. Each step works on a copy of it.
     pub store: PathBuf,
     /// A folder for the copies.
     pub scratch: PathBuf,
     /// The pause between two snapshots.
     pub pause: Duration,
-    /// Snapshots before each step, when nothing else goes on.
+    /// Number of snapshots before each step, without concurrent work.
     pub alone: usize,
 }
 
 /// One snapshot.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Snapshot {
-    /// From its beginning until it was durable.
+    /// The time from its start until it was durable.
     pub took: Duration,
-    /// What of that were calls of the system.
+    /// The part of the time in system calls.
     pub waits: Waits,
     /// Processor time of the thread.
     pub processor: Duration,
-    /// The time that the thread was ready and others had the processors.
+    /// The time that the thread was ready but had no processor.
     pub queued: Duration,
 }
 
-/// How long some snapshots took.
+/// The distribution of the times of some snapshots.
 #[derive(Debug, Clone, Default)]
 pub struct Spread {
-    /// How many there are.
+    /// The number of snapshots.
     pub count: usize,
     /// The median.
     pub median: Duration,
     /// The 99th percentile.
     pub late: Duration,
-    /// The longest, and the most that any of them waited for each.
+    /// The longest time, and the longest wait of each kind.
     pub longest: Snapshot,
 }
 
-/// Snapshots alone and beside a step.
+/// The snapshots without and with a concurrent step.
 #[derive(Debug, Clone)]
 pub struct Beside {
     /// The name of the step.
     pub step: String,
-    /// How long it went on.
+    /// The duration of the step.
     pub took: Duration,
-    /// Those before it.
+    /// The snapshots before the step.
     pub alone: Spread,
-    /// Those that began while it went on in a copy of the store.
+    /// The snapshots that began while the step ran on a copy of the store.
     pub elsewhere: Spread,
-    /// Those that began while it went on.
+    /// The snapshots that began while the step ran on the store.
     pub beside: Spread,
 }
 
-/// Measures steps, each on copies of the store but for the last one, which is behind the one before it.
+/// Measures steps, each on new copies of the store, except that a step "behind it" uses the copies
+/// of the previous step.
 ///
 /// # Errors
-/// When the store cannot be copied or written to, or the program fails.
+/// If the store cannot be copied or written to, or the program fails.
 pub fn measure(
     plan: &Plan,
     steps: &[(&str, &[&str])],
@@ -115,7 +117,8 @@ pub fn measure(
     Ok(())
 }
 
-/// Takes snapshots alone, then while the program works on the copy, and then while it works on the store.
+/// Takes snapshots alone, then while the program works on the copy, and then while it works on the
+/// store.
 fn beside(
     plan: &Plan,
     store: &Path,
@@ -124,7 +127,7 @@ fn beside(
     arguments: &[&str],
 ) -> Result<Beside, Box<dyn Error>> {
     let io = TimedIo::default();
-    // A name of its own in each store: nothing is told apart by it but files of the journal.
+    // Each step needs a unique name of the handle, which only distinguishes files of the journal.
     let options = OpenOptions::new([u8::try_from(name.len())?; 16]);
     let repo = Repository::open(Arc::new(io.clone()), store, options)?;
     let mut agent = Agent::with_workspace(7, 20, 50);
@@ -169,7 +172,7 @@ fn while_it_runs(
 }
 
 impl Plan {
-    /// The program on one of the copies.
+    /// Returns the command of the program on one of the copies.
     fn command(&self, store: &Path, arguments: &[&str]) -> Command {
         let mut command = Command::new(&self.program);
         command.args(arguments).env("TURNTREE_STORE", store).env("HOME", &self.scratch);
@@ -179,12 +182,12 @@ impl Plan {
     }
 }
 
-/// A process that ends with this value.
+/// A process that is killed when this value is dropped.
 struct Running(Child);
 
 impl Drop for Running {
     fn drop(&mut self) {
-        // It has ended, or what it works on is thrown away.
+        // The process has ended, or its folder is discarded.
         let _ = self.0.kill();
         let _ = self.0.wait();
     }
@@ -205,7 +208,8 @@ fn snapshot(io: &TimedIo, recorder: &mut Recorder<'_>, turn: &Turn) -> turntree:
     })
 }
 
-/// The time that this thread had a processor, and waited for one; nothing where the system does not say.
+/// Returns the time that this thread ran, and the time that it waited for a processor. Zero if the
+/// system does not report them.
 fn schedule() -> (Duration, Duration) {
     let text = fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
     let mut numbers = text.split(' ').map(|number| number.parse().unwrap_or_default());
@@ -236,7 +240,7 @@ fn copy_folder(from: &Path, to: &Path) -> std::io::Result<()> {
 }
 
 impl Snapshot {
-    /// The longer of each of the times of both.
+    /// Returns the longer of each time.
     fn most(&self, other: &Self) -> Self {
         let (one, two) = (&self.waits, &other.waits);
         Self {
@@ -253,14 +257,14 @@ impl Snapshot {
 }
 
 impl Beside {
-    /// The head of the table of these.
+    /// The head of the table.
     pub const HEAD: &'static str = "\
 | step | goes on | alone: snapshots; median, p99, longest | beside it on a copy | beside it | \
 the longest of each: sync; locks; other calls; no processor; its own work, alone, beside a copy, beside it |
 |---|---|---|---|---|---|
 ";
 
-    /// A row of the table, in milliseconds.
+    /// Returns a row of the table, in milliseconds.
     #[must_use]
     pub fn row(&self) -> String {
         let ms = |time: Duration| format!("{:.1}", time.as_secs_f64() * 1e3);

@@ -1,4 +1,4 @@
-//! A file system that keeps the time of what a snapshot waits for: locks, syncs, and all other calls.
+//! A file system that measures the waiting times of a snapshot: locks, syncs, and all other calls.
 
 use std::io;
 use std::path::Path;
@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use turntree::store::{Access, Identity, Io, IoFile, Mapping, RealIo};
 
-/// The time that calls took since it was asked for the last time.
+/// The waiting times since the last query.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Waits {
     /// Waiting for locks.
@@ -19,11 +19,11 @@ pub struct Waits {
     pub calls: Duration,
 }
 
-/// The files of the system, and how long their calls took.
+/// The files of the system, with the times of their calls.
 #[derive(Debug, Clone, Default)]
 pub struct TimedIo(Arc<Clock>);
 
-/// Nanoseconds, by what was waited for.
+/// Nanoseconds by kind of call.
 #[derive(Debug, Default)]
 struct Clock {
     locks: AtomicU64,
@@ -50,7 +50,7 @@ impl Clock {
 }
 
 impl TimedIo {
-    /// Returns the times since the last call of this.
+    /// Returns the times since the last call of this method.
     #[must_use]
     pub fn take(&self) -> Waits {
         let take = |counter: &AtomicU64| Duration::from_nanos(counter.swap(0, Ordering::Relaxed));

@@ -1,45 +1,45 @@
-//! A chart of curves in two logarithmic scales, drawn as SVG: no scripts, no fonts of its own, and colours
-//! that change with the scheme of whoever looks.
+//! Draws charts of curves on two logarithmic scales as SVG, without scripts or embedded fonts. The
+//! colours follow the colour scheme of the viewer.
 
 use std::fmt::{self, Write as _};
 
 use super::figures::grouped;
 
-/// Points of the picture.
+/// The size of the picture in points.
 const WIDTH: f64 = 760.0;
 const HEIGHT: f64 = 440.0;
 
-/// Where the curves are: left, right, top and bottom. Right of them stand their names.
+/// The edges of the plot. The names of the curves are to its right.
 const LEFT: f64 = 74.0;
 const RIGHT: f64 = 540.0;
 const TOP: f64 = 62.0;
 const BOTTOM: f64 = 384.0;
 
-/// From the name of one curve to that of the next, at least.
+/// Minimum distance between the names of curves.
 const NAME_HEIGHT: f64 = 17.0;
 
-/// Up to so many powers of ten a scale has marks between them.
+/// Largest number of powers of ten for which a scale has marks in between.
 const FEW_POWERS: i32 = 2;
 
-/// Colours that can be told apart on white and on black; with the dashes there are three times as many lines.
+/// Colours that are distinguishable on white and on black. The dashes triple the number of styles.
 const COLOURS: [&str; 6] = ["#2f7ec0", "#d2691e", "#2e9960", "#c0395b", "#8a5cc2", "#857327"];
 const DASHES: [&str; 3] = ["", "7 4", "2 4"];
 
-/// What changes with the scheme: the ground, the text, and the lines of the grid.
+/// Styles that depend on the colour scheme: the background, the text, and the grid.
 const STYLE: &str = "text{font-family:system-ui,sans-serif;font-size:13px;fill:#1f2328}\
 .title{font-size:16px;font-weight:600}.quiet{fill:#59636e}.ground{fill:#fff}\
 .grid{stroke:#d1d9e0;stroke-width:1}.lead{stroke-width:1;opacity:.5}\
 @media(prefers-color-scheme:dark){text{fill:#e6edf3}.quiet{fill:#9198a1}.ground{fill:#0d1117}\
 .grid{stroke:#30363d}}";
 
-/// A chart: curves over the same sizes.
+/// A chart of several curves.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Chart {
     /// What it shows.
     pub title: String,
-    /// What grows from left to right.
+    /// The label of the horizontal axis.
     pub across: String,
-    /// What is shown by the height, and its unit.
+    /// The label of the vertical axis, with the unit.
     pub up: String,
     /// The curves.
     pub series: Vec<Series>,
@@ -48,24 +48,24 @@ pub struct Chart {
 /// A curve.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Series {
-    /// Its name.
+    /// The name of the curve.
     pub name: String,
-    /// Sizes and values, both above zero; what is not is left out.
+    /// The sizes and values. Points that are not positive are not drawn.
     pub points: Vec<(f64, f64)>,
 }
 
-/// A scale from one power of ten to another.
+/// A logarithmic scale between two powers of ten.
 #[derive(Debug, Clone, Copy)]
 struct Scale {
     low: i32,
     high: i32,
-    /// Where the low end and the high end are in the picture.
+    /// The positions of the low and the high end in the picture.
     from: f64,
     to: f64,
 }
 
 impl Scale {
-    /// The least scale of whole powers of ten that has all values.
+    /// Returns the smallest scale of whole powers of ten that contains all values.
     fn of(values: impl Iterator<Item = f64>, from: f64, to: f64) -> Self {
         let powers = values.map(f64::log10).filter(|power| power.is_finite());
         let (low, high) = powers.fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), power| {
@@ -80,7 +80,7 @@ impl Scale {
         self.from + part * (self.to - self.from)
     }
 
-    /// Powers of ten, and twice and five times these where there are few.
+    /// Returns the powers of ten, and their multiples by two and five if there are few.
     fn marks(self) -> impl Iterator<Item = f64> {
         let steps: &[f64] =
             if self.high - self.low > FEW_POWERS { &[1.0] } else { &[1.0, 2.0, 5.0] };
@@ -91,7 +91,7 @@ impl Scale {
     }
 }
 
-/// A power of ten that a scale may have; none where there is no value.
+/// Limits a power of ten to the range of a chart. Zero for an infinite value.
 #[expect(
     clippy::cast_possible_truncation,
     reason = "it is whole, and held to what a chart can show"
@@ -101,7 +101,7 @@ fn whole(power: f64) -> i32 {
 }
 
 impl Chart {
-    /// The chart as a document of SVG.
+    /// Returns the chart as an SVG document.
     #[must_use]
     pub fn to_svg(&self) -> String {
         let points = || self.series.iter().flat_map(Series::shown);
@@ -134,15 +134,15 @@ impl Chart {
 }
 
 impl Series {
-    /// The points that logarithms have.
+    /// Returns the points with logarithms.
     fn shown(&self) -> impl Iterator<Item = (f64, f64)> {
         self.points.iter().copied().filter(|(size, value)| *size > 0.0 && *value > 0.0)
     }
 }
 
-/// The name of a curve beside its end.
+/// The name of a curve, next to its end.
 struct Name<'c> {
-    /// How low it stands.
+    /// The vertical position of the name.
     at: f64,
     end: (f64, f64),
     number: usize,
@@ -150,7 +150,7 @@ struct Name<'c> {
     style: Style,
 }
 
-/// How a line is drawn.
+/// The style of a line.
 #[derive(Debug, Clone, Copy)]
 struct Style {
     colour: &'static str,
@@ -164,7 +164,7 @@ impl fmt::Display for Style {
     }
 }
 
-/// Styles of lines, each another one.
+/// Returns distinct line styles.
 fn styles() -> impl Iterator<Item = Style> {
     let with = |dash: &&'static str| {
         let dash = *dash;
@@ -173,7 +173,7 @@ fn styles() -> impl Iterator<Item = Style> {
     DASHES.iter().flat_map(with).collect::<Vec<_>>().into_iter().cycle()
 }
 
-/// Draws a line and a number at each mark. Writing into a string cannot fail.
+/// Draws a line and a number at each mark. Writing to a string cannot fail.
 fn draw_grid(svg: &mut String, across: Scale, up: Scale) {
     for mark in up.marks() {
         let y = up.place(mark);
@@ -198,7 +198,7 @@ fn draw_grid(svg: &mut String, across: Scale, up: Scale) {
     }
 }
 
-/// Draws a curve with a dot at each point, and returns where it ends.
+/// Draws a curve with a dot at each point, and returns its end.
 fn draw_curve(
     svg: &mut String,
     series: &Series,
@@ -224,7 +224,7 @@ fn draw_curve(
     Some(last)
 }
 
-/// Writes the names beside the ends of their curves, one below the other, each with a line to its end.
+/// Draws the names of the curves without overlap, each with a line to the end of its curve.
 fn draw_names(svg: &mut String, mut names: Vec<Name<'_>>) {
     names.sort_by(|a, b| a.end.1.total_cmp(&b.end.1).then(a.number.cmp(&b.number)));
     let mut least = TOP;
@@ -232,7 +232,7 @@ fn draw_names(svg: &mut String, mut names: Vec<Name<'_>>) {
         name.at = name.at.max(least);
         least = name.at + NAME_HEIGHT;
     }
-    // What has come too low goes up again, and pushes what stands above it.
+    // Move names that are too low up again, together with the names above them.
     let mut most = BOTTOM;
     for name in names.iter_mut().rev() {
         name.at = name.at.min(most);
@@ -254,7 +254,7 @@ fn draw_names(svg: &mut String, mut names: Vec<Name<'_>>) {
     }
 }
 
-/// A mark as people read it.
+/// Formats a mark.
 fn number(mark: f64) -> String {
     let power = whole(mark.log10().floor());
     match usize::try_from(-power) {

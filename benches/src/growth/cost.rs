@@ -1,23 +1,23 @@
-//! What one process cost, as the kernel counted it.
+//! The cost of a process, as the kernel counts it.
 
 use std::process::{Command, ExitStatus, Stdio};
 use std::time::Instant;
 
 use super::Result;
 
-/// What a process took, from its start to its end.
+/// The cost of a whole process.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Cost {
-    /// Processor time of all its threads, in the program and in the system, in milliseconds.
+    /// Processor time of all threads, in user and kernel mode, in milliseconds.
     pub processor_ms: f64,
-    /// Time of the clock, in milliseconds: other processes make it longer.
+    /// Elapsed time in milliseconds. Depends on other processes.
     pub clock_ms: f64,
-    /// The most memory that was resident, in MiB.
+    /// Peak resident memory in MiB.
     pub peak_mib: f64,
 }
 
 impl Cost {
-    /// The cost of the run that took least processor time, with the most memory that any took.
+    /// Returns the cost with the least processor time, and the larger peak memory.
     #[must_use]
     pub fn least(self, other: Self) -> Self {
         let least = if other.processor_ms < self.processor_ms { other } else { self };
@@ -25,10 +25,11 @@ impl Cost {
     }
 }
 
-/// Runs a command without input to its end, and returns what it took.
+/// Runs a command without input to its end and returns its cost.
 ///
 /// # Errors
-/// When it cannot be started, or ends with anything but 0 or, for an answer that is no, 1.
+/// If the command cannot be started, or exits with a code other than 0 or, for a negative answer,
+/// 1.
 pub fn cost_of(command: &mut Command) -> Result<Cost> {
     let begun = Instant::now();
     command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
@@ -51,17 +52,17 @@ pub fn cost_of(command: &mut Command) -> Result<Cost> {
     })
 }
 
-/// What the kernel counts memory in, to a MiB.
+/// The unit of the kernel's memory counter, as a fraction of a MiB.
 const KILOBYTES_IN_MIB: f64 = if cfg!(target_os = "macos") { 1_048_576.0 } else { 1024.0 };
 
-/// Waits for a child, and returns how it ended and what it used. Nothing else waits for it: the handle of
-/// the standard library does not when it is dropped.
+/// Waits for a child. Returns its exit status and its resource usage. No other code waits for the
+/// child: a dropped handle of the standard library does not.
 #[expect(unsafe_code, reason = "no safe wait tells what the child used; see SAFETY")]
 fn wait_for(id: u32) -> Result<(ExitStatus, libc::rusage)> {
     let id = libc::pid_t::try_from(id)?;
     let mut status = 0;
     loop {
-        // SAFETY: a usage of zeros is a valid one, and the call writes to it and to the status alone, which
+        // SAFETY: a zeroed usage is valid. The call writes only to the usage and the status, which
         // both outlive it.
         let (waited, usage) = unsafe {
             let mut usage: libc::rusage = std::mem::zeroed();

@@ -1,4 +1,4 @@
-//! The figures of a run: as JSON for programs, as tables for people.
+//! The results of a run, as JSON and as tables.
 
 use std::fmt::Write as _;
 
@@ -7,45 +7,45 @@ use serde_json::{Value, json};
 use super::steps::{of_axis, step_names};
 use super::{Axis, Cost, State};
 
-/// What was measured in one run.
+/// The results of a run.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Figures {
-    /// The points, in the order in which they were measured.
+    /// The points, in the order of measurement.
     pub points: Vec<Point>,
 }
 
-/// The figures of one store.
+/// The results for one store.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Point {
-    /// What grows.
+    /// The growing quantity.
     pub axis: Axis,
-    /// How far it has grown.
+    /// The size along the axis.
     pub size: usize,
-    /// What each step cost.
+    /// The costs of the steps.
     pub measured: Vec<Measured>,
-    /// Bytes of the store, and of what is kept beside it to search, in each state.
+    /// The bytes of the store and of its search index, in each state.
     pub bytes: Vec<(State, u64, u64)>,
 }
 
-/// What a step cost.
+/// The cost of a step.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Measured {
     /// The name of the step.
     pub step: String,
-    /// How the store lay.
+    /// The state of the store.
     pub state: State,
-    /// What it took.
+    /// The cost.
     pub cost: Cost,
 }
 
 impl Point {
-    /// A point of which nothing was measured yet.
+    /// Creates a point without measurements.
     #[must_use]
     pub fn new(axis: Axis, size: usize) -> Self {
         Self { axis, size, measured: Vec::new(), bytes: Vec::new() }
     }
 
-    /// What a step cost in a state.
+    /// Returns the cost of a step in a state.
     #[must_use]
     pub fn cost(&self, step: &str, state: State) -> Option<Cost> {
         let is_it = |found: &&Measured| found.step == step && found.state == state;
@@ -54,7 +54,7 @@ impl Point {
 }
 
 impl Figures {
-    /// The points of an axis, rising.
+    /// Returns the points of an axis by ascending size.
     #[must_use]
     pub fn of(&self, axis: Axis) -> Vec<&Point> {
         let mut points: Vec<&Point> = self.points.iter().filter(of_axis(axis)).collect();
@@ -62,7 +62,7 @@ impl Figures {
         points
     }
 
-    /// All figures, with their units in the names of the fields.
+    /// Returns all results as JSON. Field names include the units.
     #[must_use]
     pub fn to_json(&self) -> Value {
         let measured = |found: &Measured| {
@@ -83,7 +83,7 @@ impl Figures {
         json!({ "points": self.points.iter().map(point).collect::<Vec<_>>() })
     }
 
-    /// A table for each axis: processor time and peak memory of each step, and the bytes.
+    /// Returns a table for each axis: processor time and peak memory of each step, and the bytes.
     #[must_use]
     pub fn to_tables(&self) -> String {
         let mut text = String::new();
@@ -97,7 +97,7 @@ impl Figures {
     }
 }
 
-/// Writes the table of an axis. Writing into a string cannot fail.
+/// Writes the table of an axis. Writing to a string cannot fail.
 fn write_table(text: &mut String, axis: Axis, points: &[&Point]) {
     let sizes: Vec<String> = points.iter().map(|point| grouped(point.size)).collect();
     let _ = writeln!(text, "| {} | {} |", axis.name(), sizes.join(" | "));
@@ -133,12 +133,12 @@ fn bytes_cell(point: &Point, state: State) -> String {
     })
 }
 
-/// Two digits of what is small, whole numbers of what is large.
+/// Formats a number: one decimal place below 10, else rounded.
 fn rounded(number: f64) -> String {
     if number < 10.0 { format!("{number:.1}") } else { format!("{number:.0}") }
 }
 
-/// A number with a comma before each three digits.
+/// Formats a number with thousands separators.
 pub(super) fn grouped(number: usize) -> String {
     let digits = number.to_string();
     let mut grouped = String::new();

@@ -1,4 +1,5 @@
-//! How costs grow: one program, run on stores of more and more turns, and of more and more sessions.
+//! Measures how costs grow: runs one program on stores with more and more turns, and with more and
+//! more sessions.
 //!
 //! ```text
 //!  stores  ──> a store for each point, made by a process of its own
@@ -6,8 +7,8 @@
 //!  figures ──> a table, its JSON, and charts
 //! ```
 //!
-//! Processor time and peak memory are those of a whole process, its start included, as the kernel
-//! counts them: the load of the machine changes them little, and the time of the clock is told beside.
+//! Processor time and peak memory cover a whole process including its start, as the kernel counts
+//! them. They depend little on other load of the machine. The elapsed time is reported, too.
 
 mod chart;
 mod cost;
@@ -25,26 +26,26 @@ pub use pictures::write_pictures;
 pub use steps::{State, measure};
 pub use stores::make_store;
 
-/// What goes wrong here ends the run, and says where.
+/// Errors end the run with a description.
 pub type Result<T> = std::result::Result<T, Box<dyn std::error::Error + Send + Sync>>;
 
-/// Turns of each session where sessions are counted.
+/// Number of turns per session on the axis of sessions.
 pub const TURNS_OF_A_SESSION: usize = 5;
 
-/// What grows from point to point.
+/// The quantity that grows from point to point.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Axis {
-    /// The turns of one session.
+    /// The number of turns of one session.
     Turns,
-    /// The sessions, of [`TURNS_OF_A_SESSION`] turns each.
+    /// The number of sessions of [`TURNS_OF_A_SESSION`] turns each.
     Sessions,
 }
 
 impl Axis {
-    /// Both.
+    /// Both axes.
     pub const ALL: [Self; 2] = [Self::Turns, Self::Sessions];
 
-    /// Its name in tables, JSON and names of files.
+    /// Returns the name in tables, JSON and file names.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -54,18 +55,19 @@ impl Axis {
     }
 }
 
-/// What is measured, and how often.
+/// The measurements of a run.
 #[derive(Debug, Clone)]
 pub struct Plan {
-    /// The program that is measured.
+    /// The measured program.
     pub program: PathBuf,
-    /// The program that makes a store when it is called with its folder, `--make`, an axis and a size. The
-    /// peak memory of a process counts what its parent had, so the one that measures stays small.
+    /// A program that creates a store when it is called with the folder, `--make`, an axis and a
+    /// size. The peak memory of a process includes the memory of its parent, so the measuring
+    /// process must stay small.
     pub maker: PathBuf,
-    /// Where stores are made, one at a time.
+    /// The folder in which stores are created, one at a time.
     pub scratch: PathBuf,
-    /// Sizes of the stores along each axis, rising.
+    /// The sizes of the stores along each axis, ascending.
     pub points: Vec<(Axis, usize)>,
-    /// Runs of each step that can be repeated; the least processor time counts.
+    /// The number of runs of each repeatable step. The least processor time counts.
     pub rounds: usize,
 }

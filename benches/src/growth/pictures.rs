@@ -1,4 +1,4 @@
-//! The pictures of a run: time, memory and bytes along each axis.
+//! Writes the charts of a run: time, memory and bytes along each axis.
 
 use std::fs;
 use std::path::Path;
@@ -6,13 +6,13 @@ use std::path::Path;
 use super::steps::step_names;
 use super::{Axis, Chart, Cost, Figures, Point, Result, Series, State};
 
-/// What says nothing along an axis.
+/// Steps that are not informative along an axis.
 const LEFT_OUT: [(Axis, &str); 1] = [(Axis::Turns, "sessions")];
 
-/// Writes a picture of each kind for each axis that was measured into `folder`.
+/// Writes a chart of each kind for each measured axis to `folder`.
 ///
 /// # Errors
-/// When a file cannot be written.
+/// If a file cannot be written.
 pub fn write_pictures(figures: &Figures, folder: &Path) -> Result<()> {
     fs::create_dir_all(folder)?;
     for axis in Axis::ALL {
@@ -54,7 +54,8 @@ fn write(
     Ok(fs::write(folder.join(name), chart.to_svg())?)
 }
 
-/// A curve for each step, empty where it was not measured: so each step has one style in all pictures.
+/// Returns a curve for each step, empty if it was not measured, so that each step has the same
+/// style in all charts.
 fn costs(axis: Axis, points: &[&Point], state: State, of: fn(&Cost) -> f64) -> Vec<Series> {
     let series = |step: &'static str| {
         let value =
@@ -66,7 +67,7 @@ fn costs(axis: Axis, points: &[&Point], state: State, of: fn(&Cost) -> f64) -> V
     step_names().map(series).collect()
 }
 
-/// The curves of the store and of its index, in each state.
+/// Returns the curves of the store and of its index, in each state.
 fn bytes(points: &[&Point]) -> Vec<Series> {
     let curve = |state: State, is_index: bool| {
         let value = |point: &&Point| {

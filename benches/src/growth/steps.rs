@@ -1,4 +1,4 @@
-//! What the program is asked at each point: as the store was written, then packed.
+//! The steps that are measured on each store: first as written, then packed.
 
 use std::fs;
 use std::path::Path;
@@ -7,20 +7,20 @@ use std::process::Command;
 use super::stores::SESSION;
 use super::{Axis, Cost, Figures, Measured, Plan, Point, Result, cost_of};
 
-/// How a store lies.
+/// The state of a store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum State {
-    /// In the journal, as it was written.
+    /// In the journal, as written.
     Written,
     /// In packs.
     Packed,
 }
 
 impl State {
-    /// Both.
+    /// Both states.
     pub const ALL: [Self; 2] = [Self::Written, Self::Packed];
 
-    /// Its name in tables, JSON and names of files.
+    /// Returns the name in tables, JSON and file names.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -30,22 +30,22 @@ impl State {
     }
 }
 
-/// Something that the program does.
+/// A command of the program.
 struct Step {
     name: &'static str,
-    /// Its arguments; `{n}` stands for the number of the run.
+    /// The arguments. `{n}` is replaced by the number of the run.
     arguments: &'static [&'static str],
     how_often: HowOften,
-    /// What it makes beside the store for those that come after it, by the beginning of its name.
+    /// The prefix of a file next to the store that this step creates for later steps.
     makes: Option<&'static str>,
 }
 
-/// How often a step is run.
+/// The number of runs of a step.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum HowOften {
-    /// In each round.
+    /// Once per round.
     Rounds,
-    /// Once: it takes long, or there is nothing left to do the second time.
+    /// Once in total: the step is slow, or has nothing left to do the second time.
     Once,
 }
 
@@ -57,7 +57,7 @@ const fn once(name: &'static str, arguments: &'static [&'static str]) -> Step {
     Step { name, arguments, how_often: HowOften::Once, makes: None }
 }
 
-/// The first of its kind, which makes what later ones use.
+/// Creates the first step of a kind, which writes the file that later steps use.
 const fn first(
     name: &'static str,
     arguments: &'static [&'static str],
@@ -66,7 +66,7 @@ const fn first(
     Step { makes: Some(makes), ..once(name, arguments) }
 }
 
-/// What people and agents ask and do, in this order. What takes something back from the disk comes last.
+/// The commands that users and agents run, in this order. Steps that delete from disk come last.
 const STEPS: &[Step] = &[
     step("open", &["rev-parse", "bench/main"]),
     first("log of 20, the first", &["log", "bench/main", "-n", "20"], "notes-"),
@@ -83,13 +83,14 @@ const STEPS: &[Step] = &[
     once("stats", &["stats"]),
 ];
 
-/// What packs a store.
+/// The steps that pack a store.
 const PACKING: &[Step] = &[once("gc", &["gc"]), once("repack", &["repack"])];
 
-/// Makes each store of the plan, measures the steps on it, and tells each figure to `told` at once.
+/// Creates each store of the plan, measures the steps on it, and passes each result to `told`
+/// immediately.
 ///
 /// # Errors
-/// When a store cannot be made, or the program fails.
+/// If a store cannot be created, or the program fails.
 pub fn measure(plan: &Plan, mut told: impl FnMut(&Point, &Measured)) -> Result<Figures> {
     let mut figures = Figures::default();
     for (axis, size) in plan.points.iter().copied() {
@@ -109,7 +110,7 @@ pub fn measure(plan: &Plan, mut told: impl FnMut(&Point, &Measured)) -> Result<F
     Ok(figures)
 }
 
-/// One store while it is measured.
+/// A store during its measurement.
 struct Measuring<'m> {
     plan: &'m Plan,
     folder: &'m Path,
@@ -118,7 +119,7 @@ struct Measuring<'m> {
 }
 
 impl Measuring<'_> {
-    /// Makes the store, and goes to the branch that is asked about.
+    /// Creates the store, and switches to the measured branch.
     fn make(&self) -> Result<()> {
         let size = self.point.size.to_string();
         let mut maker = Command::new(&self.plan.maker);
@@ -128,7 +129,7 @@ impl Measuring<'_> {
         Ok(())
     }
 
-    /// The program, in a world that has nothing but the store.
+    /// Returns the command of the program, in an environment with nothing but the store.
     fn program(&self) -> Command {
         let mut command = Command::new(&self.plan.program);
         let path = std::env::var_os("PATH").unwrap_or_default();
@@ -145,7 +146,7 @@ impl Measuring<'_> {
     fn step(&mut self, step: &Step, state: State) -> Result<()> {
         let rounds = if step.how_often == HowOften::Once { 1 } else { self.plan.rounds.max(1) };
         if let Some(beginning) = step.makes {
-            // What an earlier one left would make this one a later one.
+            // A file of an earlier step would make this step a repeated one.
             remove_beginning(&self.folder.join("store/workspaces"), beginning)?;
         }
         let mut least: Option<Cost> = None;
@@ -167,7 +168,7 @@ impl Measuring<'_> {
         self.point.measured.push(measured);
     }
 
-    /// Notes what the files of the store take: objects and indexes, and what the search keeps beside.
+    /// Records the bytes of the store's objects and indexes, and of its search files.
     fn bytes(&mut self, state: State) -> Result<()> {
         let store = self.folder.join("store");
         let derived = bytes_below(&store.join("workspaces"))?;
@@ -176,7 +177,7 @@ impl Measuring<'_> {
     }
 }
 
-/// Removes the files of a folder whose names begin so; none where there is no folder.
+/// Removes the files of a folder with a prefix. Does nothing if the folder does not exist.
 fn remove_beginning(folder: &Path, beginning: &str) -> Result<()> {
     let Ok(entries) = fs::read_dir(folder) else { return Ok(()) };
     for entry in entries {
@@ -188,7 +189,7 @@ fn remove_beginning(folder: &Path, beginning: &str) -> Result<()> {
     Ok(())
 }
 
-/// Bytes of all files in a folder and below; none where there is no folder.
+/// Returns the size of all files in a folder, recursively. Zero if the folder does not exist.
 fn bytes_below(folder: &Path) -> Result<u64> {
     let Ok(entries) = fs::read_dir(folder) else { return Ok(0) };
     let mut bytes = 0;
@@ -200,12 +201,12 @@ fn bytes_below(folder: &Path) -> Result<u64> {
     Ok(bytes)
 }
 
-/// The steps in the order in which they are told, with those that pack.
+/// Returns the names of all steps in reporting order, including the packing steps.
 pub(super) fn step_names() -> impl Iterator<Item = &'static str> {
     STEPS.iter().chain(PACKING).map(|step| step.name)
 }
 
-/// Returns whether a figure is of one of the points of an axis.
+/// Returns a predicate that is true for points of an axis.
 pub(super) fn of_axis(axis: Axis) -> impl Fn(&&Point) -> bool {
     move |point| point.axis == axis
 }

@@ -1,4 +1,4 @@
-//! Stores to measure on: one session of many turns, or many sessions of a few.
+//! Creates stores to measure: one session of many turns, or many sessions of a few turns.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -10,19 +10,21 @@ use super::{Axis, Result, TURNS_OF_A_SESSION};
 use crate::session::Agent;
 use crate::store::Recorder;
 
-/// The name of the session whose newest turn is asked about, on each axis.
+/// The session whose newest turn is queried, on each axis.
 pub(super) const SESSION: &str = "bench";
 
-/// Files in the workspace of one long session, and their lines: some 2 KB are written in a turn.
+/// Number of files in the workspace of a long session, and of lines per file: a turn writes about 2
+/// KB.
 const LONG: (u64, u64) = (20, 50);
 
-/// The same of each of many sessions.
+/// Number of files in the workspace of each of many sessions, and of lines per file.
 const SHORT: (u64, u64) = (2, 20);
 
-/// Makes a store of `size` turns or sessions in `folder`, one operation a turn, nothing packed.
+/// Creates a store of `size` turns or sessions in `folder`, with one operation per turn and without
+/// packs.
 ///
 /// # Errors
-/// When the store cannot be made or written to.
+/// If the store cannot be created or written to.
 pub fn make_store(folder: &Path, axis: Axis, size: usize) -> Result<()> {
     let options = OpenOptions { durability: Durability::None, ..OpenOptions::new([1; 16]) };
     let repo = Repository::init(Arc::new(RealIo), folder, &NewStore { id: [7; 16] }, options)?;

@@ -14,7 +14,7 @@
 //! | section | in the tree |
 //! |---|---|
 //! | `files` | `files/<path>`, with the executable bit, links as links |
-//! | `agents/<name>/messages` | `agents/<name>/messages/0042/004217-assistant.md`, one per message |
+//! | `agents/<name>/messages` | `agents/<name>/messages/0042/004217-assistant.md`, a file each |
 //! | other lists | `reasoning/0000/000017` |
 //! | maps | one file per key: `scratchpad/<key>`, `agents/<name>/state/<key>` |
 //! | blobs | `agents/<name>/system-prompt` |

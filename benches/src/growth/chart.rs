@@ -35,7 +35,7 @@ const STYLE: &str = "text{font-family:system-ui,sans-serif;font-size:13px;fill:#
 /// A chart of several curves.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Chart {
-    /// What it shows.
+    /// The title.
     pub title: String,
     /// The label of the horizontal axis.
     pub across: String,

@@ -421,8 +421,8 @@ impl ImportRun<'_> {
         Ok(())
     }
 
-    /// Returns the branch for a tip: the branch with its name if `head` continues it, else a new
-    /// branch with the short commit id as suffix.
+    /// Returns the branch for a tip: the branch with its name if it continues `head` or the
+    /// reverse, else a new branch with the short commit id as suffix.
     fn place(&mut self, tip: &Tip, head: ObjectId) -> Result<BranchName> {
         let (session, digits) = (&self.options.session, tip.commit.to_hex_with_len(SHORT_DIGITS));
         let branch = match BranchName::new(session, &tip.name) {

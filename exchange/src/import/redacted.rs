@@ -1,5 +1,4 @@
-//! Replaces redacted pieces of transcripts by their replacements, and masks the pieces that a
-//! filter masks.
+//! Replaces redacted pieces of transcripts, and masks the pieces that a filter masks.
 //!
 //! The transcript of an agent still holds content that was redacted from the store. The import
 //! replaces its pieces before any other step, so parsers, turn messages and comparisons see only

@@ -434,9 +434,8 @@ fn fresh(repo: &Repository, branch: BranchName, format: RecordFormat) -> Result<
 }
 
 /// Returns the newest commit on the line of `tip` whose source ends within the first `common`
-/// pieces, the number of pieces before the next turn, and true if that number does not follow from
-/// the source of the commit. Skips commits whose content expired, because their content is
-/// unreadable.
+/// pieces, the number of pieces before the next turn, and true if these are not the pieces of the
+/// commit's own source. Skips commits whose content expired, because it is unreadable.
 fn last_common_turn(
     repo: &Repository,
     format: RecordFormat,

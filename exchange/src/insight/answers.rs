@@ -303,7 +303,8 @@ impl AnswerCounter {
         Ok(())
     }
 
-    /// Returns the key with the request id of the answer: a client may write an answer again without it.
+    /// Returns the key with the request id of the answer. A client may write an answer again
+    /// without it.
     fn with_request(&mut self, key: String) -> String {
         match key.split_once(' ') {
             Some((id, _)) => {
@@ -595,14 +596,15 @@ impl AnswerCounter {
     /// Returns the answers in chronological order.
     pub(super) fn finish(mut self, expired: u64) -> Answers {
         self.end_uncounted();
-        // Clients write answers of their own with zero tokens, such as a message about a lost network. A
-        // record without tokens is an answer all the same.
+        // Clients write their own answers with zero tokens, such as a message about a lost network.
+        // A record without tokens is an answer nevertheless.
         let has_cost = |answer: &OpenAnswer| answer.cost.is_some_and(|cost| cost > 0.0);
         let took = |answer: &OpenAnswer| {
             let is_known = answer.group.is_silent || answer.is_in_sum;
             answer.tokens.total() > 0 || has_cost(answer) || is_known
         };
-        // A side question of Claude Code starts with a copy of the conversation, under other request ids.
+        // A side question of Claude Code starts with a copy of the conversation, with other request
+        // ids.
         let said = self.said;
         let is_copy = |answer: &OpenAnswer| answer.said_aside.iter().any(|it| said.contains(it));
         let mut open: Vec<(u64, OpenAnswer)> =
@@ -656,8 +658,8 @@ fn open_answer(
     }
 }
 
-/// The fingerprint of an answer of Claude Code, made of its id and its content, and whether the record is part
-/// of a side conversation.
+/// Returns a fingerprint of an answer of Claude Code, from its id and content, and true if the
+/// record is part of a side conversation.
 fn said_in(record: &Value) -> Option<(u64, bool)> {
     let is_aside = record.get("isSidechain")?.as_bool()?;
     let (id, content) = (text_at(record, "/message/id")?, record.pointer("/message/content")?);

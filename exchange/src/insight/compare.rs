@@ -65,10 +65,10 @@ pub struct Strategy {
 /// Compares lines by their tips, with the names of their branches if known. `prices` apply to
 /// answers without a recorded cost.
 ///
-/// A line starts at the creation of its branch, if the operation log has the time and it is after
-/// the fork snapshot. The line that existed before starts at the first of these times. A line
-/// without a known time starts at the fork snapshot. The cost grows with the length of the lines
-/// since then.
+/// A line starts at the creation of its branch, if the operation log has the time and it is between
+/// the fork snapshot and the first snapshot of the line. Other lines start at the earliest of these
+/// times, or at the fork snapshot if they ended before that. The cost grows with the length of the
+/// lines since the fork.
 ///
 /// # Errors
 /// `NotFound`, `Corrupt` or `Expired`, with the id of the unreadable object.

@@ -160,7 +160,7 @@ pub fn uncompacted(repo: &Repository, tip: &ObjectId) -> Result<(EditedConversat
         let answered: BTreeSet<String> =
             all.iter().flat_map(|message| message.results.clone()).collect();
         let later = now.split_off(index(then).min(now.len()));
-        // A client may compact between a call and its result, and then record that result once more.
+        // A client may compact between a call and its result, and then record that result again.
         let is_again = |message: &Seen| {
             !message.results.is_empty()
                 && message.calls.is_empty()

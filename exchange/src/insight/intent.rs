@@ -29,8 +29,8 @@
 use super::language::Language;
 use super::phrases;
 
-/// The number of steps that open-codesign clamps a larger number to. turntree does not clamp: a
-/// rollback goes back by exactly the requested number.
+/// The maximum number of steps in open-codesign, which reduces larger numbers to it. turntree has
+/// no maximum: a rollback goes back by exactly the requested number.
 pub const MAX_ROLLBACK_STEPS: u64 = 50;
 
 /// Longest message without a slash that is parsed, in UTF-16 units.

@@ -172,7 +172,7 @@ fn summary(
     let NewestBranch { branch, tip, time } = newest;
     let commit = repo.commit(&tip)?;
     let first = line.first.map(|id| repo.commit(&id)).transpose()?;
-    // If the session continues another one, its first prompt may come from another client.
+    // If the session continues another, its first prompt may come from a different client.
     let of_records = match &first {
         Some(first) if first.session != name => repo.fact_of(&tip, FORMAT)?,
         _ => None,

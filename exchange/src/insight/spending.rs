@@ -51,7 +51,7 @@ impl UsageBy {
     pub const ALL: [Self; 6] =
         [Self::Session, Self::Branch, Self::Agent, Self::Model, Self::Day, Self::Tool];
 
-    /// The name in commands and records.
+    /// Returns the name in commands and records.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {

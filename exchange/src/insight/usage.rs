@@ -81,7 +81,7 @@ const TOTAL_OF_CODEX: &str = "/payload/info/total_token_usage";
 const INPUT: [&str; 6] =
     ["/input_tokens", "/prompt_tokens", "/input", "/inputTokens", "/prompt", "/promptTokenCount"];
 
-/// An input that always includes the cache tokens, regardless of other counts.
+/// The name of an input that always includes the cache tokens.
 const PROMPT: &str = "/prompt_tokens";
 
 /// Names of cache reads that the input does not include.
@@ -313,8 +313,8 @@ pub(super) fn usage_of(record: &Value) -> Option<RecordedUsage> {
     })
 }
 
-/// Returns the parts of an answer that its sum does not include. Each counts as an answer; its `answer` is the
-/// kind and the number of the part, unique within the record.
+/// Returns the parts of an answer that its sum does not include. Each counts as an answer. Its
+/// `answer` is the kind and the number of the part, unique within the record.
 pub(super) fn usage_beside(record: &Value) -> Vec<RecordedUsage> {
     let of = |place: &Place| {
         let counts = record.pointer(place.counts)?;
@@ -378,7 +378,8 @@ fn steps_of(record: &Value) -> Option<(TokenUsage, Option<f64>)> {
     sum
 }
 
-/// Returns the tokens in an event of Codex: of the last request, if the event has them, and of all so far.
+/// Returns the tokens in an event of Codex: of the last request, if the event has them, and of all
+/// requests so far.
 pub(super) fn running_total(record: &Value) -> Option<(Option<TokenUsage>, TokenUsage)> {
     let of = |path| Some(tokens(record.pointer(path)?)?.0);
     Some((of(LAST_OF_CODEX), of(TOTAL_OF_CODEX)?))
@@ -410,7 +411,8 @@ pub(super) fn usage_with_cache(counts: &Value) -> Option<TokenUsage> {
     })
 }
 
-/// Returns the counts of a record, and whether it has no input tokens. A total without parts counts as output.
+/// Returns the counts of a record, and true if it has no input tokens. A total without parts counts
+/// as output.
 pub(super) fn tokens(counts: &Value) -> Option<(TokenUsage, bool)> {
     let at = |path: &str| counts.pointer(path).and_then(Value::as_u64);
     let first = |paths: &[&str]| paths.iter().find_map(|path| at(path));

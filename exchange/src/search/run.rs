@@ -22,8 +22,8 @@ const ATTEMPTS: usize = 2;
 ///
 /// The first search builds the index of the store, which reads all content once. Later searches add
 /// only new turns. `progress` receives the number of indexed turns and their total, or 0 and 0
-/// while this search waits for another one that is updating the index. If the store cannot keep an
-/// index, as an encrypted one, the search builds an index in memory.
+/// while this search waits for a concurrent search that updates the index. If the store cannot keep
+/// an index, e.g. because it is encrypted, the search builds an index in memory.
 ///
 /// # Errors
 /// `InvalidInput` for a query without a word, `LimitExceeded` for one of more than 4,096 bytes or

@@ -10,8 +10,8 @@ use std::sync::LazyLock;
 
 use hashbrown::{DefaultHashBuilder, HashTable};
 
-/// Largest capacity that `clear` keeps. Clearing a larger table takes longer than
-/// allocating a new one.
+/// Largest capacity that `clear` keeps. Clearing a larger table takes longer than allocating a new
+/// one.
 const KEPT_WORDS: usize = 1 << 12;
 
 /// The hasher of this process. Its random seed prevents crafted texts whose words all collide. No

@@ -190,7 +190,7 @@ pub enum SignKind {
 }
 
 impl SignKind {
-    /// The name in records.
+    /// Returns the name in records.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {

@@ -349,7 +349,7 @@ fn id_at(row: &Row<'_>, column: usize) -> Attempt<ObjectId> {
     id_of(bytes).ok_or(Trouble::Damaged)
 }
 
-/// Returns true if a place comes before another one: by its time, then its turn, then its path.
+/// Returns true if a place precedes the other one: by its time, then its turn, then its path.
 fn is_before(one: &Place, other: &Place, names: &mut TextTable<'_>) -> Attempt<bool> {
     let when = |place: &Place| (place.time, place.turn, place.commit);
     if when(one) != when(other) {

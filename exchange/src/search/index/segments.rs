@@ -1,8 +1,8 @@
 //! Segments: the posting lists as stored in the index.
 //!
 //! Each change adds a segment with the words of its documents, sorted, in blocks. A search reads
-//! all segments, so small segments are merged with the ones before them once these are together no
-//! larger. The number of segments, and the number of times that a byte is rewritten, are therefore
+//! all segments, so a segment is merged with the newer ones once these are together at least as
+//! large. The number of segments, and the number of times that a byte is rewritten, are therefore
 //! logarithmic in the size of the index. Large segments are never merged automatically, which
 //! bounds the cost of a change.
 

@@ -12,7 +12,7 @@ use crate::process::detached;
 /// Number of entries or records read between checks for signals such as Ctrl-C.
 const PAGE: u64 = 4096;
 
-/// What an agent knew at a turn.
+/// An agent's context at a turn.
 #[pyclass(frozen, module = "turntree")]
 pub(crate) struct Snapshot {
     pub(crate) inner: local::Snapshot,
@@ -25,7 +25,7 @@ pub(crate) struct Message {
     role: String,
     /// The format of the record.
     format: String,
-    /// The branch that a merge took it from; None for a message of the branch itself.
+    /// The branch that a merge took the message from; None for a message of this branch.
     origin: Option<String>,
     /// The record, byte for byte.
     record: Py<PyBytes>,
@@ -33,66 +33,66 @@ pub(crate) struct Message {
 
 #[pymethods]
 impl Snapshot {
-    /// The id of its commit: 64 hex digits.
+    /// The id of the commit: 64 hex digits.
     #[getter]
     fn id(&self) -> String {
         self.inner.id().to_string()
     }
 
-    /// The number of its turn, from 1.
+    /// The number of the turn, from 1.
     #[getter]
     fn turn(&self) -> u64 {
         self.inner.turn()
     }
 
-    /// Its title.
+    /// The title.
     #[getter]
     fn title(&self) -> &str {
         self.inner.title()
     }
 
-    /// The session that it was made in.
+    /// The session of the snapshot.
     #[getter]
     fn session(&self) -> &str {
         &self.inner.commit().session
     }
 
-    /// The ids of the snapshots that it goes on from.
+    /// The ids of the parent snapshots.
     #[getter]
     fn parents(&self) -> Vec<String> {
         self.inner.commit().parents.iter().map(ToString::to_string).collect()
     }
 
-    /// When it was made, in microseconds since 1970, UTC.
+    /// The time of the snapshot, in microseconds since 1970, UTC.
     #[getter]
     fn time_micros(&self) -> i64 {
         self.inner.commit().time.micros
     }
 
-    /// The agent that made it.
+    /// The agent that made the snapshot.
     #[getter]
     fn author(&self) -> &str {
         &self.inner.commit().author.agent
     }
 
-    /// Facts that were recorded about it.
+    /// The metadata of the snapshot.
     #[getter]
     fn metadata(&self) -> BTreeMap<String, String> {
         self.inner.commit().metadata.clone()
     }
 
-    /// Its sections by name, with their shapes.
+    /// Returns the sections by name, with their shapes.
     fn sections(&self, py: Python<'_>) -> PyResult<BTreeMap<String, &'static str>> {
         let sections = detached(py, || self.inner.sections())?;
         Ok(sections.into_iter().map(|(name, section)| (name, section.shape.name())).collect())
     }
 
-    /// How many entries or records a section has; 0 when it is not there.
+    /// Returns the number of entries or records of a section; 0 if it is missing.
     fn count(&self, py: Python<'_>, section: &str) -> PyResult<u64> {
         detached(py, || self.inner.count(section))
     }
 
-    /// An entry of a map section; None when it is not there.
+    /// Returns an entry of a map section; None if it is missing.
     fn get<'py>(
         &self,
         py: Python<'py>,
@@ -103,14 +103,15 @@ impl Snapshot {
         Ok(found.map(|content| PyBytes::new(py, &content)))
     }
 
-    /// The entry or blob at a path, such as ``scratchpad/plan``; raises ``NotFound``.
+    /// Returns the entry or blob at a path, such as ``scratchpad/plan``; raises ``NotFound``.
     #[pyo3(signature = (path))]
     fn read<'py>(&self, py: Python<'py>, path: &str) -> PyResult<Bound<'py, PyBytes>> {
         Ok(PyBytes::new(py, &detached(py, || self.inner.read_entry(path))?))
     }
 
-    /// Entries of a map section in order of keys, or the other way round. ``after`` is the key that they
-    /// come after in that direction; it need not be there. Costs what is returned.
+    /// Returns entries of a map section ordered by key, or in reverse. Reading begins after
+    /// the key ``after`` in that direction; it need not exist. Costs in proportion to the
+    /// returned entries.
     #[pyo3(signature = (section, prefix="", *, after=None, reverse=false, limit=None))]
     fn scan<'py>(
         &self,
@@ -128,7 +129,7 @@ impl Snapshot {
         Ok(found.into_iter().map(bytes).collect())
     }
 
-    /// The keys that ``scan`` finds.
+    /// Returns the keys that ``scan`` finds.
     #[pyo3(signature = (section, prefix="", *, after=None, reverse=false, limit=None))]
     fn keys(
         &self,
@@ -143,7 +144,7 @@ impl Snapshot {
         paged(py, scan, |page| self.inner.scan_keys(section, page), |key| key)
     }
 
-    /// The records of a list section at these places, as far as there are any.
+    /// Returns the records of a list section at these places, as far as they exist.
     #[pyo3(signature = (section, start=0, stop=None))]
     fn list<'py>(
         &self,
@@ -166,12 +167,12 @@ impl Snapshot {
         Ok(records)
     }
 
-    /// The agents that have a conversation or state.
+    /// Returns the agents that have a conversation or state.
     fn agents(&self, py: Python<'_>) -> PyResult<Vec<String>> {
         detached(py, || self.inner.agents())
     }
 
-    /// The conversation of an agent, oldest message first.
+    /// Returns the conversation of an agent, oldest message first.
     #[pyo3(signature = (agent="main"))]
     fn messages(&self, py: Python<'_>, agent: &str) -> PyResult<Vec<Message>> {
         let found = detached(py, || {
@@ -195,7 +196,8 @@ impl Snapshot {
         Ok(found.into_iter().map(message).collect())
     }
 
-    /// What changed from an older snapshot to this one: paths of entries, and how.
+    /// Returns the changes from an older snapshot to this one: paths of entries, and the kind
+    /// of each change.
     pub(crate) fn changes_since(
         &self,
         py: Python<'_>,

@@ -50,14 +50,13 @@ fn branch_name(name: &str) -> PyResult<BranchName> {
     name.parse().map_err(|error: Error| raised(&error))
 }
 
-/// The store in a directory, which is made if nothing is there.
+/// The store in a directory, which is created if it is missing.
 ///
-/// ``actor`` is named as the author of snapshots. With ``maintain``, what the journal has too much of
-/// is packed now and then, on a thread of its own. After a fork of the process the child opens the store
-/// anew by itself.
+/// ``actor`` is the author of snapshots. With ``maintain``, a background thread packs a large
+/// journal regularly. After a fork the child process reopens the store automatically.
 ///
-/// An encrypted store is opened with its ``key``, which ``turntree.keys`` unwraps; without it, and with
-/// another one, ``Encrypted`` is raised.
+/// An encrypted store is opened with its ``key``, which ``turntree.keys`` unwraps; a missing
+/// or wrong key raises ``Encrypted``.
 #[pyclass(frozen, module = "turntree", weakref)]
 pub(crate) struct Store {
     host: Arc<Host>,
@@ -94,20 +93,20 @@ impl Store {
         Ok(Self { host: Arc::new(host) })
     }
 
-    /// The directory.
+    /// The directory of the store.
     #[getter]
     fn path(&self) -> &Path {
         self.host.dir()
     }
 
-    /// Whether it was closed.
+    /// True after the store was closed.
     #[getter]
     fn closed(&self) -> bool {
         self.host.is_closed()
     }
 
-    /// Closes the store. Everything that was committed is durable already. With ``maintain``, a journal of
-    /// 4 MiB and more is packed now, which takes some tenths of a second.
+    /// Closes the store. Everything committed is already durable. With ``maintain``, a
+    /// journal of 4 MiB or more is packed now, which takes some tenths of a second.
     fn close(&self, py: Python<'_>) {
         let closing = self.host.close();
         py.detach(|| drop(catch_unwind(AssertUnwindSafe(|| closing.finish()))));
@@ -133,7 +132,7 @@ impl Store {
         format!("<turntree.Store {}>", self.host.dir().display())
     }
 
-    /// The sessions that have a snapshot, in order of names.
+    /// Returns the sessions that have a snapshot, ordered by name.
     fn sessions(&self, py: Python<'_>) -> PyResult<Vec<String>> {
         let repo = self.repo()?;
         detached(py, || {
@@ -142,7 +141,8 @@ impl Store {
         })
     }
 
-    /// The branches of a session or of all, as ``session/branch``, in order of names.
+    /// Returns the branches of a session, or of all sessions, as ``session/branch``, ordered
+    /// by name.
     #[pyo3(signature = (session=None))]
     fn branches(&self, py: Python<'_>, session: Option<&str>) -> PyResult<Vec<String>> {
         let repo = self.repo()?;
@@ -154,8 +154,8 @@ impl Store {
         })
     }
 
-    /// The id of the newest snapshot of a branch; None when it is not there. A session alone means its
-    /// branch ``main``.
+    /// Returns the id of the newest snapshot of a branch; None if the branch is missing. A
+    /// session name means its branch ``main``.
     fn tip(&self, py: Python<'_>, branch: &str) -> PyResult<Option<String>> {
         let (repo, branch) = (self.repo()?, branch_name(branch)?);
         let found = detached(py, || {
@@ -165,7 +165,8 @@ impl Store {
         Ok(found.map(|id| id.to_string()))
     }
 
-    /// The snapshot at a revision, such as ``task``, ``task/plan-b``, ``task~1`` or an id.
+    /// Returns the snapshot at a revision, such as ``task``, ``task/plan-b``, ``task~1`` or
+    /// an id.
     fn snapshot(&self, py: Python<'_>, revision: &str) -> PyResult<Snapshot> {
         let repo = self.repo()?;
         let inner = detached(py, || {
@@ -175,7 +176,7 @@ impl Store {
         Ok(Snapshot { inner })
     }
 
-    /// The newest snapshot of a branch; None when it is not there.
+    /// Returns the newest snapshot of a branch; None if the branch is missing.
     fn newest(&self, py: Python<'_>, branch: &str) -> PyResult<Option<Snapshot>> {
         let repo = self.repo()?;
         branch_name(branch)?;
@@ -186,16 +187,16 @@ impl Store {
         Ok(found.map(|inner| Snapshot { inner }))
     }
 
-    /// Begins a change of a branch, which waits in memory. With ``expect``, committing it raises
-    /// ``Conflict`` unless the newest snapshot is that one, or None for a branch that is not there;
-    /// otherwise it goes on top of whatever is newest then.
+    /// Begins a change of a branch, buffered in memory. With ``expect``, committing it raises
+    /// ``Conflict`` unless the newest snapshot is that one, or the branch is missing for
+    /// None; otherwise it is applied on top of the newest snapshot.
     #[pyo3(signature = (branch, message="", *, expect=Expect::Any))]
     fn begin(&self, branch: &str, message: &str, expect: Expect) -> PyResult<Transaction> {
         let (change, branch) = (self.repo()?.change(), branch_name(branch)?);
         Transaction::begin(Arc::clone(&self.host), change, branch, message.to_owned(), expect)
     }
 
-    /// Begins a branch, of any session, at a snapshot. Copies nothing. Returns the id.
+    /// Creates a branch, of any session, at a snapshot, without a copy. Returns the id.
     fn fork(&self, py: Python<'_>, branch: &str, revision: &str) -> PyResult<String> {
         let (repo, name) = (self.repo()?, branch_name(branch)?);
         let at = detached(py, || repo.resolve(revision))?;
@@ -205,7 +206,7 @@ impl Store {
         Ok(at.to_string())
     }
 
-    /// The snapshots from a revision back, newest first, read as they are asked for.
+    /// Iterates over the snapshots backwards from a revision, read on demand.
     fn log(&self, py: Python<'_>, revision: &str) -> PyResult<Log> {
         let repo = self.repo()?;
         let at = detached(py, || repo.resolve(revision))?;
@@ -213,7 +214,8 @@ impl Store {
         Ok(Log { host: Arc::clone(&self.host), walk: Mutex::new(walk) })
     }
 
-    /// What changed between two revisions: paths of entries, and how.
+    /// Returns the changes between two revisions: paths of entries, and the kind of each
+    /// change.
     fn diff(&self, py: Python<'_>, old: &str, new: &str) -> PyResult<Vec<(String, &'static str)>> {
         let (old, new) = (self.snapshot(py, old)?, self.snapshot(py, new)?);
         new.changes_since(py, &old)
@@ -230,7 +232,7 @@ impl Store {
         Ok(MergeOutcome { id, kind, conflicts: outcome.conflicts })
     }
 
-    /// Takes back the newest operation of this store's actor. Returns what it was.
+    /// Undoes the newest operation of this store's actor. Returns its description.
     fn undo(&self, py: Python<'_>) -> PyResult<Option<String>> {
         let repo = self.repo()?;
         patiently(py, || {
@@ -239,7 +241,7 @@ impl Store {
         })
     }
 
-    /// Repeats the newest operation that was undone. Returns what it was.
+    /// Redoes the operation that was undone last. Returns its description.
     fn redo(&self, py: Python<'_>) -> PyResult<Option<String>> {
         let repo = self.repo()?;
         patiently(py, || {
@@ -248,8 +250,8 @@ impl Store {
         })
     }
 
-    /// Deletes a session with all of its branches. Returns whether it was there. An undo brings it back
-    /// until a collection has let it go.
+    /// Deletes a session with all of its branches. Returns True if it existed. An undo
+    /// restores it until a collection frees its content.
     fn delete(&self, py: Python<'_>, session: &str) -> PyResult<bool> {
         let repo = self.repo()?;
         branch_name(session)?;
@@ -259,9 +261,9 @@ impl Store {
         })
     }
 
-    /// Sets what a session keeps, or every session without rules of its own: the newest turns, those of
-    /// the last seconds, as many as fit into so many bytes. Without a rule it keeps all again. Takes
-    /// effect with collections.
+    /// Sets the retention rules of a session, or of every session without its own rules: the
+    /// newest turns, turns of the last seconds, and a budget in bytes. Without a rule
+    /// everything is kept again. Collections apply the rules.
     #[pyo3(signature = (session=None, *, turns=None, seconds=None, budget_bytes=None))]
     fn retain(
         &self,
@@ -276,9 +278,9 @@ impl Store {
         patiently(py, || repo.retain(session, &rules))
     }
 
-    /// Applies retention and frees what nothing leads to; with ``repack``, also compresses everything
-    /// anew. Others read and write meanwhile. A signal such as Ctrl-C ends the wait for it; what was begun
-    /// goes on to its end, or stops with the process and harms nothing.
+    /// Applies retention and frees unreachable content; with ``repack``, also recompresses
+    /// everything. Other processes can read and write concurrently. A signal such as Ctrl-C
+    /// ends the wait; the collection continues, or stops safely with the process.
     #[pyo3(signature = (*, repack=false))]
     fn collect<'py>(&self, py: Python<'py>, repack: bool) -> PyResult<Bound<'py, PyDict>> {
         let repo = self.repo()?;
@@ -292,18 +294,18 @@ impl Store {
     }
 }
 
-/// The outcome of a merge.
+/// The result of a merge.
 #[pyclass(frozen, module = "turntree", get_all)]
 pub(crate) struct MergeOutcome {
     /// The newest snapshot of the branch now.
     id: String,
     /// ``up-to-date``, ``fast-forward`` or ``merged``.
     kind: &'static str,
-    /// Paths that both changed to something else; all versions are in the section ``conflicts``.
+    /// Conflicting paths; all versions are in the section ``conflicts``.
     conflicts: Vec<String>,
 }
 
-/// Snapshots from a revision back, newest first. Those that expired are passed over.
+/// Iterates over snapshots backwards from a revision. Skips expired ones.
 #[pyclass(frozen, module = "turntree")]
 pub(crate) struct Log {
     host: Arc<Host>,

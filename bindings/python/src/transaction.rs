@@ -14,8 +14,8 @@ use crate::error::{of_kind, raised};
 use crate::process::{detached, patiently};
 use crate::store::{Expect, repo_of};
 
-/// A change of a branch that waits in memory. Leaving its ``with`` block commits it; an exception drops
-/// it. A branch that would stay the same gets no snapshot.
+/// A change of a branch, buffered in memory. Leaving its ``with`` block commits it; an
+/// exception drops it. An unchanged branch gets no snapshot.
 #[pyclass(frozen, module = "turntree")]
 pub(crate) struct Transaction {
     host: Arc<Host>,
@@ -76,7 +76,7 @@ impl Transaction {
         self.branch.to_string()
     }
 
-    /// The part of the same change that is about another branch. All parts commit together.
+    /// Returns the part of the same change for another branch. All parts commit together.
     #[pyo3(signature = (branch, *, expect=Expect::Any))]
     fn on(&self, branch: &str, expect: Expect) -> PyResult<Self> {
         let branch = branch.parse().map_err(|error: Error| raised(&error))?;
@@ -87,30 +87,30 @@ impl Transaction {
         Ok(other)
     }
 
-    /// Sets an entry of a map section; a new section begins with it.
+    /// Sets an entry of a map section; creates the section if needed.
     fn put(&self, section: &str, key: &str, content: &[u8]) -> PyResult<()> {
         self.edit(|on| on.put(section, key, Bytes::copy_from_slice(content)))
     }
 
-    /// Sets a file of the workspace, which is an entry of the section ``files``. The content of a link is
-    /// its target.
+    /// Sets a file of the workspace, which is an entry of the section ``files``. The content
+    /// of a link is its target.
     #[pyo3(signature = (path, content, *, mode="regular"))]
     fn put_file(&self, path: &str, content: &[u8], mode: &str) -> PyResult<()> {
         let mode = mode.parse::<FileMode>().map_err(|error| raised(&error))?;
         self.edit(|on| on.put_file(path, mode, Bytes::copy_from_slice(content)))
     }
 
-    /// Sets an entry unless it is there when the change is committed.
+    /// Sets an entry unless it exists at commit.
     fn put_new(&self, section: &str, key: &str, content: &[u8]) -> PyResult<()> {
         self.edit(|on| on.put_new(section, key, Bytes::copy_from_slice(content)))
     }
 
-    /// Removes an entry of a map section, if it is there.
+    /// Removes an entry of a map section, if it exists.
     fn remove(&self, section: &str, key: &str) -> PyResult<()> {
         self.edit(|on| on.remove(section, key))
     }
 
-    /// Appends a record to a list section; a new section begins with it.
+    /// Appends a record to a list section; creates the section if needed.
     fn push(&self, section: &str, record: &[u8]) -> PyResult<()> {
         self.edit(|on| on.push(section, Bytes::copy_from_slice(record)))
     }
@@ -123,22 +123,22 @@ impl Transaction {
         })
     }
 
-    /// Cuts a list section back to its first so many records.
+    /// Truncates a list section to its first ``count`` records.
     fn cut(&self, section: &str, count: u64) -> PyResult<()> {
         self.edit(|on| on.cut(section, count))
     }
 
-    /// Makes a section one blob, whatever it was.
+    /// Replaces a section of any shape with one blob.
     fn set_blob(&self, section: &str, content: &[u8]) -> PyResult<()> {
         self.edit(|on| on.set_blob(section, Bytes::copy_from_slice(content)))
     }
 
-    /// Removes a section, if it is there.
+    /// Removes a section, if it exists.
     fn drop_section(&self, section: &str) -> PyResult<()> {
         self.edit(|on| on.drop_section(section))
     }
 
-    /// Records a fact about the snapshot.
+    /// Adds metadata to the snapshot.
     fn note(&self, name: &str, value: &str) -> PyResult<()> {
         self.edit(|on| {
             on.with(name, value);
@@ -146,7 +146,7 @@ impl Transaction {
         })
     }
 
-    /// Gives the snapshot a title in the place of the message.
+    /// Sets a title for the snapshot instead of the message.
     fn title(&self, title: &str) -> PyResult<()> {
         self.edit(|on| {
             on.titled(title);
@@ -154,7 +154,7 @@ impl Transaction {
         })
     }
 
-    /// Makes the branch go on from a snapshot of any session, which is not copied.
+    /// Continues the branch from a snapshot of any session, without a copy.
     fn go_on_from(&self, py: Python<'_>, revision: &str) -> PyResult<()> {
         let repo = repo_of(&self.host)?;
         let at = detached(py, || repo.resolve(revision))?;
@@ -164,7 +164,7 @@ impl Transaction {
         })
     }
 
-    /// Makes the branch begin anew, without its history and its sections.
+    /// Restarts the branch without its history and its sections.
     fn start_over(&self) -> PyResult<()> {
         self.edit(|on| {
             on.start_over();
@@ -180,7 +180,7 @@ impl Transaction {
         })
     }
 
-    /// Makes the change durable as one operation. Returns where the branch is now.
+    /// Commits the change durably as one operation. Returns the new tip of the branch.
     #[pyo3(signature = (message=None))]
     fn commit(&self, py: Python<'_>, message: Option<&str>) -> PyResult<Option<String>> {
         // Check first, so that a change of a closed store is not lost silently.

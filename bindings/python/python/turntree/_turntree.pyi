@@ -34,8 +34,8 @@ __all__ = [
 __version__: str
 
 def run_program(arguments: list[str]) -> int:
-    """Runs the program with these arguments, of which the script that calls is the first. Returns the exit
-    code, with which the script ends the process at once."""
+    """Runs the program with these arguments; the first is the calling script. Returns the exit
+    code, with which the script ends the process immediately."""
 
 class Error(Exception):
     """The base of every error of turntree."""
@@ -80,14 +80,13 @@ class StoreIOError(Error, OSError):
 
 @final
 class Store:
-    """The store in a directory, which is made if nothing is there.
+    """The store in a directory, which is created if it is missing.
 
-    ``actor`` is named as the author of snapshots. With ``maintain``, what the journal has too much of
-    is packed now and then, on a thread of its own. After a fork of the process the child opens the store
-    anew by itself.
+    ``actor`` is the author of snapshots. With ``maintain``, a background thread packs a large
+    journal regularly. After a fork the child process reopens the store automatically.
 
-    An encrypted store is opened with its ``key``, which ``turntree.keys`` unwraps; without it, and with
-    another one, ``Encrypted`` is raised."""
+    An encrypted store is opened with its ``key``, which ``turntree.keys`` unwraps; a missing
+    or wrong key raises ``Encrypted``."""
 
     def __new__(
         cls,
@@ -100,13 +99,13 @@ class Store:
     ) -> Self: ...
     @property
     def path(self) -> os.PathLike[str]:
-        """The directory."""
+        """The directory of the store."""
     @property
     def closed(self) -> bool:
-        """Whether it was closed."""
+        """True after the store was closed."""
     def close(self) -> None:
-        """Closes the store. Everything that was committed is durable already. With ``maintain``, a journal of
-        4 MiB and more is packed now, which takes some tenths of a second."""
+        """Closes the store. Everything committed is already durable. With ``maintain``, a
+        journal of 4 MiB or more is packed now, which takes some tenths of a second."""
     def __enter__(self) -> Self: ...
     def __exit__(
         self,
@@ -115,37 +114,40 @@ class Store:
         _traceback: TracebackType | None,
     ) -> Literal[False]: ...
     def sessions(self) -> list[str]:
-        """The sessions that have a snapshot, in order of names."""
+        """Returns the sessions that have a snapshot, ordered by name."""
     def branches(self, session: str | None = None) -> list[str]:
-        """The branches of a session or of all, as ``session/branch``, in order of names."""
+        """Returns the branches of a session, or of all sessions, as ``session/branch``, ordered
+        by name."""
     def tip(self, branch: str) -> str | None:
-        """The id of the newest snapshot of a branch; None when it is not there. A session alone means its
-        branch ``main``."""
+        """Returns the id of the newest snapshot of a branch; None if the branch is missing. A
+        session name means its branch ``main``."""
     def newest(self, branch: str) -> Snapshot | None:
-        """The newest snapshot of a branch; None when it is not there."""
+        """Returns the newest snapshot of a branch; None if the branch is missing."""
     def snapshot(self, revision: str) -> Snapshot:
-        """The snapshot at a revision, such as ``task``, ``task/plan-b``, ``task~1`` or an id."""
+        """Returns the snapshot at a revision, such as ``task``, ``task/plan-b``, ``task~1`` or
+        an id."""
     def begin(
         self, branch: str, message: str = "", *, expect: str | None | EllipsisType = ...
     ) -> Transaction:
-        """Begins a change of a branch, which waits in memory. With ``expect``, committing it raises
-        ``Conflict`` unless the newest snapshot is that one, or None for a branch that is not there;
-        otherwise it goes on top of whatever is newest then."""
+        """Begins a change of a branch, buffered in memory. With ``expect``, committing it raises
+        ``Conflict`` unless the newest snapshot is that one, or the branch is missing for
+        None; otherwise it is applied on top of the newest snapshot."""
     def fork(self, branch: str, revision: str) -> str:
-        """Begins a branch, of any session, at a snapshot. Copies nothing. Returns the id."""
+        """Creates a branch, of any session, at a snapshot, without a copy. Returns the id."""
     def log(self, revision: str) -> Log:
-        """The snapshots from a revision back, newest first, read as they are asked for."""
+        """Iterates over the snapshots backwards from a revision, read on demand."""
     def diff(self, old: str, new: str) -> list[tuple[str, Literal["added", "removed", "changed"]]]:
-        """What changed between two revisions: paths of entries, and how."""
+        """Returns the changes between two revisions: paths of entries, and the kind of each
+        change."""
     def merge(self, into: str, theirs: str) -> MergeOutcome:
         """Merges the newest snapshot of one branch into another one."""
     def undo(self) -> str | None:
-        """Takes back the newest operation of this store's actor. Returns what it was."""
+        """Undoes the newest operation of this store's actor. Returns its description."""
     def redo(self) -> str | None:
-        """Repeats the newest operation that was undone. Returns what it was."""
+        """Redoes the operation that was undone last. Returns its description."""
     def delete(self, session: str) -> bool:
-        """Deletes a session with all of its branches. Returns whether it was there. An undo brings it back
-        until a collection has let it go."""
+        """Deletes a session with all of its branches. Returns True if it existed. An undo
+        restores it until a collection frees its content."""
     def retain(
         self,
         session: str | None = None,
@@ -154,50 +156,50 @@ class Store:
         seconds: float | None = None,
         budget_bytes: int | None = None,
     ) -> None:
-        """Sets what a session keeps, or every session without rules of its own: the newest turns, those of
-        the last seconds, as many as fit into so many bytes. Without a rule it keeps all again. Takes
-        effect with collections."""
+        """Sets the retention rules of a session, or of every session without its own rules: the
+        newest turns, turns of the last seconds, and a budget in bytes. Without a rule
+        everything is kept again. Collections apply the rules."""
     def collect(self, *, repack: bool = False) -> dict[str, int]:
-        """Applies retention and frees what nothing leads to; with ``repack``, also compresses everything
-        anew. Others read and write meanwhile. A signal such as Ctrl-C ends the wait for it; what was begun
-        goes on to its end, or stops with the process and harms nothing."""
+        """Applies retention and frees unreachable content; with ``repack``, also recompresses
+        everything. Other processes can read and write concurrently. A signal such as Ctrl-C
+        ends the wait; the collection continues, or stops safely with the process."""
 
 @final
 class Snapshot:
-    """What an agent knew at a turn."""
+    """An agent's context at a turn."""
 
     @property
     def id(self) -> str:
-        """The id of its commit: 64 hex digits."""
+        """The id of the commit: 64 hex digits."""
     @property
     def turn(self) -> int:
-        """The number of its turn, from 1."""
+        """The number of the turn, from 1."""
     @property
     def title(self) -> str:
-        """Its title."""
+        """The title."""
     @property
     def session(self) -> str:
-        """The session that it was made in."""
+        """The session of the snapshot."""
     @property
     def parents(self) -> builtins.list[str]:
-        """The ids of the snapshots that it goes on from."""
+        """The ids of the parent snapshots."""
     @property
     def time_micros(self) -> int:
-        """When it was made, in microseconds since 1970, UTC."""
+        """The time of the snapshot, in microseconds since 1970, UTC."""
     @property
     def author(self) -> str:
-        """The agent that made it."""
+        """The agent that made the snapshot."""
     @property
     def metadata(self) -> dict[str, str]:
-        """Facts that were recorded about it."""
+        """The metadata of the snapshot."""
     def sections(self) -> dict[str, Literal["blob", "list", "map"]]:
-        """Its sections by name, with their shapes."""
+        """Returns the sections by name, with their shapes."""
     def count(self, section: str) -> int:
-        """How many entries or records a section has; 0 when it is not there."""
+        """Returns the number of entries or records of a section; 0 if it is missing."""
     def get(self, section: str, key: str) -> bytes | None:
-        """An entry of a map section; None when it is not there."""
+        """Returns an entry of a map section; None if it is missing."""
     def read(self, path: str) -> bytes:
-        """The entry or blob at a path, such as ``scratchpad/plan``; raises ``NotFound``."""
+        """Returns the entry or blob at a path, such as ``scratchpad/plan``; raises ``NotFound``."""
     def scan(
         self,
         section: str,
@@ -207,8 +209,9 @@ class Snapshot:
         reverse: bool = False,
         limit: int | None = None,
     ) -> builtins.list[tuple[str, bytes]]:
-        """Entries of a map section in order of keys, or the other way round. ``after`` is the key that they
-        come after in that direction; it need not be there. Costs what is returned."""
+        """Returns entries of a map section ordered by key, or in reverse. Reading begins after
+        the key ``after`` in that direction; it need not exist. Costs in proportion to the
+        returned entries."""
     def keys(
         self,
         section: str,
@@ -218,17 +221,18 @@ class Snapshot:
         reverse: bool = False,
         limit: int | None = None,
     ) -> builtins.list[str]:
-        """The keys that ``scan`` finds."""
+        """Returns the keys that ``scan`` finds."""
     def list(self, section: str, start: int = 0, stop: int | None = None) -> builtins.list[bytes]:
-        """The records of a list section at these places, as far as there are any."""
+        """Returns the records of a list section at these places, as far as they exist."""
     def agents(self) -> builtins.list[str]:
-        """The agents that have a conversation or state."""
+        """Returns the agents that have a conversation or state."""
     def messages(self, agent: str = "main") -> builtins.list[Message]:
-        """The conversation of an agent, oldest message first."""
+        """Returns the conversation of an agent, oldest message first."""
     def changes_since(
         self, older: Snapshot
     ) -> builtins.list[tuple[str, Literal["added", "removed", "changed"]]]:
-        """What changed from an older snapshot to this one: paths of entries, and how."""
+        """Returns the changes from an older snapshot to this one: paths of entries, and the kind
+        of each change."""
     def __eq__(self, other: object, /) -> bool: ...
     def __hash__(self) -> int: ...
 
@@ -244,14 +248,14 @@ class Message:
         """The format of the record."""
     @property
     def origin(self) -> str | None:
-        """The branch that a merge took it from; None for a message of the branch itself."""
+        """The branch that a merge took the message from; None for a message of this branch."""
     @property
     def record(self) -> bytes:
         """The record, byte for byte."""
 
 @final
 class MergeOutcome:
-    """The outcome of a merge."""
+    """The result of a merge."""
 
     @property
     def id(self) -> str:
@@ -261,27 +265,27 @@ class MergeOutcome:
         """``up-to-date``, ``fast-forward`` or ``merged``."""
     @property
     def conflicts(self) -> list[str]:
-        """Paths that both changed to something else; all versions are in the section ``conflicts``."""
+        """Conflicting paths; all versions are in the section ``conflicts``."""
 
 @final
 class Log:
-    """Snapshots from a revision back, newest first. Those that expired are passed over."""
+    """Iterates over snapshots backwards from a revision. Skips expired ones."""
 
     def __iter__(self) -> Self: ...
     def __next__(self) -> Snapshot: ...
 
 @final
 class Transaction:
-    """A change of a branch that waits in memory. Leaving its ``with`` block commits it; an exception drops
-    it. A branch that would stay the same gets no snapshot."""
+    """A change of a branch, buffered in memory. Leaving its ``with`` block commits it; an
+    exception drops it. An unchanged branch gets no snapshot."""
 
     @property
     def branch(self) -> str:
         """The branch, with its session."""
     def on(self, branch: str, *, expect: str | None | EllipsisType = ...) -> Transaction:
-        """The part of the same change that is about another branch. All parts commit together."""
+        """Returns the part of the same change for another branch. All parts commit together."""
     def put(self, section: str, key: str, content: bytes) -> None:
-        """Sets an entry of a map section; a new section begins with it."""
+        """Sets an entry of a map section; creates the section if needed."""
     def put_file(
         self,
         path: str,
@@ -289,36 +293,36 @@ class Transaction:
         *,
         mode: Literal["regular", "executable", "link"] = "regular",
     ) -> None:
-        """Sets a file of the workspace, which is an entry of the section ``files``. The content of a link is
-        its target."""
+        """Sets a file of the workspace, which is an entry of the section ``files``. The content
+        of a link is its target."""
     def put_new(self, section: str, key: str, content: bytes) -> None:
-        """Sets an entry unless it is there when the change is committed."""
+        """Sets an entry unless it exists at commit."""
     def remove(self, section: str, key: str) -> None:
-        """Removes an entry of a map section, if it is there."""
+        """Removes an entry of a map section, if it exists."""
     def push(self, section: str, record: bytes) -> None:
-        """Appends a record to a list section; a new section begins with it."""
+        """Appends a record to a list section; creates the section if needed."""
     def push_message(
         self, role: str, record: bytes, *, agent: str = "main", format: str = "json"
     ) -> None:
         """Appends a record in a format to the conversation of an agent."""
     def cut(self, section: str, count: int) -> None:
-        """Cuts a list section back to its first so many records."""
+        """Truncates a list section to its first ``count`` records."""
     def set_blob(self, section: str, content: bytes) -> None:
-        """Makes a section one blob, whatever it was."""
+        """Replaces a section of any shape with one blob."""
     def drop_section(self, section: str) -> None:
-        """Removes a section, if it is there."""
+        """Removes a section, if it exists."""
     def note(self, name: str, value: str) -> None:
-        """Records a fact about the snapshot."""
+        """Adds metadata to the snapshot."""
     def title(self, title: str) -> None:
-        """Gives the snapshot a title in the place of the message."""
+        """Sets a title for the snapshot instead of the message."""
     def go_on_from(self, revision: str) -> None:
-        """Makes the branch go on from a snapshot of any session, which is not copied."""
+        """Continues the branch from a snapshot of any session, without a copy."""
     def start_over(self) -> None:
-        """Makes the branch begin anew, without its history and its sections."""
+        """Restarts the branch without its history and its sections."""
     def delete(self) -> None:
         """Deletes the branch."""
     def commit(self, message: str | None = None) -> str | None:
-        """Makes the change durable as one operation. Returns where the branch is now."""
+        """Commits the change durably as one operation. Returns the new tip of the branch."""
     def rollback(self) -> None:
         """Drops the change."""
     def __enter__(self) -> Self: ...

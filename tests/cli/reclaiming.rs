@@ -190,6 +190,41 @@ fn originals_go_as_they_are_imported() {
     machine.run(&["fsck"]);
 }
 
+#[test]
+fn shrink_frees_the_disk_and_gives_every_session_back() {
+    let machine = Machine::new();
+    let text = |session: &str| claude_code(9).replace("parser", session);
+    for session in ["done", "gone", "fresh"] {
+        machine.write(session, &text(session), if session == "fresh" { 6 } else { 8 });
+    }
+    let plan = machine.run(&["shrink"]);
+    assert!(plan.contains("would remove the originals of 2 sessions"), "{plan}");
+    assert!(!machine.path(".local/share/turntree/store").exists());
+    assert!(machine.transcript("done").exists());
+
+    let done = machine.run(&["shrink", "--yes"]);
+    assert!(done.contains("removed the originals of 2 sessions"), "{done}");
+    assert!(done.contains("freed the 15.3 KiB of 2 sessions; the store takes"), "{done}");
+    for session in ["done", "gone", "fresh"] {
+        assert_eq!(machine.transcript(session).exists(), session == "fresh", "{session}");
+        assert_eq!(machine.run(&["export", session, "--format", "source"]), text(session));
+    }
+    machine.run(&["fsck"]);
+    // With nothing to remove the store stays as it is.
+    let again = machine.run(&["shrink", "--yes"]);
+    assert!(again.contains("no original can go") && !again.contains("freed"), "{again}");
+
+    let named = machine.transcript("fresh").display().to_string();
+    let records = machine.run(&["shrink", &named, "--yes", "--older-than", "2h", "--json"]);
+    let records: Vec<Value> =
+        records.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert_eq!(records[0]["reclaimed"]["originals"][0]["session"], "fresh");
+    assert_eq!(records.len(), 2, "the import, and the collection");
+    for words in [["shrink", "--older-than", "59m"], ["shrink", "--yes", "no-such-file"]] {
+        assert_ne!(machine.output(&words).status.code(), Some(0), "{words:?}");
+    }
+}
+
 /// Kills the program in each call that changes something, as `strace` counts them, and looks after each
 /// whether something is lost.
 #[test]
@@ -206,7 +241,7 @@ fn one_that_is_killed_anywhere_while_originals_go_loses_none() {
             let text = |session: &str| claude_code(4).replace("parser", session);
             let sessions = ["a", "b", "c"];
             sessions.iter().for_each(|session| machine.write(session, &text(session), 8));
-            let words = ["adopt", "--reclaim=each", "--yes"];
+            let words = ["shrink", "--yes"];
             let mut command = Command::new(if has_strace { "strace" } else { PROGRAM });
             if has_strace {
                 let inject = format!("inject={call}:signal=SIGKILL:when={number}");

@@ -66,6 +66,7 @@ const LINES: &[&str] = &[
     "redact canary --dry-run",
     "import transcript.jsonl",
     "adopt transcript.jsonl --dry-run",
+    "shrink transcript.jsonl",
     "bundle show evil.bundle",
     "bundle verify evil.bundle",
     "retention show",

@@ -230,6 +230,7 @@ verbs! {
         Retention(retention::Retention),
         Gc(gc::Gc),
         Repack(repack::Repack),
+        Shrink(adopt::Shrink),
     }
     "Integrity" {
         Fsck(fsck::Fsck),

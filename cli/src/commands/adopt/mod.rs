@@ -4,6 +4,7 @@ mod background;
 mod importing;
 mod originals;
 mod reclaim;
+mod shrink;
 mod survey;
 mod sweeping;
 mod watch;
@@ -24,6 +25,7 @@ use turntree_exchange::agents::{
 use self::background::{Install, Uninstall};
 use self::importing::{Importing, Known};
 use self::reclaim::{Files, Reclaim, USUAL_AGE};
+pub(crate) use self::shrink::Shrink;
 use self::survey::Survey;
 use self::sweeping::Sweep;
 use self::watch::watch;
@@ -142,6 +144,13 @@ impl Verb for Adopt {
             Some(AdoptCommand::Uninstall(uninstall)) => return uninstall.run(run),
             None => {}
         }
+        Ok(self.adopt(run)?.0)
+    }
+}
+
+impl Adopt {
+    /// Adopts, and returns the files that were removed or would be, if that was asked for.
+    fn adopt(&self, run: &mut Invocation) -> Result<(Answer, Option<Files>)> {
         let places = self.places()?;
         if self.paths.is_empty() {
             run.act_on_user_store();
@@ -151,7 +160,7 @@ impl Verb for Adopt {
         if self.watch {
             // The processes that it starts get the store by its path, as one that is meant.
             run.refuse_untrusted()?;
-            return watch(run, &places, &self.paths);
+            return Ok((watch(run, &places, &self.paths)?, None));
         }
         let FoundSessions { mut sessions, others, odd } = find(&places);
         let store = run.locate()?.dir.display().to_string();
@@ -164,7 +173,7 @@ impl Verb for Adopt {
             for (path, error) in odd.into_iter().map(failure_of_odd) {
                 warn(&format!("{path}: {error}"));
             }
-            return reclaim.run(run, sessions);
+            return Ok((reclaim.run(run, sessions)?, None));
         }
         let forgotten = self.leave_forgotten(run, &mut sessions)?;
         if self.live && !run.would_create()? {
@@ -254,11 +263,9 @@ impl Verb for Adopt {
                 reclaim.tell(run, files)?;
             }
         }
-        Ok(answer)
+        Ok((answer, files))
     }
-}
 
-impl Adopt {
     /// Returns whether nothing is to be done: what removes files does nothing without --yes.
     fn is_dry(&self) -> bool {
         self.dry_run || (self.reclaim.is_some() && !self.yes)

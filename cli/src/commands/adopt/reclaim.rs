@@ -57,6 +57,12 @@ struct Live {
 }
 
 impl Files {
+    /// Returns the number of sessions whose files go, and the bytes of these.
+    pub(super) fn leaving(&self) -> (u64, u64) {
+        let bytes = self.leaving.iter().map(|leaving| leaving.found.bytes).sum();
+        (self.leaving.len() as u64, bytes)
+    }
+
     /// Warns of files that the system refused to remove; returns whether there are any.
     pub(super) fn warn_of_failures(&self) -> bool {
         let failed = self.staying.iter().filter(|(_, why)| matches!(why, Obstacle::Failed(_)));

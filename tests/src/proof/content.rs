@@ -9,9 +9,13 @@ use std::fmt::Write as _;
 use std::path::Path;
 use std::sync::Arc;
 
-use turntree::context::{Builder, Context, FileEntry, FileMode, MAIN_AGENT, MessageEntry, Role};
+use bytes::Bytes;
+use turntree::context::{
+    Builder, Context, CopyWriter, FileEntry, FileMode, MAIN_AGENT, MessageEntry, Role, SOURCE,
+    SourceEntry, SourceKind, Transcript,
+};
 use turntree::object::{Commit, Kind, ObjectId, ObjectSink as _, ObjectSource as _};
-use turntree::repo::{BranchName, Repository, SnapshotDraft};
+use turntree::repo::{BranchName, Repository, SnapshotDraft, Transaction};
 use turntree::store::RealIo;
 
 use crate::oracle::options;
@@ -24,6 +28,12 @@ const STATE_VALUE: (&str, &str) = (r#"{"content":""#, r#""}"#);
 /// Keys and files that turns replace in rotation, so that contexts share and change.
 const SLOTS: u64 = 8;
 const FILES: u64 = 4;
+
+/// Every such turn forks the transcript: the records so far become copies with another session.
+const FORK_EVERY: u64 = 5;
+
+/// Most records of a transcript; the next one begins a new transcript.
+const MAX_RECORDS: u64 = 24;
 
 /// The content of a number: mostly a few hundred bytes, now and then some ten thousand.
 #[must_use]
@@ -72,8 +82,8 @@ pub fn open(dir: &Path, seed: u64) -> turntree::Result<Repository> {
     Repository::open(Arc::new(RealIo), dir, options(seed))
 }
 
-/// Commits a turn: its content at `scratchpad/turn`, as the newest message, and in place of one
-/// entry and one file of before.
+/// Commits a turn: its content at `scratchpad/turn`, as the newest message, as the newest record of the
+/// transcript, and as the new value of one entry and one file.
 ///
 /// # Errors
 /// `Conflict` when the branch was moved meanwhile, and what else committing reports.
@@ -84,7 +94,7 @@ pub fn commit(repo: &Repository, branch: &BranchName, number: u64) -> turntree::
         Some(tip) => Builder::from(repo.context(&tip)?),
         None => Builder::new(),
     };
-    let text = bytes::Bytes::from(content(number));
+    let text = Bytes::from(content(number));
     for key in ["turn".to_owned(), format!("slot-{}", number % SLOTS)] {
         builder.set_entry(&mut change, "scratchpad", &key, Some(text.clone()))?;
     }
@@ -93,10 +103,72 @@ pub fn commit(repo: &Repository, branch: &BranchName, number: u64) -> turntree::
     let blob = change.write(Kind::Blob, text)?;
     let message = MessageEntry::new(blob, Role::User, "json");
     builder.push_message(&mut change, MAIN_AGENT, &message)?;
+    record(&mut change, &mut builder, number)?;
     let tree = builder.write(&mut change)?;
     let id = change.snapshot(branch, SnapshotDraft::new(tree, format!("{number:016x}"), &stamp))?;
     change.commit(&stamp, "snapshot")?;
     Ok(id)
+}
+
+/// Adds a record with the content of `number` to the transcript. Some turns fork it first, so that
+/// contexts have copied beginnings, also of transcripts that have one.
+fn record(
+    change: &mut Transaction<'_>,
+    builder: &mut Builder,
+    number: u64,
+) -> turntree::Result<()> {
+    let tree = builder.write(change)?;
+    let transcript = Transcript::open(change, &Context::open(change, &tree)?)?;
+    if transcript.len() >= MAX_RECORDS {
+        builder.clear_transcript(change)?;
+    } else if number.is_multiple_of(FORK_EVERY) {
+        builder.clear_transcript(change)?;
+        fork(change, builder, &transcript, number)?;
+    }
+    let bytes = record_of(number, &content(number));
+    let blob = change.write(Kind::Blob, bytes)?;
+    let suffix = Bytes::from_static(b"\n");
+    let entry = SourceEntry { blob, kind: SourceKind::Record, suffix };
+    builder.push(change, SOURCE, entry.to_item()?)
+}
+
+/// Copies all records of `transcript` with another session.
+fn fork(
+    change: &mut Transaction<'_>,
+    builder: &mut Builder,
+    transcript: &Transcript,
+    session: u64,
+) -> turntree::Result<()> {
+    let pieces = transcript.pieces(change, 0..transcript.len());
+    let pieces = pieces.collect::<turntree::Result<Vec<_>>>()?;
+    let places = transcript.places(change)?;
+    let mut copies = CopyWriter::default();
+    for (at, piece) in (0..).zip(pieces) {
+        let (_, said) = parts_of(&piece.bytes(change)?).expect("a record of this test");
+        let bytes = record_of(session, &said);
+        let copy = (piece.kind, &piece.suffix, &bytes);
+        let place = usize::try_from(at).ok().and_then(|at| places.get(at));
+        match place {
+            Some(Some((base, at))) => {
+                copies.copy(change, (&transcript.bases()[*base], *at), copy)?;
+            }
+            Some(None) => copies.whole(change, copy)?,
+            None => copies.copy(change, (transcript.own(), at - transcript.copied()), copy)?,
+        }
+    }
+    copies.finish(change, builder)
+}
+
+/// A record of a transcript.
+fn record_of(session: u64, said: &str) -> Bytes {
+    format!(r#"{{"session":"{session:016x}","said":"{said}"}}"#).into()
+}
+
+/// The session and the content of a record.
+fn parts_of(record: &[u8]) -> Option<(u64, String)> {
+    let text = std::str::from_utf8(record).ok()?.strip_prefix(r#"{"session":""#)?;
+    let (session, said) = text.split_once(r#"","said":""#)?;
+    Some((u64::from_str_radix(session, 16).ok()?, said.strip_suffix(r#""}"#)?.to_owned()))
 }
 
 /// Reads commits of one store, each object once.
@@ -154,7 +226,29 @@ impl<'r> Prover<'r> {
                 }
             }
         }
+        self.transcript(&context, number)?;
         Ok(number)
+    }
+
+    /// Reads the transcript of a turn: copies are of one session, and the last record is of the turn.
+    fn transcript(&self, context: &Context, number: u64) -> Result<(), String> {
+        let store = self.repo.store();
+        let transcript = Transcript::open(store, context).map_err(|error| full(&error))?;
+        let (mut last, mut fork) = (None, None);
+        for (at, piece) in (0..).zip(transcript.pieces(store, 0..transcript.len())) {
+            let bytes = piece.and_then(|it| it.bytes(store)).map_err(|error| full(&error))?;
+            let parts = parts_of(&bytes).ok_or_else(|| format!("record {at} is another one"))?;
+            last = Some(prove(parts.1.as_bytes())?);
+            if at < transcript.copied() && *fork.get_or_insert(parts.0) != parts.0 {
+                return Err(format!("record {at} is a copy of another session"));
+            }
+        }
+        match last {
+            Some(last) if last != number => {
+                Err(format!("turn {number:x} has a transcript that ends with turn {last:x}"))
+            }
+            _ => Ok(()),
+        }
     }
 }
 

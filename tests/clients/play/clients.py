@@ -28,6 +28,8 @@ class Client:
     tries = False
     interrupts = False
     learns = False
+    # Each session is a file of its own, which `turntree shrink` may remove.
+    shrinks = False
     resumes = None
     before_compaction = []
     model_key = "nothing-to-keep"
@@ -80,7 +82,7 @@ class Client:
 
 class ClaudeCode(Client):
     hooks = "claude-code"
-    forks = relates = rewinds = compacts = tries = interrupts = learns = True
+    forks = relates = rewinds = compacts = tries = interrupts = learns = shrinks = True
     resumes = "claude-code"
     tools = ["Write", "Edit", "Bash", "Read"]
     wishes = ["undo that", "/rollback"]
@@ -137,7 +139,7 @@ class ClaudeCode(Client):
 class Codex(Client):
     hooks = resumes = "codex"
     export = ("openai", Chat())
-    forks = relates = compacts = tries = True
+    forks = relates = compacts = tries = shrinks = True
     config = """model = "gpt-5.5-codex"
 model_provider = "stand-in"
 [model_providers.stand-in]

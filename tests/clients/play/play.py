@@ -1,6 +1,8 @@
 """What is played with a client, and the answer to each question: None for yes, or the reason of a no."""
 
 import base64
+import os
+import time
 
 import checks
 from place import Failed
@@ -23,6 +25,7 @@ TOKEN = "ghp" + "_" + base64.b64encode(bytes(range(7, 34))).decode().replace("+"
 UNWANTED = "Write what is not wanted."
 DIFFERENTLY, MORE = "Keep the header as it was before.", "Go on with the rest."
 STOPPED, AFTER = "Begin what takes long.", "Look at what is there."
+RECLAIMED, RETURNED = "Continue from the store.", "Continue from the file that came back."
 CARRIED, TAKEN_OVER = "Go on from the middle.", "Go on for the other one."
 
 
@@ -142,6 +145,8 @@ class Play:
             self.ask("own-edits", lambda: self.own_edits(session))
             if client.learns:
                 self.ask("learned", lambda: self.learned(session))
+        if client.shrinks:
+            self.ask("reclaimed", lambda: self.reclaimed(session))
         return self.answers
 
     def rewound(self, session):
@@ -262,6 +267,21 @@ class Play:
         """The session of another agent goes on here."""
         self.place.turntree("import", self.place.other_session(), "--session", "other")
         return self.resumed("other", TAKEN_OVER, "taken-over.txt")
+
+    def reclaimed(self, session):
+        """A session whose file `shrink` removed is resumed from the store, and from its file once that is exported."""
+        name, file = self.kept(session), self.client.transcript(session)
+        text, month_ago = file.read_bytes(), time.time() - 30 * 24 * 3600
+        os.utime(file, (month_ago, month_ago))
+        [shrunk, _] = self.place.turntree_lines("shrink", file, "--yes")
+        if file.exists():
+            return f"the file stays: {shrunk['reclaimed']['kept']}"
+        no = self.resumed(name, RECLAIMED, "reclaimed.txt")
+        file.write_bytes(self.place.turntree("export", name, "--format", "source", "--allow-secrets"))
+        if file.read_bytes() != text:
+            return no or "the exported file differs from the removed one"
+        self.said(short_script(self.client, "returned.txt"), self.client.say, RETURNED, session)
+        return no or self.context_of(session)
 
     def tried(self, session):
         """Two ways from one turn, each in a worktree; the better one goes out without its secrets."""

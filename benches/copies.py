@@ -1,14 +1,16 @@
 #!/usr/bin/env python3
 """Adopts what clients copy, and prints what is left of it: the table "Copied histories" of benches/README.md.
 
-usage: copies.py PROGRAM [--scale N] [--only NAME[,NAME...]] [--keep FOLDER]
+usage: copies.py PROGRAM [--scale N] [--only NAME[,NAME...]] [--keep FOLDER] [--sessions FOLDER]
 
 Each corpus is made by a generator of its own, seeded, in the shapes in which clients write copied histories. It is
-adopted into a new store in a home of its own, repacked and archived; every file is compared with `export --format
-source` after each. Sizes are those of `du --block-size=1`, in MB of 1,000,000 bytes; N multiplies the turns.
+adopted into a new store in a home of its own, repacked, archived, sent to a second store as a bundle, and its files are
+removed by `shrink`. Every file is compared with `export --format source` after each step. `--sessions` adds a folder of
+recorded sessions as a corpus. Sizes are those of `du --block-size=1`, in MB of 1,000,000 bytes; N multiplies the turns.
 """
 import argparse
 import base64
+import hashlib
 import json
 import os
 import random
@@ -47,7 +49,7 @@ def write(path, records):
     with open(path, "w") as file:
         for record in records:
             file.write(json.dumps(record, separators=(",", ":")) + "\n")
-    # Nobody writes there any more.
+    # Old enough for `shrink`.
     old = time.time() - 30 * 24 * 3600
     os.utime(path, (old, old))
 
@@ -158,6 +160,18 @@ def journal(home, scale):
     return turns * 2
 
 
+def recorded(folder):
+    """A copy of recorded sessions, with the age that `shrink` asks for."""
+    def generate(home, _):
+        shutil.copytree(folder, f"{home}/sessions")
+        old = time.time() - 30 * 24 * 3600
+        for at, _, names in os.walk(home):
+            for name in names:
+                os.utime(os.path.join(at, name), (old, old))
+        return 0
+    return generate
+
+
 CORPORA = {
     "codex-forks": ("Codex forks, new timestamps", codex_forks),
     "claude-forks": ("Claude Code forks, other `sessionId`", claude),
@@ -168,9 +182,14 @@ CORPORA = {
 
 
 def du(path):
-    """Bytes on the disk; a file that goes meanwhile is none."""
+    """Bytes on the disk, without files that are deleted during the count."""
     done = subprocess.run(["du", "-s", "--block-size=1", path], capture_output=True, text=True)
     return int(done.stdout.split()[0]) if done.stdout else 0
+
+
+def digest(path):
+    with open(path, "rb") as file:
+        return hashlib.file_digest(file, "sha256").digest()
 
 
 class Sampler:
@@ -200,8 +219,11 @@ class Bench:
         self.home, self.store = f"{folder}/home", f"{folder}/store"
         self.turns_there = generate(self.home, scale)
         self.env = {"HOME": self.home, "PATH": os.environ["PATH"], "TURNTREE_STORE": self.store, "TURNTREE_ACTOR": "bench"}
-        self.files = sorted(os.path.join(at, name) for at, _, names in os.walk(self.home) for name in names)
-        self.bytes = sum(os.path.getsize(path) for path in self.files)
+        self.places = [f"{self.home}/sessions"] if os.path.exists(f"{self.home}/sessions") else []
+        files = [os.path.join(at, name) for at, _, names in os.walk(self.home) for name in names]
+        self.files = {path: digest(path) for path in sorted(files)}
+        self.bytes = sum(map(os.path.getsize, self.files))
+        self.revisions = {}
 
     def run(self, *words, **env):
         done = subprocess.run([self.program, *words], capture_output=True, env={**self.env, **env}, cwd=self.folder)
@@ -209,19 +231,28 @@ class Bench:
             sys.exit(f"{words}: exit {done.returncode}: {done.stderr.decode()[:500]}")
         return done.stdout
 
-    def compare(self, when):
-        for path in self.files:
-            session = os.path.splitext(os.path.basename(path))[0]
-            with open(path, "rb") as file:
-                if self.run("export", session, "--format", "source") != file.read():
-                    sys.exit(f"{when}: {path} is another one")
+    def find_revisions(self):
+        """Asks the store which branch has each file; names the files that no session has."""
+        told = json.loads(self.run("adopt", *self.places, "--reclaim", "--older-than", "1h", "--json"))
+        for file in told["originals"]:
+            self.revisions[file["path"]] = f"{file['session']}/{file['branch']}"
+        kept = {file["path"]: file["reason"] for file in told["kept"]}
+        for path in self.files.keys() - self.revisions.keys():
+            print(f"not compared: {os.path.basename(path)}: {kept.get(path, 'no session of an agent')}", file=sys.stderr)
+
+    def compare(self, when, store=None):
+        env = {"TURNTREE_STORE": store} if store else {}
+        for path, revision in self.revisions.items():
+            text = self.run("export", revision, "--format", "source", "--allow-secrets", **env)
+            if hashlib.sha256(text).digest() != self.files[path]:
+                sys.exit(f"{when}: {path} differs")
 
     def adopt(self):
         before = os.times()
         with Sampler(self.store) as sampler:
             since = time.monotonic()
             # Its measured process alone: what packs beside it would not be its own work.
-            peak = self.memory("adopt")
+            peak = self.memory("adopt", *self.places)
             took = time.monotonic() - since
         cpu = sum(os.times()[2:4]) - sum(before[2:4])
         return took, cpu, sampler.most, peak
@@ -259,7 +290,7 @@ class Bench:
         return sizes
 
     def measure(self):
-        estimate = json.loads(self.run("adopt", "--dry-run", "--json")).get("projects", [])
+        estimate = json.loads(self.run("adopt", *self.places, "--dry-run", "--json")).get("projects", [])
         took, cpu, most, memory = self.adopt()
         row = {"originals": self.bytes, "adopted": du(self.store)}
         row["copied"] = sum(project["copied_bytes"] for project in estimate)
@@ -267,6 +298,7 @@ class Bench:
         row["spare"] = max(0, most - row["adopted"])
         row["speed"], row["cpu"], row["memory"] = self.bytes / took / 1e6, cpu, memory
         self.env["TURNTREE_MAINTENANCE"] = "off"
+        self.find_revisions()
         self.compare("adopted")
         row["turns"] = self.turns()
         self.run("repack")
@@ -275,7 +307,18 @@ class Bench:
         self.run("repack", "--archive")
         row["archived"] = du(self.store)
         self.compare("archived")
-        return {**row, **self.others()}
+        others = self.others()
+        bundle, second = f"{self.folder}/all.bundle", f"{self.folder}/second"
+        self.run("bundle", "create", "--all", "-o", bundle, "--allow-secrets")
+        row["bundle"] = du(bundle)
+        self.run("bundle", "unbundle", bundle, TURNTREE_STORE=second)
+        self.compare("sent as a bundle", second)
+        self.run("shrink", *self.places, "--yes", "--older-than", "1h")
+        left = [path for path in self.revisions if os.path.exists(path)]
+        if left:
+            sys.exit(f"shrink left {left}")
+        self.compare("removed by shrink")
+        return {**row, **others}
 
 
 def main():
@@ -284,9 +327,13 @@ def main():
     parser.add_argument("--scale", type=int, default=1)
     parser.add_argument("--only", default=",".join(CORPORA))
     parser.add_argument("--keep")
+    parser.add_argument("--sessions")
     options = parser.parse_args()
     program = os.path.abspath(options.program)
-    columns = ["originals", "copies", "estimate", "after `adopt`", "`repack`", "`--archive`", "spare", "MB/s", "memory", "turns (there)", "zstd -3", "zstd -19", "restic", "borg"]
+    if options.sessions:
+        CORPORA["recorded"] = ("recorded sessions", recorded(os.path.abspath(options.sessions)))
+        options.only += ",recorded"
+    columns = ["originals", "copies", "estimate", "after `adopt`", "`repack`", "`--archive`", "bundle", "spare", "MB/s", "memory", "turns (there)", "zstd -3", "zstd -19", "restic", "borg"]
     print("| corpus | " + " | ".join(columns) + " |")
     print("|---" * (len(columns) + 1) + "|", flush=True)
     for name in options.only.split(","):
@@ -302,11 +349,11 @@ def main():
         def part(key, whole="originals"):
             return f"{size(key)} ({row[key] / row[whole]:.2f}x)"
 
-        cells = [size("originals"), f"{100 * row['copied'] / row['originals']:.0f} %", size("estimate"), part("adopted"), part("packed", "zstd-3"), part("archived", "zstd-3"), f"{100 * row['spare'] / row['originals']:.0f} %", f"{row['speed']:.0f}", f"{row['memory'] / 1e6:.0f}", f"{row['turns']} ({bench.turns_there})", size("zstd-3"), size("zstd-19"), size("restic"), size("borg")]
+        cells = [size("originals"), f"{100 * row['copied'] / row['originals']:.0f} %", size("estimate"), part("adopted"), part("packed", "zstd-3"), part("archived", "zstd-3"), size("bundle"), f"{100 * row['spare'] / row['originals']:.0f} %", f"{row['speed']:.0f}", f"{row['memory'] / 1e6:.0f}", f"{row['turns']} ({bench.turns_there})", size("zstd-3"), size("zstd-19"), size("restic"), size("borg")]
         print(f"| {title} | " + " | ".join(cells) + " |", flush=True)
         if not options.keep:
             shutil.rmtree(folder)
-    print("\nEvery file came back byte for byte after each of the three. After `adopt` and spare are beside the originals, packed and archived beside zstd -3.")
+    print("\nEvery file came back byte for byte after each step, from a bundle, and after `shrink` had removed it. After `adopt` and spare are beside the originals, packed and archived beside zstd -3.")
 
 
 if __name__ == "__main__":

@@ -7,5 +7,6 @@ mod linear;
 mod manifests;
 mod mutants;
 mod power_cut;
+mod prose;
 mod schedules;
 mod tidy;

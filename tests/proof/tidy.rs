@@ -88,12 +88,12 @@ const MAX_LINES: usize = 700;
 /// bundles, thirty for the Model Context Protocol, sixty for object storage, ten for the cells of a terminal; a third are for other systems.
 const MAX_PACKAGES: usize = 475;
 
-fn root() -> PathBuf {
+pub(super) fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap().to_owned()
 }
 
 /// Files of the project with `extension` below `folder`, by their path from the root.
-fn files(folder: &str, extension: &str) -> BTreeMap<String, String> {
+pub(super) fn files(folder: &str, extension: &str) -> BTreeMap<String, String> {
     let mut found = BTreeMap::new();
     let mut folders = vec![root().join(folder)];
     while let Some(folder) = folders.pop() {

@@ -1,4 +1,5 @@
-//! What the interface does to a store, by the same work as the verbs: forks, and changes by plans.
+//! Changes that the interface makes in a store, with the code of the commands: forks, and changes
+//! that are planned first.
 
 use std::path::PathBuf;
 
@@ -22,21 +23,21 @@ use crate::view::render::{ID_DIGITS, count};
 /// Conflicts that a plan names.
 const CONFLICTS: usize = 100;
 
-/// A change whose plan is shown before it is done.
+/// A change whose plan is shown before it is made.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Change {
-    /// Takes back an operation, the newest own one by default.
+    /// Undoes an operation, the newest one of this user by default.
     Undo { operation: Option<u64> },
-    /// A branch takes in another.
+    /// Merges a branch into another.
     Merge { from: BranchName, into: String },
-    /// Retention keeps the last of these turns; the pin is called by its id without a name.
+    /// Pins the last of these turns. A pin without a name is named by its id.
     Pin { at: Span, name: Option<String> },
-    /// Retention may drop what only this pin keeps.
+    /// Deletes a pin; retention may then drop turns that only this pin keeps.
     Unpin { name: String },
 }
 
 impl Change {
-    /// The word for it, above its plan.
+    /// The heading of its plan.
     pub(super) const fn word(&self) -> &'static str {
         match self {
             Self::Undo { .. } => "undo",
@@ -47,10 +48,9 @@ impl Change {
     }
 }
 
-/// Begins a branch called `name` at the last of some turns, and says so.
+/// Begins a branch called `name` at the last of some turns, and returns a message for the user.
 ///
-/// # Errors
-/// `InvalidInput` for a name that is taken or is none.
+/// # Errors `InvalidInput` for a name that is taken or not valid.
 pub(super) fn fork(repo: &Repository, at: &Span, name: &str) -> Result<String> {
     let start = ForkStart::of(repo, &at.until.to_string(), Some(&at.session), &[name])?;
     begin(repo, &start, false)?;
@@ -58,10 +58,9 @@ pub(super) fn fork(repo: &Repository, at: &Span, name: &str) -> Result<String> {
     Ok(format!("{}/{name} begins at {}, turn {}", at.session, id.short(ID_DIGITS), at.turn))
 }
 
-/// Tells what a change would do: a strong line, and more below it.
+/// Returns the plan of a change: a strong line, and details below it.
 ///
-/// # Errors
-/// Those of the verb, and `InvalidInput` where there is nothing to merge.
+/// # Errors The errors of the command, and `InvalidInput` if there is nothing to merge.
 pub(super) fn plan(repo: &Repository, change: &Change) -> Result<Vec<Line>> {
     let text = match change {
         Change::Undo { operation } => plan_undo(repo, *operation)?,
@@ -76,7 +75,7 @@ pub(super) fn plan(repo: &Repository, change: &Change) -> Result<Vec<Line>> {
         }
         Change::Unpin { name } => {
             let pinned = pins::find(repo, name)?.into_iter().map(|pin| {
-                // What an expired pin was on may be gone.
+                // The turn of an expired pin may have been dropped.
                 named(repo, &pin.commit).unwrap_or_else(|_| pin.commit.short(ID_DIGITS))
             });
             let turns: Vec<String> = pinned.collect();
@@ -93,10 +92,10 @@ pub(super) fn plan(repo: &Repository, change: &Change) -> Result<Vec<Line>> {
     Ok(shown)
 }
 
-/// Does what was shown, and says so. `None` when the plan is another one by now: nothing is done.
+/// Makes the change if its plan still equals `shown`, and returns a message for the user. Returns
+/// `None` and changes nothing when the plan has changed.
 ///
-/// # Errors
-/// As [`plan`], and those of writing.
+/// # Errors The errors of [`plan`], and errors of writing.
 pub(super) fn carry_out(
     repo: &Repository,
     change: &Change,
@@ -131,7 +130,7 @@ pub(super) fn carry_out(
     }))
 }
 
-/// A turn as people name it.
+/// Names a turn by number and short id.
 fn named(repo: &Repository, id: &ObjectId) -> Result<String> {
     Ok(format!("turn {} ({})", repo.commit(id)?.turn, id.short(ID_DIGITS)))
 }
@@ -144,7 +143,7 @@ fn merging(into: &str, dry_run: bool) -> MergeOptions {
     MergeOptions { into: Some(into.to_owned()), dry_run, ..MergeOptions::default() }
 }
 
-/// What a merge would do.
+/// Describes the result of a merge.
 fn plan_merge(repo: &Repository, from: &BranchName, into: &str) -> Result<String> {
     let (revision, how) = (from.to_string(), merging(into, true));
     expect_related(repo, &revision, &how)?;
@@ -176,7 +175,7 @@ fn plan_merge(repo: &Repository, from: &BranchName, into: &str) -> Result<String
     Ok(text)
 }
 
-/// What an undo would do, as `undo --dry-run` tells it.
+/// Describes the result of an undo, like `undo --dry-run`.
 fn plan_undo(repo: &Repository, operation: Option<u64>) -> Result<String> {
     let planned = look(repo, operation)?;
     let about = about(repo, planned.plan(), UndoDirection::Undo);

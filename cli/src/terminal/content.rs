@@ -1,44 +1,44 @@
-//! What screens show: questions to the store, and rows and lines as answers.
+//! Content of screens: questions to the store, and rows and lines as answers.
 
 use turntree::object::{ObjectId, Time};
 use turntree::repo::BranchName;
 
 use super::text::{Line, Tone};
 
-/// Turns of a line: those after `base` up to `until`.
+/// Turns of a branch: those after `base` up to `until`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Span {
     pub(super) session: String,
-    /// The snapshot before the first of them; `None` when there is none.
+    /// The snapshot before the first turn; `None` when the first turn begins the history.
     pub(super) base: Option<ObjectId>,
     pub(super) until: ObjectId,
-    /// The number of the last one.
+    /// The number of the last turn.
     pub(super) turn: u64,
 }
 
-/// What a screen wants to know of the store.
+/// A question of a screen to the store.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Question {
     /// The newest sessions.
     Sessions { most: usize },
     /// The prompts of a branch, or all of its turns, newest first; from a snapshot on, else its newest.
     Turns { branch: BranchName, from: Option<ObjectId>, every_turn: bool },
-    /// What was said in turns.
+    /// The messages of turns.
     Said(Span),
-    /// What turns changed.
+    /// The changes of turns.
     Changes(Span),
     /// The branches of a session.
     Branches { session: String },
-    /// Where words are, the best first.
+    /// Hits of a search for words, best first.
     Search { words: String },
-    /// Operations, newest first; those before a number, else all.
+    /// Operations, newest first: those before a number, or all.
     Operations { before: Option<u64> },
     /// Pins, newest first.
     Pins,
 }
 
 impl Question {
-    /// Returns whether the answer goes on behind rows that are there.
+    /// Returns true if the answer continues existing rows.
     pub(super) const fn goes_on(&self) -> bool {
         matches!(self, Self::Turns { from: Some(_), .. } | Self::Operations { before: Some(_) })
     }
@@ -47,7 +47,7 @@ impl Question {
 /// An answer.
 #[derive(Debug, Clone)]
 pub(super) enum Answer {
-    /// The rows of a list, and how it goes on.
+    /// The rows of a list, and the question for its next rows.
     Rows { rows: Vec<Row>, more: Option<Question>, note: Option<String> },
     /// A text.
     Text(Vec<Line>),
@@ -57,7 +57,7 @@ pub(super) enum Answer {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Cell {
     Text(String),
-    /// A time, shown as the age that it has.
+    /// A time, shown as an age.
     Age(Time),
 }
 
@@ -76,35 +76,35 @@ impl From<&str> for Cell {
 /// A row of a list.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Row {
-    /// What the row is about; the same when the list was read again.
+    /// Identifies the row when the list is read again.
     pub(super) key: String,
     /// A cell for each column of the list, the title last.
     pub(super) cells: Vec<Cell>,
     pub(super) tone: Tone,
-    /// The session that it is of.
+    /// The session of the row.
     pub(super) session: Option<String>,
-    /// The branch that it stands for.
+    /// The branch of the row.
     pub(super) branch: Option<BranchName>,
-    /// The turns that it stands for.
+    /// The turns of the row.
     pub(super) span: Option<Span>,
-    /// The number of the operation that it stands for.
+    /// The number of the row's operation.
     pub(super) operation: Option<u64>,
-    /// The name of the pin that it stands for.
+    /// The name of the row's pin.
     pub(super) pin: Option<String>,
-    /// What is known of it already.
+    /// Lines shown in the preview without another question.
     pub(super) details: Vec<Line>,
-    /// True when what was said in its turns is worth reading behind the details.
+    /// True when the preview also shows the messages of its turns.
     pub(super) speaks: bool,
 }
 
 impl Row {
-    /// The question whose answer is shown beside the row, behind its details.
+    /// The question whose answer the preview shows below the details.
     pub(super) fn said(&self) -> Option<Question> {
         self.span.clone().filter(|_| self.speaks).map(Question::Said)
     }
 }
 
-/// Which list a screen shows.
+/// The kind of list that a screen shows.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum ListKind {
     Sessions,
@@ -116,7 +116,7 @@ pub(super) enum ListKind {
 }
 
 impl ListKind {
-    /// The question for its first rows, `most` where a number can be said.
+    /// The question for the first rows, at most `most` of sessions.
     pub(super) fn question(&self, most: usize) -> Question {
         match self {
             Self::Sessions => Question::Sessions { most },
@@ -148,9 +148,9 @@ impl ListKind {
 pub(super) struct Column {
     pub(super) heading: &'static str,
     pub(super) is_number: bool,
-    /// Columns of the screen from which on it is shown.
+    /// Width of the screen from which the column is shown.
     pub(super) from: usize,
-    /// The most that it takes; the last column takes the rest.
+    /// Maximum width; the last column takes the remaining width.
     pub(super) most: usize,
 }
 

@@ -1,8 +1,8 @@
-//! The terminal itself: taken when the interface begins, and given back whenever it ends.
+//! The terminal: taken when the interface begins, and restored whenever it ends.
 //!
-//! What has to be as it was lies in one place, [`TERMINAL`], since whoever ends the program gives the
-//! terminal back: the loop, a panic on any thread, the thread that hears signals. Whatever is written
-//! goes through there, so nothing is drawn once it was given back.
+//! Several threads can end the program and restore the terminal: the loop, a thread that panics,
+//! and the signal thread. So the saved settings are in one place, [`TERMINAL`]. All output goes
+//! through it, so nothing is drawn after the terminal was restored.
 
 use std::fmt::Write as _;
 use std::fs::File;
@@ -21,28 +21,28 @@ use turntree::Error;
 use crate::view::error::{Failure, Result};
 use crate::view::output::{hold_lines, release_lines};
 
-/// The other screen, without a cursor, and without colours from before.
+/// Switches to the alternate screen, hides the cursor, resets colours and clears.
 const BEGIN: &[u8] = b"\x1b[?1049h\x1b[?25l\x1b[0m\x1b[2J";
 
-/// The screen from before, with the cursor.
+/// Resets colours, shows the cursor and switches back to the main screen.
 const END: &[u8] = b"\x1b[?2026l\x1b[0m\x1b[?25h\x1b[?1049l";
 
-/// Around what is drawn at once.
+/// Begins and ends a synchronized update.
 const FRAME: &str = "\x1b[?2026h";
 const FRAME_END: &str = "\x1b[?2026l";
 
-/// The size of a screen that does not tell.
+/// The size of a screen that does not report one.
 const USUAL: (u16, u16) = (80, 24);
 
-/// How often a thread that ends the program tries to get at the terminal, and the time between. One
-/// that takes no bytes must not keep the program from its end.
+/// How often a thread that ends the program tries to lock the terminal, and the time between. A
+/// terminal that accepts no bytes must not keep the program from ending.
 const TRIES: u32 = 50;
 const PAUSE: Duration = Duration::from_millis(10);
 
-/// The terminal, while this program has it.
+/// The terminal, while this program holds it.
 static TERMINAL: Mutex<Option<Terminal>> = Mutex::new(None);
 
-/// What the terminal was, and the way to it.
+/// The saved settings of the terminal, and a handle to write to it.
 struct Terminal {
     saved: Termios,
     screen: File,
@@ -51,14 +51,13 @@ struct Terminal {
 /// The screen of the interface, until this is dropped.
 #[derive(Debug)]
 pub(super) struct Device {
-    /// What is on it, as far as that is known.
+    /// The cells on the screen, if known.
     shown: Option<Buffer>,
 }
 
-/// Refuses what is no terminal, or one that cannot show a screen.
+/// Refuses input or output that is not a terminal, and a terminal that cannot show a screen.
 ///
-/// # Errors
-/// `InvalidInput`, which says what to use instead.
+/// # Errors `InvalidInput`, with the commands to use instead.
 pub(crate) fn check() -> Result<()> {
     let instead = "'turntree sessions', 'outline', 'log', 'diff', 'search' and 'op log' print the \
         same, and take --json";
@@ -77,7 +76,7 @@ impl Device {
     /// Takes the terminal of this process.
     ///
     /// # Errors
-    /// `Io` when that does not let itself be set.
+    /// `Io` when the terminal cannot be set to raw mode.
     pub(super) fn take() -> Result<Self> {
         static HOOK: Once = Once::new();
         HOOK.call_once(|| {
@@ -91,10 +90,9 @@ impl Device {
         Ok(Self { shown: None })
     }
 
-    /// Shows cells: writes what differs from what is shown.
+    /// Draws cells: writes those that differ from the cells on the screen.
     ///
-    /// # Errors
-    /// `Io` when the terminal takes nothing any more.
+    /// # Errors `Io` when writing to the terminal fails.
     pub(super) fn show(&mut self, next: Buffer) -> Result<()> {
         let mut text = String::new();
         let last = self.shown.take().filter(|last| last.area == next.area);
@@ -106,7 +104,8 @@ impl Device {
         if !text.is_empty()
             && let Some(terminal) = lock().as_mut()
         {
-            // A terminal that knows these shows all of it at once; others pass over them.
+            // Terminals that support synchronized updates show the frame at once; others ignore the
+            // sequences.
             let frame = format!("{FRAME}{text}{FRAME_END}");
             let written = terminal.screen.write_all(frame.as_bytes());
             written.map_err(|error| Error::io("write to the terminal", error))?;
@@ -115,7 +114,7 @@ impl Device {
         Ok(())
     }
 
-    /// Forgets what is shown: something else may have written to the screen.
+    /// Discards the known cells, because something else may have written to the screen.
     pub(super) fn forget(&mut self) {
         self.shown = None;
     }
@@ -135,10 +134,9 @@ pub(super) fn size() -> (u16, u16) {
     }
 }
 
-/// Takes the terminal, unless this program has it.
+/// Takes the terminal, unless this program already holds it.
 ///
-/// # Errors
-/// `Io` when that does not let itself be set.
+/// # Errors `Io` when the terminal cannot be set to raw mode.
 pub(super) fn take() -> Result<()> {
     let failed = |error| Error::io("set the terminal", io::Error::from(error));
     let mut held = lock();
@@ -157,11 +155,11 @@ pub(super) fn take() -> Result<()> {
     Ok(begun.map_err(|error| Error::io("write to the terminal", error))?)
 }
 
-/// Gives the terminal back as it was, unless that was done.
+/// Restores the terminal, unless that was done already.
 pub(super) fn give_back() {
     let Some(mut held) = lock_in_time() else { return };
     if let Some(mut terminal) = held.take() {
-        // A terminal that is gone needs nothing.
+        // Errors are ignored: a closed terminal needs no restoring.
         let _ = terminal.screen.write_all(END);
         let _ = tcsetattr(io::stdin(), OptionalActions::Now, &terminal.saved);
         release_lines();
@@ -197,7 +195,8 @@ fn write_cells<'c>(text: &mut String, cells: impl Iterator<Item = (u16, u16, &'c
             style = next;
         }
         text.push_str(cell.symbol());
-        // A wide one ends further on, and terminals differ in what they take for wide.
+        // Moves the cursor after a non-ASCII cell, because terminals differ in which characters
+        // they draw wide.
         place = cell.symbol().is_ascii().then(|| (x.saturating_add(1), y));
     }
     if !style.is_empty() {
@@ -205,7 +204,7 @@ fn write_cells<'c>(text: &mut String, cells: impl Iterator<Item = (u16, u16, &'c
     }
 }
 
-/// The sequence that makes a terminal write in the style of a cell.
+/// The escape sequence that sets the style of a cell.
 fn style_of(cell: &Cell) -> String {
     let mut codes = String::from("\x1b[0");
     let modifiers = [(Modifier::BOLD, ";1"), (Modifier::DIM, ";2"), (Modifier::REVERSED, ";7")];

@@ -1,4 +1,4 @@
-//! Draws all that is on the screen into cells.
+//! Draws a state into cells.
 
 use ratatui_core::buffer::Buffer;
 use ratatui_core::layout::Rect;
@@ -13,13 +13,13 @@ use super::text::{Line, Tone, wrapped};
 use crate::view::clock;
 use crate::view::render::{columns_of, cut, one_line, padded};
 
-/// Between two columns.
+/// Columns between two columns of a list.
 const GAP: usize = 2;
 
-/// Columns that the keys of a list take.
+/// Width reserved for the keys of a list.
 const FOR_KEYS: usize = 80;
 
-/// Draws a state on an empty screen of its size; `has_colour` says whether colours may be used.
+/// Draws a state on an empty screen of its size; `has_colour` permits colours.
 pub(super) fn draw(state: &State, has_colour: bool) -> Buffer {
     let (columns, rows) = state.size();
     let mut canvas = Canvas { cells: Buffer::empty(Rect::new(0, 0, columns, rows)), has_colour };
@@ -35,7 +35,7 @@ pub(super) fn draw(state: &State, has_colour: bool) -> Buffer {
     canvas.cells
 }
 
-/// Cells, and what may be used in them.
+/// Cells, and whether colours may be used in them.
 struct Canvas {
     cells: Buffer,
     has_colour: bool,
@@ -63,7 +63,7 @@ impl Canvas {
         }
     }
 
-    /// The names of the screens that lead to this one, and how far down it is.
+    /// Draws the titles of the open screens, and the position in the last one.
     fn header(&mut self, state: &State, part: Rect) {
         let width = usize::from(part.width);
         let place = match state.screens().last().map(|screen| &screen.body) {
@@ -78,7 +78,7 @@ impl Canvas {
             _ => String::new(),
         };
         let titles: Vec<&str> = state.screens().iter().map(|it| it.title.as_str()).collect();
-        // Of a long way the end is what matters.
+        // A long path of titles keeps its end.
         let left = width.saturating_sub(columns_of(&place) + GAP);
         let mut title = format!("turntree  {}", titles.join(" > "));
         let mut first = 0;
@@ -94,11 +94,11 @@ impl Canvas {
         self.put(part, 0, &line, style);
     }
 
-    /// What is typed, what was said, or the keys that matter most.
+    /// Draws the line being typed, the last message, or the most important keys.
     fn footer(&mut self, state: &State, part: Rect) {
         if let Some(input) = &state.input {
             let (label, width) = (input.label(), usize::from(part.width));
-            // Of a long line the end is in sight, where it is typed.
+            // Shows the end of a long line, where the user types.
             let room = width.saturating_sub(columns_of(&label) + 1).max(1);
             let mut shown = one_line(&input.text, usize::MAX);
             if input.text.ends_with(' ') {
@@ -172,7 +172,7 @@ impl Canvas {
             self.put(line, 0, &"─".repeat(usize::from(line.width)), style);
         }
         let lines = body.preview();
-        // What does not fit need not be wrapped.
+        // Wraps only lines that can be visible.
         let lines = lines.get(..usize::from(preview.height)).unwrap_or(&lines);
         self.lines(&wrapped(lines, usize::from(preview.width).max(2)), preview);
     }
@@ -185,13 +185,13 @@ impl Canvas {
     }
 }
 
-/// The columns of a list that are shown, and how wide each is.
+/// The columns of a list that are shown, and their widths.
 struct Columns {
     shown: Vec<(usize, &'static Column, usize)>,
 }
 
 impl Columns {
-    /// Fits columns into `width`, by the rows that are in sight.
+    /// Fits columns into `width`, by the visible rows.
     fn of(columns: &'static [Column], rows: &[&Row], width: usize, now: Time) -> Self {
         let mut shown: Vec<(usize, &Column, usize)> = Vec::new();
         let mut left = width;
@@ -231,7 +231,7 @@ impl Columns {
     }
 }
 
-/// A row of a part of the screen; an empty one where the part has fewer.
+/// The rectangle of a row of a part of the screen; empty if the part has fewer rows.
 fn row_of(part: Rect, row: usize) -> Rect {
     let row = u16::try_from(row).unwrap_or(u16::MAX);
     let line = Rect { y: part.y.saturating_add(row), height: 1, ..part };

@@ -1,4 +1,4 @@
-//! What the loop waits for, and the threads that tell it: keys, signals, changes of the store.
+//! Events of the loop, and the threads that send them: keys, signals, changes of the store.
 
 use std::io::{self, Read};
 use std::sync::Arc;
@@ -17,28 +17,28 @@ use crate::program::held_store::HeldStore;
 use crate::program::store_watch::StoreWatch;
 use crate::view::error::Result;
 
-/// Bytes of keys that are read at once.
+/// Bytes of keys that are read at a time.
 const BYTES: usize = 1024;
 
-/// The time from one change that is told to the next.
+/// The minimum time between two reported changes.
 const REST: Duration = Duration::from_millis(100);
 
-/// What has happened.
+/// An event of the loop.
 #[derive(Debug)]
 pub(super) enum Event {
     /// The terminal has sent bytes.
     Bytes(Vec<u8>),
-    /// The terminal is gone.
+    /// The terminal was closed.
     Gone,
-    /// The screen may have another size, or other things on it.
+    /// The size or the content of the screen may have changed.
     Screen,
-    /// The store is not as it was.
+    /// The store has changed.
     Changed,
     /// A question has its answer.
     Answer { screen: u64, question: Question, answer: Box<Result<Answer, String>> },
 }
 
-/// Tells of what the terminal sends, for as long as this process lives.
+/// Starts a thread that reports input of the terminal until the process ends.
 pub(super) fn read_keys(events: Sender<Event>) {
     thread::spawn(move || {
         let mut bytes = [0; BYTES];
@@ -56,11 +56,10 @@ pub(super) fn read_keys(events: Sender<Event>) {
     });
 }
 
-/// Tells of another size of the screen; a signal that ends or stops this process does so after the
-/// terminal was given back.
+/// Starts a thread that reports changes of the screen size. A signal that ends or stops this
+/// process takes effect after the terminal was restored.
 ///
-/// # Errors
-/// `Io` when signals cannot be watched for.
+/// # Errors `Io` when signals cannot be watched.
 pub(super) fn watch_signals(events: Sender<Event>) -> Result<()> {
     let watched = [SIGWINCH, SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGTSTP, SIGCONT];
     let mut signals =
@@ -72,7 +71,7 @@ pub(super) fn watch_signals(events: Sender<Event>) -> Result<()> {
                 SIGCONT => drop(device::take()),
                 SIGTSTP => {
                     device::give_back();
-                    // Comes back when the process is let go on.
+                    // Returns when the process is continued.
                     let _ = emulate_default_handler(signal);
                     drop(device::take());
                 }
@@ -89,11 +88,11 @@ pub(super) fn watch_signals(events: Sender<Event>) -> Result<()> {
     Ok(())
 }
 
-/// Tells of changes of a store from now on, for as long as this process lives.
+/// Starts a thread that reports changes of a store until the process ends.
 pub(super) fn watch_store(store: Arc<HeldStore>, events: Sender<Event>) {
     let watch = StoreWatch::of(&store.location().dir);
     let look = move || store.repo(Ok).ok().map(|repo| (repo.store().id(), repo.refs().operation));
-    // Before anything is shown: what comes after that is noticed.
+    // The state is read before anything is shown, so that later changes are noticed.
     let mut seen = look();
     thread::spawn(move || {
         loop {
@@ -106,7 +105,7 @@ pub(super) fn watch_store(store: Arc<HeldStore>, events: Sender<Event>) {
             if events.send(Event::Changed).is_err() {
                 return;
             }
-            // While others commit all the time, a list is not read all the time.
+            // Limits how often a list is reread while other processes commit continuously.
             thread::sleep(REST);
         }
     });

@@ -1,4 +1,4 @@
-//! The sheet of keys.
+//! The help sheet of keys.
 
 use super::text::{Line, Tone, lines};
 
@@ -24,10 +24,10 @@ const KEYS: [(&str, &str); 19] = [
     ("q, ctrl-c", "ends"),
 ];
 
-/// Columns of the names of keys.
+/// Width of the names of keys.
 const NAMES: usize = 12;
 
-/// The sheet.
+/// The lines of the help sheet.
 pub(super) fn lines_of_keys() -> Vec<Line> {
     let mut sheet = Vec::new();
     for (keys, what) in KEYS {

@@ -1,14 +1,15 @@
-//! Keys: the bytes that a terminal sends, and what was pressed.
+//! Parses the bytes that a terminal sends into keys.
 //!
-//! An escape key is one byte, which is also the first of what arrows send. So what begins with it waits
-//! a moment for more; who reads says when that is over. What nobody knows is one key that does nothing.
+//! The escape key sends one byte, which is also the first byte of an arrow key. So an escape waits
+//! a moment for more bytes; the caller decides when that moment is over. An unknown sequence is one
+//! key that does nothing.
 
 /// Longest sequence of bytes for one key.
 const LONGEST: usize = 32;
 
 const ESCAPE: u8 = 0x1b;
 
-/// What was pressed.
+/// A pressed key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Key {
     Char(char),
@@ -27,14 +28,14 @@ pub(super) enum Key {
     Unknown,
 }
 
-/// The bytes of keys, as they come in.
+/// A parser of keys, with the bytes of an incomplete key.
 #[derive(Debug, Default)]
 pub(super) struct Keys {
     pending: Vec<u8>,
 }
 
 impl Keys {
-    /// Takes up bytes, and returns the keys that are whole.
+    /// Adds bytes, and returns the complete keys.
     pub(super) fn take(&mut self, bytes: &[u8]) -> Vec<Key> {
         self.pending.extend_from_slice(bytes);
         let mut keys = Vec::new();
@@ -46,12 +47,12 @@ impl Keys {
         keys
     }
 
-    /// Returns whether a key has begun that may go on.
+    /// Returns true if a key is incomplete.
     pub(super) fn is_waiting(&self) -> bool {
         !self.pending.is_empty()
     }
 
-    /// Nothing more came for some time: what waits is as it stands.
+    /// Ends the wait for more bytes: parses the pending bytes as they are.
     pub(super) fn settle(&mut self) -> Vec<Key> {
         let pending = std::mem::take(&mut self.pending);
         match pending.split_first() {
@@ -67,7 +68,7 @@ impl Keys {
     }
 }
 
-/// The number of bytes of the first key, if it is whole.
+/// Returns the number of bytes of the first key, if it is complete.
 fn end_of_key(bytes: &[u8]) -> Option<usize> {
     match bytes {
         [] | [ESCAPE] => None,
@@ -79,7 +80,7 @@ fn end_of_key(bytes: &[u8]) -> Option<usize> {
             end.or((bytes.len() >= LONGEST).then_some(bytes.len()))
         }
         [ESCAPE, b'O', rest @ ..] => (!rest.is_empty()).then_some(3),
-        // Escape, and then another key.
+        // Escape, followed by another key.
         [ESCAPE, ..] => Some(1),
         [first, ..] => {
             let length = match first {
@@ -93,7 +94,7 @@ fn end_of_key(bytes: &[u8]) -> Option<usize> {
     }
 }
 
-/// The key of a whole sequence.
+/// The key of a complete sequence.
 fn key(bytes: &[u8]) -> Key {
     match bytes {
         [ESCAPE] => Key::Escape,

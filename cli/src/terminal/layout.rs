@@ -1,33 +1,33 @@
-//! Where things are on a screen of any size.
+//! The layout of a screen of any size.
 
 use ratatui_core::layout::Rect;
 
-/// Columns from which on a list has what is chosen beside it.
+/// Width from which a list shows the preview to its right.
 const FOR_TWO: u16 = 100;
 
-/// Rows from which on a list has what is chosen below it.
+/// Height from which a list shows the preview below it.
 const FOR_BELOW: u16 = 18;
 
-/// Rows from which on a list has headings.
+/// Height from which a list shows headings.
 const FOR_HEADINGS: u16 = 14;
 
 /// The parts of a screen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Layout {
     pub(super) header: Rect,
-    /// Headings of a list, where there is room for them.
+    /// The headings of a list, if they fit.
     pub(super) headings: Option<Rect>,
     /// The rows of a list.
     pub(super) list: Rect,
-    /// What is known of the chosen row.
+    /// The preview of the chosen row.
     pub(super) preview: Option<Rect>,
-    /// All between header and footer, for a text.
+    /// The area of a text: all rows between header and footer.
     pub(super) body: Rect,
     pub(super) footer: Rect,
 }
 
 impl Layout {
-    /// The parts of a screen of this many columns and rows.
+    /// The parts of a screen of this size.
     pub(super) fn of(columns: u16, rows: u16) -> Self {
         let screen = Rect::new(0, 0, columns, rows);
         let part = |x: u16, y: u16, width: u16, height: u16| {
@@ -39,7 +39,7 @@ impl Layout {
             (part(0, 1, left, body.height), Some(part(left + 2, 1, columns, body.height)))
         } else if rows >= FOR_BELOW {
             let above = body.height / 2;
-            // A line parts them.
+            // A line separates them.
             let below = part(0, 2 + above, columns, body.height - above - 1);
             (part(0, 1, columns, above), Some(below))
         } else {
@@ -54,12 +54,12 @@ impl Layout {
         Self { header: part(0, 0, columns, 1), headings, list, preview, body, footer }
     }
 
-    /// The rows of a list that are in sight.
+    /// The number of visible rows of a list.
     pub(super) fn list_rows(&self) -> usize {
         usize::from(self.list.height)
     }
 
-    /// The rows of a text that are in sight.
+    /// The number of visible rows of a text.
     pub(super) fn text_rows(&self) -> usize {
         usize::from(self.body.height)
     }

@@ -1,32 +1,32 @@
-//! A list that is read a part at a time: rows, the one that is chosen, and the first one in sight.
+//! A list that is read in parts: its rows, the chosen row and the first visible row.
 
 use std::collections::HashSet;
 
 use super::content::{Question, Row};
 
-/// Rows of a list, as far as they were read.
+/// The rows of a list that were read.
 #[derive(Debug, Default)]
 pub(super) struct List {
     rows: Vec<Row>,
     chosen: usize,
-    /// The first row in sight.
+    /// The first visible row.
     top: usize,
-    /// What has the rows behind these.
+    /// The question for the next rows.
     more: Option<Question>,
-    /// Set while the last row is wanted, however much has to be read for it.
+    /// Set while the user wants the last row, however many rows must be read for it.
     goes_to_end: bool,
-    /// Set once an answer has come.
+    /// Set once an answer has arrived.
     is_read: bool,
-    /// Set when the last question had no answer: it is not asked again by itself.
+    /// Set when the last question failed: it is not repeated automatically.
     has_failed: bool,
 }
 
-/// How rows get into a list.
+/// Where new rows go in a list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Filling {
-    /// They are the first ones, as they are now.
+    /// Replaces the first rows.
     First,
-    /// They go on behind the last row.
+    /// Appends to the last row.
     Behind,
 }
 
@@ -35,33 +35,33 @@ impl List {
         &self.rows
     }
 
-    /// The row that is chosen.
+    /// The chosen row.
     pub(super) fn row(&self) -> Option<&Row> {
         self.rows.get(self.chosen)
     }
 
-    /// The number of the row that is chosen, from 0.
+    /// The index of the chosen row, from 0.
     pub(super) const fn chosen(&self) -> usize {
         self.chosen
     }
 
-    /// The number of the first row in sight, from 0.
+    /// The index of the first visible row, from 0.
     pub(super) const fn top(&self) -> usize {
         self.top
     }
 
-    /// Returns whether there are rows that were not read yet.
+    /// Returns true if there are rows that were not read yet.
     pub(super) const fn has_more(&self) -> bool {
         self.more.is_some()
     }
 
-    /// Returns whether an answer has come, be it empty.
+    /// Returns true if an answer has arrived, even an empty one.
     pub(super) const fn is_read(&self) -> bool {
         self.is_read
     }
 
-    /// Takes up an answer. Who had chosen the first row stays at the first, which may be new; who had
-    /// chosen another one stays at that.
+    /// Adds the rows of an answer. If the first row was chosen, the first row stays chosen, even if
+    /// it is new; otherwise the same row stays chosen.
     pub(super) fn fill(&mut self, rows: Vec<Row>, more: Option<Question>, filling: Filling) {
         let key = self.row().filter(|_| self.chosen > 0).map(|row| row.key.clone());
         match filling {
@@ -75,17 +75,17 @@ impl List {
         let last = self.rows.len().saturating_sub(1);
         let found = key.and_then(|key| self.rows.iter().position(|row| row.key == key));
         let at = found.unwrap_or_else(|| self.chosen.min(last));
-        // What stands above moves with it.
+        // Keeps the distance between the first visible row and the chosen row.
         self.top = (self.top + at).saturating_sub(self.chosen);
         self.chosen = if self.goes_to_end { last } else { at };
         self.goes_to_end &= self.more.is_some();
     }
 
-    /// Puts first rows in the place of those that are there, and keeps the ones behind them.
+    /// Replaces the first rows, and keeps the rows after them.
     fn begin_with(&mut self, mut rows: Vec<Row>, more: Option<Question>) {
         let is_last = |row: &Row| rows.last().is_some_and(|last| last.key == row.key);
         match self.rows.iter().position(is_last) {
-            // How it goes on behind them is known, or that it does not.
+            // The rows after them, and the question for the next, are already known.
             Some(at) if more.is_some() => {
                 let keys: HashSet<String> = rows.iter().map(|row| row.key.clone()).collect();
                 let rest = self.rows.drain(at + 1..).filter(|row| !keys.contains(&row.key));
@@ -99,12 +99,12 @@ impl List {
         }
     }
 
-    /// Takes up that there is no answer.
+    /// Records that a question failed.
     pub(super) fn fail(&mut self) {
         self.has_failed = true;
     }
 
-    /// Chooses a row so many below, or above.
+    /// Moves the choice by so many rows down, or up if negative.
     pub(super) fn go_by(&mut self, rows: isize) {
         self.goes_to_end = false;
         let last = self.rows.len().saturating_sub(1);
@@ -117,22 +117,22 @@ impl List {
         self.chosen = 0;
     }
 
-    /// Chooses the last row, and the last of those that are still to be read.
+    /// Chooses the last row, and reads on until the last row of all.
     pub(super) fn go_to_end(&mut self) {
         self.chosen = self.rows.len().saturating_sub(1);
         self.goes_to_end = self.more.is_some();
     }
 
-    /// Moves what is in sight to where the chosen row is, on a screen with room for `height` rows.
+    /// Scrolls so that the chosen row is visible, on a screen with room for `height` rows.
     pub(super) fn settle(&mut self, height: usize) {
         let height = height.max(1);
         let least = (self.chosen + 1).saturating_sub(height);
         self.top = self.top.clamp(least, self.chosen.max(least));
-        // No room is left empty below while there are rows above.
+        // Leaves no empty rows at the bottom while there are rows above.
         self.top = self.top.min(self.rows.len().saturating_sub(height));
     }
 
-    /// The question for what is behind the rows, once the end of them is near.
+    /// The question for the next rows, once the choice is near the end.
     pub(super) fn wants(&self, height: usize) -> Option<&Question> {
         let is_near = self.goes_to_end || self.chosen + 2 * height >= self.rows.len();
         self.more.as_ref().filter(|_| is_near && !self.has_failed)
@@ -182,7 +182,7 @@ mod tests {
         assert_eq!((key(&list), list.top()), ("12", 0));
         list.fill(rows(7..17), more(), Filling::First);
         assert_eq!((key(&list), list.top()), ("12", 2));
-        // The rows behind those that were read again are still there.
+        // The rows after the reread ones are kept.
         assert_eq!(list.rows().len(), 13);
         list.fill(rows(0..2), None, Filling::First);
         assert_eq!(key(&list), "1");

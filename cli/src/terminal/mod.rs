@@ -1,12 +1,13 @@
-//! The interface for the terminal: all sessions of a store, to look at, go on from and take back.
+//! The terminal interface: all sessions of a store, to read, resume and roll back.
 //!
-//! What is on the screen is a [`state::State`]: keys, answers and times go in, actions and cells come
-//! out, and nothing in it knows of a terminal, a store or a clock. The loop in [`run`] is the only one
-//! that does: threads tell it of keys, signals and changes, and read what screens ask for, so no key
-//! waits for the store. A screen asks for what it shows and a little more: a store may be of any size.
+//! [`state::State`] holds everything on the screen. Keys, answers and times are its input; actions
+//! and cells are its output. It does not know the terminal, the store or the clock. The loop in
+//! [`run`] connects it to them. Other threads report keys, signals and changes, and read the store
+//! for screens, so a key never waits for the store. A screen asks for the rows it shows and a few
+//! more, because a store may be of any size.
 //!
-//! Everything that a session says is hostile. It becomes cells by one way, which shows control
-//! characters and marks that turn the direction of text, and measures what is wide.
+//! All text of a session is untrusted. All text becomes cells through one function, which shows
+//! control characters and bidirectional marks as text, and measures wide characters.
 //!
 //! | file | job |
 //! |---|---|

@@ -29,26 +29,25 @@ use crate::view::{clock, json};
 /// Rows of an answer.
 const ROWS: usize = 200;
 
-/// Hits of a search.
+/// Hits of one search.
 const HITS: u64 = 100;
 
-/// Characters of a time that tell the day and the minute.
+/// Characters of a time up to the minute.
 const MINUTES: usize = 16;
 
-/// The section of the conversation that prompts are said in.
+/// The section with the prompts.
 const CONVERSATION: &str = "agents/main/messages";
 
-/// What is said where there is no session.
+/// Shown if the store has no session.
 const NO_SESSION: &str = "No session yet. 'turntree adopt' takes in those of the agents on this \
     machine, 'turntree hook install' follows new ones, 'turntree import FILE' reads one.";
 
-/// What is said where there is no pin.
+/// Shown if the store has no pin.
 const NO_PIN: &str = "No turn is pinned: 'p' pins the one that is chosen.";
 
 /// Answers a question.
 ///
-/// # Errors
-/// Those of reading the store; `NotFound` for a branch that is gone.
+/// # Errors The errors of reading the store; `NotFound` for a deleted branch.
 pub(super) fn answer(
     store: &HeldStore,
     repo: &Repository,
@@ -71,7 +70,7 @@ fn rows(rows: Vec<Row>, more: Option<Question>) -> Answer {
     Answer::Rows { rows, more, note: None }
 }
 
-/// The turns from the one before a snapshot to it.
+/// The span of one turn, from its parent to itself.
 fn one_turn(repo: &Repository, session: &str, id: ObjectId, commit: &Commit) -> Result<Span> {
     let base = repo.grafts()?.parents(commit).first().copied();
     Ok(Span { session: session.to_owned(), base, until: id, turn: commit.turn })
@@ -85,7 +84,7 @@ fn sessions(store: &HeldStore, repo: &Repository, most: usize, now: Time) -> Res
     for session in &found {
         listed.push(session_row(repo, session, live.contains(&session.name))?);
     }
-    // Each answer is all of them from the newest on, so that so many at a time would be read again and again.
+    // Each answer starts at the newest session, so a fixed step would reread all of them each time.
     let more = more.then(|| Question::Sessions { most: most.saturating_mul(2) });
     let note = listed.is_empty().then(|| NO_SESSION.to_owned());
     Ok(Answer::Rows { rows: listed, more, note })
@@ -134,7 +133,7 @@ fn session_row(repo: &Repository, session: &SessionSummary, is_live: bool) -> Re
     })
 }
 
-/// The turns of one row, while they are walked from the newest to the oldest.
+/// The turns of one row, while the walk goes from the newest to the oldest.
 struct Walked {
     until: LogEntry,
     turns: u64,
@@ -236,7 +235,7 @@ fn branches(repo: &Repository, session: &str) -> Result<Answer> {
         let parted = main_lines.divergence(&name, &tip)?;
         let fork = parted.and_then(|parted| parted.fork);
         let mut span = one_turn(repo, session, tip, &commit)?;
-        // A strategy is what it did by itself.
+        // A branch shows its own changes, from the fork point on.
         span.base = fork.map_or(span.base, |(id, _)| Some(id));
         let mark = if Some(&name) == head.as_ref() { " (HEAD)" } else { "" };
         let own = parted.map_or_else(String::new, |parted| format!("+{}", parted.own));
@@ -366,7 +365,7 @@ fn operation_row(entry: &OperationEntry, in_force: bool) -> Row {
     let mut details = lines(Tone::Strong, "", &operation.reason);
     let about = format!("{} by {}, {}", operation.sequence, operation.actor, clock::rfc3339(time));
     details.push(Line::new(Tone::Faint, about));
-    // Places go with HEAD, and their names tell people nothing.
+    // Places change with HEAD, and their names mean nothing to people.
     let changes = operation.changes.iter().filter(|change| !is_place(&change.name));
     let line = |change| Line::new(Tone::Plain, changed_ref::line(Palette::default(), change));
     details.extend(changes.map(line));
@@ -399,7 +398,7 @@ fn pins(repo: &Repository, now: Time) -> Result<Answer> {
 }
 
 fn pin_row(repo: &Repository, pin: &Pin, record: &json::PinRecord) -> Result<Row> {
-    // What an expired pin was on may be gone.
+    // The turn of an expired pin may have been dropped.
     let span = match (&record.session, repo.commit(&pin.commit)) {
         (Some(session), Ok(commit)) => Some(one_turn(repo, session, pin.commit, &commit)?),
         _ => None,
@@ -433,7 +432,7 @@ fn pin_row(repo: &Repository, pin: &Pin, record: &json::PinRecord) -> Result<Row
     })
 }
 
-/// What turns changed, as `diff` shows it.
+/// The changes of turns, as `diff` shows them.
 fn changes(repo: &Repository, span: &Span) -> Result<Vec<Line>> {
     let before = span.base.as_ref().map(|base| repo.context(base)).transpose()?;
     let after = repo.context(&span.until)?;

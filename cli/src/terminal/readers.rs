@@ -1,4 +1,4 @@
-//! Threads that read the store, so that no key ever waits for it.
+//! Threads that read the store, so that a key never waits for it.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -12,10 +12,10 @@ use crate::program::held_store::HeldStore;
 use crate::view::clock;
 use crate::view::error::Failure;
 
-/// A question of a screen.
+/// A question with the id of its screen.
 type Asked = (u64, Question);
 
-/// A thread each for lists, for texts and for searches: none waits for another kind.
+/// One thread each for lists, texts and searches, so that no kind waits for another.
 #[derive(Debug)]
 pub(super) struct Readers {
     lists: Sender<Asked>,
@@ -24,7 +24,7 @@ pub(super) struct Readers {
 }
 
 impl Readers {
-    /// Begins to read; answers are events.
+    /// Starts the threads; answers are sent as events.
     pub(super) fn start(store: &Arc<HeldStore>, events: &Sender<Event>) -> Self {
         let start = || {
             let (sender, asked) = channel();
@@ -35,19 +35,21 @@ impl Readers {
         Self { lists: start(), texts: start(), searches: start() }
     }
 
-    /// Asks; who asks again before there was an answer is only answered once.
+    /// Queues a question. If a screen asks again before it was answered, only its last question is
+    /// answered.
     pub(super) fn ask(&self, screen: u64, question: Question) {
         let reader = match question {
             Question::Said(_) | Question::Changes(_) => &self.texts,
             Question::Search { .. } => &self.searches,
             _ => &self.lists,
         };
-        // A reader lives as long as this.
+        // The reader thread lives as long as this sender.
         let _ = reader.send((screen, question));
     }
 }
 
-/// Answers questions until nobody asks any more. Of those of one screen that wait, the last one counts.
+/// Answers questions until the sender is dropped. Of the waiting questions of a screen, only the
+/// last one is answered.
 fn read(store: &HeldStore, asked: &Receiver<Asked>, events: &Sender<Event>) {
     while let Ok(first) = asked.recv() {
         let mut waiting: Vec<Asked> = std::iter::once(first).chain(asked.try_iter()).collect();

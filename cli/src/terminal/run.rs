@@ -1,4 +1,4 @@
-//! The loop: events in, screens out.
+//! The loop of the interface: handles events and draws screens.
 
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
@@ -23,24 +23,25 @@ use crate::program::invocation::Opened;
 use crate::view::clock;
 use crate::view::error::Result;
 
-/// The time after which an escape is one, and not the beginning of an arrow: also over a slow line.
+/// The time after which a lone escape byte is the escape key, not the beginning of an arrow. Long
+/// enough for a slow line.
 const ESCAPE: Duration = Duration::from_millis(50);
 
-/// The time after which ages are told anew.
+/// The interval at which ages are redrawn.
 const TICK: Duration = Duration::from_secs(30);
 
-/// The store, and what only the command can do with it.
+/// The store, and actions that only the command can do with it.
 pub(crate) struct Host<'h> {
-    /// The store that is looked at.
+    /// The store that is shown.
     pub(crate) store: HeldStore,
-    /// The branch that is shown first, with the title of its session.
+    /// The branch to show first, with the title of its session.
     pub(crate) first: Option<(BranchName, String)>,
     pub(crate) has_colour: bool,
     /// Opens the store for a change.
     pub(crate) open: &'h dyn Fn() -> Result<Opened>,
-    /// Closes it after one.
+    /// Closes the store after a change.
     pub(crate) close: &'h dyn Fn(Opened),
-    /// Tells what going on from a snapshot would write, and the command for it.
+    /// Describes the files that resuming from a snapshot would write, and the command to run.
     pub(crate) plan_resume: &'h dyn Fn(&Repository, &ObjectId) -> Result<String>,
 }
 
@@ -48,16 +49,14 @@ pub(crate) struct Host<'h> {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Ending {
     Quit,
-    /// The person goes on from this snapshot, in an agent.
+    /// The user resumes from this snapshot in an agent.
     Resume(ObjectId),
 }
 
-/// Shows a store until the person ends it. The terminal is given back then, as at each error, panic and
-/// signal.
+/// Shows a store until the user quits. Restores the terminal then, and on every error, panic and
+/// signal. Errors of the store are shown on the screen.
 ///
-/// # Errors
-/// `Io` when the terminal does not let itself be set or takes nothing any more. What is wrong with the
-/// store is shown.
+/// # Errors `Io` when the terminal cannot be set up or written to.
 pub(crate) fn run(host: Host<'_>) -> Result<Ending> {
     let Host { store, first, has_colour, open, close, plan_resume } = host;
     let now = clock::now()?;
@@ -104,7 +103,7 @@ impl Interface<'_> {
                 }
             };
             self.state.now = clock::now()?;
-            // All that has happened is drawn at once.
+            // Handles all pending events before drawing.
             while let Some(event) = next {
                 if let Some(ending) = self.take(event)? {
                     return Ok(ending);
@@ -136,7 +135,8 @@ impl Interface<'_> {
     fn press(&mut self, keys: Vec<Key>) -> Result<Option<Ending>> {
         for key in keys {
             for action in self.state.on_key(key) {
-                // A yes counts for what was in sight when it was typed.
+                // Drops the keys typed after it: a `y` must confirm only a plan that was visible
+                // when it was typed.
                 let shows_plan = matches!(action, Action::Plan(_) | Action::PlanResume { .. });
                 if let Some(ending) = self.perform(action)? {
                     return Ok(Some(ending));
@@ -168,7 +168,7 @@ impl Interface<'_> {
             Action::Do(Deed::Resume { at }) => return Ok(Some(Ending::Resume(at.until))),
             Action::Do(deed) => self.act(deed)?,
             Action::Suspend => {
-                // The thread that hears it gives the terminal back and takes it again.
+                // The signal thread restores the terminal and takes it again.
                 let _ = raise(SIGTSTP);
             }
             Action::Redraw => self.device.forget(),
@@ -186,7 +186,7 @@ impl Interface<'_> {
             }
             Err(failure) => self.state.on_done(Err(failure.with_advice())),
         }
-        // What looks at files may have told how far it is.
+        // The store may have written progress over the screen.
         self.device.forget();
         Ok(())
     }
@@ -211,7 +211,7 @@ impl Interface<'_> {
         Ok(())
     }
 
-    /// Says why no key is answered for now.
+    /// Shows why keys are not answered now.
     fn say_at_work(&mut self) -> Result<()> {
         self.state.say("at work: keys wait until it is done");
         self.device.show(draw(&self.state, self.has_colour))?;

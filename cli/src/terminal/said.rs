@@ -1,4 +1,5 @@
-//! What was said in turns, as lines: prompts and answers whole, calls and results by their beginnings.
+//! The messages of turns as lines: prompts and answers in full, the beginnings of calls and
+//! results.
 
 use turntree::context::{MAIN_AGENT, MessageEntry, Role, agent_section, diff_section};
 use turntree::object::{Kind, ObjectSource};
@@ -11,22 +12,21 @@ use super::text::{Line, Tone, lines};
 use crate::view::error::Result;
 use crate::view::render::{ID_DIGITS, count};
 
-/// Lines of a result of a tool that are shown.
+/// Lines shown of the result of a tool.
 const RESULT_LINES: usize = 8;
 
-/// Lines of what was thought that are shown.
+/// Lines shown of thoughts.
 const THOUGHT_LINES: usize = 6;
 
-/// Lines of all that are shown: who wants more has the page of `view` and `export`.
+/// Lines shown in total. `view` and `export` show everything.
 const MOST_LINES: usize = 4000;
 
-/// What is said stands behind this.
+/// The indent of a message.
 const INDENT: &str = "  ";
 
-/// What was said to the main agent and by it in turns, in its order.
+/// The messages of the main agent in turns, in order.
 ///
-/// # Errors
-/// Those of reading: `Expired` for what retention has dropped.
+/// # Errors The errors of reading: `Expired` for turns that retention has dropped.
 pub(super) fn said(repo: &Repository, span: &Span) -> Result<Vec<Line>> {
     let (source, section) = (repo.store(), agent_section(MAIN_AGENT, "messages")?);
     let before = match &span.base {
@@ -54,7 +54,7 @@ pub(super) fn said(repo: &Repository, span: &Span) -> Result<Vec<Line>> {
     Ok(all)
 }
 
-/// Writes a message behind the others.
+/// Appends the lines of a message.
 fn write(all: &mut Vec<Line>, view: &MessageView, role: Role, is_of_person: bool) {
     if !view.text.trim().is_empty() {
         let (who, tone) = match role {
@@ -83,7 +83,7 @@ fn write(all: &mut Vec<Line>, view: &MessageView, role: Role, is_of_person: bool
     }
 }
 
-/// The headline of the calls of a message alone.
+/// The headline of a message's tool calls alone.
 fn headline_of_calls(view: &MessageView) -> Headline {
     let calls = view.tool_calls.clone();
     let only = MessageView { tool_calls: calls, ..MessageView::new(Role::Assistant) };
@@ -97,7 +97,7 @@ fn part(all: &mut Vec<Line>, tone: Tone, who: &str) {
     all.push(Line::new(tone, who));
 }
 
-/// Writes the first lines of a text, and how many follow.
+/// Appends the first lines of a text, and the number of lines left out.
 fn beginning(all: &mut Vec<Line>, tone: Tone, text: &str, most: usize) {
     let text = text.trim_end();
     let all_lines = text.lines().count();

@@ -1,4 +1,4 @@
-//! One screen: a list with what is known of the chosen row, or a text, perhaps with a question.
+//! A screen: a list with a preview of the chosen row, or a text that may ask for a confirmation.
 
 use turntree::repo::BranchName;
 
@@ -7,27 +7,27 @@ use super::content::{Answer, ListKind, Question, Row, Span};
 use super::list::{Filling, List};
 use super::text::{Line, Tone, wrapped};
 
-/// What is done to a store, or with it, after a yes.
+/// An action that needs a confirmation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Deed {
     /// Begins a branch at the last of these turns.
     Fork { at: Span, name: String },
     /// Makes a change, if its plan still reads as `shown`.
     Change { change: Change, shown: Vec<Line> },
-    /// Ends the interface, and goes on from the last of these turns in an agent.
+    /// Ends the interface and resumes from the last of these turns in an agent.
     Resume { at: Span },
 }
 
 /// A screen.
 #[derive(Debug)]
 pub(super) struct Screen {
-    /// Tells answers to screens that are no longer there.
+    /// Identifies the screen of an answer; the screen may be closed by then.
     pub(super) id: u64,
     pub(super) title: String,
     pub(super) body: Body,
-    /// The question whose answer it waits for.
+    /// The question that the screen waits for.
     pub(super) waits_for: Option<Question>,
-    /// Set when the store has changed since its rows were asked for.
+    /// Set when the store has changed since the rows were read.
     pub(super) is_stale: bool,
 }
 
@@ -37,14 +37,14 @@ pub(super) enum Body {
     Text(TextBody),
 }
 
-/// A list, and the text beside it.
+/// A list, and the preview next to it.
 #[derive(Debug)]
 pub(super) struct ListBody {
     pub(super) kind: ListKind,
     pub(super) list: List,
-    /// What is said where there is no row.
+    /// Shown if the list has no row.
     pub(super) note: Option<String>,
-    /// The last text that was asked for, and its answer once it is there.
+    /// The last preview that was asked for, and its text once it was read.
     pub(super) said: Option<(Question, Option<Vec<Line>>)>,
 }
 
@@ -52,18 +52,18 @@ pub(super) struct ListBody {
 #[derive(Debug, Default)]
 pub(super) struct TextBody {
     lines: Vec<Line>,
-    /// The same, on a screen of so many columns.
+    /// The lines, wrapped for `columns`.
     pub(super) shown: Vec<Line>,
     columns: usize,
     pub(super) top: usize,
-    /// The turns that it is about.
+    /// The turns of the text.
     pub(super) span: Option<Span>,
-    /// What a yes does.
+    /// The action that `y` confirms.
     pub(super) deed: Option<Deed>,
 }
 
 impl Screen {
-    /// A list that is still to be read.
+    /// A list that is not read yet.
     pub(super) fn list(id: u64, title: String, kind: ListKind) -> Self {
         let list = ListBody { kind, list: List::default(), note: None, said: None };
         Self { id, title, body: Body::List(list), waits_for: None, is_stale: true }
@@ -74,7 +74,7 @@ impl Screen {
         Self { id, title, body: Body::Text(text), waits_for: None, is_stale: false }
     }
 
-    /// The turns that keys are about.
+    /// The turns that keys act on.
     pub(super) fn span(&self) -> Option<&Span> {
         match &self.body {
             Body::List(body) => body.list.row()?.span.as_ref(),
@@ -82,7 +82,7 @@ impl Screen {
         }
     }
 
-    /// The row that keys are about.
+    /// The row that keys act on.
     pub(super) fn row(&self) -> Option<&Row> {
         match &self.body {
             Body::List(body) => body.list.row(),
@@ -90,7 +90,7 @@ impl Screen {
         }
     }
 
-    /// The branch that keys are about.
+    /// The branch that keys act on.
     pub(super) fn branch(&self) -> Option<&BranchName> {
         let of_row = self.row().and_then(|row| row.branch.as_ref());
         of_row.or(match &self.body {
@@ -99,7 +99,7 @@ impl Screen {
         })
     }
 
-    /// The session that keys are about.
+    /// The session that keys act on.
     pub(super) fn session(&self) -> Option<&str> {
         let of_row = self.row().and_then(|row| row.session.as_deref());
         of_row.or_else(|| Some(self.span()?.session.as_str())).or(match &self.body {
@@ -111,7 +111,7 @@ impl Screen {
         })
     }
 
-    /// Takes up the answer to a question of this screen; an old one is passed over.
+    /// Shows the answer to a question of this screen; ignores an answer to an older question.
     pub(super) fn take(&mut self, question: &Question, answer: Answer) {
         let is_awaited = self.waits_for.as_ref() == Some(question);
         self.waits_for.take_if(|_| is_awaited);
@@ -127,7 +127,7 @@ impl Screen {
         }
     }
 
-    /// Takes up that a question has no answer.
+    /// Shows that a question failed.
     pub(super) fn fail(&mut self, question: &Question, why: &str) {
         let is_awaited = self.waits_for.as_ref() == Some(question);
         self.waits_for.take_if(|_| is_awaited);
@@ -143,7 +143,7 @@ impl Screen {
 }
 
 impl ListBody {
-    /// Keeps a text beside the list, if it is still the one that was asked for last.
+    /// Keeps a preview text, if it answers the last question for a preview.
     fn take_said(&mut self, question: &Question, lines: Vec<Line>) {
         if let Some((asked, answer)) = &mut self.said
             && asked == question
@@ -152,7 +152,7 @@ impl ListBody {
         }
     }
 
-    /// The text beside the chosen row, as far as it is there.
+    /// The preview of the chosen row: its details, and its text once it was read.
     pub(super) fn preview(&self) -> Vec<Line> {
         let Some(row) = self.list.row() else { return Vec::new() };
         let mut lines = row.details.clone();
@@ -169,17 +169,17 @@ impl ListBody {
 }
 
 impl TextBody {
-    /// A text that is there.
+    /// A text with known lines.
     pub(super) fn of(lines: Vec<Line>) -> Self {
         Self { lines, ..Self::default() }
     }
 
-    /// A text about turns, still to be read.
+    /// A text about turns that is not read yet.
     pub(super) fn about(span: Option<Span>) -> Self {
         Self { span, ..Self::default() }
     }
 
-    /// A plan that waits for a yes.
+    /// A plan that waits for a confirmation.
     pub(super) fn asking(lines: Vec<Line>, deed: Deed) -> Self {
         Self { lines, deed: Some(deed), ..Self::default() }
     }
@@ -189,7 +189,7 @@ impl TextBody {
         self.columns = 0;
     }
 
-    /// Wraps the text for so many columns, and keeps its top where there is text below.
+    /// Wraps the text for so many columns, and moves its top up so that no rows stay empty.
     pub(super) fn settle(&mut self, columns: usize, rows: usize) {
         if self.columns != columns || self.shown.is_empty() {
             self.shown = wrapped(&self.lines, columns);

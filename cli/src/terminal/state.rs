@@ -1,4 +1,4 @@
-//! All that is on the screen, and what keys and answers make of it: no terminal, no store, no clock.
+//! The state of the screen, and its reaction to keys and answers: no terminal, no store, no clock.
 
 use turntree::object::Time;
 use turntree::repo::{BranchName, MAIN_BRANCH};
@@ -14,32 +14,32 @@ use super::text::{Line, Tone};
 /// Longest line that can be typed, in characters.
 const MAX_TYPED: usize = 200;
 
-/// Rows of the first answer of a list that is asked for by number.
+/// Rows of the first answer of a list whose question has a number.
 const FIRST: usize = 200;
 
-/// What the loop has to do.
+/// An action for the loop.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Action {
-    /// Asks the store, for a screen.
+    /// Asks the store a question for a screen.
     Ask {
         screen: u64,
         question: Question,
     },
     /// Plans a change.
     Plan(Change),
-    /// Plans to go on from a turn in an agent.
+    /// Plans to resume from a turn in an agent.
     PlanResume {
         at: Span,
     },
     Do(Deed),
-    /// Stops the program until it is let go on.
+    /// Stops the program until it is continued.
     Suspend,
-    /// Draws everything anew.
+    /// Redraws everything.
     Redraw,
     Quit,
 }
 
-/// A line that is typed.
+/// A line being typed.
 #[derive(Debug)]
 pub(super) struct Input {
     pub(super) text: String,
@@ -51,14 +51,14 @@ enum Typed {
     Words,
     /// The name of a branch that begins at the last of these turns.
     Name(Span),
-    /// The branch that takes in this one.
+    /// The branch to merge this one into.
     Into(BranchName),
-    /// The name of a pin on the last of these turns, or nothing.
+    /// The name of a pin on the last of these turns; may be empty.
     PinName(Span),
 }
 
 impl Input {
-    /// What is to be typed.
+    /// The label of the line.
     pub(super) fn label(&self) -> String {
         match &self.what {
             Typed::Words => "search everything: ".to_owned(),
@@ -71,10 +71,10 @@ impl Input {
     }
 }
 
-/// All that is on the screen.
+/// The state of the whole interface.
 #[derive(Debug)]
 pub(super) struct State {
-    /// The one in sight is last; there is always one.
+    /// The visible one is last; there is always one.
     screens: Vec<Screen>,
     made: u64,
     pub(super) input: Option<Input>,
@@ -84,7 +84,7 @@ pub(super) struct State {
 }
 
 impl State {
-    /// The sessions of a store, and before them the turns of a branch if one is named.
+    /// A state that shows the sessions of a store, or on top of them the turns of `first`.
     pub(super) fn new(first: Option<(BranchName, String)>, size: (u16, u16), now: Time) -> Self {
         let mut state = Self { screens: Vec::new(), made: 0, input: None, notice: None, size, now };
         state.show_list("sessions".to_owned(), ListKind::Sessions);
@@ -102,8 +102,8 @@ impl State {
         self.size
     }
 
-    /// Returns whether the screen in sight waits for what it does not have yet. Rows that are only read
-    /// again are there: while agents are at work they always are.
+    /// Returns true if the visible screen has nothing to show yet. A list that is only being reread
+    /// does not count: while agents work, lists are reread all the time.
     pub(super) fn is_waiting(&self) -> bool {
         self.screens.last().is_some_and(|screen| match &screen.body {
             Body::Text(_) => screen.waits_for.is_some(),
@@ -119,10 +119,10 @@ impl State {
         self.size = size;
     }
 
-    /// Takes up that something in the store is different.
+    /// Marks lists as stale after a change of the store.
     pub(super) fn on_change(&mut self) {
         for screen in &mut self.screens {
-            // What was found stays as it was found.
+            // Search results stay as they were found.
             let is_of_now = match &screen.body {
                 Body::List(body) => !matches!(body.kind, ListKind::Hits { .. }),
                 Body::Text(_) => false,
@@ -131,7 +131,7 @@ impl State {
         }
     }
 
-    /// Takes up what came of a question.
+    /// Handles the answer to a question.
     pub(super) fn on_answer(
         &mut self,
         screen: u64,
@@ -148,7 +148,7 @@ impl State {
         }
     }
 
-    /// Takes up what came of a deed.
+    /// Shows the result of an action.
     pub(super) fn on_done(&mut self, done: Result<String, String>) {
         self.notice = Some(match done {
             Ok(done) => Line::new(Tone::Added, done),
@@ -157,19 +157,19 @@ impl State {
         self.on_change();
     }
 
-    /// Shows a plan that waits for a yes.
+    /// Shows a plan that waits for a confirmation.
     pub(super) fn show_plan(&mut self, title: &str, lines: Vec<Line>, deed: Deed) {
         let text = TextBody::asking(lines, deed);
         let screen = Screen::text(self.next_id(), title.to_owned(), text);
         self.screens.push(screen);
     }
 
-    /// Says something in the last row.
+    /// Shows a message in the last row.
     pub(super) fn say(&mut self, text: &str) {
         self.notice = Some(Line::new(Tone::Plain, text));
     }
 
-    /// Brings everything into sight that is to be, and returns what has to be asked for it.
+    /// Scrolls and wraps the visible screen, and returns the questions to ask for it.
     pub(super) fn settle(&mut self) -> Vec<Action> {
         let layout = Layout::of(self.size.0, self.size.1);
         let columns = usize::from(layout.body.width);
@@ -200,7 +200,7 @@ impl State {
         asked.into_iter().map(|question| Action::Ask { screen: id, question }).collect()
     }
 
-    /// Takes up a key.
+    /// Handles a key.
     pub(super) fn on_key(&mut self, key: Key) -> Vec<Action> {
         match key {
             Key::Control('c') => return vec![Action::Quit],
@@ -247,7 +247,7 @@ impl State {
         Vec::new()
     }
 
-    /// Takes the line that was typed for what it was asked for.
+    /// Acts on the typed line.
     fn submit(&mut self) -> Vec<Action> {
         let Some(Input { text, what }) = self.input.take() else { return Vec::new() };
         let text = text.trim().to_owned();
@@ -266,7 +266,7 @@ impl State {
         }
     }
 
-    /// Moves.
+    /// Moves the choice or scrolls.
     fn go(&mut self, key: Key) {
         let layout = Layout::of(self.size.0, self.size.1);
         let Some(screen) = self.screens.last_mut() else { return };
@@ -300,7 +300,7 @@ impl State {
         }
     }
 
-    /// Opens what is chosen.
+    /// Opens the chosen row.
     fn open(&mut self) -> Vec<Action> {
         let Some(screen) = self.screens.last() else { return Vec::new() };
         let Some(row) = screen.row().cloned() else { return self.agree_to_resume() };
@@ -338,7 +338,7 @@ impl State {
         }
     }
 
-    /// Shows every turn instead of prompts, and back.
+    /// Switches between prompts and all turns.
     fn toggle_turns(&mut self) {
         let Some(screen) = self.screens.last_mut() else { return };
         if let Body::List(ListBody { kind: ListKind::Turns { branch, every_turn }, .. }) =
@@ -356,7 +356,7 @@ impl State {
         }
     }
 
-    /// Asks which branch takes in the one that is chosen: the main one, as a rule.
+    /// Asks for the branch to merge the chosen one into; suggests the main branch.
     fn merge(&mut self) {
         match self.screens.last().and_then(|screen| screen.branch().cloned()) {
             Some(branch) => {
@@ -368,7 +368,7 @@ impl State {
         }
     }
 
-    /// Asks for the name of a pin on the turn; plans to take off the pin that is chosen.
+    /// Asks for the name of a pin on the turn; on a pin, plans to delete it.
     fn pin(&mut self) -> Vec<Action> {
         let pin = self.screens.last().and_then(|screen| screen.row()?.pin.clone());
         match (pin, self.span()) {
@@ -383,13 +383,13 @@ impl State {
         self.input = Some(Input { text, what });
     }
 
-    /// Undoes the operation that is chosen in their log, else the newest.
+    /// Undoes the operation chosen in the operation log, or the newest.
     fn undo(&mut self) -> Vec<Action> {
         let operation = self.screens.last().and_then(|screen| screen.row()?.operation);
         vec![Action::Plan(Change::Undo { operation })]
     }
 
-    /// Shows the command that resumes; from where it is shown, runs it.
+    /// Shows the command that resumes; on a screen that shows it already, runs it.
     fn resume(&mut self) -> Vec<Action> {
         let agreed = self.agree_to_resume();
         if !agreed.is_empty() {
@@ -408,7 +408,7 @@ impl State {
         }
     }
 
-    /// Says yes to the plan in sight.
+    /// Confirms the visible plan.
     fn agree(&mut self) -> Vec<Action> {
         match self.deed() {
             Some(deed) => {
@@ -445,7 +445,7 @@ impl State {
         self.screens.push(Screen::text(id, title.to_owned(), text));
     }
 
-    /// Shows a text that is still to be read.
+    /// Shows a text that is not read yet.
     fn ask_text(&mut self, title: &str, question: Question) -> Vec<Action> {
         let span = match &question {
             Question::Said(span) | Question::Changes(span) => Some(span.clone()),

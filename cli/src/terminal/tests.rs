@@ -1,4 +1,5 @@
-//! The interface without a terminal and a store: any keys, on any screen, with answers made up here.
+//! Tests the interface without a terminal and a store: any keys, on any screen, with generated
+//! answers.
 
 use proptest::prelude::*;
 use turntree::object::{Kind, ObjectId, Time};
@@ -15,7 +16,7 @@ use super::text::{Line, Tone, lines};
 
 const NOW: Time = Time { micros: 1_000_000_000, offset_minutes: 0 };
 
-/// What somebody says who means ill.
+/// Text of an attacker.
 const EVIL: &str = "\u{1b}[2J\u{9b}31m\u{202e}evil\u{7} 修复🎉 e\u{301}\u{301}\nsecond";
 
 fn span() -> Span {
@@ -58,7 +59,7 @@ fn answer(question: &Question) -> Result<Answer, String> {
     }
 }
 
-/// Does what the loop does, without a store: every question is answered at once.
+/// Acts as the loop does, without a store: every question is answered immediately.
 fn settle(state: &mut State) {
     loop {
         let asked = state.settle();
@@ -130,7 +131,7 @@ fn a_fork_is_of_the_turn_that_is_chosen_and_has_the_name_that_was_typed() {
     let done = press(&mut state, "jftry\r");
     let at = span();
     assert_eq!(done, [Action::Do(Deed::Fork { at, name: "try".to_owned() })]);
-    // Nothing typed is nothing done, and neither is what was given up.
+    // An empty or cancelled input does nothing.
     assert_eq!(press(&mut state, "f\r"), []);
     assert_eq!(press(&mut state, "fx\u{1b}"), []);
     assert!(state.input.is_none());
@@ -144,7 +145,7 @@ fn a_plan_is_done_by_a_yes_alone() {
     assert_eq!(press(&mut state, "jk\r \u{1b}y"), []);
     let done = press(&mut state, "uy");
     assert!(matches!(&done[..], [Action::Plan(_), Action::Do(Deed::Change { .. })]));
-    // A resume goes on by the key that has shown it, too.
+    // On the plan of a resume, the key that showed it also confirms it.
     let done = press(&mut state, "jrr");
     let resume = Deed::Resume { at: span() };
     assert_eq!(done, [Action::PlanResume { at: span() }, Action::Do(resume)]);
@@ -153,7 +154,7 @@ fn a_plan_is_done_by_a_yes_alone() {
 #[test]
 fn a_merge_is_of_the_branch_that_is_chosen_and_a_pin_of_the_turn() {
     let mut state = begin((80, 24));
-    // The first row stands for the main branch of its session, which goes nowhere by itself.
+    // The first row is the main branch of its session, which has no default target.
     assert_eq!(press(&mut state, "m\r"), []);
     let from = BranchName::main("s").unwrap();
     let merge = Change::Merge { from, into: "other".to_owned() };
@@ -163,7 +164,7 @@ fn a_merge_is_of_the_branch_that_is_chosen_and_a_pin_of_the_turn() {
     let pin = |name: Option<&str>| Change::Pin { at: span(), name: name.map(str::to_owned) };
     assert_eq!(press(&mut state, "p\r"), [Action::Plan(pin(None))]);
     assert_eq!(press(&mut state, "\u{1b}pkept\r"), [Action::Plan(pin(Some("kept")))]);
-    // On a pin, the same key takes it off.
+    // On a pin, the same key deletes it.
     let unpin = Change::Unpin { name: EVIL.to_owned() };
     assert_eq!(press(&mut state, "\u{1b}jjjjp"), [Action::Plan(unpin)]);
 }

@@ -1,4 +1,4 @@
-//! Lines of text with a tone each: what screens show, made harmless and wrapped for any width.
+//! Lines of text with a tone each, escaped and wrapped for any width.
 
 use unicode_width::UnicodeWidthChar;
 
@@ -7,10 +7,10 @@ use crate::view::render::harmless;
 /// Columns of a tab.
 const TAB: &str = "    ";
 
-/// Marks that take no column, for each column of a line: what has more is wrapped.
+/// Zero-width marks allowed for each column of a line; a line with more is wrapped.
 const MARKS: usize = 4;
 
-/// What a line is, which decides how it looks.
+/// The kind of a line, which decides its style.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) enum Tone {
     #[default]
@@ -23,7 +23,7 @@ pub(super) enum Tone {
     Removed,
 }
 
-/// One line of text, without anything that a terminal would obey.
+/// A line of text without control characters.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(super) struct Line {
     pub(super) tone: Tone,
@@ -43,13 +43,13 @@ impl Line {
     }
 }
 
-/// All lines of `text` in a tone, each behind `indent`.
+/// All lines of `text` in a tone, each with `indent` before it.
 pub(super) fn lines(tone: Tone, indent: &str, text: &str) -> Vec<Line> {
     let line = |line: &str| Line { tone, text: format!("{indent}{line}") };
     shown(text).lines().map(line).collect()
 }
 
-/// The lines of a difference between entries, in tones by their beginnings.
+/// The lines of a diff between entries, in tones by their first characters.
 pub(super) fn difference(text: &str) -> Vec<Line> {
     let tone = |line: &str| match line.as_bytes() {
         [b'+', b'+', b'+', b' ', ..] | [b'-', b'-', b'-', b' ', ..] => Tone::Strong,
@@ -61,12 +61,12 @@ pub(super) fn difference(text: &str) -> Vec<Line> {
     shown(text).lines().map(|line| Line { tone: tone(line), text: line.to_owned() }).collect()
 }
 
-/// The same lines on a screen of `columns`: what is longer goes on below, as far in as it begins.
+/// Wraps lines for a screen of `columns`; continued lines keep the indent of their line.
 pub(super) fn wrapped(lines: &[Line], columns: usize) -> Vec<Line> {
     let mut all = Vec::with_capacity(lines.len());
     for line in lines {
         let indent = line.text.len() - line.text.trim_start_matches(' ').len();
-        // An indent that leaves no room is none.
+        // An indent that leaves no room is dropped.
         let indent = if indent + indent < columns { indent } else { 0 };
         let (mut rest, mut lead) = (line.text.as_str(), 0);
         loop {
@@ -83,7 +83,7 @@ pub(super) fn wrapped(lines: &[Line], columns: usize) -> Vec<Line> {
     all
 }
 
-/// Where a line of `columns` ends in `text`: behind a space if there is one in its second half.
+/// Where a line of `columns` ends in `text`: after a space, if there is one in its second half.
 fn end_of_line(text: &str, columns: usize) -> usize {
     let (mut taken, mut marks, mut space) = (0, 0, None);
     for (at, c) in text.char_indices() {
@@ -100,7 +100,7 @@ fn end_of_line(text: &str, columns: usize) -> usize {
     text.len()
 }
 
-/// Text as a screen can show it: no tabs, and nothing that a terminal would obey but line ends.
+/// Text that a screen can show: tabs expanded, and no control characters except line ends.
 fn shown(text: &str) -> String {
     harmless(text).replace('\t', TAB)
 }

@@ -1,4 +1,5 @@
-//! Answers from the store: sessions, the turns of one, texts and messages, branches side by side.
+//! Answers from the store: sessions, the turns of a session, texts and messages, branches side by
+//! side.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -37,7 +38,7 @@ fn answer(
     out: &mut Lines,
 ) -> Result<()> {
     match question {
-        // Told by the store itself.
+        // Events are sent by the watched store.
         Question::Events => Ok(()),
         Question::Sessions(wanted) => out.put(&sessions(store, repo, wanted)?),
         Question::Story(part) => story(store, repo, part, out),
@@ -63,12 +64,13 @@ fn answer(
 #[derive(Serialize)]
 struct Sessions {
     sessions: Vec<SessionRecord>,
-    /// Where the next answer goes on.
+    /// The offset of the next answer.
     next: Option<usize>,
-    /// Sessions that are wanted, and all that there are.
+    /// The number of matching sessions, and of all sessions.
     total: usize,
     all: usize,
-    /// What can be asked for, with the number of sessions of each; null where nobody has counted yet.
+    /// The agents and labels to filter by, each with its number of sessions; null until they are
+    /// counted.
     agents: Option<Vec<(String, usize)>>,
     labels: Option<Vec<(String, usize)>>,
 }
@@ -78,7 +80,7 @@ fn sessions(store: &WatchedStore, repo: &Repository, wanted: &WantedSessions) ->
     let end = wanted.from.saturating_add(wanted.most);
     let known = store.sessions();
     if wanted.is_first && !known.has_all(repo) {
-        // All of them are counted once they have been read.
+        // Agents and labels are counted once all sessions have been read.
         let (newest, all) = known.newest(repo, end)?;
         let page = newest.iter().skip(wanted.from);
         return Ok(Sessions {
@@ -170,7 +172,7 @@ fn story(store: &WatchedStore, repo: &Repository, part: &StoryPart, out: &mut Li
         prices: &Prices::of(None)?.table,
         show_time: &clock::rfc3339,
     };
-    // What a page has and this store has no more cannot be left out.
+    // Skips known turns that this store no longer has: they cannot be left out of the answer.
     let is_there = |id: &ObjectId| repo.store().contains(id);
     let known = part.known.iter().map(|id| Ok((*id, is_there(id)?)));
     let known: Vec<(ObjectId, bool)> = known.collect::<turntree::Result<_>>()?;

@@ -1,6 +1,7 @@
-//! A change that a page asks for: what it would do, as a person reads it, and doing that.
+//! Changes that a page asks for: plans a change, and makes it.
 //!
-//! The work is that of the verbs. What has no undo (redaction, collections, repair) is no change here.
+//! Changes use the code of the commands. Changes without an undo (redaction, collection, repair)
+//! are not offered here.
 
 mod labels;
 
@@ -29,23 +30,23 @@ use crate::view::error::Result;
 use crate::view::json;
 use crate::view::render::{ID_DIGITS, count};
 
-/// What comes back without files.
+/// The part to restore if files are left alone.
 const CONVERSATION: &str = "conversation";
 
-/// A change that is asked for. Turns are named by their ids, branches by `session/branch`.
+/// A change that a page asks for. Turns are named by id, branches by `session/branch`.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(tag = "kind", rename_all = "lowercase", deny_unknown_fields)]
 pub(super) enum Change {
-    /// A branch begins at a turn.
+    /// Creates a branch at a turn.
     Fork { session: String, at: String, name: String },
-    /// A turn gets a name.
+    /// Tags a turn.
     Tag {
         at: String,
         name: String,
         #[serde(default)]
         message: String,
     },
-    /// Retention keeps a turn.
+    /// Pins a turn, so that retention keeps it.
     Pin {
         at: String,
         name: Option<String>,
@@ -53,45 +54,45 @@ pub(super) enum Change {
         reason: String,
         expires: Option<String>,
     },
-    /// It may drop it again.
+    /// Deletes a pin, so that retention may drop its turn.
     Unpin { name: String },
-    /// A branch goes on with what a turn had, and its workspace too.
+    /// Restores the content of a turn on a branch, and its files in the workspace too.
     Restore { branch: String, at: String, files: bool },
-    /// A branch goes back to a turn of its own.
+    /// Rolls a branch back to one of its own turns.
     Rollback { branch: String, turn: u64, files: bool },
-    /// A branch takes in another.
+    /// Merges a branch into another.
     Merge {
         from: String,
         into: String,
         #[serde(default)]
         messages: MessageRule,
     },
-    /// A session gets this title, that of its client without one, and these labels.
+    /// Sets the title and the labels of a session. Without a title the client's title is used.
     Label { session: String, title: Option<String>, labels: Vec<String> },
-    /// Open conflicts are decided, by a version or a text.
+    /// Resolves open conflicts, by a version or a text.
     Resolve { branch: String, paths: Vec<String>, take: Option<String>, content: Option<String> },
-    /// An operation is taken back.
+    /// Undoes an operation.
     Undo { operation: u64, files: bool },
 }
 
-/// What a change would do.
+/// The plan of a change.
 #[derive(Debug, Serialize)]
 pub(super) struct Plan {
     title: String,
     notes: Vec<String>,
     moves: Vec<Move>,
-    /// Files that are written, deleted and left; the first 200.
+    /// Files to write, delete and leave; the first 200.
     workspace: Option<json::WorkspaceChanges>,
     more_files: u64,
-    /// Paths of conflicts that it would leave to decide.
+    /// Paths of the conflicts that it would leave open.
     conflicts: Vec<String>,
-    /// Whether it overwrites or deletes files.
+    /// True if it overwrites or deletes files.
     destructive: bool,
-    /// Whether there is nothing to do.
+    /// True if there is nothing to do.
     is_idle: bool,
 }
 
-/// A name that would stand for something else.
+/// A ref or name that would change its target.
 #[derive(Debug, Serialize)]
 struct Move {
     name: String,
@@ -99,24 +100,25 @@ struct Move {
     to: Option<String>,
 }
 
-/// What came of a change.
+/// The result of a change.
 #[derive(Debug, Serialize)]
 pub(super) struct Done {
     said: String,
-    /// The operation, which can be taken back; none when nothing was to be done.
+    /// The operation, which can be undone; `None` when nothing was changed.
     operation: Option<u64>,
-    /// The branch that it was about.
+    /// The branch that was changed.
     branch: Option<String>,
-    /// Conflicts to decide.
+    /// The number of open conflicts.
     conflicts: u64,
-    /// Files that could not be written.
+    /// The number of files that could not be written.
     failed: u64,
 }
 
-/// A change that is ready, for the store and the workspace as they are now.
+/// A change prepared against the current state of the store and the workspace.
 pub(super) struct Prepared<'r> {
     pub(super) plan: Plan,
-    /// Others when the branch has moved, or a file of the workspace is another one.
+    /// Identifies the state that the plan was made for. It differs once the branch has moved or a
+    /// file of the workspace has changed.
     pub(super) state: String,
     work: Work<'r>,
 }
@@ -134,10 +136,9 @@ enum Work<'r> {
 }
 
 impl Change {
-    /// Looks at what it would do. Nothing is changed.
+    /// Prepares the change. Nothing is written.
     ///
-    /// # Errors
-    /// Those of the verb.
+    /// # Errors The errors of the command.
     pub(super) fn prepare(self, repo: &Repository) -> Result<Prepared<'_>> {
         match self {
             Self::Fork { session, at, name } => prepare_fork(repo, &session, &at, &name),
@@ -175,7 +176,7 @@ impl Plan {
         self
     }
 
-    /// Tells the first files, and how many there are besides.
+    /// Adds the first files, and the number of files left out.
     fn with_files(mut self, workspace: Option<json::WorkspaceChanges>) -> Self {
         self.workspace = workspace;
         if let Some(workspace) = &mut self.workspace {
@@ -186,7 +187,7 @@ impl Plan {
     }
 }
 
-/// A turn as people name it.
+/// Names a turn by number and short id.
 fn named(repo: &Repository, id: &ObjectId) -> Result<String> {
     Ok(format!("turn {} ({})", repo.commit(id)?.turn, id.short(ID_DIGITS)))
 }
@@ -195,7 +196,7 @@ fn tip_named(repo: &Repository, branch: &BranchName) -> Result<Option<String>> {
     repo.tip(branch).map(|tip| named(repo, &tip)).transpose()
 }
 
-/// The id of a turn, which must be whole: a page knows no other name.
+/// Parses the id of a turn. It must be a full id: a page sends no other name.
 fn turn_of(at: &str) -> Result<ObjectId> {
     let expected = |_| Error::invalid("at: expected the whole id of a turn");
     Ok(at.parse().map_err(expected)?)
@@ -260,7 +261,7 @@ fn prepare_unpin(repo: &Repository, name: String) -> Result<Prepared<'_>> {
     let found = pins::find(repo, &name)?;
     let mut plan = Plan::new(format!("Remove the pin {name}"));
     for pin in &found {
-        // What an expired pin was on may be gone.
+        // The turn of an expired pin may have been dropped.
         let from = named(repo, &pin.commit).unwrap_or_else(|_| pin.commit.short(ID_DIGITS));
         plan = plan.moving(format!("pin {}", pin.name), Some(from), None);
     }
@@ -268,12 +269,12 @@ fn prepare_unpin(repo: &Repository, name: String) -> Result<Prepared<'_>> {
     Ok(Prepared { plan, state: format!("unpin\0{found:?}"), work: Work::Unpin(name) })
 }
 
-/// The directory of a branch, as its newest snapshot with files says.
+/// The directory of a branch, recorded in its newest snapshot with files.
 fn directory(repo: &Repository, branch: &BranchName) -> Result<Option<PathBuf>> {
     RewindPlace::default().directory(repo, branch)
 }
 
-/// The parts that come back: all, or without files.
+/// The parts to restore: all of them, or only the conversation.
 fn parts(files: bool) -> Vec<String> {
     if files { Vec::new() } else { vec![CONVERSATION.to_owned()] }
 }
@@ -441,10 +442,10 @@ fn prepare_undo(repo: &Repository, operation: u64, files: bool) -> Result<Prepar
 }
 
 impl Prepared<'_> {
-    /// Does it.
+    /// Makes the change.
     ///
-    /// # Errors
-    /// `Conflict` when others were faster, and then nothing is done; those of writing.
+    /// # Errors `Conflict` when another process committed first, and then nothing is changed;
+    /// errors of writing.
     pub(super) fn apply(self, repo: &Repository) -> Result<Done> {
         let before = repo.refs().sequence;
         let title = self.plan.title;

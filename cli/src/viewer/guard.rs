@@ -1,32 +1,33 @@
-//! Who may ask, and how: what a request must be before anything of it is looked at.
+//! Decides which requests are answered, before anything else of a request is read.
 //!
-//! A page of somebody else can send requests to this machine, and by a name of its own that leads here
-//! (rebinding) it can even read the answers. The name that it asked for stands in `Host`, which no page
-//! can change; so a request for any other name than ours is refused first. The key is known to who has
-//! started the server, stands in no cookie, and is sent by the page that was served alone.
+//! A foreign web page can send requests to this machine. With a name of its own that resolves to
+//! this machine (DNS rebinding) it can even read the answers. The requested name is in `Host`,
+//! which no page can set, so a request for any name but ours is refused first. The key is known to
+//! the user who started the server, and is sent only by a page that this server served; it is in no
+//! cookie.
 
 use hyper::header::{
     AUTHORIZATION, CONTENT_LENGTH, CONTENT_TYPE, HOST, HeaderMap, ORIGIN, TRANSFER_ENCODING,
 };
 use hyper::{Method, Request, StatusCode};
 
-/// Says whether a page of another origin has sent a request.
+/// The header that tells whether a page of another origin sent a request.
 const FETCH_SITE: &str = "sec-fetch-site";
 
-/// What a change is written as. No form of a page can send it, so another page has to ask first.
+/// The media type of a change. A form cannot send it, so a foreign page needs a preflight request.
 const JSON: &str = "application/json";
 
-/// The names of this machine that a browser may ask for.
+/// The names of this machine that a browser may request.
 const NAMES: [&str; 2] = ["127.0.0.1", "localhost"];
 
-/// The conditions of a server.
+/// The rules for requests to a server.
 pub(super) struct Guard {
-    /// The names of this server, with its port.
+    /// The accepted values of `Host`, with the port.
     hosts: [String; 2],
     key: String,
 }
 
-/// Why a request is not answered.
+/// A refused request.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Refusal {
     pub(super) status: StatusCode,
@@ -40,12 +41,13 @@ impl Refusal {
 }
 
 impl Guard {
-    /// The conditions of a server on `port` that is asked with `key`.
+    /// The rules of a server on `port` with the key `key`.
     pub(super) fn new(port: u16, key: String) -> Self {
         Self { hosts: NAMES.map(|name| format!("{name}:{port}")), key }
     }
 
-    /// Refuses what is for another name, from a page of another origin, or more than a question.
+    /// Refuses a request for another name, from a page of another origin, or with a method other
+    /// than GET.
     pub(super) fn admit<B>(&self, request: &Request<B>) -> Result<(), Refusal> {
         self.check_name(request)?;
         let headers = request.headers();
@@ -65,9 +67,9 @@ impl Guard {
         }
     }
 
-    /// Refuses a change that is for another name, that no page of this server asks for, that comes
-    /// without the key, or as anything but JSON of no more than `most` bytes. Browsers say where a
-    /// POST is from, so one that does not say it is from no page.
+    /// Refuses a change for another name, from a page of another origin, without the key, not as
+    /// JSON, or of more than `most` bytes. Browsers send the origin of a POST, so a request without
+    /// one does not come from a page.
     pub(super) fn admit_change<B>(&self, request: &Request<B>, most: u64) -> Result<(), Refusal> {
         self.check_name(request)?;
         let headers = request.headers();
@@ -98,12 +100,12 @@ impl Guard {
         Ok(())
     }
 
-    /// Whether an origin is that of this server.
+    /// Returns true if an origin is that of this server.
     fn is_own(&self, origin: &[u8]) -> bool {
         self.hosts.iter().any(|host| format!("http://{host}").as_bytes() == origin)
     }
 
-    /// Refuses a question that a page of another origin asks, or that comes without the key.
+    /// Refuses a question from a page of another origin, or without the key.
     pub(super) fn check_key(&self, headers: &HeaderMap) -> Result<(), Refusal> {
         let sites = headers.get_all(FETCH_SITE);
         if sites.iter().any(|site| site != "same-origin" && site != "none") {
@@ -123,20 +125,20 @@ fn foreign() -> Refusal {
     Refusal::new(StatusCode::FORBIDDEN, "pages of other origins are not answered")
 }
 
-/// Says that a change has more than `most` bytes.
+/// The refusal of a change of more than `most` bytes.
 pub(super) fn too_large(most: u64) -> Refusal {
     let message = format!("a change has at most {most} bytes");
     Refusal::new(StatusCode::PAYLOAD_TOO_LARGE, message)
 }
 
-/// The value of a header that is there once.
+/// The value of a header that occurs exactly once.
 fn only<'h>(headers: &'h HeaderMap, name: &str) -> Option<&'h str> {
     let mut values = headers.get_all(name).iter();
     let first = values.next()?;
     if values.next().is_some() { None } else { first.to_str().ok() }
 }
 
-/// Compares in a time that does not tell where two keys differ.
+/// Compares keys in constant time.
 fn is_same(given: &[u8], key: &[u8]) -> bool {
     let differs = given.iter().zip(key).fold(0, |all, (a, b)| all | (a ^ b));
     given.len() == key.len() && differs == 0

@@ -1,4 +1,4 @@
-//! Answers to searches: words in everything by their index, the best first, and text as it stands.
+//! Answers searches: words by the index, best first, and literal text.
 
 use std::io::Write;
 use std::sync::{Mutex, PoisonError};
@@ -17,16 +17,16 @@ use crate::porcelain::search::{PlacesOfSessions, messages_with, scopes};
 use crate::view::error::{Failure, Result};
 use crate::view::render::changes::path_of;
 
-/// Lines that are told of a place.
+/// Lines shown of a place.
 const LINES: usize = 3;
 
-/// Hits of an answer.
+/// Hits in one answer.
 const HITS: u64 = 30;
 
-/// The pause between two words on how far the index is.
+/// The interval between two progress lines of the index.
 const TELL: Duration = Duration::from_millis(200);
 
-/// A place where a text stands.
+/// A place where a text occurs.
 #[derive(Serialize)]
 struct Place {
     session: String,
@@ -36,28 +36,28 @@ struct Place {
     id: String,
     path: String,
     role: Option<&'static str>,
-    /// Lines that have the text.
+    /// The lines that contain the text.
     lines: Vec<String>,
 }
 
-/// How many of how many turns the index has taken up; 0 of 0 while another search makes it.
+/// The turns that the index has read, of all turns; 0 of 0 while another search builds it.
 #[derive(Serialize)]
 struct Filled {
     done: u64,
     all: u64,
 }
 
-/// What has all words, the best first.
+/// Entries that contain all words, best first.
 #[derive(Serialize)]
 struct Ranked {
     hits: Vec<RankedHit>,
-    /// Whether more follow.
+    /// True if more hits follow.
     more: bool,
-    /// Parts of the history that could not be read.
+    /// The number of parts of the history that could not be read.
     unread: usize,
 }
 
-/// An entry that has all words.
+/// An entry that contains all words.
 #[derive(Serialize)]
 struct RankedHit {
     session: String,
@@ -66,12 +66,12 @@ struct RankedHit {
     id: String,
     path: String,
     role: Option<&'static str>,
-    /// Its text around the words, in stretches: every second one was looked for.
+    /// Its text around the words, in parts: every second part is a match.
     parts: Vec<String>,
 }
 
-/// Looks for words in all sessions, by the index that `search` keeps, which the first search makes. An
-/// encrypted store keeps none, so it is made in memory there, and kept.
+/// Searches words in all sessions, with the index of `search`. The first search builds it. An
+/// encrypted store has no index on disk, so its index is built and kept in memory.
 pub(super) fn words(
     store: &WatchedStore,
     repo: &Repository,
@@ -86,7 +86,8 @@ pub(super) fn words(
             let mut telling = telling.lock().unwrap_or_else(PoisonError::into_inner);
             let (out, told) = &mut *telling;
             if told.elapsed() >= TELL {
-                // Who has left hears nothing, and the index is made for the next one.
+                // An answer that is no longer read does not stop the index, since the next search
+                // needs it.
                 let _ = out.put_line(&Filled { done, all }).map(|()| out.flush());
                 *told = Instant::now();
             }
@@ -111,8 +112,8 @@ pub(super) fn words(
     })
 }
 
-/// A snippet in stretches, of which every second one was looked for. Words that only a space parts are
-/// one: a phrase is marked as a whole, there and where it is read.
+/// Splits a snippet into parts; every second part is a match. Matches separated only by a space are
+/// joined, so a phrase is marked as a whole.
 fn stretches(snippet: &Snippet) -> Vec<String> {
     let text = |from, to| snippet.text.get(from..to).unwrap_or_default().to_owned();
     let (mut parts, mut at) = (Vec::new(), 0);
@@ -130,8 +131,8 @@ fn stretches(snippet: &Snippet) -> Vec<String> {
     parts
 }
 
-/// Looks for a text as it stands, in one session or in all, session after session, the newest first, so
-/// that the first places come at once.
+/// Searches literal text, in one session or in all, newest session first, so that the first places
+/// are sent immediately.
 pub(super) fn text(
     store: &WatchedStore,
     repo: &Repository,
@@ -142,7 +143,7 @@ pub(super) fn text(
     let options = PatternOptions { fixed: true, ignore_case: true, ..PatternOptions::default() };
     let pattern = LinePattern::new(text, options)?;
     for scope in scopes(repo, &[], session, session.is_none())? {
-        // Who types on is answered for what stands there then.
+        // While the user types, the page drops this answer and sends a new request.
         if out.is_left() {
             break;
         }

@@ -1,4 +1,4 @@
-//! Answers on their way: whole documents, and lines that go out while they are written.
+//! Sends answers: whole documents, and lines that are sent while they are written.
 
 use std::convert::Infallible;
 use std::io::{self, Write};
@@ -22,44 +22,44 @@ use turntree_exchange::render::{LivePage, note_page};
 use super::guard::Refusal;
 use crate::view::error::{Exit, Failure, Result};
 
-/// Bytes that go out together, and the longest that fewer wait.
+/// Bytes that are sent together, and how long fewer bytes wait.
 const CHUNK: usize = 16 << 10;
 const CHUNK_TIME: Duration = Duration::from_millis(20);
 
-/// Chunks that wait for whoever reads.
+/// Chunks that may wait for a slow reader.
 const WAITING: usize = 4;
 
-/// The longest time that one waits, and how often it is tried.
+/// How long to wait for a slow reader, and the interval between attempts.
 const PATIENCE: Duration = Duration::from_secs(30);
 const TRY: Duration = Duration::from_millis(2);
 
-/// The kind of documents.
+/// The media type of documents.
 const HTML: &str = "text/html; charset=utf-8";
 
-/// The policy of what is no document.
+/// The content security policy of answers other than documents.
 const NOTHING: &str = "default-src 'none'; frame-ancestors 'none'";
 
 /// The body of an answer.
 pub(super) enum Body {
-    /// All of it, until it is taken.
+    /// The whole body, until it is taken.
     Whole(Option<Bytes>),
-    /// The first part until it is taken, and those that come.
+    /// The first part until it is taken, and the parts after it.
     Stream(Option<Bytes>, Receiver<Part>),
 }
 
-/// The kind of an answer.
+/// The format of an answer.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Content {
     /// One JSON value.
     Document,
-    /// One a line.
+    /// One JSON value a line.
     Lines,
 }
 
 /// A part of an answer.
 pub(super) enum Part {
     Bytes(Bytes),
-    /// It has failed before anything of it was sent.
+    /// The answer failed before any of it was sent.
     Failed(Refusal),
 }
 
@@ -94,19 +94,19 @@ impl Content {
     }
 }
 
-/// The document.
+/// The response with the document.
 pub(super) fn document(page: &LivePage) -> Response<Body> {
     let html = Bytes::from(page.html.clone());
     response(StatusCode::OK, HTML, &page.policy, Body::Whole(Some(html)))
 }
 
-/// The script of screens that are not shown first.
+/// The response with the script of screens that are not shown first.
 pub(super) fn script(page: &LivePage) -> Response<Body> {
     let script = Bytes::from(page.screens.clone());
     response(StatusCode::OK, "text/javascript; charset=utf-8", NOTHING, Body::Whole(Some(script)))
 }
 
-/// The answer to what is not answered.
+/// The response to a refused request, as JSON.
 pub(super) fn refusal(refused: &Refusal) -> Response<Body> {
     let said = serde_json::json!({ "message": refused.message }).to_string();
     let body = Body::Whole(Some(said.into()));
@@ -117,26 +117,26 @@ pub(super) fn refusal(refused: &Refusal) -> Response<Body> {
     response
 }
 
-/// The same to a person who has opened an address: in words, with a way back.
+/// The response to a refused request of a person who opened an address: a page with a link back.
 pub(super) fn note(refused: &Refusal) -> Response<Body> {
     let page = note_page(&refused.message);
     let body = Body::Whole(Some(page.html.into()));
     response(refused.status, HTML, &page.policy, body)
 }
 
-/// The answer to a change.
+/// The response to a change.
 pub(super) fn value(value: &impl Serialize) -> Response<Body> {
     let body = Body::Whole(serde_json::to_vec(value).ok().map(Bytes::from));
     response(StatusCode::OK, Content::Document.media(), NOTHING, body)
 }
 
-/// Lines that somebody else sends.
+/// A response whose lines arrive in a channel.
 pub(super) fn stream(parts: Receiver<Part>) -> Response<Body> {
     let body = Body::Stream(None, parts);
     response(StatusCode::OK, Content::Lines.media(), NOTHING, body)
 }
 
-/// The answer that `write` writes on a thread of its own, which goes out meanwhile.
+/// The response that `write` writes on its own thread; it is sent while it is written.
 pub(super) async fn written<W>(content: Content, write: W) -> Response<Body>
 where
     W: FnOnce(&mut Lines) -> Result<()> + Send + 'static,
@@ -177,7 +177,7 @@ fn response(status: StatusCode, media: &str, policy: &str, body: Body) -> Respon
     response
 }
 
-/// An answer that is being written. It goes out in chunks, those of a slow answer sooner.
+/// An answer being written. It is sent in chunks; those of a slow answer are sent sooner.
 pub(super) struct Lines {
     sender: Sender<Part>,
     chunk: Vec<u8>,
@@ -202,12 +202,13 @@ impl Lines {
         self.write_all(&line).map_err(Failure::Output)
     }
 
-    /// Whether nobody reads the answer any more.
+    /// Returns true if the client has stopped reading the answer.
     pub(super) fn is_left(&self) -> bool {
         self.sender.is_closed()
     }
 
-    /// Sends what is left, and says what went wrong: instead of the answer, or in its last line.
+    /// Sends the remaining bytes, and the error if there was one: as the answer, or as its last
+    /// line.
     fn finish(mut self, done: Result<()>) {
         let failed = done.err().filter(|failure| !matches!(failure, Failure::Output(_)));
         if let Some(failure) = &failed {
@@ -219,11 +220,11 @@ impl Lines {
             let said = serde_json::json!({ "message": failure.message() });
             self.chunk.extend_from_slice(format!("e{said}\n").as_bytes());
         }
-        // Whoever has left needs nothing more.
+        // A client that disconnected needs no rest.
         let _ = self.flush();
     }
 
-    /// Hands a part over; whoever does not take it for long is as good as gone.
+    /// Queues a part. A client that reads nothing for a long time counts as disconnected.
     fn send(&self, mut part: Part) -> io::Result<()> {
         let until = Instant::now() + PATIENCE;
         loop {
@@ -263,7 +264,7 @@ fn json_of(value: &impl Serialize) -> Result<Vec<u8>> {
     Ok(written.map_err(|error| Error::invalid("the answer").with_source(error))?)
 }
 
-/// What a failure is to a browser.
+/// The status code of a failure.
 pub(super) fn status(failure: &Failure) -> StatusCode {
     match failure.exit() {
         Exit::NotFound => StatusCode::NOT_FOUND,

@@ -2,20 +2,20 @@
 //!
 //! | file | job |
 //! |---|---|
-//! | `guard.rs` | who may ask, and how |
-//! | `routes.rs` | what was asked, by the address |
+//! | `guard.rs` | which requests are answered |
+//! | `routes.rs` | parses addresses into questions |
 //! | `answers.rs` | the answers: sessions, turns, texts and messages |
-//! | `hits.rs` | those of searches: words by their index, text as it stands |
-//! | `screens.rs` | those beside the story: files with blame, storage and pins, operations |
-//! | `change.rs` | a change: what it would do, and doing that |
-//! | `plans.rs` | plans that wait until somebody says so, once, and for the state they were made for |
-//! | `lines.rs` | an answer on its way, while it is written |
-//! | `store.rs` | the store, and what others commit to it |
+//! | `hits.rs` | answers to searches: words by the index, literal text |
+//! | `screens.rs` | answers of other screens: files with blame, storage and pins, operations |
+//! | `change.rs` | plans and makes a change |
+//! | `plans.rs` | plans that wait for a confirmation, valid once and for the state they were made for |
+//! | `lines.rs` | sends an answer while it is written |
+//! | `store.rs` | the store, watched for commits of other processes |
 //!
-//! It listens on 127.0.0.1 and takes GET alone, from pages that it has served and that know its key;
-//! where changes are allowed also two addresses of POST. A document has no data in it; all that stands
-//! in a store goes out as JSON. Requests are read and answered on one thread, and what reads the store
-//! runs on threads beside it.
+//! It listens on 127.0.0.1 and accepts only GET, from pages that it served and that know its key;
+//! where changes are allowed, it also accepts POST at two addresses. A document contains no data;
+//! all data of a store is sent as JSON. One thread reads requests and sends answers; other threads
+//! read the store.
 
 mod answers;
 mod change;
@@ -53,50 +53,48 @@ use self::store::WatchedStore;
 use crate::program::invocation::Location;
 use crate::view::error::Result;
 
-/// Connections at a time. A browser opens six.
+/// Concurrent connections. A browser opens six.
 const MAX_CONNECTIONS: usize = 32;
 
-/// Most bytes of a request before its body, which it must not have.
+/// Maximum bytes of a request line and headers.
 const MAX_HEAD: usize = 16 << 10;
 
-/// Most bytes of a change that is asked for.
+/// Maximum bytes of a change.
 const MAX_CHANGE: u64 = 1 << 20;
 
-/// The time in which a request must have come, and in which a connection asks again.
+/// The time in which a request must arrive, and in which an open connection must send the next.
 const READ_TIME: Duration = Duration::from_secs(10);
 
-/// The time that answers under way get when the server ends.
+/// How long unfinished answers may take when the server ends.
 const END_TIME: Duration = Duration::from_secs(1);
 
-/// Written to whoever comes while there are too many.
+/// Sent to connections above the limit.
 const FULL: &[u8] =
     b"HTTP/1.1 503 Service Unavailable\r\nconnection: close\r\ncontent-length: 0\r\n\r\n";
 
-/// Whether a store is looked after once it was changed.
+/// Whether maintenance runs after a change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Maintenance {
     On,
     Off,
 }
 
-/// A server of one store.
+/// A server for one store.
 pub(crate) struct Viewer {
     guard: Guard,
     page: LivePage,
     store: Arc<WatchedStore>,
-    /// None where it only shows.
+    /// `None` if the server is read-only.
     changes: Option<Changes>,
-    /// Notified once a signal has asked this process to end.
+    /// Notified once a signal asks this process to end.
     ending: Arc<Notify>,
 }
 
 impl Viewer {
-    /// A server of a store that listens on `port` and is asked with `key`, and makes the changes that
-    /// its page asks for where it `allows` them. A signal that asks this process to end from now on is
-    /// kept for [`Self::serve`].
+    /// Creates a server for a store on `port` with the key `key`. It makes changes if it `allows`
+    /// them. A signal to end that arrives from now on is kept for [`Self::serve`].
     ///
-    /// # Errors
-    /// `Io` when signals cannot be watched for.
+    /// # Errors `Io` when signals cannot be watched.
     pub(crate) fn new(
         location: Location,
         port: u16,
@@ -111,7 +109,7 @@ impl Viewer {
         Ok(Arc::new(Self { guard, page, store, changes, ending }))
     }
 
-    /// Answers until a signal asks this process to end.
+    /// Answers requests until a signal asks this process to end.
     pub(crate) fn serve(self: &Arc<Self>, listener: TcpListener) -> Result<()> {
         let failed = |error| Error::io("serve", error);
         self.store.watch();
@@ -129,7 +127,7 @@ impl Viewer {
             Ok::<_, Error>(())
         });
         runtime.shutdown_timeout(END_TIME);
-        // A change at work is done first, so that no file is left half way.
+        // Waits for a change in progress, so that no file is left half written.
         drop(self.changes.as_ref().map(Changes::quiet));
         Ok(served?)
     }
@@ -137,7 +135,8 @@ impl Viewer {
     async fn accept(self: Arc<Self>, listener: tokio::net::TcpListener) {
         let free = Arc::new(Semaphore::new(MAX_CONNECTIONS));
         loop {
-            // A connection that is gone again, or no more descriptors: both pass.
+            // Both errors are temporary: a connection that was closed again, or too many
+            // descriptors.
             let Ok((stream, _)) = listener.accept().await else {
                 tokio::time::sleep(Duration::from_millis(10)).await;
                 continue;
@@ -164,7 +163,7 @@ impl Viewer {
             .header_read_timeout(READ_TIME)
             .max_buf_size(MAX_HEAD)
             .serve_connection(TokioIo::new(stream), service_fn(answer));
-        // Whoever leaves in the middle has heard enough.
+        // Errors are ignored: the client may disconnect at any time.
         let _ = connection.await;
     }
 
@@ -187,7 +186,7 @@ impl Viewer {
         }
     }
 
-    /// Plans or makes a change, on a thread of its own.
+    /// Plans or makes a change, on its own thread.
     async fn change(
         self: &Arc<Self>,
         step: ChangeStep,
@@ -213,7 +212,7 @@ impl Viewer {
         answered.await.ok().flatten().ok_or_else(failed)?
     }
 
-    /// Answers from the store, on a thread of its own.
+    /// Answers a question from the store, on its own thread.
     async fn look(self: &Arc<Self>, question: Question) -> Response<Body> {
         if matches!(question, Question::Events) {
             return lines::stream(self.store.subscribe());
@@ -227,7 +226,7 @@ impl Viewer {
     }
 }
 
-/// All of a body that is no larger than a change may be.
+/// Reads a whole body. The size was checked before.
 async fn whole(body: Incoming) -> Result<Vec<u8>, Refusal> {
     let (mut body, mut bytes) = (pin!(body), Vec::new());
     while let Some(frame) = poll_fn(|context| body.as_mut().poll_frame(context)).await {
@@ -242,7 +241,7 @@ async fn whole(body: Incoming) -> Result<Vec<u8>, Refusal> {
     Ok(bytes)
 }
 
-/// From now on a signal that asks this process to end ends the server.
+/// Ends the server on the next signal that asks this process to end.
 fn end_on_signals(ending: &Arc<Notify>) -> Result<()> {
     let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP])
         .map_err(|error| Error::io("watch for signals", error))?;

@@ -1,8 +1,10 @@
-//! Plans of changes: made and shown first, done once, and refused when anything has changed since.
+//! Plans of changes: made and shown first, carried out once, and refused if the state has changed
+//! since.
 //!
-//! A plan that waits is what was asked for, and the state that it was made for. To do it is to look
-//! again, at a store of its own that nobody else refreshes: where the state is the same, so is what is
-//! done, and a branch that moves in that moment is refused by the commit.
+//! A waiting plan is the requested change with the state that it was made for. To carry it out, the
+//! change is prepared again, in a separate store handle that no other request refreshes. If the
+//! state is the same, the result is the planned one; a branch that moves at that moment fails the
+//! commit.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -19,19 +21,19 @@ use super::lines::status;
 use crate::program::invocation::{Location, Opened, open};
 use crate::view::error::{Failure, Result};
 
-/// Plans that wait; of more the oldest is forgotten.
+/// The number of waiting plans; the oldest is dropped first.
 const WAITING: usize = 8;
 
-/// Bytes of the name of a plan.
+/// Bytes of the id of a plan.
 const NAME_BYTES: usize = 16;
 
-/// Changes of a store, if the server makes any.
+/// The changes of a store, if the server allows any.
 pub(super) struct Changes {
     location: Location,
-    /// Whether the store is looked after behind a change.
+    /// Whether maintenance runs after a change.
     maintains: bool,
     waiting: Mutex<VecDeque<WaitingPlan>>,
-    /// Held while a plan is made or done.
+    /// Held while a plan is made or carried out.
     changing: Mutex<()>,
 }
 
@@ -41,7 +43,7 @@ struct WaitingPlan {
     state: String,
 }
 
-/// A plan as a page gets it.
+/// A plan as sent to a page.
 #[derive(Serialize)]
 pub(super) struct NamedPlan {
     plan_id: String,
@@ -49,7 +51,7 @@ pub(super) struct NamedPlan {
     plan: Plan,
 }
 
-/// The plan that a page wants done.
+/// The plan that a page confirms.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Wanted {
@@ -61,7 +63,7 @@ impl Changes {
         Self { location, maintains, waiting: Mutex::default(), changing: Mutex::default() }
     }
 
-    /// Keeps every change waiting, once the one at work is done.
+    /// Waits for the change in progress, and blocks other changes.
     pub(super) fn quiet(&self) -> MutexGuard<'_, ()> {
         lock(&self.changing)
     }
@@ -85,7 +87,7 @@ impl Changes {
         Ok(NamedPlan { plan_id: name, plan })
     }
 
-    /// Does the plan that a page has looked at, and forgets it, whatever comes of it.
+    /// Carries out the plan that a page confirms, and deletes it, whatever the result.
     pub(super) fn carry_out(&self, asked: &[u8]) -> Result<Done, Refusal> {
         let Wanted { plan_id } = parsed(asked)?;
         let _turn = self.quiet();
@@ -93,7 +95,7 @@ impl Changes {
         let opened = self.open().map_err(|failure| refused(&failure))?;
         let done = {
             let repo = &*opened.repo;
-            // What could be planned then and cannot now is in another state, too.
+            // A change that could be prepared before and now cannot: the state differs, too.
             let prepared = change.prepare(repo).map_err(|failure| stale(&failure.message()))?;
             if prepared.state != state {
                 return Err(stale("a branch has moved, or a file was changed"));
@@ -122,7 +124,7 @@ impl Changes {
     }
 }
 
-/// The value that a page sends.
+/// Parses a change that a page sent.
 fn parsed<'a, T: Deserialize<'a>>(asked: &'a [u8]) -> Result<T, Refusal> {
     let malformed = |error| {
         let message = format!("this is no change that a page can ask for: {error}");
@@ -136,7 +138,8 @@ fn stale(why: &str) -> Refusal {
     Refusal::new(StatusCode::CONFLICT, message)
 }
 
-/// What a failure is to who asked for a change: one that others were faster for can be asked for again.
+/// The refusal for a failed change. A change that lost against another process can be requested
+/// again.
 fn refused(failure: &Failure) -> Refusal {
     let status = match status(failure) {
         StatusCode::SERVICE_UNAVAILABLE => StatusCode::CONFLICT,
@@ -145,7 +148,7 @@ fn refused(failure: &Failure) -> Refusal {
     Refusal::new(status, failure.message())
 }
 
-/// A name that nobody guesses.
+/// A random id that cannot be guessed.
 fn new_name() -> Result<String> {
     let mut bytes = [0; NAME_BYTES];
     getrandom(&mut bytes).map_err(|error| Error::io("name a plan", std::io::Error::from(error)))?;

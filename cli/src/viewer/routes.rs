@@ -1,4 +1,4 @@
-//! What was asked, by the address: each question with its arguments, checked before it is answered.
+//! Parses addresses into questions, and checks their arguments.
 
 use std::collections::HashSet;
 use std::str::FromStr;
@@ -10,29 +10,29 @@ use turntree_exchange::render::{MAX_STARTS, PagePart, SCREENS_ADDRESS};
 
 use super::guard::Refusal;
 
-/// Sessions of an answer by default, and at most.
+/// The default and the maximum number of sessions of an answer.
 const SESSIONS: usize = 100;
 const MAX_SESSIONS: usize = 500;
 
-/// Texts and messages of an answer at most.
+/// The maximum number of texts and messages of an answer.
 const MAX_PARTS: usize = 64;
 
-/// Turns that a page may say it has.
+/// The maximum number of known turns that a page may name.
 const MAX_KNOWN: usize = 200;
 
-/// Operations of an answer by default, and at most.
+/// The default and the maximum number of operations of an answer.
 const OPERATIONS: usize = 100;
 const MAX_OPERATIONS: usize = 1000;
 
-/// Addresses of the document, beside those of sessions.
+/// Addresses of the document, besides those of sessions.
 const PAGES: [&str; 3] = ["/", "/operations", "/storage"];
 
-/// What an address leads to.
+/// The target of an address.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Route {
-    /// The document, which is the same for all sessions and has no data in it.
+    /// The document, which is the same for all sessions and contains no data.
     Page,
-    /// The script of screens that are not shown first, which is the same for all, too.
+    /// The script of the other screens, which is also the same for all sessions.
     Screens,
     /// A question about the store.
     Question(Question),
@@ -47,56 +47,56 @@ pub(super) enum Question {
     Sessions(WantedSessions),
     /// Turns of a session.
     Story(StoryPart),
-    /// Texts and messages by name.
+    /// Texts and messages by id.
     Parts(Vec<PagePart>),
-    /// What has some words in any session, the best first, from a hit on.
+    /// A search for words in all sessions, best first, from a hit on.
     Words { words: String, from: usize },
-    /// Places where a text stands, in one session or in all.
+    /// A search for literal text, in one session or in all.
     Search { text: String, session: Option<String> },
-    /// The branches of a session side by side.
+    /// The branches of a session, side by side.
     Compare { session: String },
-    /// The entries of a folder in a turn, from one on.
+    /// The entries of a directory in a turn, from an offset on.
     Files { at: ObjectId, path: String, from: usize },
-    /// Who wrote each part of what is at a path in a turn.
+    /// The author of each part of a file in a turn.
     Blame { at: ObjectId, path: String },
-    /// Where the bytes are, and pins.
+    /// Storage use, and pins.
     Storage,
     /// Operations before a number, newest first.
     Operations { before: Option<u64>, most: usize },
     /// The open conflicts of a branch.
     Conflicts { branch: String },
-    /// The title and the labels that people gave a session.
+    /// The title and the labels that the user gave a session.
     Labels { session: String },
 }
 
-/// The turns of a session that are wanted, newest first.
+/// The wanted turns of a session, newest first.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct StoryPart {
     pub(super) session: String,
-    /// Turns that the page has, with all that they go back to.
+    /// Turns that the page has, with all of their ancestors.
     pub(super) known: Vec<ObjectId>,
-    /// Where an answer before this one has ended; nothing for the newest turns.
+    /// Where the previous answer ended; empty for the newest turns.
     pub(super) from: Vec<ObjectId>,
     pub(super) most: usize,
 }
 
-/// Which sessions are wanted.
+/// A filter of sessions.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct WantedSessions {
-    /// Words in the title, name, project, directory or agent; all of them.
+    /// Words in the title, name, project, directory or agent; all must match.
     pub(super) words: Vec<String>,
     pub(super) agent: Option<String>,
     pub(super) label: Option<String>,
     pub(super) live: bool,
     pub(super) from: usize,
     pub(super) most: usize,
-    /// Whether it is the first question of a page about all of them, which is in a hurry: as long as not
-    /// every session has been read, they are not counted by agents and labels.
+    /// True for the first question of a page for all sessions, which must be fast: agents and
+    /// labels are not counted before all sessions have been read.
     pub(super) is_first: bool,
 }
 
 impl Question {
-    /// Whether the answer is lines, which come one by one.
+    /// Returns true if the answer is sent line by line.
     pub(super) fn is_of_lines(&self) -> bool {
         matches!(
             self,
@@ -111,16 +111,16 @@ impl Question {
     }
 }
 
-/// What is asked of a change.
+/// A step of a change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum ChangeStep {
-    /// What it would do.
+    /// Plan the change.
     Plan,
-    /// To do what was planned.
+    /// Carry out the plan.
     Do,
 }
 
-/// Finds out what is asked of a change.
+/// Returns the step of a change for a path.
 pub(super) fn change_step(path: &str) -> Option<ChangeStep> {
     match path {
         "/api/plan" => Some(ChangeStep::Plan),
@@ -129,13 +129,13 @@ pub(super) fn change_step(path: &str) -> Option<ChangeStep> {
     }
 }
 
-/// Whether a person has opened an address in a browser, rather than a page or a program.
+/// Returns true if a person opened the address in a browser, rather than a page or a program.
 pub(super) fn is_opened(headers: &HeaderMap) -> bool {
     let accepted = headers.get(ACCEPT).and_then(|accepted| accepted.to_str().ok());
     accepted.is_some_and(|accepted| accepted.contains("text/html"))
 }
 
-/// Finds out what was asked.
+/// Parses an address.
 pub(super) fn route(uri: &Uri) -> Result<Route, Refusal> {
     let path = uri.path();
     let arguments = Arguments::parse(uri.query().unwrap_or_default())?;
@@ -177,7 +177,7 @@ pub(super) fn route(uri: &Uri) -> Result<Route, Refusal> {
     Ok(Route::Question(question))
 }
 
-/// The part of an address behind the question mark.
+/// The query of an address.
 struct Arguments(Vec<(String, String)>);
 
 impl Arguments {
@@ -189,7 +189,7 @@ impl Arguments {
         pairs.collect::<Result<_, _>>().map(Self)
     }
 
-    /// The value of an argument that is not empty.
+    /// The value of an argument, if not empty.
     fn text(&self, name: &str) -> Option<String> {
         let found = self.0.iter().find(|(key, value)| key == name && !value.is_empty());
         found.map(|(_, value)| value.clone())
@@ -204,7 +204,7 @@ impl Arguments {
         self.text(name).map_or(Ok(default), |text| text.parse().map_err(expected))
     }
 
-    /// A list, by commas, of no more than `most`.
+    /// A comma-separated list of at most `most` values.
     fn list<T: FromStr>(&self, name: &str, most: usize) -> Result<Vec<T>, Refusal> {
         let text = self.text(name).unwrap_or_default();
         let words: Vec<&str> = text.split(',').filter(|word| !word.is_empty()).collect();
@@ -215,7 +215,7 @@ impl Arguments {
         words.into_iter().map(|word| word.parse().map_err(expected)).collect()
     }
 
-    /// The id of a turn.
+    /// The id of a turn, from the argument `at`.
     fn turn(&self) -> Result<ObjectId, Refusal> {
         let expected = |_| malformed("at: expected the id of a turn".to_owned());
         self.needed("at")?.parse().map_err(expected)
@@ -257,7 +257,7 @@ fn malformed(message: String) -> Refusal {
     Refusal::new(StatusCode::BAD_REQUEST, message)
 }
 
-/// The text that stands in an address, as forms and `encodeURIComponent` write it.
+/// Decodes percent-encoded text, as forms and `encodeURIComponent` write it.
 fn decoded(text: &str) -> Result<String, Refusal> {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.bytes();

@@ -1,4 +1,5 @@
-//! Answers beside the story: files of a turn and who wrote them, storage and pins, the operation log.
+//! Answers of the other screens: files of a turn and their authors, storage and pins, the operation
+//! log.
 
 use serde::Serialize;
 use turntree::Error;
@@ -19,22 +20,22 @@ use crate::view::{clock, json};
 /// The section of the workspace.
 const FILES: &str = "files";
 
-/// Entries of a folder in one answer.
+/// Entries of a directory in one answer.
 const ENTRIES: usize = 1000;
 
-/// Bytes of what is taken apart line by line.
+/// Maximum bytes of a file for blame by lines.
 const MAX_BLAMED: u64 = 1 << 20;
 
-/// A part of a folder.
+/// A part of a directory.
 #[derive(Serialize)]
 struct Folder {
     #[serde(flatten)]
     listing: json::Listing,
-    /// Where the next answer goes on.
+    /// The offset of the next answer.
     next: Option<usize>,
 }
 
-/// Where the bytes are, and what protects them.
+/// Storage use, and the pins that protect turns.
 #[derive(Serialize)]
 struct Storage {
     #[serde(flatten)]
@@ -42,7 +43,7 @@ struct Storage {
     pins: Vec<json::PinRecord>,
 }
 
-/// The entries of a folder in a turn, from the `from`-th on.
+/// Sends the entries of a directory in a turn, from the `from`-th on.
 pub(super) fn files(
     repo: &Repository,
     at: &ObjectId,
@@ -52,7 +53,7 @@ pub(super) fn files(
 ) -> Result<()> {
     let (context, source) = (repo.context(at)?, repo.store());
     let is_bare = path == FILES && context.section(source, FILES)?.is_none();
-    // One more says whether there are more.
+    // One entry more than wanted shows whether more follow.
     let mut entries = match is_bare {
         true => Vec::new(),
         false => list_part(source, &context, path, from as u64, ENTRIES + 1)?,
@@ -63,7 +64,7 @@ pub(super) fn files(
     out.put(&Folder { listing, next })
 }
 
-/// Who wrote each part of what is at a path in a turn.
+/// Sends the author of each part of a file in a turn.
 pub(super) fn blame(repo: &Repository, at: &ObjectId, path: &str, out: &mut Lines) -> Result<()> {
     let (context, source) = (repo.context(at)?, repo.store());
     if let PathTarget::Entry(item) = context.lookup(source, path)?
@@ -78,14 +79,14 @@ pub(super) fn blame(repo: &Repository, at: &ObjectId, path: &str, out: &mut Line
     each_part(repo, split(path).0, &blamed, &mut |told| out.put_line(&told.record()))
 }
 
-/// Where the bytes are, what `gc` would free, and pins. Reads every object's place.
+/// Sends storage use, the bytes that `gc` would free, and pins. Reads the location of every object.
 pub(super) fn storage(repo: &Repository, out: &mut Lines) -> Result<()> {
     let now = clock::now()?;
     let pins = pins::list(repo, None, now)?.into_iter().map(|(_, record)| record).collect();
     out.put(&Storage { stats: json::Stats::from(&stats(repo, None, now)?), pins })
 }
 
-/// Operations before a number, newest first, those of an adoption as one.
+/// Sends operations before a number, newest first. An adoption counts as one operation.
 pub(super) fn operations(
     repo: &Repository,
     before: Option<u64>,
@@ -98,7 +99,7 @@ pub(super) fn operations(
     })
 }
 
-/// The open conflicts of a branch.
+/// Sends the open conflicts of a branch.
 pub(super) fn conflicts(repo: &Repository, name: &str, out: &mut Lines) -> Result<()> {
     let branch = name.parse()?;
     let conflicts = open(repo, &branch)?;

@@ -1,8 +1,8 @@
-//! The store of the server, watched for what others commit.
+//! The store of the server, watched for commits of other processes.
 //!
-//! The system tells when a file of the store changes. Then, and now and then in case it does not tell,
-//! the handle looks for new operations, which costs a few looks at files; who listens is told the
-//! sessions whose branches have moved.
+//! The operating system reports changed files of the store. After a report, and periodically in
+//! case reports are lost, the handle looks for new operations, which costs a few reads of file
+//! metadata. Listeners receive the sessions whose branches have moved.
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -20,19 +20,19 @@ use crate::program::invocation::Location;
 use crate::program::store_watch::StoreWatch;
 use crate::view::error::{Failure, Result};
 
-/// The time after which a listener hears that the server is there.
+/// The interval after which listeners receive a sign of life.
 const STILL: Duration = Duration::from_secs(10);
 
-/// The time from one change that is told to the next.
+/// The minimum time between two reported changes.
 const REST: Duration = Duration::from_millis(100);
 
-/// Changes that a listener may leave unread: one that leaves more has to come again.
+/// Changes that a listener may leave unread. A slower listener is disconnected and must reconnect.
 const UNREAD: usize = 64;
 
-/// Told to who may have missed something: everything may have changed.
+/// Sent to a listener that may have missed a change: anything may have changed.
 const ANYTHING: &str = "{\"sessions\":null}\n";
 
-/// A store that is held open, and who hears of its changes.
+/// An open store, and the listeners to its changes.
 pub(super) struct WatchedStore {
     store: HeldStore,
     listeners: Mutex<Vec<Sender<Part>>>,
@@ -43,22 +43,23 @@ impl WatchedStore {
         Self { store: HeldStore::new(location), listeners: Mutex::default() }
     }
 
-    /// The store with everything that was committed to it, as [`HeldStore::repo`] has it.
+    /// Returns the store with all commits so far, like [`HeldStore::repo`].
     pub(super) fn repo(&self) -> Result<Arc<Repository>> {
         self.store.repo(Ok)
     }
 
-    /// The index of words in memory, for searches.
+    /// The word index in memory, for searches.
     pub(super) fn index(&self) -> &KeptIndex {
         self.store.index()
     }
 
-    /// What is known of sessions.
+    /// The known sessions.
     pub(super) fn sessions(&self) -> &KnownSessions {
         self.store.sessions()
     }
 
-    /// Lets go of what is open, if an answer found damage: it may be mended by the next one.
+    /// Closes the open store if an answer found damage, so that the next answer sees a repaired
+    /// store.
     pub(super) fn heed<T>(&self, answered: Result<T>) -> Result<T> {
         if answered.as_ref().is_err_and(Failure::is_corrupt) {
             self.store.let_go();
@@ -66,16 +67,17 @@ impl WatchedStore {
         answered
     }
 
-    /// Lets somebody hear of changes from now on.
+    /// Returns a channel with all changes from now on.
     pub(super) fn subscribe(&self) -> Receiver<Part> {
         let (sender, receiver) = channel(UNREAD);
-        // Before anything else, since something may have changed before it came.
+        // Sent first, because something may have changed before the listener subscribed.
         let _ = sender.try_send(Part::Bytes(ANYTHING.into()));
         lock(&self.listeners).push(sender);
         receiver
     }
 
-    /// Watches the store and tells listeners of what changes, for as long as this process lives.
+    /// Starts a thread that watches the store and reports changes to listeners, until the process
+    /// ends.
     pub(super) fn watch(self: &Arc<Self>) {
         let (store, watch) = (Arc::clone(self), StoreWatch::of(&self.store.location().dir));
         thread::spawn(move || store.look_on(&watch));
@@ -85,7 +87,8 @@ impl WatchedStore {
         let first = self.repo().ok();
         let mut seen = first.as_ref().map(|repo| repo.refs());
         if let Some(repo) = first {
-            // So that the first search or filter need not wait; what goes wrong is told to who asks.
+            // Reads all sessions in advance, so that the first search or filter need not wait.
+            // Errors are reported to the request that needs them.
             let store = Arc::clone(self);
             thread::spawn(move || drop(store.sessions().newest(&repo, usize::MAX)));
         }
@@ -106,7 +109,8 @@ impl WatchedStore {
             match line {
                 Some(line) => {
                     self.tell(&line);
-                    // While others commit all the time, pages are told of several at once.
+                    // While other processes commit continuously, several changes are reported
+                    // together.
                     thread::sleep(REST);
                 }
                 None if heard.elapsed() >= STILL => self.tell("\n"),
@@ -122,7 +126,7 @@ impl WatchedStore {
     }
 }
 
-/// The sessions whose branches are others than before, or whose titles and labels.
+/// The sessions whose branches, titles or labels differ.
 fn moved(before: &RefTable, after: &RefTable) -> String {
     let differs = |one: &RefTable, other: &RefTable| {
         let names =
@@ -134,7 +138,7 @@ fn moved(before: &RefTable, after: &RefTable) -> String {
     format!("{}\n", serde_json::json!({ "sessions": sessions }))
 }
 
-/// The session that a ref says something of.
+/// The session of a ref.
 fn session_of(name: &str) -> Option<String> {
     let labelled = || name.strip_prefix(SESSION_REFS).map(str::to_owned);
     BranchName::from_full(name).map(|branch| branch.session().to_owned()).or_else(labelled)

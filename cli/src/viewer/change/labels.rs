@@ -1,4 +1,4 @@
-//! Title and labels of a session: what a change of them would do.
+//! Plans a change of the title and the labels of a session.
 
 use turntree::repo::{Repository, SessionLabels};
 
@@ -6,13 +6,13 @@ use super::{Plan, Prepared, Work};
 use crate::porcelain::sessions::stage_labels;
 use crate::view::error::Result;
 
-/// What a session without a title of its own is called by.
+/// Describes a session without its own title.
 const NO_TITLE: &str = "the title of its client";
 
-/// What stands for a label that is there.
+/// The state of an existing label.
 const THERE: &str = "on it";
 
-/// Looks at a title and labels, which are all that a session would have.
+/// Plans to set a title and labels; they replace all existing ones.
 pub(super) fn prepare(
     repo: &Repository,
     session: String,

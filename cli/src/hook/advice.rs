@@ -1,4 +1,4 @@
-//! Advice for the agent: that it repeats itself, and how to read the whole of a long output.
+//! Advice for the agent: a warning about loops, and how to read the whole of a long output.
 
 use std::cell::RefCell;
 
@@ -18,7 +18,7 @@ use turntree_exchange::{
 use crate::porcelain::lessons::inject;
 use crate::view::error::Failure;
 
-/// Stores what a tool said at length, and returns what stands for it.
+/// Stores a long tool output, and returns its replacement.
 pub(super) fn shorten(
     repo: &Repository,
     event: &HookEvent,
@@ -52,8 +52,8 @@ pub(super) fn shorten(
 pub(super) const READ_BACK: &str =
     "turntree put the whole of a long output away: 'turntree vfs get URI' prints it.";
 
-/// Warns the person when the client continues with what was taken back, since it does not know: once for
-/// each branch that it continues as.
+/// Warns the user when the client continues with rolled-back turns, because the client does not
+/// know that they were rolled back. Warns once for each branch that it continues as.
 pub(super) fn told_beside(
     store: &Store,
     branch: &BranchName,
@@ -84,18 +84,18 @@ pub(super) fn learned(
     Ok((!told.is_empty()).then_some(told))
 }
 
-/// A loop that the newest turn is in.
+/// A loop that the newest turn is part of.
 pub(super) struct Circle {
-    /// The first and the last turn that show it.
+    /// The first and the last turn of the loop.
     first: u64,
     last: u64,
-    /// The turn before it, to go back to.
+    /// The turn before the loop, to roll back to.
     back: Option<u64>,
-    /// What shows it, in words.
+    /// A description of the loop.
     what: &'static str,
 }
 
-/// Finds the loop that the newest turn is in.
+/// Finds a loop that the newest turn is part of.
 pub(super) fn circle(
     repo: &Repository,
     event: &HookEvent,
@@ -142,8 +142,9 @@ impl Circle {
         )
     }
 
-    /// Stops the agent and asks the person, once for each loop of its `branch`: whoever lets the agent go
-    /// on knows of it. A person who can go back in the chat is told how.
+    /// Stops the agent and asks the user, once for each loop of its `branch`: a user who lets the
+    /// agent continue knows of the loop. If the user can roll back in the chat (`in_chat`), the
+    /// question tells how.
     pub(super) fn stop(
         &self,
         repo: &Repository,

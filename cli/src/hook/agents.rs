@@ -1,5 +1,5 @@
-//! Sub-agents of a session: their last records are written after their last event, so later events of
-//! the session look at their transcripts again.
+//! Sub-agents of a session. A client writes their last records after their last event, so later
+//! events of the session read their transcripts again.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -12,10 +12,11 @@ use turntree_exchange::followed_bytes;
 
 use super::turn::HookTurn;
 
-/// Most sub-agents of a session that are looked at.
+/// Maximum number of sub-agents of a session to read.
 const MAX_AGENTS: usize = 10_000;
 
-/// Takes in what the sub-agents of the session at `main` have written since they were last followed.
+/// Imports the records that the sub-agents of the session at `main` have written since they were
+/// last followed.
 pub(super) fn catch_up(turn: &HookTurn<'_>, main: &Path) -> Result<()> {
     let Ok(found) = fs::read_dir(main.with_extension("").join("subagents")) else { return Ok(()) };
     let paths = found.take(MAX_AGENTS).filter_map(|entry| Some(entry.ok()?.path()));

@@ -1,13 +1,14 @@
-//! Prompts that ask to go back, answered before the agent sees them; and the first one after that.
-//!
+//! Rollback prompts, which are answered before the agent sees them, and the first prompt after a
+//! rollback.
 //! ```text
 //! 1 <- 2 <- 3 <- 4 (back to 1)      main: what the person went back to
 //!           \
 //!            5 <- 6                 main-client: 5 has the files of 4, and the client's own memory
 //! ```
 //!
-//! No hook can cut the conversation of a client, so the next prompt goes on with what was taken back.
-//! It begins with the files as they are by then: whoever goes back to before it finds these.
+//! No hook can shorten the conversation of a client, so the client's next prompt continues the
+//! rolled-back turns. Its branch begins with the files at that time, so a rollback to before that
+//! prompt restores them.
 
 use std::fmt::Write;
 use std::path::Path;
@@ -31,32 +32,32 @@ use crate::view::error::{Failure, Result as Outcome};
 use crate::view::render::restoration::kept_workspace;
 use crate::view::render::{count, harmless};
 
-/// The longest time for a rollback; clients wait a little longer for it.
+/// Time limit of a rollback; clients wait a little longer for it.
 pub(super) const BACK_TIME: Duration = Duration::from_secs(55);
 
-/// Files that are named.
+/// Maximum number of files to list.
 const MAX_NAMED: usize = 10;
 
-/// Returns what a prompt asks for when it asks to go back.
+/// Parses a rollback request from a prompt.
 pub(super) fn asked_back(event: &HookEvent) -> Option<RollbackIntent> {
     asks_back(event.prompt.as_deref()?)
 }
 
-/// Says that going back did not come so far as to change anything, when it is stopped.
+/// The answer when the time limit ends a rollback before it changed anything.
 pub(super) fn stopped(event: &HookEvent) -> Option<String> {
     event.refusal(
         "turntree: going back was stopped, and nothing was changed. 'turntree hook log' says why.",
     )
 }
 
-/// Says why there was no going back.
+/// The answer when a rollback failed.
 pub(super) fn refusal(event: &HookEvent, failure: &Failure) -> Option<String> {
     event.refusal(&told_failure(failure))
 }
 
 impl HookTurn<'_> {
-    /// Goes back, and returns what the client is told in place of the prompt. Whatever comes of it, the
-    /// agent does not see the prompt.
+    /// Rolls back, and returns the client's answer to the prompt. The agent never sees the prompt,
+    /// even if the rollback fails.
     pub(super) fn go_back(&self) -> Option<String> {
         let reason = match self.went_back() {
             Ok(Some(reason)) => reason,
@@ -89,7 +90,7 @@ impl HookTurn<'_> {
         })?;
         let turn = repo.commit(&rewind.restore.from)?.turn;
         let planned = rewind.look(repo)?;
-        // The branch is back before its files are.
+        // The branch is rolled back before its files are.
         self.watch.say_at_end(self.event.refusal(&format!(
             "turntree: going back was stopped on its way: 'turntree restore {branch} --session {} \
              --branch {}' writes the rest of the files.",
@@ -104,19 +105,19 @@ impl HookTurn<'_> {
         Ok(Some(told(self.event, &rewind, turn, &done, self.lessons)))
     }
 
-    /// Returns whether the person goes on with another prompt.
+    /// Returns true if the user continues with another prompt.
     pub(super) fn says_more(&self) -> bool {
         self.event.moment == EventKind::Prompt && self.back.is_none()
     }
 
-    /// Returns whether the client still has what was taken back of `branch`. Where several agents may
-    /// come and go, its transcript tells.
+    /// Returns true if the client still has the rolled-back turns of `branch`. Several agents may
+    /// work on an agreed branch, so there the transcript decides.
     fn remembers(&self, branch: &BranchName, followed: Option<&Followed>) -> bool {
         self.onto.as_ref() != Some(branch) || followed.is_some_and(|followed| followed.was_longer)
     }
 
-    /// The branch that went back and with which the client goes on as `line`, while nobody has asked
-    /// for anything there since. That of an agent which was told its branch is no line of another one.
+    /// Returns the rolled-back branch that the client continues as `line`, until one of the two
+    /// gets a prompt of its own. The agreed branch of an agent continues no other branch.
     fn gone_back(&self, line: &BranchName) -> Result<Option<BranchName>> {
         if self.onto.as_ref() == Some(line) {
             return Ok(None);
@@ -132,8 +133,8 @@ impl HookTurn<'_> {
         Ok(is_silent.then_some(back.branch))
     }
 
-    /// Begins the line with which the client goes on after its branch went back, with the files of
-    /// that; returns it, with the branch that went back: the person is to know.
+    /// Begins the branch as which the client continues after a rollback, with the files of the
+    /// rolled-back branch. Returns it with the rolled-back branch, for a warning to the user.
     pub(super) fn go_on(
         &self,
         branch: &BranchName,
@@ -164,7 +165,7 @@ impl HookTurn<'_> {
     }
 }
 
-/// The answer after a rollback: where it went, what it wrote, and how to go on.
+/// The answer after a rollback: the turn, the written files, and how to continue.
 fn told(
     event: &HookEvent,
     rewind: &RewindRun,

@@ -1,4 +1,4 @@
-//! When a client has last run a hook for a store.
+//! Records the time and the event of a client's last hook for a store.
 
 use turntree::store::Store;
 use turntree::workspace::{read_note, write_note};
@@ -7,14 +7,14 @@ use turntree_exchange::agents::hook::HookEvent;
 use crate::view::clock;
 use crate::view::error::Result;
 
-/// Notes that a client has run a hook. Nothing depends on it.
+/// Records that a client has run a hook. Nothing depends on it, so errors are ignored.
 pub(super) fn note(store: &Store, event: &HookEvent) -> Result<()> {
     let line = format!("{} {}", clock::rfc3339(clock::now()?), event.name);
     let _ = write_note(store, &name(event.dialect.name()), line.as_bytes());
     Ok(())
 }
 
-/// When the client called `dialect` has last run a hook, and at which event.
+/// Returns the time and the event of the last hook of the client called `dialect`.
 pub(crate) fn last(store: &Store, dialect: &str) -> Option<(String, String)> {
     let line = read_note(store, &name(dialect))?;
     let (time, event) = std::str::from_utf8(&line).ok()?.split_once(' ')?;

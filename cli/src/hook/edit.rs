@@ -1,8 +1,9 @@
-//! JSON that people wrote, changed in one place: every other byte stays as it is.
+//! Edits JSON that people wrote in one place; every other byte stays the same.
 //!
-//! A value is put in as text where it belongs, in the style of what stands around it, and taken out the
-//! same way. What was made to hold it goes with it when nothing else is in it: a container that was
-//! there before has our value right behind its bracket, and one that we made has space there.
+//! A value is inserted as text in the style of the text around it, and removed the same way. A
+//! container that was created for it is removed with it, if it holds nothing else. The two cases
+//! differ in the text: in a container that existed before, our value is right after the bracket; in
+//! a container that we created, there is space between them.
 
 use std::fmt;
 use std::ops::Range;
@@ -14,19 +15,18 @@ use turntree::{Error, Result};
 /// A JSON document as text.
 pub(super) struct SettingsDocument {
     text: String,
-    /// All of it was made here, and nothing is left.
+    /// True if the whole document was created here, and is now empty.
     is_used_up: bool,
 }
 
-/// The members of an object, with where their values are.
+/// The members of an object, with the ranges of their values.
 type Members = Vec<(String, Range<usize>)>;
 
 impl SettingsDocument {
-    /// The document in `text`.
+    /// Parses the document in `text`.
     ///
-    /// # Errors
-    /// `InvalidInput`, naming line and column, for what is not a JSON object; comments are told apart,
-    /// since clients allow them and this would lose track of them.
+    /// # Errors `InvalidInput` with line and column for text other than a JSON object. Comments get
+    /// their own message, since clients allow them and an edit would misplace them.
     pub(super) fn new(text: String) -> Result<Self> {
         if text.trim().is_empty() {
             return Err(Error::invalid("line 1: found nothing: expected a JSON object, as {}"));
@@ -50,7 +50,7 @@ impl SettingsDocument {
         Ok(Self { text, is_used_up: false })
     }
 
-    /// A new document with an array under `path`, which has `element` in it.
+    /// A new document with an array under `path` that contains `element`.
     pub(super) fn made(path: &[&str], element: &str) -> Self {
         let style = Style::of("{}");
         let mut text = style.array(element, path.len());
@@ -60,7 +60,7 @@ impl SettingsDocument {
         Self { text: text + "\n", is_used_up: false }
     }
 
-    /// Returns whether nothing is left of a document that was [made](Document::made).
+    /// Returns true if a document that was [made](Document::made) is empty now.
     pub(super) fn is_used_up(&self) -> bool {
         self.is_used_up
     }
@@ -94,7 +94,7 @@ impl SettingsDocument {
         Ok(spans.0.into_iter().map(|(key, value)| (key, self.range(value))).collect())
     }
 
-    /// The elements of the array under `path`, as they are written; nothing when there is none.
+    /// The elements of the array under `path` as text; empty if there is no array.
     pub(super) fn elements(&self, path: &[&str]) -> Result<Vec<(Range<usize>, &str)>> {
         let Some(at) = self.find(path)? else { return Ok(Vec::new()) };
         let text = self.text.get(at).unwrap_or_default();
@@ -104,7 +104,7 @@ impl SettingsDocument {
         Ok(values.into_iter().map(|value| (self.range(value), value.get())).collect())
     }
 
-    /// The names in the object under `path`; nothing when there is none.
+    /// The names in the object under `path`; empty if there is no object.
     pub(super) fn names(&self, path: &[&str]) -> Result<Vec<String>> {
         let Some(at) = self.find(path)? else { return Ok(Vec::new()) };
         let members = self
@@ -118,7 +118,7 @@ impl SettingsDocument {
         start..start + value.get().len()
     }
 
-    /// Adds `element` to the end of the array under `path`, which is made if it is not there. An
+    /// Appends `element` to the array under `path`, and creates the array if it is missing. An
     /// element is written on one line.
     pub(super) fn append(&mut self, path: &[&str], element: &str) -> Result<()> {
         for depth in 1..path.len() + 1 {
@@ -130,7 +130,7 @@ impl SettingsDocument {
         self.insert(path, element, "[")
     }
 
-    /// Makes the containers from `depth` of `path` on, with `element` in the last.
+    /// Creates the containers from `depth` of `path` on, with `element` in the innermost one.
     fn make(&mut self, path: &[&str], depth: usize, element: &str) -> Result<()> {
         let (above, new) = path.split_at(depth - 1);
         let style = Style::of(&self.text);
@@ -143,7 +143,7 @@ impl SettingsDocument {
         self.insert(above, &member, "{")
     }
 
-    /// Puts `text` at the end of the container under `path`.
+    /// Appends `text` to the container under `path`.
     fn insert(&mut self, path: &[&str], text: &str, open: &str) -> Result<()> {
         let Some(at) = self.find(path)? else { return Ok(()) };
         let whole = self.text.get(at.clone()).unwrap_or_default();
@@ -157,15 +157,15 @@ impl SettingsDocument {
             self.text.insert_str(at.start + 1, text);
             return Ok(());
         }
-        // As far from what is before it as the first one is from the bracket.
+        // Uses the same space before it as before the first element.
         let space = &inside[..inside.len() - inside.trim_start().len()];
         let space = if space.is_empty() && Style::of(&self.text).is_wide { " " } else { space };
         self.text.insert_str(end, &format!(",{space}{text}"));
         Ok(())
     }
 
-    /// Takes the elements of the array under `path` out of which `is_ours` is true, and what was made
-    /// for them.
+    /// Removes the elements for which `is_ours` is true from the array under `path`, and the
+    /// containers that were created for them.
     pub(super) fn remove(&mut self, path: &[&str], is_ours: &dyn Fn(&str) -> bool) -> Result<()> {
         loop {
             let elements = self.elements(path)?;
@@ -185,7 +185,7 @@ impl SettingsDocument {
         Ok(())
     }
 
-    /// Takes a container out that was made for what was in it, and what was made for that.
+    /// Removes a container that was created for its content, and the containers created for it.
     fn remove_made(&mut self, path: &[&str]) -> Result<()> {
         let Some((name, above)) = path.split_last() else {
             let at = self.find(path)?.unwrap_or_default();
@@ -213,8 +213,8 @@ impl SettingsDocument {
         Ok(())
     }
 
-    /// Takes a part of a container out, with the comma and the space before it, or behind it for the
-    /// first one.
+    /// Removes a part of a container with the comma and the space before it, or after it for the
+    /// first part.
     fn cut(&mut self, part: Range<usize>, is_first: bool) {
         let cut = match is_first {
             true => {
@@ -247,7 +247,7 @@ pub(super) fn quoted(text: &str) -> String {
 /// The layout of a document.
 struct Style {
     indent: String,
-    /// Over several lines.
+    /// True if the document spans several lines.
     is_wide: bool,
 }
 
@@ -263,12 +263,12 @@ impl Style {
         if self.is_wide { format!("\n{}", self.indent.repeat(depth)) } else { " ".to_owned() }
     }
 
-    /// An array with one element, whose own lines begin at `depth`.
+    /// An array with one element, whose lines are indented to `depth`.
     fn array(&self, element: &str, depth: usize) -> String {
         format!("[{}{element}{}]", self.line(depth + 1), self.line(depth))
     }
 
-    /// An object with one member, of which the lines of the object begin at `depth - 1`.
+    /// An object with one member, whose lines are indented to `depth - 1`.
     fn object(&self, name: &str, value: &str, depth: usize) -> String {
         let (inner, outer) = (self.line(depth), self.line(depth - 1));
         format!("{{{inner}{}: {value}{outer}}}", quoted(name))

@@ -1,5 +1,5 @@
-//! The end of a turn or a session: a client writes its last records after it has told of the end, so a
-//! process that nobody waits for takes them in.
+//! The end of a turn or a session. A client writes its last records after it has reported the end,
+//! so a background process imports them.
 
 use std::path::Path;
 use std::thread::sleep;
@@ -15,21 +15,23 @@ use turntree_exchange::agents::hook::EventKind;
 use super::wait;
 use super::watch::Watch;
 
-/// The longest wait for the process that works on the same transcript.
+/// The longest wait for another process that imports the same transcript.
 const FOR_OTHERS: Duration = Duration::from_secs(20);
 
-/// The time between two looks.
+/// The interval between two attempts.
 const STEP: Duration = Duration::from_millis(50);
 
-/// Returns whether the transcript still grows after an event of this moment, with no later event to
-/// take that in.
+/// Returns true if the transcript still grows after an event of this kind, and no later event would
+/// import the rest.
 pub(super) const fn is_end(moment: EventKind) -> bool {
     matches!(moment, EventKind::Stop | EventKind::AgentEnd | EventKind::End)
 }
 
-/// Waits until the client has written what it had to write, and returns the right to take it in.
+/// Waits until the client has written its last records, and returns the claim to import them.
 ///
-/// One process works on the end of a transcript, and one more waits for its turn: that one reads whatever
+/// One process imports the end of a transcript, and one more waits for its turn. The waiting
+/// process reads everything written before it begins, so a third process returns `None`
+/// immediately.
 /// was written before it begins, so a third returns nothing at once.
 pub(super) fn settle(dir: &Path, transcript: &Path, event: &str) -> Option<Claim> {
     let next = Claim::take(dir, &format!("hook-next {event} {}", transcript.display()))?;
@@ -49,7 +51,7 @@ pub(super) fn settle(dir: &Path, transcript: &Path, event: &str) -> Option<Claim
     Some(claim)
 }
 
-/// Says in the log when a session has ended without an answer.
+/// Logs a session that has ended without an answer.
 pub(super) fn check(repo: &Repository, tip: &ObjectId, watch: &Watch) -> Result<()> {
     let store = repo.store();
     let messages = repo.context(tip)?.messages(store, MAIN_AGENT)?;

@@ -1,4 +1,4 @@
-//! One event: read, taken in and answered within its time. Whatever goes wrong is the log's to know.
+//! Handles one hook event within its deadline. Errors go to the log.
 
 use std::io::{self, Read, Write};
 use std::panic;
@@ -30,33 +30,33 @@ use crate::view::error::{Exit, Failure, Result};
 /// The time limit for reading an event.
 const READING: Duration = Duration::from_millis(1500);
 
-/// The time limit of a process that nobody waits for.
+/// The time limit of a background process.
 const BACKGROUND: Duration = Duration::from_secs(300);
 
-/// The lock of the process in the background; one works at a time.
+/// The lock of the background process; one runs at a time.
 const CLAIM: &str = "hook-background";
 
 /// Options for handling events.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Behaviour {
     pub(crate) dialect: Option<Dialect>,
-    /// Outputs of tools with more characters are put away.
+    /// Offload tool outputs with more characters than this.
     pub(crate) offload: Option<u64>,
-    /// Say when the agent goes in circles.
+    /// Warn when the agent is in a loop.
     pub(crate) spiral: bool,
-    /// Stop it then, and ask the person.
+    /// In a loop, stop the agent and ask the user.
     pub(crate) pauses: bool,
-    /// Tell what was learned.
+    /// Show lessons to the agent.
     pub(crate) lessons: bool,
-    /// Go back when a prompt asks for it.
+    /// Roll back when a prompt asks for it.
     pub(crate) rollback: bool,
-    /// Look at the workspace.
+    /// Capture the workspace.
     pub(crate) workspace: bool,
-    /// Nobody waits for this process.
+    /// The process runs in the background; no client waits for it.
     pub(crate) background: bool,
 }
 
-/// Takes an event from standard input. Never fails: an agent is not to be stopped by its memory.
+/// Handles an event from standard input. Never fails: an error of the store must not stop an agent.
 pub(crate) fn take(run: &mut Invocation, behaviour: Behaviour) {
     let reading = READING + given_patience();
     let watch = Watch::begin(if behaviour.background { BACKGROUND } else { reading });
@@ -64,7 +64,7 @@ pub(crate) fn take(run: &mut Invocation, behaviour: Behaviour) {
         watch.arm(&dir, None);
     }
     let noted = watch.clone();
-    // The message of a panic may have content in it, so only its place is kept.
+    // The message of a panic may contain session content, so only its location is logged.
     panic::set_hook(Box::new(move |info| {
         noted.note(&format!("panic at {}", place(info.location())));
         noted.say_last_word();
@@ -72,7 +72,7 @@ pub(crate) fn take(run: &mut Invocation, behaviour: Behaviour) {
     }));
     match heard(run, behaviour, &watch) {
         Ok(Some(answer)) => {
-            // Who does not listen has what it wants.
+            // A client that has closed the pipe needs no answer.
             let _ = writeln!(io::stdout(), "{answer}");
         }
         Ok(None) => {}
@@ -81,8 +81,8 @@ pub(crate) fn take(run: &mut Invocation, behaviour: Behaviour) {
     watch.end();
 }
 
-/// Reads an event, and returns what is answered. A prompt that asks to go back is kept from the agent
-/// whatever comes of it.
+/// Reads an event, and returns the answer. A rollback prompt never reaches the agent, whatever the
+/// result.
 fn heard(run: &mut Invocation, behaviour: Behaviour, watch: &Watch) -> Result<Option<String>> {
     let began = Instant::now();
     let mut bytes = Vec::new();
@@ -111,7 +111,7 @@ fn heard(run: &mut Invocation, behaviour: Behaviour, watch: &Watch) -> Result<Op
     }))
 }
 
-/// Writes into the log what went wrong.
+/// Logs an error.
 fn note(watch: &Watch, failure: &Failure) {
     if let Failure::Library { error, .. } = failure {
         watch.note(&kind_of(error));
@@ -131,10 +131,10 @@ fn answer(
     let Some(_claim) = claim(run, event, behaviour, watch)? else { return Ok(None) };
     watch.doing("open the store");
     run.keep_quiet();
-    // What works behind the back makes no store where one was taken away.
+    // A background process creates no store, because the user may have deleted it.
     let repo = if behaviour.background { run.open()? } else { run.open_or_create()? };
     let dir = repo.store().dir().to_owned();
-    // A rollback is not left to a process that nobody hears.
+    // A rollback is not handed to a background process: its answer would be lost.
     watch.arm(&dir, rest(event, behaviour).filter(|_| back.is_none()));
     if !behaviour.background {
         calls::note(repo.store(), event)?;
@@ -185,7 +185,8 @@ fn answer(
     if files.is_unfinished() || ending::is_end(event.moment) {
         watch.hand_over();
     }
-    // At a beginning and in the background nobody listens: the person is told by a later event.
+    // At a session start and in the background the answer is not shown, so a later event warns the
+    // user.
     let listens = event.moment != EventKind::Start && !behaviour.background;
     let beside = beside.filter(|_| listens);
     let beside = beside.and_then(|beside| told_beside(repo.store(), &branch, &beside));
@@ -205,7 +206,7 @@ fn answer(
         None => None,
     };
     watch.doing("look for circles");
-    // Before a call an agent can be stopped, and told nothing.
+    // Before a tool call an agent can be stopped, but not advised.
     let looks = behaviour.pauses || event.moment != EventKind::BeforeTool;
     let circle = match tip.filter(|_| behaviour.spiral && looks) {
         Some(tip) => circle(&repo, event, &tip)?,
@@ -233,8 +234,8 @@ fn answer(
     Ok(event.answer((!advice.is_empty()).then_some(&advice), output, beside.as_deref()))
 }
 
-/// The worktree that an agent works in, and the branch that it lands on there. A session that the store has
-/// by itself, as one that was resumed, stays on its own branches.
+/// Returns the worktree that an agent works in, and the branch for its turns there. A session that
+/// the store already has, for example a resumed one, stays on its own branches.
 fn worktree_of(repo: &Repository, event: &HookEvent) -> Option<(PathBuf, Option<BranchName>)> {
     let (dir, branch) = worktree_around(repo, event.cwd.as_deref()?)?;
     let path = event.transcript.clone().or_else(|| event.session.as_deref().map(PathBuf::from))?;
@@ -243,7 +244,7 @@ fn worktree_of(repo: &Repository, event: &HookEvent) -> Option<(PathBuf, Option<
     Some((dir, (!is_own).then_some(branch)))
 }
 
-/// Returns the longest time that an agent waits for an event.
+/// Returns the time limit of an event that an agent waits for.
 fn time_for(moment: EventKind) -> Duration {
     match moment {
         EventKind::Start | EventKind::BeforeCompaction | EventKind::End => Duration::from_secs(5),
@@ -252,7 +253,7 @@ fn time_for(moment: EventKind) -> Duration {
     }
 }
 
-/// Returns the work that a process without an agent behind it could do once more.
+/// Returns the work to repeat in a background process.
 fn rest(event: &HookEvent, behaviour: Behaviour) -> Option<Rest> {
     if behaviour.background {
         return None;
@@ -263,8 +264,9 @@ fn rest(event: &HookEvent, behaviour: Behaviour) -> Option<Rest> {
     Some(Rest { arguments: arguments.map(str::to_owned).into(), event: event.brief() })
 }
 
-/// The right to work: always for a process that an agent waits for, and for one at a time of the
-/// others. At an end the client is first left to write what it has to.
+/// Returns the claim to work. A process that an agent waits for needs none; background processes
+/// work one at a time. At the end of a turn or session, waits first until the client has written
+/// its last records.
 #[expect(clippy::option_option, reason = "whether, and then what is held meanwhile")]
 fn claim(
     run: &Invocation,

@@ -1,4 +1,4 @@
-//! The files of a turn: those that a tool has named, or all of the workspace.
+//! The files of a turn: the files that a tool named, or the whole workspace.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -21,43 +21,44 @@ use crate::porcelain::capture::Limits;
 use crate::porcelain::kept_files::{kept_files, key_of, read_kept};
 use crate::view::units::parse_time;
 
-/// Largest file that is read because a tool has named it.
+/// Largest file to read because a tool named it.
 const MAX_NAMED_BYTES: u64 = 16 << 20;
 
-/// Files in a workspace from which on looking at them takes longer than an agent is to wait.
+/// Files in a workspace above which an agent cannot wait for the capture.
 const MANY_FILES: u64 = 15_000;
 
-/// The longest time that an agent waits for the capture of its workspace.
+/// How long an agent waits for the capture of its workspace.
 const PATIENCE: Duration = Duration::from_millis(150);
 
-/// The same before something may be destroyed, and when a session begins.
+/// How long it waits when a session begins, and before files may be lost.
 const MORE_PATIENCE: Duration = Duration::from_secs(1);
 
-/// The time limit of a process that nobody waits for.
+/// The time limit of a capture in a background process.
 const NO_HURRY: Duration = Duration::from_secs(60);
 
-/// The longest time in which git is asked for ignored files that are kept.
+/// The time limit for git to list ignored files to keep.
 const FOR_KEPT_FILES: Duration = Duration::from_millis(500);
 
-/// The time that a person lets agents wait, in place of less.
+/// The variable with the user's time limit for hooks, and its maximum.
 const GIVEN: &str = "TURNTREE_HOOK_PATIENCE";
 
 const MOST_GIVEN: Duration = Duration::from_secs(3600);
 
-/// Returns the time that a person lets agents wait, an hour at most; none where what is given is no time.
+/// Returns the time limit that the user gave hooks, at most an hour; zero if it is unset or not a
+/// time.
 pub(super) fn given_patience() -> Duration {
     let given = std::env::var(GIVEN).ok().and_then(|given| parse_time(&given).ok());
     given.unwrap_or_default().min(MOST_GIVEN)
 }
 
-/// The files of a workspace that go along with an event.
+/// The workspace files that an event stores.
 pub(super) struct HookFiles<'e> {
     event: &'e HookEvent,
-    /// Set when the workspace is looked at at all.
+    /// True if the workspace is captured.
     looks: bool,
-    /// Nobody waits.
+    /// True in a background process.
     has_time: bool,
-    /// The branch may have begun in another directory than the agent.
+    /// The branch may have begun in a directory other than the agent's.
     moves: bool,
     /// The worktree that the agent works in.
     worktree: Option<PathBuf>,
@@ -66,11 +67,11 @@ pub(super) struct HookFiles<'e> {
     seen: RefCell<Seen>,
 }
 
-/// The outcome.
+/// The result of a capture.
 #[derive(Default)]
 struct Seen {
     captured: Option<(StatCache, CaptureReport)>,
-    /// There is more to look at than there was time for.
+    /// True if the capture ran out of time.
     is_unfinished: bool,
 }
 
@@ -85,16 +86,15 @@ impl<'e> HookFiles<'e> {
         Self { event, looks, has_time, moves, worktree, project, seen: RefCell::default() }
     }
 
-    /// The directory that paths of files begin in for a session that begins, where that is above the working
-    /// directory.
+    /// The base directory of file paths for a new session, if it is above the working directory.
     pub(super) fn root_of_new_sessions(&self) -> Option<String> {
         let above =
             self.project.as_ref().filter(|project| Some(*project) != self.event.cwd.as_ref());
         above.and_then(|project| Some(project.to_str()?.to_owned()))
     }
 
-    /// Puts the files of the turn into `builder`, which continues `context`; what the commit is to say
-    /// of them comes back.
+    /// Puts the files of the turn into `builder`, which continues `context`. Returns the commit's
+    /// metadata about them.
     pub(super) fn put(
         &self,
         repo: &Repository,
@@ -116,7 +116,7 @@ impl<'e> HookFiles<'e> {
         Ok(BTreeMap::new())
     }
 
-    /// Returns the content of files before a tool changed them, as the client tells it.
+    /// Returns the content of files before a tool changed them, as reported by the client.
     pub(super) fn before(
         &self,
         source: &dyn ObjectSource,
@@ -135,7 +135,7 @@ impl<'e> HookFiles<'e> {
         Ok(told.collect())
     }
 
-    /// Puts the ignored files that the project wants kept; returns whether there are any.
+    /// Adds the ignored files that the project keeps; returns true if there are any.
     pub(super) fn put_kept(
         &self,
         change: &mut Transaction<'_>,
@@ -158,12 +158,12 @@ impl<'e> HookFiles<'e> {
         Ok(is_any)
     }
 
-    /// Resolves the path of a file that a tool has named, from the directory of the agent.
+    /// Resolves the path of a file that a tool named, from the agent's directory.
     fn whole(&self, file: &TouchedFile) -> Option<PathBuf> {
         Some(self.event.cwd.as_ref()?.join(&file.path))
     }
 
-    /// Returns whether the workspace is to be looked at now.
+    /// Returns true if this event captures the workspace.
     pub(super) fn is_capture(&self) -> bool {
         let effect = self.event.tool.as_ref().map(|tool| tool.effect);
         let may_have_changed = match self.event.moment {
@@ -178,25 +178,26 @@ impl<'e> HookFiles<'e> {
         self.looks && may_have_changed
     }
 
-    /// Returns whether nobody waits for this process.
+    /// Returns true in a background process.
     pub(super) fn has_time(&self) -> bool {
         self.has_time
     }
 
-    /// Returns whether a process with more time is to look again.
+    /// Returns true if a background process should capture again.
     pub(super) fn is_unfinished(&self) -> bool {
         self.seen.borrow().is_unfinished
     }
 
-    /// Keeps what was seen for the next time, once `tree` is in the store.
+    /// Saves the stat cache for the next capture, once `tree` is in the store.
     pub(super) fn keep(&self, repo: &Repository, tree: &ObjectId) {
         if let Some((cache, captured)) = &self.seen.borrow().captured {
-            // Without it the next one takes longer, and no more.
+            // Without the cache the next capture only takes longer.
             let _ = cache.save(captured, repo.store(), tree);
         }
     }
 
-    /// Makes the files what the workspace holds; false when there are too many to look at now.
+    /// Captures the workspace into `builder`; returns false if it has too many files for the time
+    /// limit.
     fn look(
         &self,
         repo: &Repository,
@@ -231,8 +232,8 @@ impl<'e> HookFiles<'e> {
         Ok(true)
     }
 
-    /// The directory that the keys of files are relative to: the project in which the session began to work.
-    /// Nothing when the agent is elsewhere now, or that is more than a workspace.
+    /// The base directory of file keys: the project in which the session began. `None` if the agent
+    /// works elsewhere now, or if the directory is too large for a workspace.
     fn root(&self, source: &dyn ObjectSource, context: &Context) -> Result<Option<PathBuf>> {
         let Some(cwd) = self.event.cwd.as_deref().filter(|cwd| cwd.is_absolute()) else {
             return Ok(None);
@@ -247,7 +248,7 @@ impl<'e> HookFiles<'e> {
             let name = source.read_as(Kind::Blob, &item.link.id)?;
             Ok(Some(PathBuf::from(String::from_utf8_lossy(&name).into_owned())))
         };
-        // A session keeps the directory that its files begin in.
+        // A session keeps its base directory.
         let root = match (fact("root")?, fact("cwd")?) {
             (Some(root), _) => root,
             (None, Some(began)) => began,
@@ -259,7 +260,7 @@ impl<'e> HookFiles<'e> {
     }
 }
 
-/// Puts a file that a tool has named, as it is now.
+/// Adds a file that a tool named, with its current content.
 fn put_named(
     change: &mut Transaction<'_>,
     builder: &mut Builder,
@@ -274,12 +275,12 @@ fn put_named(
         Err(error) if error.kind() == std::io::ErrorKind::NotFound && may_be_gone => {
             builder.set_file(change, &key, None)
         }
-        // What it is will be seen by the next look at the workspace, or told in the transcript.
+        // The next capture or the transcript has the file.
         Ok(None) | Err(_) => Ok(()),
     }
 }
 
-/// An ordinary file that is not too large; never a pipe, which would wait, and no link.
+/// Reads a regular file up to the size limit. Skips links, and pipes, which would block.
 fn read_named(path: &Path) -> std::io::Result<Option<(FileMode, Bytes)>> {
     let found = fs::symlink_metadata(path)?;
     if !found.is_file() || found.len() > MAX_NAMED_BYTES {
@@ -292,7 +293,7 @@ fn read_named(path: &Path) -> std::io::Result<Option<(FileMode, Bytes)>> {
     Ok(Some((mode, bytes.into())))
 }
 
-/// The key of a file inside of `root`.
+/// The key of a file inside `root`.
 fn key(root: &Path, path: &Path) -> Option<String> {
     let inside = path.strip_prefix(root).ok()?;
     let is_plain = |part: Component<'_>| matches!(part, Component::Normal(_));

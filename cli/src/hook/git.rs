@@ -1,4 +1,4 @@
-//! The hook of git: a line in a script, and the trailers that it puts into messages of commits.
+//! The git hook: a line in a script, and the trailers that it adds to commit messages.
 
 use std::fs::{self, OpenOptions, Permissions};
 use std::io::Write;
@@ -19,30 +19,31 @@ use crate::view::error::{Failure, Result};
 /// Largest script that is read, in bytes.
 const MAX_SCRIPT_BYTES: u64 = 1 << 20;
 
-/// The script that git runs before a person or an agent edits the message of a commit.
+/// The git hook that runs before the commit message is edited.
 const SCRIPT: &str = "prepare-commit-msg";
 
-/// The end of the line that is ours.
+/// The end of our line.
 const MARK: &str = " # names the turn of turntree";
 
-/// Shells whose scripts take the line.
+/// Shells whose scripts can contain the line.
 const SHELLS: [&str; 5] = ["sh", "bash", "dash", "zsh", "ksh"];
 
-/// What a script becomes.
+/// A script before and after a change.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct ScriptPlan {
     pub(crate) path: PathBuf,
-    /// `None` if it is not there.
+    /// `None` if it does not exist.
     pub(crate) before: Option<String>,
-    /// `None` if it goes.
+    /// `None` if it is deleted.
     pub(crate) after: Option<String>,
 }
 
 impl ScriptPlan {
-    /// Plans the line that runs `command`, in the repository around `dir`; without a command, its end.
+    /// Plans to add a line that runs `command`, in the repository around `dir`; without a command,
+    /// to remove the line.
     ///
-    /// # Errors
-    /// `InvalidInput` where no repository is, and for a script that is none of a shell.
+    /// # Errors `InvalidInput` outside of a repository, and for a script that is not a shell
+    /// script.
     pub(crate) fn new(dir: &Path, command: Option<&str>) -> Result<Self> {
         let Some(folder) = hooks_folder(dir) else {
             let message = format!("{} is in no repository of git", dir.display());
@@ -64,12 +65,12 @@ impl ScriptPlan {
         Ok(Self { path, before, after })
     }
 
-    /// Returns whether nothing is left to do.
+    /// Returns true if there is nothing to do.
     pub(crate) fn is_done(&self) -> bool {
         self.before == self.after
     }
 
-    /// Writes the script beside its place and puts it there, or removes it.
+    /// Replaces the script atomically through a temporary file, or deletes it.
     pub(crate) fn apply(&self) -> turntree::Result<()> {
         let path = &self.path;
         let failed = |error| Error::io(format!("write {}", path.display()), error);
@@ -96,8 +97,8 @@ impl ScriptPlan {
     }
 }
 
-/// Returns the script with the line for `command`, or without it; nothing for one that is none of a
-/// shell. Outside of the line every byte stays.
+/// Returns the script with the line for `command`, or without the line; `None` if it is not a shell
+/// script. All other bytes stay the same.
 fn edited(before: Option<&str>, command: Option<&str>) -> Option<Option<String>> {
     let line = command.map(|command| format!("{command} git-message \"$1\" || :{MARK}\n"));
     let Some(before) = before else {
@@ -115,20 +116,20 @@ fn edited(before: Option<&str>, command: Option<&str>) -> Option<Option<String>>
     if !first.starts_with("#!") || !SHELLS.contains(&interpreter) || !first.ends_with('\n') {
         return None;
     }
-    // Behind a line that ends the script it would never run.
+    // After a line that ends the script it would never run.
     others.insert(1, &line);
     Some(Some(others.concat()))
 }
 
-/// Returns whether the repository around `dir` has the line.
+/// Returns true if the repository around `dir` has the line.
 pub(crate) fn has_script(dir: &Path) -> bool {
     let script = hooks_folder(dir)
         .and_then(|folder| read_regular_text(&folder.join(SCRIPT), MAX_SCRIPT_BYTES).ok());
     script.is_some_and(|script| script.lines().any(|line| line.ends_with(MARK)))
 }
 
-/// Names the turn in the message of a commit that is made while an agent works. Never fails: a commit
-/// is not to be stopped by a memory.
+/// Adds the turn to the message of a commit made while an agent works. Never fails: an error of the
+/// store must not stop a commit.
 pub(crate) fn take_message(run: &mut Invocation, message: &Path) {
     let named = name(run, message);
     if let (Err(Failure::Library { error, .. }), Ok(dir)) = (named, run.store_dir()) {
@@ -149,8 +150,8 @@ fn name(run: &mut Invocation, message: &Path) -> Result<()> {
     Ok(())
 }
 
-/// The branch of the agent that works here: the one that it was told, that of its session, or the one
-/// of this place if hooks put turns into it lately.
+/// The branch of the agent that works here: its agreed branch, the branch of its session, or the
+/// branch of this place if hooks have added turns to it lately.
 fn at_work(repo: &Repository) -> Result<Option<BranchName>> {
     let head = match repo.head() {
         Ok(head) => head.branch,

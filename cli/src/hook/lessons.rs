@@ -1,5 +1,5 @@
-//! Lessons along the line of a client: what is learned on a branch that went back is told where the client
-//! goes on, and what a person answers after going back in the chat is learned.
+//! Lessons across rollbacks: copies lessons of a rolled-back branch to the branch on which its
+//! client continues, and keeps the user's answer after a rollback in the chat as a lesson.
 
 use turntree::context::Builder;
 use turntree::object::ObjectId;
@@ -11,24 +11,24 @@ use turntree_exchange::went_back;
 
 use super::turn::HookTurn;
 
-/// Characters of an answer that become a lesson.
+/// Maximum characters of an answer that becomes a lesson.
 const MAX_ANSWER_CHARS: usize = 500;
 
-/// Words of an answer that says more than to go on.
+/// Minimum words of an answer with content.
 const LEAST_WORDS: usize = 3;
 
-/// Letters of one in a script that has no space between words.
+/// Minimum letters of an answer in a script without spaces between words.
 const LEAST_LETTERS: usize = 4;
 
-/// Keeps in mind that the person was asked what the agent should do differently, after `branch` went back
-/// from `given_up`.
+/// Records that the user was asked what the agent should do differently, after `branch` was rolled
+/// back from `given_up`.
 pub(super) fn ask(turn: &HookTurn<'_>, branch: &BranchName, given_up: &ObjectId) {
     if let Some(name) = question_of(turn) {
         let _ = write_note(turn.repo.store(), &name, format!("{branch} {given_up}").as_bytes());
     }
 }
 
-/// Makes the prompt a lesson of the branch that went back, if it is the answer to that question.
+/// Makes the prompt a lesson of the rolled-back branch, if it answers that question.
 pub(super) fn keep_answer(turn: &HookTurn<'_>) -> Result<()> {
     let store = turn.repo.store();
     let Some(name) = question_of(turn) else { return Ok(()) };
@@ -56,13 +56,13 @@ pub(super) fn keep_answer(turn: &HookTurn<'_>) -> Result<()> {
     })
 }
 
-/// The note of the question that was asked in this session.
+/// The name of the note with the question asked in this session.
 fn question_of(turn: &HookTurn<'_>) -> Option<String> {
     Some(format!("asked in {}", turn.event.session.as_deref()?))
 }
 
-/// The first paragraph of what a person says, if that tells what to do: no command, and more than a word to
-/// go on.
+/// Returns the first line of a prompt if it is an instruction: not a command, and more than a word
+/// to continue.
 fn answer_in(prompt: &str) -> Option<String> {
     let line = prompt.lines().map(str::trim).find(|line| !line.is_empty())?;
     let is_command = line.starts_with(['/', '!', '#', '<']);
@@ -71,7 +71,7 @@ fn answer_in(prompt: &str) -> Option<String> {
     (says && !is_command).then(|| line.chars().take(MAX_ANSWER_CHARS).collect())
 }
 
-/// Brings what was learned on the branches that went back to `line`, with which their client goes on. A
+/// Copies the lessons of the rolled-back branches to `line`, on which their client continues. A
 /// lesson that `line` has changed itself stays.
 pub(super) fn bring(turn: &HookTurn<'_>, line: &BranchName) -> Result<()> {
     let repo = turn.repo;
@@ -115,7 +115,7 @@ fn bring_from(turn: &HookTurn<'_>, from: &BranchName, line: &BranchName) -> Resu
     Ok(())
 }
 
-/// The lessons where two lines parted.
+/// The lessons at the fork point of two branches.
 fn begun(repo: &Repository, one: &ObjectId, other: &ObjectId) -> Result<Lessons> {
     match repo.merge_base(one, other)?.map(|base| repo.context(&base)) {
         Some(Ok(context)) => Lessons::read(repo.store(), &context),
@@ -123,7 +123,7 @@ fn begun(repo: &Repository, one: &ObjectId, other: &ObjectId) -> Result<Lessons>
     }
 }
 
-/// Changes the lessons of a branch, as one snapshot that is no turn.
+/// Changes the lessons of a branch in one snapshot, which is not a turn.
 fn change(
     turn: &HookTurn<'_>,
     branch: &BranchName,

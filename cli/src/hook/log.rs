@@ -1,4 +1,4 @@
-//! Errors of hooks: a bounded file in the store, with times and places and never content.
+//! The log of hook errors: a bounded file in the store with times and locations, never content.
 
 use std::path::Path;
 
@@ -8,28 +8,28 @@ use turntree::{Error, Result};
 
 use crate::program::store_log::append;
 
-/// Most bytes that are read: it is kept shorter.
+/// Maximum bytes to read; the file is kept shorter.
 const MAX_READ_BYTES: u64 = 16 << 20;
 
-/// One line of it.
+/// A line of the log.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct HookError {
     pub(crate) time: String,
     pub(crate) dialect: String,
     pub(crate) event: String,
-    /// The work at hand.
+    /// The step that failed.
     pub(crate) doing: String,
     /// The error.
     pub(crate) what: String,
 }
 
-/// Adds a line to the log of the store in `dir`, if that is there. Nobody is told when it fails:
-/// there is nobody left to tell.
+/// Appends a line to the log of the store in `dir`, if the store exists. Errors are ignored: there
+/// is nowhere to report them.
 pub(crate) fn note(dir: &Path, dialect: &str, event: &str, doing: &str, what: &str) {
     let _ = append(&dir.join(HOOK_LOG), &format!("{dialect} {event}: {doing}: {what}"));
 }
 
-/// The lines of the log, oldest first.
+/// Returns the lines of the log, oldest first.
 pub(crate) fn entries(dir: &Path) -> Result<Vec<HookError>> {
     let text = match read_regular(&dir.join(HOOK_LOG), MAX_READ_BYTES) {
         Ok(bytes) => String::from_utf8_lossy(&bytes).into_owned(),

@@ -1,26 +1,26 @@
-//! Hooks of agents: an event comes in, a turn goes into the store, and the agent is never in the way of it.
+//! Hooks of agents: stores a turn for each event, without ever blocking the agent.
 //!
 //! | file | job |
 //! |---|---|
-//! | `event.rs` | reads an event, within its time, and never fails |
-//! | `steps.rs` | what an event becomes in the store, step by step |
-//! | `turn.rs` | its transcript, and the files that go with it |
-//! | `files.rs` | which files go along |
-//! | `back.rs` | prompts that ask to go back, and what comes after one |
-//! | `lessons.rs` | what was learned on a branch that went back, on the one with which its client goes on |
+//! | `event.rs` | handles an event within its deadline, and never fails |
+//! | `steps.rs` | the steps that store an event |
+//! | `turn.rs` | follows the transcript of an event, with its files |
+//! | `files.rs` | the files of a turn |
+//! | `back.rs` | rollback prompts, and the first prompt after a rollback |
+//! | `lessons.rs` | copies lessons of a rolled-back branch to the branch of its client |
 //! | `agents.rs` | sub-agents, whose transcripts end after their last event |
 //! | `ending.rs` | the end of a turn or session, once the client has written it |
-//! | `wait.rs` | what the client has not written yet |
-//! | `pins.rs` | what is kept before it may be lost |
+//! | `wait.rs` | waits for records that the client has not written yet |
+//! | `pins.rs` | pins before a compaction or a destructive command |
 //! | `running.rs` | calls that have begun and not ended |
-//! | `calls.rs` | when a client has last run a hook |
-//! | `advice.rs` | what the agent is told |
-//! | `watch.rs` | the end of a hook that takes too long |
-//! | `git.rs` | the hook of git, which names turns in commits |
-//! | `log.rs` | what went wrong, for people |
-//! | `program.rs` | this program, as settings name it |
-//! | `settings.rs` | where clients keep their settings, and what is put into them |
-//! | `edit.rs` | JSON that people wrote, changed in one place |
+//! | `calls.rs` | the last hook of each client |
+//! | `advice.rs` | advice for the agent |
+//! | `watch.rs` | ends a hook that takes too long |
+//! | `git.rs` | the git hook, which names turns in commits |
+//! | `log.rs` | the log of errors |
+//! | `program.rs` | the path of this program for settings |
+//! | `settings.rs` | the settings of clients, and our hooks in them |
+//! | `edit.rs` | edits JSON that people wrote, in one place |
 
 mod advice;
 mod agents;

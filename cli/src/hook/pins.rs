@@ -1,5 +1,5 @@
-//! Pins before a loss: of the workspace before a command that may destroy it, and of the
-//! conversation before a compaction.
+//! Pins the workspace before a command that may destroy it, and the conversation before a
+//! compaction.
 
 use turntree::context::{Builder, Context};
 use turntree::object::{ObjectId, Trigger};
@@ -12,20 +12,20 @@ use crate::program::live::HOOK;
 
 const DAY: i64 = 24 * 60 * 60 * 1_000_000;
 
-/// The time for which the state before a tool that may destroy it is kept, in microseconds: a week.
+/// The lifetime of a pin before a destructive tool, in microseconds: a week.
 const KEPT_BEFORE_TOOLS: i64 = 7 * DAY;
 
-/// The time for which the state before a compaction is kept, in microseconds: 90 days.
+/// The lifetime of a pin before a compaction, in microseconds: 90 days.
 const KEPT_BEFORE_COMPACTION: i64 = 90 * DAY;
 
 /// Characters of an id in the name of a pin.
 const ID_DIGITS: usize = 12;
 
-/// Why a pin before a compaction is there.
+/// The reason of a pin before a compaction.
 const BEFORE_COMPACTION: &str = "before compaction";
 
-/// Pins what the branch and the workspace are now, if what comes next may destroy some of it: beside
-/// the branch, for that may replace its last turn.
+/// Pins the current state of the branch and the workspace before an event that may destroy some of
+/// it. The pin is not on the branch, because the event may replace the branch's last turn.
 pub(super) fn pin(turn: &HookTurn<'_>, branch: &BranchName) -> Result<()> {
     let event = turn.event;
     let command = event.tool.as_ref().and_then(|tool| tool.command.as_deref());
@@ -82,8 +82,8 @@ fn before(turn: &HookTurn<'_>, branch: &BranchName, trigger: Trigger) -> Result<
     Ok(())
 }
 
-/// Removes the pins of this session before a compaction after which there was none: Gemini CLI tells
-/// of a compaction before each call of the model, and then looks whether one is needed.
+/// Deletes the pins of this session before a compaction that did not happen: Gemini CLI reports a
+/// compaction before each call of the model, and only then checks whether one is needed.
 fn unpin_idle(
     turn: &HookTurn<'_>,
     change: &mut Transaction<'_>,
@@ -100,7 +100,7 @@ fn unpin_idle(
     Ok(())
 }
 
-/// Returns whether the conversation of `tip` was compacted after the turn `since`.
+/// Returns true if the conversation of `tip` was compacted after the turn `since`.
 fn is_compacted_since(turn: &HookTurn<'_>, tip: &ObjectId, since: u64) -> Result<bool> {
     for entry in turn.repo.history(&[*tip], &[])?.first_parent() {
         let commit = entry?.commit;
@@ -114,7 +114,7 @@ fn is_compacted_since(turn: &HookTurn<'_>, tip: &ObjectId, since: u64) -> Result
     Ok(false)
 }
 
-/// Returns whether the turn before has the files of `tree`: that one stays as it is.
+/// Returns true if the previous turn already has the files of `tree`.
 fn is_in_turn_before(
     turn: &HookTurn<'_>,
     change: &Transaction<'_>,

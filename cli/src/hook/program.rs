@@ -1,4 +1,4 @@
-//! This program, as the settings of a client can name it.
+//! The path of this program for the settings of a client.
 
 use std::path::{Path, PathBuf};
 
@@ -7,11 +7,11 @@ use turntree::Error;
 use crate::program::itself;
 use crate::view::error::Result;
 
-/// The name by which every machine finds this program, if it is installed there.
+/// The name that finds this program on every machine where it is installed.
 pub(crate) const PLAIN: &str = "turntree";
 
-/// The whole path of this program as it was run: a link stays one, since an upgrade moves what is
-/// behind it.
+/// The absolute path of this program as it was run. Links are kept, since an upgrade changes their
+/// target.
 pub(crate) fn program() -> Result<String> {
     let path = match itself::name().and_then(|name| as_run(&name)) {
         Some(path) => path,
@@ -20,18 +20,18 @@ pub(crate) fn program() -> Result<String> {
     utf8(&path).map(str::to_owned)
 }
 
-/// Returns whether a name is one of this program: as it was run, or behind all links.
+/// Returns true if a name is this program: as it was run, or with all links resolved.
 pub(crate) fn is_program(name: &str) -> bool {
     let is_it = |path: Result<PathBuf>| path.is_ok_and(|path| path == Path::new(name));
     is_it(program().map(PathBuf::from)) || is_it(itself::file().map_err(Into::into))
 }
 
-/// Returns whether [`PLAIN`] runs this program here.
+/// Returns true if [`PLAIN`] runs this program here.
 pub(crate) fn is_on_path() -> bool {
     on_path(Path::new(PLAIN)).is_some()
 }
 
-/// The place of what was run as `name`.
+/// The path of the program that was run as `name`.
 fn as_run(name: &Path) -> Option<PathBuf> {
     let has_folder = name.as_os_str().as_encoded_bytes().contains(&b'/');
     let path = if has_folder { std::path::absolute(name).ok() } else { on_path(name) }?;
@@ -44,7 +44,7 @@ fn on_path(name: &Path) -> Option<PathBuf> {
     std::env::split_paths(&path).map(|folder| folder.join(name)).find(|path| path.is_file())
 }
 
-/// A path as settings can have it.
+/// A path as UTF-8, as settings require.
 pub(crate) fn utf8(path: &Path) -> Result<&str> {
     let message = || format!("{} is not UTF-8, and settings hold nothing else", path.display());
     Ok(path.to_str().ok_or_else(|| Error::invalid(message()))?)

@@ -1,8 +1,10 @@
-//! Calls that have begun and of whose end the client has not told: after an interruption it never does.
+//! Tool calls that have begun and whose end the client has not reported; after an interruption it
+//! never does.
 //!
-//! A note, kept by hooks of one session: the hook before a tool adds the call, the one after it takes it
-//! out, and a stop takes out all. What is left at a prompt, a beginning or an end was interrupted. Without
-//! the note an interrupted call is none, and its files become a snapshot of their own.
+//! The hooks of a session share a note: the hook before a tool adds the call, the hook after it
+//! removes it, and a stop removes all calls. A call that is still there at a prompt, a session
+//! start or a session end was interrupted. Without the note an interrupted call would be unknown,
+//! and its files would become a separate snapshot.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -16,47 +18,47 @@ use turntree::workspace::{Claim, read_note, write_note};
 use turntree_exchange::agents::hook::{Effect, EventKind, HookEvent};
 use turntree_exchange::agents::session_name;
 
-/// The longest time that a hook waits for others of its session that change the note.
+/// The longest wait for another hook of the session that changes the note.
 const FOR_OTHERS: Duration = Duration::from_millis(100);
 
 /// The time between two tries.
 const STEP: Duration = Duration::from_millis(2);
 
-/// Most calls that are kept in mind.
+/// Maximum number of calls to remember.
 const MAX_CALLS: usize = 64;
 
 /// A call that has begun.
 #[derive(Debug, Serialize, Deserialize)]
 struct RunningCall {
-    /// When, in microseconds.
+    /// Its start, in microseconds.
     micros: i64,
-    /// Its id, where the transcript of the session has that.
+    /// Its id, if the transcript of the session has one.
     id: String,
 }
 
-/// The calls of a session that run, by what the events before and after them have in common.
+/// The running calls of a session, by the key that the events before and after a call share.
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub(super) struct RunningCalls(BTreeMap<String, RunningCall>);
 
 impl RunningCalls {
-    /// Reads those of the session of `event`.
+    /// Reads the calls of the session of `event`.
     pub(super) fn read(store: &Store, event: &HookEvent) -> Self {
         let note = name(event).and_then(|name| read_note(store, &name));
         note.and_then(|bytes| serde_json::from_slice(&bytes).ok()).unwrap_or_default()
     }
 
-    /// The id of the newest call, which is empty where the transcript has none; nothing when none runs.
+    /// The id of the newest call, empty if the transcript has none; `None` if no call runs.
     pub(super) fn newest(&self) -> Option<&str> {
         self.0.values().max_by_key(|call| call.micros).map(|call| call.id.as_str())
     }
 
-    /// Returns true if one has begun after `moment`.
+    /// Returns true if a call has begun after `moment`.
     pub(super) fn has_begun_after(&self, moment: Time) -> bool {
         self.0.values().any(|call| call.micros > moment.micros)
     }
 }
 
-/// Notes what `event` tells of calls: that one begins, has ended, or that none runs any more.
+/// Updates the note from `event`: a call has begun, a call has ended, or all have ended.
 pub(super) fn note(store: &Store, event: &HookEvent, now: Time) {
     let tool = event.tool.as_ref();
     match (event.moment, tool) {
@@ -78,7 +80,7 @@ pub(super) fn note(store: &Store, event: &HookEvent, now: Time) {
     }
 }
 
-/// The files of all calls are where they belong.
+/// Removes all calls, once their files are stored.
 pub(super) fn forget(store: &Store, event: &HookEvent) {
     change(store, event, BTreeMap::clear);
 }
@@ -99,7 +101,7 @@ fn change(
     }
 }
 
-/// The right to change the note. Without it a change may be lost, and no more.
+/// Claims the note for a change. Without the claim, only a change of the note may be lost.
 fn wait_for(dir: &Path, name: &str) -> Option<Claim> {
     let until = Instant::now() + FOR_OTHERS;
     loop {
@@ -110,7 +112,7 @@ fn wait_for(dir: &Path, name: &str) -> Option<Claim> {
     }
 }
 
-/// The name of the note: of the session that the person talks to.
+/// The name of the note, by the main session.
 fn name(event: &HookEvent) -> Option<String> {
     let main = event.main.as_deref().or(event.transcript.as_deref());
     let session = main.map(session_name).or_else(|| event.session.clone())?;

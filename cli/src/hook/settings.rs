@@ -1,4 +1,4 @@
-//! Settings of clients, and the hooks that are put into them.
+//! The settings of clients, and our hooks in them.
 
 use std::fs;
 use std::io::Write;
@@ -13,22 +13,23 @@ use turntree_exchange::agents::hook::Dialect;
 use super::edit::SettingsDocument;
 use super::program::{PLAIN, is_program};
 
-/// Largest settings that are read, in bytes.
+/// Largest settings file to read, in bytes.
 const MAX_BYTES: u64 = 16 << 20;
 
-/// The member of the settings in which hooks are.
+/// The member of the settings that contains hooks.
 const HOOKS: &str = "hooks";
 
-/// The time that a client waits for a hook that does not end by itself, in seconds.
+/// How long a client waits for a hook, in seconds.
 const TIMEOUT: u64 = 10;
 
-/// The same where a prompt may ask to go back, which writes files.
+/// How long it waits where a prompt may ask for a rollback, which writes files.
 const ROLLBACK_TIMEOUT: u64 = 60;
 
-/// The option of a command that goes back when a prompt asks for it.
+/// The option of the hook command that allows rollbacks by prompt.
 pub(crate) const ROLLBACK: &str = " --rollback";
 
-/// The events, and the tools that they are for; an empty name for all, and none where there is none.
+/// Events, with the tools they match; an empty name matches all tools, and `None` means that the
+/// event has no matcher.
 type Events = &'static [(&'static str, Option<&'static str>)];
 
 const CLAUDE_CODE: Events = &[
@@ -63,27 +64,26 @@ const GEMINI: Events = &[
     ("SessionEnd", None),
 ];
 
-/// A file of settings, and what it would become.
+/// A settings file before and after a change.
 #[derive(Debug)]
 pub(crate) struct Plan {
-    /// The file that is written, behind all links.
+    /// The file to write, with all links resolved.
     pub(crate) path: PathBuf,
-    /// Its content; none when it does not exist.
+    /// Its content; `None` if it does not exist.
     pub(crate) before: Option<String>,
-    /// Its content after the change; none when it would go.
+    /// Its content after the change; `None` if it is deleted.
     pub(crate) after: Option<String>,
 }
 
-/// Returns whether a client has settings of a project that are for one machine alone.
+/// Returns true if a client has project settings for one machine alone.
 pub(crate) const fn has_local(dialect: Dialect) -> bool {
     matches!(dialect, Dialect::ClaudeCode)
 }
 
-/// The settings of the user for a client, where the client looks for them: `CLAUDE_CONFIG_DIR`, `CODEX_HOME`
-/// and `GEMINI_CLI_HOME` move them out of the home directory.
+/// The path of a client's user settings. `CLAUDE_CONFIG_DIR`, `CODEX_HOME` and `GEMINI_CLI_HOME`
+/// move them out of the home directory.
 ///
-/// # Errors
-/// `NotFound` when neither the variable of the client nor a home directory is set.
+/// # Errors `NotFound` when neither the variable of the client nor a home directory is set.
 pub(crate) fn path_of_user(dialect: Dialect) -> Result<PathBuf> {
     let moved = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty());
     let moved = match dialect {
@@ -103,8 +103,8 @@ pub(crate) fn path_of_user(dialect: Dialect) -> Result<PathBuf> {
     Ok(path_of(dialect, &home, false))
 }
 
-/// The settings of a client in `base`, the directory of a project. `is_local` for those that are for one
-/// machine alone, where there are any.
+/// The path of a client's settings in `base`, a project directory. With `is_local`, the settings
+/// for one machine alone, if the client has such.
 pub(crate) fn path_of(dialect: Dialect, base: &Path, is_local: bool) -> PathBuf {
     base.join(match dialect {
         Dialect::ClaudeCode if is_local => ".claude/settings.local.json",
@@ -114,11 +114,10 @@ pub(crate) fn path_of(dialect: Dialect, base: &Path, is_local: bool) -> PathBuf 
     })
 }
 
-/// Puts the hooks that run `command` into the settings at `path`, in place of those of an earlier
+/// Adds hooks that run `command` to the settings at `path`. They replace the hooks of an earlier
 /// installation.
 ///
-/// # Errors
-/// `InvalidInput`, naming line and column, for settings that are not JSON.
+/// # Errors `InvalidInput` with line and column for settings that are not JSON.
 pub(crate) fn install(dialect: Dialect, path: &Path, command: &str) -> Result<Plan> {
     let (path, before) = read(path)?;
     let mut document = before.clone().map(SettingsDocument::new).transpose()?;
@@ -126,7 +125,7 @@ pub(crate) fn install(dialect: Dialect, path: &Path, command: &str) -> Result<Pl
         let program = words(command).into_iter().next().unwrap_or_default();
         remove_ours(document, &program)?;
     }
-    // One of which nothing was left was made by an earlier installation.
+    // A document that is empty now was created by an earlier installation.
     let mut document = document.filter(|document| !document.is_used_up());
     let events = match dialect {
         Dialect::ClaudeCode => CLAUDE_CODE,
@@ -148,10 +147,10 @@ pub(crate) fn install(dialect: Dialect, path: &Path, command: &str) -> Result<Pl
     Ok(Plan { path, before, after: document.map(SettingsDocument::into_text) })
 }
 
-/// Takes the hooks of an installation, by `program` or another turntree, out of the settings at `path`.
+/// Removes the hooks of an installation, by `program` or another turntree, from the settings at
+/// `path`.
 ///
-/// # Errors
-/// As of [`install`].
+/// # Errors The errors of [`install`].
 pub(crate) fn uninstall(path: &Path, program: &str) -> Result<Plan> {
     let (path, before) = read(path)?;
     let Some(text) = before.clone() else { return Ok(Plan { path, before: None, after: None }) };
@@ -161,11 +160,11 @@ pub(crate) fn uninstall(path: &Path, program: &str) -> Result<Plan> {
     Ok(Plan { path, before, after })
 }
 
-/// Puts the file that makes `/rollback` known beside the settings at `path` when it `is_wanted`, else
-/// takes it away. Nothing for a client without such files, and where somebody has put another one.
+/// Adds the file that makes `/rollback` known next to the settings at `path` if it `is_wanted`,
+/// otherwise deletes it. Returns `None` for a client without such files, and if another file has
+/// its name.
 ///
-/// # Errors
-/// `InvalidInput` for what is no file of text.
+/// # Errors `InvalidInput` for a file that is not text.
 pub(crate) fn rollback_command(
     dialect: Dialect,
     path: &Path,
@@ -178,11 +177,10 @@ pub(crate) fn rollback_command(
     Ok(is_ours.then_some(Plan { path, before, after }))
 }
 
-/// Copies the settings with hooks of ours from a project to a worktree of it, for clients whose settings
-/// no worktree has by itself. Returns what was written.
+/// Copies the settings with our hooks from a project to one of its worktrees, for clients whose
+/// settings are not in git. Returns the written files.
 ///
-/// # Errors
-/// `Io` when the system refuses.
+/// # Errors `Io` when the system refuses.
 pub(crate) fn carry_over(from: &Path, to: &Path, program: &str) -> Result<Vec<PathBuf>> {
     let mut written = Vec::new();
     for dialect in Dialect::ALL {
@@ -201,16 +199,16 @@ pub(crate) fn carry_over(from: &Path, to: &Path, program: &str) -> Result<Vec<Pa
 }
 
 impl Plan {
-    /// Returns whether there is nothing to do.
+    /// Returns true if there is nothing to do.
     pub(crate) fn is_done(&self) -> bool {
         self.before == self.after
     }
 
-    /// Does it: the file is the old one or the new one, whatever happens meanwhile, with the
-    /// permissions that it had.
+    /// Writes the file atomically: after a crash it is the old or the new one, with its old
+    /// permissions.
     ///
-    /// # Errors
-    /// `Conflict` when it was changed since the plan was made, `Io` when the system refuses.
+    /// # Errors `Conflict` when it was changed since the plan was made, `Io` when the system
+    /// refuses.
     pub(crate) fn apply(&self) -> Result<()> {
         let failed = |error| Error::io(format!("write {}", self.path.display()), error);
         let now = read(&self.path).map_err(|error| error.at(self.path.display()))?;
@@ -234,13 +232,13 @@ impl Plan {
     }
 }
 
-/// The file behind all links, and what is in it.
+/// Resolves all links, and reads the file.
 fn read(path: &Path) -> Result<(PathBuf, Option<String>)> {
     let failed = |error| Error::io("read it", error);
     let whole = match path.canonicalize() {
         Ok(whole) => whole,
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-            // A link that leads nowhere would be replaced by a file.
+            // Writing would replace a dangling link with a file.
             return match fs::symlink_metadata(path) {
                 Ok(_) => Err(Error::invalid("a link that leads nowhere: expected a file")),
                 Err(_) => Ok((path.to_owned(), None)),
@@ -248,7 +246,7 @@ fn read(path: &Path) -> Result<(PathBuf, Option<String>)> {
         }
         Err(error) => return Err(failed(error)),
     };
-    // A pipe would be waited for.
+    // Reading a pipe would block.
     if !fs::metadata(&whole).map_err(failed)?.is_file() {
         return Err(Error::invalid("expected a file"));
     }
@@ -257,7 +255,7 @@ fn read(path: &Path) -> Result<(PathBuf, Option<String>)> {
     Ok((whole, Some(text)))
 }
 
-/// A group of hooks with one hook in it.
+/// A group with one hook.
 fn group(dialect: Dialect, matcher: Option<&str>, command: &str, seconds: u64) -> Value {
     let timeout = match dialect {
         Dialect::Gemini => seconds * 1000,
@@ -284,7 +282,7 @@ fn remove_ours(document: &mut SettingsDocument, program: &str) -> Result<()> {
     Ok(())
 }
 
-/// Returns whether an installation has put in a group: it has one hook, and that runs `program` or
+/// Returns true if an installation created the group: it has one hook, which runs `program` or
 /// another turntree.
 fn is_ours(group: &str, program: &str) -> bool {
     let Ok(group) = serde_json::from_str::<Value>(group) else { return false };
@@ -302,7 +300,7 @@ fn is_ours(group: &str, program: &str) -> bool {
     })
 }
 
-/// The words of a command, as a shell takes them apart.
+/// Splits a command into words, as a shell does.
 fn words(command: &str) -> Vec<String> {
     let (mut words, mut word, mut quote) = (Vec::new(), None::<String>, None);
     let mut rest = command.chars();
@@ -322,7 +320,7 @@ fn words(command: &str) -> Vec<String> {
     words
 }
 
-/// A word for the shell.
+/// Quotes a word for the shell.
 pub(crate) fn shell_word(word: &str) -> String {
     format!("'{}'", word.replace('\'', r"'\''"))
 }

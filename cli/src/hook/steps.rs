@@ -16,26 +16,26 @@ use super::turn::HookTurn;
 use super::{agents, lessons, pins, running, wait};
 use crate::program::live::{HOOK, is_head_of_hook};
 
-/// The message of the snapshot with which a session begins.
+/// The message of the first snapshot of a session.
 const BEGUN: &str = "files when the session began";
 
-/// The outcome of an event.
+/// The result of an event.
 pub(super) struct Taken {
     /// The session's branch.
     pub(super) branch: BranchName,
-    /// The tip of that.
+    /// The tip of the branch.
     pub(super) tip: Option<ObjectId>,
-    /// The branch that went back, when the session's branch begins now: the client goes on with what
-    /// was taken back.
+    /// The rolled-back branch, if the client continues its rolled-back turns as the session's
+    /// branch.
     pub(super) beside: Option<BranchName>,
 }
 
 impl HookTurn<'_> {
-    /// Does what is to be done.
+    /// Runs all steps of the event.
     pub(super) fn take(&self) -> Result<Option<Taken>> {
         let Some(session) = self.session() else { return Ok(None) };
         let event = self.event;
-        // Sub-agents have transcripts of their own, which are sessions of their own.
+        // A sub-agent has its own transcript and session.
         let is_own = event.main.is_none() && event.moment != EventKind::AgentEnd;
         let onto = self.onto.as_ref().filter(|_| is_own);
         let session = onto.map_or(session, |branch| branch.session().to_owned());
@@ -57,7 +57,7 @@ impl HookTurn<'_> {
             false => (branch, followed.as_ref().and_then(|it| it.beside.clone())),
         };
         self.watch.doing("look at the workspace");
-        // Files that no turn of the transcript has yet.
+        // Stores files that no turn of the transcript has yet.
         if of_agent.is_none() && self.takes_snapshot(followed.is_some()) {
             let waiting = followed.as_ref().filter(|followed| followed.waits);
             let known = waiting.map(|followed| followed.files);
@@ -80,7 +80,7 @@ impl HookTurn<'_> {
             agents::catch_up(self, path)?;
         }
         self.watch.doing("go to the live session");
-        // An agent that was told its branch leaves HEAD to the others.
+        // An agent with an agreed branch leaves HEAD to others.
         let moves_head = of_agent.is_none() && onto.is_none();
         if moves_head && matches!(event.moment, EventKind::Start | EventKind::Prompt) {
             self.again(|| self.switch(&branch))?;
@@ -89,7 +89,8 @@ impl HookTurn<'_> {
         Ok(Some(Taken { branch, tip, beside }))
     }
 
-    /// Returns whether the session was forgotten, or the one whose sub-agent it is. Says so once.
+    /// Returns true if the session, or the main session of this sub-agent, was forgotten. Logs it
+    /// at a session start.
     fn is_forgotten(&self, session: &str) -> bool {
         let main = self.event.main.as_deref().map(session_name);
         let names = [Some(session), main.as_deref()].into_iter().flatten();
@@ -101,7 +102,7 @@ impl HookTurn<'_> {
         gone
     }
 
-    /// The session: what an import of its transcript makes of it.
+    /// The name of the session, the same as an import of its transcript uses.
     fn session(&self) -> Option<String> {
         let event = self.event;
         let named = event.session.as_deref().filter(|_| event.moment != EventKind::AgentEnd);
@@ -109,14 +110,14 @@ impl HookTurn<'_> {
         Some(session_name(&path))
     }
 
-    /// The call after which files may go along.
+    /// The call whose turn may get files.
     fn call(&self) -> Option<&str> {
         let tool = self.event.tool.as_ref().filter(|_| self.event.moment == EventKind::AfterTool);
         let tool = tool.filter(|tool| self.files.is_capture() || !tool.files.is_empty());
         tool.and_then(|tool| tool.call.as_deref())
     }
 
-    /// Returns whether a sub-agent may have ended just before.
+    /// Returns true if a sub-agent may have ended just before.
     fn may_end_agents(&self) -> bool {
         match self.event.moment {
             EventKind::Stop | EventKind::End => true,
@@ -128,8 +129,8 @@ impl HookTurn<'_> {
         }
     }
 
-    /// Waits a moment for the record of the call, where files may go with it. A client without any
-    /// transcript is not waited for more than once.
+    /// Waits a moment for the record of the call, if its turn may get files. Waits only once for a
+    /// client that writes no transcript.
     fn wait_for_call(&self, main: &BranchName) {
         let (Some(call), Some(path)) = (self.call(), &self.event.transcript) else { return };
         let has_turn = || {
@@ -142,7 +143,7 @@ impl HookTurn<'_> {
         }
     }
 
-    /// Takes in what is new in the transcript of this event, with the files that go with it.
+    /// Imports the new records of this event's transcript, with the files of its turn.
     fn follow_event(
         &self,
         path: &Path,
@@ -150,7 +151,7 @@ impl HookTurn<'_> {
         onto: Option<&BranchName>,
     ) -> Result<Option<Followed>> {
         let repo = self.repo;
-        // Before anything is destroyed, the workspace is looked at for the pin.
+        // Before a destructive call the pin captures the workspace, not this turn.
         let interrupted = self.interrupted();
         let takes_files = self.settled.is_none()
             && matches!(
@@ -165,16 +166,16 @@ impl HookTurn<'_> {
         })
     }
 
-    /// The call that was interrupted before this event, whose files nobody has looked at.
+    /// The call that was interrupted before this event, and whose files were not captured.
     fn interrupted(&self) -> Option<&str> {
         let moments = [EventKind::Start, EventKind::Prompt, EventKind::End];
         let is_here = self.event.main.is_none() && moments.contains(&self.event.moment);
         let call = self.running.newest().filter(|_| is_here && self.files.is_capture());
-        // A process that began after the prompt is too late once the agent works.
+        // If a call began after the prompt, a background process is too late: the agent is working.
         call.filter(|_| !self.running.has_begun_after(self.stamp.time))
     }
 
-    /// Notes that calls have ended, and that the files of interrupted ones are in the store.
+    /// Records that calls have ended, and that the files of interrupted calls are stored.
     pub(super) fn note_ends(&self) {
         let (store, event) = (self.repo.store(), self.event);
         match event.moment {
@@ -184,7 +185,7 @@ impl HookTurn<'_> {
         }
     }
 
-    /// Returns whether files become a snapshot of their own: those that no turn may have.
+    /// Returns true if files become a separate snapshot, because no turn may have them.
     fn takes_snapshot(&self, has_transcript: bool) -> bool {
         match self.event.moment {
             EventKind::Start | EventKind::Prompt => true,
@@ -193,8 +194,9 @@ impl HookTurn<'_> {
         }
     }
 
-    /// A snapshot of the workspace by itself, if it is another one than the branch has. What a person has
-    /// changed before a prompt stands before that, also where the client has written the prompt down.
+    /// Takes a separate snapshot of the workspace, if its files differ from the branch. Changes
+    /// that the user made before a prompt come before the prompt's turn, even if the client has
+    /// already written the prompt.
     fn take_snapshot(
         &self,
         branch: &BranchName,
@@ -205,12 +207,12 @@ impl HookTurn<'_> {
         let Some(path) = self.event.transcript.as_deref().filter(|_| is_below) else {
             return Ok(());
         };
-        // The prompt goes on top of it.
+        // Imports the prompt again, on top of the snapshot.
         let none = &mut |_: &mut Transaction<'_>, _: &Context, _: &mut Builder| Ok(BTreeMap::new());
         self.follow(path, branch.session(), onto, (None, None), none).map(drop)
     }
 
-    /// Returns whether the newest turn is nothing but the prompt of this event.
+    /// Returns true if the newest turn is only the prompt of this event.
     fn is_prompt_itself(&self, tip: &ObjectId) -> Result<bool> {
         let Some(prompt) = self.event.prompt.as_deref() else { return Ok(false) };
         let commit = self.repo.commit(tip)?;
@@ -226,8 +228,8 @@ impl HookTurn<'_> {
         Ok(last.is_some_and(|last| last.role == Role::User))
     }
 
-    /// Takes that snapshot, unless the context `known`, which waits for its call, has the files; returns true
-    /// if it stands below the newest turn, which is to be made again.
+    /// Takes the snapshot, unless the context `known`, which waits for its call, has the same
+    /// files. Returns true if the snapshot is below the newest turn, which must be imported again.
     fn snapshot(&self, branch: &BranchName, known: Option<ObjectId>) -> Result<bool> {
         let (repo, moment) = (self.repo, self.event.moment);
         let mut change = repo.begin();
@@ -250,7 +252,7 @@ impl HookTurn<'_> {
         let tree = builder.write(&mut change)?;
         let is_known = match base {
             Some(base) => repo.commit(&base)?.tree == tree,
-            // Before the first prompt an empty workspace is something to go back to.
+            // Before the first prompt even an empty workspace is a state to roll back to.
             None if is_prompt => metadata.is_empty(),
             None => Context::open(&change, &tree)?.count(&change, "files")? == 0,
         };
@@ -277,8 +279,8 @@ impl HookTurn<'_> {
         Ok(is_below)
     }
 
-    /// Returns whether the agent was at work while a process in the background looked at the workspace:
-    /// its capture may hold changes of the agent.
+    /// Returns true if the agent worked while a background process captured the workspace: the
+    /// capture may contain changes of the agent.
     fn is_overtaken(&self, tip: Option<ObjectId>) -> Result<bool> {
         if !self.files.has_time() {
             return Ok(false);
@@ -289,8 +291,8 @@ impl HookTurn<'_> {
         Ok(has_turn || calls.has_begun_after(self.stamp.time))
     }
 
-    /// Points HEAD at the session of this event, if a hook had put it at another one: a person who went
-    /// somewhere stays there.
+    /// Points HEAD at the session of this event, but only if a hook has set HEAD before: a user's
+    /// own choice stays.
     fn switch(&self, branch: &BranchName) -> Result<()> {
         let repo = self.repo;
         let is_there = repo.shared_head()?.session() == branch.session();
@@ -303,7 +305,7 @@ impl HookTurn<'_> {
     }
 }
 
-/// Returns whether the files of `tree` are those of the context `known`, which has some.
+/// Returns true if the files of `tree` are those of the context `known`, which has some.
 fn has_files_of(
     change: &Transaction<'_>,
     tree: &ObjectId,

@@ -1,4 +1,4 @@
-//! An event on its way into the store: its transcript is followed, with the files that go with it.
+//! Stores an event: follows its transcript, with the files of its turn.
 
 use std::fs::File;
 use std::path::Path;
@@ -18,30 +18,30 @@ use super::log;
 use super::running::RunningCalls;
 use super::watch::Watch;
 
-/// The number of attempts when other processes are faster.
+/// The number of attempts when other processes commit first.
 const ATTEMPTS: usize = 8;
 
-/// An event on its way into the store.
+/// An event being stored.
 pub(super) struct HookTurn<'e> {
     pub(super) repo: &'e Repository,
     pub(super) event: &'e HookEvent,
     pub(super) files: &'e HookFiles<'e>,
     pub(super) stamp: Signature,
-    /// The branch on which the agent was told to work.
+    /// The branch agreed for the agent.
     pub(super) onto: Option<BranchName>,
     pub(super) watch: &'e Watch,
-    /// The client has written what it had to write at this moment.
+    /// Set when the client has written its last records, with the time of the event.
     pub(super) settled: Option<Time>,
-    /// What the prompt asks for, when it asks to go back and that is answered.
+    /// The rollback that the prompt asks for, if it is answered.
     pub(super) back: Option<RollbackIntent>,
     /// The calls of the session that had begun before the event and not ended.
     pub(super) running: RunningCalls,
-    /// Lessons are told, and the answer to what the agent should do differently becomes one.
+    /// Lessons are shown, and the user's answer after a rollback becomes a lesson.
     pub(super) lessons: bool,
 }
 
 impl HookTurn<'_> {
-    /// Tries again when another process was faster.
+    /// Tries again when another process has committed first.
     pub(super) fn again<T>(&self, mut once: impl FnMut() -> Result<T>) -> Result<T> {
         for _ in 1..ATTEMPTS {
             match once() {
@@ -52,8 +52,8 @@ impl HookTurn<'_> {
         once()
     }
 
-    /// Takes in what is new in a transcript; nothing when there is none that can be read. `files` are
-    /// those after `call`, or of a call that was `interrupted`. With `onto` it goes on that branch of the
+    /// Imports the new records of a transcript; `None` if it cannot be read. `files` adds the files
+    /// after `call`, or of an `interrupted` call. With `onto`, the turns go on that branch of the
     /// session.
     pub(super) fn follow(
         &self,
@@ -69,7 +69,7 @@ impl HookTurn<'_> {
             }
             let Some(file) = open(path) else { return Ok(None) };
             let repo = self.repo;
-            // Several agents may be at work on branches of one session.
+            // Several agents may work on branches of one session.
             let name = onto.map_or_else(|| session.to_owned(), ToString::to_string);
             let notes = read_note(repo.store(), &name);
             let main = BranchName::main(session)?;
@@ -86,7 +86,7 @@ impl HookTurn<'_> {
                 before: self.files.before(repo.store(), &known)?,
             };
             let followed = match follow(repo, file, notes.as_deref(), options) {
-                // Not a transcript of a format that is known.
+                // The file is not a transcript of a known format.
                 Err(error) if error.kind() == ErrorKind::InvalidInput => return Ok(None),
                 followed => followed?,
             };
@@ -95,7 +95,7 @@ impl HookTurn<'_> {
                 self.log_unread(&followed.unread);
                 let new = followed.notes.as_deref();
                 if let Some(new) = new.filter(|new| Some(*new) != notes.as_deref()) {
-                    // Without them the next event reads the whole file.
+                    // Without the note the next event reads the whole file.
                     let _ = write_note(repo.store(), &name, new);
                 }
             }
@@ -103,7 +103,8 @@ impl HookTurn<'_> {
         })
     }
 
-    /// Logs each kind of record that the reader does not know, once for as long as the log has it.
+    /// Logs each kind of record that the reader does not know, once for as long as the log has the
+    /// entry.
     fn log_unread(&self, unread: &UnreadRecords) {
         for (kind, _) in unread.kinds() {
             let what = format!("records of kind {kind} are not read; they are kept");
@@ -119,12 +120,12 @@ impl HookTurn<'_> {
     }
 }
 
-/// Opens a transcript that is a file; nothing for what is not there yet, or would wait.
+/// Opens a transcript if it is a regular file; `None` if it is missing, or would block.
 fn open(path: &Path) -> Option<File> {
     path.is_absolute().then(|| open_regular(path).ok()).flatten()
 }
 
-/// Returns the kind of an error, without its place.
+/// Returns the kind of an error, without its location.
 pub(super) fn kind_of(error: &Error) -> String {
     let cause = std::error::Error::source(error).and_then(|cause| cause.downcast_ref());
     match cause {

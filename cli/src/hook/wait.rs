@@ -1,4 +1,5 @@
-//! Waits for what a client has not written yet: the record of a call, and the end of a transcript.
+//! Waits for records that a client has not written yet: the record of a call, and the end of a
+//! transcript.
 
 use std::fs;
 use std::path::Path;
@@ -11,7 +12,7 @@ use turntree_exchange::holds_call;
 /// The longest time that an agent waits for the record of its call.
 const FOR_CALL: Duration = Duration::from_millis(200);
 
-/// The time between two looks for it.
+/// The interval between two checks for it.
 const STEP: Duration = Duration::from_millis(5);
 
 /// A transcript has settled when it has not grown for this time.
@@ -20,11 +21,11 @@ const QUIET: Duration = Duration::from_secs(1);
 /// The longest wait for a transcript to settle.
 const TO_SETTLE: Duration = Duration::from_secs(5);
 
-/// The time between two looks at it.
+/// The interval between two checks of it.
 const SLOW_STEP: Duration = Duration::from_millis(50);
 
-/// Waits until the transcript has the call `call`, for a fifth of a second at most, and not at all
-/// when it has.
+/// Waits until the transcript has the call `call`, for a fifth of a second at most. Returns
+/// immediately if it already has it.
 pub(super) fn for_call(transcript: &Path, call: &str) {
     let (began, mut looked_at) = (Instant::now(), None);
     loop {
@@ -56,7 +57,7 @@ pub(super) fn to_settle(transcript: &Path) {
     }
 }
 
-/// The bytes of a file; nothing when it is not there.
+/// The size of a file; `None` if it is missing.
 fn length(path: &Path) -> Option<u64> {
     fs::metadata(path).ok().filter(fs::Metadata::is_file).map(|found| found.len())
 }

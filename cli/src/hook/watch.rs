@@ -1,4 +1,4 @@
-//! A hook ends in time, whatever it waits for: a lock, a disk, a client that never closes its pipe.
+//! Ends a hook in time, whatever blocks it: a lock, a disk, a client that never closes its pipe.
 
 use std::io::Write;
 use std::os::unix::process::CommandExt;
@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use super::log;
 use crate::program::itself;
 
-/// The work of a hook, and its time limit.
+/// The current step of a hook, and its deadline.
 #[derive(Debug, Clone)]
 pub(super) struct Watch(Arc<Mutex<HookState>>);
 
@@ -21,25 +21,25 @@ struct HookState {
     dialect: &'static str,
     event: &'static str,
     doing: &'static str,
-    /// The store, when it is known.
+    /// The store, once it is known.
     dir: Option<PathBuf>,
-    /// The event, for a process that has more time.
+    /// The event for a background process, which has more time.
     rest: Option<Rest>,
-    /// What the client is told when the time is up.
+    /// The answer to the client when the deadline passes.
     last_word: Option<String>,
 }
 
-/// The work that is left when the time is up.
+/// The work that is left when the deadline passes.
 #[derive(Debug, Clone)]
 pub(super) struct Rest {
-    /// The arguments for it.
+    /// The arguments of the background process.
     pub(super) arguments: Vec<String>,
-    /// The event, without what is long.
+    /// The event, without long fields.
     pub(super) event: Vec<u8>,
 }
 
 impl Watch {
-    /// Ends this process after `time`, as if all were well.
+    /// Ends this process after `time` with a successful exit code.
     pub(super) fn begin(time: Duration) -> Self {
         let (until, none) = (Instant::now() + time, "-");
         let (dialect, event, doing) = (none, none, "read the event");
@@ -62,34 +62,35 @@ impl Watch {
         self.note("took too long");
         self.hand_over();
         self.say_last_word();
-        // The main thread waits for something that may never come.
+        // The main thread may be blocked forever.
         std::process::exit(0);
     }
 
-    /// Gives the rest to a process that nobody waits for. Whoever looks meanwhile waits: one thread may be
-    /// done when the time of the other is up, and its process must not end before that one has the event.
+    /// Hands the remaining work to a background process. The lock is held during that, because the
+    /// deadline may pass while one thread hands over: the process must not end before the
+    /// background process has the event.
     pub(super) fn hand_over(&self) {
         self.look(|state| {
             if let (Some(rest), Some(dir)) = (state.rest.take(), &state.dir) {
-                // The next event takes in what this one could not.
+                // If it fails, the next event imports the rest.
                 let _ = go_on(&rest, dir);
             }
         });
     }
 
-    /// Says that all is done, and waits for a process that is being given the rest.
+    /// Marks the work as done, and waits for a handover in progress.
     pub(super) fn end(&self) {
         self.look(|state| state.rest = None);
     }
 
-    /// The event is known now, and takes so long at most since the beginning.
+    /// Sets the event and its deadline, once they are known.
     pub(super) fn expect(&self, dialect: &'static str, event: &'static str, until: Instant) {
         self.look(|state| {
             (state.dialect, state.event, state.until) = (dialect, event, until.max(state.until));
         });
     }
 
-    /// The store is known now, and what another process could do.
+    /// Sets the store, and the work that a background process could do.
     pub(super) fn arm(&self, dir: &Path, rest: Option<Rest>) {
         self.look(|state| {
             state.dir = Some(dir.to_owned());
@@ -97,24 +98,24 @@ impl Watch {
         });
     }
 
-    /// Tells the client what it is told when this process ends before its work does.
+    /// Prints the answer for a process that ends before its work does.
     pub(super) fn say_last_word(&self) {
         if let Some(word) = self.look(|state| state.last_word.take()) {
             let _ = writeln!(std::io::stdout(), "{word}");
         }
     }
 
-    /// The client is told this when the time is up.
+    /// Sets the answer for when the deadline passes.
     pub(super) fn say_at_end(&self, word: Option<String>) {
         self.look(|state| state.last_word = word);
     }
 
-    /// Says what is done from now on.
+    /// Sets the current step, for the log.
     pub(super) fn doing(&self, doing: &'static str) {
         self.look(|state| state.doing = doing);
     }
 
-    /// Writes into the log what came of it.
+    /// Writes to the log.
     pub(super) fn note(&self, what: &str) {
         let (dialect, event, doing, dir) =
             self.look(|state| (state.dialect, state.event, state.doing, state.dir.clone()));

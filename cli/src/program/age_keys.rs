@@ -1,4 +1,4 @@
-//! Keys in the format of age: public ones, files of secret ones, passphrases and how they are asked for.
+//! Keys in age format: public keys, files of secret keys, passphrases and prompts for them.
 
 use std::fmt;
 use std::fs::{self, File};
@@ -14,19 +14,19 @@ use turntree::Error;
 
 use crate::view::error::{Failure, Result};
 
-/// The passphrase, for those who have no terminal.
+/// The variable with the passphrase, for processes without a terminal.
 pub(crate) const PASSPHRASE: &str = "TURNTREE_PASSPHRASE";
 
-/// The most work that a passphrase may be made to take: a minute or so, and 4 GiB are too much.
+/// The largest scrypt work factor that is accepted: more than about a minute and 4 GiB is too much.
 const MAX_WORK_LOG: u8 = 20;
 
-/// To whom a file is encrypted.
+/// Options for the keys of an encrypted file.
 #[derive(Debug, Args)]
 pub(crate) struct Sealing {
-    /// Encrypt to this public key (age1...), or those in a file, one a line
+    /// Encrypt to this public key (age1...), or to the keys in a file, one per line
     #[arg(long, value_name = "KEY|FILE", conflicts_with_all = ["passphrase", "passphrase_file"])]
     pub(crate) encrypt_to: Vec<String>,
-    /// Encrypt with a passphrase: that of TURNTREE_PASSPHRASE, or one that is asked for
+    /// Encrypt with the passphrase in TURNTREE_PASSPHRASE, or ask for one
     #[arg(long, conflicts_with = "passphrase_file")]
     pub(crate) passphrase: bool,
     /// Encrypt with the passphrase in this file
@@ -35,12 +35,12 @@ pub(crate) struct Sealing {
 }
 
 impl Sealing {
-    /// Returns whether anything is encrypted.
+    /// Returns true if encryption was requested.
     pub(crate) fn is_asked_for(&self) -> bool {
         !self.encrypt_to.is_empty() || self.passphrase || self.passphrase_file.is_some()
     }
 
-    /// Returns the encryptor; asks for a passphrase now, before any work is done.
+    /// Returns the encryptor. Asks for a passphrase now, before any work is done.
     pub(crate) fn encryptor(&self) -> Result<Encryptor> {
         if let Some(phrase) = self.chosen_passphrase()? {
             return Ok(Encryptor::with_user_passphrase(phrase));
@@ -51,7 +51,7 @@ impl Sealing {
             .map_err(|error| Error::invalid("encrypt").with_source(error).into())
     }
 
-    /// The new passphrase, where one is to be the key.
+    /// The new passphrase, if one was requested.
     pub(crate) fn chosen_passphrase(&self) -> Result<Option<SecretString>> {
         match &self.passphrase_file {
             Some(file) => passphrase_in(file).map(Some),
@@ -73,7 +73,7 @@ impl Sealing {
     }
 }
 
-/// The way in by a passphrase.
+/// An identity that decrypts with a passphrase.
 pub(crate) fn of_passphrase(phrase: SecretString) -> scrypt::Identity {
     let mut identity = scrypt::Identity::new(phrase);
     identity.set_max_work_factor(MAX_WORK_LOG);
@@ -85,7 +85,7 @@ pub(crate) fn identities_in(path: &Path) -> Result<Vec<Box<dyn Identity>>> {
     parse_identities(&text_of(path)?, &path.display())
 }
 
-/// The secret keys in a text, which stands in `place`.
+/// Parses the secret keys in a text; errors name `place`.
 pub(crate) fn parse_identities(
     text: &str,
     place: &dyn fmt::Display,
@@ -121,7 +121,7 @@ fn text_of(path: &Path) -> Result<String> {
     Ok(fs::read_to_string(path).map_err(failed)?)
 }
 
-/// The first line of a file.
+/// Reads a passphrase from the first line of a file.
 pub(crate) fn passphrase_in(path: &Path) -> Result<SecretString> {
     let text = text_of(path)?;
     match text.lines().next().filter(|line| !line.is_empty()) {
@@ -137,7 +137,7 @@ pub(crate) fn passphrase_of_environment() -> Option<SecretString> {
     std::env::var(PASSPHRASE).ok().filter(|phrase| !phrase.is_empty()).map(SecretString::from)
 }
 
-/// A new passphrase, asked for twice.
+/// Asks twice for a new passphrase.
 fn chosen_passphrase() -> Result<SecretString> {
     use age::secrecy::ExposeSecret as _;
     if let Some(phrase) = passphrase_of_environment() {
@@ -150,7 +150,7 @@ fn chosen_passphrase() -> Result<SecretString> {
     }
 }
 
-/// Asks at the terminal, which does not show the answer.
+/// Asks at the terminal, without echo.
 pub(crate) fn ask(question: &str) -> Result<SecretString> {
     let failed = |error| Error::io("ask for a passphrase", error);
     let terminal = File::options().read(true).write(true).open("/dev/tty").map_err(|_| {

@@ -1,16 +1,18 @@
-//! The browser of who runs this program.
+//! Opens the user's browser.
 
 use std::env;
 use std::ffi::{OsStr, OsString};
 use std::process::{Command, Stdio};
 
-/// Names the browser, as for other programs of the terminal: of several, the first.
+/// The variable with the browser; the first one, if it lists several.
 const BROWSER: &str = "BROWSER";
 
-/// Opens a file or an address in the browser that `BROWSER` names, or else that of the desktop; it is not
-/// waited for. Returns whether one was started: over ssh and without a display there is none.
+/// Opens a file or an address in the browser named by `BROWSER`, otherwise in the browser of the
+/// desktop. Does not wait for it. Returns true if a browser was started: over ssh and without a
+/// display there is none.
 ///
-/// Everybody on the machine sees the arguments of a program, so `target` holds no secret.
+/// All users of the machine can see the arguments of a process, so `target` must not contain a
+/// secret.
 pub(crate) fn open(target: &OsStr) -> bool {
     let Some(program) = program(&|name| env::var_os(name)) else { return false };
     let mut browser = Command::new(program);
@@ -18,7 +20,7 @@ pub(crate) fn open(target: &OsStr) -> bool {
     browser.spawn().is_ok()
 }
 
-/// The program that opens things for who has this environment.
+/// The program to run in this environment.
 fn program(variable: &dyn Fn(&str) -> Option<OsString>) -> Option<OsString> {
     let is_set = |name: &&str| variable(name).is_some_and(|value| !value.is_empty());
     let named = variable(BROWSER);

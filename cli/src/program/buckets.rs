@@ -1,4 +1,4 @@
-//! The way to the bucket of a remote, by its URL; and to what a store knows and only a remote has.
+//! Opens the bucket of a remote by its URL, and gives a store access to remote-only objects.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use super::storage;
 use super::{remote_keys, trust};
 use crate::view::advice::Advice;
 
-/// What a URL names.
+/// The target of a URL.
 enum Place {
     Folder(PathBuf),
     Host(Host),
@@ -23,7 +23,7 @@ enum Place {
     Storage,
 }
 
-/// A URL as it is kept: a folder, which is there, by its absolute path.
+/// Returns the URL to record: the absolute path for an existing folder.
 pub(crate) fn absolute_url(url: &str) -> Result<String> {
     match place(url)? {
         Place::Folder(path) if scheme(url).is_none() => {
@@ -36,8 +36,8 @@ pub(crate) fn absolute_url(url: &str) -> Result<String> {
     }
 }
 
-/// The way to what a URL names. A folder of this machine must be there; others are asked when they are
-/// needed.
+/// Opens the bucket of a URL. A folder of this machine must exist; other buckets are contacted on
+/// first use.
 pub(crate) fn open_bucket(url: &str) -> Result<Box<dyn Bucket>> {
     match place(url)? {
         Place::Folder(path) => {
@@ -49,7 +49,7 @@ pub(crate) fn open_bucket(url: &str) -> Result<Box<dyn Bucket>> {
     }
 }
 
-/// The way to what a URL names, which may become a remote: a folder is made, and object storage is tried.
+/// Opens the bucket of a URL for a new remote: creates a folder, or tries object storage.
 pub(crate) fn make_bucket(url: &str) -> Result<Box<dyn Bucket>> {
     match place(url)? {
         Place::Folder(path) => {
@@ -61,12 +61,13 @@ pub(crate) fn make_bucket(url: &str) -> Result<Box<dyn Bucket>> {
     }
 }
 
-/// Lets a store read what it knows and only its remotes have. Nothing is opened before it is needed.
+/// Lets a store read its remote-only objects. No bucket is opened before it is needed.
 pub(super) fn attach(repo: &Repository) {
     if !repo.store().has_distant() {
         return;
     }
-    // A store that came with its folder names the host, the path and the account: nothing goes there unasked.
+    // A store that came with its folder chooses the host, the path and the account, so it is not
+    // contacted without consent.
     if !trust::may_reach_remotes(repo) {
         let dir = repo.store().dir().display().to_string();
         let refused = move |name: &str| -> Result<Arc<dyn Bucket>> {
@@ -79,7 +80,7 @@ pub(super) fn attach(repo: &Repository) {
         repo.store().set_range_source(Arc::new(RemoteRanges::new(refused)));
         return;
     }
-    // A list that cannot be read is told by whoever uses remotes; what is asked for is missing then.
+    // Commands that use remotes report an unreadable list; here its objects are just missing.
     let remotes = repo.remotes().unwrap_or_default();
     let open = move |name: &str| -> Result<Arc<dyn Bucket>> {
         let missing = || Error::not_found(format!("there is no remote '{name}'"));

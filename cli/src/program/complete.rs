@@ -1,4 +1,4 @@
-//! Completion of names in the shell: the shell asks this program, which looks into the store.
+//! Completes names in the shell: the shell runs this program, which looks them up in the store.
 
 use std::collections::BTreeMap;
 
@@ -14,14 +14,14 @@ use crate::program::here::Here;
 use crate::program::invocation::{act, user_or_nearest};
 use crate::program::store_keys;
 
-/// Set by the shell when it asks for completions.
+/// Set by the shell to request completions.
 pub(crate) const VARIABLE: &str = "COMPLETE";
 
-/// Turns that are offered.
+/// Maximum number of turns to offer.
 const MAX_TURNS: usize = 100;
 
-/// Names of branches, the short ones too in HEAD's session, of tags, and of the newest turns of HEAD.
-/// Nothing when there is no store to look into.
+/// Completes `HEAD`, branches (in HEAD's session also by short name), tags, and the newest turns of
+/// HEAD. Offers nothing without a store.
 pub(crate) fn revisions() -> Vec<CompletionCandidate> {
     let Some(repo) = repository() else { return Vec::new() };
     let head = repo.head().ok();
@@ -41,7 +41,7 @@ pub(crate) fn revisions() -> Vec<CompletionCandidate> {
     candidates
 }
 
-/// The newest turns of a line, the newest first.
+/// The newest turns of a branch, newest first.
 fn turns(repo: &Repository, tip: Option<ObjectId>) -> Vec<CompletionCandidate> {
     let history = tip.and_then(|tip| repo.history(&[tip], &[]).ok());
     let line = history.into_iter().flat_map(History::first_parent).map_while(Result::ok);
@@ -109,7 +109,7 @@ pub(crate) fn pins() -> Vec<CompletionCandidate> {
     pins.into_iter().map(candidate).collect()
 }
 
-/// The store that a command without options would use.
+/// Opens the store that a command without options would use.
 fn repository() -> Option<Repository> {
     let dir = store_of_environment().or_else(user_or_nearest)?;
     let here = std::env::current_dir().ok().and_then(|here| Here::new(&here, &dir));

@@ -1,15 +1,15 @@
-//! A fault of the program itself: told in one line, with the exit code that is promised for it.
+//! Reports a bug of the program (a panic) in one line, with its documented exit code.
 
 use std::panic::{self, Location, PanicHookInfo};
 
 use crate::view::error::{Exit, Report};
 
-/// Ends the program at its first panic, whatever thread it is on, with [`Exit::Internal`] and one
-/// message on stderr; with [`Exit::Success`] and silently for an agent, which is never to be stopped
-/// by its memory.
+/// Ends the program at the first panic on any thread, with [`Exit::Internal`] and one message on
+/// stderr. For an agent it ends silently with [`Exit::Success`], because an error of the store must
+/// not stop an agent.
 ///
-/// Nothing goes on after a panic: an answer that was acknowledged is durable already, locks are the
-/// system's to give back, and a server whose request is lost would leave its client waiting.
+/// Nothing runs after a panic: acknowledged writes are durable already, the system releases locks,
+/// and a server that lost a request would leave its client waiting.
 pub(crate) fn end_on_panic(json: bool, is_of_agent: bool) {
     panic::set_hook(Box::new(move |info| {
         if is_of_agent {
@@ -20,7 +20,7 @@ pub(crate) fn end_on_panic(json: bool, is_of_agent: bool) {
     }));
 }
 
-/// Returns where a panic was raised, as `file:line`.
+/// Returns the location of a panic as `file:line`.
 pub(crate) fn place(at: Option<&Location<'_>>) -> String {
     at.map(|at| format!("{}:{}", at.file(), at.line())).unwrap_or_default()
 }

@@ -7,13 +7,13 @@ use clap::builder::{OsStringValueParser, TypedValueParser};
 
 use crate::view::output::Color;
 
-/// The variable that names the store; an empty one is as if it were not set.
+/// The variable with the store; an empty value counts as unset.
 const STORE: &str = "TURNTREE_STORE";
 
-/// The store of a directory, when it is not named otherwise.
+/// The default directory of a store.
 pub(crate) const STORE_DIR: &str = ".turntree";
 
-/// Options of every command. The help of a verb does not repeat them.
+/// Options of every command. The help of a command does not repeat them.
 #[derive(Debug, Args)]
 pub(crate) struct Global {
     /// Path of the store directory
@@ -36,13 +36,13 @@ pub(crate) struct Global {
     pub(crate) no_maintenance: bool,
 }
 
-/// The store that the environment names. Clap is not asked for it: it would show every usage line with
-/// an option that nobody gave.
+/// Returns the store named by the environment. Clap does not read the variable: it would show an
+/// option that the user did not give in every usage line.
 pub(crate) fn store_of_environment() -> Option<PathBuf> {
     std::env::var_os(STORE).filter(|dir| !dir.is_empty()).map(PathBuf::from)
 }
 
-/// A directory, whose path is not empty.
+/// Parses a directory whose path is not empty.
 fn store_parser() -> impl TypedValueParser<Value = PathBuf> {
     OsStringValueParser::new().try_map(|value| match value.is_empty() {
         true => Err("an empty path names no directory"),

@@ -1,22 +1,23 @@
-//! The store of a server, held open between the calls that only look.
+//! Holds the store of a server open between read-only calls.
 //!
-//! Opening a store reads its journal and the indexes of its packs, which costs more than most questions
-//! do. So the handle of a call is kept for the next one, which only looks for what others have committed
-//! since. It is opened anew where that may not be enough:
+//! Opening a store reads its journal and its pack indexes, which costs more than most queries. So
+//! the handle of a call is kept for the next one, which only reads the commits made since. The
+//! store is reopened in these cases:
 //!
-//! - The superblock is another file, or has other bytes: another store has its name, or it has other keys.
-//! - The epoch is another one, which lies in the same file: a collection or a redaction took files away.
-//! - A call found damage: the files may have been mended since they were opened.
-//! - Another call uses the handle: the refs must not move under that.
-//! - It is the store of a lazy clone, of which parts lie elsewhere: always.
-//! - It is older than [`OLD`]: a handle keeps the space of files that are gone.
+//! - The superblock is another file, or has other bytes: the path is another store now, or the keys
+//!   have changed.
+//! - The epoch, which is in the superblock, has changed: a collection or a redaction deleted files.
+//! - A call found damage: the files may have been repaired since they were opened.
+//! - Another call uses the handle: refs must not move while it runs.
+//! - The store is a lazy clone with remote-only objects: always.
+//! - The handle is older than [`OLD`]: a handle keeps the disk space of deleted files in use.
 //!
-//! The contents that searches have read go with the handle. Beside it is kept what calls have made of what they
-//! read: summaries of sessions, and the index of words that was made in memory, as of an encrypted store. It
-//! goes as soon as the superblock is seen to be another one: a redaction takes its words out of memory.
+//! Contents read by searches are dropped with the handle. Data that calls derived are kept
+//! separately: session summaries, and the word index in memory, which an encrypted store needs.
+//! They are dropped once the superblock changes, so redacted words leave memory.
 //!
-//! A call that may change something opens a handle of its own. So a handle that is kept never owns a
-//! segment, and never keeps a collection from one.
+//! A call that may write opens its own handle. So a kept handle never owns a segment, and never
+//! delays the collection of one.
 
 use std::io::Read;
 use std::os::unix::fs::MetadataExt;
@@ -34,20 +35,20 @@ use turntree_exchange::{KeptIndex, KnownSessions};
 use super::invocation::{Location, has_own_branch, open};
 use crate::view::error::Result;
 
-/// The file that every store has: what it is, and its epoch.
+/// The file that every store has, with its format and its epoch.
 const SUPERBLOCK: &str = "superblock";
 
-/// Bytes of it that are looked at: all, of every version.
+/// Maximum bytes read of it: enough for every version.
 const MAX_SUPERBLOCK: u64 = 16 << 10;
 
-/// The age from which on a handle is not used any more. One that nobody asks is dropped before it is
+/// The age from which a handle is not used again. A handle that is not used is dropped before it is
 /// twice as old.
 const OLD: Duration = Duration::from_secs(30);
 
-/// Most bytes of contents that the handle keeps from one search to the next: those of a thousand turns.
+/// Maximum bytes of contents kept from one search to the next: about a thousand turns.
 const CONTENT_BYTES: usize = 24 << 20;
 
-/// A store that is opened when it is first asked for, and stays open.
+/// A store that is opened on first use, and stays open.
 #[derive(Debug)]
 pub(crate) struct HeldStore {
     location: Location,
@@ -55,7 +56,7 @@ pub(crate) struct HeldStore {
     memory: Arc<Memory>,
 }
 
-/// What was read of a store, beside its handle.
+/// Data derived from a store, kept separately from its handle.
 #[derive(Debug, Default)]
 struct Memory {
     index: KeptIndex,
@@ -65,15 +66,15 @@ struct Memory {
 #[derive(Debug, Default)]
 struct Kept {
     handle: Option<Held>,
-    /// The superblock that was seen last: what is in memory was read under it, or later.
+    /// The superblock at the last check: the data in memory was read under it, or later.
     seen: Option<Superblock>,
-    /// How often a handle was let go of: one that is opened meanwhile is not kept.
+    /// Counts the released handles. A store opened during a release is not kept.
     lettings: u64,
-    /// The thread that drops a handle which grows old ends with this.
+    /// Dropping it ends the thread that drops old handles.
     ends_thread: Option<Sender<()>>,
 }
 
-/// A handle, and what the store was when it was opened.
+/// A handle, with the state of the store when it was opened.
 #[derive(Debug)]
 struct Held {
     repo: Arc<Repository>,
@@ -82,7 +83,7 @@ struct Held {
     opened: Instant,
 }
 
-/// A superblock: which file it is, and its bytes.
+/// A superblock: the identity of the file, and its bytes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Superblock {
     device: u64,
@@ -91,37 +92,35 @@ struct Superblock {
 }
 
 impl HeldStore {
-    /// The store at a place. Nothing is opened yet.
+    /// Creates a holder for the store at a location. Nothing is opened yet.
     pub(crate) fn new(location: Location) -> Self {
         Self { location, kept: Arc::default(), memory: Arc::default() }
     }
 
-    /// The place of the store.
+    /// The location of the store.
     pub(crate) fn location(&self) -> &Location {
         &self.location
     }
 
-    /// The index of words in memory, for searches that look.
+    /// The word index in memory, for read-only searches.
     pub(crate) fn index(&self) -> &KeptIndex {
         &self.memory.index
     }
 
-    /// What is known of sessions.
+    /// The known sessions.
     pub(crate) fn sessions(&self) -> &KnownSessions {
         &self.memory.sessions
     }
 
-    /// The store with everything that was committed to it, to look at. Costs some looks at files; where
-    /// it is opened, what that costs. A handle that was opened is given to `prepare`, and is kept as that
-    /// returns it.
+    /// Returns the store with all commits so far, for reading. Costs a few reads of file metadata,
+    /// or opening the store. A newly opened handle passes through `prepare` before it is kept.
     ///
-    /// # Errors
-    /// Those of opening, and of `prepare`.
+    /// # Errors The errors of opening, and of `prepare`.
     pub(crate) fn repo(
         &self,
         prepare: impl FnOnce(Repository) -> Result<Repository>,
     ) -> Result<Arc<Repository>> {
-        // Before anything is opened: what changes from here on is noticed the next time.
+        // Read before opening, so that later changes are noticed by the next call.
         let superblock = Superblock::of(&self.location.dir);
         let lettings = {
             let mut kept = lock(&self.kept);
@@ -147,7 +146,7 @@ impl HeldStore {
                 let (sender, ended) = channel();
                 let of_thread = (Arc::downgrade(&self.kept), Arc::clone(&self.memory));
                 let (thread, dir) = (thread::Builder::new(), self.location.dir.clone());
-                // Without it a handle is dropped when somebody asks next.
+                // Without the thread an old handle is dropped by the next call.
                 if thread.spawn(move || drop_old(&of_thread.0, &of_thread.1, &dir, &ended)).is_ok()
                 {
                     kept.ends_thread = Some(sender);
@@ -157,7 +156,7 @@ impl HeldStore {
         Ok(repo)
     }
 
-    /// Lets go of the handle: the next call opens the store anew.
+    /// Drops the handle: the next call reopens the store.
     pub(crate) fn let_go(&self) {
         let mut kept = lock(&self.kept);
         kept.handle = None;
@@ -166,13 +165,14 @@ impl HeldStore {
 }
 
 impl Held {
-    /// Returns whether the handle is of the store that is there now, and has seen all of it.
+    /// Returns true if the handle belongs to the store now at this path, and has read all of its
+    /// commits.
     fn is_current(&self, superblock: &Superblock) -> bool {
         let refreshed = Arc::strong_count(&self.repo) == 1
             && self.opened.elapsed() < OLD
             && self.superblock == *superblock
             && self.repo.store().refresh().is_ok();
-        // The branch that the environment names was looked for among those that there were.
+        // The branch named by the environment was looked up among the branches of that operation.
         refreshed
             && !self.repo.store().has_distant()
             && (!has_own_branch() || self.repo.refs().operation == self.operation)
@@ -180,8 +180,8 @@ impl Held {
 }
 
 impl Kept {
-    /// Notes the superblock as it is now, and drops what is in memory if it is another one. While a search
-    /// uses the index nobody waits for it: it is dropped at the next look.
+    /// Records the current superblock, and drops the data in memory if it differs. If a search uses
+    /// the index, does not wait for it: the index is dropped at the next check.
     fn see(&mut self, superblock: Option<Superblock>, memory: &Memory) {
         if self.seen == superblock {
             return;
@@ -194,7 +194,7 @@ impl Kept {
 }
 
 impl Superblock {
-    /// The superblock of the store in `dir`, if it can be read.
+    /// Reads the superblock of the store in `dir`, if possible.
     fn of(dir: &Path) -> Option<Self> {
         let file = open_regular(&dir.join(SUPERBLOCK)).ok()?;
         let found = file.metadata().ok()?;
@@ -204,8 +204,7 @@ impl Superblock {
     }
 }
 
-/// Drops a handle that has grown old, and what is in memory of what the store was before, as long as there
-/// is a server.
+/// Drops an old handle, and data derived from an earlier superblock, as long as the server runs.
 fn drop_old(kept: &Weak<Mutex<Kept>>, memory: &Memory, dir: &Path, ended: &Receiver<()>) {
     while ended.recv_timeout(OLD) == Err(RecvTimeoutError::Timeout) {
         let Some(kept) = kept.upgrade() else { return };

@@ -1,16 +1,17 @@
-//! Here: which branch a command acts on when nobody names one, by the directory it is called in.
+//! Chooses the branch that a command acts on if the user names none, by the current directory:
 //!
-//! 1. the session of the client that has started this process ([`live_branch`](super::live))
-//! 2. what was switched to in this directory, else in the nearest one above it
+//! 1. the session of the client that started this process ([`live_branch`](super::live))
+//! 2. the branch switched to in this directory, or in the nearest directory above it
 //! 3. the newest session that was recorded in this directory or above it
-//! 4. where no session says where it is from, HEAD of the store, which all share: in the project
-//!    of the store, and elsewhere until somebody has switched in some directory
+//! 4. if no session recorded a directory, the shared HEAD of the store: in the store's project, and
+//!   elsewhere until the user has switched in some directory
 //!
-//! Else none: a command acts on a session of another place only when that is named.
+//! Otherwise there is no branch: a command acts on a session of another place only if the user
+//! names it.
 //!
-//! Above ends at the directory of the project whose store it is. For a store elsewhere, the home
-//! directory, those above it and the root count for themselves alone, or a session there would
-//! stand for every project below.
+//! The search upwards ends at the directory of the store's project. For a store elsewhere, the home
+//! directory, the directories above it and the root apply only to themselves, or a session there
+//! would apply to every project below.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -32,19 +33,19 @@ use crate::view::output::note;
 /// Digits of the key of a directory.
 const KEY_DIGITS: usize = 32;
 
-/// Sessions that an error names.
+/// Maximum number of sessions to list in an error.
 const MAX_NAMED: usize = 5;
 
-/// A directory, for which the branch to act on is chosen.
+/// A directory for which the branch to act on is chosen.
 #[derive(Debug, Clone)]
 pub(crate) struct Here {
-    /// It and those above it that count, behind all links, the nearest first.
+    /// The directory and its applicable ancestors with all links resolved, nearest first.
     around: Vec<PathBuf>,
-    /// The same by the names that the shell has for them.
+    /// The same directories by the shell's names for them.
     named: Vec<PathBuf>,
-    /// Set inside the project whose store it is.
+    /// True inside the project of the store.
     is_in_project: bool,
-    /// Set until the session that was chosen is named on stderr; unset where nobody reads that.
+    /// True until the chosen session was named on stderr; false where stderr is not read.
     announces: Arc<AtomicBool>,
 }
 
@@ -53,12 +54,13 @@ struct Recorded {
     name: String,
     /// The time of its newest snapshot.
     time: Time,
-    /// Where they are now.
+    /// Their current paths.
     directories: Vec<PathBuf>,
 }
 
 impl Here {
-    /// The directory `dir` for the store in `store`; nothing when it is not there.
+    /// Creates it for the directory `dir` and the store in `store`; `None` if the directory does
+    /// not exist.
     pub(crate) fn new(dir: &Path, store: &Path) -> Option<Self> {
         let whole = dir.canonicalize().ok()?;
         let store = store.canonicalize().unwrap_or_else(|_| store.to_owned());
@@ -75,7 +77,7 @@ impl Here {
         Some(Self { around, named: named.unwrap_or_default(), is_in_project, announces })
     }
 
-    /// Names the session on stderr when it was chosen by its directory and there are others.
+    /// Names the session on stderr if the directory chose it among several.
     pub(crate) fn announcing(self) -> Self {
         self.announces.store(true, Ordering::Relaxed);
         self
@@ -124,14 +126,14 @@ impl Here {
         Ok(branch)
     }
 
-    /// Returns whether a session that was recorded in `directories`, as they are now, was recorded here or
+    /// Returns true if a session with `directories` (their current paths) was recorded here or
     /// above.
     pub(crate) fn is_place_of(&self, directories: &[PathBuf]) -> bool {
         let around = || self.around.iter().chain(&self.named);
         directories.iter().any(|dir| around().any(|here| here == dir))
     }
 
-    /// The error about no session of this place, with those that there are.
+    /// The error for a place without a session; lists the existing sessions.
     fn none(&self, sessions: &[Recorded]) -> Error {
         let here = self.around.first().map(|dir| dir.display().to_string()).unwrap_or_default();
         let now = clock::now().ok();
@@ -157,7 +159,7 @@ impl Here {
     }
 }
 
-/// The directories whose sessions count in `dir`, the nearest first.
+/// The directories whose sessions apply in `dir`, nearest first.
 fn above(dir: &Path, project: Option<&Path>, home: Option<&Path>) -> Vec<PathBuf> {
     let mut around: Vec<PathBuf> = dir.ancestors().map(Path::to_owned).collect();
     if let Some(project) = project.filter(|project| dir.starts_with(project)) {
@@ -171,15 +173,16 @@ fn above(dir: &Path, project: Option<&Path>, home: Option<&Path>) -> Vec<PathBuf
     first.into_iter().chain(rest).collect()
 }
 
-/// The worktree that a directory is in, and its branch.
+/// The worktree that contains a directory, and its branch.
 pub(crate) fn worktree_around(repo: &Repository, dir: &Path) -> Option<(PathBuf, BranchName)> {
     let whole = dir.canonicalize().ok()?;
     whole.ancestors().find_map(|dir| Some((dir.to_owned(), repo.worktree_at(&place_key(dir))?)))
 }
 
-/// The workspace of a branch at a snapshot: the directory that the newest one with a workspace came from,
-/// but for worktrees of other branches, which a branch that has moved on to one of these does not take
-/// over. The line with which a client goes on after a rollback is in the worktree of its branch.
+/// Returns the workspace of a branch at a snapshot: the directory of the newest snapshot with a
+/// workspace. Skips worktrees of other branches, because a branch that moved to a snapshot of
+/// another branch does not take over its worktree. The branch on which a client continues after a
+/// rollback shares the worktree of the rolled-back branch.
 pub(crate) fn workspace_of(
     repo: &Repository,
     branch: &BranchName,
@@ -200,14 +203,14 @@ pub(crate) fn workspace_of(
     Ok(None)
 }
 
-/// The key of a directory in the names of refs, which do not tell its path.
+/// The key of a directory in ref names; it does not reveal the path.
 pub(crate) fn place_key(dir: &Path) -> String {
     use std::os::unix::ffi::OsStrExt;
     ObjectId::of(Kind::Blob, dir.as_os_str().as_bytes()).short(KEY_DIGITS)
 }
 
-/// The branch of a session to act on: that on which its transcript is followed, else the main one,
-/// else the newest.
+/// The branch of a session to act on: the branch that follows its transcript, otherwise the main
+/// branch, otherwise the newest.
 fn branch_of(repo: &Repository, session: &str) -> turntree::Result<BranchName> {
     let followed = read_note(repo.store(), session).and_then(|notes| followed_branch(&notes));
     if let Some(branch) = followed.filter(|branch| repo.tip(branch).is_some()) {
@@ -216,12 +219,12 @@ fn branch_of(repo: &Repository, session: &str) -> turntree::Result<BranchName> {
     repo.branch_of_session(session)?.map_or_else(|| BranchName::main(session), Ok)
 }
 
-/// Every session, the newest first, and whether one of them says where it is from.
+/// Returns all sessions, newest first, and whether any of them recorded a directory.
 fn recorded(repo: &Repository) -> turntree::Result<(Vec<Recorded>, bool)> {
     let (mut sessions, moved) = (Vec::new(), MovedProject::of(repo.store()));
     for (name, NewestBranch { branch, tip, time }) in repo.newest_branches()? {
         let mut directories = origin(repo, &tip)?.directories;
-        // The newest may be of a worktree.
+        // The newest branch may come from a worktree.
         let main = BranchName::main(&name)?;
         if let Some(tip) = repo.tip(&main).filter(|_| branch != main) {
             directories.extend(origin(repo, &tip)?.directories);

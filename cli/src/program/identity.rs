@@ -1,5 +1,5 @@
-//! The user's own secret keys: in a file, in those that the environment names, or in a key store of the
-//! system, whose own program prints them.
+//! The user's secret keys: from a file, from files named by the environment, or from a command that
+//! prints them, such as a system key store.
 
 use std::fs::DirBuilder;
 use std::io::ErrorKind as IoErrorKind;
@@ -18,22 +18,22 @@ use super::age_keys::{identities_in, parse_identities};
 use super::private_file::write_new;
 use crate::view::error::{Failure, Result};
 
-/// Largest file of keys that is read, in bytes.
+/// Largest key file to read, in bytes.
 const MAX_IDENTITY_BYTES: u64 = 1 << 20;
 
-/// Files of secret keys, separated as in PATH.
+/// The variable with files of secret keys, separated as in PATH.
 pub(crate) const IDENTITY: &str = "TURNTREE_IDENTITY";
 
-/// A command of the shell that prints secret keys.
+/// The variable with a shell command that prints secret keys.
 pub(crate) const IDENTITY_COMMAND: &str = "TURNTREE_IDENTITY_COMMAND";
 
-/// The user's own secret key, below the directory of settings.
+/// The user's secret key, relative to the configuration directory.
 const OWN: &str = "turntree/identity.txt";
 
 /// The user's own public key.
 pub(crate) struct OwnKey {
     pub(crate) public: x25519::Recipient,
-    /// The file of the secret key, if it was made just now.
+    /// The file of the secret key, if it was just created.
     pub(crate) made: Option<PathBuf>,
 }
 
@@ -44,8 +44,8 @@ pub(crate) fn own_identity() -> Result<PathBuf> {
     Ok(base.config_dir().join(OWN))
 }
 
-/// The user's own public key, of the command or the file; a secret key is made in the file if there is
-/// neither.
+/// Returns the user's public key, from the command or the file. Without either, creates a secret
+/// key in the file.
 pub(crate) fn own_public_key() -> Result<OwnKey> {
     let existing = |text: &str, place: &dyn std::fmt::Display| {
         let keys = text.lines().filter_map(|line| x25519::Identity::from_str(line.trim()).ok());
@@ -62,14 +62,14 @@ pub(crate) fn own_public_key() -> Result<OwnKey> {
         Ok(text) => existing(&text, &path.display()),
         Err(error) if error.kind() == IoErrorKind::NotFound => match new_identity(&path)? {
             Some(public) => Ok(OwnKey { public, made: Some(path) }),
-            // Another process was faster, and may have wrapped a key for its own already.
+            // Another process created it first, and may already have wrapped a key for it.
             None => own_public_key(),
         },
         Err(error) => Err(Error::io(format!("read {}", path.display()), error).into()),
     }
 }
 
-/// Makes a secret key, unless there is one meanwhile.
+/// Creates a secret key; `None` if the file exists by now.
 fn new_identity(path: &Path) -> Result<Option<x25519::Recipient>> {
     let failed = |error| Error::io(format!("write {}", path.display()), error);
     let key = x25519::Identity::generate();
@@ -81,7 +81,7 @@ fn new_identity(path: &Path) -> Result<Option<x25519::Recipient>> {
     Ok(write_new(path, text.as_bytes())?.then_some(public))
 }
 
-/// The secret keys in the files that the environment names, and the user's own.
+/// The secret keys in the files named by the environment, and the user's own.
 pub(crate) fn identities_of_files() -> Result<Vec<Box<dyn Identity>>> {
     let mut identities = Vec::new();
     if let Some(named) = std::env::var_os(IDENTITY).filter(|named| !named.is_empty()) {
@@ -95,18 +95,18 @@ pub(crate) fn identities_of_files() -> Result<Vec<Box<dyn Identity>>> {
     Ok(identities)
 }
 
-/// The secret keys that the command prints, if there is one.
+/// The secret keys printed by the command, if one is set.
 pub(crate) fn identities_of_command() -> Result<Vec<Box<dyn Identity>>> {
     let Some(text) = printed_by_command()? else { return Ok(Vec::new()) };
     parse_identities(&text, &IDENTITY_COMMAND)
 }
 
-/// What the command prints. What it asks or complains of reaches the terminal.
+/// Runs the command and returns its output. Its prompts and errors reach the terminal.
 fn printed_by_command() -> Result<Option<String>> {
     let line = std::env::var_os(IDENTITY_COMMAND).filter(|line| !line.is_empty());
     let Some(line) = line else { return Ok(None) };
     let mut command = Command::new("sh");
-    // The input of a hook is the hook's.
+    // Stdin may be a hook's event, so the command does not get it.
     command.arg("-c").arg(line).stdin(Stdio::null()).stderr(Stdio::inherit());
     let output =
         command.output().map_err(|error| Error::io(format!("run {IDENTITY_COMMAND}"), error))?;

@@ -1,4 +1,4 @@
-//! What is said of secrets in content that came in.
+//! Reports secrets found in imported content.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,7 @@ use turntree_exchange::SeenSecrets;
 use crate::view::output::{note, warn};
 use crate::view::render::count;
 
-/// Says which secrets were stored or masked, by their rules; never where or what they are.
+/// Reports which secrets were stored or masked, by rule; never their location or value.
 pub(crate) fn tell(seen: SeenSecrets) {
     match seen {
         SeenSecrets::Stored(seen) => {

@@ -1,4 +1,4 @@
-//! One run of the program: which store, whose name, and where output goes.
+//! One run of the program: its store, its actor, and its output.
 
 use std::cell::{Cell, OnceCell, RefCell};
 use std::fs;
@@ -31,23 +31,23 @@ use crate::view::clock;
 use crate::view::error::{Failure, Hint, Result};
 use crate::view::output::{Output, warn};
 
-/// Overrides who acts, for results that can be repeated.
+/// Overrides the actor, for reproducible results.
 const ACTOR: &str = "TURNTREE_ACTOR";
 
 /// The branch to act on, instead of HEAD's.
 const BRANCH: &str = "TURNTREE_BRANCH";
 
-/// The file of a `.turntree` that is no store: the path of the one to use there.
+/// The file in a `.turntree` directory that is not a store: the path of the store to use.
 pub(crate) const ELSEWHERE: &str = "elsewhere";
 
 /// Longest path in such a file, in bytes.
 const MAX_ELSEWHERE: u64 = 4096;
 
-/// `off` keeps maintenance from being started.
+/// `off` disables maintenance.
 const MAINTENANCE: &str = "TURNTREE_MAINTENANCE";
 const OFF: &str = "off";
 
-/// Advises on a store that does not exist.
+/// The advice for a missing store.
 fn no_store() -> Advice {
     let for_commands = "make one with 'turntree init', or begin with 'turntree import FILE'";
     Advice::new(for_commands, "the first snapshot makes it")
@@ -59,55 +59,55 @@ pub(crate) struct Invocation {
     /// Stdout.
     pub(crate) out: Output,
     global: Global,
-    /// Set when the store is the user's, unless another one is named.
+    /// True if the run uses the user's store, unless another one is named.
     of_user: bool,
     /// The store, once a command has opened it.
     opened: OnceCell<Opened>,
-    /// Set for a command that leaves the store as it is.
+    /// Set for a read-only command.
     only_looks: bool,
-    /// The store, from when it was judged to when it is opened.
+    /// The store that was opened to judge it, until the command opens it.
     judged: RefCell<Option<Repository>>,
-    /// Set when the working directory does not count.
+    /// Set when the working directory is ignored.
     is_anywhere: Cell<bool>,
-    /// Looks for secrets in what comes in.
+    /// Scans imported content for secrets.
     secrets: OnceCell<Arc<SecretFilter>>,
 }
 
-/// A store as it was when it was opened.
+/// An open store, with its state when it was opened.
 #[derive(Debug)]
 pub(crate) struct Opened {
     pub(crate) repo: Arc<Repository>,
     dir: PathBuf,
     /// The number of its last operation.
     sequence: u64,
-    /// The damage that was told of it.
+    /// The damage that was already reported.
     told: Vec<String>,
-    /// The remote that bundles are to be made one on.
+    /// The remote whose bundles are to be folded.
     fold: OnceCell<String>,
 }
 
-/// The place of a store, and how it was found.
+/// The path of a store, and how it was found.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Location {
     pub(crate) dir: PathBuf,
-    /// The name of the place in messages.
+    /// A description of how it was found, for messages.
     pub(crate) found: &'static str,
     pub(crate) way: Way,
 }
 
-/// The way to a store.
+/// How a store was found.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Way {
-    /// An option or the environment named it, or it is the user's own: it is meant.
+    /// Named by an option or the environment, or the user's own store: intended.
     Meant,
-    /// It lies above the working directory.
+    /// Found above the working directory.
     Found,
-    /// The file [`ELSEWHERE`] in this directory names it.
+    /// Named by the file [`ELSEWHERE`] in this directory.
     Pointer(PathBuf),
 }
 
 impl Location {
-    /// The directory of the pointer that named the store.
+    /// The directory of the pointer file that named the store.
     pub(crate) fn pointer(&self) -> Option<&Path> {
         match &self.way {
             Way::Pointer(folder) => Some(folder),
@@ -115,10 +115,9 @@ impl Location {
         }
     }
 
-    /// Returns why the store is not to be written to, and the store, if it is there and was opened for that.
+    /// Returns the doubt about writing to the store, and the store if it was opened to judge it.
     ///
-    /// # Errors
-    /// Those of opening it.
+    /// # Errors The errors of opening it.
     fn judge(&self) -> Result<(Option<Doubt>, Option<Repository>)> {
         if self.way == Way::Meant {
             return Ok((None, None));
@@ -130,10 +129,9 @@ impl Location {
         Ok((trust::standing(&repo, self.pointer()).doubt(), Some(repo)))
     }
 
-    /// Refuses a change to the files of a store that is not trusted, before it is opened.
+    /// Refuses to change the files of an untrusted store, before it is opened.
     ///
-    /// # Errors
-    /// `InvalidInput` when it is not trusted. What is wrong with one that cannot be opened, the command says.
+    /// # Errors `InvalidInput` if it is not trusted. Errors of opening it are left to the command.
     pub(crate) fn refuse_untrusted(&self) -> Result<()> {
         match self.judge() {
             Ok((Some(doubt), _)) => Err(trust::refusal(&self.dir, self.pointer(), &doubt)),
@@ -149,7 +147,8 @@ impl Location {
         }
     }
 
-    /// Refuses to make a store where git tracks it, or where a pointer leads that has no record.
+    /// Refuses to create a store where git would track it, or where an unrecorded pointer file
+    /// names it.
     fn expect_may_create(&self) -> Result<()> {
         let doubt = match self.way {
             Way::Meant => None,
@@ -160,26 +159,26 @@ impl Location {
         doubt.map_or(Ok(()), |doubt| Err(trust::refusal(&self.dir, self.pointer(), &doubt)))
     }
 
-    /// Makes the store, and records it as made here.
+    /// Creates the store, and records that it was created here.
     pub(crate) fn create(&self) -> turntree::Result<Repository> {
         let repo = create_repository(&self.dir)?;
         trust::note_made(&repo);
         Ok(repo)
     }
 
-    /// The same, or the user's own store in place of one that is not trusted: for servers, which are about the
-    /// store of the hooks.
+    /// Returns this location, or the user's own store if this one is not trusted. For servers,
+    /// which serve the store that hooks write to.
     pub(crate) fn trusted_or_own(self) -> Result<Self> {
         match self.judge() {
             Ok((Some(_), _)) => user_location(),
-            // The command that opens it reports what is wrong with it.
+            // The command that opens it reports the error.
             Ok((None, _)) | Err(_) => Ok(self),
         }
     }
 }
 
 impl Invocation {
-    /// A run with these options.
+    /// Creates a run with these options.
     pub(crate) fn new(mut global: Global) -> Self {
         global.store = global.store.or_else(store_of_environment);
         let out = Output::new(global.json, global.color, !global.no_pager);
@@ -189,7 +188,7 @@ impl Invocation {
         Self { out, global, of_user, only_looks, opened, judged, is_anywhere, secrets }
     }
 
-    /// Opens the store, which must be there.
+    /// Opens the store, which must exist.
     pub(crate) fn open(&self) -> Result<Arc<Repository>> {
         let location = self.locate()?;
         let repo = self.open_at(&location)?;
@@ -209,23 +208,22 @@ impl Invocation {
         Ok(self.remember(act(repo, self.here(&location.dir))?, location.dir))
     }
 
-    /// Lets a command that only looks read a store that is not trusted.
+    /// Allows this run to read an untrusted store; it must not write.
     pub(crate) fn only_look(&mut self) {
         self.only_looks = true;
     }
 
-    /// Refuses a change to the files of a store that is not trusted, for commands that change these before
-    /// they open it.
+    /// Refuses to change the files of an untrusted store, for commands that change them before they
+    /// open the store.
     ///
-    /// # Errors
-    /// `InvalidInput` when it is not trusted. What is wrong with one that cannot be opened, the command says.
+    /// # Errors `InvalidInput` if it is not trusted. Errors of opening it are left to the command.
     pub(crate) fn refuse_untrusted(&self) -> Result<()> {
         self.locate()?.refuse_untrusted()
     }
 
-    /// Makes this run act on the user's store, if the one that it would act on is not trusted.
+    /// Switches this run to the user's store if the located one is not trusted.
     pub(crate) fn avoid_untrusted(&mut self) {
-        // The command that opens it reports what is wrong with it.
+        // The command that opens it reports the error.
         match self.locate().and_then(|location| location.judge()) {
             Ok((Some(_), _)) => self.act_on_user_store(),
             Ok((None, repo)) => self.judged = RefCell::new(repo),
@@ -233,8 +231,8 @@ impl Invocation {
         }
     }
 
-    /// Opens the store of this run. One that is open since it was judged is refreshed, since others may have
-    /// committed.
+    /// Opens the store of this run. A store that is already open for its judgement is refreshed,
+    /// since another process may have committed.
     fn open_at(&self, location: &Location) -> Result<Repository> {
         match self.judged.take() {
             Some(repo) => {
@@ -246,17 +244,17 @@ impl Invocation {
         }
     }
 
-    /// Opens the store, which must be there, and leaves it to the caller to say what is damaged.
+    /// Opens the store, which must exist, without warnings about damage; the caller reports damage.
     pub(crate) fn open_quietly(&self) -> Result<Repository> {
         open_quietly(&self.locate()?)
     }
 
-    /// Returns whether [`Invocation::open_or_create`] would make a store.
+    /// Returns true if [`Invocation::open_or_create`] would create a store.
     pub(crate) fn would_create(&self) -> Result<bool> {
         is_absent(&self.locate()?.dir)
     }
 
-    /// Opens the store, or makes it where it would be.
+    /// Opens the store, or creates it if it does not exist.
     pub(crate) fn open_or_create(&self) -> Result<Arc<Repository>> {
         let location = self.locate()?;
         if !is_absent(&location.dir)? {
@@ -264,7 +262,7 @@ impl Invocation {
         }
         location.expect_may_create()?;
         match location.create() {
-            // Another process made it meanwhile.
+            // Another process created it concurrently.
             Err(error) if error.kind() == ErrorKind::InvalidInput => self.open(),
             created => {
                 let repo = act(created?, self.here(&location.dir))?;
@@ -273,8 +271,8 @@ impl Invocation {
         }
     }
 
-    /// Takes no account of the working directory from now on: HEAD of the store, which all share, is
-    /// what counts and what moves. For what puts sessions of many places into a store.
+    /// Ignores the working directory from now on: the run reads and moves the shared HEAD of the
+    /// store. For imports of sessions from many directories.
     pub(crate) fn stand_anywhere(&self) {
         self.is_anywhere.set(true);
     }
@@ -286,20 +284,20 @@ impl Invocation {
         Some(if self.global.json { here } else { here.announcing() })
     }
 
-    /// Says nothing of secrets that are stored: nobody would read it, or they came in before.
+    /// Reports no stored secrets: the report would not be read, or the content was imported before.
     pub(crate) fn keep_quiet(&self) {
         let _ = self.secrets.set(Arc::new(SecretFilter::new(false)));
     }
 
-    /// Leaves it to the process that looks after the store to make bundles one on a remote.
+    /// Leaves folding the bundles of a remote to the maintenance process.
     pub(crate) fn fold_later(&self, remote: &str) {
         if let Some(opened) = self.opened.get() {
             let _ = opened.fold.set(remote.to_owned());
         }
     }
 
-    /// Opens the store, which must be there, for one change of a run that goes on: the run does not keep
-    /// it, and who has changed it closes it by [`Opened::look_after_and_reap`].
+    /// Opens the store, which must exist, for one change of a long run. The run does not keep it;
+    /// the caller closes it with [`Opened::look_after_and_reap`].
     #[cfg(feature = "ui")]
     pub(crate) fn open_apart(&self) -> Result<Opened> {
         let location = self.locate()?;
@@ -317,14 +315,13 @@ impl Invocation {
     fn remember(&self, repo: Repository, dir: PathBuf) -> Arc<Repository> {
         let opened = self.filtered(repo, dir);
         let repo = Arc::clone(&opened.repo);
-        // A command that opens the store twice has committed with either.
+        // If a command opens the store twice, both handles see all commits of this run.
         let _ = self.opened.set(opened);
         repo
     }
 
-    /// Ends the run: writes what is left of the output, waits for the pager, tells what damage was noticed
-    /// on the way, and then lets a process of its own look after the store, if the command has committed
-    /// and it is worth it.
+    /// Ends the run: flushes the output, waits for the pager, and reports damage found by the run.
+    /// Then starts a maintenance process if the command has committed and maintenance is due.
     pub(crate) fn finish(self) -> io::Result<()> {
         let may_maintain = self.may_maintain();
         self.out.finish()?;
@@ -334,14 +331,14 @@ impl Invocation {
         if let Some(opened) = self.opened.into_inner() {
             opened.tell_damage();
             if may_maintain {
-                // It is reaped by whatever reaps the children of programs that have ended.
+                // Init reaps the process after this program has ended.
                 drop(opened.look_after());
             }
         }
         Ok(())
     }
 
-    /// Returns whether the user lets this look after the store.
+    /// Returns true if the user allows maintenance.
     pub(crate) fn may_maintain(&self) -> bool {
         let is_off = std::env::var(MAINTENANCE).is_ok_and(|value| value == OFF);
         !(self.global.no_maintenance || is_off)
@@ -352,18 +349,18 @@ impl Invocation {
         Ok(self.locate()?.dir)
     }
 
-    /// The store that options or environment name.
+    /// The store named by an option or the environment.
     pub(crate) fn named_store(&self) -> Option<&Path> {
         self.global.store.as_deref()
     }
 
-    /// The store that options and environment name, else the nearest one above the working
-    /// directory, else the user's.
+    /// Locates the store: named by options or the environment, otherwise the nearest one above the
+    /// working directory, otherwise the user's.
     pub(crate) fn locate(&self) -> Result<Location> {
         self.locate_from(None)
     }
 
-    /// The same for a server that works in `workspace`, wherever it was started.
+    /// Locates the store for a server that works in `workspace`, whatever its working directory.
     pub(crate) fn locate_from(&self, workspace: Option<&Path>) -> Result<Location> {
         if let Some(dir) = self.named_store() {
             return Ok(Location {
@@ -375,28 +372,28 @@ impl Invocation {
         if self.of_user { user_location() } else { default_location(workspace) }
     }
 
-    /// Makes this run act on the user's store, unless another one is named: even where a store lies
-    /// above the working directory.
+    /// Switches this run to the user's store, unless another one is named; a store above the
+    /// working directory is ignored.
     pub(crate) fn act_on_user_store(&mut self) {
         self.of_user = true;
     }
 }
 
 impl Opened {
-    /// A store that was opened just now.
+    /// Wraps a store that was just opened.
     pub(crate) fn new(repo: Repository, dir: PathBuf) -> Self {
         let (sequence, told) = (repo.refs().sequence, damage(&repo));
         Self { repo: Arc::new(repo), dir, sequence, told, fold: OnceCell::new() }
     }
 
-    /// Tells the damage that was noticed since it was opened: indexes are verified when they are needed.
+    /// Reports damage noticed since it was opened: indexes are verified on use.
     fn tell_damage(&self) {
         let noticed = damage(&self.repo);
         noticed.iter().filter(|damage| !self.told.contains(damage)).for_each(|damage| warn(damage));
     }
 
-    /// Closes it, and lets a process of its own look after it, if something was committed since it was
-    /// opened, it is worth it, and none is there: gives that process, for a program that ends.
+    /// Closes the store, and starts a maintenance process if this run has committed, maintenance is
+    /// due, and no such process runs. Returns the process; this program may end before it.
     fn look_after(self) -> Option<Child> {
         let Self { repo, dir, sequence, fold, .. } = self;
         if repo.refs().sequence <= sequence {
@@ -405,13 +402,14 @@ impl Opened {
         let upkeep = auto::upkeep(&repo).ok();
         let is_due = upkeep.is_some_and(|upkeep| upkeep.is_due || upkeep.is_over);
         let pushes = repo.is_push_due().unwrap_or(false) && trust::may_reach_remotes(&repo);
-        // Closed first: what this process wrote is then for the other one to look after.
+        // Closed first, so that the other process can maintain the segments written by this one.
         drop(repo);
         let occasion = Occasion { is_due, pushes, fold: fold.into_inner() };
         maintenance::look_after(&dir, &occasion, upkeep.map(|upkeep| upkeep.fullness))
     }
 
-    /// The same, for a program that goes on: the process is reaped when it ends.
+    /// Closes the store like [`Self::look_after`], for a long-running program: reaps the process
+    /// when it ends.
     pub(crate) fn look_after_and_reap(self) {
         if let Some(child) = self.look_after() {
             maintenance::reap(child);
@@ -419,7 +417,7 @@ impl Opened {
     }
 }
 
-/// The nearest store above `workspace`, by default the working directory, else the user's.
+/// The nearest store above `workspace` (by default the working directory), otherwise the user's.
 fn default_location(workspace: Option<&Path>) -> Result<Location> {
     let here = match workspace {
         Some(dir) => dir.to_owned(),
@@ -433,15 +431,15 @@ fn default_location(workspace: Option<&Path>) -> Result<Location> {
     Ok(Location { found, ..user_location()? })
 }
 
-/// The store that is found at or above a directory, or in it if that is a store itself; none where there is
-/// no `.turntree`.
+/// The store found at or above a directory, or the directory itself if it is a store; `None`
+/// without a `.turntree`.
 pub(crate) fn found_from(dir: &Path) -> Result<Option<Location>> {
     let dir = whole_path(dir)?;
     let from = if dir.ends_with(STORE_DIR) { dir.parent().unwrap_or(&dir) } else { &dir };
     nearest(from).map(found_in).transpose()
 }
 
-/// The store that the directory `.turntree` in `dir` is, or names.
+/// The store that the directory `.turntree` in `dir` is, or that it names.
 fn found_in(dir: PathBuf) -> Result<Location> {
     refuse_foreign(&dir)?;
     let Some(other) = elsewhere(&dir) else {
@@ -460,8 +458,8 @@ fn user_location() -> Result<Location> {
     Ok(Location { dir: trust::user_store()?, found: "the user's own", way: Way::Meant })
 }
 
-/// Refuses a store of somebody else that merely lies above the working directory: whoever put it
-/// there, as in a folder for all, would get what is written to it.
+/// Refuses another user's store above the working directory: in a shared directory, its owner could
+/// read everything written to it.
 fn refuse_foreign(dir: &Path) -> Result<()> {
     let found = fs::metadata(dir)
         .map_err(|error| Error::io(format!("look at {}", dir.display()), error))?;
@@ -477,7 +475,7 @@ fn refuse_foreign(dir: &Path) -> Result<()> {
     Err(Failure::hinted(Error::invalid(foreign), hint))
 }
 
-/// Adds a hint to a failure to read a store that belongs to another user.
+/// Adds a hint to an error of reading another user's store.
 fn denied(dir: &Path, error: Error) -> Failure {
     let cause = std::error::Error::source(&error).and_then(|cause| cause.downcast_ref());
     let is_denied =
@@ -492,12 +490,12 @@ fn denied(dir: &Path, error: Error) -> Failure {
     }
 }
 
-/// Finds the store that is used by default, for completion.
+/// Finds the default store, for completion.
 pub(crate) fn user_or_nearest() -> Option<PathBuf> {
     default_location(None).ok().map(|location| location.dir)
 }
 
-/// Returns the actor and the time.
+/// Returns the actor and the current time.
 pub(crate) fn stamp() -> Result<Signature> {
     let named = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
     let actor = [ACTOR, "USER", "LOGNAME", "USERNAME"].into_iter().find_map(named);
@@ -505,7 +503,7 @@ pub(crate) fn stamp() -> Result<Signature> {
     Ok(Signature { time: clock::now()?, actor: actor.unwrap_or_else(|| "unknown".to_owned()) })
 }
 
-/// The name of a user in the system's list, for services and containers that set no variable.
+/// The name of a user in `/etc/passwd`, for services and containers that set no variable.
 fn user_name(user: u32) -> Option<String> {
     let list = fs::read_to_string("/etc/passwd").ok()?;
     let name_of = |line: &str| {
@@ -516,9 +514,8 @@ fn user_name(user: u32) -> Option<String> {
     list.lines().find_map(name_of)
 }
 
-/// Makes the repository act on the branch of the environment, if that names one: an agent that shares
-/// the store with others sets it for itself. Where it names none, the place counts at which the
-/// caller is.
+/// Makes the repository act on the branch named by the environment: an agent that shares the store
+/// with others sets the variable. Without it, the caller's place chooses the branch.
 pub(crate) fn act(repo: Repository, here: Option<Here>) -> Result<Repository> {
     let Some(name) = own_branch() else {
         return Ok(match here {
@@ -528,11 +525,11 @@ pub(crate) fn act(repo: Repository, here: Option<Here>) -> Result<Repository> {
     };
     let found = Resolver::new(&repo).branch(&name);
     let branch = match found {
-        // One that is not there yet begins with its first snapshot.
+        // A branch that does not exist yet begins with its first snapshot.
         Err(_) if name.contains('/') => {
             name.parse().and_then(|new: turntree::repo::BranchName| new.check_new().map(|()| new))
         }
-        // A session goes by the beginning of its name or title, too.
+        // A session can also be named by the beginning of its name or title.
         Err(error) => match find_session(&repo, &name) {
             Ok(Some(session)) => repo.branch_of_session(&session)?.ok_or(error),
             Ok(None) => Err(error),
@@ -544,18 +541,18 @@ pub(crate) fn act(repo: Repository, here: Option<Here>) -> Result<Repository> {
     Ok(repo.acting_on(branch))
 }
 
-/// The branch that the environment says to act on.
+/// The branch named by the environment.
 fn own_branch() -> Option<String> {
     std::env::var(BRANCH).ok().filter(|name| !name.is_empty())
 }
 
-/// Returns whether the environment says which branch to act on.
+/// Returns true if the environment names a branch.
 pub(crate) fn has_own_branch() -> bool {
     own_branch().is_some()
 }
 
-/// Refuses to move HEAD while the environment says which branch to act on: it would move for all others
-/// and not for this one.
+/// Refuses to move HEAD while the environment names a branch: HEAD would move for all other
+/// processes, but not for this one.
 pub(crate) fn check_may_switch() -> Result<()> {
     match own_branch() {
         None => Ok(()),
@@ -570,7 +567,7 @@ pub(crate) fn check_may_switch() -> Result<()> {
     }
 }
 
-/// The bytes of a file, or of stdin for `-`: no more than an object may have.
+/// Reads a file, or stdin for `-`, up to the size limit of an object.
 pub(crate) fn read_input(path: &Path) -> Result<Bytes> {
     let mut bytes = Vec::new();
     let (name, limit) = (input_name(path), MAX_BLOB_BYTES as u64);
@@ -591,7 +588,7 @@ pub(crate) fn input_name(path: &Path) -> String {
     if path == Path::new("-") { "standard input".to_owned() } else { path.display().to_string() }
 }
 
-/// A path that somebody named, whole and behind all links. What it leads to must be there.
+/// The canonical path of a file or directory that the user named. It must exist.
 pub(crate) fn whole_path(path: &Path) -> turntree::Result<PathBuf> {
     let shown = path.display();
     path.canonicalize().map_err(|error| match error.kind() {
@@ -600,7 +597,7 @@ pub(crate) fn whole_path(path: &Path) -> turntree::Result<PathBuf> {
     })
 }
 
-/// Opens a file that must be one.
+/// Opens a regular file.
 pub(crate) fn open_file(path: &Path) -> Result<fs::File> {
     let shown = path.display();
     match fs::metadata(path) {
@@ -614,7 +611,7 @@ pub(crate) fn open_file(path: &Path) -> Result<fs::File> {
     }
 }
 
-/// The store that commands in the directory `from` use when none is named.
+/// The store that commands in the directory `from` use if none is named.
 pub(crate) fn store_from(from: &Path) -> Option<PathBuf> {
     match nearest(from) {
         Some(dir) => Some(elsewhere(&dir).unwrap_or(dir)),
@@ -622,15 +619,16 @@ pub(crate) fn store_from(from: &Path) -> Option<PathBuf> {
     }
 }
 
-/// The store that a directory names instead of being one: that of a worktree does.
+/// The store that a pointer directory names, for example in a worktree.
 fn elsewhere(dir: &Path) -> Option<PathBuf> {
     let path = read_regular(&dir.join(ELSEWHERE), MAX_ELSEWHERE).ok()?;
     let path = PathBuf::from(std::ffi::OsString::from_vec(path));
     path.is_absolute().then_some(path)
 }
 
-/// The nearest store at or above `from`. At the root of a worktree of git without a store, that of the main
-/// checkout comes before those above: the worktree is of the same project.
+/// The nearest store at or above `from`. At the root of a git worktree without a store, the store
+/// of the main checkout comes before stores above, because the worktree belongs to the same
+/// project.
 fn nearest(from: &Path) -> Option<PathBuf> {
     let store_in = |folder: &Path| Some(folder.join(STORE_DIR)).filter(|dir| dir.is_dir());
     from.ancestors().find_map(|folder| {
@@ -642,15 +640,15 @@ fn nearest(from: &Path) -> Option<PathBuf> {
     })
 }
 
-/// Opens the store at a place, which must be there.
+/// Opens the store at a location; it must exist.
 pub(crate) fn open(location: &Location) -> Result<Repository> {
     let repo = open_quietly(location)?;
     damage(&repo).iter().for_each(|damage| warn(damage));
     Ok(repo)
 }
 
-/// Returns the damage that was noticed until now, in the words of its warnings. A torn tail was never
-/// acknowledged, so nothing is missing: only damage is worth a word.
+/// Returns the damage noticed until now, as warnings. A torn tail was never acknowledged, so
+/// nothing is lost and it is not reported.
 fn damage(repo: &Repository) -> Vec<String> {
     let findings = repo.store().findings().into_iter();
     let damage = findings.filter(|finding| finding.kind == FindingKind::Damage);
@@ -671,14 +669,14 @@ pub(crate) fn open_quietly(location: &Location) -> Result<Repository> {
         }
     };
     buckets::attach(&repo);
-    // Of others it is only read, and nothing of that is left beside it.
+    // An untrusted store is only read, and no caches are written next to it.
     if location.way != Way::Meant && trust::standing(&repo, location.pointer()).doubt().is_some() {
         repo.store().keep_no_caches();
     }
     Ok(repo)
 }
 
-/// Returns whether a store can be made at `dir`: nothing is there, or an empty directory, or an
+/// Returns true if a store can be created at `dir`: the path is free, an empty directory, or an
 /// unfinished store.
 pub(crate) fn is_absent(dir: &Path) -> Result<bool> {
     match is_free(dir) {

@@ -1,4 +1,4 @@
-//! This program, as it is run again: its own file, or the script that runs it inside of an interpreter.
+//! Finds this program to run it again: its executable, or the script that an interpreter runs.
 
 use std::env;
 use std::path::{Path, PathBuf};
@@ -6,12 +6,12 @@ use std::sync::OnceLock;
 
 use turntree::{Error, Result};
 
-/// The script, where the file of this process is an interpreter.
+/// The script, if the executable of this process is an interpreter.
 static SCRIPT: OnceLock<PathBuf> = OnceLock::new();
 
-/// Makes `script` what runs this program again. The directory may change afterwards.
+/// Sets `script` as the program to run again. The working directory may change afterwards.
 pub(crate) fn is_run_by(script: &Path) {
-    // Only the first one counts: a process is one run of the program.
+    // Only the first call counts: a process is one run of the program.
     let _ = SCRIPT.set(std::path::absolute(script).unwrap_or_else(|_| script.to_owned()));
 }
 

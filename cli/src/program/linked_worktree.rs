@@ -1,38 +1,39 @@
-//! Worktrees of git beside their main checkout: the file `.git` at their root says where that is.
+//! Git worktrees: the file `.git` at the root of a worktree names its main checkout.
 
 use std::path::{Path, PathBuf};
 
 use turntree::workspace::read_regular_text;
 
-/// The name of the directory of git in the main checkout, and of the file in a worktree.
+/// The git directory in the main checkout, and the file in a worktree.
 const DOT_GIT: &str = ".git";
 
-/// Most bytes of a file of git that are read.
+/// Maximum bytes of a git file to read.
 const MAX_FILE_BYTES: u64 = 64 << 10;
 
-/// A part of the path in the file of a worktree, which that of a submodule lacks.
+/// A part of the path in the `.git` file of a worktree; the file of a submodule lacks it.
 const WORKTREES: &str = "/worktrees/";
 
-/// Reads a small file of git as text. Nothing waits for a pipe in its place.
+/// Reads a small git file as text. Does not block on a pipe.
 pub(crate) fn read(path: &Path) -> Option<String> {
     read_regular_text(path, MAX_FILE_BYTES).ok()
 }
 
-/// Returns the first line of a file of git, after `prefix`.
+/// Returns the first line of a git file, after `prefix`.
 fn line(path: &Path, prefix: &str) -> Option<String> {
     Some(read(path)?.lines().next()?.strip_prefix(prefix)?.trim().to_owned())
 }
 
-/// Returns true if `dir` is the root of a worktree beside its main checkout.
+/// Returns true if `dir` is the root of a worktree, not of the main checkout.
 pub(crate) fn is_linked_worktree(dir: &Path) -> bool {
     line(&dir.join(DOT_GIT), "gitdir:").is_some_and(|git| git.contains(WORKTREES))
 }
 
-/// Returns the main checkout of the worktree at `dir`, if each names the other.
+/// Returns the main checkout of the worktree at `dir`, if both refer to each other.
 pub(crate) fn main_checkout(dir: &Path) -> Option<PathBuf> {
     let git = line(&dir.join(DOT_GIT), "gitdir:").filter(|git| git.contains(WORKTREES))?;
     let git = dir.join(git).canonicalize().ok()?;
-    // Anybody can write a file that names the repository of another project.
+    // Checks both directions, because any user can write a `.git` file that names another project's
+    // repository.
     let back = git.join(line(&git.join("gitdir"), "")?).canonicalize().ok()?;
     if back != dir.join(DOT_GIT).canonicalize().ok()? {
         return None;

@@ -1,4 +1,5 @@
-//! Live sessions: which one the client is that has started this process, and which ones hooks write.
+//! Live sessions: the session of the client that started this process, and sessions that hooks
+//! write now.
 
 use std::collections::{HashMap, HashSet};
 
@@ -7,35 +8,36 @@ use turntree::repo::{BranchName, HEAD, Repository};
 use turntree::store::Store;
 use turntree::workspace::{read_note, write_note};
 
-/// Variables in which clients name their session to the shells and servers that they start.
+/// Variables with which clients pass their session to the shells and servers that they start.
 const CLIENT_SESSIONS: [&str; 2] = ["CLAUDE_CODE_SESSION_ID", "CODEX_THREAD_ID"];
 
-/// The reason of operations of hooks that put in no turns of a transcript.
+/// The reason of hook operations that add no turns of a transcript.
 pub(crate) const HOOK: &str = "hook";
 
-/// The beginning of the reason of those that do.
+/// The beginning of the reason of hook operations that add turns.
 const FOLLOW: &str = "follow ";
 
-/// What the actors of hooks begin with.
+/// The prefix of the actors of hooks.
 const HOOK_ACTOR: &str = "hook/";
 
-/// The time for which a session counts as live after a hook has put turns of it in: some 10 minutes.
+/// How long a session counts as live after a hook has added turns to it: 10 minutes.
 const LIVE_MICROS: i64 = 10 * 60 * 1_000_000;
 
-/// The note of the sessions that have ended lately, with the moments.
+/// The note of recently ended sessions, with the times.
 const ENDED: &str = "ended sessions";
 
-/// The session of the client that has started this process, as the client calls it.
+/// The session of the client that started this process, by the client's id.
 pub(crate) fn client_session() -> Option<String> {
     let named = |name: &&str| std::env::var(name).ok().filter(|id| !id.is_empty());
     CLIENT_SESSIONS.iter().find_map(named)
 }
 
-/// The session of the client that has started this process, as far as a store knows it.
+/// The session of the client that started this process, in the store.
 pub(crate) enum LiveSession {
     /// Its name in the store.
     Known(String),
-    /// It has none yet: it begins with its first snapshot, unless a person has switched elsewhere.
+    /// It is not in the store yet: it begins with its first snapshot, unless the user has switched
+    /// elsewhere.
     New(String),
 }
 
@@ -51,7 +53,7 @@ impl LiveSession {
     }
 }
 
-/// Returns whether a hook has put HEAD where it is. Reads the operations since.
+/// Returns true if a hook made the last change of HEAD. Reads the operations since then.
 pub(crate) fn is_head_of_hook(repo: &Repository) -> turntree::Result<bool> {
     let moved = repo.last_change(HEAD)?;
     Ok(moved.is_some_and(|entry| {
@@ -60,7 +62,7 @@ pub(crate) fn is_head_of_hook(repo: &Repository) -> turntree::Result<bool> {
     }))
 }
 
-/// Keeps in mind that the client has told of the end of a session.
+/// Records that the client has reported the end of a session.
 pub(crate) fn note_end(store: &Store, session: &str, now: Time) -> turntree::Result<()> {
     let mut ended = read_ended(store);
     ended.retain(|_, at| now.micros.saturating_sub(*at) < LIVE_MICROS);
@@ -73,8 +75,8 @@ fn read_ended(store: &Store) -> HashMap<String, i64> {
     ended.and_then(|bytes| serde_json::from_slice(&bytes).ok()).unwrap_or_default()
 }
 
-/// Returns the sessions that a client seems to write now: a hook has put turns of them in within the
-/// last ten minutes, and the client has not told of the end since. Reads the operations of that time.
+/// Returns the sessions that clients probably write now: a hook has added turns within the last ten
+/// minutes, and the client has not reported the end since. Reads the operations of that time.
 pub(crate) fn live_sessions(repo: &Repository, now: Time) -> turntree::Result<HashSet<String>> {
     let (ended, mut live) = (read_ended(repo.store()), HashSet::new());
     for entry in repo.operations() {

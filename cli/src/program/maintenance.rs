@@ -1,13 +1,14 @@
-//! The process that looks after a store: at most one at a time, started after a commit that made it worth it.
+//! Starts the maintenance process of a store: at most one at a time, after a commit that makes it
+//! due.
 //!
 //! ```text
 //!  commit ── worth it? ── lock is free? ── start, with the lock as its stdin ── reap, in a server
 //!                                            └── step ── wait ── step ... ── unlock, look once more
 //! ```
 //!
-//! The lock belongs to the open file, which the new process has before this one lets go of it: so there is
-//! no moment in which a second one could begin. A process that has given its lock back may take a while to
-//! end on a busy machine, so its id is in the file, and the next start waits for it.
+//! The lock belongs to the open file. The new process inherits the file before this one closes it,
+//! so no second process can start in between. A process that has released its lock may take a while
+//! to end on a busy machine. So the file contains its id, and the next start waits for it.
 
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io;
@@ -26,44 +27,45 @@ use turntree::store::MAINTENANCE_LOCK;
 
 use crate::program::itself;
 
-/// The file whose lock a collection holds.
+/// The file that a collection locks.
 const COLLECTOR_FILE: &str = "collector";
 
-/// The option that says that stdin is the lock.
+/// The option that says that stdin is the lock file.
 pub(crate) const STARTED: &str = "--started";
 
-/// For how long a writer is held back: for the square of the percent above that, and at most. A store that is
-/// a little too full costs nothing that anybody notices, and one that comes near twice its budgets fills no
-/// further while maintenance empties it, on a busy machine too.
+/// How long a writer is delayed: the square of the percent over budget times this, up to a maximum.
+/// A slightly overfull store costs no noticeable time, and a store at twice its budgets does not
+/// grow further while maintenance empties it, even on a busy machine.
 const HELD_MICROS: u64 = 120;
 const MOST_HELD: Duration = Duration::from_millis(400);
 
-/// For how long a start waits for the process before it to end, at most: its id may be that of another one by
-/// now.
+/// How long a start waits for the previous process to end, at most: its id may belong to another
+/// process by now.
 const MOST_ENDING: Duration = Duration::from_millis(200);
 
-/// The most digits that the id of a process has.
+/// Maximum digits of a process id.
 const MAX_ID_DIGITS: usize = 10;
 
-/// The right to look after a store.
+/// The lock of the maintenance process.
 #[derive(Debug)]
 pub(crate) struct MaintenanceLock(File);
 
-/// Why a store is to be looked after.
+/// The reasons to start maintenance.
 #[derive(Debug, Default)]
 pub(crate) struct Occasion {
     /// A step is due, or the store is over its budgets.
     pub(crate) is_due: bool,
-    /// Something is to be pushed.
+    /// There are turns to push.
     pub(crate) pushes: bool,
-    /// The remote on which bundles are to be made one.
+    /// The remote whose bundles are to be folded.
     pub(crate) fold: Option<String>,
 }
 
 impl MaintenanceLock {
-    /// Takes the lock of the store in `dir`, unless another process has it.
+    /// Takes the lock of the store in `dir`; `None` if another process holds it.
     pub(crate) fn take(dir: &Path) -> io::Result<Option<Self>> {
-        // A store may come from others: a link in its place is not followed, a pipe not waited for.
+        // The store may be untrusted: does not follow a link in place of the file, and does not
+        // block on a pipe.
         let flags = (OFlags::NOFOLLOW | OFlags::NONBLOCK).bits().cast_signed();
         let mut options = OpenOptions::new();
         options.read(true).write(true).create(true).truncate(false).mode(0o600).custom_flags(flags);
@@ -71,16 +73,17 @@ impl MaintenanceLock {
         Ok(lock.try_again()?.then_some(lock))
     }
 
-    /// The lock that this process was started with; from now on the file has the id of this process.
+    /// Takes over the lock that this process was started with, and writes the id of this process
+    /// into the file.
     pub(crate) fn inherited() -> io::Result<Self> {
         let lock = Self(io::stdin().as_fd().try_clone_to_owned()?.into());
-        // On a full disk there is no id in it, and the next start does not wait.
+        // On a full disk the id is missing, and the next start does not wait.
         let _ = lock.0.set_len(0);
         let _ = lock.0.write_all_at(process::id().to_string().as_bytes(), 0);
         Ok(lock)
     }
 
-    /// Waits until the process that had it before has ended.
+    /// Waits until the previous holder of the lock has ended.
     fn await_end_of_last(&self) {
         let mut bytes = [0; MAX_ID_DIGITS];
         let read = self.0.read_at(&mut bytes, 0).unwrap_or(0);
@@ -93,7 +96,7 @@ impl MaintenanceLock {
         }
     }
 
-    /// Takes it once more; false when another process has it now.
+    /// Tries to take the lock again; false if another process holds it.
     pub(crate) fn try_again(&self) -> io::Result<bool> {
         match self.0.try_lock() {
             Ok(()) => Ok(true),
@@ -102,28 +105,29 @@ impl MaintenanceLock {
         }
     }
 
-    /// Gives it back.
+    /// Releases it.
     pub(crate) fn unlock(&self) -> io::Result<()> {
         self.0.unlock()
     }
 }
 
-/// Returns whether a collection goes on in the store in `dir`, without opening that.
+/// Returns true if a collection is running in the store in `dir`, without opening the store.
 pub(crate) fn is_collected(dir: &Path) -> bool {
     let flags = (OFlags::NOFOLLOW | OFlags::NONBLOCK).bits().cast_signed();
     let file = OpenOptions::new().read(true).custom_flags(flags).open(dir.join(COLLECTOR_FILE));
     file.is_ok_and(|file| matches!(file.try_lock(), Err(TryLockError::WouldBlock)))
 }
 
-/// Starts the process that looks after the store in `dir`, which this one has changed and closed, if that is
-/// worth it and none is there. A writer that fills the store faster than that empties it is held back.
+/// Starts the maintenance process of the store in `dir`, which this process has changed and closed,
+/// if it is due and none is running. Delays a writer that fills the store faster than maintenance
+/// empties it.
 pub(super) fn look_after(
     dir: &Path,
     occasion: &Occasion,
     fullness: Option<Fullness>,
 ) -> Option<Child> {
     let (started, is_there) = match occasion.is_wanted() {
-        // The writer is not told when this fails: the next one tries again.
+        // A failure is not reported: the next writer tries again.
         true => start(dir, occasion).unwrap_or((None, false)),
         false => (None, false),
     };
@@ -133,7 +137,7 @@ pub(super) fn look_after(
     started
 }
 
-/// Reaps a process when it ends, for a program that goes on.
+/// Reaps a process when it ends, for a long-running program.
 pub(super) fn reap(mut child: Child) {
     let wait = move || drop(child.wait());
     drop(thread::Builder::new().name("maintenance".to_owned()).spawn(wait));
@@ -145,8 +149,8 @@ impl Occasion {
     }
 }
 
-/// Starts the process, unless there is one; says whether there is one now. It outlives this process and
-/// whatever stops that.
+/// Starts the process, unless one is running. Returns true if one is running now. It outlives this
+/// process, and signals to this process do not reach it.
 fn start(dir: &Path, occasion: &Occasion) -> io::Result<(Option<Child>, bool)> {
     let Occasion { pushes, fold, .. } = occasion;
     let sends = *pushes || fold.is_some();
@@ -167,7 +171,7 @@ fn start(dir: &Path, occasion: &Occasion) -> io::Result<(Option<Child>, bool)> {
     maintenance.process_group(0).spawn().map(|child| (Some(child), true))
 }
 
-/// Waits for some milliseconds where the store is much fuller than its budgets say.
+/// Waits some milliseconds if the store is far over its budgets.
 fn hold_back(fullness: Fullness) {
     let above = fullness.percent().unwrap_or(0).saturating_sub(CROWDED_PERCENT);
     if above > 0 {

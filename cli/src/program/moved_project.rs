@@ -1,8 +1,9 @@
-//! A project that was moved or renamed: directories that its sessions recorded lead to where it is now.
+//! Moved or renamed projects: maps the directories recorded by sessions to their current paths.
 //!
-//! A store in a project notes the directory of the project. When the store is in another directory later,
-//! and the noted one does not exist, the project was moved: paths that were recorded below the old directory
-//! are below the new one. A copy of a project is no move, since the old directory still exists.
+//! A store in a project records the directory of the project. If the store is in another directory
+//! later, and the recorded one does not exist, the project was moved: paths recorded below the old
+//! directory are now below the new one. A copy of a project is not a move, since the old directory
+//! still exists.
 
 use std::path::{Component, Path, PathBuf};
 
@@ -11,13 +12,13 @@ use turntree::workspace::{read_note, write_note};
 
 use super::global::STORE_DIR;
 
-/// The note of the directories that the project had, the newest last.
+/// The note with the directories that the project had, newest last.
 const DIRECTORIES: &str = "directories of the project";
 
-/// Most directories that are kept.
+/// Maximum number of directories to keep.
 const MAX_DIRECTORIES: usize = 16;
 
-/// The directories that a project was moved from, and where it is.
+/// The previous directories of a project, and the current one.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct MovedProject {
     from: Vec<PathBuf>,
@@ -25,20 +26,21 @@ pub(crate) struct MovedProject {
 }
 
 impl MovedProject {
-    /// Finds out where the project of `store` was before; nothing for a store that lies in no project.
+    /// Reads the previous directories of the project of `store`; empty for a store outside of a
+    /// project.
     pub(crate) fn of(store: &Store) -> Self {
         let Some(to) = project_of(store) else { return Self::default() };
         let mut from = noted(store);
-        // A directory that exists has its files, wherever its store went.
+        // A directory that still exists keeps its files, wherever the store was moved.
         from.retain(|dir| *dir != to && !dir.exists());
         Self { from, to }
     }
 
-    /// Returns where a recorded directory is now: below the project if it was below an earlier directory
-    /// of it, else where it was.
+    /// Returns the current path of a recorded directory: below the project if it was below one of
+    /// its previous directories, otherwise unchanged.
     pub(crate) fn present(&self, dir: &Path) -> PathBuf {
         let moved = self.from.iter().rev().find_map(|from| dir.strip_prefix(from).ok());
-        // A recorded path may come from elsewhere, and is not to lead out of the project.
+        // A recorded path may be untrusted, and must not escape the project.
         let is_plain = |part: Component<'_>| matches!(part, Component::Normal(_));
         let moved = moved.filter(|below| below.components().all(is_plain));
         match moved {
@@ -49,7 +51,7 @@ impl MovedProject {
     }
 }
 
-/// Notes the directory of the project of `store`, if it lies in one and that is news.
+/// Records the directory of the project of `store`, if it has one and it changed.
 pub(crate) fn note_project(store: &Store) {
     let Some(project) = project_of(store) else { return };
     let mut directories = noted(store);
@@ -60,12 +62,12 @@ pub(crate) fn note_project(store: &Store) {
     directories.push(project);
     directories.drain(..directories.len().saturating_sub(MAX_DIRECTORIES));
     if let Ok(note) = serde_json::to_vec(&directories) {
-        // Without it a move is not noticed, and no more.
+        // Without the note, only a move is not noticed.
         let _ = write_note(store, DIRECTORIES, &note);
     }
 }
 
-/// The directory of the project in which a store lies.
+/// The directory of the project that contains a store.
 fn project_of(store: &Store) -> Option<PathBuf> {
     let dir = store.dir().canonicalize().ok()?;
     dir.parent().filter(|_| dir.ends_with(STORE_DIR)).map(Path::to_owned)

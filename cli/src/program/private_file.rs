@@ -1,4 +1,4 @@
-//! Files for their owner alone, which have their names when they are durable.
+//! Files readable by their owner only, which get their names once they are durable.
 
 use std::fs::File;
 use std::io::{ErrorKind as IoErrorKind, Write};
@@ -9,7 +9,7 @@ use turntree::Error;
 
 use crate::view::error::Result;
 
-/// Writes a file, in place of what is there.
+/// Writes a file, and replaces an existing one.
 pub(crate) fn write_durably(path: &Path, bytes: &[u8]) -> Result<()> {
     let failed = |error| Error::io(format!("write {}", path.display()), error);
     let temporary = temporary(path, bytes)?;
@@ -17,7 +17,7 @@ pub(crate) fn write_durably(path: &Path, bytes: &[u8]) -> Result<()> {
     sync(path.parent().unwrap_or(Path::new(".")))
 }
 
-/// Writes a file that is not there yet; returns whether it was not.
+/// Writes a new file; returns false if it exists.
 pub(crate) fn write_new(path: &Path, bytes: &[u8]) -> Result<bool> {
     match temporary(path, bytes)?.persist_noclobber(path) {
         Ok(_) => sync(path.parent().unwrap_or(Path::new("."))).map(|()| true),
@@ -26,7 +26,7 @@ pub(crate) fn write_new(path: &Path, bytes: &[u8]) -> Result<bool> {
     }
 }
 
-/// A durable file beside `path`, for its owner alone, with a name that no other process gives.
+/// Writes a durable temporary file next to `path`, readable by its owner only.
 fn temporary(path: &Path, bytes: &[u8]) -> Result<NamedTempFile> {
     let failed = |error| Error::io(format!("write {}", path.display()), error);
     let folder = path.parent().unwrap_or(Path::new("."));
@@ -35,7 +35,7 @@ fn temporary(path: &Path, bytes: &[u8]) -> Result<NamedTempFile> {
     Ok(file)
 }
 
-/// Makes the names in a folder durable.
+/// Makes the entries of a directory durable.
 pub(crate) fn sync(folder: &Path) -> Result<()> {
     let synced = File::open(folder).and_then(|folder| folder.sync_all());
     Ok(synced.map_err(|error| Error::io(format!("sync {}", folder.display()), error))?)

@@ -1,4 +1,5 @@
-//! The keys of encrypted remotes: read from them, unwrapped with the user's own, and wrapped for members.
+//! The keys of encrypted remotes: reads them, unwraps them with the user's keys, and wraps them for
+//! members.
 
 use std::io::Write;
 use std::sync::Arc;
@@ -16,20 +17,20 @@ use super::identity::{IDENTITY, identities_of_command, identities_of_files, own_
 use super::store_keys::decrypt;
 use crate::view::error::{Failure, Result};
 
-/// The keys of a remote, as they are there.
+/// The keys document of a remote, with its version.
 pub(crate) struct FoundKeys {
     pub(crate) document: KeysDocument,
     version: Version,
 }
 
 impl FoundKeys {
-    /// As a store remembers them.
+    /// The document as text, as a store records it.
     pub(crate) fn text(&self) -> Result<String> {
         Ok(String::from_utf8_lossy(&self.document.encode()?).into_owned())
     }
 }
 
-/// Reads the keys of a remote; nothing when it has none, and so is not encrypted.
+/// Reads the keys of a remote; `None` if it has none, which means that it is not encrypted.
 pub(crate) fn read(bucket: &dyn Bucket, id: &RemoteId) -> Result<Option<FoundKeys>> {
     match bucket.get(&KeysDocument::key()?, None, None)? {
         Got::Bytes { bytes, version, size } if bytes.len() as u64 == size => {
@@ -44,7 +45,7 @@ pub(crate) fn read(bucket: &dyn Bucket, id: &RemoteId) -> Result<Option<FoundKey
     }
 }
 
-/// The remote whose keys lie in a bucket, if it has some: also when its root was not made yet.
+/// Returns the remote whose keys are in a bucket, even if its root was not created yet.
 pub(crate) fn remote_of_keys(bucket: &dyn Bucket) -> Result<Option<RemoteId>> {
     match bucket.get(&KeysDocument::key()?, None, None)? {
         Got::Bytes { bytes, .. } => Ok(Some(KeysDocument::remote_in(&bytes)?)),
@@ -52,10 +53,10 @@ pub(crate) fn remote_of_keys(bucket: &dyn Bucket) -> Result<Option<RemoteId>> {
     }
 }
 
-/// Unwraps keys with those of the user; they are those of a member then.
+/// Unwraps keys with the user's keys; this proves that the user is a member.
 pub(crate) fn unwrap(document: &KeysDocument, remote: &str) -> Result<RemoteKeys> {
     let wrapped = document.wrapped_bytes()?;
-    // A key store may ask its user, so it is asked when nothing else helps.
+    // A key store may prompt the user, so the command runs only if no file has the key.
     for identities in [identities_of_files as fn() -> _, identities_of_command] {
         if let Some(text) = decrypt(&wrapped, &identities()?, false) {
             let keys = RemoteKeys::from_text(&text).ok_or_else(|| {
@@ -72,7 +73,7 @@ pub(crate) fn unwrap(document: &KeysDocument, remote: &str) -> Result<RemoteKeys
     Err(Failure::hinted(not_a_member(remote), hint))
 }
 
-/// What a document of keys is to say.
+/// The content of a keys document to write.
 pub(crate) struct Wanted<'a> {
     pub(crate) id: RemoteId,
     pub(crate) before: Option<&'a FoundKeys>,
@@ -80,10 +81,9 @@ pub(crate) struct Wanted<'a> {
     pub(crate) is_pending: bool,
 }
 
-/// Wraps keys for members and writes them, over those that were found.
+/// Wraps keys for members and writes them, over the keys that were found.
 ///
-/// # Errors
-/// `Conflict` when somebody else was faster.
+/// # Errors `Conflict` when another user has changed them.
 pub(crate) fn write(
     bucket: &dyn Bucket,
     wanted: Wanted<'_>,
@@ -103,7 +103,7 @@ pub(crate) fn write(
     if let Put::Done(version) = put {
         return Ok(FoundKeys { document, version });
     }
-    // This very write may have been done twice, or its answer lost.
+    // The write may have been sent twice, or its answer lost.
     match read(bucket, &remote)? {
         Some(found) if found.document.push == document.push => Ok(found),
         _ => {
@@ -113,7 +113,7 @@ pub(crate) fn write(
     }
 }
 
-/// A bucket that seals and opens with these keys.
+/// A bucket that encrypts and decrypts with these keys.
 pub(crate) fn sealed(
     bucket: Arc<dyn Bucket>,
     document: &KeysDocument,
@@ -122,7 +122,7 @@ pub(crate) fn sealed(
     SealedBucket::new(bucket, keys, document.is_pending, random_bytes)
 }
 
-/// A secret that nobody can guess.
+/// A random secret.
 pub(crate) fn new_secret() -> Result<[u8; SECRET_BYTES]> {
     let mut bytes = [0; SECRET_BYTES];
     getrandom::getrandom(&mut bytes)

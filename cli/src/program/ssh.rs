@@ -1,7 +1,7 @@
-//! Remotes that are reached by ssh: the program runs there, and answers on its streams.
+//! Remotes over ssh: this program runs on the host, and answers on its streams.
 //!
-//! `TURNTREE_SSH_COMMAND` is what git has as `GIT_SSH_COMMAND`: a command of the shell that gets the host,
-//! and what is to be run there, as further arguments.
+//! `TURNTREE_SSH_COMMAND` works like git's `GIT_SSH_COMMAND`: a shell command that gets the host
+//! and the remote command as further arguments.
 
 use std::env;
 use std::process::{Child, Command, Stdio};
@@ -12,10 +12,10 @@ use turntree::{Error, ErrorKind, Result};
 /// The variable with the command.
 const COMMAND: &str = "TURNTREE_SSH_COMMAND";
 
-/// Without it. A connection that says nothing for a minute is over.
+/// The default command. A silent connection ends after a minute.
 const SSH: &str = "ssh -o ServerAliveInterval=20 -o ServerAliveCountMax=3";
 
-/// A folder of another machine.
+/// A folder on another machine.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Host {
     /// The host, with the user if there is one.
@@ -25,17 +25,16 @@ pub(super) struct Host {
 }
 
 impl Host {
-    /// Takes `ssh://[USER@]HOST[:PORT]/PATH` and `[USER@]HOST:PATH` apart; nothing of what is neither.
+    /// Parses `ssh://[USER@]HOST[:PORT]/PATH` and `[USER@]HOST:PATH`; `None` for other URLs.
     ///
-    /// # Errors
-    /// `InvalidInput` for what begins as one of these and is none.
+    /// # Errors `InvalidInput` for a URL that begins like these and is not valid.
     pub(super) fn parse(url: &str) -> Result<Option<Self>> {
         let expected = "expected ssh://HOST/PATH or HOST:PATH";
         let invalid = || Error::invalid(format!("{url:?} names no folder of a host: {expected}"));
         let (host, port, path) = match url.strip_prefix("ssh://") {
             Some(rest) => {
                 let (host, path) = rest.split_once('/').ok_or_else(invalid)?;
-                // As git has it, a path may begin with the home directory of somebody.
+                // As in git, a path may begin with a user's home directory.
                 let root = if path.starts_with('~') { "" } else { "/" };
                 let (host, port) = match host.rsplit_once(':') {
                     Some((host, port)) if !port.contains(']') => {
@@ -46,7 +45,8 @@ impl Host {
                 (host, port, format!("{root}{path}"))
             }
             None => match url.split_once(':') {
-                // One letter is a disk elsewhere, and a slash in front makes it a path.
+                // A single letter is a drive on other systems, and a slash before the colon makes
+                // it a path.
                 Some((host, path)) if host.len() > 1 && !host.contains('/') => {
                     (host, None, path.to_owned())
                 }
@@ -55,7 +55,7 @@ impl Host {
         };
         let host = host.trim_matches(['[', ']']);
         let is_host = |c: char| c.is_ascii_alphanumeric() || "-_.@:%".contains(c);
-        // What begins with a dash would be an option of ssh.
+        // A leading dash would make it an option of ssh.
         let is_fine = !host.is_empty() && !host.starts_with('-') && host.chars().all(is_host);
         let is_path =
             !path.is_empty() && !path.starts_with('-') && !path.chars().any(char::is_control);
@@ -65,7 +65,8 @@ impl Host {
         Ok(Some(Self { host: host.to_owned(), port, path }))
     }
 
-    /// The folder as a bucket. Nothing is started yet; `make` makes the folder when something is.
+    /// The folder as a bucket. No process is started yet; with `make`, the process creates the
+    /// folder.
     pub(super) fn bucket(self, make: bool) -> PipeBucket {
         PipeBucket::new(move || self.start(make))
     }
@@ -94,7 +95,7 @@ impl Host {
     }
 }
 
-/// A process that has nothing more to do when its streams are closed.
+/// A process that is not needed once its streams are closed.
 struct Running(Child);
 
 impl Drop for Running {
@@ -104,7 +105,7 @@ impl Drop for Running {
     }
 }
 
-/// A path as one word of a shell; a home directory in front stays one.
+/// Quotes a path for the shell; a leading home directory stays unquoted.
 fn quoted(path: &str) -> String {
     let quote = |text: &str| format!("'{}'", text.replace('\'', r"'\''"));
     match path.split_once('/') {

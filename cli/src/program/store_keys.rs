@@ -1,9 +1,8 @@
-//! The key of an encrypted store, wrapped for each who may have it: `keys/NAME.age` in the store.
+//! The key of an encrypted store, wrapped for each holder: `keys/NAME.age` in the store.
 //!
-//! A wrapped key is a file in the format of age that holds three lines at most, so that the program of
-//! age opens it too. `NAME.copy` is the same again, since a store is lost with its wrapped keys. Beside
-//! them, `NAME.pub` is the public key that it is wrapped for; one that is wrapped with a passphrase has
-//! none.
+//! A wrapped key is an age file of at most three lines, so the age program can decrypt it too.
+//! `NAME.copy` is a second copy, since a store without its wrapped keys is lost. `NAME.pub` is the
+//! public key that it is wrapped for; a key wrapped with a passphrase has no such file.
 
 use std::fs::{self, DirBuilder, File, TryLockError};
 use std::io::{ErrorKind as IoErrorKind, IsTerminal, Write};
@@ -27,22 +26,22 @@ use super::identity::{
 use super::private_file::{sync, write_durably};
 use crate::view::error::{Failure, Result};
 
-/// The end of the name of a file with a wrapped key, and of its copy.
+/// The suffixes of a file with a wrapped key, and of its copy.
 const WRAPPED: &str = ".age";
 const COPY: &str = ".copy";
 
-/// Most bytes of a file with a wrapped key.
+/// Maximum bytes of a file with a wrapped key.
 const MAX_BYTES: u64 = 64 << 10;
 
-/// Times that a store is opened whose key changes at the same time.
+/// How often to try to open a store whose key changes concurrently.
 const MAX_ATTEMPTS: u32 = 4;
 
-/// The keys that this process has unwrapped with a passphrase or what a command printed. A server opens
-/// its store again and again: its user is asked once, and a passphrase takes its second once. What is
-/// wrapped anew has other bytes, so it is unwrapped anew.
+/// The keys that this process has unwrapped with a passphrase or the output of a command. A server
+/// opens its store many times: the user is asked once, and the passphrase's key derivation, which
+/// takes a second, runs once. A rewrapped key has other bytes, so the cache misses.
 static KNOWN: Mutex<Vec<KnownKey>> = Mutex::new(Vec::new());
 
-/// A wrapped key, byte for byte, and what it says.
+/// The bytes of a wrapped key, and its content.
 #[derive(Clone)]
 struct KnownKey {
     wrapped: Vec<u8>,
@@ -50,32 +49,32 @@ struct KnownKey {
     passphrase: Option<SecretString>,
 }
 
-/// Somebody who may open a store.
+/// A holder of a store's key.
 pub(crate) struct Holder {
     /// The name of the files.
     pub(crate) name: String,
-    /// The public key; without one it is a passphrase.
+    /// The public key; `None` for a passphrase.
     pub(crate) public: Option<x25519::Recipient>,
 }
 
-/// How a store was opened, to be opened so again.
+/// An opened store, with the keys to open it again.
 pub(crate) struct Unlocked {
     pub(crate) repo: Repository,
     pub(crate) keys: StoreKeys,
-    /// The holder whose key did it.
+    /// The holder whose key opened it.
     pub(crate) holder: String,
     pub(crate) passphrase: Option<SecretString>,
 }
 
-/// The right to change the keys of a store, which one process has at a time.
+/// The lock for changing the keys of a store; one process holds it at a time.
 pub(crate) struct KeyChange {
-    /// The lock ends with it.
+    /// Closing it releases the lock.
     _folder: File,
 }
 
 impl KeyChange {
-    /// Takes the right for the store in `dir`: before its key is unwrapped, so that nobody wraps one that
-    /// is not the store's any more.
+    /// Locks the keys of the store in `dir`. Taken before the key is unwrapped, so that no process
+    /// wraps a key that was replaced.
     pub(crate) fn begin(dir: &Path) -> Result<Self> {
         let failed = |error| Error::io(format!("lock {}", dir.display()), error);
         let folder = File::open(dir).map_err(failed)?;
@@ -92,12 +91,12 @@ impl KeyChange {
     }
 }
 
-/// Returns whether the store in `dir` has wrapped keys.
+/// Returns true if the store in `dir` has wrapped keys.
 pub(crate) fn has_keys(dir: &Path) -> bool {
     dir.join(KEYS_DIR).is_dir()
 }
 
-/// Opens the store in `dir`, with its key if it is encrypted. Where `may_ask`, a passphrase is asked for
+/// Opens the store in `dir`, with its key if it is encrypted. With `may_ask`, asks for a passphrase
 /// at the terminal.
 pub(crate) fn open(dir: &Path, may_ask: bool) -> Result<Repository> {
     match open_repository(dir) {
@@ -108,7 +107,8 @@ pub(crate) fn open(dir: &Path, may_ask: bool) -> Result<Repository> {
 
 /// Opens an encrypted store.
 ///
-/// While another command changes its key, what was unwrapped may be of before: then it is unwrapped again.
+/// While another command changes its key, the unwrapped key may be outdated: then it is unwrapped
+/// again.
 pub(crate) fn unlock(dir: &Path, may_ask: bool) -> Result<Unlocked> {
     let mut attempt = 1;
     let (repo, Unwrapped { keys, holder, passphrase }) = loop {
@@ -120,20 +120,20 @@ pub(crate) fn unlock(dir: &Path, may_ask: bool) -> Result<Unlocked> {
             opened => break (opened?, unwrapped),
         }
     };
-    // A rotation that did not come to its end has wrapped more than the store has: others may know that.
+    // An unfinished rotation has wrapped more keys than the store uses, and holders may know them.
     let keys = repo.store().keys().copied().unwrap_or(keys);
     Ok(Unlocked { repo, keys, holder, passphrase })
 }
 
-/// What a wrapped key says, and who opened it.
+/// The content of a wrapped key, and the holder whose key opened it.
 pub(crate) struct Unwrapped {
     pub(crate) keys: StoreKeys,
     holder: String,
     passphrase: Option<SecretString>,
 }
 
-/// Unwraps the key of the store in `dir` with the identities of the environment, the user's own, or a
-/// passphrase.
+/// Unwraps the key of the store in `dir` with the identities of the environment, the user's own, or
+/// a passphrase.
 pub(crate) fn unwrap(dir: &Path, may_ask: bool) -> Result<Unwrapped> {
     let wrapped = wrapped(dir)?;
     let opened = |holder: &str, known: KnownKey| {
@@ -148,7 +148,7 @@ pub(crate) fn unwrap(dir: &Path, may_ask: bool) -> Result<Unwrapped> {
     if let Some((holder, known)) = wrapped.iter().find_map(|(name, it)| Some((name, is_of(it)?))) {
         return Ok(opened(holder, known));
     }
-    // A key store may ask its user, so it is asked when nothing else opens the store.
+    // A key store may prompt the user, so the command runs only if nothing else opens the store.
     if let Some((holder, found)) = opened_by(&identities_of_command()?, &wrapped)? {
         known().push(found.clone());
         return Ok(opened(holder, found));
@@ -156,15 +156,15 @@ pub(crate) fn unwrap(dir: &Path, may_ask: bool) -> Result<Unwrapped> {
     let with_passphrase = |(_, bytes): &&(String, Vec<u8>)| {
         Decryptor::new(bytes.as_slice()).is_ok_and(|found| found.is_scrypt())
     };
-    // A hook or a server is not to stop at a question: who answers one is at the terminal.
+    // A hook or a server must not block on a prompt: it asks only if stdin is a terminal.
     let may_ask = may_ask && std::io::stdin().is_terminal();
     let with_passphrase: Vec<_> = wrapped.iter().filter(with_passphrase).collect();
-    // One that was rotated since is wrapped with the same passphrase.
+    // A key that was rotated since is wrapped with the same passphrase.
     let at_hand = || {
         let given = || known().iter().rev().find_map(|key| key.passphrase.clone());
         passphrase_of_environment().or_else(given)
     };
-    // Where nobody can be asked, the error below says what else there is.
+    // Without a terminal, the error below lists the alternatives.
     let asked = || {
         let may_ask = may_ask && passphrase_of_environment().is_none();
         may_ask.then(|| ask(&format!("Passphrase of the store {}: ", dir.display())).ok()).flatten()
@@ -214,7 +214,7 @@ fn known() -> MutexGuard<'static, Vec<KnownKey>> {
     KNOWN.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// A key that nobody can guess, for the cipher that is fastest here.
+/// A random key, for the fastest cipher on this machine.
 pub(crate) fn new_key() -> Result<StoreKey> {
     let mut bytes = [0; STORE_KEY_BYTES];
     getrandom::getrandom(&mut bytes)
@@ -222,7 +222,7 @@ pub(crate) fn new_key() -> Result<StoreKey> {
     Ok(StoreKey::of(StoreCipher::fastest(), bytes))
 }
 
-/// Who may open the store in `dir`, by name.
+/// The holders of the store's key in `dir`, by name.
 pub(crate) fn holders(dir: &Path) -> Result<Vec<Holder>> {
     let mut wrapped = wrapped(dir)?;
     wrapped.dedup_by(|(a, _), (b, _)| a == b);
@@ -240,7 +240,7 @@ pub(crate) fn holders(dir: &Path) -> Result<Vec<Holder>> {
     named.collect()
 }
 
-/// Wraps the keys for each of the holders, in place of what is there for them.
+/// Wraps the keys for each holder, and replaces their existing files.
 pub(crate) fn wrap(
     dir: &Path,
     holders: &[Holder],
@@ -282,7 +282,7 @@ pub(crate) fn wrap(
     sync(dir)
 }
 
-/// Takes the wrapped key of a holder away.
+/// Deletes the wrapped key of a holder.
 pub(crate) fn remove(dir: &Path, name: &str) -> Result<()> {
     for path in wrapped_paths(dir, name).into_iter().chain([public_path(dir, name)]) {
         match fs::remove_file(&path) {
@@ -295,7 +295,7 @@ pub(crate) fn remove(dir: &Path, name: &str) -> Result<()> {
     sync(&dir.join(KEYS_DIR))
 }
 
-/// Takes away all wrapped keys, of a store that is not encrypted any more.
+/// Deletes all wrapped keys, after the store was decrypted.
 pub(crate) fn remove_all(dir: &Path) -> Result<()> {
     if !has_keys(dir) {
         return Ok(());
@@ -303,12 +303,12 @@ pub(crate) fn remove_all(dir: &Path) -> Result<()> {
     for (name, _) in wrapped(dir)? {
         remove(dir, &name)?;
     }
-    // What else is in it stays.
+    // Other files in it stay.
     let _ = fs::remove_dir(dir.join(KEYS_DIR));
     sync(dir)
 }
 
-/// Fails unless this can be the name of a holder.
+/// Fails unless this is a valid name of a holder.
 pub(crate) fn check_name(name: &str) -> Result<()> {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_.@".contains(c);
     if (1..=64).contains(&name.len()) && name.chars().all(is_plain) && !name.starts_with(['.', '-'])
@@ -320,7 +320,7 @@ pub(crate) fn check_name(name: &str) -> Result<()> {
     Err(Error::invalid(message).into())
 }
 
-/// Where a wrapped key lies, twice.
+/// The paths of a wrapped key and its copy.
 fn wrapped_paths(dir: &Path, name: &str) -> [PathBuf; 2] {
     [WRAPPED, COPY].map(|end| dir.join(KEYS_DIR).join(format!("{name}{end}")))
 }
@@ -329,7 +329,7 @@ fn public_path(dir: &Path, name: &str) -> PathBuf {
     dir.join(KEYS_DIR).join(format!("{name}.pub"))
 }
 
-/// The wrapped keys with the names of their holders, in order; each of two copies that differ.
+/// The wrapped keys with the names of their holders, in order; both copies if they differ.
 fn wrapped(dir: &Path) -> Result<Vec<(String, Vec<u8>)>> {
     let folder = dir.join(KEYS_DIR);
     let failed = |error| Error::io(format!("read {}", folder.display()), error);
@@ -347,7 +347,7 @@ fn wrapped(dir: &Path) -> Result<Vec<(String, Vec<u8>)>> {
         if !info.is_file() || info.len() > MAX_BYTES {
             continue;
         }
-        // Where one cannot be read, the other one says it.
+        // If one copy is unreadable, the other one has the key.
         let bytes = read_regular(&entry.path(), MAX_BYTES).unwrap_or_default();
         found.push((name.to_owned(), bytes));
     }
@@ -356,7 +356,7 @@ fn wrapped(dir: &Path) -> Result<Vec<(String, Vec<u8>)>> {
     Ok(found)
 }
 
-/// What is wrapped, if one of these opens it.
+/// Decrypts a wrapped key, if one of these identities opens it.
 pub(super) fn decrypt(
     bytes: &[u8],
     identities: &[Box<dyn Identity>],

@@ -1,4 +1,4 @@
-//! Logs in a store: lines of text for people, of what nobody waited for.
+//! Logs in a store: lines of text for people, about background work.
 
 use std::fs;
 use std::io::Write;
@@ -11,17 +11,19 @@ use turntree::workspace::read_regular;
 use crate::view::clock;
 use crate::view::error::Result;
 
-/// Most bytes that are read of a log: it is kept shorter.
+/// Maximum bytes to read of a log; it is kept shorter.
 const MOST_READ: u64 = 16 << 20;
 
-/// Bytes of a log after which its older half goes.
+/// The size of a log above which its older half is dropped.
 pub(crate) const MAX_LOG_BYTES: usize = 64 << 10;
 
-/// Adds a line with the time to a log, which is never encrypted and whose older half goes when it gets too long.
+/// Appends a line with the time to a log. A log is never encrypted, and drops its older half when
+/// it gets too long.
 pub(crate) fn append(log: &Path, message: &str) -> Result<()> {
     let failed = |error| Error::io(format!("write {}", log.display()), error);
     let line = format!("{} {}\n", clock::rfc3339(clock::now()?), message.replace('\n', " "));
-    // A store may come from others: a link in its place is not followed, a pipe not waited for.
+    // The store may be untrusted: does not follow a link in place of the file, and does not block
+    // on a pipe.
     let open = |how| {
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::NOFOLLOW | OFlags::NONBLOCK;
         let owner = Mode::RUSR | Mode::WUSR;

@@ -1,17 +1,20 @@
-//! Which stores are used that nobody named: those of this user, and not those that came with a folder.
+//! Decides which stores are used without being named: the user's own stores, not stores that came
+//! with a folder.
 //!
-//! A store below a project is found, not named. It may have come with a clone of git or an archive, and then
-//! what is written to it goes where its maker wants: to its remotes, or into files that git tracks. So a
-//! record in the user's data directory says which stores are trusted: by the path, the id of the store, and
-//! what the store can do by itself, its remotes. Without a record:
+//! A store below a project is found, not named. It may have come with a git clone or an archive.
+//! Then its author decides where the content written to it goes: to its remotes, or into files that
+//! git tracks. So a record in the user's data directory lists the trusted stores: by path, store
+//! id, and the remotes that the store may use automatically. Without a record:
 //!
-//! | store | what becomes of it |
+//! | store | result |
 //! |---|---|
-//! | without remotes, and not tracked by git | nothing leaves it: the first command that writes records it |
-//! | with a remote, tracked by git, or behind a link that leads out of its project | it is read, and not written to; hooks use the user's own store |
+//! | no remotes, and not tracked by git | used: the first command that writes records it |
+//! | a remote, tracked by git, or behind a link out of its project | read, but not written to |
 //!
-//! A record whose directory is gone counts for the store with that id, wherever it was moved to.
-//! A pointer to a store, [`ELSEWHERE`](super::invocation::ELSEWHERE), has a record of its own.
+//! Hooks use the user's own store in place of an untrusted one.
+//!
+//! A record whose directory was deleted applies to the store with that id, wherever it was moved. A
+//! pointer to a store, [`ELSEWHERE`](super::invocation::ELSEWHERE), has its own record.
 
 use std::collections::BTreeMap;
 use std::fs::{self, DirBuilder};
@@ -32,46 +35,48 @@ use crate::view::advice::Advice;
 use crate::view::error::{Failure, Result};
 use crate::view::output::warn;
 
-/// The folders of the program below the user's data directory, and of the records there.
+/// The directory of the program below the user's data directory, and the directory of records in
+/// it.
 const OWN: &str = "turntree";
 const RECORDS: &str = "trust";
 
-/// Largest record that is read, in bytes: that of some thousand remotes.
+/// Largest record to read, in bytes: about a thousand remotes.
 const MAX_RECORD_BYTES: u64 = 4 << 20;
 
-/// What is trusted in one place.
+/// The record of a trusted store or pointer.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct TrustRecord {
-    /// The directory `.turntree`, whole and behind all links.
+    /// The directory `.turntree`, with all links resolved.
     pub(crate) path: PathBuf,
-    /// The id of the store there, as hex digits.
+    /// The id of the store there, in hex digits.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) store: Option<String>,
     /// Its remotes, by name.
     #[serde(default)]
     pub(crate) remotes: BTreeMap<String, TrustedRemote>,
-    /// The store that a pointer there names.
+    /// The store named by a pointer there.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) elsewhere: Option<PathBuf>,
 }
 
-/// Where a store may send turns to.
+/// A remote to which a store may send turns.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct TrustedRemote {
     pub(crate) url: String,
     pub(crate) id: String,
-    /// Turns go there by themselves.
+    /// Turns are pushed automatically.
     pub(crate) auto: bool,
 }
 
-/// Whether a store is used without a word.
+/// Whether a store is used without asking.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Standing {
-    /// It is the user's own, or a record says so.
+    /// The user's own store, or a recorded one.
     Trusted,
-    /// It has no record, and nothing can leave it but to remotes that were trusted before it was moved.
+    /// It has no record, and nothing can leave it, except to remotes that were trusted before it
+    /// was moved.
     Harmless,
-    /// It is read, and nothing more.
+    /// It is only read.
     Untrusted(Doubt),
 }
 
@@ -80,11 +85,11 @@ pub(crate) enum Standing {
 pub(crate) enum Doubt {
     /// Git tracks its files, or the pointer to it, in this repository.
     Tracked(PathBuf),
-    /// It has this remote, which no record has.
+    /// It has this remote, which is in no record.
     Remote { name: String, url: String },
-    /// A file beside the project names it.
+    /// A pointer file in the project names it.
     Pointer(PathBuf),
-    /// The `.turntree` of the project is a link, which leads to it out of this directory.
+    /// The `.turntree` of the project is a link out of this directory.
     Link(PathBuf),
 }
 
@@ -109,7 +114,7 @@ impl Standing {
     }
 }
 
-/// Returns how a store stands that was found, or that a pointer in the directory `pointer` named.
+/// Judges a store that was found, or that a pointer in the directory `pointer` names.
 pub(crate) fn standing(repo: &Repository, pointer: Option<&Path>) -> Standing {
     let dir = whole(repo.store().dir());
     let of_store = standing_of_store(repo, &dir);
@@ -117,7 +122,7 @@ pub(crate) fn standing(repo: &Repository, pointer: Option<&Path>) -> Standing {
     if matches!(of_store, Standing::Untrusted(_)) || is_recorded_pointer(&pointer, &dir) {
         return of_store;
     }
-    // A worktree that an earlier version made has no record: the store knows it.
+    // A worktree created by an earlier version has no record, but the store knows it.
     let is_worktree =
         pointer.parent().is_some_and(|place| repo.worktree_at(&place_key(place)).is_some());
     match tracking_repository(&pointer) {
@@ -127,7 +132,7 @@ pub(crate) fn standing(repo: &Repository, pointer: Option<&Path>) -> Standing {
     }
 }
 
-/// Returns how a place stands where a store would be made: `dir`, by way of a pointer or not.
+/// Judges a place where a store would be created: `dir`, named by a pointer or not.
 pub(crate) fn standing_of_absent(dir: &Path, pointer: Option<&Path>) -> Standing {
     let (named, dir, pointer) = (dir, whole(dir), pointer.map(whole));
     match pointer {
@@ -142,7 +147,7 @@ fn standing_of_store(repo: &Repository, dir: &Path) -> Standing {
         return Standing::Trusted;
     }
     let record = read(dir).filter(|record| record.store == Some(id_of(repo)));
-    // A list that cannot be read leads nowhere; commands that use remotes report it.
+    // An unreadable list means no remotes; commands that use remotes report it.
     let remotes = repo.remotes().unwrap_or_default();
     let moved = match record.is_none() && !remotes.is_empty() {
         true => record_of_moved(&id_of(repo)),
@@ -163,20 +168,20 @@ fn standing_of_store(repo: &Repository, dir: &Path) -> Standing {
     }
 }
 
-/// Returns how a store stands whose remotes are known: `named` is the path by which it was found, and `dir` is
-/// where that leads.
+/// Judges a store whose remotes are known: `named` is the path by which it was found, and `dir` is
+/// that path with links resolved.
 fn standing_of_unrecorded(named: &Path, dir: &Path) -> Standing {
     let folder = named.parent().map(whole).unwrap_or_default();
     let is_link = fs::symlink_metadata(named).is_ok_and(|found| found.is_symlink());
     match tracking_repository(dir) {
         Some(top) => Standing::Untrusted(Doubt::Tracked(top)),
-        // Its files would come to be where who made the link wants them.
+        // The author of the link would choose where its files are.
         None if is_link && !dir.starts_with(&folder) => Standing::Untrusted(Doubt::Link(folder)),
         None => Standing::Harmless,
     }
 }
 
-/// The record of a store that was moved: the directory of its record is gone.
+/// The record of a moved store: the directory of its record does not exist.
 fn record_of_moved(id: &str) -> Option<TrustRecord> {
     let is_moved = |record: &TrustRecord| {
         record.store.as_deref() == Some(id) && fs::symlink_metadata(&record.path).is_err()
@@ -185,24 +190,24 @@ fn record_of_moved(id: &str) -> Option<TrustRecord> {
 }
 
 impl TrustedRemote {
-    /// Returns whether a remote can do no more than what was trusted.
+    /// Returns true if a remote has no more rights than were trusted.
     fn covers(&self, entry: &RemoteEntry) -> bool {
         self.url == entry.url && self.id == entry.id && (self.auto || !entry.auto)
     }
 }
 
-/// Returns whether turntree may use remotes of a store by itself: to push new turns, and to read what is there
-/// alone. That takes a record, however the store was found.
+/// Returns true if turntree may use the remotes of a store automatically: to push new turns, and to
+/// read remote-only objects. This needs a record, however the store was found.
 pub(crate) fn may_reach_remotes(repo: &Repository) -> bool {
     standing_of_store(repo, &whole(repo.store().dir())) == Standing::Trusted
 }
 
-/// Refuses to use a store that came with its folder, and records one from which nothing can leave.
+/// Refuses a store that came with its folder, and records one from which nothing can leave.
 pub(crate) fn expect_trusted(repo: &Repository, pointer: Option<&Path>) -> Result<()> {
     match standing(repo, pointer) {
         Standing::Trusted => Ok(()),
         Standing::Harmless => {
-            // Without a record it is as harmless the next time.
+            // Without the record it is judged the same way the next time.
             let _ = record(repo, pointer);
             Ok(())
         }
@@ -210,15 +215,16 @@ pub(crate) fn expect_trusted(repo: &Repository, pointer: Option<&Path>) -> Resul
     }
 }
 
-/// Records a store that was made just now, if it is one that is found. A record that cannot be written is
-/// not missed before the store has remotes.
+/// Records a new store, if it is of the kind that is found. A missing record does not matter until
+/// the store has remotes.
 pub(crate) fn note_made(repo: &Repository) {
     if repo.store().dir().ends_with(super::global::STORE_DIR) {
         let _ = record(repo, None);
     }
 }
 
-/// Records the remotes of a store after this person has changed them, unless those before were not trusted.
+/// Records the remotes of a store after the user has changed them, unless the store was untrusted
+/// before.
 pub(crate) fn note_remotes(repo: &Repository, before: &Standing) {
     let noted = match before {
         Standing::Trusted | Standing::Harmless => record(repo, None),
@@ -230,7 +236,7 @@ pub(crate) fn note_remotes(repo: &Repository, before: &Standing) {
     }
 }
 
-/// The failure to use a store.
+/// The error of using an untrusted store.
 pub(crate) fn refusal(dir: &Path, pointer: Option<&Path>, doubt: &Doubt) -> Failure {
     let message = format!("the store {} is not trusted: {doubt}", dir.display());
     let folder = pointer.unwrap_or(dir);
@@ -246,10 +252,9 @@ pub(crate) fn refusal(dir: &Path, pointer: Option<&Path>, doubt: &Doubt) -> Fail
     Failure::hinted(Error::invalid(message), hint)
 }
 
-/// Records that a store is trusted with the remotes that it has now, and the pointer to it.
+/// Records that a store is trusted with its current remotes, and the pointer to it.
 ///
-/// # Errors
-/// When there is no home directory, or it cannot be written to.
+/// # Errors `NotFound` without a home directory, `Io` if the record cannot be written.
 pub(crate) fn record(repo: &Repository, pointer: Option<&Path>) -> Result<()> {
     let path = whole(repo.store().dir());
     if let Some(pointer) = pointer {
@@ -267,23 +272,21 @@ pub(crate) fn record(repo: &Repository, pointer: Option<&Path>) -> Result<()> {
         return Ok(());
     }
     write(&record)?;
-    // The record of where it was before is for no other store that comes there.
+    // The record of its old path must not apply to another store there.
     record_of_moved(&id).map_or(Ok(()), |moved| forget(&moved.path).map(drop))
 }
 
 /// Records that the pointer in the directory `pointer` to `store` is trusted.
 ///
-/// # Errors
-/// As [`record`].
+/// # Errors The errors of [`record`].
 pub(crate) fn record_pointer(pointer: &Path, store: &Path) -> Result<()> {
     let (path, elsewhere) = (whole(pointer), Some(whole(store)));
     write(&TrustRecord { path, store: None, remotes: BTreeMap::new(), elsewhere })
 }
 
-/// Forgets the record of a directory; returns whether there was one.
+/// Deletes the record of a directory; returns true if there was one.
 ///
-/// # Errors
-/// When it cannot be removed.
+/// # Errors `Io` if it cannot be deleted.
 pub(crate) fn forget(dir: &Path) -> Result<bool> {
     let path = record_path(&whole(dir))?;
     match fs::remove_file(&path) {
@@ -293,10 +296,10 @@ pub(crate) fn forget(dir: &Path) -> Result<bool> {
     }
 }
 
-/// Returns every record, by path. What cannot be read is no record.
+/// Returns all records, by path. Unreadable records are skipped.
 ///
-/// # Errors
-/// When there is no home directory, or the folder of the records cannot be read.
+/// # Errors `NotFound` without a home directory, `Io` if the directory of the records cannot be
+/// read.
 pub(crate) fn records() -> Result<Vec<TrustRecord>> {
     let folder = folder()?;
     let failed = |error| Error::io(format!("look into {}", folder.display()), error);
@@ -319,7 +322,7 @@ pub(crate) fn records() -> Result<Vec<TrustRecord>> {
     Ok(found)
 }
 
-/// The path of a directory that is there or not, behind all links as far as it is there.
+/// The path with links resolved, or the absolute path if it does not exist.
 fn whole(dir: &Path) -> PathBuf {
     let absolute = std::path::absolute(dir).unwrap_or_else(|_| dir.to_owned());
     dir.canonicalize().unwrap_or(absolute)
@@ -329,7 +332,7 @@ fn id_of(repo: &Repository) -> String {
     repo.store().id().iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// Returns whether a directory is that of the user's own store.
+/// Returns true if a directory is the user's own store.
 fn is_own(dir: &Path) -> bool {
     user_store().is_ok_and(|own| whole(&own) == dir)
 }
@@ -370,8 +373,8 @@ fn parse(path: &Path) -> Option<TrustRecord> {
     serde_json::from_slice(&read_regular(path, MAX_RECORD_BYTES).ok()?).ok()
 }
 
-/// Writes a record, in place of the one that was there. Of several processes that do so at once the last one
-/// stays, whole.
+/// Writes a record, and replaces an existing one. Writes are atomic: with concurrent writers the
+/// last record stays.
 fn write(record: &TrustRecord) -> Result<()> {
     let path = record_path(&record.path)?;
     let failed = |error| Error::io(format!("write {}", path.display()), error);

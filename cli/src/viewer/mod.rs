@@ -8,7 +8,7 @@
 //! | `hits.rs` | answers to searches: words by the index, literal text |
 //! | `screens.rs` | answers of other screens: files with blame, storage and pins, operations |
 //! | `change.rs` | plans and makes a change |
-//! | `plans.rs` | plans that wait for a confirmation, valid once and for the state they were made for |
+//! | `plans.rs` | plans that wait for a confirmation, valid once and for one state |
 //! | `lines.rs` | sends an answer while it is written |
 //! | `store.rs` | the store, watched for commits of other processes |
 //!

@@ -1,7 +1,8 @@
-//! The verbs of a remote in the words of an object storage.
+//! The operations of a remote on object storage.
 //!
-//! What is repeated on the way makes a conditional write lose against itself, and a time that ran out says
-//! nothing of it: both are left to whoever reads the object again and looks for what it wrote.
+//! A conditional write that was repeated on its way fails against its own first copy, and a timeout
+//! does not say whether it was done. In both cases the caller must read the object again and look
+//! for its own content.
 
 use std::fmt;
 use std::ops::Range;
@@ -23,10 +24,10 @@ use super::failure::{Outcome, failure, is_beyond_the_end, is_bucket_missing, out
 use super::place::{Place, Service};
 use super::services;
 
-/// Larger objects are sent in parts of so many bytes.
+/// Larger objects are uploaded in parts of so many bytes.
 const PART_BYTES: usize = 16 << 20;
 
-/// Objects of one page of a listing: some hundred requests.
+/// Objects of one page of a listing: about a hundred requests.
 const MAX_LISTED: usize = 100_000;
 
 /// A bucket of object storage, below a prefix.
@@ -44,7 +45,7 @@ impl fmt::Debug for StorageBucket {
 }
 
 impl StorageBucket {
-    /// The way to a bucket.
+    /// Opens a bucket.
     pub(super) fn open(place: &Place) -> Result<Self> {
         let store = services::connect(place)?;
         let (prefix, shown) = (place.prefix.clone(), place.shown());
@@ -59,7 +60,7 @@ impl StorageBucket {
         Path::parse(path).map_err(|error| Error::invalid(format!("{key} is no key: {error}")))
     }
 
-    /// The key of what a listing has; nothing for what is no object of a remote.
+    /// The key of a listed object; `None` if it does not belong to a remote.
     fn key(&self, path: &Path) -> Option<Key> {
         let path = path.as_ref();
         let inner = match &self.prefix {
@@ -77,7 +78,8 @@ impl StorageBucket {
         Error::not_found(format!("the storage has no bucket {}", self.shown))
     }
 
-    /// The token of a state: what the storage calls it, and on GCS the generation that writes name.
+    /// The version of an object: its ETag, and on GCS also the generation, which conditional writes
+    /// compare.
     fn version(&self, e_tag: Option<&str>, generation: Option<&str>) -> Result<Version> {
         let unknown = || {
             let message = format!("{} answers without an ETag: is it object storage?", self.shown);
@@ -86,7 +88,7 @@ impl StorageBucket {
         let e_tag = e_tag.filter(|tag| !tag.is_empty()).ok_or_else(unknown)?;
         Ok(Version(match (self.service, generation) {
             (Service::Gcs, Some(generation)) => format!("{e_tag} {generation}"),
-            // Listings of Azure leave out the quotes.
+            // Listings of Azure omit the quotes.
             (Service::Azure, _) if !e_tag.starts_with('"') => format!("\"{e_tag}\""),
             _ => e_tag.to_owned(),
         }))
@@ -98,7 +100,7 @@ impl StorageBucket {
         let put = self.store.put_opts(&path, PutPayload::from_bytes(bytes), options);
         match wait(put)? {
             Ok(PutResult { e_tag, version, .. }) => {
-                // It is written: without a token of its state whoever wrote it reads it again.
+                // The write is done. Without a version, the caller reads the object again.
                 let version = self.version(e_tag.as_deref(), version.as_deref());
                 Ok(version.map_or(Put::Unknown, Put::Done))
             }
@@ -111,7 +113,7 @@ impl StorageBucket {
         }
     }
 
-    /// Size and state of an object, without its bytes.
+    /// Reads the size and the version of an object, without its bytes.
     fn look(&self, key: &Key, path: &Path) -> Result<Got> {
         match wait(self.store.head(path))? {
             Ok(ObjectMeta { size, e_tag, version, .. }) => {
@@ -123,7 +125,7 @@ impl StorageBucket {
         }
     }
 
-    /// Sends a large object in parts.
+    /// Uploads a large object in parts.
     async fn upload_parts(&self, path: &Path, from: &dyn ReadAt, size: u64) -> Result<(), Trouble> {
         let mut upload = self.store.put_multipart(path).await.map_err(Trouble::Storage)?;
         let mut sent = Ok(());
@@ -138,7 +140,7 @@ impl StorageBucket {
             };
         }
         if let Err(trouble) = sent {
-            // What stays of it is no object, and the rules of a bucket clear it away.
+            // Parts that remain are not an object, and lifecycle rules of the bucket delete them.
             let _ = upload.abort().await;
             return Err(trouble);
         }
@@ -146,7 +148,7 @@ impl StorageBucket {
     }
 }
 
-/// Why an upload did not end.
+/// Why an upload failed.
 enum Trouble {
     Source(Error),
     Storage(object_store::Error),
@@ -216,7 +218,7 @@ impl Bucket for StorageBucket {
     }
 
     fn list(&self, prefix: &str, after: Option<&Key>) -> Result<Page> {
-        // The storage lists folders; what is in them is compared here.
+        // The storage lists whole folders; the prefix within the folder is compared here.
         let folder = prefix.rsplit_once('/').map(|(folder, _)| folder);
         let folder = match (folder, &self.prefix) {
             (None, None) => None,
@@ -251,7 +253,7 @@ impl Bucket for StorageBucket {
         let paths: Vec<Path> =
             keys.iter().map(|key| self.path(key.as_str())).collect::<Result<_>>()?;
         let delete = async {
-            // Only S3 takes many in one request.
+            // Only S3 deletes several objects in one request.
             if paths.len() == 1 || self.service != Service::S3 {
                 let mut deleted = Vec::new();
                 for path in &paths {
@@ -272,12 +274,12 @@ impl Bucket for StorageBucket {
     }
 }
 
-/// The part of a token that the storage compares when it reads.
+/// The part of a version that the storage compares on reads.
 fn e_tag_of(token: &str) -> &str {
     token.split_once(' ').map_or(token, |(e_tag, _)| e_tag)
 }
 
-/// The bytes of a source from `at` on, one part of them.
+/// Reads the part of a source that begins at `at`.
 fn read_part(from: &dyn ReadAt, at: u64, size: u64) -> Result<Vec<u8>> {
     let failed = |error| Error::io("read what is uploaded", error);
     let length = usize::try_from(size.saturating_sub(at)).unwrap_or(usize::MAX).min(PART_BYTES);
@@ -291,7 +293,8 @@ fn read_part(from: &dyn ReadAt, at: u64, size: u64) -> Result<Vec<u8>> {
     Ok(part)
 }
 
-/// Runs what `object_store` does, on this thread. The runtime only has its clock: sending blocks.
+/// Runs a future of `object_store` on this thread. The runtime only needs a clock, because requests
+/// block.
 fn wait<T>(work: impl Future<Output = T>) -> Result<T> {
     static RUNTIME: OnceLock<std::io::Result<Runtime>> = OnceLock::new();
     match RUNTIME.get_or_init(|| Builder::new_current_thread().enable_time().build()) {

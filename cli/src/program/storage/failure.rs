@@ -1,4 +1,4 @@
-//! What an answer of an object storage says: of a write, and to people.
+//! Interprets errors of object storage: the outcome of a write, and messages for people.
 
 use std::error::Error as _;
 
@@ -6,25 +6,25 @@ use turntree::{Error, ErrorKind};
 
 use super::place::Service;
 
-/// Most characters of what a storage says of itself that are told.
+/// Maximum characters to show of a storage's own message.
 const MAX_SAID: usize = 300;
 
-/// What an error says of a conditional write.
+/// The outcome of a failed conditional write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Outcome {
-    /// Something else is there.
+    /// The condition does not hold: the object exists, or has changed.
     Lost,
-    /// It may be done.
+    /// The write may have been done.
     Unknown,
-    /// It was not done, and will not be.
+    /// The write was not done, and will not be.
     Refused,
 }
 
-/// What the error of a conditional write says of it.
+/// Returns the outcome of a conditional write with an error.
 pub(super) fn outcome(error: &object_store::Error, service: Service, is_new: bool) -> Outcome {
     use object_store::Error as E;
     match error {
-        // S3 says 409 of writes that met each other, and 412 of one that found something.
+        // S3 answers 409 to concurrent writes, and 412 if the condition does not hold.
         E::AlreadyExists { source, .. } if service == Service::S3 => {
             let is_found = source.downcast_ref::<E>().is_some_and(|inner| {
                 matches!(inner, E::Precondition { .. } | E::NotModified { .. })
@@ -34,7 +34,7 @@ pub(super) fn outcome(error: &object_store::Error, service: Service, is_new: boo
         E::AlreadyExists { .. }
         | E::Precondition { .. }
         | E::NotModified { .. }
-        // What was seen is gone.
+        // The expected object was deleted.
         | E::NotFound { .. } => Outcome::Lost,
         E::NotImplemented { .. } | E::NotSupported { .. } => Outcome::Refused,
         _ => match status(error) {
@@ -45,13 +45,13 @@ pub(super) fn outcome(error: &object_store::Error, service: Service, is_new: boo
     }
 }
 
-/// True if a range lies behind the end of its object. Some servers answer as if it did not, and
-/// `object_store` says so in words of its own.
+/// True if a range is beyond the end of its object. Some servers ignore that, and `object_store`
+/// then reports it with its own message.
 pub(super) fn is_beyond_the_end(error: &object_store::Error) -> bool {
     status(error) == Some(416) || causes(error).contains("Wanted range starting at")
 }
 
-/// True if not the object is missing, but what it would be in.
+/// True if the bucket is missing, not the object.
 pub(super) fn is_bucket_missing(error: &object_store::Error) -> bool {
     let is_missing = matches!(error, object_store::Error::NotFound { .. })
         || matches!(error, object_store::Error::Precondition { .. })
@@ -63,7 +63,7 @@ pub(super) fn is_bucket_missing(error: &object_store::Error) -> bool {
     }
 }
 
-/// An error in the words of this program: what was done, and what the storage said.
+/// Describes an error: the failed action, and the storage's own message.
 pub(super) fn failure(action: &str, error: &object_store::Error) -> Error {
     let said = said(error);
     let why = match status(error) {
@@ -80,7 +80,7 @@ pub(super) fn failure(action: &str, error: &object_store::Error) -> Error {
     Error::new(ErrorKind::Io, format!("{action}: {why}")).with_source(source)
 }
 
-/// The status of the answer behind an error.
+/// The HTTP status of an error.
 fn status(error: &object_store::Error) -> Option<u16> {
     use object_store::Error as E;
     match error {
@@ -95,13 +95,13 @@ fn status(error: &object_store::Error) -> Option<u16> {
     }
 }
 
-/// An error with everything that caused it.
+/// The message of an error, with all of its causes.
 fn causes(error: &object_store::Error) -> String {
     let mut text = error.to_string();
     let mut next = error.source();
     while let Some(error) = next {
         let cause = error.to_string();
-        // Most of them repeat what is below them.
+        // Most errors repeat their causes.
         if !text.contains(&cause) {
             text.push_str(": ");
             text.push_str(&cause);
@@ -111,7 +111,7 @@ fn causes(error: &object_store::Error) -> String {
     text
 }
 
-/// What a storage said, on one line, without what its answer has besides.
+/// The storage's own message on one line, without the rest of its answer.
 fn said(error: &object_store::Error) -> String {
     let text = causes(error);
     let text = text.split_once(" - ").map_or(text.as_str(), |(_, said)| said);

@@ -1,4 +1,5 @@
-//! Requests of `object_store`, sent by `ureq`: bounds on times and on what comes back, no redirects.
+//! Sends requests of `object_store` with `ureq`: with limits on times and answers, and without
+//! redirects.
 
 use std::io::Read as _;
 use std::sync::{Arc, OnceLock};
@@ -17,17 +18,17 @@ use ureq::http::{Request, Response, request};
 use ureq::tls::{Certificate, RootCerts, TlsConfig};
 use ureq::{Agent, Body, Timeout};
 
-/// Most bytes of an answer that has no length of its own by the request: a listing of a thousand objects, a
-/// head or an error.
+/// Maximum bytes of an answer without a requested length: a listing of a thousand objects,
+/// metadata, or an error.
 const MAX_ANSWER_BYTES: u64 = 8 << 20;
 
-/// How long a connection may take to come about.
+/// How long connecting may take.
 pub(super) const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// How long nothing may come or go.
+/// How long a connection may be silent.
 const SILENCE_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// Makes clients for `object_store`.
+/// Creates clients for `object_store`.
 #[derive(Debug)]
 pub(super) struct Connector;
 
@@ -35,7 +36,7 @@ impl HttpConnector for Connector {
     fn connect(&self, options: &ClientOptions) -> object_store::Result<HttpClient> {
         let is_true = |value: Option<String>| value.as_deref() == Some("true");
         let allows_http = is_true(options.get_config_value(&ClientConfigKey::AllowHttp));
-        // The services that tell instances who they are answer at once or are not there.
+        // The metadata services of cloud instances answer immediately or do not exist.
         let timeout = options.get_config_value(&ClientConfigKey::ConnectTimeout);
         let is_instance = timeout.as_deref() == Some("1s");
         Ok(HttpClient::new(Client {
@@ -47,7 +48,7 @@ impl HttpConnector for Connector {
     }
 }
 
-/// Sends requests, one after the other on each thread.
+/// Sends requests, one at a time on each thread.
 #[derive(Debug)]
 struct Client {
     allows_http: bool,
@@ -74,7 +75,8 @@ impl Client {
         let connect = if self.is_instance { Duration::from_secs(1) } else { CONNECT_TIMEOUT };
         let mut config = Config::builder()
             .http_status_as_error(false)
-            // A signature is for one address, and keys are not for those that it leads to.
+            // A signature is valid for one address, and keys must not be sent to a redirect's
+            // target.
             .max_redirects(0)
             .max_redirects_will_error(false)
             .user_agent(concat!("turntree/", env!("CARGO_PKG_VERSION")))
@@ -94,7 +96,7 @@ impl Client {
 
     fn send(&self, parts: request::Parts, body: &[u8]) -> Result<Response<Body>, HttpError> {
         let agent = self.agent(parts.uri.scheme_str())?;
-        // A body is announced by its length, even by none.
+        // PUT and POST need a length, even for an empty body.
         let has_body = matches!(parts.method.as_str(), "PUT" | "POST") || !body.is_empty();
         let sent = if has_body {
             agent.run(Request::from_parts(parts, body))
@@ -119,7 +121,7 @@ impl HttpService for Client {
         let body = body.collect().await?.to_bytes();
         let most = asked_bytes(&parts.headers).unwrap_or(MAX_ANSWER_BYTES);
         let (parts, answer) = self.send(parts, &body)?.into_parts();
-        // An error has a body of its own.
+        // The body of an error is not limited by the requested range.
         let most = if parts.status.is_success() { most } else { most.max(MAX_ANSWER_BYTES) };
         let mut bytes = Vec::new();
         let read = answer.into_reader().take(most.saturating_add(1)).read_to_end(&mut bytes);
@@ -132,7 +134,7 @@ impl HttpService for Client {
     }
 }
 
-/// Bytes of the range that a request asks for.
+/// The number of bytes in the range of a request.
 fn asked_bytes(headers: &HeaderMap) -> Option<u64> {
     let range = headers.get("range")?.to_str().ok()?.strip_prefix("bytes=")?;
     let (first, last) = range.split_once('-')?;
@@ -140,7 +142,7 @@ fn asked_bytes(headers: &HeaderMap) -> Option<u64> {
     last.checked_sub(first)?.checked_add(1)
 }
 
-/// What an error says of the request: whether it was sent at all.
+/// Classifies an error by whether the request was sent.
 fn kind(error: &ureq::Error) -> HttpErrorKind {
     use std::io::ErrorKind as Io;
     match error {
@@ -163,7 +165,7 @@ fn kind(error: &ureq::Error) -> HttpErrorKind {
     }
 }
 
-/// The certificates of the system, which `SSL_CERT_FILE` may name.
+/// The root certificates of the system, or of `SSL_CERT_FILE`.
 fn tls() -> TlsConfig {
     let found = rustls_native_certs::load_native_certs();
     let roots = found.certs.iter().map(|cert| Certificate::from_der(cert).to_owned());

@@ -1,4 +1,4 @@
-//! Object storage as the bucket of a remote: S3 and all that speaks it, GCS and Azure.
+//! Object storage as the bucket of a remote: S3 and compatible services, GCS and Azure.
 //!
 //! ```text
 //! bucket    the verbs of a remote in the words of an object storage; what an answer says of a write
@@ -6,8 +6,8 @@
 //! http      requests go out, with bounds on what comes back
 //! ```
 //!
-//! `object_store` signs, repeats what may be repeated and finds credentials; `ureq` sends. Calls block: one
-//! request at a time is what a push or a fetch has to do.
+//! `object_store` signs requests, retries them and finds credentials; `ureq` sends them. Calls
+//! block: a push or a fetch sends one request at a time.
 
 mod bucket;
 mod failure;
@@ -23,23 +23,22 @@ use turntree::transfer::remote::Bucket;
 use self::bucket::StorageBucket;
 use self::place::Place;
 
-/// The schemes of URLs that name object storage.
+/// Returns true for the schemes of object storage URLs.
 pub(crate) fn is_storage(scheme: &str) -> bool {
     place::Service::of(scheme).is_some()
 }
 
-/// The way to the bucket that a URL names. Nothing is asked yet.
+/// Opens the bucket of a URL. No request is sent yet.
 ///
-/// # Errors
-/// `InvalidInput` for a URL that is none, `Unsupported` for credentials of a kind that is not known.
+/// # Errors `InvalidInput` for an invalid URL, `Unsupported` for an unknown kind of credentials.
 pub(crate) fn open(url: &str) -> Result<StorageBucket> {
     StorageBucket::open(&Place::parse(url)?)
 }
 
-/// The way to a bucket that may hold a remote: its conditional writes were tried.
+/// Opens a bucket for a new remote, after a test of its conditional writes.
 ///
-/// # Errors
-/// `Unsupported` when it writes over what it was asked not to; those of [`open`]; `Io` without an answer.
+/// # Errors `Unsupported` if it ignores the condition of a write; the errors of [`open`]; `Io`
+/// without an answer.
 pub(crate) fn open_tried(url: &str) -> Result<Box<dyn Bucket>> {
     let bucket = open(url)?;
     trial::expect_conditional_writes(&bucket, url)?;

@@ -1,26 +1,26 @@
-//! Where a bucket is: the URL of a remote in object storage, taken apart.
+//! The URL of a remote in object storage.
 //!
-//! `s3://BUCKET/PREFIX?region=REGION&endpoint=URL`, and the same with `gs://` and `az://`. A URL is kept in
-//! the store and shown to everybody, so none has a secret.
+//! The form is `s3://BUCKET/PREFIX?region=REGION&endpoint=URL`, and the same with `gs://` and
+//! `az://`. A URL is stored and shown in the clear, so it never contains a secret.
 
 use std::collections::BTreeMap;
 
 use turntree::transfer::remote::Key;
 use turntree::{Error, Result};
 
-/// Who serves a bucket.
+/// The service of a bucket.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Service {
-    /// Amazon, and all that speaks as it does.
+    /// Amazon S3, and compatible services.
     S3,
-    /// Google.
+    /// Google Cloud Storage.
     Gcs,
-    /// Azure; a bucket is called a container there.
+    /// Azure Blob Storage, which calls a bucket a container.
     Azure,
 }
 
 impl Service {
-    /// The service that a scheme names.
+    /// The service of a scheme.
     pub(super) fn of(scheme: &str) -> Option<Self> {
         match scheme {
             "s3" => Some(Self::S3),
@@ -30,7 +30,7 @@ impl Service {
         }
     }
 
-    /// The options that its URLs may have.
+    /// The options that its URLs accept.
     fn options(self) -> &'static [&'static str] {
         match self {
             Self::S3 => &["anonymous", "endpoint", "insecure", "profile", "region", "virtual-host"],
@@ -40,18 +40,18 @@ impl Service {
     }
 }
 
-/// A place in object storage.
+/// A location in object storage.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Place {
     pub(super) service: Service,
     pub(super) bucket: String,
-    /// What stands in front of every key, without a slash at its end.
+    /// The prefix of every key, without a trailing slash.
     pub(super) prefix: Option<String>,
     options: BTreeMap<String, String>,
 }
 
 impl Place {
-    /// Takes a URL apart.
+    /// Parses a URL.
     pub(super) fn parse(url: &str) -> Result<Self> {
         let expected = "expected s3://BUCKET/PREFIX, gs://BUCKET/PREFIX or az://CONTAINER/PREFIX";
         let invalid = |what: &str| Error::invalid(format!("{url:?} {what}: {expected}"));
@@ -79,7 +79,7 @@ impl Place {
             Some((name, value)) if known.contains(&name) && !value.is_empty() => {
                 Ok((name.to_owned(), value.to_owned()))
             }
-            // What stands behind it may be a secret, which is not for messages.
+            // The value may be a secret, so it is not shown.
             _ => {
                 let name = option.split('=').next().unwrap_or_default();
                 let known = known.join(", ");
@@ -101,7 +101,7 @@ impl Place {
         self.value(option) == Some("true")
     }
 
-    /// The place for messages.
+    /// The location for messages.
     pub(super) fn shown(&self) -> String {
         let scheme = match self.service {
             Service::S3 => "s3",

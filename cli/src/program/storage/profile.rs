@@ -1,4 +1,4 @@
-//! Profiles of AWS: the files in which its tools keep keys and regions.
+//! AWS profiles: the files with keys and regions of the AWS tools.
 
 use std::collections::BTreeMap;
 use std::env;
@@ -8,21 +8,21 @@ use std::path::PathBuf;
 use turntree::workspace::read_regular_text;
 use turntree::{Error, ErrorKind, Result};
 
-/// Most bytes of such a file that are read.
+/// Maximum bytes of such a file to read.
 const MAX_BYTES: u64 = 1 << 20;
 
-/// What a profile says, by the names of its settings.
+/// The settings of a profile by name.
 pub(super) type Profile = BTreeMap<String, String>;
 
-/// Settings that say where keys come from in a way that only the tools of AWS know.
+/// Settings for sources of keys that only the AWS tools support.
 const FOREIGN: [&str; 5] =
     ["sso_session", "sso_start_url", "credential_process", "role_arn", "login_session"];
 
-/// Reads a profile: the one that is named, that of the environment, or the default one; nothing when there
-/// is no default one.
+/// Reads a profile: the named one, the one of the environment, or the default one; `None` if there
+/// is no default profile.
 ///
-/// # Errors
-/// `NotFound` when one that is named is not there; `Unsupported` when its keys come from somewhere else.
+/// # Errors `NotFound` if a named profile is missing; `Unsupported` if its keys come from another
+/// source.
 pub(super) fn load(named: Option<&str>) -> Result<Option<Profile>> {
     let of_environment =
         || ["AWS_PROFILE", "AWS_DEFAULT_PROFILE"].iter().find_map(|name| var(name));
@@ -37,7 +37,7 @@ pub(super) fn load(named: Option<&str>) -> Result<Option<Profile>> {
         if fs::metadata(&path).is_ok_and(|data| data.len() > MAX_BYTES) {
             return Err(Error::limit(path.display(), MAX_BYTES, MAX_BYTES + 1));
         }
-        // A file that is not there says nothing; one that cannot be read may not be for this user.
+        // Skips a file that is missing, or that this user cannot read.
         let Ok(text) = read_regular_text(&path, MAX_BYTES) else { continue };
         if let Some(settings) = section(&text, name) {
             found.get_or_insert_with(Profile::new).extend(settings);
@@ -60,7 +60,7 @@ pub(super) fn load(named: Option<&str>) -> Result<Option<Profile>> {
     }
 }
 
-/// A variable of the environment that is not empty.
+/// The value of an environment variable, if not empty.
 pub(super) fn var(name: &str) -> Option<String> {
     env::var(name).ok().filter(|value| !value.is_empty())
 }
@@ -78,7 +78,7 @@ fn section(text: &str, name: &str) -> Option<Profile> {
             }
             continue;
         }
-        // An indented line belongs to a setting that has several.
+        // An indented line belongs to a nested setting.
         let is_setting = is_inside && !line.starts_with([' ', '\t', '#', ';']);
         if let (true, Some((key, value)), Some(settings)) =
             (is_setting, line.split_once('='), found.as_mut())

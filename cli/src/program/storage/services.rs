@@ -1,4 +1,4 @@
-//! A client of S3, GCS or Azure, from what a URL, the environment and a profile say.
+//! Creates clients of S3, GCS or Azure from the URL, the environment and profiles.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use super::http::{CONNECT_TIMEOUT, Connector};
 use super::place::{Place, Service};
 use super::profile::{self, var};
 
-/// A client for a place.
+/// Creates a client for a location.
 pub(super) fn connect(place: &Place) -> Result<Box<dyn ObjectStore>> {
     let store = match place.service {
         Service::S3 => s3(place)?.build().map(boxed),
@@ -29,7 +29,7 @@ fn boxed(store: impl ObjectStore) -> Box<dyn ObjectStore> {
     Box::new(store)
 }
 
-/// Answers that ask for patience, lost connections: four more times, some three seconds with luck's share.
+/// Retries rate limits and lost connections: four more times, about three seconds with jitter.
 fn retries() -> RetryConfig {
     RetryConfig {
         backoff: BackoffConfig {
@@ -42,7 +42,7 @@ fn retries() -> RetryConfig {
     }
 }
 
-/// True if requests may go out in the clear: to this machine, or where somebody said so.
+/// True if requests may be unencrypted: to this machine, or if the user allowed it.
 fn allows_http(place: &Place, endpoint: Option<&str>, variable: &str) -> bool {
     let host = |endpoint: &str| {
         let rest = endpoint.strip_prefix("http://")?;
@@ -59,8 +59,8 @@ fn allows_http(place: &Place, endpoint: Option<&str>, variable: &str) -> bool {
         || endpoint.and_then(host).is_some_and(is_here)
 }
 
-/// Keys of the environment, else of a role that the environment names, else of a profile, else of the
-/// instance. A profile that the URL names goes first.
+/// Uses the keys of the environment, otherwise a role named by the environment, otherwise a
+/// profile, otherwise the instance. A profile in the URL comes first.
 fn s3(place: &Place) -> Result<AmazonS3Builder> {
     let mut s3 = AmazonS3Builder::from_env().with_bucket_name(&place.bucket);
     let named = place.value("profile");
@@ -90,7 +90,7 @@ fn s3(place: &Place) -> Result<AmazonS3Builder> {
         .with_config(client(ClientConfigKey::ConnectTimeout), timeout())
         .with_retry(retries())
         .with_http_connector(Connector);
-    // Buckets that are made today are found by the name of their host.
+    // AWS serves new buckets at a host name of their own.
     if place.is_set("virtual-host") {
         s3 = s3.with_virtual_hosted_style_request(true);
     }
@@ -100,7 +100,7 @@ fn s3(place: &Place) -> Result<AmazonS3Builder> {
     Ok(s3)
 }
 
-/// Takes keys, region and endpoint of a profile where the environment has none.
+/// Uses keys, region and endpoint of a profile where the environment has none.
 fn with_profile(mut s3: AmazonS3Builder, named: Option<&str>) -> Result<AmazonS3Builder> {
     let Some(profile) = profile::load(named)? else { return Ok(s3) };
     let settings = [
@@ -119,7 +119,8 @@ fn with_profile(mut s3: AmazonS3Builder, named: Option<&str>) -> Result<AmazonS3
     Ok(s3)
 }
 
-/// A service account of the environment, else the credentials of `gcloud`, else those of the instance.
+/// Uses a service account of the environment, otherwise the credentials of `gcloud`, otherwise
+/// those of the instance.
 fn gcs(place: &Place) -> GoogleCloudStorageBuilder {
     let mut gcs = GoogleCloudStorageBuilder::from_env().with_bucket_name(&place.bucket);
     let endpoint = place.value("endpoint");
@@ -137,7 +138,7 @@ fn gcs(place: &Place) -> GoogleCloudStorageBuilder {
         .with_http_connector(Connector)
 }
 
-/// The key, token or application of the environment, else the identity of the instance.
+/// Uses the key, token or application of the environment, otherwise the identity of the instance.
 fn azure(place: &Place) -> MicrosoftAzureBuilder {
     let mut azure = MicrosoftAzureBuilder::from_env().with_container_name(&place.bucket);
     if let Some(account) = place.value("account") {

@@ -1,17 +1,17 @@
-//! Conditional writes of a bucket are tried before anybody relies on them.
+//! Tests the conditional writes of a bucket before a remote relies on them.
 
 use turntree::local::random_bytes;
 use turntree::transfer::remote::{Bucket, Got, Hex, Key, Put, Version};
 use turntree::{Error, ErrorKind, Result};
 
-/// Writes an object, tries to write over it in the ways that must be refused, and deletes it.
+/// Writes an object, tries to overwrite it in ways that must be refused, and deletes it.
 ///
-/// # Errors
-/// `Unsupported` when one of these was done, or one that must be done was not; `Io` without an answer.
+/// # Errors `Unsupported` if a write that must be refused was done, or the reverse; `Io` without an
+/// answer.
 pub(super) fn expect_conditional_writes(bucket: &dyn Bucket, shown: &str) -> Result<()> {
     let key = Key::new(format!("trials/{}", Hex(random_bytes())))?;
     let tried = try_writes(bucket, &key, shown);
-    // An object that stays hurts nobody, and the answer is about something else.
+    // A remaining object does no harm, and the result is about the writes.
     let _ = bucket.delete(std::slice::from_ref(&key));
     tried
 }
@@ -29,7 +29,8 @@ fn try_writes(bucket: &dyn Bucket, key: &Key, shown: &str) -> Result<()> {
     }
 }
 
-/// The state of what was written. A write that was sent twice on its way has lost against itself.
+/// The version after a write. A write that was sent twice fails against its own first copy, so the
+/// object is read again.
 fn written(
     bucket: &dyn Bucket,
     key: &Key,

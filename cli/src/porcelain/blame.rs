@@ -1,4 +1,4 @@
-//! The parts of a blame with their authors: which turn wrote each, when, and what it says.
+//! The parts of a blame, each with its author: the turn that wrote it, the time, and its text.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -11,7 +11,7 @@ use crate::view::error::Result;
 use crate::view::render::{message, one_line};
 use crate::view::{clock, json};
 
-/// Columns of an entry's beginning.
+/// Width of the beginning of an entry.
 const ENTRY_WIDTH: usize = 60;
 
 /// A part with the turn that wrote it.
@@ -19,14 +19,14 @@ const ENTRY_WIDTH: usize = 60;
 pub(crate) struct PartWithAuthor<'a> {
     pub(crate) part: &'a BlamedPart,
     pub(crate) commit: &'a Commit,
-    /// Of a message.
+    /// The role of a message.
     pub(crate) role: Option<Role>,
-    /// A line, or the beginning of an entry; none where that is no text.
+    /// A line, or the beginning of an entry; `None` if it is not text.
     pub(crate) text: Option<String>,
 }
 
-/// Calls `visit` with each part of what was blamed in a section, in order. Reads the commit of each turn
-/// once, and each entry.
+/// Calls `visit` with each part of a blamed section, in order. Reads the commit of each turn once,
+/// and each entry.
 pub(crate) fn each_part(
     repo: &Repository,
     section: &str,
@@ -45,7 +45,7 @@ pub(crate) fn each_part(
     Ok(())
 }
 
-/// The role of a part, if it is a message, and what it says.
+/// The role of a part if it is a message, and its text.
 fn said(
     repo: &Repository,
     section: &str,
@@ -73,7 +73,7 @@ fn said(
 }
 
 impl PartWithAuthor<'_> {
-    /// Its record.
+    /// The JSON record of the part.
     pub(crate) fn record(self) -> json::BlamedPart {
         let Self { part, commit, role, text } = self;
         json::BlamedPart {

@@ -1,4 +1,4 @@
-//! Branches: their records, how far they went, beginning one, pointing HEAD at one.
+//! Branches: lists them, measures their divergence, creates them, and points HEAD at them.
 
 use std::collections::HashMap;
 
@@ -14,7 +14,7 @@ use crate::view::error::{Failure, Hint, Result};
 use crate::view::render::count;
 use crate::view::{clock, json};
 
-/// The branches of a session, or all, the newest first.
+/// The branches of a session or of all sessions, newest first.
 pub(crate) fn branches_of(
     repo: &Repository,
     session: Option<&str>,
@@ -27,7 +27,7 @@ pub(crate) fn branches_of(
     Ok(branches.into_iter().map(|(_, branch)| branch).collect())
 }
 
-/// The records of branches, with the times of their newest commits.
+/// The JSON records of branches, with the times of their newest commits.
 pub(crate) fn records(
     repo: &Repository,
     branches: impl IntoIterator<Item = (BranchName, ObjectId)>,
@@ -56,7 +56,7 @@ pub(crate) fn records(
     branches.into_iter().map(record).collect()
 }
 
-/// The main lines of sessions, to compare other branches with.
+/// The main branches of sessions, to compare other branches with.
 pub(crate) struct MainLines<'r> {
     repo: &'r Repository,
     by_session: HashMap<String, Option<BranchLine<'r>>>,
@@ -67,7 +67,8 @@ impl<'r> MainLines<'r> {
         Self { repo, by_session: HashMap::new() }
     }
 
-    /// Measures the distance of a branch from the main one of its session, unless it is that.
+    /// Measures the divergence of a branch from the main branch of its session; `None` for the main
+    /// branch itself.
     pub(crate) fn divergence(
         &mut self,
         name: &BranchName,
@@ -89,17 +90,17 @@ impl<'r> MainLines<'r> {
     }
 }
 
-/// Where branches begin.
+/// The starting point of new branches.
 pub(crate) struct ForkStart {
     pub(crate) commit: ObjectId,
     pub(crate) branches: Vec<BranchName>,
 }
 
 impl ForkStart {
-    /// The branches called `names` at a revision, in the session of that or another.
+    /// Prepares the branches called `names` at a revision, in the session of the revision or in
+    /// `session`.
     ///
-    /// # Errors
-    /// `InvalidInput` when one is there already, or named twice.
+    /// # Errors `InvalidInput` if a name exists, or is given twice.
     pub(crate) fn of(
         repo: &Repository,
         revision: &str,
@@ -109,7 +110,7 @@ impl ForkStart {
         let revision = resolve(repo, revision)?;
         let id = revision.commit;
         let commit = repo.commit(&id)?;
-        // A branch begins where there is something to go on from.
+        // A branch must begin at a turn with a context.
         repo.context(&id)?;
         let named = revision.branch.as_ref().map_or(commit.session.as_str(), BranchName::session);
         let mut branches = Vec::new();
@@ -146,7 +147,7 @@ impl ForkStart {
     }
 }
 
-/// Begins branches, and points HEAD at the last if it is to `switch`.
+/// Creates branches, and with `switch` points HEAD at the last one.
 pub(crate) fn fork(repo: &Repository, start: &ForkStart, switch: bool) -> Result<()> {
     let mut change = repo.begin();
     for branch in &start.branches {
@@ -173,7 +174,7 @@ pub(crate) fn whereabouts(repo: &Repository, branch: &BranchName) -> Result<json
     Ok(json::Moved::new(tip.transpose()?, branch))
 }
 
-/// Refuses to take in sessions that were forgotten, unless that is asked for.
+/// Refuses to import forgotten sessions, unless `again` is set.
 pub(crate) fn refuse_forgotten<'a>(
     repo: &Repository,
     sessions: impl IntoIterator<Item = &'a str>,
@@ -188,7 +189,7 @@ pub(crate) fn refuse_forgotten<'a>(
     }
 }
 
-/// Says that so many sessions are left out of an import, since they were forgotten.
+/// Reports the number of forgotten sessions that an import left out.
 pub(crate) fn left_out(sessions: u64) -> String {
     let (were, them) = if sessions == 1 { ("was", "it") } else { ("were", "them") };
     let sessions = count(sessions, "session");

@@ -1,4 +1,4 @@
-//! Directories that are more than a workspace, as commands refuse them.
+//! Refuses directories that are too broad for a workspace.
 
 use std::path::Path;
 
@@ -8,10 +8,9 @@ use turntree::workspace;
 use crate::view::advice::Advice;
 use crate::view::error::{Hint, Result};
 
-/// Refuses `dir` when it is broad and nobody said that this is meant.
+/// Refuses `dir` if it is broad, unless `allow_broad` is set.
 ///
-/// # Errors
-/// `InvalidInput`, saying which directory it is.
+/// # Errors `InvalidInput`, with the directory.
 pub(crate) fn expect_narrow(dir: &Path, allow_broad: bool) -> Result<()> {
     if allow_broad {
         return Ok(());

@@ -1,5 +1,5 @@
-//! The capture of a directory as commands do it: refused where it would be too much, timed, shown
-//! while it goes on, and told of at the end.
+//! Captures a directory for commands: refuses broad directories, limits the time, shows progress,
+//! and reports the result.
 
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -23,7 +23,7 @@ use crate::view::progress::Working;
 use crate::view::render::{count, size};
 use crate::view::units::{parse_size, parse_time};
 
-/// Paths that are named on stderr when they are left out; `--json` has all of them.
+/// Maximum number of omitted paths to show on stderr; `--json` has all of them.
 const SHOWN: usize = 20;
 
 /// Limits of the capture of a directory.
@@ -41,7 +41,7 @@ pub(crate) struct Limits {
     allow_broad: bool,
 }
 
-/// A directory that was captured.
+/// A captured directory.
 #[derive(Debug)]
 pub(crate) struct Workspace {
     cache: Option<StatCache>,
@@ -49,10 +49,9 @@ pub(crate) struct Workspace {
 }
 
 impl Limits {
-    /// Refuses them without a directory.
+    /// Refuses the options without a directory.
     ///
-    /// # Errors
-    /// `InvalidInput`.
+    /// # Errors `InvalidInput` if an option is given.
     pub(crate) fn expect_none(&self) -> Result<()> {
         let Self { max_file_size, time_budget, allow_broad } = self;
         if max_file_size.is_some() || time_budget.is_some() || *allow_broad {
@@ -62,13 +61,12 @@ impl Limits {
         Ok(())
     }
 
-    /// None but whether a broad directory is meant.
+    /// Default limits, except that a broad directory may be allowed.
     pub(crate) fn broad(allow_broad: bool) -> Self {
         Self { allow_broad, ..Self::default() }
     }
 
-    /// Refuses a directory that is not there, or holds more than anybody means to put into a
-    /// snapshot.
+    /// Refuses a missing directory, or one that is too broad for a snapshot.
     pub(crate) fn check(&self, dir: &Path) -> Result<()> {
         if !dir.is_dir() {
             let missing = format!("{} is not a directory", dir.display());
@@ -77,8 +75,8 @@ impl Limits {
         expect_narrow(dir, self.allow_broad)
     }
 
-    /// Makes the section `files` of `builder`, which continues `parent`, what `dir` holds, and warns
-    /// of what is left out.
+    /// Captures `dir` into the section `files` of `builder`, which continues `parent`, and warns
+    /// about omitted files.
     pub(crate) fn capture(
         &self,
         repo: &Repository,
@@ -89,7 +87,7 @@ impl Limits {
     ) -> Result<Workspace> {
         self.check(dir)?;
         let end = self.time_budget.map(|budget| Instant::now() + budget);
-        // Without one every file is read, which is all that is lost.
+        // Without the cache every file is read, but nothing is lost.
         let cache = StatCache::open(repo.store(), dir).ok();
         let working = Working::new("looks at files");
         let options = CaptureOptions {
@@ -108,28 +106,28 @@ impl Limits {
 }
 
 impl Workspace {
-    /// Returns what its commit says of the directory `dir`, which was captured.
+    /// Returns the commit metadata about `dir`, the captured directory.
     pub(crate) fn metadata(&self, dir: &Path) -> Vec<(String, String)> {
         self.captured.metadata(dir)
     }
 
-    /// Keeps what was seen for the next capture, once `tree` is in the store.
+    /// Saves the stat cache for the next capture, once `tree` is in the store.
     pub(crate) fn keep(&self, repo: &Repository, tree: &ObjectId) {
         note_project(repo.store());
         if let Some(cache) = &self.cache {
-            // The snapshot is taken: without this the next one takes longer, and no more.
+            // The snapshot is taken: without the cache the next one only takes longer.
             let _ = cache.save(&self.captured, repo.store(), tree);
         }
     }
 
-    /// Sums up the capture for people.
+    /// Summarizes the capture for people.
     pub(crate) fn summary(&self) -> String {
         let CaptureReport { files, bytes, read, changed, removed, .. } = &self.captured;
         let files = count(*files, "file");
         format!("{files} ({}): {read} read, {changed} changed, {removed} removed", size(*bytes))
     }
 
-    /// The same for programs.
+    /// Summarizes the capture as JSON.
     pub(crate) fn record(&self) -> json::Workspace {
         let CaptureReport { files, bytes, read, changed, removed, skipped, unfinished, .. } =
             &self.captured;
@@ -149,7 +147,7 @@ impl Workspace {
     }
 }
 
-/// Formats the progress of a capture for people.
+/// Formats the progress of a capture.
 pub(crate) fn progress_text(progress: CaptureProgress) -> String {
     match progress {
         CaptureProgress::Looked(files) => format!("looks at files: {files}"),
@@ -157,7 +155,7 @@ pub(crate) fn progress_text(progress: CaptureProgress) -> String {
     }
 }
 
-/// Says what is wrong with files of git, which a capture passed over.
+/// Warns about git files that a capture could not use.
 pub(crate) fn warn_of_git(captured: &CaptureReport) {
     for warning in &captured.warnings {
         warn(&format!("{warning}: the capture went on without it"));

@@ -1,4 +1,4 @@
-//! Strategies side by side: the lines to compare, what each did, and the record of it.
+//! Compares strategies: the branches to compare, the changes of each, and the JSON record.
 
 use turntree::Error;
 use turntree::object::ObjectId;
@@ -12,7 +12,7 @@ use crate::view::json;
 use crate::view::output::Palette;
 use crate::view::render::changes::{Changes, Stat};
 
-/// A line to compare: what people call it, its branch if it is one, and its newest snapshot.
+/// A branch or revision to compare: its name, its branch if it is one, and its newest snapshot.
 pub(crate) struct Line {
     pub(crate) name: String,
     pub(crate) branch: Option<BranchName>,
@@ -26,7 +26,7 @@ pub(crate) struct ChangedLines {
     pub(crate) removed: usize,
 }
 
-/// Lines side by side.
+/// The result of a comparison.
 pub(crate) struct Compared {
     pub(crate) lines: Vec<Line>,
     pub(crate) comparison: Comparison,
@@ -37,13 +37,13 @@ impl Line {
     /// The line that ends in a revision.
     pub(crate) fn named(repo: &Repository, name: &str) -> Result<Self> {
         let revision = resolve(repo, name)?;
-        // What a branch was some turns ago is not the branch.
+        // An earlier turn of a branch is not the branch.
         let branch = revision.branch.filter(|branch| repo.tip(branch) == Some(revision.commit));
         Ok(Self { name: name.to_owned(), branch, tip: revision.commit })
     }
 }
 
-/// The lines of revisions, or all branches of HEAD's session.
+/// The lines of revisions, or of all branches of HEAD's session.
 pub(crate) fn lines(repo: &Repository, revisions: &[String]) -> Result<Vec<Line>> {
     if !revisions.is_empty() {
         return revisions.iter().map(|name| Line::named(repo, name)).collect();
@@ -69,7 +69,7 @@ pub(crate) fn lines_of(repo: &Repository, session: &str) -> Vec<Line> {
 }
 
 impl Compared {
-    /// Compares lines, by prices for answers that say no cost.
+    /// Compares lines. Answers without a cost are charged by `prices`.
     pub(crate) fn of(repo: &Repository, lines: Vec<Line>, prices: &PriceTable) -> Result<Self> {
         let asked: Vec<_> = lines.iter().map(|line| (line.branch.clone(), line.tip)).collect();
         let comparison = compare(repo, &asked, prices)?;
@@ -79,7 +79,7 @@ impl Compared {
         Ok(Self { lines, comparison, counted })
     }
 
-    /// The record for programs.
+    /// The JSON record.
     pub(crate) fn record(&self) -> json::Comparison {
         let strategies = self.lines.iter().zip(&self.comparison.strategies).zip(&self.counted);
         let strategies = strategies.map(|((line, strategy), lines)| json::Strategy {

@@ -13,7 +13,7 @@ pub(crate) enum Compat {
 }
 
 impl Compat {
-    /// As the library has it for OLLM CLI.
+    /// The compatibility mode of OLLM CLI.
     pub(crate) fn ollm(named: Option<Self>) -> ollm::OllmCompat {
         match named {
             Some(Self::Upstream) => ollm::OllmCompat::Upstream,
@@ -21,7 +21,7 @@ impl Compat {
         }
     }
 
-    /// As the library has it for SwarmSDK.
+    /// The compatibility mode of SwarmSDK.
     pub(crate) fn of(named: Option<Self>) -> swarm::SwarmCompat {
         match named {
             None => swarm::SwarmCompat::Sound,

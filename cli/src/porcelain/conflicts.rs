@@ -1,4 +1,4 @@
-//! Open conflicts of a branch: their list, and decisions.
+//! Open conflicts of a branch: lists and resolves them.
 
 use turntree::context::{MergeSide, OpenConflict, Take, open_conflicts};
 use turntree::repo::{BranchName, Repository, Resolution, Signature, Transaction};
@@ -11,17 +11,17 @@ use crate::view::error::{Hint, Result};
 use crate::view::json;
 use crate::view::render::count;
 
-/// A decision about open conflicts.
+/// A resolution of open conflicts.
 #[derive(Debug)]
 pub(crate) struct Decision<'a> {
-    /// Paths of conflicts; all that are open when there are none.
+    /// Paths of conflicts; if empty, all open conflicts.
     pub(crate) paths: &'a [String],
     pub(crate) take: Take,
-    /// Message of the snapshot.
+    /// The message of the snapshot.
     pub(crate) message: Option<&'a str>,
 }
 
-/// Advises on a path that is no open conflict.
+/// The advice for a path that is not an open conflict.
 fn listing() -> Advice {
     Advice::new(
         "'turntree resolve' lists the open conflicts",
@@ -62,7 +62,7 @@ pub(crate) fn version(name: &str) -> Option<Take> {
     }
 }
 
-/// Decides conflicts, as a snapshot of its own.
+/// Resolves conflicts in a snapshot.
 pub(crate) fn decide(
     repo: &Repository,
     branch: &BranchName,
@@ -84,7 +84,7 @@ pub(crate) fn decide(
     })
 }
 
-/// Decides conflicts in a change that is not made yet.
+/// Resolves conflicts in a transaction, without committing it.
 pub(crate) fn stage<'r>(
     repo: &'r Repository,
     branch: &BranchName,

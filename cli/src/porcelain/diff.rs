@@ -1,4 +1,4 @@
-//! Changes between two contexts: below some paths, and as records.
+//! Changes between two contexts: filtered by paths, and as JSON records.
 
 use std::collections::BTreeMap;
 
@@ -17,7 +17,7 @@ use crate::view::error::{Failure, Result};
 use crate::view::json;
 use crate::view::render::changes::path_of;
 
-/// Compares two snapshots by what entries say, at or below some paths, or everywhere.
+/// Compares two snapshots by the content of entries, at or below some paths, or everywhere.
 pub(crate) fn changes(
     repo: &Repository,
     old: &ObjectId,
@@ -29,19 +29,19 @@ pub(crate) fn changes(
     Ok(changed)
 }
 
-/// The two sides of a comparison, and what differs.
+/// The two sides of a comparison, and their differences.
 pub(crate) struct Compared {
     pub(crate) old: ObjectId,
     pub(crate) new: ObjectId,
     pub(crate) changed: ContextDiff,
 }
 
-/// Compares two snapshots, or an entry of one with an entry of the other; by default HEAD, or the entry
-/// of HEAD at the same path. Only what is at or below `paths` counts, or everything.
+/// Compares two snapshots, or an entry of one with an entry of the other. By default the new side
+/// is HEAD, or the entry of HEAD at the same path. Only changes at or below `paths` count; without
+/// paths, all changes count.
 ///
-/// # Errors
-/// `InvalidInput` when one side is an entry and the other a snapshot, `NotFound` for an entry that is
-/// not there.
+/// # Errors `InvalidInput` if one side is an entry and the other a snapshot, `NotFound` for a
+/// missing entry.
 pub(crate) fn compared(
     repo: &Repository,
     old: &str,
@@ -69,8 +69,8 @@ pub(crate) fn compared(
     Ok(Compared { old: old_id, new: new_id, changed })
 }
 
-/// Compares what two snapshots have at a path each. Where the paths differ, what is below them is
-/// compared by the rest of its path, and is called as in the new one.
+/// Compares the entries of two snapshots at a path each. If the paths differ, entries below them
+/// are matched by the rest of their path, and named by the new path.
 fn entry_changes(
     repo: &Repository,
     (old_id, old): (&ObjectId, &str),
@@ -108,7 +108,7 @@ fn entry_changes(
     Ok((!changes.is_empty()).then_some((name, SectionDiff { changes })).into_iter().collect())
 }
 
-/// The entry at a key of a section, or those below it, by the rest of their keys.
+/// The entry at a key of a section, or the entries below it, by the rest of their keys.
 fn below(
     source: &dyn ObjectSource,
     context: &Context,
@@ -128,7 +128,7 @@ fn below(
     entries.collect()
 }
 
-/// Leaves only changes at or below some paths, if there are any.
+/// Keeps only changes at or below some paths, if there are any paths.
 pub(crate) fn keep_below(changed: &mut ContextDiff, paths: &[String]) {
     if paths.is_empty() {
         return;
@@ -146,10 +146,11 @@ fn is_below(path: &str, folder: &str) -> bool {
     path.strip_prefix(folder).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
 }
 
-/// The sections that a record has whether they changed or not.
+/// The sections that a record always contains.
 const ALWAYS: [&str; 5] = ["files", "memory", "messages", "scratchpad", "state"];
 
-/// Conversations and states of all agents are one section each.
+/// Returns the records by section. Conversations and states of all agents are combined into one
+/// section each.
 pub(crate) fn records(changed: &ContextDiff) -> BTreeMap<&str, json::SectionDiff> {
     let mut records = BTreeMap::from(ALWAYS.map(|name| (name, json::SectionDiff::default())));
     for (section, diff) in changed {
@@ -170,7 +171,7 @@ pub(crate) fn records(changed: &ContextDiff) -> BTreeMap<&str, json::SectionDiff
     records
 }
 
-/// The agent and the part of it that a section is.
+/// Splits the name of a section into the agent and its part.
 fn agent_part(section: &str) -> Option<(&str, &str)> {
     section.strip_prefix("agents/")?.split_once('/')
 }

@@ -1,5 +1,5 @@
-//! An edited conversation in a new snapshot, on a branch of its own or on top of its branch; and the
-//! compaction that loses nothing, which puts old large outputs away.
+//! Stores edited conversations in a new snapshot, on a new branch or on top of the edited one; and
+//! compacts a conversation without loss by offloading old large outputs.
 
 use clap::Args;
 use turntree::context::{Builder, MAIN_AGENT, MessageEntry, Transcript, agent_section};
@@ -17,39 +17,40 @@ use crate::view::json;
 use crate::view::render::count;
 use crate::view::units::parse_size;
 
-/// Metadata: the snapshot that was edited.
+/// Metadata: the edited snapshot.
 const EDITED_FROM: &str = "edited-from";
 
-/// Bytes of records that are about a token.
+/// Approximate bytes of a record per token.
 const BYTES_PER_TOKEN: u64 = 4;
 
-/// Bytes of an output over which a compaction puts it away, and messages that it leaves, by default.
+/// The defaults of a compaction: the size above which an output is offloaded, and the number of
+/// recent messages left alone.
 pub(crate) const OFFLOAD_OVER: u64 = 5000;
 pub(crate) const KEEP_RECENT: u64 = 10;
 
-/// Where an edited conversation goes, and in which words.
+/// The target of an edited conversation, and the wording of its message.
 pub(crate) struct Edition<'a> {
-    /// The snapshot that was edited.
+    /// The edited snapshot.
     pub(crate) from: ObjectId,
-    /// A branch that is at that snapshot, or is not there yet.
+    /// A branch at that snapshot, or a new one.
     pub(crate) branch: BranchName,
     pub(crate) verb: &'a str,
-    /// What was done, in words.
+    /// A description of the edit.
     pub(crate) what: &'a str,
     pub(crate) trigger: Trigger,
     pub(crate) dry_run: bool,
 }
 
-/// Which outputs a compaction puts away, and where it goes.
+/// The outputs that a compaction offloads, and the target branch.
 #[derive(Debug, Args)]
 pub(crate) struct CompactOptions {
-    /// Put outputs of tools with more bytes than this away
+    /// Offload tool outputs with more bytes than this
     #[arg(long, value_name = "SIZE", value_parser = parse_size, default_value_t = OFFLOAD_OVER)]
     pub(crate) offload_over: u64,
-    /// Leave so many of the newest messages as they are
+    /// Leave this many of the newest messages as they are
     #[arg(long, value_name = "N", default_value_t = KEEP_RECENT)]
     pub(crate) keep_recent: u64,
-    /// Begin a branch of this name instead of going on with that of REV
+    /// Create a branch of this name instead of advancing the branch of REV
     #[arg(long, value_name = "NAME")]
     pub(crate) name: Option<String>,
     /// Print the outcome without changing anything
@@ -57,9 +58,10 @@ pub(crate) struct CompactOptions {
     pub(crate) dry_run: bool,
 }
 
-/// Puts old large outputs of the conversation of a revision away, in a snapshot on top of its branch.
-/// A client goes on with its own transcript, so what has one is compacted on a branch of its own, as
-/// is a revision that is no newest snapshot. Without such outputs nothing is done.
+/// Offloads old large outputs of the conversation of a revision, in a snapshot on top of its
+/// branch. Uses a new branch if the session has a client's transcript, because the client continues
+/// its own transcript, and if the revision is not the newest snapshot. Does nothing if there are no
+/// such outputs.
 pub(crate) fn compact(
     repo: &Repository,
     revision: &str,
@@ -121,7 +123,8 @@ pub(crate) fn take(
     }
     let messages = items.len();
     builder.set_list(&mut change, &agent_section(MAIN_AGENT, "messages")?, items)?;
-    // An import must not take it for the transcript of the session.
+    // Without the transcript: an import must not mistake the edited conversation for the session's
+    // transcript.
     builder.clear_transcript(&mut change)?;
     let tree = builder.write(&mut change)?;
     let mut draft = SnapshotDraft::new(tree, format!("{verb}: {what}"), stamp);
@@ -164,7 +167,7 @@ fn record(
     }
 }
 
-/// The branch that is named, or the first free one that is called after the verb.
+/// The named branch, or the first free branch name that begins with the verb.
 pub(crate) fn free_branch(
     repo: &Repository,
     session: &str,

@@ -14,17 +14,17 @@ use turntree::context::{MAIN_AGENT, Role};
 use crate::program::invocation::{input_name, read_input};
 use crate::view::error::Result;
 
-/// What a snapshot adds to its context. All else stays as it is.
+/// Additions to the context of a snapshot; everything else stays the same.
 #[derive(Debug, Default, Args)]
 pub(crate) struct EditOptions {
     /// Append the messages of this file to the conversation: a JSON object each, or an array of
     /// these; - is standard input
     #[arg(long, value_name = "FILE", value_hint = clap::ValueHint::FilePath)]
     append: Vec<PathBuf>,
-    /// Append a message, after those of files; may be given several times
+    /// Append a message, after the messages of files; may be given several times
     #[arg(long, value_name = "ROLE=TEXT", value_parser = message)]
     append_message: Vec<Message>,
-    /// The agent whose conversation that is; main by default
+    /// The agent to append to; main by default
     #[arg(long, value_name = "AGENT")]
     append_to: Option<String>,
     /// Set an entry, as in scratchpad/todo=TEXT; may be given several times
@@ -35,14 +35,14 @@ pub(crate) struct EditOptions {
     unset: Vec<String>,
 }
 
-/// A message that was typed.
+/// A message given on the command line.
 #[derive(Debug, Clone, Serialize)]
 struct Message {
     role: String,
     content: String,
 }
 
-/// The document of edits, as the library takes it. The bytes of a message stay as they were written.
+/// The document of edits for the library. Messages keep their exact bytes.
 #[derive(Serialize)]
 struct Edits<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -57,7 +57,7 @@ struct Append<'a> {
 }
 
 impl EditOptions {
-    /// The document of edits, unless nothing is to be edited.
+    /// The document of edits; `None` if there are no edits.
     pub(crate) fn document(&self) -> Result<Option<Bytes>> {
         let Self { append, append_message, append_to, set, unset } = self;
         let appends = !append.is_empty() || !append_message.is_empty();
@@ -86,7 +86,7 @@ impl EditOptions {
     }
 }
 
-/// The messages of a file: objects one after the other, or arrays of these.
+/// Parses the messages of a file: a sequence of objects, or of arrays of objects.
 fn read_messages(bytes: &[u8], name: &str) -> Result<Vec<Box<RawValue>>> {
     let mut messages = Vec::new();
     for value in serde_json::Deserializer::from_slice(bytes).into_iter::<Box<RawValue>>() {

@@ -1,5 +1,5 @@
-//! A store becomes encrypted, gets another key, or is plain again: keys are wrapped before the first
-//! file is written anew, and what is no longer needed of them goes after the last.
+//! Encrypts a store, rotates its key, or decrypts it. Keys are wrapped before the first file is
+//! rewritten, and obsolete ones are deleted after the last.
 
 use std::path::Path;
 
@@ -16,21 +16,21 @@ use crate::program::store_keys::{
 use crate::view::error::{Failure, Result};
 use crate::view::output::note;
 
-/// Who will be able to open a store, known before anything is made.
+/// The holders of a new key, known before anything is written.
 pub(crate) struct FirstHolders {
     holders: Vec<Holder>,
     passphrase: Option<SecretString>,
 }
 
 impl FirstHolders {
-    /// Asks for a passphrase if that is wanted, and makes the user's own key if it is needed.
+    /// Asks for a passphrase if requested, and creates the user's own key if it is needed.
     pub(crate) fn of(sealing: &Sealing) -> Result<Self> {
         Ok(Self { passphrase: sealing.chosen_passphrase()?, holders: first_holders(sealing)? })
     }
 }
 
-/// Encrypts the store in `dir`, which is there and may have been encrypted in part before. Returns
-/// what was written anew and the name of the key.
+/// Encrypts the store in `dir`, which exists and may have been partially encrypted before. Returns
+/// the rewritten files and the name of the key.
 pub(crate) fn encrypt(
     dir: &Path,
     sealing: &Sealing,
@@ -43,7 +43,7 @@ pub(crate) fn encrypt(
         opened => opened?,
     };
     if dry_run {
-        // Any key does for counting: no file has one yet.
+        // Any key will do for counting: no file is encrypted with it.
         let plan = repo
             .store()
             .plan_encryption(Some(StoreKey::of(StoreCipher::fastest(), Default::default())))?;
@@ -53,7 +53,7 @@ pub(crate) fn encrypt(
         Some(first) => first,
         None => FirstHolders::of(sealing)?,
     };
-    // Of an attempt that wrapped a key and got no further: nothing was enciphered with it.
+    // Deletes the wrapped keys of an earlier attempt that failed before it encrypted anything.
     remove_all(dir)?;
     let key = new_key()?;
     wrap(dir, &holders, &key.into(), passphrase.as_ref())?;
@@ -64,7 +64,7 @@ pub(crate) fn encrypt(
     Ok((change, Some(key.name())))
 }
 
-/// Goes on with an encryption that did not come to its end.
+/// Resumes an unfinished encryption.
 fn resume(
     dir: &Path,
     sealing: &Sealing,
@@ -88,7 +88,7 @@ fn resume(
     Ok((repo.store().change_encryption(Some(keys.newest), random_bytes())?, name))
 }
 
-/// For whom the key of a new encryption is wrapped.
+/// The holders of the key of a new encryption.
 fn first_holders(sealing: &Sealing) -> Result<Vec<Holder>> {
     if sealing.passphrase || sealing.passphrase_file.is_some() {
         return Ok(vec![Holder { name: "passphrase".into(), public: None }]);
@@ -111,7 +111,7 @@ fn first_holders(sealing: &Sealing) -> Result<Vec<Holder>> {
     Ok(named.collect())
 }
 
-/// Lets one more holder open the store.
+/// Adds a holder of the store's key.
 pub(crate) fn add_holder(dir: &Path, name: &str, sealing: &Sealing) -> Result<()> {
     check_name(name)?;
     let passphrase = sealing.chosen_passphrase()?;
@@ -136,14 +136,14 @@ pub(crate) fn add_holder(dir: &Path, name: &str, sealing: &Sealing) -> Result<()
     wrap(dir, &[Holder { name: name.to_owned(), public }], &keys, passphrase.as_ref())
 }
 
-/// Takes the wrapped key of a holder away, and lets the store keep its key.
+/// Deletes the wrapped key of a holder; the store keeps its key.
 pub(crate) fn remove_holder(dir: &Path, name: &str) -> Result<()> {
     let _change = KeyChange::begin(dir)?;
     store_keys::remove(dir, name)
 }
 
-/// Gives the store a new key, wrapped for those holders whom `stays` keeps, and writes every file
-/// anew.
+/// Gives the store a new key, wrapped for the holders that `stays` selects, and rewrites every
+/// file.
 pub(crate) fn rotate(
     dir: &Path,
     sealing: &Sealing,
@@ -170,7 +170,7 @@ pub(crate) fn rotate(
         return Err(Error::invalid(message).into());
     }
     let both = match keys.previous {
-        // What did not come to its end is done first, with the key it had.
+        // Finishes an unfinished rotation first, with its key.
         Some(_) => keys,
         None => StoreKeys { newest: new_key()?, previous: Some(keys.newest) },
     };
@@ -183,18 +183,18 @@ pub(crate) fn rotate(
     Ok((change, Some(both.newest.name())))
 }
 
-/// What [`rotate`] would write.
+/// The files that [`rotate`] would rewrite.
 pub(crate) fn plan_rotation(dir: &Path) -> Result<EncryptionChange> {
-    // No file has a key that nobody has drawn yet.
+    // No file is encrypted with a key that does not exist yet.
     let no_key = StoreKey::of(StoreCipher::fastest(), Default::default());
     Ok(encrypted(dir)?.repo.store().plan_encryption(Some(no_key))?)
 }
 
-/// Deciphers every file of the store.
+/// Decrypts every file of the store.
 pub(crate) fn decrypt(dir: &Path, dry_run: bool) -> Result<(EncryptionChange, Option<String>)> {
     let _change = KeyChange::begin(dir)?;
     if store_keys::has_keys(dir) && !dry_run && open_repository(dir).is_ok() {
-        // All but this was done before, or nothing was enciphered yet.
+        // All files were decrypted before, or none was encrypted yet.
         remove_all(dir)?;
         return Ok((EncryptionChange::default(), None));
     }
@@ -207,7 +207,7 @@ pub(crate) fn decrypt(dir: &Path, dry_run: bool) -> Result<(EncryptionChange, Op
     Ok((change, None))
 }
 
-/// The store in `dir`, which must be encrypted.
+/// Opens the store in `dir`, which must be encrypted.
 fn encrypted(dir: &Path) -> Result<Unlocked> {
     match open_repository(dir) {
         Err(error) if error.kind() == ErrorKind::Encrypted => store_keys::unlock(dir, true),

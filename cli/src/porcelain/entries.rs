@@ -1,4 +1,4 @@
-//! Entries of a context: what is below a path, one entry, a snapshot at a glance.
+//! Entries of a context: the entries below a path, a single entry, the overview of a snapshot.
 
 use std::collections::BTreeMap;
 
@@ -14,7 +14,7 @@ use crate::view::error::Result;
 use crate::view::json::{self, ListedEntry};
 use crate::view::render::message;
 
-/// A snapshot at a glance.
+/// The overview of a snapshot.
 pub(crate) fn overview(
     id: &ObjectId,
     commit: &Commit,
@@ -40,7 +40,7 @@ pub(crate) fn overview(
     })
 }
 
-/// Reads the entry at a path; none for a folder or a section of entries.
+/// Reads the entry at a path; `None` for a folder, or a section with entries.
 pub(crate) fn entry_at(
     source: &dyn ObjectSource,
     commit: &ObjectId,
@@ -76,8 +76,7 @@ pub(crate) fn entry_at(
 
 /// Lists the entries directly below `path`.
 ///
-/// # Errors
-/// `NotFound`, naming the path, when nothing is there.
+/// # Errors `NotFound`, naming the path, if it does not exist.
 pub(crate) fn list(
     source: &dyn ObjectSource,
     context: &Context,
@@ -86,7 +85,7 @@ pub(crate) fn list(
     list_part(source, context, path, 0, usize::MAX)
 }
 
-/// The same, `limit` of it from the place `offset` on. Only their contents are read.
+/// Lists up to `limit` entries from `offset` on. Reads only their contents.
 pub(crate) fn list_part(
     source: &dyn ObjectSource,
     context: &Context,
@@ -104,7 +103,7 @@ pub(crate) fn list_part(
     listed.collect()
 }
 
-/// Entries directly below a path, with the item of each that has a content.
+/// Entries directly below a path, with the tree item of each entry that has content.
 type Below = Vec<(ListedEntry, Option<Item>)>;
 
 fn below(source: &dyn ObjectSource, context: &Context, path: &str) -> Result<Below> {
@@ -123,7 +122,7 @@ fn below(source: &dyn ObjectSource, context: &Context, path: &str) -> Result<Bel
     }
 }
 
-/// Sections and folders of sections below a folder.
+/// The sections, and folders of sections, below a folder.
 fn sections_below(source: &dyn ObjectSource, context: &Context, folder: &str) -> Result<Below> {
     let prefix = if folder.is_empty() { String::new() } else { format!("{folder}/") };
     let mut entries = Below::new();
@@ -144,7 +143,7 @@ fn sections_below(source: &dyn ObjectSource, context: &Context, folder: &str) ->
     Ok(entries)
 }
 
-/// Entries of a section, and folders of entries, whose keys begin with `prefix`.
+/// The entries of a section, and folders of entries, whose keys begin with `prefix`.
 fn section_entries(
     source: &dyn ObjectSource,
     name: &str,
@@ -178,7 +177,7 @@ fn section_entries(
     Ok(entries)
 }
 
-/// Adds a folder, unless it was just added: what is below it comes in a row.
+/// Adds a folder, unless it is the last one: entries below a folder are adjacent.
 fn push_folder(entries: &mut Below, name: &str) {
     let name = format!("{name}/");
     if entries.last().is_none_or(|(last, _)| last.name != name) {
@@ -191,7 +190,7 @@ fn found(name: String, item: Item) -> (ListedEntry, Option<Item>) {
     (ListedEntry { id, ..ListedEntry::new(name, "entry") }, Some(item))
 }
 
-/// With what its content says.
+/// Adds the facts about the entry's content.
 fn entry(
     source: &dyn ObjectSource,
     section: &str,

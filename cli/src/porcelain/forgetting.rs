@@ -1,4 +1,4 @@
-//! What forgetting operations gives up, and what can be freed then.
+//! Plans to forget operations: the undos that are lost, and the bytes that become free.
 
 use std::io::Write;
 
@@ -14,18 +14,18 @@ use crate::view::render::{count, size};
 /// A plan to forget operations.
 #[derive(Debug, Default)]
 pub(crate) struct Forgetting {
-    /// Operations that are forgotten.
+    /// The number of operations to forget.
     pub(crate) operations: u64,
-    /// The number in the store of the newest of them, if there is one.
+    /// The number of the newest of them in the store, if there is one.
     pub(crate) through: Option<u64>,
-    /// Those of them that an undo could take back now, as far as they themselves say.
+    /// The number of operations among them that are in force, so that an undo could revert them.
     pub(crate) undoable: u64,
-    /// Bytes, as they lie now, that a collection frees only then.
+    /// Stored bytes that a collection can free only after this.
     pub(crate) freeable_bytes: u64,
 }
 
 impl Forgetting {
-    /// Plans to forget the operations up to `newest`, before a collection of this purpose.
+    /// Plans to forget the operations up to `newest`, before a collection for `purpose`.
     pub(crate) fn plan(
         repo: &Repository,
         newest: &OperationEntry,
@@ -48,7 +48,7 @@ impl Forgetting {
         Ok(plan)
     }
 
-    /// The record of the plan, and of the operation that did it.
+    /// The JSON record of the plan, and of the operation that carried it out.
     pub(crate) fn record(&self, operation: Option<u64>) -> json::OperationsForgotten {
         json::OperationsForgotten {
             dry_run: operation.is_none(),
@@ -61,7 +61,7 @@ impl Forgetting {
     }
 }
 
-/// Writes the plan, or what was done by it.
+/// Writes the plan, or its result.
 pub(crate) fn write(out: &mut Output, plan: &Forgetting, done: bool) -> Result<()> {
     let (operations, bytes) = (count(plan.operations, "operation"), size(plan.freeable_bytes));
     let undoable = count(plan.undoable, "operation");

@@ -1,8 +1,7 @@
-//! Commits of git that name the turn they were made in, both ways: the turn of a commit, and the commits
-//! of a turn.
+//! Git commits that name a turn: finds the turn of a commit, and the commits of a turn.
 //!
-//! A commit names its turn by trailers, which `hook install git` puts into messages. They are the words
-//! of [`turntree_exchange::git`], whose exported commits have them too.
+//! A commit names its turn in trailers, which `hook install git` adds to messages. They are the
+//! same as in commits exported by [`turntree_exchange::git`].
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
@@ -15,13 +14,13 @@ use super::git_program::{line, lines, run};
 /// The trailer that names the snapshot.
 const ID: &str = "Turntree-Id";
 
-/// Most commits that are looked at for those of a turn, the newest first.
+/// Maximum number of commits to search for those of a turn, newest first.
 const MOST_COMMITS: &str = "20000";
 
-/// Fewest digits of a commit that a word may be, as git abbreviates them.
+/// Minimum length of an abbreviated commit id, as in git.
 const MIN_DIGITS: usize = 7;
 
-/// A commit of git.
+/// A git commit.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct GitCommit {
     /// Its id, abbreviated.
@@ -30,13 +29,13 @@ pub(crate) struct GitCommit {
     pub(crate) subject: String,
 }
 
-/// The folder of hooks of the repository around `dir`; none without git.
+/// The hooks directory of the repository around `dir`; `None` without git.
 pub(crate) fn hooks_folder(dir: &Path) -> Option<PathBuf> {
     line(dir, &["rev-parse", "--path-format=absolute", "--git-path", "hooks"]).map(PathBuf::from)
 }
 
-/// Puts trailers that name the snapshot `id` into the message of a commit, instead of those that are in
-/// it. Git itself edits the file.
+/// Adds trailers that name the snapshot `id` to a commit message, replacing existing ones. Git
+/// edits the file.
 pub(crate) fn name_turn(dir: &Path, message: &Path, id: &ObjectId, commit: &Commit) -> Result<()> {
     let trailers = [
         format!("Turntree-Session: {}", commit.session),
@@ -52,7 +51,7 @@ pub(crate) fn name_turn(dir: &Path, message: &Path, id: &ObjectId, commit: &Comm
     run(dir, words.into_iter())
 }
 
-/// The snapshot that a commit of the repository around `dir` names, if `word` is such a commit.
+/// The snapshot named by a commit of the repository around `dir`, if `word` is such a commit.
 pub(crate) fn turn_of_commit(dir: &Path, word: &str) -> Option<ObjectId> {
     let is_id = word.len() >= MIN_DIGITS && word.bytes().all(|byte| byte.is_ascii_hexdigit());
     if !is_id {
@@ -64,8 +63,8 @@ pub(crate) fn turn_of_commit(dir: &Path, word: &str) -> Option<ObjectId> {
     told.lines().rfind(|line| !line.is_empty())?.parse().ok()
 }
 
-/// The commits of the repository around `dir` that name the snapshot `id`, newest first. Git searches
-/// the messages of the newest 20,000 commits.
+/// The commits of the repository around `dir` that name the snapshot `id`, newest first. Git
+/// searches the messages of the newest 20,000 commits.
 pub(crate) fn commits_of_turn(dir: &Path, id: &ObjectId) -> Vec<GitCommit> {
     let wanted = format!("--grep=^{ID}: {id}");
     let words = ["log", "--all", "--max-count", MOST_COMMITS, &wanted, "--format=%h %s", "--"];

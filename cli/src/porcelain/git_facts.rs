@@ -1,4 +1,4 @@
-//! What git says about a directory: the branch and the remote, from its files, without starting git.
+//! Reads the branch and the remote of a directory from git's files, without running git.
 
 use std::path::{Path, PathBuf};
 
@@ -6,21 +6,21 @@ use turntree_exchange::without_credentials;
 
 use crate::program::linked_worktree::read;
 
-/// The branch and the remote of the git repository around a directory, as far as there is one.
+/// The branch and the remote of the git repository around a directory, if it has them.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct GitFacts {
     /// The branch that is checked out.
     pub(crate) branch: Option<String>,
-    /// The address of the remote `origin`, else of the first one, without a user or password.
+    /// The URL of the remote `origin`, otherwise of the first remote, without user and password.
     pub(crate) remote: Option<String>,
 }
 
-/// Reads what git says about `dir`. Never fails: what cannot be read is not known.
+/// Reads the facts about `dir`. Never fails: unreadable facts are missing.
 pub(crate) fn git_facts(dir: &Path) -> GitFacts {
     let Some(git) = dir.ancestors().map(|dir| dir.join(".git")).find(|git| git.exists()) else {
         return GitFacts::default();
     };
-    // In a worktree or submodule it is a file that says where the directory is.
+    // In a worktree or submodule it is a file that names the directory.
     let git = match read(&git) {
         Some(text) => {
             let Some(to) = text.trim_end().strip_prefix("gitdir: ") else {
@@ -43,7 +43,7 @@ fn branch_of(head: &str) -> Option<&str> {
     head.trim_end().strip_prefix("ref: refs/heads/").filter(|branch| !branch.is_empty())
 }
 
-/// The address of `origin`, else of the remote that the configuration names first.
+/// The URL of `origin`, otherwise of the first remote in the configuration.
 fn remote_of(config: &str) -> Option<String> {
     let (mut remote, mut found): (Option<&str>, Option<(&str, &str)>) = (None, None);
     for line in config.lines().map(str::trim) {

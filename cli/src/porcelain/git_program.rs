@@ -1,4 +1,4 @@
-//! The program git: how it is asked, and its worktrees.
+//! Runs git: queries, and worktrees.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -13,16 +13,16 @@ use turntree::{Error, ErrorKind, Result};
 use super::broad_directory::expect_narrow;
 use crate::program::linked_worktree::read;
 
-/// The time between two looks at git at work.
+/// The interval between two checks of a running git.
 const STEP: Duration = Duration::from_millis(2);
 
-/// The longest that an answer of git is waited for.
+/// The time limit of a git query.
 const MOST_TIME: Duration = Duration::from_secs(20);
 
-/// What makes a directory the top of a working tree.
+/// The entry that marks the top of a working tree.
 const DOT_GIT: &str = ".git";
 
-/// Files of a repository that git opens at most commands.
+/// Repository files that git opens in most commands.
 const FILES: [&str; 9] = [
     "config",
     "config.worktree",
@@ -35,24 +35,24 @@ const FILES: [&str; 9] = [
     "objects/info/alternates",
 ];
 
-/// Longest message of git that is shown, in characters.
+/// Maximum characters of a git message to show.
 const SHOWN: usize = 300;
 
-/// Digits of a commit that is named.
+/// Digits of an abbreviated commit id.
 const DIGITS: usize = 10;
 
-/// A directory in a repository of git that has a commit.
+/// A directory in a git repository that has a commit.
 #[derive(Debug, Clone)]
 pub(crate) struct GitProject {
     /// The top of its worktree.
     pub(crate) top: PathBuf,
-    /// The directory below that.
+    /// The directory relative to the top.
     pub(crate) prefix: PathBuf,
 }
 
 impl GitProject {
-    /// The repository around a directory; none without git, without a commit, and where the repository
-    /// is the home directory.
+    /// The repository around a directory; `None` without git, without a commit, and if the
+    /// repository is the home directory.
     pub(crate) fn around(dir: &Path) -> Option<Self> {
         let top = line(dir, &["rev-parse", "--show-toplevel"])?;
         let top = PathBuf::from(top).canonicalize().ok()?;
@@ -62,23 +62,23 @@ impl GitProject {
         Some(Self { top, prefix })
     }
 
-    /// Makes a worktree at the commit of HEAD, on no branch of git.
+    /// Creates a worktree at HEAD's commit, detached.
     pub(crate) fn add_worktree(&self, dir: &Path) -> Result<()> {
         let dir = dir.as_os_str();
         let words = ["worktree", "add", "--quiet", "--detach"].map(AsRef::as_ref);
         run(&self.top, words.into_iter().chain([dir, "HEAD".as_ref()]))
     }
 
-    /// Removes a worktree with all that is in it.
+    /// Removes a worktree with all of its content.
     pub(crate) fn remove_worktree(&self, dir: &Path) -> Result<()> {
         let words = ["worktree", "remove", "--force"].map(AsRef::as_ref);
-        // Not from inside of it, if it is the one that this was found by.
+        // Runs git outside of the worktree, in case `self.top` is the worktree to remove.
         let from = common_dir(dir).unwrap_or_else(|| self.top.clone());
         run(&from, words.into_iter().chain([dir.as_os_str()]))
     }
 }
 
-/// The commit that a worktree is at, if it goes with the worktree.
+/// The commit of a worktree, if it is on no branch and would be lost with the worktree.
 pub(crate) fn commits_on_no_branch(top: &Path) -> Option<String> {
     let words = ["rev-list", "-n", "1", "HEAD", "--not", "--branches", "--tags", "--remotes"];
     let commit = line(top, &words)?;
@@ -93,34 +93,34 @@ fn common_dir(dir: &Path) -> Option<PathBuf> {
 fn git(dir: &Path) -> Command {
     let mut git = Command::new("git");
     git.arg("-C").arg(dir).stdin(Stdio::null());
-    // Those of a hook of git name another repository.
+    // The variables of a git hook name another repository.
     for name in ["GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_COMMON_DIR", "GIT_PREFIX"] {
         git.env_remove(name);
     }
     git
 }
 
-/// The one line that git answers; none when it fails or says nothing.
+/// Runs git and returns its one line of output; `None` if it fails or prints nothing.
 pub(super) fn line(dir: &Path, words: &[&str]) -> Option<String> {
     let text = lines(dir, words)?;
     let text = text.strip_suffix('\n').unwrap_or(&text);
     (!text.is_empty()).then(|| text.to_owned())
 }
 
-/// All that git answers; none when it fails, and when it takes longer than [`MOST_TIME`].
+/// Runs git and returns its output; `None` if it fails or takes longer than [`MOST_TIME`].
 pub(super) fn lines(dir: &Path, words: &[&str]) -> Option<String> {
     String::from_utf8(answer(dir, words, MOST_TIME)?).ok()
 }
 
-/// The paths that git answers, each with a NUL behind it; none when it fails, and when it takes longer than
-/// `time`.
+/// Runs git and returns the paths that it prints, each terminated by NUL; `None` if it fails or
+/// takes longer than `time`.
 pub(super) fn paths(dir: &Path, words: &[&str], time: Duration) -> Option<Vec<PathBuf>> {
     let bytes = answer(dir, words, time)?;
     let names = bytes.split(|byte| *byte == 0).filter(|name| !name.is_empty());
     Some(names.map(|name| PathBuf::from(OsStr::from_bytes(name))).collect())
 }
 
-/// What git answers; none when it fails, and when it takes longer than `time`.
+/// Runs git and returns its output; `None` if it fails or takes longer than `time`.
 fn answer(dir: &Path, words: &[&str], time: Duration) -> Option<Vec<u8>> {
     if waits(dir) {
         return None;
@@ -130,7 +130,7 @@ fn answer(dir: &Path, words: &[&str], time: Duration) -> Option<Vec<u8>> {
     command.args(words).stdout(Stdio::piped()).stderr(Stdio::null());
     let mut child = command.spawn().ok()?;
     let mut stdout = child.stdout.take()?;
-    // Read beside: git waits once the pipe is full.
+    // Reads in another thread, because git blocks once the pipe is full.
     let reader = std::thread::spawn(move || {
         let mut bytes = Vec::new();
         stdout.read_to_end(&mut bytes).map(|_| bytes)
@@ -147,8 +147,8 @@ fn answer(dir: &Path, words: &[&str], time: Duration) -> Option<Vec<u8>> {
     (is_done && status.success()).then_some(bytes)
 }
 
-/// Returns whether git would wait for a pipe, or read a device, in the repository around `dir`: such a
-/// repository was made for that. Git itself opens whatever has the name of a file.
+/// Returns true if git would block on a pipe or read a device in the repository around `dir`: such
+/// a repository was made to attack. Git itself opens files of any type.
 fn waits(dir: &Path) -> bool {
     let Ok(dir) = dir.canonicalize() else { return false };
     let Some(top) = dir.ancestors().find(|dir| dir.join(DOT_GIT).exists()) else { return false };
@@ -172,7 +172,7 @@ fn waits(dir: &Path) -> bool {
     files.into_iter().any(|name| is_no_file(git.join(name)) || is_no_file(common.join(name)))
 }
 
-/// Runs git, and says what it says when it fails.
+/// Runs git, and returns its message if it fails.
 pub(super) fn run<'a>(dir: &Path, words: impl Iterator<Item = &'a OsStr>) -> Result<()> {
     if waits(dir) {
         let message = format!("{}: a file of its repository is a pipe or device", dir.display());

@@ -1,4 +1,4 @@
-//! Walks of history: where one begins, what it leaves out, and the records of its snapshots.
+//! Walks of history: the start, the hidden snapshots, and the records of visited snapshots.
 
 use std::collections::HashMap;
 
@@ -15,16 +15,16 @@ use crate::view::advice::Advice;
 use crate::view::error::Result;
 use crate::view::{clock, json};
 
-/// The start of a walk, and the snapshots that it leaves out.
+/// The starts of a walk, and the snapshots that it leaves out.
 pub(crate) struct Walk {
     pub(crate) starts: Vec<ObjectId>,
     pub(crate) hide: Vec<ObjectId>,
-    /// The branch that a commit was come to along, for those about to be met.
+    /// The branch on which a commit is reached, for commits to be visited next.
     along: HashMap<ObjectId, BranchName>,
 }
 
 impl Walk {
-    /// The history of a revision, or of a range.
+    /// The history of a revision or a range.
     pub(crate) fn range(repo: &Repository, text: &str) -> Result<Self> {
         let advice = Advice::new(
             "--path PATH takes the turns that changed something there",
@@ -42,13 +42,13 @@ impl Walk {
         Ok(Self { starts: range.include, hide: range.exclude, along })
     }
 
-    /// The same, to search in.
+    /// Converts the walk into a scope for a search.
     pub(crate) fn into_scope(self) -> SearchScope {
         let named = |id: ObjectId| (id, self.along.get(&id).cloned());
         SearchScope { starts: self.starts.into_iter().map(named).collect(), hide: self.hide }
     }
 
-    /// Everything that any branch has.
+    /// The history of all branches.
     pub(crate) fn all(repo: &Repository) -> Result<Self> {
         let branches = repo.branches();
         let starts = branches.iter().map(|(_, id)| *id).collect();
@@ -56,26 +56,26 @@ impl Walk {
         Ok(Self { starts, hide: Vec::new(), along })
     }
 
-    /// Everything that the branches of one session have.
+    /// The history of all branches of a session.
     pub(crate) fn of_session(repo: &Repository, session: &str) -> Result<Self> {
         let mut walk = Self::all(repo)?;
         walk.keep_session(&named_session(repo, session)?);
         Ok(walk)
     }
 
-    /// Only branches of one session.
+    /// Keeps only branches of one session.
     pub(crate) fn keep_session(&mut self, session: &str) {
         self.along.retain(|_, name| name.session() == session);
         self.starts.retain(|start| self.along.contains_key(start));
     }
 
-    /// Everything that one branch has.
+    /// The history of one branch.
     pub(crate) fn of(branch: &BranchName, tip: ObjectId) -> Self {
         let along = HashMap::from([(tip, branch.clone())]);
         Self { starts: vec![tip], hide: Vec::new(), along }
     }
 
-    /// The branch a commit was come to along; its parents are then come to along the same.
+    /// Returns the branch on which a commit is reached, and passes it on to the commit's parents.
     fn pass(&mut self, entry: &LogEntry) -> Option<BranchName> {
         let branch = self.along.remove(&entry.id);
         if let Some(branch) = &branch {
@@ -86,12 +86,11 @@ impl Walk {
         branch
     }
 
-    /// Gives the records of `limit` snapshots to `each`, beginning at the snapshot `from` if one is
-    /// named; with `prices`, the records say what the answers of a turn took. Returns where the walk goes
-    /// on after them, unless it is at its end.
+    /// Calls `each` with the records of `limit` snapshots, from the snapshot `from` on if given.
+    /// With `prices`, the records include the usage of each turn. Returns the next snapshot, unless
+    /// the walk is at its end.
     ///
-    /// # Errors
-    /// `InvalidInput` when the walk does not come to `from`.
+    /// # Errors `InvalidInput` if the walk does not reach `from`.
     pub(crate) fn records(
         mut self,
         repo: &Repository,
@@ -127,7 +126,7 @@ impl Walk {
     }
 }
 
-/// One line of JSON.
+/// The JSON record of a snapshot.
 fn record(
     repo: &Repository,
     entry: LogEntry,
@@ -158,12 +157,12 @@ fn record(
     })
 }
 
-/// Messages of all agents in a context.
+/// The number of messages of all agents in a context.
 pub(crate) fn messages(repo: &Repository, tree: &ObjectId) -> Result<u64> {
     Ok(Context::open(repo.store(), tree)?.message_count(repo.store())?)
 }
 
-/// Names the reason for which a context no longer exists.
+/// Names the reason why a context no longer exists.
 pub(crate) fn gone(repo: &Repository, tree: &ObjectId) -> Option<&'static str> {
     repo.store().tombstone(tree).map(|gone| match gone {
         Tombstone::Elided => "expired",
@@ -171,7 +170,8 @@ pub(crate) fn gone(repo: &Repository, tree: &ObjectId) -> Option<&'static str> {
     })
 }
 
-/// A branch of its session that has the commit: HEAD's if that does, else the first by name.
+/// A branch of its session that contains the commit: HEAD's branch if possible, otherwise the first
+/// by name.
 fn branch_with(repo: &Repository, id: &ObjectId) -> Result<Option<BranchName>> {
     let session = repo.commit(id)?.session;
     let head = repo.head_if_any()?.map(|head| head.branch);

@@ -1,4 +1,4 @@
-//! Results of imports: for people, for programs, and as warnings.
+//! Reports imports: for people, as JSON, and as warnings.
 
 use std::io::Write;
 
@@ -10,7 +10,7 @@ use crate::view::output::{NAME, STRONG, warn};
 use crate::view::render::{count, size};
 use crate::view::{json, output};
 
-/// Most notes that are printed one by one.
+/// Maximum number of notes to print one by one.
 pub(crate) const MAX_SHOWN_NOTES: usize = 10;
 
 pub(crate) const CONFLICT_HINT: &str = "another process has changed this session: import again";
@@ -73,7 +73,7 @@ fn imported_branch(made: &ImportedBranch) -> json::ImportedBranch {
     }
 }
 
-/// Says how many records of a file, or of all files of a format, are of kinds that are not read.
+/// Warns about the number of records of unknown kinds, in a file or in all files of a format.
 pub(crate) fn warn_of_unread(name: &str, unread: &UnreadRecords) {
     if let Some(sentence) = unread.sentence() {
         warn(&format!("{name}: {sentence}"));
@@ -91,7 +91,7 @@ pub(crate) fn warn_of_notes(name: &str, notes: &[ImportNote]) {
     }
 }
 
-/// Says which files of a directory were left out, and why.
+/// Warns about files of a directory that were left out.
 pub(crate) fn warn_of_odd(shown: &str, odd: &[FolderNote]) {
     for FolderNote { path, what } in odd.iter().take(MAX_SHOWN_NOTES) {
         warn(&format!("{shown}/{path}: {what}"));

@@ -1,8 +1,8 @@
-//! Ignored files that a project wants kept all the same: what `.worktreeinclude` lists and git ignores.
+//! Ignored files that a project keeps: files listed in `.worktreeinclude` that git ignores.
 //!
-//! The list is in the syntax of `.gitignore`, as Claude Code has it. Such files are often secrets. So they go
-//! into no turn, and where somebody has asked for it by the list alone: beside a pin before a command that may
-//! destroy them, and into directories that are made for other branches.
+//! The list has the syntax of `.gitignore`, as in Claude Code. Such files are often secrets, so no
+//! turn stores them. They are stored only next to a pin before a command that may destroy them, and
+//! copied into new directories of other branches. The list itself is the user's consent.
 
 use std::collections::HashSet;
 use std::fs;
@@ -20,21 +20,21 @@ use turntree::{Error, Result};
 
 use super::git_program::paths;
 
-/// The file with the list, at the top of the project.
+/// The list, at the top of the project.
 const LIST: &str = ".worktreeinclude";
 
-/// The rules of that file, and those by which git ignores files.
+/// Git options for the patterns of that file, and for the standard ignore patterns.
 const LISTED: &str = "--exclude-from=.worktreeinclude";
 const IGNORED: &str = "--exclude-standard";
 
-/// Most files that are kept.
+/// Maximum number of kept files.
 const MAX_FILES: usize = 1000;
 
-/// Largest file that is kept: lists are for settings, and not for what is built.
+/// Largest kept file: the list is meant for settings, not for build output.
 const MAX_BYTES: u64 = 16 << 20;
 
-/// Returns the paths, relative to `root`, of ordinary files that the list of `root` names and git ignores: none
-/// without a list, without git, and when git takes longer than `time`.
+/// Returns the paths, relative to `root`, of regular files that the list of `root` names and git
+/// ignores. Empty without a list, without git, and if git takes longer than `time`.
 pub(crate) fn kept_files(root: &Path, time: Duration) -> Vec<PathBuf> {
     if !fs::metadata(root.join(LIST)).is_ok_and(|found| found.is_file()) {
         return Vec::new();
@@ -55,7 +55,7 @@ pub(crate) fn kept_files(root: &Path, time: Duration) -> Vec<PathBuf> {
     named.into_iter().filter(is_kept).take(MAX_FILES).collect()
 }
 
-/// Reads such a file as a context has it; nothing when it has gone.
+/// Reads such a file as a context entry; `None` if it was deleted.
 pub(crate) fn read_kept(root: &Path, path: &Path) -> Option<(FileMode, Bytes)> {
     let whole = root.join(path);
     let is_program = fs::metadata(&whole).ok()?.permissions().mode() & 0o111 != 0;
@@ -63,12 +63,11 @@ pub(crate) fn read_kept(root: &Path, path: &Path) -> Option<(FileMode, Bytes)> {
     Some((mode, read_regular(&whole, MAX_BLOB_BYTES as u64).ok()?.into()))
 }
 
-/// Copies such files of the project at `from` into the directory `to`, where nothing has their names. A folder
-/// that is a link leads out of the directory, and gets none; what git does not ignore there, as with an older
-/// list of rules, goes again, since a turn would have it.
+/// Copies such files of the project at `from` into the directory `to`, if no file has their name.
+/// Skips folders that are links out of the directory. Deletes copies that git does not ignore
+/// there, for example with older ignore patterns, because a turn would store them.
 ///
-/// # Errors
-/// `Io` for a file that cannot be written.
+/// # Errors `Io` if a file cannot be written.
 pub(crate) fn copy_kept(from: &Path, to: &Path, time: Duration) -> Result<()> {
     let mut copied = Vec::new();
     for path in kept_files(from, time) {
@@ -102,12 +101,12 @@ pub(crate) fn copy_kept(from: &Path, to: &Path, time: Duration) -> Result<()> {
     Ok(())
 }
 
-/// The files below `root` that git does not track and `rules` ignore.
+/// The untracked files below `root` that `rules` ignore.
 fn ignored_files(root: &Path, rules: &str, time: Duration) -> Option<Vec<PathBuf>> {
     paths(root, &["ls-files", "-z", "--others", "--ignored", rules], time)
 }
 
-/// The key of such a file in the section `files`; nothing for a name that is no text.
+/// The key of such a file in the section `files`; `None` if the name is not UTF-8.
 pub(crate) fn key_of(path: &Path) -> Option<&str> {
     std::str::from_utf8(path.as_os_str().as_bytes()).ok()
 }

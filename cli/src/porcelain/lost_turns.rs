@@ -1,4 +1,4 @@
-//! Turns that are lost: which one an error of damage is about, and the newest that is whole instead.
+//! Lost turns: names the turn of a damage error, and finds the newest whole turn instead.
 
 use turntree::maintenance::newest_whole_turn;
 use turntree::object::ObjectId;
@@ -11,11 +11,11 @@ use crate::view::clock;
 use crate::view::error::{Failure, Result};
 use crate::view::progress::Meter;
 
-/// What to do about damage.
+/// The advice for damage.
 pub(crate) const LOST_TURNS: &str = "'turntree repair' brings back what it can, 'turntree fsck' says which turns are \
                     lost, and 'turntree export --partial' writes the newest one that is whole, or what is left";
 
-/// A turn that damage may have taken.
+/// A turn that may be damaged.
 #[derive(Debug)]
 pub(crate) struct LostTurn {
     pub(crate) session: String,
@@ -25,7 +25,7 @@ pub(crate) struct LostTurn {
 }
 
 impl LostTurn {
-    /// The turn that a revision leads to; nothing when nobody can say.
+    /// The turn of a revision; `None` if it cannot be determined.
     pub(crate) fn of(repo: &Repository, revision: &str) -> Option<Self> {
         let found = resolve(repo, revision).ok();
         let found = found.and_then(|at| Some((at.commit, repo.commit(&at.commit).ok()?)));
@@ -40,11 +40,10 @@ impl LostTurn {
         Some(Self { session: branch.session().to_owned(), commit, turn: None })
     }
 
-    /// Finds the newest turn that is whole, on its line if that can be followed, else in its session.
-    /// Reads the whole store.
+    /// Finds the newest whole turn: among its ancestors if they can be read, otherwise in its
+    /// session. Reads the whole store.
     ///
-    /// # Errors
-    /// Those of an examination.
+    /// # Errors The errors of an examination.
     pub(crate) fn newest_whole(&self, repo: &Repository) -> Result<Option<AvailableTurn>> {
         let mut meter = Meter::new("checking");
         let mut progress = |done, all| meter.show(done, all);
@@ -60,7 +59,7 @@ impl LostTurn {
     }
 }
 
-/// Names the turn of `revision` in an error of damage, and says what to do about it.
+/// Names the turn of `revision` in a damage error, and adds advice.
 pub(crate) fn naming_turn<T>(repo: &Repository, revision: &str, done: Result<T>) -> Result<T> {
     done.map_err(|failure| match failure {
         Failure::Library { error, hint, .. } if error.is_damage() => {

@@ -1,4 +1,4 @@
-//! Merges and picks: how one is done, what came of it.
+//! Merges and cherry-picks: makes one, and reports the result.
 
 use std::collections::BTreeMap;
 use std::io::Write;
@@ -24,10 +24,10 @@ use crate::view::output::{ID, NAME, Output};
 use crate::view::render::merging::write_report;
 use crate::view::render::{ID_DIGITS, count, harmless};
 
-/// The hint when another process has moved the branch.
+/// The hint if another process has moved the branch.
 pub(crate) const RACE: &str = "another process has moved this branch: try again";
 
-/// Merges a revision. Returns what was asked for, what came of it, and the turn of the merge.
+/// Merges a revision. Returns the request, the report, and the turn of the merge.
 pub(crate) fn merge(
     repo: &Repository,
     revision: &str,
@@ -50,7 +50,7 @@ pub(crate) fn merge(
     Ok((request, staged, turn))
 }
 
-/// Refuses two sides that share no snapshot: all of theirs would come in, as a rule by mistake.
+/// Refuses to merge unrelated histories: all of theirs would be added, which is usually a mistake.
 pub(crate) fn expect_related(repo: &Repository, revision: &str, how: &MergeOptions) -> Result<()> {
     let (theirs, label) = snapshot_of(repo, revision)?;
     let into = how.request(repo, theirs, label.clone())?.into;
@@ -74,13 +74,13 @@ pub(crate) struct MergeOptions {
     /// Rule for a conversation that both sides continued
     #[arg(long, value_name = "POLICY", value_enum, default_value_t)]
     pub(crate) messages: MessageRule,
-    /// A summary of the messages of theirs, for --messages summary
+    /// A summary of their messages, for --messages summary
     #[arg(long, value_name = "TEXT", conflicts_with = "summary_file")]
     pub(crate) summary: Option<String>,
     /// Read the summary from a file, or - for standard input
     #[arg(long, value_name = "FILE", value_hint = clap::ValueHint::FilePath)]
     pub(crate) summary_file: Option<PathBuf>,
-    /// Take only this: files, conversation, another section, or a path; may be given several times
+    /// Merge only this: files, conversation, another section, or a path; may be given several times
     #[arg(long, value_name = "PATH")]
     pub(crate) only: Vec<String>,
     /// Message of the snapshot
@@ -95,19 +95,19 @@ pub(crate) struct MergeOptions {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum MessageRule {
-    /// Keep the messages of both in the order of time, those of theirs with their origin
+    /// Keep the messages of both in the order of time, with the origin of theirs
     #[default]
     Append,
-    /// As in ours
+    /// Keep ours
     Ours,
-    /// As in theirs
+    /// Keep theirs
     Theirs,
-    /// Keep those of ours, and add a message with the summary
+    /// Keep ours, and add a message with the summary
     Summary,
 }
 
 impl MergeOptions {
-    /// The request for a commit.
+    /// The merge request for a commit.
     pub(crate) fn request(
         &self,
         repo: &Repository,
@@ -156,12 +156,12 @@ impl MergeOptions {
         }
     }
 
-    /// Returns whether this is a dry run.
+    /// Returns true for a dry run.
     pub(crate) fn dry_run(&self) -> bool {
         self.dry_run
     }
 
-    /// Makes what is staged durable, if there is anything and it is wanted.
+    /// Commits a staged merge, if it changes anything and this is not a dry run.
     pub(crate) fn finish(
         &self,
         change: Transaction<'_>,
@@ -181,19 +181,19 @@ fn text_of(path: &Path) -> Result<String> {
     Ok(text.map_err(|_| Error::invalid(format!("{} is not UTF-8", input_name(path))))?)
 }
 
-/// Advises on a part of a snapshot.
+/// The advice for a path where a snapshot is expected.
 pub(crate) fn part_of_one() -> Advice {
     Advice::new("'--only PATH' takes a part of one", "only takes a part of one")
 }
 
-/// The commit that a revision names, and what to call it: its branch, or the beginning of its id.
+/// The commit of a revision, and its label: its branch, or its short id.
 pub(crate) fn snapshot_of(repo: &Repository, revision: &str) -> Result<(ObjectId, String)> {
     let found = resolve_snapshot(repo, revision, part_of_one())?;
     let label = found.branch.as_ref().map(BranchName::to_string);
     Ok((found.commit, label.unwrap_or_else(|| found.commit.short(ID_DIGITS))))
 }
 
-/// No when there are conflicts to decide.
+/// Returns [`Answer::No`] if there are conflicts to resolve.
 pub(crate) fn answer<'s>(staged: impl IntoIterator<Item = &'s MergeReport>) -> Answer {
     let has_conflicts = |staged: &MergeReport| {
         staged.report.as_ref().is_some_and(|report| !report.conflicts.is_empty())
@@ -201,7 +201,7 @@ pub(crate) fn answer<'s>(staged: impl IntoIterator<Item = &'s MergeReport>) -> A
     if staged.into_iter().any(has_conflicts) { Answer::No } else { Answer::Yes }
 }
 
-/// A merge or a pick, to be shown.
+/// A merge or a cherry-pick to be shown.
 pub(crate) struct MergeOutcome<'a> {
     pub(crate) staged: &'a MergeReport,
     pub(crate) request: &'a MergeRequest<'a>,
@@ -245,7 +245,7 @@ impl MergeOutcome<'_> {
         }
     }
 
-    /// Writes the outcome, `done` being the word for it, and the changes that came in.
+    /// Writes the result, with `done` as its verb, and the merged changes.
     pub(crate) fn write(&self, out: &mut Output, done: &str) -> Result<()> {
         let Self { staged, request, turn, dry_run } = *self;
         let into = out.paint.paint(NAME, request.into.to_string());

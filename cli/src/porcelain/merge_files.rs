@@ -1,4 +1,4 @@
-//! A merge whose files come into the workspace, and what a merge leaves to do there.
+//! Merges that also write the files to the workspace, and the remaining work in the workspace.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -19,17 +19,17 @@ use crate::view::output::{FAINT, Output};
 use crate::view::render::harmless;
 use crate::view::render::restoration::{write_files, write_unknown};
 
-/// A merge with files that is asked for.
+/// A merge with files.
 pub(crate) struct MergeWithFiles<'a> {
     pub(crate) request: &'a MergeRequest<'a>,
-    /// The workspace, if it is not the one that the branch has.
+    /// The workspace, if it is not the branch's own.
     pub(crate) workspace: Option<&'a Path>,
     pub(crate) allow_broad: bool,
     pub(crate) dry_run: bool,
 }
 
 impl MergeWithFiles<'_> {
-    /// Plans it, does it, and shows it.
+    /// Plans the merge, makes it, and shows it.
     pub(crate) fn run(&self, out: &mut Output, repo: &Repository) -> Result<(Answer, MergeReport)> {
         let Self { request, dry_run, .. } = *self;
         let dir = self.directory(repo)?;
@@ -114,7 +114,7 @@ impl MergeWithFiles<'_> {
     }
 }
 
-/// The worktree of the branch that is merged, if it has one.
+/// The worktree of the merged branch, if it has one.
 fn worktree_of(repo: &Repository, request: &MergeRequest<'_>) -> Option<PathBuf> {
     let branch: BranchName = request.label.parse().ok()?;
     let tip = repo.tip(&branch)?;
@@ -122,7 +122,7 @@ fn worktree_of(repo: &Repository, request: &MergeRequest<'_>) -> Option<PathBuf>
     (repo.worktree_at(&place_key(&dir))? == branch && dir.is_dir()).then_some(dir)
 }
 
-/// Says that the workspace does not have what a merge has brought, if it does not.
+/// Reports that the workspace does not have the merged files, if so.
 pub(crate) fn write_stale(
     out: &mut Output,
     repo: &Repository,

@@ -1,6 +1,6 @@
-//! The work that verbs, operations of the service and hooks share: from a repository to a record.
+//! The operations shared by commands, the service and hooks: from a repository to a JSON record.
 //!
-//! Nothing here knows who called. `commands` adds arguments and text for people, `service` adds
+//! Nothing here knows the caller. `commands` adds arguments and text for people, `service` adds
 //! requests, schemas and limits; neither uses the other.
 
 pub(crate) mod blame;

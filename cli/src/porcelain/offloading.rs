@@ -1,4 +1,4 @@
-//! Offloading a text, or old outputs of a conversation: the short ones that stand for them.
+//! Offloads a text, or old outputs of a conversation, and replaces them with placeholders.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -15,18 +15,18 @@ use crate::program::invocation::stamp;
 use crate::view::error::Result;
 use crate::view::json;
 
-/// Characters of an output of a conversation that stay at its end.
+/// Characters kept at the end of an offloaded output.
 const TAIL_CHARS: u64 = 500;
 
-/// How a text is offloaded.
+/// How to offload a text.
 #[derive(Debug, Default)]
 pub(crate) struct Offloading<'a> {
     pub(crate) options: OffloadOptions,
-    /// The directory that has the whole as well.
+    /// The directory that also has the whole text.
     pub(crate) storage_dir: Option<&'a Path>,
 }
 
-/// A text in the store, and what stands for it.
+/// An offloaded text, and its placeholder.
 pub(crate) struct Stored {
     pub(crate) shown: Placeholder,
     pub(crate) uri: VfsUri,
@@ -34,13 +34,13 @@ pub(crate) struct Stored {
 }
 
 impl Offloading<'_> {
-    /// What stands for a text; nothing when it is short enough to stay.
+    /// The placeholder of a text; `None` if the text is short enough to stay.
     pub(crate) fn placeholder(&self, text: &str, uri: &VfsUri) -> Option<Placeholder> {
         let file = self.storage_dir.map(|dir| dir.join(uri.path()).display().to_string());
         offload(text, &self.options, uri.as_str(), file.as_deref())
     }
 
-    /// Stores a text for which `shown` stands.
+    /// Stores the text that `shown` replaces.
     pub(crate) fn store(
         &self,
         repo: &Repository,
@@ -59,7 +59,7 @@ impl Offloading<'_> {
 }
 
 impl Stored {
-    /// The record for programs.
+    /// The JSON record.
     pub(crate) fn record(&self, file: Option<String>) -> Result<json::Offloaded> {
         let content = RawValue::from_string(self.shown.to_json())
             .map_err(|error| Error::invalid("a text as JSON").with_source(error))?;
@@ -68,20 +68,20 @@ impl Stored {
     }
 }
 
-/// The record of a text that stays as it is.
+/// The record of a text that is not offloaded.
 pub(crate) fn short(text: &str) -> Result<json::Offloaded> {
     let content =
         to_raw_value(text).map_err(|error| Error::invalid("a text as JSON").with_source(error))?;
     Ok(json::Offloaded { offloaded: false, content, uri: None, id: None, file: None })
 }
 
-/// How outputs of a conversation with more bytes than `threshold` are put away.
+/// Options to offload the outputs of a conversation with more than `threshold` bytes.
 pub(crate) fn outputs_over(threshold: u64) -> OffloadOptions {
     let tail = Tail::Chars(TAIL_CHARS.min(threshold / 2));
     OffloadOptions { threshold, head_chars: 0, tail, whole_characters: true }
 }
 
-/// Texts that leave a conversation; they are stored together.
+/// Texts removed from a conversation, to be stored in one operation.
 pub(crate) struct PutAway<'r> {
     repo: &'r Repository,
     pool: Pool,
@@ -89,12 +89,12 @@ pub(crate) struct PutAway<'r> {
 }
 
 impl<'r> PutAway<'r> {
-    /// Nothing is put away yet.
+    /// Creates an empty set.
     pub(crate) fn new(repo: &'r Repository) -> Result<Self> {
         Ok(Self { repo, pool: Pool::load(repo)?, new: BTreeMap::new() })
     }
 
-    /// What stands for a text; nothing when it is short enough to stay.
+    /// The placeholder of a text; `None` if the text is short enough to stay.
     pub(crate) fn stand_in(
         &mut self,
         text: &str,
@@ -117,7 +117,7 @@ impl<'r> PutAway<'r> {
         Ok(short)
     }
 
-    /// Returns whether another content has the short name of a payload.
+    /// Returns true if another content has the short name of a payload.
     fn is_of_another(&self, new: &NewPayload) -> turntree::Result<bool> {
         if let Some(known) = self.new.get(&new.uri) {
             return Ok(known.content != new.content);
@@ -127,7 +127,7 @@ impl<'r> PutAway<'r> {
         Ok(stored.is_some_and(|stored| stored.blob != id))
     }
 
-    /// Stores what was put away, in one operation.
+    /// Stores the offloaded texts in one operation.
     pub(crate) fn store(self, stamp: &Signature) -> Result<()> {
         if self.new.is_empty() {
             return Ok(());

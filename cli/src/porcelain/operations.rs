@@ -1,4 +1,5 @@
-//! The operation log, newest first: each operation once, an adoption as one, and whether it is in force.
+//! The operation log, newest first: each operation once, an adoption as one, and whether it is in
+//! force.
 
 use std::collections::HashSet;
 
@@ -7,21 +8,21 @@ use turntree::repo::{OperationEntry, Repository};
 use super::undoing::adopted;
 use crate::view::error::Result;
 
-/// The operations that are wanted.
+/// A filter of operations.
 #[derive(Debug)]
 pub(crate) struct OperationsWanted<'a> {
     /// Only those that changed this ref, by its full name.
     pub(crate) name: Option<&'a str>,
     /// Only those with a lower number.
     pub(crate) before: Option<u64>,
-    /// The number of them, at most.
+    /// The maximum number of them.
     pub(crate) most: usize,
-    /// Those of an adoption are the newest of them, whose reason then names all.
+    /// Combine the operations of an adoption into its newest one, whose reason then names all.
     pub(crate) joins_adoptions: bool,
 }
 
-/// Calls `visit` with each operation that is wanted and whether it is in force, newest first. Reads the
-/// whole log, and as much of it again as is visited.
+/// Calls `visit` with each matching operation and whether it is in force, newest first. Reads the
+/// whole log, and the visited part of it twice.
 pub(crate) fn each_operation(
     repo: &Repository,
     wanted: &OperationsWanted<'_>,

@@ -1,4 +1,4 @@
-//! Waiting for maintenance that goes on in the background.
+//! Waits for maintenance in another process.
 
 use std::thread::sleep;
 use std::time::{Duration, Instant};
@@ -10,33 +10,32 @@ use turntree::{ErrorKind, Result};
 
 use crate::view::output::stderr_line;
 
-/// The time for a process that has given a lock back to give back its files, too.
+/// How long a process may take to release its files after it has released a lock.
 const TO_END: Duration = Duration::from_secs(2);
 
-/// The time between two looks at that.
+/// The interval between two attempts.
 const STEP: Duration = Duration::from_millis(20);
 
-/// Whether a command waits for the maintenance of another process.
+/// Whether a command waits for maintenance in another process.
 #[derive(Debug, Clone, Copy, Args)]
 pub(crate) struct Patience {
-    /// Fail with exit code 5 while other maintenance goes on, instead of waiting for it
+    /// Fail with exit code 5 while other maintenance is running, instead of waiting for it
     #[arg(long)]
     no_wait: bool,
 }
 
 impl Patience {
-    /// Makes the maintenance of `repo` wait for that of others, unless it was told not to.
+    /// Makes maintenance of `repo` wait for other maintenance, unless `--no-wait` is given.
     pub(crate) fn apply(self, repo: &Repository) {
         if !self.no_wait {
             repo.store().wait_for_collections(notice);
         }
     }
 
-    /// Does `work`, again for a moment while somebody holds files of the store: maintenance that has
-    /// ended gives them back with its process.
+    /// Runs `work`, and repeats it for a moment while another process holds files of the store: a
+    /// maintenance process releases its files only when it exits.
     ///
-    /// # Errors
-    /// Those of the work.
+    /// # Errors The errors of `work`.
     pub(crate) fn again<T>(self, mut work: impl FnMut() -> Result<T>) -> Result<T> {
         let began = Instant::now();
         loop {

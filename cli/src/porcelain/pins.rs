@@ -1,4 +1,4 @@
-//! Pins: their records, setting and removing them.
+//! Pins: adds, removes and lists them.
 
 use turntree::object::Time;
 use turntree::repo::{NewPin, Pin, Repository, Signature, Transaction, pin_ref};
@@ -12,18 +12,18 @@ use crate::view::error::{Failure, Hint, Result};
 use crate::view::json;
 use crate::view::units::parse_duration;
 
-/// A pin that is asked for.
+/// A pin to add.
 #[derive(Debug)]
 pub(crate) struct PinRequest<'a> {
     pub(crate) revision: &'a str,
-    /// Name of the pin; the first digits of the snapshot's id by default.
+    /// The name of the pin; by default the short id of the snapshot.
     pub(crate) name: Option<&'a str>,
     pub(crate) reason: &'a str,
-    /// A duration, or a time; never by default.
+    /// A duration or a time; without it the pin does not expire.
     pub(crate) expires: Option<&'a str>,
 }
 
-/// Advises on pins that are there.
+/// The advice on existing pins.
 fn listing() -> Advice {
     Advice::new(
         "'turntree pins' shows them, 'turntree unpin' removes one",
@@ -31,7 +31,7 @@ fn listing() -> Advice {
     )
 }
 
-/// Pins a snapshot; returns the pin, and the time of now.
+/// Pins a snapshot; returns the pin, and the current time.
 pub(crate) fn add(repo: &Repository, request: &PinRequest<'_>) -> Result<(Pin, Time)> {
     let stamp = stamp()?;
     let (change, pin) = stage(repo, request, &stamp)?;
@@ -39,7 +39,7 @@ pub(crate) fn add(repo: &Repository, request: &PinRequest<'_>) -> Result<(Pin, T
     Ok((pin, stamp.time))
 }
 
-/// Pins a snapshot in a change that is not made yet.
+/// Pins a snapshot in a transaction, without committing it.
 pub(crate) fn stage<'r>(
     repo: &'r Repository,
     request: &PinRequest<'_>,
@@ -60,7 +60,7 @@ pub(crate) fn stage<'r>(
     Ok((change, pin))
 }
 
-/// Removes the pin of this name, else every pin on the snapshot of this name; returns them.
+/// Removes the pin of this name, otherwise every pin on the snapshot of this name; returns them.
 pub(crate) fn remove(repo: &Repository, name: &str) -> Result<Vec<Pin>> {
     let found = find(repo, name)?;
     let mut change = repo.begin();
@@ -71,7 +71,7 @@ pub(crate) fn remove(repo: &Repository, name: &str) -> Result<Vec<Pin>> {
     Ok(found)
 }
 
-/// The pins with their records, perhaps only those on snapshots of a session.
+/// The pins with their records, optionally only pins on snapshots of a session.
 pub(crate) fn list(
     repo: &Repository,
     session: Option<&str>,
@@ -87,10 +87,10 @@ pub(crate) fn list(
     Ok(shown)
 }
 
-/// A pin as a record.
+/// The JSON record of a pin.
 pub(crate) fn record_of(repo: &Repository, pin: &Pin, now: Time) -> Result<json::PinRecord> {
     let utc = |micros: i64| clock::rfc3339(Time { micros, offset_minutes: 0 });
-    // What an expired pin was on may be gone.
+    // The turn of an expired pin may have been dropped.
     let commit = repo.commit(&pin.commit);
     let commit = if pin.has_expired(now.micros) { commit.ok() } else { Some(commit?) };
     Ok(json::PinRecord {
@@ -106,7 +106,7 @@ pub(crate) fn record_of(repo: &Repository, pin: &Pin, now: Time) -> Result<json:
     })
 }
 
-/// The pin of this name, else every pin on the snapshot of this name.
+/// Finds the pin of this name, otherwise every pin on the snapshot of this name.
 pub(crate) fn find(repo: &Repository, name: &str) -> Result<Vec<Pin>> {
     let mut pins = repo.pins()?;
     if let Some(at) = pins.iter().position(|pin| pin.name == name) {
@@ -125,7 +125,7 @@ pub(crate) fn find(repo: &Repository, name: &str) -> Result<Vec<Pin>> {
     Ok(pins)
 }
 
-/// The moment that `text` names: so long from now, or a time.
+/// Parses an expiry: a duration from now, or a time.
 fn expiry(text: &str, now: Time) -> Result<i64> {
     let after = |duration: i64| now.micros.checked_add(duration);
     let moment = match parse_duration(text) {

@@ -1,4 +1,5 @@
-//! Paths where fingers type them: a word that is no revision is a file of the newest snapshot.
+//! Resolves words that may be revisions or paths: a word that is not a revision is a file of the
+//! newest snapshot.
 
 use std::path::{Component, Path, PathBuf};
 
@@ -12,11 +13,10 @@ use crate::view::output::note;
 
 const FILES: &str = "files/";
 
-/// Resolves a revision with a path, or a path alone, which means the newest snapshot of HEAD. A whole
-/// name wins, a path comes next, then the beginning of a name or title.
+/// Resolves a revision with a path, or a path alone, which refers to the newest snapshot of HEAD.
+/// The order is: a whole name, then a path, then the beginning of a name or title.
 ///
-/// # Errors
-/// Those of a revision, when it is no path either.
+/// # Errors The errors of a revision, if the word is not a path either.
 pub(crate) fn resolve_place(repo: &Repository, word: &str) -> Result<Revision> {
     let revision = match resolve_whole_entry(repo, word) {
         Err(failure) if may_be_path(&failure) => {
@@ -34,10 +34,9 @@ pub(crate) fn resolve_place(repo: &Repository, word: &str) -> Result<Revision> {
     Ok(revision)
 }
 
-/// Parts words into revisions or ranges, and paths of the newest snapshot of HEAD.
+/// Splits words into revisions or ranges, and paths of the newest snapshot of HEAD.
 ///
-/// # Errors
-/// Those of a revision, for a word that is neither.
+/// # Errors The errors of a revision, for a word that is neither.
 pub(crate) fn part(repo: &Repository, words: &[String]) -> Result<(Vec<String>, Vec<String>)> {
     let (mut revisions, mut paths) = (Vec::new(), Vec::new());
     for word in words {
@@ -62,8 +61,8 @@ pub(crate) fn part(repo: &Repository, words: &[String]) -> Result<(Vec<String>, 
     Ok((revisions, paths))
 }
 
-/// The path in the newest snapshot of HEAD that a word means, if one does: relative to the working
-/// directory where that is inside the workspace, from the top of the workspace, or as in a revision.
+/// The path that a word names in the newest snapshot of HEAD, if any: relative to the working
+/// directory if that is inside the workspace, relative to the workspace, or as in a revision.
 pub(crate) fn path_of_word(repo: &Repository, word: &str) -> Option<String> {
     let head = repo.head().ok()?;
     let commit = head.commit?;
@@ -84,7 +83,7 @@ pub(crate) fn path_of_word(repo: &Repository, word: &str) -> Option<String> {
     Some(path.trim_end_matches('/').to_owned())
 }
 
-/// Says on stderr that a word is a revision, where it could have been meant as a file.
+/// Notes on stderr that a word is taken as a revision, if it could also be a file.
 fn say_if_both(repo: &Repository, word: &str) {
     let is_file = || {
         let context = repo.context(&repo.head().ok()?.commit?).ok()?;
@@ -95,7 +94,7 @@ fn say_if_both(repo: &Repository, word: &str) {
     }
 }
 
-/// A path without `.` and `..`, as far as these can be taken away without a look at the disk.
+/// Resolves `.` and `..` in a path without reading the disk, if possible.
 fn plain(path: &Path) -> Option<PathBuf> {
     let mut plain = PathBuf::new();
     for part in path.components() {
@@ -110,8 +109,8 @@ fn plain(path: &Path) -> Option<PathBuf> {
     Some(plain)
 }
 
-/// Returns whether a word that failed as a revision may be a path: nothing has that name, or a
-/// revision cannot be written like that.
+/// Returns true if a word that failed as a revision may be a path: no revision has that name, or
+/// the syntax is not that of a revision.
 fn may_be_path(failure: &Failure) -> bool {
     match failure {
         Failure::Library { error, .. } => {

@@ -1,4 +1,5 @@
-//! Plans that are made first and done later: how many files are told, whether they destroy, what names them.
+//! Plans that are made first and carried out later: the number of files shown, whether they destroy
+//! files, and their ids.
 
 use std::path::Path;
 
@@ -7,17 +8,17 @@ use turntree::workspace::{ChangeKind, FileChanges, RewindChanges};
 
 use crate::view::json::action;
 
-/// Files of a plan that are told.
+/// Maximum number of files to show of a plan.
 pub(crate) const FILES_TOLD: usize = 200;
 
-/// Returns whether a plan overwrites or deletes files.
+/// Returns true if a plan overwrites or deletes files.
 pub(crate) fn is_destructive(plan: &RewindChanges) -> bool {
     let files = plan.files.as_ref().map_or(&[][..], |changes| &changes.files);
     files.iter().any(|file| file.kind != ChangeKind::Create)
 }
 
-/// A name for a plan: the hash of all it was made from. That is what `text` says, and the workspace as
-/// it was captured, so any change of these gives another one.
+/// The id of a plan: the hash of `text` and of the captured workspace. Any change of these gives
+/// another id.
 pub(crate) fn id(text: String, dir: Option<&Path>, plan: Option<&RewindChanges>) -> String {
     let mut bytes = text.into_bytes();
     let dir = dir.map(|dir| dir.as_os_str().as_encoded_bytes()).unwrap_or_default();

@@ -1,5 +1,4 @@
-//! The prices of models that costs are by: a file that is named, the user's own, or those that come
-//! with the program.
+//! The prices for costs: from a named file, the user's own, or the built-in ones.
 
 use std::path::{Path, PathBuf};
 
@@ -10,18 +9,18 @@ use turntree_exchange::PriceTable;
 use crate::program::invocation::{input_name, read_input};
 use crate::view::error::Result;
 
-/// The file in the user's directory of settings.
+/// The user's file, relative to the configuration directory.
 const OWN: &str = "turntree/prices.toml";
 
-/// A table of prices, and where it is from.
+/// A price table, and its source.
 pub(crate) struct Prices {
     pub(crate) table: PriceTable,
-    /// `None` for those that come with the program.
+    /// `None` for the built-in prices.
     pub(crate) file: Option<String>,
 }
 
 impl Prices {
-    /// The prices of the file `named`, else those that the user keeps, else those of the program.
+    /// Reads the prices of the file `named`, otherwise the user's own, otherwise the built-in ones.
     pub(crate) fn of(named: Option<&Path>) -> Result<Self> {
         let Some(path) = named.map(Path::to_path_buf).or_else(own) else {
             return Ok(Self { table: PriceTable::built_in()?, file: None });

@@ -1,4 +1,4 @@
-//! The project that a directory is in: the workspace of a session that begins there.
+//! Finds the project of a directory: the workspace of a session that begins there.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -7,12 +7,12 @@ use crate::porcelain::broad_directory::expect_narrow;
 use crate::program::global::STORE_DIR;
 use crate::program::linked_worktree::is_linked_worktree;
 
-/// What stands at the root of a git repository: a directory, or a file in a worktree and a submodule.
+/// The entry at the root of a git repository: a directory, or a file in a worktree and a submodule.
 const REPOSITORY: &str = ".git";
 
-/// Returns the project of a directory: the one whose store in `.turntree` is `store`, else the root of the git
-/// repository, else `cwd` itself. A worktree of git is a project of its own. The home directory and what is
-/// above it are none.
+/// Returns the project of a directory: the one whose store in `.turntree` is `store`, otherwise the
+/// root of the git repository, otherwise `cwd` itself. A git worktree is a project of its own. The
+/// home directory and the directories above it are not projects.
 pub(crate) fn project_of(store: &Path, cwd: &Path) -> PathBuf {
     let is_narrow = |dir: &&Path| expect_narrow(dir, false).is_ok();
     let store = store.canonicalize().ok();

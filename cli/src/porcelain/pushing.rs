@@ -1,4 +1,4 @@
-//! Sessions go to remotes: when somebody says so, and by themselves after a turn.
+//! Pushes sessions to remotes: on request, and automatically after a turn.
 
 use std::cell::RefCell;
 use std::fs::File;
@@ -19,33 +19,32 @@ use crate::program::trust::may_reach_remotes;
 use crate::view::error::Result;
 use crate::view::render::count;
 
-/// The file whose lock a process holds that pushes by itself.
+/// The lock file of an automatic push.
 const LOCK_FILE: &str = "push.lock";
 
-/// Time between two pushes of one process, in which turns gather.
+/// The pause between two pushes of a process, so that turns are pushed together.
 const PAUSE: Duration = Duration::from_secs(2);
 
-/// How a session is pushed.
+/// The options of a push.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct PushManner {
-    /// With the secrets that are in it.
+    /// Push secrets too.
     pub(crate) allow_secrets: bool,
-    /// Also if it was deleted on the remote.
+    /// Push a session that was deleted on the remote.
     pub(crate) is_revived: bool,
 }
 
-/// What became of a push.
+/// The result of a push.
 pub(crate) enum Outcome {
-    /// It is there.
+    /// The session was pushed.
     Pushed(Pushed),
-    /// It would have taken these secrets along.
+    /// It was refused because of these secrets.
     Refused(Vec<SecretFinding>),
 }
 
-/// Pushes a session, unless secrets would go out.
+/// Pushes a session, unless it contains secrets.
 ///
-/// # Errors
-/// Those of a push, and of a scan.
+/// # Errors The errors of a push, and of a scan.
 pub(crate) fn push_session(
     repo: &Repository,
     connection: &Connection,
@@ -54,7 +53,7 @@ pub(crate) fn push_session(
 ) -> Result<Outcome> {
     let PushManner { allow_secrets, is_revived } = manner;
     let gate = SecretGate { scrub: false, allow_secrets };
-    // The scan has words of its own for what goes wrong, and for what it found.
+    // Keeps the scan's own errors and findings, which the callback cannot return.
     let refused: RefCell<Option<Result<Passage>>> = RefCell::new(None);
     let check = |branches: &[PushedBranch], plan: &BundlePlan| match check_secrets(
         repo, gate, branches, plan,
@@ -88,12 +87,11 @@ fn check_secrets(
     gate.check(repo, &[scope], &plan.texts(repo)?)
 }
 
-/// Pushes what remotes lack that are pushed to by themselves, until nothing is new. One process of a store
-/// does that at a time; another one leaves it to that. Returns what went wrong, a line each: the next turn
-/// tries again.
+/// Pushes to all remotes with automatic push until nothing is new. Only one process of a store does
+/// that at a time; other processes leave their turns to it. Returns the errors, one per line; the
+/// next turn tries again.
 ///
-/// # Errors
-/// When the store cannot be read, or its lock not be made.
+/// # Errors If the store cannot be read, or its lock file not created.
 pub(crate) fn push_by_itself(repo: &Repository, dir: &Path) -> Result<Vec<String>> {
     let mut told = Vec::new();
     if !is_push_due(repo)? {
@@ -103,7 +101,8 @@ pub(crate) fn push_by_itself(repo: &Repository, dir: &Path) -> Result<Vec<String
     loop {
         repo.store().refresh()?;
         let waiting = waiting(repo)?;
-        // What failed, or the remote has gone on from, is not tried again before something is new.
+        // Branches that failed, or that the remote has advanced, are not retried before there are
+        // new turns.
         if waiting.is_empty() || waiting == tried {
             return Ok(told);
         }
@@ -116,20 +115,20 @@ pub(crate) fn push_by_itself(repo: &Repository, dir: &Path) -> Result<Vec<String
             told.extend(push_all(repo, &remote.0));
         }
         tried = waiting;
-        // Who finds it locked leaves its turn to this process, which looks once more when it is free.
+        // Another process that finds the lock held leaves its turns to this one, so this one checks
+        // again after the release.
         drop(lock);
     }
 }
 
-/// Returns whether something is to be pushed by itself: to remotes that are trusted.
+/// Returns true if there are turns to push automatically to trusted remotes.
 ///
-/// # Errors
-/// When the remotes cannot be read.
+/// # Errors If the remotes cannot be read.
 pub(crate) fn is_push_due(repo: &Repository) -> turntree::Result<bool> {
     Ok(repo.is_push_due()? && may_reach_remotes(repo))
 }
 
-/// What remotes lack that are pushed to by themselves.
+/// The branches that remotes with automatic push lack.
 fn waiting(repo: &Repository) -> Result<Vec<String>> {
     let mut waiting = Vec::new();
     for (name, _) in repo.remotes()?.into_iter().filter(|(_, entry)| entry.auto) {
@@ -139,7 +138,7 @@ fn waiting(repo: &Repository) -> Result<Vec<String>> {
     Ok(waiting)
 }
 
-/// Pushes every session with something new, each by itself; returns what went wrong.
+/// Pushes every session with new turns, each on its own; returns the errors.
 fn push_all(repo: &Repository, remote: &str) -> Vec<String> {
     let failed = |session: &str, what: &str| format!("push of {session} to {remote}: {what}");
     let connection = match Connection::to(repo, Some(remote)) {
@@ -164,11 +163,10 @@ fn push_all(repo: &Repository, remote: &str) -> Vec<String> {
     told
 }
 
-/// Makes bundles one on a remote, of every session where it is worth it. Returns what went wrong, a line
-/// each: the next push tries again. Where another process pushes by itself, that is left to the next time.
+/// Folds the bundles of a remote, for every session where it saves enough. Returns the errors, one
+/// per line; the next push tries again. Does nothing while another process pushes automatically.
 ///
-/// # Errors
-/// When the store cannot be read, or its lock not be made.
+/// # Errors If the store cannot be read, or its lock file not created.
 pub(crate) fn fold_by_itself(repo: &Repository, dir: &Path, remote: &str) -> Result<Vec<String>> {
     let Some(_lock) = lock(dir)?.filter(|_| may_reach_remotes(repo)) else {
         return Ok(Vec::new());
@@ -178,18 +176,19 @@ pub(crate) fn fold_by_itself(repo: &Repository, dir: &Path, remote: &str) -> Res
     Ok(sessions.iter().filter_map(|session| fold(repo, &connection, session)).collect())
 }
 
-/// Makes bundles of a session one, if it is worth it; returns what went wrong.
+/// Folds the bundles of a session, if it saves enough; returns the error.
 fn fold(repo: &Repository, connection: &Connection, session: &str) -> Option<String> {
     let failed = connection.with(repo, |remote| remote.fold(session)).err()?;
     Some(format!("make bundles of {session} one on {}: {failed}", connection.name))
 }
 
-/// The lock, unless another process has it.
+/// Takes the lock; `None` if another process holds it.
 fn lock(dir: &Path) -> Result<Option<File>> {
     let path = dir.join(LOCK_FILE);
     let failed = |error| Error::io(format!("lock {}", path.display()), error);
     let mut options = File::options();
-    // A store may come from others: a link in its place is not followed, a pipe not waited for.
+    // The store may be untrusted: does not follow a link in place of the file, and does not block
+    // on a pipe.
     let flags = (OFlags::NOFOLLOW | OFlags::NONBLOCK).bits().cast_signed();
     let options = options.read(true).write(true).create(true).truncate(false);
     let file = options.mode(0o600).custom_flags(flags);

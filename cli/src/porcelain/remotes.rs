@@ -1,4 +1,4 @@
-//! Remotes of a store: which one is meant, and the way to it, with its keys if it is encrypted.
+//! Remotes of a store: finds the named one, and connects to it, with its keys if it is encrypted.
 
 use std::sync::Arc;
 
@@ -15,10 +15,10 @@ use crate::program::invocation::{Invocation, stamp};
 use crate::program::remote_keys::{self, FoundKeys};
 use crate::view::error::{Failure, Result};
 
-/// What a remote is called when nobody says.
+/// The default name of a remote.
 pub(crate) const ORIGIN: &str = "origin";
 
-/// The way to a remote.
+/// A connection to a remote.
 pub(crate) struct Connection {
     pub(crate) name: String,
     id: RemoteId,
@@ -28,10 +28,9 @@ pub(crate) struct Connection {
 }
 
 impl Connection {
-    /// The way to the remote of this name; without one to the only one there is, or to `origin`.
+    /// Connects to the remote of this name; without a name to the only remote, or to `origin`.
     ///
-    /// # Errors
-    /// `NotFound` when there is none; `Corrupt` when another one is in its place.
+    /// # Errors `NotFound` if it does not exist; `Corrupt` if its bucket holds another remote.
     pub(crate) fn to(repo: &Repository, name: Option<&str>) -> Result<Self> {
         let (name, entry) = named_remote(repo, name)?;
         let (id, lazy) = (id_of(&name, &entry)?, entry.lazy);
@@ -42,17 +41,16 @@ impl Connection {
         Self::new(&name, id, bucket, lazy)
     }
 
-    /// The store of a run, and the way to a remote of it.
+    /// Opens the store of a run, and connects to one of its remotes.
     ///
-    /// # Errors
-    /// Those of opening the store, and of [`Connection::to`].
+    /// # Errors The errors of opening the store, and of [`Connection::to`].
     pub(crate) fn of_run(run: &Invocation, name: Option<&str>) -> Result<(Arc<Repository>, Self)> {
         let repo = run.open()?;
         let connection = Self::to(&repo, name)?;
         Ok((repo, connection))
     }
 
-    /// The way to a remote that is not in the list yet.
+    /// Connects to a remote that is not in the list yet.
     pub(crate) fn new(
         name: &str,
         id: RemoteId,
@@ -62,7 +60,7 @@ impl Connection {
         Ok(Self { name: name.to_owned(), id, bucket, lazy, stamp: stamp()? })
     }
 
-    /// Does something with the remote.
+    /// Runs `work` with the remote.
     pub(crate) fn with<T>(
         &self,
         repo: &Repository,
@@ -86,18 +84,17 @@ impl Connection {
 pub(crate) struct Sealed {
     pub(crate) name: String,
     pub(crate) id: RemoteId,
-    /// What lies there, as it lies there.
+    /// The bucket with encrypted content.
     pub(crate) inner: Arc<dyn Bucket>,
     pub(crate) found: FoundKeys,
     pub(crate) keys: RemoteKeys,
 }
 
 impl Sealed {
-    /// Reads the keys of an encrypted remote, which must go on from those that were seen last.
+    /// Reads the keys of an encrypted remote, which must continue the last known keys.
     ///
-    /// # Errors
-    /// `InvalidInput` when it is not encrypted; `Encrypted` when no key at hand is that of a member;
-    /// `Corrupt` when no member wrote them, or they are from before.
+    /// # Errors `InvalidInput` if it is not encrypted; `Encrypted` if the user has no member's key;
+    /// `Corrupt` if no member wrote the keys, or if they are older than the known ones.
     pub(crate) fn of(repo: &Repository, name: Option<&str>) -> Result<Self> {
         let (name, entry) = named_remote(repo, name)?;
         let id = id_of(&name, &entry)?;
@@ -118,13 +115,13 @@ impl Sealed {
         Ok(Self { name, id, inner, found, keys })
     }
 
-    /// The way to it, which seals and opens.
+    /// The bucket that encrypts and decrypts.
     pub(crate) fn bucket(self) -> SealedBucket {
         remote_keys::sealed(self.inner, &self.found.document, self.keys)
     }
 }
 
-/// Remembers the keys of a remote.
+/// Records the keys of a remote.
 pub(crate) fn remember_keys(repo: &Repository, name: &str, found: &FoundKeys) -> Result<()> {
     let mut remotes = repo.remotes()?;
     if let Some(entry) = remotes.get_mut(name) {
@@ -141,7 +138,7 @@ fn id_of(name: &str, entry: &RemoteEntry) -> Result<RemoteId> {
     Ok(Hex::parse(&entry.id).ok_or_else(bad)?)
 }
 
-/// The remote of this name; without one the only one there is, or `origin`.
+/// The remote of this name; without a name the only remote, or `origin`.
 pub(crate) fn named_remote(repo: &Repository, name: Option<&str>) -> Result<(String, RemoteEntry)> {
     let remotes = repo.remotes()?;
     let only = || (remotes.len() == 1).then(|| remotes.keys().next().cloned()).flatten();

@@ -1,4 +1,4 @@
-//! Names that people type: revisions, objects, branches.
+//! Resolves names that users type: revisions, objects, branches.
 
 use turntree::context::{Context, PathTarget, Selection};
 use turntree::object::{IdPrefix, ObjectId};
@@ -15,14 +15,13 @@ use crate::view::clock;
 use crate::view::error::{Failure, Hint, Result};
 use crate::view::render::ID_DIGITS;
 
-/// Where the files of a context are.
+/// The section of the files of a context.
 const FILES: &str = "files/";
 
-/// Resolves the revision of a snapshot, with times in `@{...}`, with sessions by the beginning of their
-/// names and titles, and with commits of git that name their turn.
+/// Resolves the revision of a snapshot. Also accepts times in `@{...}`, the beginnings of session
+/// names and titles, and git commits that name their turn.
 ///
-/// # Errors
-/// `InvalidInput` for the path of an entry: what takes one calls [`resolve_entry`].
+/// # Errors `InvalidInput` for the path of an entry; use [`resolve_entry`] for these.
 pub(crate) fn resolve(repo: &Repository, revision: &str) -> Result<SnapshotRevision> {
     let (alone, _) = split_path(revision);
     let hint = Advice::new(
@@ -32,7 +31,7 @@ pub(crate) fn resolve(repo: &Repository, revision: &str) -> Result<SnapshotRevis
     resolve_snapshot(repo, revision, hint)
 }
 
-/// [`resolve`] for what has a way of its own to take a part of a snapshot, which `hint` names.
+/// [`resolve`] for callers with another option for a part of a snapshot, which `hint` names.
 pub(crate) fn resolve_snapshot(
     repo: &Repository,
     revision: &str,
@@ -42,22 +41,20 @@ pub(crate) fn resolve_snapshot(
     found.into_snapshot(revision).hint(ErrorKind::InvalidInput, hint)
 }
 
-/// Resolves a revision as [`resolve`] does, with the path of an entry if it has one. `files/` may be left
-/// out where the context has nothing else at the path; whether the entry is there is for the caller to
-/// find out.
+/// Resolves a revision like [`resolve`], with the path of an entry if it has one. `files/` may be
+/// omitted if the context has nothing else at the path. Does not check that the entry exists.
 pub(crate) fn resolve_entry(repo: &Repository, revision: &str) -> Result<Revision> {
     with_files(repo, resolve_any(repo, revision)?)
 }
 
-/// [`resolve_entry`] by whole names alone, for words that may mean something else.
+/// [`resolve_entry`] with whole names only, for words that may have another meaning.
 pub(crate) fn resolve_whole_entry(repo: &Repository, revision: &str) -> Result<Revision> {
     with_files(repo, resolve_whole(repo, revision)?)
 }
 
-/// The path of an entry that must be there, or of a folder or section with entries.
+/// The path of an entry, folder or section, which must exist.
 ///
-/// # Errors
-/// `NotFound`, naming it, when the snapshot has nothing at it.
+/// # Errors `NotFound`, naming it, if the snapshot does not have it.
 pub(crate) fn path_there(repo: &Repository, revision: &Revision) -> Result<Option<String>> {
     let Some(path) = &revision.path else { return Ok(None) };
     if path.trim_matches('/').is_empty() {
@@ -74,7 +71,7 @@ pub(crate) fn path_there(repo: &Repository, revision: &Revision) -> Result<Optio
     Ok(Some(path.clone()))
 }
 
-/// The snapshot that comes back, and the parts of it: `only`, and the entry that the revision names.
+/// The snapshot to restore, and its parts: `only`, and the entry that the revision names.
 pub(crate) fn snapshot_and_parts(
     repo: &Repository,
     revision: &str,
@@ -85,7 +82,7 @@ pub(crate) fn snapshot_and_parts(
     Ok((found.commit, path.into_iter().chain(only.iter().cloned()).collect()))
 }
 
-/// Leads a path that begins in `files` there.
+/// Adds `files/` to the path of a file where it was omitted.
 fn with_files(repo: &Repository, mut revision: Revision) -> Result<Revision> {
     if let Some(path) = revision.path.as_mut().filter(|path| !path.is_empty()) {
         *path = path_in(repo, &repo.context(&revision.commit)?, path);
@@ -93,7 +90,7 @@ fn with_files(repo: &Repository, mut revision: Revision) -> Result<Revision> {
     Ok(revision)
 }
 
-/// The path that `path` means in a context: `files/` may be left out where nothing else is at it.
+/// Resolves `path` in a context: `files/` may be omitted if nothing else is at the path.
 pub(crate) fn path_in(repo: &Repository, context: &Context, path: &str) -> String {
     let file = format!("{FILES}{path}");
     match !is_there(repo, context, path) && is_there(repo, context, &file) {
@@ -102,14 +99,14 @@ pub(crate) fn path_in(repo: &Repository, context: &Context, path: &str) -> Strin
     }
 }
 
-/// Returns whether a context has an entry at or below `path`.
+/// Returns true if a context has an entry at or below `path`.
 pub(crate) fn is_there(repo: &Repository, context: &Context, path: &str) -> bool {
     let only = Selection::below(&[path.to_owned()]);
     !only.is_all() && only.check(repo.store(), [context, context]).is_ok()
 }
 
 fn resolve_any(repo: &Repository, revision: &str) -> Result<Revision> {
-    // A title may have characters that mean something in a revision.
+    // A title may contain characters of the revision syntax.
     if revision.contains([':', '~', '^'])
         && resolve_whole(repo, revision).is_err()
         && let Some(session) = find_session(repo, revision)?
@@ -126,7 +123,7 @@ fn resolve_any(repo: &Repository, revision: &str) -> Result<Revision> {
     found
 }
 
-/// The id of the snapshot that a commit of the repository of git around the working directory names.
+/// The id of the snapshot named by a git commit of the repository around the working directory.
 pub(crate) fn of_git_commit(word: &str) -> Result<String> {
     let here = std::env::current_dir().ok();
     let id = here.and_then(|here| turn_of_commit(&here, word));
@@ -135,7 +132,7 @@ pub(crate) fn of_git_commit(word: &str) -> Result<String> {
     })?)
 }
 
-/// Resolves a revision by whole names alone.
+/// Resolves a revision with whole names only.
 fn resolve_whole(repo: &Repository, revision: &str) -> Result<Revision> {
     let now = clock::now()?;
     let parse = |text: &str| clock::parse_moment(text, now);
@@ -143,7 +140,7 @@ fn resolve_whole(repo: &Repository, revision: &str) -> Result<Revision> {
     resolver.resolve(revision).hint(ErrorKind::NotFound, hint_for(repo, revision))
 }
 
-/// Advice on a word that names nothing, by what it looks like.
+/// The advice for a word that resolves to nothing, by its form.
 fn hint_for(repo: &Repository, word: &str) -> Advice {
     let for_commands = match word {
         _ if word.contains("prompt:") => prompts_there(repo, word),
@@ -151,7 +148,7 @@ fn hint_for(repo: &Repository, word: &str) -> Advice {
             && time.contains(':') =>
         {
             let time = time.trim_end_matches('}');
-            // An import may have brought in turns that are older than the branch itself.
+            // An import may have added turns that are older than the branch itself.
             format!(
                 "@{time_of} is where a branch was in this store; 'turntree log {name} --until {time} \
                  -n 1' has the newest turn taken by then",
@@ -175,7 +172,7 @@ fn hint_for(repo: &Repository, word: &str) -> Advice {
     Advice::new(for_commands, FOR_CALLS)
 }
 
-/// Advice on a prompt that is not there.
+/// The advice for a missing prompt.
 fn prompts_there(repo: &Repository, word: &str) -> String {
     let branch = match word.split_once("^{prompt:") {
         Some((session, _)) => format!(" {session}"),
@@ -189,8 +186,8 @@ const NAMES: &str = "'turntree sessions' and 'turntree branch' list names, 'turn
 const FOR_CALLS: &str =
     "branch lists the branches, log the snapshots; all = true those of every session";
 
-/// The object that a name stands for: what is at the path of a revision, a commit or tag, or any
-/// object by its id or the beginning of it.
+/// The object of a name: the entry at the path of a revision, a commit or tag, or any object by its
+/// id or the beginning of it.
 pub(crate) fn object(repo: &Repository, name: &str) -> Result<ObjectId> {
     if let Ok(id) = name.parse() {
         return Ok(id);
@@ -226,7 +223,7 @@ pub(crate) fn with_resolver<T>(
     with_hint(repo, &ask, Advice::new(NAMES, FOR_CALLS))
 }
 
-/// The branch that a whole name names, for what deletes or renames it.
+/// The branch of a whole name, for commands that delete or rename it.
 pub(crate) fn branch_by_whole_name(repo: &Repository, name: &str) -> Result<BranchName> {
     Resolver::new(repo).branch(name).hint(ErrorKind::NotFound, Advice::new(NAMES, FOR_CALLS))
 }
@@ -247,8 +244,8 @@ fn with_hint<T>(
     answer.hint(ErrorKind::NotFound, hint)
 }
 
-/// The commits of a range, or the history of one revision; `hint` is about an entry in place of a
-/// snapshot.
+/// The commits of a range, or the history of one revision. `hint` is the advice for an entry where
+/// a snapshot is expected.
 pub(crate) fn resolve_range(repo: &Repository, text: &str, hint: &Advice) -> Result<Range> {
     let side = |side: &str| {
         let side = if side.is_empty() { HEAD } else { side };
@@ -260,8 +257,8 @@ pub(crate) fn resolve_range(repo: &Repository, text: &str, hint: &Advice) -> Res
     Ok(Range { include: vec![side(right)?], exclude: vec![side(left)?] })
 }
 
-/// The branch that `--session` and `--branch` name, which need not be there; HEAD says what they leave
-/// open. A branch may be named with its session.
+/// The branch that `--session` and `--branch` name; it need not exist. HEAD supplies missing parts.
+/// A branch may be named with its session.
 pub(crate) fn branch_of(
     repo: &Repository,
     session: Option<&str>,
@@ -286,7 +283,8 @@ pub(crate) fn branch_of(
     })
 }
 
-/// [`branch_of`], of a session that is there by the beginning of its name or title too.
+/// [`branch_of`], but the session must exist, and may be named by the beginning of its name or
+/// title.
 pub(crate) fn known_branch_of(
     repo: &Repository,
     session: Option<&str>,

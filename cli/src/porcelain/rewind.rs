@@ -1,4 +1,4 @@
-//! Restores and rollbacks: the request, the plan, the outcome, and the workspace that they write to.
+//! Restores and rollbacks: the request, the plan, the result, and the workspace to write to.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -27,13 +27,14 @@ use crate::view::progress::Working;
 use crate::view::render::restoration::{kept_workspace, write_files, write_unknown};
 use crate::view::render::{ID_DIGITS, harmless};
 
-/// Formats of the clients that `resume` opens sessions of.
+/// Formats of the clients in which `resume` opens sessions.
 const RESUMED: [&str; 3] = ["claude-code", "codex", "pi"];
 
 /// The branch and the workspace to act on.
 #[derive(Debug, Default, Args)]
 pub(crate) struct RewindPlace {
-    /// Directory to restore files in; by default that of the newest snapshot with files, if captured here
+    /// Directory to restore files in; by default the one of the newest snapshot with files, if
+    /// captured here
     #[arg(long, value_name = "DIR", value_hint = clap::ValueHint::DirPath)]
     pub(crate) workspace: Option<PathBuf>,
     /// Allow the home directory, a directory above it, or / as the workspace
@@ -68,21 +69,20 @@ impl RewindPlace {
     }
 }
 
-/// A restore that is asked for.
+/// A requested restore.
 pub(crate) struct RestoreRequest<'a> {
     pub(crate) branch: BranchName,
     pub(crate) from: ObjectId,
-    /// Sections and paths; all when empty.
+    /// Sections and paths; everything if empty.
     pub(crate) only: &'a [String],
     pub(crate) keep_lessons: bool,
     pub(crate) dry_run: bool,
 }
 
 impl RestoreRequest<'_> {
-    /// Finds the workspace with `directory`, where files come back.
+    /// Prepares the restore, with the workspace from `directory` if it includes files.
     ///
-    /// # Errors
-    /// That of `unknown` when files come back and there is no workspace.
+    /// # Errors The error of `unknown` if it includes files and there is no workspace.
     pub(crate) fn bring_back(
         self,
         repo: &Repository,
@@ -95,7 +95,8 @@ impl RestoreRequest<'_> {
             true => directory(&branch)?,
             false => None,
         };
-        // An empty workspace has no section, and a partial restore may leave a section without files.
+        // An empty workspace has no section, and a partial restore may leave a section without
+        // files.
         let has_files = !repo.context(&from)?.map(repo.store(), "files")?.is_empty()
             || repo.whole_workspace(&from)?.is_some();
         if workspace.is_none() && selection.reaches_files() && has_files {
@@ -117,17 +118,17 @@ impl RestoreRequest<'_> {
     }
 }
 
-/// A state that comes back, on a branch and in its workspace.
+/// A restore or rollback of a branch and its workspace.
 pub(crate) struct RewindRun {
     pub(crate) restore: RewindRequest,
-    /// The verb in the operation log.
+    /// The verb for the operation log.
     pub(crate) verb: &'static str,
     pub(crate) dry_run: bool,
-    /// The prompt that it goes back to before, if it was asked for by prompts.
+    /// The prompt to roll back to, if the request was in prompts.
     pub(crate) before_prompt: Option<json::RestoredPrompt>,
 }
 
-/// A state that is planned to come back.
+/// A planned restore or rollback.
 pub(crate) struct PlannedRewind<'r> {
     prepared: PreparedRewind<'r>,
     cache: Option<StatCache>,
@@ -141,14 +142,14 @@ impl PlannedRewind<'_> {
     }
 }
 
-/// The outcome, with the number of the operation.
+/// The number of the operation, and the written files.
 pub(crate) type RewindResult<'a> = Option<(u64, Option<&'a AppliedFiles>)>;
 
 impl RewindRun {
-    /// Plans it, does it unless nothing is to be done, and shows it.
+    /// Plans it, carries it out if there is anything to do, and shows the result.
     pub(crate) fn run(&self, run: &mut Invocation, repo: &Repository) -> Result<Answer> {
         let looked = self.look(repo)?;
-        // A rollback says where the branch stands, even if that looks the same.
+        // A rollback marks the state of the branch, even if that does not change.
         let is_idle = !self.restore.is_rollback && !looked.plan().changes_anything();
         if self.dry_run || is_idle {
             self.show(run, repo, looked.plan(), None)?;
@@ -172,7 +173,7 @@ impl RewindRun {
         Ok(PlannedRewind { prepared, cache, stamp })
     }
 
-    /// Names a plan by where the branch is, what comes back, and the workspace.
+    /// The id of a plan: the tip of the branch, the restored state, and the workspace.
     pub(crate) fn plan_id(&self, repo: &Repository, plan: &RewindChanges) -> String {
         let RewindRequest { branch, from, only, workspace, keep_lessons, .. } = &self.restore;
         let tip = repo.tip(branch).map(|id| id.to_string()).unwrap_or_default();
@@ -181,7 +182,7 @@ impl RewindRun {
         plans::id(text, workspace.as_deref(), Some(plan))
     }
 
-    /// Does what was planned.
+    /// Carries out a plan.
     pub(crate) fn apply(
         &self,
         repo: &Repository,
@@ -199,7 +200,7 @@ impl RewindRun {
         Ok(done)
     }
 
-    /// Returns the record of the plan, and of its outcome.
+    /// Returns the JSON record of a plan, and of its result.
     pub(crate) fn record(
         &self,
         repo: &Repository,
@@ -290,7 +291,7 @@ impl RewindRun {
     }
 }
 
-/// Where a plan goes back to, in the words of prompts.
+/// Describes the target of a plan in prompts.
 fn before_prompt(prompt: Option<&json::RestoredPrompt>) -> String {
     let text = |prompt: &json::RestoredPrompt| {
         format!(", to before prompt {} '{}'", prompt.number, harmless(&prompt.words))
@@ -298,7 +299,7 @@ fn before_prompt(prompt: Option<&json::RestoredPrompt>) -> String {
     prompt.map(text).unwrap_or_default()
 }
 
-/// The client whose transcript a session was imported from, if it can go on with another.
+/// The client whose transcript a session was imported from, if it can resume a session.
 fn client(repo: &Repository, from: &ObjectId) -> Result<Option<String>> {
     let (context, store) = (repo.context(from)?, repo.store());
     let format = context.map(store, "meta")?.get(store, b"format")?;
@@ -308,19 +309,19 @@ fn client(repo: &Repository, from: &ObjectId) -> Result<Option<String>> {
     Ok(name.filter(|name| RESUMED.contains(&name.as_str())))
 }
 
-/// Names the parts that come back, for a message.
+/// Lists the restored parts, for a message.
 pub(crate) fn part(only: &[String]) -> String {
     if only.is_empty() { String::new() } else { format!(", only {}", only.join(", ")) }
 }
 
-/// The failure when files are wanted and nobody knows where.
+/// The error if files are wanted and their directory is unknown.
 pub(crate) fn unknown_workspace(branch: &BranchName) -> Failure {
     let unknown = format!("no snapshot of {branch} names the directory of its files");
     let hint = "name it with --workspace DIR, or leave files out with --only conversation";
     Failure::hinted(Error::invalid(unknown), hint)
 }
 
-/// The whole path of a directory that may be written to.
+/// The canonical path of a directory to write to.
 pub(crate) fn checked(dir: &Path, allow_broad: bool) -> Result<PathBuf> {
     let place = |error: Error| error.at("the workspace");
     Limits::broad(allow_broad).check(dir).map_err(|failure| match failure {
@@ -335,13 +336,13 @@ pub(crate) fn checked(dir: &Path, allow_broad: bool) -> Result<PathBuf> {
     dir.canonicalize().map_err(|error| Error::io(format!("find {}", dir.display()), error).into())
 }
 
-/// The whole path of a directory that a snapshot names, and that may be written to unless it is named, too:
-/// this machine captured it, or this process stands in it.
+/// The canonical path of a directory that a snapshot names. Unless the user names it too, it may be
+/// written to only if this machine captured it, or if it contains the working directory.
 pub(crate) fn own_directory(repo: &Repository, dir: &Path, allow_broad: bool) -> Result<PathBuf> {
     own_directory_from(repo, dir, std::env::current_dir().ok().as_deref(), allow_broad)
 }
 
-/// The same for a client whose working directory is `here`.
+/// Like [`own_directory`], for a client whose working directory is `here`.
 pub(crate) fn own_directory_from(
     repo: &Repository,
     dir: &Path,
@@ -362,13 +363,13 @@ pub(crate) fn own_directory_from(
     Ok(whole)
 }
 
-/// Looks at a workspace of this store, with what earlier captures of it have seen.
+/// Captures a workspace of this store, with the stat cache of earlier captures.
 pub(crate) fn capturing<T>(
     repo: &Repository,
     dir: Option<&Path>,
     look: impl FnOnce(&CaptureOptions<'_>) -> turntree::Result<T>,
 ) -> Result<(T, Option<StatCache>)> {
-    // Without one every file is read, which is all that is lost.
+    // Without the cache every file is read, but nothing is lost.
     let cache = dir.and_then(|dir| StatCache::open(repo.store(), dir).ok());
     let never = [repo.store().dir().to_owned()];
     let working = Working::new("looks at files");
@@ -383,19 +384,19 @@ pub(crate) fn capturing<T>(
     Ok((found, cache))
 }
 
-/// Keeps what a capture has seen for the next one, once it is in the store.
+/// Saves the stat cache of a capture for the next one, once the capture is in the store.
 pub(crate) fn remember(
     repo: &Repository,
     cache: Option<&StatCache>,
     kept: Option<&WorkspaceBackup>,
 ) {
     if let Some((cache, kept)) = cache.zip(kept) {
-        // All is done: without this the next capture takes longer, and no more.
+        // Everything is done: without the cache the next capture only takes longer.
         let _ = cache.save(&kept.captured, repo.store(), &kept.tree);
     }
 }
 
-/// Ends a command that has written files: with a failure when some could not be written.
+/// Ends a command that has written files: with an error if some could not be written.
 pub(crate) fn end(files: Option<&FileChanges>, arranged: Option<&AppliedFiles>) -> Result<Answer> {
     let Some((files, (arranged, (path, worst)))) =
         files.zip(arranged.and_then(|arranged| Some((arranged, arranged.worst()?))))

@@ -1,4 +1,4 @@
-//! Rollbacks: the turn that is gone back to, by prompts, turns or words, for commands and hooks.
+//! Rollbacks by prompts, turns or words, for commands and hooks: finds the turn to roll back to.
 
 use std::path::PathBuf;
 
@@ -20,10 +20,10 @@ use crate::view::render::{ID_DIGITS, count};
 /// The name of a failure in open-codesign.
 const NO_SNAPSHOT: &str = "no_snapshot";
 
-/// The turn to go back to.
+/// The target of a rollback.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum RollbackTarget {
-    /// Before so many prompts; so many turns before where there is none.
+    /// Before the last so many prompts; in a history without prompts, so many turns back.
     Steps(u64),
     Turns(u64),
     Turn(u64),
@@ -39,11 +39,11 @@ impl From<RollbackIntent> for RollbackTarget {
     }
 }
 
-/// A rollback that is asked for.
+/// A requested rollback.
 pub(crate) struct RollbackRequest<'a> {
     pub(crate) branch: BranchName,
     pub(crate) target: RollbackTarget,
-    /// Sections and paths; all when empty.
+    /// Sections and paths; everything if empty.
     pub(crate) only: &'a [String],
     pub(crate) keep_lessons: bool,
     pub(crate) audit: bool,
@@ -51,10 +51,9 @@ pub(crate) struct RollbackRequest<'a> {
 }
 
 impl RollbackRequest<'_> {
-    /// Finds the turn, and with `directory` the workspace, where files come back.
+    /// Finds the turn, and the workspace with `directory` if the rollback includes files.
     ///
-    /// # Errors
-    /// `NotFound` and `Expired` with what there is to go back to.
+    /// # Errors `NotFound` and `Expired`, with the available targets.
     pub(crate) fn rewind(
         self,
         repo: &Repository,
@@ -100,8 +99,8 @@ impl RollbackRequest<'_> {
     }
 }
 
-/// What the agent should do differently, asked in the language of who `said` something, else in that of
-/// the environment.
+/// The question what the agent should do differently, in the language of `said`, otherwise of the
+/// environment.
 pub(crate) fn question(said: Option<&str>) -> &'static str {
     let locale = || {
         let names = ["LC_ALL", "LC_MESSAGES", "LANG"].iter();
@@ -113,7 +112,7 @@ pub(crate) fn question(said: Option<&str>) -> &'static str {
         .asks_what_to_do_differently()
 }
 
-/// Keeps what the agent is to do differently as a lesson of `branch`, about the line that ended in
+/// Keeps the user's answer as a lesson of `branch`, about the abandoned history that ended in
 /// `given_up`.
 pub(crate) fn learn(
     repo: &Repository,
@@ -133,12 +132,12 @@ pub(crate) fn learn(
     add.apply(repo)
 }
 
-/// The unit in which steps are counted: prompts, or turns where nobody asked for anything.
+/// The unit of steps: prompts, or turns in a history without prompts.
 fn unit(repo: &Repository, tip: &ObjectId, target: RollbackTarget) -> Result<RollbackTarget> {
     match target {
         RollbackTarget::Steps(0) => Ok(RollbackTarget::Turns(0)),
         RollbackTarget::Steps(steps) => {
-            // Who takes snapshots before tools run has one for each of them to go back to.
+            // An agent that takes snapshots before tools has one for each tool to go back to.
             let newest = repo.commit(&repo.turns_before(tip, 0, &Selection::default())?)?;
             let by_turns = newest.trigger == Trigger::BeforeTool || prompts_at(repo, tip)? == 0;
             Ok(if by_turns { RollbackTarget::Turns(steps) } else { target })
@@ -147,7 +146,7 @@ fn unit(repo: &Repository, tip: &ObjectId, target: RollbackTarget) -> Result<Rol
     }
 }
 
-/// The prompt that is gone back to before, if prompts were asked for.
+/// The prompt to roll back to, if the request was in prompts.
 fn prompt_of(
     repo: &Repository,
     tip: &ObjectId,
@@ -165,13 +164,13 @@ fn prompt_of(
     Ok(Some(json::RestoredPrompt { number, id: id.to_string(), words }))
 }
 
-/// The number of prompts on the line of `id`, those that were taken back included.
+/// The number of prompts in the history of `id`, including rolled-back ones.
 pub(crate) fn prompts_at(repo: &Repository, id: &ObjectId) -> turntree::Result<u64> {
     repo.prompts(Some(&is_prompt))?.count(id)
 }
 
-/// The snapshot to go back to. Whatever cannot be gone back to is an expired one in the words of
-/// open-codesign, with the oldest that can; the message says more.
+/// The snapshot to roll back to. open-codesign calls every unavailable target expired, and adds the
+/// oldest available one; the message says more.
 fn find(
     repo: &Repository,
     tip: &ObjectId,

@@ -1,9 +1,9 @@
-//! Scrubbing: sessions as they may go out, with masks in the place of secrets, in a store of their own.
+//! Scrubbing: a copy of sessions with masks instead of secrets, in a temporary store.
 //!
-//! What goes out is copied into a store that lives as long as the command, in a directory of the
-//! user's alone, and is redacted there. So the copy has whole conversations with masks in them, in
-//! every form that a redaction finds, and the store that was asked stays as it is. The same secrets
-//! make the same copy, so that bundles and repositories can be added to later.
+//! The sessions are copied into a store in a directory readable by the user only, and redacted
+//! there. The store is deleted when the command ends. So the copy has whole conversations with
+//! masks, in every encoding that a redaction finds, and the original store does not change. The
+//! same secrets give the same copy, so bundles and repositories can be extended later.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -25,26 +25,25 @@ use crate::program::store_keys::new_key;
 use crate::view::error::Result;
 use crate::view::progress::Working;
 
-/// The beginning of the tags that say in the copy which commit is which.
+/// The prefix of the tags that map original commits to copied ones.
 const TAGS: &str = "refs/tags/turntree-scrub-";
 
-/// Times that a copy is made again with what was found in the last one.
+/// How often the copy is remade with the secrets found in the last one.
 const MAX_ROUNDS: usize = 4;
 
 /// A copy of sessions without secrets.
 pub(crate) struct Scrubbed {
     repo: Repository,
     commits: HashMap<ObjectId, ObjectId>,
-    /// It goes when this goes.
+    /// Dropping it deletes the copy.
     _folder: tempfile::TempDir,
 }
 
 impl Scrubbed {
-    /// The copy of [`Scrubbed::of`], in which a scan finds no secret that is not allowed in `repo`.
+    /// A copy like [`Scrubbed::of`], in which a scan finds no secret that is not allowed in `repo`.
     ///
-    /// # Errors
-    /// Those of [`Scrubbed::of`] and of a scan, and `InvalidInput` when secrets are still found after
-    /// some rounds: such a copy may not go out.
+    /// # Errors The errors of [`Scrubbed::of`] and of a scan, and `InvalidInput` if secrets are
+    /// still found after some rounds: such a copy must not be sent.
     pub(crate) fn verified(
         repo: &Repository,
         wanted: &[BundleRequest],
@@ -64,11 +63,10 @@ impl Scrubbed {
         Err(still_found(&left))
     }
 
-    /// Copies what is `wanted`, with all that came before, and takes the findings out of it. `others`
-    /// are commits among them that can be asked for, too.
+    /// Copies `wanted` with all ancestors, and redacts the findings in the copy. `others` are
+    /// commits in it whose copies are needed too.
     ///
-    /// # Errors
-    /// Those of a bundle and of a redaction.
+    /// # Errors The errors of a bundle and of a redaction.
     pub(crate) fn of(
         repo: &Repository,
         wanted: &[BundleRequest],
@@ -124,17 +122,17 @@ impl Scrubbed {
         Ok(Self { repo: copy, commits, _folder: folder })
     }
 
-    /// The copy.
+    /// The store with the copy.
     pub(crate) fn repo(&self) -> &Repository {
         &self.repo
     }
 
-    /// The commit that stands for another one.
+    /// The copy of a commit.
     pub(crate) fn commit(&self, id: &ObjectId) -> ObjectId {
         self.commits.get(id).copied().unwrap_or(*id)
     }
 
-    /// A request for the same of the copy.
+    /// The same request for the copy.
     pub(crate) fn request(&self, wanted: &BundleRequest) -> BundleRequest {
         match wanted {
             BundleRequest::Commit(id) => BundleRequest::Commit(self.commit(id)),
@@ -146,10 +144,9 @@ impl Scrubbed {
     }
 }
 
-/// Resolves a name on the command line: a session before anything else.
+/// Resolves a name on the command line; a session comes first.
 ///
-/// # Errors
-/// `NotFound` for what names nothing.
+/// # Errors `NotFound` if nothing has that name.
 pub(crate) fn wanted(repo: &Repository, name: &str) -> Result<BundleRequest> {
     if repo.branches().iter().any(|(branch, _)| branch.session() == name) {
         return Ok(BundleRequest::Session(name.to_owned()));
@@ -158,7 +155,7 @@ pub(crate) fn wanted(repo: &Repository, name: &str) -> Result<BundleRequest> {
     Ok(revision.branch.map_or(BundleRequest::Commit(revision.commit), BundleRequest::Branch))
 }
 
-/// The commits that requests are about.
+/// The commits of requests, with their branches.
 pub(crate) fn tips(
     repo: &Repository,
     wanted: &[BundleRequest],
@@ -181,8 +178,8 @@ pub(crate) fn tips(
     wanted.iter().flat_map(of).collect()
 }
 
-/// A store for a copy of what is in `repo`: encrypted, with a key that goes with this process, if that
-/// is.
+/// Creates a store for a copy of content of `repo`; encrypted with a temporary key if `repo` is
+/// encrypted.
 fn new_copy(dir: &Path, repo: &Repository) -> Result<Repository> {
     let copy = create_repository(dir)?;
     if repo.store().keys().is_none() {

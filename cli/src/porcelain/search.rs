@@ -1,4 +1,4 @@
-//! Questions about history: how messages are read, which turns cannot be searched.
+//! Searches of history: their scopes, the text of messages, and turns that cannot be searched.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::ops::Range;
@@ -25,10 +25,10 @@ use crate::view::render::changes::path_of;
 use crate::view::render::count;
 use crate::view::{clock, json};
 
-/// Warnings about damage that are shown.
+/// Maximum number of damage warnings to show.
 const MAX_WARNINGS: usize = 10;
 
-/// A text to count.
+/// A text whose occurrences are counted.
 #[derive(Debug)]
 pub(crate) struct Occurring {
     finder: Finder<'static>,
@@ -36,7 +36,7 @@ pub(crate) struct Occurring {
 }
 
 impl Occurring {
-    /// Counts `text`.
+    /// Prepares to count `text`.
     pub(crate) fn new(text: &str) -> Result<Self> {
         if text.is_empty() {
             return Err(Error::invalid("the text of -S is empty: give the text to count").into());
@@ -51,12 +51,12 @@ impl Occurring {
         Ok(Self { finder: Finder::new(text).into_owned(), messages })
     }
 
-    /// Counts its occurrences in `text`, without overlaps.
+    /// Counts the occurrences in `text`, without overlaps.
     pub(crate) fn count(&self, text: &[u8]) -> u64 {
         self.finder.find_iter(text).count() as u64
     }
 
-    /// Returns the text of a message, if it may occur in it.
+    /// Returns the text of a message, if the searched text may occur in it.
     pub(crate) fn message(&self, format: &str, bytes: &[u8]) -> Option<String> {
         self.messages.read(format, bytes)
     }
@@ -67,7 +67,7 @@ pub(crate) fn messages_with(pattern: &LinePattern) -> MessageText {
     MessageText::matching(pattern)
 }
 
-/// Says on one line which turns an answer cannot speak of.
+/// Warns in one line about turns that could not be searched.
 pub(crate) fn warn_of_gaps(gaps: &Gaps) {
     let list = gaps.list();
     let mut sessions: Vec<&str> = list.iter().map(|gap| gap.session.as_str()).collect();
@@ -111,8 +111,8 @@ impl RoleName {
     }
 }
 
-/// Returns the scopes of a search: the history of revisions, else every branch of a session, HEAD's by
-/// default, and then all others, the newest first, if `all` is set.
+/// Returns the scopes of a search: the history of revisions, otherwise every branch of a session
+/// (by default HEAD's). With `all`, all other sessions follow, newest first.
 pub(crate) fn scopes(
     repo: &Repository,
     revisions: &[String],
@@ -161,23 +161,23 @@ pub(crate) fn scopes(
     Ok(first.into_iter().chain(others).map(scope).collect())
 }
 
-/// When and in which session something was found.
+/// The time and the session of a place.
 #[derive(Debug)]
 pub(crate) struct PlaceFacts {
-    /// The time of the first turn that has it.
+    /// The time of the first turn that contains it.
     pub(crate) time: Time,
-    /// The last part of the directory of its session.
+    /// The last component of its session's directory.
     pub(crate) project: Option<String>,
     /// The title of its session.
     pub(crate) title: Option<String>,
 }
 
-/// What is told of the sessions of places.
+/// The summaries of the sessions of places.
 #[derive(Debug, Default)]
 pub(crate) struct PlacesOfSessions(HashMap<String, Arc<SessionSummary>>);
 
 impl PlacesOfSessions {
-    /// Reads it of the sessions of `places`, as far as it is not `known`.
+    /// Reads the summaries of the sessions of `places` that are not `known`.
     pub(crate) fn of(
         repo: &Repository,
         known: &KnownSessions,
@@ -187,7 +187,7 @@ impl PlacesOfSessions {
         Ok(Self(known.named(repo, &names)?))
     }
 
-    /// What is told of one place.
+    /// The facts about a place.
     pub(crate) fn about(&self, repo: &Repository, place: &GrepPlace) -> Result<PlaceFacts> {
         let session = self.0.get(&place.session);
         Ok(PlaceFacts {
@@ -198,7 +198,7 @@ impl PlacesOfSessions {
     }
 }
 
-/// A place for programs, with what was found there if lines are shown.
+/// The JSON record of a place, with the matching lines if `shows_lines`.
 pub(crate) fn record(
     place: &GrepPlace,
     found: &TextMatches,
@@ -231,7 +231,7 @@ pub(crate) fn record(
     }
 }
 
-/// A hit of a search for words, for programs.
+/// The JSON record of a hit of a word search.
 pub(crate) fn hit_record(hit: &SearchHit) -> json::SearchHit {
     let part =
         |part: &Range<usize>| json::SnippetMatch { start: part.start as u64, end: part.end as u64 };
@@ -249,10 +249,9 @@ pub(crate) fn hit_record(hit: &SearchHit) -> json::SearchHit {
     }
 }
 
-/// The session that a name, or the beginning of one or of a title, means.
+/// The session of a name, or of the beginning of a name or title.
 ///
-/// # Errors
-/// `NotFound` when there is none.
+/// # Errors `NotFound` if there is none.
 pub(crate) fn named_session(repo: &Repository, name: &str) -> Result<String> {
     match find_session(repo, name)? {
         Some(session) => Ok(session),
@@ -260,7 +259,7 @@ pub(crate) fn named_session(repo: &Repository, name: &str) -> Result<String> {
     }
 }
 
-/// Says what could not be searched.
+/// Warns about content that could not be searched.
 pub(crate) fn complain(damage: &[String]) -> Result<()> {
     let distinct: BTreeSet<&String> = damage.iter().collect();
     for text in distinct.iter().take(MAX_WARNINGS) {

@@ -1,4 +1,4 @@
-//! Secrets: scans of history, how findings are told, and what keeps them from going out.
+//! Secrets: scans history, reports findings, and keeps secrets from being sent.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -19,42 +19,41 @@ use crate::view::progress::Working;
 use crate::view::render::changes::path_of;
 use crate::view::render::{ID_DIGITS, count, harmless};
 
-/// Places of one finding that are shown to people.
+/// Maximum number of places to show of a finding.
 const SHOWN_PLACES: usize = 5;
 
-/// Contents between two words about progress.
+/// Contents between two progress messages.
 const BLOBS_A_WORD: u64 = 1000;
 
-/// Warnings about damage that are shown.
+/// Maximum number of damage warnings to show.
 const MAX_WARNINGS: usize = 10;
 
-/// What is done about secrets in what goes out.
+/// The options for secrets in exported content.
 #[derive(Debug, Clone, Copy, Default, Args)]
 pub(crate) struct SecretGate {
-    /// Write '[secret: RULE]' in the place of each secret; the store stays as it is
+    /// Write '[secret: RULE]' in place of each secret; the store does not change
     #[arg(long)]
     pub(crate) scrub: bool,
-    /// Write it with the secrets that are in it
+    /// Write the content including its secrets
     #[arg(long, conflicts_with = "scrub")]
     pub(crate) allow_secrets: bool,
 }
 
-/// What keeps something from going out.
+/// The decision of a check.
 #[derive(Debug)]
 pub(crate) enum Passage {
-    /// Nothing.
+    /// No secret was found.
     Free,
-    /// Secrets, which are to be masked.
+    /// Secrets were found, and are to be masked.
     Masked(Vec<SecretFinding>),
-    /// Secrets, and nobody said what is to be done about them.
+    /// Secrets were found, and the user has not chosen an option.
     Refused(Vec<SecretFinding>),
 }
 
 impl SecretGate {
-    /// Looks through `scopes`, which are about to go out, and the `texts` that go with them.
+    /// Checks `scopes`, and the `texts` sent with them, before they are sent.
     ///
-    /// # Errors
-    /// Those of a scan.
+    /// # Errors The errors of a scan.
     pub(crate) fn check(
         self,
         repo: &Repository,
@@ -80,10 +79,9 @@ impl SecretGate {
         }
     }
 
-    /// Looks through bytes that are about to go out; `scopes` are where they come from.
+    /// Checks bytes before they are sent; `scopes` are their source.
     ///
-    /// # Errors
-    /// Those of a scan.
+    /// # Errors The errors of a scan.
     pub(crate) fn check_bytes(
         self,
         repo: &Repository,
@@ -97,7 +95,7 @@ impl SecretGate {
         if found.is_empty() {
             return Ok(Passage::Free);
         }
-        // Where they are is asked only now.
+        // Places are searched only for findings.
         let scan = scan(repo, scopes)?;
         let mut places: BTreeMap<&str, &SecretFinding> = BTreeMap::new();
         places.extend(scan.findings.iter().map(|finding| (finding.value.as_str(), finding)));
@@ -120,10 +118,9 @@ fn open_findings(repo: &Repository, bytes: &[u8]) -> Result<Vec<SecretFinding>> 
     Ok(findings.filter(|finding| !finding.is_allowed).collect())
 }
 
-/// The secrets of a scrubbed copy that are not allowed in the store it was made of.
+/// The secrets of a scrubbed copy that are not allowed in the original store.
 ///
-/// # Errors
-/// Those of reading the settings.
+/// # Errors The errors of reading the settings.
 pub(crate) fn open_in_copy(repo: &Repository, copy: &SecretScan) -> Result<Vec<SecretFinding>> {
     let settings = repo.secret_settings()?;
     let findings = copy.findings.iter().map(|finding| {
@@ -133,7 +130,7 @@ pub(crate) fn open_in_copy(repo: &Repository, copy: &SecretScan) -> Result<Vec<S
     Ok(findings.filter(|finding| !finding.is_allowed).collect())
 }
 
-/// The error of a mask that did not take all secrets out.
+/// The error for secrets left after masking.
 pub(crate) fn still_found(left: &[SecretFinding]) -> Failure {
     let rules: BTreeSet<&str> = left.iter().map(|finding| finding.rule).collect();
     let rules = rules.into_iter().collect::<Vec<_>>().join(", ");
@@ -146,20 +143,18 @@ pub(crate) fn still_found(left: &[SecretFinding]) -> Failure {
     )
 }
 
-/// Text as it may go out: masks in the places of all secrets that are not allowed.
+/// Masks all secrets in a text that are not allowed.
 ///
-/// # Errors
-/// Those of [`masked`] and of reading the settings.
+/// # Errors The errors of [`masked`] and of reading the settings.
 pub(crate) fn without_secrets(repo: &Repository, text: Vec<u8>) -> Result<Vec<u8>> {
     let settings = repo.secret_settings()?;
     let is_open = |secret: &FoundSecret| !SecretFinding::new(repo, &settings, secret).is_allowed;
     Ok(masked(&text, &is_open)?.unwrap_or(text))
 }
 
-/// Refuses texts that go out beside a scrubbed copy and still have a secret.
+/// Refuses texts sent with a scrubbed copy that still contain a secret.
 ///
-/// # Errors
-/// `InvalidInput` for such a text, and those of reading the settings.
+/// # Errors `InvalidInput` for such a text, and the errors of reading the settings.
 pub(crate) fn refuse_texts(repo: &Repository, texts: &[Vec<u8>]) -> Result<()> {
     for text in texts {
         let left = open_findings(repo, text)?;
@@ -170,10 +165,9 @@ pub(crate) fn refuse_texts(repo: &Repository, texts: &[Vec<u8>]) -> Result<()> {
     Ok(())
 }
 
-/// Scans scopes for secrets, and says what could not be read.
+/// Scans scopes for secrets, and warns about unreadable content.
 ///
-/// # Errors
-/// Those of [`scan_secrets`]; `Corrupt` when parts of the history could not be read.
+/// # Errors The errors of [`scan_secrets`]; `Corrupt` if parts of the history could not be read.
 pub(crate) fn scan(repo: &Repository, scopes: &[SearchScope]) -> Result<SecretScan> {
     let working = Working::new("looking at the turns");
     let progress = |done: u64, all: u64| {
@@ -202,11 +196,10 @@ pub(crate) fn everything(repo: &Repository) -> Vec<SearchScope> {
     vec![SearchScope { starts, hide: Vec::new() }]
 }
 
-/// Says on stderr what may not go out and what can be done, and on stdout for programs if nothing
-/// else goes there.
+/// Reports refused secrets and the options on stderr, and as JSON on stdout if stdout is not used
+/// for the content.
 ///
-/// # Errors
-/// Those of writing.
+/// # Errors The errors of writing.
 pub(crate) fn refuse(out: &mut Output, findings: &[SecretFinding], is_free: bool) -> Result<()> {
     if out.json && is_free {
         let refused = findings.iter().map(record).collect();
@@ -229,8 +222,7 @@ pub(crate) fn refuse(out: &mut Output, findings: &[SecretFinding], is_free: bool
 
 /// Writes findings with their places.
 ///
-/// # Errors
-/// Those of writing.
+/// # Errors The errors of writing.
 pub(crate) fn write_findings<'f>(
     out: &mut dyn Write,
     paint: Palette,
@@ -285,7 +277,7 @@ fn words_of(place: &SecretPlace, paint: Palette) -> String {
     words
 }
 
-/// A finding for programs.
+/// The JSON record of a finding.
 pub(crate) fn record(finding: &SecretFinding) -> json::SecretFinding {
     let place = |place: &SecretPlace| json::SecretPlace {
         session: place.session.clone(),
@@ -311,7 +303,7 @@ pub(crate) fn record(finding: &SecretFinding) -> json::SecretFinding {
     }
 }
 
-/// Says what becomes of secrets that come in.
+/// Describes what happens to imported secrets.
 pub(crate) fn about_mode(mode: SecretMode) -> &'static str {
     match mode {
         SecretMode::Warn => "secrets that come in are stored, and said",
@@ -320,10 +312,9 @@ pub(crate) fn about_mode(mode: SecretMode) -> &'static str {
     }
 }
 
-/// The findings that are named by their ids, by their rules, or all of those that are not allowed.
+/// Selects findings by id, by rule, or all that are not allowed.
 ///
-/// # Errors
-/// `NotFound` for a name that none has.
+/// # Errors `NotFound` for a name without a finding.
 pub(crate) fn named(scan: &SecretScan, names: &[String]) -> Result<Vec<SecretFinding>> {
     let mut chosen: BTreeMap<&str, &SecretFinding> = BTreeMap::new();
     for name in names {
@@ -345,7 +336,7 @@ pub(crate) fn named(scan: &SecretScan, names: &[String]) -> Result<Vec<SecretFin
     Ok(chosen.into_values().cloned().collect())
 }
 
-/// Says which turns a scan cannot speak of.
+/// Warns about turns that could not be scanned.
 pub(crate) fn warn_of_unscanned(scan: &SecretScan) {
     if !scan.gaps.list().is_empty() {
         warn_of_gaps(&scan.gaps);

@@ -1,4 +1,4 @@
-//! Sessions: which ones are meant, which ones are listed, and the table of them.
+//! Sessions: finds the named one, and lists them.
 
 use std::collections::HashMap;
 use std::io;
@@ -21,20 +21,20 @@ use crate::view::output::{ADDED, FAINT, NAME, Output, STRONG};
 use crate::view::render::table::{Cell, Column, Table};
 use crate::view::render::{one_line, short_number};
 
-/// Fewest characters of a long name that are shown.
+/// Minimum number of characters of a shortened name.
 const MIN_HANDLE: usize = 8;
 
 /// Characters of a UUID.
 const UUID_CHARS: usize = 36;
 
-/// Conditions for a session; all that are given hold.
+/// Conditions for a session; all given ones must hold.
 #[derive(Debug, Default)]
 pub(crate) struct Wanted<'w> {
-    /// Recorded here or above.
+    /// Recorded in this directory or above.
     pub(crate) here: Option<&'w Here>,
-    /// Of this agent.
+    /// Recorded by this agent.
     pub(crate) agent: Option<&'w str>,
-    /// With a snapshot later than this.
+    /// With a snapshot after this time.
     pub(crate) since: Option<i64>,
     /// With all of these labels.
     pub(crate) labels: &'w [String],
@@ -44,9 +44,9 @@ pub(crate) struct Wanted<'w> {
 #[derive(Debug)]
 pub(crate) struct ListedSession {
     pub(crate) summary: Arc<SessionSummary>,
-    /// The short name for people, which finds it.
+    /// The short name for people, which also finds the session.
     pub(crate) handle: String,
-    /// True while a client seems to write it.
+    /// True if a client probably writes it now.
     pub(crate) is_live: bool,
 }
 
@@ -61,8 +61,8 @@ impl Wanted<'_> {
     }
 }
 
-/// Returns the sessions that are wanted, the newest first, and how many there are altogether. What is
-/// `known` of sessions is not read again.
+/// Returns the matching sessions, newest first, and the number of all sessions. `known` sessions
+/// are not reread.
 pub(crate) fn list(
     repo: &Repository,
     known: &KnownSessions,
@@ -81,10 +81,10 @@ pub(crate) fn list(
     Ok((listed.collect(), all.len()))
 }
 
-/// The name of the session that a person means, by [`find_session`].
+/// The name of the session that the user means, by [`find_session`].
 ///
-/// # Errors
-/// `NotFound` when there is none: an empty answer would look like one about it.
+/// # Errors `NotFound` if there is none: an empty answer would look like one about an existing
+/// session.
 pub(crate) fn named_session(repo: &Repository, text: &str) -> Result<String> {
     if let Some(name) = find_session(repo, text)? {
         return Ok(name);
@@ -97,13 +97,13 @@ fn no_session(name: &str) -> Failure {
     Failure::hinted(missing, Advice::new("'turntree sessions' lists them", "sessions lists them"))
 }
 
-/// [`named_session`] where one is named.
+/// [`named_session`], if one is named.
 pub(crate) fn named_session_if(repo: &Repository, text: Option<&str>) -> Result<Option<String>> {
     text.map(|text| named_session(repo, text)).transpose()
 }
 
-/// The short names of sessions: of those called like the id of their client its first digits that no
-/// other begins with, of others the whole name.
+/// The short names of sessions. A session named by its client's id gets the shortest unique prefix
+/// of the id; other sessions keep the whole name.
 pub(crate) fn handles(sessions: &[Arc<SessionSummary>]) -> Vec<String> {
     let mut ids: Vec<&str> =
         sessions.iter().filter_map(|it| it.origin.client_id.as_deref()).collect();
@@ -127,16 +127,16 @@ pub(crate) fn handles(sessions: &[Arc<SessionSummary>]) -> Vec<String> {
     sessions.iter().map(handle).collect()
 }
 
-/// How many of some sorted names begin with a text: none, one, or 2 for more.
+/// The number of sorted names that begin with a text: 0, 1, or 2 for more.
 fn beginning_with(sorted: &[&str], text: &str) -> usize {
     let first = sorted.partition_point(|name| *name < text);
     sorted.iter().skip(first).take(2).take_while(|name| name.starts_with(text)).count()
 }
 
-/// Gives a session a title and labels in a change that is not made yet.
+/// Sets the title and labels of a session in a transaction, without committing it.
 ///
-/// # Errors
-/// `NotFound` for no session, `InvalidInput` for a title or label that is not allowed.
+/// # Errors `NotFound` if the session does not exist, `InvalidInput` for a title or label that is
+/// not allowed.
 pub(crate) fn stage_labels<'r>(
     repo: &'r Repository,
     session: &str,
@@ -150,10 +150,9 @@ pub(crate) fn stage_labels<'r>(
     Ok(change)
 }
 
-/// Gives a session a title and labels; `verb` is what the operation is called.
+/// Sets the title and labels of a session; `verb` names the operation.
 ///
-/// # Errors
-/// As [`stage_labels`], and those of writing.
+/// # Errors The errors of [`stage_labels`], and of writing.
 pub(crate) fn set_labels(
     repo: &Repository,
     session: &str,

@@ -1,4 +1,4 @@
-//! Taking a snapshot: its options, its branch and time, and what came of it.
+//! Takes snapshots: options, branch and time, and the result.
 
 use std::collections::BTreeMap;
 use std::io::Write;
@@ -28,20 +28,21 @@ use crate::view::json;
 use crate::view::output::{ID, NAME, Output};
 use crate::view::render::ID_DIGITS;
 
-/// Metadata of a snapshot before a tool runs: its name, and the files that it is to change, a line each.
+/// Metadata of a snapshot before a tool runs: the name of the tool, and the files that it will
+/// change, one per line.
 const TOOL: &str = "tool";
 const TOUCHES: &str = "touches";
 
-/// The prefix of facts that turntree does not read.
+/// The prefix of metadata that turntree does not read.
 const OWN_PREFIX: &str = "x-";
 
-/// What to do when another process was faster.
+/// The hints if another process has committed first.
 const RACE: &str =
     "another process has added a snapshot to this branch: --retry puts this one on top";
 const RACE_CALL: &str =
     "another process has added a snapshot to this branch: retry = true puts this one on top";
 
-/// Options of any snapshot: its message, its state, its branch, its author.
+/// Options of all snapshots: message, state, branch, author.
 #[derive(Debug, Default, Args)]
 pub(crate) struct SnapshotBasics {
     /// Message of the snapshot
@@ -83,7 +84,7 @@ pub(crate) struct NewSnapshot {
     /// The tool that is about to run, with --trigger before-tool
     #[arg(long, value_name = "NAME", hide_short_help = true)]
     pub(crate) tool: Option<String>,
-    /// A file that the tool is to change; may be given several times
+    /// A file that the tool will change; may be given several times
     #[arg(long, value_name = "PATH", requires = "tool", hide_short_help = true)]
     pub(crate) touches: Vec<String>,
     /// Record that a check passed or failed, as in tests=passed; 'compare' shows the newest of each
@@ -97,25 +98,25 @@ pub(crate) struct NewSnapshot {
     pub(crate) pin: bool,
 }
 
-/// What becomes of a snapshot when others write to its branch.
+/// What to do if another process writes to the branch.
 #[derive(Debug, Default, Args)]
 pub(crate) struct Racing {
     /// Fail with exit code 3 unless this is the newest snapshot of the branch
     #[arg(long, value_name = "REV", conflicts_with = "retry", hide_short_help = true)]
     pub(crate) expect: Option<String>,
-    /// When another process is faster, put it on top of what that has added
+    /// If another process commits first, retry on top of its snapshot
     #[arg(long, hide_short_help = true)]
     pub(crate) retry: bool,
 }
 
-/// The branch that a snapshot goes on, who takes it and when.
+/// The branch, the actor and the time of a snapshot.
 #[derive(Debug)]
 pub(crate) struct At {
     pub(crate) branch: BranchName,
     pub(crate) stamp: Signature,
 }
 
-/// A store that is open for a snapshot.
+/// An open store, ready for a snapshot.
 #[derive(Debug)]
 pub(crate) struct SnapshotTarget {
     pub(crate) repo: Arc<Repository>,
@@ -130,17 +131,17 @@ pub(crate) struct ContextInput {
     pub(crate) state: Option<Bytes>,
     /// The document of edits.
     pub(crate) edits: Option<Bytes>,
-    /// Names the state in messages.
+    /// The name of the state document, for messages.
     state_name: Option<String>,
 }
 
 impl ContextInput {
-    /// The documents of a call.
+    /// The documents of a service call.
     pub(crate) fn of_call(state: Option<Bytes>, edits: Option<Bytes>) -> Self {
         Self { state, edits, state_name: None }
     }
 
-    /// Returns whether a user has said anything in the context that the snapshot would have.
+    /// Returns true if the context of the snapshot has a user message.
     pub(crate) fn has_user_message(&self, repo: &Repository, branch: &BranchName) -> Result<bool> {
         let mut change = repo.begin();
         let tip = change.tip(branch);
@@ -160,7 +161,7 @@ impl ContextInput {
         Ok(false)
     }
 
-    /// Fails where the snapshot would, so that a first one that fails leaves no new store behind.
+    /// Checks the input first, so that a failing first snapshot does not create a store.
     pub(crate) fn check(&self) -> Result<()> {
         self.apply(&mut Memory::new(), &mut Builder::new())
     }
@@ -180,22 +181,22 @@ impl ContextInput {
     }
 }
 
-/// A snapshot that was taken.
+/// The result of a snapshot.
 pub(crate) struct Taken {
     id: ObjectId,
     turn: u64,
     branch: BranchName,
-    /// Set when the branch begins with it, in a session that has others.
+    /// True if it begins its branch, in a session with other branches.
     begins: bool,
     /// The name of its pin.
     pin: Option<String>,
     workspace: Option<Workspace>,
-    /// The threshold that it was taken for.
+    /// The threshold that triggered it.
     watch: Option<json::Watched>,
 }
 
 impl SnapshotBasics {
-    /// Opens the store, or makes it, and reads the state. Input that is wrong makes no new store.
+    /// Opens or creates the store, and reads the state. Invalid input does not create a store.
     pub(crate) fn open(&self, run: &Invocation, edits: Option<Bytes>) -> Result<SnapshotTarget> {
         let state = self.state.as_deref().map(read_input).transpose()?;
         let state_name = self.state.as_deref().map(input_name);
@@ -208,7 +209,8 @@ impl SnapshotBasics {
         Ok(SnapshotTarget { repo, at, input })
     }
 
-    /// Returns the branch, who acts, and the time: read once, for the check and the commit alike.
+    /// Returns the branch, the actor and the time. Called once, so that the check and the commit
+    /// agree.
     pub(crate) fn at(&self, repo: &Repository) -> Result<At> {
         let branch = branch_of(repo, self.session.as_deref(), self.branch.as_deref())?;
         Ok(At { branch, stamp: stamp()? })
@@ -216,7 +218,7 @@ impl SnapshotBasics {
 }
 
 impl NewSnapshot {
-    /// Opens the store as [`SnapshotBasics::open`] does, once the options are checked.
+    /// Checks the options, then opens the store like [`SnapshotBasics::open`].
     pub(crate) fn open(&self, run: &Invocation) -> Result<SnapshotTarget> {
         match &self.workspace {
             Some(dir) => self.limits.check(dir)?,
@@ -225,9 +227,9 @@ impl NewSnapshot {
         self.basics.open(run, self.edits.document()?)
     }
 
-    /// Takes the snapshot at a branch and time, with the changes of `input`, for the threshold that
-    /// is `due`. When another process was faster, it is taken again if that was asked for: then
-    /// somebody has got through each time.
+    /// Takes the snapshot, with the changes of `input`, for the threshold `due`. With `retry` it
+    /// tries again if another process committed first. This loop makes progress, because each retry
+    /// means that another process has committed.
     pub(crate) fn take(
         &self,
         repo: &Repository,
@@ -267,7 +269,8 @@ impl NewSnapshot {
         }
         let is_known = !change.branches_of(branch.session()).is_empty();
         let begins = tip.is_none() && is_known;
-        // A session belongs to the directory where it begins. That of a client says so itself.
+        // A session belongs to the directory where it begins. A client's session records that
+        // itself.
         let workspace = self.workspace.as_deref();
         if !is_known && client_session().is_none() && !is_of_workspace(workspace) {
             change.settle(branch);
@@ -325,7 +328,7 @@ impl NewSnapshot {
 }
 
 impl Taken {
-    /// Prints it for people or for programs.
+    /// Prints the result.
     pub(crate) fn print(self, out: &mut Output) -> Result<()> {
         if out.json {
             out.record(&self.record())?;
@@ -343,7 +346,7 @@ impl Taken {
         Ok(())
     }
 
-    /// Returns the record for programs.
+    /// Returns the JSON record.
     pub(crate) fn record(self) -> json::Moved {
         let workspace = self.workspace.as_ref().map(Workspace::record);
         let moved = json::Moved::new(Some((self.id, self.turn)), &self.branch);
@@ -351,7 +354,7 @@ impl Taken {
     }
 }
 
-/// The metadata of what git has in a workspace.
+/// The git branch and remote of a workspace, as metadata.
 fn git_metadata(workspace: &Path) -> BTreeMap<String, String> {
     let whole = workspace.canonicalize().unwrap_or_else(|_| workspace.to_owned());
     let GitFacts { branch, remote } = git_facts(&whole);
@@ -360,14 +363,14 @@ fn git_metadata(workspace: &Path) -> BTreeMap<String, String> {
     [branch, remote].into_iter().flatten().collect()
 }
 
-/// Returns whether a snapshot of `workspace` says that its session is of the working directory.
+/// Returns true if a snapshot of `workspace` ties its session to the working directory.
 fn is_of_workspace(workspace: Option<&Path>) -> bool {
     let whole = workspace.and_then(|dir| dir.canonicalize().ok());
     let here = std::env::current_dir().ok();
     whole.zip(here).is_some_and(|(workspace, here)| here.starts_with(workspace))
 }
 
-/// Refuses when another snapshot than `expected` is the newest of a branch.
+/// Refuses if the newest snapshot of a branch is not `expected`.
 fn check_expected(
     repo: &Repository,
     branch: &BranchName,

@@ -1,9 +1,9 @@
-//! Transcripts outside of the store that hold what is to be redacted: found where agents keep them
-//! and where sessions were adopted from, and written anew without it.
+//! Transcripts outside of the store with content to redact: finds them in the directories of agents
+//! and in the sources of adopted sessions, and rewrites them.
 //!
-//! A file is written anew beside itself and renamed over itself, with its permissions and times, and
-//! no copy is kept. One that would be JSON no more, or that somebody has open for writing as far as
-//! the system tells, stays as it is.
+//! A file is rewritten as a temporary file and renamed over the original, with its permissions and
+//! times; no copy is kept. A file that would become invalid JSON, or that another process has open
+//! for writing (as far as the system reports), is left as it is.
 
 use std::collections::{BTreeSet, HashSet};
 use std::fs::{self, File, FileTimes};
@@ -18,29 +18,29 @@ use turntree::{Error, Result};
 use turntree_exchange::agents::places;
 use turntree_exchange::{HEAD_BYTES, unpacked};
 
-/// Most files that are looked at.
+/// Maximum number of files to read.
 const MAX_FILES: usize = 1 << 20;
 
-/// Most bytes of a file that is looked at.
+/// Maximum bytes of a file to read.
 const MAX_BYTES: u64 = 2 << 30;
 
-/// The depth to which folders are looked through.
+/// Maximum depth of directories.
 const MAX_DEPTH: usize = 16;
 
-/// A file outside of the store that holds what is to be redacted.
+/// A file outside of the store with content to redact.
 #[derive(Debug)]
 pub(crate) struct SourceFile {
     path: PathBuf,
-    /// The path as it may be shown: a name may hold it, too.
+    /// The path with redacted content masked, since a name may contain it too.
     pub(crate) shown: String,
     pub(crate) matches: u64,
-    /// Set when it was written anew and holds it no more.
+    /// True once the file was rewritten without it.
     pub(crate) is_redacted: bool,
-    /// The reason why it cannot be written anew.
+    /// The reason why it cannot be rewritten.
     pub(crate) obstacle: Option<String>,
 }
 
-/// The files of agents, and `others`, that hold what `pattern` finds.
+/// The files of agents, and of `others`, in which `pattern` matches.
 pub(crate) fn holding(pattern: &Pattern, others: Vec<PathBuf>) -> Vec<SourceFile> {
     let mut files = BTreeSet::new();
     for place in places(&|name| std::env::var_os(name)) {
@@ -52,7 +52,7 @@ pub(crate) fn holding(pattern: &Pattern, others: Vec<PathBuf>) -> Vec<SourceFile
     files.into_iter().filter_map(|path| look(pattern, path)).collect()
 }
 
-/// Every file at or below `path`; links are not followed.
+/// Collects all files at or below `path`; does not follow links.
 fn list(path: &Path, depth: usize, files: &mut BTreeSet<PathBuf>) {
     let Ok(found) = fs::symlink_metadata(path) else { return };
     if found.is_file() && files.len() < MAX_FILES {
@@ -65,7 +65,7 @@ fn list(path: &Path, depth: usize, files: &mut BTreeSet<PathBuf>) {
 }
 
 fn look(pattern: &Pattern, path: PathBuf) -> Option<SourceFile> {
-    // What cannot be read is no transcript of this user.
+    // Unreadable files are not transcripts of this user.
     let (bytes, is_packed) = read(&path).ok()?;
     let matches = pattern.count(&bytes);
     (matches > 0).then(|| {
@@ -75,13 +75,13 @@ fn look(pattern: &Pattern, path: PathBuf) -> Option<SourceFile> {
     })
 }
 
-/// A path without what is to be redacted.
+/// A path with redacted content masked.
 pub(crate) fn shown(pattern: &Pattern, path: &Path) -> String {
     let name = pattern.replace(path.as_os_str().as_encoded_bytes()).unwrap_or_default();
     String::from_utf8_lossy(&name).into_owned()
 }
 
-/// The bytes of a file, unpacked, and whether it was packed.
+/// Reads a file, and decompresses it; also returns whether it was compressed.
 fn read(path: &Path) -> std::io::Result<(Vec<u8>, bool)> {
     let file = open_regular(path)?;
     let is_packed = path.extension().is_some_and(|end| end == "zst");
@@ -97,7 +97,7 @@ fn read(path: &Path) -> std::io::Result<(Vec<u8>, bool)> {
     Ok((bytes, is_packed))
 }
 
-/// The bytes without it; the reason where a client could not read them any more.
+/// The bytes with the content redacted, or the reason why a client could not read them.
 fn changed(pattern: &Pattern, bytes: &[u8]) -> std::result::Result<Vec<u8>, String> {
     if bytes.len() as u64 >= MAX_BYTES {
         return Err("it is too large".to_owned());
@@ -126,7 +126,7 @@ fn changed(pattern: &Pattern, bytes: &[u8]) -> std::result::Result<Vec<u8>, Stri
     }
 }
 
-/// Writes each file anew without it, where that can be done.
+/// Rewrites each file without it, if possible.
 pub(crate) fn redact_all(pattern: &Pattern, files: &mut [SourceFile]) {
     for file in files.iter_mut().filter(|file| file.obstacle.is_none()) {
         match redact(pattern, &file.path) {
@@ -169,13 +169,14 @@ fn redact(pattern: &Pattern, path: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Returns whether a process of this user has a file open for writing, where the system tells.
+/// Returns true if a process of this user has a file open for writing, as far as the system
+/// reports.
 pub(crate) fn is_open_for_writing(file: &fs::Metadata) -> bool {
     open_for_writing(|found| found == (file.dev(), file.ino())).next().is_some()
 }
 
-/// The files that processes of this user have open for writing, where the system tells: device and
-/// inode of each.
+/// The files that processes of this user have open for writing, as far as the system reports:
+/// device and inode of each.
 pub(crate) fn all_open_for_writing() -> HashSet<(u64, u64)> {
     open_for_writing(|_| true).collect()
 }
@@ -196,7 +197,7 @@ fn open_for_writing(is_asked: impl Fn((u64, u64)) -> bool) -> impl Iterator<Item
         let text = fs::read_to_string(information).unwrap_or_default();
         let flags = text.lines().find_map(|line| line.strip_prefix("flags:"));
         let flags = flags.and_then(|flags| u32::from_str_radix(flags.trim(), 8).ok());
-        // Neither is that of a file that is only read.
+        // Files open for reading only do not count.
         flags.is_some_and(|flags| flags & 0o3 != 0).then_some(file)
     })
 }

@@ -1,4 +1,4 @@
-//! The status: HEAD, how its workspace differs, and how much a store holds.
+//! The status: HEAD, unsaved changes of its workspace, and the size of the store.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -16,17 +16,17 @@ use crate::view::error::Result;
 use crate::view::render::size;
 use crate::view::{clock, json};
 
-/// The longest that a status looks at the files of a workspace.
+/// The time limit of a status for reading the workspace.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// What becomes of secrets that come in, where it is not what is done by default. `fsck` says what is
-/// wrong with settings that cannot be read.
+/// The mode for imported secrets, if it is not the default. `fsck` reports settings that cannot be
+/// read.
 pub(crate) fn secret_mode(repo: &Repository) -> Option<SecretMode> {
     let mode = repo.secret_settings().ok()?.mode;
     (mode != SecretMode::default()).then_some(mode)
 }
 
-/// Returns the record of HEAD, of the files of its workspace and of the size of the store.
+/// Returns the record of HEAD, of its workspace files and of the size of the store.
 pub(crate) fn status(repo: &Repository, location: &Location) -> Result<json::Status> {
     let (head, branches) = (repo.head()?, repo.branches());
     let sessions: BTreeSet<&str> = branches.iter().map(|(name, _)| name.session()).collect();
@@ -66,15 +66,15 @@ pub(crate) fn status(repo: &Repository, location: &Location) -> Result<json::Sta
     })
 }
 
-/// Returns why a store is not trusted. One that was named is written to all the same, and only its remotes are
-/// in doubt.
+/// Returns why a store is not trusted. If the user named the store it is written to anyway, and
+/// only its remotes are in doubt.
 fn untrusted(repo: &Repository, location: &Location) -> Option<Doubt> {
     let doubt = standing(repo, location.pointer()).doubt();
     let is_named = location.way == Way::Meant;
     doubt.filter(|doubt| !is_named || matches!(doubt, Doubt::Remote { .. }))
 }
 
-/// The last try of automatic maintenance, if there was one, and why nothing goes on now.
+/// The last attempt of automatic maintenance, if there was one, and why none is running now.
 fn maintenance(repo: &Repository) -> Result<Option<json::Maintenance>> {
     let Some(last) = LastStep::of(repo.store()) else { return Ok(None) };
     let Upkeep { is_due, is_over, fullness, .. } = auto::upkeep(repo)?;
@@ -107,8 +107,8 @@ fn maintenance(repo: &Repository) -> Result<Option<json::Maintenance>> {
     }))
 }
 
-/// What remotes lack, as far as is known here: nobody is asked. A list of remotes that cannot be read is
-/// told by whoever uses them.
+/// The number of branches that each remote lacks, without contacting it. Commands that use remotes
+/// report an unreadable list.
 fn unpushed(repo: &Repository) -> Vec<json::Unpushed> {
     let remotes = repo.remotes().unwrap_or_default().into_keys();
     let lacking = remotes.map(|remote| {

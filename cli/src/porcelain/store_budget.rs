@@ -1,4 +1,4 @@
-//! The budget of the store: which sessions go for it, and why others stay.
+//! The budget of the store: the sessions forgotten for it, and why others are kept.
 
 use std::io::Write;
 
@@ -11,10 +11,10 @@ use crate::view::render::table::{Cell, Table};
 use crate::view::render::{count, size};
 use crate::view::{clock, json};
 
-/// Sessions that are named.
+/// Maximum number of sessions to name.
 const MAX_NAMED: usize = 10;
 
-/// Writes each session with what it takes and what becomes of it.
+/// Writes each session with its size and whether it stays.
 pub(crate) fn write_sessions(out: &mut Output, plan: &BudgetPlan, now: Time) -> Result<()> {
     let mut table = Table::new(&["session", "turns", "newest", "takes", ""]);
     for session in &plan.sessions {
@@ -35,7 +35,7 @@ pub(crate) fn write_sessions(out: &mut Output, plan: &BudgetPlan, now: Time) -> 
     Ok(())
 }
 
-/// Writes how the sizes and the budget compare, and what becomes of it: `operation` let sessions go.
+/// Compares the sizes with the budget, and reports the result; `operation` forgot sessions.
 pub(crate) fn write_sum(out: &mut Output, plan: &BudgetPlan, operation: Option<u64>) -> Result<()> {
     let budget = size(plan.budget_bytes);
     let going: Vec<&str> = plan.going().map(|session| session.own.session.as_str()).collect();
@@ -79,7 +79,7 @@ pub(crate) fn write_sum(out: &mut Output, plan: &BudgetPlan, operation: Option<u
     Ok(())
 }
 
-/// The record of a plan.
+/// The JSON record of a plan.
 pub(crate) fn record(plan: &BudgetPlan, operation: Option<u64>) -> json::StoreBudget {
     json::StoreBudget {
         budget_bytes: plan.budget_bytes,

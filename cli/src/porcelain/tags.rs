@@ -1,4 +1,4 @@
-//! Tags: their records, making and deleting them.
+//! Tags: adds, deletes and lists them.
 
 use turntree::object::{ObjectId, Time};
 use turntree::repo::{NamedTag, Repository, Signature, Transaction};
@@ -24,7 +24,7 @@ pub(crate) fn add(
     made.ok_or_else(|| Error::not_found(format!("tag {name} was deleted meanwhile")).into())
 }
 
-/// Tags a revision in a change that is not made yet.
+/// Tags a revision in a transaction, without committing it.
 pub(crate) fn stage<'r>(
     repo: &'r Repository,
     name: &str,
@@ -42,7 +42,7 @@ pub(crate) fn stage<'r>(
     Ok(change)
 }
 
-/// Deletes tags; returns the name of each, and the object that it was.
+/// Deletes tags; returns their names, and the objects that they named.
 pub(crate) fn delete<'n>(
     repo: &Repository,
     names: &'n [String],
@@ -58,7 +58,7 @@ pub(crate) fn delete<'n>(
     Ok(names.iter().filter_map(|name| Some((name, target(name)?))).collect())
 }
 
-/// Records of tags that were deleted.
+/// The records of deleted tags.
 pub(crate) fn deleted(tags: &[(&String, ObjectId)]) -> Vec<json::DeletedTag> {
     let record = |(name, id): &(&String, ObjectId)| json::DeletedTag {
         tag: (*name).clone(),
@@ -67,7 +67,7 @@ pub(crate) fn deleted(tags: &[(&String, ObjectId)]) -> Vec<json::DeletedTag> {
     tags.iter().map(record).collect()
 }
 
-/// A tag as a record.
+/// The JSON record of a tag.
 pub(crate) fn record_of(repo: &Repository, NamedTag { name, tag }: &NamedTag) -> Result<json::Tag> {
     let id = repo.peel(&tag.target)?;
     let commit = repo.commit(&id)?;

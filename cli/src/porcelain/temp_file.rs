@@ -1,4 +1,4 @@
-//! A file on its way: without a name until it is whole, and read back when it has one.
+//! Temporary files: files without a name, and new files that are verified after writing.
 
 use std::fs;
 use std::io::{self, Read, Write};
@@ -13,14 +13,14 @@ use turntree::workspace::save;
 
 use crate::view::error::Result;
 
-/// The hash by which the file is compared after it was read back.
+/// The context of the hash that verifies the file.
 const CONTEXT: &str = "turntree v1 sealed bundle";
 
-/// A file without a name, which goes with the process.
+/// A file without a name, which is deleted with the process.
 pub(crate) struct Spool(Arc<dyn IoFile>);
 
 impl Spool {
-    /// An empty one, on the disk of a folder.
+    /// Creates an empty file, on the disk of a directory.
     pub(crate) fn create(dir: &Path) -> turntree::Result<Self> {
         let name: String = random_bytes().iter().map(|byte| format!("{byte:02x}")).collect();
         let path = dir.join(format!(".{name}.tmp"));
@@ -30,17 +30,17 @@ impl Spool {
         Ok(Self(file))
     }
 
-    /// The file, to write to.
+    /// The file to write to.
     pub(crate) fn file(&self) -> &Arc<dyn IoFile> {
         &self.0
     }
 
-    /// Returns a writer of its content, front to back.
+    /// Returns a sequential writer.
     pub(crate) fn writer(&self) -> impl Write {
         TempFileWriter { file: &*self.0, at: 0 }
     }
 
-    /// Returns a reader of its content, front to back.
+    /// Returns a sequential reader.
     pub(crate) fn reader(&self) -> impl Read {
         TempFileReader { file: &*self.0, at: 0 }
     }
@@ -78,9 +78,8 @@ impl Read for TempFileReader<'_> {
 
 /// Writes a new file, and reads it back.
 ///
-/// # Errors
-/// `InvalidInput` when it is there already, `Io`, and `Corrupt` when something else is read; then there
-/// is no file.
+/// # Errors `InvalidInput` if it exists, `Io`, and `Corrupt` if other bytes are read back; no file
+/// is left then.
 pub(crate) fn save_checked(
     path: &Path,
     write: impl FnOnce(&mut dyn Write) -> io::Result<()>,
@@ -102,7 +101,7 @@ pub(crate) fn save_checked(
     Err(Error::corrupt(path.display(), "what was written", "other bytes").into())
 }
 
-/// Takes the checksum of what passes.
+/// A writer that also computes the checksum.
 struct Summed<'a> {
     out: &'a mut dyn Write,
     sum: &'a mut Checksum,

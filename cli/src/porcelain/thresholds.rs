@@ -1,4 +1,4 @@
-//! Thresholds of usage: a snapshot is due when a share of the context window was crossed.
+//! Usage thresholds: a snapshot is due when usage crosses a share of the context window.
 
 use clap::Args;
 use turntree::object::{Time, Trigger};
@@ -26,19 +26,19 @@ pub(crate) struct Thresholds {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct ContextUsage {
     share: f64,
-    /// Tokens, where these were given.
+    /// Tokens, if they were given.
     tokens: Option<u64>,
 }
 
-/// A snapshot that is due, or not.
+/// The result of a check.
 pub(crate) struct DueCheck {
-    /// The level that was crossed; nothing when none is due.
+    /// The crossed level; `None` if no snapshot is due.
     pub(crate) level: Option<UsageLevel>,
-    /// Tokens of the context, if anybody said.
+    /// Tokens of the context, if they were given.
     pub(crate) tokens: Option<u64>,
-    /// The observations, when they are to be kept.
+    /// The observations, if they should be stored.
     pub(crate) state: Option<WatchState>,
-    /// The record of it.
+    /// The JSON record of the check.
     pub(crate) told: json::Watched,
 }
 
@@ -54,7 +54,7 @@ impl Thresholds {
     ) -> Result<DueCheck> {
         let mut watch = Watch::default();
         if let Some(at) = self.auto_at {
-            // Levels below the lowest one would never be told apart from it.
+            // Lower levels would have the same effect as the lowest one.
             watch.levels.retain(|level| level.at > at || level.name == "auto");
             watch
                 .levels
@@ -89,7 +89,7 @@ impl Thresholds {
 }
 
 impl DueCheck {
-    /// Keeps what was observed when no snapshot is taken.
+    /// Stores the observations if no snapshot is taken.
     pub(crate) fn keep(
         &self,
         repo: &Repository,
@@ -103,7 +103,7 @@ impl DueCheck {
         Ok(())
     }
 
-    /// Makes the snapshot say why it was taken, and keeps what was observed with it.
+    /// Records the reason in the snapshot, and stores the observations with it.
     pub(crate) fn apply(
         &self,
         change: &mut Transaction<'_>,
@@ -123,7 +123,7 @@ impl DueCheck {
         }
     }
 
-    /// Why no snapshot was taken, or why one was, for people.
+    /// Explains why a snapshot was or was not taken.
     pub(crate) fn words(&self) -> String {
         let json::Watched { reason, usage, at, until, .. } = &self.told;
         let (usage, at) = (percent(*usage), at.map(percent).unwrap_or_default());

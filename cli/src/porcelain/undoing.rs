@@ -1,4 +1,4 @@
-//! Undo and redo: what is taken back, the plan with the files of the workspace, the outcome.
+//! Undo and redo: the operation to revert, the plan with the workspace files, and the result.
 
 use std::io::Write;
 use std::path::PathBuf;
@@ -25,7 +25,7 @@ use crate::view::render::changed_ref::line;
 use crate::view::render::restoration::write_files;
 use crate::view::render::{harmless, one_line};
 
-/// Which way.
+/// Undo or redo.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum UndoDirection {
     Undo,
@@ -41,34 +41,34 @@ impl UndoDirection {
     }
 }
 
-/// What to take back.
+/// The operation to undo or redo.
 pub(crate) struct UndoRequest<'a> {
     pub(crate) direction: UndoDirection,
-    /// The number or id of an operation; the newest one that can be taken back by default.
+    /// The number or id of an operation; by default the newest one that can be reverted.
     pub(crate) operation: Option<&'a str>,
-    /// The newest one of anybody, and not only of this actor.
+    /// The newest operation of any actor, not only of this one.
     pub(crate) any_actor: bool,
     /// Leave the files of the workspace as they are.
     pub(crate) no_files: bool,
 }
 
-/// A plan of what is taken back.
+/// A planned undo or redo.
 pub(crate) struct PlannedUndo<'r> {
     plan: UndoPlan,
     files: Option<(PreparedRewind<'r>, Option<StatCache>)>,
     stamp: Signature,
-    /// The reason of the operation to come.
+    /// The reason of the new operation.
     pub(crate) reason: String,
-    /// Names the state that the files go back to.
+    /// Names the state that the files are restored to.
     pub(crate) state: String,
 }
 
-/// What was taken back, or would be.
+/// The result of an undo or redo, or of a dry run.
 pub(crate) struct Undone {
     pub(crate) plan: UndoPlan,
     pub(crate) reason: String,
     pub(crate) state: String,
-    /// The number of the operation; none when nothing was done.
+    /// The number of the new operation; `None` if nothing was done.
     pub(crate) operation: Option<u64>,
     before: Option<WorkspaceBackup>,
     pub(crate) files: Option<FileChanges>,
@@ -76,7 +76,7 @@ pub(crate) struct Undone {
 }
 
 impl UndoRequest<'_> {
-    /// Plans it. `directory` checks the workspace that was known for the files, or names another one.
+    /// Plans it. `directory` checks the known workspace of the files, or names another one.
     pub(crate) fn look<'r>(
         &self,
         repo: &'r Repository,
@@ -116,7 +116,8 @@ impl UndoRequest<'_> {
         })
     }
 
-    /// Plans to finish an undo or redo that was interrupted while it wrote files, if the last one was.
+    /// Plans to finish an undo or redo that was interrupted while it wrote files, if the last one
+    /// was.
     fn look_at_rest<'r>(
         &self,
         repo: &'r Repository,
@@ -159,7 +160,7 @@ impl UndoRequest<'_> {
             ErrorKind::Conflict,
             "undo the later one first, or 'turntree fork' from the old value",
         )?;
-        // What is made again is better named than the undo of it.
+        // A redo names the original operation rather than the undo of it.
         let undone = &plan.undone;
         let subject = match self.direction {
             UndoDirection::Undo => undone.clone(),
@@ -176,20 +177,20 @@ impl UndoRequest<'_> {
     }
 }
 
-/// Describes an operation: its reason, or all of its adoption.
+/// Describes an operation: its reason, or its whole adoption.
 fn what(repo: &Repository, entry: &OperationEntry) -> Result<String> {
     let together = repo.adoption_of(entry)?;
     Ok(adopted(&together).unwrap_or_else(|| entry.operation.reason.clone()))
 }
 
-/// Describes the operations of an adoption, newest first, if they are several.
+/// Describes the operations of an adoption, newest first, if there are several.
 pub(crate) fn adopted(together: &[OperationEntry]) -> Option<String> {
     let [last, .., first] = together else { return None };
     let (first, last) = (first.operation.sequence, last.operation.sequence);
     Some(format!("adopt {} sessions, operations {first} to {last}", together.len()))
 }
 
-/// Plans the files of an operation that has moved files of a workspace.
+/// Plans the files of an operation that changed files of a workspace.
 fn with_files<'r>(
     repo: &'r Repository,
     plan: &UndoPlan,
@@ -213,17 +214,17 @@ fn with_files<'r>(
 }
 
 impl PlannedUndo<'_> {
-    /// What is planned for the refs.
+    /// The plan for the refs.
     pub(crate) fn plan(&self) -> &UndoPlan {
         &self.plan
     }
 
-    /// What is planned for the files.
+    /// The plan for the files.
     pub(crate) fn rewind(&self) -> Option<&RewindChanges> {
         self.files.as_ref().map(|(prepared, _)| prepared.plan())
     }
 
-    /// Names it by the newest operation, what is taken back, and the workspace.
+    /// The id of the plan: the newest operation, the reverted operation, and the workspace.
     pub(crate) fn plan_id(&self, repo: &Repository) -> String {
         let (rewind, undone) = (self.rewind(), self.plan.undone.id);
         let newest = repo.refs().operation.map(|id| id.to_string()).unwrap_or_default();
@@ -231,14 +232,14 @@ impl PlannedUndo<'_> {
         plans::id(format!("{}\0{undone}\0{newest}", self.reason), dir, rewind)
     }
 
-    /// The plan, as the outcome of a dry run.
+    /// The plan as the result of a dry run.
     pub(crate) fn shown(self) -> Undone {
         let files = self.rewind().and_then(|rewind| rewind.files.clone());
         let Self { plan, reason, state, .. } = self;
         Undone { plan, reason, state, operation: None, before: None, files, arranged: None }
     }
 
-    /// Does it.
+    /// Carries it out.
     pub(crate) fn apply(self, repo: &Repository) -> Result<Undone> {
         let Self { plan, files, stamp, reason, state } = self;
         let Some((prepared, cache)) = files else {
@@ -255,7 +256,7 @@ impl PlannedUndo<'_> {
 }
 
 impl Undone {
-    /// Writes for people what changed, or would change; `about` is what [`about`] said of the plan.
+    /// Writes the changes for people; `about` is the result of [`about`] for the plan.
     pub(crate) fn write(
         &self,
         out: &mut dyn Write,
@@ -266,7 +267,7 @@ impl Undone {
         let would = if self.operation.is_none() { "would " } else { "" };
         let reason = format!("{}{about}", self.reason);
         writeln!(out, "{would}{}", one_line(&reason, width.left(would.len())))?;
-        // Places go with HEAD, and their names tell people nothing.
+        // Places change with HEAD, and their names mean nothing to people.
         for change in self.plan.changes.iter().filter(|change| !is_place(&change.name)) {
             writeln!(out, "{}", line(paint, change))?;
         }
@@ -283,13 +284,14 @@ impl Undone {
         Ok(())
     }
 
-    /// Returns why a plan leaves the workspace as it is; nothing for a plan with files, and when it is done.
+    /// Returns why a plan does not change the workspace; `None` for a plan with files, and after it
+    /// was carried out.
     fn workspace_kept(&self) -> Option<&'static str> {
         let is_plan = self.operation.is_none() && self.files.is_none();
         is_plan.then(|| kept_by_undo(&self.plan))
     }
 
-    /// The record for programs.
+    /// The JSON record.
     pub(crate) fn record(&self) -> json::Undo {
         let UndoPlan { undone, changes, .. } = &self.plan;
         let before = self.before.as_ref().map(|kept| kept.commit.to_string());
@@ -307,7 +309,7 @@ impl Undone {
     }
 }
 
-/// Returns why an undo without files leaves the workspace as it is.
+/// Returns why an undo without files does not change the workspace.
 pub(crate) fn kept_by_undo(plan: &UndoPlan) -> &'static str {
     match plan.moved {
         Some(_) => "only the branch goes back",
@@ -315,7 +317,7 @@ pub(crate) fn kept_by_undo(plan: &UndoPlan) -> &'static str {
     }
 }
 
-/// The message of the snapshot that goes with an undo, or comes back with a redo, for people.
+/// The message of the snapshot that an undo removes or a redo restores.
 pub(crate) fn about(repo: &Repository, plan: &UndoPlan, direction: UndoDirection) -> String {
     let side = |change: &RefChange| match direction {
         UndoDirection::Redo => change.new.clone(),
@@ -330,7 +332,7 @@ pub(crate) fn about(repo: &Repository, plan: &UndoPlan, direction: UndoDirection
     message.unwrap_or_default()
 }
 
-/// The directories of worktrees whose branches an undo removes.
+/// The directories of worktrees whose branches an undo deletes.
 fn kept_worktrees(repo: &Repository, plan: &UndoPlan) -> Vec<PathBuf> {
     let gone =
         plan.changes.iter().filter(|change| is_worktree(&change.name) && change.new.is_none());

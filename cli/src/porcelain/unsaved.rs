@@ -1,4 +1,4 @@
-//! The workspace of a branch beside its newest snapshot: what differs, looked at without writing.
+//! Compares the workspace of a branch with its newest snapshot, without writing.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -14,18 +14,18 @@ use super::rewind::{capturing, checked};
 use crate::program::here::workspace_of;
 use crate::view::error::{Failure, Result};
 
-/// What differs between a workspace and the newest snapshot of HEAD.
+/// The differences between a workspace and the newest snapshot of HEAD.
 pub(crate) struct UnsavedChanges<'r> {
-    /// The directory.
+    /// The workspace.
     pub(crate) dir: PathBuf,
-    /// Has the content of both sides; dropped, it leaves the store as it was.
+    /// Holds the content of both sides; dropping it leaves the store unchanged.
     pub(crate) change: Transaction<'r>,
     pub(crate) changed: ContextDiff,
-    /// True when there was no time to look at everything.
+    /// True if the time was too short to read everything.
     pub(crate) unfinished: bool,
 }
 
-/// The workspace that the newest snapshot of HEAD was captured from, if it is there.
+/// The workspace of the newest snapshot of HEAD, if the directory exists.
 pub(crate) fn known_workspace(repo: &Repository) -> Result<Option<(ObjectId, PathBuf)>> {
     let head = repo.head()?;
     let Some(commit) = head.commit else { return Ok(None) };
@@ -35,11 +35,10 @@ pub(crate) fn known_workspace(repo: &Repository) -> Result<Option<(ObjectId, Pat
 }
 
 impl<'r> UnsavedChanges<'r> {
-    /// Looks at the workspace for at most `time`.
+    /// Reads the workspace for at most `time`.
     ///
-    /// # Errors
-    /// `InvalidInput` when no snapshot of the branch says which directory its files are from, and
-    /// those of a capture.
+    /// # Errors `InvalidInput` if no snapshot of the branch records the directory of its files, and
+    /// the errors of a capture.
     pub(crate) fn look(repo: &'r Repository, time: Option<Duration>) -> Result<Self> {
         let Some((commit, dir)) = known_workspace(repo)? else {
             let branch = repo.head()?.branch;

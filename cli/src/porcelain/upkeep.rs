@@ -1,5 +1,5 @@
-//! What the process does that looks after a store: steps of maintenance while they are due, pushes, and
-//! the budgets once nothing is written any more.
+//! The work of the maintenance process: maintenance steps while they are due, pushes, and exact
+//! budgets once the store is idle.
 
 use std::path::Path;
 use std::thread;
@@ -16,34 +16,34 @@ use crate::program::invocation::stamp;
 use crate::program::maintenance::MaintenanceLock;
 use crate::view::error::Result;
 
-/// The actor of what runs by itself.
+/// The actor of automatic operations.
 const MAINTENANCE: &str = "maintenance";
 
-/// The time without a commit after which the budgets are kept to the byte: sooner, each turn of a slow
-/// agent would cost that again.
+/// The idle time after which budgets are enforced to the byte. With a shorter time, each turn of a
+/// slow agent would cost that again.
 const QUIET: Duration = Duration::from_secs(30);
 
-/// For how much longer than it was at work the process rests, so that it takes a tenth of a processor.
+/// The ratio of rest to work, so that the process uses a tenth of a processor.
 const REST_PARTS: u32 = 9;
 
 /// The longest rest.
 const MOST_REST: Duration = Duration::from_secs(60);
 
-/// Tries in a row that did nothing before the process leaves the rest to the next commit.
+/// Attempts in a row without effect after which the process leaves the rest to the next commit.
 const MOST_IN_VAIN: u32 = 30;
 
-/// Between two looks at the store: first, and while nothing is written.
+/// The interval between two checks of the store: at first, and while it is idle.
 const FIRST_PAUSE: Duration = Duration::from_millis(50);
 const LAST_PAUSE: Duration = Duration::from_secs(1);
 
-/// What comes next.
+/// The next action.
 enum Next {
     Step,
     Settle,
     Nothing,
 }
 
-/// Does a step, if one is due, and pushes. Gives what went wrong, a line each.
+/// Runs a step if one is due, and pushes. Returns the errors, one per line.
 pub(crate) fn once(repo: &Repository, dir: &Path, fold: Option<&str>) -> Result<Vec<String>> {
     let step = auto::step(repo, &own_stamp()?);
     let mut told = push_by_itself(repo, dir)?;
@@ -51,14 +51,14 @@ pub(crate) fn once(repo: &Repository, dir: &Path, fold: Option<&str>) -> Result<
         told.extend(fold_by_itself(repo, dir, remote)?);
     }
     told.extend(step.err().map(|error| error.to_string()));
-    // One that was made by an earlier version has none, nor one that was on a full disk.
+    // A store of an earlier version has no reserve, nor does a store created on a full disk.
     let bound = Fullness::of(repo)?.bound_bytes;
     let _ = repo.store().keep_reserve(bound);
     Ok(told)
 }
 
-/// Does the same under its lock, and goes on while steps are due or the store is over its budgets. What goes
-/// wrong ends it: the next commit begins again, further away.
+/// Runs [`once`] under the lock, and continues while steps are due or the store is over its
+/// budgets. An error ends it: the next commit tries again, at a larger distance.
 pub(crate) fn while_due(
     repo: &Repository,
     dir: &Path,
@@ -89,7 +89,7 @@ pub(crate) fn while_due(
         told.extend(push_by_itself(repo, dir)?);
         match done {
             Ok(Some(_)) => in_vain = 0,
-            // Another process collects, or holds what is due.
+            // Another process is collecting, or holds the files that are due.
             Ok(None) => {
                 in_vain += 1;
                 thread::sleep(LAST_PAUSE);
@@ -100,8 +100,8 @@ pub(crate) fn while_due(
     Ok(told)
 }
 
-/// Gives the lock back, and then looks once more: whoever committed just before that found it locked.
-/// Returns whether there is something, and this process has the lock again.
+/// Releases the lock, and then checks again, because a process that committed just before found it
+/// locked. Returns true if there is work, and this process has the lock again.
 fn has_more(repo: &Repository, lock: &MaintenanceLock, pushed: u64) -> Result<bool> {
     let failed = |error| Error::io("unlock the maintenance of the store", error);
     lock.unlock().map_err(failed)?;
@@ -112,7 +112,7 @@ fn has_more(repo: &Repository, lock: &MaintenanceLock, pushed: u64) -> Result<bo
     Ok(has_more && lock.try_again().map_err(failed)?)
 }
 
-/// Rests, and waits for what comes next.
+/// Rests, and waits for the next action.
 fn wait(repo: &Repository, busy: Duration, settled: Option<u64>) -> turntree::Result<Next> {
     let (began, rest) = (Instant::now(), (busy * REST_PARTS).min(MOST_REST));
     let (mut changed, mut sequence) = (began, repo.refs().sequence);
@@ -143,12 +143,12 @@ fn wait(repo: &Repository, busy: Duration, settled: Option<u64>) -> turntree::Re
     }
 }
 
-/// A person's undo is not to take back what went by itself.
+/// The stamp of an actor of its own, so that a user's undo does not revert automatic operations.
 fn own_stamp() -> Result<Signature> {
     Ok(Signature { actor: MAINTENANCE.to_owned(), ..stamp()? })
 }
 
-/// The time for which processors were at work for this process.
+/// The processor time used by this process.
 fn busy_time() -> Duration {
     let spent = clock_gettime(ClockId::ProcessCPUTime);
     Duration::try_from(spent).unwrap_or_default()

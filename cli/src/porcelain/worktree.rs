@@ -1,5 +1,5 @@
-//! Worktrees: a directory of its own for a branch, of git where the project is in git. Several are
-//! made together or not at all.
+//! Worktrees: a separate directory for a branch; a git worktree if the project is in git. Several
+//! worktrees are created together or not at all.
 
 use std::fs;
 use std::io::Write;
@@ -26,68 +26,68 @@ use crate::program::trust::record_pointer;
 use crate::view::error::{Failure, Hint, Result};
 use crate::view::render::count;
 
-/// The longest time in which git is asked for ignored files that are kept.
+/// The time limit for git to list ignored files to keep.
 const FOR_KEPT_FILES: Duration = Duration::from_secs(10);
 
-/// Stands in a directory for the part of a name that differs.
+/// The placeholder in a directory for the part in which names differ.
 const PART: &str = "{}";
 
-/// A worktree that is to be made.
+/// A worktree to create.
 #[derive(Debug)]
 pub(crate) struct PlannedWorktree {
     pub(crate) branch: BranchName,
-    /// The directory, whole.
+    /// The canonical path of the directory.
     dir: PathBuf,
     git: Option<GitProject>,
     project: Option<PathBuf>,
 }
 
 impl PlannedWorktree {
-    /// The same for another branch.
+    /// The same worktree, for another branch.
     pub(crate) fn of_branch(self, branch: BranchName) -> Self {
         Self { branch, ..self }
     }
 
-    /// The directory that gets files: that which the project is in its repository.
+    /// The directory for the files: the project's subdirectory of the repository.
     pub(crate) fn workspace(&self) -> PathBuf {
-        // An empty one would leave a slash behind the directory, which makes it another place.
+        // Joining an empty path would add a slash to the directory, which makes it another place.
         let below = self.git.as_ref().map(|git| &git.prefix);
         let below = below.filter(|below| below.file_name().is_some());
         below.map_or_else(|| self.dir.clone(), |below| self.dir.join(below))
     }
 }
 
-/// Worktrees that were made; dropped before they are kept, they are removed again.
+/// Created worktrees; dropping them before they are kept removes them.
 #[derive(Debug, Default)]
 pub(crate) struct MadeWorktrees {
     made: Vec<MadeWorktree>,
     is_kept: bool,
 }
 
-/// A directory that was made.
+/// A created worktree.
 #[derive(Debug)]
 pub(crate) struct MadeWorktree {
     pub(crate) branch: BranchName,
-    /// The directory that gets files: that which the project is in its repository.
+    /// The directory for the files: the project's subdirectory of the repository.
     pub(crate) workspace: PathBuf,
     /// The main workspace.
     pub(crate) project: Option<PathBuf>,
     dir: PathBuf,
     git: Option<GitProject>,
-    /// An empty directory was there.
+    /// True if an empty directory existed before.
     was_there: bool,
     captured: Option<(Workspace, ObjectId)>,
 }
 
 impl MadeWorktree {
-    /// What it is, for people.
+    /// The kind of worktree, for people.
     pub(crate) fn kind(&self) -> &'static str {
         if self.git.is_some() { "git worktree" } else { "directory" }
     }
 }
 
-/// The directory of each name, where `template` has `{}` for what differs: what the names do not
-/// share, up to a place where words of them end, or the whole name.
+/// The directory of each name: `template` with `{}` replaced by the part in which the names differ.
+/// The part begins and ends at word boundaries; otherwise it is the whole name.
 pub(crate) fn directories(names: &[String], template: &str) -> Result<Vec<PathBuf>> {
     if names.len() > 1 && !template.contains(PART) {
         let one = format!("'{template}' is one directory for {} branches", names.len());
@@ -98,11 +98,11 @@ pub(crate) fn directories(names: &[String], template: &str) -> Result<Vec<PathBu
     Ok(parts.into_iter().map(|part| template.replace(PART, part).into()).collect())
 }
 
-/// The part of each name that the others do not share; the names when there is none.
+/// The part of each name that the others do not share; the whole names if there is none.
 fn differing(names: &[String]) -> Vec<&str> {
     let whole = || names.iter().map(String::as_str).collect::<Vec<_>>();
     let [first, _, ..] = names else { return whole() };
-    // A word ends where letters, digits and all else meet.
+    // A word ends between letters, digits and other characters.
     let class = |c: Option<char>| c.map(|c| (c.is_alphabetic(), c.is_numeric()));
     let is_end = |before: Option<char>, after: Option<char>| {
         class(before).is_none_or(|class| class == (false, false)) || class(before) != class(after)
@@ -133,11 +133,11 @@ fn differing(names: &[String]) -> Vec<&str> {
     if parts.iter().any(|part| part.is_empty()) { whole() } else { parts }
 }
 
-/// Checks that a worktree of each branch can be made for the snapshot `from`, before any is.
+/// Checks that a worktree of each branch can be created for the snapshot `from`, before any is
+/// created.
 ///
-/// # Errors
-/// `InvalidInput` for a directory inside the project, one that is there and not empty, one whose
-/// parent is not there, and one that is named twice.
+/// # Errors `InvalidInput` for a directory inside the project, an existing non-empty one, one
+/// without an existing parent, and one that is given twice.
 pub(crate) fn plan_worktrees(
     repo: &Repository,
     from: &ObjectId,
@@ -173,7 +173,7 @@ pub(crate) fn plan_worktrees(
     Ok(planned)
 }
 
-/// The whole path of a directory that is to be made, whose parent must be there.
+/// The canonical path of a directory to create, whose parent must exist.
 fn target(dir: &Path) -> Result<PathBuf> {
     if let Ok(whole) = dir.canonicalize() {
         return Ok(whole);
@@ -196,8 +196,8 @@ fn is_used(dir: &Path) -> Result<bool> {
     }
 }
 
-/// The directory of the project: the workspace of the snapshot, else where its session worked, else
-/// the working directory.
+/// The directory of the project: the workspace of the snapshot, otherwise the directory of its
+/// session, otherwise the working directory.
 fn project_of(repo: &Repository, from: &ObjectId) -> Result<Option<PathBuf>> {
     let (context, store) = (repo.context(from)?, repo.store());
     let cwd = match context.map(store, "meta")?.get(store, b"cwd")? {
@@ -211,14 +211,15 @@ fn project_of(repo: &Repository, from: &ObjectId) -> Result<Option<PathBuf>> {
     let known = [repo.workspace_of(from)?, cwd].into_iter().flatten();
     let known = known.map(|dir| moved.present(Path::new(&dir)));
     let here = std::env::current_dir().ok();
-    // Files of it are copied, and git works in it: not for what a snapshot of others names.
+    // Its files are copied and git runs in it, so a directory named by an imported snapshot is not
+    // used.
     let known = known.filter(|dir| expect_own_directory(store, dir, here.as_deref()).is_ok());
     let dirs = known.filter(|dir| dir.is_absolute()).chain(here.clone());
     Ok(dirs.filter_map(|dir| dir.canonicalize().ok()).find(|dir| dir.is_dir()))
 }
 
 impl MadeWorktrees {
-    /// Makes a directory, with the files of the snapshot `from`.
+    /// Creates a directory with the files of the snapshot `from`.
     pub(crate) fn make(
         &mut self,
         repo: &Repository,
@@ -244,7 +245,7 @@ impl MadeWorktrees {
                 .map_err(|error| Error::io(format!("make {}", made.dir.display()), error))?,
         }
         let workspace = made.workspace.clone();
-        // From here on it is removed when something fails.
+        // From here on it is removed on errors.
         self.made.push(made);
         fs::create_dir_all(&workspace)
             .map_err(|error| Error::io(format!("make {}", workspace.display()), error))?;
@@ -266,8 +267,8 @@ impl MadeWorktrees {
         point_to_store(&workspace, repo.store().dir())
     }
 
-    /// Begins the branch of each directory at `from`, with the files that the directory has, and
-    /// points HEAD to it there.
+    /// Creates the branch of each directory at `from`, with the files in the directory, and points
+    /// HEAD at it there.
     pub(crate) fn stage(
         &mut self,
         repo: &Repository,
@@ -276,7 +277,7 @@ impl MadeWorktrees {
     ) -> Result<()> {
         let stamp = stamp()?;
         for made in &mut self.made {
-            // One that begins in this change has a snapshot already.
+            // A branch that this transaction has begun already has a snapshot.
             let tip = change.tip(&made.branch).unwrap_or(*from);
             change.move_branch(&made.branch, Some(tip));
             let context = Context::open(change, &change.read_commit(&tip)?.tree)?;
@@ -294,7 +295,7 @@ impl MadeWorktrees {
         Ok(())
     }
 
-    /// Keeps what was made, once its branches are in the store.
+    /// Keeps the worktrees, once their branches are in the store.
     pub(crate) fn keep(mut self, repo: &Repository) -> Vec<MadeWorktree> {
         self.is_kept = true;
         let made = std::mem::take(&mut self.made);
@@ -310,7 +311,8 @@ impl Drop for MadeWorktrees {
         if self.is_kept {
             return;
         }
-        // Made a moment ago by this process, so nothing is lost; what fails stays and can be seen.
+        // This process has just created them, so no data is lost. A worktree that cannot be removed
+        // stays visible.
         for made in self.made.iter().rev() {
             let _ = match &made.git {
                 Some(git) => git.remove_worktree(&made.dir).is_ok(),
@@ -323,7 +325,7 @@ impl Drop for MadeWorktrees {
     }
 }
 
-/// Leaves a pointer to the store in a directory from which it would not be found.
+/// Writes a pointer to the store into a directory from which the store would not be found.
 fn point_to_store(dir: &Path, store: &Path) -> Result<()> {
     let store = whole_path(store)?;
     if store_from(dir).and_then(|found| found.canonicalize().ok()).as_ref() == Some(&store) {
@@ -335,13 +337,13 @@ fn point_to_store(dir: &Path, store: &Path) -> Result<()> {
     fs::write(folder.join(".gitignore"), "*\n").map_err(failed)?;
     let mut file = fs::File::create_new(folder.join(ELSEWHERE)).map_err(failed)?;
     file.write_all(store.as_os_str().as_encoded_bytes()).map_err(failed)?;
-    // The store knows its worktrees, so one without a record is found all the same.
+    // The store knows its worktrees, so one without a record is trusted too.
     let _ = record_pointer(&folder, &store);
     Ok(())
 }
 
-/// A worktree that may be removed: all that is in it is in the newest snapshot of its branch, but for
-/// ignored files.
+/// A worktree that may be removed: except for ignored files, all of its content is in the newest
+/// snapshot of its branch.
 #[derive(Debug)]
 pub(crate) struct RemovableWorktree {
     pub(crate) dir: PathBuf,
@@ -349,10 +351,9 @@ pub(crate) struct RemovableWorktree {
 }
 
 impl RemovableWorktree {
-    /// Finds the worktree of a branch; none when its directory is gone.
+    /// Finds the worktree of a branch; `None` if its directory was deleted.
     ///
-    /// # Errors
-    /// `InvalidInput` when the branch has none, and when something in it would be lost.
+    /// # Errors `InvalidInput` if the branch has none, and if content of it would be lost.
     pub(crate) fn find(
         repo: &Repository,
         branch: &BranchName,
@@ -412,7 +413,7 @@ impl RemovableWorktree {
     }
 }
 
-/// The number of files in a directory that are not as in a snapshot, or cannot be in one.
+/// The number of files in a directory that differ from a snapshot, or cannot be stored in one.
 fn unsaved(repo: &Repository, tip: &ObjectId, dir: &Path) -> Result<u64> {
     let before = repo.context(tip)?;
     let mut change = repo.begin();

@@ -1,8 +1,8 @@
-//! JSON without the white space between its tokens; every token stays as it is written.
+//! Compacts JSON: removes white space between tokens; every token stays as it is.
 
 use std::io::{self, Write};
 
-/// Writes JSON on, without line ends and indents.
+/// Writes JSON without line ends and indents.
 pub(super) struct CompactJson<'o> {
     out: &'o mut dyn Write,
     in_text: bool,
@@ -14,7 +14,7 @@ impl<'o> CompactJson<'o> {
         Self { out, in_text: false, is_escaped: false }
     }
 
-    /// Returns whether the next byte stays.
+    /// Returns true if the next byte is kept.
     fn keeps(&mut self, byte: u8) -> bool {
         if !self.in_text {
             self.in_text = byte == b'"';

@@ -1,4 +1,5 @@
-//! Exports: a transcript as it came in, the messages of a snapshot, pages and documents of others.
+//! Exports: an imported transcript, the messages of a snapshot, pages, and documents of other
+//! systems.
 
 mod compact;
 mod page;
@@ -35,7 +36,7 @@ use crate::program::complete::revisions;
 use crate::view::clock;
 use crate::view::error::Result;
 
-/// An export that is asked for: what, and in which form.
+/// The options of an export.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct ExportRequest {
     /// A session or any other revision; several for html and codesign
@@ -44,29 +45,29 @@ pub(crate) struct ExportRequest {
     /// Format to write
     #[arg(long, value_enum)]
     format: ExportFormat,
-    /// Agent whose messages are written, for jsonl, openai, anthropic and atif
+    /// Agent whose messages to write, for jsonl, openai, anthropic and atif
     #[arg(long, value_name = "NAME", default_value = MAIN_AGENT)]
     agent: String,
-    /// Only messages of this role, or !ROLE for those of the others, for jsonl: system, user,
+    /// Only messages of this role, or with !ROLE of all other roles, for jsonl: system, user,
     /// assistant, tool or other
     #[arg(long, value_name = "ROLE", value_parser = role)]
     role: Option<(Role, bool)>,
-    /// The version of a swarm-snapshot: 1.0.0, 2.0.0 or 2.1.0; that of the imported one by default
+    /// The version of a swarm-snapshot: 1.0.0, 2.0.0 or 2.1.0; by default the imported version
     #[arg(long, value_name = "VERSION", value_parser = version)]
     snapshot_version: Option<SnapshotVersion>,
-    /// Do as the system of the format does, where it is wrong, for swarm-snapshot and ollm-context
+    /// Reproduce bugs of the format's own system, for swarm-snapshot and ollm-context
     #[arg(long, value_enum, hide_short_help = true)]
     compat: Option<Compat>,
-    /// Every branch of the session and not only what leads to the revision, for codesign
+    /// Include all branches of the session, not only the history of the revision, for codesign
     #[arg(long)]
     branches: bool,
-    /// Leave out what has expired of core memory, as the next compile would, for context-chef
+    /// Leave out expired core memory, as the next compile would, for context-chef
     #[arg(long, hide_short_help = true)]
     sweep: bool,
-    /// Ids and sizes instead of contents and records, for json
+    /// Write ids and sizes instead of contents and records, for json
     #[arg(long, hide_short_help = true)]
     no_content: bool,
-    /// Without line ends and indents, for formats that are one JSON document
+    /// Omit line ends and indents, for formats that are one JSON document
     #[arg(long)]
     compact: bool,
     /// Compress the data in the page, for html: a third of the size, for browsers since 2023
@@ -82,33 +83,33 @@ pub(crate) struct ExportRequest {
 pub(crate) enum ExportFormat {
     /// The imported transcript, byte for byte
     Source,
-    /// Messages of one agent, one a line
+    /// Messages of one agent, one per line
     Jsonl,
-    /// A snapshot as SwarmSDK has it
+    /// A SwarmSDK snapshot
     SwarmSnapshot,
-    /// A snapshot document as ContextChef 4.2 has it
+    /// A ContextChef 4.2 snapshot document
     ContextChef,
-    /// A context snapshot as OLLM CLI has it
+    /// An OLLM CLI context snapshot
     OllmContext,
-    /// A mode transition as OLLM CLI has it
+    /// An OLLM CLI mode transition
     OllmMode,
-    /// An intent as OLLM CLI has it
+    /// An OLLM CLI intent
     OllmIntent,
-    /// The text of a mode transition that OLLM CLI puts into a prompt
+    /// The text of a mode transition, as OLLM CLI adds it to a prompt
     OllmState,
-    /// A design store as open-codesign has it
+    /// An open-codesign design store
     Codesign,
-    /// The chat of a design as open-codesign has it, with its comments
+    /// The chat of an open-codesign design, with its comments
     CodesignSession,
-    /// A transcript to read, turn by turn
+    /// A readable transcript, turn by turn
     Markdown,
     /// One self-contained page: branches, turns, diffs, search, compare
     Html,
     /// The whole context of a snapshot
     Json,
-    /// Messages of one agent for the chat completions of OpenAI
+    /// Messages of one agent for the OpenAI chat completions API
     Openai,
-    /// Messages of one agent for the messages of Anthropic
+    /// Messages of one agent for the Anthropic messages API
     Anthropic,
     /// The conversation of one agent as an ATIF trajectory
     Atif,
@@ -120,14 +121,14 @@ pub(crate) struct Subject<'r> {
     pub(crate) id: ObjectId,
     context: Context,
     commit: Commit,
-    /// For html.
+    /// The page, for html.
     page: Option<Prepared>,
-    /// For codesign: the tips of each session.
+    /// The tips of each session, for codesign.
     designs: Vec<Vec<ObjectId>>,
 }
 
 impl ExportRequest {
-    /// An export with no further options.
+    /// An export with default options.
     pub(crate) fn new(revisions: Vec<String>, format: ExportFormat, agent: String) -> Self {
         Self {
             revisions,
@@ -145,7 +146,7 @@ impl ExportRequest {
         }
     }
 
-    /// That every option is for the format: one that does nothing would be taken for done.
+    /// Checks that every given option applies to the format: an ignored option would look applied.
     fn check_options(&self) -> turntree::Result<()> {
         use ExportFormat::{
             Anthropic, Atif, Codesign, ContextChef, Json, Jsonl, OllmContext, OllmIntent, OllmMode,
@@ -185,35 +186,35 @@ impl ExportRequest {
         Ok(())
     }
 
-    /// Returns true if messages of a role are written.
+    /// Returns true if messages of a role are exported.
     fn is_wanted(&self, role: Role) -> bool {
         self.role.is_none_or(|(wanted, is_it)| (role == wanted) == is_it)
     }
 
-    /// The revisions that are asked for.
+    /// The revisions to export.
     pub(crate) fn revisions(&self) -> &[String] {
         &self.revisions
     }
 
-    /// Whether it is a page for a browser.
+    /// Returns true for a page for a browser.
     pub(crate) fn is_page(&self) -> bool {
         self.format == ExportFormat::Html
     }
 
-    /// Whether the page is to be compressed.
+    /// Returns true if the page should be compressed.
     pub(crate) fn is_compressed(&self) -> bool {
         self.compress
     }
 
-    /// The same export of one snapshot.
+    /// The same export, of one snapshot.
     pub(crate) fn of_commit(&self, id: &ObjectId) -> Self {
         Self { revisions: vec![id.to_string()], ..self.clone() }
     }
 
-    /// What it is about: for formats that show other branches, too, whole sessions.
+    /// The sessions and commits that the export reads. For formats that also show other branches,
+    /// whole sessions.
     ///
-    /// # Errors
-    /// `NotFound` for a revision that names nothing.
+    /// # Errors `NotFound` for a revision that does not exist.
     pub(crate) fn wanted(&self, repo: &Repository) -> Result<Vec<BundleRequest>> {
         let whole = |wanted: BundleRequest| match wanted {
             BundleRequest::Branch(name) if self.branches => {
@@ -224,10 +225,9 @@ impl ExportRequest {
         self.revisions.iter().map(|revision| Ok(whole(wanted(repo, revision)?))).collect()
     }
 
-    /// The same of a copy without secrets.
+    /// The same export, of a scrubbed copy.
     ///
-    /// # Errors
-    /// `NotFound` for a revision that names nothing.
+    /// # Errors `NotFound` for a revision that does not exist.
     pub(crate) fn of_copy(&self, repo: &Repository, copy: &Scrubbed) -> Result<Self> {
         let name = |revision: &String| {
             Ok(match wanted(repo, revision)? {
@@ -242,7 +242,7 @@ impl ExportRequest {
         Ok(Self { revisions, ..self.clone() })
     }
 
-    /// Finds what is exported.
+    /// Resolves the session or snapshot to export.
     pub(crate) fn subject<'r>(&self, repo: &'r Repository) -> Result<Subject<'r>> {
         self.check_options()?;
         let several = self.revisions.len() > 1;
@@ -266,7 +266,7 @@ impl ExportRequest {
         Ok(Subject { repo, id, context, commit, page, designs })
     }
 
-    /// Counts the messages that came after what was imported, where that alone is written.
+    /// Counts the messages after the imported transcript, if only the transcript is written.
     pub(crate) fn newer_messages(&self, subject: &Subject<'_>) -> Result<Option<u64>> {
         let Subject { repo, id, context, .. } = subject;
         let store = repo.store();
@@ -288,7 +288,7 @@ impl ExportRequest {
         Ok(Some(newer).filter(|newer| *newer > 0))
     }
 
-    /// Writes it.
+    /// Writes the export.
     pub(crate) fn write(&self, subject: &Subject<'_>, out: &mut dyn Write) -> turntree::Result<()> {
         match self.compact {
             true => self.write_document(subject, &mut CompactJson::new(out)),
@@ -301,7 +301,7 @@ impl ExportRequest {
         match self.format {
             ExportFormat::Source => export_source(source, context, out)?,
             ExportFormat::SwarmSnapshot => {
-                // Whoever imported it has told when it was made.
+                // An imported snapshot has its own creation time; an edited one uses the commit's.
                 let edited = !commit.author.agent.starts_with("swarm-");
                 let (version, compat) = (self.snapshot_version, Compat::of(self.compat));
                 let moment = clock::rfc3339(commit.time);
@@ -387,7 +387,7 @@ impl ExportRequest {
         Ok(())
     }
 
-    /// The revisions, and with them all branches if these are wanted, by their sessions.
+    /// The revisions by session, with all branches of the session if these are requested.
     fn designs(&self, repo: &Repository) -> Result<Vec<Vec<ObjectId>>> {
         let mut sessions: Vec<(String, Vec<ObjectId>)> = Vec::new();
         for revision in &self.revisions {
@@ -405,7 +405,7 @@ impl ExportRequest {
         Ok(sessions.into_iter().map(|(_, tips)| tips).collect())
     }
 
-    /// That the snapshot has the agent whose messages are asked for.
+    /// Checks that the snapshot has the requested agent.
     fn check_agent(&self, subject: &Subject<'_>) -> turntree::Result<()> {
         let agents = subject.context.agents(subject.repo.store())?;
         if self.agent == MAIN_AGENT || agents.contains(&self.agent) {

@@ -1,4 +1,4 @@
-//! The page of an export: what it shows, and the branches side by side.
+//! The HTML page of an export: its content, and the comparison of branches.
 
 use std::io::Write;
 
@@ -15,7 +15,7 @@ use crate::view::error::Result;
 /// The text at the foot of a page.
 const MADE_BY: &str = concat!("turntree ", env!("CARGO_PKG_VERSION"));
 
-/// A page that can be written.
+/// A page ready to be written.
 pub(super) struct Prepared {
     title: String,
     branches: Vec<PageBranch>,
@@ -24,7 +24,7 @@ pub(super) struct Prepared {
 }
 
 impl Prepared {
-    /// The page about some revisions; one that names a session stands for all its branches.
+    /// Prepares the page of some revisions; a session includes all of its branches.
     pub(super) fn of(repo: &Repository, revisions: &[String]) -> Result<Self> {
         let mut lines = Vec::new();
         for revision in revisions {

@@ -1,4 +1,4 @@
-//! What is left where no turn is whole: the records of a transcript, or the messages of an agent.
+//! Salvages a transcript or the messages of an agent if no turn is whole.
 
 use std::io::Write;
 
@@ -8,9 +8,9 @@ use turntree::repo::Repository;
 
 use super::{ExportFormat, ExportRequest};
 
-/// What was left of a turn.
+/// The salvaged part of a turn.
 pub(crate) struct SalvagedTurn {
-    /// The newest turn of which something is left.
+    /// The newest turn with salvaged records.
     pub(crate) id: ObjectId,
     pub(crate) turn: u64,
     pub(crate) text: Vec<u8>,
@@ -18,11 +18,10 @@ pub(crate) struct SalvagedTurn {
 }
 
 impl ExportRequest {
-    /// What verifies of the newest turn on the line of `start` of which something does, in a format of
-    /// records; nothing when nothing is left, or for other formats.
+    /// Salvages the newest turn in the history of `start` that has verifiable records, in a format
+    /// of records. Returns `None` if nothing is left, and for other formats.
     ///
-    /// # Errors
-    /// `InvalidInput` for an agent that cannot be, `Io` when something cannot be read.
+    /// # Errors `InvalidInput` for an invalid agent, `Io` if reading fails.
     pub(crate) fn salvage(
         &self,
         repo: &Repository,
@@ -31,7 +30,7 @@ impl ExportRequest {
         let mut at = Some(*start);
         while let Some(id) = at {
             let commit = match repo.commit(&id) {
-                // What was before it cannot be known.
+                // Its parents are unknown.
                 Err(error) if error.is_loss() => return Ok(None),
                 commit => commit?,
             };

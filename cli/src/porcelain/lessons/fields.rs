@@ -36,10 +36,10 @@ pub(crate) struct LessonFields {
     /// The kind of task
     #[arg(long, value_name = "NAME")]
     pub(crate) task_category: Option<String>,
-    /// Tokens that were left, by an estimate
+    /// Estimate of the tokens that were left
     #[arg(long, value_name = "N")]
     pub(crate) tokens_left: Option<i64>,
-    /// Number of turns for which it is used; for ever by default
+    /// Number of turns for which it is used; without a limit by default
     #[arg(long, value_name = "N")]
     pub(crate) expires_after: Option<u64>,
     /// Note of the user
@@ -48,7 +48,7 @@ pub(crate) struct LessonFields {
 }
 
 impl LessonFields {
-    /// The lesson with what the options say in place of what it said. An empty text takes a field away.
+    /// Sets the given fields of a lesson. An empty text clears a field.
     pub(crate) fn apply(&self, lesson: &mut Lesson) {
         lesson.kind = self.kind.unwrap_or(lesson.kind);
         set(&mut lesson.tool_name, self.tool.as_ref());

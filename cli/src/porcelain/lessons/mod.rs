@@ -1,4 +1,4 @@
-//! Lessons of a session: listed, added, and those for a coming call.
+//! Lessons of a session: lists them, adds them, and selects those for the next call.
 
 pub(crate) mod fields;
 pub(crate) mod target;
@@ -20,26 +20,26 @@ use crate::view::{clock, json};
 
 /// Add a lesson
 ///
-/// A lesson that repeats an existing one renews it; those about infrastructure are folded by their
-/// two models, and counted.
+/// A lesson that repeats an existing one renews it. Lessons about infrastructure are merged by
+/// their two models, and counted.
 #[derive(Debug, Default, Args)]
 pub(crate) struct Add {
     #[command(flatten)]
     pub(crate) fields: LessonFields,
-    /// Learn it from the loop that 'turntree spiral' finds; without one nothing is added, exit code
-    /// 1
+    /// Learn it from the loop that 'turntree spiral' finds; without a loop nothing is added, exit
+    /// code 1
     #[arg(long)]
     pub(crate) spiral: bool,
-    /// The turn in which it was learned; that of the newest snapshot by default
+    /// The turn in which it was learned; by default the turn of the newest snapshot
     #[arg(long, value_name = "N")]
     pub(crate) turn: Option<u64>,
-    /// Link it to the branch or snapshot that was given up
+    /// Link it to the abandoned branch or snapshot
     #[arg(long, value_name = "REV", add = ArgValueCandidates::new(revisions))]
     pub(crate) branch: Option<String>,
     /// Deprecate this lesson, which the new one contradicts; may be given several times
     #[arg(long, value_name = "ID", add = ArgValueCandidates::new(complete_lessons))]
     pub(crate) replaces: Vec<String>,
-    /// Pin it: it never expires, and every prompt has it
+    /// Pin it: it never expires, and every prompt includes it
     #[arg(long)]
     pub(crate) pin: bool,
     #[command(flatten)]
@@ -47,7 +47,7 @@ pub(crate) struct Add {
 }
 
 impl Add {
-    /// Adds the lesson, unless it was to be that of a spiral and there is none.
+    /// Adds the lesson; `None` if it should come from a loop and there is none.
     pub(crate) fn apply(&self, repo: &Repository) -> Result<Option<LessonChange>> {
         let mut lesson = Lesson::default();
         if self.spiral {
@@ -85,7 +85,7 @@ impl Add {
         Ok(Some(changed))
     }
 
-    /// Learns a lesson from the last turns of the branch, or of the one that was given up.
+    /// Learns a lesson from the last turns of the branch, or of the abandoned branch.
     fn learn(&self, repo: &Repository) -> Result<Option<Lesson>> {
         let branch = self.target.branch(repo)?;
         let revision = self.branch.clone().unwrap_or_else(|| branch.to_string());
@@ -94,7 +94,7 @@ impl Add {
     }
 }
 
-/// Links a lesson to what was given up.
+/// Links a lesson to the abandoned branch or snapshot.
 fn abandon(change: &LessonEdits<'_>, revision: &str, lesson: &mut Lesson) -> Result<()> {
     let found = resolve(change.repo, revision)?;
     let session = change.repo.commit(&found.commit)?.session;
@@ -110,7 +110,7 @@ fn abandon(change: &LessonEdits<'_>, revision: &str, lesson: &mut Lesson) -> Res
     Ok(())
 }
 
-/// Lessons that are listed in a turn: those that count then, or all.
+/// The lessons to list in a turn: the live ones, or all.
 pub(crate) fn shown(lessons: &Lessons, turn: u64, all: bool) -> Vec<(&str, &Lesson)> {
     let is_shown = |(_, lesson): &(&str, &Lesson)| all || lesson.is_live(turn);
     let mut shown: Vec<(&str, &Lesson)> = lessons.iter().filter(is_shown).collect();
@@ -118,7 +118,7 @@ pub(crate) fn shown(lessons: &Lessons, turn: u64, all: bool) -> Vec<(&str, &Less
     shown
 }
 
-/// The lessons of a snapshot that count, or all, for programs.
+/// The live lessons of a snapshot, or all of them, as JSON.
 pub(crate) fn list(repo: &Repository, revision: &str, all: bool) -> Result<json::Lessons> {
     let (lessons, turn) = lessons_at(repo, revision)?;
     let record = |(key, lesson): (&str, &Lesson)| json::ListedLesson {
@@ -131,7 +131,7 @@ pub(crate) fn list(repo: &Repository, revision: &str, all: bool) -> Result<json:
     Ok(json::Lessons { turn, lessons, unrecognized: others })
 }
 
-/// The lessons for a coming call, in a turn or that of the snapshot.
+/// The lessons for the next call, in `turn` or in the turn of the snapshot.
 pub(crate) fn inject(
     repo: &Repository,
     revision: &str,

@@ -1,4 +1,4 @@
-//! The lessons of a branch, looked at or changed as one operation.
+//! The lessons of a branch, read or changed in one operation.
 
 use clap::Args;
 use clap_complete::ArgValueCandidates;
@@ -16,7 +16,7 @@ use crate::view::error::{Answer, Failure, Hint, Result};
 use crate::view::json;
 use crate::view::render::lessons::write_changes;
 
-/// The branch of the lessons.
+/// The branch whose lessons to use.
 #[derive(Debug, Default, Args)]
 pub(crate) struct LessonBranch {
     /// Use the main branch of this session
@@ -27,17 +27,17 @@ pub(crate) struct LessonBranch {
     pub(crate) on: Option<String>,
 }
 
-/// The outcome of a change, for people and for programs.
+/// The result of a change.
 pub(crate) struct LessonChange {
     branch: BranchName,
     changes: MergedLessons,
     lessons: Lessons,
-    /// The snapshot that has it, and its turn.
+    /// The new snapshot, and its turn.
     made: Option<(ObjectId, u64)>,
 }
 
 impl LessonChange {
-    /// The same for programs.
+    /// The JSON record of the change.
     pub(crate) fn record(self) -> json::LessonsChanged {
         let MergedLessons { added, changed, deprecated } = self.changes;
         json::LessonsChanged {
@@ -52,7 +52,7 @@ impl LessonChange {
     }
 }
 
-/// The lessons of a branch, while they are changed.
+/// The lessons of a branch being changed.
 pub(crate) struct LessonEdits<'a> {
     pub(crate) repo: &'a Repository,
     pub(crate) branch: BranchName,
@@ -65,8 +65,8 @@ impl LessonBranch {
         known_branch_of(repo, self.session.as_deref(), self.on.as_deref())
     }
 
-    /// Changes the lessons of the branch by `act`, as one operation called `verb`, and shows what came
-    /// of it.
+    /// Changes the lessons of the branch with `act`, in one operation called `verb`, and shows the
+    /// result.
     pub(crate) fn change(
         &self,
         run: &mut Invocation,
@@ -77,7 +77,7 @@ impl LessonBranch {
         show(run, changed)
     }
 
-    /// Changes the lessons of the branch by `act`, as one operation called `verb`.
+    /// Changes the lessons of the branch with `act`, in one operation called `verb`.
     pub(crate) fn apply(
         &self,
         repo: &Repository,
@@ -104,7 +104,7 @@ impl LessonBranch {
             let tree = builder.write(&mut transaction)?;
             let mut draft = SnapshotDraft::new(tree, format!("lesson {verb}"), &stamp);
             draft.metadata.insert(LESSONS_CHANGED.to_owned(), verb.to_owned());
-            // The files are what they were, and so is the directory that they came from.
+            // The files did not change, so the snapshot keeps the directory that they came from.
             let workspace = tip.metadata.get_key_value(WORKSPACE);
             draft.metadata.extend(workspace.map(|(name, dir)| (name.clone(), dir.clone())));
             let id = transaction.snapshot(&branch, draft)?;
@@ -118,7 +118,7 @@ impl LessonBranch {
     }
 }
 
-/// Shows what came of a change.
+/// Shows the result of a change.
 pub(crate) fn show(run: &mut Invocation, changed: LessonChange) -> Result<Answer> {
     if run.out.json {
         run.out.record(&changed.record())?;

@@ -1,6 +1,6 @@
 //! Advice on a failure, in the words of its reader.
 
-/// Advice for people at a command line, and for agents and programs that only call operations.
+/// Advice for people at a command line, and for agents and programs that call operations.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Advice {
     for_commands: Option<String>,
@@ -8,17 +8,17 @@ pub(crate) struct Advice {
 }
 
 impl Advice {
-    /// The same advice in the words of each: commands and options, operations and arguments.
+    /// The same advice in both forms: with commands and options, and with operations and arguments.
     pub(crate) fn new(for_commands: impl Into<String>, for_calls: impl Into<String>) -> Self {
         Self { for_commands: Some(for_commands.into()), for_calls: Some(for_calls.into()) }
     }
 
-    /// Advice that names neither.
+    /// Advice that names neither commands nor operations.
     pub(crate) fn anyone(advice: &str) -> Self {
         Self::new(advice, advice)
     }
 
-    /// Advice for who calls an operation.
+    /// Advice for callers of an operation.
     pub(crate) fn calls(advice: impl Into<String>) -> Self {
         Self { for_commands: None, for_calls: Some(advice.into()) }
     }
@@ -32,7 +32,7 @@ impl Advice {
     }
 }
 
-/// Advice that comes with an error of the library, as its source.
+/// Advice is attached to an error of the library as its source.
 impl std::fmt::Display for Advice {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(self.for_commands.as_deref().or(self.for_calls.as_deref()).unwrap_or_default())
@@ -41,7 +41,7 @@ impl std::fmt::Display for Advice {
 
 impl std::error::Error for Advice {}
 
-/// Advice that names commands: who has none is not told.
+/// Advice that names commands; callers of operations get none.
 impl From<&str> for Advice {
     fn from(advice: &str) -> Self {
         advice.to_owned().into()

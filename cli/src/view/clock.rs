@@ -1,4 +1,4 @@
-//! Times: the present, times that people write, and times for people to read.
+//! Times: the current time, times that users write, and times formatted for people.
 
 use std::path::Path;
 
@@ -9,13 +9,13 @@ use turntree::object::Time;
 use turntree::workspace::read_regular;
 use turntree::{Error, Result};
 
-/// Largest description of a zone that is read, in bytes.
+/// Largest time zone file to read, in bytes.
 const MAX_ZONE_BYTES: u64 = 1 << 20;
 
-/// Overrides the clock, for results that can be repeated.
+/// Overrides the clock, for reproducible results.
 const NOW: &str = "TURNTREE_NOW";
 
-/// Where Unix keeps the zone of the machine.
+/// The file with the time zone of the machine.
 const LOCAL_ZONE: &str = "/etc/localtime";
 
 const MICROS_PER_SECOND: i64 = 1_000_000;
@@ -31,10 +31,9 @@ const UNITS: [(&str, i64); 7] = [
     ("year", 365 * 24 * 60 * 60),
 ];
 
-/// The present moment: `TURNTREE_NOW` where it is set, else the clock.
+/// The current time: `TURNTREE_NOW` if it is set, otherwise the clock.
 ///
-/// # Errors
-/// `InvalidInput` when `TURNTREE_NOW` is not a time.
+/// # Errors `InvalidInput` if `TURNTREE_NOW` is not a time.
 pub(crate) fn now() -> Result<Time> {
     match std::env::var(NOW) {
         Ok(text) if !text.is_empty() => parse(&text).ok_or_else(|| {
@@ -46,8 +45,8 @@ pub(crate) fn now() -> Result<Time> {
     }
 }
 
-/// The zone of this machine. Its file says all that is needed; to find its name would read the directories of
-/// every zone, which takes longer than most commands do.
+/// The time zone of this machine, read from its file. Finding the zone's name would read the
+/// directories of all zones, which takes longer than most commands.
 fn local_zone() -> TimeZone {
     let is_chosen = std::env::var_os("TZ").is_some_and(|zone| !zone.is_empty());
     let read =
@@ -67,7 +66,8 @@ pub(crate) fn rfc3339(time: Time) -> String {
     }
 }
 
-/// The day of a time in the zone of this machine, as dates that people write are read.
+/// The date of a time in the zone of this machine; dates that users write are parsed in the same
+/// zone.
 pub(crate) fn day(time: Time) -> String {
     match Timestamp::from_microsecond(time.micros) {
         Ok(timestamp) => timestamp.to_zoned(local_zone()).date().to_string(),
@@ -75,7 +75,7 @@ pub(crate) fn day(time: Time) -> String {
     }
 }
 
-/// A time in RFC 3339 with milliseconds, in UTC: as agents write it in their transcripts.
+/// A time in RFC 3339 with milliseconds, in UTC, as agents write it in transcripts.
 pub(crate) fn rfc3339_millis(time: Time) -> String {
     match Timestamp::from_microsecond(time.micros) {
         Ok(timestamp) => format!("{timestamp:.3}"),
@@ -83,8 +83,8 @@ pub(crate) fn rfc3339_millis(time: Time) -> String {
     }
 }
 
-/// A moment as people write it in `@{...}`: RFC 3339, a date with or without time in the local zone,
-/// `yesterday`, or `3.hours.ago`.
+/// Parses a moment as users write it in `@{...}`: RFC 3339, a date with or without time in the
+/// local zone, `yesterday`, or `3.hours.ago`.
 pub(crate) fn parse_moment(text: &str, now: Time) -> Option<i64> {
     let ago = |seconds: i64| now.micros.checked_sub(seconds.checked_mul(MICROS_PER_SECOND)?);
     match text {
@@ -104,8 +104,7 @@ pub(crate) fn parse_moment(text: &str, now: Time) -> Option<i64> {
 
 /// [`parse_moment`] for an argument.
 ///
-/// # Errors
-/// `InvalidInput` for what is no time.
+/// # Errors `InvalidInput` for text that is not a time.
 pub(crate) fn moment(text: &str) -> Result<i64> {
     parse_moment(text, now()?).ok_or_else(|| {
         Error::invalid(format!(
@@ -124,7 +123,7 @@ pub(crate) fn relative(time: Time, now: Time) -> String {
     }
 }
 
-/// Formats the time from a moment to `now` in words, under a heading that says so.
+/// Formats the time from a moment to `now` in words, without "ago", for a column with a heading.
 pub(crate) fn age(time: Time, now: Time) -> String {
     let age = relative(time, now);
     age.strip_suffix(" ago").unwrap_or(&age).to_owned()
@@ -137,8 +136,8 @@ pub(crate) fn ahead(micros: i64, now: Time) -> String {
         .map_or_else(|| "now".to_owned(), |words| format!("in {words}"))
 }
 
-/// Returns half of the unit that a duration is told in, so that 90 days are three months a second
-/// later as well.
+/// Returns half of the unit in which a duration is shown, so that 90 days are still three months a
+/// second later.
 fn rounding(seconds: i64) -> i64 {
     let unit = UNITS.iter().rev().find(|(_, length)| seconds >= *length);
     unit.map_or(0, |(_, length)| length / 2)
@@ -156,7 +155,7 @@ pub(crate) fn length(micros: i64) -> String {
     }
 }
 
-/// A duration in the largest unit that fits; nothing below a second.
+/// A duration in the largest unit that fits; `None` below a second.
 fn in_words(seconds: i64) -> Option<String> {
     let (unit, length) = UNITS.iter().rev().find(|(_, length)| seconds >= *length)?;
     let count = seconds / length;

@@ -12,13 +12,13 @@ use crate::view::advice::Advice;
 use crate::view::json;
 use crate::view::output::{is_reader_gone, stderr_line};
 
-/// Characters of a message that programs are told.
+/// Maximum characters of a message in JSON.
 const MESSAGE_CHARS: usize = 2000;
 
-/// What open-codesign calls a turn that is not available, and so does `--json`.
+/// The name of an unavailable turn in open-codesign, and so in `--json`.
 pub(crate) const SNAPSHOT_EXPIRED: &str = "snapshot_expired";
 
-/// The exit code of the program. The numbers are a promise.
+/// The exit code of the program. The numbers are stable.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 pub(crate) enum Exit {
@@ -26,26 +26,26 @@ pub(crate) enum Exit {
     Success = 0,
     /// Done, and the answer is no: differences with `--exit-code`.
     Negative = 1,
-    /// The arguments or the input are not what the command takes.
+    /// The arguments or the input are not valid for the command.
     Usage = 2,
-    /// Another process was faster; the same command may work now.
+    /// Another process committed first; the same command may work now.
     Conflict = 3,
     /// Stored bytes are damaged.
     Corrupt = 4,
-    /// Another process holds what is needed.
+    /// Another process holds a lock or a file.
     Locked = 5,
     /// The object that was named does not exist, was dropped by retention, or was redacted.
     NotFound = 6,
-    /// The system refused, or turntree is wrong.
+    /// The system refused, or turntree has a bug.
     Internal = 70,
 }
 
-/// The answer of a command that worked, beside its output.
+/// The answer of a successful command, besides its output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Answer {
-    /// Nothing more.
+    /// No further answer.
     Yes,
-    /// The question was answered with no.
+    /// The answer is no.
     No,
 }
 
@@ -58,23 +58,24 @@ impl From<Answer> for Exit {
     }
 }
 
-/// Why a command did not work.
+/// Why a command failed.
 #[derive(Debug)]
 pub(crate) enum Failure {
-    /// The library or the arguments.
+    /// An error of the library or the arguments.
     Library {
         /// The error.
         error: Error,
         /// Advice on it.
         hint: Option<Advice>,
-        /// Its name in `--json`, where others have a name for it; else that of its kind.
+        /// Its name in `--json` if another system has a name for it; otherwise the name of its kind
+        /// is used.
         name: Option<&'static str>,
     },
-    /// Stdout did not take what was written.
+    /// Writing to stdout failed.
     Output(io::Error),
 }
 
-/// Result of everything in this crate that may fail.
+/// The result of all fallible functions in this crate.
 pub(crate) type Result<T, E = Failure> = std::result::Result<T, E>;
 
 impl From<Error> for Failure {
@@ -83,7 +84,8 @@ impl From<Error> for Failure {
     }
 }
 
-/// Only writing to stdout is converted by `?`; other I/O names its file and becomes [`Error`].
+/// Only writing to stdout is converted by `?`; other I/O errors name their file and become
+/// [`Error`].
 impl From<io::Error> for Failure {
     fn from(error: io::Error) -> Self {
         Self::Output(error)
@@ -92,10 +94,10 @@ impl From<io::Error> for Failure {
 
 /// Adds a hint to an error.
 pub(crate) trait Hint<T> {
-    /// The same result, and for an error of `kind` what to do about it.
+    /// Adds advice to an error of `kind`.
     fn hint(self, kind: ErrorKind, hint: impl Into<Advice>) -> Result<T>;
 
-    /// The same result, and for damaged or missing data what to do about it.
+    /// Adds advice to an error about damaged or missing data.
     fn hint_damage(self, hint: impl Into<Advice>) -> Result<T>;
 }
 
@@ -127,10 +129,10 @@ struct ErrorRecord<'a> {
 struct Left {
     oldest_available: Option<json::AvailableTurn>,
     pinned: Vec<json::AvailableTurn>,
-    /// The oldest of all, as open-codesign has it.
+    /// The oldest of all, in open-codesign's form.
     #[serde(rename = "oldestAvailable")]
     oldest: Option<u64>,
-    /// True when that one is pinned.
+    /// True if that one is pinned.
     #[serde(rename = "oldestAvailablePinned")]
     is_pinned: bool,
 }
@@ -151,12 +153,12 @@ impl From<&Availability> for Left {
 }
 
 impl Failure {
-    /// An error, and what to do about it.
+    /// An error with advice.
     pub(crate) fn hinted(error: Error, hint: impl Into<Advice>) -> Self {
         Self::Library { error, hint: Some(hint.into()), name: None }
     }
 
-    /// The same, with a hint where it has none and `applies` holds for its error.
+    /// Adds a hint if there is none and `applies` is true for the error.
     fn hinted_if(self, applies: impl Fn(&Error) -> bool, hint: impl Into<Advice>) -> Self {
         match self {
             Self::Library { error, hint: None, name } if applies(&error) => {
@@ -166,7 +168,7 @@ impl Failure {
         }
     }
 
-    /// The same, with the name that others have for it in `--json`.
+    /// Sets the name of the error in `--json`.
     pub(crate) fn named(self, name: &'static str) -> Self {
         match self {
             Self::Library { error, hint, .. } => Self::Library { error, hint, name: Some(name) },
@@ -185,7 +187,7 @@ impl Failure {
         }
     }
 
-    /// The message with what to do about it, on one line.
+    /// The message with the advice, on one line.
     #[cfg(feature = "ui")]
     pub(crate) fn with_advice(&self) -> String {
         let hint = match self {
@@ -198,8 +200,8 @@ impl Failure {
         }
     }
 
-    /// The error as one JSON object, as `--json` prints it, with the hint for who calls operations at
-    /// the end of the message. It is short even if what was asked for is not.
+    /// The error as one JSON object, as in `--json`, with the advice for callers of operations at
+    /// the end of the message. Its size is bounded, even if the request was long.
     pub(crate) fn to_json(&self) -> String {
         match self {
             Self::Output(_) => Report::new("io", self.message()).to_json(),
@@ -227,22 +229,22 @@ impl Failure {
         }
     }
 
-    /// Returns whether the request has to be changed.
+    /// Returns true if the request must be changed.
     pub(crate) fn is_usage(&self) -> bool {
         self.exit() == Exit::Usage
     }
 
-    /// Returns whether the object does not exist, or no longer.
+    /// Returns true if the object does not exist, or was dropped.
     pub(crate) fn is_not_found(&self) -> bool {
         self.exit() == Exit::NotFound
     }
 
-    /// Returns whether stored bytes are damaged.
+    /// Returns true if stored bytes are damaged.
     pub(crate) fn is_corrupt(&self) -> bool {
         self.exit() == Exit::Corrupt
     }
 
-    /// Returns whether the reader closed the output, which is no failure: it has read enough.
+    /// Returns true if the reader closed the output early, which is not an error.
     fn is_closed_pipe(&self) -> bool {
         match self {
             Self::Output(error) => is_reader_gone(error),
@@ -250,8 +252,8 @@ impl Failure {
         }
     }
 
-    /// Says on stderr what went wrong, and returns how to end. A closed pipe is no failure: whoever
-    /// read has read enough.
+    /// Reports the failure on stderr, and returns the exit code. A closed pipe is not a failure:
+    /// the reader had enough.
     pub(crate) fn report(&self, json: bool) -> Exit {
         match self {
             failure if failure.is_closed_pipe() => Exit::Success,
@@ -269,23 +271,23 @@ impl Failure {
     }
 }
 
-/// The advice that an error of the library brings itself, which is closer than any other.
+/// The advice attached to an error of the library, which is more specific than any other.
 fn own_advice(error: &Error) -> Option<&Advice> {
     error.source().and_then(|cause| cause.downcast_ref())
 }
 
-/// Ignores a closed output for an answer that stands, whether or not all of it is read.
+/// Ignores a closed output, if the answer is valid even when not all of it is read.
 pub(crate) fn read_or_not(written: Result<()>) -> Result<()> {
     written.or_else(|failure| if failure.is_closed_pipe() { Ok(()) } else { Err(failure) })
 }
 
-/// Returns whether the library could not write because the reader closed the output.
+/// Returns true if the library could not write because the reader closed the output.
 fn is_closed_pipe(error: &Error) -> bool {
     let cause = error.source().and_then(|cause| cause.downcast_ref::<io::Error>());
     cause.is_some_and(is_reader_gone)
 }
 
-/// All that is said about a failure.
+/// The full report of a failure.
 pub(crate) struct Report<'a> {
     kind: &'static str,
     message: String,
@@ -295,13 +297,13 @@ pub(crate) struct Report<'a> {
 }
 
 impl<'a> Report<'a> {
-    /// What is wrong with arguments, and a hint, which may be empty.
+    /// The report of invalid arguments, with a hint, which may be empty.
     pub(crate) fn usage(message: String, hint: &'a str) -> Self {
         let hint = Some(hint).filter(|hint| !hint.is_empty());
         Self { hint, ..Self::new("usage", message) }
     }
 
-    /// A fault of the program itself.
+    /// The report of a bug in the program.
     pub(crate) fn internal(message: String) -> Self {
         Self::new("internal", message)
     }
@@ -315,7 +317,8 @@ impl<'a> Report<'a> {
         report.hint = hint;
         let mut next = error.source();
         while let Some(cause) = next {
-            // What is left is no cause, and goes on with the sentence. Advice is none either.
+            // The available turns are not a cause, but continue the sentence. Advice is not a cause
+            // either.
             if let Some(available) = cause.downcast_ref::<Availability>() {
                 report.message = format!("{}; {available}", report.message);
                 report.left = Some(available.into());
@@ -351,7 +354,7 @@ impl<'a> Report<'a> {
     }
 }
 
-/// The kind of an error as `--json` names it.
+/// The name of an error kind in `--json`.
 fn name(kind: ErrorKind) -> &'static str {
     match kind {
         ErrorKind::Expired => SNAPSHOT_EXPIRED,
@@ -359,8 +362,8 @@ fn name(kind: ErrorKind) -> &'static str {
     }
 }
 
-/// Maps an error to its exit code. A limit is about the input, and an unsupported store is
-/// about the choice of program, so both are the caller's to change.
+/// Maps an error to its exit code. A limit is about the input, and an unsupported store is about
+/// the program's version, so the caller can change both.
 fn exit_of(kind: ErrorKind) -> Exit {
     match kind {
         ErrorKind::NotFound | ErrorKind::Expired | ErrorKind::Redacted => Exit::NotFound,

@@ -1,7 +1,7 @@
 //! The records that `--json` prints: one type each, specified in `format-spec/json.md`.
 //!
-//! Keys, their order and their meaning are a promise for as long as [`SCHEMA`] stays the same; new
-//! keys may be added. Ids are whole, times are RFC 3339, sizes are bytes.
+//! Keys, their order and their meaning are stable as long as [`SCHEMA`] stays the same; new keys
+//! may be added. Ids are full, times are RFC 3339, sizes are bytes.
 
 mod adoption;
 mod bisect;
@@ -121,7 +121,7 @@ pub(crate) struct Demo {
     pub(crate) input_bytes: u64,
     /// Bytes the store grew by.
     pub(crate) store_bytes: u64,
-    /// Bytes of a full copy of the context of every turn.
+    /// Bytes of full copies of the context of every turn.
     pub(crate) full_bytes: u64,
 }
 
@@ -130,15 +130,15 @@ pub(crate) struct Demo {
 pub(crate) struct Initialised {
     /// Directory of the store.
     pub(crate) store: String,
-    /// What was encrypted, or would be.
+    /// The encryption, done or planned.
     #[serde(flatten, skip_serializing_if = "Option::is_none")]
     pub(crate) encryption: Option<KeyChanged>,
 }
 
-/// `key`, and `init --encrypt`: files that were written anew.
+/// `key`, and `init --encrypt`: rewritten files.
 #[derive(Serialize)]
 pub(crate) struct KeyChanged {
-    /// The name of the key that they are enciphered with now.
+    /// The name of the key that now encrypts them.
     pub(crate) key: Option<String>,
     pub(crate) dry_run: bool,
     pub(crate) files: u64,
@@ -154,13 +154,13 @@ pub(crate) struct Keys {
     pub(crate) holders: Vec<KeyHolder>,
 }
 
-/// Somebody who may open a store.
+/// A holder of a store's key.
 #[derive(Serialize)]
 pub(crate) struct KeyHolder {
     pub(crate) name: String,
     /// The public key; without one it is a passphrase.
     pub(crate) public: Option<String>,
-    /// Whether it opened the store now.
+    /// True if this key opened the store now.
     pub(crate) used: bool,
 }
 
@@ -182,23 +182,23 @@ pub(crate) struct Imported {
     pub(crate) input_bytes: u64,
     /// Bytes the store grew by.
     pub(crate) new_bytes: u64,
-    /// Records of kinds that are not read, by kind.
+    /// Records of unknown kinds, by kind.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub(crate) unread: BTreeMap<String, u64>,
     /// The import of a directory.
     #[serde(flatten)]
     pub(crate) folder: Option<ImportedFolder>,
-    /// Further branches that got something, for a file that holds several histories.
+    /// Other branches that got turns, for a file with several histories.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(crate) other_branches: Vec<ImportedBranch>,
 }
 
-/// Returns the number of records of each kind that is not read.
+/// Returns the number of records of each unknown kind.
 pub(crate) fn unread_kinds(unread: &UnreadRecords) -> BTreeMap<String, u64> {
     unread.kinds().map(|(kind, count)| (kind.to_owned(), count)).collect()
 }
 
-/// A branch that `import` put turns on.
+/// A branch that got turns from `import`.
 #[derive(Serialize)]
 pub(crate) struct ImportedBranch {
     pub(crate) session: String,
@@ -219,7 +219,7 @@ pub(crate) struct ImportedFolder {
     pub(crate) notes: u64,
 }
 
-/// `snapshot`, `fork`, `switch`: where a branch is now.
+/// `snapshot`, `fork`, `switch`: a branch's position.
 #[derive(Serialize, JsonSchema)]
 pub(crate) struct Moved {
     /// The commit; `null` on a branch without one.
@@ -229,13 +229,13 @@ pub(crate) struct Moved {
     pub(crate) branch: String,
     /// Turn of the commit.
     pub(crate) turn: Option<u64>,
-    /// The pin on it, where one was asked for.
+    /// The pin on it, if requested.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) pin: Option<String>,
     /// The capture of a workspace.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) workspace: Option<Workspace>,
-    /// The check of usage, where it was asked for.
+    /// The check of usage, if requested.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) watch: Option<Watched>,
 }
@@ -243,50 +243,50 @@ pub(crate) struct Moved {
 /// The check of usage against thresholds.
 #[derive(Serialize, JsonSchema, Clone)]
 pub(crate) struct Watched {
-    /// True when the snapshot was taken.
+    /// True if the snapshot was taken.
     pub(crate) taken: bool,
-    /// `crossed`; `below`, `above`, `cooling` or `empty` when it was not taken.
+    /// `crossed`; `below`, `above`, `cooling` or `empty` if not taken.
     pub(crate) reason: &'static str,
     /// Share of the context that is used.
     pub(crate) usage: f64,
-    /// The threshold that was crossed: `auto`, `before-overflow` or `emergency`.
+    /// The crossed threshold: `auto`, `before-overflow` or `emergency`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) level: Option<&'static str>,
     /// The share where it begins.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) at: Option<f64>,
-    /// When it may be taken, while it is cooling.
+    /// The end of the cooldown, if cooling.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) until: Option<String>,
 }
 
-/// A directory that was captured.
+/// A captured directory.
 #[derive(Serialize, JsonSchema)]
 pub(crate) struct Workspace {
-    /// Files and links that the snapshot has as they are there.
+    /// Files and links that the snapshot holds as on disk.
     pub(crate) files: u64,
     /// Their bytes.
     pub(crate) bytes: u64,
     /// Files that were read.
     pub(crate) read: u64,
-    /// New files, and those with another content or mode than in the snapshot before.
+    /// New files, and files with changed content or mode.
     pub(crate) changed: u64,
     pub(crate) removed: u64,
     pub(crate) skipped: Vec<Skipped>,
-    /// True when the time was up before everything was looked at.
+    /// True if time ran out before all files were read.
     pub(crate) unfinished: bool,
 }
 
-/// A path that a capture left out.
+/// A path that a capture skipped.
 #[derive(Serialize, JsonSchema)]
 pub(crate) struct Skipped {
-    /// Below the directory.
+    /// Relative path.
     pub(crate) path: String,
     pub(crate) reason: String,
 }
 
 impl Moved {
-    /// `branch` is at this commit, which is of this turn.
+    /// The record of `branch` at this commit and turn.
     pub(crate) fn new(tip: Option<(ObjectId, u64)>, branch: &BranchName) -> Self {
         Self {
             id: tip.map(|(id, _)| id.to_string()),
@@ -313,25 +313,25 @@ pub(crate) struct LogLine {
     pub(crate) id: String,
     pub(crate) parents: Vec<String>,
     pub(crate) session: String,
-    /// Branch the walk came along; `null` when no branch has the commit.
+    /// Branch of the walk; `null` if no branch has the commit.
     pub(crate) branch: Option<String>,
     pub(crate) turn: u64,
     pub(crate) time: String,
     pub(crate) trigger: &'static str,
     pub(crate) message: String,
-    /// Messages of all agents in the context; `null` when that is gone.
+    /// Messages of all agents in the context; `null` if elided.
     pub(crate) messages: Option<u64>,
     pub(crate) author: Author,
-    /// Tokens of the context, where whoever took it said so.
+    /// Tokens of the context, if recorded.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) tokens: Option<u64>,
-    /// `expired` or `redacted` when the context is gone.
+    /// `expired` or `redacted` if it has no context.
     pub(crate) elided: Option<&'static str>,
-    /// True when a person asked for something in this turn.
+    /// True if this turn has a prompt of the user.
     pub(crate) is_prompt: bool,
-    /// The number of that prompt on the line of the branch; `null` for other turns.
+    /// The number of that prompt on the branch; `null` for other turns.
     pub(crate) prompt: Option<u64>,
-    /// What its answers took, where they say so. Answers of the service do not have it.
+    /// Usage of its answers, if they report it. Not in service answers.
     #[schemars(skip)]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) usage: Option<SpendingRecord>,
@@ -349,7 +349,7 @@ pub(crate) struct Overview {
     pub(crate) scratchpad: u64,
     pub(crate) memory: u64,
     pub(crate) vfs: u64,
-    /// Conflicts that are open.
+    /// Open conflicts.
     pub(crate) conflicts: u64,
 }
 
@@ -376,7 +376,7 @@ pub(crate) struct EntryRecord {
     /// The branch from which a merge took a message.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) origin: Option<String>,
-    /// The content, or for messages what is said; `null` when it is not text.
+    /// The content, for messages their text; `null` if it is not text.
     pub(crate) text: Option<String>,
 }
 
@@ -389,7 +389,7 @@ pub(crate) struct Listing {
     pub(crate) entries: Vec<ListedEntry>,
 }
 
-/// One thing in a folder or section.
+/// An entry of a folder or section.
 #[derive(Serialize, JsonSchema)]
 pub(crate) struct ListedEntry {
     /// Name below the path; for items of a list the index.
@@ -413,7 +413,7 @@ pub(crate) struct ListedEntry {
     pub(crate) summary: Option<String>,
 }
 
-/// One section of `diff`, whose record maps names of sections to these.
+/// One section of `diff`; the record maps section names to these.
 #[derive(Serialize, Default, JsonSchema)]
 pub(crate) struct SectionDiff {
     pub(crate) added: Vec<Changed>,
@@ -437,7 +437,7 @@ pub(crate) struct Status {
     pub(crate) session: String,
     /// HEAD's branch in the session.
     pub(crate) branch: String,
-    /// Its newest commit; `null` while it has none.
+    /// Its newest commit; `null` if it has none.
     pub(crate) head: Option<String>,
     pub(crate) turn: Option<u64>,
     pub(crate) time: Option<String>,
@@ -445,20 +445,20 @@ pub(crate) struct Status {
     pub(crate) messages: u64,
     pub(crate) sessions: u64,
     pub(crate) branches: u64,
-    /// Conflicts that are open on HEAD's branch.
+    /// Open conflicts on HEAD's branch.
     pub(crate) conflicts: u64,
-    /// What becomes of secrets that come in, where it is not `warn`.
+    /// The mode for imported secrets, if it is not `warn`.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(skip)]
     pub(crate) secrets: Option<&'static str>,
-    /// The workspace beside the newest snapshot, where a command looked at it.
+    /// Unsaved changes of the workspace, if a command read it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) workspace: Option<UnsavedFiles>,
-    /// Remotes that lack something, as far as is known here.
+    /// Remotes with unpushed branches, as last seen.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(skip)]
     pub(crate) unpushed: Vec<Unpushed>,
-    /// The last try of automatic maintenance.
+    /// The last attempt of automatic maintenance.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(skip)]
     pub(crate) maintenance: Option<Maintenance>,
@@ -478,7 +478,7 @@ pub(crate) struct TrustedStore {
     pub(crate) remotes: Vec<TrustedRemote>,
 }
 
-/// A remote of a store that is trusted.
+/// A trusted remote of a store.
 #[derive(Serialize)]
 pub(crate) struct TrustedRemote {
     pub(crate) name: String,
@@ -496,9 +496,9 @@ pub(crate) struct TrustedStores {
 #[derive(Serialize, JsonSchema)]
 pub(crate) struct UnsavedFiles {
     pub(crate) dir: String,
-    /// Files that the newest snapshot does not have as they are.
+    /// Files that differ from the newest snapshot.
     pub(crate) differing: u64,
-    /// True when there was no time to look at all of them.
+    /// True if time ran out before all were read.
     pub(crate) unfinished: bool,
 }
 
@@ -511,7 +511,7 @@ pub(crate) struct Restored {
     pub(crate) files: Vec<RestoredFile>,
     /// Files written.
     pub(crate) written: u64,
-    /// Files that were there just so.
+    /// Files that already had this content.
     pub(crate) kept: u64,
     /// Bytes written.
     pub(crate) bytes: u64,
@@ -531,14 +531,13 @@ pub(crate) struct ExportRecord {
     pub(crate) commit: String,
     pub(crate) file: String,
     pub(crate) bytes: u64,
-    /// Messages that came after the transcript was imported, which its form does not have.
+    /// Messages after the import of the transcript, which are not in its format.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) newer_messages: Option<u64>,
-    /// Lines that are empty because what stood there is lost, where no turn is whole: the first and the
-    /// last of each run.
+    /// Lines left empty for lost content if no turn is whole: the first and the last of each run.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(crate) lost_lines: Vec<(u64, u64)>,
-    /// Whether a browser was started, where that was asked for.
+    /// True if a browser was started; only if requested.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) opened: Option<bool>,
 }

@@ -1,4 +1,4 @@
-//! The view of people and programs: text, records, errors, and the values that they write.
+//! Output for people and programs: text, records, errors, and values formatted and parsed.
 
 pub(crate) mod advice;
 pub(crate) mod clock;

@@ -1,4 +1,4 @@
-//! Output: data to stdout or a pager, everything else to stderr, colour where it is wanted.
+//! Output: data to stdout or a pager, everything else to stderr, colour if requested.
 
 use std::fmt;
 use std::io::{self, BufWriter, IsTerminal, StdoutLock, Write};
@@ -15,28 +15,28 @@ use crate::view::terminal_text::TerminalText;
 pub(crate) const ID: Style = AnsiColor::Yellow.on_default();
 /// Colour of names of branches, sessions and sections.
 pub(crate) const NAME: Style = AnsiColor::Cyan.on_default();
-/// Colour of what was added.
+/// Colour of additions.
 pub(crate) const ADDED: Style = AnsiColor::Green.on_default();
-/// Colour of what was removed.
+/// Colour of removals.
 pub(crate) const REMOVED: Style = AnsiColor::Red.on_default();
 /// Style of important text.
 pub(crate) const STRONG: Style = Style::new().bold();
 /// Style of less important text.
 pub(crate) const FAINT: Style = Style::new().dimmed();
 
-/// Columns that a text keeps at the end of a line, however narrow the screen is.
+/// Minimum width of a text at the end of a line, however narrow the screen is.
 pub(crate) const MIN_LEFT: usize = 20;
 
-/// Lines for stderr that are kept at most.
+/// Maximum number of held lines for stderr.
 const MAX_HELD: usize = 100;
 
-/// A line for stderr: the style of its beginning, that, and the rest.
+/// A line for stderr: a style, the styled beginning, and the rest.
 type HeldLine = (Style, String, String);
 
 /// When to use colour.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, clap::ValueEnum)]
 pub(crate) enum Color {
-    /// On a terminal, unless `NO_COLOR` or `TERM=dumb` says otherwise
+    /// On a terminal, unless `NO_COLOR` or `TERM=dumb` is set
     #[default]
     Auto,
     /// Always
@@ -45,17 +45,17 @@ pub(crate) enum Color {
     Never,
 }
 
-/// Stdout of one run: text or records, perhaps through a pager.
+/// Stdout of a run: text or records, optionally through a pager.
 #[derive(Debug)]
 pub(crate) struct Output {
     /// Print records for programs instead of text for people.
     pub(crate) json: bool,
-    /// Colours, or none.
+    /// The colours.
     pub(crate) paint: Palette,
-    /// Columns of the screen.
+    /// The width of the screen.
     pub(crate) width: Width,
     pager_allowed: bool,
-    /// What a terminal may have of the bytes; nothing where stdout is a file or a pipe.
+    /// Filters bytes for a terminal; `None` if stdout is a file or a pipe.
     terminal: Option<TerminalText>,
     sink: Sink,
 }
@@ -67,12 +67,12 @@ enum Sink {
         child: Child,
         stdin: BufWriter<Heard<ChildStdin>>,
     },
-    /// Somebody else writes to stdout, and nothing may come between.
+    /// Another writer of this process uses stdout, so nothing else is written.
     HandedOver,
 }
 
 impl Output {
-    /// Output to this process's stdout.
+    /// Creates output to this process's stdout.
     pub(crate) fn new(json: bool, color: Color, pager: bool) -> Self {
         set_color(color);
         let stdout = io::stdout();
@@ -87,8 +87,8 @@ impl Output {
         }
     }
 
-    /// Sends what follows through a pager, when stdout is a terminal: `TURNTREE_PAGER`, `PAGER`, or
-    /// `less -FRX`. `cat` or nothing means none.
+    /// Sends the following output through a pager if stdout is a terminal: `TURNTREE_PAGER`,
+    /// `PAGER`, or `less -FRX`. `cat` or an empty value means no pager.
     pub(crate) fn page(&mut self) {
         if !self.pager_allowed {
             return;
@@ -114,7 +114,7 @@ impl Output {
         }
     }
 
-    /// Leaves stdout to another writer of this process: what is written here goes nowhere.
+    /// Leaves stdout to another writer of this process, and discards further output here.
     pub(crate) fn hand_over(&mut self) {
         self.sink = Sink::HandedOver;
     }
@@ -125,7 +125,7 @@ impl Output {
         self.write_all(b"\n")
     }
 
-    /// Writes what is buffered, and waits for the pager.
+    /// Flushes the output, and waits for the pager.
     pub(crate) fn finish(mut self) -> io::Result<()> {
         if let Some(mut terminal) = self.terminal.take() {
             let mut shown = Vec::new();
@@ -176,8 +176,8 @@ impl Write for Sink {
     }
 }
 
-/// An output of this run, whose reader may go away: it has read enough then, which is no failure. A pipe to
-/// anything else that breaks is one, so the error says which it is.
+/// An output of this run. If its reader closes it early, that is not a failure; a broken pipe to
+/// any other process is. The error tells them apart.
 #[derive(Debug)]
 pub(crate) struct Heard<W>(pub(crate) W);
 
@@ -198,7 +198,7 @@ fn heard(error: io::Error) -> io::Error {
     }
 }
 
-/// The reader of an output of this run went away.
+/// The error when the reader of an output has closed it.
 #[derive(Debug)]
 struct ReaderGone;
 
@@ -210,12 +210,12 @@ impl fmt::Display for ReaderGone {
 
 impl std::error::Error for ReaderGone {}
 
-/// Returns whether an output of this run could not be written because its reader went away.
+/// Returns true if writing failed because the reader closed an output of this run.
 pub(crate) fn is_reader_gone(error: &io::Error) -> bool {
     matches!(error.get_ref(), Some(cause) if cause.is::<ReaderGone>())
 }
 
-/// Columns of the screen, or no limit where the output goes elsewhere.
+/// The width of the screen, or no limit if the output is not a screen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Width(Option<usize>);
 
@@ -228,7 +228,7 @@ impl Width {
         Self(Some(columns))
     }
 
-    /// The terminal's, else what COLUMNS says, else no limit.
+    /// The terminal's width, otherwise `COLUMNS`, otherwise no limit.
     fn of_screen(stdout: &io::Stdout) -> Self {
         let size = rustix::termios::tcgetwinsize(stdout).ok();
         let terminal = size.map(|size| usize::from(size.ws_col));
@@ -237,17 +237,17 @@ impl Width {
         columns.filter(|columns| *columns > 0).map_or(Self::UNLIMITED, Self::of)
     }
 
-    /// Returns the columns of the screen, and none without a limit.
+    /// Returns the width of the screen; `None` without a limit.
     pub(crate) const fn columns(self) -> Option<usize> {
         self.0
     }
 
-    /// Returns the columns that are left of a line beside `used` ones, at least [`MIN_LEFT`].
+    /// Returns the width left in a line after `used` columns, at least [`MIN_LEFT`].
     pub(crate) fn left(self, used: usize) -> usize {
         self.0.map_or(usize::MAX, |columns| columns.saturating_sub(used).max(MIN_LEFT))
     }
 
-    /// Returns whether the screen has fewer than this many columns.
+    /// Returns true if the screen is narrower than this.
     pub(crate) fn is_below(self, columns: usize) -> bool {
         self.0.is_some_and(|screen| screen < columns)
     }
@@ -260,7 +260,7 @@ pub(crate) struct Palette {
 }
 
 impl Palette {
-    /// Returns whether there are colours.
+    /// Returns true if colours are on.
     #[cfg(feature = "ui")]
     pub(crate) const fn is_on(self) -> bool {
         self.on
@@ -284,7 +284,7 @@ impl<T: fmt::Display> fmt::Display for Painted<T> {
         let style = self.style;
         let text = self.text.to_string();
         let text = harmless(&text);
-        // As `f.pad` does, by columns instead of characters.
+        // Like `f.pad`, but by columns instead of characters.
         let rest = f.width().unwrap_or(0).saturating_sub(columns_of(&text));
         let (before, after) = match f.align() {
             Some(fmt::Alignment::Right) => (rest, 0),
@@ -294,18 +294,19 @@ impl<T: fmt::Display> fmt::Display for Painted<T> {
     }
 }
 
-/// Says something on stderr that does not stop the command.
+/// Prints a warning on stderr; the command continues.
 pub(crate) fn warn(text: &str) {
     stderr_line(AnsiColor::Yellow.on_default().bold(), "warning: ", text);
 }
 
-/// Says on stderr what an empty answer is about, so that stdout stays empty for scripts.
+/// Prints a note on stderr, for example about an empty answer, so that stdout stays empty for
+/// scripts.
 pub(crate) fn note(text: &str) {
     stderr_line(FAINT, "", text);
 }
 
-/// One line on stderr, its beginning in `style` where stderr shows colour. It may name what others
-/// named, so nothing in it is for a terminal to obey.
+/// Prints a line on stderr, with `lead` in `style` if stderr shows colour. The text may contain
+/// names from other users, so control characters are replaced.
 pub(crate) fn stderr_line(style: Style, lead: &str, text: &str) {
     if let Some(held) = held_lines().as_mut() {
         let line = (style, lead.to_owned(), text.to_owned());
@@ -315,17 +316,17 @@ pub(crate) fn stderr_line(style: Style, lead: &str, text: &str) {
         return;
     }
     let mut stderr = anstream::stderr().lock();
-    // There is nowhere left to report that stderr is closed.
+    // If stderr is closed, there is nowhere to report it.
     let _ = writeln!(stderr, "{style}{lead}{style:#}{}", harmless(text));
 }
 
-/// Keeps lines for stderr until [`release_lines`], while the screen is somebody else's.
+/// Holds lines for stderr until [`release_lines`], while the interface uses the screen.
 #[cfg(feature = "ui")]
 pub(crate) fn hold_lines() {
     held_lines().get_or_insert_default();
 }
 
-/// Writes the lines that were kept, each once.
+/// Writes the held lines, each once.
 #[cfg(feature = "ui")]
 pub(crate) fn release_lines() {
     let held = held_lines().take();

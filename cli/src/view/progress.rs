@@ -1,4 +1,4 @@
-//! Progress of long work: a bar on stderr, on a terminal and after half a second only.
+//! Progress of long work: a bar on stderr, only on a terminal and after half a second.
 
 use std::io::{self, BufRead, Read};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
@@ -10,13 +10,13 @@ use indicatif::{ProgressBar, ProgressStyle};
 
 use crate::view::render::harmless;
 
-/// A command that ends before this says nothing of its progress.
+/// A command that ends sooner shows no progress.
 const PATIENCE: Duration = Duration::from_millis(500);
 
 /// The time between two frames of a spinner.
 const FRAME: Duration = Duration::from_millis(100);
 
-/// A reader that shows how much of `total` bytes has passed.
+/// A reader that shows how many of `total` bytes it has read.
 #[derive(Debug)]
 pub(crate) struct Progress<R> {
     inner: R,
@@ -28,7 +28,7 @@ pub(crate) struct Progress<R> {
 }
 
 impl<R> Progress<R> {
-    /// Shows the reading of `inner`, called `name`; `total` is its size, where that is known.
+    /// Shows the reading of `inner`, called `name`; `total` is its size, if known.
     pub(crate) fn new(inner: R, name: &str, total: Option<u64>) -> Self {
         let (name, start) = (harmless(name), Instant::now());
         Self { inner, name, total, passed: 0, start, bar: None }
@@ -45,7 +45,7 @@ impl<R> Progress<R> {
     }
 }
 
-/// Shows how many of some bytes are done, for work that is no reading.
+/// Shows how many bytes are done, for work other than reading.
 #[derive(Debug)]
 pub(crate) struct Meter {
     name: &'static str,
@@ -54,12 +54,12 @@ pub(crate) struct Meter {
 }
 
 impl Meter {
-    /// Shows work that is called `name`.
+    /// Shows work called `name`.
     pub(crate) fn new(name: &'static str) -> Self {
         Self { name, start: Instant::now(), bar: None }
     }
 
-    /// Shows that `done` bytes of `all` are done.
+    /// Shows `done` of `all` bytes.
     pub(crate) fn show(&mut self, done: u64, all: u64) {
         if self.bar.is_none() && self.start.elapsed() >= PATIENCE {
             self.bar = Some(bar(self.name, Some(all)));
@@ -78,7 +78,7 @@ impl Drop for Meter {
     }
 }
 
-/// Hidden by itself when stderr is no terminal.
+/// Hidden automatically if stderr is not a terminal.
 fn bar(name: &str, total: Option<u64>) -> ProgressBar {
     let (bar, template) = match total {
         Some(total) => (
@@ -118,17 +118,17 @@ impl<R> Drop for Progress<R> {
     }
 }
 
-/// A word about what goes on, while nobody knows how long it takes.
+/// A message about work of unknown duration.
 #[derive(Debug)]
 pub(crate) struct Working {
     message: Arc<Mutex<String>>,
-    /// Dropped to end the thread that shows it.
+    /// Dropping it ends the thread that shows the message.
     alive: Option<Sender<()>>,
     shown: Option<JoinHandle<()>>,
 }
 
 impl Working {
-    /// Shows `message`, if this is still there after a moment.
+    /// Shows `message`, if the work takes longer than a moment.
     pub(crate) fn new(message: &str) -> Self {
         let message = Arc::new(Mutex::new(message.to_owned()));
         let (alive, ended) = mpsc::channel();
@@ -137,13 +137,13 @@ impl Working {
         Self { message, alive: Some(alive), shown: Some(shown) }
     }
 
-    /// Shows another message from now on.
+    /// Changes the message.
     pub(crate) fn say(&self, message: String) {
         *self.message.lock().unwrap_or_else(PoisonError::into_inner) = message;
     }
 }
 
-/// Shows `message` until the sender of `ended` is gone.
+/// Shows `message` until the sender of `ended` is dropped.
 fn show(message: &Mutex<String>, ended: &Receiver<()>) {
     let mut pause = PATIENCE;
     let mut bar: Option<ProgressBar> = None;
@@ -162,7 +162,7 @@ impl Drop for Working {
     fn drop(&mut self) {
         self.alive = None;
         if let Some(shown) = self.shown.take() {
-            // It only draws: a panic there has ended the program already.
+            // The thread only draws, and a panic in it has already ended the program.
             let _ = shown.join();
         }
     }

@@ -1,17 +1,19 @@
-//! Bytes for a terminal: what a terminal would obey is shown instead, but for the colours of this program.
+//! Filters bytes for a terminal: control characters and sequences are made visible, except for the
+//! colours of this program.
 //!
-//! A store holds bytes of others, and every verb writes through here, so no verb can forget it. A file or
-//! a pipe gets the bytes as they are.
+//! A store contains bytes from other users. All commands write through this filter, so no command
+//! can forget it. A file or a pipe gets the bytes unchanged.
 
 use std::str::from_utf8;
 
 use super::render::turns_direction;
 
-/// The parameters of the styles that this program writes: reset, bold, faint, and six colours. None of
+/// The parameters of the styles that this program writes: reset, bold, faint, and six colours. None
+/// of them hides text.
 /// them hides text.
 const STYLES: &[&str] = &["0", "1", "2", "31", "32", "33", "34", "35", "36"];
 
-/// The bytes of a longest style.
+/// Bytes of the longest style.
 const MAX_STYLE: usize = 5;
 
 const ESCAPE: u8 = 0x1b;
@@ -19,14 +21,14 @@ const ESCAPE: u8 = 0x1b;
 /// Replaces a character that is not shown.
 const REPLACEMENT: &str = "\u{fffd}";
 
-/// Turns bytes, in pieces, into text that a terminal only shows.
+/// Converts bytes, in parts, into text that a terminal only displays.
 #[derive(Debug)]
 pub(crate) struct TerminalText {
-    /// Styles of this program pass.
+    /// True if styles of this program pass.
     has_styles: bool,
-    /// Characters are written as JSON strings write them.
+    /// True if characters are escaped as in JSON strings.
     is_json: bool,
-    /// The beginning of a character or a style, whose end comes with the next piece.
+    /// The incomplete character or style at the end of the last part.
     pending: Vec<u8>,
 }
 
@@ -35,7 +37,7 @@ impl TerminalText {
         Self { has_styles, is_json, pending: Vec::new() }
     }
 
-    /// Appends to `shown` what a terminal may have of `bytes`.
+    /// Appends the displayable form of `bytes` to `shown`.
     pub(crate) fn push(&mut self, bytes: &[u8], shown: &mut Vec<u8>) {
         if self.pending.is_empty() && bytes.iter().all(|byte| is_plain(*byte)) {
             shown.extend_from_slice(bytes);
@@ -59,15 +61,15 @@ impl TerminalText {
         }
     }
 
-    /// Appends to `shown` replacements for the pending bytes, whose end never came.
+    /// Appends replacements for the incomplete pending bytes to `shown`.
     pub(crate) fn end(&mut self, shown: &mut Vec<u8>) {
         for byte in std::mem::take(&mut self.pending) {
             self.show(&[byte], shown);
         }
     }
 
-    /// The length of the first unit of `bytes`: plain bytes, a style, a character, or bytes that are none;
-    /// nothing when it may go on beyond the end.
+    /// The length of the first unit of `bytes`: plain bytes, a style, a character, or invalid
+    /// bytes; `None` if more bytes may follow.
     fn first(&self, bytes: &[u8]) -> Option<usize> {
         let plain = bytes.iter().take_while(|byte| is_plain(**byte)).count();
         if plain > 0 {
@@ -106,8 +108,8 @@ const fn is_plain(byte: u8) -> bool {
     matches!(byte, b' '..=b'~' | b'\n' | b'\t')
 }
 
-/// The length of the style of this program that `bytes` begin with, or 1, of an escape that is none;
-/// nothing when more bytes decide.
+/// The length of the style of this program at the start of `bytes`; 1 for an escape that is not
+/// one; `None` if more bytes decide.
 fn style(bytes: &[u8]) -> Option<usize> {
     let head = bytes.get(..MAX_STYLE).unwrap_or(bytes);
     for parameter in STYLES {
@@ -138,7 +140,7 @@ mod tests {
         String::from_utf8(shown).unwrap()
     }
 
-    /// Any byte, most often one that escapes and longer characters are made of.
+    /// Any byte, most often one that is part of escapes and multi-byte characters.
     fn piece() -> impl Strategy<Value = u8> {
         prop_oneof![any::<u8>(), prop::sample::select(&b"\x1b[3m12;\xc2\x9b\xe2\x80\xae"[..])]
     }

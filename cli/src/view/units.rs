@@ -1,4 +1,4 @@
-//! Durations and sizes as people write them in arguments, such as `30d` and `200MB`.
+//! Durations and sizes as users write them in arguments, such as `30d` and `200MB`.
 
 use std::time::Duration;
 
@@ -6,7 +6,7 @@ use turntree::{Error, Result};
 
 const MICROS_PER_SECOND: i64 = 1_000_000;
 
-/// Units of durations in seconds, the longest first; of several names the first is printed.
+/// Units of durations in seconds, longest first; the first name of a unit is printed.
 const DURATIONS: [(&[&str], i64); 6] = [
     (&["y"], 365 * 24 * 60 * 60),
     (&["w"], 7 * 24 * 60 * 60),
@@ -16,7 +16,7 @@ const DURATIONS: [(&[&str], i64); 6] = [
     (&["s"], 1),
 ];
 
-/// Units of sizes in bytes, the largest first.
+/// Units of sizes in bytes, largest first.
 const SIZES: [(&[&str], u64); 9] = [
     (&["TiB"], 1 << 40),
     (&["TB", "T"], 1_000_000_000_000),
@@ -29,10 +29,9 @@ const SIZES: [(&[&str], u64); 9] = [
     (&["B", ""], 1),
 ];
 
-/// The microseconds of a duration such as `90s`, `30m`, `12h`, `30d`, `2w` or `1y`.
+/// Parses a duration such as `90s`, `30m`, `12h`, `30d`, `2w` or `1y` into microseconds.
 ///
-/// # Errors
-/// `InvalidInput` for anything else, and for nothing at all.
+/// # Errors `InvalidInput` for anything else, and for an empty text.
 pub(crate) fn parse_duration(text: &str) -> Result<i64> {
     let micros = split(text).and_then(|(number, unit)| {
         let (_, seconds) = DURATIONS.iter().find(|(names, _)| names.contains(&unit))?;
@@ -46,11 +45,10 @@ pub(crate) fn parse_duration(text: &str) -> Result<i64> {
     })
 }
 
-/// A short time such as `500ms` or `2s`, or in longer units of [`parse_duration`]; a number alone is
-/// seconds.
+/// Parses a short time such as `500ms` or `2s`, or one in the units of [`parse_duration`]; a plain
+/// number is seconds.
 ///
-/// # Errors
-/// `InvalidInput` for anything else, and for nothing at all.
+/// # Errors `InvalidInput` for anything else, and for an empty text.
 pub(crate) fn parse_time(text: &str) -> Result<Duration> {
     let wrong = || Error::invalid(format!("'{text}': expected a time such as 500ms, 2s or 1m"));
     match split(text) {
@@ -63,21 +61,20 @@ pub(crate) fn parse_time(text: &str) -> Result<Duration> {
     }
 }
 
-/// A duration as [`parse_duration`] reads it, in the longest unit that is exact.
+/// Formats a duration for [`parse_duration`], in the longest unit that is exact.
 pub(crate) fn duration(micros: i64) -> String {
     let seconds = micros / MICROS_PER_SECOND;
-    // Weeks and years are for writing: 30d stays 30d, and 14d does not turn into 2w.
+    // Weeks and years are only parsed: 30d stays 30d, and 14d does not become 2w.
     let days = DURATIONS.iter().skip_while(|(names, _)| !names.contains(&"d"));
     let exact = days.clone().find(|(_, length)| seconds % length == 0);
     let (names, length) = exact.unwrap_or(&(&["s"], 1));
     format!("{}{}", seconds / length, names.first().unwrap_or(&"s"))
 }
 
-/// The bytes of a size such as `200MB` (millions, as `200M`) or `200MiB` (2^20); a number
-/// alone is bytes.
+/// Parses a size such as `200MB` (millions, like `200M`) or `200MiB` (2^20) into bytes; a plain
+/// number is bytes.
 ///
-/// # Errors
-/// `InvalidInput` for anything else, and for nothing at all.
+/// # Errors `InvalidInput` for anything else, and for an empty text.
 pub(crate) fn parse_size(text: &str) -> Result<u64> {
     let bytes = split(text).and_then(|(number, unit)| {
         let is_unit = |name: &str| name.eq_ignore_ascii_case(unit);
@@ -89,19 +86,19 @@ pub(crate) fn parse_size(text: &str) -> Result<u64> {
     })
 }
 
-/// Parses a most that may be 0: a size as [`parse_size`] reads it, or `0`.
+/// Parses a limit that may be 0: a size for [`parse_size`], or `0`.
 pub(crate) fn parse_limit(text: &str) -> Result<u64> {
     if text.trim() == "0" { Ok(0) } else { parse_size(text) }
 }
 
-/// A size as [`parse_size`] reads it, in the largest unit that is exact.
+/// Formats a size for [`parse_size`], in the largest unit that is exact.
 pub(crate) fn size(bytes: u64) -> String {
     let exact = SIZES.iter().find(|(_, unit)| bytes.is_multiple_of(*unit));
     let (names, unit) = exact.unwrap_or(&(&["B"], 1));
     format!("{}{}", bytes / unit, names.first().unwrap_or(&"B"))
 }
 
-/// The number at the start, and what follows it.
+/// Splits a text into the number at its start and the rest.
 fn split(text: &str) -> Option<(u64, &str)> {
     let text = text.trim();
     let end = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());

@@ -1,4 +1,4 @@
-//! What is said of arguments that are none: the words of git and of others are answered with ours.
+//! Reports invalid arguments: suggests our commands for words of git and of other programs.
 
 use std::ffi::OsString;
 
@@ -6,7 +6,7 @@ use clap::error::{ContextKind, ContextValue, ErrorKind};
 
 use crate::view::error::{Exit, Report};
 
-/// Words that people type, and the command that does it here.
+/// Words that users type, and the corresponding command.
 const WORDS: &[(&[&str], &str)] = &[
     (
         &["find", "ag", "rg"],
@@ -67,8 +67,8 @@ const WORDS: &[(&[&str], &str)] = &[
     (&["operations"], "'turntree op log' lists operations"),
 ];
 
-/// Options of git's commands, and what does it here. No option stands for a word by itself, `-N` for a
-/// number.
+/// Options of git commands, and the corresponding command. An empty option stands for a plain word,
+/// `-N` for a number.
 const OPTIONS: &[(&str, &[&str], &str)] = &[
     ("log", &["-p", "--patch"], "'turntree diff REV~1 REV' shows the changes of a turn"),
     ("log", &["--stat"], "'turntree diff --stat REV~1 REV' sums up the changes of a turn"),
@@ -125,13 +125,13 @@ const OPTIONS: &[(&str, &[&str], &str)] = &[
     ("gc", &["--aggressive"], "'turntree repack --archive' packs as small as it can"),
 ];
 
-/// How lines begin that follow the message of the parser.
+/// The beginnings of lines that follow the parser's message.
 const ENDS: [&str; 2] = ["Usage:", "For more information"];
 
-/// Prints what the parser of arguments has to say: help and version on stdout, usage on stderr.
+/// Prints the parser's message: help and version on stdout, usage errors on stderr.
 pub(crate) fn report_usage(mut error: clap::Error, arguments: &[OsString]) -> Exit {
     if !error.use_stderr() {
-        // A closed pipe: whoever read the help has read enough.
+        // A closed pipe is not an error: the reader had enough.
         let _ = error.print();
         return Exit::Success;
     }
@@ -146,7 +146,7 @@ pub(crate) fn report_usage(mut error: clap::Error, arguments: &[OsString]) -> Ex
     Exit::Usage
 }
 
-/// Puts our own advice in place of the parser's, where there is any.
+/// Replaces the parser's advice with ours, if there is any.
 fn advise(error: &mut clap::Error, arguments: &[OsString]) {
     let word = match (error.kind(), error.get(ContextKind::InvalidSubcommand)) {
         (ErrorKind::InvalidSubcommand, Some(ContextValue::String(word))) => Some(word.clone()),
@@ -166,24 +166,24 @@ fn advise(error: &mut clap::Error, arguments: &[OsString]) {
     if let Some(tip) = tip {
         error.remove(ContextKind::SuggestedSubcommand);
         if error.remove(ContextKind::SuggestedArg).is_some() {
-            // It is of the argument that the parser would have suggested.
+            // The usage line is about the argument that the parser would have suggested.
             error.remove(ContextKind::Usage);
         }
         error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![tip.into()]));
     } else if let Some(ContextValue::Strings(names)) = error.get(ContextKind::SuggestedSubcommand) {
-        // Short names are for those who know them.
+        // Users of short names know them.
         let names: Vec<String> = names.iter().filter(|name| name.len() > 2).cloned().collect();
         error.remove(ContextKind::SuggestedSubcommand);
         if !names.is_empty() {
             error.insert(ContextKind::SuggestedSubcommand, ContextValue::Strings(names));
         }
     } else if unknown.is_some_and(|option| option.starts_with('-')) {
-        // That it may be passed as a value is never what was meant.
+        // The parser suggests passing the option as a value, which is never meant.
         error.remove(ContextKind::Suggested);
     }
 }
 
-/// The verb of a command line, whose options stand before and after it.
+/// The command in a command line; options may come before and after it.
 fn verb_of(arguments: &[OsString]) -> Option<String> {
     let mut words = arguments.iter().skip(1).map(|word| word.to_string_lossy());
     while let Some(word) = words.next() {
@@ -213,7 +213,7 @@ fn option_here(verb: &str, option: &str) -> Option<&'static str> {
     row.map(|(.., tip)| *tip)
 }
 
-/// The message of the parser with the arguments that it lists, and its tips.
+/// Splits the parser's output into the message with its listed arguments, and the tips.
 fn in_parts(text: &str) -> (String, String) {
     let text = text.trim_start_matches("error: ");
     let lines = || text.lines().take_while(|line| !ENDS.iter().any(|end| line.starts_with(end)));

@@ -8,19 +8,19 @@ use serde::Serialize;
 #[derive(Serialize)]
 pub(crate) struct Adoption {
     pub(crate) dry_run: bool,
-    /// The directory of the store that they go into.
+    /// The directory of the store.
     pub(crate) store: String,
     /// Each agent with sessions, by name.
     pub(crate) agents: Vec<AdoptedAgent>,
-    /// Files that could be transcripts by their names and are none.
+    /// Files with the names of transcripts that are not transcripts.
     pub(crate) unrecognized: u64,
-    /// Sessions that were forgotten and are left out.
+    /// Forgotten sessions that were left out.
     pub(crate) forgotten: u64,
     pub(crate) failures: Vec<AdoptionFailure>,
-    /// With `--dry-run`: what was measured, by agent and project.
+    /// The measurements by agent and project, with `--dry-run`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) projects: Option<Vec<SurveyedProject>>,
-    /// With `--reclaim=each`: what became of the files.
+    /// The original files, with `--reclaim=each`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) reclaimed: Option<Reclaimed>,
 }
@@ -29,24 +29,24 @@ pub(crate) struct Adoption {
 #[derive(Serialize)]
 pub(crate) struct SurveyedProject {
     pub(crate) agent: String,
-    /// The directory that they worked in, else the one of their files.
+    /// The directory of the sessions, otherwise of their files.
     pub(crate) project: String,
     pub(crate) sessions: u64,
     pub(crate) unchanged: u64,
     pub(crate) input_bytes: u64,
-    /// Bytes of records that another file has, but for times and ids of sessions.
+    /// Bytes of records that another file also has, apart from times and session ids.
     pub(crate) copied_bytes: u64,
-    /// About what a packed store takes for them.
+    /// Estimated size of them in a packed store.
     pub(crate) estimated_bytes: u64,
 }
 
 /// The sessions of an agent.
 #[derive(Serialize)]
 pub(crate) struct AdoptedAgent {
-    /// Called as its format is.
+    /// The name of its format.
     pub(crate) agent: String,
     pub(crate) sessions: u64,
-    /// Sessions that the store had already, as they are.
+    /// Sessions that the store already had, unchanged.
     pub(crate) unchanged: u64,
     /// Sessions that could not be imported.
     pub(crate) failed: u64,
@@ -58,22 +58,22 @@ pub(crate) struct AdoptedAgent {
     pub(crate) input_bytes: u64,
     /// Bytes the store grew by.
     pub(crate) new_bytes: u64,
-    /// Records of kinds that are not read, by kind.
+    /// Records of unknown kinds, by kind.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub(crate) unread: BTreeMap<String, u64>,
-    /// Nothing when the agent deletes nothing, or when that is not known.
+    /// `null` if the agent deletes nothing, or if that is unknown.
     pub(crate) sweep: Option<Sweep>,
 }
 
-/// What an agent deletes by itself.
+/// The automatic deletion of an agent.
 #[derive(Serialize)]
 pub(crate) struct Sweep {
     /// The time without a change after which it deletes a session.
     pub(crate) after_seconds: u64,
-    /// The time to come that the numbers are about.
+    /// The coming period that the numbers are about.
     pub(crate) within_seconds: u64,
     pub(crate) sessions: u64,
-    /// Of these, those that are not in the store as they are there.
+    /// Sessions among these that are not in the store, or not in their current state.
     pub(crate) missing: u64,
 }
 
@@ -95,7 +95,7 @@ impl From<(String, String)> for AdoptionFailure {
 pub(crate) struct WatchService {
     /// The file of systemd or launchd.
     pub(crate) path: String,
-    /// False when the file was so already.
+    /// False if the file already had this content.
     pub(crate) changed: bool,
     pub(crate) dry_run: bool,
     /// The command that starts or stops it.
@@ -108,7 +108,7 @@ pub(crate) struct WatchService {
 #[derive(Serialize)]
 pub(crate) struct Reclaimed {
     pub(crate) dry_run: bool,
-    /// Those that were removed, or would be.
+    /// Removed originals, or with a dry run those to remove.
     pub(crate) originals: Vec<ReclaimedOriginal>,
     pub(crate) kept: Vec<KeptOriginal>,
     /// The bytes of `originals`.
@@ -120,19 +120,19 @@ pub(crate) struct Reclaimed {
 pub(crate) struct ReclaimedOriginal {
     pub(crate) agent: String,
     pub(crate) session: String,
-    /// The branch of that session with its bytes; nothing before it is imported.
+    /// The branch of that session with its bytes; `null` before the import.
     pub(crate) branch: Option<String>,
     pub(crate) path: String,
     pub(crate) bytes: u64,
 }
 
-/// A transcript that stays.
+/// A transcript that is kept.
 #[derive(Serialize)]
 pub(crate) struct KeptOriginal {
     pub(crate) agent: String,
     pub(crate) session: String,
     pub(crate) path: String,
     pub(crate) bytes: u64,
-    /// For people.
+    /// An explanation for people.
     pub(crate) reason: String,
 }

@@ -12,11 +12,11 @@ pub(crate) struct Bisect {
     pub(crate) has_good: bool,
     /// The turn to test next, or the first bad one.
     pub(crate) turn: Option<BisectTurn>,
-    /// The number of turns that may be the first bad one, while it is not known.
+    /// The number of turns that may be the first bad one, until it is found.
     pub(crate) remaining: Option<u64>,
-    /// The most answers that are still needed.
+    /// The maximum number of answers still needed.
     pub(crate) steps: Option<u32>,
-    /// The turns of which one is the first bad one, when `state` is `stuck`.
+    /// The turns that may be the first bad one, if `state` is `stuck`.
     pub(crate) candidates: Vec<BisectTurn>,
     /// The answers of a run.
     pub(crate) answers: Vec<BisectAnswer>,
@@ -45,7 +45,7 @@ pub(crate) struct BisectTurn {
     pub(crate) turn: u64,
     pub(crate) id: String,
     pub(crate) message: String,
-    /// `skipped` or `elided` when it cannot be tested.
+    /// `skipped` or `elided` if it cannot be tested.
     pub(crate) untestable: Option<&'static str>,
 }
 
@@ -56,7 +56,7 @@ pub(crate) struct BisectAnswer {
     pub(crate) id: String,
     /// `good`, `bad` or `skip`.
     pub(crate) verdict: &'static str,
-    /// True when the command ran; else a turn with the same files was known.
+    /// True if the command ran; false if a turn with the same files was known.
     pub(crate) tested: bool,
 }
 
@@ -68,13 +68,13 @@ pub(crate) struct BisectNote {
     /// `commit`, or `tree` for a root of files.
     pub(crate) kind: &'static str,
     pub(crate) id: String,
-    /// Of a commit that is there.
+    /// The turn of a commit, if it still exists.
     pub(crate) turn: Option<u64>,
 }
 
 /// `bisect reset`.
 #[derive(Serialize)]
 pub(crate) struct BisectReset {
-    /// The session in which no search goes on any more.
+    /// The session whose search has ended.
     pub(crate) session: String,
 }

@@ -28,12 +28,12 @@ pub(crate) struct BranchRecord {
     pub(crate) title: Option<String>,
 }
 
-/// `fork`: where a branch begins.
+/// `fork`: the new branch.
 #[derive(Serialize)]
 pub(crate) struct Forked {
     #[serde(flatten)]
     pub(crate) moved: super::Moved,
-    /// Its directory, where one was asked for.
+    /// Its directory, if one was requested.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) worktree: Option<String>,
 }
@@ -44,22 +44,22 @@ pub(crate) struct Edited {
     /// The snapshot that was edited.
     pub(crate) from: String,
     pub(crate) session: String,
-    /// The branch that has the edited conversation.
+    /// The branch with the edited conversation.
     pub(crate) branch: String,
-    /// The new snapshot; `null` on a dry run, and when nothing changes.
+    /// The new snapshot; `null` on a dry run, and if nothing changes.
     pub(crate) id: Option<String>,
     pub(crate) turn: u64,
     pub(crate) dry_run: bool,
     /// Messages of the new conversation.
     pub(crate) messages: u64,
-    /// Messages that were dropped, and how many of them only with their call or result.
+    /// Dropped messages, and how many of them only because their call or result was dropped.
     pub(crate) dropped: u64,
     pub(crate) with_pairs: u64,
-    /// Outputs that were put away.
+    /// Offloaded outputs.
     pub(crate) shortened: u64,
     pub(crate) bytes_before: u64,
     pub(crate) bytes_after: u64,
-    /// About so many tokens: a quarter of the bytes.
+    /// Estimated tokens: a quarter of the bytes.
     pub(crate) tokens_before: u64,
     pub(crate) tokens_after: u64,
 }
@@ -70,7 +70,7 @@ pub(crate) struct DeletedBranches {
     pub(crate) deleted: Vec<DeletedBranch>,
 }
 
-/// A branch that was deleted, and where it was.
+/// A deleted branch, and its tip.
 #[derive(Debug, Serialize)]
 pub(crate) struct DeletedBranch {
     pub(crate) session: String,
@@ -97,7 +97,7 @@ pub(crate) struct Tag {
     pub(crate) turn: u64,
     pub(crate) message: String,
     pub(crate) actor: String,
-    /// When it was made, where that is known.
+    /// When it was made, if known.
     pub(crate) time: Option<String>,
 }
 
@@ -107,7 +107,7 @@ pub(crate) struct DeletedTags {
     pub(crate) deleted: Vec<DeletedTag>,
 }
 
-/// A tag that was deleted, and what it was on.
+/// A deleted tag, and its target.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct DeletedTag {
     pub(crate) tag: String,

@@ -17,7 +17,7 @@ pub(crate) struct BundleWritten<'a> {
     pub(crate) bytes: u64,
     /// Bytes of its objects.
     pub(crate) raw_bytes: u64,
-    /// Bytes of the parity behind it.
+    /// Bytes of its parity.
     pub(crate) parity_bytes: u64,
     pub(crate) manifest: &'a Manifest,
 }
@@ -30,14 +30,14 @@ pub(crate) struct BundleShown<'a> {
     pub(crate) encrypted: bool,
     /// Bytes of the bundle, decrypted.
     pub(crate) bytes: u64,
-    /// Bytes of its objects, as it says.
+    /// Bytes of its objects, from its manifest.
     pub(crate) raw_bytes: u64,
     /// Its parity; `null` without.
     pub(crate) parity: Option<BundleParity>,
     pub(crate) manifest: &'a Manifest,
 }
 
-/// The parity of a bundle, and the damage that it found.
+/// The parity of a bundle, and the damage found with it.
 #[derive(Serialize)]
 pub(crate) struct BundleParity {
     pub(crate) bytes: u64,
@@ -50,7 +50,7 @@ pub(crate) struct BundleParity {
     pub(crate) can_restore: bool,
 }
 
-/// `bundle show --operations`, a line each.
+/// `bundle show --operations`, one per line.
 #[derive(Serialize)]
 pub(crate) struct BundledOperation {
     /// Its number in the store that the bundle was made from.
@@ -58,7 +58,7 @@ pub(crate) struct BundledOperation {
     pub(crate) time: String,
     pub(crate) actor: String,
     pub(crate) reason: String,
-    /// The number of the operation that it takes back; 0 for one that was not kept.
+    /// The number of the operation that it undoes; 0 if that was not kept.
     pub(crate) undoes: Option<u64>,
     pub(crate) changes: Vec<ChangedRef>,
 }
@@ -68,24 +68,24 @@ pub(crate) struct BundledOperation {
 pub(crate) struct BundleVerified<'a> {
     #[serde(flatten)]
     pub(crate) shown: BundleShown<'a>,
-    /// True if damaged bytes were written again; only with `--repair`.
+    /// True if damaged bytes were repaired; only with `--repair`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) repaired: Option<bool>,
-    /// Commits that the store lacks and would need; `null` when no store was asked.
+    /// Commits that the store lacks and would need; `null` without a store.
     pub(crate) missing: Option<&'a [Prerequisite]>,
-    /// What is lost; only where something is.
+    /// Lost content; only if there is any.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) lost: Option<LostOfBundle>,
 }
 
-/// What of a bundle is lost.
+/// The lost content of a bundle.
 #[derive(Serialize)]
 pub(crate) struct LostOfBundle {
     pub(crate) objects: u64,
     /// The number of all objects.
     pub(crate) of_objects: u64,
     pub(crate) turns: u64,
-    /// The refs that lead to less than they did, or to nothing.
+    /// The refs that fall back to an earlier turn, or are lost.
     pub(crate) refs: Vec<LostBundleRef>,
 }
 
@@ -94,7 +94,7 @@ pub(crate) struct LostOfBundle {
 pub(crate) struct LostBundleRef {
     pub(crate) name: String,
     pub(crate) turn: u64,
-    /// The turn up to which all is whole; `null` when nothing is.
+    /// The newest turn whose history is whole; `null` if there is none.
     pub(crate) whole_turn: Option<u64>,
 }
 
@@ -110,11 +110,11 @@ impl From<&BundleLosses> for LostOfBundle {
     }
 }
 
-/// What a session gets of what people call it.
+/// The title and labels that a session gets.
 #[derive(Serialize)]
 pub(crate) struct BundleLabels {
     pub(crate) session: String,
-    /// `null` where the store has a title.
+    /// `null` if the store already has a title.
     pub(crate) title: Option<String>,
     pub(crate) labels: Vec<String>,
 }
@@ -131,7 +131,7 @@ pub(crate) struct UnbundlePlan<'a> {
     pub(crate) known_objects: u64,
     /// Titles and labels that sessions get.
     pub(crate) labels: Vec<BundleLabels>,
-    /// Contents that were redacted in the store, and stay out.
+    /// Contents that were redacted in the store, and are not imported.
     pub(crate) redacted: u64,
     /// Commits that the store lacks and would need.
     pub(crate) missing: &'a [Prerequisite],
@@ -139,12 +139,12 @@ pub(crate) struct UnbundlePlan<'a> {
     pub(crate) operation: Option<u64>,
     /// Bytes the store grew by.
     pub(crate) new_bytes: u64,
-    /// What is lost; only with `--partial`, and where something is.
+    /// Lost content; only with `--partial`, and if there is any.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) lost: Option<LostOfBundle>,
 }
 
-/// The fate of a ref of a bundle.
+/// The result for a ref of a bundle.
 #[derive(Serialize)]
 pub(crate) struct BundleRef {
     /// Its full name in the bundle.
@@ -154,6 +154,6 @@ pub(crate) struct BundleRef {
     /// `new`, `forward`, `known`.
     pub(crate) change: &'static str,
     pub(crate) id: String,
-    /// The turn that it leads to.
+    /// The turn of its commit.
     pub(crate) turn: u64,
 }

@@ -11,15 +11,15 @@ use super::{ExpiredSession, OperationsForgotten, SessionPlan, StoreBudget};
 use crate::view::clock::rfc3339;
 use crate::view::render::collection::{Done, fate_name};
 
-/// `gc` and `repack`: the plan of the first step, and what was done.
+/// `gc` and `repack`: the plan of the first step, and the result.
 #[derive(Serialize)]
 pub(crate) struct Collection {
     pub(crate) dry_run: bool,
-    /// `hot`, `compacted` or `archive`: how the new pack is stored; `null` when there is none.
+    /// `hot`, `compacted` or `archive`: the storage of the new pack; `null` if there is none.
     pub(crate) tier: Option<&'static str>,
-    /// Bytes of disk the step needs besides, at most.
+    /// Maximum additional bytes of disk that the step needs.
     pub(crate) needed_bytes: u64,
-    /// True when more steps follow the first one.
+    /// True if more steps follow the first one.
     pub(crate) partial: bool,
     /// Each session with a policy.
     pub(crate) sessions: Vec<SessionPlan>,
@@ -28,17 +28,17 @@ pub(crate) struct Collection {
     /// Warnings for people: budgets that cannot be met.
     pub(crate) notes: Vec<String>,
     pub(crate) files: Vec<CollectedFile>,
-    /// Reachable objects; `null` when there was nothing to do.
+    /// Reachable objects; `null` if there was nothing to do.
     pub(crate) live: Option<ObjectsSize>,
     /// Unreachable objects.
     pub(crate) garbage: Option<ObjectsSize>,
-    /// Objects that are lost, as was accepted.
+    /// Objects recorded as lost.
     pub(crate) lost: Option<u64>,
-    /// Unreachable objects in `live`, which stay because they may belong to these.
+    /// Unreachable objects in `live`, kept because lost objects may reference them.
     pub(crate) kept_for_lost: Option<ObjectsSize>,
-    /// Operations that are forgotten with it, with `--now`; else `null`.
+    /// Operations forgotten together with it, with `--now`; otherwise `null`.
     pub(crate) forgotten: Option<OperationsForgotten>,
-    /// What the budget of the store means; `null` when it has none or is within it.
+    /// The effect of the store's budget; `null` if there is none or the store is within it.
     pub(crate) budget: Option<StoreBudget>,
     #[serde(flatten)]
     pub(crate) done: Option<CollectionDone>,
@@ -51,13 +51,13 @@ impl From<&maintenance::ExpiredSession> for ExpiredSession {
     }
 }
 
-/// The outcome of a collection.
+/// The result of a collection.
 #[derive(Serialize)]
 pub(crate) struct CollectionDone {
     /// Packs written.
     pub(crate) steps: u64,
     pub(crate) expired_turns: u64,
-    /// Garbage that went.
+    /// Freed garbage.
     pub(crate) freed: ObjectsSize,
     /// Bytes of new packs.
     pub(crate) written_bytes: u64,
@@ -66,11 +66,11 @@ pub(crate) struct CollectionDone {
     pub(crate) bytes_after: u64,
     /// Bytes of parity among them, afterwards.
     pub(crate) parity_bytes: u64,
-    /// Packs that stayed and got another parity.
+    /// Packs that were kept and got new parity.
     pub(crate) protected_packs: u64,
 }
 
-/// The fate of a file.
+/// The action for a file.
 #[derive(Serialize)]
 pub(crate) struct CollectedFile {
     pub(crate) name: String,
@@ -97,9 +97,9 @@ impl From<maintenance::ObjectsSize> for ObjectsSize {
 }
 
 impl Collection {
-    /// Describes `plan`, if there was anything to do, and the outcome, unless this is a dry run.
+    /// Describes `plan` if there was anything to do, and the result unless this is a dry run.
     pub(crate) fn new(plan: Option<&CollectionPlan>, done: Option<&Done>) -> Self {
-        // All that was let go, and not what the first step still had to do.
+        // Reports everything that expired, not only the rest before the first step.
         let of_all = done.and_then(|done| done.collected.retention.as_ref());
         let retention = of_all.or(plan.map(|plan| &plan.retention));
         let sessions = retention.into_iter().flat_map(|retention| &retention.sessions);
@@ -165,10 +165,10 @@ impl From<&StoreFilePlan> for CollectedFile {
 /// The parity policy of a store.
 #[derive(Serialize)]
 pub(crate) struct ParityPolicy {
-    /// The least parity of every new pack.
+    /// The minimum parity of every new pack.
     pub(crate) percent: u8,
     pub(crate) packs: usize,
-    /// Those with less, which were written before.
+    /// Older packs with less.
     pub(crate) packs_below: usize,
 }
 
@@ -185,9 +185,9 @@ pub(crate) struct Stats {
     pub(crate) sessions: Vec<SessionStats>,
     /// The log of operations.
     pub(crate) operations: ObjectsUsage,
-    /// Objects of no session: tags, pins, policies, objects of open changes.
+    /// Objects of no session: tags, pins, policies, objects of uncommitted transactions.
     pub(crate) other: ObjectsUsage,
-    /// Objects only of turns that expire with the next `gc`.
+    /// Objects referenced only by turns that expire with the next `gc`.
     pub(crate) expiring: ObjectsSize,
     /// Unreachable objects.
     pub(crate) garbage: ObjectsSize,
@@ -196,7 +196,7 @@ pub(crate) struct Stats {
     pub(crate) parity_bytes: u64,
     /// Bytes of the history indexes of packs.
     pub(crate) history_index_bytes: u64,
-    /// Bytes of the ids beside packs that list none.
+    /// Bytes of the ids of packs without an id list, in separate files.
     pub(crate) ids_bytes: u64,
     pub(crate) parity_policy: Option<ParityPolicy>,
     /// Largest first.
@@ -210,28 +210,28 @@ pub(crate) struct SessionStats {
     pub(crate) branches: u64,
     /// Turns with content.
     pub(crate) turns: u64,
-    /// Those that expire with the next `gc`.
+    /// Turns that expire with the next `gc`.
     pub(crate) expiring: u64,
-    /// Turns whose content has gone.
+    /// Turns whose content was dropped.
     pub(crate) elided: u64,
     pub(crate) pins: u64,
     /// Time of the oldest turn with content.
     pub(crate) oldest: Option<String>,
-    /// All that is counted for the session.
+    /// All objects counted for the session.
     pub(crate) total: ObjectsUsage,
     pub(crate) commits: ObjectsUsage,
-    /// Nodes that hold contexts together.
+    /// Nodes that connect contexts.
     pub(crate) contexts: ObjectsUsage,
     pub(crate) sections: BTreeMap<String, ObjectsUsage>,
-    /// The share of it that other sessions have too.
+    /// The part of it that other sessions share.
     pub(crate) shared: ObjectsUsage,
     /// Bytes of a full copy of the context of every turn.
     pub(crate) full_bytes: u64,
-    /// The same after every message.
+    /// Bytes of a full copy after every message.
     pub(crate) per_message_bytes: u64,
 }
 
-/// Objects, their own bytes, and what they take on disk.
+/// Objects, their raw bytes, and their bytes on disk.
 #[derive(Serialize)]
 pub(crate) struct ObjectsUsage {
     pub(crate) objects: u64,

@@ -1,4 +1,4 @@
-//! Records of strategies side by side.
+//! Records of compared strategies.
 
 use std::collections::BTreeMap;
 
@@ -10,12 +10,12 @@ use super::usage::SpendingRecord;
 /// `compare`.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct Comparison {
-    /// The newest snapshot that all have.
+    /// The newest snapshot common to all.
     pub(crate) fork: Option<Fork>,
     pub(crate) strategies: Vec<Strategy>,
 }
 
-/// The commit where strategies parted.
+/// The fork point of the strategies.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct Fork {
     pub(crate) id: String,
@@ -27,7 +27,7 @@ pub(crate) struct Fork {
 pub(crate) struct Strategy {
     /// Its name in the arguments; the branch, without arguments.
     pub(crate) name: String,
-    /// `null` when it is not a branch.
+    /// `null` if it is not a branch.
     pub(crate) session: Option<String>,
     pub(crate) branch: Option<String>,
     /// The newest snapshot.
@@ -38,25 +38,25 @@ pub(crate) struct Strategy {
     pub(crate) messages: u64,
     pub(crate) tool_calls: u64,
     pub(crate) tool_errors: u64,
-    /// `null` when no message says.
+    /// `null` if never reported.
     pub(crate) tokens: Option<Tokens>,
     pub(crate) usage: Option<SpendingRecord>,
     pub(crate) files_changed: u64,
     pub(crate) lines_added: u64,
     pub(crate) lines_removed: u64,
     pub(crate) elapsed_ms: i64,
-    /// The result of each check: true when it passed.
+    /// The result of each check: true if it passed.
     pub(crate) checks: BTreeMap<String, bool>,
-    /// Runs of tests that messages tell of, by the runner; nobody recorded these.
+    /// Test runs found in messages, by runner; not recorded as checks.
     pub(crate) test_runs: BTreeMap<String, FoundRuns>,
-    /// Own snapshots whose messages are not kept and not counted.
+    /// Own snapshots whose messages were dropped and not counted.
     pub(crate) expired_turns: u64,
 }
 
-/// Runs of one test runner that were found in a transcript.
+/// Runs of a test runner found in a transcript.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct FoundRuns {
-    /// Whether the newest passed.
+    /// True if the newest passed.
     pub(crate) passed: bool,
     /// The turn with its output.
     pub(crate) turn: u64,

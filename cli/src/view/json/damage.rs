@@ -8,7 +8,7 @@ use super::{AvailableTurn, ChangedRef, ParityPolicy};
 /// `fsck`.
 #[derive(Serialize)]
 pub(crate) struct Fsck {
-    /// True when nothing is damaged or lost.
+    /// True if nothing is damaged or lost.
     pub(crate) ok: bool,
     pub(crate) objects: u64,
     pub(crate) commits: u64,
@@ -22,17 +22,17 @@ pub(crate) struct Fsck {
     pub(crate) sessions: Vec<DamagedSession>,
     /// The parity policy of the store.
     pub(crate) parity_policy: Option<ParityPolicy>,
-    /// What a repair mends by parity, where parity can help.
+    /// The damage that a repair can fix with parity, if any.
     pub(crate) mended_by_parity: Option<MendedByParity>,
 }
 
-/// Damage that a repair mends by parity.
+/// Damage that a repair fixes with parity.
 #[derive(Serialize)]
 pub(crate) struct MendedByParity {
     pub(crate) packs: Vec<String>,
-    /// The number of findings that are gone then.
+    /// The number of findings that it fixes.
     pub(crate) findings: u64,
-    /// True if no damage is left then.
+    /// True if no damage is left after it.
     pub(crate) all: bool,
 }
 
@@ -41,12 +41,12 @@ pub(crate) struct MendedByParity {
 pub(crate) struct DamagedSession {
     pub(crate) session: String,
     pub(crate) lost: Vec<LostTurns>,
-    /// True when commits are lost, too, and with them the numbers of their turns.
+    /// True if commits are lost too, and with them their turn numbers.
     pub(crate) lost_commits: bool,
     pub(crate) newest_whole: Option<AvailableTurn>,
 }
 
-/// Turns that follow each other.
+/// Consecutive turns.
 #[derive(Serialize)]
 pub(crate) struct LostTurns {
     pub(crate) first: u64,
@@ -83,24 +83,24 @@ pub(crate) struct FsckFinding {
 /// `repair`.
 #[derive(Serialize)]
 pub(crate) struct Repair {
-    /// True when nothing is damaged or lost afterwards.
+    /// True if nothing is damaged or lost afterwards.
     pub(crate) ok: bool,
     pub(crate) dry_run: bool,
     pub(crate) files: Vec<RepairedFile>,
-    /// Packs that no manifest listed and that are in use again.
+    /// Packs that no manifest listed, and that are used again.
     pub(crate) listed: Vec<String>,
-    /// True when the refs of the manifest lacked operations in files that it lists.
+    /// True if the refs of the manifest lacked operations in listed files.
     pub(crate) refs_behind: bool,
     /// Operations that the newest one did not follow.
     pub(crate) rejoined: Vec<String>,
-    /// Refs that get back what these gave them.
+    /// Refs that get their values from these operations.
     pub(crate) rejoined_refs: Vec<ChangedRef>,
     pub(crate) refs: Vec<RepairedRef>,
-    /// True when the refs were moved.
+    /// True if the refs were moved.
     pub(crate) refs_moved: bool,
-    /// Objects that are written down as lost from now on, where that changed.
+    /// The number of objects newly recorded as lost, if that changed.
     pub(crate) accepted_losses: Option<u64>,
-    /// The findings of `fsck` afterwards; in a plan, the coming losses.
+    /// The findings of `fsck` afterwards; in a plan, the expected losses.
     pub(crate) findings: Vec<FsckFinding>,
 }
 
@@ -112,17 +112,17 @@ pub(crate) struct RepairedFile {
     pub(crate) action: &'static str,
     /// Objects in it that verify.
     pub(crate) saved: u64,
-    /// The damage, where nothing but its frames tells the content.
+    /// The damage, if the content of the file is known only from its frames.
     pub(crate) problems: Vec<String>,
 }
 
-/// A ref that leads to something that is lost.
+/// A ref that reaches lost objects.
 #[derive(Serialize)]
 pub(crate) struct RepairedRef {
     pub(crate) name: String,
     pub(crate) old: String,
-    /// The newest value that is whole.
+    /// Its newest whole value.
     pub(crate) new: Option<String>,
-    /// True if none is, and the ref keeps its value.
+    /// True if there is none, and the ref keeps its value.
     pub(crate) stays: bool,
 }

@@ -9,24 +9,24 @@ use super::collection::ObjectsSize;
 pub(crate) struct Forgetting {
     pub(crate) dry_run: bool,
     pub(crate) sessions: Vec<ForgottenSession>,
-    /// From when on a collection frees it; `null` when nothing was done.
+    /// The time from which a collection frees it; `null` if nothing was done.
     pub(crate) free_time: Option<String>,
-    /// What it freed; `null` when it freed nothing yet.
+    /// The objects freed; `null` if nothing was freed yet.
     pub(crate) freed: Option<ObjectsSize>,
 }
 
-/// A session that goes.
+/// A session to forget.
 #[derive(Serialize)]
 pub(crate) struct ForgottenSession {
     pub(crate) session: String,
     pub(crate) branches: u64,
-    /// The highest turn.
+    /// The highest turn number.
     pub(crate) turn: u64,
-    /// Turns that only it has.
+    /// Turns that no other session has.
     pub(crate) turns: u64,
-    /// What only it takes.
+    /// Bytes used only by this session.
     pub(crate) bytes: u64,
-    /// When the newest turn was made.
+    /// The time of the newest turn.
     pub(crate) time: String,
     /// Remotes that had it when they were last seen.
     pub(crate) remotes: Vec<String>,

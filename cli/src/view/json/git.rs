@@ -1,4 +1,4 @@
-//! Records of what goes to git repositories and comes from them.
+//! Records of exports to and imports from git repositories.
 
 use serde::Serialize;
 
@@ -13,12 +13,12 @@ pub(crate) struct GitExported {
     pub(crate) objects: u64,
     /// Bytes written.
     pub(crate) bytes: u64,
-    /// Turns left out, since retention has dropped them.
+    /// Turns left out because retention has dropped them.
     pub(crate) expired: u64,
     pub(crate) refs: Vec<GitRef>,
-    /// Refs of an earlier export that stood in the way of one of these.
+    /// Refs of an earlier export that conflicted with a new one.
     pub(crate) deleted: Vec<String>,
-    /// The branch that HEAD was pointed at, if it was at another one.
+    /// The branch that HEAD was set to, if that changed.
     pub(crate) head: Option<String>,
     pub(crate) notes: Vec<GitNote>,
 }
@@ -58,7 +58,7 @@ pub(crate) struct GitBranch {
     pub(crate) git_name: String,
     /// The snapshot it is at.
     pub(crate) head: String,
-    /// True when it moved.
+    /// True if it moved.
     pub(crate) moved: bool,
 }
 
@@ -68,13 +68,13 @@ pub(crate) struct GitTag {
     pub(crate) tag: String,
     /// Its full name in the repository.
     pub(crate) git_name: String,
-    /// The snapshot it is on.
+    /// The snapshot of the tag.
     pub(crate) id: String,
-    /// True when it is new.
+    /// True if it is new.
     pub(crate) created: bool,
 }
 
-/// Something that was left out, or is not as it was.
+/// Content that was left out or changed.
 #[derive(Debug, Serialize)]
 pub(crate) struct GitNote {
     /// A path, a ref or a commit.

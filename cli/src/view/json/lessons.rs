@@ -1,4 +1,4 @@
-//! The records of `lesson`. The fields of a lesson are those of open-codesign's proposal.
+//! The records of `lesson`. The fields of a lesson follow open-codesign's proposal.
 
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -8,10 +8,10 @@ use turntree_exchange::lessons::Lesson;
 /// `lesson list`.
 #[derive(Serialize)]
 pub(crate) struct Lessons {
-    /// The turn of the snapshot that was looked at.
+    /// The turn of the snapshot.
     pub(crate) turn: u64,
     pub(crate) lessons: Vec<ListedLesson>,
-    /// Keys of entries of the section that are no lessons.
+    /// Keys of entries of the section that are not lessons.
     pub(crate) unrecognized: Vec<String>,
 }
 
@@ -19,7 +19,7 @@ pub(crate) struct Lessons {
 #[derive(Serialize, JsonSchema)]
 pub(crate) struct ListedLesson {
     pub(crate) id: String,
-    /// True when it counts in that turn.
+    /// True if it is live in that turn.
     pub(crate) live: bool,
     #[serde(flatten)]
     #[schemars(with = "Map<String, Value>")]
@@ -31,17 +31,17 @@ pub(crate) struct ListedLesson {
 pub(crate) struct LessonsChanged {
     pub(crate) session: String,
     pub(crate) branch: String,
-    /// The new snapshot of the branch; `null` when nothing changed.
+    /// The new snapshot of the branch; `null` if nothing changed.
     pub(crate) commit: Option<String>,
     pub(crate) turn: Option<u64>,
-    /// Ids of lessons that are new, that are others now, and that count no more.
+    /// Ids of new, of changed and of deprecated lessons.
     pub(crate) added: Vec<String>,
     pub(crate) changed: Vec<String>,
     pub(crate) deprecated: Vec<String>,
 }
 
 impl LessonsChanged {
-    /// Nothing changed on a branch.
+    /// The record of an unchanged branch.
     pub(crate) fn nothing(session: String, branch: String) -> Self {
         let (commit, turn) = (None, None);
         let (added, changed, deprecated) = (Vec::new(), Vec::new(), Vec::new());

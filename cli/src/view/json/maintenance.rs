@@ -6,7 +6,7 @@ use turntree::object::Time;
 /// Automatic maintenance in `status`.
 #[derive(Serialize)]
 pub(crate) struct Maintenance {
-    /// When it began the last time.
+    /// The time of its last start.
     pub(crate) time: String,
     #[serde(skip)]
     pub(crate) began: Time,
@@ -18,6 +18,6 @@ pub(crate) struct Maintenance {
     pub(crate) written_bytes: u64,
     /// Turns that expired.
     pub(crate) expired_turns: u64,
-    /// Why nothing goes on now, for people; `null` while nothing has to.
+    /// Why none is running now, for people; `null` if none is due.
     pub(crate) waits: Option<String>,
 }

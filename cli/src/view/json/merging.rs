@@ -14,12 +14,12 @@ pub(crate) struct Merged {
     pub(crate) kind: &'static str,
     pub(crate) dry_run: bool,
     pub(crate) session: String,
-    /// The branch that it came into.
+    /// The target branch.
     pub(crate) branch: String,
     /// Its newest commit; `null` on a dry run.
     pub(crate) id: Option<String>,
     pub(crate) turn: Option<u64>,
-    /// The base of the comparison; `null` when both share nothing.
+    /// The base of the comparison; `null` if they share nothing.
     pub(crate) base: Option<String>,
     /// The tip of the branch before.
     pub(crate) ours: String,
@@ -34,31 +34,31 @@ pub(crate) struct Merged {
 pub(crate) struct MergedFiles {
     #[serde(flatten)]
     pub(crate) merged: Merged,
-    /// The snapshot of what none had of the workspace, which the merge continues.
+    /// The snapshot of unsaved files of the workspace, which the merge continues.
     pub(crate) saved: Option<String>,
     pub(crate) workspace: WorkspaceChanges,
-    /// The directory of the branch that was merged, if it has one still.
+    /// The directory of the merged branch, if it still has one.
     pub(crate) worktree: Option<String>,
 }
 
 /// The changes in a section.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct MergedSection {
-    /// Entries that are as in theirs now; of lists, items that came in.
+    /// Entries now as in theirs; for lists, added items.
     pub(crate) taken: u64,
     /// Entries with the changes of both.
     pub(crate) combined: u64,
     pub(crate) conflicts: u64,
 }
 
-/// A conflict: both sides changed it to something else.
+/// A conflict: both sides changed it differently.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct MergeConflict {
     pub(crate) path: String,
     pub(crate) kind: &'static str,
-    /// Fields that both changed, when all others came together.
+    /// Fields changed by both, if all others merged.
     pub(crate) fields: Vec<String>,
-    /// True when both versions stand between markers in the entry.
+    /// True if the entry holds both versions between markers.
     pub(crate) markers: bool,
 }
 
@@ -78,12 +78,12 @@ pub(crate) struct OpenConflicts {
     pub(crate) conflicts: Vec<OpenConflict>,
 }
 
-/// A conflict that nobody has decided.
+/// An open conflict.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct OpenConflict {
     pub(crate) path: String,
     pub(crate) kind: &'static str,
-    /// The blob of each version; `null` when it has none, and for a whole section.
+    /// The blob of each version; `null` if it has none, and for sections.
     pub(crate) base: Option<String>,
     pub(crate) ours: Option<String>,
     pub(crate) theirs: Option<String>,
@@ -96,10 +96,10 @@ pub(crate) struct Resolved {
     pub(crate) branch: String,
     pub(crate) id: String,
     pub(crate) turn: u64,
-    /// Paths of what is decided now.
+    /// Paths of resolved conflicts.
     pub(crate) resolved: Vec<String>,
-    /// Files that were in the way of what was taken.
+    /// Files deleted to make room.
     pub(crate) removed: Vec<String>,
-    /// Paths of what is still open.
+    /// Paths of open conflicts.
     pub(crate) open: Vec<String>,
 }

@@ -1,4 +1,4 @@
-//! Records of modes that an agent goes through, as OLLM CLI has them.
+//! Records of an agent's modes, in the form of OLLM CLI.
 
 use std::collections::BTreeMap;
 
@@ -13,9 +13,9 @@ use crate::view::clock;
 #[derive(Debug, Serialize)]
 pub(crate) struct ModesRecord<'a> {
     session: &'a str,
-    /// Changes that are no longer there.
+    /// Transitions that were dropped.
     expired: u64,
-    /// The others, oldest first.
+    /// The remaining ones, oldest first.
     transitions: Vec<ModeChange<'a>>,
     counts: Vec<ModeCount<'a>>,
     modes: Vec<ModeTime<'a>>,
@@ -37,7 +37,7 @@ struct ModeCount<'a> {
     count: u64,
 }
 
-/// The time in a mode that was entered and left.
+/// The time spent in a mode that was entered and left.
 #[derive(Debug, Serialize)]
 struct ModeTime<'a> {
     mode: &'a str,
@@ -49,7 +49,7 @@ struct ModeTime<'a> {
 pub(crate) struct MovedBack {
     #[serde(flatten)]
     pub(crate) moved: Moved,
-    /// The state in which the mode that begins was left; `null` when it was not.
+    /// The state in which the restored mode was left; `null` if it was not left before.
     pub(crate) restored: Option<Value>,
 }
 

@@ -1,4 +1,4 @@
-//! Records of objects and refs as they are stored.
+//! Records of stored objects and refs.
 
 use serde::Serialize;
 
@@ -26,7 +26,7 @@ pub(crate) struct TreeEntry {
     pub(crate) key: String,
     pub(crate) kind: &'static str,
     pub(crate) id: String,
-    /// Bytes beside the link, in hex.
+    /// Metadata of the link, in hex.
     pub(crate) meta: String,
 }
 

@@ -1,4 +1,4 @@
-//! Records of the operation log, and of what is taken back.
+//! Records of the operation log, and of undos.
 
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -8,7 +8,7 @@ use turntree::repo::OperationEntry;
 use super::WorkspaceChanges;
 use crate::view::clock;
 
-/// `op log`, a line each; `op show`.
+/// `op log`, one per line; `op show`.
 #[derive(Debug, Serialize)]
 pub(crate) struct Operation {
     /// Its number in the store.
@@ -17,9 +17,9 @@ pub(crate) struct Operation {
     pub(crate) time: String,
     pub(crate) actor: String,
     pub(crate) reason: String,
-    /// The id of the operation that it takes back.
+    /// The id of the operation that it undoes.
     pub(crate) undoes: Option<String>,
-    /// True when no other operation takes it back.
+    /// True if no other operation undoes it.
     pub(crate) in_force: bool,
     pub(crate) changes: Vec<ChangedRef>,
 }
@@ -37,31 +37,31 @@ pub(crate) struct ChangedRef {
 #[derive(Debug, Serialize)]
 pub(crate) struct OperationsForgotten {
     pub(crate) dry_run: bool,
-    /// The number of operations that are forgotten.
+    /// The number of forgotten operations.
     pub(crate) operations: u64,
-    /// The number in the store of the newest of them; `null` when there is none.
+    /// The number of the newest of them in the store; `null` if there is none.
     pub(crate) through: Option<u64>,
-    /// Those of them that were in force: what undo gives up.
+    /// Operations among them that were in force, which can no longer be undone.
     pub(crate) undoable: u64,
-    /// Bytes that a collection can free only then.
+    /// Bytes that a collection can free only after this.
     pub(crate) freeable_bytes: u64,
-    /// The operation that this is; `null` when nothing was done.
+    /// The number of the new operation; `null` if nothing was done.
     pub(crate) operation: Option<u64>,
 }
 
 /// `undo` and `redo`.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct Undo {
-    /// The number of the operation that is taken back.
+    /// The number of the reverted operation.
     pub(crate) undone: u64,
     pub(crate) id: String,
     pub(crate) reason: String,
     pub(crate) changes: Vec<ChangedRef>,
-    /// The number of the operation that this is; `null` when nothing was done.
+    /// The number of the new operation; `null` if nothing was done.
     pub(crate) operation: Option<u64>,
-    /// The changes in the workspace whose files the operation had moved, if it had.
+    /// The changes of workspace files, if the operation had changed any.
     pub(crate) workspace: Option<WorkspaceChanges>,
-    /// Why a plan leaves the workspace as it is.
+    /// Why a plan does not change the workspace.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(skip)]
     pub(crate) workspace_kept: Option<&'static str>,

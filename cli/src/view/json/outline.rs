@@ -1,4 +1,4 @@
-//! Records of prompts and of what came of them.
+//! Records of prompts and their results.
 
 use std::collections::BTreeMap;
 
@@ -19,22 +19,22 @@ pub(crate) struct OutlinePrompt {
     pub(crate) words: String,
     pub(crate) time: String,
     pub(crate) elapsed_ms: i64,
-    /// Turns, that of the prompt included.
+    /// Turns, including the prompt's.
     pub(crate) turns: u64,
     pub(crate) tool_calls: u64,
     pub(crate) tool_errors: u64,
-    /// What the answers took; `null` when none says.
+    /// Usage of the answers; `null` if unreported.
     pub(crate) usage: Option<SpendingRecord>,
     pub(crate) files: Vec<OutlineFile>,
     pub(crate) compactions: u64,
-    /// The newest result of each check: true when it passed.
+    /// The newest result of each check: true if it passed.
     pub(crate) checks: BTreeMap<String, bool>,
     pub(crate) rolled_back: bool,
-    /// Turns whose content is gone and not counted.
+    /// Turns with dropped content, not counted.
     pub(crate) expired_turns: u64,
 }
 
-/// A file that is different after a prompt.
+/// A file changed since the prompt.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct OutlineFile {
     pub(crate) path: String,

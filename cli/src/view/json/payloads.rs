@@ -7,16 +7,16 @@ use serde_json::value::RawValue;
 /// `offload`.
 #[derive(Serialize, JsonSchema)]
 pub(crate) struct Offloaded {
-    /// True when it was long enough.
+    /// True if it was long enough.
     pub(crate) offloaded: bool,
-    /// The text in its place; itself, when it was not. May hold half of a character as an escape.
+    /// The replacement, or the text itself. May hold half of a character as an escape.
     #[schemars(with = "String")]
     pub(crate) content: Box<RawValue>,
     /// The URI of the whole text.
     pub(crate) uri: Option<String>,
     /// Its blob.
     pub(crate) id: Option<String>,
-    /// The file that it was written to besides.
+    /// The file that it was also written to.
     pub(crate) file: Option<String>,
 }
 
@@ -26,7 +26,7 @@ pub(crate) struct StoredPayload {
     pub(crate) uri: String,
     pub(crate) id: String,
     pub(crate) size: u64,
-    /// True when it was new to the store.
+    /// True if it was new to the store.
     pub(crate) new: bool,
 }
 
@@ -34,7 +34,7 @@ pub(crate) struct StoredPayload {
 #[derive(Serialize)]
 pub(crate) struct Payloads {
     pub(crate) payloads: Vec<Payload>,
-    /// Those that are gone, with why and when.
+    /// Deleted payloads, with reason and time.
     pub(crate) evicted: Vec<Evicted>,
 }
 
@@ -44,14 +44,14 @@ pub(crate) struct Payload {
     pub(crate) uri: String,
     pub(crate) id: String,
     pub(crate) size: u64,
-    /// `null` for one that only the snapshot carries.
+    /// `null` for a payload that only the snapshot has.
     pub(crate) created: Option<String>,
     pub(crate) accessed: Option<String>,
-    /// True when the snapshot that was looked at carries it.
+    /// True if the given snapshot has it.
     pub(crate) carried: bool,
 }
 
-/// A payload that is gone.
+/// A deleted payload.
 #[derive(Serialize)]
 pub(crate) struct Evicted {
     pub(crate) uri: String,
@@ -71,7 +71,7 @@ pub(crate) struct Eviction {
     pub(crate) evicted_by_age: u64,
     pub(crate) evicted_by_count: u64,
     pub(crate) evicted_by_bytes: u64,
-    /// Payloads over a limit that a kept snapshot cites.
+    /// Payloads over a limit, kept because a kept snapshot cites them.
     pub(crate) cited: Vec<EvictedPayload>,
 }
 

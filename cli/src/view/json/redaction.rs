@@ -10,23 +10,23 @@ pub(crate) struct Redaction {
     /// Matches, each object counted once.
     pub(crate) matches: u64,
     pub(crate) places: Vec<RedactionPlace>,
-    /// Objects that are written again.
+    /// Rewritten objects.
     pub(crate) rewritten: Rewritten,
     /// Refs that move, by their new full names.
     pub(crate) refs: Vec<String>,
     /// Operations that are not kept.
     pub(crate) operations: u64,
-    /// Commits that nothing leads to, which go.
+    /// Unreachable commits, which are deleted.
     pub(crate) lost_commits: u64,
-    /// Files that nothing refers to, which go.
+    /// Unreferenced files, which are deleted.
     pub(crate) leftovers: Vec<String>,
-    /// Files that others write to: while there are any, nothing is done.
+    /// Files that other processes write to: while there are any, nothing is done.
     pub(crate) in_use: Vec<String>,
-    /// Ids that answer that they were redacted; `null` when nothing was done.
+    /// The number of ids recorded as redacted; `null` if nothing was done.
     pub(crate) redacted_ids: Option<u64>,
-    /// Transcripts outside of the store that hold it.
+    /// Transcripts outside of the store that contain it.
     pub(crate) sources: Vec<RedactionSource>,
-    /// Files of workspaces that hold it.
+    /// Files of workspaces that contain it.
     pub(crate) workspace_files: Vec<String>,
 }
 
@@ -35,13 +35,13 @@ pub(crate) struct Redaction {
 pub(crate) struct RedactionSource {
     pub(crate) path: String,
     pub(crate) matches: u64,
-    /// True when it was written anew and holds it no more.
+    /// True once it was rewritten without it.
     pub(crate) redacted: bool,
-    /// The reason why it cannot be written anew.
+    /// The reason why it cannot be rewritten.
     pub(crate) obstacle: Option<String>,
 }
 
-/// A place where `redact` found something. Fields that do not apply are left out.
+/// A place of a match. Fields that do not apply are left out.
 #[derive(Serialize, Default)]
 pub(crate) struct RedactionPlace {
     /// `entry`, `commit`, `tag`, `ref`, `operation`, `unreached`.
@@ -69,7 +69,7 @@ pub(crate) struct RedactionPlace {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) id: Option<String>,
     pub(crate) matches: u64,
-    /// The offsets of the first of them.
+    /// The positions of the first matches.
     pub(crate) at: Vec<Position>,
 }
 
@@ -82,7 +82,7 @@ pub(crate) struct Position {
     pub(crate) offset: u64,
 }
 
-/// Objects that `redact` writes again.
+/// Objects rewritten by `redact`.
 #[derive(Serialize)]
 pub(crate) struct Rewritten {
     pub(crate) blobs: u64,

@@ -13,17 +13,17 @@ pub(crate) struct Remotes {
 pub(crate) struct RemoteRecord {
     pub(crate) name: String,
     pub(crate) url: String,
-    /// Which remote it is, wherever it is copied to.
+    /// The identity of the remote, also in copies.
     pub(crate) id: String,
-    /// True if what is large is not fetched, but read there when it is asked for.
+    /// True if large content is not fetched, but read on demand.
     pub(crate) lazy: bool,
-    /// True if every turn is pushed by itself.
+    /// True if every turn is pushed automatically.
     pub(crate) auto: bool,
-    /// True if what lies there is encrypted for its members.
+    /// True if its content is encrypted for its members.
     pub(crate) encrypted: bool,
-    /// Sessions that it had when it was last seen.
+    /// Sessions that it had when last seen.
     pub(crate) sessions: u64,
-    /// Branches here that it did not have as they are, when it was last seen.
+    /// Local branches that it lacked or had at another commit when last seen.
     pub(crate) unpushed: u64,
 }
 
@@ -47,9 +47,9 @@ pub(crate) struct RemoteSet {
 #[derive(Serialize)]
 pub(crate) struct RemoteMembers {
     pub(crate) name: String,
-    /// One more than members were removed.
+    /// Increased by one with each removal of members.
     pub(crate) epoch: u32,
-    /// True if a removal did not come to its end.
+    /// True if a removal is unfinished.
     pub(crate) pending: bool,
     /// Their public keys.
     pub(crate) members: Vec<String>,
@@ -70,20 +70,20 @@ pub(crate) struct RemoteChecked {
     pub(crate) sessions: u64,
     pub(crate) bundles: u64,
     pub(crate) bytes: u64,
-    /// Keys of heads that were there, and of bundles that are listed, and are not there.
+    /// Keys of missing objects: of known heads, and of listed bundles.
     pub(crate) missing: Vec<String>,
-    /// Keys whose contents do not verify, with what is wrong.
+    /// Keys of objects that do not verify, with the error.
     pub(crate) damaged: Vec<String>,
-    /// Bundles that nothing lists, and their bytes.
+    /// Unlisted bundles, and their bytes.
     pub(crate) unlisted: u64,
     pub(crate) unlisted_bytes: u64,
 }
 
-/// What a remote lacks, in `status`.
+/// The unpushed branches of a remote, in `status`.
 #[derive(Serialize)]
 pub(crate) struct Unpushed {
     pub(crate) remote: String,
-    /// Branches here that it did not have as they are, when it was last seen.
+    /// Local branches that it lacked or had at another commit when last seen.
     pub(crate) branches: u64,
 }
 
@@ -93,18 +93,18 @@ pub(crate) struct RemoteCollected {
     pub(crate) name: String,
     pub(crate) dry_run: bool,
     pub(crate) sessions: u64,
-    /// Bundles that nothing led to, and their bytes.
+    /// Unreachable bundles, and their bytes.
     pub(crate) bundles: u64,
     pub(crate) bytes: u64,
-    /// Sessions whose bundles were made one.
+    /// Sessions whose bundles were folded into one.
     pub(crate) folded: u64,
-    /// Heads that were written again, so that a push which had not ended begins again.
+    /// Heads that were rewritten, so that unfinished pushes start over.
     pub(crate) rewritten: u64,
-    /// Keys of what no push made, which stays.
+    /// Keys of unknown objects, which are kept.
     pub(crate) unknown: Vec<String>,
 }
 
-/// `push --delete`, a line for each session.
+/// `push --delete`, one per session.
 #[derive(Serialize)]
 pub(crate) struct SessionDeleted {
     pub(crate) remote: String,
@@ -114,19 +114,19 @@ pub(crate) struct SessionDeleted {
     pub(crate) branches: Vec<RemoteBranch>,
 }
 
-/// `push`, a line for each session.
+/// `push`, one per session.
 #[derive(Serialize)]
 pub(crate) struct Pushed {
     pub(crate) remote: String,
     pub(crate) session: String,
-    /// How many pushes the session has had on the remote.
+    /// The number of pushes of the session to the remote.
     pub(crate) generation: u64,
-    /// Bytes that went out.
+    /// Uploaded bytes.
     pub(crate) bytes: u64,
     pub(crate) branches: Vec<RemoteBranch>,
 }
 
-/// `fetch`, a line for each session that changed.
+/// `fetch`, one per changed session.
 #[derive(Serialize)]
 pub(crate) struct Fetched {
     pub(crate) remote: String,
@@ -134,34 +134,34 @@ pub(crate) struct Fetched {
     /// Bundles that were read, and their bytes.
     pub(crate) bundles: u64,
     pub(crate) bytes: u64,
-    /// True if the session was deleted there since it was last seen.
+    /// True if the session was deleted on the remote since it was last seen.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub(crate) deleted: bool,
     pub(crate) branches: Vec<RemoteBranch>,
 }
 
-/// `sync`, a line for each session; `clone` has them without `pushed`.
+/// `sync`, one per session; `clone` has them without `pushed`.
 #[derive(Serialize)]
 pub(crate) struct Synced {
     pub(crate) remote: String,
     pub(crate) session: String,
-    /// What came in from the remote.
+    /// Branches fetched from the remote.
     pub(crate) followed: Vec<RemoteBranch>,
-    /// What went out to it.
+    /// Branches pushed to it.
     pub(crate) pushed: Vec<RemoteBranch>,
 }
 
-/// What became of a branch.
+/// The change of a branch.
 #[derive(Serialize)]
 pub(crate) struct RemoteBranch {
     pub(crate) branch: String,
     /// `new`, `forward`, `same`, `behind`, `merged`, `moved` or `gone`.
     pub(crate) change: &'static str,
-    /// Where it was before.
+    /// Its commit before.
     pub(crate) before: Option<String>,
-    /// Where it is now.
+    /// Its commit now.
     pub(crate) id: Option<String>,
-    /// Paths of conflicts that wait for a decision.
+    /// Paths of open conflicts.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(crate) conflicts: Vec<String>,
 }

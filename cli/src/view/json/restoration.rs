@@ -1,4 +1,4 @@
-//! Records of what comes back: `restore`, `rollback`, and the workspace of an `undo`.
+//! Records of `restore`, `rollback`, and the workspace of an `undo`.
 
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -7,40 +7,40 @@ use turntree::workspace::{AppliedFiles, ChangeKind, FileChange, FileChanges};
 /// `restore` without `--to`, and `rollback`.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct Restoration {
-    /// The snapshot that came back, and its turn.
+    /// The restored snapshot, and its turn.
     pub(crate) from: String,
     pub(crate) from_turn: u64,
     pub(crate) session: String,
     pub(crate) branch: String,
     pub(crate) dry_run: bool,
-    /// The new snapshot of the branch; `null` when nothing was done.
+    /// The new snapshot of the branch; `null` if nothing was done.
     pub(crate) commit: Option<String>,
     pub(crate) turn: Option<u64>,
     /// Its message.
     pub(crate) message: String,
-    /// Names of sections of the context that change.
+    /// Names of the changed sections of the context.
     pub(crate) sections: Vec<String>,
-    /// The number of the operation; `null` when nothing was done.
+    /// The number of the operation; `null` if nothing was done.
     pub(crate) operation: Option<u64>,
-    /// `null` when the workspace stays as it is.
+    /// `null` if the workspace does not change.
     pub(crate) workspace: Option<WorkspaceChanges>,
-    /// Why the workspace stays as it is; `null` when its files were looked at.
+    /// Why the workspace does not change; `null` if its files were read.
     #[schemars(skip)]
     pub(crate) workspace_kept: Option<String>,
-    /// The prompt that it goes back to before; `null` when turns were asked for.
+    /// The prompt to roll back to; `null` if turns were given.
     pub(crate) before_prompt: Option<RestoredPrompt>,
 }
 
-/// A prompt that a rollback takes back, with all that came after it.
+/// A prompt that a rollback reverts, with all that came after it.
 #[derive(Debug, Clone, Serialize, JsonSchema)]
 pub(crate) struct RestoredPrompt {
     pub(crate) number: u64,
     pub(crate) id: String,
-    /// What was asked for, in one line.
+    /// The prompt in one line.
     pub(crate) words: String,
 }
 
-/// `rollback --said TEXT --parse`; `null` for a message that does not ask to go back. The names are
+/// `rollback --said TEXT --parse`; `null` for a message without a rollback request. The names are
 /// those of open-codesign.
 #[derive(Debug, Serialize)]
 #[serde(tag = "kind", rename_all = "camelCase", rename_all_fields = "camelCase")]
@@ -53,17 +53,17 @@ pub(crate) enum Intent {
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct WorkspaceChanges {
     pub(crate) dir: String,
-    /// The snapshot that keeps it as it was; `null` when nothing was done.
+    /// The snapshot with its previous state; `null` if nothing was done.
     pub(crate) before: Option<String>,
-    /// Files that are written, deleted or left, by path.
+    /// Files written, deleted or left, by path.
     pub(crate) files: Vec<WorkspaceFile>,
-    /// Captured files that stay as they are because they should.
+    /// Captured files that already have the right content.
     pub(crate) unchanged: u64,
-    /// Files written and deleted, and bytes written; 0 when nothing was done.
+    /// Files written and deleted, and bytes written; 0 if nothing was done.
     pub(crate) written: u64,
     pub(crate) deleted: u64,
     pub(crate) bytes: u64,
-    /// Files that are not as they should be.
+    /// Files that could not be changed.
     pub(crate) failed: u64,
 }
 
@@ -75,16 +75,16 @@ pub(crate) struct WorkspaceFile {
     pub(crate) action: &'static str,
     /// Why.
     pub(crate) reason: String,
-    /// True when its content was in no snapshot.
+    /// True if no snapshot had its content.
     pub(crate) unsaved: bool,
-    /// True when the newest snapshot has no file of this path.
+    /// True if the newest snapshot has no file of this path.
     pub(crate) unknown: bool,
-    /// Why it was not done; `null` when it was, or was not tried.
+    /// The error; `null` if it was done, or not tried.
     pub(crate) error: Option<String>,
 }
 
 impl WorkspaceChanges {
-    /// Describes the plan for the files that are to be as in `state`, and its outcome.
+    /// Describes the plan to bring files to `state`, and its result.
     pub(crate) fn new(
         files: &FileChanges,
         state: &str,
@@ -130,10 +130,10 @@ impl WorkspaceChanges {
     }
 }
 
-/// The word for a file that stays as it is.
+/// The action for a file that is left alone.
 pub(crate) const LEAVE: &str = "leave";
 
-/// Returns the word for the change of a file.
+/// Returns the action of a file change.
 pub(crate) fn action(kind: ChangeKind) -> &'static str {
     match kind {
         ChangeKind::Create => "create",
@@ -142,7 +142,7 @@ pub(crate) fn action(kind: ChangeKind) -> &'static str {
     }
 }
 
-/// Why it is done, when files are to be as in `state`.
+/// The reason of an action, if files are to match `state`.
 pub(crate) fn reason(kind: ChangeKind, state: &str) -> String {
     match kind {
         ChangeKind::Create => format!("in {state} and not here"),

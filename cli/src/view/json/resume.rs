@@ -9,7 +9,7 @@ use super::WorkspaceChanges;
 /// `resume`.
 #[derive(Serialize)]
 pub(crate) struct Resumed {
-    /// The snapshot that the session goes on from, and its turn.
+    /// The snapshot to resume from, and its turn.
     pub(crate) from: String,
     pub(crate) turn: u64,
     pub(crate) agent: String,
@@ -20,19 +20,19 @@ pub(crate) struct Resumed {
     /// The file of its transcript.
     pub(crate) path: String,
     pub(crate) cwd: String,
-    /// The program and its arguments that read the file first; `null` for an agent that finds it.
+    /// The command that must read the file first; `null` for an agent that finds it.
     pub(crate) prepare: Option<Vec<String>>,
-    /// The program and its arguments that take it up.
+    /// The command that resumes the session.
     pub(crate) command: Vec<String>,
     /// Messages in the transcript.
     pub(crate) messages: u64,
-    /// True when they are records of the agent itself.
+    /// True if they are the agent's own records.
     pub(crate) own_records: bool,
-    /// Content that is not in it, by kind, with how often.
+    /// Content that was left out, by kind, with counts.
     pub(crate) left_out: BTreeMap<String, u64>,
     pub(crate) dry_run: bool,
-    /// Files that are restored; `null` without `--files`.
+    /// Restored files; `null` without `--files`.
     pub(crate) workspace: Option<WorkspaceChanges>,
-    /// The directory that was made for it; `null` without `--worktree`.
+    /// The created directory; `null` without `--worktree`.
     pub(crate) worktree: Option<String>,
 }

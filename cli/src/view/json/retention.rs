@@ -1,4 +1,4 @@
-//! Records of what is kept: pins, and policies of what expires.
+//! Records of pins and of retention policies.
 
 use std::collections::BTreeMap;
 
@@ -13,14 +13,14 @@ pub(crate) struct PinRecord {
     pub(crate) pin: String,
     /// The commit.
     pub(crate) id: String,
-    /// Session and turn of the commit; `null` when an expired pin's commit is gone.
+    /// Session and turn; `null` if an expired pin's commit was dropped.
     pub(crate) session: Option<String>,
     pub(crate) turn: Option<u64>,
     pub(crate) reason: String,
     pub(crate) actor: String,
     pub(crate) time: String,
     pub(crate) expires: Option<String>,
-    /// True when it protects nothing any more.
+    /// True if it protects nothing now.
     pub(crate) expired: bool,
 }
 
@@ -36,25 +36,25 @@ pub(crate) struct Unpin {
     pub(crate) unpinned: Vec<Unpinned>,
 }
 
-/// A pin that was removed.
+/// A removed pin.
 #[derive(Serialize, JsonSchema)]
 pub(crate) struct Unpinned {
     /// Its name.
     pub(crate) pin: String,
-    /// The commit it was on.
+    /// The pinned commit.
     pub(crate) id: String,
 }
 
-/// A retention policy; a rule that it does not have is `null` or empty.
+/// A retention policy; missing rules are `null` or empty.
 #[derive(Serialize)]
 pub(crate) struct Policy {
     pub(crate) keep_last: Option<u64>,
     pub(crate) keep_within_micros: Option<i64>,
     pub(crate) thin: Vec<String>,
     pub(crate) budget_bytes: Option<u64>,
-    /// The age from which on the session goes.
+    /// The age from which the session expires.
     pub(crate) expire_session_micros: Option<i64>,
-    /// True when no turn is spared for an undo.
+    /// True if no turn is kept for an undo.
     pub(crate) strict: bool,
 }
 
@@ -79,9 +79,9 @@ pub(crate) struct RetentionSet {
 #[derive(Serialize)]
 pub(crate) struct ExpiredSession {
     pub(crate) session: String,
-    /// When its newest turn was made, or its branches were changed, whichever is later.
+    /// The time of its newest turn, or of the last change of its branches, whichever is later.
     pub(crate) time: String,
-    /// True when it is freed by the same collection, and not a day later.
+    /// True if the same collection frees it, not one a day later.
     pub(crate) at_once: bool,
 }
 
@@ -98,23 +98,23 @@ pub(crate) struct SessionPlan {
     /// The oldest and the newest turn that expire.
     pub(crate) first: Option<u64>,
     pub(crate) last: Option<u64>,
-    /// The number of turns that stay between these, or though no rule keeps them, by reason.
+    /// The number of turns kept between these or without a rule, by reason.
     pub(crate) protected: BTreeMap<&'static str, u64>,
-    /// Bytes of what stays as it will lie in a pack, where they were measured.
+    /// Bytes of the kept turns in a pack, if they were measured.
     pub(crate) bytes: Option<u64>,
 }
 
-/// The budget of the store, and what it means for each session.
+/// The budget of the store, and its effect on each session.
 #[derive(Serialize)]
 pub(crate) struct StoreBudget {
     pub(crate) budget_bytes: u64,
-    /// What everything takes that stays.
+    /// Bytes of everything that is kept.
     pub(crate) staying_bytes: u64,
-    /// What of that is of no session alone.
+    /// Bytes among these that do not belong to a single session.
     pub(crate) shared_bytes: u64,
-    /// What sessions take that went already.
+    /// Bytes of sessions that were already forgotten.
     pub(crate) leaving_bytes: u64,
-    /// The number of the operation that let sessions go; `null` when none did.
+    /// The number of the operation that forgot sessions; `null` if there is none.
     pub(crate) operation: Option<u64>,
     pub(crate) sessions: Vec<BudgetedSession>,
 }
@@ -123,13 +123,13 @@ pub(crate) struct StoreBudget {
 #[derive(Serialize)]
 pub(crate) struct BudgetedSession {
     pub(crate) session: String,
-    /// Turns that those before it in the list do not have.
+    /// Turns that the sessions before it in the list do not have.
     pub(crate) turns: u64,
-    /// What it adds to those before it.
+    /// Bytes that it adds to the sessions before it.
     pub(crate) bytes: u64,
-    /// When its newest turn was made.
+    /// The time of its newest turn.
     pub(crate) time: String,
-    /// Why it stays whatever the budget is; `null` when it need not.
+    /// Why it is kept under any budget; `null` if it need not be.
     pub(crate) kept_by: Option<String>,
     pub(crate) goes: bool,
 }
@@ -137,12 +137,12 @@ pub(crate) struct BudgetedSession {
 /// `retention set --whole-store`.
 #[derive(Serialize)]
 pub(crate) struct StorePolicySet {
-    /// The budget that was set; `null` when only the parity was.
+    /// The new budget; `null` if only the parity was set.
     pub(crate) budget_bytes: Option<u64>,
-    /// The parity that was set, 0 for none; `null` when only the budget was.
+    /// The new parity, 0 for none; `null` if only the budget was set.
     pub(crate) parity_percent: Option<u8>,
     pub(crate) dry_run: bool,
-    /// What it means, with `--dry-run`.
+    /// The effect, with `--dry-run`.
     pub(crate) plan: Option<StoreBudget>,
 }
 
@@ -151,7 +151,7 @@ pub(crate) struct StorePolicySet {
 pub(crate) struct RetentionShow {
     /// The budget of the store in bytes.
     pub(crate) store_budget_bytes: Option<u64>,
-    /// The least parity of every new pack.
+    /// The minimum parity of every new pack.
     pub(crate) store_parity_percent: Option<u8>,
     pub(crate) default: Option<Policy>,
     pub(crate) sessions: Vec<SessionPolicy>,
@@ -161,7 +161,7 @@ pub(crate) struct RetentionShow {
 #[derive(Serialize)]
 pub(crate) struct SessionPolicy {
     pub(crate) session: String,
-    /// True when it is its own and not the default.
+    /// True if it is the session's own, not the default.
     pub(crate) own: bool,
     pub(crate) policy: Option<Policy>,
 }
@@ -173,7 +173,7 @@ pub(crate) struct RetentionUnset {
     pub(crate) session: Option<String>,
 }
 
-/// A turn that can still be read, in the error about one that expired.
+/// An available turn, in the error about an expired one.
 #[derive(Serialize)]
 pub(crate) struct AvailableTurn {
     pub(crate) turn: u64,

@@ -3,17 +3,17 @@
 use schemars::JsonSchema;
 use serde::Serialize;
 
-/// One line of `grep`: an entry in which something was found.
+/// One line of `grep`: an entry with matches.
 #[derive(Serialize, JsonSchema)]
 pub(crate) struct GrepPlace {
     pub(crate) session: String,
-    /// Branch that leads to the turn; `null` when none was named.
+    /// Branch that contains the turn; `null` if none was named.
     pub(crate) branch: Option<String>,
     /// The first turn that has the entry.
     pub(crate) turn: u64,
     /// Its commit.
     pub(crate) id: String,
-    /// The last turn that has it, when none of the newest has it any more.
+    /// The last turn that has it, if it was removed since.
     pub(crate) last_turn: Option<u64>,
     pub(crate) last_id: Option<String>,
     pub(crate) path: String,
@@ -23,14 +23,14 @@ pub(crate) struct GrepPlace {
     pub(crate) blob: String,
     /// Lines that match.
     pub(crate) count: u64,
-    /// True when it is no text; not with `--count` and `--list`.
+    /// True if it is not text; not with `--count` and `--list`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) binary: Option<bool>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) lines: Option<Vec<GrepLine>>,
     /// The time of the first turn that has it.
     pub(crate) time: String,
-    /// Last part of the directory of its session.
+    /// Last component of its session's directory.
     pub(crate) project: Option<String>,
     /// Title of its session.
     pub(crate) title: Option<String>,
@@ -41,21 +41,21 @@ pub(crate) struct GrepPlace {
 pub(crate) struct GrepLine {
     /// From 1.
     pub(crate) line: u64,
-    /// True for a match; false for a line beside one.
+    /// True for a match; false for a context line.
     #[serde(rename = "match")]
     pub(crate) is_match: bool,
     /// The offset of the first match, in bytes from 0.
     pub(crate) column: u64,
     pub(crate) text: String,
-    /// True when `text` is only a part of the line, around the match.
+    /// True if `text` is only a part of the line.
     pub(crate) cut: bool,
 }
 
-/// One line of `search`: an entry that has all words.
+/// One line of `search`: an entry with all words.
 #[derive(Serialize, JsonSchema)]
 pub(crate) struct SearchHit {
     pub(crate) session: String,
-    /// The oldest turn that brought the entry.
+    /// The oldest turn that added the entry.
     pub(crate) turn: u64,
     /// Its commit.
     pub(crate) id: String,
@@ -64,17 +64,17 @@ pub(crate) struct SearchHit {
     pub(crate) path: String,
     /// The role, for messages.
     pub(crate) role: Option<&'static str>,
-    /// Tools that a message calls, or of which it has results.
+    /// Tools that a message calls or has results of.
     pub(crate) tools: Vec<String>,
     /// Blob with the content.
     pub(crate) blob: String,
-    /// The part of the text that shows most of the words, on one line.
+    /// The part of the text with most of the words, on one line.
     pub(crate) snippet: String,
-    /// Where words stand in it.
+    /// Positions of the words.
     pub(crate) matches: Vec<SnippetMatch>,
 }
 
-/// Bytes of a snippet where words stand.
+/// The bytes of a match in a snippet.
 #[derive(Serialize, JsonSchema)]
 pub(crate) struct SnippetMatch {
     pub(crate) start: u64,
@@ -93,7 +93,7 @@ pub(crate) struct BlamedPart {
     pub(crate) id: String,
     pub(crate) time: String,
     pub(crate) author: super::Author,
-    /// True when a turn before it may have written it, since turns are gone there.
+    /// True if an earlier turn may have written it, because turns were dropped there.
     pub(crate) before: bool,
     /// The role, for messages.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -101,6 +101,6 @@ pub(crate) struct BlamedPart {
     /// Blob of an entry or message.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) blob: Option<String>,
-    /// The line, the field as JSON, or the beginning of the entry; `null` when that is not text.
+    /// The line, the field as JSON, or the beginning of the entry; `null` if it is not text.
     pub(crate) text: Option<String>,
 }

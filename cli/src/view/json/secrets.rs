@@ -1,4 +1,4 @@
-//! The records of `secrets`, and of what secrets keep from going out.
+//! The records of `secrets`, and of refused exports.
 
 use serde::Serialize;
 
@@ -13,11 +13,11 @@ pub(crate) struct SecretScan {
     pub(crate) bytes: u64,
 }
 
-/// A secret. Its value is nowhere.
+/// A secret, without its value.
 #[derive(Serialize)]
 pub(crate) struct SecretFinding {
     pub(crate) rule: &'static str,
-    /// The id that `secrets allow` and `redact --secret` take.
+    /// The id for `secrets allow` and `redact --secret`.
     pub(crate) id: String,
     pub(crate) allowed: bool,
     /// Its places.
@@ -46,7 +46,7 @@ pub(crate) struct SecretPlace {
     pub(crate) line: Option<u64>,
 }
 
-/// What `bundle create`, `export` and `git export` print when secrets would go out.
+/// Printed by `bundle create`, `export` and `git export` if they would include secrets.
 #[derive(Serialize)]
 pub(crate) struct SecretsRefused {
     /// True.

@@ -21,15 +21,15 @@ pub(crate) struct SessionRecord {
     /// That snapshot.
     pub(crate) id: String,
     pub(crate) time: String,
-    /// What a person or the client calls it, else the first prompt.
+    /// Its title by the user or client, else the first prompt.
     pub(crate) title: Option<String>,
-    /// `person`, `client` or `prompt`: where the title is from.
+    /// `person`, `client` or `prompt`: the title's source.
     pub(crate) title_source: Option<&'static str>,
     pub(crate) labels: Vec<String>,
-    /// The client, format or person that it is from.
+    /// Its client, format or person.
     pub(crate) agent: String,
     pub(crate) model: String,
-    /// The id that its client has for it.
+    /// The client's id of the session.
     pub(crate) client_id: Option<String>,
     /// Last part of its directory.
     pub(crate) project: Option<String>,
@@ -40,16 +40,16 @@ pub(crate) struct SessionRecord {
     pub(crate) prompts: u64,
     /// Number of the newest turn.
     pub(crate) turns: u64,
-    /// Files in the newest context; `null` when that is gone.
+    /// Files in the newest context; `null` if dropped.
     pub(crate) files: Option<u64>,
-    /// Tokens of the newest context, where whoever took it said so.
+    /// Tokens of the newest context, if recorded.
     pub(crate) tokens: Option<u64>,
     pub(crate) branches: u64,
     /// True while a client seems to write it.
     pub(crate) live: bool,
 }
 
-/// `session rename` and `session label`: what people say of a session now.
+/// `session rename` and `session label`: the title and labels of a session.
 #[derive(Debug, Serialize)]
 pub(crate) struct SessionLabelled {
     pub(crate) session: String,
@@ -93,10 +93,10 @@ impl SessionRecord {
     }
 }
 
-/// `view`: where it is served.
+/// `view`: the address of the server.
 #[derive(Debug, Serialize)]
 pub(crate) struct ViewAddress {
-    /// The address, with the key that it is asked with.
+    /// The address, including the key.
     pub(crate) url: String,
     pub(crate) port: u16,
 }

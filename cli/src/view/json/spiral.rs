@@ -1,4 +1,4 @@
-//! Records of what is made of the last turns.
+//! Records of loops in the last turns.
 
 use schemars::JsonSchema;
 use serde::Serialize;

@@ -1,4 +1,4 @@
-//! Records of what agents must read again.
+//! Records of files that agents must reread.
 
 use serde::Serialize;
 
@@ -6,12 +6,12 @@ use serde::Serialize;
 #[derive(Debug, Serialize)]
 pub(crate) struct Reads {
     pub(crate) commit: String,
-    /// Files that were looked at.
+    /// Files that were checked.
     pub(crate) checked: u64,
     pub(crate) stale: Vec<StaleRead>,
 }
 
-/// A file that must be read again.
+/// A file that must be reread.
 #[derive(Debug, Serialize)]
 pub(crate) struct StaleRead {
     pub(crate) agent: String,

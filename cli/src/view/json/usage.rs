@@ -8,7 +8,7 @@ use turntree_exchange::{Spending, UsageGaps, UsageReport};
 
 use crate::view::clock;
 
-/// Parts of a dollar that are told.
+/// Costs are rounded to this fraction of a dollar.
 const PARTS: f64 = 1e6;
 
 /// `usage`.
@@ -17,14 +17,14 @@ pub(crate) struct UsageRecord {
     /// `session`, `branch`, `agent`, `model`, `day` or `tool`.
     pub(crate) by: &'static str,
     pub(crate) rows: Vec<UsageRow>,
-    /// All rows together.
+    /// The sum of all rows.
     pub(crate) total: SpendingRecord,
-    /// Of these, what is on no line that goes on.
+    /// The part that is on no current branch.
     pub(crate) left_behind: SpendingRecord,
     /// Models without a price in the table.
     pub(crate) unpriced_models: Vec<String>,
     pub(crate) prices: PricesUsed,
-    /// Turns whose messages are not kept and not counted.
+    /// Turns whose messages were dropped and not counted.
     pub(crate) expired_turns: u64,
 }
 
@@ -39,26 +39,26 @@ pub(crate) struct UsageRow {
     pub(crate) spending: SpendingRecord,
 }
 
-/// What answers took.
+/// Usage of answers.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct SpendingRecord {
     pub(crate) answers: u64,
-    /// Tokens read, those that a cache had or took included.
+    /// Input tokens, including cache reads and writes.
     pub(crate) input: u64,
     pub(crate) cache_read: u64,
     pub(crate) cache_write: u64,
-    /// Of `cache_write`, what was kept for an hour.
+    /// Of `cache_write`, cached for an hour.
     pub(crate) cache_write_1h: u64,
-    /// Tokens written, reasoning included.
+    /// Output tokens, including reasoning.
     pub(crate) output: u64,
     pub(crate) reasoning: u64,
-    /// US dollars, as far as known; `null` when nothing is.
+    /// US dollars, as far as known; `null` if unknown.
     pub(crate) cost_usd: Option<f64>,
-    /// Of it, what transcripts say themselves.
+    /// The part recorded in transcripts.
     pub(crate) recorded_cost_usd: Option<f64>,
-    /// Tokens that are in no cost.
+    /// Tokens without a cost.
     pub(crate) unpriced_tokens: u64,
-    /// Searches of the web by the vendor, which have a fee.
+    /// The vendor's web searches, which have a fee.
     pub(crate) web_searches: u64,
     /// Answers whose cost lacks a fee or a surcharge.
     pub(crate) partly_priced: u64,
@@ -67,12 +67,12 @@ pub(crate) struct SpendingRecord {
 /// `usage --check`.
 #[derive(Serialize)]
 pub(crate) struct UsageCheckRecord {
-    /// Answers that say nothing of tokens.
+    /// Answers without token counts.
     pub(crate) without_tokens: u64,
-    /// Answers that say what came out, and not what went in.
+    /// Answers with output tokens, but without input tokens.
     pub(crate) output_alone: u64,
     pub(crate) gaps: Vec<UsageGapsRecord>,
-    /// Turns whose messages are not kept and not counted.
+    /// Turns whose messages were dropped and not counted.
     pub(crate) expired_turns: u64,
 }
 
@@ -85,7 +85,7 @@ pub(crate) struct UsageGapsRecord {
     pub(crate) answers: u64,
     pub(crate) without_tokens: u64,
     pub(crate) output_alone: u64,
-    /// When the first of these was given.
+    /// The time of the first of these.
     pub(crate) first: Option<String>,
 }
 
@@ -114,9 +114,9 @@ impl UsageCheckRecord {
 /// The table of prices.
 #[derive(Serialize)]
 pub(crate) struct PricesUsed {
-    /// The day that they are of.
+    /// The date of the prices.
     pub(crate) date: String,
-    /// The file; `null` for the table that comes with the program.
+    /// The file; `null` for the built-in table.
     pub(crate) file: Option<String>,
 }
 

@@ -15,10 +15,10 @@ use super::{columns_of, harmless, one_line, padded, size};
 use crate::view::error::Result;
 use crate::view::output::{ADDED, FAINT, NAME, Palette, REMOVED, STRONG};
 
-/// Entries larger than this are named and measured, not compared.
+/// Larger entries are named with their size, not compared.
 const MAX_COMPARED_BYTES: usize = 4 << 20;
 
-/// A comparison that takes longer gives a coarser answer.
+/// A comparison that takes longer becomes coarser.
 const PATIENCE: Duration = Duration::from_secs(1);
 
 /// Widest bar of a summary.
@@ -32,10 +32,10 @@ pub(crate) struct Changes<'a> {
     pub(crate) paint: Palette,
 }
 
-/// One line of a summary.
+/// A line of a summary.
 #[derive(Debug)]
 pub(crate) struct Stat {
-    /// The changes.
+    /// The path of the entry or section.
     pub(crate) path: String,
     /// Lines or entries added.
     pub(crate) added: usize,
@@ -43,7 +43,7 @@ pub(crate) struct Stat {
     pub(crate) removed: usize,
 }
 
-/// An entry's content, as far as it is shown.
+/// The shown content of an entry.
 enum ShownChange {
     Text(String),
     Binary(usize),
@@ -146,7 +146,7 @@ impl Changes<'_> {
     }
 
     fn write_hunks(&self, out: &mut dyn Write, old: &str, new: &str) -> io::Result<()> {
-        // Entries of most sections end without one, so only a change of that is worth a line.
+        // Entries of most sections end without a line end, so only a change of that is shown.
         let told = old.ends_with('\n') != new.ends_with('\n') && !old.is_empty() && !new.is_empty();
         let diff = text_diff(old, new);
         for hunk in diff.unified_diff().context_radius(3).iter_hunks() {
@@ -167,7 +167,7 @@ impl Changes<'_> {
         Ok(())
     }
 
-    /// The content of an entry; nothing has an empty one.
+    /// The content of an entry; empty if the entry does not exist.
     fn content(&self, item: Option<&Item>) -> Result<ShownChange> {
         let bytes = match item {
             Some(item) if item.link.kind == Kind::Blob => {
@@ -213,7 +213,7 @@ pub(crate) fn write_stats(out: &mut dyn Write, paint: Palette, stats: &[Stat]) -
     writeln!(out, " {} changed, +{added} -{removed}", stats.len())
 }
 
-/// The path of an entry; a section that is one blob is its own entry.
+/// The path of an entry; a section with a single blob is its own entry.
 pub(crate) fn path_of(section: &str, key: &str) -> String {
     if key.is_empty() { section.to_owned() } else { format!("{section}/{key}") }
 }

@@ -1,4 +1,4 @@
-//! Collections as text: the plan with what would be lost, and what was done.
+//! Collections as text: the plan with its losses, and the result.
 
 use std::io::Write;
 
@@ -14,10 +14,10 @@ use crate::view::clock;
 use crate::view::error::Result;
 use crate::view::output::{ADDED, FAINT, NAME, Output, REMOVED, STRONG};
 
-/// Digits of a file's name that people see.
+/// Digits shown of a file's name.
 const FILE_DIGITS: usize = 8;
 
-/// The outcome of a collection.
+/// The result of a collection.
 #[derive(Debug)]
 pub(crate) struct Done {
     /// The report of the library.
@@ -30,7 +30,7 @@ pub(crate) struct Done {
     pub(crate) parity_bytes: u64,
 }
 
-/// Writes the parity policy of a store, if it has one, and which packs are not as it says.
+/// Writes the parity policy of a store if it has one, and the number of packs below it.
 pub(crate) fn write_parity_policy(out: &mut Output, policy: Option<&ParityPolicy>) -> Result<()> {
     let Some(ParityPolicy { share, packs_below, .. }) = policy else { return Ok(()) };
     let below = match packs_below {
@@ -42,7 +42,7 @@ pub(crate) fn write_parity_policy(out: &mut Output, policy: Option<&ParityPolicy
     Ok(())
 }
 
-/// Writes what would be done, and what would be lost.
+/// Writes the plan and its losses.
 pub(crate) fn write_plan(out: &mut Output, plan: &CollectionPlan, purpose: Purpose) -> Result<()> {
     write_turns(out, &plan.retention)?;
     write_holes(out, plan.holes)?;
@@ -68,7 +68,7 @@ pub(crate) fn write_plan(out: &mut Output, plan: &CollectionPlan, purpose: Purpo
     Ok(())
 }
 
-/// Writes what was done; `plan` is that of the first step, if there was one.
+/// Writes the result; `plan` is that of the first step, if there was one.
 pub(crate) fn write_done(
     out: &mut Output,
     plan: Option<&CollectionPlan>,
@@ -101,7 +101,7 @@ pub(crate) fn write_done(
     Ok(())
 }
 
-/// Writes which sessions expire.
+/// Writes the sessions that expire.
 pub(crate) fn write_expired(out: &mut Output, expired: &[ExpiredSession], now: Time) -> Result<()> {
     for ExpiredSession { session, time, at_once, .. } in expired {
         let name = out.paint.paint(NAME, session);
@@ -112,7 +112,7 @@ pub(crate) fn write_expired(out: &mut Output, expired: &[ExpiredSession], now: T
     Ok(())
 }
 
-/// Writes which turns expire and why others do not.
+/// Writes the turns that expire, and why others do not.
 fn write_turns(out: &mut Output, retention: &RetentionPlan) -> Result<()> {
     for session in &retention.sessions {
         writeln!(out, "{session}")?;
@@ -123,7 +123,7 @@ fn write_turns(out: &mut Output, retention: &RetentionPlan) -> Result<()> {
     Ok(())
 }
 
-/// Writes what could not be looked into, and what stays for it.
+/// Writes the number of lost objects, and of objects kept because of them.
 fn write_holes(out: &mut Output, holes: KnownLossesPlan) -> Result<()> {
     let KnownLossesPlan { lost, spared } = holes;
     if lost > 0 {
@@ -164,7 +164,7 @@ fn write_file(
     Ok(())
 }
 
-/// Describes the fate of a file in one word, and its reason.
+/// Describes the action for a file in one word, with its reason.
 fn fate_of(
     file: &StoreFilePlan,
     plan: &CollectionPlan,
@@ -195,7 +195,7 @@ pub(crate) const fn fate_name(fate: Fate) -> &'static str {
     }
 }
 
-/// The folder and the first digits of a file's name.
+/// The directory and the first digits of a file's name.
 pub(crate) fn short_name(name: &str) -> String {
     let (folder, file) = name.split_once('/').unwrap_or(("", name));
     let digits: String = file.chars().take(FILE_DIGITS).collect();
@@ -206,7 +206,7 @@ fn amount(amount: ObjectsSize) -> String {
     format!("{}, {}", count(amount.objects, "object"), size(amount.bytes))
 }
 
-/// A part in percent, with two digits at least.
+/// A part in percent, with at least two digits.
 pub(crate) fn percent(part: u64, whole: u64) -> String {
     let permille = part.saturating_mul(1000).checked_div(whole).unwrap_or(1000);
     match permille {

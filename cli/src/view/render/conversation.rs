@@ -1,7 +1,7 @@
-//! Changes of a conversation as text: what only one side has, then what only the other one has.
+//! Changes of a conversation as text: messages of one side only, then those of the other side only.
 //!
-//! Messages of two conversations are no versions of each other, so they are not set side by side. A long
-//! part is told by its prompts.
+//! Messages of two conversations are not versions of each other, so they are not compared side by
+//! side. A long part is summarized by its prompts.
 
 use std::io::Write;
 
@@ -14,10 +14,10 @@ use super::{count, message};
 use crate::view::error::Result;
 use crate::view::output::{ADDED, FAINT, Palette, REMOVED};
 
-/// Most messages of one side that are listed one by one.
+/// Maximum number of messages of one side to list one by one.
 const MAX_LISTED: usize = 12;
 
-/// Writes the messages that a conversation lost, then those that it got.
+/// Writes the removed messages of a conversation, then the added ones.
 pub(super) fn write_messages(
     (source, paint): (&dyn ObjectSource, Palette),
     out: &mut dyn Write,
@@ -56,7 +56,7 @@ pub(super) fn write_messages(
     Ok(())
 }
 
-/// Writes how many messages were passed over, and begins to count anew.
+/// Writes the number of skipped messages, and resets it.
 fn write_between(paint: Palette, out: &mut dyn Write, between: &mut u64) -> Result<()> {
     if *between > 0 {
         let told = format!("         … {}", count(*between, "message"));

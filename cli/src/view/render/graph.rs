@@ -1,41 +1,41 @@
-//! The graph beside a log: which commit continues which, in columns of lines.
+//! The commit graph of a log: which commit continues which, in columns of lines.
 //!
-//! Commits come children first. Every column waits for one commit, the next on its line. A commit
-//! takes the leftmost column that waits for it, the others join it there; its first parent goes on
-//! in its column, and each further parent gets a column of its own.
+//! Commits come children first. Every column waits for one commit, the next one on its line. A
+//! commit takes the leftmost column that waits for it, and the other waiting columns join it there.
+//! Its first parent continues in its column, and each further parent gets a new column.
 
-/// Draws one commit after another.
+/// Draws commits one after another.
 #[derive(Debug)]
 pub(crate) struct Graph<T> {
     columns: Vec<Option<T>>,
 }
 
-/// The lines left of a commit's text.
+/// The graph lines to the left of a commit's text.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct GraphRow {
-    /// The line above the commit, where columns end in its own.
+    /// The line above the commit, where columns join its own.
     pub(crate) joins: Option<String>,
     /// The line of the commit.
     pub(crate) node: String,
-    /// The line below, where columns of further parents begin.
+    /// The line below, where the columns of further parents begin.
     pub(crate) forks: Option<String>,
-    /// Every line after that, up to the next commit.
+    /// Every further line, up to the next commit.
     pub(crate) rest: String,
 }
 
-/// The way a column meets the line that a commit draws to it.
+/// How a column meets the line that a commit draws to it.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Meeting {
     /// It ends there.
     Ends,
     /// It begins there.
     Begins,
-    /// It was there and goes on.
+    /// It existed and continues.
     GoesOn,
 }
 
 impl<T: Copy + Eq> Graph<T> {
-    /// A graph without commits.
+    /// An empty graph.
     pub(crate) fn new() -> Self {
         Self { columns: Vec::new() }
     }
@@ -76,7 +76,7 @@ impl<T: Copy + Eq> Graph<T> {
         self.columns.iter().enumerate().filter_map(waits).collect()
     }
 
-    /// The first column from `from` on that waits for nothing.
+    /// The first column from `from` on that waits for no commit.
     fn free(&self, from: usize) -> usize {
         let free = self.columns.iter().skip(from).position(Option::is_none);
         free.map_or(self.columns.len().max(from), |at| from + at)
@@ -91,7 +91,7 @@ impl<T: Copy + Eq> Graph<T> {
         }
     }
 
-    /// A line of columns, with what `instead` puts in place of some.
+    /// A line of columns, with characters of `instead` replacing some of them.
     fn line(&self, instead: impl Fn(usize) -> Option<char>) -> String {
         let mut line = String::new();
         for (at, column) in self.columns.iter().enumerate() {

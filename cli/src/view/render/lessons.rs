@@ -1,4 +1,4 @@
-//! Lessons for people: a line each, and what became of them.
+//! Lessons for people: one per line, and their changes.
 
 use std::io::{self, Write};
 
@@ -8,10 +8,10 @@ use turntree_exchange::lessons::{Lesson, Lessons, MergedLessons};
 use super::{columns_of, count, harmless, one_line, padded};
 use crate::view::output::{FAINT, ID, NAME, Output};
 
-/// Characters of a lesson on a line.
+/// Characters of a lesson in a line.
 const WIDTH: usize = 100;
 
-/// Writes lessons in their order, as they are in the turn `turn`.
+/// Writes lessons in order, with their state in the turn `turn`.
 pub(crate) fn write_list(
     out: &mut Output,
     lessons: &[(&str, &Lesson)],
@@ -29,7 +29,7 @@ pub(crate) fn write_list(
     Ok(())
 }
 
-/// Writes what was done to lessons of a branch.
+/// Writes the changes of a branch's lessons.
 pub(crate) fn write_changes(
     out: &mut Output,
     branch: &BranchName,

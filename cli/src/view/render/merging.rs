@@ -1,4 +1,4 @@
-//! Merges and picks for people: what came in, and what excludes each other.
+//! Merges and cherry-picks for people: the merged changes, and the conflicts.
 
 use std::io::{self, Write};
 
@@ -18,7 +18,7 @@ pub(crate) const fn words(kind: ConflictKind) -> &'static str {
     }
 }
 
-/// A line for each section that changed, and one for each conflict.
+/// Writes a line for each changed section, and one for each conflict.
 pub(crate) fn write_report(out: &mut Output, report: &ContextMerge) -> io::Result<()> {
     let width = report.sections.keys().map(|name| columns_of(name)).max().unwrap_or(0);
     for (name, section) in &report.sections {

@@ -8,26 +8,24 @@ use turntree_exchange::formats::view;
 
 use super::one_line;
 
-/// Characters of a message's line.
+/// Characters of a message in a line.
 const WIDTH: usize = 72;
 
-/// Returns the text of a message, whatever its format.
+/// Returns the text of a message of any format.
 ///
-/// # Errors
-/// As for reading its blob.
+/// # Errors The errors of reading its blob.
 pub(crate) fn read(source: &dyn ObjectSource, entry: &MessageEntry) -> Result<MessageView> {
     Ok(view(&entry.media, &source.read_as(Kind::Blob, &entry.blob)?))
 }
 
 /// A message in one line.
 ///
-/// # Errors
-/// As for reading its blob.
+/// # Errors The errors of reading its blob.
 pub(crate) fn summary(source: &dyn ObjectSource, entry: &MessageEntry) -> Result<String> {
     Ok(one_line(&read(source, entry)?.summary(), WIDTH))
 }
 
-/// All that a message says: text, thinking, tool calls and results.
+/// The full text of a message: text, thinking, tool calls and results.
 pub(crate) fn full(view: &MessageView) -> String {
     let mut paragraphs = Vec::new();
     if !view.thinking.is_empty() {

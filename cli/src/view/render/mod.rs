@@ -1,4 +1,4 @@
-//! Text for people: sizes, counts and one line of anything.
+//! Text for people: sizes, counts and one-line texts.
 
 pub(crate) mod changed_ref;
 pub(crate) mod changes;
@@ -17,7 +17,7 @@ use std::fmt::Write as _;
 
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
-/// Hex digits of an id that people see.
+/// Hex digits shown of an id.
 pub(crate) const ID_DIGITS: usize = 12;
 
 /// A size with three digits and a binary unit.
@@ -41,7 +41,7 @@ pub(crate) fn size(bytes: u64) -> String {
     }
 }
 
-/// A number in three digits or four with its unit, as `12.7M`.
+/// A number in three or four digits with its unit, as `12.7M`.
 pub(crate) fn short_number(number: u64) -> String {
     let (scale, unit) = match number {
         0..10_000 => return number.to_string(),
@@ -75,27 +75,27 @@ pub(crate) fn entries_of(section: &str) -> &'static str {
     }
 }
 
-/// The columns that a text takes on a screen.
+/// The width of a text on a screen.
 pub(crate) fn columns_of(text: &str) -> usize {
     text.width()
 }
 
-/// A text padded with spaces to this many columns.
+/// A text padded with spaces to this width.
 pub(crate) fn padded(text: &str, columns: usize) -> String {
     format!("{text}{:1$}", "", columns.saturating_sub(columns_of(text)))
 }
 
-/// Text on one line of at most `columns` of a screen, without anything a terminal would obey. What is
-/// cut ends with an ellipsis.
+/// Text on one line of at most `columns`, without control characters. Cut text ends with an
+/// ellipsis.
 pub(crate) fn one_line(text: &str, columns: usize) -> String {
     cut(text.trim_start(), columns)
 }
 
-/// As [`one_line`], with the spaces at the beginning of the text.
+/// Like [`one_line`], but keeps the spaces at the beginning of the text.
 pub(crate) fn cut(text: &str, columns: usize) -> String {
     let text = visible(text);
     let mut chars = text.chars().map(|c| if c.is_control() { ' ' } else { c });
-    // Marks above letters take no column, so there is a bound for their number too.
+    // Combining marks have no width, so their number is bounded too.
     let bound = columns.saturating_mul(4);
     let (mut line, mut taken) = (String::new(), 0_usize);
     let mut is_cut = false;
@@ -115,7 +115,7 @@ pub(crate) fn cut(text: &str, columns: usize) -> String {
     line
 }
 
-/// Text without anything a terminal would obey; tabs and line ends stay.
+/// Text without control characters; tabs and line ends stay.
 pub(crate) fn harmless(text: &str) -> String {
     let is_plain = |byte: u8| matches!(byte, b' '..=b'~' | b'\n' | b'\t');
     if text.bytes().all(is_plain) {
@@ -125,8 +125,8 @@ pub(crate) fn harmless(text: &str) -> String {
     visible(text).chars().map(|c| if harmless(c) { c } else { '\u{fffd}' }).collect()
 }
 
-/// Text with the numbers of characters that only turn the direction of others: a terminal obeys them
-/// without a sign, and then what is read is not what is there.
+/// Replaces bidirectional control characters with their numbers: a terminal applies them invisibly,
+/// so the shown text would differ from the stored text.
 pub(crate) fn visible(text: &str) -> Cow<'_, str> {
     if !text.contains(turns_direction) {
         return Cow::Borrowed(text);
@@ -219,7 +219,7 @@ mod tests {
         assert_eq!(harmless("live \u{202e}edirrevo"), "live <U+202E>edirrevo");
         assert_eq!(one_line("\u{2066}ab\u{2069}cd", 11), "<U+2066>ab…");
         assert_eq!(harmless("\u{61c}\u{200e}\u{200f}"), "<U+061C><U+200E><U+200F>");
-        // What joins letters and pictures stays.
+        // Joiners between letters and emoji stay.
         assert_eq!(harmless("\u{5d0}\u{200d}\u{1f469}"), "\u{5d0}\u{200d}\u{1f469}");
     }
 }

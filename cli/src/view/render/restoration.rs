@@ -1,4 +1,4 @@
-//! Changes of a workspace, for people: every file that is written, deleted or left, and why.
+//! Changes of a workspace for people: every file written, deleted or left, and why.
 
 use std::io::{self, Write};
 
@@ -8,7 +8,7 @@ use super::{columns_of, count, harmless, padded, size};
 use crate::view::json::{LEAVE, action, reason};
 use crate::view::output::{ADDED, FAINT, Output, Palette, REMOVED};
 
-/// Writes what is planned for the files that are to be as in `state`, and what became of it.
+/// Writes the plan to bring files to `state`, and its result.
 pub(crate) fn write_files(
     out: &mut dyn Write,
     paint: Palette,
@@ -61,7 +61,7 @@ pub(crate) fn write_files(
     writeln!(out, "wrote {written} ({bytes}), deleted {deleted}, left {left}, kept {stay}")
 }
 
-/// Says why a plan leaves the workspace as it is, where the state `state` would come back.
+/// Explains why a plan does not change the workspace, if `state` would be restored.
 pub(crate) fn kept_workspace(kept: KeptWorkspace, state: &str) -> String {
     match kept {
         KeptWorkspace::NotSelected => "files are not selected".to_owned(),
@@ -70,8 +70,8 @@ pub(crate) fn kept_workspace(kept: KeptWorkspace, state: &str) -> String {
     }
 }
 
-/// Writes how many of the deleted files no turn has, and the command that brings them back: the last
-/// line of what a command says.
+/// Writes the number of deleted files that no turn has, and the command that restores them, as the
+/// last line of a command's output.
 pub(crate) fn write_unknown(
     out: &mut Output,
     files: Option<&FileChanges>,

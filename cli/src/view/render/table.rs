@@ -1,4 +1,4 @@
-//! Tables: columns as wide as what is in them, and no wider than the screen.
+//! Tables: columns as wide as their content, and no wider than the screen.
 
 use std::io::{self, Write};
 
@@ -7,13 +7,13 @@ use anstyle::Style;
 use super::{columns_of, one_line};
 use crate::view::output::{FAINT, Output, Palette, Width};
 
-/// Columns between two cells.
+/// Spaces between two cells.
 const GAP: usize = 2;
 
-/// Columns that a title keeps on a narrow screen.
+/// Minimum width of a title on a narrow screen.
 const MIN_TITLE: usize = 20;
 
-/// Columns that a name keeps on a narrow screen.
+/// Minimum width of a name on a narrow screen.
 const MIN_NAME: usize = 12;
 
 /// Rows of text, under a heading or without one.
@@ -23,20 +23,20 @@ pub(crate) struct Table {
     rows: Vec<Vec<Cell>>,
 }
 
-/// A column: its heading, and what becomes of it on a narrow screen.
+/// A column: its heading, and how it shrinks on a narrow screen.
 #[derive(Debug)]
 pub(crate) struct Column {
     heading: String,
     is_number: bool,
-    /// Columns that are left when it is cut, of a column that may be.
+    /// Minimum width, if the column may be cut.
     min: Option<usize>,
     /// Titles are cut before names.
     is_title: bool,
-    /// Columns of a higher rank are dropped first, those of rank 0 never.
+    /// Columns of a higher rank are dropped first, columns of rank 0 never.
     rank: u8,
 }
 
-/// A text with its style.
+/// A cell: a text with its style.
 #[derive(Debug)]
 pub(crate) struct Cell {
     text: String,
@@ -49,17 +49,17 @@ impl Column {
         Self { heading, is_number: false, min: None, is_title: false, rank: 0 }
     }
 
-    /// A column of texts that are never cut, as ids and times.
+    /// A column of texts that are never cut, such as ids and times.
     pub(crate) fn text(heading: &str) -> Self {
         Self::new(heading)
     }
 
-    /// A column of numbers, which end at its right side.
+    /// A column of right-aligned numbers.
     pub(crate) fn number(heading: &str) -> Self {
         Self { is_number: true, ..Self::new(heading) }
     }
 
-    /// A column of names, which are cut when cutting titles is not enough.
+    /// A column of names, which are cut if cutting titles is not enough.
     pub(crate) fn name(heading: &str) -> Self {
         Self { min: Some(MIN_NAME), ..Self::new(heading) }
     }
@@ -69,7 +69,7 @@ impl Column {
         Self { min: Some(MIN_TITLE), is_title: true, ..Self::new(heading) }
     }
 
-    /// The same column, dropped on a narrow screen before those of a lower rank.
+    /// Sets the rank: on a narrow screen, columns of a higher rank are dropped first.
     pub(crate) fn rank(self, rank: u8) -> Self {
         Self { rank, ..self }
     }
@@ -89,12 +89,12 @@ impl<T: Into<String>> From<T> for Cell {
 }
 
 impl Table {
-    /// A table of these columns without rows. Without any heading it has no line of headings.
+    /// A table of these columns without rows. If all headings are empty, it has no heading line.
     pub(crate) fn of(columns: Vec<Column>) -> Self {
         Self { columns, rows: Vec::new() }
     }
 
-    /// A table of a column of names and of columns of numbers, of which the last are dropped first.
+    /// A table with a column of names and columns of numbers; the last ones are dropped first.
     pub(crate) fn new(heading: &[&str]) -> Self {
         let column = |(rank, heading): (u8, &&str)| match rank {
             0 => Column::name(heading),
@@ -108,7 +108,7 @@ impl Table {
         self.rows.push(cells.into_iter().map(Into::into).collect());
     }
 
-    /// Writes heading and rows, and nothing when there are no rows.
+    /// Writes heading and rows; nothing if there are no rows.
     pub(crate) fn write(&self, out: &mut Output) -> io::Result<()> {
         self.write_to(out.paint, out.width, out)
     }
@@ -129,7 +129,7 @@ impl Table {
         Ok(())
     }
 
-    /// The columns of the screen that each column gets; none where it is dropped.
+    /// The width of each column; `None` if it is dropped.
     fn widths(&self, width: Width) -> Vec<Option<usize>> {
         let mut widths: Vec<Option<usize>> =
             (0..self.columns.len()).map(|at| self.widest(at)).collect();
@@ -142,7 +142,7 @@ impl Table {
             if taken(&least) > screen {
                 let kept = self.columns.iter().zip(&widths).enumerate();
                 let kept = kept.filter(|(_, (column, width))| column.rank > 0 && width.is_some());
-                // Of those with the same rank, the last.
+                // Among columns of the same rank, drops the last.
                 if let Some((at, _)) = kept.max_by_key(|(_, (column, _))| column.rank) {
                     if let Some(width) = widths.get_mut(at) {
                         *width = None;
@@ -152,7 +152,7 @@ impl Table {
             }
             let mut spare = screen.saturating_sub(taken(&least));
             let mut fitted = least;
-            // What is left over goes to names first.
+            // Names get the remaining width first.
             for is_title in [false, true] {
                 for ((column, fitted), widest) in self.columns.iter().zip(&mut fitted).zip(&widths)
                 {
@@ -169,7 +169,7 @@ impl Table {
         }
     }
 
-    /// The columns that the widest cell of a column takes; none where all cells are empty.
+    /// The width of the widest cell of a column; `None` if all cells are empty.
     fn widest(&self, at: usize) -> Option<usize> {
         let heading = self.columns.get(at).map_or(0, |column| columns_of(&column.heading));
         let cells = self.rows.iter().filter_map(|row| row.get(at));
@@ -199,7 +199,7 @@ impl Table {
     }
 }
 
-/// The columns that columns of these widths take together.
+/// The total width of columns of these widths.
 fn taken(widths: &[Option<usize>]) -> usize {
     let kept = widths.iter().flatten();
     kept.clone().sum::<usize>() + kept.count().saturating_sub(1) * GAP

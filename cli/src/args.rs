@@ -1,4 +1,4 @@
-//! The commands, the options they share, and the help.
+//! The commands, their common options, and the help.
 
 use std::ffi::OsString;
 use std::fmt::Write as _;
@@ -51,7 +51,7 @@ Environment:
   TURNTREE_PASSPHRASE   the passphrase of an encrypted store or bundle
   NO_COLOR              no colour";
 
-/// The commands of the short help, with what each does; the long help has all of them.
+/// The commands of the short help, with their descriptions; the long help has all commands.
 const SHORT: [(&str, &[(&str, &str)]); 5] = [
     (
         "Start",
@@ -108,7 +108,7 @@ const MORE: &str = "\
 'turntree --help' lists all commands and the global options,
 'turntree log -h' the options of one, 'turntree log --help' with examples";
 
-/// The last line of the help of every verb.
+/// The last line of the help of every command.
 const GLOBAL_OPTIONS: &str = "'turntree --help' lists the global options";
 
 /// Git for what an agent knows
@@ -117,12 +117,13 @@ const GLOBAL_OPTIONS: &str = "'turntree --help' lists the global options";
 pub(crate) struct Cli {
     #[command(flatten)]
     pub(crate) global: Global,
-    /// Nothing: what there is, or the short help.
+    /// Without a command, shows the state of the store, or the short help.
     #[command(subcommand)]
     pub(crate) command: Option<Command>,
 }
 
-/// Old spellings of options that moved to a verb of their own: they still work, and no help lists them.
+/// Options that were moved to a command of their own: the old form still works, but is not in the
+/// help.
 const OLD_OPTIONS: [(&str, &[&str]); 2] = [
     (
         "snapshot",
@@ -131,7 +132,7 @@ const OLD_OPTIONS: [(&str, &[&str]); 2] = [
     ("restore", &["configuration", "preserve_system_prompts", "output", "compat"]),
 ];
 
-/// The parser, with the commands grouped in its help.
+/// Builds the parser, with the commands grouped in its help.
 pub(crate) fn command() -> clap::Command {
     let mut command = Cli::command();
     for verb in command.get_subcommands_mut() {
@@ -149,10 +150,11 @@ pub(crate) fn command() -> clap::Command {
     name_the_global_options(command).help_template("{about}\n\n{usage-heading} {usage}{after-help}")
 }
 
-/// What the arguments say; help and errors as people see them.
+/// Parses the arguments; help and errors are returned as users see them.
 ///
-/// A verb is called by its name, so the parsers of all others, which take longer to make than most commands
-/// do, are not needed. Whatever that parser does not take, as an alias, is for the whole one, with the help.
+/// A command is called by its name, so only its own parser is built first: building all of them
+/// takes longer than most commands. If that parser fails, for example for an alias, the full parser
+/// runs, with the help.
 pub(crate) fn parse(arguments: &[OsString]) -> clap::error::Result<Cli> {
     let parsed_by = |command: clap::Command| {
         let matches = command.try_get_matches_from(arguments);
@@ -162,7 +164,7 @@ pub(crate) fn parse(arguments: &[OsString]) -> clap::error::Result<Cli> {
     parsed_by(Global::augment_args(of_the_verb)).or_else(|_| parsed_by(command()))
 }
 
-/// Says in the help of every verb where the options are that all have.
+/// Adds a pointer to the global options to the help of every command.
 fn name_the_global_options(mut command: clap::Command) -> clap::Command {
     for verb in command.get_subcommands_mut() {
         let examples = verb.get_after_long_help().map(|text| format!("{text}\n\n"));
@@ -173,7 +175,7 @@ fn name_the_global_options(mut command: clap::Command) -> clap::Command {
     command
 }
 
-/// Answers the shell, when the shell asked; returns whether it did.
+/// Answers a completion request of the shell; returns true if there was one.
 pub(crate) fn answer_shell(arguments: &[OsString]) -> clap::error::Result<bool> {
     if std::env::var_os(VARIABLE).is_none() {
         return Ok(false);
@@ -182,7 +184,7 @@ pub(crate) fn answer_shell(arguments: &[OsString]) -> clap::error::Result<bool> 
     CompleteEnv::with_factory(command).var(VARIABLE).try_complete(arguments, here.as_deref())
 }
 
-/// The help of one screen.
+/// The help on one screen.
 fn short_help() -> String {
     let mut text = String::new();
     for (heading, verbs) in SHORT {
@@ -195,7 +197,7 @@ fn short_help() -> String {
     text + MORE
 }
 
-/// Every command in its group, and the options of all of them.
+/// All commands by group, and the global options.
 fn long_help(command: &clap::Command) -> String {
     let mut text = String::new();
     let mut verbs = command.get_subcommands();
@@ -263,7 +265,7 @@ mod tests {
         let mut command = super::command();
         command.build();
         command.clone().debug_assert();
-        // Clap makes the verb `help` itself.
+        // Clap generates the command `help`.
         let is_shown =
             |command: &&clap::Command| !command.is_hide_set() && command.get_name() != "help";
         for command in command.get_subcommands().filter(is_shown) {

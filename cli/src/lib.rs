@@ -1,21 +1,22 @@
 //! The command line of turntree: arguments in, library calls, records or text out.
 //!
-//! The library below reads no clock, environment, terminal or randomness; this crate brings all of
-//! them. The records of `--json` are in `view/json/`, one type each; their keys are a promise.
+//! The library below does not read the clock, the environment, the terminal or randomness; this
+//! crate supplies them. The records of `--json` are in `view/json/`, one type each; their keys are
+//! stable.
 //!
 //! | room | job |
 //! |---|---|
-//! | `view/` | what people and programs see: text, records, errors, times and sizes |
+//! | `view/` | output for people and programs: text, records, errors, times and sizes |
 //! | `program/` | one run: options, environment, the store that it opens, its input |
-//! | `porcelain/` | the work that verbs, operations and hooks share |
+//! | `porcelain/` | the operations that commands, the service and hooks share |
 //! | `hook/` | events of agents, and the settings of their clients |
 //! | `service/` | operations for programs, one file each; MCP and JSON-RPC, which call them |
 //! | `viewer/` | the server of `view`: all sessions in a browser |
 //! | `terminal/` | the interface of `ui`: all sessions in a terminal |
-//! | `commands/` | one file a verb, in one table |
+//! | `commands/` | one file per command, in one table |
 //! | `args.rs` | the parser and the help |
 //!
-//! Each room uses only those above it; `commands/mcp.rs` and `commands/serve.rs` alone start the
+//! Each room uses only those above it; only `commands/mcp.rs` and `commands/serve.rs` start the
 //! service.
 
 mod args;
@@ -52,24 +53,26 @@ pub fn main() -> ExitCode {
     ExitCode::from(answer(&arguments) as u8)
 }
 
-/// Runs the program in the process of an interpreter, for a script that only does this. `arguments` begin
-/// with the script, which runs the program again where the program needs that. Returns the exit code, with
-/// which the script ends the process at once: a fault ends it from here, and threads may still run.
+/// Runs the program in the process of an interpreter, for a script that does only this. `arguments`
+/// begin with the script, which is run when the program must start itself again. Returns the exit
+/// code; the script must end the process immediately with it: a panic ends the process from here,
+/// and threads may still run.
 ///
-/// The standard streams must be open, and signals as a program finds them.
+/// The standard streams must be open, and signal handlers in their default state.
 #[must_use]
 pub fn main_of_script(arguments: &[OsString]) -> u8 {
     if let Some(script) = arguments.first() {
         itself::is_run_by(Path::new(script));
     }
     let exit = answer(arguments);
-    // No runtime of Rust ends this process. Whoever reads no more has read enough.
+    // No Rust runtime ends this process, so stdout is flushed here. A closed pipe is not an error:
+    // the reader had enough.
     let _ = io::stdout().flush();
     exit as u8
 }
 
 fn answer(arguments: &[OsString]) -> Exit {
-    // An agent takes the code for wrong arguments as an order to stop; a person does not.
+    // An agent treats the exit code for wrong arguments as an order to stop; a person does not.
     let is_of_agent = Hook::is_event(arguments) && !io::stdin().is_terminal();
     end_on_panic(arguments.iter().any(|argument| argument == "--json"), is_of_agent);
     match answer_shell(arguments) {
@@ -86,17 +89,16 @@ fn answer(arguments: &[OsString]) -> Exit {
     }
 }
 
-/// Returns the parser with all verbs, for tests that go through every argument.
+/// Returns the parser with all commands, for tests of every argument.
 #[doc(hidden)]
 #[must_use]
 pub fn command() -> clap::Command {
     args::command()
 }
 
-/// Answers the lines of `input` as `serve --stdio --read-only` does, on the store in `dir`.
+/// Answers the lines of `input` like `serve --stdio --read-only`, on the store in `dir`.
 ///
-/// # Errors
-/// None of `input` has one; `output` may fail.
+/// # Errors Reading `input` cannot fail; writing `output` may.
 #[doc(hidden)]
 pub fn answer_lines(
     dir: &Path,

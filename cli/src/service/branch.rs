@@ -1,4 +1,4 @@
-//! Branches: list them, begin one, act on another.
+//! Branches: lists, forks and switches them.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -18,22 +18,22 @@ use crate::view::json;
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct BranchArguments {
-    /// list, fork (begin a branch) or switch (act on another one); list by default
+    /// list, fork (create a branch) or switch (act on another); list by default
     #[serde(default)]
     action: BranchAction,
-    /// Name of the branch to begin or to act on; for switch also session/branch or a session
+    /// Name of the branch to create or act on; for switch also session/branch or a session
     name: Option<String>,
     /// The start of a new branch, a revision; HEAD by default
     at: Option<String>,
     /// Act on the new branch from now on
     #[serde(default)]
     switch: bool,
-    /// List only branches of this session, or begin one in it
+    /// List only branches of this session, or fork one in it
     session: Option<String>,
     /// Begin at this branch of the list
     #[serde(default)]
     offset: u64,
-    /// At most so many: 1 to 500, 50 by default
+    /// Maximum: 1 to 500, 50 by default
     limit: Option<u64>,
 }
 
@@ -46,15 +46,15 @@ enum BranchAction {
     Switch,
 }
 
-/// The branches, or the one that was changed.
+/// The branches, or the changed one.
 #[derive(Serialize, JsonSchema)]
 pub(super) struct BranchAnswer {
     /// The branches of a list.
     #[serde(skip_serializing_if = "Option::is_none")]
     branches: Option<Vec<json::BranchRecord>>,
-    /// Where the next call goes on; null at the end.
+    /// Offset of the next call; null at the end.
     next_offset: Option<u64>,
-    /// The branch that was begun, or that calls act on now.
+    /// The new branch, or the one that calls act on now.
     #[serde(skip_serializing_if = "Option::is_none")]
     moved: Option<json::Moved>,
 }
@@ -108,7 +108,7 @@ impl BranchArguments {
         Ok(BranchAnswer { branches: None, next_offset: None, moved })
     }
 
-    /// Moves HEAD, for everybody, unless this server acts on a branch of its own.
+    /// Switches the server's own branch if it has one, otherwise the shared HEAD.
     fn switch(&self, call: &ServiceCall<'_>) -> Result<BranchAnswer> {
         call.check_may_change()?;
         let own = call.has_own_branch();

@@ -1,4 +1,4 @@
-//! Puts old large outputs of a conversation away.
+//! Offloads old large outputs of a conversation.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -14,28 +14,28 @@ use crate::view::error::Result;
 pub(super) struct CompactArguments {
     /// A session, branch or snapshot; HEAD by default
     revision: Option<String>,
-    /// Put outputs with more bytes away; 5000 by default
+    /// Offload outputs with more bytes; 5000 by default
     offload_over: Option<u64>,
-    /// Leave so many of the newest messages as they are; 10 by default
+    /// Number of newest messages to leave alone; 10 by default
     keep_recent: Option<u64>,
-    /// Begin a branch of this name
+    /// Name of a new branch for it
     name: Option<String>,
     /// Return the outcome without changing anything
     #[serde(default)]
     dry_run: bool,
 }
 
-/// What was put away.
+/// The result.
 #[derive(Serialize, JsonSchema)]
 pub(super) struct CompactAnswer {
     session: String,
     branch: String,
-    /// The new snapshot; null when there is none.
+    /// The new snapshot; null if there is none.
     id: Option<String>,
     turn: u64,
-    /// Outputs that were put away.
+    /// Offloaded outputs.
     shortened: u64,
-    /// About so many tokens.
+    /// Estimated tokens.
     tokens_before: u64,
     tokens_after: u64,
 }

@@ -1,4 +1,4 @@
-//! Strategies side by side.
+//! Compares branches since their fork point.
 
 use schemars::JsonSchema;
 use serde::Deserialize;

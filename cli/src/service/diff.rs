@@ -23,16 +23,16 @@ pub(super) struct DiffArguments {
     old: String,
     /// The one after; HEAD by default
     new: Option<String>,
-    /// Only what is at or below these, as in files/src
+    /// Only changes at or below these, as in files/src
     #[serde(default)]
     paths: Vec<String>,
-    /// Also show the changes as text: unified diffs of entries, a line for each message
+    /// Also show the changes as text: unified diffs of entries, one line per message
     #[serde(default)]
     text: bool,
     /// Begin at this change
     #[serde(default)]
     offset: u64,
-    /// At most so many: 1 to 500, 50 by default
+    /// Maximum: 1 to 500, 50 by default
     limit: Option<u64>,
 }
 
@@ -43,16 +43,16 @@ pub(super) struct DiffAnswer {
     old: String,
     /// The commit after.
     new: String,
-    /// Changes by section: what was added, removed and changed.
+    /// Changes by section: added, removed and changed.
     sections: BTreeMap<String, json::SectionDiff>,
     /// The number of all changes.
     total: u64,
-    /// Where the next call goes on; null at the end.
+    /// Offset of the next call; null at the end.
     next_offset: Option<u64>,
     /// The changes of this answer as text.
     #[serde(skip_serializing_if = "Option::is_none")]
     text: Option<String>,
-    /// True when the text was longer.
+    /// True if the text was cut.
     #[serde(skip_serializing_if = "Option::is_none")]
     text_cut: Option<bool>,
 }
@@ -84,7 +84,7 @@ impl Request for DiffArguments {
     }
 }
 
-/// Keeps at most `limit` changes from the place `offset` on; returns where the rest begins.
+/// Keeps at most `limit` changes from `offset` on; returns the offset of the rest.
 fn keep_part(changed: &mut ContextDiff, offset: u64, limit: usize) -> Option<u64> {
     let mut skip = usize::try_from(offset).unwrap_or(usize::MAX);
     let (mut left, mut is_cut) = (limit, false);
@@ -100,7 +100,7 @@ fn keep_part(changed: &mut ContextDiff, offset: u64, limit: usize) -> Option<u64
     is_cut.then(|| offset.saturating_add(limit as u64))
 }
 
-/// Changes as text, and whether there would be more of it.
+/// The changes as text, and whether the text was cut.
 fn write(repo: &Repository, changed: &ContextDiff) -> Result<(String, bool)> {
     let changes = Changes { source: repo.store(), paint: Palette::default() };
     let mut out = Bounded::new(usize::try_from(TEXT_BYTES).unwrap_or(usize::MAX));

@@ -28,12 +28,12 @@ pub(super) struct ExportArguments {
     /// HEAD by default; several for html
     #[serde(default)]
     revisions: Vec<String>,
-    /// markdown, html, jsonl, json, openai, anthropic, atif, source (the imported file) or that of a
-    /// framework
+    /// markdown, html, jsonl, json, openai, anthropic, atif, source (the imported file) or a
+    /// framework's
     format: String,
-    /// Agent whose messages are written, for jsonl, openai, anthropic and atif
+    /// Agent whose messages to write, for jsonl, openai, anthropic and atif
     agent: Option<String>,
-    /// Write a new file of the workspace instead, at this path in it
+    /// Write to a new workspace file at this path instead
     path: Option<String>,
     /// Begin at this byte
     #[serde(default)]
@@ -42,22 +42,22 @@ pub(super) struct ExportArguments {
     limit: Option<u64>,
 }
 
-/// A part of an export, or the file that it was written to.
+/// A part of an export, or the written file.
 #[derive(Serialize, JsonSchema)]
 pub(super) struct ExportAnswer {
     /// The snapshot.
     commit: String,
-    /// The file that has it all, and its bytes.
+    /// The file with the export, and its bytes.
     file: Option<String>,
     bytes: Option<u64>,
-    /// The part; null when it is not text.
+    /// The part; null if it is not text.
     text: Option<String>,
     /// The part of an export that is not text.
     #[serde(skip_serializing_if = "Option::is_none")]
     base64: Option<String>,
-    /// Where the next call goes on; null at the end.
+    /// Offset of the next call; null at the end.
     next_offset: Option<u64>,
-    /// For source: messages that came after the import, which jsonl has.
+    /// For source: messages after the import, which jsonl has.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(skip)]
     newer_messages: Option<u64>,
@@ -121,8 +121,8 @@ impl Request for ExportArguments {
     }
 }
 
-/// The place of a new file: inside of the workspace, behind no link that leads out of it, and in no
-/// folder that programs take orders from, as `.git` and `.claude` are.
+/// The path for a new file: inside the workspace, not through a link out of it, and not in a dot
+/// directory such as `.git` or `.claude`, whose files programs execute or obey.
 fn place(call: &ServiceCall<'_>, path: &str) -> Result<PathBuf> {
     let Some(dir) = call.workspace() else {
         return Err(no_workspace("call it without path: the answer has the export in parts"));
@@ -145,7 +145,7 @@ fn place(call: &ServiceCall<'_>, path: &str) -> Result<PathBuf> {
     let parent = parent
         .canonicalize()
         .map_err(|error| Error::io(format!("find the folder of '{path}'"), error))?;
-    // A link in it may lead anywhere.
+    // The path may contain links.
     match parent.strip_prefix(&dir) {
         Ok(inside) if inside.components().all(is_plain) => Ok(parent.join(name)),
         _ => Err(refused().into()),

@@ -1,4 +1,4 @@
-//! Ids in answers: whole for programs, short for models, which pay for every digit.
+//! Ids in answers: full for programs, short for models, which pay for every digit.
 
 use serde_json::Value;
 use turntree::object::{IdPrefix, ObjectId};
@@ -10,17 +10,17 @@ use crate::view::render::ID_DIGITS;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Ids {
     Whole,
-    /// So many digits that each names one object, 12 or more.
+    /// The shortest unique prefix, of at least 12 digits.
     Short,
 }
 
-/// Keys of answers whose values are ids. Cursors and plans are none: they are only handed back.
+/// Keys of answers whose values are ids. Cursors and plan ids are not: clients only pass them back.
 const KEYS: [&str; 13] = [
     "base", "before", "blob", "commit", "from", "head", "id", "last_id", "new", "old", "ours",
     "parents", "theirs",
 ];
 
-/// Writes the ids of an answer short, those of objects that are in the store.
+/// Shortens the ids of stored objects in an answer.
 pub(super) fn shorten(answer: &mut Value, repo: &Repository) {
     match answer {
         Value::Object(members) => {
@@ -36,7 +36,7 @@ pub(super) fn shorten(answer: &mut Value, repo: &Repository) {
     }
 }
 
-/// The same of what a key says to be an id, or a list of these.
+/// Shortens an id, or a list of ids, under one of the keys.
 fn shorten_ids(value: &mut Value, repo: &Repository) {
     match value {
         Value::String(id) => {
@@ -49,8 +49,8 @@ fn shorten_ids(value: &mut Value, repo: &Repository) {
     }
 }
 
-/// Counts the digits that name this object and no other; none for an object outside the store, which
-/// only its whole id names.
+/// The length of the unique prefix of an object's id; `None` for an object outside the store, which
+/// only its full id names.
 fn digits(text: &str, repo: &Repository) -> Option<usize> {
     let id: ObjectId = text.parse().ok()?;
     let prefixes = (ID_DIGITS..text.len()).map_while(|digits| text.get(..digits)?.parse().ok());

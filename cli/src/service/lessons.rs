@@ -1,4 +1,4 @@
-//! Lessons: list them, add one, select those for a coming call.
+//! Lessons: lists them, adds one, selects those for the next call.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -27,19 +27,18 @@ pub(super) struct LessonsArguments {
     correct: Option<String>,
     /// For add: a note of the user
     note: Option<String>,
-    /// For add: what it is about, one of semantic, spiral, infrastructure and budget; semantic by
-    /// default
+    /// For add: semantic, spiral, infrastructure or budget; semantic by default
     #[serde(rename = "type")]
     kind: Option<String>,
-    /// For add: learn it from the loop that spiral finds; without one nothing is added
+    /// For add: learn it from the loop that spiral finds; adds nothing without one
     #[serde(default)]
     spiral: bool,
-    /// For add: the branch or snapshot that was given up
+    /// For add: the abandoned branch or snapshot
     abandoned: Option<String>,
     /// For add: pin it; it never expires, and every inject has it
     #[serde(default)]
     pin: bool,
-    /// For add: number of turns for which it is used; for ever by default
+    /// For add: number of turns for which it is used; no limit by default
     expires_after: Option<u64>,
     /// For list and inject: the snapshot; HEAD by default
     revision: Option<String>,
@@ -62,18 +61,18 @@ enum LessonsAction {
     Add,
 }
 
-/// One of three, as the action says.
+/// One of three, by action.
 #[derive(Default, Serialize, JsonSchema)]
 pub(super) struct LessonsAnswer {
-    /// The lessons for a coming call.
+    /// The lessons for the next call.
     #[serde(skip_serializing_if = "Option::is_none")]
     injected: Option<json::InjectedLessons>,
     /// Lessons, oldest first.
     #[serde(skip_serializing_if = "Option::is_none")]
     lessons: Option<Vec<json::ListedLesson>>,
-    /// Where the next call goes on; null at the end.
+    /// Offset of the next call; null at the end.
     next_offset: Option<u64>,
-    /// The change of adding one; null when there was nothing to learn.
+    /// The change by add; null if there was nothing to learn.
     #[serde(skip_serializing_if = "Option::is_none")]
     changed: Option<json::LessonsChanged>,
 }

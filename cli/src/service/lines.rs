@@ -1,4 +1,4 @@
-//! Requests in lines of a bounded length: of a longer one the id is found, and the rest is passed over.
+//! Reads requests in lines of a bounded length. A longer line is skipped, but its id is found.
 
 use std::io::{self, BufRead, ErrorKind, Read};
 
@@ -7,23 +7,22 @@ use serde_json::{Map, Value};
 /// Longest line, without its end.
 const MAX_LINE_BYTES: u64 = 16 << 20;
 
-/// Longest member of a request, of those that lie in no other, that is looked at for an id.
+/// The longest top-level member of a request that is checked for an id.
 const MAX_MEMBER_BYTES: usize = 1024;
 
 /// A line of the input.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Line {
-    /// All of it, with its end if it has one.
+    /// The whole line, with its end if it has one.
     Whole(Vec<u8>),
     /// It is longer than [`MAX_LINE_BYTES`].
     TooLong {
-        /// The id of the request, so that whoever waits for its answer gets one; null where there is
-        /// none.
+        /// The id of the request, so that the waiting client gets an answer; null if there is none.
         id: Value,
     },
 }
 
-/// The next line; none at the end of the input. Takes no more memory than the longest line.
+/// Reads the next line; `None` at the end of the input. Uses no more memory than the longest line.
 pub(crate) fn next_line(input: &mut dyn BufRead) -> io::Result<Option<Line>> {
     let mut line = Vec::new();
     input.take(MAX_LINE_BYTES + 1).read_until(b'\n', &mut line)?;
@@ -53,7 +52,7 @@ pub(crate) fn next_line(input: &mut dyn BufRead) -> io::Result<Option<Line>> {
     }
 }
 
-/// Describes a line that is too long.
+/// The error for a line that is too long.
 pub(crate) fn too_long() -> String {
     let mebibytes = MAX_LINE_BYTES >> 20;
     format!(
@@ -62,17 +61,17 @@ pub(crate) fn too_long() -> String {
     )
 }
 
-/// Looks for the id of a request in its text, a part at a time: clients put it first or last.
+/// Searches the text of a request for its id, part by part. Clients write the id first or last.
 #[derive(Debug, Default)]
 struct IdSearch {
     found: Value,
-    /// Objects and lists that are open.
+    /// The number of open objects and lists.
     depth: u64,
     in_string: bool,
     is_escaped: bool,
-    /// The member of the request at work, without what lies in it.
+    /// The current top-level member, without nested content.
     member: Vec<u8>,
-    /// Returns whether the line is longer than the limit.
+    /// True once the line is longer than the limit.
     is_long: bool,
 }
 

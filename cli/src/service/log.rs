@@ -11,24 +11,24 @@ use crate::porcelain::history::Walk;
 use crate::view::error::Result;
 use crate::view::json;
 
-/// Bytes of a message that are told: `show` has the whole context.
+/// Maximum bytes of a message; `show` has the whole context.
 const MESSAGE_BYTES: usize = 1000;
 
 /// Arguments of `log`.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct LogArguments {
-    /// Start here, or A..B for the snapshots of B that A does not have; HEAD by default
+    /// Start here, or A..B for the snapshots of B that A lacks; HEAD by default
     revision: Option<String>,
     /// Start at every branch of every session
     #[serde(default)]
     all: bool,
-    /// Only turns that changed something at or below one of these, as in files/src or scratchpad
+    /// Only turns that changed entries at or below these, as in files/src or scratchpad
     #[serde(default)]
     paths: Vec<String>,
-    /// At most so many: 1 to 500, 50 by default
+    /// Maximum: 1 to 500, 50 by default
     limit: Option<u64>,
-    /// next_cursor of the answer before, to continue there
+    /// next_cursor of the last answer, to continue there
     cursor: Option<String>,
 }
 

@@ -1,4 +1,4 @@
-//! Merges of a branch into another.
+//! Merges a branch into another.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -8,7 +8,7 @@ use crate::porcelain::merge::{MergeOptions, MergeOutcome, MessageRule, merge};
 use crate::view::error::Result;
 use crate::view::json;
 
-/// Conflicts that are told.
+/// Maximum number of conflicts to list.
 const TOLD: usize = 100;
 
 /// Arguments of `merge`.
@@ -17,16 +17,15 @@ const TOLD: usize = 100;
 pub(super) struct MergeArguments {
     /// The branch or revision to merge
     revision: String,
-    /// Into this branch; the one that calls act on by default
+    /// Target branch; the one that calls act on by default
     into: Option<String>,
-    /// Rule for a conversation that both continued: append (messages of both, in the order of
-    /// time), ours, theirs, or summary (ours, and then a message with the summary); append by
-    /// default
+    /// Rule for a conversation that both continued: append (messages of both, by time), ours,
+    /// theirs, or summary (ours, then a message with the summary); append by default
     #[serde(default)]
     messages: MessageRule,
-    /// A summary of the messages of theirs, for messages = summary
+    /// A summary of their messages, for messages = summary
     summary: Option<String>,
-    /// Take only these: files, conversation, another section, or a path
+    /// Only these: files, conversation, another section, or a path
     #[serde(default)]
     only: Vec<String>,
     /// Message of the snapshot
@@ -36,7 +35,7 @@ pub(super) struct MergeArguments {
     dry_run: bool,
 }
 
-/// The outcome of a merge.
+/// The result of a merge.
 #[derive(Serialize, JsonSchema)]
 pub(super) struct MergeAnswer {
     /// The first 100 conflicts are listed.

@@ -1,14 +1,14 @@
 //! Operations for programs, one file each: a typed request in, a typed answer out.
 //!
-//! `mcp` and `serve` answer from the one table [`OPERATIONS`], so a tool, a method and its schemas are
-//! the same thing, and answers are the records of `--json` where these have one. A call that only looks
-//! is given the handle that the server holds open, once that has seen what others did; a call that may
-//! change something opens the store as a command does, and waits for others of its kind. So any number of
-//! servers, commands and collections work on a store at once, and each answer is that of a store opened
-//! just now.
+//! `mcp` and `serve` use the same table [`OPERATIONS`], so a tool, a method and their schemas are
+//! the same, and answers are `--json` records where these exist. A read-only call uses the handle
+//! that the server holds open, after it has read the commits of other processes. A call that may
+//! change something opens the store like a command, and waits for other such calls. So any number
+//! of servers, commands and collections can use a store concurrently, and each answer is that of a
+//! freshly opened store.
 //!
-//! An answer is bounded: lists end after `limit` items and say where they go on, texts are cut where
-//! the next part begins.
+//! Answers are bounded: lists end after `limit` items and give the offset of the rest, texts are
+//! cut.
 
 mod branch;
 mod compact;
@@ -67,7 +67,7 @@ use crate::view::error::{Exit, Result};
 
 pub(crate) use ids::Ids;
 
-/// Every operation, in the order of work.
+/// Every operation, in order of use.
 pub(crate) const OPERATIONS: [Operation; 22] = [
     operation::<status::StatusArguments>(),
     operation::<snapshot::SnapshotArguments>(),
@@ -96,13 +96,13 @@ pub(crate) const OPERATIONS: [Operation; 22] = [
 /// The effect of an operation on the store and the workspace.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Effect {
-    /// Nothing.
+    /// None.
     Looks,
-    /// It adds to what is there; `undo` takes that back.
+    /// It adds content; `undo` reverts that.
     Adds,
-    /// The same, and some of its forms only look.
+    /// It adds content, and some of its forms only read.
     MayAdd,
-    /// It may overwrite and delete files of the workspace; some of its forms only look.
+    /// It may overwrite and delete files of the workspace; some of its forms only read.
     MayReplace,
 }
 
@@ -119,7 +119,7 @@ trait Request: DeserializeOwned + JsonSchema {
     fn answer(self, call: &ServiceCall<'_>) -> Result<Self::Answer>;
 }
 
-/// An operation, ready to be listed and called.
+/// An operation in the table.
 #[derive(Debug)]
 pub(crate) struct Operation {
     pub(crate) name: &'static str,
@@ -154,7 +154,7 @@ fn run<R: Request>(call: &ServiceCall<'_>, arguments: Value) -> Result<Value> {
     Ok(answer.map_err(|error| Error::new(ErrorKind::Io, format!("write the answer: {error}")))?)
 }
 
-/// The branch that options name in a store that is not there yet.
+/// The branch named by options, in a store that does not exist yet.
 fn branch_of_new_store(session: Option<&str>, branch: Option<&str>) -> Result<BranchName> {
     let word = branch.unwrap_or(MAIN_BRANCH);
     let named: BranchName = match (session, word.split_once('/')) {
@@ -183,7 +183,7 @@ pub(crate) struct Options {
     read_only: bool,
 }
 
-/// A server: a store, and what its calls act on.
+/// A server: a store, with the branch and workspace of its calls.
 #[derive(Debug)]
 pub(crate) struct Service {
     store: HeldStore,
@@ -191,7 +191,7 @@ pub(crate) struct Service {
     /// The branch to act on, instead of HEAD's.
     branch: Mutex<Option<BranchName>>,
     workspace: Option<PathBuf>,
-    /// The place of its calls: that of the workspace, else where it was started.
+    /// The place of its calls: the workspace, otherwise the directory where it was started.
     here: Option<Here>,
     pub(crate) read_only: bool,
     ids: Ids,
@@ -199,19 +199,19 @@ pub(crate) struct Service {
     changing: Mutex<()>,
 }
 
-/// One call, with the store it is given.
+/// A call, with its store.
 #[derive(Debug)]
 struct ServiceCall<'s> {
     service: &'s Service,
-    /// Set for a call that changes nothing.
+    /// True for a read-only call.
     looks: bool,
     repo: OnceCell<Arc<Repository>>,
-    /// The store as a call that may change something opened it.
+    /// The store that a call opened for a change.
     opened: OnceCell<Opened>,
 }
 
 impl Service {
-    /// A server of the store in `dir` that changes nothing.
+    /// A read-only server of the store in `dir`.
     pub(crate) fn looking(dir: &Path) -> Self {
         Self {
             store: HeldStore::new(Location {
@@ -229,7 +229,7 @@ impl Service {
         }
     }
 
-    /// A server of the store that a run of the program is about.
+    /// A server of the store that a run of the program uses.
     pub(crate) fn new(run: &Invocation, options: &Options, ids: Ids) -> Result<Self> {
         let Options { session, branch, workspace, read_only } = options;
         let workspace = workspace.as_deref().map(absolute).transpose()?;
@@ -260,7 +260,7 @@ impl Service {
         })
     }
 
-    /// The operation called `name`, if there is one and this server offers it.
+    /// The operation called `name`, if this server offers it.
     pub(crate) fn operation(&self, name: &str) -> Option<&'static Operation> {
         self.operations().find(|operation| operation.name == name)
     }
@@ -271,8 +271,8 @@ impl Service {
         OPERATIONS.iter().filter(offered)
     }
 
-    /// Calls an operation. One that may change something first waits for the others, and is not begun
-    /// when the caller has given up meanwhile.
+    /// Calls an operation. A call that may change something waits for other such calls, and is not
+    /// started if the client has cancelled it by then.
     pub(crate) fn call(
         &self,
         operation: &Operation,
@@ -293,7 +293,7 @@ impl Service {
         let call = ServiceCall::new(self, false);
         let answer = call.run(operation, arguments);
         let opened = call.opened.into_inner();
-        // The next change may begin while this one is held back.
+        // Released first, so that the next change can begin while this call is delayed.
         drop((call.repo, turn));
         if let Some(opened) = opened.filter(|_| self.maintains) {
             opened.look_after_and_reap();
@@ -301,8 +301,8 @@ impl Service {
         answer
     }
 
-    /// Answers from the store that is held open. Damage may have been mended since it was opened, so
-    /// `work` is done again on one that is opened anew before damage is the answer.
+    /// Answers from the open store. Damage may have been repaired since it was opened, so on damage
+    /// `work` runs again on a reopened store.
     fn look<T>(&self, work: impl Fn(&ServiceCall<'_>) -> Result<T>) -> Result<T> {
         match work(&ServiceCall::new(self, true)) {
             Err(failure) if failure.is_corrupt() => {
@@ -318,19 +318,19 @@ impl Service {
         &self.store.location().dir
     }
 
-    /// The branch to act on, when it is this server's own.
+    /// The server's own branch, if it has one.
     fn own_branch(&self) -> MutexGuard<'_, Option<BranchName>> {
         self.branch.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Acts on a branch of its own from now on.
+    /// Sets the server's own branch.
     fn set_own_branch(&self, branch: Option<BranchName>) {
         *self.own_branch() = branch;
-        // The handle that is held acts on the one before.
+        // The open handle acts on the previous branch.
         self.store.let_go();
     }
 
-    /// A store that was opened, as calls are given it.
+    /// Prepares an opened store for calls.
     fn prepare(&self, repo: Repository) -> Result<Repository> {
         let own = self.own_branch().clone();
         let repo = match own {
@@ -340,7 +340,7 @@ impl Service {
         Ok(repo.filtering(Arc::new(SecretFilter::new(false))))
     }
 
-    /// Keeps every change waiting, once the one at work is done.
+    /// Waits for the change in progress, and blocks other changes.
     pub(crate) fn quiet(&self) -> MutexGuard<'_, ()> {
         self.changing.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -351,7 +351,7 @@ impl<'s> ServiceCall<'s> {
         Self { service, looks, repo: OnceCell::new(), opened: OnceCell::new() }
     }
 
-    /// Answers by an operation, with ids as the server shows them.
+    /// Runs an operation, with ids in the form of the server.
     fn run(&self, operation: &Operation, arguments: Value) -> Result<Value> {
         let mut answer = (operation.run)(self, arguments)?;
         if let (Ids::Short, Some(repo)) = (self.service.ids, self.repo.get()) {
@@ -360,7 +360,7 @@ impl<'s> ServiceCall<'s> {
         Ok(answer)
     }
 
-    /// The store, which must be there.
+    /// Opens the store, which must exist.
     fn open(&self) -> Result<Arc<Repository>> {
         let service = self.service;
         match self.looks {
@@ -372,12 +372,12 @@ impl<'s> ServiceCall<'s> {
         }
     }
 
-    /// Returns whether [`ServiceCall::open_or_create`] would make the store.
+    /// Returns true if [`ServiceCall::open_or_create`] would create the store.
     fn would_create(&self) -> Result<bool> {
         is_absent(self.service.dir())
     }
 
-    /// Opens the store, or makes it.
+    /// Opens or creates the store.
     fn open_or_create(&self) -> Result<Arc<Repository>> {
         match self.would_create()? {
             true => self.remember(self.service.store.location().create()?),
@@ -391,13 +391,13 @@ impl<'s> ServiceCall<'s> {
         Ok(Arc::clone(self.repo.get_or_init(|| Arc::clone(&opened.repo))))
     }
 
-    /// Returns whether this server acts on a branch of its own and leaves HEAD alone: also where a
-    /// client has started it, for the session of that client.
+    /// Returns true if this server acts on its own branch and leaves HEAD alone. That is also so if
+    /// a client started it, for the client's session.
     fn has_own_branch(&self) -> bool {
         self.service.own_branch().is_some() || client_session().is_some()
     }
 
-    /// The place of the calls of this server, if it is known.
+    /// The place of this server's calls, if known.
     fn here(&self) -> Option<&Here> {
         self.service.here.as_ref()
     }
@@ -406,7 +406,7 @@ impl<'s> ServiceCall<'s> {
         self.service.workspace.as_deref()
     }
 
-    /// Refuses a change on a server that makes none.
+    /// Refuses a change on a read-only server.
     fn check_may_change(&self) -> Result<()> {
         match self.service.read_only {
             false => Ok(()),
@@ -418,8 +418,8 @@ impl<'s> ServiceCall<'s> {
     }
 }
 
-/// From now on a signal that asks this process to end waits for the change at work, and then does end
-/// it, in good order.
+/// Makes a signal that asks this process to end wait for the change in progress, and then ends the
+/// process.
 pub(crate) fn end_on_signals(service: &Arc<Service>) -> Result<()> {
     let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP])
         .map_err(|error| Error::io("watch for signals", error))?;
@@ -427,8 +427,8 @@ pub(crate) fn end_on_signals(service: &Arc<Service>) -> Result<()> {
     std::thread::spawn(move || {
         if signals.forever().next().is_some() {
             let _quiet = service.quiet();
-            // The other threads wait for input that may never come. Nothing is left to write: a change
-            // is durable, or not begun.
+            // The other threads may block on input forever. There is nothing left to write: a
+            // change is either durable or not started.
             std::process::exit(Exit::Success as i32);
         }
     });
@@ -440,7 +440,7 @@ fn absolute(dir: &Path) -> Result<PathBuf> {
     Ok(found.map_err(|error| Error::io(format!("find {}", dir.display()), error))?)
 }
 
-/// Parses the cursor of an earlier answer.
+/// Parses the cursor of a previous answer.
 fn parse_cursor(cursor: Option<&str>) -> Result<Option<ObjectId>> {
     let parse = |text: &str| {
         let expected = "expected the next_cursor of the answer before";
@@ -453,8 +453,9 @@ fn parse_cursor(cursor: Option<&str>) -> Result<Option<ObjectId>> {
 mod tests {
     use super::*;
 
-    /// Clients put every tool with its schemas into the prompt of each turn, and agents choose worse
-    /// among many: all tools take fewer bytes than the first twelve did with whole schemas.
+    /// Clients put every tool with its schemas into the prompt of each turn, and agents choose
+    /// worse among many tools. So all tools together take fewer bytes than the first twelve did
+    /// with full schemas.
     #[test]
     fn operations_have_their_own_names_and_the_list_of_tools_is_bounded() {
         let mut names: Vec<&str> = OPERATIONS.iter().map(|operation| operation.name).collect();
@@ -473,7 +474,7 @@ mod tests {
                 let name = operation.name;
                 assert_eq!(schema.get("type"), Some(&Value::from("object")), "{name}");
                 let text = serde_json::to_string(&schema).unwrap();
-                // A property may be called so; as a word of a schema it has a text.
+                // A property may be named `format`; the schema keyword has a string value.
                 let has_format = text.contains("\"format\":\"");
                 assert!(!text.contains("$ref") && !has_format, "{name}: {text}");
             }

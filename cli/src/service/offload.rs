@@ -1,4 +1,4 @@
-//! Stores a long text, and answers with the short one that stands for it.
+//! Stores a long text, and answers with its placeholder.
 
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -18,12 +18,12 @@ pub(super) struct OffloadArguments {
     text: String,
     /// Store only a text longer than this
     threshold: Option<u64>,
-    /// Show so much of its beginning, up to whole lines
+    /// Characters to show of its start, in whole lines
     #[serde(default)]
     head_chars: u64,
-    /// Show so much of its end, from whole lines on; 2000 by default
+    /// Characters to show of its end, in whole lines; 2000 by default
     tail_chars: Option<u64>,
-    /// Show so many lines of its end instead
+    /// Lines to show of its end instead
     tail_lines: Option<u64>,
 }
 
@@ -48,7 +48,7 @@ impl Request for OffloadArguments {
             (None, None) => default.tail,
         };
         let threshold = threshold.unwrap_or(default.threshold);
-        // Half a character is no text in an answer.
+        // An answer must not contain half a character.
         let options = OffloadOptions { threshold, head_chars, tail, whole_characters: true };
         let offloading = Offloading { options, storage_dir: None };
         let new = named_by_content(text.clone().into());

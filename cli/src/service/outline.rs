@@ -1,4 +1,4 @@
-//! The outline of a branch: what was asked for, and what came of each prompt.
+//! The outline of a branch: its prompts, and the results of each.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -21,15 +21,15 @@ pub(super) struct OutlineArguments {
     /// Begin at this prompt
     #[serde(default)]
     offset: u64,
-    /// At most so many: 1 to 500, 50 by default
+    /// Maximum: 1 to 500, 50 by default
     limit: Option<u64>,
 }
 
-/// Prompts, the oldest first.
+/// Prompts, oldest first.
 #[derive(Serialize, JsonSchema)]
 pub(super) struct OutlineAnswer {
     prompts: Vec<json::OutlinePrompt>,
-    /// Where the next call goes on; null at the end.
+    /// Offset of the next call; null at the end.
     next_offset: Option<u64>,
 }
 

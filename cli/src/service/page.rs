@@ -1,29 +1,27 @@
-//! Parts of long answers: how much one call gets, and where the next goes on.
+//! Parts of long answers: their limits, and the offset of the next part.
 
 use std::ops::RangeInclusive;
 
 use turntree::{Error, Result};
 
-/// Bytes of text that a call gets by default, and at most.
+/// The default and the maximum bytes of text in an answer.
 pub(super) const TEXT_BYTES: u64 = 16 << 10;
 pub(super) const MAX_TEXT_BYTES: u64 = 256 << 10;
 
-/// Items of a list whose items are lines, and at most.
+/// The default and the maximum number of items in an answer, for lists of lines.
 pub(super) const ITEMS: u64 = 50;
 pub(super) const MAX_ITEMS: u64 = 500;
 
-/// The number of items that a call gets by default.
+/// The number of items to return.
 ///
-/// # Errors
-/// `InvalidInput` for none or too many.
+/// # Errors `InvalidInput` for zero or too many.
 pub(super) fn limit(asked: Option<u64>, default: u64, max: u64) -> Result<usize> {
     within("limit", asked.unwrap_or(default), 1..=max)
 }
 
-/// The number of an argument that has bounds.
+/// A number within bounds.
 ///
-/// # Errors
-/// `InvalidInput` for one beyond them.
+/// # Errors `InvalidInput` for a number outside of the bounds.
 pub(super) fn within(name: &str, asked: u64, bounds: RangeInclusive<u64>) -> Result<usize> {
     if !bounds.contains(&asked) {
         let (least, most) = bounds.into_inner();
@@ -32,7 +30,7 @@ pub(super) fn within(name: &str, asked: u64, bounds: RangeInclusive<u64>) -> Res
     Ok(usize::try_from(asked).unwrap_or(usize::MAX))
 }
 
-/// A part of something.
+/// A part of a list or text.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Page<T> {
     pub(super) part: T,
@@ -50,8 +48,8 @@ pub(super) fn items<T>(all: Vec<T>, offset: u64, limit: usize) -> Page<Vec<T>> {
     Page { part, offset, next: (end < len && start < len).then_some(end as u64) }
 }
 
-/// At most `limit` bytes of a text from `offset` on, whole characters only: both ends move to where a
-/// character begins, the start to the next one, the end to the one before.
+/// At most `limit` bytes of a text from `offset` on, in whole characters: the start moves forward
+/// to the next character, the end backward to the previous one.
 pub(super) fn text(all: &str, offset: u64, limit: usize) -> Page<&str> {
     let at = |place: usize| place.min(all.len());
     let mut start = at(usize::try_from(offset).unwrap_or(usize::MAX));
@@ -63,7 +61,8 @@ pub(super) fn text(all: &str, offset: u64, limit: usize) -> Page<&str> {
         end -= 1;
     }
     if end <= start {
-        // A limit within a character: that one is given whole, or nobody would ever pass it.
+        // If the limit is within the first character, returns it whole; otherwise the caller could
+        // never get past it.
         let first = all.get(start..).and_then(|rest| rest.chars().next());
         end = start + first.map_or(0, char::len_utf8);
     }
@@ -71,7 +70,7 @@ pub(super) fn text(all: &str, offset: u64, limit: usize) -> Page<&str> {
     Page { part, offset: start as u64, next: (end < all.len()).then_some(end as u64) }
 }
 
-/// Text that is written to its limit and no further.
+/// A buffer for text that stops at its limit.
 #[derive(Debug)]
 pub(super) struct Bounded {
     text: Vec<u8>,
@@ -83,12 +82,12 @@ impl Bounded {
         Self { text: Vec::new(), limit }
     }
 
-    /// Returns whether more was written than it takes.
+    /// Returns true if more was written than the limit.
     pub(super) fn is_cut(&self) -> bool {
         self.text.len() > self.limit
     }
 
-    /// Returns the bytes that were written, as far as they fit.
+    /// Returns the written text up to the limit.
     pub(super) fn into_text(self) -> String {
         let text = String::from_utf8_lossy(&self.text);
         self::text(&text, 0, self.limit).part.to_owned()
@@ -96,7 +95,7 @@ impl Bounded {
 }
 
 impl std::io::Write for Bounded {
-    /// Fails once nothing more is taken, so that nothing more is made.
+    /// Fails once the limit is exceeded, so that the writer stops.
     fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
         if self.is_cut() {
             return Err(std::io::ErrorKind::WriteZero.into());
@@ -110,12 +109,12 @@ impl std::io::Write for Bounded {
     }
 }
 
-/// A part of what is written, as long as it comes: what stands before it passes, and nothing is made
+/// A buffer for one part of a written stream: skips the bytes before the part, and stops the writer
 /// after it.
 #[derive(Debug)]
 pub(super) struct Window {
     offset: u64,
-    /// Bytes that still come before it.
+    /// Bytes still to skip.
     before: u64,
     bytes: Vec<u8>,
     limit: usize,
@@ -126,13 +125,13 @@ impl Window {
         Self { offset, before: offset, bytes: Vec::new(), limit }
     }
 
-    /// Returns whether it takes nothing more.
+    /// Returns true if the part is complete.
     pub(super) fn is_full(&self) -> bool {
-        // The character at its end is wanted whole.
+        // The last character of the part must be complete.
         self.bytes.len() >= self.limit + 4
     }
 
-    /// The bytes of the part. Those of a text are whole characters.
+    /// Returns the part; the part of a text has whole characters.
     pub(super) fn into_part(mut self) -> Page<Vec<u8>> {
         let len = self.bytes.len();
         let text = match std::str::from_utf8(&self.bytes) {

@@ -1,4 +1,4 @@
-//! Pins: list them, protect a snapshot from retention, leave it again.
+//! Pins: lists, adds and removes them.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -49,11 +49,11 @@ enum PinAction {
 /// Pins.
 #[derive(Serialize, JsonSchema)]
 pub(super) struct PinAnswer {
-    /// Those of a list, or the one that was set.
+    /// Pins of a list, or the added one.
     pins: Vec<json::PinRecord>,
-    /// Where the next call goes on; null at the end.
+    /// Offset of the next call; null at the end.
     next_offset: Option<u64>,
-    /// Those that were removed.
+    /// Removed pins.
     unpinned: Vec<json::Unpinned>,
 }
 

@@ -1,11 +1,11 @@
-//! When a plan that was made by one call is not done by another.
+//! Refuses to carry out a plan that is outdated or was not shown.
 
 use turntree::{Error, ErrorKind};
 
 use crate::view::advice::Advice;
 use crate::view::error::{Failure, Result};
 
-/// Refuses the id of another plan, and to do without one what `takes_id`.
+/// Refuses the id of another plan, and with `takes_id` a missing id.
 pub(super) fn check(asked: Option<&str>, id: &str, takes_id: bool) -> Result<()> {
     match asked {
         Some(asked) if asked != id => {

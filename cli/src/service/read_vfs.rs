@@ -1,4 +1,4 @@
-//! A payload that left the conversation, part by part.
+//! Reads an offloaded payload, part by part.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -15,7 +15,7 @@ use crate::view::error::Result;
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct ReadVfsArguments {
-    /// Its URI, in any form: context://vfs/vfs_<hash>.txt, or the name of the file alone
+    /// Its URI, in any form: context://vfs/vfs_<hash>.txt, or only the name of the file
     uri: String,
     /// Begin at this byte
     #[serde(default)]
@@ -30,13 +30,13 @@ pub(super) struct PayloadPart {
     uri: String,
     /// Its blob.
     id: String,
-    /// Bytes in all.
+    /// Total bytes.
     size: u64,
     /// The offset of the part; between two characters of a text.
     offset: u64,
     /// The offset of the next part; null at the end.
     next_offset: Option<u64>,
-    /// The part; null when the payload is not text.
+    /// The part; null if the payload is not text.
     text: Option<String>,
     /// The part of a payload that is not text.
     #[serde(skip_serializing_if = "Option::is_none")]

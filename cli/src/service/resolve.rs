@@ -1,4 +1,4 @@
-//! Conflicts of merges: list what is open, decide it.
+//! Conflicts of merges: lists and resolves them.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -16,13 +16,13 @@ use crate::view::json;
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct ResolveArguments {
-    /// Conflicts to decide, by their paths
+    /// Paths of conflicts to resolve
     #[serde(default)]
     paths: Vec<String>,
-    /// Decide all that are open
+    /// Resolve all open ones
     #[serde(default)]
     all: bool,
-    /// Take ours, theirs, base, or current (the entry as it stands now)
+    /// Take ours, theirs, base, or current (the entry as it is now)
     take: Option<String>,
     /// Take this content, for one path
     content: Option<String>,
@@ -37,7 +37,7 @@ pub(super) struct ResolveArguments {
     limit: Option<u64>,
 }
 
-/// The open conflicts, or a decision.
+/// The open conflicts, or the result.
 #[derive(Serialize, JsonSchema)]
 pub(super) struct ResolveAnswer {
     /// Open conflicts of a list.
@@ -45,9 +45,9 @@ pub(super) struct ResolveAnswer {
     conflicts: Option<Vec<json::OpenConflict>>,
     /// The number of all open conflicts.
     open: u64,
-    /// Where the next call goes on; null at the end.
+    /// Offset of the next call; null at the end.
     next_offset: Option<u64>,
-    /// The snapshot with the decision.
+    /// The snapshot with the result.
     #[serde(skip_serializing_if = "Option::is_none")]
     resolved: Option<json::Resolved>,
 }
@@ -90,7 +90,7 @@ impl Request for ResolveArguments {
 }
 
 impl ResolveArguments {
-    /// The decision, unless conflicts are to be listed.
+    /// The resolution; `None` to list conflicts.
     fn take(&self) -> Result<Option<Take>> {
         match (&self.take, &self.content) {
             (None, None) => Ok(None),

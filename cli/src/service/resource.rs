@@ -25,10 +25,10 @@ use crate::view::error::{Failure, Result};
 use crate::view::json;
 use crate::view::render::message;
 
-/// Bytes of a resource; `read_vfs` and `show` read longer ones in parts.
+/// Maximum bytes of a resource; `read_vfs` and `show` read longer ones in parts.
 const MAX_BYTES: usize = 4 << 20;
 
-/// Bytes of the conversation that a snapshot shows, its end.
+/// Bytes shown of the end of a snapshot's conversation.
 const CONVERSATION_BYTES: usize = 256 << 10;
 
 /// Resources on a page of the list, and entries of a listing.
@@ -50,7 +50,7 @@ pub(crate) struct Resource {
     pub(crate) size: Option<u64>,
 }
 
-/// A URI with something to fill in.
+/// A URI template.
 #[derive(Debug)]
 pub(crate) struct Template {
     pub(crate) template: &'static str,
@@ -72,30 +72,29 @@ pub(crate) const TEMPLATES: [Template; 2] = [
     },
 ];
 
-/// A part of what is at a URI.
+/// The content of a resource.
 pub(crate) struct Contents {
     pub(crate) media: &'static str,
     pub(crate) content: Content,
 }
 
-/// Text, or bytes in base64.
+/// Text, or base64 for bytes.
 pub(crate) enum Content {
     Text(String),
     Base64(String),
 }
 
 impl Service {
-    /// A page of all resources: the newest turn of each branch, then the payloads of the pool; and
-    /// where the next page begins.
+    /// A page of all resources (the newest turn of each branch, then the payloads of the pool), and
+    /// the offset of the next page.
     pub(crate) fn resources(&self, offset: u64) -> Result<(Vec<Resource>, Option<u64>)> {
         self.look(|call| listed(&*call.open()?, offset))
     }
 
     /// Reads a resource.
     ///
-    /// # Errors
-    /// `NotFound` when nothing is, `LimitExceeded` when it is too long for one answer, `InvalidInput`
-    /// for other URIs.
+    /// # Errors `NotFound` if it does not exist, `LimitExceeded` if it is too long for one answer,
+    /// `InvalidInput` for other URIs.
     pub(crate) fn read_resource(&self, uri: &str) -> Result<Vec<Contents>> {
         self.look(|call| {
             if uri.starts_with(CONTEXT) {
@@ -154,7 +153,7 @@ fn session_uri(branch: &str, turn: u64) -> String {
     format!("{SESSION}{}@{turn}", encode(branch))
 }
 
-/// The revision that a URI names, and the path into it.
+/// Parses a URI into a revision and a path.
 fn parse(uri: &str) -> Result<(String, Option<String>)> {
     let expected = || {
         let forms = "expected context://vfs/HASH or session://BRANCH@TURN, perhaps with ?path=PATH";
@@ -170,7 +169,7 @@ fn parse(uri: &str) -> Result<(String, Option<String>)> {
     Ok((format!("{branch}^{{turn:{turn}}}"), path.transpose()?))
 }
 
-/// Percent-codes what a URI may not hold.
+/// Percent-encodes a text for a URI.
 fn encode(text: &str) -> String {
     let mut coded = String::new();
     for byte in text.bytes() {
@@ -185,7 +184,7 @@ fn encode(text: &str) -> String {
     coded
 }
 
-/// The text behind percent codes, if there is one.
+/// Decodes percent-encoded text; `None` if it is invalid.
 fn decode(coded: &str) -> Option<String> {
     let mut parts = coded.split('%');
     let mut bytes = parts.next()?.as_bytes().to_vec();
@@ -198,7 +197,7 @@ fn decode(coded: &str) -> Option<String> {
     String::from_utf8(bytes).ok()
 }
 
-/// All of some bytes.
+/// Returns bytes as a whole resource.
 fn whole(bytes: &[u8], hint: &str) -> Result<Contents> {
     if bytes.len() > MAX_BYTES {
         let limit = Error::limit("bytes of a resource", MAX_BYTES as u64, bytes.len() as u64);
@@ -216,7 +215,7 @@ fn record(record: &impl serde::Serialize) -> Result<Contents> {
     Ok(Contents { media: JSON, content: Content::Text(text) })
 }
 
-/// An entry, or the beginning of what is below a path.
+/// An entry, or the first entries below a path.
 fn at_path(repo: &Repository, id: &ObjectId, path: &str) -> Result<Vec<Contents>> {
     let (source, context) = (repo.store(), repo.context(id)?);
     if let Some(entry) = entry_at(source, id, &context, path)? {
@@ -235,7 +234,7 @@ fn at_path(repo: &Repository, id: &ObjectId, path: &str) -> Result<Vec<Contents>
     Ok(vec![record(&listing)?])
 }
 
-/// A snapshot at a glance, and the end of its conversation.
+/// The overview of a snapshot, and the end of its conversation.
 fn snapshot(repo: &Repository, id: &ObjectId) -> Result<Vec<Contents>> {
     let (source, context) = (repo.store(), repo.context(id)?);
     let overview = overview(id, &repo.commit(id)?, &context, source)?;

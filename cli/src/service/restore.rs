@@ -1,4 +1,4 @@
-//! Brings a snapshot back, files and all: first what would be done, then that and nothing else.
+//! Restores a snapshot with its files: first returns a plan, then carries out exactly that plan.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -35,12 +35,12 @@ pub(super) struct RestoreArguments {
     branch: Option<String>,
 }
 
-/// The plan of a restore, or its outcome.
+/// The plan of a restore, or its result.
 #[derive(Serialize, JsonSchema)]
 pub(super) struct RestoreAnswer {
-    /// Names this plan and the state that it is for; null once it is done.
+    /// Names this plan and the state that it is for; null once done.
     plan_id: Option<String>,
-    /// True when it takes a plan_id: files are overwritten or deleted.
+    /// True if it takes a plan_id: files are overwritten or deleted.
     destructive: bool,
     /// The first 200 files are listed.
     #[serde(flatten)]
@@ -107,7 +107,8 @@ impl RestoreArguments {
             keep_lessons: self.keep_lessons,
             dry_run,
         };
-        // Only the directory that the server was started with is written to, whatever a snapshot says.
+        // Only the directory given at the server's start is written to, even if a snapshot names
+        // another.
         let directory =
             |_: &BranchName| call.workspace().map(|dir| checked(dir, false)).transpose();
         let without = "all but the files comes back with only = [\"conversation\"]";

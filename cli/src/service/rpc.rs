@@ -1,7 +1,7 @@
 //! JSON-RPC 2.0 in lines: a request is one line, its answer is one line, in the same order.
 //!
-//! Methods are the operations of [`Service`], and `describe`, which lists them. Batches are refused:
-//! who has several requests writes several lines, without waiting for answers.
+//! Methods are the operations of [`Service`], and `describe`, which lists them. Batches are
+//! refused: a client with several requests writes several lines, without waiting for answers.
 
 use std::io::{BufRead, Write};
 
@@ -14,7 +14,8 @@ use crate::service::{Operation, Service};
 use crate::view::error::{Failure, Result};
 use crate::view::json::SCHEMA;
 
-/// Codes of JSON-RPC. Failures of operations have [`FAILED`] less the exit code of the program.
+/// Error codes of JSON-RPC. The code of a failed operation is [`FAILED`] minus the exit code of the
+/// program.
 const PARSE_ERROR: i64 = -32700;
 const INVALID_REQUEST: i64 = -32600;
 const METHOD_NOT_FOUND: i64 = -32601;
@@ -23,11 +24,11 @@ const FAILED: i64 = -32000;
 
 const DESCRIBE: &str = "describe";
 
-/// A request; what it is given otherwise is ignored.
+/// A request; other members are ignored.
 #[derive(Deserialize)]
 struct Request {
     jsonrpc: String,
-    /// There is none in a notification.
+    /// A notification has none.
     #[serde(default, deserialize_with = "present")]
     id: Option<Value>,
     method: String,
@@ -46,7 +47,7 @@ struct Response<'a> {
     error: Option<RpcError>,
 }
 
-/// Why there is no result.
+/// The error of a request.
 #[derive(Serialize)]
 struct RpcError {
     code: i64,
@@ -77,7 +78,7 @@ pub(crate) fn serve(
     Ok(())
 }
 
-/// The answer to a line, if it gets one: an empty line and a notification do not.
+/// The answer to a line; `None` for an empty line and a notification.
 pub(crate) fn answer(service: &Service, line: &[u8]) -> Option<String> {
     let line = line.trim_ascii();
     if line.is_empty() {
@@ -107,7 +108,7 @@ pub(crate) fn answer(service: &Service, line: &[u8]) -> Option<String> {
     })
 }
 
-/// A request, or what is wrong with it.
+/// Parses a request, or describes the error.
 fn check(value: Value) -> Result<Request, String> {
     if value.is_array() {
         return Err("batches are not taken: write a line for each request".to_owned());
@@ -153,7 +154,7 @@ fn code(failure: &Failure) -> i64 {
     }
 }
 
-/// All methods, with the schemas of their arguments and answers.
+/// Lists all methods, with the schemas of their arguments and answers.
 fn describe(service: &Service) -> Value {
     let method = |operation: &Operation| {
         json!({
@@ -178,12 +179,12 @@ fn refusal(id: &Value, code: i64, message: String) -> String {
     write(&Response { jsonrpc: "2.0", id, result: None, error })
 }
 
-/// One line. Nothing in an answer fails to be written: keys are text and numbers are whole.
+/// Serializes a response on one line. This cannot fail: keys are text and numbers are finite.
 fn write(response: &Response<'_>) -> String {
     serde_json::to_string(response).unwrap_or_default()
 }
 
-/// A key that is there, whatever it holds.
+/// Deserializes an existing key, even if its value is null.
 fn present<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Option<Value>, D::Error> {
     Value::deserialize(deserializer).map(Some)
 }

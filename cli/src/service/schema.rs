@@ -1,14 +1,15 @@
-//! The JSON schema of a type, as clients of every kind take it.
+//! JSON schemas of types, in a form that all clients accept.
 
 use schemars::generate::SchemaSettings;
 use schemars::transform::transform_subschemas;
 use schemars::{JsonSchema, Schema};
 use serde_json::{Map, Value};
 
-/// An object of JSON.
+/// A JSON object.
 pub(crate) type SchemaObject = Map<String, Value>;
 
-/// The schema of arguments. What may be left out need not be `null`, which some clients cannot say.
+/// The schema of arguments. Optional arguments are not nullable, because some clients cannot handle
+/// that.
 pub(super) fn of_arguments<T: JsonSchema>() -> SchemaObject {
     let mut schema = generate::<T>(SchemaSettings::draft2020_12().for_deserialize());
     drop_nulls(&mut schema);
@@ -20,14 +21,14 @@ pub(super) fn of_answer<T: JsonSchema>() -> SchemaObject {
     object(generate::<T>(SchemaSettings::draft2020_12().for_serialize()))
 }
 
-/// A schema that is whole in itself, since not every client follows references, and without formats of
-/// numbers that no standard names.
+/// A self-contained schema, since not every client follows references, and without non-standard
+/// number formats.
 fn generate<T: JsonSchema>(mut settings: SchemaSettings) -> Schema {
     settings.inline_subschemas = true;
     settings.meta_schema = None;
     let mut schema = settings.into_generator().into_root_schema_for::<T>();
     drop_formats(&mut schema);
-    // What it is of, the operation says.
+    // The operation has its own title and description.
     schema.remove("title");
     schema.remove("description");
     schema
@@ -40,7 +41,7 @@ fn object(schema: Schema) -> SchemaObject {
     }
 }
 
-/// The outline of an answer's schema: its members with their types, and nothing of what lies in them.
+/// The outline of an answer's schema: its members with their types, without nested members.
 pub(super) fn outline(mut schema: SchemaObject) -> SchemaObject {
     let members = schema.get_mut("properties").and_then(Value::as_object_mut);
     for member in members.into_iter().flat_map(Map::values_mut).filter_map(Value::as_object_mut) {

@@ -1,4 +1,4 @@
-//! Search in all of history: words, the best entries first, or lines that match a pattern.
+//! Searches all of history: words, best entries first, or lines that match a pattern.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -15,22 +15,22 @@ use crate::porcelain::search::{
 use crate::view::error::Result;
 use crate::view::{clock, json};
 
-/// Places that a call gets by default, and at most.
+/// The default and the maximum number of places in an answer.
 const PLACES: u64 = 20;
 const MAX_PLACES: u64 = 100;
 
-/// Lines that are shown of a place, and around each match at most.
+/// Maximum number of lines shown of a place, and of context lines around a match.
 const LINES: usize = 20;
 const MAX_AROUND: u64 = 10;
 
-/// Gaps and damage that are told.
+/// Maximum number of gaps and damage messages to list.
 const TOLD: usize = 10;
 
 /// Arguments of `search`.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct SearchArguments {
-    /// Words, "phrases" and beginnings (wor*): entries of all sessions that have all, the best first
+    /// Words, "phrases" and beginnings (wor*): entries of all sessions with all of them, best first
     words: Option<String>,
     /// Or a regular expression for one line
     pattern: Option<String>,
@@ -39,11 +39,11 @@ pub(super) struct SearchArguments {
     fixed: bool,
     #[serde(default)]
     ignore_case: bool,
-    /// Only matches that are whole words
+    /// Match only whole words
     #[serde(default)]
     word: bool,
-    /// The pattern in the history of these, or A..B for entries that appeared since A; all branches
-    /// of the session by default
+    /// Search the pattern in these, or A..B for entries added since A; all branches of the session
+    /// by default
     #[serde(default)]
     revisions: Vec<String>,
     /// This session instead
@@ -51,7 +51,7 @@ pub(super) struct SearchArguments {
     /// The branches of every session
     #[serde(default)]
     all: bool,
-    /// Only what is at or below these, as in files/src or agents/main/messages
+    /// Only entries at or below these, as in files/src or agents/main/messages
     #[serde(default)]
     paths: Vec<String>,
     /// Only messages of these
@@ -59,7 +59,7 @@ pub(super) struct SearchArguments {
     roles: Vec<RoleName>,
     /// With words: calls of this tool, and their results
     tool: Option<String>,
-    /// With words: what came since then, as 3.days.ago
+    /// With words: entries since then, as 3.days.ago
     since: Option<String>,
     /// Lines to return around each match, up to 10
     #[serde(default)]
@@ -67,20 +67,20 @@ pub(super) struct SearchArguments {
     /// Begin at this place of the answer
     #[serde(default)]
     offset: u64,
-    /// At most so many: 1 to 100, 20 by default
+    /// Maximum: 1 to 100, 20 by default
     limit: Option<u64>,
 }
 
-/// What was found.
+/// The results.
 #[derive(Serialize, JsonSchema)]
 pub(super) struct SearchAnswer {
-    /// Entries in which a line matches; at most 20 lines of each.
+    /// Entries with matching lines; at most 20 lines of each.
     places: Vec<json::GrepPlace>,
-    /// Entries that have all words.
+    /// Entries with all words.
     hits: Vec<json::SearchHit>,
     /// The number of all places; of hits there are no more.
     total: u64,
-    /// Where the next call goes on; null at the end.
+    /// Offset of the next call; null at the end.
     next_offset: Option<u64>,
     /// Turns that could not be searched, such as expired ones; at most 10.
     not_searched: Vec<String>,
@@ -110,7 +110,7 @@ impl Request for SearchArguments {
 }
 
 impl SearchArguments {
-    /// Entries that have all words, by the index of the store.
+    /// Finds entries with all words, by the index of the store.
     fn find_words(
         &self,
         words: &str,
@@ -156,7 +156,7 @@ impl SearchArguments {
         })
     }
 
-    /// Entries with lines in which a pattern matches, in the order of history.
+    /// Finds entries with lines that match a pattern, in the order of history.
     fn find_lines(
         &self,
         pattern: &str,
@@ -203,7 +203,7 @@ impl SearchArguments {
     }
 }
 
-/// Refuses arguments that have no meaning with what is asked for.
+/// Refuses arguments that do not apply to this kind of search.
 fn refuse(asked: &str, other: &str, given: &[(&str, bool)]) -> Result<()> {
     match given.iter().find(|(_, is_given)| *is_given) {
         None => Ok(()),

@@ -14,7 +14,7 @@ use crate::view::{clock, json};
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct SessionsArguments {
-    /// Only those of this directory or above
+    /// Only from this directory or above
     #[serde(default)]
     here: bool,
     /// Only of this agent, as claude-code
@@ -27,7 +27,7 @@ pub(super) struct SessionsArguments {
     /// Begin at this session
     #[serde(default)]
     offset: u64,
-    /// At most so many: 1 to 500, 50 by default
+    /// Maximum: 1 to 500, 50 by default
     limit: Option<u64>,
 }
 
@@ -35,7 +35,7 @@ pub(super) struct SessionsArguments {
 #[derive(Serialize, JsonSchema)]
 pub(super) struct SessionsAnswer {
     sessions: Vec<json::SessionRecord>,
-    /// Where the next call goes on; null at the end.
+    /// Offset of the next call; null at the end.
     next_offset: Option<u64>,
 }
 

@@ -1,4 +1,4 @@
-//! A snapshot at a glance, what is below a path of it, or one entry.
+//! Shows the overview of a snapshot, the entries below a path of it, or one entry.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -15,31 +15,31 @@ use crate::view::json;
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct ShowArguments {
-    /// A revision, perhaps with a path into it, as in HEAD:scratchpad or
-    /// turn:12:agents/main/messages/3; HEAD by default
+    /// A revision, optionally with a path, as in HEAD:scratchpad or turn:12:agents/main/messages/3;
+    /// HEAD by default
     revision: Option<String>,
     /// Begin at this byte of an entry's text, or at this item of a list; 0 by default
     #[serde(default)]
     offset: u64,
-    /// At most so many bytes of text (16384 by default, up to 262144) or items (50, up to 500)
+    /// Maximum bytes of text (16384 by default, up to 262144) or items (50, up to 500)
     limit: Option<u64>,
 }
 
-/// One of three, as the path says.
+/// One of three, by path.
 #[derive(Serialize, JsonSchema)]
 pub(super) struct ShowAnswer {
-    /// Without a path: the snapshot at a glance.
+    /// Without a path: the overview.
     #[serde(skip_serializing_if = "Option::is_none")]
     snapshot: Option<json::Overview>,
-    /// Without a path or with that of a folder or section: what is directly below.
+    /// Without a path, or for a folder or section: the entries directly below.
     #[serde(skip_serializing_if = "Option::is_none")]
     listing: Option<json::Listing>,
     /// With the path of an entry: its content, as far as asked for.
     #[serde(skip_serializing_if = "Option::is_none")]
     entry: Option<json::EntryRecord>,
-    /// Where the next call goes on; null at the end.
+    /// Offset of the next call; null at the end.
     next_offset: Option<u64>,
-    /// A resource that is the whole entry, when this is a part of it.
+    /// A resource with the whole entry, if this is a part of it.
     #[serde(skip_serializing_if = "Option::is_none")]
     whole: Option<String>,
 }

@@ -1,4 +1,4 @@
-//! Puts a context on the branch.
+//! Takes a snapshot of a context on a branch.
 
 use bytes::Bytes;
 use schemars::JsonSchema;
@@ -12,7 +12,7 @@ use crate::view::advice::Advice;
 use crate::view::error::{Failure, Result};
 use crate::view::json;
 
-/// Paths that were left out that are told.
+/// Maximum number of omitted paths to list.
 const TOLD: usize = 100;
 
 /// Arguments of `snapshot`.
@@ -21,8 +21,8 @@ const TOLD: usize = 100;
 pub(super) struct SnapshotArguments {
     /// Message of the snapshot
     message: String,
-    /// Messages of agents to append, as in {"agents": {"main": [{"role": "user", "content": "..."}]}};
-    /// other keys name lists
+    /// Messages of agents to append, as in {"agents": {"main": [{"role": "user", "content":
+    /// "..."}]}}; other keys name lists
     append: Option<Map<String, Value>>,
     /// Entries to set, as in {"scratchpad/todo": "...", "memory/x": {"n": 1}}
     set: Option<Map<String, Value>>,
@@ -32,7 +32,7 @@ pub(super) struct SnapshotArguments {
     /// Sections to replace whole, null to drop one, as in {"scratchpad": {"note": {"content":
     /// "..."}}, "agents": {"main": {"messages": [...]}}}
     state: Option<Map<String, Value>>,
-    /// Capture the files of the server's workspace; by default when it has one
+    /// Capture the files of the server's workspace; by default if it has one
     files: Option<bool>,
     /// Reason for it: manual, turn, before-tool, threshold, emergency, before-compaction,
     /// compaction, mode-change, before-restore, merge or rollback; manual by default
@@ -42,7 +42,7 @@ pub(super) struct SnapshotArguments {
     pin: bool,
     /// Fail unless this is the newest snapshot of the branch
     expect: Option<String>,
-    /// Put it on top of what another process was faster with
+    /// If another process commits first, put it on top
     #[serde(default)]
     retry: bool,
     /// Put it on a branch of this session; main by default
@@ -105,7 +105,7 @@ impl Request for SnapshotArguments {
     }
 }
 
-/// The document of edits, unless nothing is edited.
+/// The document of edits; `None` if there are no edits.
 fn edits(
     append: Option<&Map<String, Value>>,
     set: Option<&Map<String, Value>>,
@@ -116,7 +116,7 @@ fn edits(
     has_edits.then(|| document.to_string().into())
 }
 
-/// Keeps the first of many paths that were left out, and says how many more there are.
+/// Keeps the first omitted paths, and adds the number of further ones.
 fn keep_first(skipped: &mut Vec<json::Skipped>) {
     let more = skipped.len().saturating_sub(TOLD);
     if more > 0 {
@@ -126,7 +126,8 @@ fn keep_first(skipped: &mut Vec<json::Skipped>) {
     }
 }
 
-/// The failure of a call that needs a workspace, on a server that has none, and how to do `without`.
+/// The error of a call that needs a workspace on a server without one; `without` is the
+/// alternative.
 pub(super) fn no_workspace(without: &str) -> Failure {
     let error = Error::new(ErrorKind::Unsupported, "this server has no workspace");
     Failure::hinted(error, Advice::calls(without))

@@ -1,4 +1,4 @@
-//! Loops: an agent that repeats itself without progress.
+//! Loops: finds an agent that repeats itself without progress.
 
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -19,7 +19,7 @@ const MAX_WINDOW: u64 = 50;
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct SpiralArguments {
-    /// The newest turn to look at; HEAD by default
+    /// The newest turn to check; HEAD by default
     revision: Option<String>,
     /// Number of equal calls in a row that count as a sign: 2 to 50, 3 by default
     window: Option<u64>,

@@ -1,4 +1,4 @@
-//! Tags: list them, name a snapshot, delete them.
+//! Tags: lists, adds and deletes them.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -43,11 +43,11 @@ enum TagAction {
 /// Tags.
 #[derive(Serialize, JsonSchema)]
 pub(super) struct TagAnswer {
-    /// Those of a list, or the one that was made.
+    /// Tags of a list, or the added one.
     tags: Vec<json::Tag>,
-    /// Where the next call goes on; null at the end.
+    /// Offset of the next call; null at the end.
     next_offset: Option<u64>,
-    /// Those that were deleted.
+    /// Deleted tags.
     deleted: Vec<json::DeletedTag>,
 }
 

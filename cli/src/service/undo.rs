@@ -1,4 +1,4 @@
-//! Takes operations back, and makes them again: first what would be done, then that.
+//! Undoes and redoes operations: first returns a plan, then carries it out.
 
 use std::path::PathBuf;
 
@@ -20,12 +20,12 @@ use crate::view::json;
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct UndoArguments {
-    /// This operation, by its number or id; the newest of this actor by default
+    /// This operation, by number or id; the newest of this actor by default
     operation: Option<String>,
-    /// Make the newest undone operation again instead
+    /// Redo the newest undone operation instead
     #[serde(default)]
     redo: bool,
-    /// The newest one of anybody
+    /// The newest of any actor
     #[serde(default)]
     any_actor: bool,
     /// False leaves the files of the workspace as they are
@@ -36,12 +36,12 @@ pub(super) struct UndoArguments {
     plan_id: Option<String>,
 }
 
-/// The plan of an undo, or its outcome.
+/// The plan of an undo, or its result.
 #[derive(Serialize, JsonSchema)]
 pub(super) struct UndoAnswer {
-    /// Names this plan and the state that it is for; null once it is done.
+    /// Names this plan and the state that it is for; null once done.
     plan_id: Option<String>,
-    /// True when it takes a plan_id: files are overwritten or deleted.
+    /// True if it takes a plan_id: files are overwritten or deleted.
     destructive: bool,
     /// The first 200 files are listed.
     #[serde(flatten)]
@@ -96,7 +96,7 @@ impl Request for UndoArguments {
     }
 }
 
-/// Only the directory that the server was started with is written to.
+/// Only the directory given at the server's start is written to.
 fn directory(call: &ServiceCall<'_>, known: Option<PathBuf>) -> Result<Option<PathBuf>> {
     const WITHOUT: &str = "files = false takes back the branch alone";
     let Some(own) = call.workspace() else { return Err(no_workspace(WITHOUT)) };

@@ -1,5 +1,5 @@
-//! Standard input as the SDK takes it: in place of a line that is too long, a short request with its id
-//! that the server refuses.
+//! Standard input for the SDK. A line that is too long is replaced with a short request with the
+//! same id, which the server refuses.
 
 use std::io::{BufRead, Cursor, Result, stdin};
 use std::pin::Pin;
@@ -11,22 +11,22 @@ use tokio::sync::mpsc::{Receiver, channel};
 
 use crate::service::lines::{Line, next_line};
 
-/// The method of that request. Nobody else has a use for it.
+/// The method of the replacement request. Clients do not use it.
 pub(super) const TOO_LONG: &str = "turntree/line-too-long";
 
-/// Lines of standard input, read by a thread of their own.
+/// Lines of standard input, read by a thread.
 #[derive(Debug)]
 pub(super) struct Input {
     lines: Receiver<Vec<u8>>,
-    /// The one at work.
+    /// The line being read.
     line: Cursor<Vec<u8>>,
 }
 
 impl Input {
-    /// Begins to read.
+    /// Starts the thread that reads standard input.
     pub(super) fn stdin() -> Self {
         let (sender, lines) = channel(1);
-        // It waits for input that may never come, and ends with the process at the latest.
+        // The thread may block on input forever; it ends with the process.
         std::thread::spawn(move || {
             let mut stdin = stdin().lock();
             while let Ok(Some(line)) = next_line(&mut stdin) {
@@ -39,11 +39,11 @@ impl Input {
     }
 }
 
-/// A line, as the SDK is given it.
+/// Converts a line for the SDK.
 fn message(line: Line) -> Vec<u8> {
     match line {
         Line::Whole(line) => line,
-        // No request at all, which the SDK refuses without an id.
+        // An invalid request, which the SDK refuses without an id.
         Line::TooLong { id: Value::Null } => b"{}\n".to_vec(),
         Line::TooLong { id } => {
             let request = json!({"jsonrpc": "2.0", "id": id, "method": TOO_LONG});

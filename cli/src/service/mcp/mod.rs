@@ -1,8 +1,8 @@
-//! The Model Context Protocol over standard input and output: operations as tools, what they leave
-//! behind as resources.
+//! The Model Context Protocol over standard input and output: operations as tools, payloads and
+//! snapshots as resources.
 //!
-//! The protocol is the SDK's: this file says what there is, runs each call on a thread of its own, and
-//! turns failures into tool errors that name their kind as `--json` does.
+//! The SDK implements the protocol. This file declares tools and resources, runs each call on its
+//! own thread, and turns failures into tool errors with the same kinds as `--json`.
 
 mod input;
 
@@ -37,7 +37,7 @@ call only returns a plan. Fork a branch to try another way, compare, merge its r
 Long outputs are cited as context://vfs/...: read_vfs reads them in parts. \
 An error is a JSON object with its kind and a message.";
 
-/// Answers the client at the other end of standard input and output until it closes that.
+/// Serves the client on standard input and output until it closes them.
 pub(crate) fn serve(service: Arc<Service>) -> Result<()> {
     let failed = |error| Error::io("start the server", error);
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
@@ -45,13 +45,13 @@ pub(crate) fn serve(service: Arc<Service>) -> Result<()> {
     let ended = runtime.block_on(async {
         let (_, stdout) = rmcp::transport::stdio();
         let transport = AsyncRwTransport::new_server(Input::stdin(), stdout);
-        // The input bounds its lines, and says so when one is too long.
+        // The input limits its lines, and reports longer ones.
         let transport = transport.with_max_line_length(usize::MAX);
-        // Only a client that goes before it said who it is does not get this far.
+        // Fails only if the client disconnects before the handshake.
         let Ok(running) = (Server { service }).serve(transport).await else { return Ok(()) };
         running.waiting().await.map(drop)
     });
-    // A read of standard input that nobody waits for cannot be ended.
+    // A blocked read of standard input cannot be cancelled.
     runtime.shutdown_background();
     Ok(ended.map_err(|error| Error::io("run the server", error.into()))?)
 }
@@ -94,7 +94,7 @@ impl ServerHandler for Server {
             .apart(move |service| service.call(operation, arguments, &|| cancelled.is_cancelled()));
         let answer = tokio::select! {
             answer = answer => answer?,
-            // The answer is not wanted any more. What is at work ends by itself.
+            // The client has cancelled the call. Running work ends on its own.
             () = context.ct.cancelled() => return Err(internal("cancelled")),
         };
         Ok(match answer {
@@ -160,7 +160,7 @@ impl ServerHandler for Server {
         Ok(ReadResourceResult::new(contents.collect()).into())
     }
 
-    /// Describes a request of an unknown method, or with other parameters.
+    /// Describes a request with an unknown method, or with wrong parameters.
     async fn on_custom_request(
         &self,
         request: CustomRequest,
@@ -178,7 +178,8 @@ impl ServerHandler for Server {
 }
 
 impl Server {
-    /// Runs `work` where it may block. It goes on to its end even if nobody waits for it any more.
+    /// Runs `work` on a thread where it may block. It runs to its end even if the call is
+    /// cancelled.
     async fn apart<T: Send + 'static>(
         &self,
         work: impl FnOnce(&Service) -> T + Send + 'static,
@@ -189,7 +190,8 @@ impl Server {
     }
 }
 
-/// An operation as a tool. Its answers are told in outline; `describe` of `serve` has them whole.
+/// Converts an operation into a tool. The schema of the answer is an outline; `describe` of `serve`
+/// has the full one.
 pub(super) fn tool(operation: &Operation, read_only: bool) -> Tool {
     let looks = read_only || operation.effect == Effect::Looks;
     let annotations = ToolAnnotations::with_title(operation.title)
@@ -203,7 +205,8 @@ pub(super) fn tool(operation: &Operation, read_only: bool) -> Tool {
         .with_annotations(annotations)
 }
 
-/// An answer as text and as it is, with a link to the whole of what it is a part of.
+/// Converts an answer into text and structured content, with a link to the full resource if the
+/// answer is a part.
 fn success(answer: Value) -> CallToolResult {
     let mut content = vec![ContentBlock::text(answer.to_string())];
     let part_of = |key: &str| answer.get(key).and_then(Value::as_str);
@@ -217,13 +220,13 @@ fn success(answer: Value) -> CallToolResult {
     result
 }
 
-/// Why parameters are not what a method takes.
+/// Describes why parameters are invalid for a method.
 fn problem<T: DeserializeOwned>(params: Option<Value>) -> String {
     let error = serde_json::from_value::<T>(params.unwrap_or_default()).err();
     error.map_or_else(|| "invalid parameters".to_owned(), |error| error.to_string())
 }
 
-/// A failure to read a resource, as the protocol says it.
+/// Converts a failure to read a resource into an error of the protocol.
 fn refused(failure: &Failure) -> ErrorData {
     let data: Value = serde_json::from_str(&failure.to_json()).unwrap_or_default();
     let message = data.get("message").and_then(Value::as_str).unwrap_or_default().to_owned();

@@ -1,4 +1,4 @@
-//! No command at all: where the person is, else the short help.
+//! Without a command: shows the status and the newest sessions or turns, otherwise the short help.
 
 use std::io::Write;
 
@@ -12,7 +12,7 @@ use crate::program::invocation::{Invocation, is_absent};
 use crate::view::error::{Answer, Result};
 use crate::view::output::FAINT;
 
-/// The newest turns, below the status.
+/// The newest turns, shown below the status.
 const NEWEST: [&str; 5] = ["turntree", "log", "--oneline", "-n", "5"];
 
 /// Runs when no command is given.
@@ -45,7 +45,7 @@ impl Verb for Bare {
     }
 }
 
-/// Says where the commands are listed.
+/// Points to the list of commands.
 fn help(run: &mut Invocation) -> Result<Answer> {
     if !run.out.json {
         let help = run.out.paint.paint(FAINT, "'turntree -h' lists the commands");

@@ -20,15 +20,15 @@ use crate::view::error::{Answer, Failure, Hint, Result};
 use crate::view::output::{FAINT, ID, NAME, Output};
 use crate::view::render::{ID_DIGITS, columns_of, cut, harmless, padded};
 
-/// Columns of a screen from which on the age of a line is shown.
+/// Screen width from which the age of a line is shown.
 const WITH_AGE: usize = 100;
 
 const NO_PATH: &str = "name an entry or section, as in HEAD:files/src/main.rs or HEAD:scratchpad";
 
 /// Show which turn wrote each line of an entry, each entry of a section, or each message
 ///
-/// A line marked with ^ is at least as old as the oldest turn that is kept: an earlier turn may
-/// have written it.
+/// A line marked with ^ is at least as old as the oldest kept turn: an earlier turn may have
+/// written it.
 #[derive(Debug, Args)]
 #[command(after_long_help = "Examples:
   turntree blame src/main.rs
@@ -37,7 +37,7 @@ const NO_PATH: &str = "name an entry or section, as in HEAD:files/src/main.rs or
   turntree blame HEAD:agents/main/messages
   turntree blame HEAD:agents/main/state/budget --fields")]
 pub(crate) struct Blame {
-    /// The entry to look at; a path alone is a file of the newest snapshot
+    /// The entry to show; a path alone is a file of the newest snapshot
     #[arg(value_name = "REV:PATH", add = ArgValueCandidates::new(revisions))]
     place: String,
     /// Only these lines, from 1: A,B or A, or ,B
@@ -79,7 +79,7 @@ impl Verb for Blame {
     }
 }
 
-/// The lines that `A,B` names.
+/// Parses a range of lines `A,B`.
 fn parse_lines(text: &str) -> Result<RangeInclusive<u64>> {
     let wrong = || Error::invalid(format!("'{text}': expected lines from 1 as A,B"));
     let number = |side: &str, otherwise| match side {

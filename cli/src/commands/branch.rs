@@ -1,4 +1,4 @@
-//! `branch`: lists branches with how far they went, renames and deletes them.
+//! `branch`: lists branches with their divergence, renames and deletes them.
 
 use std::io::Write;
 
@@ -21,16 +21,16 @@ use crate::view::render::table::{Cell, Column, Table};
 use crate::view::render::{ID_DIGITS, harmless, one_line};
 use crate::view::{clock, json};
 
-/// A branch that was deleted, where it was, and the directory that goes with it.
+/// A deleted branch, its tip, and the worktree to remove with it.
 type DeletedBranch = (BranchName, ObjectId, Option<RemovableWorktree>);
 
 const BACK: &str = "'turntree undo' brings it back";
 
 /// List branches, rename or delete them
 ///
-/// Lists every branch of every session, the newest first, with its newest snapshot, the age of that,
-/// its distance from the main branch of its session, and the title of the session, for a fork its
-/// last message. HEAD's branch has a star. Names to rename or delete are given in full.
+/// Lists every branch of every session, newest first, with its newest snapshot and age, its
+/// distance from the main branch of its session, and the title of the session; for a fork, its last
+/// message instead. HEAD's branch has a star. Names to rename or delete must be complete.
 #[derive(Debug, Args)]
 #[command(after_long_help = "Examples:
   turntree branch
@@ -43,7 +43,7 @@ pub(crate) struct Branch {
     /// Only branches of this session
     #[arg(long, value_name = "NAME")]
     session: Option<String>,
-    /// Give a branch another name
+    /// Rename a branch
     #[arg(short = 'm', long, num_args = 2, value_names = ["OLD", "NEW"],
         conflicts_with_all = ["session", "delete"], add = ArgValueCandidates::new(revisions))]
     rename: Vec<String>,
@@ -51,8 +51,9 @@ pub(crate) struct Branch {
     #[arg(short, long, num_args = 1.., value_name = "NAME", conflicts_with = "session",
         add = ArgValueCandidates::new(revisions))]
     delete: Vec<String>,
-    /// Remove the directories that 'turntree fork --worktree' made for them, too; one with files that
-    /// the newest snapshot does not have, or commits that no branch of git has, is refused
+    /// Also remove the directories that 'turntree fork --worktree' created for them; refused for a
+    /// directory with files that the newest snapshot does not have, or commits that are on no git
+    /// branch
     #[arg(long, requires = "delete")]
     worktree: bool,
 }
@@ -99,7 +100,7 @@ impl Branch {
         for (record, time) in found {
             let name = format!("{}/{}", record.session, record.branch);
             let id = record.id.get(..ID_DIGITS).unwrap_or(&record.id).to_owned();
-            // Forks of one session have its title in common: what tells them apart is their own.
+            // Forks of one session share its title, so their own message tells them apart.
             let is_fork = record.own_turns.is_some_and(|own| own > 0);
             let title = record.title.as_ref().filter(|_| !is_fork).unwrap_or(&record.message);
             table.row(vec![
@@ -117,7 +118,7 @@ impl Branch {
     }
 }
 
-/// How far a branch went from the main one of its session.
+/// The distance of a branch from the main one of its session.
 fn distance(record: &json::BranchRecord) -> String {
     match (record.own_turns, record.fork_turn) {
         (None, _) => String::new(),
@@ -157,7 +158,8 @@ fn delete(
     let mut change = repo.begin();
     for name in names {
         let branch = existing(repo, name)?;
-        // HEAD that all share goes to the branch of this place, if that is for this one to say.
+        // If the shared HEAD is at the branch, it moves to the branch of this place, if this
+        // process may move it.
         let stays = branch == shared && (head.is_none() || check_may_switch().is_err());
         if head.as_ref() == Some(&branch) || stays {
             let error = Error::invalid(format!("HEAD is at {branch}, so it cannot be deleted"));
@@ -177,7 +179,7 @@ fn delete(
     }
     let list: Vec<String> = deleted.iter().map(|(branch, ..)| branch.to_string()).collect();
     change.commit(&stamp()?, &format!("delete {}", list.join(", ")))?;
-    // All of them is in the store, so the directories may go.
+    // All of their content is in the store, so the directories can be removed.
     for worktree in deleted.iter().filter_map(|(.., worktree)| worktree.as_ref()) {
         worktree.remove()?;
     }
@@ -204,7 +206,7 @@ fn delete(
     Ok(Answer::Yes)
 }
 
-/// The branch that a person names, which must be there.
+/// The branch that the user names, which must exist.
 fn existing(repo: &Repository, name: &str) -> Result<BranchName> {
     let branch = branch_by_whole_name(repo, name)?;
     if repo.tip(&branch).is_none() {

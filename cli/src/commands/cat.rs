@@ -1,4 +1,4 @@
-//! `cat`: the bytes of an entry, untouched.
+//! `cat`: prints the exact bytes of an entry.
 
 use std::io::Write;
 
@@ -27,7 +27,7 @@ use crate::view::error::{Answer, Failure, Result};
   turntree cat nightly:agents/main/messages/0
   turntree cat nightly:agents/main/messages | jq .")]
 pub(crate) struct Cat {
-    /// A revision and a path into it; a path alone is a file of the newest snapshot
+    /// A revision with a path; a path alone is a file of the newest snapshot
     #[arg(value_name = "REV:PATH", add = ArgValueCandidates::new(revisions))]
     path: String,
 }

@@ -1,4 +1,4 @@
-//! `cat-object`: an object's bytes, kind or size, or what it says.
+//! `cat-object`: prints an object's bytes, kind or size, or its content for people.
 
 use std::io::Write;
 
@@ -121,12 +121,12 @@ fn write_operation(out: &mut dyn Write, operation: &Operation) -> Result<()> {
     Ok(())
 }
 
-/// A moment that was kept without the offset of its clock.
+/// Formats a time that was stored without a time zone.
 fn utc(micros: i64) -> String {
     clock::rfc3339(Time { micros, offset_minutes: 0 })
 }
 
-/// Returns the kind of value of a ref, in one word.
+/// Formats the value of a ref.
 fn value(value: Option<&RefValue>) -> String {
     match value {
         None => "-".to_owned(),

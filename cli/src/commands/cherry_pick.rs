@@ -1,4 +1,4 @@
-//! `cherry-pick`: what single snapshots changed comes into a branch.
+//! `cherry-pick`: applies the changes of single snapshots to a branch.
 
 use clap::Args;
 use clap_complete::ArgValueCandidates;
@@ -17,7 +17,7 @@ use crate::view::render::ID_DIGITS;
 
 /// Apply the changes of single snapshots to HEAD's branch
 ///
-/// The changes of each snapshot to its parent are merged as 'turntree merge' does, into a new
+/// The changes of each snapshot to its parent are merged like 'turntree merge' does, into a new
 /// snapshot with the same message. A..B are the snapshots of B that A does not have, oldest first;
 /// all of them are one operation, and one undo.
 #[derive(Debug, Args)]

@@ -21,29 +21,29 @@ use crate::view::render::spending::cost;
 use crate::view::render::table::{Cell, Column, Table};
 use crate::view::render::{ID_DIGITS, count, one_line, short_number};
 
-/// Stands where a value is unknown.
+/// Shown for an unknown value.
 const UNKNOWN: &str = "-";
 
 /// Marks the strategy that passed the most checks and failed none.
 const BEST: &str = "best";
 
-/// Columns of a screen from which on strategies are a table.
+/// Screen width from which strategies are shown as a table.
 const FOR_TABLE: usize = 100;
 
-/// The figures of a strategy, in their order; on a screen too narrow, the last are dropped first.
+/// The figures of a strategy in order; on a narrow screen the last ones are dropped first.
 const COLUMNS: [&str; 10] =
     ["turns", "messages", "tools", "errors", "tokens", "cost", "files", "added", "removed", "time"];
 
-/// Compare strategies side by side, since the snapshot where they parted
+/// Compare strategies side by side, since their fork point
 ///
-/// Prints one row per branch: its own snapshots, the messages that these added with their tool
-/// calls, failed tools, tokens and cost, the files that differ from those at the fork, the time it took,
-/// and the newest result of each check that 'snapshot --check' recorded. Runs of tests that nobody
-/// recorded are found in the transcript, by what known runners print, and told apart from checks.
+/// Prints one row per branch: its own snapshots, the messages added by these with their tool calls,
+/// failed tools, tokens and cost, the files that differ from the fork point, the elapsed time, and
+/// the newest result of each check recorded with 'snapshot --check'. Test runs found in the
+/// transcript by the output of known runners are listed separately from checks.
 ///
-/// The time counts from the creation of the branch if the operation log has it, else from the fork.
-/// Branches that are not named come in order of their checks, failed tools and tokens; the one that
-/// alone passed the most checks and failed none is marked as best. A screen of less than 100 columns
+/// The time counts from the creation of the branch if the operation log has it, otherwise from the
+/// fork point. By default branches are sorted by checks, failed tools and tokens; the one branch
+/// that passed the most checks and failed none is marked as best. A screen of less than 100 columns
 /// shows a card for each.
 #[derive(Debug, Args)]
 #[command(after_long_help = "Examples:
@@ -131,7 +131,7 @@ fn write_text(run: &mut Invocation, compared: &Compared, keeps_order: bool) -> R
     write_test_runs(&mut run.out, &shown)
 }
 
-/// Writes the runs of tests that the messages tell of.
+/// Writes the test runs found in messages.
 fn write_test_runs(out: &mut Output, rows: &[Row<'_>]) -> Result<()> {
     if rows.iter().all(|row| row.strategy.test_runs.is_empty()) {
         return Ok(());
@@ -152,7 +152,7 @@ fn write_test_runs(out: &mut Output, rows: &[Row<'_>]) -> Result<()> {
     Ok(table.write(out)?)
 }
 
-/// One strategy as it is shown.
+/// A strategy to be shown.
 struct Row<'a> {
     name: &'a str,
     strategy: &'a Strategy,
@@ -164,7 +164,8 @@ impl Row<'_> {
         self.strategy.spending.map(|spending| spending.tokens.total())
     }
 
-    /// Orders strategies: few failed checks, many passed ones, few failed tools, few tokens.
+    /// The sort key of strategies: few failed checks, many passed ones, few failed tools, few
+    /// tokens.
     fn merit(&self) -> (usize, Reverse<usize>, u64, u64) {
         let passed = self.passed();
         let failed = self.strategy.checks.len() - passed;
@@ -176,7 +177,7 @@ impl Row<'_> {
         self.strategy.checks.values().filter(|passed| **passed).count()
     }
 
-    /// Its cells below [`COLUMNS`].
+    /// Its values for [`COLUMNS`].
     fn figures(&self) -> [String; COLUMNS.len()] {
         let strategy = self.strategy;
         [
@@ -194,7 +195,7 @@ impl Row<'_> {
     }
 }
 
-/// The strategy that passed every check that it has, when the others did not do as well.
+/// The only strategy with the most passed checks among those that failed none.
 fn best<'a>(rows: &[Row<'a>]) -> Option<&'a str> {
     let is_sound = |row: &&Row<'_>| row.passed() > 0 && row.passed() == row.strategy.checks.len();
     let most = rows.iter().filter(is_sound).map(Row::passed).max()?;

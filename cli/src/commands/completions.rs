@@ -1,4 +1,4 @@
-//! `completions`: what a shell evaluates to complete commands, options and names of branches.
+//! `completions`: prints a shell script that completes commands, options and names.
 
 use clap::Args;
 use clap::builder::PossibleValuesParser;

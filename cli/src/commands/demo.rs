@@ -1,4 +1,4 @@
-//! `demo`: the main job on one screen, with a real transcript or one of its own.
+//! `demo`: shows the main features on one screen, with the user's transcript or a built-in one.
 
 use std::collections::HashMap;
 use std::fs;
@@ -29,13 +29,13 @@ use crate::view::output::{Output, STRONG};
 use crate::view::render::changes::Changes;
 use crate::view::render::{count, one_line, size};
 
-/// The session that is shown when no transcript is given.
+/// The built-in transcript.
 const OWN_TRANSCRIPT: &[u8] = include_bytes!("../../assets/demo.jsonl");
 
-/// Snapshots that are listed.
+/// Maximum number of snapshots to list.
 const SHOWN_TURNS: usize = 6;
 
-/// Files that are listed.
+/// Maximum number of files to list.
 const SHOWN_FILES: usize = 4;
 
 /// The changes of the two strategies to their contexts.
@@ -55,8 +55,8 @@ const STRATEGIES: [Strategy; 2] = [
 /// Run a self-contained demo
 ///
 /// Imports a transcript, shows its log, forks two strategies, compares them, restores a turn, and
-/// measures all of it against one full copy per turn. Without TRANSCRIPT it uses a session of its
-/// own. The store is temporary, whatever --store and TURNTREE_STORE name.
+/// measures all of it against one full copy per turn. Without TRANSCRIPT it uses a built-in
+/// session. The store is temporary; --store and TURNTREE_STORE have no effect.
 #[derive(Debug, Args)]
 #[command(after_long_help = "Examples:
   turntree demo
@@ -67,14 +67,14 @@ pub(crate) struct Demo {
     transcript: Option<PathBuf>,
 }
 
-/// One of the ways to go on.
+/// A strategy of the demo.
 struct Strategy {
     branch: &'static str,
     prompt: &'static str,
     plan: &'static str,
 }
 
-/// A demonstration under way.
+/// A demo in progress.
 struct Demonstration<'a> {
     repo: &'a Repository,
     out: &'a mut Output,
@@ -162,7 +162,7 @@ impl Demonstration<'_> {
         Ok(self.out.record(&record)?)
     }
 
-    /// The command that a user would type for what follows.
+    /// Prints the command that a user would type for the next step.
     fn command(&mut self, command: &str) -> Result<()> {
         let line = self.out.paint.paint(STRONG, format!("$ turntree {}", one_line(command, 80)));
         Ok(writeln!(self.out, "{line}")?)
@@ -190,7 +190,7 @@ impl Demonstration<'_> {
         style.write(&walk, self.out, self.repo, SHOWN_TURNS, None)
     }
 
-    /// Puts a snapshot on each of two branches that begin at the newest turn.
+    /// Forks two branches at the newest turn, and adds a snapshot to each.
     fn fork(&mut self) -> Result<()> {
         let mut times = Vec::new();
         for strategy in &STRATEGIES {
@@ -216,7 +216,7 @@ impl Demonstration<'_> {
         style.write(&walk, self.out, self.repo, 3, None)
     }
 
-    /// One turn of a strategy, and the bytes it took.
+    /// Adds a turn of a strategy, and returns its bytes.
     fn go_on(&self, strategy: &Strategy, branch: &BranchName) -> Result<u64> {
         let mut change = self.repo.begin();
         let mut builder = Builder::from(self.repo.context(&self.report.head)?);
@@ -287,11 +287,11 @@ impl Demonstration<'_> {
     }
 }
 
-/// Sums the bytes that a full copy of the context of every turn would take: those of all its
-/// entries, without the JSON around them and without the transcript itself.
+/// Sums the bytes of a full copy of the context for every turn: those of all its entries, without
+/// the JSON around them and without the transcript itself.
 ///
-/// Each context is measured by how it differs from the one before, so this costs as much as the
-/// changes.
+/// Each context is measured by its difference from the previous one, so the cost is proportional to
+/// the changes.
 fn full_bytes(repo: &Repository, turns: &[ObjectId]) -> Result<u64> {
     let source = repo.store();
     let mut sizes: HashMap<ObjectId, u64> = HashMap::new();

@@ -1,4 +1,4 @@
-//! `diff`: what changed between two contexts, section by section.
+//! `diff`: shows the changes between two contexts, section by section.
 
 use clap::Args;
 use clap_complete::ArgValueCandidates;
@@ -17,8 +17,9 @@ use crate::view::render::changes::{Changes, write_stats};
 
 /// Show what changed between two snapshots, section by section
 ///
-/// Without a snapshot it shows the files of the workspace that differ from the newest one. A:P and B:P
-/// compare what two snapshots have at a path each. Words that are no snapshots are paths.
+/// Without a snapshot it shows the files of the workspace that differ from the newest one. A:P and
+/// B:P compare an entry of one snapshot with an entry of another. Words that are not snapshots are
+/// paths.
 #[derive(Debug, Args)]
 #[command(after_long_help = "Examples:
   turntree diff
@@ -40,7 +41,7 @@ pub(crate) struct Diff {
     /// Show only counts of the changes
     #[arg(long)]
     stat: bool,
-    /// Exit with 1 when there are differences
+    /// Exit with 1 if there are differences
     #[arg(long)]
     exit_code: bool,
 }

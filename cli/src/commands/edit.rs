@@ -1,4 +1,4 @@
-//! `edit`, `compact` and `uncompact`: another conversation in a new snapshot.
+//! `edit`, `compact` and `uncompact`: store a changed conversation in a new snapshot.
 
 use std::io::Write;
 
@@ -23,21 +23,21 @@ use crate::view::output::{FAINT, ID, NAME, Output};
 use crate::view::render::{ID_DIGITS, count, size};
 use crate::view::units::parse_size;
 
-/// Bytes of a text that --shorten leaves as it is, unless --to says otherwise.
+/// The default size above which --shorten shortens a text.
 const SHORT_BYTES: u64 = 2_000;
 
-/// The least of these: what stands for a text takes some hundred bytes.
+/// The smallest such size, because a placeholder takes some hundred bytes.
 const LEAST_BYTES: u64 = 1_000;
 
-/// Bytes of the words between beginning and end, about.
+/// Approximate bytes of the marker between beginning and end.
 const MARKER_BYTES: u64 = 400;
 
 /// Drop or shorten parts of a conversation, on a new branch
 ///
-/// Begins a branch at REV whose conversation has no more what is dropped. Calls and their results stay
-/// together: with one the other is dropped. What is shortened keeps its beginning and its end; thoughts
-/// and arguments of calls stay whole. The branch of REV stays as it is, and 'turntree resume'
-/// takes the new one up in an agent. Parts are prompt:N, turn:N, message:N, or ranges as prompt:3..5,
+/// Creates a branch at REV without the dropped parts of the conversation. A call and its result are
+/// always dropped together. Shortened texts keep their beginning and their end; thoughts and
+/// arguments of calls stay whole. The branch of REV does not change, and 'turntree resume' resumes
+/// the new one in an agent. Parts are prompt:N, turn:N, message:N, or ranges such as prompt:3..5,
 /// both ends included; prompt:-1 is the newest. Turns are known back to the last compaction.
 #[derive(Debug, Args)]
 #[command(after_long_help = "Examples:
@@ -52,28 +52,28 @@ pub(crate) struct Edit {
     /// Drop this part; may be given several times
     #[arg(long, value_name = "PART", required_unless_present_any = ["out_larger_than", "shorten"])]
     drop: Vec<String>,
-    /// Shorten the texts of this part, with a URI for the whole; may be given several times
+    /// Shorten the texts of this part, and add a URI for the whole; may be given several times
     #[arg(long, value_name = "PART")]
     shorten: Vec<String>,
     /// With --shorten: texts with more bytes than this, 1k at least; 2k by default
     #[arg(long, value_name = "SIZE", value_parser = parse_size, requires = "shorten")]
     to: Option<u64>,
-    /// Put outputs of tools with more bytes than this away; a short text with a URI stands for each
+    /// Offload tool outputs with more bytes than this, and replace each with a short text and a URI
     #[arg(long, value_name = "SIZE", value_parser = parse_size)]
     out_larger_than: Option<u64>,
     #[command(flatten)]
     branch: NewBranch,
 }
 
-/// Put old large outputs of tools away, exactly, in a new snapshot
+/// Offload old large tool outputs without loss, in a new snapshot
 ///
-/// Adds a snapshot to the branch of REV whose conversation cites these outputs: a short text with a URI
-/// stands for each, and 'turntree vfs get' reads it back byte for byte. Nothing else changes, and the
-/// snapshots before it stay. Tells about how many tokens there were and are.
+/// Adds a snapshot to the branch of REV in which a short text with a URI replaces each of these
+/// outputs; 'turntree vfs get' prints the exact original bytes. Nothing else changes, and earlier
+/// snapshots are kept. Prints the estimated tokens before and after.
 ///
-/// A session that a client records goes on with its own transcript, so that is compacted on a new
-/// branch, which 'turntree resume' takes up. So is a REV that is not the newest snapshot of a branch.
-/// 'turntree uncompact' brings the outputs back into the conversation.
+/// A client continues its own transcript, so a session recorded by a client is compacted on a new
+/// branch, which 'turntree resume' resumes. The same applies if REV is not the newest snapshot of a
+/// branch. 'turntree uncompact' restores the outputs in the conversation.
 #[derive(Debug, Args)]
 #[command(after_long_help = "Examples:
   turntree compact --dry-run
@@ -86,10 +86,10 @@ pub(crate) struct Compact {
     how: CompactOptions,
 }
 
-/// Bring back the messages that a compaction replaced, on a new branch
+/// Restore the messages that a compaction replaced, on a new branch
 ///
-/// Begins a branch at REV whose conversation has, in place of the summary of the newest compaction, the
-/// messages that it replaced, and then those that came after it. The branch of REV stays as it is.
+/// Creates a branch at REV in which the messages replaced by the newest compaction are back in
+/// place of its summary, followed by the later messages. The branch of REV does not change.
 #[derive(Debug, Args)]
 #[command(after_long_help = "Examples:
   turntree uncompact
@@ -118,7 +118,7 @@ impl Verb for Edit {
     }
 
     fn run(&self, run: &mut Invocation) -> Result<Answer> {
-        // What is written came in before.
+        // The content was imported before, so its secrets are not reported again.
         run.keep_quiet();
         let repo = run.open()?;
         let cuts =
@@ -174,7 +174,7 @@ impl Verb for Uncompact {
     }
 
     fn run(&self, run: &mut Invocation) -> Result<Answer> {
-        // What is written came in before.
+        // The content was imported before, so its secrets are not reported again.
         run.keep_quiet();
         let repo = run.open()?;
         let from = resolve(&repo, &self.revision)?.commit;
@@ -186,7 +186,7 @@ impl Verb for Uncompact {
 }
 
 impl NewBranch {
-    /// Puts an edited conversation on a branch that begins at the snapshot it was made of.
+    /// Puts an edited conversation on a branch that begins at its original snapshot.
     fn begin(
         &self,
         run: &mut Invocation,
@@ -214,7 +214,7 @@ impl Verb for Compact {
     }
 
     fn run(&self, run: &mut Invocation) -> Result<Answer> {
-        // What is written came in before.
+        // The content was imported before, so its secrets are not reported again.
         run.keep_quiet();
         let repo = run.open()?;
         let told = compact(&repo, &self.revision, &self.how)?;
@@ -231,7 +231,7 @@ impl Verb for Compact {
     }
 }
 
-/// Prints what came of an edit: `what` was done.
+/// Prints the result of an edit; `what` describes it.
 fn print(out: &mut Output, told: &json::Edited, what: &str) -> Result<Answer> {
     if out.json {
         out.record(told)?;
@@ -259,7 +259,7 @@ fn print(out: &mut Output, told: &json::Edited, what: &str) -> Result<Answer> {
     Ok(Answer::Yes)
 }
 
-/// The part that a word names.
+/// Parses a part of a conversation.
 fn cut(part: &str) -> Result<Cut> {
     let bad = || {
         let error = Error::new(ErrorKind::InvalidInput, format!("'{part}' names no part"));

@@ -1,4 +1,4 @@
-//! `export`: a transcript as it came in, or the messages of a snapshot.
+//! `export`: writes an imported transcript, or the messages of a snapshot.
 
 use std::fs;
 use std::io::{self, IsTerminal, Write};
@@ -25,21 +25,21 @@ use crate::view::json;
 use crate::view::output::{note, warn};
 use crate::view::render::{ID_DIGITS, count, size};
 
-/// What can be done where not even a turn is whole.
+/// The advice if no turn is whole.
 const NOTHING_WHOLE: &str = "no turn of this session is whole: 'turntree export --partial' writes the records that \
                              are left with --format source or jsonl, where there are any";
 
 /// Export a session
 ///
-/// As source it is the imported file, byte for byte; as jsonl the messages of one agent at that
-/// revision, one a line, as they came in; as swarm-snapshot all that a SwarmSDK document has a place
-/// for; as context-chef a snapshot that its library restores; as ollm-context, ollm-mode or ollm-intent
-/// what OLLM CLI stores; as codesign a design store with the snapshots that lead there, a design for
-/// each session, and as codesign-session the chat and the comments of one. To read: markdown, and html,
-/// one file that needs no network and shows every branch when REV is a session. For other tools: json,
-/// openai, anthropic and atif. A file is written whole or not at all, with the permissions that the
-/// umask leaves, as those of a redirection. What goes out is looked through for secrets: with one
-/// nothing is written and the exit code is 1, unless --scrub or --allow-secrets is given.
+/// source is the imported file, byte for byte; jsonl are the original messages of one agent at that
+/// revision, one per line; swarm-snapshot is a SwarmSDK document; context-chef is a snapshot that
+/// its library restores; ollm-context, ollm-mode and ollm-intent are OLLM CLI's files; codesign is
+/// a design store with the history of the revision, one design for each session, and
+/// codesign-session the chat and the comments of one design. For reading: markdown and html, one
+/// file that needs no network and shows every branch if REV is a session. For other tools: json,
+/// openai, anthropic and atif. A file is written atomically, with permissions by the umask, like a
+/// redirection. The output is scanned for secrets: if one is found, nothing is written and the exit
+/// code is 1, unless --scrub or --allow-secrets is given.
 #[derive(Debug, Args)]
 #[command(after_long_help = "Examples:
   turntree export nightly --format source -o nightly.jsonl
@@ -62,16 +62,16 @@ pub(crate) struct Export {
     /// Write to this file instead of standard output
     #[arg(short, long, value_name = "FILE", value_hint = clap::ValueHint::FilePath)]
     output: Option<PathBuf>,
-    /// Write the newest turn that is whole, when damage has taken the one that is asked for; where none
-    /// is, as source or jsonl the records that are left, with an empty line for each lost one. What is
-    /// written and what is lost is named, and the exit code is 1 then
+    /// If the requested turn is damaged, write the newest whole turn. If there is none, write the
+    /// remaining records (with source or jsonl), with an empty line for each lost one. The written
+    /// turn and the losses are reported, and the exit code is then 1
     #[arg(long, hide_short_help = true)]
     partial: bool,
-    /// Replace the file if it is there
+    /// Replace an existing file
     #[arg(long, requires = "output")]
     force: bool,
-    /// Open the page in the browser: the one that BROWSER names, else that of the desktop. Over ssh and
-    /// without a display the path is said instead
+    /// Open the page in the browser named by BROWSER, otherwise in that of the desktop. Over ssh
+    /// and without a display, print the path instead
     #[arg(long, requires = "output", hide_short_help = true)]
     open: bool,
     #[command(flatten)]
@@ -98,8 +98,8 @@ impl Verb for Export {
 }
 
 impl Export {
-    /// Exports the newest whole turn in the place of one that is lost, or what is left where none is; else
-    /// the error stays.
+    /// Exports the newest whole turn instead of a lost one, or the salvaged records if there is
+    /// none; otherwise returns the error.
     fn export_whole(
         &self,
         run: &mut Invocation,
@@ -124,7 +124,7 @@ impl Export {
         Ok(Answer::No)
     }
 
-    /// Writes what is left of a turn, and says what is not.
+    /// Writes the salvaged records of a turn, and reports the losses.
     fn export_left(
         &self,
         run: &mut Invocation,
@@ -133,7 +133,7 @@ impl Export {
         left: SalvagedTurn,
     ) -> Result<Answer> {
         let SalvagedTurn { id, turn, mut text, records } = left;
-        // Where secrets are in the history is not asked: that is damaged.
+        // Does not search the history for the places of secrets, because it is damaged.
         match self.gate.check_bytes(repo, &text, &[])? {
             Passage::Free => {}
             Passage::Refused(found) => {
@@ -173,7 +173,7 @@ impl Export {
         }
         let subject = request.subject(repo)?;
         let text = match self.text(repo, request, &subject)? {
-            // What was looked through for secrets is what is compressed.
+            // Compresses the same bytes that were scanned for secrets.
             Outgoing::Text(page) if request.is_compressed() => compress_page(&page)?,
             Outgoing::Text(text) => text,
             Outgoing::Refused(found) => {
@@ -192,7 +192,7 @@ impl Export {
         Ok(Answer::Yes)
     }
 
-    /// Writes the text to where it was asked for.
+    /// Writes the text to the output file or stdout.
     fn put(
         &self,
         run: &mut Invocation,
@@ -232,7 +232,7 @@ impl Export {
         Ok(())
     }
 
-    /// The text as it may go out.
+    /// The text after the check for secrets.
     fn text(
         &self,
         repo: &Repository,
@@ -252,18 +252,18 @@ impl Export {
         let request = request.of_copy(repo, &copy)?;
         text.clear();
         request.write(&request.subject(copy.repo())?, &mut text)?;
-        // Some formats put together what stands apart in the store.
+        // Some formats join text that is separate in the store, so the output itself is masked too.
         Ok(Outgoing::Text(without_secrets(repo, text)?))
     }
 }
 
-/// What an export has made.
+/// The output of an export.
 enum Outgoing {
     Text(Vec<u8>),
     Refused(Vec<SecretFinding>),
 }
 
-/// A pipe or a device, which is written to as it is.
+/// Opens a pipe or a device, which is written to directly.
 fn special(path: &Path) -> Option<io::Result<fs::File>> {
     let found = fs::metadata(path).ok()?;
     let is_special = !found.is_file() && !found.is_dir();

@@ -1,4 +1,4 @@
-//! `fork`: new branches from any snapshot, with directories of their own if wanted.
+//! `fork`: creates branches at any snapshot, optionally with a worktree each.
 
 use std::io::Write;
 use std::path::Path;
@@ -22,20 +22,20 @@ use crate::view::json;
 use crate::view::output::{FAINT, ID, NAME, warn};
 use crate::view::render::{ID_DIGITS, harmless};
 
-/// Characters that two names share at the beginning when one pattern of the shell made both.
+/// Length of the common prefix of two names that come from one shell pattern.
 const SHARED: usize = 2;
 
-/// Begin new branches at a snapshot
+/// Create new branches at a snapshot
 ///
 /// The cost does not depend on the size of the context: a branch shares everything with its first
-/// snapshot. Of two names the second may be the snapshot to begin at, as --at says it in any case.
+/// snapshot. With two names, the second may be the snapshot to begin at; --at always names it.
 ///
-/// With --worktree each branch gets a directory beside the workspace: a worktree of git at its HEAD
-/// where the project is in git, else a plain directory, with the files of the snapshot. Agents with
-/// hooks that are started there land on the branch, and commands called there act on it. In DIR, {}
-/// stands for the part in which the names differ, or for the name if there is one. Everything is made
-/// or nothing; 'turntree undo' removes the branches, and 'turntree branch --delete NAME --worktree'
-/// branch and directory.
+/// With --worktree each branch gets a directory next to the workspace: a git worktree at its HEAD
+/// if the project is in git, otherwise a plain directory, with the files of the snapshot. Agents
+/// with hooks that are started there use the branch, and commands in it act on the branch. In DIR,
+/// {} is replaced by the part in which the names differ, or by the name if there is only one.
+/// Either everything is created or nothing; 'turntree undo' removes the branches, and 'turntree
+/// branch --delete NAME --worktree' removes branch and directory.
 #[derive(Debug, Args)]
 #[command(after_long_help = "Examples:
   turntree fork plan-b
@@ -44,20 +44,20 @@ const SHARED: usize = 2;
   turntree fork plan-{1,2,3} --at turn:42
   turntree fork plan-{1,2,3} --worktree ../plan-{}")]
 pub(crate) struct Fork {
-    /// Names of the branches, in the session of REV; a{b,c} is ab and ac. Of two, the second may
-    /// be REV
+    /// Names of the branches, in the session of REV; a{b,c} is ab and ac. With two names, the
+    /// second may be REV
     #[arg(value_name = "NAME", required = true, add = ArgValueCandidates::new(revisions))]
     names: Vec<String>,
     /// The snapshot at which they begin; HEAD by default
     #[arg(long, value_name = "REV", add = ArgValueCandidates::new(revisions))]
     at: Option<String>,
-    /// Make them branches of this session instead
+    /// Create them in this session instead
     #[arg(long, value_name = "NAME")]
     session: Option<String>,
     /// Point HEAD at it
     #[arg(long, conflicts_with = "worktree")]
     switch: bool,
-    /// Make a directory for each, with the files of the snapshot
+    /// Create a directory for each, with the files of the snapshot
     #[arg(long, value_name = "DIR", value_hint = clap::ValueHint::DirPath)]
     worktree: Option<String>,
 }
@@ -136,7 +136,7 @@ impl Fork {
     }
 }
 
-/// Says where a branch begins.
+/// Reports the start of a branch.
 fn show(
     run: &mut Invocation,
     branch: &BranchName,
@@ -159,7 +159,7 @@ fn show(
     Ok(())
 }
 
-/// Copies settings with hooks, which git does not bring along.
+/// Copies settings with hooks, which are not in git.
 pub(super) fn carry_settings(made: &MadeWorktree) {
     let Some(project) = &made.project else { return };
     let carried = program()
@@ -170,7 +170,7 @@ pub(super) fn carry_settings(made: &MadeWorktree) {
     }
 }
 
-/// The words that `a{b,c}d` stands for where no shell has made them: abd and acd.
+/// Expands `a{b,c}d` into abd and acd, in case no shell did.
 fn alternatives(word: &str) -> Result<Vec<String>> {
     let braces = word.split_once('{').and_then(|(head, rest)| {
         let (inside, tail) = rest.split_once('}')?;

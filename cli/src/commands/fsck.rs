@@ -1,4 +1,4 @@
-//! `fsck`: whether everything is there and is what it should be.
+//! `fsck`: verifies that nothing is missing or damaged.
 
 use std::fs;
 use std::io::Write;
@@ -21,15 +21,16 @@ use crate::view::render::collection::write_parity_policy;
 use crate::view::render::{count, harmless, size};
 use crate::view::{clock, json};
 
-/// Times that a store is examined whose key changes at the same time.
+/// How often to examine a store whose key changes concurrently.
 const MAX_ATTEMPTS: u32 = 4;
 
 /// Verify every file and object of the store
 ///
 /// Reads every byte of the store, verifies every object by its hash, and follows every reference.
-/// Other processes may read and write at the same time. The exit code is 1 when something is
-/// damaged or lost, and each session with lost turns is named with the newest that is whole; notes, such as a batch that a killed process did not finish, are no damage.
-/// Warns when users other than the owner may read or change the store.
+/// Other processes may read and write at the same time. The exit code is 1 if something is damaged
+/// or lost, and each session with lost turns is listed with its newest whole turn; notes, such as
+/// an unfinished batch of a killed process, are not damage. Warns if other users can read or change
+/// the store.
 #[derive(Debug, Args)]
 #[command(after_long_help = "Examples:
   turntree fsck
@@ -54,7 +55,7 @@ impl Verb for Fsck {
             let mut meter = Meter::new("checking");
             let mut progress = |done, all| meter.show(done, all);
             match fsck(repo.store(), depth, clock::now()?, &mut progress) {
-                // Its key was changed, so it is opened with the new one.
+                // Its key has changed, so the store is reopened with the new one.
                 Err(error) if error.kind() == ErrorKind::Conflict && attempt < MAX_ATTEMPTS => {
                     attempt += 1;
                 }
@@ -108,7 +109,7 @@ impl Fsck {
     }
 }
 
-/// Writes what a repair mends by parity in one line, then the other findings.
+/// Writes the damage that a repair fixes with parity in one line, then the other findings.
 fn write_beside_parity(
     out: &mut Output,
     report: &FsckReport,
@@ -133,8 +134,8 @@ fn write_beside_parity(
     Ok(())
 }
 
-/// Says so when a store may be read or changed by others than its owner. What is in a directory that
-/// nobody else may enter is nobody else's to read.
+/// Warns if users other than the owner can read or change a store. Files in a directory that others
+/// cannot enter are not readable by them.
 fn warn_of_others(dir: &Path) {
     let others = |path: &Path| fs::symlink_metadata(path).map_or(0, |found| found.mode() & 0o077);
     if others(dir) == 0 {
@@ -152,7 +153,7 @@ fn warn_of_others(dir: &Path) {
     warn(&format!("others may read or change {open} of the store: 'chmod -R go= {dir}' ends that"));
 }
 
-/// One line for each finding.
+/// Writes one line for each finding.
 pub(super) fn write_findings(out: &mut Output, findings: &[FsckFinding]) -> Result<()> {
     let paint = out.paint;
     for finding in findings {
@@ -165,7 +166,7 @@ pub(super) fn write_findings(out: &mut Output, findings: &[FsckFinding]) -> Resu
     Ok(())
 }
 
-/// One line for each session with lost turns.
+/// Writes one line for each session with lost turns.
 pub(super) fn write_sessions(out: &mut Output, sessions: &[SessionDamage]) -> Result<()> {
     let label = out.paint.paint(REMOVED, format!("{:<10}", "session"));
     for damage in sessions {
@@ -209,7 +210,7 @@ fn record(report: &FsckReport) -> json::Fsck {
     }
 }
 
-/// A finding as a record.
+/// The JSON record of a finding.
 pub(super) fn finding_record(finding: &FsckFinding) -> json::FsckFinding {
     json::FsckFinding {
         kind: finding.kind.name(),

@@ -1,4 +1,4 @@
-//! `gc`: lets turns expire, and frees what nothing leads to.
+//! `gc`: expires turns, and frees unreachable objects.
 
 use clap::Args;
 use turntree::ErrorKind;
@@ -22,24 +22,25 @@ use crate::view::progress::Working;
 use crate::view::render::collection::{self, Done};
 use crate::view::render::size;
 
-/// The log of maintenance that ran in the background, in the store.
+/// The log of background maintenance, in the store.
 pub(super) const LOG_FILE: &str = "maintenance.log";
 
-/// Stands for a message in the log of an encrypted store: a message may name what is in it.
+/// Replaces a message in the log of an encrypted store, because a message may contain names from
+/// it.
 const HIDDEN: &str = "something went wrong; the store is encrypted, so the log does not say what";
 
 const LOCKED: &str = "without --no-wait it waits until that is done";
 
 /// Expire turns by policy and delete unreachable objects
 ///
-/// Turns expire by the policies of 'turntree retention'; their commits stay. Turns that an undo of one
-/// of the newest 20 operations would need are spared, and the plan says how many; --strict spares none.
-/// Sessions expire by policy too ('retention set --expire-session'), and come free a day later. When the store is over
-/// its budget ('retention set --whole-store'), its oldest sessions are forgotten, and their space comes
-/// free with the first collection a day later; 'turntree undo' takes it back until then. Objects that a branch,
-/// tag, pin, HEAD, recent operation or open change reaches are kept. Other processes may read and
-/// write at the same time. Small steps run by themselves: see TURNTREE_MAINTENANCE in 'turntree
-/// --help'.
+/// Turns expire by the policies of 'turntree retention'; their commits stay. Turns needed to undo
+/// one of the newest 20 operations are kept, and the plan counts them; with --strict none is.
+/// Sessions also expire by policy ('retention set --expire-session'), and are freed a day later. If
+/// the store is over its budget ('retention set --whole-store'), its oldest sessions are forgotten,
+/// and the first collection a day later frees their space; 'turntree undo' restores them until
+/// then. Objects reachable from a branch, tag, pin, HEAD, recent operation or uncommitted
+/// transaction are kept. Other processes may read and write at the same time. Small steps run
+/// automatically: see TURNTREE_MAINTENANCE in 'turntree --help'.
 #[derive(Debug, Args)]
 #[command(after_long_help = "Examples:
   turntree gc --dry-run
@@ -51,24 +52,24 @@ pub(crate) struct Gc {
     /// Print the plan without doing it
     #[arg(short = 'n', long)]
     dry_run: bool,
-    /// Spare no turn for an undo: exactly what the policies keep stays, with pins, tags, tips and
+    /// Keep no turn for an undo: only turns kept by the policies stay, with pins, tags, tips and
     /// branch points
     #[arg(long)]
     strict: bool,
-    /// Free at once what was deleted: every operation is forgotten first, so no undo takes anything of
-    /// before back; implies --strict
+    /// Free deleted content immediately: forgets all operations first, so no earlier operation can
+    /// be undone; implies --strict
     #[arg(long)]
     now: bool,
-    /// Do one step if it is worth it, push to remotes that are pushed to by themselves, and print nothing
+    /// Run a step if it is due, push to remotes with automatic push, and print nothing
     #[arg(long, conflicts_with_all = ["dry_run", "strict", "now"])]
     auto: bool,
-    /// With --auto: make bundles one on this remote, where it is worth it
+    /// With --auto: fold the bundles of this remote, if it saves enough
     #[arg(long, value_name = "REMOTE", requires = "auto", hide = true)]
     fold: Option<String>,
-    /// With --auto: push, also while another process collects
+    /// With --auto: push, even while another process collects
     #[arg(long, requires = "auto", hide = true)]
     push: bool,
-    /// With --auto: stdin is the lock of the process that looks after the store
+    /// With --auto: stdin is the lock file of the maintenance process
     #[arg(long, requires = "auto", hide = true)]
     started: bool,
     #[command(flatten)]
@@ -93,23 +94,24 @@ impl Verb for Gc {
 }
 
 impl Gc {
-    /// The plan to forget every operation.
+    /// Plans to forget every operation.
     fn plan_forgetting(run: &mut Invocation) -> Result<Option<Forgetting>> {
         let (repo, stamp) = (run.open()?, stamp()?);
         let Some(newest) = repo.operations().next().transpose()? else { return Ok(None) };
         Forgetting::plan(&repo, &newest, Purpose::StrictGc, stamp.time).map(Some)
     }
 
-    /// Looks after the store. Nobody waits for an answer, so what goes wrong is written down in the store.
+    /// Runs maintenance. Its output is not shown, so errors go to a log in the store.
     fn run_quietly(&self, run: &mut Invocation) -> Result<Answer> {
-        // Not in its log, which is theirs, too.
+        // An untrusted store is not written to, including its log.
         run.refuse_untrusted()?;
         let dir = run.store_dir()?;
         let lock = match self.started {
             true => MaintenanceLock::inherited().ok(),
             false => None,
         };
-        // Without opening it: another process collects, and this one has nothing else to do.
+        // Checked without opening the store: another process collects, and there is nothing else to
+        // do.
         if !self.push && is_collected(&dir) {
             return Ok(Answer::Yes);
         }
@@ -122,28 +124,28 @@ impl Gc {
         let told = told.unwrap_or_else(|failure| vec![failure.message()]);
         for message in told {
             let message = if has_keys(&dir) { HIDDEN.to_owned() } else { message };
-            // There is nobody left to tell that this cannot be written either.
+            // There is nowhere to report that the log cannot be written.
             let _ = append(&dir.join(LOG_FILE), &message);
         }
         Ok(Answer::Yes)
     }
 }
 
-/// What is wanted of a collection.
+/// The options of a collection.
 pub(crate) struct Wanted {
     pub(crate) purpose: Purpose,
-    /// Only plans.
+    /// Only plan.
     pub(crate) dry_run: bool,
     pub(crate) patience: Patience,
-    /// The parity of packs, if it was chosen.
+    /// The parity of packs, if it was given.
     pub(crate) parity: Option<Option<ParityShare>>,
-    /// Whether archives leave out ids.
+    /// Whether archives omit ids.
     pub(crate) without_ids: bool,
-    /// Operations that are forgotten with it.
+    /// The operations to forget together with it.
     pub(crate) forgotten: Option<Forgetting>,
 }
 
-/// Does a collection, or prints what it would do.
+/// Runs a collection, or prints its plan.
 pub(crate) fn collect_or_plan(run: &mut Invocation, wanted: Wanted) -> Result<Answer> {
     let Wanted { purpose, dry_run, patience, parity, without_ids, forgotten } = wanted;
     let (mut repo, stamp) = (run.open()?, stamp()?);

@@ -1,4 +1,4 @@
-//! `git`: a store as a git repository, and a git history as snapshots.
+//! `git`: exports a store as a git repository, and imports a git history as snapshots.
 
 use std::collections::BTreeSet;
 use std::io::Write;
@@ -31,7 +31,7 @@ use crate::view::progress::Working;
 use crate::view::render::{count, harmless, size};
 use crate::view::units::parse_size;
 
-/// Most notes that are printed one by one.
+/// Maximum number of notes to print one by one.
 const MAX_SHOWN_NOTES: usize = 10;
 
 /// Export sessions to a git repository, or import a git history
@@ -56,18 +56,18 @@ enum GitCommand {
 
 /// Export branches and tags to a git repository, one commit per turn
 ///
-/// The repository is made without a working tree: clone it to look at files. Exporting to it again
-/// adds what is new. The same store gives the same commits everywhere. A directory that 'git export'
-/// did not make, and a branch there that somebody has moved, are left alone. What goes out is looked
-/// through for secrets: with one nothing is written and the exit code is 1, unless --scrub or
-/// --allow-secrets is given.
+/// The repository is created without a working tree: clone it to look at files. A repeated export
+/// adds new turns. The same store gives the same commits everywhere. A directory that was not
+/// created by 'git export' is refused, and an exported branch that was moved there is left alone.
+/// The output is scanned for secrets: if one is found, nothing is written and the exit code is 1,
+/// unless --scrub or --allow-secrets is given.
 #[derive(Debug, Args)]
 #[command(after_long_help = "Examples:
   turntree git export review.git
   turntree git export archive.git --session nightly --source
   turntree git export best.git nightly/plan-b v1")]
 struct Export {
-    /// The repository: nothing is there yet, or an earlier export
+    /// The repository: a new directory, or an earlier export
     #[arg(value_name = "DIR", value_hint = clap::ValueHint::DirPath)]
     directory: PathBuf,
     /// Branches and tags; all of them by default
@@ -85,8 +85,9 @@ struct Export {
 
 /// Import a git history, one snapshot per commit
 ///
-/// Files, messages, authors and times come in; branches are branches, tags tags, and merges merges.
-/// Importing again adds what is new. Nothing of the repository is run, and none of its settings counts.
+/// Imports files, messages, authors and times; branches stay branches, tags tags, and merges
+/// merges. A repeated import adds new commits. No code of the repository runs, and its
+/// configuration is ignored.
 #[derive(Debug, Args)]
 #[command(after_long_help = "Examples:
   turntree git import ../project
@@ -96,7 +97,7 @@ struct Import {
     /// The repository
     #[arg(value_name = "DIR", value_hint = clap::ValueHint::DirPath)]
     directory: PathBuf,
-    /// Branches, tags and commits there; all branches by default
+    /// Branches, tags and commits to import; all branches by default
     #[arg(value_name = "REV")]
     revisions: Vec<String>,
     /// The session it becomes or continues; the directory's name by default
@@ -108,7 +109,7 @@ struct Import {
     /// Point HEAD at the imported session
     #[arg(long)]
     switch: bool,
-    /// Import a session that 'turntree session forget' has removed
+    /// Import a session that was forgotten with 'turntree session forget'
     #[arg(long)]
     again: bool,
 }
@@ -205,7 +206,7 @@ impl Export {
 impl Import {
     fn run(&self, run: &mut Invocation) -> Result<Answer> {
         let full = whole_path(&self.directory)?;
-        // What is no repository leaves no new store behind.
+        // Checked first, so that an invalid repository does not create a store.
         check_repository(&self.directory)?;
         let repo = run.open_or_create()?;
         let options = GitImportOptions {
@@ -267,7 +268,7 @@ impl Import {
     }
 }
 
-/// What a selection is about.
+/// The sessions and commits of a selection.
 fn wanted_of(repo: &Repository, selection: &ExportSelection) -> Result<Vec<BundleRequest>> {
     match selection {
         ExportSelection::All => {
@@ -282,7 +283,7 @@ fn wanted_of(repo: &Repository, selection: &ExportSelection) -> Result<Vec<Bundl
     }
 }
 
-/// The names of branches with their sessions: a copy has no HEAD to find them by.
+/// The names of branches with their sessions, because a scrubbed copy has no HEAD to resolve them.
 fn whole_names(repo: &Repository, names: &[String]) -> Result<Vec<String>> {
     let whole = |name: &String| {
         Ok(match resolve(repo, name)?.branch {

@@ -1,4 +1,4 @@
-//! `grep`: where something stands, or stood, in all of history.
+//! `grep`: finds lines in all of history.
 
 use std::collections::BTreeSet;
 use std::io::Write;
@@ -26,10 +26,10 @@ use crate::view::progress::Working;
 use crate::view::render::changes::path_of;
 use crate::view::render::{ID_DIGITS, columns_of, count, harmless, one_line};
 
-/// Characters of a time that tell the day and the minute.
+/// Characters of a time up to the minute.
 const DATE: usize = 16;
 
-/// Blobs between two words about progress.
+/// Blobs between two progress messages.
 const BLOBS_A_WORD: u64 = 1000;
 
 /// Search the whole history of sessions
@@ -37,7 +37,7 @@ const BLOBS_A_WORD: u64 = 1000;
 /// Prints each entry with a matching line, the turn in which it appeared first, and the last turn
 /// that had it if it was removed. Messages are searched as people see them: text, thoughts, calls
 /// and results, without escapes. The records of imported transcripts are searched only with --path
-/// source. The exit code is 1 when nothing matches.
+/// source. The exit code is 1 if nothing matches.
 #[derive(Debug, Args)]
 #[command(after_long_help = "Examples:
   turntree grep 'fn parse'
@@ -49,8 +49,8 @@ pub(crate) struct Grep {
     /// A regular expression for one line
     #[arg(value_name = "PATTERN")]
     pattern: String,
-    /// Search the history of these, or A..B for entries that appeared since A; all branches of
-    /// HEAD's session by default
+    /// Search the history of these, or A..B for entries added since A; all branches of HEAD's
+    /// session by default
     #[arg(value_name = "REV", add = ArgValueCandidates::new(revisions))]
     revisions: Vec<String>,
     /// Search the branches of every session
@@ -66,7 +66,7 @@ pub(crate) struct Grep {
     /// Treat the pattern as a fixed string
     #[arg(short = 'F', long)]
     fixed_strings: bool,
-    /// Only matches that are whole words
+    /// Match only whole words
     #[arg(short, long)]
     word_regexp: bool,
     /// Show only the number of matching lines
@@ -154,7 +154,7 @@ impl Verb for Grep {
 }
 
 impl Grep {
-    /// Says where nothing was found, and where else to look.
+    /// Reports which history was searched without a match, and where else to search.
     fn looked_at(&self, repo: &Repository) -> Result<String> {
         let all: BTreeSet<String> =
             repo.branches().into_iter().map(|(name, _)| name.session().to_owned()).collect();
@@ -170,7 +170,7 @@ impl Grep {
         Ok(format!("nothing in {place}{more}"))
     }
 
-    /// Writes what a step of the search found, so that it can be read before the next one is done.
+    /// Writes the matches of a search step, so that they can be read while the next step runs.
     fn write_places(
         &self,
         out: &mut Output,
@@ -249,7 +249,7 @@ impl Grep {
     }
 }
 
-/// Writes the session that the next places are in.
+/// Writes the session of the following places.
 fn write_heading(out: &mut Output, place: &GrepPlace, about: &PlaceFacts) -> Result<()> {
     let project = about.project.as_deref().map(|project| format!(" ({})", harmless(project)));
     let session = format!("{}{}", place.session, project.unwrap_or_default());

@@ -1,4 +1,4 @@
-//! `hash-object`: the id that bytes have, and perhaps the object in the store.
+//! `hash-object`: prints the id of bytes, and optionally stores the object.
 
 use std::io::Write;
 use std::path::PathBuf;
@@ -15,8 +15,8 @@ use crate::view::json;
 
 /// Print the id of an object, and store it if asked to
 ///
-/// The id of a blob is the hash that b3sum prints. A stored object that no ref reaches is garbage,
-/// which a later collection drops.
+/// The id of a blob is the hash that b3sum prints. A stored object that is reachable from no ref is
+/// garbage, and a later collection deletes it.
 #[derive(Debug, Args)]
 #[command(after_long_help = "Examples:
   turntree hash-object notes.md
@@ -62,7 +62,7 @@ impl Verb for HashObject {
     }
 }
 
-/// Refuses bytes that no reader would take as an object of `kind`.
+/// Refuses bytes that are not a valid object of `kind`.
 fn check(kind: Kind, bytes: &Bytes) -> Result<(), Error> {
     check_size(kind, bytes)?;
     match kind {
@@ -74,7 +74,7 @@ fn check(kind: Kind, bytes: &Bytes) -> Result<(), Error> {
     }
 }
 
-/// A kind by its name.
+/// Parses the name of a kind.
 pub(crate) fn kind(text: &str) -> Result<Kind, Error> {
     let found = Kind::ALL.into_iter().find(|kind| kind.name() == text);
     let names = Kind::ALL.map(Kind::name).join(", ");

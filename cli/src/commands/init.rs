@@ -1,4 +1,4 @@
-//! `init`: makes a store.
+//! `init`: creates a store.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -21,15 +21,16 @@ use crate::view::json;
 use crate::view::output::note;
 use crate::view::render::{count, size};
 
-/// Make a store
+/// Create a store
 ///
-/// Makes the directory .turntree in DIR, or the one that --store names. Commands that run in DIR or
-/// below it use this store. In the home directory it would take the place of the user's own store for all
-/// that is below, so that is refused without --allow-broad. It holds a .gitignore that excludes it from a git repository around it.
+/// Creates the directory .turntree in DIR, or the one given by --store. Commands in DIR or below
+/// use this store. In the home directory it would replace the user's own store for everything
+/// below, so that is refused without --allow-broad. It contains a .gitignore that excludes it from
+/// a surrounding git repository.
 ///
-/// With --encrypt nothing in it is readable without its key: see 'turntree key'. A store that is there
-/// already is encrypted then: each file is written anew, and nobody commits meanwhile. A lost key is a
-/// lost store.
+/// With --encrypt, nothing in it is readable without its key: see 'turntree key'. An existing store
+/// is then encrypted: every file is rewritten, and no other process can commit during that time. A
+/// lost key is a lost store.
 #[derive(Debug, Args)]
 #[command(after_long_help = "Examples:
   turntree init
@@ -38,19 +39,20 @@ use crate::view::render::{count, size};
   turntree init --encrypt --passphrase
   turntree --store /srv/agents.turntree init")]
 pub(crate) struct Init {
-    /// The directory that gets a store; the working directory by default
+    /// The directory for the store; the working directory by default
     #[arg(value_hint = clap::ValueHint::DirPath)]
     dir: Option<PathBuf>,
-    /// Allow the home directory, a directory above it, or /: every directory below uses the store then
+    /// Allow the home directory, a directory above it, or /: every directory below then uses the
+    /// store
     #[arg(long)]
     allow_broad: bool,
-    /// Encrypt the store, a new one or the one that is there; by default to your own key, which is made
+    /// Encrypt the store, a new or an existing one; by default for your own key, which is created
     /// if you have none
     #[arg(long)]
     encrypt: bool,
     #[command(flatten)]
     sealing: Sealing,
-    /// Print what --encrypt would write anew in a store that is there
+    /// Print the files of an existing store that --encrypt would rewrite
     #[arg(long, short = 'n', requires = "encrypt")]
     dry_run: bool,
 }
@@ -76,7 +78,7 @@ impl Verb for Init {
                 Error::not_found(format!("there is no store in {}", store.display())).into()
             );
         }
-        // What is missing for keys is told before anything is there.
+        // Missing keys are reported before anything is created.
         let first =
             (is_new && self.encrypt).then(|| FirstHolders::of(&self.sealing)).transpose()?;
         if !is_new

@@ -1,4 +1,4 @@
-//! `key`: who may open an encrypted store.
+//! `key`: manages the holders of an encrypted store's key.
 
 use std::io::Write;
 
@@ -20,11 +20,12 @@ use crate::view::render::{count, size};
 
 /// List, add and remove the keys of an encrypted store
 ///
-/// 'turntree init --encrypt' encrypts a store: its files, names and ids are unreadable without its key,
-/// which is wrapped for each holder: an age key or a passphrase. The store opens with the secret key in
-/// turntree/identity.txt among the settings of the user, with the files that TURNTREE_IDENTITY names, with
-/// what the command in TURNTREE_IDENTITY_COMMAND prints, or with the passphrase in TURNTREE_PASSPHRASE or
-/// asked for. Without a key nobody opens it again.
+/// 'turntree init --encrypt' encrypts a store: its files, names and ids are unreadable without its
+/// key. The key is wrapped for each holder: for an age key or with a passphrase. The store opens
+/// with the secret key in turntree/identity.txt in the user's configuration directory, with the
+/// files in TURNTREE_IDENTITY, with the output of the command in TURNTREE_IDENTITY_COMMAND, or with
+/// a passphrase from TURNTREE_PASSPHRASE or a prompt. Without any of these keys the store cannot be
+/// opened again.
 #[derive(Debug, Args)]
 #[command(after_long_help = "Examples:
   turntree init --encrypt
@@ -40,9 +41,9 @@ pub(crate) struct KeyVerbs {
 
 #[derive(Debug, Subcommand)]
 enum KeyVerb {
-    /// List who may open the store
+    /// List the holders of the store's key
     Ls,
-    /// Let one more key open the store
+    /// Add a key that opens the store
     Add {
         /// Name of the holder
         #[arg(value_name = "NAME")]
@@ -50,34 +51,34 @@ enum KeyVerb {
         #[command(flatten)]
         sealing: Sealing,
     },
-    /// Let a key open the store no longer
+    /// Remove a key that opens the store
     ///
-    /// The store gets a new key, and every file is written anew: whoever was removed may have kept the
-    /// present one, which opens copies that were made before.
+    /// The store gets a new key, and every file is rewritten: the removed holder may have kept the
+    /// current key, which still opens older copies.
     Rm {
         /// Name of the holder
         #[arg(value_name = "NAME")]
         name: String,
-        /// Keep the key of the store: for a holder who cannot have kept it
+        /// Keep the key of the store, if the holder cannot have kept it
         #[arg(long)]
         keep_key: bool,
-        /// Print what would be written without writing it
+        /// Print the files to rewrite without rewriting them
         #[arg(long, short = 'n')]
         dry_run: bool,
         #[command(flatten)]
         sealing: Sealing,
     },
-    /// Give the store a new key, and write every file anew
+    /// Give the store a new key, and rewrite every file
     Rotate {
-        /// Print what would be written without writing it
+        /// Print the files to rewrite without rewriting them
         #[arg(long, short = 'n')]
         dry_run: bool,
         #[command(flatten)]
         sealing: Sealing,
     },
-    /// Write every file of the store in the clear
+    /// Decrypt every file of the store
     Decrypt {
-        /// Print what would be written without writing it
+        /// Print the files to rewrite without rewriting them
         #[arg(long, short = 'n')]
         dry_run: bool,
     },
@@ -184,7 +185,7 @@ fn list(run: &mut Invocation) -> Result<()> {
     Ok(())
 }
 
-/// Says what was written.
+/// Reports the rewritten files.
 fn tell(
     run: &mut Invocation,
     dry_run: bool,

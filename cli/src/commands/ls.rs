@@ -1,4 +1,4 @@
-//! `ls`: what a context holds, level by level.
+//! `ls`: lists the entries of a context, level by level.
 
 use std::io::Write;
 
@@ -18,7 +18,7 @@ use crate::view::output::{FAINT, NAME, Output};
 use crate::view::render::entries_of;
 use crate::view::render::{columns_of, count, padded, size};
 
-/// List what a context holds
+/// List the entries of a context
 ///
 /// Without a path it lists the sections; a path names a part of one: agents/main/messages,
 /// files/src, scratchpad.
@@ -28,7 +28,7 @@ use crate::view::render::{columns_of, count, padded, size};
   turntree ls HEAD:files/src
   turntree ls nightly~3:agents/main/messages")]
 pub(crate) struct Ls {
-    /// A revision, with a path into it
+    /// A revision, optionally with a path
     #[arg(value_name = "REV[:PATH]", default_value = "HEAD", add = ArgValueCandidates::new(revisions))]
     revision: String,
 }

@@ -1,4 +1,4 @@
-//! `ls-tree`: the items of a list or map.
+//! `ls-tree`: lists the items of a list or map.
 
 use std::fmt::Write as _;
 use std::io::Write;
@@ -58,7 +58,7 @@ impl Verb for LsTree {
     }
 }
 
-/// The root itself, or that of a snapshot's context.
+/// The root itself, or the root of a snapshot's context.
 fn root_of(repo: &Repository, id: ObjectId) -> Result<ObjectId> {
     match repo.store().read(&id)? {
         None => Err(Error::not_found(format!("object {id} is not in the store")).into()),

@@ -13,8 +13,9 @@ use crate::view::error::{Answer, Result};
 /// Serve the Model Context Protocol to an agent, over standard input and output
 ///
 /// Offers snapshot, sessions, log, outline, show, diff, search, branch, merge, resolve, compare,
-/// restore, undo, tag, pin, export, compact, offload, read_vfs, spiral, lessons and status as tools, payloads
-/// and snapshots as resources. Any number of servers may work on one store. It ends when its input ends.
+/// restore, undo, tag, pin, export, compact, offload, read_vfs, spiral, lessons and status as
+/// tools, payloads and snapshots as resources. Any number of servers may use one store. The server
+/// ends when its input ends.
 #[derive(Debug, Args)]
 #[command(after_long_help = "Examples:
   turntree mcp --workspace .
@@ -33,7 +34,7 @@ impl Verb for Mcp {
         // The server's threads write to stdout, so this one must not hold it.
         run.out.hand_over();
         mcp::serve(Arc::clone(&service))?;
-        // A change whose client is gone is done before this process is.
+        // Finishes a running change, even if its client has disconnected.
         drop(service.quiet());
         Ok(Answer::Yes)
     }

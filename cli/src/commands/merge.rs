@@ -1,4 +1,4 @@
-//! `merge`: what another branch explored comes into this one.
+//! `merge`: merges another branch into this one.
 
 use std::path::PathBuf;
 
@@ -16,18 +16,18 @@ use crate::view::error::{Answer, Result};
 
 /// Merge a branch, or any snapshot, into HEAD's branch
 ///
-/// Both sides are compared with the newest snapshot that they share, section by section: maps by
-/// keys, JSON by fields, text by lines, and the executable bit of a file apart from its content. A
-/// change of only one side is taken.
+/// Both sides are compared with their newest common snapshot, section by section: maps by keys,
+/// JSON by fields, text by lines, and the executable bit of a file separately from its content. A
+/// change on only one side is taken.
 ///
 /// A merge never stops half way. An entry that both sides changed differently is a conflict: its
-/// three versions are kept in the section conflicts, 'turntree resolve' lists and decides them, and
-/// the exit code is 1. Branches that share no snapshot, as those of two sessions, are merged only with
-/// --unrelated.
+/// three versions are kept in the section conflicts, 'turntree resolve' lists and resolves them,
+/// and the exit code is 1. Branches without a common snapshot, such as those of two sessions, are
+/// merged only with --unrelated.
 ///
-/// With --with-files the workspace gets the merged files, as with 'turntree restore': it is saved first,
-/// and 'turntree undo' takes back both. What no snapshot has of the workspace becomes one before the
-/// merge, so it is merged and not overwritten.
+/// With --with-files the merged files are written to the workspace, as with 'turntree restore': the
+/// workspace is saved first, and 'turntree undo' reverts both. Unsaved changes of the workspace
+/// become a snapshot before the merge, so they are merged and not overwritten.
 #[derive(Debug, Args)]
 #[command(after_long_help = "Examples:
   turntree merge plan-b
@@ -41,16 +41,16 @@ pub(crate) struct Merge {
     revision: String,
     #[command(flatten)]
     how: MergeOptions,
-    /// Bring the files of the merge into the workspace, too
+    /// Also write the merged files to the workspace
     #[arg(long)]
     with_files: bool,
-    /// The workspace; by default the one that the newest snapshot with files was captured from
+    /// The workspace; by default that of the newest snapshot with files
     #[arg(long, value_name = "DIR", value_hint = clap::ValueHint::DirPath, requires = "with_files")]
     workspace: Option<PathBuf>,
     /// Allow the home directory, a directory above it, or / as the workspace
     #[arg(long, requires = "with_files")]
     allow_broad: bool,
-    /// Merge even if both sides share no snapshot: everything of theirs counts as new
+    /// Merge even without a common snapshot: everything of theirs counts as new
     #[arg(long)]
     unrelated: bool,
 }

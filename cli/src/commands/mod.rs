@@ -1,7 +1,7 @@
-//! The verbs: one file each, with its arguments, help, examples, and its [`Verb`].
+//! The commands: one file each, with its arguments, help, examples, and its [`Verb`].
 //!
-//! The table below names each verb once: its group in the help, its order there, its name (that of
-//! the variant, in lower case) and the type of its arguments.
+//! The table below lists each command once: its group in the help, its order, its name (the variant
+//! in kebab case) and the type of its arguments.
 
 mod adopt;
 pub(crate) mod bare;
@@ -81,14 +81,14 @@ use clap::{Args, Subcommand};
 use crate::program::invocation::Invocation;
 use crate::view::error::{Answer, Result};
 
-/// The arguments of a verb, ready to run.
+/// The arguments of a command, ready to run.
 pub(crate) trait Verb {
-    /// Returns whether this call leaves the store as it is, so that `--at-op` may go with it.
+    /// Returns true if this call does not change the store, so that `--at-op` is allowed.
     fn reads_only(&self) -> bool {
         false
     }
 
-    /// Returns whether this call may change the store, so that it needs one that is trusted.
+    /// Returns true if this call may change the store, so that the store must be trusted.
     fn may_write(&self) -> bool {
         !self.reads_only()
     }
@@ -98,22 +98,23 @@ pub(crate) trait Verb {
 
 macro_rules! verbs {
     ($($group:literal { $($(#[$attribute:meta])* $name:ident($arguments:ty),)* })*) => {
-        /// One verb each.
+        /// One variant per command.
         #[derive(Debug, Subcommand)]
         pub(crate) enum Command {
             $($($(#[$attribute])* $name($arguments),)*)*
         }
 
-        /// Groups of the help, with the number of verbs in each; the verbs stand in this order.
+        /// Groups of the help, with the number of commands in each; the commands are in the same
+        /// order.
         pub(crate) const GROUPS: &[(&str, usize)] =
             &[$(($group, [$(stringify!($name)),*].len())),*];
 
-        /// The name of each verb as its variant is written, and what adds its arguments to a parser.
+        /// The variant name of each command, and the function that adds its arguments to a parser.
         const VERBS: &[(&str, fn(clap::Command) -> clap::Command)] =
             &[$($((stringify!($name), <$arguments as Args>::augment_args),)*)*];
 
         impl Command {
-            /// Returns the verb that was called.
+            /// Returns the command that was called.
             pub(crate) fn verb(&self) -> &dyn Verb {
                 match self {
                     $($(Self::$name(verb) => verb,)*)*
@@ -123,14 +124,14 @@ macro_rules! verbs {
     };
 }
 
-/// The parsers of the verbs whose names are among some words.
+/// The parsers of the commands that are named in `words`.
 pub(crate) fn verbs_among(words: &[OsString]) -> impl Iterator<Item = clap::Command> {
     let named = VERBS.iter().map(|(variant, add)| (kebab_case(variant), add));
     let called = named.filter(|(name, _)| words.iter().any(|word| word == name.as_str()));
     called.map(|(name, add)| add(clap::Command::new(name)))
 }
 
-/// The name of a verb, from that of its variant.
+/// The name of a command from its variant.
 fn kebab_case(variant: &str) -> String {
     let mut name = String::with_capacity(variant.len() + 2);
     for letter in variant.chars() {

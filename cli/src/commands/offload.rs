@@ -1,4 +1,4 @@
-//! `offload`: stores a long text, and prints the short one that stands for it.
+//! `offload`: stores a long text, and prints its placeholder.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -14,12 +14,11 @@ use crate::porcelain::offloading::{Offloading, short};
 use crate::program::invocation::{Invocation, input_name, read_input};
 use crate::view::error::{Answer, Result};
 
-/// Store a long text, and print a short stand-in with its URI
+/// Store a long text, and print a short placeholder with its URI
 ///
-/// The short text names the URI of the whole, which 'turntree vfs get' reads back byte for byte. A
-/// text that is short enough is printed as it is, and not stored. Lengths are counted in UTF-16
-/// units, as JavaScript does. The next snapshot that cites the URI keeps the payload; no turn is
-/// added.
+/// The placeholder contains the URI of the whole text; 'turntree vfs get' prints the exact original
+/// bytes. A short text is printed unchanged, and not stored. Lengths are counted in UTF-16 units,
+/// as in JavaScript. The next snapshot that cites the URI keeps the payload; no turn is added.
 #[derive(Debug, Args)]
 #[command(after_long_help = "Examples:
   make 2>&1 | turntree offload
@@ -32,19 +31,19 @@ pub(crate) struct Offload {
     /// Store only texts longer than this
     #[arg(long, value_name = "N", default_value_t = OffloadOptions::default().threshold)]
     threshold: u64,
-    /// Show so much of its beginning, up to whole lines
+    /// Characters of its beginning to show, up to whole lines
     #[arg(long, value_name = "N", default_value_t = 0)]
     head_chars: u64,
-    /// Show so much of its end, from whole lines on [default: 2000]
+    /// Characters of its end to show, from whole lines on [default: 2000]
     #[arg(long, value_name = "N", conflicts_with = "tail_lines")]
     tail_chars: Option<u64>,
-    /// Show so many lines of its end instead
+    /// Lines of its end to show instead
     #[arg(long, value_name = "N")]
     tail_lines: Option<u64>,
-    /// Leave out a character that a cut would halve, instead of printing its half
+    /// Leave out a character that a cut would split, instead of printing half of it
     #[arg(long)]
     whole_characters: bool,
-    /// Write the whole to this directory as well, and name the file
+    /// Also write the whole text to a file in this directory, and name the file
     #[arg(long, value_name = "DIR", value_hint = clap::ValueHint::DirPath)]
     storage_dir: Option<PathBuf>,
 }
@@ -90,7 +89,7 @@ impl Offload {
         Offloading { options, storage_dir: self.storage_dir.as_deref() }
     }
 
-    /// A text that stays as it is.
+    /// Prints a text that is not offloaded.
     fn print_short(run: &mut Invocation, text: &str, content: &Bytes) -> Result<Answer> {
         if run.out.json {
             run.out.record(&short(text)?)?;
@@ -101,8 +100,9 @@ impl Offload {
     }
 }
 
-/// The payload as a file, for tools that read files. One that is there has the same content, since
-/// its name says so; it is written again all the same, as it may be half of it.
+/// Writes the payload to a file, for tools that read files. The file name depends on the content,
+/// so an existing file should have the same content; it is rewritten anyway, in case it is
+/// incomplete.
 fn write_beside(file: &Path, content: &Bytes) -> Result<()> {
     if let Some(dir) = file.parent() {
         std::fs::create_dir_all(dir)

@@ -1,4 +1,4 @@
-//! `outline`: the story of a session, a line for each prompt.
+//! `outline`: shows a session, one line per prompt.
 
 use std::io::Write;
 
@@ -18,15 +18,15 @@ use crate::view::render::spending::short_spending;
 use crate::view::render::{ID_DIGITS, count, one_line};
 use crate::view::{clock, json};
 
-/// Files that are named before the rest is counted.
+/// Maximum number of files to name; the rest is counted.
 const NAMED_FILES: usize = 3;
 
-/// Show what was asked for, and what came of each prompt
+/// Show the prompts of a session, with the results of each
 ///
-/// For each prompt of a branch, the oldest first: its words, its time, the turns that the agent
-/// took, the tools it called and those that failed, what its answers cost, the files that are different afterwards with
-/// their lines, compactions of the context, and the newest result of each check that 'snapshot
-/// --check' recorded. A prompt that a rollback took back is marked.
+/// For each prompt of a branch, oldest first: its text, its time, the turns of the agent, its tool
+/// calls and failed ones, the cost of its answers, the changed files with their lines, compactions
+/// of the context, and the newest result of each check recorded with 'snapshot --check'.
+/// Rolled-back prompts are marked.
 #[derive(Debug, Args)]
 #[command(after_long_help = "Examples:
   turntree outline

@@ -16,9 +16,8 @@ use crate::view::render::ID_DIGITS;
 
 /// Protect a snapshot from retention
 ///
-/// A pinned snapshot keeps all its content, whatever the policy of its session says. Pinning it
-/// again under the same name replaces reason and expiry. A pin only protects: to name a snapshot,
-/// use a branch or a tag.
+/// A pinned snapshot keeps all its content under any policy. Pinning it again under the same name
+/// replaces reason and expiry. A pin only protects: to name a snapshot, use a branch or a tag.
 #[derive(Debug, Args)]
 #[command(after_long_help = "Examples:
   turntree pin HEAD --reason 'all tests pass'
@@ -28,7 +27,7 @@ pub(crate) struct Pin {
     /// The snapshot
     #[arg(value_name = "REV", default_value = "HEAD", add = ArgValueCandidates::new(revisions))]
     revision: String,
-    /// Name of the pin; the first digits of the snapshot's id by default
+    /// Name of the pin; the short id of the snapshot by default
     #[arg(long, value_name = "NAME")]
     name: Option<String>,
     /// Reason for the pin

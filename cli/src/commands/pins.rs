@@ -1,4 +1,4 @@
-//! `pins`: lists what is protected from retention, and until when.
+//! `pins`: lists pins and their expiry.
 
 use clap::Args;
 
@@ -60,7 +60,7 @@ impl Verb for Pins {
                 (Some(turn), Some(session)) => (format!("turn {turn}"), session),
                 _ => ("not there any more".to_owned(), String::new()),
             };
-            // The name that a pin has by default is the id already.
+            // The default name of a pin is its id.
             let id = pin.commit.short(ID_DIGITS);
             let id = if pin.name == id { String::new() } else { id };
             let expires = match pin.expires_micros {

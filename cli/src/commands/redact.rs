@@ -1,4 +1,4 @@
-//! `redact`: takes a string or pattern out of the whole store, history included.
+//! `redact`: removes a string or pattern from the whole store, including history.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -27,25 +27,26 @@ use crate::view::json;
 use crate::view::output::{FAINT, ID, Output, STRONG};
 use crate::view::render::{ID_DIGITS, count, harmless, size};
 
-/// Times that a redaction is repeated for secrets that were hidden by what stood beside them.
+/// How often a redaction is repeated for secrets that adjacent text had hidden.
 const MAX_ROUNDS: usize = 4;
 
 const IN_USE: &str = "end what has the store open, or mend it if it is damaged, and run it again";
 
-/// Remove a secret from everything, history included
+/// Remove a secret from everything, including history
 ///
-/// Every object is searched: contents, paths, messages, names, reasons; a STRING also as JSON,
-/// programs and URLs escape it, coloured, in UTF-16, and inside of base64. Turns that contain it and all later ones are rewritten and get new ids; the old ids
-/// are reported as redacted. Then all files of the store are replaced, so that none contains it.
-/// The operation log starts again: nothing before it can be undone. The exit code is 1 when nothing
-/// matches.
+/// Every object is searched: contents, paths, messages, names, reasons. A STRING is also found as
+/// escaped in JSON, programs and URLs, with colour codes, in UTF-16, and inside base64. Turns that
+/// contain it and all later ones are rewritten with new ids; the old ids are reported as redacted.
+/// Then all files of the store are replaced, so that none contains it. The operation log starts
+/// over: no earlier operation can be undone. The exit code is 1 if nothing matches.
 ///
-/// The transcripts of agents that still hold it are named, and --sources writes them anew without it.
-/// One that is not touched does no harm here: when 'adopt' or a hook imports it again, the store keeps
-/// its redacted version. Workspace files are named and never touched; snapshots leave them out.
+/// Agent transcripts that still contain it are listed, and --sources rewrites them without it. A
+/// transcript that is left alone cannot bring the secret back: if 'adopt' or a hook imports it
+/// again, the store keeps its redacted version. Workspace files are listed and never changed;
+/// snapshots leave them out.
 ///
-/// It cannot reach other encodings; copies of the store, its archives and exports; and blocks that the
-/// file system has not overwritten yet. Change a secret that was stored, too.
+/// Not covered are other encodings; copies of the store, its archives and exports; and blocks that
+/// the file system has not overwritten yet. So also replace a stored secret with a new one.
 #[derive(Debug, Args)]
 #[command(after_long_help = "Examples:
   turntree redact - --dry-run < secret.txt
@@ -53,16 +54,16 @@ const IN_USE: &str = "end what has the store open, or mend it if it is damaged, 
   turntree redact --secret 9c1d0a77e3b2 --yes --sources
   turntree redact --regex 'ghp_[A-Za-z0-9]{36}' --replacement TOKEN --yes")]
 pub(crate) struct Redact {
-    /// The text to remove, or - to read it from stdin, so that no history of commands keeps it and no
-    /// list of processes shows it
+    /// The text to remove, or - to read it from stdin, which keeps it out of the shell history and
+    /// the process list
     #[arg(value_name = "STRING", required_unless_present_any = ["regex", "secret"],
         conflicts_with_all = ["regex", "secret"])]
     string: Option<String>,
-    /// Remove matches of a regular expression, over bytes as they are stored; - reads it from stdin
+    /// Remove matches of a regular expression in the stored bytes; - reads it from stdin
     #[arg(long, value_name = "PATTERN")]
     regex: Option<String>,
-    /// Remove a finding of 'secrets scan' by its id, those of a rule, or 'all' that are not allowed; may
-    /// be given several times
+    /// Remove a finding of 'secrets scan' by its id, all findings of a rule, or 'all' that are not
+    /// allowed; may be given several times
     #[arg(long, value_name = "ID|RULE", conflicts_with = "regex")]
     secret: Vec<String>,
     /// The replacement: '[redacted]' by default, '[secret: RULE]' for --secret
@@ -74,8 +75,8 @@ pub(crate) struct Redact {
     /// Remove it: this cannot be undone
     #[arg(short, long, conflicts_with = "dry_run")]
     yes: bool,
-    /// Also write the transcripts of agents anew without it, where agents keep them and where
-    /// sessions were adopted from; no copy is kept
+    /// Also rewrite transcripts without it, in the directories of agents and in the sources of
+    /// adopted sessions; no copy is kept
     #[arg(long)]
     sources: bool,
     #[command(flatten)]
@@ -88,7 +89,7 @@ impl Verb for Redact {
         let pattern = self.pattern(&repo)?;
         self.patience.apply(&repo);
         let plan = plan_redaction(&repo, &pattern)?;
-        // Asked before: a redaction forgets where sessions came from.
+        // Read first, because a redaction deletes the sources of sessions.
         let adopted = AdoptionCache::peek(repo.store()).paths().map(Path::to_owned).collect();
         let mut outside = Outside {
             sources: holding(&pattern, adopted),
@@ -141,12 +142,12 @@ impl Verb for Redact {
     }
 }
 
-/// Files outside of the store that hold it.
+/// Files outside of the store that contain it.
 struct Outside {
     sources: Vec<SourceFile>,
-    /// Files of workspaces, which are never touched.
+    /// Files of workspaces, which are never changed.
     workspace: Vec<String>,
-    /// Set when the sources are to be written anew.
+    /// True if the sources are to be rewritten.
     is_rewritten: bool,
 }
 
@@ -191,7 +192,7 @@ impl Outside {
     }
 }
 
-/// The files of workspaces that hold it, among those that snapshots have.
+/// The workspace files that contain it, among files in snapshots.
 fn workspace_files(
     repo: &Repository,
     plan: &RedactionPlan,
@@ -208,7 +209,7 @@ fn workspace_files(
         let tip = BranchName::main(session).ok().and_then(|branch| repo.tip(&branch));
         let Some(tip) = tip else { continue };
         let meta = repo.context(&tip).and_then(|context| context.map(repo.store(), "meta"));
-        // What cannot be read names no directory.
+        // An unreadable entry names no directory.
         let item = meta.and_then(|meta| meta.get(repo.store(), b"cwd")).ok().flatten();
         let cwd = item.and_then(|item| repo.store().read_as(Kind::Blob, &item.link.id).ok());
         let Some(cwd) = cwd.and_then(|cwd| String::from_utf8(cwd.to_vec()).ok()) else { continue };
@@ -221,8 +222,8 @@ fn workspace_files(
 }
 
 impl Redact {
-    /// Looks again before it is reported as done. What comes to light when something beside it is
-    /// gone is taken out, too.
+    /// Verifies the result before it is reported as done. Secrets that are found only after
+    /// adjacent text was removed are redacted too.
     fn verify(&self, repo: &Repository, pattern: &Pattern, stamp: &Signature) -> Result<()> {
         let left = self.patience.again(|| plan_redaction(repo, pattern))?.matches;
         if left > 0 {
@@ -246,7 +247,7 @@ impl Redact {
         Err(Failure::hinted(Error::new(ErrorKind::Conflict, message), hint))
     }
 
-    /// The findings that `--secret` names and that a scan still has.
+    /// The findings selected by `--secret` that a scan still finds.
     fn still_found(&self, repo: &Repository) -> Result<Vec<SecretFinding>> {
         if self.secret.is_empty() {
             return Ok(Vec::new());
@@ -280,7 +281,7 @@ impl Redact {
     }
 }
 
-/// Reads stdin without the end of its last line.
+/// Reads stdin without the final line end.
 fn line_of_stdin() -> Result<String> {
     let bytes = read_input(Path::new("-"))?;
     let text = std::str::from_utf8(&bytes)
@@ -303,7 +304,7 @@ fn show(out: &mut Output, plan: &RedactionPlan, outside: &Outside) -> Result<()>
     Ok(())
 }
 
-/// Errors of maintenance were written down in words, which may name what was redacted.
+/// Deletes the log of maintenance, because its messages may contain redacted names.
 fn forget_log(log: &Path) -> Result<()> {
     match fs::remove_file(log) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => {

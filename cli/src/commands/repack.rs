@@ -1,4 +1,4 @@
-//! `repack`: stores everything anew, in fewer and smaller files.
+//! `repack`: rewrites the store into fewer and smaller files.
 
 use clap::Args;
 use turntree::maintenance::Purpose;
@@ -12,10 +12,9 @@ use crate::view::error::{Answer, Result};
 
 /// Rewrite the store into fewer, smaller packs
 ///
-/// All reachable objects are kept: only their storage changes. Packs of an archive get parity beside
-/// them, from which 'turntree repair' restores damaged bytes. Other processes may read and write
-/// at the same time, and snapshots do not wait. Objects that are in a better tier already stay
-/// there.
+/// All reachable objects are kept: only their storage changes. Packs of an archive get parity, with
+/// which 'turntree repair' restores damaged bytes. Other processes may read and write at the same
+/// time, and snapshots do not wait. Objects that are already in a better tier stay there.
 #[derive(Debug, Args)]
 #[command(after_long_help = "Examples:
   turntree repack
@@ -27,17 +26,17 @@ pub(crate) struct Repack {
     /// Compress most, for finished sessions: the same as --tier archive
     #[arg(long, conflicts_with = "tier")]
     archive: bool,
-    /// Level of compression: the smaller, the longer it takes
+    /// Level of compression: smaller takes longer
     #[arg(long, value_name = "TIER", default_value = "compacted", value_parser = tiers())]
     tier: String,
-    /// Give packs so much parity, from which damaged bytes are restored; 0 for none. Archives have 5
-    /// percent without it, others none
+    /// Give packs this much parity, with which damaged bytes are restored; 0 for none. By default
+    /// archives have 5 percent, others none
     #[arg(long, value_name = "PERCENT", value_parser = clap::value_parser!(u8).range(..=100))]
     parity: Option<u8>,
-    /// Leave out the ids of objects, for a store that is put away: a third less disk until an object of the
-    /// archive is needed. That reads all of it, and keeps the ids beside it. A bad block beyond the
-    /// parity then costs its turns and all later ones, and programs from before do not open the
-    /// store any more. Without this option an archive gets its ids back
+    /// Leave out the ids of objects, for a store that is put away: a third less disk until an
+    /// object of the archive is needed. Then all of it is read, and the ids are stored next to it.
+    /// A bad block beyond the parity then costs its turns and all later ones, and older versions of
+    /// the program cannot open the store. Without this option an archive gets its ids back
     #[arg(long, requires = "archive")]
     without_ids: bool,
     /// Print the plan without doing it

@@ -1,4 +1,4 @@
-//! `repair`: brings back what verifies, and says what is lost.
+//! `repair`: recovers intact content of a damaged store, and reports losses.
 
 use std::io::Write;
 
@@ -18,18 +18,18 @@ use crate::view::progress::Meter;
 use crate::view::render::changed_ref::line;
 use crate::view::render::{ID_DIGITS, count};
 
-/// The file that makes a directory a store, and what is done about it.
+/// The file that makes a directory a store, and the action for it.
 const SUPERBLOCK: &str = "superblock";
 const REMADE: &str = "remade";
 
-/// Recover what verifies, and report what is lost
+/// Recover intact content, and report losses
 ///
-/// The parts of a damaged file that verify go into a new pack, and the file into the folder
-/// quarantine of the store: nothing is deleted. Refs that reach a lost object stay as they are,
-/// unless --accept-loss moves them to the newest complete snapshot, as an operation; a branch
-/// without one stays, and 'turntree export --partial' still writes the records that are left. It
-/// then records the remaining losses: fsck reports these as notes and not as damage, and gc keeps
-/// what may belong to them. The exit code is 1 when a loss is not accepted.
+/// The intact parts of a damaged file go into a new pack, and the file is moved to the folder
+/// quarantine of the store: nothing is deleted. Refs that reach a lost object do not change, unless
+/// --accept-loss moves them to the newest whole snapshot, as an operation; a branch without one
+/// does not move, and 'turntree export --partial' still writes its remaining records. --accept-loss
+/// also records the remaining losses: fsck reports these as notes and not as damage, and gc keeps
+/// objects that may belong to them. The exit code is 1 if a loss is not accepted.
 #[derive(Debug, Args)]
 #[command(after_long_help = "Examples:
   turntree repair --dry-run
@@ -39,7 +39,7 @@ pub(crate) struct Repair {
     /// Print the plan without doing it
     #[arg(short = 'n', long)]
     dry_run: bool,
-    /// Move refs back to complete snapshots, start the operation log behind a gap, and record the
+    /// Move refs back to whole snapshots, start the operation log after a gap, and record the
     /// losses, so that gc can work again
     #[arg(long)]
     accept_loss: bool,
@@ -52,7 +52,7 @@ impl Verb for Repair {
         let dir = run.store_dir()?;
         let remade = Store::has_lost_superblock(&RealIo, &dir)?;
         if remade && self.dry_run {
-            // What else is wrong shows when the store can be opened.
+            // Other damage is found once the store can be opened.
             read_or_not(self.write(&mut run.out, &RepairPlan::default(), None, remade, false))?;
             return Ok(Answer::No);
         }
@@ -234,7 +234,7 @@ impl Repair {
     }
 }
 
-/// Returns the word for the fate of a file.
+/// Returns the word for the action on a file.
 fn fate(file: &SalvagedFile) -> &'static str {
     match file.fate {
         SalvageFate::Restored => "restore",

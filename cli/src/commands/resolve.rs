@@ -1,4 +1,4 @@
-//! `resolve`: open conflicts are listed and decided.
+//! `resolve`: lists and resolves open conflicts.
 
 use std::io::Write;
 use std::path::Path;
@@ -22,11 +22,11 @@ use crate::view::output::{FAINT, ID, NAME, REMOVED};
 use crate::view::render::merging::words;
 use crate::view::render::{ID_DIGITS, columns_of, count, harmless, one_line, padded, size};
 
-/// List open conflicts, or decide them
+/// List open conflicts, or resolve them
 ///
-/// Without a path, lists the open conflicts of HEAD's branch with both sides. The three versions of a conflict are in the section conflicts until it is decided:
-/// 'turntree cat HEAD:conflicts/theirs/files/src/a.rs' prints one. A decision is a snapshot of its
-/// own.
+/// Without a path, lists the open conflicts of HEAD's branch with both sides. The three versions of
+/// a conflict are in the section conflicts until it is resolved: 'turntree cat
+/// HEAD:conflicts/theirs/files/src/a.rs' prints one. A resolution is a new snapshot.
 #[derive(Debug, Args)]
 #[command(after_long_help = "Examples:
   turntree resolve
@@ -35,17 +35,17 @@ use crate::view::render::{ID_DIGITS, columns_of, count, harmless, one_line, padd
   turntree resolve scratchpad/plan --take current
   turntree resolve --all --take ours")]
 pub(crate) struct Resolve {
-    /// Paths of conflicts, as the list shows them
+    /// Paths of conflicts, as listed
     #[arg(value_name = "PATH", requires = "take", add = ArgValueCandidates::new(conflicts))]
     paths: Vec<String>,
-    /// Decide all open conflicts
+    /// Resolve all open conflicts
     #[arg(long, conflicts_with = "paths", requires = "take")]
     all: bool,
-    /// Take ours, theirs or base, the entry as it stands now (current), or the content of a file;
+    /// Take ours, theirs or base, the entry as it is now (current), or the content of a file;
     /// ./ours is a file of that name, - is standard input
     #[arg(long, value_name = "ours|theirs|base|current|FILE", value_hint = clap::ValueHint::FilePath)]
     take: Option<String>,
-    /// Of this branch; HEAD's by default
+    /// Act on this branch; HEAD's by default
     #[arg(long, value_name = "NAME", add = ArgValueCandidates::new(revisions))]
     branch: Option<String>,
     /// Message of the snapshot
@@ -134,7 +134,7 @@ fn list(run: &mut Invocation, repo: &Repository, branch: &BranchName) -> Result<
     Ok(Answer::Yes)
 }
 
-/// The first line with content of one side of a conflict.
+/// The first non-empty line of one side of a conflict.
 fn beginning(repo: &Repository, item: Option<&Item>) -> Result<String> {
     let Some(item) = item else { return Ok("(removed)".to_owned()) };
     if item.link.kind != Kind::Blob {

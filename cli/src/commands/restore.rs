@@ -1,4 +1,4 @@
-//! `restore`: brings a snapshot back, or lays its context out as files elsewhere.
+//! `restore`: restores a snapshot, or writes its context as files to another directory.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -51,11 +51,11 @@ use crate::view::render::{count, harmless, size};
   turntree restore turn:12 --to look
   turntree restore nightly~3 --to . --only files --dry-run")]
 pub(crate) struct Restore {
-    /// The snapshot; with a path, only what it has there, as with --only; or a file, which comes back as it
-    /// is in the newest one
+    /// The snapshot; with a path, only the entries there, as with --only; or a file, which is
+    /// restored from the newest snapshot
     #[arg(value_name = "REV[:PATH]", add = ArgValueCandidates::new(revisions))]
     revision: String,
-    /// Write it to this directory, which is made if needed, and leave branch and workspace alone
+    /// Write it to this directory, which is created if needed; branch and workspace do not change
     #[arg(
         long,
         value_name = "DIR",
@@ -75,7 +75,7 @@ pub(crate) struct Restore {
     /// Overwrite files that differ
     #[arg(long, requires = "to")]
     overwrite: bool,
-    /// The old spelling of 'turntree swarm restore'
+    /// The old form of 'turntree swarm restore'
     #[arg(
         long = "for",
         value_name = "CONFIG",

@@ -1,4 +1,4 @@
-//! `resume`: lays a turn out as a session that an agent takes up.
+//! `resume`: writes a turn as a new session of an agent.
 
 use std::fs::{self, OpenOptions};
 use std::io::Write;
@@ -44,13 +44,13 @@ const TITLE_CHARS: usize = 60;
 /// The part of a snapshot that --files restores.
 const FILES: &str = "files";
 
-/// Go on from any turn in an agent
+/// Resume from any turn in an agent
 ///
-/// Writes the conversation of REV as a new session where the agent looks for its sessions, and prints
-/// the command that takes it up. Nothing of the agent is overwritten. From a session of the same
-/// agent, its own records are written; from another one, calls and results in the form of the agent.
-/// The new session is a branch of the store that begins at REV: what the agent adds comes back to it
-/// by hook or 'turntree adopt'.
+/// Writes the conversation of REV as a new session into the agent's own session storage, and prints
+/// the command that resumes it. Existing files of the agent are not overwritten. If the session
+/// came from the same agent, its original records are written; otherwise calls and results are
+/// converted to the agent's format. The new session is a branch of the store that begins at REV: a
+/// hook or 'turntree adopt' imports the agent's new turns into it.
 #[derive(Debug, Args)]
 #[command(after_long_help = "Examples:
   turntree resume
@@ -65,14 +65,15 @@ pub(crate) struct Resume {
     /// The agent: claude-code, codex, gemini-cli, opencode or pi; the one of the session by default
     #[arg(long = "in", value_name = "AGENT")]
     agent: Option<String>,
-    /// The working directory of the new session; the one of REV by default
+    /// The working directory of the new session; that of REV by default
     #[arg(long, value_name = "DIR", value_hint = clap::ValueHint::DirPath)]
     cwd: Option<PathBuf>,
-    /// Make a directory for the new session, as 'turntree fork --worktree' does, with the files of REV
+    /// Create a directory for the new session, like 'turntree fork --worktree', with the files of
+    /// REV
     #[arg(long, value_name = "DIR", value_hint = clap::ValueHint::DirPath,
         conflicts_with_all = ["cwd", "files"])]
     worktree: Option<PathBuf>,
-    /// Restore the files of REV in that directory too
+    /// Also restore the files of REV in that directory
     #[arg(long)]
     files: bool,
     /// Allow the home directory, a directory above it, or / for --files
@@ -81,12 +82,12 @@ pub(crate) struct Resume {
     /// Start the agent
     #[arg(long, conflicts_with = "dry_run")]
     run: bool,
-    /// Print what would be written without writing it
+    /// Print the plan without writing anything
     #[arg(short = 'n', long)]
     dry_run: bool,
 }
 
-/// A session that is ready to be written.
+/// A planned session.
 struct Planned {
     from: ObjectId,
     turn: u64,
@@ -106,7 +107,7 @@ impl Verb for Resume {
     }
 
     fn run(&self, run: &mut Invocation) -> Result<Answer> {
-        // What is written came in before.
+        // The content was imported before, so its secrets are not reported again.
         run.keep_quiet();
         let repo = run.open()?;
         let revision = resolve(&repo, &self.revision)?;
@@ -153,7 +154,7 @@ impl Verb for Resume {
         }
         let answer = ended?;
         if self.run {
-            // What starts now takes the place of this process, with all that it has not written.
+            // The agent replaces this process, so its output is flushed first.
             run.out.flush()?;
             return planned.start();
         }
@@ -161,10 +162,10 @@ impl Verb for Resume {
     }
 }
 
-/// What the interface for the terminal asks of it.
+/// Functions for the terminal interface.
 #[cfg(feature = "ui")]
 impl Resume {
-    /// Going on from a snapshot, in its own agent and where it worked, at once.
+    /// Resumes from a snapshot immediately, in its own agent and directory.
     pub(super) fn at(id: &ObjectId) -> Self {
         Self {
             revision: id.to_string(),
@@ -178,7 +179,7 @@ impl Resume {
         }
     }
 
-    /// Tells for people what would be written, and the commands.
+    /// Describes the files to write, and the commands.
     pub(super) fn preview(&self, repo: &Repository) -> Result<String> {
         let revision = resolve(repo, &self.revision)?;
         let cwd = self.directory(repo, &revision.commit, revision.branch.as_ref())?;
@@ -228,7 +229,8 @@ impl Resume {
         Ok(Planned { from, turn, agent, session, cwd, now, title, transcript, place, branch })
     }
 
-    /// The working directory, which must be there: of a strategy the worktree that the caller is in.
+    /// The working directory, which must exist; for a branch with a worktree, the worktree that
+    /// contains the caller.
     fn directory(
         &self,
         repo: &Repository,
@@ -256,19 +258,19 @@ impl Resume {
         whole_path(&known).hint(ErrorKind::NotFound, hint)
     }
 
-    /// Plans the worktree of the new session, if it gets one.
+    /// Plans the worktree of the new session, if requested.
     fn planned_worktree(
         &self,
         repo: &Repository,
         from: &ObjectId,
     ) -> Result<Option<PlannedWorktree>> {
         let Some(dir) = &self.worktree else { return Ok(None) };
-        // The session has its name when its transcript has its place.
+        // The session gets its name together with the place of its transcript.
         let unnamed = BranchName::main("resumed")?;
         Ok(plan_worktrees(repo, from, vec![(unnamed, dir.clone())])?.pop())
     }
 
-    /// The directory that files are restored in: one that a session names only if it is of this machine.
+    /// The directory to restore files in; a directory named by a session must be from this machine.
     fn writable(&self, repo: &Repository, cwd: &Path) -> Result<PathBuf> {
         match &self.cwd {
             Some(_) => checked(cwd, self.allow_broad),
@@ -301,7 +303,7 @@ impl Resume {
         Ok(files.record(repo, plan.plan(), None)?.workspace)
     }
 
-    /// Restores the files of the turn, and returns how that ended.
+    /// Restores the files of the turn, and returns the result.
     fn restore_files(
         &self,
         repo: &Repository,
@@ -381,7 +383,8 @@ impl Resume {
 }
 
 impl Planned {
-    /// Writes the transcript where nothing is, then the branch. Without the branch, the file goes again.
+    /// Writes the transcript to a new file, then creates the branch. Deletes the file if the branch
+    /// fails.
     fn write(&self, repo: &Repository, worktrees: &mut MadeWorktrees) -> Result<()> {
         let path = &self.place.path;
         let failed = |error| Error::io(format!("write {}", path.display()), error);
@@ -389,7 +392,8 @@ impl Planned {
             fs::DirBuilder::new().recursive(true).mode(0o700).create(folder).map_err(failed)?;
         }
         if let Some((marker, owner)) = &self.place.marker {
-            // Another process that makes the same one has the same to say, or the agent refuses both.
+            // If another process creates the same file, it has the same content, or the agent
+            // refuses both.
             let made = OpenOptions::new().write(true).create_new(true).mode(0o600).open(marker);
             made.and_then(|mut file| file.write_all(owner.as_bytes())).map_err(failed)?;
         }
@@ -405,7 +409,7 @@ impl Planned {
             .map_err(|error| Failure::from(failed(error)))
             .and_then(|()| self.commit(repo, worktrees));
         if written.is_err() {
-            // Made a moment ago by this process, so nothing is lost.
+            // This process has just created it, so no data is lost.
             let _ = fs::remove_file(path);
         }
         written
@@ -434,7 +438,7 @@ impl Planned {
         Ok(())
     }
 
-    /// The commands that take the session up, for the shell.
+    /// The shell commands that resume the session.
     fn command(&self) -> String {
         let cwd = word_of(&self.cwd.display().to_string());
         let commands = self.place.prepare.iter().chain([&self.place.command]);
@@ -445,14 +449,14 @@ impl Planned {
         format!("cd {cwd} && {}", lines.join(" && "))
     }
 
-    /// Becomes the agent.
+    /// Replaces this process with the agent.
     fn start(&self) -> Result<Answer> {
         let [program, arguments @ ..] = self.place.command.as_slice() else {
             return Ok(Answer::Yes);
         };
         if let Some([first, rest @ ..]) = self.place.prepare.as_deref() {
             let mut command = Command::new(first);
-            // The agent that starts then has stdin and stdout for itself.
+            // Stdin and stdout are left to the agent.
             command.args(rest).current_dir(&self.cwd).stdin(Stdio::null()).stdout(Stdio::null());
             let failed = |error| Error::io(format!("start {first}"), error);
             let ended = command.status().map_err(failed)?;
@@ -466,7 +470,7 @@ impl Planned {
     }
 }
 
-/// The format of an agent that people call by a shorter name.
+/// Maps the short name of an agent to its format.
 fn agent_name(name: &str) -> &str {
     match name {
         "claude" => "claude-code",
@@ -475,7 +479,7 @@ fn agent_name(name: &str) -> &str {
     }
 }
 
-/// A fact of the session, as its transcript says.
+/// Reads a fact of the session from its transcript.
 fn fact(repo: &Repository, context: &Context, key: &str) -> Result<Option<String>> {
     let store = repo.store();
     let Some(item) = context.map(store, "meta")?.get(store, key.as_bytes())? else {
@@ -485,7 +489,7 @@ fn fact(repo: &Repository, context: &Context, key: &str) -> Result<Option<String
     Ok(Some(String::from_utf8_lossy(&bytes).into_owned()))
 }
 
-/// A word for the shell, as short as it can be.
+/// Quotes a word for the shell, if needed.
 fn word_of(word: &str) -> String {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_./:=@%+,".contains(c);
     let is_plain = !word.is_empty() && word.chars().all(is_plain);

@@ -1,4 +1,4 @@
-//! `retention`: what is kept of a session when storage is collected, and how the store keeps it.
+//! `retention`: sets which turns of a session are kept, and the budget and parity of the store.
 
 use std::collections::BTreeMap;
 use std::io::Write;
@@ -27,27 +27,29 @@ use crate::view::render::collection::write_expired;
 use crate::view::render::{self, columns_of, padded};
 use crate::view::units::{duration, parse_duration, parse_size, size};
 
-/// The word for the whole store.
+/// The option for the whole store.
 const STORE: &str = "--whole-store";
 
-/// Show or set retention of a session, or budget and parity of the store
+/// Show or set the retention of a session, or the budget and parity of the store
 ///
-/// Without a policy everything is kept. With one, a turn stays when any of its rules keeps it; the
-/// budget then drops the oldest. Tips of branches, tags, pins, branch points and merged turns always
-/// stay, and without --strict the turns that an undo of a recent operation needs. A turn that expires loses its content and stays in the
-/// log. A policy takes effect with the next collection, and changes of it can be undone.
+/// Without a policy everything is kept. With a policy, a turn is kept if any of its rules keeps it;
+/// the budget then drops the oldest ones. Tips of branches, tags, pins, branch points and merged
+/// turns are always kept, and without --strict also the turns that an undo of a recent operation
+/// needs. An expired turn loses its content and stays in the log. A policy takes effect with the
+/// next collection, and changes of it can be undone.
 ///
-/// A budget is about files as they lie when they are packed: contexts, commits, operations, ids, index
-/// and parity. What two sessions share counts in full for each. What runs by itself lets a session be
-/// a quarter over its budget; 'turntree gc' ends within it.
+/// A budget counts packed sizes: contexts, commits, operations, ids, index and parity. Content
+/// shared by two sessions counts in full for each. Automatic maintenance lets a session be a
+/// quarter over its budget; 'turntree gc' brings it within the budget.
 ///
-/// The newest turn of a branch holds its whole conversation, so a policy bounds what older turns add
-/// to it, and a budget below its newest turn cannot be met. A budget of the store (--whole-store) lets
-/// whole sessions go, the oldest first: never those with a pin or a tag, of the last day, switched
-/// to, or the newest of a directory.
+/// The newest turn of a branch holds its whole conversation, so a policy only limits the additional
+/// content of older turns, and a budget below the size of the newest turn cannot be met. A budget
+/// of the store (--whole-store) forgets whole sessions, oldest first, but never a session with a
+/// pin or a tag, of the last day, that a place is switched to, or that is the newest of its
+/// directory.
 ///
-/// With a parity of the store every pack that is written from then on, also by what runs by itself,
-/// has that much beside it, from which 'turntree repair' restores damaged bytes.
+/// With a parity of the store, every pack written from then on, including those of automatic
+/// maintenance, has that much parity, with which 'turntree repair' restores damaged bytes.
 #[derive(Debug, Args)]
 #[command(after_long_help = "Examples:
   turntree retention set nightly --keep-last 100 --budget 200MB
@@ -71,35 +73,35 @@ enum RetentionCommand {
     Unset(Unset),
 }
 
-/// Set the policy of a session, in place of its present one
+/// Set the policy of a session; replaces the current one
 #[derive(Debug, Args)]
 #[command(group = ArgGroup::new("rules").required(true).multiple(true)
     .args(["keep_last", "keep_within", "thin", "budget", "expire_session", "parity", "keep_all"]))]
 struct Set {
     #[command(flatten)]
     target: PolicyTarget,
-    /// Keep the newest turns of each branch; pinned ones do not count
+    /// Keep the newest N turns of each branch; pinned ones do not count
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     keep_last: Option<u64>,
     /// Keep turns up to this age, such as 12h or 30d
     #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
     keep_within: Option<i64>,
-    /// Of the older turns keep every n-th with every:<n>, the newest of each hour with hourly, or of
-    /// each day with daily; may be given several times
+    /// Of older turns, keep every n-th (every:<n>), the newest of each hour (hourly), or of each
+    /// day (daily); may be given several times
     #[arg(long, value_name = "RULE", value_parser = thin)]
     thin: Vec<Thin>,
-    /// Keep at most this size, such as 200MB; the oldest turns expire first, with --whole-store the oldest
-    /// sessions go
+    /// Keep at most this size, such as 200MB; the oldest turns expire first, with --whole-store the
+    /// oldest sessions
     #[arg(long, value_name = "SIZE", value_parser = parse_size)]
     budget: Option<u64>,
-    /// Let the session go, whole, when its newest turn and the newest change of its branches are
-    /// older than this, such as 30d, unless a pin or a tag is on a turn of it
+    /// Forget the whole session once its newest turn and the last change of its branches are older
+    /// than this, such as 30d, unless one of its turns has a pin or a tag
     #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
     expire_session: Option<i64>,
-    /// Spare no turn because an undo would need it, and give an expired session no day of grace
+    /// Keep no turn for an undo, and free an expired session without a day of grace
     #[arg(long)]
     strict: bool,
-    /// With --whole-store, give every pack so much parity from now on, at least; 0 takes that back
+    /// With --whole-store, give every new pack at least this much parity; 0 removes the setting
     #[arg(long, value_name = "PERCENT", value_parser = clap::value_parser!(u8).range(..=100))]
     parity: Option<u8>,
     /// Keep everything, regardless of the default policy
@@ -132,10 +134,11 @@ struct PolicyTarget {
     /// The session; HEAD's by default
     #[arg(value_name = "SESSION", conflicts_with = "default", add = ArgValueCandidates::new(sessions))]
     session: Option<String>,
-    /// Every session without a policy of its own
+    /// Every session without its own policy
     #[arg(long)]
     default: bool,
-    /// The whole store: its budget, for which the oldest sessions go, and the parity of its packs
+    /// The whole store: its budget, for which the oldest sessions are forgotten, and the parity of
+    /// its packs
     #[arg(long, conflicts_with_all = ["session", "default"])]
     whole_store: bool,
 }
@@ -152,7 +155,7 @@ impl Verb for Retention {
 }
 
 impl PolicyTarget {
-    /// The session, or nothing for all without their own policy.
+    /// The session; `None` for all sessions without their own policy.
     fn session(&self, repo: &Repository) -> Result<Option<String>> {
         Ok(match &self.session {
             _ if self.default => None,
@@ -240,7 +243,7 @@ impl Set {
 }
 
 impl Set {
-    /// Sets the budget of the store and the parity of its packs, or shows what they would mean.
+    /// Sets the budget of the store and the parity of its packs, or shows their effect.
     fn set_store(&self, run: &mut Invocation, repo: &Repository) -> Result<Answer> {
         let is_other = self.keep_last.is_some()
             || self.keep_within.is_some()
@@ -404,14 +407,15 @@ fn unset_store(run: &mut Invocation, repo: &Repository) -> Result<Answer> {
     Ok(Answer::Yes)
 }
 
-/// The policy of the store in the words of the options that set it.
+/// Formats the policy of the store as options.
 fn store_in_words(budget_bytes: Option<u64>, parity_percent: Option<u8>) -> String {
     let budget = budget_bytes.map(|bytes| format!("budget {}", size(bytes)));
     let parity = parity_percent.map(|percent| format!("parity {percent}"));
     budget.into_iter().chain(parity).collect::<Vec<_>>().join(", ")
 }
 
-/// Returns the sessions that would expire if the policy were set, and leaves in the plan those in its scope.
+/// Returns the sessions that would expire under the policy, and keeps in the plan those in its
+/// scope.
 fn expiring(
     repo: &Repository,
     session: Option<&str>,
@@ -435,12 +439,12 @@ fn expiring(
     Ok(expired)
 }
 
-/// A session, or the word for all without their own policy.
+/// A session, or the option for all sessions without their own policy.
 fn name_of(session: Option<&str>) -> &str {
     session.unwrap_or("--default")
 }
 
-/// A policy in the words of the options that set it.
+/// Formats a policy as options.
 fn in_words(policy: &Policy) -> String {
     let mut rules = Vec::new();
     rules.extend(policy.keep_last.map(|n| format!("keep-last {n}")));

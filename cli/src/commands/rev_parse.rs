@@ -1,4 +1,4 @@
-//! `rev-parse`: the ids that revisions name.
+//! `rev-parse`: prints the ids of revisions.
 
 use std::io::Write;
 
@@ -14,9 +14,9 @@ use crate::view::advice::Advice;
 use crate::view::error::{Answer, Result};
 use crate::view::json;
 
-/// Print the ids that revisions name, one per line
+/// Print the ids of revisions, one per line
 ///
-/// A path names the object below it. A range prints its right side, then its left with a ^.
+/// A path names the object at it. A range prints its right side, then its left side with a ^.
 #[derive(Debug, Args)]
 #[command(after_long_help = "Examples:
   turntree rev-parse HEAD nightly~3

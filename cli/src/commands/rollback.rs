@@ -1,4 +1,4 @@
-//! `rollback`: goes back by prompts or turns, the context and the files of the workspace together.
+//! `rollback`: goes back by prompts or turns, with the context and the files of the workspace.
 
 use std::io::{self, BufRead, IsTerminal, Read, Write};
 
@@ -16,10 +16,10 @@ use crate::view::error::{Answer, Failure, Result};
 use crate::view::json;
 use crate::view::render::{count, harmless};
 
-/// The name of the failure in open-codesign.
+/// The name of the error in open-codesign.
 const INVALID_ARGS: &str = "invalid_args";
 
-/// Longest lesson that is read from the terminal, in bytes.
+/// Longest lesson to read from the terminal, in bytes.
 const MAX_LESSON_BYTES: u64 = 4096;
 
 /// Go back to before the newest prompt: the conversation, everything else, and the files
@@ -27,19 +27,18 @@ const MAX_LESSON_BYTES: u64 = 4096;
 /// Adds a snapshot with the context of the earlier turn to the branch, so nothing is lost, and
 /// 'turntree log' shows the rollback. The workspace is saved before a file is written or deleted:
 /// 'turntree undo' restores the files and the branch. Files that are ignored, too large or
-/// otherwise not captured are never touched.
+/// otherwise not captured are never changed.
 ///
-/// N counts prompts: what a person asked for, with all turns that the agent then took. Where nobody
-/// asked for anything, as in snapshots of a workspace alone, and where the newest turn is a snapshot
-/// from before a tool ran, N counts turns. --turns N counts turns in any case. Prompts that were rolled back do not count, so two rollbacks by one equal one by
-/// two.
+/// N counts prompts of the user, each with all turns of the agent that follow. In a history without
+/// prompts, such as snapshots of a workspace only, and if the newest turn is a snapshot from before
+/// a tool ran, N counts turns. --turns N always counts turns. Rolled-back prompts do not count, so
+/// two rollbacks by one equal one by two.
 ///
-/// A snapshot taken before a tool ran counts as part of
-/// the turn that the tool changed: if it is the newest, one turn back is that snapshot. Changes of
-/// lessons alone do not count as turns.
+/// A snapshot taken before a tool ran counts as part of the turn that the tool changed: if it is
+/// the newest, one turn back is that snapshot. Changes of lessons alone do not count as turns.
 ///
-/// When retention has dropped the turn, nothing is changed, the exit code is 6, and the error names
-/// the oldest turn that is available.
+/// If retention has dropped the turn, nothing changes, the exit code is 6, and the error names the
+/// oldest available turn.
 #[derive(Debug, Args)]
 #[command(after_long_help = "Examples:
   turntree rollback
@@ -67,7 +66,7 @@ pub(crate) struct Rollback {
         allow_negative_numbers = true
     )]
     turns: Option<String>,
-    /// Go back to before this prompt was said; -1 is the newest
+    /// Go back to before this prompt; -1 is the newest
     #[arg(
         long,
         value_name = "PROMPT",
@@ -78,21 +77,22 @@ pub(crate) struct Rollback {
     /// Go back to this turn of the branch
     #[arg(long, value_name = "TURN", conflicts_with = "said", allow_negative_numbers = true)]
     to_turn: Option<String>,
-    /// Go back as a chat message asks for: 'undo that', 'revert the last 3', '/rollback',
+    /// Go back as requested in a chat message: 'undo that', 'revert the last 3', '/rollback',
     /// '/rollback 2', '/rollback to 42'
     #[arg(long, value_name = "TEXT", allow_hyphen_values = true)]
     said: Option<String>,
-    /// Only print what the message asks for; null in --json when it does not ask to go back
+    /// Only print the request in the message; null in --json if it does not ask to go back
     #[arg(long, requires = "said")]
     parse: bool,
     /// Restore only this: files, conversation, another section, or a path; may be given several
     /// times
     #[arg(long, value_name = "PART")]
     only: Vec<String>,
-    /// Keep the lessons as they are now, with those of the turns that are rolled back
+    /// Keep the current lessons, including those of rolled-back turns
     #[arg(long)]
     keep_lessons: bool,
-    /// Keep this lesson: what the agent should do differently. On a terminal it is asked for afterwards
+    /// Keep this lesson: what the agent should do differently. On a terminal, asks for one
+    /// afterwards
     #[arg(long, value_name = "TEXT", conflicts_with = "no_lesson")]
     lesson: Option<String>,
     /// Do not ask for a lesson
@@ -126,7 +126,7 @@ impl Verb for Rollback {
         let rewind = request.rewind(&repo, |branch| self.place.directory(&repo, branch))?;
         let branch = rewind.restore.branch.clone();
         let tip = repo.tip(&branch);
-        // Before it goes back, so that an undo takes the rollback back and leaves the lesson.
+        // The lesson is added before the rollback, so that an undo of the rollback keeps it.
         if let Some((lesson, tip)) = self.lesson.as_ref().zip(tip).filter(|_| !self.dry_run) {
             learn(&repo, &branch, &tip, lesson)?;
         }
@@ -144,7 +144,7 @@ impl Verb for Rollback {
     }
 }
 
-/// Asks a person on the terminal; nothing for an empty line.
+/// Asks the user on the terminal; `None` for an empty line.
 fn ask(question: &str) -> Result<Option<String>> {
     let failed = |error| Error::io("ask for a lesson", error);
     write!(io::stderr(), "{} (Enter: -) ", harmless(question)).map_err(failed)?;
@@ -155,8 +155,8 @@ fn ask(question: &str) -> Result<Option<String>> {
 }
 
 impl Rollback {
-    /// Returns whether a person is there who can be asked, and may be: none where an agent has started
-    /// this.
+    /// Returns true if the user can be asked: on a terminal, and not if an agent has started this
+    /// process.
     fn asks(&self, run: &Invocation) -> bool {
         let is_asked_for = self.lesson.is_none() && !self.no_lesson && !self.dry_run;
         let is_person = io::stdin().is_terminal() && io::stderr().is_terminal();
@@ -207,7 +207,8 @@ fn invalid(message: String, hint: Option<&str>) -> Failure {
 fn write_intent(run: &mut Invocation, intent: Option<RollbackIntent>) -> Result<Answer> {
     if run.out.json {
         run.out.record(&intent.map(|intent| match intent {
-            // As open-codesign reads it; what is carried out is what was asked for, or nothing.
+            // The parsed request is reported as open-codesign does; a rollback carries out the
+            // exact number or fails.
             RollbackIntent::Steps(steps) => {
                 json::Intent::Steps { steps: steps.min(MAX_ROLLBACK_STEPS) }
             }

@@ -1,4 +1,4 @@
-//! `search`: words in everything that a store has, the best first.
+//! `search`: searches words in all sessions, best matches first.
 
 use std::io::Write;
 
@@ -19,16 +19,16 @@ use crate::view::progress::Working;
 use crate::view::render::changes::path_of;
 use crate::view::render::{ID_DIGITS, count, harmless};
 
-/// Characters of a time that tell the day and the minute.
+/// Characters of a time up to the minute.
 const DATE: usize = 16;
 
-/// Search for words in everything, the best first
+/// Search for words in everything, best matches first
 ///
-/// Finds messages, notes and files of all sessions that have all WORDS: what has rare words, has them
-/// often, is short or new comes first. "Words in quotes" stand next to each other, and wor* is how a
-/// word begins. Case and accents do not count. The first search makes an index beside the store, and
-/// each takes up what is new. The exit code is 1 when nothing is found. For regular expressions, parts
-/// of words and exact text use grep.
+/// Finds messages, notes and files of all sessions that contain all WORDS. Entries with rare words,
+/// many matches, little text or a recent date come first. "Words in quotes" must be adjacent, and
+/// wor* matches the beginning of a word. Case and accents are ignored. The first search builds an
+/// index in the store, and each search adds new content to it. The exit code is 1 if nothing is
+/// found. For regular expressions, parts of words and exact text use grep.
 #[derive(Debug, Args)]
 #[command(after_long_help = "Examples:
   turntree search retry budget
@@ -40,7 +40,7 @@ pub(crate) struct Search {
     /// Words, "phrases" and beginnings of words, as in wor*
     #[arg(value_name = "WORDS", required = true)]
     words: Vec<String>,
-    /// Only what was said in this session
+    /// Only entries of this session
     #[arg(long, value_name = "NAME", add = ArgValueCandidates::new(sessions))]
     session: Option<String>,
     /// Only messages of this role; may be given several times
@@ -49,7 +49,7 @@ pub(crate) struct Search {
     /// Only calls of this tool, and their results
     #[arg(long, value_name = "NAME")]
     tool: Option<String>,
-    /// Only what came later than TIME, such as 2026-01-21T12:00:00Z or 3.hours.ago
+    /// Only entries added later than TIME, such as 2026-01-21T12:00:00Z or 3.hours.ago
     #[arg(long, value_name = "TIME", alias = "after", value_parser = clock::moment)]
     since: Option<i64>,
     /// Only sections and entries at or below PATH; may be given several times
@@ -58,7 +58,7 @@ pub(crate) struct Search {
     /// Show at most N
     #[arg(short = 'n', long, value_name = "N", default_value_t = 10)]
     max_count: u64,
-    /// Make the index again first
+    /// Rebuild the index first
     #[arg(long)]
     rebuild: bool,
 }

@@ -1,4 +1,4 @@
-//! `secrets`: what of a history is a secret, and which findings are none.
+//! `secrets`: finds secrets in history, allows findings, and sets the mode for imported secrets.
 
 use std::io::Write;
 
@@ -18,11 +18,11 @@ use crate::view::json;
 use crate::view::output::{FAINT, ID, note};
 use crate::view::render::{count, size};
 
-/// Find secrets, say which findings are none, and what becomes of those that come in
+/// Find secrets, allow findings, and set the mode for imported secrets
 ///
-/// Known formats of tokens, private keys, passwords in URLs, and assignments whose value looks random
-/// are found in contents, names and messages, however JSON has escaped them. A finding is told by its
-/// rule, its places and an id; its value is never shown. docs/secrets.md goes through it.
+/// Finds known token formats, private keys, passwords in URLs, and assignments with random-looking
+/// values, in contents, names and messages, with any JSON escaping. A finding is reported by its
+/// rule, its places and an id; its value is never shown. docs/secrets.md is a guide.
 #[derive(Debug, Args)]
 #[command(after_long_help = "Examples:
   turntree secrets scan
@@ -43,9 +43,9 @@ enum SecretsCommand {
     Rules(Rules),
 }
 
-/// Look for secrets in everything that a history has
+/// Scan a history for secrets
 ///
-/// Each content is read once. The exit code is 1 when there is a secret that is not allowed.
+/// Each content is read once. The exit code is 1 if there is a secret that is not allowed.
 #[derive(Debug, Args)]
 #[command(after_long_help = "Examples:
   turntree secrets scan
@@ -53,8 +53,8 @@ enum SecretsCommand {
   turntree secrets scan --session nightly --json | jq -r '.secrets[].rule'
   turntree secrets scan --all --allowed")]
 struct Scan {
-    /// Scan the history of these, or A..B for what came since A; all branches of HEAD's session by
-    /// default
+    /// Scan the history of these, or A..B for content added since A; all branches of HEAD's session
+    /// by default
     #[arg(value_name = "REV", add = ArgValueCandidates::new(revisions))]
     revisions: Vec<String>,
     /// Scan the branches of every session
@@ -64,14 +64,14 @@ struct Scan {
     #[arg(long, value_name = "NAME", conflicts_with = "revisions",
         add = ArgValueCandidates::new(sessions))]
     session: Option<String>,
-    /// List those that are allowed, too
+    /// List allowed findings, too
     #[arg(long)]
     allowed: bool,
 }
 
-/// Say that a finding, or what a rule finds, is no secret; without any, list what is allowed
+/// Allow a finding, or all findings of a rule; without arguments, list allowed ones
 ///
-/// It holds for scans and for what goes out. 'turntree undo' takes it back.
+/// Applies to scans and to exports. 'turntree undo' reverts it.
 #[derive(Debug, Args)]
 #[command(after_long_help = "Examples:
   turntree secrets allow 9c1d0a77e3b2
@@ -82,17 +82,18 @@ struct Allow {
     /// Ids of findings or of rules
     #[arg(value_name = "ID|RULE")]
     names: Vec<String>,
-    /// Allow this no more; may be given several times
+    /// Do not allow this; may be given several times
     #[arg(long, value_name = "ID|RULE")]
     remove: Vec<String>,
 }
 
-/// Say what becomes of secrets in what comes in: warn, mask or off; without one, say which it is
+/// Set the mode for imported secrets: warn, mask or off; without one, print it
 ///
-/// 'warn' stores them and says so, 'mask' stores '[secret: RULE]' in their places, 'off' does not look.
-/// It holds for what import, adopt, hook, snapshot and the operations of mcp and serve store from now
-/// on. A file with a secret is never stored masked: it is left out of snapshots, and left alone by
-/// restore and rollback. 'turntree undo' takes a change back.
+/// 'warn' stores them and prints a warning, 'mask' stores '[secret: RULE]' in their place, 'off'
+/// does not scan. The mode applies to everything that import, adopt, hook, snapshot and the
+/// operations of mcp and serve store from now on. A file with a secret is never stored masked: it
+/// is left out of snapshots, and left alone by restore and rollback. 'turntree undo' reverts a
+/// change.
 #[derive(Debug, Args)]
 #[command(after_long_help = "Examples:
   turntree secrets mode
@@ -109,7 +110,7 @@ struct Mode {
 #[derive(Debug, Args)]
 struct Rules {}
 
-/// What [`SecretMode`] can be.
+/// The values of [`SecretMode`].
 const MODES: [&str; 3] = [SecretMode::Warn.name(), SecretMode::Mask.name(), SecretMode::Off.name()];
 
 impl Verb for Secrets {

@@ -22,7 +22,7 @@ use crate::view::error::{Answer, Failure, Result};
   turntree serve --stdio --read-only < requests.jsonl
   echo '{\"jsonrpc\": \"2.0\", \"id\": 1, \"method\": \"status\"}' | turntree serve --stdio")]
 pub(crate) struct Serve {
-    /// Take requests from standard input and answer on standard output
+    /// Read requests from standard input, and answer on standard output
     #[arg(long)]
     stdio: bool,
     #[command(flatten)]

@@ -1,4 +1,4 @@
-//! `sessions`: the sessions of a store, as people tell them apart.
+//! `sessions`: lists the sessions of a store.
 
 use std::io::Write;
 
@@ -14,23 +14,23 @@ use crate::view::output::{FAINT, note};
 use crate::view::render::count;
 use crate::view::{clock, json};
 
-/// Sessions that are shown without --all.
+/// Sessions shown without --all.
 const NEWEST: usize = 30;
 
-/// What to do where there is no session.
+/// The advice if there is no session.
 const NONE_YET: &str = "'turntree adopt' takes in those of the agents on this machine, 'turntree \
     hook install' follows new ones, 'turntree import FILE' reads one";
 
 /// List sessions, newest first
 ///
-/// For each session its age, its name or the first digits of it, the agent, the last part of the
-/// directory it worked in, its prompts, turns and files, and its title: what 'session rename' says,
-/// else the client's own, else the first prompt. Names, ids and titles can be shortened wherever a
-/// session or revision is expected, as long as only one begins so.
+/// Shows for each session its age, its name or the first digits of it, the agent, the last part of
+/// its directory, its prompts, turns and files, and its title: that of 'session rename', otherwise
+/// the client's own, otherwise the first prompt. Names, ids and titles can be shortened wherever a
+/// session or revision is expected, as long as the beginning is unique.
 ///
-/// A dot marks a live session: a hook has put turns of it in within the last ten minutes, and the
-/// client has not told of its end. An agent that works on one call for longer loses the dot, and one
-/// without hooks never has it.
+/// A dot marks a live session: a hook has added turns to it within the last ten minutes, and the
+/// client has not reported its end. An agent that works on one call for longer loses the dot, and
+/// an agent without hooks never has it.
 #[derive(Debug, Args)]
 #[command(after_long_help = "Examples:
   turntree sessions
@@ -51,7 +51,7 @@ pub(crate) struct ListSessions {
     /// Only sessions with this label; may be given several times
     #[arg(long, value_name = "LABEL")]
     label: Vec<String>,
-    /// Show all of them, and not only the newest 30
+    /// Show all sessions, not only the newest 30
     #[arg(long)]
     all: bool,
 }
@@ -69,7 +69,7 @@ impl Verb for ListSessions {
 }
 
 impl ListSessions {
-    /// The newest sessions, without a condition.
+    /// The newest sessions, without conditions.
     pub(super) const fn newest() -> Self {
         Self { here: false, agent: None, since: None, label: Vec::new(), all: false }
     }

@@ -1,4 +1,4 @@
-//! `show`: a snapshot at a glance, or one entry of it.
+//! `show`: shows the overview of a snapshot, or one entry of it.
 
 use std::io::Write;
 
@@ -23,7 +23,7 @@ use crate::view::output::{FAINT, ID, NAME, Output, REMOVED, STRONG};
 use crate::view::render::entries_of;
 use crate::view::render::{ID_DIGITS, columns_of, count, harmless, message, padded, size};
 
-/// Messages that an overview ends with.
+/// Messages at the end of an overview.
 const LAST_MESSAGES: u64 = 5;
 
 /// Show a snapshot, or one entry of it
@@ -34,7 +34,7 @@ const LAST_MESSAGES: u64 = 5;
   turntree show HEAD:agents/main/messages/12
   turntree show turn:12:scratchpad/todos")]
 pub(crate) struct Show {
-    /// A revision, with or without a path into it
+    /// A revision, optionally with a path
     #[arg(value_name = "REV[:PATH]", default_value = "HEAD", add = ArgValueCandidates::new(revisions))]
     revision: String,
 }
@@ -112,7 +112,7 @@ fn write_overview(
     write_last_messages(out, context, source)
 }
 
-/// The commits of git that name the snapshot, where the hook of git is.
+/// The git commits that name the snapshot, if the git hook is installed.
 fn git_commits(id: &ObjectId) -> Vec<GitCommit> {
     let here = std::env::current_dir().ok().filter(|here| has_script(here));
     here.map(|here| commits_of_turn(&here, id)).unwrap_or_default()

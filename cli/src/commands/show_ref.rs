@@ -1,4 +1,4 @@
-//! `show-ref`: every ref and what it holds.
+//! `show-ref`: prints every ref and its value.
 
 use std::io::Write;
 

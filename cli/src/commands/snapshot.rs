@@ -1,4 +1,4 @@
-//! `snapshot`: puts a context on a branch; what a framework calls once a turn.
+//! `snapshot`: takes a snapshot of a context on a branch; frameworks call it once a turn.
 
 use clap::Args;
 
@@ -11,9 +11,10 @@ use crate::view::error::{Answer, Result};
 
 /// Take a snapshot of a context
 ///
-/// The snapshot continues the newest one of the branch, and what is not named carries over.
-/// --append, --append-message, --set and --unset add to it: give what is new in this turn, and the
-/// conversation may be of any length. --state replaces whole sections, and null drops one:
+/// The snapshot continues the newest one of the branch, and everything that is not named is carried
+/// over. --append, --append-message, --set and --unset change it: give only the additions of this
+/// turn, and the conversation may be of any length. --state replaces whole sections, and null drops
+/// one:
 ///
 ///   {"agents": {"main": {"messages": [{"role": "user", "content": "hi"}]}},
 ///    "scratchpad": {"note": {"content": "look at the tests"}}}
@@ -22,7 +23,7 @@ use crate::view::error::{Answer, Result};
 /// entries and leaves the others; an entry called set that holds an object is written by --set.
 ///
 /// Sections are agents, files, scratchpad, memory, goals, reasoning, checkpoints, lessons and meta,
-/// those that the context has already, and any whose name begins with x-.
+/// sections that the context already has, and any section whose name begins with x-.
 #[derive(Debug, Args)]
 #[command(after_long_help = "Examples:
   turntree snapshot -m 'before the refactoring' --workspace .
@@ -38,12 +39,12 @@ pub(crate) struct TakeSnapshot {
     new: NewSnapshot,
     #[command(flatten)]
     racing: Racing,
-    /// The old spelling of 'turntree ollm snapshot'
+    /// The old form of 'turntree ollm snapshot'
     #[arg(long, value_name = "USAGE", value_parser = parse_usage, conflicts_with_all = ["expect", "retry"])]
     usage: Option<ContextUsage>,
     #[command(flatten)]
     thresholds: Thresholds,
-    /// The old spelling of 'turntree ollm transition'
+    /// The old form of 'turntree ollm transition'
     #[arg(long, value_name = "FROM:TO",
         conflicts_with_all = ["workspace", "usage", "check", "meta", "pin", "trigger", "tool", "touches",
             "append", "append_message", "append_to", "set", "unset", "expect", "retry"])]

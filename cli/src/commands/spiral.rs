@@ -1,4 +1,4 @@
-//! `spiral`: whether an agent goes in circles.
+//! `spiral`: detects loops of an agent.
 
 use std::io::Write;
 use std::path::PathBuf;
@@ -25,9 +25,9 @@ use crate::view::render::harmless;
 ///
 /// Checks the last turns of a branch for repeated equal calls, for files that are the same as some
 /// turns ago, for a file that alternates between contents, and for one tool that keeps changing one
-/// file. It proposes a turn to go back to, and changes nothing.
+/// file. It suggests a turn to go back to, and changes nothing.
 ///
-/// The exit code is 1 when a loop is suspected or found.
+/// The exit code is 1 if a loop is suspected or found.
 #[derive(Debug, Args)]
 #[command(after_long_help = "Examples:
   turntree spiral
@@ -35,10 +35,10 @@ use crate::view::render::harmless;
   turntree spiral --from turns.json
   turntree spiral --json | jq .rollback_to")]
 pub(crate) struct Spiral {
-    /// The newest turn to look at
+    /// The newest turn to check
     #[arg(value_name = "REV", default_value = "HEAD", add = ArgValueCandidates::new(revisions))]
     revision: String,
-    /// Judge the turns in this JSON file, or - for standard input, instead of a branch: an array of
+    /// Check the turns in this JSON file, or - for standard input, instead of a branch: an array of
     /// {turnId, toolName, argsHash, artifactSha256}, oldest first
     #[arg(long, value_name = "FILE", conflicts_with = "revision", value_hint = clap::ValueHint::FilePath)]
     from: Option<PathBuf>,
@@ -48,7 +48,7 @@ pub(crate) struct Spiral {
     window: u64,
 }
 
-/// A turn as others write it.
+/// A turn in a JSON file of another system.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct TurnDocument {

@@ -1,4 +1,4 @@
-//! `stats`: where the bytes are.
+//! `stats`: shows storage use.
 
 use std::collections::BTreeMap;
 use std::io::Write;
@@ -21,13 +21,13 @@ use crate::view::render::table::{Column, Table};
 use crate::view::render::{ID_DIGITS, count, size};
 use crate::view::{clock, json};
 
-/// Sessions that are listed one by one: those that take most.
+/// Maximum number of sessions to list, largest first.
 const MAX_SESSIONS: usize = 20;
 
-/// Show where the bytes are, and what 'gc' would free
+/// Show storage use, and the space that 'gc' would free
 ///
-/// Objects that several sessions share are stored once, and counted for the first of them by name.
-/// Content is the size of the objects, stored their size on disk, with their place in an index. A
+/// Objects shared by several sessions are stored once, and counted for the first of them by name.
+/// Content is the size of the objects, stored their size on disk, including their index entries. A
 /// full copy is the size of one complete context for each turn.
 #[derive(Debug, Args)]
 #[command(after_long_help = "Examples:
@@ -111,7 +111,7 @@ fn write_sessions(out: &mut Output, found: &Found, now: Time) -> Result<()> {
     Ok(())
 }
 
-/// Writes what is in each section, of all sessions together.
+/// Writes the size of each section, for all sessions together.
 fn write_sections(out: &mut Output, found: &Found, is_whole: bool) -> Result<()> {
     let mut sections: BTreeMap<&str, StorageUsage> = BTreeMap::new();
     let (mut shared, mut all) = (StorageUsage::default(), StorageUsage::default());
@@ -206,7 +206,7 @@ fn write_largest(out: &mut Output, found: &Found) -> Result<()> {
     Ok(())
 }
 
-/// Writes what all this would be without sharing, and what could go.
+/// Writes the size without sharing, and the space that could be freed.
 fn write_summary(out: &mut Output, found: &Found, is_whole: bool) -> Result<()> {
     let sum = |bytes: fn(&SessionStats) -> u64| found.sessions.iter().map(bytes).sum::<u64>();
     let stored = sum(|session| session.total().stored_bytes);

@@ -1,4 +1,4 @@
-//! `status`: where HEAD is.
+//! `status`: shows the position of HEAD.
 
 use std::io::Write;
 
@@ -96,7 +96,7 @@ impl Verb for Status {
     }
 }
 
-/// Says when the store was looked after, what that did, and why it waits or failed.
+/// Reports the last maintenance, its result, and why it waits or failed.
 fn write_maintenance(out: &mut Output, maintenance: &json::Maintenance) -> Result<()> {
     let json::Maintenance { began, outcome, reason, written_bytes, expired_turns, waits, .. } =
         maintenance;
@@ -118,7 +118,7 @@ fn write_maintenance(out: &mut Output, maintenance: &json::Maintenance) -> Resul
     Ok(())
 }
 
-/// Says how many files of the workspace the newest snapshot does not have as they are.
+/// Reports the number of workspace files that differ from the newest snapshot.
 fn write_unsaved(out: &mut Output, unsaved: &json::UnsavedFiles) -> Result<()> {
     let (files, dir) = (unsaved.differing, harmless(&unsaved.dir));
     let at_least = if unsaved.unfinished { "at least " } else { "" };

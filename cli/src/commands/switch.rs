@@ -17,15 +17,15 @@ use crate::view::output::{NAME, warn};
 
 /// Point HEAD at another branch, in this directory and those below
 ///
-/// HEAD is the branch that snapshot, fork and revisions without a name act on. Where nothing was
-/// switched to, that is the newest session of the directory. Nothing else changes.
+/// HEAD is the branch that snapshot, fork and revisions without a name act on. Before the first
+/// switch in a directory, that is its newest session. Nothing else changes.
 #[derive(Debug, Args)]
 #[command(after_long_help = "Examples:
   turntree switch nightly
   turntree switch nightly/fix-parser
   turntree switch -")]
 pub(crate) struct Switch {
-    /// A branch of HEAD's session, session/branch, a session, or - for the one before
+    /// A branch of HEAD's session, session/branch, a session, or - for the previous branch
     #[arg(add = ArgValueCandidates::new(revisions), allow_hyphen_values = true)]
     branch: String,
 }
@@ -48,7 +48,8 @@ impl Verb for Switch {
     }
 }
 
-/// Says so when HEAD is for others: a shell of an agent acts on the session of the agent.
+/// Warns if the switch does not affect this shell: the shell of an agent acts on the agent's
+/// session.
 fn warn_of_client(repo: &Repository, branch: &BranchName) {
     let own = repo.head().map(|head| head.branch).ok();
     if let Some(own) = own.filter(|own| client_session().is_some() && own != branch)

@@ -1,4 +1,4 @@
-//! `tag`: names for snapshots that do not move.
+//! `tag`: names snapshots with names that do not move.
 
 use std::io::Write;
 
@@ -19,7 +19,7 @@ use crate::view::{clock, json};
 
 /// List tags, or give a snapshot a name that does not move
 ///
-/// Without a name, lists tags. A tag keeps its snapshot, whatever the policy of the session says.
+/// Without a name, lists tags. A tag keeps its snapshot under any policy.
 #[derive(Debug, Args)]
 #[command(after_long_help = "Examples:
   turntree tag
@@ -36,7 +36,7 @@ pub(crate) struct Tag {
     /// Purpose of the tag
     #[arg(short, long, value_name = "TEXT", default_value = "", requires = "name")]
     message: String,
-    /// Delete tags; a snapshot stays while a branch, tag or pin still reaches it
+    /// Delete tags; a snapshot stays while a branch, tag or pin still references it
     #[arg(short, long, num_args = 1.., value_name = "NAME", add = ArgValueCandidates::new(tags))]
     delete: Vec<String>,
 }

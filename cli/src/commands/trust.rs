@@ -1,4 +1,4 @@
-//! `trust`: which stores are used that came with a folder.
+//! `trust`: trusts stores that came with a folder.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -14,14 +14,14 @@ use crate::view::json;
 use crate::view::output::{FAINT, NAME, note};
 use crate::view::render::harmless;
 
-/// Use a store that came with a folder, such as a clone of git or an archive
+/// Trust a store that came with a folder, such as a git clone or an archive
 ///
-/// A store that lies in a folder is somebody else's until this user made it or trusts it: what is written to
-/// it goes to its remotes, or into files that git tracks. Such a store is read; commands that write refuse
-/// it, hooks use the user's own store, and nothing is pushed or fetched. This records the store in DIR as
-/// trusted with the remotes that it has now: when others appear, it has to be trusted again. A store without
-/// remotes that git does not track needs no trust, nor does one that --store names, which then pushes
-/// nothing by itself.
+/// A store found in a folder is not trusted until this user has created or trusted it, because
+/// content written to it goes to its remotes, or into files that git tracks. An untrusted store is
+/// only read: commands that write refuse it, hooks use the user's own store, and nothing is pushed
+/// or fetched. This command records the store in DIR as trusted with its current remotes; if other
+/// remotes are added, it must be trusted again. A store without remotes that git does not track
+/// needs no trust. Neither does a store named by --store, but nothing is then pushed automatically.
 #[derive(Debug, Args)]
 #[command(after_long_help = "Examples:
   turntree trust
@@ -32,10 +32,10 @@ pub(crate) struct Trust {
     /// The project, or its directory .turntree; that of the working directory by default
     #[arg(value_hint = clap::ValueHint::DirPath)]
     dir: Option<PathBuf>,
-    /// List the stores that are recorded
+    /// List the recorded stores
     #[arg(long, conflicts_with_all = ["dir", "remove"])]
     list: bool,
-    /// Forget that the store is trusted
+    /// Remove the record: the store is not trusted
     #[arg(long)]
     remove: bool,
 }
@@ -73,7 +73,7 @@ impl Verb for Trust {
 }
 
 impl Trust {
-    /// The store that is meant.
+    /// The store to trust.
     fn location(&self, run: &Invocation) -> Result<Location> {
         match &self.dir {
             None => run.locate(),
@@ -82,7 +82,7 @@ impl Trust {
     }
 
     fn remove(&self, run: &mut Invocation) -> Result<Answer> {
-        // What was trusted may be gone by now, so the directory itself is one that counts, too.
+        // A trusted store may have been deleted, so the directory itself is tried too.
         let found = match (&self.dir, self.location(run)) {
             (_, Ok(location)) => [location.pointer().map(Path::to_owned), Some(location.dir)],
             (Some(dir), Err(_)) => {

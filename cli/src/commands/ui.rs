@@ -1,4 +1,4 @@
-//! `ui`: all sessions in the terminal, to look at, go on from and take back.
+//! `ui`: shows all sessions in the terminal, to read, resume and undo.
 
 use clap::Args;
 use clap_complete::ArgValueCandidates;
@@ -8,19 +8,20 @@ use crate::program::complete::sessions;
 use crate::program::invocation::Invocation;
 use crate::view::error::{Answer, Result};
 
-/// Look at all sessions in the terminal, and go on from any turn
+/// Browse all sessions in the terminal, and resume from any turn
 ///
-/// Lists of sessions, prompts, strategies, hits and operations, with what was said beside them: enter
-/// opens, escape goes back, ? shows the keys. What agents commit meanwhile appears by itself. It changes
-/// the store only by f, which forks, by u, which shows the plan of an undo and waits for a yes, and by
-/// r, which shows what 'turntree resume' would write and runs it at a second r.
+/// Shows lists of sessions, prompts, strategies, hits and operations, with a preview of the
+/// messages: enter opens, escape goes back, ? shows the keys. New commits of agents appear
+/// automatically. The store changes only by f, which forks, by u, which shows the plan of an undo
+/// and asks for a confirmation, and by r, which shows the files that 'turntree resume' would write
+/// and runs it at a second r.
 #[derive(Debug, Args)]
 #[command(after_long_help = "Examples:
   turntree ui                    # all sessions
   turntree ui parser-fix         # this session
   ssh -t HOST turntree ui        # those of another machine")]
 pub(crate) struct Ui {
-    /// The session that is shown first; a list of all by default
+    /// The session to show first; a list of all by default
     #[arg(value_name = "SESSION", add = ArgValueCandidates::new(sessions))]
     session: Option<String>,
 }
@@ -39,7 +40,7 @@ impl Verb for Ui {
             return Err(crate::view::error::Failure::hinted(error, hint));
         }
         terminal::check()?;
-        // What is asked for and said on the way is asked for and said before the screen is taken.
+        // Prompts and warnings of opening the store come before the screen is taken.
         let repo = run.open_quietly()?;
         let first = match &self.session {
             Some(name) => first(&repo, name)?,
@@ -69,7 +70,7 @@ impl Verb for Ui {
     }
 }
 
-/// The branch that a session stands for, and its title.
+/// The branch of a session, and its title.
 #[cfg(feature = "ui")]
 fn first(
     repo: &turntree::repo::Repository,

@@ -1,4 +1,4 @@
-//! `undo` and `redo`: take back the last change, and make it again.
+//! `undo` and `redo`: revert the last operation, and redo it.
 
 use std::path::PathBuf;
 
@@ -12,14 +12,14 @@ use crate::program::invocation::Invocation;
 use crate::view::error::{Answer, Result};
 use crate::view::render::restoration::write_unknown;
 
-/// Take back the last change
+/// Undo the last change
 ///
-/// Every command that changes a branch, a tag, a pin, a policy or HEAD is one operation. This takes
-/// back your newest operation that is not taken back yet: each ref gets its earlier value. After a
-/// restore or a rollback the files of the workspace become what they were before it, including
-/// those of no snapshot; the next undo finishes one that was interrupted. Nothing is lost: the
-/// present state is saved, and 'turntree redo' restores it. When a later operation has changed the
-/// same ref, nothing is changed and the exit code is 3.
+/// Every command that changes a branch, a tag, a pin, a policy or HEAD is one operation. This
+/// reverts your newest operation that is still in force: each ref gets its earlier value. After a
+/// restore or a rollback, the files of the workspace are restored to their earlier state, including
+/// files that are in no snapshot; the next undo finishes an interrupted one. Nothing is lost: the
+/// current state is saved, and 'turntree redo' restores it. If a later operation has changed the
+/// same ref, nothing changes and the exit code is 3.
 #[derive(Debug, Args)]
 #[command(after_long_help = "Examples:
   turntree undo
@@ -27,7 +27,7 @@ use crate::view::render::restoration::write_unknown;
   turntree undo 41 --no-files
   turntree undo --any-actor --json")]
 pub(crate) struct Undo {
-    /// This operation instead, by the number or id that 'turntree op log' shows
+    /// This operation instead, by the number or id shown by 'turntree op log'
     #[arg(value_name = "OP", conflicts_with = "any_actor")]
     operation: Option<String>,
     #[command(flatten)]
@@ -36,7 +36,7 @@ pub(crate) struct Undo {
 
 /// Redo the last undone operation
 ///
-/// Takes back the newest undo of yours that is in force.
+/// Reverts your newest undo that is in force.
 #[derive(Debug, Args)]
 #[command(after_long_help = "Examples:
   turntree redo
@@ -48,19 +48,19 @@ pub(crate) struct Redo {
 
 #[derive(Debug, Args)]
 struct Options {
-    /// The newest one of anybody, and not only yours
+    /// The newest operation of any actor, not only yours
     #[arg(long)]
     any_actor: bool,
-    /// Only show what would change
+    /// Only print the changes
     #[arg(long)]
     dry_run: bool,
-    /// Leave the files of the workspace as they are
+    /// Do not change the files of the workspace
     #[arg(long)]
     no_files: bool,
-    /// The workspace, when it is elsewhere now
+    /// The workspace, if it has moved
     #[arg(long, value_name = "DIR", value_hint = clap::ValueHint::DirPath, conflicts_with = "no_files")]
     workspace: Option<PathBuf>,
-    /// Take even the home directory, a directory above it, or / for a workspace
+    /// Allow the home directory, a directory above it, or / as the workspace
     #[arg(long)]
     allow_broad: bool,
 }

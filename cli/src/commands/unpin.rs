@@ -1,4 +1,4 @@
-//! `unpin`: leaves a snapshot to retention again.
+//! `unpin`: removes the protection of a snapshot from retention.
 
 use std::io::Write;
 
@@ -17,8 +17,8 @@ use crate::view::render::ID_DIGITS;
 
 /// Remove a pin, or every pin on a snapshot
 ///
-/// Nothing is dropped at once: a later collection drops what the policy of the session does not
-/// keep. Until then the snapshot can be pinned again.
+/// Nothing is dropped immediately: a later collection drops turns that the policy of the session
+/// does not keep. Until then the snapshot can be pinned again.
 #[derive(Debug, Args)]
 #[command(after_long_help = "Examples:
   turntree unpin before-refactoring

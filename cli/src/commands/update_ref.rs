@@ -1,4 +1,4 @@
-//! `update-ref`: sets a ref if it still holds what the caller saw.
+//! `update-ref`: sets a ref if it still has the value that the caller saw.
 
 use clap::Args;
 use turntree::object::{ID_HEX_DIGITS, ObjectId, RefValue};
@@ -13,8 +13,8 @@ use crate::view::error::{Answer, Hint, Result};
 
 /// Set or delete a ref (compare-and-swap)
 ///
-/// NAME is a full name, as show-ref prints it. With OLD, nothing changes unless the ref holds it;
-/// 64 zeros mean that it must not exist. The exit code is 3 when the ref holds another value.
+/// NAME is a full name, as printed by show-ref. With OLD, nothing changes unless the ref has that
+/// value; 64 zeros mean that it must not exist. The exit code is 3 if the ref has another value.
 #[derive(Debug, Args)]
 #[command(after_long_help = "Examples:
   turntree update-ref refs/heads/nightly/main 3f2a91c0
@@ -24,10 +24,10 @@ use crate::view::error::{Answer, Hint, Result};
 pub(crate) struct UpdateRef {
     /// The full name of the ref
     name: String,
-    /// New value: a revision, or ref:NAME for HEAD; with -d the value that it must hold now
+    /// New value: a revision, or ref:NAME for HEAD; with -d the value that it must have now
     #[arg(value_name = "NEW", required_unless_present = "delete")]
     new: Option<String>,
-    /// The value that it must hold now
+    /// The value that it must have now
     #[arg(value_name = "OLD", conflicts_with = "delete")]
     old: Option<String>,
     /// Delete it
@@ -66,7 +66,7 @@ impl Verb for UpdateRef {
         };
         change.set_ref(&self.name, expected, new);
         if let Some(branch) = branch {
-            // What HEAD was expected to be still counts.
+            // The expected value of HEAD still applies.
             change.switch(&branch);
         }
         change

@@ -1,4 +1,4 @@
-//! `usage`: the tokens that models took, and what they cost.
+//! `usage`: sums up token usage and costs.
 
 use std::collections::HashMap;
 use std::io::Write;
@@ -25,24 +25,24 @@ use crate::view::render::table::{Cell, Column, Table};
 use crate::view::render::{count, one_line, short_number};
 use crate::view::{clock, json};
 
-/// Models that are named before the rest is counted.
+/// Maximum number of models to name; the rest is counted.
 const NAMED_MODELS: usize = 4;
 
-/// Sum up the tokens that models took, and what they cost
+/// Sum up token usage and costs
 ///
-/// The numbers are those that transcripts record. Input has what a cache had and took, output has
-/// the reasoning. An answer is counted once, however many records it has and however many branches
-/// and sessions have a copy of it. What a rollback took back and what a rewind left behind is told
-/// apart.
+/// The numbers come from transcripts. Input includes tokens read from and written to a cache,
+/// output includes reasoning. An answer is counted once, even if it has several records, or copies
+/// on several branches and in several sessions. Usage of rolled-back and rewound turns is shown
+/// separately.
 ///
-/// A cost that a transcript records itself is taken as it is. Others are by a table of prices, which
-/// has a date: the one that comes with the program, 'turntree/prices.toml' in the directory of
-/// settings, or FILE. A model without a price has no cost: '-' where nothing is known, '+' behind a
-/// cost that is not all, as it lacks answers, a fee or a surcharge. Days are those of this
-/// machine's zone, as in --since; TZ=UTC makes both those of UTC.
+/// A cost recorded in a transcript is used as it is. Other costs are computed with a dated price
+/// table: FILE, otherwise 'turntree/prices.toml' in the configuration directory, otherwise the
+/// built-in one. A model without a price has no cost: '-' means that nothing is known, and '+' that
+/// a cost is partial, because answers, a fee or a surcharge are missing. Days are in this machine's
+/// time zone, as in --since; with TZ=UTC both are in UTC.
 ///
-/// With --check it lists the answers without recorded tokens, and exits with 1 if there are any: no sum
-/// includes them.
+/// With --check it lists the answers without recorded tokens, which no sum includes, and exits with
+/// 1 if there are any.
 #[derive(Debug, Args)]
 #[command(after_long_help = "Examples:
   turntree usage
@@ -56,7 +56,7 @@ pub(crate) struct Usage {
     /// A session with all its branches, or the history up to a snapshot; HEAD's session by default
     #[arg(value_name = "REV|SESSION", conflicts_with = "all", add = ArgValueCandidates::new(revisions))]
     what: Option<String>,
-    /// One row for each of these; sessions with --all, else models by default
+    /// One row for each of these; sessions with --all, otherwise models by default
     #[arg(long, value_name = "WHAT", value_parser = rows())]
     by: Option<String>,
     /// Only turns later than TIME, such as yesterday or 7.days.ago
@@ -65,7 +65,7 @@ pub(crate) struct Usage {
     /// Every session
     #[arg(long)]
     all: bool,
-    /// A table of prices in TOML; - for standard input
+    /// A price table in TOML; - for standard input
     #[arg(long, value_name = "FILE")]
     prices: Option<PathBuf>,
     /// List answers without recorded tokens; exit 1 if there are any
@@ -159,7 +159,7 @@ fn write_gaps(out: &mut Output, gaps: &[UsageGaps]) -> Result<()> {
     Ok(())
 }
 
-/// What is asked about.
+/// The scope of a report.
 enum Asked {
     All,
     Session(String),
@@ -269,7 +269,7 @@ fn write_text(
     Ok(())
 }
 
-/// Where the costs are from, and what has none.
+/// Notes on the source of the costs, and on usage without a cost.
 fn notes(report: &UsageReport, prices: &json::PricesUsed) -> Vec<String> {
     let total = &report.total;
     let table = match &prices.file {

@@ -1,4 +1,4 @@
-//! `version`: of the program, the store format and the records.
+//! `version`: prints the versions of the program, the store format and the records.
 
 use std::io::Write;
 

@@ -1,4 +1,4 @@
-//! `vfs`: payloads that left the conversation, by their URI.
+//! `vfs`: offloaded payloads, by URI.
 
 use std::collections::BTreeMap;
 use std::io::Write;
@@ -27,14 +27,14 @@ use crate::view::output::{FAINT, NAME, Output, note};
 use crate::view::render::{count, size};
 use crate::view::units::{parse_duration, parse_limit};
 
-/// Most times that an eviction is planned again because others stored something meanwhile.
+/// How often an eviction is planned again because another process stored a payload.
 const MAX_ATTEMPTS: usize = 20;
 
 /// Store, read and evict offloaded payloads
 ///
 /// A payload is looked up in the pool, where 'offload' and 'vfs put' store it, and in the snapshots
-/// that carry it. A URI may be given as context://vfs/vfs_<hash>.txt, as the name of the file
-/// alone, or as the path that a marker names.
+/// that carry it. A URI may be given as context://vfs/vfs_<hash>.txt, as the file name alone, or as
+/// the path in a marker.
 #[derive(Debug, Args)]
 #[command(after_long_help = "Examples:
   turntree vfs get context://vfs/vfs_eff006930bcb6ee9.txt
@@ -73,7 +73,7 @@ struct Get {
     touch: bool,
 }
 
-/// List payloads: those of the pool, or those that a snapshot carries
+/// List payloads: those of the pool, or those carried by a snapshot
 #[derive(Debug, Args)]
 struct Ls {
     /// A snapshot
@@ -81,18 +81,18 @@ struct Ls {
     revision: Option<String>,
 }
 
-/// Store a payload as it is, and print its URI
+/// Store a payload unchanged, and print its URI
 #[derive(Debug, Args)]
 struct Put {
     /// The payload, or - for standard input
     #[arg(value_name = "FILE", default_value = "-", value_hint = clap::ValueHint::FilePath)]
     file: PathBuf,
-    /// Store it at this URI instead of that of its content
+    /// Store it at this URI instead of the URI of its content
     #[arg(long, value_name = "URI")]
     uri: Option<String>,
 }
 
-/// Remove payloads over a limit, but never one that a kept snapshot cites
+/// Evict payloads over a limit, but never one that a kept snapshot cites
 #[derive(Debug, Args)]
 #[command(group = ArgGroup::new("limits").required(true).multiple(true)
     .args(["max_age", "max_files", "max_bytes"]))]
@@ -208,7 +208,7 @@ impl Ls {
     }
 }
 
-/// Writes the payloads of the pool, present and past.
+/// The payloads of the pool, present and evicted.
 fn pooled(repo: &Repository) -> Result<json::Payloads> {
     let pool = Pool::load(repo)?;
     let head = repo.head_if_any()?.and_then(|head| head.commit);
@@ -241,7 +241,7 @@ fn pooled(repo: &Repository) -> Result<json::Payloads> {
     Ok(json::Payloads { payloads, evicted })
 }
 
-/// Writes the payloads that a snapshot carries.
+/// The payloads carried by a snapshot.
 fn carried(repo: &Repository, context: &Context) -> Result<Vec<json::Payload>> {
     let record = |(uri, blob): (String, ObjectId)| {
         let size = repo.store().read_as(Kind::Blob, &blob)?.len() as u64;
@@ -335,7 +335,7 @@ impl Evict {
     }
 }
 
-/// An age; zero lets go of everything that may go.
+/// Parses an age; zero evicts everything that may be evicted.
 fn age(text: &str) -> Result<i64, turntree::Error> {
     if text == "0" { Ok(0) } else { parse_duration(text) }
 }

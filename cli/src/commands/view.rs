@@ -1,4 +1,4 @@
-//! `view`: all sessions in a browser, as they are and as they grow.
+//! `view`: shows all sessions in a browser, and updates them live.
 
 use std::io::{self, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
@@ -24,7 +24,7 @@ use crate::view::json;
 use crate::view::output::note;
 use crate::viewer::{Maintenance, Viewer};
 
-/// The right to serve a store.
+/// The claim of a store's server.
 const CLAIM: &str = "view";
 
 /// The note of the server's address.
@@ -33,21 +33,21 @@ const ADDRESS: &str = "address of view";
 /// Bytes of a key.
 const KEY_BYTES: usize = 32;
 
-/// The longest wait for a server that is said to be there.
+/// The timeout of a connection to a recorded server.
 const KNOCK: Duration = Duration::from_secs(1);
 
-/// The time in which a browser surely has read the file that leads it to a server.
+/// How long a browser may take to read the file with the address.
 const READ: Duration = Duration::from_secs(3);
 
-/// Bytes of text that stand as they are in an address.
+/// Characters that are not percent-encoded in an address, besides letters and digits.
 const PLAIN: &[u8] = b"-._~";
 
-/// Look at all sessions in a browser, and at agents while they work
+/// Browse all sessions in a browser, and watch agents while they work
 ///
-/// It prints an address on this machine and answers there until Ctrl-C. The address has a key behind the
-/// #, without which nothing is shown; it changes with each start. Nothing can be changed from the page,
-/// unless --allow-changes says so: then it forks, tags, pins, restores, rolls back, merges, decides
-/// conflicts and undoes, each after its plan was shown there.
+/// Prints an address on this machine and serves it until Ctrl-C. The address has a key after the #,
+/// without which nothing is shown; the key changes with each start. The page cannot change
+/// anything, unless --allow-changes is given: then it forks, tags, pins, restores, rolls back,
+/// merges, resolves conflicts and undoes, each after showing its plan.
 #[derive(Debug, Args)]
 #[command(after_long_help = "Examples:
   turntree view --open           # all sessions
@@ -56,13 +56,14 @@ const PLAIN: &[u8] = b"-._~";
   turntree view --allow-changes  # fork, restore and merge from the page, too
   turntree view --port 8400      # behind 'ssh -L 8400:127.0.0.1:8400 HOST', from elsewhere")]
 pub(crate) struct ViewSessions {
-    /// The session, branch or snapshot that is shown first; a list of all sessions by default
+    /// The session, branch or snapshot to show first; a list of all sessions by default
     #[arg(value_name = "REV", add = ArgValueCandidates::new(revisions))]
     revision: Option<String>,
-    /// Port to listen on, only on this machine; that of the last time if it is free, else any
+    /// Port to listen on, only on this machine; by default the last one if it is free, otherwise
+    /// any
     #[arg(long, value_name = "N")]
     port: Option<u16>,
-    /// Let the page change the store, and the files of a workspace that is restored
+    /// Allow the page to change the store, and the files of a workspace that is restored
     #[arg(long)]
     allow_changes: bool,
     /// Open it in the browser
@@ -70,13 +71,13 @@ pub(crate) struct ViewSessions {
     open: bool,
 }
 
-/// What another run of the program is told of a server.
+/// The note about a server for other runs of the program.
 #[derive(Default, Serialize, Deserialize)]
 struct Address {
     port: u16,
     /// Empty once the server has ended.
     key: String,
-    /// Whether its page may change something.
+    /// True if its page may change the store.
     #[serde(default)]
     allows_changes: bool,
 }
@@ -117,7 +118,7 @@ impl Verb for ViewSessions {
         let maintenance = if run.may_maintain() { Maintenance::On } else { Maintenance::Off };
         let allows = allows_changes.then_some(maintenance);
         let viewer = Viewer::new(location, port, address.key.clone(), allows)?;
-        // Kept until the browser surely has read it.
+        // Kept until the browser has read it.
         let _file = self.show(run, &address, &place)?;
         if !run.out.json {
             note("Ctrl-C ends it");
@@ -129,8 +130,8 @@ impl Verb for ViewSessions {
 }
 
 impl ViewSessions {
-    /// The port that is asked for; else that of the last time, so that pages that are still open find
-    /// the server again; else any that is free.
+    /// Listens on the given port; otherwise on the last one, so that open pages find the server
+    /// again; otherwise on any free port.
     fn listen(&self, last: Option<u16>) -> Result<TcpListener> {
         let bind = |port: u16| TcpListener::bind((Ipv4Addr::LOCALHOST, port));
         let failed = |port: u16, error| Error::io(format!("listen on 127.0.0.1:{port}"), error);
@@ -151,8 +152,8 @@ impl ViewSessions {
         }
     }
 
-    /// Prints the address, and opens it in the browser if that is wanted. What is returned has to stay
-    /// until that has read it.
+    /// Prints the address, and opens it in the browser if requested. The returned file must exist
+    /// until the browser has read it.
     fn show(
         &self,
         run: &mut Invocation,
@@ -177,7 +178,7 @@ impl ViewSessions {
     }
 }
 
-/// The failure when a server is there that may do more or less than is asked for.
+/// The error if a server with other rights is running.
 fn other_rights(address: &Address) -> Failure {
     let (is, wanted) = match address.allows_changes {
         true => ("allows changes", "only shows"),
@@ -187,7 +188,7 @@ fn other_rights(address: &Address) -> Failure {
     Failure::hinted(Error::new(ErrorKind::Locked, message), "end it with Ctrl-C, and try again")
 }
 
-/// What is shown first.
+/// The page to show first.
 #[derive(Default)]
 struct Place {
     path: String,
@@ -212,7 +213,7 @@ fn place_of(repo: &Repository, revision: &str) -> Result<Place> {
     Ok(Place { path: format!("s/{}", encoded(session)), fragment })
 }
 
-/// A text in an address, as `encodeURIComponent` writes it.
+/// Percent-encodes a text for an address, like `encodeURIComponent`.
 fn encoded(text: &str) -> String {
     let byte = |byte: u8| match byte {
         byte if byte.is_ascii_alphanumeric() || PLAIN.contains(&byte) => {
@@ -229,24 +230,24 @@ fn new_key() -> Result<String> {
     Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
 }
 
-/// The address of the server that was there last; its key is for the owner of the store alone.
+/// The address of the last server; only the owner of the store can read its key.
 fn last_address(store: &Store) -> Option<Address> {
     serde_json::from_slice(&read_note(store, ADDRESS)?).ok()
 }
 
-/// Keeps an address for the next run. A store that cannot be written to has none.
+/// Stores an address for the next run. Errors are ignored, for example on a read-only store.
 fn keep(store: &Store, address: &Address) {
     let _ = write_note(store, ADDRESS, &serde_json::to_vec(address).unwrap_or_default());
 }
 
-/// Whether a server is there.
+/// Returns true if the server is running.
 fn answers(address: &Address) -> bool {
     let at = SocketAddr::from((Ipv4Addr::LOCALHOST, address.port));
     !address.key.is_empty() && TcpStream::connect_timeout(&at, KNOCK).is_ok()
 }
 
-/// Opens a page in the browser; nothing where there is none. The address goes through a file for its
-/// owner alone, since everybody on this machine sees the arguments of a program.
+/// Opens a page in the browser; `None` without a browser. The address is passed in a file readable
+/// by its owner only, because all users of this machine can see the arguments of a process.
 fn open_in_browser(url: &str) -> Option<NamedTempFile> {
     let mut file = tempfile::Builder::new().prefix("turntree-").suffix(".html").tempfile().ok()?;
     let html = format!(

@@ -1,4 +1,4 @@
-//! `bisect`: the search for the first bad turn.
+//! `bisect`: searches for the first bad turn.
 
 mod run_in_dir;
 
@@ -28,16 +28,16 @@ use crate::view::render::changes::{Changes, write_stats};
 use crate::view::render::{ID_DIGITS, count, one_line};
 use crate::view::{clock, json};
 
-/// Columns that may stand before a turn on its line.
+/// Maximum width before a turn on its line.
 const BEFORE_LINE: usize = "the first bad turn is ".len() + 1;
 
 /// The exit code of a command that cannot decide.
 const SKIP_CODE: i32 = 125;
 
-/// Exit codes of a shell for a command that it cannot run or find.
+/// Exit codes of a shell for a command that it cannot run or cannot find.
 const NOT_RUN_CODES: [i32; 2] = [126, 127];
 
-/// From here on, how a command ended is no answer.
+/// From this exit code on, the command gave no answer.
 const FIRST_ABORT_CODE: i32 = 128;
 
 const NOT_STARTED: &str = "'turntree bisect start BAD GOOD' begins one";
@@ -45,11 +45,11 @@ const NOT_STARTED: &str = "'turntree bisect start BAD GOOD' begins one";
 /// Find the first bad turn by binary search
 ///
 /// Searches the turns between a good and a bad one for the first bad one. The answers are kept in
-/// refs/bisect of the session: each is an operation, and 'turntree undo' takes it back. Without a
+/// refs/bisect of the session: each is an operation, and 'turntree undo' reverts it. Without a
 /// command it shows the state of the search.
 ///
-/// 'run' lets a command answer for each turn, in a directory with the files of that turn:
-/// 'turntree bisect run --help' says how.
+/// 'run' lets a command answer for each turn, in a directory with the files of that turn: see
+/// 'turntree bisect run --help'.
 #[derive(Debug, Args)]
 #[command(after_long_help = "Examples:
   turntree bisect start HEAD turn:12
@@ -70,9 +70,9 @@ pub(crate) struct Bisect {
 #[derive(Debug, Subcommand)]
 enum BisectCommand {
     Start(Start),
-    /// Mark a turn as good: what is searched for is not there yet
+    /// Mark a turn as good: it does not have the problem yet
     Good(Mark),
-    /// Mark a turn as bad: what is searched for is there
+    /// Mark a turn as bad: it has the problem
     Bad(Mark),
     /// Mark a turn as untestable
     Skip(Mark),
@@ -92,24 +92,25 @@ struct Start {
     good: Vec<String>,
 }
 
-/// Mark a turn as good, bad, or impossible to test
+/// Mark a turn as good, bad, or untestable
 #[derive(Debug, Args)]
 struct Mark {
-    /// The turn; the one that is to be tested next by default
+    /// The turn; by default the next one to test
     #[arg(value_name = "REV", add = ArgValueCandidates::new(revisions))]
     revision: Option<String>,
 }
 
 /// Run a command to test each turn
 ///
-/// The files of a turn are written to a directory of their own, and CMD runs in that directory: what is
-/// files/src/a.rs in a revision is src/a.rs there. TURNTREE_REV and TURNTREE_TURN name the turn, and
-/// TURNTREE_STORE is the store, for the rest of the context.
+/// The files of a turn are written to a temporary directory, and CMD runs in that directory:
+/// files/src/a.rs of a revision is src/a.rs there. TURNTREE_REV and TURNTREE_TURN name the turn,
+/// and TURNTREE_STORE is the store, for the rest of the context.
 ///
-/// Exit code 0 means good, 125 that the turn cannot be tested, other codes up to 127 bad; any other code
-/// stops the run, which continues when it is started again. When CMD begins with 126 or 127, it is tried on
-/// a good turn: with the same end it cannot be run, and nothing is noted. Turns with the same files are
-/// tested once; turns without files by their whole context. When all that is left cannot be tested it ends with 1.
+/// Exit code 0 means good, 125 that the turn cannot be tested, other codes up to 127 bad; any other
+/// code stops the run, which continues when it is started again. If CMD exits with 126 or 127, it
+/// is also run on a good turn: with the same exit code there the command cannot be run, and nothing
+/// is recorded. Turns with the same files are tested once; turns without files are compared by
+/// their whole context. If all remaining turns are untestable, the exit code is 1.
 #[derive(Debug, Args)]
 #[command(after_long_help = "Examples:
   turntree bisect run cargo test --quiet
@@ -191,7 +192,7 @@ impl Mark {
     }
 }
 
-/// The turn that an answer without a revision is about.
+/// The turn of an answer without a revision.
 fn asked_about(repo: &Repository, search: &Search, verdict: BisectVerdict) -> Result<ObjectId> {
     match search.outlook(repo)? {
         BisectStatus::Next { turn, .. } => Ok(turn.id),
@@ -242,8 +243,8 @@ impl BisectRun {
         tell(run, repo, &search, answers)
     }
 
-    /// Refuses a command that names a file as a revision does: among the files of a turn nothing is at
-    /// `files/...`, so it would call every turn the same.
+    /// Refuses a command that names a file as in a revision: the directory of a turn has no
+    /// `files/...`, so the command would give every turn the same answer.
     fn check_paths(&self, repo: &Repository, search: &Search) -> Result<()> {
         let ends: Vec<ObjectId> = search.bad().into_iter().chain(search.good()).collect();
         for word in self.command.iter().filter_map(|word| word.to_str()) {
@@ -269,7 +270,7 @@ impl BisectRun {
         Ok(())
     }
 
-    /// The verdicts on trees, from the turns that are known.
+    /// The verdicts on trees, from turns that are already judged.
     fn known(&self, repo: &Repository, search: &Search) -> Result<Vec<(ObjectId, BisectVerdict)>> {
         let tree =
             |id: ObjectId, verdict| repo.tested_tree(&id, self.whole).map(|tree| (tree, verdict));
@@ -282,7 +283,7 @@ impl BisectRun {
         {
             match tree(id, verdict) {
                 Ok(tree) => known.push(tree),
-                // What is gone cannot be compared with.
+                // Dropped content cannot be compared.
                 Err(error) if error.kind() == ErrorKind::Expired => {}
                 Err(error) => return Err(error.into()),
             }
@@ -301,12 +302,12 @@ impl BisectRun {
     }
 }
 
-/// A run that goes on.
+/// A run in progress.
 struct Trial<'a> {
     run: &'a BisectRun,
     scratch: Scratch,
     store: std::path::PathBuf,
-    /// Collects the verdicts on trees of the turns that were known before.
+    /// The verdicts on the trees of turns that were already judged.
     known: Vec<(ObjectId, BisectVerdict)>,
     answers: Vec<json::BisectAnswer>,
     /// Set once the command has given an answer.
@@ -314,7 +315,7 @@ struct Trial<'a> {
 }
 
 impl Trial<'_> {
-    /// Tests turn after turn, until there is nothing more to test or somebody interrupts.
+    /// Tests turn after turn, until nothing is left to test or the user interrupts.
     fn go_on(
         &mut self,
         run: &mut Invocation,
@@ -358,8 +359,8 @@ impl Trial<'_> {
         Ok(())
     }
 
-    /// Tests a turn. An end by 126 or 127 counts as bad only when a good turn ends otherwise, as in git: a
-    /// shell that cannot run the command calls every turn bad.
+    /// Tests a turn. Exit code 126 or 127 counts as bad only if a good turn has another exit code,
+    /// as in git: a shell that cannot run the command would call every turn bad.
     fn test(
         &mut self,
         repo: &Repository,
@@ -372,7 +373,7 @@ impl Trial<'_> {
             Some(0) => BisectVerdict::Good,
             Some(SKIP_CODE) => BisectVerdict::Skip,
             Some(code) if code < FIRST_ABORT_CODE => BisectVerdict::Bad,
-            // Its end says nothing when it was interrupted with this process.
+            // A command that was interrupted together with this process gave no answer.
             _ if interrupts.caught().is_some() => BisectVerdict::Skip,
             _ => {
                 let message = format!("the command gave no answer for turn {number}: {ended}");
@@ -416,7 +417,7 @@ impl Trial<'_> {
     }
 }
 
-/// Says so when each turn that was tested got the same answer: the command may look at something else.
+/// Warns if all tested turns got the same answer: the command may check something else.
 fn warn_if_all_alike(answers: &[json::BisectAnswer]) {
     let mut tested = answers.iter().filter(|answer| answer.tested).map(|answer| answer.verdict);
     let Some(first) = tested.next() else { return };
@@ -429,13 +430,13 @@ fn warn_if_all_alike(answers: &[json::BisectAnswer]) {
     }
 }
 
-/// The search in a session.
+/// The search in progress in a session.
 fn going_on(repo: &Repository, session: &str) -> Result<Search> {
     let missing = || Error::not_found(format!("no bisect in progress in session {session}"));
     repo.bisect(session)?.ok_or_else(missing).hint(ErrorKind::NotFound, NOT_STARTED)
 }
 
-/// Makes what is known durable.
+/// Commits the state of a search.
 fn keep(repo: &Repository, search: &Search, reason: &str) -> Result<()> {
     let mut change = repo.begin();
     change.set_bisect(search)?;
@@ -473,7 +474,7 @@ fn log(run: &mut Invocation, repo: &Repository, session: &str) -> Result<Answer>
     Ok(Answer::Yes)
 }
 
-/// Says how far the search is.
+/// Reports the state of the search.
 fn tell(
     run: &mut Invocation,
     repo: &Repository,
@@ -537,7 +538,7 @@ fn why(turn: &Candidate) -> &'static str {
     }
 }
 
-/// Sums up the changes of a turn.
+/// Summarizes the changes of a turn.
 fn write_changes(out: &mut Output, repo: &Repository, turn: &Candidate) -> Result<()> {
     let author = one_line(&turn.commit.author.agent, out.width.left(16));
     let time = clock::relative(turn.commit.time, clock::now()?);

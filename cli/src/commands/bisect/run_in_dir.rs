@@ -1,4 +1,4 @@
-//! Trials: a command runs in a directory, and what interrupts this process ends both in good order.
+//! Runs a command in a directory; signals end the command and then this process in order.
 
 use std::ffi::OsString;
 use std::io;
@@ -15,7 +15,7 @@ use turntree::Error;
 
 use crate::view::error::Result;
 
-/// Signals that ask this process to end, given on to the command that runs.
+/// Signals that ask this process to end, which are passed on to the running command.
 #[derive(Debug)]
 pub(crate) struct Interrupts {
     caught: Arc<AtomicI32>,
@@ -25,7 +25,7 @@ pub(crate) struct Interrupts {
 }
 
 impl Interrupts {
-    /// From now on signals do not end this process, until this is dropped.
+    /// Keeps signals from ending this process, until this is dropped.
     pub(crate) fn catch() -> Result<Self> {
         let failed = |error| Error::io("watch for signals", error);
         let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP]).map_err(failed)?;
@@ -41,12 +41,12 @@ impl Interrupts {
         Ok(Self { caught, running, handle, thread: Some(thread) })
     }
 
-    /// The signal that came, if one did.
+    /// The caught signal, if any.
     pub(crate) fn caught(&self) -> Option<i32> {
         Some(self.caught.load(Ordering::SeqCst)).filter(|signal| *signal != 0)
     }
 
-    /// Runs `command` in `dir`. What it prints goes to stderr; its input is empty.
+    /// Runs `command` in `dir`. Its output goes to stderr; its input is empty.
     pub(crate) fn run(
         &self,
         command: &[OsString],
@@ -65,7 +65,7 @@ impl Interrupts {
         let mut child = trial.spawn().map_err(failed)?;
         self.watch(Some(&child));
         if let Some(signal) = self.caught() {
-            // It came before the command was there to get it.
+            // The signal arrived before the command was registered to receive it.
             pass_on(*lock(&self.running), signal);
         }
         let ended = child.wait();
@@ -81,7 +81,7 @@ impl Interrupts {
 
 fn pass_on(pid: Option<Pid>, signal: i32) {
     if let (Some(pid), Some(signal)) = (pid, Signal::from_named_raw(signal)) {
-        // It may have ended meanwhile.
+        // The process may have ended already.
         let _ = kill_process(pid, signal);
     }
 }
@@ -94,7 +94,7 @@ impl Drop for Interrupts {
     fn drop(&mut self) {
         self.handle.close();
         if let Some(thread) = self.thread.take() {
-            // It only passes signals on.
+            // The thread only passes signals on.
             let _ = thread.join();
         }
     }

@@ -1,7 +1,8 @@
-//! Encrypted files, in the format of age: writing, and reading at any place.
+//! Encrypted files in age format: writes them, and reads them at any offset.
 //!
-//! The content is cut into pieces of 64 KiB, each of which is authenticated, so a file is decrypted
-//! where it is read and a changed byte is an error there. No decrypted byte is written to a disk.
+//! The content is split into pieces of 64 KiB, each of which is authenticated. So a file is
+//! decrypted only where it is read, and a changed byte is an error there. No decrypted byte is
+//! written to disk.
 
 use std::fmt;
 use std::io::{self, BufReader, ErrorKind as IoErrorKind, Read, Seek, SeekFrom, Write};
@@ -22,7 +23,7 @@ use crate::view::error::{Failure, Result};
 /// The first bytes of an encrypted file.
 const MAGIC: &[u8] = b"age-encryption.org/";
 
-/// Keys that open an encrypted file.
+/// Keys for an encrypted file.
 #[derive(Debug, Args)]
 pub(crate) struct Opening {
     /// Decrypt with the keys in this file (AGE-SECRET-KEY-1...)
@@ -33,7 +34,7 @@ pub(crate) struct Opening {
     passphrase_file: Option<PathBuf>,
 }
 
-/// Writes what `from` holds to `to`, encrypted.
+/// Encrypts `from` to `to`.
 pub(crate) fn seal(
     encryptor: Encryptor,
     mut from: impl Read,
@@ -44,7 +45,8 @@ pub(crate) fn seal(
     sealed.finish()?.flush()
 }
 
-/// A file to read at any place, decrypted when it is encrypted; and whether it is.
+/// Opens a file for reading at any offset, decrypted if it is encrypted; also returns whether it
+/// is.
 pub(crate) fn open(
     file: Arc<dyn ReadAt>,
     name: &str,
@@ -65,7 +67,7 @@ pub(crate) fn open(
         let hint = "give the key with --identity, or the passphrase with --passphrase-file";
         Failure::hinted(refused(&error), hint)
     })?;
-    // Also finds out that the end is the end.
+    // Also verifies the end of the file.
     let size = stream.seek(SeekFrom::End(0)).map_err(|error| {
         Error::corrupt(name, "a whole encrypted file", "other bytes").with_source(error)
     })?;
@@ -92,7 +94,7 @@ impl Opening {
     }
 }
 
-/// A file to read from front to back, or elsewhere.
+/// A seekable reader of a file.
 struct Stream {
     file: Arc<dyn ReadAt>,
     at: u64,
@@ -130,7 +132,7 @@ impl ReadAt for Sealed {
         let wanted = usize::try_from(self.size.saturating_sub(offset)).unwrap_or(usize::MAX);
         let wanted = wanted.min(buffer.len());
         let Some(room) = buffer.get_mut(..wanted) else { return Ok(0) };
-        // Whatever keeps a piece from being decrypted, it is not what was written.
+        // If a piece cannot be decrypted, it was changed.
         let failed = |error| io::Error::new(IoErrorKind::InvalidData, error);
         stream.seek(SeekFrom::Start(offset)).map_err(failed)?;
         stream.read_exact(room).map_err(failed)?;
@@ -142,7 +144,7 @@ impl ReadAt for Sealed {
     }
 }
 
-/// Content is not for messages.
+/// Does not print content.
 impl fmt::Debug for Sealed {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Sealed").field("size", &self.size).finish_non_exhaustive()
@@ -160,7 +162,7 @@ mod tests {
     use super::*;
     use crate::program::age_keys::Sealing;
 
-    /// A file that is encrypted to a key, and how to open it.
+    /// An encrypted file, and the key to open it.
     fn sealed(text: &[u8]) -> (tempfile::TempDir, Vec<u8>, Opening) {
         let folder = tempfile::tempdir().unwrap();
         let key = x25519::Identity::generate();

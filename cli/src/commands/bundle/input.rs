@@ -1,4 +1,4 @@
-//! The bundle that a command reads: opened, restored by its parity, decrypted.
+//! Reads the bundle of a command: opens it, restores it from its parity, and decrypts it.
 
 use std::fs;
 use std::io;
@@ -32,21 +32,22 @@ pub(super) struct Input {
 pub(super) struct Opened {
     pub(super) bundle: BundleFile,
     pub(super) encrypted: bool,
-    /// Bytes of its parity, and the damage that it found.
+    /// The size of its parity, and the damage found with it.
     parity: Option<(u64, ParityDamage)>,
 }
 
-/// What was opened, whether it was encrypted, and the bytes of its parity with the damage it found.
+/// The opened bundle, whether it was encrypted, and the size of its parity with the damage found.
 type OpenedAs<T> = (T, bool, Option<(u64, ParityDamage)>);
 
 impl Input {
-    /// Opens the bundle; says on stderr what parity had to restore.
+    /// Opens the bundle; reports on stderr if parity had to restore bytes.
     pub(super) fn open(&self) -> Result<Opened> {
         let (bundle, encrypted, parity) = self.open_as(true, &BundleFile::open)?;
         Ok(Opened { bundle, encrypted, parity })
     }
 
-    /// Opens what is whole of the bundle, and says what is not; on stderr only where `tells`.
+    /// Opens the undamaged part of the bundle, and returns the losses; reports on stderr only if
+    /// `tells`.
     pub(super) fn open_partial(
         &self,
         tells: bool,
@@ -64,7 +65,8 @@ impl Input {
     ) -> Result<OpenedAs<T>> {
         let name = input_name(&self.file);
         let file = if self.is_stdin() {
-            // It is read at many places, and again while it is taken in.
+            // A bundle is read at many offsets, and again by the import, so standard input is
+            // copied to a file.
             let failed = |error| Error::io("keep what comes from standard input", error);
             let mut file = tempfile::tempfile().map_err(failed)?;
             io::copy(&mut io::stdin().lock(), &mut file).map_err(failed)?;
@@ -79,7 +81,7 @@ impl Input {
         }
         let parity = damage.map(|damage| (protected.parity_bytes(), damage));
         let opened = self.decrypt(&protected, &name, open);
-        // Not even its head may be that of a bundle, but it has parity, so it was one.
+        // Even the header may be damaged, but a file with parity was a bundle.
         let lost = parity.as_ref().filter(|(_, damage)| !damage.can_restore);
         let (bundle, encrypted) = opened.map_err(|failure| match lost {
             Some((_, damage)) if is_damage(&failure) => {
@@ -101,7 +103,7 @@ impl Input {
         Ok((open(bytes).map_err(|error| error.at(name))?, encrypted))
     }
 
-    /// Repairs the file where it lies, and returns the damage that there was.
+    /// Repairs the file in place, and returns the damage.
     pub(super) fn repair(&self) -> Result<ParityDamage> {
         if self.is_stdin() {
             return Err(Error::invalid("standard input cannot be repaired: name a file").into());
@@ -139,14 +141,14 @@ impl Input {
     }
 }
 
-/// Returns true for what bytes that are not whole end in.
+/// Returns true for errors that damaged bytes can cause.
 fn is_damage(failure: &Failure) -> bool {
     matches!(failure, Failure::Library { error, .. }
         if matches!(error.kind(), ErrorKind::Corrupt | ErrorKind::InvalidInput))
 }
 
 impl Opened {
-    /// Returns true if a byte of the file is damaged, though parity makes up for it.
+    /// Returns true if a byte of the file is damaged, even if parity restores it.
     pub(super) fn is_damaged(&self) -> bool {
         self.parity.as_ref().is_some_and(|(_, damage)| !damage.is_none())
     }

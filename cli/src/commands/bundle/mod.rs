@@ -1,4 +1,4 @@
-//! `bundle`: sessions in one file that verifies, to keep or to carry elsewhere.
+//! `bundle`: writes sessions into one verifiable file, and imports them.
 
 mod encryption;
 mod input;
@@ -37,15 +37,15 @@ use crate::view::render::{ID_DIGITS, count, one_line, size};
 use crate::view::units::parse_size;
 use crate::view::{clock, json};
 
-/// Most characters of a name that somebody else has chosen.
+/// Maximum characters shown of a name from a bundle.
 const NAME_CHARS: usize = 100;
 
 /// Create, verify and import single-file bundles
 ///
-/// A bundle holds the branches of a session, with the tags and pins on them, every turn behind
-/// them, and the operations that made them; its first lines are text. With --not it leaves out what
-/// other turns reach, and only a store that has those turns can import it. It can be encrypted, in
-/// the format of age.
+/// A bundle holds the branches of a session, with their tags and pins, the whole history of turns,
+/// and the operations that made them; its first lines are text. With --not it leaves out turns that
+/// are reachable from another revision, and only a store that has those turns can import it. It can
+/// be encrypted in age format.
 #[derive(Debug, Args)]
 #[command(after_long_help = "Examples:
   turntree bundle create nightly -o nightly.bundle
@@ -74,30 +74,30 @@ enum BundleCommand {
 
 /// Write sessions, or single branches and turns, into a new file
 ///
-/// What goes in is looked through for secrets. With one nothing is written and the exit code is 1,
-/// unless --scrub masks them or --allow-secrets lets them go; with --scrub the turns from the first
-/// one with a secret on have other ids there.
+/// The content is scanned for secrets. If one is found, nothing is written and the exit code is 1,
+/// unless --scrub masks them or --allow-secrets includes them. With --scrub, turns from the first
+/// one with a secret on have other ids in the bundle.
 #[derive(Debug, Args)]
 struct Create {
     /// Sessions, branches or other revisions
     #[arg(required_unless_present = "all", value_name = "SESSION|REV",
         add = ArgValueCandidates::new(revisions))]
     names: Vec<String>,
-    /// Take every session: for another machine. HEAD, policies and the operations that undo takes back
-    /// stay; a copy of the directory of the store has them too
+    /// Include every session, for another machine. Not included are HEAD, policies and the
+    /// operations for undo; a copy of the store's directory has them too
     #[arg(long, conflicts_with = "names")]
     all: bool,
     /// The new file, or - for standard output
     #[arg(short, long, value_name = "FILE", value_hint = clap::ValueHint::FilePath)]
     output: PathBuf,
-    /// Leave out what this revision reaches; the importing store must have it
+    /// Leave out turns reachable from this revision; the importing store must have them
     #[arg(long, visible_alias = "since", value_name = "REV", add = ArgValueCandidates::new(revisions))]
     not: Vec<String>,
     /// Level of compression
     #[arg(long, value_enum, default_value_t = Level::Archive)]
     tier: Level,
-    /// Percent of the file that may be damaged and is restored then: the file grows by as much and some
-    /// kilobytes; 0 for none
+    /// Percent of the file that may be damaged and still be restored: the file grows by this share
+    /// and some kilobytes; 0 for none
     #[arg(long, value_name = "PERCENT", default_value_t = ParityShare::default().percent(),
         value_parser = clap::value_parser!(u8).range(..=100))]
     parity: u8,
@@ -115,7 +115,8 @@ struct ShowBundle {
     /// List the operations on its refs instead, newest first; verifies the whole bundle
     #[arg(long)]
     operations: bool,
-    /// Accept so many bytes of content, such as 20GB: without it 1 GiB, or a thousand times the file
+    /// Accept up to this size of content, such as 20GB; by default 1 GiB, or a thousand times the
+    /// file
     #[arg(long, value_name = "SIZE", value_parser = parse_size, requires = "operations")]
     max_bytes: Option<u64>,
 }
@@ -125,36 +126,39 @@ struct ShowBundle {
 struct Verify {
     #[command(flatten)]
     input: Input,
-    /// Accept so many bytes of content, such as 20GB: without it 1 GiB, or a thousand times the file
+    /// Accept up to this size of content, such as 20GB; by default 1 GiB, or a thousand times the
+    /// file
     #[arg(long, value_name = "SIZE", value_parser = parse_size)]
     max_bytes: Option<u64>,
-    /// Write what parity restores over the damaged bytes of the file, and verify it then
+    /// Overwrite damaged bytes of the file with restored ones, and then verify it
     #[arg(long)]
     repair: bool,
 }
 
 /// Import a bundle into the store
 ///
-/// A branch that the store has with another history gets a new name, and one that goes on moves.
-/// Titles and labels come along, and a title that the store has stays. It is one operation, which 'undo' takes back; the operations in the bundle stay there.
+/// A branch that has another history in the store gets a new name, and a branch that continues the
+/// store's one fast-forwards it. Titles and labels are imported too; an existing title is kept. The
+/// import is one operation, which 'undo' reverts; operations in the bundle are not imported.
 #[derive(Debug, Args)]
 struct Unbundle {
     #[command(flatten)]
     input: Input,
-    /// Make its branches part of this session instead of their own
+    /// Put its branches into this session instead of their own
     #[arg(long, value_name = "NAME")]
     session: Option<String>,
     /// Print the outcome without changing anything
     #[arg(long)]
     dry_run: bool,
-    /// Import sessions that 'turntree session forget' has removed
+    /// Import sessions that were forgotten with 'turntree session forget'
     #[arg(long)]
     again: bool,
-    /// Import what is whole of a bundle that is damaged beyond its parity: each branch up to the newest
-    /// turn that is whole. What is lost is named, and the exit code is 1 then
+    /// Import the undamaged part of a bundle that its parity cannot restore: each branch up to its
+    /// newest whole turn. Losses are reported, and the exit code is then 1
     #[arg(long)]
     partial: bool,
-    /// Accept so many bytes of content, such as 20GB: without it 1 GiB, or a thousand times the file
+    /// Accept up to this size of content, such as 20GB; by default 1 GiB, or a thousand times the
+    /// file
     #[arg(long, value_name = "SIZE", value_parser = parse_size)]
     max_bytes: Option<u64>,
 }
@@ -257,8 +261,8 @@ impl Create {
         Ok(Answer::Yes)
     }
 
-    /// Looks through what goes out: with --scrub all of it, also what the other store has, so that it
-    /// is masked as it was when that got it.
+    /// Scans the outgoing content. With --scrub it also scans content that the other store has, so
+    /// that it is masked as in an earlier bundle.
     fn passage(
         &self,
         repo: &Repository,
@@ -345,7 +349,7 @@ impl Verify {
         }
     }
 
-    /// Prints what is whole of a damaged bundle, if anything can be told.
+    /// Prints the undamaged part of a damaged bundle, if there is any.
     fn tell_whole(&self, run: &mut Invocation) -> Result<()> {
         let Ok((opened, losses)) = self.input.open_partial(false, self.max_bytes) else {
             return Ok(());
@@ -429,7 +433,7 @@ impl Unbundle {
         })
     }
 
-    /// Returns true if it is the bundle that is damaged, and not the store that it goes into.
+    /// Returns true if the bundle is damaged, and not the importing store.
     fn is_damaged(&self) -> bool {
         let verified = self.input.open().map(|opened| opened.bundle.verify(self.max_bytes));
         verified.is_err() || verified.is_ok_and(|verified| verified.is_err())
@@ -556,7 +560,7 @@ fn every_session(repo: &Repository) -> Result<Vec<BundleRequest>> {
     Ok(names.into_iter().map(BundleRequest::Session).collect())
 }
 
-/// Names what is lost, if anything is.
+/// Lists the losses, if any.
 fn tell_lost(out: &mut Output, losses: &BundleLosses) -> Result<()> {
     for lost in &losses.refs {
         let name = out.paint.paint(NAME, one_line(&lost.name, NAME_CHARS));
@@ -617,7 +621,7 @@ fn describe(out: &mut Output, shown: &json::BundleShown<'_>) -> Result<()> {
     requirements(out, &manifest.prerequisites)
 }
 
-/// An operation with the refs that it changed.
+/// Writes an operation with the refs that it changed.
 fn list(out: &mut Output, operation: BundledOperation) -> Result<()> {
     let text = |held: Option<Held>| held.map(|held| held.to_string());
     let changes = operation.changes.into_iter().map(|change| json::ChangedRef {
@@ -673,7 +677,7 @@ const fn fate(fate: RefFate) -> &'static str {
     }
 }
 
-/// The folder that a file is in.
+/// The directory of a file.
 fn folder_of(path: &Path) -> &Path {
     path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }

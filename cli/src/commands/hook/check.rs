@@ -1,4 +1,4 @@
-//! `hook check`: which clients run hooks, and when they last did.
+//! `hook check`: shows which clients run hooks, and when they last did.
 
 use std::io::Write;
 
@@ -14,10 +14,10 @@ use crate::view::error::{Answer, Result};
 use crate::view::json;
 use crate::view::output::NAME;
 
-/// Show which clients have the hooks, and the time of the last call of each
+/// Show which clients have the hooks, and the last call of each
 ///
-/// Looks into the settings of the project in the working directory and those of the user. A client that
-/// has the hooks and never called does not run them: it may want them trusted first.
+/// Reads the settings of the project in the working directory, and those of the user. A client that
+/// has the hooks but never called them does not run them: it may require trusting them first.
 #[derive(Debug, Args)]
 pub(crate) struct Check {}
 
@@ -58,7 +58,7 @@ fn paths(places: &[(String, bool)]) -> Vec<String> {
     places.iter().map(|(path, _)| path.clone()).collect()
 }
 
-/// The settings of a client that have the hooks, and whether they are those of a project.
+/// The settings files of a client with our hooks, and whether each belongs to a project.
 fn installed(dialect: Dialect) -> Result<Vec<(String, bool)>> {
     let here =
         std::env::current_dir().map_err(|error| Error::io("find the working directory", error))?;
@@ -69,7 +69,7 @@ fn installed(dialect: Dialect) -> Result<Vec<(String, bool)>> {
     let of_user = path_of_user(dialect).ok().map(|path| (path, false));
     let mut found = Vec::new();
     for (path, is_project) in of_project.chain(of_user) {
-        // Settings that are no JSON have no hooks that anybody runs.
+        // Invalid settings have no working hooks.
         let is_there = uninstall(&path, &program).is_ok_and(|plan| !plan.is_done());
         if is_there {
             found.push((path.display().to_string(), is_project));

@@ -1,4 +1,5 @@
-//! `hook install git` and `hook uninstall git`: the line in the script of git that names turns.
+//! `hook install git` and `hook uninstall git`: the line in a git hook that adds the turn to commit
+//! messages.
 
 use std::io::Write;
 use std::path::PathBuf;
@@ -13,7 +14,7 @@ use crate::view::error::{Answer, Hint, Result};
 use crate::view::json;
 use crate::view::output::NAME;
 
-/// Name the turn in the message of a commit; git calls it
+/// Add the turn to a commit message; called by git
 #[derive(Debug, Args)]
 #[command(hide = true)]
 pub(crate) struct GitMessage {
@@ -29,7 +30,7 @@ impl GitMessage {
     }
 }
 
-/// Puts the line that runs `command` into the script, or takes it out without one.
+/// Adds the line that runs `command` to the script, or removes it without a command.
 pub(super) fn set_up(run: &mut Invocation, command: Option<&str>, dry_run: bool) -> Result<()> {
     let plan = ScriptPlan::new(&working_directory()?, command)?;
     if !dry_run && !plan.is_done() {

@@ -1,4 +1,4 @@
-//! `hook`: what an agent calls at every step, and how it comes to do that.
+//! `hook`: handles the events of an agent, and installs the hooks that send them.
 
 mod check;
 mod git;
@@ -44,23 +44,22 @@ use crate::view::output::{FAINT, NAME, warn};
 pub(crate) struct Hook {
     #[command(subcommand)]
     action: Option<HookCommand>,
-    /// Client that sends the events; recognised by their content by default
+    /// Client that sends the events; detected from their content by default
     #[arg(long, value_enum, value_name = "CLIENT")]
     dialect: Option<Client>,
     #[command(flatten)]
     flags: Flags,
-    /// Nobody waits for it
+    /// Run in the background; no client waits
     #[arg(long, hide = true)]
     background: bool,
 }
 
 #[derive(Debug, Args)]
 struct Flags {
-    /// Offload outputs of tools with more characters than this (Claude Code)
+    /// Offload tool outputs with more characters than this (Claude Code)
     #[arg(long, value_name = "N")]
     offload: Option<u64>,
-    /// What to do when the agent is in a loop: warn it, which is the default, or pause it and ask the
-    /// person
+    /// If the agent is in a loop: warn it (the default), or pause it and ask the user
     #[arg(
         long,
         value_enum,
@@ -70,13 +69,13 @@ struct Flags {
         default_missing_value = "warn"
     )]
     spiral: Option<OnLoop>,
-    /// Give the agent the lessons of its session
+    /// Show the agent the lessons of its session
     #[arg(long)]
     lessons: bool,
-    /// Go back when a prompt asks for it, as '/rollback' and 'undo that' do: see 'rollback --said'
+    /// Roll back if a prompt asks for it, such as '/rollback' or 'undo that': see 'rollback --said'
     #[arg(long)]
     rollback: bool,
-    /// Files to store with an event: auto, or off for only those that tools name
+    /// Files to store with an event: auto, or off for only files named by tools
     #[arg(long, value_enum, default_value_t, value_name = "HOW")]
     workspace: Workspace,
 }
@@ -118,7 +117,7 @@ enum Program {
     ClaudeCode,
     Codex,
     Gemini,
-    /// Name the turn in commits that are made while an agent works
+    /// Add the turn to commits made while an agent works
     Git,
 }
 
@@ -133,13 +132,14 @@ enum HookCommand {
 
 /// Add the hooks to the settings of a client
 ///
-/// Everything else in the settings stays as it is, byte for byte. Run again with other options, it
-/// replaces what it put in before. The settings of Claude Code are .claude/settings.local.json, which
-/// is for this machine alone, and run this program by its path; --shared are .claude/settings.json,
-/// which run plain 'turntree'. Codex and Gemini CLI have only settings that may be shared.
+/// Everything else in the settings stays the same, byte for byte. A repeated installation replaces
+/// the previous one. For Claude Code the settings are .claude/settings.local.json, which is for
+/// this machine only, and they run this program by its path; with --shared they are
+/// .claude/settings.json, which runs plain 'turntree'. Codex and Gemini CLI only have settings that
+/// may be shared.
 ///
-/// For git it is a line in the script prepare-commit-msg of the repository: commits that are made while
-/// an agent works get trailers that name the turn. 'turntree show COMMIT' finds it.
+/// For git, a line is added to the script prepare-commit-msg of the repository: commits made while
+/// an agent works get trailers that name the turn. 'turntree show COMMIT' finds the turn.
 #[derive(Debug, Args)]
 struct Install {
     #[command(flatten)]
@@ -167,16 +167,16 @@ struct SettingsPlace {
     #[arg(value_enum, value_name = "CLIENT")]
     program: Program,
     /// Use the settings of the project in the working directory (default): those for this machine
-    /// alone, where the client has such
+    /// only, if the client has such
     #[arg(long, conflicts_with = "user")]
     project: bool,
-    /// Use the settings of the project that a team shares; they run plain 'turntree'
+    /// Use the project settings that a team shares; they run plain 'turntree'
     #[arg(long, conflicts_with = "user")]
     shared: bool,
-    /// Use the settings of the user
+    /// Use the user's settings
     #[arg(long)]
     user: bool,
-    /// Only print the difference
+    /// Only print the changes
     #[arg(long)]
     dry_run: bool,
 }
@@ -190,7 +190,7 @@ impl Verb for Hook {
                 .hint(ErrorKind::InvalidInput, "put installation options after 'install'");
         }
         if !matches!(self.action, Some(HookCommand::Install(_) | HookCommand::Uninstall(_))) {
-            // Nobody waits for an error here, so a store that came with its folder is left alone.
+            // A hook's error is not shown, so an untrusted store is left alone.
             run.avoid_untrusted();
         }
         match &self.action {
@@ -218,7 +218,8 @@ impl Verb for Hook {
 }
 
 impl Hook {
-    /// Returns whether these arguments are an event, which never fails: not even on its arguments.
+    /// Returns true if these arguments are for an event, which never fails, not even on invalid
+    /// arguments.
     pub(crate) fn is_event(arguments: &[std::ffi::OsString]) -> bool {
         let mut words = arguments.iter().skip(1).map(|word| word.to_string_lossy());
         let mut verb = words.next();
@@ -266,7 +267,8 @@ impl Install {
         Ok(Answer::Yes)
     }
 
-    /// This program with its store, as a command. What others may share names no place of this machine.
+    /// The command for this program with its store. Shared settings contain no path of this
+    /// machine.
     fn program(&self, run: &Invocation) -> Result<String> {
         let is_shared = self.place.client().is_some_and(|client| self.place.is_shared(client));
         let mut command = if is_shared { PLAIN.to_owned() } else { shell_word(&program()?) };
@@ -286,7 +288,7 @@ impl Install {
         Ok(command)
     }
 
-    /// The command that runs this program at every event.
+    /// The command for the settings, which runs at every event.
     fn command(&self, run: &Invocation, client: Dialect) -> Result<String> {
         let mut command = self.program(run)?;
         command += &format!(" hook --dialect {}", client.name());
@@ -337,7 +339,7 @@ impl Uninstall {
 }
 
 impl SettingsPlace {
-    /// The client whose settings these are; none for git.
+    /// The client of the settings; `None` for git.
     fn client(&self) -> Option<Dialect> {
         match self.program {
             Program::ClaudeCode => Some(Dialect::ClaudeCode),
@@ -347,7 +349,7 @@ impl SettingsPlace {
         }
     }
 
-    /// Refuses options that say nothing to git.
+    /// Refuses options that do not apply to git.
     fn check_for_git(&self, has_flags: bool) -> Result<()> {
         if has_flags || self.project || self.shared || self.user {
             let message = "git has one script in each repository, and no options for it";
@@ -356,7 +358,7 @@ impl SettingsPlace {
         Ok(())
     }
 
-    /// Returns whether these are settings of a project that others may get with it.
+    /// Returns true for project settings that may be shared with other users.
     fn is_shared(&self, client: Dialect) -> bool {
         self.shared || !self.user && !has_local(client)
     }
@@ -377,7 +379,7 @@ impl SettingsPlace {
         Ok(vec![path_of(client, &working_directory()?, self.shared)])
     }
 
-    /// Makes the command `/rollback` known to a client when it `is_wanted`, or takes it away.
+    /// Adds the command `/rollback` to a client if it `is_wanted`, otherwise removes it.
     fn arrange_command(
         &self,
         run: &mut Invocation,
@@ -444,7 +446,7 @@ fn working_directory() -> Result<PathBuf> {
     Ok(std::env::current_dir().map_err(|error| Error::io("find the working directory", error))?)
 }
 
-/// Writes what a file would become.
+/// Writes the planned changes of a file.
 pub(crate) fn write_difference(
     run: &mut Invocation,
     path: &Path,

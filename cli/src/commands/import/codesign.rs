@@ -1,4 +1,4 @@
-//! Files of open-codesign that belong together: its directory, a database and its log.
+//! Finds files of open-codesign that belong together: its directory, or a database with its log.
 
 use std::fs;
 use std::io::Read;
@@ -14,18 +14,18 @@ use turntree_exchange::{StoredTree, read_files};
 
 use crate::view::error::Result;
 
-/// The format that such files are of.
+/// The format of these files.
 const FORMAT: &str = "codesign";
 
-/// The folder with chats.
+/// The directory with chats.
 const FOLDERS: [&str; 1] = ["sessions"];
 
-/// The name under which a database is imported, whatever it is called.
+/// The name under which a database is imported, whatever its file name.
 const DATABASE: &str = "designs.db";
 const LOG: &str = "-wal";
 
-/// The files that belong together at `path`: those of a directory of open-codesign, or a database with a
-/// log beside it. Nothing for anything else, and when another format is asked for.
+/// The files at `path`: those of an open-codesign directory, or a database with its log. `None` for
+/// anything else, and if another format is given.
 pub(super) fn gather(path: &Path, format: Option<&Format>) -> Result<Option<StoredTree>> {
     if format.is_some_and(|format| format.name != FORMAT) {
         return Ok(None);
@@ -50,13 +50,13 @@ pub(super) fn gather(path: &Path, format: Option<&Format>) -> Result<Option<Stor
     Ok(Some(found))
 }
 
-/// The directory by its full path, whose last part names the session.
+/// The canonical path of the directory; its last component names the session.
 pub(super) fn full(path: &Path) -> Result<PathBuf> {
     let failed = |error| Error::io(format!("open {}", path.display()), error);
     Ok(path.canonicalize().map_err(failed)?)
 }
 
-/// Returns whether a file begins as a database does.
+/// Returns true if a file begins like a database.
 fn is_database(path: &Path) -> bool {
     let mut head = Vec::new();
     let read = open_regular(path).and_then(|file| file.take(16).read_to_end(&mut head));

@@ -1,4 +1,4 @@
-//! `import` of a directory in which a framework keeps what it stores.
+//! `import` of a directory in which a framework stores its files.
 
 use std::io::Write;
 use std::path::Path;
@@ -17,7 +17,7 @@ use crate::view::json;
 use crate::view::output::warn;
 use crate::view::render::count;
 
-/// Folders in which systems keep their files, with the formats of these.
+/// The systems with such directories, and their formats.
 const SYSTEMS: [(System, &[&str], FoldersOf); 2] = [
     (System::ContextChef, &["context-chef"], context_chef::folders_of),
     (System::Ollm, &["ollm-context", "ollm-mode", "ollm-intent"], ollm::folders_of),
@@ -29,7 +29,7 @@ enum System {
     Ollm,
 }
 
-/// Imports the directory `path`, as `session` if that is given; `again` takes in what was forgotten.
+/// Imports the directory `path`, as `session` if given; with `again`, also forgotten sessions.
 pub(super) fn import_folder(
     run: &mut Invocation,
     path: &Path,
@@ -81,7 +81,7 @@ pub(super) fn import_folder(
     Ok(Answer::Yes)
 }
 
-/// The files of the first system that has some there.
+/// The files of the first system that has any there.
 fn gathered(shown: &str, full: &Path, options: &ImportOptions) -> Result<(System, StoredTree)> {
     for (system, formats, folders_of) in SYSTEMS {
         if options.format.is_some_and(|format| !formats.contains(&format.name)) {

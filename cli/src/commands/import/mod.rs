@@ -1,4 +1,4 @@
-//! `import`: a recorded session goes in, one commit a turn.
+//! `import`: imports a recorded session, one commit per turn.
 
 mod codesign;
 mod folder;
@@ -33,9 +33,9 @@ const FORMATS_HINT: &str = "'turntree import --help' lists the formats; --format
 
 /// Import a recorded session, one snapshot a turn
 ///
-/// The format is detected from the content. Importing a longer version of a transcript again adds
-/// only its new turns; a rewritten one becomes a new branch from the last common turn. Records that
-/// are not understood are kept, and reported on stderr. The first import moves HEAD to the session.
+/// The format is detected from the content. A repeated import of a longer transcript adds only its
+/// new turns; a rewritten transcript becomes a new branch from the last common turn. Unknown
+/// records are kept, and reported on stderr. The first import moves HEAD to the session.
 #[derive(Debug, Args)]
 #[command(after_long_help = "Examples:
   turntree import ~/.claude/projects/-work/3f2a91c0.jsonl
@@ -49,22 +49,22 @@ pub(crate) struct Import {
     /// The transcript, or - for standard input; a directory of ContextChef, OLLM CLI or open-codesign
     #[arg(value_hint = clap::ValueHint::AnyPath)]
     file: PathBuf,
-    /// Read it as this format instead of detecting it
+    /// Read it as this format instead of detecting the format
     #[arg(long, value_name = "FORMAT", value_parser = format_parser())]
     format: Option<String>,
-    /// The session it becomes or continues; by default the one that a snapshot of OLLM CLI names, else the
-    /// file's name
+    /// The session it becomes or continues; by default the one named in an OLLM CLI snapshot,
+    /// otherwise the file's name
     #[arg(long, value_name = "NAME")]
     session: Option<String>,
-    /// The branch that a document goes on which is one turn, a snapshot of a framework: SESSION/BRANCH, or
-    /// a branch of the session; by default the one that commands act on if it is of the session, else
-    /// main
+    /// The branch for a document of a single turn (a snapshot of a framework): SESSION/BRANCH, or a
+    /// branch of the session; by default the branch that commands act on if it is in the session,
+    /// otherwise main
     #[arg(long, value_name = "NAME")]
     branch: Option<String>,
     /// Point HEAD at the imported branch
     #[arg(long)]
     switch: bool,
-    /// Import a session that 'turntree session forget' has removed
+    /// Import a session that was forgotten with 'turntree session forget'
     #[arg(long)]
     again: bool,
 }
@@ -88,7 +88,7 @@ impl Verb for Import {
         }
         let (input, total) = self.input()?;
         if format.is_none() && total.is_some() {
-            // What is no transcript leaves no new store behind.
+            // Checked first, so that an invalid transcript does not create a store.
             let head = read_head(BufReader::new(open_file(&self.file)?));
             let head = head.map_err(|error| error.at(&name))?;
             detect(&head)
@@ -118,7 +118,7 @@ impl Verb for Import {
 }
 
 impl Import {
-    /// Imports the stores of a directory of open-codesign, or a database with the log beside it.
+    /// Imports the stores of an open-codesign directory, or a database with its log.
     fn import_designs(
         &self,
         run: &mut Invocation,
@@ -141,7 +141,7 @@ impl Import {
         Ok(Answer::Yes)
     }
 
-    /// The transcript, and its size when it is a file.
+    /// Opens the transcript; also returns its size if it is a file.
     fn input(&self) -> Result<(Box<dyn BufRead>, Option<u64>)> {
         if self.file == Path::new("-") {
             return Ok((Box::new(io::stdin().lock()), None));
@@ -155,7 +155,7 @@ impl Import {
         Ok((Box::new(BufReader::with_capacity(HEAD_BYTES, file)), total))
     }
 
-    /// The document of a folder that is a conversation.
+    /// Opens the document of a directory that is a conversation.
     fn folder(&self) -> Result<Option<Box<dyn BufRead>>> {
         if self.file.is_dir() { Ok(folder_document(&self.file)?) } else { Ok(None) }
     }
@@ -164,7 +164,7 @@ impl Import {
         Ok(self.folder()?.is_some())
     }
 
-    /// Returns whether the file is one turn, as far as that can be told before it is read.
+    /// Returns true if the file is a single turn, as far as its beginning shows.
     fn is_document(&self, format: Option<&'static Format>) -> Result<bool> {
         if let Some(format) = format {
             return Ok(format.is_document());
@@ -173,16 +173,16 @@ impl Import {
             return Ok(false);
         }
         if fs::metadata(&self.file).is_ok_and(|found| !found.is_file()) {
-            // What a pipe gives is given once.
+            // A pipe can be read only once.
             return Ok(false);
         }
         let head = read_head(BufReader::new(open_file(&self.file)?));
         Ok(head.and_then(|head| detect(&head)).is_ok_and(Format::is_document))
     }
 
-    /// The branch for a document: the one that is named, with its session where that says one; else the
-    /// one that commands act on, when it is of the session or the environment names it and no session
-    /// is named.
+    /// The branch for a document: the named one, with its session if the name has one; otherwise
+    /// the branch that commands act on, if it is in the session, or if the environment names it and
+    /// no session is named.
     fn branch(&self, repo: &Repository, session: &str) -> Result<Option<BranchName>> {
         if let Some(name) = &self.branch {
             let branch = match (self.session.as_deref(), name.contains('/')) {
@@ -197,7 +197,7 @@ impl Import {
         Ok((is_of_session || is_told).then_some(acting.branch))
     }
 
-    /// The session that the file itself names.
+    /// The session named in the file.
     fn own_session(&self, format: Option<&'static Format>) -> Result<Option<String>> {
         let is_file = fs::metadata(&self.file).is_ok_and(|found| found.is_file());
         if !is_file || !self.is_document(format)? {

@@ -26,7 +26,7 @@ pub(super) struct Export {
     /// The snapshot
     #[arg(long, value_name = "REV", default_value = "HEAD", add = ArgValueCandidates::new(revisions))]
     from: String,
-    /// Replace the file if it is there
+    /// Replace an existing file
     #[arg(long, requires = "file")]
     force: bool,
 }
@@ -35,13 +35,13 @@ pub(super) struct Export {
 ///
 /// A lesson that was removed from the file is deprecated; one under the heading '## new' is added.
 /// Lessons added since the export stay. A file with a mistake is refused as a whole. To edit the
-/// same file further, write it again with --rewrite.
+/// same file further, rewrite it with --rewrite.
 #[derive(Debug, Args)]
 pub(super) struct Import {
     /// The file, or - for standard input
     #[arg(value_name = "FILE", value_hint = clap::ValueHint::FilePath)]
     file: PathBuf,
-    /// Write the file again, with the lessons as they are then
+    /// Rewrite the file with the resulting lessons
     #[arg(long)]
     rewrite: bool,
     #[command(flatten)]

@@ -1,4 +1,4 @@
-//! `lesson`: what an agent learned, kept in its session and told again before a coming call.
+//! `lesson`: lessons of an agent, kept in its session and shown before its next call.
 
 mod file;
 
@@ -26,7 +26,7 @@ use crate::view::render::lessons::write_list;
 ///
 /// A lesson belongs to its session: forked branches have it, 'turntree merge BRANCH --only lessons'
 /// merges it, and no other session sees it. Lessons are never deleted, only deprecated. Each
-/// command that changes lessons is one operation, which 'turntree undo' takes back; 'turntree
+/// command that changes lessons is one operation, which 'turntree undo' reverts; 'turntree
 /// rollback' does not count it as a turn.
 #[derive(Debug, Args)]
 #[command(after_long_help = "Examples:
@@ -65,7 +65,7 @@ struct List {
     all: bool,
 }
 
-/// Change fields of a lesson; an empty text removes a field
+/// Change fields of a lesson; an empty text clears a field
 #[derive(Debug, Args)]
 struct EditLesson {
     /// The lesson, or the beginning of its id
@@ -87,14 +87,14 @@ struct Chosen {
     target: LessonBranch,
 }
 
-/// Deprecate lessons: they are no longer used
+/// Deprecate lessons: they are not used again
 #[derive(Debug, Args)]
 struct Rm {
     #[command(flatten)]
     chosen: Chosen,
 }
 
-/// Pin lessons: they never expire, and every prompt has them
+/// Pin lessons: they never expire, and every prompt includes them
 #[derive(Debug, Args)]
 struct PinLessons {
     #[command(flatten)]
@@ -110,8 +110,8 @@ struct Unpin {
 
 /// Print the lessons for the next call, as text to put before the prompt
 ///
-/// All pinned ones, newest first, and the five others that fit best: what is about the tool, what
-/// happened often, what worked, what is new. At most 8192 bytes; nothing without lessons.
+/// Prints all pinned lessons, newest first, and the five others that fit best: about the tool,
+/// frequent, successful, recent. At most 8192 bytes; nothing without lessons.
 #[derive(Debug, Args)]
 struct Inject {
     /// The snapshot
@@ -120,7 +120,7 @@ struct Inject {
     /// The tool that is about to be called
     #[arg(long, value_name = "NAME")]
     tool: Option<String>,
-    /// The turn that it is called in; that of the snapshot by default
+    /// The turn of the call; by default the turn of the snapshot
     #[arg(long, value_name = "N")]
     turn: Option<u64>,
 }
@@ -188,7 +188,7 @@ impl Chosen {
     }
 }
 
-/// Edits some lessons of a branch.
+/// Edits lessons of a branch.
 fn change_each(
     target: &LessonBranch,
     ids: &[String],

@@ -1,4 +1,4 @@
-//! `log`: which snapshots are shown, by what their commits say.
+//! `log`: filters snapshots by their commits.
 
 use clap::Args;
 use turntree::object::Trigger;
@@ -8,7 +8,7 @@ use turntree_exchange::context_tokens;
 
 use crate::view::clock;
 
-/// Conditions for a snapshot; all that are given hold.
+/// Conditions for a snapshot; all given ones must hold.
 #[derive(Debug, Args)]
 pub(crate) struct Filter {
     /// Only snapshots taken later than TIME, such as 2026-01-21T12:00:00Z or 3.hours.ago
@@ -17,7 +17,7 @@ pub(crate) struct Filter {
     /// Only snapshots taken earlier than TIME
     #[arg(long, value_name = "TIME", alias = "before", value_parser = clock::moment)]
     until: Option<i64>,
-    /// Only snapshots taken for this reason, one of those of 'snapshot --trigger'
+    /// Only snapshots taken for this reason; see 'snapshot --trigger'
     #[arg(long, value_name = "TRIGGER", value_parser = trigger)]
     trigger: Option<Trigger>,
     /// Only snapshots whose message contains TEXT
@@ -29,13 +29,13 @@ pub(crate) struct Filter {
     /// Only contexts of fewer than N tokens; those of unknown size are left out
     #[arg(long, value_name = "N")]
     tokens_below: Option<u64>,
-    /// Only snapshots with this fact in their metadata, such as ollm/id=ID; may be given several times
+    /// Only snapshots with this metadata, such as ollm/id=ID; may be given several times
     #[arg(long, value_name = "NAME=VALUE", value_parser = fact)]
     meta: Vec<(String, String)>,
 }
 
 impl Filter {
-    /// Returns whether any condition is set.
+    /// Returns true if any condition is set.
     pub(super) fn is_any(&self) -> bool {
         let Self { since, until, trigger, message, tokens_above, tokens_below, meta } = self;
         since.or(*until).is_some()
@@ -50,7 +50,7 @@ impl Filter {
         let tokens = context_tokens(commit);
         let is = |fact: &(String, String)| {
             let found = commit.metadata.get(&fact.0);
-            // What an import keeps is the JSON that it was.
+            // An import stores the value as its original JSON.
             found.is_some_and(|found| {
                 *found == fact.1
                     || serde_json::from_str::<String>(found).is_ok_and(|text| text == fact.1)
@@ -66,16 +66,17 @@ impl Filter {
     }
 }
 
-/// The snapshots to show: by their commits, then by the changes of their turns, which costs more.
+/// The snapshots to show: filtered by commits first, then by the changes of turns, which costs
+/// more.
 pub(crate) struct Wanted<'w, 'r> {
     pub(crate) filter: &'w Filter,
     pub(crate) touches: Option<Pickaxe<'r>>,
-    /// Only prompts, which these count.
+    /// Counts prompts, if only prompts are shown.
     pub(crate) prompts: Option<Prompts<'r>>,
 }
 
 impl Wanted<'_, '_> {
-    /// Returns whether a snapshot is shown.
+    /// Returns true if a snapshot is shown.
     pub(super) fn shows(&mut self, entry: &LogEntry) -> crate::view::error::Result<bool> {
         let is_prompt = match &mut self.prompts {
             Some(prompts) if self.filter.admits(entry) => prompts.number(entry)?.is_some(),
@@ -88,7 +89,7 @@ impl Wanted<'_, '_> {
         }
     }
 
-    /// Returns whether anything is left out.
+    /// Returns true if any snapshot may be left out.
     pub(super) fn is_any(&self) -> bool {
         self.touches.is_some() || self.prompts.is_some() || self.filter.is_any()
     }

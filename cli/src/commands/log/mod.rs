@@ -34,10 +34,10 @@ use crate::view::render::graph::{Graph, GraphRow};
 use crate::view::render::spending::short_spending;
 use crate::view::render::{ID_DIGITS, columns_of, count, one_line};
 
-/// Most columns of a title.
+/// Maximum width of a title.
 const TITLE_WIDTH: usize = 100;
 
-/// Columns of a message and the names before it with --oneline, and the fewest a message gets.
+/// Width of names and message with --oneline, and the minimum width of a message.
 const ONELINE_WIDTH: usize = 76;
 const MIN_WIDTH: usize = 30;
 
@@ -53,12 +53,12 @@ const LANES: [anstyle::Style; 6] = [
 
 /// Show snapshots, newest first
 ///
-/// One line a turn, with the tools that failed in it, the files it changed, and what its answers cost
-/// (see 'turntree usage'). Turns in which a
-/// person asked for something are headings: '#12' is prompt 12, and 'prompt:12' names the turn.
+/// One line per turn, with the tools that failed in it, the files it changed, and the cost of its
+/// answers (see 'turntree usage'). Turns with a prompt of the user are headings: '#12' is prompt
+/// 12, and 'prompt:12' names the turn.
 ///
-/// --graph draws one branch after another, and leaves out runs of turns in which nothing happened
-/// that a graph shows ('~ 14 turns'): --full shows all of them.
+/// --graph draws one branch after another, and folds runs of turns without events to show ('~ 14
+/// turns'); --full shows all of them.
 ///
 /// --path and -S select turns by their changes; the changes of a merge are those that differ from
 /// all its parents. -S counts TEXT in each changed entry and in each changed conversation, whose
@@ -76,8 +76,8 @@ const LANES: [anstyle::Style; 6] = [
   turntree log --all --tokens-above 100000 --reverse -n 5
   turntree log nightly --json | jq -r .message")]
 pub(crate) struct Log {
-    /// Start here, or A..B for the snapshots of B that A does not have; HEAD by default; a file for the
-    /// turns that changed it
+    /// Start here, or A..B for the snapshots of B that A does not have; HEAD by default; a file for
+    /// the turns that changed it
     #[arg(value_name = "REV", add = ArgValueCandidates::new(revisions))]
     revision: Option<String>,
     /// Stop after this many
@@ -86,23 +86,23 @@ pub(crate) struct Log {
     /// Draw the graph of snapshots and their parents
     #[arg(long)]
     graph: bool,
-    /// Draw every turn of a graph
+    /// Draw every turn of the graph
     #[arg(long, requires = "graph")]
     full: bool,
-    /// Only turns in which a person asked for something
+    /// Only turns with a prompt of the user
     #[arg(long)]
     prompts: bool,
-    /// Show ids, names and messages alone
+    /// Show only ids, names and messages
     #[arg(long)]
     oneline: bool,
-    /// Begin at every branch
+    /// Start at every branch
     #[arg(long, conflicts_with = "revision")]
     all: bool,
     /// Start at every branch of this session
     #[arg(long, value_name = "NAME", conflicts_with_all = ["revision", "all"],
         add = ArgValueCandidates::new(sessions))]
     session: Option<String>,
-    /// Start at the turn that a commit of git names
+    /// Start at the turn named by a git commit
     #[arg(long, value_name = "SHA", conflicts_with_all = ["revision", "all", "session"])]
     commit: Option<String>,
     /// Show the oldest first; -n counts from there
@@ -110,15 +110,15 @@ pub(crate) struct Log {
     reverse: bool,
     #[command(flatten)]
     filter: Filter,
-    /// Only turns that changed something at or below PATH; may be given several times
+    /// Only turns that changed entries at or below PATH; may be given several times
     #[arg(long, value_name = "PATH")]
     path: Vec<String>,
-    /// Only turns that changed how often TEXT occurs
+    /// Only turns that changed the number of occurrences of TEXT
     #[arg(short = 'S', value_name = "TEXT")]
     occurring: Option<String>,
 }
 
-/// The form in which snapshots are shown.
+/// How snapshots are shown.
 pub(crate) struct Style {
     pub(crate) paint: Palette,
     pub(crate) now: Time,
@@ -129,7 +129,7 @@ pub(crate) struct Style {
     /// Every turn of a graph.
     pub(crate) full: bool,
     pub(crate) width: Width,
-    /// What models cost.
+    /// The prices of models.
     pub(crate) prices: PriceTable,
 }
 
@@ -223,7 +223,7 @@ impl Log {
     }
 }
 
-/// The turns that did what is asked for, each with the next of them before it as its parents.
+/// The matching turns, each with its nearest matching ancestors as parents.
 fn only_shown(history: History<'_>, wanted: &mut Wanted<'_, '_>) -> Result<Vec<LogEntry>> {
     let entries = history.collect::<turntree::Result<Vec<_>>>()?;
     let mut nearest: HashMap<ObjectId, Vec<ObjectId>> = HashMap::new();
@@ -248,7 +248,7 @@ fn only_shown(history: History<'_>, wanted: &mut Wanted<'_, '_>) -> Result<Vec<L
 }
 
 impl Style {
-    /// Writes snapshots for people.
+    /// Writes snapshots as text.
     pub(crate) fn write(
         &self,
         walk: &Walk,
@@ -262,7 +262,7 @@ impl Style {
         if self.graph {
             let is_whole = self.full || wanted.as_ref().is_some_and(|wanted| wanted.is_any());
             let entries = match wanted {
-                // The lines lead to what is shown, which nobody knows before all is looked at.
+                // The graph connects matching turns, so all turns must be read first.
                 Some(wanted) if wanted.is_any() => only_shown(history, wanted)?,
                 _ => history.collect::<turntree::Result<Vec<_>>>()?,
             };
@@ -331,7 +331,7 @@ impl Style {
         Ok(())
     }
 
-    /// One line about a snapshot, with `beside` columns before it.
+    /// A line about a snapshot, with `beside` columns before it.
     fn line(
         &self,
         repo: &Repository,
@@ -399,7 +399,7 @@ impl Style {
         Ok(())
     }
 
-    /// Lines of a graph, each lane in its colour.
+    /// Colours the lanes of a graph line.
     fn lanes(&self, text: &str) -> String {
         let lane = |at: usize| LANES.get(at / 2 % LANES.len()).copied().unwrap_or_default();
         let painted = text.chars().enumerate().map(|(at, c)| match c {
@@ -413,7 +413,7 @@ impl Style {
 /// The names of commits.
 type Names = HashMap<ObjectId, Vec<String>>;
 
-/// The names that each commit has: branches, tags and pins, HEAD's first.
+/// The names of each commit: branches, tags and pins, HEAD's first.
 fn names_by_commit(repo: &Repository) -> Result<HashMap<ObjectId, Vec<String>>> {
     let head = repo.head_if_any()?.map(|head| head.branch);
     let mut names: HashMap<ObjectId, Vec<String>> = HashMap::new();
@@ -422,7 +422,7 @@ fn names_by_commit(repo: &Repository) -> Result<HashMap<ObjectId, Vec<String>>> 
         let id = match repo.peel(id) {
             Ok(id) => id,
             Err(error) if error.kind() == ErrorKind::Corrupt => return Err(error.into()),
-            // A retention policy, or an expired pin on what is gone.
+            // A retention policy, or an expired pin on a dropped turn.
             Err(_) => continue,
         };
         let named = names.entry(id).or_default();

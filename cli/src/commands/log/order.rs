@@ -1,31 +1,31 @@
-//! `log --graph`: the order in which snapshots are drawn, and the runs that are left out.
+//! `log --graph`: the order in which snapshots are drawn, and the runs that are folded.
 //!
-//! A walk of history takes turns by their numbers, so branches that grew side by side would be woven
-//! line by line. Here a branch is drawn from its newest snapshot to where it began, then the next.
+//! A walk of history visits turns by number, so parallel branches would alternate line by line.
+//! Here a branch is drawn from its newest snapshot to its fork point, then the next one.
 
 use std::collections::{HashMap, HashSet};
 
 use turntree::object::{ObjectId, Trigger};
 use turntree::repo::LogEntry;
 
-/// Fewest turns that are drawn as one line.
+/// Minimum number of turns to fold into one line.
 const MIN_RUN: usize = 3;
 
-/// One line of a graph.
+/// A line of a graph.
 pub(super) enum GraphLine {
     /// A snapshot.
     Turn(LogEntry),
-    /// Turns in which nothing happened that a graph shows, the newest first.
+    /// Turns without events to show, newest first.
     Run {
         /// The newest of them.
         first: ObjectId,
-        /// What the oldest of them continues.
+        /// The parents of the oldest of them.
         parents: Vec<ObjectId>,
         turns: usize,
     },
 }
 
-/// Puts snapshots, children before parents, in an order that keeps each branch together.
+/// Sorts snapshots, children before parents, so that each branch is contiguous.
 pub(super) fn by_branch(entries: Vec<LogEntry>) -> Vec<LogEntry> {
     let ids: Vec<ObjectId> = entries.iter().map(|entry| entry.id).collect();
     let mut children: HashMap<ObjectId, usize> = HashMap::new();
@@ -53,8 +53,8 @@ pub(super) fn by_branch(entries: Vec<LogEntry>) -> Vec<LogEntry> {
     ordered
 }
 
-/// Joins runs of turns without a name, a fork, a merge, or another reason than that a turn ended.
-/// `is_event` tells what else is to be seen.
+/// Folds runs of turns without a name, a fork, a merge, or a trigger other than the end of a turn.
+/// `is_event` marks further turns to show.
 pub(super) fn without_runs(
     entries: Vec<LogEntry>,
     mut is_event: impl FnMut(&LogEntry) -> bool,

@@ -1,4 +1,4 @@
-//! `ollm`: snapshots as OLLM CLI takes them: by usage of the context, and of changes of mode.
+//! `ollm`: takes snapshots like OLLM CLI, by context usage and for changes of mode.
 
 mod modes;
 mod snapshot;
@@ -16,7 +16,7 @@ use crate::view::error::{Answer, Result};
 pub(crate) use self::snapshot::snapshot_when_due;
 pub(crate) use self::transition::{ModeSnapshot, Modes, snapshot_of_modes};
 
-/// Take snapshots as OLLM CLI does
+/// Take snapshots like OLLM CLI
 ///
 /// 'turntree import' reads its sessions, and 'turntree export' writes its files with --format
 /// ollm-context, ollm-mode, ollm-intent or ollm-state.
@@ -40,8 +40,8 @@ enum OllmCommand {
 
 /// Take a snapshot if usage of the context has crossed a threshold
 ///
-/// The thresholds are 0.85, 0.95 and 1: a snapshot is taken when usage crosses one from below since the
-/// last call. Otherwise nothing is taken, and the answer says why.
+/// The thresholds are 0.85, 0.95 and 1: a snapshot is taken if usage has crossed one from below
+/// since the last call. Otherwise none is taken, and the reason is printed.
 #[derive(Debug, Args)]
 struct WhenDue {
     /// Usage of the context: a share such as 0.87, or tokens such as 7000/8192
@@ -55,8 +55,8 @@ struct WhenDue {
 
 /// Take a light snapshot of a change of mode
 ///
-/// It goes on the session SESSION.modes, and holds the last 5 messages, findings and reasoning, skills,
-/// tools and the task.
+/// It is added to the session SESSION.modes, and holds the last 5 messages, findings and reasoning,
+/// skills, tools and the task.
 #[derive(Debug, Args)]
 struct OfModes {
     /// The modes, such as planning:developer
@@ -64,7 +64,7 @@ struct OfModes {
     transition: Modes,
     #[command(flatten)]
     modes: ModeSnapshot,
-    /// Print the state in which the mode that begins was left, for the agent to go on with
+    /// Print the state in which the new mode was last left, for the agent to continue
     #[arg(long)]
     restore: bool,
     #[command(flatten)]

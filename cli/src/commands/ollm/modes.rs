@@ -1,4 +1,4 @@
-//! `ollm modes`: which modes an agent has gone through, how often and for how long.
+//! `ollm modes`: shows the modes of an agent, how often each was used and for how long.
 
 use std::collections::BTreeMap;
 use std::io::Write;
@@ -16,9 +16,9 @@ use crate::view::json;
 use crate::view::output::{FAINT, ID, NAME};
 use crate::view::render::{ID_DIGITS, count, harmless};
 
-/// Show the changes of mode of a session: how often each was made, and the time in each mode
+/// Show the changes of mode of a session, how often each was made, and the time in each mode
 ///
-/// Changes that have expired are counted and no more.
+/// Expired changes are only counted.
 #[derive(Debug, Args)]
 pub(crate) struct ShowModes {
     /// The session; that of HEAD by default
@@ -73,7 +73,7 @@ impl ShowModes {
     }
 }
 
-/// How often each change was made.
+/// The number of each change of mode.
 fn counts(past: &[PastTransition]) -> BTreeMap<(String, String), u64> {
     let mut counts = BTreeMap::new();
     for change in past {
@@ -96,12 +96,12 @@ fn times(past: &[PastTransition]) -> BTreeMap<String, i64> {
     times
 }
 
-/// The time between two changes, whatever times others gave them.
+/// The time between two changes; other changes in between do not matter.
 fn micros_between(change: &PastTransition, next: &PastTransition) -> i64 {
     next.time.micros.saturating_sub(change.time.micros)
 }
 
-/// The session whose modes a session has, or it is meant itself.
+/// The original session of a session of modes, otherwise the session itself.
 fn session_of(named: &str) -> &str {
     named.strip_suffix(MODES_SUFFIX).unwrap_or(named)
 }

@@ -1,4 +1,4 @@
-//! `ollm snapshot`: a snapshot only when usage of the context has crossed a threshold.
+//! `ollm snapshot`: takes a snapshot only if context usage has crossed a threshold.
 
 use std::io::Write;
 
@@ -10,7 +10,7 @@ use crate::program::invocation::Invocation;
 use crate::view::error::{Answer, Result};
 use crate::view::json;
 
-/// Takes a snapshot if one is due at this usage, and says why not otherwise.
+/// Takes a snapshot if one is due at this usage, otherwise reports the reason.
 pub(crate) fn snapshot_when_due(
     run: &mut Invocation,
     usage: ContextUsage,
@@ -29,7 +29,7 @@ pub(crate) fn snapshot_when_due(
     Ok(Answer::Yes)
 }
 
-/// Says why no snapshot was taken, and where the branch is.
+/// Reports why no snapshot was taken, and the position of the branch.
 fn not_due(
     run: &mut Invocation,
     repo: &Repository,

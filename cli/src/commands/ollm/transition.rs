@@ -1,4 +1,4 @@
-//! `ollm transition`: a light snapshot when an agent changes its mode.
+//! `ollm transition`: takes a light snapshot for a change of an agent's mode.
 
 use std::io::Write;
 use std::str::FromStr;
@@ -20,10 +20,10 @@ use crate::view::json;
 use crate::view::output::{ID, NAME};
 use crate::view::render::ID_DIGITS;
 
-/// The time for which transitions are kept, unless a policy of their session says otherwise.
+/// How long transitions are kept, unless their session has another policy.
 const KEPT_MICROS: i64 = 60 * 60 * 1_000_000;
 
-/// The modes that an agent changes from and to.
+/// The modes before and after a change.
 #[derive(Debug, Clone)]
 pub(crate) struct Modes {
     from: String,
@@ -65,13 +65,13 @@ impl FromStr for Modes {
     }
 }
 
-/// The state in which a mode was left: as OLLM CLI stores it, and as it puts it into a prompt.
+/// The state in which a mode was left: as OLLM CLI stores it, and as it adds it to a prompt.
 struct LeftMode {
     document: serde_json::Value,
     text: String,
 }
 
-/// Finds the state in which a session has left a mode most lately.
+/// Finds the newest state in which a session has left a mode.
 fn left_in(repo: &Repository, session: &str, mode: &str) -> Result<Option<LeftMode>> {
     let (past, _) = past_transitions(repo, session)?;
     let Some(left) = past.iter().rfind(|past| past.from == mode) else { return Ok(None) };
@@ -85,7 +85,7 @@ fn left_in(repo: &Repository, session: &str, mode: &str) -> Result<Option<LeftMo
     Ok(Some(LeftMode { document, text }))
 }
 
-/// Takes the snapshot, on the session of transitions beside that of the branch.
+/// Takes the snapshot in the session of transitions that belongs to the branch's session.
 pub(crate) fn snapshot_of_modes(
     run: &mut Invocation,
     modes: &Modes,
@@ -111,7 +111,7 @@ pub(crate) fn snapshot_of_modes(
         draft.author.agent.clone_from(agent);
     }
     draft.author.model = basics.model.clone().unwrap_or_default();
-    // The session of transitions begins with a policy; what somebody does to that later stands.
+    // Sets a policy when the session of transitions begins; a later change by the user stays.
     let scope = Scope::Session(branch.session());
     let begins = change.tip(&branch).is_none() && repo.refs().value(&scope.ref_name()?).is_none();
     if begins {

@@ -1,4 +1,4 @@
-//! `op forget`: old operations go, and what only they held.
+//! `op forget`: forgets old operations, so that their content can be freed.
 
 use std::io::Write;
 
@@ -15,12 +15,12 @@ use crate::view::clock;
 use crate::view::error::{Answer, Result};
 use crate::view::units::parse_duration;
 
-/// Forget operations, and free what only they hold
+/// Forget operations, and free content that only they reference
 ///
-/// Prints what would be forgotten and how much the next collection could free then; --yes does it. No
-/// undo takes a forgotten operation back, 'op log' and --at-op end after it, and 'turntree gc' frees
-/// what only it held, such as the turns of a branch that it deleted. Without this, operations are kept
-/// for 30 days, at most 1,000 and at least 100.
+/// Prints the operations and the space that the next collection could then free; --yes forgets
+/// them. A forgotten operation cannot be undone, 'op log' and --at-op end after it, and 'turntree
+/// gc' frees content that only it referenced, such as the turns of a branch that it deleted. By
+/// default, operations are kept for 30 days, at most 1,000 and at least 100.
 #[derive(Debug, Args)]
 #[command(group = ArgGroup::new("which").required(true).args(["before", "keep"]))]
 #[command(after_long_help = "Examples:
@@ -28,22 +28,22 @@ use crate::view::units::parse_duration;
   turntree op forget --before 2026-11-01 --yes
   turntree op forget --keep 10 --yes && turntree gc")]
 pub(super) struct Forget {
-    /// Forget those that are older than this time, or this age, such as 7d
+    /// Forget operations older than this time or age, such as 7d
     #[arg(long, value_name = "TIME")]
     before: Option<String>,
-    /// Forget all but the newest of this number
+    /// Forget all but this many of the newest
     #[arg(long, value_name = "N")]
     keep: Option<usize>,
     /// Do it
     #[arg(long)]
     yes: bool,
-    /// Only print what would be forgotten, which is the default
+    /// Only print the operations to forget (the default)
     #[arg(long, conflicts_with = "yes")]
     dry_run: bool,
 }
 
 impl Forget {
-    /// Without --yes it only looks.
+    /// Returns true without --yes.
     pub(super) fn reads_only(&self) -> bool {
         !self.yes
     }
@@ -79,7 +79,7 @@ impl Forget {
         Ok(Answer::Yes)
     }
 
-    /// The newest operation that is forgotten, if any is.
+    /// The newest operation to forget, if any.
     fn newest(&self, repo: &Repository, now: Time) -> Result<Option<OperationEntry>> {
         let before = self.before.as_deref().map(|text| moment(text, now)).transpose()?;
         for (number, entry) in repo.operations().enumerate() {
@@ -93,7 +93,7 @@ impl Forget {
     }
 }
 
-/// A time, or an age.
+/// Parses a time, or an age.
 fn moment(text: &str, now: Time) -> Result<i64> {
     match parse_duration(text) {
         Ok(age) => Ok(now.micros.saturating_sub(age)),

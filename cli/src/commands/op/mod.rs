@@ -1,4 +1,4 @@
-//! `op`: the log of operations.
+//! `op`: shows the operation log.
 
 mod forget;
 
@@ -24,9 +24,10 @@ const ACTOR_COLUMNS: usize = 20;
 
 /// List operations, show one, or forget old ones
 ///
-/// An operation is one change of branches, tags, pins, policies and HEAD, with its author: every command
-/// that changes a ref is one. 'turntree undo' takes one back, and --at-op shows the store as it was
-/// after one. The operations of one 'turntree adopt' are one line: one undo takes them back.
+/// An operation is one change of branches, tags, pins, policies and HEAD, with its author: every
+/// command that changes a ref makes one. 'turntree undo' reverts an operation, and --at-op shows
+/// the store as it was after one. The operations of one 'turntree adopt' are shown as one line: one
+/// undo reverts them.
 #[derive(Debug, Args)]
 #[command(after_long_help = "Examples:
   turntree op log -n 10
@@ -53,7 +54,7 @@ struct OpLog {
     /// Stop after this many
     #[arg(short = 'n', long, value_name = "N")]
     max_count: Option<usize>,
-    /// Only those that changed this ref, by its full name
+    /// Only operations that changed this ref, by its full name
     #[arg(long = "ref", value_name = "NAME")]
     name: Option<String>,
 }
@@ -129,7 +130,7 @@ impl OpShow {
     }
 }
 
-/// An operation on one line.
+/// Formats an operation on one line.
 fn head(out: &Output, entry: &OperationEntry, in_force: bool, now: Time) -> String {
     let (paint, OperationEntry { id, operation }) = (out.paint, entry);
     let time = Time { micros: operation.time_micros, offset_minutes: 0 };

@@ -1,4 +1,4 @@
-//! `clone`: a store with everything that a remote has.
+//! `clone`: creates a store with everything from a remote.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -26,11 +26,12 @@ use crate::view::error::{Answer, Failure, Hint, Result};
 use crate::view::json;
 use crate::view::render::{count, size};
 
-/// Make a store with what a remote has
+/// Clone a remote into a new store
 ///
-/// Makes the directory .turntree in DIR, or the one that --store names, fetches every session, and makes
-/// branches of them. HEAD is at the branch with the newest turn. With --lazy it is quick however much there
-/// is: what is read later is kept in a cache of at most 256 MB, and 'turntree fetch --whole' gets the rest.
+/// Creates the directory .turntree in DIR, or the one given by --store, fetches every session, and
+/// creates branches for them. HEAD points to the branch with the newest turn. With --lazy the clone
+/// is fast for any size of remote: content read later is kept in a cache of at most 256 MB, and
+/// 'turntree fetch --whole' fetches the rest.
 #[derive(Debug, Args)]
 #[command(after_long_help = "Examples:
   turntree clone /mnt/share/agents
@@ -41,16 +42,17 @@ pub(crate) struct CloneRemote {
     /// s3://BUCKET/PREFIX, gs://, az://, ssh://HOST/PATH, HOST:PATH, or the path of a folder
     #[arg(value_name = "URL", value_hint = clap::ValueHint::DirPath)]
     url: String,
-    /// The directory that gets a store; the working directory by default
+    /// The directory for the store; the working directory by default
     #[arg(value_hint = clap::ValueHint::DirPath)]
     dir: Option<PathBuf>,
-    /// Of what is large fetch the history alone, and read the rest there when it is asked for
+    /// Fetch only the history of large content, and read the rest from the remote on demand
     #[arg(long)]
     lazy: bool,
-    /// What the remote is called here
+    /// Local name of the remote
     #[arg(long, value_name = "NAME", default_value = ORIGIN)]
     name: String,
-    /// Allow the home directory, a directory above it, or /: every directory below uses the store then
+    /// Allow the home directory, a directory above it, or /: every directory below then uses the
+    /// store
     #[arg(long)]
     allow_broad: bool,
 }
@@ -73,7 +75,7 @@ impl Verb for CloneRemote {
             let folder = if folder.as_os_str().is_empty() { Path::new(".") } else { folder };
             expect_narrow(folder, self.allow_broad)?;
         }
-        // Nothing is made here before there is something to clone.
+        // Nothing is created before a remote was found.
         let url = absolute_url(&self.url)?;
         let bucket = open_bucket(&url)?;
         let id = find_remote(&*bucket)?.ok_or_else(|| {

@@ -1,4 +1,4 @@
-//! `fetch`: what a remote has comes into the store, beside what is there.
+//! `fetch`: fetches sessions from a remote, next to the store's own branches.
 
 use std::io::Write;
 
@@ -17,15 +17,15 @@ use crate::view::output::{FAINT, Output, note};
 use crate::view::progress::Working;
 use crate::view::render::size;
 
-/// What to do about a remote that is not what it was.
+/// The advice for a remote that has changed unexpectedly.
 pub(super) const CHANGED: &str =
     "'turntree remote check' looks at all of it; what was fetched before is still here";
 
-/// Get what a remote has
+/// Fetch sessions from a remote
 ///
-/// Every session of the remote that changed, or those that are named. Branches here stay where they are:
-/// what came is at REMOTE/SESSION/BRANCH in every command that takes a revision. 'turntree sync' brings
-/// branches to it, too. When nothing is new it takes one request.
+/// Fetches every changed session of the remote, or the named ones. Local branches do not move:
+/// fetched branches are available as REMOTE/SESSION/BRANCH in every command that takes a revision.
+/// 'turntree sync' also updates local branches. If nothing is new, this takes one request.
 #[derive(Debug, Args)]
 #[command(after_long_help = "Examples:
   turntree fetch
@@ -34,13 +34,14 @@ pub(super) const CHANGED: &str =
   turntree log origin/nightly
   turntree fork mine --at origin/nightly")]
 pub(crate) struct Fetch {
-    /// Sessions, by the names that the remote has; all that changed by default
+    /// Sessions, by their names on the remote; all changed ones by default
     #[arg(value_name = "SESSION")]
     sessions: Vec<String>,
-    /// Get what a lazy clone left there, too, and need the remote no more
+    /// Also fetch everything that a lazy clone left on the remote, so that the remote is not needed
+    /// again
     #[arg(long, conflicts_with = "sessions")]
     whole: bool,
-    /// The remote; not needed when there is one
+    /// The remote; optional if there is only one
     #[arg(long, value_name = "NAME")]
     remote: Option<String>,
 }
@@ -67,17 +68,17 @@ impl Verb for Fetch {
     }
 }
 
-/// What to fetch of a remote.
+/// The sessions to fetch from a remote.
 pub(super) enum Wanted<'a> {
-    /// Every session that changed.
+    /// Every changed session.
     Changed,
     /// These sessions.
     Named(&'a [String]),
-    /// What a survey of a remote has found of which nothing is known.
+    /// The sessions found by a survey of a new remote.
     Surveyed(&'a Survey),
 }
 
-/// Fetches what is wanted, and says so meanwhile.
+/// Fetches sessions, and shows progress.
 pub(super) fn fetch(
     repo: &Repository,
     connection: &Connection,
@@ -106,7 +107,7 @@ pub(super) fn fetch(
     Ok(all)
 }
 
-/// Gets what a lazy clone left on the remote, which is fetched whole from now on.
+/// Fetches everything that a lazy clone left on the remote, and makes later fetches complete.
 fn fetch_whole(run: &mut Invocation, repo: &Repository, connection: &Connection) -> Result<()> {
     let working = Working::new("fetching everything");
     #[expect(clippy::redundant_closure_for_method_calls, reason = "of any lifetime")]

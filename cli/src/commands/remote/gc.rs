@@ -1,4 +1,4 @@
-//! `remote gc`: what nothing on a remote leads to is deleted there.
+//! `remote gc`: deletes unreachable objects of a remote.
 
 use std::io::Write;
 
@@ -13,7 +13,7 @@ use crate::view::output::note;
 use crate::view::progress::Working;
 use crate::view::render::{count, size};
 
-/// Collects a remote, or says what a collection would do.
+/// Collects a remote, or prints the plan.
 pub(super) fn collect(
     run: &mut Invocation,
     name: Option<&str>,

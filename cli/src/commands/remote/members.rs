@@ -1,4 +1,4 @@
-//! `remote members`: who may read an encrypted remote.
+//! `remote members`: manages the members of an encrypted remote.
 
 use std::io::Write;
 
@@ -17,21 +17,21 @@ use crate::view::progress::Working;
 
 #[derive(Debug, Subcommand)]
 pub(super) enum MemberVerb {
-    /// Let somebody read everything on the remote
+    /// Allow a user to read everything on the remote
     Add {
-        /// Their public key (age1...), or a file with keys, one a line
+        /// Their public key (age1...), or a file with keys, one per line
         #[arg(value_name = "KEY|FILE")]
         key: String,
     },
-    /// Let somebody read nothing that is pushed from now on
+    /// Exclude a user from everything that is pushed from now on
     Rm {
-        /// Their public key, or a file with keys, one a line
+        /// Their public key, or a file with keys, one per line
         #[arg(value_name = "KEY|FILE")]
         key: String,
     },
 }
 
-/// The public keys that are named.
+/// Parses public keys.
 pub(super) fn public_keys(named: &[String]) -> Result<Vec<String>> {
     let sealing = Sealing { encrypt_to: named.to_vec(), passphrase: false, passphrase_file: None };
     Ok(sealing.recipients()?.iter().map(ToString::to_string).collect())
@@ -71,7 +71,7 @@ pub(super) fn members(
     Ok(Answer::Yes)
 }
 
-/// Wraps the keys for more members.
+/// Wraps the keys for additional members.
 fn add(repo: &Repository, sealed: Sealed, new: &[String]) -> Result<FoundKeys> {
     let Sealed { name, id, inner, found, keys } = sealed;
     let mut members = found.document.members.clone();
@@ -86,7 +86,7 @@ fn add(repo: &Repository, sealed: Sealed, new: &[String]) -> Result<FoundKeys> {
     Ok(found)
 }
 
-/// Begins a new epoch without some members, and writes every head in it.
+/// Starts a new epoch without some members, and rewrites every head in it.
 fn remove(repo: &Repository, sealed: Sealed, gone: &[String]) -> Result<FoundKeys> {
     let Sealed { name, id, inner, mut found, mut keys } = sealed;
     let stays = |member: &&String| !gone.contains(member);
@@ -105,7 +105,7 @@ fn remove(repo: &Repository, sealed: Sealed, gone: &[String]) -> Result<FoundKey
             "'turntree remote members' lists them",
         ));
     }
-    // A removal that did not come to its end is brought there.
+    // An unfinished removal is completed.
     let working = Working::new("writing heads with new keys");
     let bucket = remote_keys::sealed(inner.clone(), &found.document, keys.clone());
     let connection = Connection::new(&name, id, Box::new(bucket), false)?;

@@ -1,4 +1,4 @@
-//! `remote`: where else the sessions of a store are.
+//! `remote`: manages the remotes of a store.
 
 mod clone;
 mod fetch;
@@ -39,10 +39,11 @@ use crate::view::render::{count, harmless, size};
 
 /// List, add, set, check, collect and remove remotes
 ///
-/// A remote is a place that several machines reach: a bucket of S3, GCS or Azure, a folder of a host that is
-/// reached by ssh, a share of the network. It holds sessions, compressed and as small pieces that never
-/// change; 'turntree push' brings turns there, 'turntree fetch' gets those of others, and 'turntree sync'
-/// does both. What it has stands in revisions behind its name: origin/SESSION/BRANCH.
+/// A remote is a location shared by several machines: a bucket in S3, GCS or Azure, a folder on a
+/// host reached by ssh, or a network share. It holds sessions as small compressed files that never
+/// change. 'turntree push' uploads turns, 'turntree fetch' downloads those of other machines, and
+/// 'turntree sync' does both. In revisions, its branches are prefixed with its name:
+/// origin/SESSION/BRANCH.
 #[derive(Debug, Args)]
 #[command(after_long_help = "Examples:
   turntree remote add origin s3://agents/team
@@ -65,82 +66,82 @@ pub(crate) struct RemoteVerbs {
 enum RemoteVerb {
     /// List remotes
     Ls,
-    /// Add a remote, and make it where there is none
+    /// Add a remote, and create it if it does not exist
     Add {
-        /// What it is called here
+        /// Local name of the remote
         #[arg(value_name = "NAME")]
         name: String,
         /// s3://BUCKET/PREFIX, gs://, az://, ssh://HOST/PATH, HOST:PATH, or the path of a folder
         #[arg(value_name = "URL", value_hint = clap::ValueHint::DirPath)]
         url: String,
-        /// Encrypt it, for your own key and those of --member; it must be new
+        /// Encrypt it for your own key and those of --member; it must be new
         #[arg(long)]
         encrypt: bool,
-        /// A further public key (age1...) that reads it, or a file of them
+        /// Another public key (age1...) that may read it, or a file of keys
         #[arg(long, value_name = "KEY|FILE", requires = "encrypt")]
         member: Vec<String>,
     },
-    /// List the members of an encrypted remote, and add and remove some
+    /// List, add and remove the members of an encrypted remote
     ///
-    /// A new member reads everything. One who was removed reads nothing that is pushed from then on, and
-    /// still what was there before: take away the right to the bucket, too.
+    /// A new member can read everything. A removed member cannot read later pushes, but can still
+    /// read earlier content: revoke the access to the bucket, too.
     Members {
-        /// Its name; not needed when there is one and nothing changes
+        /// Its name; optional if there is only one and nothing changes
         #[arg(value_name = "NAME")]
         name: Option<String>,
         #[command(subcommand)]
         change: Option<MemberVerb>,
     },
-    /// Say how a remote is used
+    /// Configure a remote
     ///
-    /// With --auto every turn is pushed by itself, soon after it was made, by a process that nobody waits
-    /// for. A push that fails never fails a turn: the next turn tries again, 'turntree status' says what is
-    /// not pushed, and maintenance.log in the store what went wrong.
+    /// With --auto, a background process pushes every turn shortly after it was made. A failed push
+    /// never fails a turn: the next turn tries again, 'turntree status' shows unpushed branches,
+    /// and maintenance.log in the store has the errors.
     Set {
         /// Its name
         #[arg(value_name = "NAME")]
         name: String,
-        /// Push by itself after every turn
+        /// Push automatically after every turn
         #[arg(long, required_unless_present = "no_auto", conflicts_with = "no_auto")]
         auto: bool,
-        /// Push only when somebody says so
+        /// Push only on request
         #[arg(long)]
         no_auto: bool,
     },
-    /// Forget a remote; nothing changes there
+    /// Remove a remote from the store; the remote itself does not change
     Rm {
         /// Its name
         #[arg(value_name = "NAME")]
         name: String,
     },
-    /// Delete there what nothing leads to
+    /// Delete unreachable bundles of a remote
     ///
-    /// Bundles that later ones took the place of, those of pushes that died, and those of sessions that
-    /// were deleted. Nobody has to stop: a push that is under way begins again, and it may be ended at any
-    /// moment.
+    /// Deletes bundles that later ones replaced, bundles of interrupted pushes, and bundles of
+    /// deleted sessions. Other users can keep working: a push in progress starts over. The command
+    /// can be interrupted at any time.
     Gc {
-        /// Its name; not needed when there is one
+        /// Its name; optional if there is only one
         #[arg(value_name = "NAME")]
         name: Option<String>,
-        /// Say what would go, and change nothing
+        /// Print the bundles to delete without deleting them
         #[arg(short = 'n', long)]
         dry_run: bool,
-        /// Make the bundles of each session one first, where everything of it is here
+        /// First fold the bundles of each session into one, if the store has all of their content
         #[arg(long, conflicts_with = "dry_run")]
         aggressive: bool,
     },
-    /// Verify that everything is there and whole
+    /// Verify that nothing is missing or damaged
     ///
-    /// Reads every bundle, as a clone would. Exits with 1 if something is missing or damaged.
+    /// Reads every bundle, like a clone. Exits with 1 if something is missing or damaged.
     Check {
-        /// Its name; not needed when there is one
+        /// Its name; optional if there is only one
         #[arg(value_name = "NAME")]
         name: Option<String>,
-        /// Look at names and sizes, and read no bundle
+        /// Check only names and sizes, and read no bundle
         #[arg(long)]
         quick: bool,
     },
-    /// Answer who reached this machine by ssh; not for people
+    /// Serve a client that connected by ssh; not for people
     #[command(hide = true)]
     Serve(serve::Serve),
 }
@@ -214,8 +215,8 @@ fn list(run: &mut Invocation) -> Result<Answer> {
     Ok(Answer::Yes)
 }
 
-/// The remote in a bucket, which is made if there is none, and its keys if it is encrypted: for `members`
-/// beside the user, if it is to be.
+/// Finds or creates the remote in a bucket. Returns its keys if it is encrypted; a new one is
+/// encrypted for `members` and the user, if `members` is given.
 fn found_or_made(
     bucket: &dyn Bucket,
     name: &str,
@@ -248,7 +249,7 @@ fn found_or_made(
     all.insert(0, public.to_string());
     all.dedup();
     let (id, keys) = (Hex(random_bytes()), RemoteKeys::new(new_secret()?));
-    // The keys first: nobody is to take it for a remote that is not encrypted.
+    // Keys are written first, so that no client takes it for an unencrypted remote.
     let wanted = Wanted { id, before: None, members: all, is_pending: false };
     let found = remote_keys::write(bucket, wanted, &keys)?;
     expect_id(id, make_remote(bucket, id, stamp)?)?;

@@ -1,4 +1,4 @@
-//! `push`: turns go to a remote.
+//! `push`: pushes turns to a remote.
 
 use std::io::Write;
 
@@ -22,16 +22,17 @@ use crate::view::output::{FAINT, Output, note, warn};
 use crate::view::progress::Working;
 use crate::view::render::size;
 
-/// What to do when both sides have gone on.
+/// The advice if both sides have new turns.
 pub(super) const APART: &str = "'turntree sync' fetches, merges and pushes";
 
-/// Bring turns to a remote
+/// Push turns to a remote
 ///
-/// Every branch of the session, or of the sessions that are named, goes on there to where it is here. A
-/// turn takes two requests and some kilobytes. Where the remote has turns that are not here, nothing is
-/// pushed and the exit code is 3. What goes out is looked through for secrets: with one nothing is pushed
-/// and the exit code is 1, unless --allow-secrets lets it go. With --delete sessions go there, and stay
-/// here: whoever had them is told with the next fetch or push, and to push one by its name brings it back.
+/// Fast-forwards every branch of the session, or of the named sessions, on the remote. A turn takes
+/// two requests and some kilobytes. If the remote has turns that the store lacks, nothing is pushed
+/// and the exit code is 3. The content is scanned for secrets: if one is found, nothing is pushed
+/// and the exit code is 1, unless --allow-secrets includes it. --delete deletes sessions on the
+/// remote; the local ones stay. Other clones are warned at their next fetch or push, and pushing a
+/// deleted session by name restores it.
 #[derive(Debug, Args)]
 #[command(after_long_help = "Examples:
   turntree push
@@ -39,19 +40,19 @@ pub(super) const APART: &str = "'turntree sync' fetches, merges and pushes";
   turntree push --all --remote backup
   turntree push --delete old-experiment")]
 pub(crate) struct Push {
-    /// Sessions; that of HEAD by default
+    /// Sessions; HEAD's by default
     #[arg(value_name = "SESSION", add = ArgValueCandidates::new(sessions))]
     sessions: Vec<String>,
     /// Every session
     #[arg(long, conflicts_with = "sessions")]
     all: bool,
-    /// Delete the sessions on the remote, if nothing is there that is not here
+    /// Delete the sessions on the remote, unless it has turns that the store lacks
     #[arg(long, requires = "sessions", conflicts_with_all = ["all", "allow_secrets"])]
     delete: bool,
-    /// The remote; not needed when there is one
+    /// The remote; optional if there is only one
     #[arg(long, value_name = "NAME")]
     remote: Option<String>,
-    /// Push it with the secrets that are in it
+    /// Push the content including its secrets
     #[arg(long)]
     allow_secrets: bool,
 }
@@ -70,7 +71,7 @@ impl Verb for Push {
         if self.all {
             sessions.retain(|session| !repo.is_deleted_on(&connection.name, session));
         }
-        // One session that cannot be pushed does not keep the others here.
+        // If one session cannot be pushed, the others still are.
         let (mut answer, mut failed) = (Answer::Yes, None);
         for session in sessions {
             let manner = PushManner { allow_secrets: self.allow_secrets, is_revived: is_named };
@@ -88,7 +89,7 @@ impl Verb for Push {
     }
 }
 
-/// Deletes a session on the remote. It may be one that is not here.
+/// Deletes a session on the remote. The session need not exist locally.
 fn delete(
     run: &mut Invocation,
     repo: &Repository,
@@ -113,7 +114,7 @@ fn delete(
     write_branches(&mut run.out, repo, &connection.name, &branches)
 }
 
-/// The sessions that are named, all, or that of HEAD.
+/// The named sessions, all sessions, or HEAD's session.
 pub(super) fn chosen(repo: &Repository, named: &[String], all: bool) -> Result<Vec<String>> {
     if all {
         let branches = repo.branches().into_iter();
@@ -128,7 +129,7 @@ pub(super) fn chosen(repo: &Repository, named: &[String], all: bool) -> Result<V
     named.iter().map(|text| named_session(repo, text)).collect()
 }
 
-/// Pushes a session. Returns nothing when it was refused for secrets, which are told.
+/// Pushes a session. Returns `None` if it was refused because of secrets, which are reported.
 pub(super) fn push(
     run: &mut Invocation,
     repo: &Repository,

@@ -1,4 +1,4 @@
-//! How the outcome of pushing and fetching is told.
+//! Reports the results of pushes and fetches.
 
 use std::io::Write;
 
@@ -11,7 +11,7 @@ use crate::view::json;
 use crate::view::output::{FAINT, ID, NAME, Output};
 use crate::view::render::{ID_DIGITS, count, size};
 
-/// Branches of a push.
+/// The pushed branches.
 pub(super) fn pushed_branches(pushed: &Pushed) -> Vec<json::RemoteBranch> {
     let branches = pushed.branches.iter().map(|pushed| json::RemoteBranch {
         branch: pushed.branch.to_string(),
@@ -28,7 +28,7 @@ pub(super) fn pushed_branches(pushed: &Pushed) -> Vec<json::RemoteBranch> {
     branches.collect()
 }
 
-/// Branches of a remote that moved.
+/// The moved branches of a remote.
 pub(super) fn moved_branches(fetched: &Fetched) -> Vec<json::RemoteBranch> {
     let branches = fetched.moved.iter().map(|MovedBranch { branch, before, now }| {
         let change = match (before, now) {
@@ -48,7 +48,7 @@ pub(super) fn moved_branches(fetched: &Fetched) -> Vec<json::RemoteBranch> {
     branches.collect()
 }
 
-/// Branches of a session that was deleted on a remote.
+/// The branches of a session that was deleted on a remote.
 pub(super) fn gone_branches(branches: &[(BranchName, ObjectId)]) -> Vec<json::RemoteBranch> {
     let gone = branches.iter().map(|(branch, id)| json::RemoteBranch {
         branch: branch.to_string(),
@@ -60,7 +60,7 @@ pub(super) fn gone_branches(branches: &[(BranchName, ObjectId)]) -> Vec<json::Re
     gone.collect()
 }
 
-/// Branches of the store that follow a remote.
+/// The store's branches that follow a remote.
 pub(super) fn followed_branches(followed: &[Followed]) -> Vec<json::RemoteBranch> {
     let branches = followed.iter().map(|followed| json::RemoteBranch {
         branch: followed.branch.to_string(),
@@ -76,7 +76,7 @@ pub(super) fn followed_branches(followed: &[Followed]) -> Vec<json::RemoteBranch
     branches.collect()
 }
 
-/// Writes what became of branches, a line each, but for those that stayed.
+/// Writes the changed branches, one per line.
 pub(super) fn write_branches(
     out: &mut Output,
     repo: &Repository,
@@ -102,7 +102,7 @@ pub(super) fn write_branches(
     Ok(())
 }
 
-/// What a transfer took.
+/// The cost of a transfer.
 pub(super) fn cost(bundles: u64, bytes: u64) -> String {
     format!("{} in {}", size(bytes), count(bundles, "bundle"))
 }

@@ -1,4 +1,4 @@
-//! `remote serve`: a bucket that this machine reaches, for who reached this machine by ssh.
+//! `remote serve`: gives a client that connected by ssh access to a bucket.
 
 use std::env;
 use std::io;
@@ -16,16 +16,16 @@ use crate::view::output::Heard;
 
 #[derive(Debug, Args)]
 pub(super) struct Serve {
-    /// The folder, or the URL of another remote that this machine has the keys for
+    /// The folder, or the URL of another remote for which this machine has credentials
     #[arg(value_name = "PATH")]
     url: String,
-    /// Make it a remote where it is none
+    /// Create the remote if it does not exist
     #[arg(long)]
     make: bool,
 }
 
 impl Serve {
-    /// Answers on the streams until they end.
+    /// Serves requests on the streams until they end.
     pub(super) fn run(&self, _: &mut Invocation) -> Result<Answer> {
         let (mut input, mut output) = (io::stdin().lock(), Heard(io::stdout().lock()));
         let opened = if self.make { make_bucket(&self.url) } else { open_bucket(&self.url) };
@@ -36,7 +36,7 @@ impl Serve {
                 return Ok(Answer::No);
             }
         };
-        // On the disk where it will stay: another one may be small.
+        // Temporary files go to the disk of the remote, because another disk may be small.
         let folder = Path::new(&self.url);
         let folder = if folder.is_dir() { PathBuf::from(folder) } else { env::temp_dir() };
         let spool = || Ok(Arc::clone(Spool::create(&folder)?.file()));

@@ -1,4 +1,4 @@
-//! `sync`: a session is the same here and on a remote, with the turns of both.
+//! `sync`: brings a session here and on a remote to the same state, with the turns of both.
 
 use std::collections::BTreeSet;
 use std::io::Write;
@@ -24,26 +24,26 @@ use crate::view::render::ID_DIGITS;
 
 /// Fetch, merge and push
 ///
-/// Branches that went on at the remote go on here, those that went on here go on there, and where both
-/// did, the turns of both are merged. Conflicts are kept in the merged snapshot until somebody decides
-/// them, and the exit code is 1 then; nothing waits for that. Branches of other sessions stay as they
-/// are.
+/// Fast-forwards branches that have new turns on one side only, here or on the remote; if both
+/// sides have new turns, they are merged. Conflicts are kept in the merged snapshot until they are
+/// resolved, and the exit code is then 1; they block nothing. Branches of other sessions do not
+/// change.
 #[derive(Debug, Args)]
 #[command(after_long_help = "Examples:
   turntree sync
   turntree sync nightly
   turntree sync --all")]
 pub(crate) struct Sync {
-    /// Sessions; that of HEAD by default
+    /// Sessions; HEAD's by default
     #[arg(value_name = "SESSION")]
     sessions: Vec<String>,
     /// Every session, here and on the remote
     #[arg(long, conflicts_with = "sessions")]
     all: bool,
-    /// The remote; not needed when there is one
+    /// The remote; optional if there is only one
     #[arg(long, value_name = "NAME")]
     remote: Option<String>,
-    /// Push it with the secrets that are in it
+    /// Push the content including its secrets
     #[arg(long)]
     allow_secrets: bool,
 }
@@ -53,7 +53,7 @@ impl Verb for Sync {
         let (repo, connection) = Connection::of_run(run, self.remote.as_deref())?;
         let mut sessions: BTreeSet<String> = match &*self.sessions {
             [] => chosen(&repo, &[], self.all)?.into_iter().collect(),
-            // One may be on the remote alone.
+            // A session may exist only on the remote.
             named => named.iter().cloned().collect(),
         };
         fetch(&repo, &connection, &Wanted::Changed)?;

@@ -1,4 +1,4 @@
-//! `session forget`: sessions go, their bytes with them, and adoption does not bring them back.
+//! `session forget`: removes sessions and frees their space; adoption does not import them again.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -26,58 +26,58 @@ use crate::view::render::{count, size};
 use crate::view::units::{duration, parse_duration};
 use crate::view::{clock, json};
 
-/// Remove sessions and free their space
+/// Forget sessions and free their space
 ///
-/// Prints what would go and how much that frees; --yes removes it. The branches of the sessions go
-/// in one operation, and the same command frees what only they hold, so an undo cannot bring it
-/// back; with --grace it is freed by the first collection after that time, and 'undo' takes it back
-/// until then. Turns that another session goes on from stay. A session with a pin or a tag on one of
-/// its turns is refused, and so is the one that the calling agent is in.
+/// Prints the sessions and the space to free; --yes forgets them. Their branches are deleted in one
+/// operation, and the same command frees content that only they have, so an undo cannot restore
+/// them. With --grace, the first collection after that time frees it, and 'undo' restores the
+/// sessions until then. Turns that another session continues are kept. A session with a pin or a
+/// tag on one of its turns is refused, and so is the session of the calling agent.
 ///
-/// 'adopt', 'import', 'bundle unbundle' and hooks leave out what was forgotten; --again there takes
-/// it in again. A remote keeps its copy until 'push --delete' removes it: 'fetch' brings that copy back
-/// only where the session is named.
+/// 'adopt', 'import', 'bundle unbundle' and hooks leave forgotten sessions out; their option
+/// --again imports them again. A remote keeps its copy until 'push --delete' deletes it: 'fetch'
+/// fetches that copy only if the session is named.
 #[derive(Debug, Args)]
 #[command(after_long_help = "Examples:
   turntree session forget old-experiment
   turntree session forget old-experiment another --yes
   turntree session forget --older-than 180d --yes --grace 7d")]
 pub(super) struct Forget {
-    /// Sessions, by name, title or a beginning of these
+    /// Sessions, by name or title, or by the beginning of one
     #[arg(value_name = "SESSION", required_unless_present = "older_than",
         add = ArgValueCandidates::new(sessions))]
     sessions: Vec<String>,
-    /// Also every session whose newest turn is older than this, such as 180d, unless a pin or a tag
-    /// keeps a turn of it; times ahead of the clock do not count
+    /// Also every session whose newest turn is older than this, such as 180d, unless one of its
+    /// turns has a pin or a tag; times in the future do not count
     #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
     older_than: Option<i64>,
     /// Do it
     #[arg(long)]
     yes: bool,
-    /// Only print what would go, which is the default
+    /// Only print the sessions to forget (the default)
     #[arg(long, conflicts_with = "yes")]
     dry_run: bool,
-    /// Free nothing for this time, such as 7d
+    /// Free nothing until this time has passed, such as 7d
     #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
     grace: Option<i64>,
     #[command(flatten)]
     patience: Patience,
 }
 
-/// A session that goes.
+/// A session to forget.
 struct Leaving {
     session: String,
     branches: u64,
     newest_turn: u64,
     time: Time,
-    /// What it adds to all that stays.
+    /// Its size without content shared with kept sessions.
     own: SessionSize,
-    /// The remotes that had it when they were last seen.
+    /// The remotes that had it when last seen.
     remotes: Vec<String>,
 }
 
 impl Forget {
-    /// Without --yes it only looks.
+    /// Returns true without --yes.
     pub(super) fn reads_only(&self) -> bool {
         !self.yes
     }
@@ -154,7 +154,7 @@ impl Forget {
         Ok(Answer::Yes)
     }
 
-    /// The sessions that go, newest first.
+    /// The sessions to forget, newest first.
     fn leaving(&self, repo: &Repository, now: Time) -> Result<Vec<Leaving>> {
         let (mut all, mut tips) = (BTreeMap::new(), BTreeMap::<String, Vec<ObjectId>>::new());
         for (branch, tip) in repo.branches() {
@@ -173,7 +173,7 @@ impl Forget {
         if let Some(age) = self.older_than {
             let young = now.micros.saturating_sub(age)..=now.micros;
             for (session, leaving) in &mut all {
-                // The clock of the last record may have been wrong.
+                // The clock at the last record may have been wrong.
                 if !young.contains(&leaving.time.micros)
                     && let Some(tips) = tips.get(session)
                     && let Some(time) = newest_time(repo, tips, now)?

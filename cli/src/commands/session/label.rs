@@ -1,4 +1,4 @@
-//! `session rename` and `session label`: what people say of a session.
+//! `session rename` and `session label`: set the title and the labels of a session.
 
 use std::io::Write;
 
@@ -14,9 +14,9 @@ use crate::view::json;
 use crate::view::output::{NAME, STRONG, note};
 use crate::view::render::one_line;
 
-/// Give a session a title, in place of that of its client
+/// Give a session a title that replaces the client's
 ///
-/// Its name and its branches stay as they are. 'turntree undo' takes it back.
+/// Its name and its branches do not change. 'turntree undo' reverts it.
 #[derive(Debug, Args)]
 #[command(after_long_help = "Examples:
   turntree session rename 3f2a91c0 'the parser, second try'
@@ -28,14 +28,14 @@ pub(super) struct Rename {
     /// The title
     #[arg(value_name = "TITLE", required_unless_present = "clear")]
     title: Option<String>,
-    /// Go back to the title of its client, or the first prompt
+    /// Use the title of its client again, or the first prompt
     #[arg(long, conflicts_with = "title")]
     clear: bool,
 }
 
-/// Put labels on a session, or take them off; without any, list them
+/// Add or remove labels of a session; without any, list them
 ///
-/// A label is one word. 'turntree undo' takes the change back.
+/// A label is one word. 'turntree undo' reverts the change.
 #[derive(Debug, Args)]
 #[command(after_long_help = "Examples:
   turntree session label 3f2a91c0 draft lexer
@@ -46,10 +46,10 @@ pub(super) struct Label {
     /// The session
     #[arg(value_name = "SESSION", add = ArgValueCandidates::new(sessions))]
     session: String,
-    /// Labels to put on it
+    /// Labels to add
     #[arg(value_name = "LABEL")]
     add: Vec<String>,
-    /// Take this label off; may be given several times
+    /// Remove this label; may be given several times
     #[arg(long, value_name = "LABEL")]
     remove: Vec<String>,
 }

@@ -1,4 +1,4 @@
-//! `session`: what is done with a whole session.
+//! `session`: shows, names, labels and forgets whole sessions.
 
 mod forget;
 mod label;
@@ -12,7 +12,7 @@ use crate::view::error::{Answer, Result};
 
 /// Show, name, label and forget whole sessions
 ///
-/// A session is named by its name, its title, or a beginning of either that no other has.
+/// A session is named by its name, its title, or a unique beginning of either.
 #[derive(Debug, Args)]
 #[command(after_long_help = "Examples:
   turntree session show 3f2a91c0

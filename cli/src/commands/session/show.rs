@@ -1,4 +1,4 @@
-//! `session show`: all that is known of a session as a whole.
+//! `session show`: shows the facts about a whole session.
 
 use std::io::Write;
 
@@ -15,13 +15,13 @@ use crate::view::render::table::{Cell, Column, Table};
 use crate::view::render::{ID_DIGITS, count, one_line, short_number};
 use crate::view::{clock, json};
 
-/// Show where a session is from, its title and labels, and how far it went
+/// Show the origin of a session, its title and labels, and its size
 #[derive(Debug, Args)]
 #[command(after_long_help = "Examples:
   turntree session show 3f2a91c0
   turntree session show 'the parser' --json | jq -r .title")]
 pub(super) struct Show {
-    /// The session; that of HEAD by default
+    /// The session; HEAD's by default
     #[arg(value_name = "SESSION", add = ArgValueCandidates::new(sessions))]
     session: Option<String>,
 }

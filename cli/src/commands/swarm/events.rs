@@ -1,4 +1,4 @@
-//! `swarm events`: the state that a log of events leads to, without a store.
+//! `swarm events`: computes the state after a log of events, without a store.
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Write};
@@ -17,13 +17,13 @@ use crate::view::error::{Answer, Result};
 
 const BUFFER_BYTES: usize = 256 << 10;
 
-/// Print the SwarmSDK snapshot that a log of events leads to
+/// Print the SwarmSDK snapshot that results from a log of events
 ///
-/// Nothing is stored: 'turntree import' makes every moment of a log a snapshot.
+/// Nothing is stored: 'turntree import' makes a snapshot for every moment of a log.
 ///
-/// The log has one event a line, or is one JSON array. Events are applied in the order of their times;
-/// events of the same time in the order of the log; an event without a time comes first. Lines that are
-/// not events are left out, with a warning.
+/// The log has one event per line, or is one JSON array. Events are applied in the order of their
+/// times; events of the same time in the order of the log; an event without a time comes first.
+/// Lines that are not events are left out, with a warning.
 #[derive(Debug, Args)]
 pub(super) struct Events {
     /// The log, or - for standard input

@@ -1,4 +1,4 @@
-//! `swarm`: reads, event logs and restores of SwarmSDK.
+//! `swarm`: checks reads, rebuilds states from event logs, and restores snapshots of SwarmSDK.
 
 mod events;
 mod reads;
@@ -41,10 +41,10 @@ enum SwarmCommand {
     Restore(SwarmRestore),
 }
 
-/// Fit a snapshot into a configuration of today; the exit code is 1 when it does not fit
+/// Fit a snapshot into a current configuration; the exit code is 1 if it does not fit
 ///
 /// Prints which agents are restored, and where the configuration differs from that of the snapshot.
-/// The store is not changed.
+/// The store does not change.
 #[derive(Debug, Args)]
 struct SwarmRestore {
     /// The snapshot
@@ -75,7 +75,7 @@ impl Verb for Swarm {
     }
 }
 
-/// The old spelling of 'turntree swarm reads'
+/// The old form of 'turntree swarm reads'
 #[derive(Debug, Args)]
 pub(crate) struct OldReads {
     #[command(subcommand)]
@@ -98,7 +98,7 @@ impl Verb for OldReads {
     }
 }
 
-/// The old spelling of 'turntree swarm events'
+/// The old form of 'turntree swarm events'
 #[derive(Debug, Args)]
 pub(crate) struct OldEvents {
     #[command(subcommand)]

@@ -1,4 +1,4 @@
-//! `swarm reads`: files that agents have read and must read again.
+//! `swarm reads`: lists files that agents have read and must reread.
 
 use std::io::Write;
 use std::path::PathBuf;
@@ -16,17 +16,18 @@ use crate::view::json;
 use crate::view::output::{NAME, REMOVED};
 use crate::view::render::{count, harmless};
 
-/// List files that must be read again; the exit code is 1 when there are any
+/// List files that must be reread; the exit code is 1 if there are any
 ///
-/// A snapshot of a swarm records the SHA-256 of every file that an agent has read. A file must be read
-/// again when it has changed, is gone, cannot be read, or was converted: of a document such as a PDF the
-/// agent has read a text that only its framework can make again.
+/// A snapshot of a swarm records the SHA-256 of every file that an agent has read. A file must be
+/// reread if it has changed, was deleted, cannot be read, or was converted: of a document such as a
+/// PDF the agent has read a text that only its framework can produce.
 #[derive(Debug, Args)]
 pub(super) struct Reads {
     /// The snapshot
     #[arg(value_name = "REV", add = ArgValueCandidates::new(revisions))]
     revision: String,
-    /// The directory with the files of today; paths inside the recorded directory are looked up in it
+    /// The directory with the current files; paths inside the recorded directory are looked up in
+    /// it
     #[arg(long, value_name = "DIR", value_hint = clap::ValueHint::DirPath)]
     workspace: PathBuf,
     /// Check only the files that this agent has read

@@ -1,4 +1,4 @@
-//! `swarm restore`: the parts of a snapshot that fit into a configuration of today.
+//! `swarm restore`: fits a snapshot into a current configuration.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -18,10 +18,10 @@ use crate::view::render::harmless;
 const CONVERT: &str =
     "'turntree export REV --format swarm-snapshot --snapshot-version 2.1.0' converts it";
 
-/// Options of a restore into the configuration of a swarm.
+/// Options for restoring into a swarm's configuration.
 #[derive(Debug, Args)]
 pub(crate) struct IntoConfiguration {
-    /// Use the recorded system prompts instead of those of the configuration
+    /// Use the recorded system prompts instead of the configuration's
     #[arg(long, requires = "configuration")]
     preserve_system_prompts: bool,
     /// Write the snapshot to continue from to this file, as JSON

@@ -1,4 +1,4 @@
-//! `blame`: which turn wrote each line, entry or message.
+//! `blame`: shows which turn wrote each line, entry or message.
 
 use std::io::Write;
 use std::ops::RangeInclusive;
@@ -43,7 +43,7 @@ pub(crate) struct Blame {
     /// Only these lines, from 1: A,B or A, or ,B
     #[arg(short = 'L', long = "lines", value_name = "A,B")]
     lines: Option<String>,
-    /// Take a JSON object apart into its fields
+    /// Show the fields of a JSON object separately
     #[arg(long)]
     fields: bool,
 }

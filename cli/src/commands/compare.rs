@@ -1,4 +1,4 @@
-//! `compare`: strategies side by side.
+//! `compare`: compares strategies side by side.
 
 use std::cmp::Reverse;
 use std::collections::BTreeSet;

@@ -55,7 +55,7 @@ pub(crate) struct Edit {
     /// Shorten the texts of this part, and add a URI for the whole; may be given several times
     #[arg(long, value_name = "PART")]
     shorten: Vec<String>,
-    /// With --shorten: texts with more bytes than this, 1k at least; 2k by default
+    /// With --shorten: shorten texts with more bytes than this, at least 1k; 2k by default
     #[arg(long, value_name = "SIZE", value_parser = parse_size, requires = "shorten")]
     to: Option<u64>,
     /// Offload tool outputs with more bytes than this, and replace each with a short text and a URI

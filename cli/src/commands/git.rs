@@ -58,9 +58,9 @@ enum GitCommand {
 ///
 /// The repository is created without a working tree: clone it to look at files. A repeated export
 /// adds new turns. The same store gives the same commits everywhere. A directory that was not
-/// created by 'git export' is refused, and an exported branch that was moved there is left alone.
-/// The output is scanned for secrets: if one is found, nothing is written and the exit code is 1,
-/// unless --scrub or --allow-secrets is given.
+/// created by 'git export', and an exported branch that was moved there, are left alone. The output
+/// is scanned for secrets: if one is found, nothing is written and the exit code is 1, unless
+/// --scrub or --allow-secrets is given.
 #[derive(Debug, Args)]
 #[command(after_long_help = "Examples:
   turntree git export review.git

@@ -44,9 +44,9 @@ const STORE: &str = "--whole-store";
 ///
 /// The newest turn of a branch holds its whole conversation, so a policy only limits the additional
 /// content of older turns, and a budget below the size of the newest turn cannot be met. A budget
-/// of the store (--whole-store) forgets whole sessions, oldest first, but never a session with a
-/// pin or a tag, of the last day, that a place is switched to, or that is the newest of its
-/// directory.
+/// of the store (--whole-store) forgets whole sessions, oldest first, but never a session that has
+/// a pin or a tag, changed within the last day, is the target of 'switch' in a directory, or is the
+/// newest of its directory.
 ///
 /// With a parity of the store, every pack written from then on, including those of automatic
 /// maintenance, has that much parity, with which 'turntree repair' restores damaged bytes.

@@ -27,7 +27,7 @@ use crate::viewer::{Maintenance, Viewer};
 /// The claim of a store's server.
 const CLAIM: &str = "view";
 
-/// The note of the server's address.
+/// The note with the server's address.
 const ADDRESS: &str = "address of view";
 
 /// Bytes of a key.

@@ -32,7 +32,6 @@ pub(super) const fn is_end(moment: EventKind) -> bool {
 /// One process imports the end of a transcript, and one more waits for its turn. The waiting
 /// process reads everything written before it begins, so a third process returns `None`
 /// immediately.
-/// was written before it begins, so a third returns nothing at once.
 pub(super) fn settle(dir: &Path, transcript: &Path, event: &str) -> Option<Claim> {
     let next = Claim::take(dir, &format!("hook-next {event} {}", transcript.display()))?;
     let name = format!("hook-end {}", transcript.display());

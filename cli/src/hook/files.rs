@@ -39,12 +39,13 @@ const NO_HURRY: Duration = Duration::from_secs(60);
 /// The time limit for git to list ignored files to keep.
 const FOR_KEPT_FILES: Duration = Duration::from_millis(500);
 
-/// The variable with the user's time limit for hooks, and its maximum.
+/// The variable with the time that the user lets agents wait for hooks, if that is longer than the
+/// default; and its maximum.
 const GIVEN: &str = "TURNTREE_HOOK_PATIENCE";
 
 const MOST_GIVEN: Duration = Duration::from_secs(3600);
 
-/// Returns the time limit that the user gave hooks, at most an hour; zero if it is unset or not a
+/// Returns the time that the user lets agents wait, at most an hour; zero if it is unset or not a
 /// time.
 pub(super) fn given_patience() -> Duration {
     let given = std::env::var(GIVEN).ok().and_then(|given| parse_time(&given).ok());

@@ -16,7 +16,7 @@ use crate::program::invocation::{Invocation, has_own_branch, stamp};
 use crate::program::live::{LiveSession, client_session, live_sessions};
 use crate::view::error::{Failure, Result};
 
-/// Largest script that is read, in bytes.
+/// Largest script to read, in bytes.
 const MAX_SCRIPT_BYTES: u64 = 1 << 20;
 
 /// The git hook that runs before the commit message is edited.

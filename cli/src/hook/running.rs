@@ -21,7 +21,7 @@ use turntree_exchange::agents::session_name;
 /// The longest wait for another hook of the session that changes the note.
 const FOR_OTHERS: Duration = Duration::from_millis(100);
 
-/// The time between two tries.
+/// The interval between two attempts.
 const STEP: Duration = Duration::from_millis(2);
 
 /// Maximum number of calls to remember.

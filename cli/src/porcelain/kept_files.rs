@@ -1,8 +1,9 @@
 //! Ignored files that a project keeps: files listed in `.worktreeinclude` that git ignores.
 //!
 //! The list has the syntax of `.gitignore`, as in Claude Code. Such files are often secrets, so no
-//! turn stores them. They are stored only next to a pin before a command that may destroy them, and
-//! copied into new directories of other branches. The list itself is the user's consent.
+//! turn stores them. They are stored only in the snapshot of a pin before a command that may
+//! destroy them, and copied into new directories of other branches. The list itself is the user's
+//! consent.
 
 use std::collections::HashSet;
 use std::fs;

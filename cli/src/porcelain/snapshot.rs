@@ -90,7 +90,7 @@ pub(crate) struct NewSnapshot {
     /// Record that a check passed or failed, as in tests=passed; 'compare' shows the newest of each
     #[arg(long, value_name = "NAME=RESULT", value_parser = check)]
     pub(crate) check: Vec<(String, &'static str)>,
-    /// A fact of your own, as in x-run=812, which 'log --meta' finds; may be given several times
+    /// Custom metadata, as in x-run=812, which 'log --meta' finds; may be given several times
     #[arg(long, value_name = "x-NAME=VALUE", value_parser = own_fact, hide_short_help = true)]
     pub(crate) meta: Vec<(String, String)>,
     /// Pin it, so that retention never drops it

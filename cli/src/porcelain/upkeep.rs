@@ -58,7 +58,7 @@ pub(crate) fn once(repo: &Repository, dir: &Path, fold: Option<&str>) -> Result<
 }
 
 /// Runs [`once`] under the lock, and continues while steps are due or the store is over its
-/// budgets. An error ends it: the next commit tries again, at a larger distance.
+/// budgets. An error ends it: a later commit tries again, after more new data each time.
 pub(crate) fn while_due(
     repo: &Repository,
     dir: &Path,

@@ -315,7 +315,7 @@ impl Invocation {
     fn remember(&self, repo: Repository, dir: PathBuf) -> Arc<Repository> {
         let opened = self.filtered(repo, dir);
         let repo = Arc::clone(&opened.repo);
-        // If a command opens the store twice, both handles see all commits of this run.
+        // Fails if a command opens the store twice; then the first handle is kept.
         let _ = self.opened.set(opened);
         repo
     }

@@ -78,7 +78,7 @@ pub(super) struct SearchAnswer {
     places: Vec<json::GrepPlace>,
     /// Entries with all words.
     hits: Vec<json::SearchHit>,
-    /// The number of all places; of hits there are no more.
+    /// The number of places; for hits an upper bound.
     total: u64,
     /// Offset of the next call; null at the end.
     next_offset: Option<u64>,

@@ -20,7 +20,7 @@ use crate::view::json::MergedSection;
 use crate::view::output::{Palette, Width};
 use crate::view::render::{ID_DIGITS, count};
 
-/// Conflicts that a plan names.
+/// Maximum number of conflicts listed in a plan.
 const CONFLICTS: usize = 100;
 
 /// A change whose plan is shown before it is made.

@@ -21,7 +21,7 @@ pub(super) struct Span {
 pub(super) enum Question {
     /// The newest sessions.
     Sessions { most: usize },
-    /// The prompts of a branch, or all of its turns, newest first; from a snapshot on, else its newest.
+    /// The prompts of a branch, or all of its turns, newest first, from a snapshot or the tip on.
     Turns { branch: BranchName, from: Option<ObjectId>, every_turn: bool },
     /// The messages of turns.
     Said(Span),

@@ -11,12 +11,12 @@
 //!
 //! | file | job |
 //! |---|---|
-//! | `keys`, `text`, `content`, `list`, `screen`, `state`, `help` | what there is, and what keys make of it |
-//! | `layout`, `draw` | cells of it |
+//! | `keys`, `text`, `content`, `list`, `screen`, `state`, `help` | the state, and what keys do |
+//! | `layout`, `draw` | draws the state into cells |
 //! | `read`, `said` | answers from the store |
-//! | `acts` | forks and undos |
+//! | `acts` | changes of the store: forks, merges, pins and undos |
 //! | `event`, `readers` | threads |
-//! | `device` | the terminal, taken and given back |
+//! | `device` | takes and restores the terminal |
 //! | `run` | the loop |
 
 mod acts;

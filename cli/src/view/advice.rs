@@ -1,4 +1,4 @@
-//! Advice on a failure, in the words of its reader.
+//! Advice on a failure, worded for commands or for operations.
 
 /// Advice for people at a command line, and for agents and programs that call operations.
 #[derive(Debug, Clone, PartialEq, Eq)]

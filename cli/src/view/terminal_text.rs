@@ -9,7 +9,6 @@ use std::str::from_utf8;
 use super::render::turns_direction;
 
 /// The parameters of the styles that this program writes: reset, bold, faint, and six colours. None
-/// of them hides text.
 /// them hides text.
 const STYLES: &[&str] = &["0", "1", "2", "31", "32", "33", "34", "35", "36"];
 

@@ -1,4 +1,4 @@
-//! `log`: snapshots, newest first.
+//! `log`: lists snapshots, newest first.
 
 mod filter;
 mod order;

@@ -91,7 +91,7 @@ pub(crate) struct Repair {
     pub(crate) listed: Vec<String>,
     /// True if the refs of the manifest lacked operations in listed files.
     pub(crate) refs_behind: bool,
-    /// Operations that the newest one did not follow.
+    /// Operations that are not ancestors of the newest one.
     pub(crate) rejoined: Vec<String>,
     /// Refs that get their values from these operations.
     pub(crate) rejoined_refs: Vec<ChangedRef>,

@@ -12,7 +12,7 @@ pub(crate) struct SpiralRecord {
     pub(crate) streak: Option<Streak>,
     /// Signs in the content of files.
     pub(crate) signs: Vec<SpiralSign>,
-    /// The turn before all of that.
+    /// The turn before the loop.
     pub(crate) rollback_to: Option<u64>,
 }
 

@@ -28,7 +28,7 @@ pub(crate) struct UsageRecord {
     pub(crate) expired_turns: u64,
 }
 
-/// A row of it.
+/// A row of `usage`.
 #[derive(Serialize)]
 pub(crate) struct UsageRow {
     pub(crate) name: String,

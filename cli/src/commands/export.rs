@@ -31,15 +31,15 @@ const NOTHING_WHOLE: &str = "no turn of this session is whole: 'turntree export 
 
 /// Export a session
 ///
-/// source is the imported file, byte for byte; jsonl are the original messages of one agent at that
-/// revision, one per line; swarm-snapshot is a SwarmSDK document; context-chef is a snapshot that
-/// its library restores; ollm-context, ollm-mode and ollm-intent are OLLM CLI's files; codesign is
-/// a design store with the history of the revision, one design for each session, and
-/// codesign-session the chat and the comments of one design. For reading: markdown and html, one
-/// file that needs no network and shows every branch if REV is a session. For other tools: json,
-/// openai, anthropic and atif. A file is written atomically, with permissions by the umask, like a
-/// redirection. The output is scanned for secrets: if one is found, nothing is written and the exit
-/// code is 1, unless --scrub or --allow-secrets is given.
+/// --format source writes the imported file, byte for byte. jsonl writes the original messages of
+/// one agent at that revision, one per line. swarm-snapshot writes a SwarmSDK document,
+/// context-chef a snapshot that its library restores, and ollm-context, ollm-mode and ollm-intent
+/// write OLLM CLI's files. codesign writes a design store with the history of the revision, one
+/// design for each session, and codesign-session the chat and the comments of one design. For
+/// reading: markdown, and html, one file that needs no network and shows every branch if REV is a
+/// session. For other tools: json, openai, anthropic and atif. A file is written atomically, with
+/// permissions by the umask, like a redirection. The output is scanned for secrets: if one is
+/// found, nothing is written and the exit code is 1, unless --scrub or --allow-secrets is given.
 #[derive(Debug, Args)]
 #[command(after_long_help = "Examples:
   turntree export nightly --format source -o nightly.jsonl

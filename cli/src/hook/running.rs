@@ -101,7 +101,8 @@ fn change(
     }
 }
 
-/// Claims the note for a change. Without the claim, only a change of the note may be lost.
+/// Claims the note for a change. If the claim times out, a concurrent change of the note may be
+/// lost, and nothing else.
 fn wait_for(dir: &Path, name: &str) -> Option<Claim> {
     let until = Instant::now() + FOR_OTHERS;
     loop {

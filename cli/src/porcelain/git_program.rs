@@ -148,7 +148,7 @@ fn answer(dir: &Path, words: &[&str], time: Duration) -> Option<Vec<u8>> {
 }
 
 /// Returns true if git would block on a pipe or read a device in the repository around `dir`: such
-/// a repository was made to attack. Git itself opens files of any type.
+/// a repository is an attack. Git itself opens files of any type.
 fn waits(dir: &Path) -> bool {
     let Ok(dir) = dir.canonicalize() else { return false };
     let Some(top) = dir.ancestors().find(|dir| dir.join(DOT_GIT).exists()) else { return false };

@@ -54,7 +54,7 @@ impl Thresholds {
     ) -> Result<DueCheck> {
         let mut watch = Watch::default();
         if let Some(at) = self.auto_at {
-            // Lower levels would have the same effect as the lowest one.
+            // Lower levels would be crossed together with the lowest one.
             watch.levels.retain(|level| level.at > at || level.name == "auto");
             watch
                 .levels

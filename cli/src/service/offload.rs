@@ -18,12 +18,12 @@ pub(super) struct OffloadArguments {
     text: String,
     /// Store only a text longer than this
     threshold: Option<u64>,
-    /// Characters to show of its start, in whole lines
+    /// Characters shown of its start, in whole lines
     #[serde(default)]
     head_chars: u64,
-    /// Characters to show of its end, in whole lines; 2000 by default
+    /// Characters shown of its end, in whole lines; 2000 by default
     tail_chars: Option<u64>,
-    /// Lines to show of its end instead
+    /// Lines shown of its end instead
     tail_lines: Option<u64>,
 }
 

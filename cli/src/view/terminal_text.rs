@@ -9,7 +9,7 @@ use std::str::from_utf8;
 use super::render::turns_direction;
 
 /// The parameters of the styles that this program writes: reset, bold, faint, and six colours. None
-/// them hides text.
+/// of them hides text.
 const STYLES: &[&str] = &["0", "1", "2", "31", "32", "33", "34", "35", "36"];
 
 /// Bytes of the longest style.

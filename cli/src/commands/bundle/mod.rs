@@ -137,9 +137,9 @@ struct Verify {
 
 /// Import a bundle into the store
 ///
-/// A branch that has another history in the store gets a new name, and a branch that continues the
-/// store's one fast-forwards it. Titles and labels are imported too; an existing title is kept. The
-/// import is one operation, which 'undo' reverts; operations in the bundle are not imported.
+/// A branch that has another history in the store gets a new name, and one that continues a branch
+/// of the store fast-forwards it. Titles and labels are imported too; an existing title is kept.
+/// The import is one operation, which 'undo' reverts; operations in the bundle are not imported.
 #[derive(Debug, Args)]
 struct Unbundle {
     #[command(flatten)]

@@ -1,4 +1,4 @@
-//! Archives without parity: what one bad block costs, whichever it is.
+//! Archives without parity: the cost of one bad block, for every block of the archive.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -18,7 +18,7 @@ use turntree_tests::stamp;
 const SESSIONS: u64 = 6;
 const TURNS: u64 = 8;
 
-/// What each frame of a pack begins with.
+/// The magic bytes at the start of each frame of a pack.
 const FRAME: &[u8] = b"\x89TTB\r\n\x1a\n";
 
 /// Bytes of the header of a frame.
@@ -27,12 +27,12 @@ const FRAME_HEADER: usize = 120;
 /// Whether an archive has the ids of its objects.
 const FORMS: [bool; 2] = [true, false];
 
-/// An archive of sessions with a file more in each turn, which quotes one of the first turns.
+/// An archive of sessions. Each turn adds a file that quotes one of the first turns.
 struct Archive {
     disk: SimDisk,
     pack: PathBuf,
     bytes: Vec<u8>,
-    /// The file that came with the newest turn of each session.
+    /// The file that the newest turn of each session added.
     newest: BTreeMap<String, ObjectId>,
 }
 
@@ -75,13 +75,13 @@ impl Archive {
         Self { disk, pack, bytes, newest }
     }
 
-    /// Where the blocks are, and what they hold.
+    /// Returns the offset and the kind of each block.
     fn blocks(&self) -> Vec<(usize, u8)> {
         let starts = (0..self.bytes.len()).filter(|at| self.bytes[*at..].starts_with(FRAME));
         starts.map(|at| (at, self.bytes[at + 28])).collect()
     }
 
-    /// The store with one bad block.
+    /// Opens the store with one bad block.
     fn hit(&self, block: usize) -> Repository {
         let mut bytes = self.bytes.clone();
         bytes[block + FRAME_HEADER + 10] ^= 1;

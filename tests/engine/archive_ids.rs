@@ -1,4 +1,4 @@
-//! The ids beside an archive that lists none: when they are there, and that nothing needs them.
+//! The `.ids` files of archives that list no ids: when they exist, and that they are optional.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -35,7 +35,7 @@ fn archive() -> SimDisk {
     disk
 }
 
-/// The files of ids.
+/// The `.ids` files of the store.
 fn ids(disk: &SimDisk) -> Vec<PathBuf> {
     let paths = disk.files().into_keys();
     paths.filter(|path| path.extension().is_some_and(|it| it == "ids")).collect()
@@ -68,7 +68,7 @@ fn who_needs_an_object_of_an_archive_first_keeps_its_ids_and_a_collection_leaves
     collect(&open(&disk, 6), Purpose::Gc, &stamp(5), &mut |_| {}).unwrap();
     assert_eq!(ids(&disk), kept);
 
-    // Whatever becomes of the file, all is there.
+    // Damage to the `.ids` file loses no object.
     let found = |disk: &SimDisk, seed| -> Vec<String> {
         let repo = open(disk, seed);
         let inventory = repo.store().inventory().unwrap();
@@ -135,7 +135,7 @@ fn a_store_says_that_it_may_have_archives_without_ids_before_it_has_one() {
     late.store().leave_ids_out();
     assert_eq!(collect(&late, archive, &stamp(3), &mut |_| {}).unwrap().steps, 1);
 
-    // A superblock that was lost says it again.
+    // A rebuilt superblock records the feature again.
     drop((early, late));
     disk.remove(&dir.join("superblock")).unwrap();
     Store::remake_superblock(&disk, dir, None).unwrap();
@@ -193,7 +193,7 @@ fn a_call_that_fails_while_ids_are_made_costs_only_them() {
             let copy = disk.crash(Keep::All);
             copy.fail_with(Failure { error, written: 100, forgets: false });
             copy.arm(Fault::FailAt(call));
-            // Opening may fail by it; whoever tries again has everything.
+            // Opening may fail because of the fault. A second attempt finds everything.
             let first = try_open(&copy, 5).and_then(|repo| {
                 let tip = repo.resolve("one")?.commit;
                 repo.context(&tip).map(drop)

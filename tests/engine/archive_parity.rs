@@ -1,5 +1,5 @@
-//! Archives that survive damage: what is within the parity of a pack comes back as it was, and the
-//! rest is told.
+//! Archives that survive damage: damage within the parity of a pack is restored byte for byte, and
+//! the rest is reported.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -29,7 +29,7 @@ fn archive() -> Sample {
     Sample::archived(&journal(12_000))
 }
 
-/// The same before it is packed, with so many numbers of noise in each of 24 turns.
+/// The same store before it is packed, with `numbers` random numbers in each of 24 turns.
 fn journal(numbers: usize) -> SimDisk {
     let disk = SimDisk::new(Path::new("/disk"));
     let dir = Path::new("/disk/store");
@@ -65,7 +65,7 @@ fn the_file(disk: &SimDisk, extension: &str) -> (PathBuf, Vec<u8>) {
     first
 }
 
-/// Fills sectors of a file with noise: so many of a thousand, drawn at random.
+/// Fills `per_thousand` of every thousand sectors of a file with noise, drawn at random.
 fn destroy(disk: &SimDisk, path: &Path, per_thousand: usize, seed: u64) -> usize {
     let mut random = Random(seed);
     let mut bytes = disk.files()[path].clone();
@@ -147,7 +147,7 @@ fn also_with_manifest_and_superblock_gone() {
     assert!(sample.missing(repaired.store()).is_empty());
     drop(repaired);
 
-    // Nothing else says which store it is, now that the journal is packed.
+    // The journal is packed, so no other file records the store id.
     let dir = Path::new("/disk/store");
     disk.damage(&dir.join("superblock"), Vec::new());
     for path in disk.files().into_keys().filter(|path| path.parent() == Some(dir)) {
@@ -228,7 +228,7 @@ fn collections_keep_the_share_and_take_parity_away_with_its_pack() {
     let disk = sample.copy();
     let before = the_file(&disk, "parity");
     let repo = open(&disk, 72);
-    // Chosen for what is there: nothing is compressed again for it.
+    // Changing the share of existing parity recompresses nothing.
     repo.store().choose_pack_parity(Some(ParityShare::new(20).unwrap()));
     let done = collect(&repo, Purpose::Repack(Tier::Archive), &stamp(91), &mut |_| {}).unwrap();
     assert_eq!((done.steps, done.protected_packs), (0, 1));
@@ -263,7 +263,7 @@ fn promise(disk: &SimDisk, seed: u8, percent: Option<u8>) {
     change.commit(&stamp(80), "set the parity").unwrap();
 }
 
-/// Every pack has parity of at least what the policy says; returns how many there are.
+/// Checks that every pack has at least the parity of the policy. Returns the number of packs.
 fn promised(disk: &SimDisk) -> usize {
     let report = fsck(open(disk, 71).store(), Thoroughness::Full, stamp(90).time, &mut |_, _| {});
     let report = report.unwrap();
@@ -299,7 +299,7 @@ fn every_pack_has_the_parity_of_the_store_whoever_writes_it() {
     drop(repo);
     assert_eq!(promised(&disk), 1, "an archive has more than is usual");
 
-    // Beyond its parity: what is saved is written as the policy says, too.
+    // Beyond the parity: the packs that a repair writes have the parity of the policy too.
     let (pack, _) = the_file(&disk, "pack");
     destroy(&disk, &pack, 400, 6);
     repair(open(&disk, 81).store(), Loss::Accept, &stamp(94), &mut |_, _| {}).unwrap();
@@ -359,7 +359,7 @@ fn a_parity_that_somebody_made_up_does_no_harm() {
     let (parity, _) = the_file(&sample.disk, "parity");
     let (pack, bytes) = the_file(&sample.disk, "pack");
     let made = tempfile::tempdir().unwrap();
-    // Whole, and of another content: of nothing, of more, of the same length.
+    // Valid parity files of other content: one byte, three times the length, and the same length.
     let contents = [vec![0; 1], vec![0; bytes.len() * 3], vec![7; bytes.len()]];
     for content in contents {
         let path = made.path().join(format!("{}", content.len()));

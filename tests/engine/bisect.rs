@@ -16,7 +16,8 @@ use turntree_tests::{Sandbox, stamp};
 const PROGRAM: &str = env!("CARGO_BIN_EXE_turntree-under-test");
 const SIGINT: i32 = 2;
 
-/// A session whose turns have these contents of one file, and of a note where there is none.
+/// A session whose turns have these contents of one file. A turn without a file gets a note
+/// instead.
 fn session(sandbox: &Sandbox, contents: &[(Option<u32>, u32)]) -> Vec<ObjectId> {
     let repo: &Repository = &sandbox.repo;
     let branch = BranchName::main("s").unwrap();
@@ -36,7 +37,8 @@ fn session(sandbox: &Sandbox, contents: &[(Option<u32>, u32)]) -> Vec<ObjectId> 
     contents.iter().map(turn).collect()
 }
 
-/// Answers until there is nothing to ask; returns what is known then, and what was answered.
+/// Answers until the search asks for no more turns. Returns the final status and the turns asked
+/// for.
 fn answer(
     repo: &Repository,
     search: &mut Bisect,
@@ -76,7 +78,7 @@ turntree_properties::properties! {
                 _ => BisectVerdict::Good,
             };
             if durable && first_bad % 7 == 0 {
-                // Half of it by another process.
+                // Another process does half of the search.
                 if let BisectStatus::Next { turn, .. } = search.outlook(repo).unwrap() {
                     search.mark(repo, &turn.id, verdict(turn.commit.turn)).unwrap();
                 }
@@ -183,7 +185,7 @@ impl<'s> Shell<'s> {
         serde_json::from_slice(&output.stdout).unwrap()
     }
 
-    /// What the command was run on, one word each.
+    /// The arguments of each run of the command, one word each.
     fn tested(&self) -> Vec<String> {
         let tested = fs::read_to_string(self.sandbox.folder().join("tested")).unwrap_or_default();
         tested.lines().map(str::to_owned).collect()
@@ -192,7 +194,7 @@ impl<'s> Shell<'s> {
 
 #[test]
 fn a_run_finds_what_a_look_at_every_turn_finds_and_tests_no_tree_twice() {
-    // Bad from 30 on; many turns change only a note, and one tree comes back.
+    // Bad from 30 on. Many turns change only a note, and one tree appears again.
     let files = [1, 1, 5, 1, 9, 9, 12, 30, 30, 30, 31, 40, 40, 41, 50, 50];
     for first_bad in [9, 12, 30, 31, 40, 50] {
         let sandbox = Sandbox::new();
@@ -228,7 +230,7 @@ fn a_run_that_stopped_goes_on_and_an_interrupted_one_leaves_nothing() {
     let said = String::from_utf8_lossy(&stopped.stderr).into_owned();
     assert_eq!(stopped.status.code(), Some(2), "{said}");
     assert!(said.contains("gave no answer"), "{said}");
-    // It ends this process, and waits to be ended by it.
+    // The command interrupts the bisect process, and waits to be killed by it.
     let endless = "kill -INT $PPID; exec tail -f /dev/null";
     let interrupted = shell.run(&["bisect", "run", "sh", "-c", endless]);
     assert_eq!(interrupted.status.signal(), Some(SIGINT), "{interrupted:?}");
@@ -252,7 +254,7 @@ fn turns_without_files_are_tested_by_what_else_they_hold() {
         "test $($PROGRAM cat $TURNTREE_REV:scratchpad/n) -lt 8 && test $TURNTREE_TURN -lt 8";
     let record = shell.record(&["--json", "bisect", "run", "sh", "-c", script]);
     assert_eq!(record["turn"]["turn"], 8, "{record}");
-    // With the same files everywhere, only whole contexts tell turns apart.
+    // With the same files in every turn, turns differ only by their whole contexts.
     let other = Sandbox::new();
     let contents: Vec<_> = (1..=12).map(|n| (Some(7), n)).collect();
     session(&other, &contents);

@@ -1,11 +1,11 @@
-//! `blame`: who wrote what, beside a walk that looks for each part alone.
+//! `blame` agrees with a walk that searches for each part separately.
 
 use proptest::prelude::*;
 use turntree::object::ObjectId;
 use turntree::repo::{Blame, BlameKind};
 use turntree_tests::random_history::{Content, MESSAGES, RandomHistory, Turn, steps};
 
-/// The turn that wrote a part: from turn to turn back, the first one continued that has it.
+/// The turn that wrote a part: walks the first parents back as long as they have it.
 fn writer(history: &RandomHistory, mut at: usize, has: &dyn Fn(&Content) -> bool) -> ObjectId {
     loop {
         let turn: &Turn = &history.turns[at];
@@ -51,7 +51,7 @@ turntree_properties::properties! {
 
     #[test]
     fn a_message_is_of_the_turn_that_said_it(texts in prop::collection::vec((0..4_usize, 0..3_usize), 1..12)) {
-        // Each message is said once, so that there is one way to tell who said it.
+        // Each message appears once, so that its author is unambiguous.
         let mut history = RandomHistory::new(&[]);
         let mut tips = [None; 3];
         for (number, (kind, on)) in (0..).zip(texts) {

@@ -1,4 +1,4 @@
-//! Policies end as they say: the ten of the audit, and what they spare and why.
+//! Policies reach their planned result: the ten cases of the audit, and what they keep and why.
 
 use std::fs;
 
@@ -10,7 +10,7 @@ use turntree::store::{Thoroughness, Tier};
 use turntree_tests::bounded::{Before, Bounded, BoundedCase, play, ten_policies};
 use turntree_tests::{Sandbox, commit_note, open_store, stamp};
 
-/// A part of the turns of the audit.
+/// The tests play one turn in `SCALE` of the audit.
 const SCALE: u64 = 20;
 
 fn played(case: &BoundedCase, before: Before) -> Bounded {
@@ -33,11 +33,11 @@ fn ten_policies_end_as_they_say() {
             None => assert_eq!(found.kept, case.promised(), "{what}"),
             Some(budget) => {
                 let said = found.said_bytes.unwrap();
-                // The manifest and the superblock are no one's.
+                // The manifest and the superblock are part of no session's size.
                 assert!(found.bytes.abs_diff(said) < said / 20 + 3000, "{what}");
                 let is_over = found.said.iter().any(|line| line.contains("more than its budget"));
                 assert_eq!(is_over, said > budget, "{what}");
-                // So small, a block compresses a tenth better below 256 KiB than above.
+                // Blocks this small compress a tenth better below 256 KiB than above.
                 let per_turn = said / found.kept.len() as u64;
                 assert!(is_over || said + per_turn.max(budget / 8) > budget, "{what}");
             }
@@ -102,7 +102,7 @@ fn what_recent_operations_spare_is_named_and_a_strict_collection_spares_nothing(
     assert_eq!(strict.sessions[0].expiring, 16);
     collect(repo, Purpose::StrictGc, &now, &mut |_| {}).unwrap();
     assert_eq!(kept(&sandbox), [26, 27, 28, 29, 30]);
-    // What an undo would have gone back to says so.
+    // An undo to a collected state is refused with an error.
     let entry = repo.operations().nth(7).unwrap().unwrap();
     let error = repo.plan_undo(entry).unwrap_err();
     assert!(matches!(error.kind(), ErrorKind::Conflict | ErrorKind::Expired), "{error}");
@@ -115,7 +115,7 @@ fn a_strict_policy_keeps_what_it_says_whatever_was_undone_and_lost() {
     let policy = Policy { keep_last: Some(5), strict: true, ..Policy::default() };
     let sandbox = thirty(&policy);
     let (repo, main) = (&sandbox.repo, BranchName::main("s").unwrap());
-    // Back by ten turns, and on: what was left is a line that only an undo leads to.
+    // Rewinds ten turns and continues: only an undo references the abandoned line.
     let tip = repo.tip(&main).unwrap();
     let mut change = repo.begin();
     change.move_branch(&main, Some(repo.find_turn(&tip, 20).unwrap()));
@@ -138,7 +138,7 @@ fn a_time_to_live_is_kept_to_the_microsecond() {
     let sandbox = thirty(&policy);
     collect(&sandbox.repo, Purpose::Gc, &stamp(3620), &mut |_| {}).unwrap();
     assert_eq!(kept(&sandbox), (20..=30).collect::<Vec<_>>());
-    // The newest turn is what the session is.
+    // The newest turn always stays.
     collect(&sandbox.repo, Purpose::Gc, &stamp(1 << 25), &mut |_| {}).unwrap();
     assert_eq!(kept(&sandbox), [30]);
 }
@@ -158,7 +158,8 @@ fn a_policy_is_measured_before_it_is_set() {
 
 #[test]
 fn what_a_policy_would_let_expire_is_what_expires_once_it_is_set() {
-    // The operation that sets it takes one away from those that an undo needs, and has bytes of its own.
+    // The operation that sets the policy pushes one operation out of those kept for undo, and adds
+    // bytes.
     let rules = [5_u64, 12].map(|turns| Policy { keep_last: Some(turns), ..Policy::default() });
     let budgets = (0..12).map(|step| Policy {
         budget_bytes: Some(5_000 + 97 * step),

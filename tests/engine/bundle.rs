@@ -1,4 +1,4 @@
-//! Bundles carry sessions from store to store, and what is not whole and true is refused.
+//! Bundles carry sessions from store to store, and incomplete or forged bundles are refused.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -20,7 +20,7 @@ use turntree_tests::sample::{self, Sample};
 use turntree_tests::sim::{Fault, Keep, SimDisk};
 use turntree_tests::{Sandbox, commit_note, recorded_sessions, stamp};
 
-/// What is bundled is compressed quickly: it is the same format.
+/// Bundles are compressed at the fastest tier. The format is the same.
 const TIER: Tier = Tier::Hot;
 
 fn session(name: &str) -> Vec<BundleRequest> {
@@ -36,7 +36,7 @@ fn bundle(repo: &Repository, wanted: &[BundleRequest], without: &[ObjectId]) -> 
     std::fs::read(path).unwrap()
 }
 
-/// A bundle of these bytes.
+/// Opens a bundle with these bytes.
 fn open(bytes: &[u8]) -> turntree::Result<Bundle> {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("b");
@@ -48,7 +48,7 @@ fn take_in(repo: &Repository, bytes: &[u8]) -> turntree::Result<Unbundled> {
     unbundle(repo, &open(bytes)?, &UnbundleOptions::default(), &stamp(100))
 }
 
-/// Every entry of every turn behind the branches of a session, and the refs themselves.
+/// Every entry of every turn reachable from the branches of a session, and the refs.
 type Seen = (BTreeMap<String, RefValue>, BTreeMap<ObjectId, BTreeMap<String, Vec<ObjectId>>>);
 
 fn seen(repo: &Repository) -> Seen {
@@ -76,7 +76,7 @@ fn seen(repo: &Repository) -> Seen {
     (values, turns)
 }
 
-/// Nothing is damaged, and everything that refs lead to is there.
+/// Checks that nothing is damaged, and that every object reachable from refs exists.
 fn assert_sound(repo: &Repository) {
     let found = fsck(repo.store(), Thoroughness::Full, Time::default(), &mut |_, _| {}).unwrap();
     assert!(found.findings.is_empty(), "{:?}", found.findings);
@@ -120,7 +120,7 @@ turntree_properties::properties! {
         prop_assert!(error.to_string().contains(&first.to_string()), "{}", error);
         prop_assert_eq!(target.repo.refs().operation, None);
         take_in(&target.repo, &old).unwrap();
-        // Other branches may need turns that the first bundle does not lead to.
+        // Other branches may need turns that the first bundle does not contain.
         let missing = plan_unbundle(&target.repo, &open(&new).unwrap(), &Default::default());
         prop_assume!(missing.unwrap().missing.is_empty());
         take_in(&target.repo, &new).unwrap();
@@ -209,7 +209,7 @@ fn what_was_dropped_travels_as_dropped() {
     let policy = Policy { keep_last: Some(5), ..Policy::default() };
     set_policy(&mut change, Scope::Session("long"), &policy).unwrap();
     change.commit(&stamp(641), "policy").unwrap();
-    // The first time turns expire, the second time the oldest of them are forgotten.
+    // The first collection expires turns, the second forgets the oldest of them.
     for _ in 0..2 {
         collect(repo, Purpose::Gc, &stamp(642), &mut |_| {}).unwrap();
     }
@@ -233,7 +233,7 @@ fn what_was_dropped_travels_as_dropped() {
     assert_eq!(take_in(&target.repo, &bytes).unwrap().operation, None);
 }
 
-/// A small store with some of everything, and a bundle of it.
+/// A small store with objects of every kind, and a bundle of it.
 fn sample() -> (Repository, Vec<u8>) {
     let disk = Sample::small(9).disk;
     let repo = sample::open(&disk, 7);
@@ -391,7 +391,7 @@ fn titles_and_labels_come_along_and_never_over_those_of_the_receiver() {
     let named = bundle(&theirs.repo, &session("a"), &[]);
     assert!(bundle(&theirs.repo, &session("b"), &[]).len() < named.len(), "of no other session");
 
-    // Nothing but the name is new.
+    // Only the title is new.
     take_in(&ours.repo, &plain).unwrap();
     let done = take_in(&ours.repo, &named).unwrap();
     assert_eq!(done.plan.labels[0].title.as_deref(), Some("the parser"));
@@ -401,7 +401,7 @@ fn titles_and_labels_come_along_and_never_over_those_of_the_receiver() {
     };
     assert_eq!(known(&ours.repo), ("the parser".to_owned(), vec!["draft".to_owned()]));
     assert_eq!(take_in(&ours.repo, &named).unwrap().operation, None);
-    // One undo takes them back.
+    // One undo removes them.
     let plan = ours.repo.plan_undo(ours.repo.undoable(None).unwrap().unwrap()).unwrap();
     ours.repo.undo(&plan, &stamp(6), "undo").unwrap();
     name(&ours.repo, Some("my words"), &["mine"]);
@@ -409,7 +409,7 @@ fn titles_and_labels_come_along_and_never_over_those_of_the_receiver() {
     assert_eq!((&done.plan.labels[0].title, done.plan.labels[0].labels.len()), (&None, 1));
     let expected = vec!["draft".to_owned(), "mine".to_owned()];
     assert_eq!(known(&ours.repo), ("my words".to_owned(), expected));
-    // What is no label is refused with the whole bundle.
+    // An invalid label makes the reader refuse the whole bundle.
     let text = named.windows(5).position(|it| it == b"draft").unwrap();
     let mut broken = named.clone();
     broken[text] = b',';

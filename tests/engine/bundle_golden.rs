@@ -1,5 +1,5 @@
-//! A bundle that was written when the format was made opens for ever, and an independent reader sees
-//! in it, and in those of today, what the library does.
+//! A bundle written when the format was made opens forever. An independent reader sees the same in
+//! it, and in bundles of today, as the library.
 
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
@@ -16,13 +16,13 @@ use turntree::transfer::bundle::{
 use turntree_tests::sample::{Sample, try_open};
 use turntree_tests::{Sandbox, claude_code, recorded_sessions, stamp};
 
-/// Sessions with dropped turns, a pin and a fork; and what came later.
+/// Sessions with elided turns, a pin and a fork, and an increment with later turns.
 const GOLDEN: [&str; 2] = ["bundle-v1.bundle", "bundle-v1-since.bundle"];
 
-/// The same in the versions after.
+/// The same sessions in later format versions.
 const LATER: [&str; 1] = ["bundle-v2.bundle"];
 
-/// The first of them, with its parity behind it.
+/// The first golden bundle with parity appended.
 const WITH_PARITY: &str = "bundle-v1-parity.bundle";
 
 fn format_spec() -> PathBuf {
@@ -87,7 +87,7 @@ fn golden_bundles_open_and_are_taken_in() {
     let store = target.repo.store();
     let found = fsck(store, Thoroughness::Full, Time::default(), &mut |_, _| {}).unwrap();
     assert!(found.findings.is_empty(), "{:?}", found.findings);
-    // What it was made from, made again, is the same.
+    // The same source, built again, has the same commits.
     let again = try_open(&Sample::new().disk, 70).unwrap();
     for (branch, tip) in again.branches() {
         assert_eq!(target.repo.tip(&branch), Some(tip), "{branch}");
@@ -99,7 +99,7 @@ fn golden_bundles_open_and_are_taken_in() {
     }
 }
 
-/// The operations of a bundle, as the independent reader prints them.
+/// Prints the operations of a bundle as the independent reader does.
 fn told(bundle: &Bundle) -> String {
     let mut text = String::new();
     let value = |id: Option<Held>| id.map_or_else(|| "None".to_owned(), |id| id.to_string());
@@ -137,7 +137,8 @@ fn the_independent_reader_sees_the_same_objects() {
     let smallest = recorded.min_by_key(|file| std::fs::metadata(file).map_or(0, |it| it.len()));
     let bytes = smallest.map(|file| std::fs::read(file).unwrap());
     sandbox.import("work", &bytes.unwrap_or_else(|| claude_code(20).into_bytes())).unwrap();
-    // Back, as it was, and away: none of the turns that were abandoned is in the bundle.
+    // Rewinds, undoes the rewind, and rewinds again. The bundle contains none of the abandoned
+    // turns.
     for back in [Some("work~1"), None, Some("work~1")] {
         match back {
             None => {

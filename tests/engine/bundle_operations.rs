@@ -1,4 +1,5 @@
-//! A bundle tells what was done to its branches, by whom and why, and nothing of other sessions.
+//! A bundle records the operations on its branches, with author and reason, and nothing of other
+//! sessions.
 
 use std::ffi::OsStr;
 use std::path::Path;
@@ -26,7 +27,7 @@ fn branch(name: &str) -> BranchName {
     name.parse().unwrap()
 }
 
-/// One more turn on a branch, as its own operation.
+/// Commits one turn on a branch as its own operation.
 fn turn(repo: &Repository, name: &str, second: i64) -> ObjectId {
     let text = format!("{name} {second}");
     commit_note(repo, &branch(name), ("turn", &text), &stamp(second))
@@ -46,7 +47,7 @@ fn undo_last(repo: &Repository, reason: &str) {
     repo.undo(&repo.plan_undo(last).unwrap(), &stamp(60), reason).unwrap();
 }
 
-/// A bundle in memory.
+/// Makes a bundle in memory.
 fn bundle(repo: &Repository, wanted: &[BundleRequest], without: &[ObjectId]) -> (SimDisk, Bundle) {
     let disk = SimDisk::new(Path::new("/out"));
     let plan = plan_bundle(repo, wanted, without).unwrap();
@@ -61,12 +62,12 @@ fn told(bundle: &Bundle) -> Vec<BundledOperation> {
     operations
 }
 
-/// The changes of an operation, with how the refs are called.
+/// The changes of an operation with the names of their refs.
 fn changes(operation: &BundledOperation) -> Vec<(&str, Option<Held>, Option<Held>)> {
     operation.changes.iter().map(|it| (it.name.as_str(), it.old, it.new)).collect()
 }
 
-/// A commit that is in the bundle.
+/// A commit that the bundle contains.
 #[expect(clippy::unnecessary_wraps, reason = "a ref may hold nothing")]
 fn here(id: ObjectId) -> Option<Held> {
     Some(Held::Object(id))
@@ -90,7 +91,7 @@ fn rewinds_undos_and_what_was_abandoned_are_told() {
     let numbers: Vec<u64> = told.iter().map(|operation| operation.sequence).collect();
     assert_eq!(numbers, [1, 2, 3, 5, 6, 7, 8], "the fourth was about another session");
     let [.., rewind, undo, again, newest] = told.as_slice() else { unreachable!() };
-    // The third turn is nowhere in the bundle, and what became of it is.
+    // The bundle omits the third turn, but records what happened to it.
     assert!(!bundle.manifest().refs.values().any(|value| value.id.0 == turns[2]));
     let gone = Some(Held::Abandoned(*turns[2].as_bytes().first_chunk().unwrap()));
     assert_eq!(changes(rewind), [(MAIN, gone, here(turns[0]))]);
@@ -149,7 +150,7 @@ fn no_name_of_another_session_comes_along() {
         change.tag(name, &id, "secret".repeat(usize::from(id == foreign)), &stamp(5)).unwrap();
     }
     change.commit(&stamp(5), "tag ours, secret-tag").unwrap();
-    // This tag led elsewhere before it led here.
+    // The tag pointed to another session before.
     let moved = |from: Option<ObjectId>, to, reason: &str| {
         let mut change = repo.begin();
         let before = from.map_or(Expected::Absent, |id| Expected::Value(RefValue::Object(id)));
@@ -171,7 +172,7 @@ fn no_name_of_another_session_comes_along() {
     assert_eq!(&reasons[1..], shared);
     assert!(!bundle.manifest().refs.keys().any(|name| name.contains("secret")));
 
-    // One branch alone tells nothing of the others.
+    // A bundle of one branch has no operations of other branches.
     turn(repo, "work/plan", 20);
     let (_disk, bundle) = self::bundle(repo, &[BundleRequest::Branch(branch("work/main"))], &[]);
     let told = told(&bundle);
@@ -199,9 +200,10 @@ fn an_increment_has_the_operations_since() {
     let both = [session("work"), session("other")].concat();
     assert_eq!(numbers(&both, &[turns[1]]), [3, 4, 5, 6]);
     assert_eq!(numbers(&both, &[turns[0]]), [2, 3, 4, 5, 6]);
-    // A turn of which no ref is kept has no operations.
+    // A bundle without refs has no operations.
     assert_eq!(numbers(&[BundleRequest::Commit(turns[1])], &[]), [0_u64; 0]);
-    // Where no operation led to what is known, those count that led to what is in it.
+    // If no operation set a ref to a known commit, the bundle has the operations whose commits it
+    // contains.
     let mut change = repo.begin();
     let mut ids = Vec::new();
     for second in 7..10 {
@@ -238,7 +240,7 @@ fn taking_a_bundle_in_is_one_operation_and_none_of_the_others() {
 fn a_thousand_turns_cost_at_most_15_kilobytes() {
     let sandbox = Sandbox::new();
     let repo = &sandbox.repo;
-    // Somebody who thinks for some seconds, and does not stop to the microsecond.
+    // Turns some seconds apart, at times that are not whole seconds.
     let mut micros = 1_700_000_000_000_000_i64;
     let mut tree = None;
     for n in 1..=1000_i64 {
@@ -265,7 +267,7 @@ fn a_thousand_turns_cost_at_most_15_kilobytes() {
     assert!(stored <= 15_000, "{stored} bytes");
 }
 
-/// The same bundle with other operations, and good checksums.
+/// The same bundle with other operations, and valid checksums.
 fn forged(repo: &Repository, good: &BundleFile, operations: &[u8]) -> Arc<dyn IoFile> {
     let mut items = Vec::new();
     good.visit(&mut |id, object| {
@@ -281,8 +283,8 @@ fn forged(repo: &Repository, good: &BundleFile, operations: &[u8]) -> Arc<dyn Io
     file
 }
 
-/// Whether the reader that was written from the specification alone accepts a bundle; `None` where it
-/// cannot run.
+/// True if the reader written from the specification alone accepts a bundle. `None` if it cannot
+/// run.
 fn independent(sandbox: &Sandbox, file: &Arc<dyn IoFile>) -> Option<bool> {
     let python = |arguments: &[&OsStr]| Command::new("python3").args(arguments).output();
     let needs = python(&["-c".as_ref(), "import blake3, cbor2, zstandard".as_ref()]);

@@ -1,5 +1,5 @@
-//! What is whole of a damaged bundle is taken in, and the rest named: whatever block is damaged, and
-//! when its end is torn off.
+//! Importing a damaged bundle takes all that is whole and names the rest: for each damaged block,
+//! and for a truncated bundle.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -20,7 +20,8 @@ use turntree_tests::{Sandbox, commit_turn, stamp};
 
 const TURNS: i64 = 24;
 
-/// A session whose turns each write a file, with a fork in the middle, tags, and a second session.
+/// A session whose turns each write a file, with a fork in the middle and tags, and a second
+/// session.
 fn sample() -> Sandbox {
     let sandbox = Sandbox::new();
     let repo = &sandbox.repo;
@@ -52,7 +53,7 @@ fn sample() -> Sandbox {
     sandbox
 }
 
-/// The bytes of a bundle of everything, in small blocks.
+/// The bytes of a bundle of both sessions, in small blocks.
 fn bundled(repo: &Repository) -> Vec<u8> {
     let disk = SimDisk::new(Path::new("/out"));
     let wanted = ["work", "other"].map(|name| BundleRequest::Session(name.to_owned()));
@@ -71,13 +72,14 @@ fn open(bytes: &[u8]) -> turntree::Result<(Bundle, BundleLosses)> {
     Bundle::open_partial(Arc::new(file(bytes)), None)
 }
 
-/// Where the frames begin, and what they hold.
+/// Returns the offset and the kind of each frame.
 fn frames(bytes: &[u8]) -> Vec<(usize, u8)> {
     let heads = (0..bytes.len() - 120).filter(|at| bytes[*at..].starts_with(b"\x89TTB\r\n\x1a\n"));
     heads.map(|at| (at, bytes[at + 28])).collect()
 }
 
-/// Takes in what is left, and checks that it is whole, is what it was, and that all else is named.
+/// Imports the readable rest. Checks that it is whole and equals the source, and that the losses
+/// are complete.
 fn check(sandbox: &Sandbox, bytes: &[u8], place: &str) -> BTreeMap<String, u64> {
     let (bundle, losses) = open(bytes).unwrap_or_else(|error| panic!("{place}: {error}"));
     let target = Sandbox::new();
@@ -94,7 +96,7 @@ fn check(sandbox: &Sandbox, bytes: &[u8], place: &str) -> BTreeMap<String, u64> 
         };
         assert!(line(&was).contains(&tip), "{place}: {branch} is on another line");
         for id in line(&tip) {
-            // Whole to the last byte, as fsck found, and the same turn.
+            // fsck found every object whole. The commit is equal too.
             assert_eq!(target.repo.commit(&id).unwrap(), sandbox.repo.commit(&id).unwrap());
         }
         let turn = target.repo.commit(&tip).unwrap().turn;
@@ -109,7 +111,7 @@ fn check(sandbox: &Sandbox, bytes: &[u8], place: &str) -> BTreeMap<String, u64> 
     let has_all = !losses.refs.iter().any(is_branch);
     assert_eq!(has_all, turns.values().sum::<u64>() == 24 + 14 + 6, "{place}");
     assert_eq!(losses.objects == 0, losses.refs.is_empty(), "{place}");
-    // One operation, which an undo takes back.
+    // The import is one operation, and one undo reverts it.
     if let Some(last) = target.repo.operations().next() {
         assert_eq!(target.repo.operations().count(), 1);
         let plan = target.repo.plan_undo(last.unwrap()).unwrap();
@@ -123,11 +125,11 @@ fn check(sandbox: &Sandbox, bytes: &[u8], place: &str) -> BTreeMap<String, u64> 
 fn frames_that_are_there_twice_are_read_once() {
     let sandbox = sample();
     let bytes = bundled(&sandbox.repo);
-    // The footer of the copy says nothing of the whole.
+    // The footer of the copy does not describe the whole file.
     let twice = [&bytes[..], &bytes].concat();
     let turns = check(&sandbox, &twice, "twice");
     assert_eq!(turns.values().sum::<u64>(), 24 + 14 + 6);
-    // A limit of what is there is enough, so nothing is read again.
+    // A limit of the bundle's own size suffices, so each frame is read once.
     let raw = Bundle::open(Arc::new(file(&bytes))).unwrap().raw_bytes();
     Bundle::open_partial(Arc::new(file(&twice)), Some(raw)).unwrap();
 }
@@ -139,7 +141,7 @@ fn whatever_block_is_damaged_each_branch_is_had_up_to_the_turn_that_needs_it() {
     let blocks = frames(&whole);
     let mut of_blobs = Vec::new();
     for (at, holds) in &blocks {
-        // In what is stored, and in its header.
+        // In the stored bytes, and in the frame header.
         for byte in [130, 40] {
             let mut bytes = whole.clone();
             bytes[at + byte] ^= 1;
@@ -149,7 +151,7 @@ fn whatever_block_is_damaged_each_branch_is_had_up_to_the_turn_that_needs_it() {
             }
         }
     }
-    // Contents lie in the order in which turns have them: the later the damage, the more is whole.
+    // Blobs are stored in the order of their turns: the later the damage, the more turns are whole.
     assert!(of_blobs.len() > 10 && of_blobs.is_sorted(), "{of_blobs:?}");
     assert!(of_blobs.first() < Some(&5) && of_blobs.last() >= Some(&20), "{of_blobs:?}");
 }
@@ -159,12 +161,12 @@ fn a_bundle_whose_end_is_torn_off_gives_what_lies_in_front() {
     let sandbox = sample();
     let whole = bundled(&sandbox.repo);
     let table = whole.len() - 192;
-    // The footer, and the table with it: nothing is lost, since the frames say the same.
+    // Without the footer and its table nothing is lost: the frames have the same information.
     for end in [table, table - 30] {
         let turns = check(&sandbox, &whole[..end], "without its footer");
         assert_eq!(turns.values().copied().collect::<Vec<_>>(), [6, 24, 14]);
     }
-    // What lies in front of commits leads to nothing.
+    // Without the commits, the blobs at the start belong to no ref.
     let (bundle, losses) = open(&whole[..whole.len() / 2]).unwrap();
     assert_eq!((bundle.manifest().refs.len(), losses.refs.len()), (0, 4));
     assert_eq!(losses.turns, 24 + 6 + 6);

@@ -1,4 +1,5 @@
-//! A directory goes into a snapshot: what is read, what is left out, and what is said of it.
+//! Captures a directory into a snapshot: the files that are read, the files that are skipped, and
+//! the report.
 
 use std::fs::{self, File, Permissions};
 use std::os::unix::ffi::OsStrExt;
@@ -35,7 +36,7 @@ fn what_is_no_file_of_the_workspace_is_left_out() {
     assert_eq!(fixture.names(), expected);
     assert_eq!(fixture.files()["out"].1, "/etc");
     assert_eq!(reasons(&captured).into_keys().collect::<Vec<_>>(), ["pipe"]);
-    // A store is never captured, from outside or from inside.
+    // A store is never captured, neither by its parent directory nor from inside.
     for inside in [fixture.sandbox.store(), fixture.sandbox.store().join("journal")] {
         let (mut objects, mut builder) = (Memory::new(), Builder::new());
         let (parent, options) = (Context::default(), CaptureOptions::default());
@@ -88,7 +89,7 @@ fn what_is_captured_does_not_stay_in_memory() {
     fixture.expect_truth();
 }
 
-/// More folders inside each other than are held open, and more than a key has room for.
+/// Folders nested deeper than the limit of open handles, and than the longest key.
 #[test]
 fn deep_folders_are_no_trouble() {
     let fixture = WorkspaceFixture::new();
@@ -111,14 +112,14 @@ fn large_files_are_left_out_by_their_size_and_never_read() {
     fixture.write("small", "12345");
     fixture.write("grows", "1");
     fixture.snapshot();
-    // Nothing but holes, so nobody could read it in reasonable time.
+    // A sparse file: reading it would take unreasonably long.
     File::create(fixture.path("huge")).unwrap().set_len(1 << 42).unwrap();
     fixture.write("grows", "123456");
     let options = CaptureOptions { max_file_bytes: 5, ..CaptureOptions::default() };
     let captured = fixture.snapshot_with(&options);
     assert_eq!(captured.files, 1);
     assert_eq!(reasons(&captured).into_keys().collect::<Vec<_>>(), ["grows", "huge"]);
-    // What is known of it stays.
+    // A skipped file keeps its last captured content.
     assert_eq!(fixture.files()["grows"].1, "1");
     assert_eq!(fixture.names(), ["grows", "small"]);
     fs::remove_file(fixture.path("huge")).unwrap();
@@ -140,14 +141,14 @@ fn what_a_capture_has_no_time_for_stays_as_known_and_the_next_one_goes_on() {
     fixture.write("added/one", "added");
     fs::remove_file(fixture.path("folder-0/file-0")).unwrap();
     fixture.let_the_clock_go_on();
-    // No time at all: nothing is looked at, and nothing is lost.
+    // Without any time, the capture looks at no file and loses none.
     let options = CaptureOptions { over_budget: &|| true, ..CaptureOptions::default() };
     let captured = fixture.snapshot_with(&options);
     assert!(captured.unfinished && captured.changed == 0 && captured.removed == 0);
     assert_eq!(reasons(&captured).into_keys().collect::<Vec<_>>(), [""]);
     assert!(fixture.files().values().all(|(_, content)| content == "old"));
     assert_eq!(fixture.files().len(), 50);
-    // Time for some: each goes on from there, until one has time for what is left.
+    // With little time, each capture continues where the last one stopped, until one finishes.
     let mut captures = 0;
     loop {
         let asked = AtomicUsize::new(0);
@@ -188,7 +189,7 @@ fn what_cannot_be_read_keeps_its_content_and_comes_back() {
     let is_master = fs::read_dir(fixture.path("closed")).is_ok();
     let captured = fixture.snapshot();
     lock(0o700);
-    // Whoever may read everything is refused nothing.
+    // Root may read every file.
     if !is_master {
         assert_eq!(reasons(&captured).into_keys().collect::<Vec<_>>(), ["closed", "shut"]);
         assert_eq!(fixture.files()["closed/deep/b"].1, "old");
@@ -199,8 +200,7 @@ fn what_cannot_be_read_keeps_its_content_and_comes_back() {
     fixture.expect_truth();
 }
 
-/// Files of the kernel say that they have no bytes, and give some to who reads them: like files that
-/// change all the time.
+/// Files in `/proc` report a length of zero but return bytes, like files that change constantly.
 #[test]
 fn a_file_that_changes_while_it_is_read_is_left_as_known() {
     let kernel = Path::new("/proc/sys/kernel/random");

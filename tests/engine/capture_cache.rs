@@ -1,4 +1,5 @@
-//! The cache of a capture is never seen: the next one has what one without it has, and reads less.
+//! The cache of a capture is invisible: a capture with a cache equals one without, and reads fewer
+//! files.
 
 use std::fs::{self, File, FileTimes, Permissions};
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
@@ -55,7 +56,7 @@ fn what_was_touched_and_is_the_same_is_read_and_changes_nothing() {
     fixture.expect_truth();
 }
 
-/// Another branch, or a way back: the cache belongs to another snapshot then.
+/// After a switch of branches or a rewind, the cache belongs to another snapshot.
 #[test]
 fn a_cache_serves_whatever_the_snapshot_goes_on_from() {
     let fixture = WorkspaceFixture::new();
@@ -77,7 +78,7 @@ fn a_cache_serves_whatever_the_snapshot_goes_on_from() {
     fixture.expect_truth();
     cache.save(&captured, repo.store(), &tree).unwrap();
     assert_eq!(fixture.snapshot().read, 0);
-    // And from nothing at all.
+    // The same, without any parent snapshot.
     let cache = StatCache::open(repo.store(), &fixture.work).unwrap();
     let nothing = Context::default();
     let (captured, _) = snapshot_on(repo, "main", &nothing, &fixture.work, &cache, &options);
@@ -116,7 +117,7 @@ fn whatever_happens_to_the_bytes_of_a_cache_nobody_sees_it() {
     let whole = fs::read(&cache).unwrap();
     let parent = tip(repo, "main");
     let root = parent.section(repo.store(), "files").unwrap();
-    // What the cache says would be wrong now, and right only for the bytes that it has.
+    // The cached entry is made wrong, and counts only if the bytes of the cache are intact.
     let read_with = |bytes: &[u8]| {
         fs::write(&cache, bytes).unwrap();
         let opened = StatCache::open(repo.store(), &fixture.work).unwrap();
@@ -138,7 +139,7 @@ fn whatever_happens_to_the_bytes_of_a_cache_nobody_sees_it() {
     }
     assert_eq!(read_with(&[&whole[..], b"x"].concat()), 2);
     assert_eq!(read_with(b""), 2);
-    // What is there instead of the file is not read, and not waited for.
+    // A directory or a pipe at the path of the cache is neither read nor waited for.
     fs::remove_file(&cache).unwrap();
     fs::create_dir(&cache).unwrap();
     assert_eq!(fixture.snapshot_without_saving().read, 2);
@@ -147,7 +148,7 @@ fn whatever_happens_to_the_bytes_of_a_cache_nobody_sees_it() {
     assert_eq!(fixture.snapshot_without_saving().read, 2);
 }
 
-/// A cache of which the snapshot was never taken names a section that is not in the store.
+/// A cache whose snapshot was never committed names a section that the store does not have.
 #[test]
 fn a_cache_of_what_was_never_stored_is_of_no_use_and_does_no_harm() {
     let fixture = WorkspaceFixture::new();
@@ -168,7 +169,7 @@ fn a_cache_of_what_was_never_stored_is_of_no_use_and_does_no_harm() {
     assert_eq!(fixture.snapshot().read, 1);
     fixture.expect_truth();
     assert_eq!(fixture.files()["a"].1, "b");
-    // Nor can one be kept for another context than the one that was captured.
+    // A cache is not saved for a context other than the captured one.
     let stranger = Builder::new().write(&mut repo.begin()).unwrap();
     assert!(cache.save(&captured, repo.store(), &stranger).is_err());
 }
@@ -185,7 +186,7 @@ fn a_store_keeps_few_caches_for_its_owner_alone_and_loses_nothing_without() {
     }
     let folder = fixture.sandbox.store().join("workspaces");
     let files: Vec<_> = fs::read_dir(&folder).unwrap().map(|entry| entry.unwrap().path()).collect();
-    // And one file with the directories that were captured.
+    // Plus one file that lists the captured directories.
     assert_eq!(files.len(), 16 + 1);
     assert_eq!(fs::metadata(&folder).unwrap().mode() & 0o777, 0o700);
     for file in files {
@@ -215,7 +216,7 @@ fn captures_at_once_each_keep_the_truth() {
             fixture.write(&format!("f-{}/{}", edit % 6, edit % 60), &(edit % 10).to_string());
         }
     });
-    // The cache is from whoever came last; each branch goes on from its own newest snapshot.
+    // The last capture wrote the cache. Each branch continues from its own newest snapshot.
     for branch in ["one", "two", "three", "main"] {
         let repo = fixture.sandbox.reopened();
         take(&repo, branch, &fixture.work, &CaptureOptions::default());
@@ -232,7 +233,7 @@ fn what_was_seen_before_an_edit_is_not_taken_for_what_is_there_after() {
     fixture.write("a", "1");
     fixture.let_the_clock_go_on();
     let repo = &fixture.sandbox.repo;
-    // The file changes between the look at it and the moment when that is kept.
+    // The file changes after its stat and before the cache is saved.
     let cache = StatCache::open(repo.store(), &fixture.work).unwrap();
     let options = CaptureOptions::default();
     let parent = tip(repo, "main");
@@ -244,7 +245,7 @@ fn what_was_seen_before_an_edit_is_not_taken_for_what_is_there_after() {
     assert_eq!(fixture.files()["a"].1, "2");
 }
 
-/// A cache names files, and a name may be what is to go: also when nothing else has it any more.
+/// A cache contains file names, and a redacted file name may be in it, even if nothing else has it.
 #[test]
 fn a_redaction_takes_caches_along() {
     let fixture = WorkspaceFixture::new();
@@ -267,7 +268,7 @@ fn a_redaction_takes_caches_along() {
 #[derive(Debug, Clone)]
 enum Edit {
     Write(usize, u8),
-    /// The same number of bytes, and the times of before.
+    /// The same length and the old timestamps.
     Forge(usize, u8),
     Remove(usize),
     Folder(usize),
@@ -277,7 +278,7 @@ enum Edit {
     Age(usize, i64),
     Rules(u8),
     Settle,
-    /// Back to an earlier snapshot, whatever the directory holds.
+    /// Returns to an earlier snapshot, regardless of the content of the directory.
     Back(usize),
 }
 
@@ -301,7 +302,7 @@ fn edit() -> impl Strategy<Value = Edit> {
     ]
 }
 
-/// What is in the way of `path` goes.
+/// Removes anything that blocks `path`.
 fn clear(fixture: &WorkspaceFixture, path: &Path) {
     for above in path.ancestors().skip(1).take_while(|above| *above != fixture.work) {
         if fs::symlink_metadata(above).is_ok_and(|found| !found.is_dir()) {
@@ -316,13 +317,13 @@ fn clear(fixture: &WorkspaceFixture, path: &Path) {
     }
 }
 
-/// Does it; or says which context the next snapshot goes on from.
+/// Applies the edit, or returns the context that the next snapshot continues from.
 fn apply(fixture: &WorkspaceFixture, edit: &Edit, history: &[Context]) -> Option<Context> {
     let path = |name: &usize| fixture.path(NAMES[*name]);
     let is_file = |path: &Path| fs::symlink_metadata(path).is_ok_and(|found| found.is_file());
     let text = |content: &u8| char::from(*content).to_string().repeat(3);
     match edit {
-        // In place where there is a file: the same one, with another content.
+        // Writes in place if the file exists: the same inode, other content.
         Edit::Write(name, content) if is_file(&path(name)) => {
             fs::write(path(name), text(content)).unwrap();
         }
@@ -381,7 +382,7 @@ fn apply(fixture: &WorkspaceFixture, edit: &Edit, history: &[Context]) -> Option
 turntree_properties::properties! {
     cases = 48;
 
-    /// Whatever is done to a directory, a capture with a cache has what one without has.
+    /// After any edits of a directory, a capture with a cache equals one without.
     #[test]
     fn a_cache_is_never_seen(edits in prop::collection::vec((edit(), any::<bool>()), 1..16)) {
         let fixture = WorkspaceFixture::new();

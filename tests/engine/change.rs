@@ -1,4 +1,5 @@
-//! Changes of records that wait in memory: what a framework that keeps its own records relies on.
+//! Changes of records that wait in memory: the guarantees for a framework that keeps its own
+//! records.
 
 use std::thread;
 

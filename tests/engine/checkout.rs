@@ -1,4 +1,4 @@
-//! Between contexts and folders: what is laid out, what is overwritten, and what is captured.
+//! Checkout and capture: files that are restored, overwritten and captured.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -234,11 +234,12 @@ fn what_cannot_be_read_is_reported_and_keeps_its_last_content() {
     let changes = turntree::context::diff(&objects, &first, &second).unwrap();
     let keys: Vec<&str> = changes["files"].changes.iter().map(|c| c.key.as_str()).collect();
     assert_eq!(keys, ["beside"]);
-    // Whoever may read everything is refused nothing.
+    // Root may read every file.
     assert!(readable || captured.skipped.iter().any(|skipped| skipped.path == Path::new("closed")));
 }
 
-/// What is written is on disk before it gets its name, and each folder is synced once, at the end.
+/// A file is synced before it is renamed to its final name, and each folder is synced once, at the
+/// end.
 #[test]
 fn a_file_is_synced_before_it_is_named_and_a_folder_after() {
     let sandbox = Sandbox::new();
@@ -264,7 +265,7 @@ fn a_file_is_synced_before_it_is_named_and_a_folder_after() {
     }
     let trace = fs::read_to_string(trace).unwrap();
     let out = sandbox.folder().canonicalize().unwrap();
-    // What is between the brackets behind a handle is what it leads to.
+    // `strace` prints the path of a handle in angle brackets.
     let calls: Vec<(&str, PathBuf)> = trace
         .lines()
         .filter_map(|line| {
@@ -291,7 +292,7 @@ fn a_file_is_synced_before_it_is_named_and_a_folder_after() {
     assert_eq!(synced, ["", "out", "out/files", "out/files/deep", "out/files/deep/er"]);
 }
 
-/// A restore is killed when so many files are there; then another one finishes what it began.
+/// Kills a restore after a number of files. A second restore finishes it.
 #[test]
 fn a_restore_that_is_killed_leaves_whole_files_and_can_be_repeated() {
     let sandbox = Sandbox::new();

@@ -1,5 +1,5 @@
-//! A restore of a hostile context, into a hostile directory, while others work there: nothing
-//! outside is touched, no link is followed, and no file is half there.
+//! Restores a hostile context into a hostile directory while other processes change it: nothing
+//! outside is touched, no link is followed, and no file is partial.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -16,7 +16,7 @@ use turntree::object::{Kind, Memory, Object, ObjectId, ObjectSource};
 use turntree::workspace::{CheckoutReport, FileAction, plan_checkout};
 use turntree::{Error, ErrorKind};
 
-/// A context whose section `files` is this.
+/// A context with this section `files`.
 fn files(entries: &[(&str, FileMode, &str)]) -> (Memory, Context) {
     let (mut objects, mut builder) = (Memory::new(), Builder::new());
     for (key, mode, content) in entries {
@@ -42,13 +42,13 @@ fn restore(
     plan_checkout(objects, context, target, &[])?.apply(objects, overwrite)
 }
 
-/// A folder with a target, and a canary beside it that nobody may touch.
+/// A folder with a target, and a canary next to it that must not change.
 struct Place {
     folder: tempfile::TempDir,
     before: Vec<(PathBuf, Entry)>,
 }
 
-/// All of an entry that a restore could change.
+/// The properties of an entry that a restore could change.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Entry {
     mode: u32,
@@ -88,7 +88,7 @@ impl Place {
     }
 }
 
-/// Everything below `folder`, no link followed.
+/// Every entry below `folder`. Follows no link.
 fn entries(folder: &Path) -> Vec<(PathBuf, Entry)> {
     let (mut found, mut left) = (Vec::new(), vec![folder.to_owned()]);
     while let Some(path) = left.pop() {
@@ -122,8 +122,8 @@ fn part_of(name: &str) -> String {
     format!(".turntree-part-{}", ObjectId::of(Kind::Blob, name.as_bytes()).short(16))
 }
 
-/// Objects that do something to the directory when a certain one is read: at that moment the file
-/// has its temporary name, and what was checked was checked.
+/// An object source that changes the directory when a certain object is read: the checks are done
+/// by then, and the file still has its temporary name.
 struct Ambush<'a> {
     objects: &'a Memory,
     content: &'a str,
@@ -145,7 +145,7 @@ impl ObjectSource for Ambush<'_> {
     }
 }
 
-/// Restores, and strikes when `content` is to be written.
+/// Restores, and runs the ambush when `content` is about to be written.
 fn ambushed(
     (objects, context): &(Memory, Context),
     target: &Path,
@@ -238,7 +238,7 @@ fn no_link_is_followed_that_the_context_brings() {
         ("b/c", FileMode::Symlink, "../../../canary/file"),
     ]);
     restore(&tree, &place.target(), false).unwrap();
-    // A second context writes behind the links of the first.
+    // A second context writes through the links of the first.
     assert!(restore(&regular(&[("a/new", "x")]), &place.target(), true).is_err());
     restore(&regular(&[("b/c", "x")]), &place.target(), true).unwrap();
     assert_eq!(fs::read_to_string(place.file("b/c")).unwrap(), "x");
@@ -289,7 +289,7 @@ fn a_file_that_comes_or_changes_meanwhile_stays() {
     assert!(error.to_string().contains("changed since"), "{error}");
     assert_eq!(fs::read_to_string(place.file("new")).unwrap(), "changed!");
     assert!(parts(&place.target()).is_empty());
-    // Looked at again, it is what is to be overwritten.
+    // The second restore checks the directory again and overwrites the file.
     restore(&tree, &place.target(), true).unwrap();
     assert_eq!(fs::read_to_string(place.file("new")).unwrap(), "from the snapshot");
 }
@@ -357,12 +357,12 @@ fn other_names_of_a_replaced_file_keep_the_old_content() {
 fn names_that_are_one_file_here_are_not_written_over_each_other() {
     let place = Place::new();
     let tree = regular(&[("README", "upper"), ("Readme", "lower")]);
-    // Where letters differ, both come.
+    // On a file system that distinguishes case, both files are restored.
     restore(&tree, &place.target(), false).unwrap();
     let same = fs::metadata(place.file("README")).unwrap().ino()
         == fs::metadata(place.file("Readme")).unwrap().ino();
     assert!(!same, "this file system folds case, and one has replaced the other");
-    // Where they do not, both names find one file, as these do.
+    // On a file system that folds case, both names are one file, as with these hard links.
     fs::remove_file(place.file("Readme")).unwrap();
     fs::hard_link(place.file("README"), place.file("Readme")).unwrap();
     let error = restore(&tree, &place.target(), true).unwrap_err();
@@ -485,7 +485,7 @@ fn permissions_are_those_of_a_file_that_a_program_makes() {
     }
 }
 
-/// Another process makes a folder a link to the canary and back, all the time.
+/// Another process constantly swaps a folder with a link to the canary.
 #[test]
 fn a_race_for_a_folder_never_leads_out() {
     let place = Place::new();
@@ -501,7 +501,7 @@ fn a_race_for_a_folder_never_leads_out() {
                 if fs::rename(&real, &aside).is_ok() {
                     let _ = symlink(place.canary(), &real);
                     let _ = fs::remove_file(&real);
-                    // The restore may have made a new folder meanwhile: then it is left alone.
+                    // If the restore made a new folder in between, it stays.
                     if fs::rename(&aside, &real).is_err() {
                         let _ = fs::remove_dir_all(&aside);
                     }
@@ -523,7 +523,7 @@ fn a_race_for_a_folder_never_leads_out() {
     assert!(swaps.into_inner() > 0 && through + refused == 400);
 }
 
-/// What is in the directory before.
+/// An entry in the directory before the restore.
 #[derive(Debug, Clone, Copy)]
 enum Obstacle {
     File,
@@ -567,13 +567,13 @@ fn obstacle() -> impl Strategy<Value = Obstacle> {
     ])
 }
 
-/// Puts something in the way, where nothing is yet and a name can be.
+/// Creates an obstacle at a path, if the path is free and its name is possible.
 fn put(place: &Place, path: &str, obstacle: Obstacle) {
     let harmless = |name: &&str| !matches!(*name, "" | "." | "..") && !name.contains('\0');
     let path: PathBuf = path.split('/').filter(harmless).collect();
     let (files, canary) = (place.target().join("files"), place.canary());
     let full = files.join(&path);
-    // A link that an earlier obstacle made is not to be followed here either.
+    // Links of earlier obstacles are not followed here either.
     let crosses = full.ancestors().take_while(|folder| *folder != files);
     if path == Path::new("") || crosses.into_iter().any(Path::is_symlink) {
         return;
@@ -595,8 +595,8 @@ fn put(place: &Place, path: &str, obstacle: Obstacle) {
 turntree_properties::properties! {
     cases = 256;
 
-    /// Whatever the keys and whatever is there: nothing outside changes, folders of git stay as they
-    /// were, and every file is what it was or what it is to be.
+    /// For any keys and any directory: nothing outside changes, git folders stay as they were, and
+    /// every file has either its old or its new content.
     #[test]
     fn any_context_in_any_directory_stays_inside(
         keys in prop::collection::btree_map(path(), (0..3_u8, any::<bool>()), 1..8),

@@ -1,4 +1,4 @@
-//! Many writers and readers on one real store, each with a handle of its own as a process has it.
+//! Many writers and readers on one real store. Each has its own handle, as in a process.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -66,7 +66,7 @@ fn writers_on_refs_of_their_own_never_conflict_and_readers_see_whole_commits() {
 fn of_writers_on_one_ref_exactly_one_wins_each_round() {
     let temporary = tempfile::tempdir().unwrap();
     let dir = create(temporary.path());
-    // Each increments a counter; a lost race is tried again from the new value.
+    // Each writer increments a counter, and retries a lost race from the new value.
     thread::scope(|scope| {
         for writer in 0..WRITERS {
             let dir = &dir;

@@ -1,4 +1,4 @@
-//! Branches beside each other: how far they have gone is what a naive walk says.
+//! Ahead and behind counts of branches equal those of a naive walk.
 
 use std::collections::HashSet;
 
@@ -8,7 +8,7 @@ use turntree::object::ObjectId;
 use turntree::repo::{BranchName, Divergence, Repository, SnapshotDraft};
 use turntree_tests::{Sandbox, stamp};
 
-/// A branch, and another one that it is put on before its next turn, if any.
+/// A branch, and the branch that it is moved to before its next turn, if any.
 type Step = (usize, Option<usize>);
 
 const NAMES: [&str; 4] = ["main", "a", "b", "c"];

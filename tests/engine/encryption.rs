@@ -1,4 +1,4 @@
-//! An encrypted store: nothing in its files is in the clear, and everything else is as it was.
+//! An encrypted store: its files contain no plaintext, and its behaviour is unchanged.
 
 use std::collections::HashSet;
 use std::fs;
@@ -14,7 +14,7 @@ use turntree::store::{
 };
 use turntree_tests::{Sandbox, commit_note, new_store, stamp};
 
-/// What the first encrypted stores had, and what it is changed to.
+/// The cipher of the first encrypted stores, and the one it is changed to.
 const KEY: StoreKey = StoreKey::of(StoreCipher::XChaCha20, [3; 32]);
 const OTHER: StoreKey = StoreKey::of(StoreCipher::Aes256Ctr, [4; 32]);
 
@@ -42,7 +42,7 @@ fn files(dir: &Path) -> Vec<(PathBuf, Vec<u8>)> {
     found
 }
 
-/// Fails if any of these is in a file or in a name.
+/// Fails if a file or a file name contains one of `secrets`.
 fn expect_hidden(dir: &Path, secrets: &[&[u8]]) {
     for (path, bytes) in files(dir) {
         for secret in secrets {
@@ -135,7 +135,8 @@ fn it_opens_with_its_key_alone() {
         assert_eq!(error.kind(), ErrorKind::Encrypted, "{error}");
         assert!(!error.to_string().contains("4b4b"), "{error}");
     }
-    // Who has it open from before cannot commit beside those who know the key, nor read the past for ever.
+    // A handle opened before the encryption cannot commit to the encrypted store, and stops reading
+    // at its next refresh.
     let error = sandbox.repo.store().refresh().expect_err("the keys have changed");
     assert_eq!(error.kind(), ErrorKind::Conflict, "{error}");
     let mut change = sandbox.repo.begin();
@@ -152,7 +153,7 @@ fn what_a_handle_of_before_leaves_is_not_written_to_in_the_clear() {
     let dir = sandbox.store();
     note(&sandbox.repo, "s", "before", 1);
     for round in 0..3 {
-        // Each has no segment yet, and makes one when it commits.
+        // No handle has a segment yet. Each creates one when it commits.
         let stale: Vec<Repository> = match round {
             0 => (20..24).map(|seed| open_with(&dir, None, seed).unwrap()).collect(),
             _ => Vec::new(),
@@ -187,7 +188,7 @@ fn a_new_segment_that_a_crash_left_incomplete_is_no_damage() {
     let tip = note(&encrypted(&dir, 2), "s", "acknowledged", 1);
     let journal = dir.join("journal");
     let [(_, segment)] = &files(&journal)[..] else { panic!("one segment") };
-    // Its second head alone was written, and its length was not.
+    // Only the second head was written, and the file has not its full length.
     let head = &segment[4096..4160];
     for bytes in [4160, 4161, 8192, 62_225, 65_535, 65_536] {
         let mut incomplete = [&[0; 4096][..], head].concat();
@@ -210,7 +211,7 @@ fn what_is_stored_has_the_ids_that_it_has_elsewhere_and_two_stores_have_nothing_
         let repo = open_with(&sandbox.store(), Some(key.into()), seed).unwrap();
         assert_eq!(note(&repo, "s", "the same in all of them", 1), tip);
         for (path, content) in files(&sandbox.store().join("journal")) {
-            // Zeros are written ahead of use.
+            // Zeros are preallocated.
             let (parts, _) = content.as_chunks::<16>();
             let own: HashSet<[u8; 16]> =
                 parts.iter().filter(|part| **part != [0; 16]).copied().collect();
@@ -259,7 +260,7 @@ fn a_change_that_did_not_end_is_done_again_and_no_other_is_begun() {
     let dir = sandbox.store();
     let tip = note(&sandbox.repo, "s", "one", 1);
     sandbox.repo.store().change_encryption(Some(KEY), [9; 16]).unwrap();
-    // A folder in the way of the copy of a segment.
+    // A folder blocks the copy of a segment.
     let segment = fs::read_dir(dir.join("journal")).unwrap().next().unwrap().unwrap().path();
     let way = PathBuf::from(format!("{}.tmp", segment.display()));
     fs::create_dir(&way).unwrap();
@@ -297,7 +298,7 @@ fn redaction_repair_and_lost_superblocks_work_in_it_as_ever() {
     let tip = repo.tip(&branch("s"));
     drop(repo);
 
-    // A pack with a bad sector is restored by its parity, which is enciphered too.
+    // Parity restores a pack with a bad sector. The parity is encrypted too.
     let pack =
         files(&dir).into_iter().find(|(path, _)| path.extension().is_some_and(|e| e == "pack"));
     let (path, mut bytes) = pack.expect("a pack");

@@ -1,4 +1,4 @@
-//! Sessions that are forgotten: what goes, what stays, and what an undo brings back.
+//! Forgotten sessions: what is freed, what stays, and what an undo restores.
 
 use bytes::Bytes;
 use turntree::ErrorKind;
@@ -15,7 +15,7 @@ use turntree_tests::{Sandbox, commit_note, open_store, stamp};
 
 const DAY: i64 = 24 * 60 * 60;
 
-/// A turn with a text of its own that compresses badly, after the tip of the branch.
+/// Commits a turn with a unique text that compresses badly.
 fn turn(repo: &Repository, branch: &BranchName, second: i64) -> ObjectId {
     let mut random = Random(u64::try_from(second).unwrap() + 77);
     let text: String = (0..1000).map(|_| format!("{:x}", random.draw())).collect();
@@ -39,7 +39,7 @@ fn forget(repo: &Repository, session: &str, second: i64, grace: i64) {
     change.commit(&stamp(second), "forget").unwrap();
 }
 
-/// Collects in a process of its own, and returns the bytes of the store.
+/// Collects with a new handle, as another process. Returns the bytes of the store.
 fn gc(sandbox: &Sandbox, seed: u8, second: i64) -> u64 {
     let repo = open_store(&sandbox.store(), seed);
     collect(&repo, Purpose::Gc, &stamp(second), &mut |_| ()).unwrap();
@@ -53,7 +53,7 @@ fn branch(name: &str) -> BranchName {
     name.parse().unwrap()
 }
 
-/// A sandbox with sessions of ten turns, whose writer is gone.
+/// A sandbox with sessions of ten turns and no open writer.
 fn with_sessions(names: &[&str]) -> Sandbox {
     let sandbox = Sandbox::new();
     let writer = open_store(&sandbox.store(), 50);
@@ -76,7 +76,7 @@ fn pins_tags_rollbacks_and_operations_on_a_forgotten_session_hold_nothing() {
     let mut change = repo.begin();
     change.tag("t", &tip, String::new(), &stamp(301)).unwrap();
     change.commit(&stamp(301), "tag").unwrap();
-    // A line that was taken back, and one that was deleted.
+    // A rewound line and a deleted branch.
     let first = repo.find_turn(&tip, 3).unwrap();
     let mut change = repo.begin();
     change.move_branch(&a, Some(first));
@@ -103,7 +103,7 @@ fn pins_tags_rollbacks_and_operations_on_a_forgotten_session_hold_nothing() {
     let repo = open_store(&sandbox.store(), 5);
     assert!(!repo.store().contains(&tip).unwrap());
     assert!(repo.is_forgotten("a") && !repo.is_forgotten("b"));
-    // What refs held before is not to be had any more, and says so.
+    // The old values of refs are gone, and an undo reports it.
     for _ in 0..2 {
         let entry = repo.undoable(None).unwrap().unwrap();
         let refused = repo.plan_undo(entry).unwrap_err();
@@ -126,7 +126,7 @@ fn a_pin_that_was_taken_off_may_outlive_its_turn_in_a_file_that_somebody_writes_
     let other = open_store(&sandbox.store(), 3);
     forget(&other, "a", 302, 0);
     drop(other);
-    // The pin lies in the segment of the one that made it.
+    // The pin is in the segment of its writer.
     gc(&sandbox, 4, 303);
     gc(&sandbox, 5, 304);
     drop(writing);
@@ -146,7 +146,7 @@ fn an_undo_takes_it_back_until_the_content_is_freed() {
     repo.undo(&repo.plan_undo(entry).unwrap(), &stamp(302), "undo").unwrap();
     assert_eq!(repo.tip(&branch("a")), Some(tip));
     assert!(!repo.is_forgotten("a"), "it has come back");
-    // It is whole also long after the moment at which it would have been freed.
+    // The session stays whole after the time when its content would have been freed.
     gc(&sandbox, 4, 8 * DAY);
     repo.store().refresh().unwrap();
     repo.context(&repo.find_turn(&tip, 1).unwrap()).unwrap();
@@ -175,14 +175,14 @@ fn a_session_that_came_back_and_is_deleted_later_is_not_forgotten() {
     forget(&repo, "a", 300, 1000);
     assert!(repo.is_forgotten("a"));
     undo_newest(301);
-    // Made again, the undo is as if it had never been.
+    // Redoing the forget cancels the undo.
     undo_newest(302);
     assert!(repo.is_forgotten("a"));
     undo_newest(303);
     delete(304);
     assert!(!repo.is_forgotten("a"), "it was deleted");
     undo_newest(305);
-    // What was deleted stays as whole as anything deleted, also when its grace has ended.
+    // A deleted session is kept like every deleted branch, even after the grace of the forget.
     delete(306);
     gc(&sandbox, 3, 5000);
     repo.store().refresh().unwrap();
@@ -232,9 +232,9 @@ fn what_another_session_goes_on_from_stays() {
     for number in 1..=7 {
         repo.context(&repo.find_turn(&forked, number).unwrap()).unwrap();
     }
-    // HEAD does not stay on what is gone.
+    // HEAD leaves a forgotten session.
     assert_eq!(repo.head().unwrap().branch.session(), "default");
-    // Its transcript may come again, and no old operation is in the way.
+    // Its transcript can be imported again; old operations do not prevent it.
     turn(&repo, &branch("a"), 0);
     assert!(!repo.is_forgotten("a"));
     drop(repo);
@@ -275,7 +275,8 @@ fn a_budget_lets_the_oldest_sessions_go_and_none_that_is_kept() {
     let full = plan_store_budget(&repo, u64::MAX, now.time).unwrap();
     assert_eq!(full.going().count(), 0);
     let each = full.sessions[0].own.size.bytes;
-    // What is pinned is of the rest. Of the other three one stays anyway, and there is room for one more.
+    // A pinned session counts as rest. Of the other three, one always stays, and the budget has
+    // room for one more.
     let budget = full.rest.bytes + each * 5 / 2;
     let plan = plan_store_budget(&repo, budget, now.time).unwrap();
     let going: Vec<&str> = plan.going().map(|it| it.own.session.as_str()).collect();
@@ -285,7 +286,7 @@ fn a_budget_lets_the_oldest_sessions_go_and_none_that_is_kept() {
     let going: Vec<&str> = least.going().map(|it| it.own.session.as_str()).collect();
     assert_eq!(going, ["middle", "oldest"]);
 
-    // A session that somebody goes on in meanwhile does not go.
+    // A session that another writer continues after the plan stays.
     commit_note(&repo, &branch("oldest"), ("a", "later"), &now);
     let error = apply_store_budget(&repo, &plan, &now).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Conflict, "{error}");
@@ -326,7 +327,7 @@ fn every_program_that_looks_after_a_store_keeps_its_budget() {
         let repo = open_store(&sandbox.store(), 3);
         let now = stamp(3 * DAY);
         if steps {
-            // As a host that embeds the library does, between turns.
+            // As a host that embeds the library does between turns.
             auto::step(&repo, &now).unwrap();
         } else {
             let collected = collect(&repo, Purpose::Gc, &now, &mut |_| ()).unwrap();

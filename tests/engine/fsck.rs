@@ -1,5 +1,5 @@
-//! `fsck`: whole stores are clean, and what is lost is named. That no damage escapes it is a layer of
-//! proof, see `proof::damage`.
+//! `fsck` finds nothing in intact stores and names every loss. That it detects all damage is proved
+//! by `proof::damage`.
 
 use std::sync::atomic::Ordering;
 
@@ -9,7 +9,7 @@ use turntree_tests::sample::{Sample, open, try_open};
 use turntree_tests::sim::SimDisk;
 use turntree_tests::{open_store, stamp};
 
-/// The report on a store, unless it does not open.
+/// The report on a store. `None` if the store does not open.
 fn check(disk: &SimDisk) -> Option<FsckReport> {
     check_with(disk, Thoroughness::Full)
 }

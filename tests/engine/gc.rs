@@ -1,4 +1,4 @@
-//! Collections drop what nothing reaches, keep everything else, and are in nobody's way.
+//! Collections free unreachable objects, keep everything else, and block no other process.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
@@ -62,7 +62,7 @@ fn note(
     Ok(id)
 }
 
-/// What a random history must still show.
+/// The expected state of a random history.
 #[derive(Default)]
 struct Model {
     /// The notes at each commit.
@@ -81,7 +81,7 @@ impl Model {
         line
     }
 
-    /// Everything that a branch or a pin leads to reads as it was written.
+    /// Checks that everything reachable from a branch or a pin reads as written.
     fn check(&self, repo: &Repository) {
         repo.store().refresh().unwrap();
         let mut named: BTreeMap<String, ObjectId> =
@@ -99,7 +99,7 @@ impl Model {
     }
 }
 
-/// One random step of somebody who works with the store.
+/// One random step of a user.
 fn work(repo: &Repository, model: &mut Model, random: &mut Random, second: i64) {
     repo.store().refresh().unwrap();
     let names = ["main", "a", "b", "c"];
@@ -136,7 +136,7 @@ fn work(repo: &Repository, model: &mut Model, random: &mut Random, second: i64) 
             model.pins.remove(&pin);
         }
         _ => {
-            // Few texts, so that what was dropped is written again.
+            // Few distinct texts, so that collected objects are written again.
             let (key, text) = (random.below(12).to_string(), format!("text {}", random.below(9)));
             let text = text.repeat(1 + random.below(40));
             let id = note(repo, &branch, second, &key, &text).unwrap();
@@ -185,7 +185,7 @@ fn a_transaction_may_build_on_what_is_collected_under_it() {
         for second in 4..40 {
             note(&sandbox.repo, &main, second, "a", &second.to_string()).unwrap();
         }
-        // Everything is in files that may be replaced.
+        // Packs everything, so that the files may be replaced.
         gc(&open_store(&sandbox.store(), 7), Purpose::Repack(Tier::Hot), 50);
         let writer = open_store(&sandbox.store(), 8);
         let mut change = writer.begin();
@@ -193,7 +193,7 @@ fn a_transaction_may_build_on_what_is_collected_under_it() {
         context.set_entry(&mut change, "scratchpad", "c", Some("more".into())).unwrap();
         let tree = context.write(&mut change).unwrap();
 
-        // A month later nothing remembers the side branch any more.
+        // A month later the side branch has left the operation log.
         let later = 60 * 24 * 60 * 60;
         for second in 0..120 {
             note(&sandbox.repo, &main, later + second, "a", &second.to_string()).unwrap();
@@ -222,7 +222,7 @@ fn a_branch_may_be_put_on_what_is_collected_meanwhile() {
     let mut change = sandbox.repo.begin();
     change.move_branch(&side, None);
     change.commit(&stamp(4), "delete").unwrap();
-    // A month later nothing remembers the side branch any more.
+    // A month later the side branch has left the operation log.
     let later = 60 * 24 * 60 * 60;
     for second in 0..120 {
         note(&sandbox.repo, &main, later + second, "a", &second.to_string()).unwrap();
@@ -309,7 +309,7 @@ fn what_an_open_transaction_has_stored_stays() {
     let mut context = Builder::new();
     let mut written = BTreeMap::new();
     for part in 0..6 {
-        // Enough for a segment that is full and sealed before anything refers to it.
+        // Enough to fill and seal a segment before any ref references it.
         let bytes = noise(3 << 20);
         context
             .set_entry(&mut change, "scratchpad", &part.to_string(), Some(bytes.clone()))
@@ -343,7 +343,7 @@ fn garbage_goes_and_what_was_stored_without_a_ref_is_garbage() {
     assert!(!sandbox.repo.store().contains(&lost).unwrap());
     assert_eq!(notes(&sandbox.repo, &kept).unwrap().len(), 1);
     assert!(sandbox.repo.store().summary().unwrap().used_bytes < before / 10);
-    // Nothing is left to do, so nothing is done.
+    // A second collection finds nothing to do.
     let again = collect(&sandbox.repo, Purpose::Gc, &stamp(3), &mut |_| {}).unwrap();
     assert_eq!(again.steps, 0);
 }
@@ -373,7 +373,7 @@ fn what_killed_processes_left_goes_though_there_is_nothing_else_to_do() {
     assert_eq!(listing().len(), before.len() + 4, "a plan does nothing");
     gc(&sandbox.repo, Purpose::Gc, 3);
     assert_eq!(listing(), before);
-    // What is of another store, nobody was killed over.
+    // A pack of another store is not a leftover of a killed process.
     let foreign = sandbox.store().join(format!("packs/{}.pack", "5".repeat(64)));
     std::fs::write(&foreign, &unlisted).unwrap();
     gc(&sandbox.repo, Purpose::Gc, 4);
@@ -439,7 +439,7 @@ fn threads_share_a_handle_with_a_collection() {
         written
     });
     let after = open_store(&sandbox.store(), 81);
-    // One operation for each commit: none was lost, none overwrote another.
+    // One operation a commit: none was lost or overwritten.
     assert_eq!(after.refs().sequence, 240);
     for id in written.into_iter().flatten() {
         notes(&after, &id).unwrap();
@@ -477,7 +477,7 @@ fn an_expired_turn_is_answered_as_expired_and_history_goes_on_behind_it() {
     for purpose in [Purpose::Gc, Purpose::Repack(Tier::Compacted), Purpose::Gc] {
         gc(repo, purpose, 61);
         for reader in [repo, &open_store(&sandbox.store(), 3)] {
-            // The newest operations are kept whole for undo, and so are their values.
+            // The newest operations are kept for undo, with the values of their refs.
             for (turn, id) in (1..).zip(&ids) {
                 let kept = turn == 10 || (16..=20).contains(&turn) || turn > 40;
                 assert_eq!(notes(reader, id).is_ok(), kept, "turn {turn}");
@@ -519,7 +519,7 @@ fn nothing_is_written_while_packs_are_there_that_only_a_damaged_manifest_lists()
         let error = collect(&repo, purpose, &stamp(9), &mut |_| {}).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Corrupt, "{error}");
     }
-    // Everything is still where it was.
+    // Every file is still in its place.
     std::fs::write(&path, whole).unwrap();
     let repo = open_store(&sandbox.store(), 10);
     assert_eq!(repo.tip(&main), Some(newest));
@@ -551,7 +551,7 @@ fn what_is_forgotten_is_planned_first_and_still_answered_as_expired() {
     let policy = Policy { keep_last: Some(5), ..Policy::default() };
     set_policy(&mut change, Scope::Session("s"), &policy).unwrap();
     change.commit(&stamp(0), "retention").unwrap();
-    // Many turns in one operation, so that few are protected by operations.
+    // Many turns in one operation, so that operations protect few of them.
     let mut change = repo.begin();
     let mut context = Builder::new();
     for turn in 0..700 {
@@ -578,7 +578,7 @@ fn what_is_forgotten_is_planned_first_and_still_answered_as_expired() {
 
 #[test]
 fn what_two_writers_stored_at_once_is_read_from_the_segment_that_stays() {
-    // The seeds name the segments, and collections look at these in the order of their names.
+    // The seeds name the segments, and collections process segments in the order of their names.
     for seed in 20..28 {
         let sandbox = Sandbox::new();
         let writers =
@@ -586,7 +586,7 @@ fn what_two_writers_stored_at_once_is_read_from_the_segment_that_stays() {
         let reader = open_store(&sandbox.store(), 10);
         let branches = [BranchName::new("s", "a").unwrap(), BranchName::new("s", "b").unwrap()];
         for (writer, branch) in writers.iter().zip(&branches) {
-            // Neither has seen what the other one stores.
+            // Neither writer has seen the objects of the other.
             let mut change = writer.begin();
             let mut context = Builder::new();
             context.set_entry(&mut change, "scratchpad", "a", Some("both".into())).unwrap();

@@ -1,4 +1,4 @@
-//! The history index: what it tells is what the trees say, and a store without it answers the same.
+//! The history index agrees with the trees, and a store without it gives the same answers.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -44,7 +44,7 @@ fn folder(sandbox: &Sandbox) -> PathBuf {
     sandbox.store().join("derived")
 }
 
-/// The derived files that the packs of a store would have.
+/// The names of the derived files that the packs of a store should have.
 fn expected(sandbox: &Sandbox) -> Vec<String> {
     let packs = fs::read_dir(sandbox.store().join("packs")).unwrap();
     let names = packs.map(|entry| entry.unwrap().file_name().into_string().unwrap());
@@ -63,7 +63,7 @@ fn history(repo: &Repository) -> Vec<LogEntry> {
     repo.history(&tips, &[]).unwrap().map(Result::unwrap).collect()
 }
 
-/// Whether a turn touches a path, or a text below it.
+/// True if a turn touches a path, or a text below it.
 fn touches(
     repo: &Repository,
     entries: &[LogEntry],
@@ -80,7 +80,7 @@ fn touches(
     entries.iter().map(|entry| touches.of(entry).map_err(|error| error.to_string())).collect()
 }
 
-/// As many turns of another session as make an index worth a file.
+/// Commits enough turns of another session that an index is worth a file.
 fn fill(repo: &Repository) {
     let branch = BranchName::main("filler").unwrap();
     for second in 1..=32 {
@@ -88,7 +88,7 @@ fn fill(repo: &Repository) {
     }
 }
 
-/// Everything that is asked of a history here.
+/// The answers to every history query of these tests.
 fn answers(repo: &Repository) -> Vec<String> {
     let entries = history(repo);
     let mut told = Vec::new();
@@ -155,7 +155,8 @@ fn every_collection_leaves_one_for_each_pack_and_none_for_packs_that_went() {
     let third = derived(&sandbox);
     assert_eq!(third.keys().cloned().collect::<Vec<_>>(), expected(&sandbox));
     assert!(third.keys().all(|name| !first.contains_key(name) && !second.contains_key(name)));
-    // A store from before there were any gets them with the next collection, and strangers go.
+    // The next collection adds indexes to a store from before they existed, and deletes foreign
+    // ones.
     fs::remove_dir_all(folder(&sandbox)).unwrap();
     fs::create_dir(folder(&sandbox)).unwrap();
     fs::write(folder(&sandbox).join(first.keys().next().unwrap()), "old").unwrap();
@@ -185,7 +186,7 @@ fn one_that_is_damaged_is_as_good_as_none_and_made_anew() {
             assert_eq!(answers(&sandbox.reopened()), expected);
         }
     }
-    // That of another pack is none either.
+    // The index of another pack is ignored too.
     let other = Sandbox::new();
     fill(&other.repo);
     other.import("s", claude_code(31).as_bytes()).unwrap();
@@ -233,13 +234,13 @@ fn one_that_somebody_forged_is_told_by_fsck_and_hides_nothing_from_a_redaction()
         commit_note(&sandbox.repo, &branch, ("a", &format!("secret {second}")), &stamp(second));
     }
     run(&sandbox.repo, Purpose::Repack(Tier::Hot), 10);
-    // It tells that nothing has changed.
+    // The index claims that nothing has changed.
     let name = forge(&sandbox, &[], &[0]);
     let repo = sandbox.reopened();
     let entries = history(&repo);
     let told = touches(&repo, &entries, "scratchpad", None);
     assert_eq!(told.iter().filter(|found| **found == Ok(PickaxeMatch::Yes)).count(), 1, "{told:?}");
-    // What somebody keeps is not made of it.
+    // Persistent results are not built from the index.
     let starts = vec![(repo.tip(&branch).unwrap(), None)];
     let arrivals = repo.arrivals(&SearchScope { starts, hide: Vec::new() }).unwrap();
     let brought = arrivals.between(0, 40).into_iter().map(|(arrived, _)| arrived.len());
@@ -258,8 +259,8 @@ fn one_that_somebody_forged_is_told_by_fsck_and_hides_nothing_from_a_redaction()
     assert!(told.iter().all(|found| *found == Ok(PickaxeMatch::Yes)), "{told:?}");
 }
 
-/// Puts an index in the place of that of the only pack, which tells the same of every pair of objects
-/// that lie close together; returns its name.
+/// Replaces the index of the only pack by one that records the same for every pair of objects that
+/// are close together. Returns its name.
 fn forge(sandbox: &Sandbox, texts: &[&str], record: &[u8]) -> String {
     let (name, _) = derived(sandbox).pop_first().unwrap();
     let near = |new: u64| (new.saturating_sub(12)..new + 12).map(move |old| (new, old));
@@ -309,7 +310,8 @@ fn a_few_bytes_that_name_much_are_not_believed() {
         commit_note(&sandbox.repo, &branch, ("a", &format!("note {second}")), &stamp(second));
     }
     run(&sandbox.repo, Purpose::Repack(Tier::Hot), 10);
-    // Sections of a megabyte in their names; what is random keeps the file plausible.
+    // Sections with names of a megabyte. The random part keeps the compression ratio of the file
+    // plausible.
     let mut random = turntree_tests::sim::Random(1);
     let noise: String = (0..400).map(|_| random.draw().to_string()).collect();
     let long = noise + &"n".repeat(1 << 20);
@@ -321,7 +323,7 @@ fn a_few_bytes_that_name_much_are_not_believed() {
         let repo = sandbox.reopened();
         let told = touches(&repo, &history(&repo), "scratchpad", None);
         let yes = told.iter().filter(|found| **found == Ok(PickaxeMatch::Yes)).count();
-        // Of the first turn it tells nothing in either case.
+        // The index records nothing of the first turn in either case.
         assert_eq!(yes, if is_believed { 1 } else { 40 }, "{sections} sections");
     }
 }
@@ -335,7 +337,7 @@ fn push(out: &mut Vec<u8>, mut value: u64) {
     out.push(value.to_le_bytes()[0]);
 }
 
-/// How far a number is from another, as it is written.
+/// The distance of a number from another, in the encoding of the index.
 fn distance(to: u64, from: u64) -> u64 {
     if to >= from { (to - from) * 2 } else { (from - to) * 2 - 1 }
 }
@@ -375,7 +377,7 @@ fn a_redaction_and_turns_that_expire_leave_no_name_in_it() {
         let after = derived(&sandbox);
         assert!(!after.is_empty());
         assert!(after.values().all(|bytes| before.values().all(|before| before != bytes)));
-        // What is there now is made of what is there now.
+        // A rebuild from the current packs gives the same index.
         fs::remove_dir_all(folder(&sandbox)).unwrap();
         run(&sandbox.reopened(), Purpose::Gc, 52);
         assert!(after == derived(&sandbox));

@@ -1,4 +1,4 @@
-//! Files of a store that somebody made up: whatever they say, nothing wrong comes out of them.
+//! Forged files of a store: no reader returns wrong content from them.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -95,7 +95,7 @@ fn of_two_copies_the_one_that_verifies_is_read() {
     Store::create(&*io, dir, &NewStore { id: [5; 16] }).unwrap();
     let open = |seed| Store::open(Arc::clone(&io), dir, options(seed)).unwrap();
     let (id, object) = blob(b"put salt into the soup".to_vec());
-    // Neither has seen what the other stores.
+    // Neither writer has seen the objects of the other.
     let writers = [open(1), open(2)];
     for (number, writer) in writers.iter().enumerate() {
         let name = format!("ref-{number}");
@@ -125,7 +125,7 @@ fn damage_in_front_of_a_good_batch_is_reported_and_the_rest_is_read() {
         .run(&io, Path::new(DIR));
     let (all, before) = read_everything(&disk, &promise);
     let (path, bytes) = segment(&disk);
-    // The second batch, its header and directory included.
+    // The second batch, with its header and directory.
     let magic = &bytes[80..88];
     let second = (88..bytes.len()).step_by(8).find(|at| bytes[*at..].starts_with(magic)).unwrap();
     let mut damaged = bytes.clone();
@@ -143,11 +143,11 @@ fn compressed_bytes_that_yield_more_or_less_than_they_should_are_refused() {
     let zeros = vec![0; 64 << 20];
     let bomb = zstd::bulk::compress(&zeros, 19).unwrap();
     assert!(bomb.len() < 8 << 10);
-    // Says 1000 bytes, and a window of terabytes: magic, descriptor, window, size, one raw block.
+    // Claims 1000 bytes and a window of terabytes: magic, descriptor, window, size, one raw block.
     let mut window = b"\x28\xb5\x2f\xfd\x80\xf8\xe8\x03\0\0".to_vec();
     window.extend([(1000 << 3 | 1) as u8, (1000 >> 5) as u8, 0]);
     window.extend([b'w'; 1000]);
-    // The header of a bomb that says 1000 bytes: four bytes of size behind the descriptor.
+    // The header of a bomb that claims 1000 bytes: four bytes of size after the descriptor.
     let mut liar = bomb.clone();
     assert_eq!(liar[4] >> 6, 2, "the size has four bytes");
     let size_at = if liar[4] & 0x20 == 0 { 6 } else { 5 };
@@ -194,8 +194,8 @@ fn a_batch_inside_a_message_never_counts_whatever_happens_to_the_one_around_it()
     let script = Script { phases: vec![1], commits: 2, seed: 4, ..Script::default() };
     assert!(script.run(&io, Path::new(DIR)).errors.is_empty());
     let before = Store::open(Arc::clone(&io), Path::new(DIR), options(7)).unwrap().refs();
-    // A whole segment of another store, whose operation would be the next one; what it holds cannot
-    // be compressed, so that it lies in the file as it is.
+    // A whole segment of another store whose operation would be the next one. Its content does not
+    // compress, so its bytes are stored unchanged.
     let evil = evil_segment(before.sequence + 1, before.operation);
     let (id, object) = blob(evil);
     let store = Store::open(Arc::clone(&io), Path::new(DIR), options(7)).unwrap();
@@ -341,7 +341,7 @@ fn files_with_odd_names_are_notes_and_nothing_else() {
     assert!(report.findings.len() > 10, "each is noted");
 }
 
-/// Opens and reads everything; wrong bytes end the test, errors do not.
+/// Opens the store and reads everything. Wrong bytes fail the test, errors do not.
 fn read_everything(disk: &SimDisk, promise: &Promise) -> (usize, Store) {
     let store = Store::open(Arc::new(disk.clone()), Path::new(DIR), options(9)).unwrap();
     let objects: BTreeMap<ObjectId, Bytes> =
@@ -373,7 +373,7 @@ fn position(bytes: &[u8], id: &ObjectId) -> Option<usize> {
     bytes.windows(32).position(|part| part == id.as_bytes())
 }
 
-/// A turn with these as files; gives their ids.
+/// Commits a turn with these contents as files. Returns their ids.
 fn commit_files(repo: &Repository, contents: &[Vec<u8>]) -> Vec<ObjectId> {
     let (mut change, mut builder) = (repo.begin(), Builder::new());
     for (number, content) in contents.iter().enumerate() {
@@ -387,7 +387,7 @@ fn commit_files(repo: &Repository, contents: &[Vec<u8>]) -> Vec<ObjectId> {
     contents.iter().map(|content| ObjectId::of(Kind::Blob, content)).collect()
 }
 
-/// A store one of whose segments ends in a batch of blobs: id, codec, bytes, and stored bytes.
+/// A store with a segment that ends in a batch of blobs: id, codec, bytes, and stored bytes.
 fn store_with_record(entries: &[(ObjectId, u8, u32, &[u8])]) -> (Store, SimDisk) {
     let disk = SimDisk::new(Path::new("/disk"));
     let io: Arc<dyn Io> = Arc::new(disk.clone());
@@ -430,7 +430,7 @@ fn record(segment: [u8; 16], sequence: u64, entries: &[(ObjectId, u8, u8, u32, &
     bytes
 }
 
-/// A whole segment, with an operation that moves a ref and much that cannot be compressed.
+/// A whole segment with an operation that moves a ref and much incompressible content.
 fn evil_segment(sequence: u64, parent: Option<ObjectId>) -> Vec<u8> {
     let mut random = Random(9);
     let noise: Vec<u8> = (0..500).flat_map(|_| random.draw().to_le_bytes()).collect();

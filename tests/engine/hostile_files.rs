@@ -1,5 +1,5 @@
-//! Anything but a file in the place of a file of a store: nothing is waited for, and nothing outside
-//! of the store is read or changed.
+//! Other file types in place of a file of a store: no call blocks, and nothing outside the store is
+//! read or changed.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -16,10 +16,10 @@ use turntree::repo::{BranchName, Repository, SnapshotDraft};
 use turntree::store::{OpenOptions, RealIo, Thoroughness, Tier};
 use turntree_tests::{Sandbox, claude_code, stamp};
 
-/// How long the tests wait for what must not wait: a hang, not a slow machine.
+/// The time limit of calls that must not block: it detects a hang, not a slow machine.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// What is put in the place of a file.
+/// An entry that replaces a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Thing {
     Directory,
@@ -41,7 +41,7 @@ const THINGS: [Thing; 6] = [
 ];
 
 impl Thing {
-    /// Takes the place of `path`; false where the machine does not allow it.
+    /// Replaces `path`. Returns false if the machine does not allow it.
     fn replace(self, path: &Path, outside: &Path) -> bool {
         let done = |command: &mut Command| command.status().is_ok_and(|status| status.success());
         match self {
@@ -74,7 +74,7 @@ fn new_store() -> (Sandbox, Vec<PathBuf>) {
     (sandbox, files)
 }
 
-/// Everything that somebody does with a store; gives what was refused.
+/// Uses a store in every way. Returns the errors.
 fn use_store(dir: &Path) -> Vec<turntree::Error> {
     let mut errors = Vec::new();
     let repo = match Repository::open(std::sync::Arc::new(RealIo), dir, OpenOptions::new([9; 16])) {

@@ -1,4 +1,4 @@
-//! The reader that was written from the pages of `format-spec` alone sees what the library wrote.
+//! The reader written only from the pages of `format-spec` sees the same in a store as the library.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -23,14 +23,14 @@ use turntree_tests::independent_reader::{
 use turntree_tests::sim::Random;
 use turntree_tests::{Sandbox, claude_code, commit_note, commit_turn, open_store, stamp};
 
-/// Damaged stores that are compared: each starts the reader once.
+/// The number of damaged stores to compare. Each starts the reader once.
 const CASES: usize = 32;
 
 fn lines(store: &Path, arguments: &[&str]) -> Vec<String> {
     String::from_utf8(read(store, arguments)).unwrap().lines().map(str::to_owned).collect()
 }
 
-/// An import, a fork with state, and more than a segment holds, so that one is sealed.
+/// An import, a fork with state, and more than one segment holds, so that one is sealed.
 fn store_of_every_kind_of_file() -> Sandbox {
     let sandbox = Sandbox::new();
     sandbox.import("task", claude_code(60).as_bytes()).unwrap();
@@ -93,7 +93,7 @@ fn log(repo: &Repository, start: &str) -> Vec<String> {
         .collect()
 }
 
-/// The lines of the reader's log, without the time, which it writes for people.
+/// The lines of the reader's log without the time, which the reader formats for people.
 fn log_without_times(store: &Path, start: &str) -> Vec<String> {
     let without = |line: &String| {
         let fields: Vec<&str> = line.split('\t').collect();
@@ -131,7 +131,7 @@ fn a_reader_from_the_pages_sees_what_the_library_wrote() {
     assert_eq!(String::from_utf8(first).unwrap(), sandbox.messages(&head(&repo))[0]);
 }
 
-/// One line for each id, as the reader prints it: what an object is, or why an id has none.
+/// One line for each id, as the reader prints it: the kind of an object, or why it is missing.
 fn objects(repo: &Repository) -> Vec<String> {
     let inventory = repo.store().inventory().unwrap();
     let mut lines = Vec::new();
@@ -158,18 +158,18 @@ fn objects(repo: &Repository) -> Vec<String> {
     lines
 }
 
-/// The reader sees the store as the library does: refs, a log, and every object.
+/// Checks that the reader and the library see the same refs, log and objects.
 fn assert_same(store: &Path, repo: &Repository, log_of: &str, place: &str) {
     assert_eq!(String::from_utf8(read(store, &["refs"])).unwrap(), refs(repo), "{place}");
     assert_eq!(log_without_times(store, log_of), log(repo, log_of), "{place}");
     assert_eq!(lines(store, &["objects"]), objects(repo), "{place}");
 }
 
-/// A session with far more expired turns than are remembered, a pinned one, and versions of files of
-/// which some are stored in parts and some as what differs from two others.
+/// A session with far more expired turns than are remembered, a pinned turn, and versions of files,
+/// some stored in parts and some as a difference from two others.
 fn long_session(dir: &Path) -> Repository {
     let mut options = OpenOptions::new([1; 16]);
-    // The disk is not what is tested here.
+    // The test does not depend on durability.
     options.durability = Durability::None;
     let new = NewStore { id: [3; 16] };
     let repo = Repository::init(Arc::new(RealIo), dir, &new, options).unwrap();
@@ -193,7 +193,7 @@ fn long_session(dir: &Path) -> Repository {
     }
     let mut random = Random(5);
     let mut image: Vec<u8> = (0..5 << 17).flat_map(|_| random.draw().to_le_bytes()).collect();
-    // Each window over these has half in common with the one before, so bases have bases.
+    // Each window over these bytes shares half with the one before, so bases have bases.
     let reversed: Vec<u8> = image.iter().rev().copied().collect();
     for (version, second) in (turns + 1..turns + 5).enumerate() {
         image[version * 1_000_000] ^= 1;
@@ -229,7 +229,7 @@ fn the_reader_reads_packs_of_every_tier_and_follows_grafts() {
             assert!(inventory.files().iter().all(|file| file.tier == Some(tier)), "{purpose:?}");
         }
         assert_same(&dir, &repo, "HEAD", &format!("{purpose:?}"));
-        // So that every tier is read with a journal behind it.
+        // Every tier is read with a journal after it.
         commit_turn(&repo, &main, "more", &stamp(second), |builder, sink| {
             let value = Some(Bytes::from(format!("at {second}")));
             builder.set_entry(sink, "scratchpad", "behind", value).unwrap();
@@ -251,7 +251,7 @@ fn the_reader_reads_packs_of_every_tier_and_follows_grafts() {
 
 const GOLDEN: [&str; 3] = ["store-v1", "store-v1-journal", "store-v1-tiers"];
 
-/// What the keys of an object in a golden store's `expected.json` are.
+/// The keys of an object in a golden store's `expected.json`.
 fn keys(expected: &serde_json::Value, name: &str) -> Vec<String> {
     expected[name].as_object().unwrap().keys().cloned().collect()
 }
@@ -311,7 +311,7 @@ fn the_reader_shows_the_contexts_of_the_golden_store() {
     assert_refused(&store, &["ls", expired.split('\t').next().unwrap()], "elided");
 }
 
-/// A copy of a golden store with one byte changed, somewhere in what is used.
+/// A copy of a golden store with one byte changed in the used part of a file.
 fn damaged_store(golden: &str, random: &mut Random, to: &Path) -> PathBuf {
     let golden = format_spec().join("vectors").join(golden).join("store");
     let mut files = Vec::new();
@@ -356,7 +356,7 @@ fn what_is_left_of_a_damaged_store_is_the_same_to_both() {
             Ok(repo) => {
                 assert_eq!(String::from_utf8(stdout).unwrap(), refs(&repo), "{place}: {told}");
                 let damage = |finding: &Finding| finding.kind == FindingKind::Damage;
-                // Who is about to go through everything verifies every index first.
+                // A full sweep first verifies every index.
                 repo.store().sweep(Kind::Blob, &|_, _| {}, &|| false);
                 let findings = repo.store().findings();
                 let is_damaged = findings.iter().any(damage);
@@ -405,7 +405,7 @@ fn operations_that_only_listed_files_have_are_found_by_both() {
     }
 }
 
-/// The reader prints nothing, ends with status 1, and says why.
+/// Checks that the reader prints nothing, exits with status 1, and reports the reason.
 fn assert_refused(store: &Path, arguments: &[&str], why: &str) {
     let Output { status, stdout, stderr } = reader(store, arguments);
     let told = String::from_utf8(stderr).unwrap();
@@ -463,7 +463,7 @@ fn a_damaged_pack_of_any_tier_is_named_and_gives_no_wrong_bytes() {
         let packs = fs::read_dir(store.join("packs")).unwrap();
         let path = packs.map(|entry| entry.unwrap().path()).next().unwrap();
         let whole = fs::read(&path).unwrap();
-        // In a frame, which opening does not read; among the ids, which it does; and at both ends.
+        // In a frame, which opening does not read; in the ids, which it does; and at both ends.
         for at in [whole.len() / 2, 200, 3, whole.len() - 100] {
             let mut bytes = whole.clone();
             bytes[at] ^= 1;
@@ -479,7 +479,7 @@ fn a_damaged_pack_of_any_tier_is_named_and_gives_no_wrong_bytes() {
     }
 }
 
-/// The reader finds the damage, and says in which file it is.
+/// Checks that the reader finds the damage and names the damaged file.
 fn assert_told(store: &Path, damaged: &Path) {
     let Output { status, stderr, .. } = reader(store, &["objects"]);
     let told = String::from_utf8(stderr).unwrap();

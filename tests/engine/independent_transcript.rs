@@ -1,5 +1,5 @@
-//! The reader that was written from the pages alone gives whole transcripts back: of a store of every
-//! kind, of an archive and of a bundle, and what is left of a damaged one.
+//! The reader written only from the pages restores whole transcripts from a journal, an archive and
+//! a bundle, and the readable rest from a damaged one.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -27,7 +27,7 @@ fn a_transcript_is_had_back_byte_for_byte_from_journal_archive_and_bundle() {
     if !reader_runs() {
         return;
     }
-    // The smallest of every folder, which is of every agent.
+    // The smallest transcript of every folder, one for each agent.
     let mut transcripts = vec![claude_code(20).into_bytes()];
     let mut recorded = recorded_sessions();
     recorded
@@ -37,7 +37,7 @@ fn a_transcript_is_had_back_byte_for_byte_from_journal_archive_and_bundle() {
     transcripts.extend(recorded.iter().map(|path| fs::read(path).unwrap()));
     for bytes in transcripts {
         let sandbox = Sandbox::new();
-        // What is no transcript of a known format is not for here.
+        // Files that are no transcript of a known format are skipped.
         if sandbox.import("work", &bytes).is_err() {
             continue;
         }
@@ -132,7 +132,7 @@ fn what_is_whole_in_a_damaged_bundle_is_given_and_the_rest_told() {
         assert!(left.lines().all(|line| all.contains(line)), "{left}");
         assert!(left.lines().count() < all.lines().count());
     }
-    // The last block has the commits: without it all contents are there.
+    // The last block has the commits. Without it all contents are still readable.
     assert!(String::from_utf8(reader(&path, &["objects"]).stdout).unwrap().contains("\tblob\t"));
 }
 

@@ -1,4 +1,5 @@
-//! Keys that change while others open a store, read it and write to it: nothing is taken for damage.
+//! Keys that change while other processes open, read and write a store: none of them reports
+//! damage.
 
 use std::fmt;
 use std::fs;
@@ -18,7 +19,7 @@ use turntree_tests::{Sandbox, commit_note, stamp};
 const KEY: StoreKey = StoreKey::of(StoreCipher::XChaCha20, [3; 32]);
 const OTHER: StoreKey = StoreKey::of(StoreCipher::Aes256Ctr, [4; 32]);
 
-/// A call to the disk before which something happens once.
+/// Selects the call to the disk before which an action runs once.
 type Before = dyn Fn(Call, &Path) -> bool + Send + Sync;
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -27,7 +28,7 @@ enum Call {
     Create,
 }
 
-/// The real disk, on which something happens once, before a call.
+/// The real disk, with an action that runs once before a selected call.
 struct Meanwhile {
     before: Box<Before>,
     happens: Mutex<Option<Box<dyn FnOnce() + Send>>>,
@@ -65,7 +66,7 @@ impl Io for Meanwhile {
         RealIo.open(path, access)
     }
 
-    /// It happens when the new file is there, and empty.
+    /// Runs the action when the new file exists and is empty.
     fn create(&self, path: &Path) -> io::Result<Arc<dyn IoFile>> {
         let file = RealIo.create(path)?;
         self.call(Call::Create, path);
@@ -127,7 +128,7 @@ fn open(dir: &Path, key: Option<StoreKey>, seed: u8) -> Repository {
     open_on(Arc::new(RealIo), dir, key, seed).unwrap()
 }
 
-/// A store with a manifest, a pack and a turn behind it, and this key.
+/// A store with this key that has a manifest, a pack and a later turn.
 fn store(key: Option<StoreKey>) -> Sandbox {
     let sandbox = Sandbox::new();
     let note =
@@ -162,7 +163,7 @@ fn a_store_whose_keys_change_while_it_is_opened_is_opened_again() {
     let changes =
         [(None, Some(KEY)), (Some(KEY), Some(OTHER)), (Some(OTHER), Some(KEY)), (Some(KEY), None)];
     for (from, to) in changes {
-        // Before its manifests are looked for, and between them and the journal.
+        // Before the manifests are listed, and between them and the journal.
         for name in ["manifest-", ".pack", ".seg"] {
             let sandbox = store(from);
             let (dir, tip) = (sandbox.store(), sandbox.repo.tip(&branch()));
@@ -175,7 +176,7 @@ fn a_store_whose_keys_change_while_it_is_opened_is_opened_again() {
             let opened = open_on(Arc::<Meanwhile>::clone(&io), &dir, from, 30);
             assert!(io.has_happened(), "{name}");
             match (opened, to) {
-                // Who opens it has to find the new key.
+                // The caller must provide the new key.
                 (Err(error), Some(_)) => assert_eq!(error.kind(), ErrorKind::Encrypted, "{error}"),
                 (opened, _) => {
                     let repo = opened.unwrap();
@@ -205,7 +206,7 @@ fn who_has_it_open_is_told_that_keys_have_changed_and_not_of_damage() {
 fn a_segment_that_is_made_while_keys_change_leaves_nothing_behind() {
     let sandbox = store(Some(KEY));
     let dir = sandbox.store();
-    // No segment is there to be taken over.
+    // No segment exists that the writer could reuse.
     drop(sandbox.repo);
     collect(&open(&dir, Some(KEY), 2), Purpose::Repack(Tier::Compacted), &stamp(70), &mut |_| {})
         .unwrap();
@@ -234,7 +235,7 @@ fn a_segment_that_a_killed_process_made_with_the_key_of_before_is_no_damage() {
     drop(sandbox.repo);
     collect(&open(&dir, Some(KEY), 2), Purpose::Repack(Tier::Compacted), &stamp(70), &mut |_| {})
         .unwrap();
-    // The bytes of a new segment, before its first batch.
+    // The bytes of a new segment before its first batch.
     let made = Arc::new(Mutex::new(None));
     let kept = Arc::clone(&made);
     let folder = dir.join("journal");

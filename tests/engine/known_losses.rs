@@ -1,5 +1,5 @@
-//! What is lost and was accepted is a known hole: collections go on around it and take nothing away
-//! because of it, and whoever asks for it is told.
+//! An accepted loss is a known hole: collections continue around it and free nothing because of it,
+//! and a read of it is an error.
 
 use std::collections::BTreeSet;
 
@@ -18,11 +18,12 @@ use turntree_tests::stamp;
 
 use crate::search_contents::expect_same;
 
-/// More operations than are kept however old they are, and a time when no older one is.
+/// More operations than the log keeps by number, and a time by which older ones have expired by
+/// age.
 const MANY_OPERATIONS: usize = 110;
 const LATER: i64 = 100 * 24 * 60 * 60;
 
-/// Takes objects out of a store, as a repair does that cannot read them any more.
+/// Removes objects from a store, like a repair that cannot read them.
 fn lose(disk: &SimDisk, ids: &[ObjectId]) {
     let repo = open(disk, 90);
     let collection = repo.store().collect().unwrap();
@@ -51,7 +52,7 @@ fn accept(disk: &SimDisk) -> Repaired {
     accept_as(disk, 70)
 }
 
-/// With another seed for each repair of a store: no segment gets the id of one that was retired.
+/// Repairs with another seed each time: no new segment gets the id of a retired one.
 fn accept_as(disk: &SimDisk, seed: u8) -> Repaired {
     repair(open(disk, seed).store(), Loss::Accept, &stamp(61), &mut |_, _| {}).unwrap()
 }
@@ -65,7 +66,7 @@ fn gc(disk: &SimDisk, purpose: Purpose, second: i64) -> turntree::Result<()> {
     collect(&open(disk, 72), purpose, &stamp(second), &mut |_| {}).map(drop)
 }
 
-/// What can be read of the sample, operations aside.
+/// The readable objects of the sample, without operations.
 fn readable(sample: &Sample, disk: &SimDisk) -> BTreeSet<ObjectId> {
     let repo = open(disk, 73);
     let there = sample.kinds.iter().filter(|(_, kind)| **kind != Kind::Operation);
@@ -73,7 +74,7 @@ fn readable(sample: &Sample, disk: &SimDisk) -> BTreeSet<ObjectId> {
     there.map(|(id, _)| *id).collect()
 }
 
-/// So many operations that none from before is kept, and a collection.
+/// Commits so many operations that no earlier one is kept, and collects.
 fn grow_old(disk: &SimDisk) {
     let repo = open(disk, 74);
     let tip = repo.resolve("two").unwrap().commit;
@@ -92,7 +93,7 @@ fn tree(repo: &Repository, spec: &str) -> ObjectId {
     repo.commit(&repo.resolve(spec).unwrap().commit).unwrap().tree
 }
 
-/// Everything in the context of a commit and in no other one, children last.
+/// The objects that only the context of this commit has, children last.
 fn own(repo: &Repository, sample: &Sample, spec: &str) -> Vec<ObjectId> {
     let below = |root: ObjectId| {
         let (mut open, mut all) = (vec![root], Vec::new());
@@ -118,7 +119,7 @@ fn own(repo: &Repository, sample: &Sample, spec: &str) -> Vec<ObjectId> {
     below(tree(repo, spec)).into_iter().filter(|id| !others.contains(id)).collect()
 }
 
-/// Objects of every kind and in every place, to be lost one by one.
+/// Objects of every kind and in every file, to be lost one at a time.
 fn victims(sample: &Sample) -> Vec<(String, Vec<ObjectId>)> {
     let repo = open(&sample.disk, 75);
     let commit = |spec: &str| repo.resolve(spec).unwrap().commit;

@@ -1,4 +1,4 @@
-//! Sessions expire, operations are forgotten, and what only they held is freed.
+//! Sessions expire, operations are forgotten, and the content that only they referenced is freed.
 
 use turntree::ErrorKind;
 use turntree::maintenance::Policies;
@@ -17,7 +17,7 @@ fn branch(name: &str) -> BranchName {
     name.parse().unwrap()
 }
 
-/// Turns of a session, a second apart, each with a text that nothing else has.
+/// Commits turns to a session, a second apart, each with a unique text.
 fn turns(repo: &Repository, name: &str, first: i64, count: i64) {
     for second in first..first + count {
         let text = format!("{name} {second} ").repeat(40);
@@ -76,7 +76,7 @@ fn sessions_expire_whole_and_an_undo_brings_them_back_for_a_day() {
     assert_eq!(entry.operation.reason, "expire 1 session");
     repo.undo(&repo.plan_undo(entry).unwrap(), &stamp(late + 1), "undo").unwrap();
     assert_eq!(repo.tip(&branch("old")), Some(tip));
-    // That was a change of its branches, so its time begins again.
+    // The undo changed its branches, so its time to live starts again.
     gc(repo, late + 2);
     assert!(sessions(repo).contains(&"old".to_owned()));
 
@@ -86,7 +86,7 @@ fn sessions_expire_whole_and_an_undo_brings_them_back_for_a_day() {
     assert!(repo.store().contains(&tip).unwrap());
     gc(repo, later + GRACE_MICROS / 1_000_000);
     assert!(!repo.store().contains(&tip).unwrap());
-    // Nobody named it: whoever goes on in it has it again.
+    // The session expired without being forgotten by name: a new turn restores it.
     assert!(!repo.is_forgotten("old"));
     assert_eq!(repo.expired_at("old"), Some(stamp(later).time.micros));
     turns(repo, "old", later + 1, 1);
@@ -97,7 +97,7 @@ fn sessions_expire_whole_and_an_undo_brings_them_back_for_a_day() {
     assert_whole(repo, later + 2 * DAY);
 }
 
-/// Writes a cache of each kind into the store, and returns those that are left after `change`.
+/// Writes a cache of each kind into the store. Returns the caches that exist after `change`.
 fn caches_after(sandbox: &Sandbox, change: impl FnOnce()) -> Vec<String> {
     let folder = sandbox.store().join("workspaces");
     std::fs::create_dir_all(&folder).unwrap();
@@ -157,7 +157,7 @@ fn what_expires_strictly_is_freed_at_once() {
     assert!(!sandbox.reopened().store().contains(&tip).unwrap());
     let entry = repo.undoable(None).unwrap().unwrap();
     assert_eq!(repo.plan_undo(entry).unwrap_err().kind(), ErrorKind::NotFound);
-    // Whoever goes on begins anew.
+    // A new turn starts the session from nothing.
     turns(repo, "cache", 4000, 1);
     gc(repo, 4001);
     assert_eq!(sessions(repo), ["cache"]);
@@ -169,7 +169,7 @@ fn what_came_in_lately_stays_when_its_operation_is_forgotten_with_all_others() {
     let repo = &sandbox.repo;
     policy(repo, Scope::Default, &expire(30));
     turns(repo, "old", 1, 2);
-    // Two months old, and taken in a moment ago: its branch is of today.
+    // Its turns are two months old, but the import is recent: its branch dates from today.
     turns(repo, "imported", 1, 2);
     let (tip, today) = (repo.tip(&branch("imported")).unwrap(), 60 * DAY);
     for to in [None, Some(tip)] {
@@ -185,7 +185,7 @@ fn what_came_in_lately_stays_when_its_operation_is_forgotten_with_all_others() {
     assert_eq!(sessions(repo), ["imported"]);
     assert!(done.forgot_operations.is_some());
     assert_eq!(repo.operations().count(), 1, "the one that forgot the others");
-    // What expires at once is in the plan; the operations that do it are new garbage.
+    // The plan includes what expires immediately. The operations of the collection are new garbage.
     let missing = done.freed.objects.abs_diff(planned.objects);
     assert!(planned.objects > 4 && missing <= 2, "{planned:?}: {:?}", done.freed);
     assert_whole(repo, today + 2);
@@ -224,7 +224,7 @@ fn a_deleted_branch_is_freed_when_its_operations_are_forgotten() {
     assert!(change.forget_operations(deleted + 7).is_err());
     change.forget_operations(deleted).unwrap();
     change.commit(&stamp(81), "op forget").unwrap();
-    // From then on the log begins after it.
+    // The log now begins after the deletion.
     let kept: Vec<u64> = repo.operations().map(|entry| entry.unwrap().operation.sequence).collect();
     assert_eq!(kept, [deleted + 2, deleted + 1]);
     let number = deleted.to_string();
@@ -235,7 +235,7 @@ fn a_deleted_branch_is_freed_when_its_operations_are_forgotten() {
     assert!(!repo.store().contains(&tip).unwrap());
     assert_eq!(repo.operations().count(), 2);
     assert_whole(&repo, 83);
-    // Nothing brings them back, an undo least of all.
+    // Nothing restores the deleted branches, neither the log nor an undo.
     let forgetting = repo.operations().next().unwrap().unwrap();
     assert_eq!(repo.plan_undo(forgetting).unwrap_err().kind(), ErrorKind::InvalidInput);
     turns(&repo, "kept", 90, 3);

@@ -1,4 +1,4 @@
-//! The front door of the library: what a program that uses `turntree::local` alone can rely on.
+//! The public API of the library: the guarantees for programs that use only `turntree::local`.
 
 use std::fs;
 
@@ -47,7 +47,7 @@ fn a_store_is_never_made_among_other_files() {
     assert_eq!(open(&project.join("README.md")).unwrap_err().kind(), ErrorKind::Io);
     drop(open(&project.join(".turntree")).unwrap());
 
-    // What a process leaves that dies while it makes one, and an empty directory.
+    // The files of a process that died while it created a store, and an empty directory.
     let begun = folder.path().join("begun");
     fs::create_dir_all(begun.join("journal")).unwrap();
     fs::write(begun.join("superblock-1"), "").unwrap();
@@ -124,7 +124,7 @@ fn broad_directories_are_refused_unless_they_are_allowed() {
             assert!(refused.message().contains("more than a workspace"), "{refused}");
         }
     }
-    // Of the scratchpad nothing is there, so the plan looks at few files.
+    // The scratchpad has no files, so the plan looks at few.
     let plan = newest.checkout("/").only("scratchpad").allow_broad().plan().unwrap();
     assert_eq!(plan.files().len(), 1);
     let rewind = session.rewind().to_turn(1).workspace("/").only("scratchpad").allow_broad();

@@ -1,4 +1,5 @@
-//! A store whose superblock is gone: nobody builds over it, and it comes back whole.
+//! A store with a missing superblock: no process creates a new store over it, and it is restored
+//! whole.
 
 use std::path::Path;
 use std::sync::Arc;

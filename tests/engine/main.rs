@@ -1,4 +1,4 @@
-//! The engine: one file a module or job of `core`.
+//! The engine: one file for each module or task of `core`.
 
 mod archive_blocks;
 mod archive_ids;

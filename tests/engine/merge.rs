@@ -1,4 +1,4 @@
-//! Merges in a store: bases, races, what expired, undo, and real conversations of two branches.
+//! Merges in a store: bases, races, expired turns, undo, and real conversations of two branches.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -20,7 +20,7 @@ fn branch(name: &str) -> BranchName {
     BranchName::new("s", name).unwrap()
 }
 
-/// A turn that sets an entry of the scratchpad.
+/// Commits a turn that sets an entry of the scratchpad.
 fn turn(repo: &Repository, name: &str, key: &str, value: &str, second: i64) -> ObjectId {
     let message = format!("{key} on {name}");
     commit_turn(repo, &branch(name), &message, &stamp(second), |context, change| {
@@ -77,7 +77,7 @@ fn a_merge_has_both_parents_and_comes_once() {
     let start = turn(repo, "main", "start", "1", 1);
     fork(repo, "plan", start);
     let theirs = turn(repo, "plan", "plan", "2", 2);
-    // Nothing of its own: the branch moves on.
+    // The branch has no turns of its own, so it fast-forwards.
     fork(repo, "behind", start);
     let moved = merge(repo, "behind", theirs).unwrap();
     assert_eq!((moved.kind, moved.commit), (MergeKind::FastForward, theirs));
@@ -93,7 +93,7 @@ fn a_merge_has_both_parents_and_comes_once() {
     }
     let again = merge(repo, "main", theirs).unwrap();
     assert_eq!((again.kind, again.commit), (MergeKind::UpToDate, merged.commit));
-    // The other branch gets all of it without a snapshot of its own.
+    // The other branch fast-forwards to the merge.
     let back = merge(repo, "plan", merged.commit).unwrap();
     assert_eq!((back.kind, back.commit), (MergeKind::FastForward, merged.commit));
     assert_sound(repo);
@@ -167,7 +167,7 @@ fn what_expired_cannot_be_merged_and_nothing_changes() {
         (1..60).map(|n| turn(repo, "main", "note", &n.to_string(), n)).collect();
     turn(repo, "side", "own", "1", 60);
     collect(repo, Purpose::Gc, &stamp(61), &mut |_| {}).unwrap();
-    // Only what the newest operations name is kept for undo.
+    // Only contexts that the newest operations reference are kept for undo.
     let is_there = |id: &&ObjectId| repo.context(id).is_ok();
     let (old, kept) = (line[30], *line.iter().skip(1).find(is_there).unwrap());
     assert_eq!(repo.context(&old).unwrap_err().kind(), ErrorKind::Expired);
@@ -175,13 +175,13 @@ fn what_expired_cannot_be_merged_and_nothing_changes() {
     assert_eq!(merge(repo, "side", old).unwrap_err().kind(), ErrorKind::Expired);
     let mut change = repo.begin();
     for id in [old, kept] {
-        // Of the second one only what it was made on is gone.
+        // The second turn exists, but its parent has expired.
         let picked = change.cherry_pick(&request(&branch("side"), id), &stamp(62));
         assert_eq!(picked.unwrap_err().kind(), ErrorKind::Expired);
     }
     drop(change);
     assert_eq!(repo.refs().values, refs.values);
-    // What both come from is gone.
+    // The common base has expired.
     let base = repo.commit(&kept).unwrap().parents[0];
     let mut change = repo.begin();
     let late = branch("late");
@@ -270,7 +270,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     prop::collection::vec(step, 1..14)
 }
 
-/// Everything that leads to a commit, itself included.
+/// The ancestors of a commit, including itself.
 fn ancestors(repo: &Repository, id: ObjectId) -> BTreeSet<ObjectId> {
     let history = repo.history(&[id], &[]).unwrap();
     history.map(|entry| entry.unwrap().id).collect()
@@ -343,7 +343,7 @@ fn conversation(repo: &Repository, context: &Context) -> Vec<(ObjectId, Vec<Stri
     list.iter(repo.store(), 0..list.len()).map(message).collect()
 }
 
-/// How many messages stand between the calls of a conversation and their results, call by call.
+/// The number of messages between each call of a conversation and its result.
 fn distances(talk: &[(ObjectId, Vec<String>, Vec<String>)]) -> BTreeMap<(ObjectId, String), usize> {
     let mut distances = BTreeMap::new();
     for (at, (blob, _, results)) in talk.iter().enumerate() {
@@ -356,8 +356,8 @@ fn distances(talk: &[(ObjectId, Vec<String>, Vec<String>)]) -> BTreeMap<(ObjectI
     distances
 }
 
-/// Two branches from the first third of a recording: one goes on with what the second third said, the
-/// other one with what the last third said, picked turn by turn.
+/// Forks two branches after the first third of a recording. One continues with the second third,
+/// the other cherry-picks the last third turn by turn.
 #[test]
 fn recorded_conversations_come_together_whole_and_with_their_calls() {
     let files = recorded_sessions();
@@ -380,13 +380,13 @@ fn recorded_conversations_come_together_whole_and_with_their_calls() {
         else {
             continue;
         };
-        // Ours goes on from the first third with what the last third said, theirs as it was.
+        // Ours cherry-picks the last third onto the first; theirs is the recording.
         fork(repo, "ours", start.id);
         let later = &line[line.len() * 2 / 3 + 1..];
         let mut change = repo.begin();
         let times = line[line.len() / 3..].iter().map(|entry| entry.commit.time);
         for (entry, time) in later.iter().zip(times) {
-            // As if both had spoken at the same time, by turns.
+            // The times alternate, as if both sides had spoken at the same time.
             let then = Signature { time, ..stamp(2) };
             let picked = change.cherry_pick(&request(&branch("ours"), entry.id), &then);
             picked.unwrap_or_else(|error| panic!("{}: {error}", file.display()));
@@ -412,7 +412,7 @@ fn recorded_conversations_come_together_whole_and_with_their_calls() {
                 assert!(count(&both_blobs) <= most, "{}: {blob} is doubled", file.display());
             }
         }
-        // They are mixed: no side is in one piece, unless it is short or all came at one time.
+        // The messages of both sides alternate, unless a side is short or has only one time.
         let is_own: BTreeSet<&ObjectId> = own_blobs.iter().collect();
         let sides: Vec<bool> = both_blobs.iter().map(|blob| is_own.contains(blob)).collect();
         mixed += sides.windows(2).filter(|pair| pair[0] != pair[1]).count();

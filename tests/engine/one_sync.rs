@@ -1,4 +1,5 @@
-//! One sync a commit, whoever wrote to a segment before: the mark behind what is durable.
+//! A commit needs one sync, whichever process wrote to the segment before: the mark after the
+//! durable bytes.
 
 use std::fs;
 use std::path::PathBuf;
@@ -14,7 +15,7 @@ use turntree_tests::oracle::{KEY, blob, options, set};
 const REF: &str = "refs/heads/s/main";
 const MARK: &[u8] = b"synced\0\0";
 
-/// A store in a folder, with handles whose calls are counted together.
+/// A store in a folder. The calls of all its handles are counted together.
 struct Counted {
     folder: tempfile::TempDir,
     io: CountingIo,
@@ -52,7 +53,7 @@ impl Counted {
         self.io.calls() - before
     }
 
-    /// The calls of a commit by a new handle that ends with it.
+    /// The calls of a commit by a new handle that is then closed.
     fn one_shot(&mut self, durability: Durability) -> Calls {
         let store = self.open(durability);
         self.commit(&store)
@@ -64,7 +65,7 @@ impl Counted {
     }
 }
 
-/// A commit that asks the disk once: its batch, and its mark.
+/// A commit with one sync: it writes its batch and its mark.
 const ONE_SYNC: Calls = Calls { writes: 2, syncs: 1, directory_syncs: 0, names: 0 };
 
 fn end_of(segment: &[u8]) -> usize {
@@ -107,7 +108,7 @@ fn what_nobody_synced_is_synced_by_who_comes_next() {
     assert_eq!(counted.one_shot(Durability::Full), ONE_SYNC);
 }
 
-/// The last segment of a store with two commits, whose bytes are changed.
+/// A store with two commits, whose last segment is changed. Returns its path.
 fn changed(change: impl FnOnce(&mut Vec<u8>, usize)) -> (Counted, PathBuf) {
     let mut counted = Counted::new(None);
     let store = counted.open(Durability::Full);
@@ -131,7 +132,7 @@ fn found(counted: &mut Counted) -> (Vec<FindingKind>, u64) {
 
 #[test]
 fn a_last_batch_that_has_changed_since_it_was_durable_is_damage_and_not_a_torn_one() {
-    // Of the trailer, which nothing else covers.
+    // In the trailer, which no other checksum covers.
     let (mut counted, _) = changed(|segment, mark| segment[mark - 1] ^= 1);
     assert_eq!(found(&mut counted), (vec![FindingKind::Damage], 1));
     // Without the mark nobody can tell.

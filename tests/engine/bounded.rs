@@ -1,4 +1,5 @@
-//! Policies reach their planned result: the ten cases of the audit, and what they keep and why.
+//! Policies reach their planned result: the ten cases of the audit, with the turns that stay and
+//! why.
 
 use std::fs;
 

@@ -1,4 +1,4 @@
-//! Forgotten sessions: what is freed, what stays, and what an undo restores.
+//! Forgotten sessions: the content that is freed or stays, and the undo of a forget.
 
 use bytes::Bytes;
 use turntree::ErrorKind;
@@ -103,7 +103,7 @@ fn pins_tags_rollbacks_and_operations_on_a_forgotten_session_hold_nothing() {
     let repo = open_store(&sandbox.store(), 5);
     assert!(!repo.store().contains(&tip).unwrap());
     assert!(repo.is_forgotten("a") && !repo.is_forgotten("b"));
-    // The old values of refs are gone, and an undo reports it.
+    // The old values of refs were collected, and an undo reports it.
     for _ in 0..2 {
         let entry = repo.undoable(None).unwrap().unwrap();
         let refused = repo.plan_undo(entry).unwrap_err();

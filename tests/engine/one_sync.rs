@@ -135,7 +135,7 @@ fn a_last_batch_that_has_changed_since_it_was_durable_is_damage_and_not_a_torn_o
     // In the trailer, which no other checksum covers.
     let (mut counted, _) = changed(|segment, mark| segment[mark - 1] ^= 1);
     assert_eq!(found(&mut counted), (vec![FindingKind::Damage], 1));
-    // Without the mark nobody can tell.
+    // Without the mark, the change looks like a torn tail.
     let (mut counted, _) = changed(|segment, mark| {
         segment[mark - 1] ^= 1;
         segment[mark..mark + 8].fill(0);

@@ -1,5 +1,5 @@
-//! Damaged ids of packs, which nobody verifies when a store is opened: nothing that is there seems to be
-//! gone, what has gone does not come back, the damage is told, and nothing is removed.
+//! Damaged ids of packs, which opening a store does not verify: every object is still found,
+//! tombstones stay, the damage is reported, and nothing is removed.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -18,7 +18,7 @@ use turntree_tests::stamp;
 const HEADER_BYTES: usize = 128;
 const ID_BYTES: usize = 32;
 
-/// What a store says of an object.
+/// The answers of a store on an object: its bytes, its tombstone, and whether it exists.
 type Said = (Result<Option<Vec<u8>>, ErrorKind>, Option<Tombstone>, bool);
 
 fn said(store: &Store, id: &ObjectId) -> Said {
@@ -41,13 +41,13 @@ fn number(pack: &[u8], at: usize) -> usize {
     u32::from_le_bytes(pack[at..at + 4].try_into().unwrap()) as usize
 }
 
-/// The ids of a pack, those that have gone last.
+/// The ids of a pack, tombstones last.
 fn ids_of(pack: &[u8]) -> Vec<ObjectId> {
     let ids = pack[HEADER_BYTES..].chunks_exact(ID_BYTES);
     ids.take(number(pack, 48) + number(pack, 52)).filter_map(ObjectId::from_slice).collect()
 }
 
-/// A pack whose ids take several questions to verify.
+/// A pack with more ids than one query verifies.
 fn many_files() -> SimDisk {
     let disk = SimDisk::new(Path::new("/disk"));
     let (io, dir) = (Arc::new(disk.clone()), Path::new("/disk/store"));
@@ -66,7 +66,7 @@ fn many_files() -> SimDisk {
     disk
 }
 
-/// Places of an id, of what was noted on a gone one, and of what finds ids, in every part of these.
+/// Offsets of an id, of a tombstone's note, and of the hash table, in several parts of each.
 fn places(pack: &[u8]) -> Vec<usize> {
     let (objects, gone, slots) = (number(pack, 48), number(pack, 52), number(pack, 56));
     assert!(objects > 0 && slots > 0, "the pack lists its ids");
@@ -100,7 +100,7 @@ fn all_that_is_there_is_read_what_has_gone_stays_gone_and_the_damage_is_told_and
             let mut damaged = pack.clone();
             damaged[at] ^= 0x11;
             sample.disk.damage(&path, damaged);
-            // Whichever question is the first one.
+            // The result does not depend on which query comes first.
             for (nth, (id, expected)) in ids.iter().zip(&whole).enumerate().step_by(97) {
                 let repo = open(&sample.disk, 51);
                 assert_eq!(said(repo.store(), id), *expected, "byte {at}, object {nth}");
@@ -118,7 +118,7 @@ fn all_that_is_there_is_read_what_has_gone_stays_gone_and_the_damage_is_told_and
             assert!(named, "byte {at}: {:?}", report.findings);
             let collected = collect(&repo, Purpose::Gc, &stamp(61), &mut |_| {});
             assert_eq!(collected.unwrap_err().kind(), ErrorKind::Corrupt, "byte {at}");
-            // Nothing was asked before.
+            // A new handle that has not read anything.
             let repo = open(&sample.disk, 53);
             let collected = collect(&repo, Purpose::Gc, &stamp(61), &mut |_| {});
             assert_eq!(collected.unwrap_err().kind(), ErrorKind::Corrupt, "byte {at}");
@@ -136,7 +136,7 @@ fn what_damaged_ids_hide_is_found_by_who_asks_for_it_first() {
         let mut damaged = pack.clone();
         damaged[HEADER_BYTES + nth * ID_BYTES + 9] ^= 0x11;
         disk.damage(&path, damaged);
-        // By who reads it, by who asks whether it is there, and by who has it already.
+        // By a read, by an existence check, and by a lookup of its tombstone.
         let repo = open(&disk, 51);
         assert_eq!(said(repo.store(), &id), expected, "{nth}");
         let repo = open(&disk, 52);

@@ -1,4 +1,4 @@
-//! Pins as a caller of the library sees them: named, renewed, raced for, undone.
+//! Pins from the caller's view: named, renewed, raced for, undone.
 
 use turntree::ErrorKind;
 use turntree::context::Builder;
@@ -102,7 +102,7 @@ fn a_pin_that_was_removed_or_has_expired_protects_nothing() {
     assert_eq!(change.unpin("wrong").unwrap_err().kind(), ErrorKind::NotFound);
     change.commit(&stamp(60), "unpin").unwrap();
     assert_eq!(why(100, &ids[1]), [""; 0]);
-    // For a while an undo still finds it whole.
+    // For some time the turn is still kept for undo.
     let roots = Roots::find(repo.store(), &repo.refs(), 100).unwrap();
     assert!(roots.commits.contains_key(&ids[1]));
 }

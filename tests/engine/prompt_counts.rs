@@ -1,5 +1,5 @@
-//! Counts of prompts where commits say nothing: what is kept beside a store spares the next process the
-//! walk to the first turn, and changes no number.
+//! Counts of prompts for commits that do not record them: counts cached next to a store save the
+//! next process the walk to the first turn, and change no result.
 
 use std::cell::Cell;
 use std::collections::BTreeMap;
@@ -14,13 +14,13 @@ use turntree::repo::{BranchName, NoteKeeper, Repository, SnapshotDraft};
 use turntree::store::Store;
 use turntree_tests::{Sandbox, stamp};
 
-/// Turns of the session: more than two stretches, of each of which one count is kept.
+/// The turns of the session: more than two stretches. One count is kept for each stretch.
 const TURNS: u64 = 600;
 
 /// The most turns that are counted again.
 const STRETCH: usize = 256;
 
-/// Notes in memory, and how often one was written.
+/// Notes in memory, and the number of writes.
 #[derive(Debug, Default)]
 struct Notes(Mutex<(BTreeMap<String, Bytes>, usize)>);
 
@@ -37,7 +37,7 @@ impl NoteKeeper for Notes {
     }
 }
 
-/// A message of the user in each turn, every third of which is of a client and no prompt.
+/// Commits turns with a user message each. Every third is from a client and not a prompt.
 fn talk(repo: &Repository, branch: &BranchName, turns: u64) {
     let mut change = repo.begin();
     let mut context = match repo.tip(branch) {
@@ -56,7 +56,7 @@ fn talk(repo: &Repository, branch: &BranchName, turns: u64) {
     change.commit(&stamp(1), "turns").unwrap();
 }
 
-/// Prompts up to a commit, and how many messages had to be looked at to say so.
+/// Returns the prompts up to a commit, and the number of messages read to count them.
 fn count(repo: &Repository, commit: &ObjectId) -> (u64, usize) {
     let looked_at = Cell::new(0);
     let is_prompt = |_: &str, record: &[u8]| {
@@ -78,14 +78,14 @@ fn what_one_process_counted_the_next_one_does_not_count_again() {
     assert_eq!(count(&next_process(), &first), (TURNS - TURNS / 3, 600));
     assert_eq!(count(&next_process(), &first), (TURNS - TURNS / 3, 0));
 
-    // It goes on: what is new is counted, and nothing is kept of a few turns.
+    // The session continues: only new turns are counted, and a few turns get no new count.
     talk(&sandbox.repo, &main, 9);
     let newest = sandbox.repo.tip(&main).unwrap();
     let written = notes.0.lock().unwrap().1;
     assert_eq!(count(&next_process(), &newest), (406, 9));
     assert_eq!(notes.0.lock().unwrap().1, written);
 
-    // It goes on from an earlier turn, and joins: a stretch is counted again at most.
+    // A fork from an earlier turn that is merged: at most one stretch is counted again.
     let fork = BranchName::new("talk", "fork").unwrap();
     let middle = sandbox.repo.find_turn(&newest, 400).unwrap();
     let mut change = sandbox.repo.begin();
@@ -98,7 +98,7 @@ fn what_one_process_counted_the_next_one_does_not_count_again() {
     assert_eq!(prompts, 400 - 400 / 3 + 2);
     assert!(looked_at <= STRETCH, "{looked_at} messages of 403");
 
-    // Packed, nothing has gone, so what is kept is as good as before.
+    // Packing deletes no turn, so the kept counts stay valid.
     collect(&sandbox.repo, Purpose::Gc, &stamp(3), &mut |_| {}).unwrap();
     assert_eq!(count(&next_process(), &first), (TURNS - TURNS / 3, 0));
 }

@@ -1,4 +1,5 @@
-//! Redaction: afterwards no object and no file has it, and everything else is as it was.
+//! Redaction: afterwards no object and no file contains the secret, and everything else is
+//! unchanged.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -19,7 +20,7 @@ use turntree_tests::oracle::{DIR, options};
 use turntree_tests::sim::{Fault, Keep, SimDisk};
 use turntree_tests::{Sandbox, commit_turn, open_store, stamp};
 
-/// A secret with everything that JSON escapes.
+/// A secret with every character that JSON escapes.
 const SECRET: &str = "sk-\"9f/\nü\\end";
 const PLAIN: &str = "hunter22-token";
 
@@ -42,7 +43,7 @@ fn say<'a>(text: &str) -> Turn<'a> {
     Turn { messages, words: "a turn".into(), ..Turn::default() }
 }
 
-/// A string as JSON, by the rules and without a library.
+/// Encodes a string as JSON without a library.
 fn serde_json_string(text: &str) -> String {
     let mut json = String::from("\"");
     for c in text.chars() {
@@ -80,7 +81,7 @@ fn fork(repo: &Repository, from: &ObjectId, name: &str) -> BranchName {
     branch
 }
 
-/// Everything a context says, by paths.
+/// The content of a context by path.
 fn content(source: &dyn ObjectSource, context: &Context) -> BTreeMap<String, Vec<u8>> {
     let mut all = BTreeMap::new();
     for (name, section) in context.sections(source).unwrap() {
@@ -105,7 +106,7 @@ fn content(source: &dyn ObjectSource, context: &Context) -> BTreeMap<String, Vec
     all
 }
 
-/// Of every branch, from its tip back: the commit without ids, and the whole context.
+/// For every branch, newest first: each commit without its ids, and its whole context.
 type History = BTreeMap<String, Vec<(Commit, BTreeMap<String, Vec<u8>>)>>;
 
 fn history(repo: &Repository) -> History {
@@ -132,7 +133,7 @@ fn replace(text: &str, secret: &str) -> String {
     text.replace(twice, "[redacted]").replace(inner, "[redacted]").replace(secret, "[redacted]")
 }
 
-/// What a history shall be after a redaction.
+/// The expected history after a redaction.
 fn expected(history: History, secret: &str) -> History {
     let text = |bytes: Vec<u8>| replace(&String::from_utf8(bytes).unwrap(), secret).into_bytes();
     let turn = |(mut commit, content): (Commit, BTreeMap<String, Vec<u8>>)| {
@@ -162,13 +163,14 @@ fn holds(bytes: &[u8], secret: &str) -> bool {
     forms.iter().any(|form| bytes.windows(form.len()).any(|window| window == form.as_bytes()))
 }
 
-/// Nothing is wrong with the store; a segment that a crash left empty may lie around.
+/// Checks that the store is sound. A segment that a crash left empty may exist.
 fn assert_sound(repo: &Repository) {
     let report = fsck(repo.store(), Thoroughness::Full, stamp(1000).time, &mut |_, _| {}).unwrap();
     assert!(report.is_ok(), "{:?}", report.findings);
 }
 
-/// No file has it, no object has it, nothing is wrong, and nothing of value was lost.
+/// Checks that no file and no object contains the secret, that the store is sound, and that no
+/// other content is lost.
 fn assert_gone(sandbox: &Sandbox, secret: &str) {
     for path in every_file(&sandbox.store()) {
         assert!(!holds(&fs::read(&path).unwrap(), secret), "{}", path.display());
@@ -265,7 +267,7 @@ fn afterwards_nothing_has_it_and_everything_else_is_as_it_was() {
         }
         assert_eq!(repo.pins().unwrap()[0].reason, "with [redacted]");
         assert!(repo.resolve("v1").is_ok());
-        // Whoever had the store open goes on reading what it was, or hears that it is gone.
+        // A reader that had the store open either reads the old content or gets an error.
         for (_, tip) in reader.branches() {
             let _ = reader.context(&tip).map(|context| content(reader.store(), &context));
         }
@@ -442,7 +444,7 @@ fn packs_are_searched_and_expired_turns_stay_expired() {
     let repo = sandbox.reopened();
     assert_eq!(expired(&repo), before);
     assert_eq!(Policies::load(repo.store(), &repo.refs()).unwrap().of("one"), Some(&policy));
-    // A collection afterwards finds nothing that it misses, and what was redacted stays so.
+    // A later collection misses no object, and redacted content stays redacted.
     collect(&repo, Purpose::Gc, &stamp(103), &mut |_| {}).unwrap();
     collect(&repo, Purpose::Repack(Tier::Compacted), &stamp(103), &mut |_| {}).unwrap();
     assert_eq!(expired(&repo), before);
@@ -477,7 +479,7 @@ fn history_goes_on_behind_turns_that_were_forgotten() {
         turns.map(|entry| entry.unwrap().commit.turn).collect::<Vec<_>>()
     };
     assert_eq!(turns(repo), [5, 4, 3, 1]);
-    // The first time what was forgotten is still there, then it is not.
+    // At the first redaction the forgotten turns still exist; at the second they do not.
     for secret in [PLAIN, "graft-c"] {
         redact(repo, &pattern(secret), &stamp(7)).unwrap();
         assert_gone(&sandbox, secret);
@@ -585,7 +587,7 @@ fn files_that_killed_collections_left_are_removed() {
     assert_gone(&sandbox, PLAIN);
 }
 
-/// The branches of a small store, by name: the words of their turns, newest first.
+/// The branches of a small store by name, with the messages of their turns, newest first.
 fn words(repo: &Repository) -> BTreeMap<String, Vec<String>> {
     let turns = |tip: &ObjectId| {
         let turns = repo.history(&[*tip], &[]).unwrap().map(Result::unwrap);
@@ -595,7 +597,7 @@ fn words(repo: &Repository) -> BTreeMap<String, Vec<String>> {
     branches.iter().map(|(name, tip)| (name.to_string(), turns(tip))).collect()
 }
 
-/// A store of which every redaction changes something: names, contents, and an expired pin.
+/// A store in which a redaction changes names, contents and an expired pin.
 fn small_world(disk: &SimDisk) {
     let io: Arc<dyn Io> = Arc::new(disk.clone());
     let new = NewStore { id: [7; 16] };
@@ -622,7 +624,7 @@ fn try_redact(disk: &SimDisk, seed: u64) -> turntree::Result<()> {
     redact(&repo, &pattern(PLAIN), &stamp(10)).map(drop)
 }
 
-/// Whatever happened before, another run completes it.
+/// Checks that another run completes the redaction after any failure.
 fn assert_completes(disk: &SimDisk, wanted: &BTreeMap<String, Vec<String>>) {
     let io: Arc<dyn Io> = Arc::new(disk.clone());
     let repo = Repository::open(io, Path::new(DIR), options(90)).unwrap();

@@ -1,4 +1,4 @@
-//! What was redacted from a store does not come back from whoever has it still.
+//! Redacted content does not return from copies that still have it.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -19,7 +19,7 @@ use turntree_exchange::{FollowOptions, Followed, follow};
 use turntree_tests::workspace_fixture::{WorkspaceFixture, reasons};
 use turntree_tests::{Sandbox, claude_code, claude_code_turn, stamp};
 
-/// In a prompt, so also in the words of its turn.
+/// Part of a prompt, and so of the message of its turn.
 const SECRET: &str = "part 8 of the parser";
 
 fn hide(text: &str) -> Pattern {
@@ -31,7 +31,7 @@ fn take_out(sandbox: &Sandbox, secret: &str) {
     assert!(redacted.redacted_ids > 0, "{secret} was never there");
 }
 
-/// Nothing has it, and the store is whole.
+/// Checks that no object has the secret, and that the store is whole.
 fn assert_out(sandbox: &Sandbox, secret: &str) {
     let repo = sandbox.reopened();
     assert_eq!(plan_redaction(&repo, &hide(secret)).unwrap().matches, 0, "{secret} is back");
@@ -53,7 +53,7 @@ fn a_transcript_that_comes_again_is_unchanged() {
     assert_eq!((again.turns, again.branch.to_string().as_str()), (0, "task/main"));
     assert_out(&sandbox, SECRET);
 
-    // And goes on where it was, with a second one that came since.
+    // A longer version of the transcript continues the same branch.
     let longer = claude_code(40);
     let report = sandbox.import("task", longer.as_bytes()).unwrap();
     assert!(report.turns > 0);
@@ -149,7 +149,7 @@ fn a_pattern_that_is_in_every_id_ends_too() {
     assert_out(&sandbox, "parser");
 }
 
-/// One event of a hook.
+/// Handles one event of a hook.
 fn step(sandbox: &Sandbox, text: &str, notes: Option<&[u8]>) -> Followed {
     let options = FollowOptions {
         session: "task".to_owned(),
@@ -233,7 +233,7 @@ fn a_file_that_has_it_is_left_out_of_snapshots_and_not_touched() {
     assert_eq!(fixture.files()["key.env"].1, "KEY=[redacted]\n", "what is known of it stays");
     assert_eq!(fs::read_to_string(fixture.path("key.env")).unwrap(), "KEY=k-1234\n");
     assert_out(&fixture.sandbox, "k-1234");
-    // Nor by what goes back, which could not bring it back again.
+    // A rewind leaves the file unchanged too, since it could not restore it later.
     let repo = &fixture.sandbox.repo;
     let branch = BranchName::new("fixture", "main").unwrap();
     let restore = RewindRequest {
@@ -250,7 +250,7 @@ fn a_file_that_has_it_is_left_out_of_snapshots_and_not_touched() {
     prepared.apply(&stamp(3), "back").unwrap();
     assert_eq!(fs::read_to_string(fixture.path("a.rs")).unwrap(), "fn a() {}\n");
     assert_eq!(fs::read_to_string(fixture.path("key.env")).unwrap(), "KEY=k-1234\n");
-    // Another content is another file.
+    // The same file with other content is captured.
     fixture.write("key.env", "KEY=from the environment\n");
     fixture.snapshot();
     assert_eq!(fixture.files()["key.env"].1, "KEY=from the environment\n");
@@ -357,7 +357,7 @@ fn a_bundle_from_before_a_redaction_leads_to_the_turns_as_they_are_now() {
     assert!(done.plan.redacted > 0);
     assert!(done.plan.refs.iter().all(|planned| planned.fate == RefFate::Known));
     assert_eq!((done.operation, turns_of(&sandbox)), (None, turns));
-    // And where it was deleted since, it comes back without it.
+    // If the branch was deleted since, the bundle restores it without the secret.
     let mut change = sandbox.repo.begin();
     change.delete_branch(&BranchName::main("task").unwrap());
     change.commit(&stamp(20), "delete").unwrap();
@@ -378,7 +378,7 @@ fn a_bundle_of_another_store_comes_in_without_what_is_redacted_here() {
     assert!(done.plan.redacted > 0 && done.operation.is_some());
     assert_out(&ours, SECRET);
 
-    // All turns are there, and those before it are the same ones.
+    // All turns exist, and those before the secret have the same ids.
     let (there, here) = (turns_of(&theirs), turns_of(&ours));
     assert_eq!(there.len(), here.len());
     let at = there.iter().position(|(_, words)| words.contains(SECRET)).unwrap();
@@ -388,7 +388,7 @@ fn a_bundle_of_another_store_comes_in_without_what_is_redacted_here() {
     let source = String::from_utf8(ours.source(&here[0].0)).unwrap();
     assert_eq!(source, text.replace(SECRET, "[redacted]"));
 
-    // Nothing comes twice.
+    // A second import adds nothing.
     let again = take_in(&ours, &bundle);
     assert_eq!((again.operation, again.plan.redacted), (None, done.plan.redacted));
     assert_eq!(branches(&ours), ["other/main", "task/main"]);

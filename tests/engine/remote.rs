@@ -1,4 +1,4 @@
-//! Remotes as their users meet them: what is pushed comes to others, and nothing else does.
+//! Remotes from the user's view: pushed branches reach other machines, and nothing else does.
 
 use std::sync::Mutex;
 
@@ -27,7 +27,7 @@ fn assert_whole(repo: &Repository) {
     assert!(report.is_ok(), "{report:?}");
 }
 
-/// Where a branch was on the remote, as a machine knows it.
+/// The tip of a branch on the remote, as far as a machine knows.
 fn there(machine: &Machine<MemoryClient>, name: &str) -> Option<ObjectId> {
     let all = machine.repo.remote_branches(ORIGIN, Some("s"));
     all.into_iter().find(|(known, _)| *known == branch(name)).map(|(_, id)| id)
@@ -97,10 +97,10 @@ fn a_push_of_a_turn_takes_two_requests_and_16_kilobytes_and_one_of_nothing_one()
         let before = a.bucket.requests();
         let pushed = a.push("s").unwrap();
         let cost = a.bucket.requests() - before;
-        // The first one looks whether this is the remote, and whether the session is there.
+        // The first push also checks that the remote and the session exist.
         assert_eq!(cost.total(), if turn == 0 { 4 } else { 2 }, "turn {turn}");
         assert!(pushed.bytes > 0 && cost.bytes_written <= 16_000, "turn {turn}: {cost:?}");
-        // As the process does that nobody waits for, when it comes to it.
+        // A background process folds the bundles when they are due.
         if turn % 20 == 19 {
             a.fold("s").unwrap();
         }
@@ -138,7 +138,7 @@ fn both_went_on_so_the_second_one_merges_and_nothing_is_lost() {
     for id in [of_a, of_b] {
         assert!(b.knows(&main, &id));
     }
-    // Branches of one session do not stand in each other's way.
+    // Branches of one session do not conflict.
     a.turn(&branch("plan-a"), "a plan");
     b.turn(&branch("plan-b"), "another plan");
     b.follow("s").unwrap();
@@ -150,7 +150,7 @@ fn both_went_on_so_the_second_one_merges_and_nothing_is_lost() {
     assert!(head.iter().all(|name| bundles.contains(name)), "{head:?}");
 }
 
-/// The bundles that lie there, and those that the head lists.
+/// Returns the bundles in the bucket, and those that the head lists.
 fn bucket_keys(bucket: &MemoryBucket) -> (Vec<String>, Vec<String>) {
     let name = |key: &Key| key.as_str().rsplit('/').next().unwrap().to_owned();
     let objects = bucket.objects();
@@ -187,7 +187,7 @@ fn a_remote_that_goes_back_in_time_or_tells_another_story_is_noticed() {
     b.follow("s").unwrap();
     b.turn(&main, "of b");
     assert_eq!(b.push("s").unwrap_err().kind(), ErrorKind::Corrupt);
-    // Somebody who never saw the later one goes on from the old one.
+    // A machine that never saw the later head continues from the old one.
     c.fetch("s").unwrap();
     c.follow("s").unwrap();
     c.turn(&main, "of c");
@@ -200,7 +200,7 @@ fn a_remote_that_goes_back_in_time_or_tells_another_story_is_noticed() {
     bucket.remove(&head);
     check(&b, "the session is gone");
     assert_whole(&b.repo);
-    // A remote that was emptied, and another one in its place.
+    // A remote that was emptied, and another remote at the same address.
     for key in bucket.objects().keys() {
         bucket.remove(key);
     }
@@ -236,7 +236,8 @@ fn what_was_damaged_or_forged_on_the_remote_is_refused_and_changes_nothing() {
             let [b] = machines(&bucket);
             let tip = a.repo.tip(&main);
             match b.fetch("s") {
-                // What says who pushed and when is not secured without a key, nor is it content.
+                // Without a key, the push's author and time are not authenticated. They are not
+                // content.
                 Ok(_) => assert_eq!(there(&b, "main"), tip, "{key} at {at}"),
                 Err(error) => {
                     let kinds =
@@ -299,7 +300,7 @@ fn what_expired_here_stays_whole_on_the_remote() {
     let policy = Policy { keep_last: Some(1), ..Policy::default() };
     set_policy(&mut change, Scope::Session("s"), &policy).unwrap();
     change.commit(&stamp(1), "policy").unwrap();
-    // More operations than undo holds on to, and bundles that are made one again and again.
+    // More operations than undo keeps, and repeated folding of bundles.
     for turn in 0..40 {
         a.turn(&branch("other"), &format!("later {turn}"));
         let other = BranchName::main("elsewhere").unwrap();
@@ -329,7 +330,7 @@ fn a_push_whose_answer_was_lost_and_that_others_went_on_from_is_there() {
     bucket.choose(move |call| {
         (call.client == own && call.verb == Verb::PutOver).then_some(Fault::AnswerLost)
     });
-    // Before it asks what became of it, somebody has gone on from it.
+    // Before the push asks for its outcome, another machine pushes on top of it.
     let other = Mutex::new(Some(b));
     a.bucket.before_each(move |call| {
         if call.verb == Verb::Get

@@ -1,5 +1,5 @@
-//! Collections of a remote: what nothing leads to goes, and nothing else, whoever pushes meanwhile and
-//! whoever dies.
+//! Collections of a remote delete exactly the unreachable bundles, even if other machines push or
+//! die concurrently.
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Condvar, Mutex};
@@ -30,7 +30,7 @@ fn head_of(bucket: &MemoryBucket, session: &str) -> Option<serde_json::Value> {
     Some(serde_json::from_slice(&head).unwrap())
 }
 
-/// The bundles that lie there, and those that the head lists.
+/// Returns the bundles in the bucket, and those that the head lists.
 fn bundles(bucket: &MemoryBucket) -> (BTreeSet<String>, BTreeSet<String>) {
     let lying = bucket.objects().into_keys();
     let lying = lying.filter_map(|key| key.as_str().strip_prefix("bundles/s/").map(str::to_owned));
@@ -40,7 +40,7 @@ fn bundles(bucket: &MemoryBucket) -> (BTreeSet<String>, BTreeSet<String>) {
     (lying.collect(), listed.collect())
 }
 
-/// Uploads a bundle and dies before the head is written.
+/// Uploads a bundle and dies before it writes the head.
 fn die_after_an_upload(machine: &Client) {
     machine.turn(&branch("main"), "of one that dies");
     let (calls, before) = (machine.bucket.calls(), machine.bucket.requests());
@@ -84,7 +84,7 @@ fn a_collection_leaves_exactly_what_heads_list_and_costs_little_when_there_is_no
     assert_eq!((again.bundles, again.rewritten), (0, 0));
     assert_eq!((cost.gets, cost.total()), (1, 2), "the root, and one listing");
     assert_eq!(head_of(&bucket, "s").unwrap()["generation"], 21);
-    // A machine that knows of no head reads it, and comes to the same.
+    // A machine that knows no head reads it, and gets the same result.
     assert_eq!(other.collect(CollectOptions::default()).unwrap().rewritten, 0);
     assert_eq!(bundles(&bucket).0, listed);
     other.fetch("s").unwrap();
@@ -139,7 +139,7 @@ fn whoever_makes_bundles_one_leaves_nothing_behind_and_stands_in_nobodys_way() {
     let other = Machine::new(8, bucket.client());
     other.fetch("s").unwrap();
     assert_eq!(other.repo.remote_branches(ORIGIN, Some("s")), [(branch("main"), pushed)]);
-    // One who knows the head of before, and one who may not delete.
+    // A machine that knows an older head, and a machine that may not delete.
     b.follow("s").unwrap();
     b.large_turn(&branch("main"));
     assert!(!b.fold("s").unwrap(), "others were faster");
@@ -200,7 +200,7 @@ fn a_first_push_that_died_is_collected_and_the_session_is_free_for_others() {
     assert_eq!(bundles(&bucket).0.len(), 1);
     collector.collect(CollectOptions::default()).unwrap();
     assert!(bundles(&bucket).0.is_empty());
-    // Nobody has pushed: there is nothing to fetch, and nothing that was deleted.
+    // Nothing was pushed: there is nothing to fetch, and no deletion to report.
     assert!(next.fetch_all().unwrap().is_empty());
     assert!(next.fetch("s").unwrap().is_none());
     die_after_an_upload(&again);
@@ -296,7 +296,7 @@ fn a_session_that_was_deleted_is_told_to_who_knew_it_and_comes_back_when_it_is_a
         machine.follow("s").unwrap();
     }
     assert_eq!(stranger.delete("s").unwrap_err().kind(), ErrorKind::NotFound);
-    // Not what somebody pushed meanwhile.
+    // A delete does not remove what another machine pushed concurrently.
     b.turn(&main, "two");
     b.push("s").unwrap();
     assert_eq!(a.delete("s").unwrap_err().kind(), ErrorKind::Conflict);
@@ -304,7 +304,7 @@ fn a_session_that_was_deleted_is_told_to_who_knew_it_and_comes_back_when_it_is_a
     let deleted = a.delete("s").unwrap();
     assert_eq!(deleted.branches, [(main.clone(), b.repo.tip(&main).unwrap())]);
     assert_eq!(a.delete("s").unwrap_err().kind(), ErrorKind::NotFound);
-    // By one who knows an earlier head.
+    // The collecting machine knows an earlier head.
     c.collect(CollectOptions::default()).unwrap();
     assert!(bundles(&bucket).0.is_empty() && head_of(&bucket, "s").is_some());
 
@@ -328,24 +328,25 @@ fn a_session_that_was_deleted_is_told_to_who_knew_it_and_comes_back_when_it_is_a
     assert!(b.knows(&main, &c.repo.tip(&main).unwrap()) && !b.repo.is_deleted_on(ORIGIN, "s"));
 }
 
-/// Lets one actor run at a time, each for as many calls as a schedule says.
+/// Runs one actor at a time, each for the number of calls in a schedule.
 #[derive(Clone)]
 struct Baton(Arc<(Mutex<Turns>, Condvar)>);
 
 struct Turns {
-    /// Whose turn it is, and before how many of its further calls it ends; the last ones first.
+    /// The next actors and the number of calls of each, the last first.
     schedule: Vec<(usize, u64)>,
     is_done: [bool; 3],
 }
 
 impl Baton {
-    /// `schedule` names who runs, and for how many calls; when it is over, whoever is not done runs on.
+    /// `schedule` lists actors with a number of calls each. After its end, the unfinished actors
+    /// run to completion.
     fn new(mut schedule: Vec<(usize, u64)>) -> Self {
         schedule.reverse();
         Self(Arc::new((Mutex::new(Turns { schedule, is_done: [false; 3] }), Condvar::new())))
     }
 
-    /// Waits until it is this actor's turn, and takes one call of it.
+    /// Waits until it is this actor's turn, and counts one call.
     fn call(&self, actor: usize) {
         let (turns, changed) = &*self.0;
         let mut turns = turns.lock().unwrap();
@@ -374,21 +375,20 @@ impl Baton {
     }
 }
 
-/// What every order of calls begins with.
+/// The state before each order of calls.
 #[derive(Clone, Copy, PartialEq)]
 enum Start {
-    /// Nobody has pushed, and one who did died.
+    /// Only an upload by a machine that died.
     Nothing,
-    /// There are turns, and an upload of one that died.
+    /// Some turns, and an upload by a machine that died.
     Turns,
-    /// There are bundles that are worth to be made one: the third machine does that, and collects what they
-    /// were.
+    /// Bundles that are due to be folded: the third machine folds them and collects the old ones.
     Bundles,
 }
 
 const STARTS: [Start; 3] = [Start::Nothing, Start::Turns, Start::Bundles];
 
-/// Two machines that are about to push, and one that is about to collect.
+/// Two machines about to push, and a machine about to collect.
 fn stage(bucket: &MemoryBucket, start: Start) -> [Client; 3] {
     let [a, b, collector, dying] = machines(bucket);
     let before = match start {
@@ -415,7 +415,7 @@ fn stage(bucket: &MemoryBucket, start: Start) -> [Client; 3] {
     [a, b, collector]
 }
 
-/// Pushes, collects, or makes bundles one; returns what was acknowledged.
+/// Pushes, collects or folds. Returns the acknowledged push.
 fn act(machines: &[Client; 3], actor: usize, start: Start) -> Option<(BranchName, ObjectId)> {
     let fair = |error: &turntree::Error| {
         assert!(
@@ -437,8 +437,8 @@ fn act(machines: &[Client; 3], actor: usize, start: Start) -> Option<(BranchName
     Some((name.clone(), machine.repo.tip(&name).unwrap()))
 }
 
-/// What holds when everything is over: what was acknowledged is there, a quiet collection leaves exactly
-/// what the head lists, and everybody can go on.
+/// Checks the end state: acknowledged pushes exist, a quiet collection leaves exactly the bundles
+/// that the head lists, and every machine can continue.
 fn check(bucket: &MemoryBucket, acknowledged: &[(BranchName, ObjectId)], trace: &str) {
     bucket.trouble(0);
     bucket.choose(|_| None);
@@ -486,7 +486,7 @@ fn play(start: Start, schedule: &[(usize, u64)]) {
     check(&bucket, &acknowledged, &format!("schedule {schedule:?}"));
 }
 
-/// Calls of a push or a collection, at most; what comes behind the last one changes nothing.
+/// The maximum number of calls of a push or a collection that matter. Later calls change nothing.
 const CALLS: u64 = 6;
 
 #[test]
@@ -495,10 +495,11 @@ fn two_pushers_and_a_collector_in_every_order_with_one_or_two_switches() {
         for first in 0..3 {
             for second in (0..3).filter(|second| *second != first) {
                 let third = 3 - first - second;
-                // All of the usual case; of the others, whose stage takes long, every second one.
+                // Every schedule of the usual case; every second one of the others, whose setup is
+                // slow.
                 let step = if start == Start::Turns { 1 } else { 2 };
                 for calls in (1..CALLS).step_by(step) {
-                    // One switch, and then two.
+                    // One switch, then two.
                     play(start, &[(first, calls), (second, u64::MAX), (third, u64::MAX)]);
                     for more in (1..CALLS).step_by(step) {
                         play(start, &[(first, calls), (second, more), (third, u64::MAX)]);
@@ -525,7 +526,7 @@ fn whatever_goes_wrong_in_any_call_of_a_push_or_a_collection() {
     for start in STARTS {
         for order in [[0, 2, 1], [2, 0, 1]] {
             for (number, fault) in (0..).zip(faults) {
-                // Of the longest stage, every second call, in turn.
+                // With the longest setup, every second call in turn.
                 let calls = 1..=CALLS;
                 let is_played =
                     |call: &u64| start != Start::Bundles || (call + number).is_multiple_of(2);
@@ -595,7 +596,7 @@ fn a_check_beside_a_fold_reads_the_later_head_and_names_no_damage() {
     checking.bucket.unhook();
     assert_eq!(bundles(&bucket).0.len(), 1);
     assert_eq!((checked.damaged, checked.missing), (Vec::new(), Vec::new()));
-    // What is damaged in fact is named as ever.
+    // Real damage is still named.
     let (key, mut bytes) = bucket
         .objects()
         .into_iter()

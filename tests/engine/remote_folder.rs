@@ -1,4 +1,5 @@
-//! A folder as a bucket: what was answered is there, whole and once, whoever crashes, fails or races.
+//! A folder as a bucket: every acknowledged change is complete and happened once, despite crashes,
+//! failures and races.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -234,17 +235,17 @@ fn of_writers_that_race_exactly_one_wins() {
     assert!(read(&first, "heads/a").unwrap().0.starts_with(b"40 "));
 }
 
-/// The bytes of an object, if it is there.
+/// The bytes of an object, if it exists.
 type Content = Option<Vec<u8>>;
 
-/// What is promised of each object: what was answered last, and what was asked since.
+/// The allowed content of each object: the last acknowledged one, and a requested one since.
 #[derive(Debug, Default, Clone)]
 struct Promise(BTreeMap<&'static str, (Content, Option<Content>)>);
 
 type Shared = Arc<Mutex<Promise>>;
 
 impl Promise {
-    /// Holds a bucket to it, and whatever else lies there.
+    /// Checks a bucket against the promise, and that it holds nothing else.
     fn check(&self, bucket: &FolderBucket, moment: &str) {
         let mut there = Vec::new();
         for (name, (answered, asked)) in &self.0 {
@@ -261,7 +262,7 @@ impl Promise {
     }
 }
 
-/// Asks for a change; what the answer says is promised from then on.
+/// Requests a change. An acknowledged change is promised from then on.
 fn ask(
     promise: &Shared,
     name: &'static str,
@@ -272,7 +273,7 @@ fn ask(
     let before = {
         let mut promise = promise.lock().unwrap();
         let entry = promise.0.entry(name).or_default();
-        // After an answer that was lost, what was asked then is as good.
+        // After an unknown outcome, both contents are allowed.
         let before = entry.clone();
         entry.1 = Some(bytes.clone());
         before
@@ -282,20 +283,20 @@ fn ask(
     match answer {
         Ok(Put::Done(_)) => drop(promise.0.insert(name, (bytes, None))),
         Ok(Put::Unknown) => {}
-        // It was certainly not written.
+        // The change was certainly not written.
         Ok(Put::Lost) | Err(_) => drop(promise.0.insert(name, before)),
     }
 }
 
-/// Every kind of change, from making the folder on. The version of no object is asked for: that would
-/// be another call that may fail.
+/// Makes every kind of change, including the creation of the folder. A missing object has no
+/// version to get: that would be another call that may fail.
 fn play(io: Arc<dyn Io>, promise: &Shared) {
     let Ok(bucket) = FolderBucket::create(io, ROOT, salt()) else { return };
     let version_of = |name: &str| match bucket.get(&key(name), None, None) {
         Ok(Got::Bytes { version, .. }) => version,
         _ => Version(String::new()),
     };
-    // An upload or deletion that fails may have been done.
+    // A failed upload or deletion may have been done.
     let unsure =
         |done: Result<()>| Ok(done.map_or(Put::Unknown, |()| Put::Done(Version(String::new()))));
     let upload = |name, text: &str| unsure(bucket.upload(&key(name), &Source(text.into())));
@@ -332,7 +333,7 @@ fn what_was_answered_is_there_after_a_crash_and_the_rest_is_whole_or_absent() {
                 Ok(bucket) => promise.check(&bucket, &moment),
                 Err(_) => assert!(promise.0.is_empty(), "{moment}: the folder is gone"),
             }
-            // It goes on, and nothing is left of the writer that was killed.
+            // The bucket still works, and nothing of the killed writer is left.
             let bucket = FolderBucket::create(Arc::clone(&image), ROOT, salt()).unwrap();
             bucket.upload(&key("later"), &Source(vec![1])).unwrap();
             let left = image.list(&Path::new(ROOT).join(".incoming")).unwrap();
@@ -376,7 +377,7 @@ fn a_call_that_fails_says_whether_it_was_done() {
     }
 }
 
-/// Two processes that count a head up three times each, in one order of their calls.
+/// Two processes increment a head three times each, in one order of their calls.
 fn count_up(schedule: &Schedule) {
     let disk = new_disk();
     let made = FolderBucket::create(Arc::new(disk.clone()), ROOT, salt()).unwrap();
@@ -408,7 +409,7 @@ fn count_up(schedule: &Schedule) {
     for (process, wins) in wins.iter().enumerate() {
         let counted = counted.iter().filter(|by| usize::from(**by) == process).count();
         let acknowledged = usize::from(wins.load(Ordering::Relaxed));
-        // A process that was killed may have written once more than it heard of.
+        // A killed process may have written once without an acknowledgement.
         let may_be = acknowledged..=acknowledged + usize::from(trace.killed);
         assert!(may_be.contains(&counted), "{schedule:?}: {counted} of {acknowledged}");
         let is_killed = trace.killed && schedule.kill.is_some_and(|kill| kill.process == process);

@@ -1,4 +1,5 @@
-//! Lazy machines: history is there at once, contents are read where they lie, and nothing is ever wrong.
+//! Lazy machines: history is available immediately, contents are read from the remote, and no
+//! result is ever wrong.
 
 use std::sync::Arc;
 
@@ -21,21 +22,21 @@ fn main_branch() -> BranchName {
     BranchName::main("s").unwrap()
 }
 
-/// A turn with some kilobytes that do not compress, under one of eight keys.
+/// Commits a turn with some kilobytes that do not compress, under one of eight keys.
 fn turn(repo: &Repository, number: u64) -> ObjectId {
     let mut random = Random(number + 1);
     let text: String = (0..3_200).map(|_| format!("{:016x}", random.draw())).collect();
     note(repo, &format!("k{}", number % 8), &text, i64::try_from(number).unwrap())
 }
 
-/// A turn with a note.
+/// Commits a turn with a note.
 fn note(repo: &Repository, key: &str, text: &str, second: i64) -> ObjectId {
     commit_turn(repo, &main_branch(), "a turn", &stamp(second), |context, change| {
         context.set_entry(change, "scratchpad", key, Some(text.to_owned().into())).unwrap();
     })
 }
 
-/// What a snapshot has under every key.
+/// The content of a snapshot under every key.
 fn notes(repo: &Repository, id: &ObjectId) -> turntree::Result<Vec<Option<String>>> {
     let tree = repo.commit(id)?.tree;
     let context = Context::open(repo.store(), &tree)?;
@@ -52,7 +53,7 @@ fn notes(repo: &Repository, id: &ObjectId) -> turntree::Result<Vec<Option<String
     Ok(links.iter().map(text).collect())
 }
 
-/// A machine that has pushed a large session at once, one that has it lazily, and all snapshots.
+/// A machine that has pushed a large session in one push, a lazy clone, and all snapshots.
 fn pushed(bucket: &MemoryBucket) -> ([Machine<MemoryClient>; 2], Vec<ObjectId>) {
     let a = Machine::new(1, bucket.client());
     a.make();
@@ -88,7 +89,7 @@ fn history_comes_at_once_and_every_turn_is_read_where_it_lies() {
     let ([a, b], ids) = pushed(&bucket);
     let before = b.bucket.requests();
     let fetched = b.fetch("s").unwrap().unwrap();
-    // Root, head, and the two ends of the bundle.
+    // Root, head, and both ends of the bundle.
     let cost = b.bucket.requests() - before;
     assert!(cost.total() <= 4, "{cost:?}");
     assert!(fetched.bytes < 250_000, "{} bytes", fetched.bytes);
@@ -96,7 +97,7 @@ fn history_comes_at_once_and_every_turn_is_read_where_it_lies() {
         b.repo.history(&[ids[59]], &[]).unwrap().map(|entry| entry.unwrap().id).collect();
     assert_eq!(log.len(), ids.len());
 
-    // What the newest turn brought came with it.
+    // The fetch included the content of the newest turn.
     let before = b.bucket.requests();
     let newest = format!("k{}", (TURNS - 1) % 8);
     let text = |repo: &Repository| {
@@ -131,11 +132,11 @@ fn without_the_remote_what_was_read_is_there_and_the_rest_is_said_to_be_elsewher
     let error = notes(&b.repo, &ids[5]).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Io, "{error}");
     assert!(error.to_string().contains("not here, but on the remote origin"), "{error}");
-    // Nothing is damaged, and what looks after the store needs no remote.
+    // Nothing is damaged, and maintenance needs no remote.
     assert_whole(&b.repo);
     collect(&b.repo, Purpose::Gc, &stamp(100), &mut |_| {}).unwrap();
     assert_whole(&b.repo);
-    // And without anybody who reads there.
+    // The same without an attached remote.
     let b = b.again(bucket.client());
     let error = notes(&b.repo, &ids[5]).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::NotFound, "{error}");
@@ -154,7 +155,7 @@ fn a_lazy_machine_goes_on_and_what_it_wrote_leans_on_nobody() {
     b.follow("s").unwrap();
     let old = notes(&b.repo, &ids[3]).unwrap();
     let text = old[3].clone().unwrap();
-    // The content lies elsewhere, and is stored all the same.
+    // The content is remote-only, but is stored locally too.
     note(&b.repo, "mine", &text, 70);
     assert!(b.repo.store().is_here(&ObjectId::of(Kind::Blob, text.as_bytes())));
     for number in 60..75 {
@@ -182,10 +183,10 @@ fn bundles_that_were_made_one_are_read_from_the_new_one() {
     let bucket = MemoryBucket::new(1);
     let ([a, b], ids) = pushed(&bucket);
     b.fetch("s").unwrap();
-    // As large again, so that the first bundle is among those that are made one.
+    // As large again, so that the first bundle is folded.
     let gone = b.repo.distant_bundles(ORIGIN);
     for (numbers, other) in [(60..80, 8), (80..100, 58)] {
-        // It is not fetched again, and what it was is there until all is made one once more.
+        // The old bundle is not fetched again, and exists until the next fold.
         notes(&b.repo, &ids[other]).unwrap();
         for number in numbers {
             turn(&a.repo, number);
@@ -227,7 +228,7 @@ fn bytes_that_are_not_those_that_were_pushed_are_refused() {
         }
     }
     assert!(refused >= 38, "{refused}");
-    // Whoever has its ends notices what changes behind them.
+    // A reader that has verified both ends detects changes between them.
     bucket.tamper(&key, vec![0; whole.len()].into());
     assert_eq!(notes(&b.repo, &ids[20]).unwrap_err().kind(), ErrorKind::Corrupt);
     bucket.tamper(&key, whole.slice(..whole.len() / 2));
@@ -241,7 +242,8 @@ fn a_search_tells_what_is_elsewhere_whichever_way_it_goes() {
     let bucket = MemoryBucket::new(1);
     let ([_a, b], ids) = pushed(&bucket);
     b.fetch("s").unwrap();
-    // Where it cannot be reached both ways name the same; where it can, both find the same.
+    // If the remote is unreachable, both ways name the same objects; if it is reachable, both find
+    // the same.
     bucket.choose(|call| (call.verb == Verb::Get).then_some(Fault::Refused));
     let refused = expect_same_of(&b.repo, ids[59], "quizzical");
     assert!(refused.is_none_or(|(_, damage)| !damage.is_empty()));

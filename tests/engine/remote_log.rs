@@ -1,4 +1,5 @@
-//! What was done to branches comes along with their turns: each operation once, however they were pushed.
+//! The operations on branches are pushed with their turns: each operation once, for any order of
+//! pushes.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -17,7 +18,7 @@ fn branch(name: &str) -> BranchName {
     BranchName::new("s", name).unwrap()
 }
 
-/// The operations of a bundle, as they are told.
+/// The operations in a bundle.
 fn operations(bytes: &[u8]) -> Vec<BundledOperation> {
     let disk = SimDisk::new(Path::new("/out"));
     let file = disk.create(Path::new("/out/b")).unwrap();
@@ -26,11 +27,12 @@ fn operations(bytes: &[u8]) -> Vec<BundledOperation> {
     bundle.operations(&bundle.verify(None).unwrap()).unwrap()
 }
 
-/// Which operation changed which branch to what.
+/// The changes of refs by operation: number, branch and new value.
 fn told(operations: &[BundledOperation]) -> Vec<(u64, String, Option<String>)> {
     let each = operations.iter().flat_map(|operation| {
         operation.changes.iter().map(|change| {
-            // An abandoned turn is told by how its id begins, in one bundle and not in another.
+            // One bundle may name an abandoned turn by the prefix of its id, and another by the
+            // whole id.
             let new = change.new.as_ref().map(|new: &Held| new.to_string()[..16].to_owned());
             (operation.sequence, change.name.clone(), new)
         })
@@ -38,7 +40,7 @@ fn told(operations: &[BundledOperation]) -> Vec<(u64, String, Option<String>)> {
     each.collect()
 }
 
-/// Bundles that the head of the session lists.
+/// The bundles that the head of the session lists.
 fn listed(bucket: &MemoryBucket) -> Vec<Vec<u8>> {
     let objects = bucket.objects();
     let head: serde_json::Value =
@@ -52,7 +54,7 @@ fn listed(bucket: &MemoryBucket) -> Vec<Vec<u8>> {
     bytes.collect()
 }
 
-/// Some turns, forks, and branches that go back, pushed now and then.
+/// Makes turns, forks and rewinds of branches, with a push now and then.
 fn work(machine: &Machine<MemoryClient>, random: &mut Random, steps: usize) {
     let mut turns: Vec<ObjectId> = vec![machine.turn(&branch("main"), "first")];
     for step in 0..steps {
@@ -67,7 +69,7 @@ fn work(machine: &Machine<MemoryClient>, random: &mut Random, steps: usize) {
                 move_to(turns[random.below(turns.len())], &format!("fork {name}"));
             }
             1 => turns.push(machine.large_turn(&name)),
-            // A turn that is abandoned before anybody else sees it.
+            // A turn that is abandoned before it is pushed.
             2 if machine.repo.tip(&name).is_some() => {
                 let before = machine.repo.tip(&name).unwrap();
                 machine.turn(&name, "abandoned");
@@ -78,7 +80,7 @@ fn work(machine: &Machine<MemoryClient>, random: &mut Random, steps: usize) {
             _ => turns.push(machine.turn(&name, &format!("turn {step}"))),
         }
     }
-    // What was undone is told with the next turn.
+    // The next turn's push reports the undo.
     for (name, _) in machine.repo.branches() {
         machine.turn(&name, "last");
     }

@@ -1,5 +1,5 @@
-//! The protocol of remotes against everything that a bucket and its clients may do: no acknowledged push
-//! is lost, no head has a hole, and everybody can go on.
+//! The protocol of remotes against every behaviour of a bucket and its clients: no acknowledged
+//! push is lost, no head has a hole, and every machine can continue.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
@@ -14,24 +14,24 @@ use turntree_tests::remote::{Machine, MemoryBucket, MemoryClient};
 use turntree_tests::sim::Random;
 use turntree_tests::stamp;
 
-/// Times that a step is tried again before the remote counts as one that lets nobody go on.
+/// The retries of a step before the remote counts as stuck.
 const PATIENCE: usize = 200;
 
-/// A machine that does one thing at a time, also when it is interrupted.
+/// A machine that does one thing at a time, even if it is interrupted.
 struct Actor {
     machine: Machine<MemoryClient>,
     is_busy: AtomicBool,
 }
 
-/// What was acknowledged, by whichever machine.
+/// The acknowledged pushes of all machines.
 type Acknowledged = Arc<Mutex<Vec<(BranchName, ObjectId)>>>;
 
 fn branch(name: &str) -> BranchName {
     BranchName::new("s", name).unwrap()
 }
 
-/// Does one thing: a turn, a push, a fetch with what follows, a collection, bundles made one. Errors are what the
-/// bucket made of it, or that others were there before.
+/// Does one thing: a turn, a push, a fetch and follow, a collection, or a fold. Errors come from
+/// the bucket's faults or from lost races.
 fn step(machine: &Machine<MemoryClient>, random: &mut Random, acknowledged: &Acknowledged) {
     let name = ["main", "main", "plan"][random.below(3)];
     let done = match random.below(7) {
@@ -82,7 +82,7 @@ fn settle(machine: &Machine<MemoryClient>, acknowledged: &Acknowledged) {
     panic!("nobody can go on");
 }
 
-/// What must hold whatever happened: a machine that has nothing finds all that was acknowledged.
+/// Checks that a new machine finds every acknowledged push.
 fn check(bucket: &MemoryBucket, acknowledged: &Acknowledged, trace: &str) {
     bucket.trouble(0);
     bucket.settle();
@@ -109,7 +109,7 @@ fn whatever_a_network_does_nothing_that_was_acknowledged_is_lost() {
             })
             .collect();
         actors[0].machine.make();
-        // Before some of the calls of one, another one does something whole.
+        // Before some calls of a machine, another machine does a whole step.
         for actor in &actors {
             let (others, known) = (actors.clone(), Arc::clone(&acknowledged));
             let mut random = Random(seed << 8 | actor.machine.bucket.number() as u64);
@@ -140,7 +140,7 @@ fn act(actor: &Actor, random: &mut Random, acknowledged: &Acknowledged) {
     }
 }
 
-/// Some turns, pushed one by one, and what nobody waits for.
+/// Makes some turns and pushes each, and folds as in the background.
 fn work(machine: &Machine<MemoryClient>, acknowledged: &Acknowledged) {
     for turn in 0..8 {
         let branch = branch(["main", "plan"][turn % 2]);
@@ -161,7 +161,7 @@ fn a_machine_that_dies_in_any_call_loses_nothing_and_stands_in_nobodys_way() {
         work(&machine, &Acknowledged::default());
         machine.bucket.calls()
     };
-    // The first two make the remote.
+    // The first two calls create the remote.
     for call in 3..=calls {
         for is_sent in [false, true] {
             let bucket = MemoryBucket::new(call);

@@ -1,4 +1,4 @@
-//! Several processes of one machine and a remote: what one does while another one waits for the bucket.
+//! Several processes of one machine and a remote: each works while another waits for the bucket.
 
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -14,10 +14,10 @@ use turntree::transfer::remote::{Bucket, Got, Key, Page, Put, Version};
 use turntree_tests::remote::{Machine, MemoryBucket, MemoryClient, ORIGIN};
 use turntree_tests::stamp;
 
-/// What somebody else does when a call has its answer, before anybody reads that.
+/// The work of another process after a call has its answer and before the caller reads it.
 type Work = Box<dyn FnOnce() + Send>;
 
-/// A way to a bucket, behind one of whose calls something happens.
+/// A client of a bucket that runs other work after one of its calls.
 #[derive(Clone)]
 struct Interrupted {
     bucket: MemoryClient,
@@ -36,7 +36,7 @@ impl Interrupted {
         Self { bucket, calls: Arc::default(), work: Arc::default() }
     }
 
-    /// Does `work` behind the n-th call from now on.
+    /// Runs `work` after the n-th call from now.
     fn behind(&self, call: u64, work: impl FnOnce() + Send + 'static) {
         let due = self.calls.load(Ordering::Relaxed) + call;
         *self.work.lock().unwrap() = Some((due, Box::new(work)));
@@ -80,7 +80,7 @@ impl Bucket for Interrupted {
     }
 }
 
-/// What a process does with the remote.
+/// A use of the remote by a process.
 #[derive(Debug, Clone, Copy)]
 enum Deed {
     Push,
@@ -104,8 +104,8 @@ fn main_branch() -> BranchName {
     BranchName::new("s", "main").unwrap()
 }
 
-/// A machine with a turn that is not pushed, where making bundles one is due, and a remote with a turn of another
-/// machine that was not fetched.
+/// A machine with an unpushed turn that is due to fold, and a remote with an unfetched turn of
+/// another machine.
 fn prepared() -> (MemoryBucket, Machine<Interrupted>, ObjectId) {
     let bucket = MemoryBucket::new(1);
     let own = Machine::new(1, Interrupted::new(bucket.client()));
@@ -121,7 +121,8 @@ fn prepared() -> (MemoryBucket, Machine<Interrupted>, ObjectId) {
     (bucket, own, turn)
 }
 
-/// Bundles of the session and of the head that a machine knows, as another one without a store finds them.
+/// Checks that all bundles of the session and of the head that a machine knows exist, by fetching
+/// them with a new machine.
 fn assert_all_there(bucket: &MemoryBucket, turn: Option<&ObjectId>, trace: &str) {
     let fresh = Machine::new(99, bucket.client());
     fresh.fetch_all().unwrap_or_else(|error| panic!("{trace}: {error}"));
@@ -159,7 +160,7 @@ fn what_was_done_is_no_failure_because_another_process_of_the_machine_did_someth
                 let is_pushed =
                     [own_deed, other_deed].iter().any(|deed| matches!(deed, Deed::Push));
                 assert_all_there(&bucket, is_pushed.then_some(&turn), &trace);
-                // What is known goes with what is there: nobody has to read it first.
+                // The known head matches the remote: the next push needs no read first.
                 own.repo.store().refresh().unwrap();
                 own.turn(&main_branch(), "the next one");
                 own.push("s").unwrap_or_else(|error| panic!("{trace}, the next push: {error}"));
@@ -180,7 +181,7 @@ fn a_head_that_was_seen_stays_when_a_slower_process_remembers_an_older_one() {
     let beside = own.beside(3, bucket.client());
     let newest = Arc::new(Mutex::new(None));
     let told = Arc::clone(&newest);
-    // Its answer is on the way, and another process fetches what came after.
+    // While the answer is on its way, another process fetches a later head.
     own.bucket.behind(1, move || {
         let second = other.turn(&main, "second");
         other.push("s").unwrap();

@@ -1,5 +1,5 @@
-//! Encrypted remotes: members read everything, the bucket nothing, and nobody else changes anything that is
-//! believed.
+//! Encrypted remotes: members read everything, the bucket nothing, and changes by anyone else are
+//! rejected.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use turntree::transfer::remote::{
 use turntree_tests::remote::{Fault, Machine, MemoryBucket, ORIGIN, Verb};
 use turntree_tests::stamp;
 
-/// What must not be seen in the bucket, and is in everything that goes there.
+/// Secrets that must not appear in the bucket, although every upload contains them.
 const SESSION: &str = "a-secret-session";
 const TEXT: &str = "a text that nobody else reads";
 
@@ -64,7 +64,7 @@ fn heads_and_bundles(bucket: &MemoryBucket) -> BTreeMap<Key, Bytes> {
     bucket.objects().into_iter().filter(|(key, _)| *key != root).collect()
 }
 
-/// Refuses what lies there, and takes nothing of it.
+/// Checks that a member refuses the bucket and imports nothing.
 fn assert_refused(bucket: &MemoryBucket, what: &str) {
     let fresh = member(50, bucket);
     let error = fresh.fetch(SESSION).map(drop).unwrap_err();
@@ -121,14 +121,14 @@ fn what_was_damaged_cut_swapped_or_replayed_is_refused() {
             assert_refused(&bucket, &format!("{other} in the place of {key}"));
             bucket.restore(&good);
         }
-        // Sealed by somebody who has other secrets.
+        // Sealed with other secrets.
         let stranger = sealed(&bucket, RemoteKeys::new([9; 32]), false);
         bucket.remove(key);
         stranger.put_new(key, "forged".into()).unwrap();
         assert_refused(&bucket, &format!("{key} forged"));
         bucket.restore(&good);
     }
-    // An earlier head, for who saw a later one.
+    // An earlier head, for a machine that saw a later one.
     let b = member(2, &bucket);
     b.fetch(SESSION).unwrap();
     b.follow(SESSION).unwrap();
@@ -147,7 +147,7 @@ fn a_removed_member_reads_nothing_new_and_passes_for_nobody() {
     removed.follow(SESSION).unwrap();
     let (old, early) = (heads_and_bundles(&bucket), bucket.save());
     let renewing = Machine::new(3, sealed(&bucket, later_keys(), true));
-    // It may die anywhere, and is done again.
+    // The renewal may die at any call, and is repeated.
     assert_eq!(renewing.renew_heads().unwrap(), 1);
     assert_eq!(renewing.renew_heads().unwrap(), 1);
 
@@ -166,7 +166,7 @@ fn a_removed_member_reads_nothing_new_and_passes_for_nobody() {
     fresh.fetch(SESSION).unwrap();
     assert!(fresh.knows(&main_branch(), &later.repo.tip(&main_branch()).unwrap()));
 
-    // A head of before, and one that the removed member makes now.
+    // An old head, and a head that the removed member makes now.
     let head = old.keys().find(|key| key.as_str().starts_with("heads/")).unwrap();
     let good = bucket.save();
     bucket.tamper(head, old[head].clone());
@@ -204,7 +204,7 @@ fn what_a_removed_member_could_read_is_sealed_again_when_everything_is_made_one(
     assert!(fresh.knows(&main_branch(), &a.repo.tip(&main_branch()).unwrap()));
 }
 
-/// A file of so many bytes.
+/// A file of `length` bytes.
 fn file(length: usize) -> (Vec<u8>, std::fs::File) {
     let bytes: Vec<u8> = (0..length).map(|at| (at * 7 + at / 251) as u8).collect();
     let named = tempfile::NamedTempFile::new().unwrap();
@@ -231,7 +231,7 @@ fn any_range_of_any_size_is_read_as_if_it_were_not_sealed() {
         let edges = [0, 1, CHUNK - 1, CHUNK, CHUNK + 1, 2 * CHUNK, length, length + 9];
         for from in edges {
             for to in edges.into_iter().filter(|to| *to >= from) {
-                // Whoever knows the object already, and whoever does not.
+                // A reader that has read the object before, and a new reader.
                 for reader in [&reader, &sealed(&bucket, later_keys(), false)] {
                     let got = reader.get(&key, Some(from as u64..to as u64), None).unwrap();
                     let Got::Bytes { bytes, size, .. } = got else { panic!("it is there") };

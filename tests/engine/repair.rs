@@ -1,4 +1,5 @@
-//! `repair`: brings back everything that verifies, deletes nothing, and has nothing to do twice.
+//! `repair` restores everything that verifies, deletes nothing, and has nothing to do the second
+//! time.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -23,7 +24,7 @@ fn check(disk: &SimDisk) -> FsckReport {
     fsck(repo.store(), Thoroughness::Full, stamp(61).time, &mut |_, _| {}).unwrap()
 }
 
-/// What can be read of the sample.
+/// The readable objects of the sample.
 fn readable(sample: &Sample, disk: &SimDisk) -> BTreeSet<ObjectId> {
     let Ok(repo) = try_open(disk, 72) else { return BTreeSet::new() };
     let there = sample.objects.keys().filter(|id| repo.store().read(id).is_ok_and(|o| o.is_some()));
@@ -42,7 +43,7 @@ fn is_manifest(path: &Path) -> bool {
     path.file_name().unwrap().to_string_lossy().starts_with("manifest-")
 }
 
-/// Repairs, and asserts what holds after every repair. Returns the report.
+/// Repairs, and checks the invariants of every repair. Returns the report.
 fn assert_repaired(sample: &Sample, disk: &SimDisk, what: &str) -> FsckReport {
     let before = check(disk);
     let (readable_before, bytes) = (readable(sample, disk), disk.files());
@@ -103,7 +104,7 @@ fn without_its_manifest_a_store_loses_nothing_to_a_collection() {
                 let collected = collect(&open(&disk, 69), purpose, &stamp(61), &mut |_| {});
                 collected.is_err_and(|error| error.kind() == ErrorKind::Corrupt)
             });
-            // The manifest of before may say all that is needed, when it is the newest one left.
+            // If the previous manifest is the newest one left, it may suffice.
             assert!(refused || is_gone && !all, "a collection believes what is left");
             let after = disk.files();
             assert!(!refused || before.keys().all(|path| after.contains_key(path)));
@@ -228,7 +229,7 @@ fn a_lost_manifest_is_made_again() {
 #[test]
 fn refs_go_back_to_what_is_whole_only_when_that_is_accepted() {
     let sample = Sample::new();
-    // The newest turn of a session whose root lies in a sealed segment, stored as it is.
+    // The newest turn of a session whose root is in a sealed segment, uncompressed.
     let tip = open(&sample.disk, 70).resolve("two").unwrap().commit;
     let tree = open(&sample.disk, 70).commit(&tip).unwrap().tree;
     let root = sample.objects[&tree].clone();

@@ -1,4 +1,4 @@
-//! A store under retention stays whole, whatever is collected when.
+//! A store with a retention policy stays whole after collections at any time.
 
 use turntree::ErrorKind;
 use turntree::context::Builder;
@@ -10,7 +10,7 @@ use turntree_tests::{Sandbox, open_store, stamp};
 
 const DAY: i64 = 24 * 60 * 60;
 
-/// A turn that changes a few of many entries.
+/// Commits a turn that changes a few of many entries.
 fn turn(repo: &Repository, session: &str, stamp: &Signature, random: &mut Random) {
     let branch = BranchName::main(session).unwrap();
     let mut change = repo.begin();
@@ -19,7 +19,7 @@ fn turn(repo: &Repository, session: &str, stamp: &Signature, random: &mut Random
         None => Builder::new(),
     };
     for _ in 0..4 {
-        // Few values, so that what was dropped comes back.
+        // Few distinct values, so that elided content appears again.
         let key = random.below(60).to_string();
         let value = random.below(9).to_string().repeat(20).into();
         builder.set_entry(&mut change, "scratchpad", &key, Some(value)).unwrap();

@@ -1,5 +1,6 @@
-//! The newest hundred turns and the pinned ones: a session of a thousand turns stays as small, what is
-//! kept comes back byte for byte, and of the rest is said that it has expired and what is left.
+//! A policy of the newest hundred turns plus pins: a session of a thousand turns stays small, kept
+//! turns are restored byte for byte, and the others are reported as expired with the turns that
+//! remain.
 
 use std::collections::BTreeMap;
 use std::error::Error as _;
@@ -14,7 +15,7 @@ use turntree_tests::{Sandbox, stamp};
 
 const TURNS: u64 = 1000;
 const CAP: u64 = 100;
-/// Bytes that the store may grow by once it is full: pins, and what says that turns expired.
+/// The bytes that the store may grow by once it is full: pins, and the records of expired turns.
 const SLACK: u64 = 128 << 10;
 
 type Files = BTreeMap<String, String>;
@@ -23,7 +24,7 @@ fn branch() -> BranchName {
     BranchName::main("design").unwrap()
 }
 
-/// Writes two of the files anew, as a tool would, and now and then none.
+/// Rewrites two of the files, as a tool would, and sometimes none.
 fn edit(files: &mut Files, turn: u64, random: &mut Random) {
     if turn.is_multiple_of(37) {
         return;
@@ -101,7 +102,7 @@ fn a_thousand_turns_under_the_cap() {
         let (first, last) = (sizes[1], *sizes.last().unwrap());
         assert!(last < first + SLACK, "seed {seed}: {sizes:?} with {} pins", pins.len());
 
-        // The newest hundred without the pinned ones, and these.
+        // The pinned turns, and the newest hundred of the rest.
         let newest = (1..=TURNS).rev().filter(|turn| !pins.contains(turn)).take(CAP as usize);
         let mut kept: Vec<u64> = newest.chain(pins.iter().copied()).collect();
         kept.sort_unstable();
@@ -131,7 +132,8 @@ fn a_thousand_turns_under_the_cap() {
                 }
             }
         }
-        // A turn that changed nothing costs nothing, so it stays with the one that it is equal to.
+        // A turn that changed nothing needs no space, so it stays with the kept turn that it
+        // equals.
         let is_equal = |turn: &u64| kept.iter().any(|kept| content(*kept) == content(*turn));
         found.retain(|turn| kept.contains(turn) || !is_equal(turn));
         assert_eq!(found, kept, "seed {seed}");

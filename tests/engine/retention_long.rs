@@ -1,4 +1,5 @@
-//! A session of ten thousand turns stays as small as one of a thousand, and loses nothing it promised.
+//! A session of ten thousand turns stays as small as a session of a thousand, and keeps everything
+//! promised.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -17,17 +18,17 @@ use turntree_tests::{commit_turn, new_store, stamp};
 const TURNS: u64 = 10_000;
 const KEEP_LAST: u64 = 100;
 const BUDGET: u64 = 4 << 20;
-/// Messages in a context before it is compacted, and what is left of it then.
+/// The messages in a context when it is compacted, and the messages left.
 const WINDOW: u64 = 120;
 const LEFT: u64 = 60;
 
-/// Bytes of everything below a folder.
+/// The bytes of all files below a folder.
 fn disk_bytes(folder: &Path) -> u64 {
     let entries = fs::read_dir(folder).unwrap().map(Result::unwrap);
     let bytes = |entry: fs::DirEntry| match entry.metadata() {
         Ok(metadata) if metadata.is_dir() => disk_bytes(&entry.path()),
         Ok(metadata) => metadata.len(),
-        // Removed since the folder was read.
+        // The file was removed after the folder was listed.
         Err(_) => 0,
     };
     entries.map(bytes).sum()
@@ -35,12 +36,12 @@ fn disk_bytes(folder: &Path) -> u64 {
 
 fn open(dir: &Path, seed: u8) -> Repository {
     let mut options = OpenOptions::new([seed; 16]);
-    // The disk is not what is tested here.
+    // The test does not depend on durability.
     options.durability = Durability::None;
     Repository::open(Arc::new(RealIo), dir, options).unwrap()
 }
 
-/// A turn on `branch`: a message, a note, and now and then a compaction of the conversation.
+/// Commits a turn on `branch`: a message, a note, and sometimes a compaction of the conversation.
 fn turn(repo: &Repository, branch: &BranchName, second: i64, random: &mut Random) -> ObjectId {
     let words = ["retry", "the", "parser", "fails", "on", "an", "empty", "line", "of", "input"];
     let text: Vec<&str> = (0..40 + random.below(60)).map(|_| words[random.below(10)]).collect();
@@ -58,11 +59,11 @@ fn turn(repo: &Repository, branch: &BranchName, second: i64, random: &mut Random
     })
 }
 
-/// What must be readable at the end, and the turns of the main branch.
+/// The content that must be readable at the end, and the turns of the main branch.
 #[derive(Default)]
 struct Promise {
     line: Vec<ObjectId>,
-    /// Pins and branch points, and the tips of branches.
+    /// Pins, fork points, and the tips of branches.
     kept: BTreeMap<String, ObjectId>,
 }
 
@@ -124,7 +125,7 @@ fn ten_thousand_turns_stay_small_and_keep_every_promise() {
     let tip = repo.tip(&main).unwrap();
     let kept: Vec<&ObjectId> = promise.kept.values().collect();
     for (number, id) in (1..=TURNS).zip(&promise.line) {
-        // To find a turn is to walk to it.
+        // Finding a turn is a walk to it, so the test checks only some.
         if number % 41 != 0 && !kept.contains(&id) {
             continue;
         }
@@ -136,7 +137,7 @@ fn ten_thousand_turns_stay_small_and_keep_every_promise() {
             assert_eq!(error.kind(), ErrorKind::Expired, "turn {number}: {error}");
             assert!(error.to_string().contains(&format!("turn {number} of long")), "{error}");
         } else {
-            // Since the last step; or the few turns before a branch or a pin was left.
+            // Turns since the last step, or a few turns before a kept turn.
             let recent = number > TURNS - 2000;
             let beside = promise.line.iter().skip(usize::try_from(number).unwrap()).take(100);
             assert!(recent || beside.into_iter().any(|id| kept.contains(&id)), "turn {number}");

@@ -1,4 +1,4 @@
-//! What people type for a commit, and what it names.
+//! Revision expressions for commits, and the commits they resolve to.
 
 use turntree::ErrorKind;
 use turntree::context::{Builder, MessageEntry, Role};
@@ -7,7 +7,7 @@ use turntree::repo::{BranchName, Resolver, SnapshotDraft, tag_ref};
 use turntree::store::Expected;
 use turntree_tests::{Sandbox, commit_turn, stamp};
 
-/// One snapshot on `branch` at second `second`.
+/// Commits a snapshot on `branch` at second `second`.
 fn snapshot(sandbox: &Sandbox, branch: &str, second: i64) -> ObjectId {
     let (branch, text) = (branch.parse().unwrap(), second.to_string());
     commit_turn(&sandbox.repo, &branch, "note", &stamp(second), |context, change| {
@@ -15,7 +15,7 @@ fn snapshot(sandbox: &Sandbox, branch: &str, second: i64) -> ObjectId {
     })
 }
 
-/// A branch of `turns` snapshots, the oldest first, with HEAD on it.
+/// A branch of `turns` snapshots, oldest first. HEAD is on it.
 fn line(branch: &str, turns: i64) -> (Sandbox, Vec<ObjectId>) {
     let sandbox = Sandbox::new();
     let mut change = sandbox.repo.begin();
@@ -62,7 +62,7 @@ fn names_steps_and_turns_lead_to_commits() {
 fn a_ref_is_found_as_it_was_at_a_time() {
     let (sandbox, ids) = line("task/main", 3);
     let seconds = |text: &str| Some(text.parse::<i64>().ok()? * 1_000_000);
-    // A bare number counts values, so a time has a sign here.
+    // A bare number counts values, so a time needs a marker here.
     let parse = |text: &str| seconds(text.strip_prefix("second ")?);
     let resolver = Resolver::new(&sandbox.repo).with_times(&parse);
     assert_eq!(resolver.resolve("task@{second 25}").unwrap().commit, ids[1]);
@@ -180,7 +180,7 @@ fn a_context_built_on_a_change_that_failed_is_refused() {
         change.snapshot(&branch, SnapshotDraft::new(tree, text, &stamp(50))).unwrap();
         change
     };
-    // The first change is given up, as after a lost race; the second builds on it all the same.
+    // The first change is dropped, as after a lost race. The second still builds on it.
     drop(turn(&mut builder, "lost"));
     let error = turn(&mut builder, "next").commit(&stamp(51), "snapshot").unwrap_err();
     assert_eq!(error.kind(), ErrorKind::NotFound);
@@ -197,7 +197,7 @@ fn a_change_begun_before_another_does_not_undo_it() {
     let branch: BranchName = "task/main".parse().unwrap();
     let mut ours = sandbox.repo.begin();
     let mut builder = Builder::from(sandbox.repo.context(&ids[1]).unwrap());
-    // Another thread with the same handle is faster.
+    // Another thread with the same handle commits first.
     let theirs = snapshot(&sandbox, "task/main", 60);
     builder.set_entry(&mut ours, "memory", "mine", Some("x".into())).unwrap();
     let tree = builder.write(&mut ours).unwrap();

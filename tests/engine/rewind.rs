@@ -1,5 +1,5 @@
-//! Going back and forth: whatever is edited, snapshotted, restored, rolled back, undone and redone,
-//! workspace and branch are what a model says, at each step.
+//! Rewind and undo: after every edit, snapshot, restore, rollback, undo and redo, workspace and
+//! branch equal those of a model.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -19,10 +19,10 @@ use turntree::workspace::{
 };
 use turntree_tests::{Sandbox, commit_note, stamp};
 
-/// What is in a workspace: content by path; `x:` leads what can be executed, `->` a link.
+/// The content of a workspace by path. `x:` marks an executable, `->` a link.
 type Files = BTreeMap<String, String>;
 
-/// A store with a workspace beside it.
+/// A store with a workspace next to it.
 struct Place {
     sandbox: Sandbox,
     dir: PathBuf,
@@ -54,7 +54,7 @@ impl Place {
         stamp(self.clock)
     }
 
-    /// A snapshot of the workspace and of a note.
+    /// Takes a snapshot of the workspace with a note.
     fn snapshot(&mut self, note: &str) -> ObjectId {
         let stamp = self.stamp();
         let mut change = self.repo().begin();
@@ -104,7 +104,7 @@ impl Place {
         Ok(())
     }
 
-    /// Undo, or redo; whether there was anything.
+    /// Undoes or redoes. Returns false if there is nothing to undo or redo.
     fn take_back(&mut self, again: bool) -> bool {
         let stamp = self.stamp();
         let repo = &self.sandbox.repo;
@@ -148,7 +148,7 @@ fn note(repo: &Repository, context: &Context) -> Option<String> {
     Some(String::from_utf8(bytes.to_vec()).unwrap())
 }
 
-/// Makes `path` what `content` says, whatever is there or in the way.
+/// Writes `content` to `path`, and removes anything that blocks it.
 fn put(dir: &Path, path: &str, content: &str) {
     let full = dir.join(path);
     for above in Path::new(path).ancestors().skip(1) {
@@ -225,17 +225,17 @@ fn any_step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// The state of the branch, as far as the model knows it.
+/// The state of the branch in the model.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Turn {
     note: String,
     files: Files,
-    /// How many turns can be gone back from here, oldest first.
+    /// The earlier turns that a rollback can reach, oldest first.
     line: Vec<(String, Files)>,
 }
 
-/// A change that can be undone: the branch before and after, and of one that moved files what was
-/// in the workspace before; the other one when it is undone.
+/// A change that can be undone: the branch before, and the workspace before if it changed files.
+/// When the change is undone, the state after it.
 #[derive(Debug, Clone)]
 struct Change {
     branch: Option<Turn>,
@@ -255,14 +255,14 @@ impl Model {
     fn change(&mut self, branch: Turn, files: Option<Files>) {
         let before = files.is_some().then(|| self.files.clone());
         self.done.push(Change { branch: self.branch.replace(branch), files: before });
-        // What was undone before another change is not made again here: the branch has gone on.
+        // A new change clears the redo list: the branch has advanced.
         self.undone.clear();
         if let Some(files) = files {
             self.files = files;
         }
     }
 
-    /// Exchanges what is with what was.
+    /// Swaps the current state with the state of the change.
     fn take_back(&mut self, change: Change) -> Change {
         let branch = std::mem::replace(&mut self.branch, change.branch);
         let files = change.files.map(|files| std::mem::replace(&mut self.files, files));
@@ -367,7 +367,7 @@ fn what_was_edited_since_the_last_snapshot_is_kept_before_it_is_overwritten() {
             files.files.iter().map(|file| (&*file.path, file.unsaved)).collect();
         assert_eq!(paths, [(Path::new("a"), true), (Path::new("new"), true)]);
     }
-    // A plan that is dropped has done nothing.
+    // A dropped plan changes nothing.
     assert_eq!(place.files()["a"], "never seen by a snapshot");
     assert_eq!(place.repo().refs().values.len(), 1);
 
@@ -422,7 +422,7 @@ fn two_rollbacks_by_one_turn_are_one_by_two_and_parts_go_back_apart() {
     assert_eq!(at(&place), ("1".into(), "3".into()));
     place.rollback(1, &["scratchpad"]).unwrap();
     assert_eq!(at(&place), ("1".into(), "2".into()));
-    // What went back in part lies between the turns: one before it is the turn before both.
+    // A partial rollback is a turn of its own: the turn before it is the turn before both.
     place.write("a", "6");
     place.snapshot("6");
     place.rollback(1, &[]).unwrap();
@@ -444,7 +444,7 @@ fn a_file_comes_where_a_folder_with_nothing_in_it_was_left() {
     assert_eq!(place.files(), Files::from([("d".into(), "file".into())]));
 }
 
-/// Thirty turns of which a policy keeps three, and what it says then.
+/// Thirty turns with a policy that keeps three, after a collection.
 fn thinned(place: &mut Place) -> Vec<ObjectId> {
     let ids: Vec<ObjectId> = (1..=30)
         .map(|turn| {
@@ -487,7 +487,7 @@ fn a_collection_keeps_what_a_rollback_went_back_to_and_what_it_overwrote() {
     let target = ids[2];
     place.write("a", "edited and in no snapshot");
     place.apply(target, &["files"], true);
-    // Enough other operations that none of the newest is about the rollback.
+    // Enough other operations that none of the newest concerns the rollback.
     for turn in 0..40 {
         let stamp = place.stamp();
         let other = BranchName::main("other").unwrap();
@@ -523,12 +523,12 @@ fn a_redaction_moves_what_a_rollback_went_back_to_along() {
     let pattern = Pattern::literal("sk-secret", "(gone)").unwrap();
     redact(place.repo(), &pattern, &stamp).unwrap();
     place.rollback(1, &[]).unwrap();
-    // What was redacted cannot be saved, so the file that has it still is left as it is.
+    // Redacted content cannot be saved, so a file that still has it is not overwritten.
     let (turn, key) = (place.files()["a"].clone(), place.files()["key"].clone());
     assert_eq!((turn.as_str(), key.as_str()), ("turn 1", "sk-secret"));
 }
 
-/// Changes one byte of the journal, where `bytes` are stored as they are.
+/// Changes one byte of the journal where `bytes` are stored uncompressed.
 fn harm(place: &Place, bytes: &[u8]) {
     let mut harmed = 0;
     for entry in fs::read_dir(place.sandbox.store().join("journal")).unwrap() {
@@ -577,7 +577,7 @@ fn a_damaged_message_is_named_before_anything_of_its_conversation_comes_back() {
 #[test]
 fn a_damaged_file_stops_a_restore_before_anything_is_changed() {
     let mut place = Place::new();
-    // Nothing that could be made smaller, so that it can be found in the store.
+    // Incompressible content, so that its bytes can be found in the store.
     let random: String =
         (0..8).map(|n| ObjectId::of(Kind::Blob, &[n]).to_string()).collect::<Vec<_>>().join("");
     let random: Vec<u8> =
@@ -628,7 +628,7 @@ fn a_branch_that_goes_takes_what_keeps_its_workspace_along() {
     assert!(place.repo().read_ref(&before_ref(&Place::branch())).is_err());
     assert!(place.repo().read_ref(&before_ref(&other)).is_err());
 
-    // Back under its name, the rollback can be taken back with its files.
+    // Once the branch is restored, the rollback can be undone with its files.
     assert!(place.take_back(false));
     place.write("a", "two");
     assert!(place.take_back(false));

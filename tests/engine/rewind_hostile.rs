@@ -1,5 +1,6 @@
-//! Going back in a workspace where others work, that holds what nobody manages, that refuses, and in a
-//! process that is killed: no file is lost, none is half there, and the same command again finishes.
+//! Rewinds in a workspace that other processes change, that has unmanaged files, and that refuses
+//! writes, and rewinds that are killed: no file is lost or partial, and the same command again
+//! finishes.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -25,7 +26,7 @@ fn branch() -> BranchName {
     BranchName::main("s").unwrap()
 }
 
-/// A store and a workspace, and a canary beside them.
+/// A store, a workspace, and a canary next to them.
 struct Place {
     sandbox: Sandbox,
     dir: PathBuf,
@@ -53,7 +54,7 @@ impl Place {
         fs::read_to_string(self.dir.join(path)).ok()
     }
 
-    /// A snapshot of the workspace, and of files that no workspace could hold.
+    /// Commits a snapshot of the workspace, and of files that no workspace could contain.
     fn snapshot(&self, others: &[(&str, FileMode, &str)]) -> ObjectId {
         let mut change = self.sandbox.repo.begin();
         let parent = change.tip(&branch()).map(|tip| self.sandbox.repo.context(&tip).unwrap());
@@ -85,7 +86,7 @@ impl Place {
         prepare_rewind(&self.sandbox.repo, &restore, options, &stamp(2)).unwrap()
     }
 
-    /// Plans, lets somebody do something, and goes on. The paths that failed, with their errors.
+    /// Plans, runs `strike`, and applies. Returns the paths that failed with their errors.
     fn raced(&self, from: ObjectId, strike: impl FnOnce()) -> Vec<(String, ErrorKind)> {
         let prepared = self.prepare(from, &CaptureOptions::default());
         strike();
@@ -95,7 +96,7 @@ impl Place {
     }
 }
 
-/// What a plan does, by path, and what it leaves.
+/// The changes of a plan by path, and the paths that it skips.
 fn planned(
     prepared: &PreparedRewind<'_>,
 ) -> (BTreeMap<String, ChangeKind>, BTreeMap<String, String>) {
@@ -215,7 +216,7 @@ fn a_file_that_changes_meanwhile_is_left_and_the_others_are_done() {
     }
     assert_eq!((place.read("b").as_deref(), place.dir.join("d").exists()), (Some("1"), false));
 
-    // The same again finishes, and keeps what the others wrote.
+    // The same rewind again finishes, and saves the other process's changes.
     assert_eq!(place.raced(first, || {}), []);
     assert_eq!((place.read("a").unwrap(), place.read("c").unwrap()), two("1"));
     assert_eq!(place.read("new"), None);
@@ -261,7 +262,7 @@ fn files_of_a_transcript_are_not_all_there_are_so_nothing_is_deleted() {
     );
 }
 
-/// Files of the workspace of a program that is killed, at the first turn and now.
+/// The files of the workspace of a program that is killed: at the first turn, and now.
 const FIRST: [(&str, &str); 6] = [
     ("changed", "1"),
     ("d/changed", "1"),
@@ -279,13 +280,13 @@ const NOW: [(&str, &str); 6] = [
     ("same", "1"),
 ];
 
-/// The program, with a store and a workspace of its own.
+/// The program with its own store and workspace.
 struct Shell {
     root: tempfile::TempDir,
 }
 
 impl Shell {
-    /// At the second turn, with `changed` edited since.
+    /// A workspace at the second turn, with `changed` edited since.
     fn new() -> Self {
         let shell = Self { root: tempfile::tempdir().unwrap() };
         shell.fill(&FIRST);
@@ -326,7 +327,7 @@ impl Shell {
         found
     }
 
-    /// Each file is as it was or as it is to be.
+    /// Checks that each file has its old or its new content.
     fn check_whole(&self) {
         let of = |files: &[(&str, &str)], path: &str| {
             files.iter().find(|(name, _)| *name == path).map(|(_, text)| (*text).to_owned())
@@ -361,7 +362,7 @@ impl Shell {
         output
     }
 
-    /// Runs the program under strace, where something is wrong with its n-th call of a kind.
+    /// Runs the program under strace, which injects a fault into its n-th call of a kind.
     fn inject(&self, call: &str, what: &str, n: usize, words: &[&str]) -> Output {
         let inject = format!("inject={call}:{what}:when={n}");
         let trace = format!("trace={call}");
@@ -375,7 +376,7 @@ impl Shell {
     }
 }
 
-/// Whether strace is there and may trace.
+/// True if strace is installed and may trace.
 fn may_inject() -> bool {
     let output = Command::new("/usr/bin/strace").args(["-qq", "-o", "/dev/null", "true"]).output();
     let may = output.is_ok_and(|output| output.status.success());
@@ -385,7 +386,7 @@ fn may_inject() -> bool {
     may
 }
 
-/// Calls in which a process is killed or refused: those that write files and change names.
+/// The calls in which the process is killed or fails: writes and renames of files.
 const CALLS: [&str; 6] =
     ["renameat,renameat2", "unlinkat", "fsync", "mkdirat", "write", "fdatasync"];
 
@@ -434,7 +435,7 @@ fn an_undo_that_is_killed_in_any_call_is_finished_by_the_next() {
             }
             assert!(shell.is(&NOW), "{call} {n}: {:?}", shell.files());
             assert!(shell.tip().contains("second"));
-            // What the undo took back is made again whole, too.
+            // A redo of the undo is complete too.
             shell.expect(&["redo"], 0);
             assert!(shell.is(&FIRST), "{call} {n}: {:?}", shell.files());
             if !was_killed {

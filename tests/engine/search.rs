@@ -1,5 +1,5 @@
-//! `grep` and `log` by what changed: what they say of random histories is what a look at every entry
-//! of every turn says.
+//! `grep` and `log` by changed content find the same in random histories as a look at every entry
+//! of every turn.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Mutex;
@@ -58,7 +58,7 @@ fn grep_for<T>(
 /// First and last turn, section, key, text.
 type Told = (usize, Option<usize>, String, String, String);
 
-/// What is told of a history of `members`, the turns of which end in `tips`.
+/// The expected places in a history of `members` that ends in `tips`.
 fn naive(history: &RandomHistory, members: &[usize], tips: &[usize], text: &str) -> BTreeSet<Told> {
     let mut members = members.to_vec();
     members.sort_by_key(|at| history.turns[*at].order);
@@ -85,7 +85,7 @@ fn naive(history: &RandomHistory, members: &[usize], tips: &[usize], text: &str)
         .collect()
 }
 
-/// What is told by the store, in the same words; the key of a message is checked here.
+/// The places that the store finds, in the same form. Also checks the key of each message.
 fn told(history: &RandomHistory, grep: &Grep<'_>) -> BTreeSet<Told> {
     let mut all = BTreeSet::new();
     let mut order = Vec::new();
@@ -117,8 +117,7 @@ fn scope(history: &RandomHistory, tips: &[usize], hide: &[usize]) -> SearchScope
     SearchScope { starts: ids(tips).into_iter().map(|id| (id, None)).collect(), hide: ids(hide) }
 }
 
-/// Whether a turn changed something that `of` says of contents, by the unit of which it says it: for
-/// every parent, the same unit.
+/// True if a turn changed a unit that `of` returns for contents, compared with every parent.
 fn has_touched<T: Eq>(
     history: &RandomHistory,
     at: usize,
@@ -138,7 +137,7 @@ fn has_touched<T: Eq>(
     sets.reduce(|a, b| a.intersection(&b).cloned().collect()).is_some_and(|units| !units.is_empty())
 }
 
-/// Units of a content below `path`, with what they are.
+/// The units of a content below `path`, with their values.
 fn units(content: &Content, path: &str) -> BTreeMap<(String, String), Vec<String>> {
     let mut units: BTreeMap<(String, String), Vec<String>> = BTreeMap::new();
     for (section, map) in [("scratchpad", &content.notes), ("files", &content.files)] {
@@ -207,7 +206,7 @@ turntree_properties::properties! {
         let hidden = [tips[hidden % tips.len()]];
         let (mut known, mut scopes, mut expected) = (BTreeSet::new(), Vec::new(), Vec::new());
         for (number, tip) in tips.iter().enumerate() {
-            // What one of them hides is hidden from those behind it too.
+            // A scope also hides its turns from later scopes.
             let hide: &[usize] = if number == 1 { &hidden } else { &[] };
             known.extend(history.reachable(hide));
             let of_tip = history.reachable(&[*tip]);
@@ -271,7 +270,8 @@ turntree_properties::properties! {
     }
 }
 
-/// Expressions that code and prose match, with characters that are escaped, that views make and that neither are.
+/// Expressions that match code and prose: with escaped characters, with characters that views
+/// insert, and with neither.
 const EXPRESSIONS: [&str; 10] = [
     r"[a-z]+_\d+",
     r"fn\s+\w+\(",
@@ -285,7 +285,7 @@ const EXPRESSIONS: [&str; 10] = [
     r"\((\w+|\d+)\)",
 ];
 
-/// What is found of a pattern in the conversations of a recording: messages, each once.
+/// Returns the number of distinct messages of a recording that match a pattern.
 fn messages_found(sandbox: &Sandbox, scopes: &[SearchScope], pattern: &LinePattern) -> usize {
     grep_for(sandbox, scopes, pattern, &["agents"], |grep| {
         let of_messages = grep.places().iter().filter(|place| place.role.is_some());
@@ -304,7 +304,7 @@ fn words_and_expressions_are_found_in_every_message_of_a_recording_that_says_the
         let sandbox = Sandbox::new();
         let Ok(report) = sandbox.import("recorded", &bytes) else { continue };
         let scopes = [SearchScope { starts: vec![(report.head, None)], hide: vec![] }];
-        // Every message as it is read without looking for words first.
+        // Every message, read without a word index.
         let said = Mutex::new(Vec::new());
         let everything = pattern("");
         let query = GrepQuery {

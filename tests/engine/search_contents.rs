@@ -1,5 +1,4 @@
-//! A search that looks at contents first tells what one through history tells, whatever the store is
-//! made of and whatever is wrong with it.
+//! A search by contents finds the same as a search through history, for any store and any damage.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -24,8 +23,8 @@ use turntree_tests::{Sandbox, claude_code, commit_note, stamp};
 
 const KEY: StoreKey = StoreKey::of(StoreCipher::Aes256Ctr, [3; 32]);
 
-/// Words that stand in some of the samples, in part, and one that stands in none; expressions of which
-/// bytes tell where they may match, and one of which they do not.
+/// Words that are in some samples, in part of one, and in none; and expressions that bytes can
+/// preselect, and one that they cannot.
 const TEXTS: [&str; 10] = [
     "alpha",
     "beta",
@@ -39,7 +38,7 @@ const TEXTS: [&str; 10] = [
     "[a-z]t.",
 ];
 
-/// What a search tells.
+/// The results of a search.
 #[derive(Debug, PartialEq)]
 struct Told {
     places: Vec<(GrepPlace, Result<TextMatches, String>)>,
@@ -47,7 +46,7 @@ struct Told {
     damage: Vec<String>,
 }
 
-/// Asks for a text: contents first, or history.
+/// Searches for a text, by contents or through history.
 fn ask_for<T>(
     (text, ignore_case): (&str, bool),
     contents_first: bool,
@@ -66,13 +65,13 @@ fn ask_for<T>(
     })
 }
 
-/// The places of an answer, with what was found in each.
+/// The places of a result with the matches in each.
 fn places(grep: &Grep<'_>) -> Vec<(GrepPlace, Result<TextMatches, String>)> {
     let found = |place: &GrepPlace| grep.found(place).map_err(|error| error.to_string());
     grep.places().iter().map(|place| (place.clone(), found(place))).collect()
 }
 
-/// All that is told of a text, and the blobs that were looked at.
+/// All results for a text, and the number of blobs read.
 fn told(
     repo: &Repository,
     scopes: &[SearchScope],
@@ -90,7 +89,7 @@ fn told(
     Ok((told, looked_at.into_inner()))
 }
 
-/// The same, step by step: places as they come, and the rest as of the last step.
+/// The same results, read in steps: each place as it is found, and the rest after the last step.
 fn told_in_steps(
     repo: &Repository,
     scopes: &[SearchScope],
@@ -114,8 +113,8 @@ fn told_in_steps(
     Ok(all)
 }
 
-/// Searches both ways, each in a store that was just opened, and expects one answer: how much is found
-/// and what is damaged, if it is an answer.
+/// Searches both ways, each in a newly opened store, and expects equal results. Returns the number
+/// of places and the damage, or `None` for an error.
 pub(crate) fn expect_same(
     open: &dyn Fn() -> turntree::Result<Repository>,
     text: &str,
@@ -129,7 +128,7 @@ pub(crate) fn expect_same(
     same(ask(true), ask(false))
 }
 
-/// The same of a history in a store that is open.
+/// The same comparison for a history in an open store.
 pub(crate) fn expect_same_of(
     repo: &Repository,
     tip: ObjectId,
@@ -156,7 +155,7 @@ fn branch_scopes(repo: &Repository) -> Vec<SearchScope> {
     branches.map(scope).collect()
 }
 
-/// What becomes of a random history before it is searched.
+/// A change of the store before a random history is searched.
 #[derive(Debug, Clone, Copy)]
 enum Fate {
     Journal,
@@ -209,7 +208,7 @@ turntree_properties::properties! {
     ) {
         let history = RandomHistory::new(&steps);
         befall(&history.sandbox.repo, fate);
-        // Some of it is packed then, and some is not.
+        // The history is then partly packed.
         let later = reopened(&history.sandbox, fate, 7);
         for (number, word) in (0..).zip(later_words) {
             let session = ["s", "other"][word % 2];
@@ -262,10 +261,10 @@ fn every_content_is_looked_at_once_and_nothing_else_where_nothing_matches() {
         assert_eq!(looked_at("quizzical", true), blobs(&repo), "the stray too");
         assert!(looked_at("quizzical", false) < blobs(&repo), "it is not asked about");
         assert_eq!(looked_at("qu[a-z]{3}cal", true), blobs(&repo), "an expression");
-        // Of what matches in every view bytes tell nothing, so history is asked.
+        // If every view matches, bytes preselect nothing, so the search goes through history.
         assert!(looked_at("[a-z]+", true) < blobs(&repo));
     }
-    // One session of several is asked of history.
+    // A search in one of several sessions goes through history.
     for session in ["other", "third"] {
         sandbox.import(session, claude_code(60).as_bytes()).unwrap();
     }
@@ -297,14 +296,14 @@ fn damage_anywhere_is_told_the_same_both_ways() {
     for tier in [None, Some(Tier::Hot), Some(Tier::Compacted)] {
         let sandbox = Sandbox::new();
         sandbox.import("s", claude_code(200).as_bytes()).unwrap();
-        // Behind it, so that it is damage and no torn end.
+        // A later commit, so that the damage is not a torn tail.
         let main = BranchName::main("s").unwrap();
         commit_note(&sandbox.repo, &main, ("a", "note"), &stamp(2));
         let folder = match tier {
             None => sandbox.store().join("journal"),
             Some(tier) => {
                 befall(&sandbox.repo, Fate::Packed(tier));
-                // With a history index neither way reads a node.
+                // With a history index neither search reads a node.
                 fs::remove_dir_all(sandbox.store().join("derived")).unwrap();
                 sandbox.store().join("packs")
             }
@@ -313,7 +312,8 @@ fn damage_anywhere_is_told_the_same_both_ways() {
         let bytes = fs::read(&files).unwrap();
         let used = bytes.iter().rposition(|byte| *byte != 0).unwrap();
         let (mut damaged, mut silent) = (0, 0);
-        // Nodes too, without which nobody knows what there is to search; few bytes are of them.
+        // Damage nodes too: without them the objects to search are unknown. Few bytes belong to
+        // nodes.
         let nodes = node_frames(&bytes).into_iter().map(|frame| frame.start).take(4);
         for at in (100..used).step_by(used / 50).chain(nodes) {
             let mut changed = bytes.clone();
@@ -388,7 +388,7 @@ fn contents_that_a_handle_keeps_are_found_again_with_what_came_since_and_without
             repo.store().sweep(Kind::Blob, &take, &|| true);
             found.into_inner().unwrap()
         };
-        // Room for all, for some, and for none.
+        // Room for all contents, for some, and for none.
         for room in [1 << 20, 2000, 0] {
             let repo = sandbox.reopened();
             repo.store().keep_contents(room);

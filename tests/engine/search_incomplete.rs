@@ -1,5 +1,5 @@
-//! Questions about a history of which parts expired or are damaged: what is left is answered, and what
-//! is not is named.
+//! Searches of a partly expired or damaged history: the rest is searched, and the missing parts are
+//! named.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -28,7 +28,7 @@ fn scope(repo: &Repository, session: &str) -> SearchScope {
     SearchScope { starts: own.map(|(name, tip)| (tip, Some(name))).collect(), hide: Vec::new() }
 }
 
-/// Everything that `text` is found in, by turn, path and blob, and what could not be read.
+/// The matches of `text` by turn, path and blob, and the parts that could not be read.
 #[expect(clippy::type_complexity, reason = "it is taken apart at once")]
 fn found(
     repo: &Repository,
@@ -69,7 +69,7 @@ fn turns_that_expired_are_named_and_what_they_left_is_found() {
     let (places, damage, gaps) = found(&repo, &scope, "one").unwrap();
     let named: BTreeSet<u64> = gaps.into_iter().flat_map(|(first, last)| first..=last).collect();
     assert_eq!((named, damage), (gone.clone(), vec![]));
-    // Oldest first, each entry is of the first turn that is there and has it.
+    // Oldest first: each entry belongs to the first existing turn that has it.
     let mut expected = BTreeSet::new();
     let mut seen = BTreeSet::new();
     for entry in entries.iter().rev().filter(|entry| !gone.contains(&entry.commit.turn)) {
@@ -167,7 +167,7 @@ fn the_command_ends_with_4_when_parts_could_not_be_searched() {
     assert!(run(&["init"]).status.success() && run(&["import", "s.jsonl"]).status.success());
     assert_eq!(run(&["grep", "part"]).status.code(), Some(0));
     assert!(run(&["repack"]).status.success());
-    // A history index answers for trees that are damaged.
+    // A history index would answer for damaged trees.
     fs::remove_dir_all(store.join("derived")).unwrap();
     let pack = only_file(&store.join("packs"));
     let bytes = fs::read(&pack).unwrap();

@@ -1,5 +1,5 @@
-//! A handle that was opened before a collection and commits after it hides nothing that others
-//! committed; and a store in which an earlier version did so gets it all back.
+//! A commit by a handle that was opened before a collection hides no operation of other writers. A
+//! store in which an earlier version did this is fully restored.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -15,21 +15,21 @@ use turntree::repo::{BranchName, Repository};
 use turntree::store::{NewStore, OpenOptions, RealIo, Thoroughness, Tier};
 use turntree_tests::{commit_note, open_store, stamp};
 
-/// More idle segments than are left for others to take over: the rest is sealed by who comes next.
+/// More idle segments than stay for reuse: the next writer seals the rest.
 const LATE: u8 = 16;
 
-/// Acknowledged branches, and what they led to.
+/// Acknowledged branches and their tips.
 type Acknowledged = BTreeMap<String, ObjectId>;
 
-/// A snapshot on a branch, as the handle sees the store.
+/// Commits a snapshot on a branch, based on the handle's view of the store.
 fn note(repo: &Repository, acknowledged: &mut Acknowledged, branch: &str, second: i64) {
     let (name, text) = (branch.parse().unwrap(), format!("{branch} at {second}"));
     let id = commit_note(repo, &name, ("note", &text), &stamp(second));
     acknowledged.insert(branch.to_owned(), id);
 }
 
-/// Commits before a collection, commits of many others behind it, `rounds` each, and then one of a
-/// handle that has seen neither.
+/// Commits before a collection, then `rounds` commits of many other handles after it, then a commit
+/// by a handle that has seen neither.
 fn work(dir: &Path, rounds: i64) -> Acknowledged {
     let new = NewStore { id: [0x22; 16] };
     let mut acknowledged = Acknowledged::new();
@@ -55,7 +55,7 @@ fn check(dir: &Path) -> FsckReport {
     fsck(repo.store(), Thoroughness::Full, stamp(60).time, &mut |_, _| {}).unwrap()
 }
 
-/// Asserts that every acknowledged branch is there, whole, and that nothing is wrong.
+/// Checks that every acknowledged branch exists and is whole, and that the store is sound.
 fn assert_all_there(dir: &Path, acknowledged: &Acknowledged) {
     let repo = open_store(dir, 71);
     for (name, id) in acknowledged {
@@ -83,9 +83,9 @@ fn a_handle_from_before_a_collection_hides_nothing_of_others() {
     }
 }
 
-/// Stores in which an earlier build hid operations of others, with what was acknowledged: `silent`, where
-/// nothing showed it; `gap`, where commits follow the hidden ones; and `forked`, where more was
-/// committed on what could still be seen.
+/// Stores in which an earlier build hid operations of other writers, with the acknowledged
+/// branches: `silent`, where nothing shows it; `gap`, where commits follow the hidden ones; and
+/// `forked`, where more was committed on the visible rest.
 fn damaged(name: &str) -> (tempfile::TempDir, PathBuf, Vec<(String, ObjectId)>) {
     let golden = Path::new(env!("CARGO_MANIFEST_DIR"));
     let golden = golden.join("../format-spec/vectors/hidden-operations").join(name);
@@ -113,7 +113,7 @@ fn copy(from: &Path, to: &Path) {
     }
 }
 
-/// The snapshots that some branch leads to, each read whole.
+/// The snapshots reachable from a branch, each read whole.
 fn reached(dir: &Path) -> BTreeSet<ObjectId> {
     let repo = open_store(dir, 73);
     let mut reached = BTreeSet::new();
@@ -152,7 +152,7 @@ fn hidden_operations_are_named_and_nothing_is_collected_before_they_are_back() {
 fn repair_brings_hidden_operations_back() {
     for name in DAMAGED {
         let (_folder, dir, acknowledged) = damaged(name);
-        // It can be gone on with before.
+        // The store accepts commits before the repair.
         note(&open_store(&dir, 75), &mut Acknowledged::new(), "new/before", 61);
         let planned =
             plan_repair(open_store(&dir, 76).store(), &stamp(62), &mut |_, _| {}).unwrap();
@@ -164,7 +164,7 @@ fn repair_brings_hidden_operations_back() {
         let again =
             repair(open_store(&dir, 77).store(), Loss::Refuse, &stamp(63), &mut |_, _| {}).unwrap();
         assert!(again.plan.is_empty(Loss::Refuse), "{name}: {:?}", again.plan);
-        // And after: with a commit, and when everything is packed.
+        // And after it: a commit, and a collection.
         note(&open_store(&dir, 78), &mut Acknowledged::new(), "new/after", 64);
         collect(&open_store(&dir, 79), Purpose::Gc, &stamp(65), &mut |_| {}).unwrap();
         assert_eq!(missing(&dir, &acknowledged), Vec::<String>::new(), "{name}");
@@ -189,7 +189,7 @@ fn a_branch_that_went_on_stays_and_its_hidden_line_stands_beside_it() {
     assert_eq!(tip(&dir, "late/3"), before);
     let hidden = acknowledged.iter().find(|(name, _)| name == "late/3").unwrap().1;
     assert_eq!(tip(&dir, "late/3-recovered"), Some(hidden));
-    // What a person does next can be taken back, and so can this.
+    // The next undo reverts the repair, like any operation.
     let repo = open_store(&dir, 81);
     let newest = repo.operations().next().unwrap().unwrap().operation;
     assert!(newest.reason.starts_with("repair: "), "{}", newest.reason);

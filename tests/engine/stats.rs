@@ -1,4 +1,4 @@
-//! Where the bytes of a store are: nothing is counted twice, nothing is left out.
+//! The sizes of the parts of a store: no byte is counted twice, and none is missing.
 
 use turntree::context::Shape;
 use turntree::maintenance::{
@@ -10,7 +10,7 @@ use turntree::store::Tier;
 use turntree::tree::{Link, List, Map};
 use turntree_tests::{Sandbox, claude_code, stamp};
 
-/// Three sessions, two of which have much in common, a fork, a pin and some garbage.
+/// Three sessions, two of which share much content, a fork, a pin and some garbage.
 fn sandbox() -> Sandbox {
     let sandbox = Sandbox::new();
     for (session, turns) in [("long", 40), ("longer", 60), ("short", 3)] {
@@ -34,7 +34,7 @@ fn session<'s>(stats: &'s Stats, name: &str) -> &'s SessionStats {
     stats.sessions.iter().find(|found| found.session == name).unwrap()
 }
 
-/// Bytes of every entry of a context but those of the transcript, one by one.
+/// The bytes of every entry of a context except those of the transcript.
 fn full_copy(repo: &Repository, commit: &ObjectId) -> u64 {
     let store = repo.store();
     let size = |link: Link| store.read_as(link.kind, &link.id).unwrap().len() as u64;

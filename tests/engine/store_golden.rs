@@ -1,11 +1,11 @@
 //! Stores of format version 1 that stay readable: `format-spec/vectors/store-v1`, with packs,
-//! `store-v1-journal`, from before there were any, `store-v1-tiers`, with a pack of every tier, and
+//! `store-v1-journal`, from before packs existed, `store-v1-tiers`, with a pack of every tier, and
 //! `store-v1-without-ids`, with an archive that lists no ids.
 //!
-//! [`make`], [`make_journal`], [`make_tiers`] and [`make_without_ids`] are how they came to be. Ids and names of refs are
-//! the same each time; compressed bytes, and with them the names of packs, are those of the zstd of
-//! the day. A new format version gets new stores beside these; one whose folder was removed is made
-//! again by
+//! [`make`], [`make_journal`], [`make_tiers`] and [`make_without_ids`] made them. Ids and names of
+//! refs are reproducible; compressed bytes, and so the names of packs, depend on the version of
+//! zstd. A new format version gets new stores next to these. To remake a store, remove its folder
+//! and run
 //!
 //! ```text
 //! cargo test --workspace --test engine store_golden -- --ignored
@@ -28,7 +28,7 @@ use turntree::store::{
 };
 use turntree_tests::{open_store, stamp};
 
-/// The folder of a golden store: its files, and what is expected of it.
+/// The folder of a golden store: its files and its expected content.
 fn golden(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../format-spec/vectors").join(name)
 }
@@ -39,7 +39,7 @@ const EVERY_TIER: &str = "store-v1-tiers";
 const WITHOUT_IDS: &str = "store-v1-without-ids";
 /// Makes a store in a folder.
 type Make = fn(&Path);
-/// Each store, and how it was made.
+/// Each store with the function that makes it.
 const GOLDEN: [(&str, Make); 4] = [
     (WITH_PACKS, make),
     (JOURNAL_ONLY, make_journal),
@@ -47,7 +47,7 @@ const GOLDEN: [(&str, Make); 4] = [
     (WITHOUT_IDS, make_without_ids),
 ];
 
-/// A snapshot on top of `branch`, which HEAD follows.
+/// Commits a snapshot on `branch`, and moves HEAD there.
 fn snapshot(
     repo: &Repository,
     branch: &str,
@@ -75,8 +75,8 @@ fn note(repo: &Repository, branch: &str, second: i64, text: &'static str) -> Obj
     })
 }
 
-/// Some of every section: a message that is in the source too, keys and records enough for nodes of
-/// their own, and each kind of file.
+/// Some content for every section: a message that is also in the source, enough keys and records
+/// for nodes of their own, and each kind of file.
 fn turn(builder: &mut Builder, sink: &mut dyn ObjectSink, turn: i64) {
     for part in 0..2 {
         let record = format!(r#"{{"role":"user","content":"message {part} of turn {turn}"}}"#);
@@ -103,8 +103,8 @@ fn turn(builder: &mut Builder, sink: &mut dyn ObjectSink, turn: i64) {
     }
 }
 
-/// A session of 24 turns, a fork, a tag, deleted and symbolic refs. Importers are left out: what they
-/// make may change.
+/// A session of 24 turns, a fork, a tag, and deleted and symbolic refs. Importers are not used:
+/// their output may change.
 fn make_session(dir: &Path) -> Repository {
     fs::create_dir_all(dir.parent().unwrap()).unwrap();
     let (io, new) = (Arc::new(RealIo), NewStore { id: [0x11; 16] });
@@ -130,9 +130,10 @@ fn make_session(dir: &Path) -> Repository {
     first
 }
 
-/// Segments of several writers, of which some are sealed.
+/// Segments of several writers, some of them sealed.
 fn make_segments(dir: &Path, first: Repository) {
-    // Writers that are open at once have a segment each; the next one finds them idle and seals.
+    // Writers that are open at the same time have a segment each. The next writer finds them idle
+    // and seals them.
     let mut writers = vec![first];
     for seed in 2..12 {
         let writer = open_store(dir, seed);
@@ -152,9 +153,9 @@ fn make_journal(dir: &Path) {
     make_segments(dir, first);
 }
 
-/// A store with everything: a hot pack made while somebody holds a segment, a compacted one that
-/// answers for the turns of another session that have expired, one of them pinned and still there;
-/// and sealed and active segments behind them.
+/// A store with everything: a hot pack made while another writer holds a segment; a compacted pack
+/// with tombstones of another session's expired turns, one of which is pinned and kept; and sealed
+/// and active segments after them.
 fn make(dir: &Path) {
     let first = make_session(dir);
     let busy = open_store(dir, 14);
@@ -181,8 +182,8 @@ fn pack(repo: &Repository, purpose: Purpose, second: i64) {
     assert_eq!(collected.steps, 1, "{purpose:?}");
 }
 
-/// A store with an archive, which answers for a redacted string and for turns that have expired and
-/// were forgotten in part; a compacted and a hot pack; and sealed and active segments behind them.
+/// A store with an archive that has tombstones of a redacted string and of expired turns, some of
+/// them forgotten; a compacted and a hot pack; and sealed and active segments after them.
 fn make_tiers(dir: &Path) {
     let first = make_session(dir);
     note(&first, "golden/fork", 33, "the word is xyzzy");
@@ -200,7 +201,7 @@ fn make_tiers(dir: &Path) {
     make_segments(dir, first);
 }
 
-/// A store whose archive lists no ids, and segments behind it.
+/// A store whose archive lists no ids, and segments after it.
 fn make_without_ids(dir: &Path) {
     make_session(dir).store().allow_archives_without_ids().unwrap();
     let io = Arc::new(RealIo);
@@ -210,7 +211,7 @@ fn make_without_ids(dir: &Path) {
     make_segments(dir, first);
 }
 
-/// A session with more expired turns than are remembered, and one of them pinned.
+/// A session with more expired turns than are remembered, one of them pinned.
 fn make_forgotten_turns(dir: &Path) {
     let mut options = OpenOptions::new([15; 16]);
     options.durability = Durability::None;
@@ -230,8 +231,8 @@ fn make_forgotten_turns(dir: &Path) {
     change.commit(&stamp(999), "pin").unwrap();
 }
 
-/// Stores what files of a tier hold, or the journal, as a pack of another tier, and leaves the other
-/// files: which needs far larger stores when it is left to a collection to choose.
+/// Stores the content of a tier's files, or of the journal, as a pack of another tier, and keeps
+/// the other files. A collection would choose this only in far larger stores.
 fn store_again(repo: &Repository, from: Option<Tier>, tier: Tier) {
     let collection = repo.store().collect().unwrap();
     let inventory = collection.inventory();
@@ -292,7 +293,7 @@ fn object(repo: &Repository, id: &ObjectId) -> String {
     format!(r#""{id}": ["{}", {length}, "{digest}"]"#, object.kind)
 }
 
-/// A line of JSON for an id that has no content any more: its kind, and why.
+/// A line of JSON for an id without content: its kind, and why.
 fn gone_line((id, kind, why): &(ObjectId, Kind, Tombstone)) -> String {
     let why = match why {
         Tombstone::Elided => "elided",
@@ -301,7 +302,7 @@ fn gone_line((id, kind, why): &(ObjectId, Kind, Tombstone)) -> String {
     format!(r#""{id}": ["{kind}", "{why}"]"#)
 }
 
-/// The ids that packs answer for without having the object, in order.
+/// The ids that packs list as tombstones, in order.
 fn gone(repo: &Repository) -> Vec<(ObjectId, Kind, Tombstone)> {
     let inventory = repo.store().inventory().unwrap();
     let files = 0..inventory.files().len();
@@ -346,7 +347,7 @@ fn stores_of_version_1_are_read_and_written() {
         let folder = tempfile::tempdir().unwrap();
         let dir = folder.path().join("store");
         copy(&golden(name).join("store"), &dir);
-        // Git keeps no empty folder.
+        // Git stores no empty folder.
         fs::create_dir_all(dir.join("packs")).unwrap();
         let repo = open_store(&dir, 100);
         assert_eq!(repo.store().findings(), [], "{name}: nothing in it is damaged");
@@ -425,7 +426,7 @@ fn the_archive_that_lists_no_ids_is_of_version_2_and_the_superblock_says_so() {
 
 #[test]
 fn the_same_calls_make_the_same_objects_and_refs() {
-    // A redaction writes down what stands for what it removed, since the last one was made.
+    // A redaction now also records its replacement, which the stored one does not have.
     for (name, make) in GOLDEN.into_iter().filter(|(name, _)| *name != EVERY_TIER) {
         let folder = tempfile::tempdir().unwrap();
         let dir = folder.path().join("store");

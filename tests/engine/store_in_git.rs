@@ -1,4 +1,4 @@
-//! A store inside a git repository stays out of it: sessions hold whatever an agent has seen.
+//! Git ignores a store inside its repository: sessions contain everything that an agent has seen.
 
 use std::fs;
 
@@ -19,7 +19,7 @@ fn git_adds_nothing_of_a_store() {
     assert_eq!(git.run(&["status", "--porcelain", "--untracked-files=all"]), "");
     git.run(&["add", "-A"]);
     assert_eq!(git.run(&["ls-files"]), "");
-    // What is written later is no more git's than what was there.
+    // Git ignores files written later, too.
     sandbox.import("other", claude_code(20).as_bytes()).unwrap();
     redact(&sandbox.repo, &Pattern::literal("parser", "[gone]").unwrap(), &stamp(3)).unwrap();
     git.run(&["add", "-A"]);

@@ -1,4 +1,4 @@
-//! Opening a store while others write to it as fast as they can.
+//! Opens a store while other processes write to it as fast as they can.
 
 use std::io;
 use std::path::Path;
@@ -14,10 +14,10 @@ use turntree::store::{
 use turntree_tests::oracle::{DIR, blob, options, set};
 use turntree_tests::sim::SimDisk;
 
-/// What happens before every read of a segment.
+/// A hook that runs before every read of a segment.
 type Hook = Arc<dyn Fn() + Send + Sync>;
 
-/// A disk on which something happens whenever a segment is read.
+/// A disk that runs a hook whenever a segment is read.
 #[derive(Clone)]
 struct Busy {
     disk: SimDisk,
@@ -126,7 +126,7 @@ impl IoFile for BusyFile {
     }
 }
 
-/// Commits the next number to `store`, unless somebody has the ref lock; says whether it did.
+/// Commits the next number to `store`. Returns `None` if another writer holds the ref lock.
 fn commit(store: &Store, name: &str, number: &AtomicU64) -> Option<ObjectId> {
     let (id, object) = blob(format!("{name} {}", number.fetch_add(1, Ordering::Relaxed)).into());
     match store.commit(vec![(id, object)], &set(name, Expected::Any, id)) {
@@ -140,7 +140,8 @@ fn commit(store: &Store, name: &str, number: &AtomicU64) -> Option<ObjectId> {
 
 #[test]
 fn whoever_opens_a_busy_store_sees_one_line_of_operations_and_goes_on_with_it() {
-    // Others are at work at two reads; at every one the opening would have no end.
+    // Other writers commit at two of the reads. If they did at every one, the opening would never
+    // end.
     let moments = (1..30).flat_map(|first| (first..30).map(move |second| [first, second]));
     for moments in moments {
         let disk = SimDisk::new(Path::new("/disk"));
@@ -151,7 +152,7 @@ fn whoever_opens_a_busy_store_sees_one_line_of_operations_and_goes_on_with_it() 
                 .map(|seed| {
                     let io = Arc::new(disk.other_process());
                     let seed = moments[0] * 1000 + moments[1] * 10 + seed;
-                    // Whoever holds the ref lock waits for the hook.
+                    // The holder of the ref lock waits for the hook.
                     let options = OpenOptions { lock_timeout: Duration::ZERO, ..options(seed) };
                     Store::open(io, dir, options).unwrap()
                 })

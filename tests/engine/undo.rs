@@ -1,4 +1,5 @@
-//! Undo and redo: what is taken back comes again, nobody's work is undone by chance, nothing is lost.
+//! Undo and redo: undone operations can be redone, no other user's work is undone by accident, and
+//! nothing is lost.
 
 use std::collections::BTreeMap;
 
@@ -18,12 +19,13 @@ fn branch(name: &str) -> BranchName {
     BranchName::new("s", name).unwrap()
 }
 
-/// A turn that notes `text`.
+/// Commits a turn with the note `text`.
 fn turn(repo: &Repository, name: &str, text: &str, stamp: &Signature) -> ObjectId {
     commit_note(repo, &branch(name), ("note", text), stamp)
 }
 
-/// Takes back what [`Repository::undoable`] or, if `again`, [`Repository::redoable`] names.
+/// Undoes the operation that [`Repository::undoable`] names, or redoes that of
+/// [`Repository::redoable`] if `again`.
 fn take_back(repo: &Repository, again: bool, stamp: &Signature) -> Option<turntree::Result<()>> {
     let actor = Some(&*stamp.actor);
     let found = if again { repo.redoable(actor) } else { repo.undoable(actor) };
@@ -58,7 +60,7 @@ fn any_step() -> impl Strategy<Value = Step> {
 
 const NAMES: [&str; 3] = ["main", "a", "b"];
 
-/// Does a step; undo and redo at the newest only.
+/// Does a step. Undo and redo apply to the newest operation only.
 fn step(repo: &Repository, step: Step, number: usize, stamp: &Signature) {
     let mut change = repo.begin();
     match step {
@@ -126,7 +128,7 @@ fn what_was_made_again_last_is_undone_first() {
     let second = turn(repo, "side", "second", &me);
     put(second);
     take_back(repo, false, &me).unwrap().unwrap();
-    // There and back, by changes of their own.
+    // Forth and back by separate operations.
     put(second);
     put(first);
     take_back(repo, true, &me).unwrap().unwrap();
@@ -153,7 +155,7 @@ fn nobodys_work_is_undone_by_chance() {
     assert!(take_back(repo, false, &other).is_none(), "the rest is not theirs");
     take_back(repo, false, &me).unwrap().unwrap();
     assert_eq!(repo.tip(&branch("main")), None);
-    // A plan that somebody overtakes is refused.
+    // A plan is refused if another writer commits first.
     let plan = repo.plan_undo(repo.redoable(None).unwrap().unwrap()).unwrap();
     turn(repo, "main", "overtaken", &other);
     let error = repo.undo(&plan, &me, "redo").unwrap_err();

@@ -1,4 +1,5 @@
-//! Automatic maintenance: when a step is due, how budgets are kept by it, and what a full disk needs.
+//! Automatic maintenance: when a step is due, how steps keep budgets, and how they handle a full
+//! disk.
 
 use std::path::Path;
 
@@ -16,7 +17,7 @@ fn main_branch() -> BranchName {
     BranchName::main("long").unwrap()
 }
 
-/// A turn with some 6 KB that compress to a half.
+/// Commits a turn with some 6 KB that compress to half.
 fn turn(repo: &Repository, number: u64) -> ObjectId {
     let mut random = Random(number);
     let text: String = (0..1200).map(|_| format!("{:04x} ", random.below(1 << 16))).collect();
@@ -116,7 +117,7 @@ fn steps_keep_a_store_within_twice_its_budget_and_settling_within_it() {
     assert!(auto::is_over(&repo).unwrap());
     assert!(auto::settle(&repo, &stamp(2000)).unwrap().is_some());
     let fullness = Fullness::of(&repo).unwrap();
-    // Indexes of history count for no session.
+    // History indexes count towards no session.
     assert!(fullness.file_bytes <= BUDGET + BUDGET / 50, "{fullness:?}");
     assert!(fullness.file_bytes >= BUDGET / 5 * 4, "as much stays as fits: {fullness:?}");
     assert!(!auto::is_over(&repo).unwrap(), "it does no more by itself");

@@ -1,4 +1,5 @@
-//! Long outputs leave the conversation and come back byte for byte, whoever else is at work.
+//! Long outputs are moved out of the conversation and restored byte for byte, despite concurrent
+//! writers.
 
 use std::collections::BTreeSet;
 use std::io::Write;
@@ -24,7 +25,8 @@ use turntree_tests::{Sandbox, stamp};
 const PROGRAM: &str = env!("CARGO_BIN_EXE_turntree-under-test");
 const SECOND: i64 = 1_000_000;
 
-/// A JSON string as UTF-16 units: the vectors hold halves of characters, which no `String` does.
+/// Decodes a JSON string to UTF-16 units: the vectors have unpaired surrogates, which no `String`
+/// can.
 fn units(json: &str) -> Vec<u16> {
     let inner = json.trim().strip_prefix('"').and_then(|rest| rest.strip_suffix('"')).unwrap();
     let mut units = Vec::new();
@@ -112,7 +114,7 @@ fn every_vector_of_upstream_comes_out_unit_by_unit() {
                 assert_eq!(result.uri.as_deref(), Some(uri.as_str()), "{name}");
             }
         }
-        // The program says the same, but for the directory.
+        // The program prints the same, except for the directory.
         let folder = tempfile::tempdir().unwrap();
         let mut arguments = vec!["offload".to_owned(), "--json".into(), "--storage-dir".into()];
         arguments.push("d".to_owned());
@@ -164,7 +166,7 @@ fn get(repo: &Repository, uri: &VfsUri) -> Result<Bytes, ErrorKind> {
     Ok(repo.store().read_as(Kind::Blob, &found.blob).unwrap())
 }
 
-/// A turn of `session` in which somebody says `text`, as the program takes it.
+/// Commits a turn of `session` with the message `text`, as the program does.
 fn say(repo: &Repository, session: &str, text: &str) -> ObjectId {
     say_as(repo, session, text, true)
 }
@@ -239,7 +241,7 @@ fn the_snapshot_that_cites_a_payload_carries_it_and_forks_do_too() {
     expected.sort();
     assert_eq!(carried(repo, &citing), expected, "with what it cites itself");
 
-    // A fork, whose source goes on to forget it.
+    // A fork keeps the payload after its source is deleted.
     let mut change = repo.begin();
     change.move_branch(&"work/fork".parse().unwrap(), Some(citing));
     change.commit(&stamp(2), "fork").unwrap();
@@ -260,7 +262,7 @@ fn a_payload_that_only_text_cites_is_never_evicted() {
     let repo = &sandbox.repo;
     let (inner, spare) = (put(repo, "inner", 1), put(repo, "spare", 1));
     let outer = put(repo, &format!("see {inner}."), 1);
-    // Whoever builds contexts by hand takes nothing over.
+    // A context built by hand carries no payloads over.
     say_as(repo, "work", &format!("Full output: {outer}"), false);
     let plan = evict_all(repo, &everything(), 2);
     assert_eq!(uris(&plan.evicted), [spare]);
@@ -275,7 +277,7 @@ fn payloads_go_by_age_then_the_longest_unused_first() {
     repo.touch_payload(&names[1], &stamp(100)).unwrap();
     let plan = |limits: EvictionLimits| plan_eviction(repo, &limits, 20 * SECOND).unwrap();
     let none = EvictionLimits::default();
-    // An age is over the limit only when it is greater.
+    // An age is over the limit only if it is greater.
     let old = plan(EvictionLimits { max_age: Some(8 * SECOND), ..none });
     assert_eq!(uris(&old.evicted), [names[0].clone(), names[1].clone()]);
     assert_eq!(old.count(EvictionReason::Age), 2);
@@ -308,7 +310,7 @@ fn an_eviction_can_be_taken_back_and_a_put_is_not() {
     repo.undo(&plan, &stamp(3), "undo").unwrap();
     assert_eq!(get(repo, &uri).unwrap(), "payload");
     assert_eq!(repo.resolve("work").unwrap().commit, turn);
-    // Stored again, what was evicted is no longer called so.
+    // A payload that is stored again is not listed as evicted.
     evict_all(repo, &everything(), 4);
     put(repo, "payload", 5);
     let pool = Pool::load(repo).unwrap();
@@ -337,7 +339,7 @@ fn the_same_content_is_stored_once_and_another_never_gets_its_name() {
     assert!(first.is_new && !again.is_new);
     assert_eq!(again.payload.created_micros, SECOND);
     assert_eq!(again.payload.accessed_micros, 9 * SECOND);
-    // Somebody else's bytes are at the name of a content.
+    // Another user's bytes are stored under the name of this content.
     let content = Bytes::from_static(b"content");
     let new = named_by_content(content.clone());
     let name = new.uri.clone();

@@ -1,8 +1,8 @@
-//! Long sessions under policies: what each says, and what the disk holds in the end.
+//! Plays long sessions under policies, and compares each plan with the final size of the store.
 //!
-//! A turn brings a message of new text, changes one of thirty files and a note; the conversation is
-//! compacted when it is long. So every context is large, and what a turn adds to the disk is about its
-//! text. [`play`] takes such a session through its turns, collects, and looks at what is left.
+//! A turn adds a message of new text, and changes one of thirty files and a note. The conversation
+//! is compacted when it is long. So every context is large, and a turn adds about its text to the
+//! disk. [`play`] commits the turns of such a session, collects, and inspects the result.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -21,67 +21,67 @@ use crate::{commit_turn, stamp};
 /// Files in the workspace of the session.
 const FILES: usize = 30;
 
-/// Turns that a branch beside the main one has of its own.
+/// Turns of each side branch.
 const BRANCH_TURNS: u64 = 5;
 
-/// Seconds from one turn to the next.
+/// Seconds between two turns.
 const PACE: i64 = 20;
 
 /// A long session under a policy.
 #[derive(Debug, Clone)]
 pub struct BoundedCase {
-    /// What it is called.
+    /// Its name.
     pub name: &'static str,
     /// Its turns on the main branch.
     pub turns: u64,
-    /// About the bytes of new text in a turn.
+    /// The approximate bytes of new text in a turn.
     pub text_bytes: usize,
-    /// Most messages of the conversation; half of them go when there are more.
+    /// The most messages in the conversation. When it is longer, half of them are removed.
     pub window: u64,
     /// Its policy.
     pub policy: Option<Policy>,
-    /// Pins, evenly over the turns.
+    /// The number of pins, spread evenly over the turns.
     pub pins: u64,
-    /// Branches beside the main one, evenly over the turns.
+    /// The number of side branches, spread evenly over the turns.
     pub branches: u64,
 }
 
-/// What was found after the last collection.
+/// The state after the last collection.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Bounded {
-    /// Bytes of all files before it.
+    /// Bytes of all files before the last collection.
     pub bytes_before: u64,
-    /// Bytes of all files after it.
+    /// Bytes of all files after the last collection.
     pub bytes: u64,
-    /// The turns of the main branch that have their content.
+    /// The turns of the main branch whose content is kept.
     pub kept: BTreeSet<u64>,
-    /// The turns beside it that have.
+    /// The number of such turns on side branches.
     pub beside: u64,
-    /// What the plan said, in words.
+    /// The lines of the plan.
     pub said: Vec<String>,
-    /// The bytes that the plan said, where there is a budget.
+    /// The size that the plan predicted, if there is a budget.
     pub said_bytes: Option<u64>,
 }
 
 /// How a store is packed before the last collection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Before {
-    /// Everything lies as it was written.
+    /// Not packed.
     Written,
-    /// Steps ran by themselves, as an agent's host does it.
+    /// Automatic steps ran, as in an agent's host.
     Steps,
-    /// It was packed into one tier.
+    /// Packed into a tier.
     Packed(Tier),
 }
 
 impl BoundedCase {
-    /// A session of so many turns, without a policy.
+    /// A session of `turns` turns without a policy.
     #[must_use]
     pub fn new(name: &'static str, turns: u64, text_bytes: usize) -> Self {
         Self { name, turns, text_bytes, window: 120, policy: None, pins: 0, branches: 0 }
     }
 
-    /// The same with a policy, pins and branches.
+    /// The same session with a policy, pins and side branches.
     #[must_use]
     pub fn with(self, policy: Policy, pins: u64, branches: u64) -> Self {
         Self { policy: Some(policy), pins, branches, ..self }
@@ -93,14 +93,14 @@ impl BoundedCase {
         (0..self.pins).map(|n| (2 * n + 1) * self.turns / (2 * self.pins)).collect()
     }
 
-    /// The turns of the main branch at which others begin.
+    /// The turns of the main branch where side branches begin.
     #[must_use]
     pub fn branch_points(&self) -> BTreeSet<u64> {
         (1..=self.branches).map(|n| n * self.turns / (self.branches + 1)).collect()
     }
 
-    /// The turns of the main branch that its rules keep, with pins and branch points, when no
-    /// operation spares any.
+    /// The turns of the main branch that the rules of the policy keep, with pins and branch points,
+    /// if no operation protects any.
     #[must_use]
     pub fn promised(&self) -> BTreeSet<u64> {
         let (pins, points) = (self.pinned(), self.branch_points());
@@ -126,8 +126,8 @@ impl BoundedCase {
     }
 }
 
-/// The ten policies of the audit, with sizes as there. `scale` is a part of the turns: 1 for all of
-/// them. Policies with a budget have rules and a size that a test of this scale can reach.
+/// The ten policies of the audit at its sizes. `scale` divides the number of turns: 1 plays all.
+/// Policies with a budget have rules and a size that a test of this scale can reach.
 #[must_use]
 pub fn ten_policies(scale: u64) -> Vec<BoundedCase> {
     let (short, long, window) = (1000 / scale, 10_000 / scale, 600 / scale);
@@ -165,7 +165,7 @@ pub fn ten_policies(scale: u64) -> Vec<BoundedCase> {
     ]
 }
 
-/// Takes a session through its turns in a new store, collects, and looks at what is left.
+/// Commits the turns of a session to a new store, collects, and inspects the result.
 ///
 /// # Panics
 /// When anything fails.
@@ -206,7 +206,7 @@ fn main() -> BranchName {
     BranchName::main("long").expect("a name")
 }
 
-/// The turns behind a tip that have their content.
+/// The ancestors of a tip whose content is kept.
 fn turns_with_content(repo: &Repository, tip: &ObjectId) -> BTreeSet<(u64, ObjectId)> {
     let mut turns = BTreeSet::new();
     for entry in repo.history(&[*tip], &[]).expect("history") {
@@ -228,7 +228,7 @@ struct Session<'a> {
 impl<'a> Session<'a> {
     fn new(dir: &Path, case: &'a BoundedCase) -> Self {
         let mut options = OpenOptions::new([3; 16]);
-        // The disk is not what is tried here.
+        // The test does not depend on durability.
         options.durability = Durability::None;
         let new = NewStore { id: [7; 16] };
         let repo = Repository::init(Arc::new(RealIo), dir, &new, options).expect("a new store");
@@ -288,7 +288,7 @@ impl<'a> Session<'a> {
     }
 }
 
-/// Words that compress about as those of an agent do.
+/// Random words that compress about as well as those of an agent.
 fn text(random: &mut Random, bytes: usize) -> String {
     let mut text = String::with_capacity(bytes + 10);
     while text.len() < bytes {

@@ -1,5 +1,5 @@
-//! A headless Chromium, driven over the pipe of its developer tools, without a port and without a
-//! network; tests that want one skip where none is installed.
+//! Drives a headless Chromium over the pipe of its developer tools, without a port or a network.
+//! Tests skip if no Chromium is installed.
 
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
@@ -10,13 +10,14 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-/// Names under which systems install it.
+/// The names of its program on different systems.
 const NAMES: [&str; 3] = ["chromium", "chromium-browser", "google-chrome"];
 
-/// Longest wait for an answer.
+/// The timeout of an answer.
 const PATIENCE: Duration = Duration::from_secs(120);
 
-/// The tools read messages from descriptor 3 and write to 4, each ended by a zero byte.
+/// The developer tools read messages from descriptor 3 and write to 4. A zero byte ends each
+/// message.
 const LAUNCH: &str = "exec \"$@\" 3<&0 4>&1 </dev/null >/dev/null 2>/dev/null";
 
 /// A browser with one page.
@@ -27,13 +28,13 @@ pub struct Browser {
     next: u64,
     session: Option<String>,
     problems: Vec<String>,
-    /// The server that the page may ask.
+    /// The server that the page may request from.
     origin: Option<String>,
     _profile: tempfile::TempDir,
 }
 
 impl Browser {
-    /// Starts one, or says why the test is skipped.
+    /// Starts a browser, or prints why the test is skipped.
     ///
     /// # Panics
     /// When a browser that is installed does not work.
@@ -82,7 +83,7 @@ impl Browser {
         Some(browser)
     }
 
-    /// Opens a file, at a place in it such as `#turn-3`, and waits until it is shown.
+    /// Opens a file, at an anchor such as `#turn-3`, and waits until it is shown.
     ///
     /// # Panics
     /// When the page is not shown.
@@ -93,7 +94,7 @@ impl Browser {
         self.wait("performance.getEntriesByName('turntree-shown').length > 0");
     }
 
-    /// Runs a script in every page before its own.
+    /// Runs a script in every page before the page's own scripts.
     pub fn before(&mut self, script: &str) {
         let source = json!({"source": script});
         self.call("Page.addScriptToEvaluateOnNewDocument", &source);
@@ -108,19 +109,19 @@ impl Browser {
         self.wait("performance.getEntriesByName('turntree-shown').length > 0");
     }
 
-    /// Opens a page of a server that waits for something before it shows anything.
+    /// Opens a page of a server that waits before it shows anything.
     pub fn go(&mut self, url: &str) {
         self.call("Page.navigate", &json!({"url": "about:blank"}));
         self.origin = url.split('/').nth(2).map(|host| format!("http://{host}/"));
         self.call("Page.navigate", &json!({"url": url}));
     }
 
-    /// What an expression is, once what was done before is drawn, and a promise is kept.
+    /// Evaluates an expression after pending changes are drawn. Awaits a promise.
     ///
     /// # Panics
     /// When it throws.
     pub fn ask(&mut self, expression: &str) -> Value {
-        // A page that is being left takes its promise along, and one that is not drawn gets a second.
+        // A page that is unloading drops its promise, and a page that is not drawn has a second.
         let drawn = "new Promise((kept) => { setTimeout(kept, 1000); \
             requestAnimationFrame(() => requestAnimationFrame(() => setTimeout(kept))); })";
         self.call("Runtime.evaluate", &json!({"expression": drawn, "awaitPromise": true}));
@@ -140,7 +141,7 @@ impl Browser {
              let is = false; try {{ is = Boolean({condition}); }} catch {{}} \
              if (is || Date.now() > until) kept(is); else setTimeout(look, 10); }}; look(); }})"
         );
-        // A page that is being left takes its promises along, or refuses, so that is asked again.
+        // A page that is unloading drops or refuses its promises, so ask again.
         for _ in 0..5 {
             let asked = json!({"expression": promise, "awaitPromise": true, "returnByValue": true});
             let message = self.exchange("Runtime.evaluate", &asked);
@@ -173,7 +174,7 @@ impl Browser {
         }
     }
 
-    /// Drags what is at a point to another.
+    /// Drags the element at a point to another point.
     pub fn drag(&mut self, from: (f64, f64), to: (f64, f64)) {
         for (kind, (x, y), buttons) in [
             ("mouseMoved", from, 0),
@@ -190,7 +191,7 @@ impl Browser {
     pub fn press(&mut self, key: &str) {
         let down = match key.chars().count() {
             1 => json!({"type": "keyDown", "key": key, "text": key}),
-            // The code by which a browser itself knows the key that closes things.
+            // Browsers identify the Escape key by its code.
             _ => json!({"type": "keyDown", "key": key, "code": key,
                 "windowsVirtualKeyCode": if key == "Escape" { 27 } else { 0 }}),
         };
@@ -198,60 +199,60 @@ impl Browser {
         self.call("Input.dispatchKeyEvent", &json!({"type": "keyUp", "key": key}));
     }
 
-    /// Turns the wheel over a point of the window.
+    /// Turns the mouse wheel at a point of the window.
     pub fn wheel(&mut self, x: f64, y: f64, by: f64) {
         let event = json!({"type": "mouseWheel", "x": x, "y": y, "deltaX": 0, "deltaY": by});
         self.call("Input.dispatchMouseEvent", &event);
     }
 
-    /// Makes the window another size.
+    /// Resizes the window.
     pub fn resize(&mut self, width: u32, height: u32) {
         let size =
             json!({"width": width, "height": height, "deviceScaleFactor": 1, "mobile": false});
         self.call("Emulation.setDeviceMetricsOverride", &size);
-        // Until what is drawn fits it.
+        // Waits until the page is drawn at the new size.
         self.ask("new Promise((kept) => requestAnimationFrame(() => requestAnimationFrame(() => kept(1))))");
     }
 
-    /// Types into what has the focus.
+    /// Types into the focused element.
     pub fn write(&mut self, text: &str) {
         self.call("Input.insertText", &json!({"text": text}));
     }
 
-    /// Sets what a style sheet asks for, such as `prefers-color-scheme`.
+    /// Sets a media feature, such as `prefers-color-scheme`.
     pub fn prefer(&mut self, feature: &str, value: &str) {
         let features = json!([{"name": feature, "value": value}]);
         self.call("Emulation.setEmulatedMedia", &json!({"features": features}));
     }
 
-    /// What the window shows, as a picture: PNG in base64.
+    /// Takes a picture of the window: PNG in base64.
     pub fn screenshot(&mut self) -> String {
         let format = json!({"format": "png", "optimizeForSpeed": true});
         let shot = self.call("Page.captureScreenshot", &format);
         shot["data"].as_str().unwrap_or_default().to_owned()
     }
 
-    /// The page as PDF, as base64.
+    /// Prints the page as PDF, in base64.
     pub fn print(&mut self) -> String {
         let printed = self.call("Page.printToPDF", &json!({}));
         printed["data"].as_str().unwrap_or_default().to_owned()
     }
 
-    /// What went wrong since the last time: errors in the console, exceptions, dialogs, and requests
-    /// for anything but files, data in the page and the server of the page.
+    /// Returns the problems since the last call: errors in the console, exceptions, dialogs, and
+    /// requests for anything but files, data in the page and the server of the page.
     pub fn problems(&mut self) -> Vec<String> {
         self.ask("1");
         std::mem::take(&mut self.problems)
     }
 
-    /// What the browser returns for a call that it can do.
+    /// Makes a call and returns its result. A refused call fails the test.
     fn call(&mut self, method: &str, params: &Value) -> Value {
         let message = self.exchange(method, params);
         assert!(message.get("error").is_none(), "{method}: {message}");
         message["result"].clone()
     }
 
-    /// The answer of the browser to a call.
+    /// Makes a call and returns the browser's answer.
     fn exchange(&mut self, method: &str, params: &Value) -> Value {
         self.next += 1;
         let id = self.next;
@@ -275,13 +276,13 @@ impl Browser {
 
 impl Drop for Browser {
     fn drop(&mut self) {
-        // It may have ended by itself.
+        // It may have ended before.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
 }
 
-/// What an event says that should not have happened.
+/// Describes an event that should not have happened.
 fn problem(event: &Value, origin: Option<&str>) -> Option<String> {
     let params = &event["params"];
     let is_bad = match event["method"].as_str()? {

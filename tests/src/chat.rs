@@ -1,4 +1,5 @@
-//! A chat with Claude Code as hooks see it: prompts, calls and answers, each with its event and its record.
+//! A chat with Claude Code as hooks see it: prompts, calls and results, each with its event and its
+//! record.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -34,7 +35,8 @@ impl Chat {
         chat
     }
 
-    /// An event, and what the hook answers. That the client goes on beside may stand in the log.
+    /// Sends an event and returns the hook's answer. The log may report that the client continues
+    /// after a rollback.
     pub fn event(&self, name: &str, more: Value) -> Option<Value> {
         let output =
             self.client.give(self.flags, self.client.payload(name, more).to_string().as_bytes());
@@ -44,7 +46,7 @@ impl Chat {
         (!output.stdout.is_empty()).then(|| serde_json::from_slice(&output.stdout).unwrap())
     }
 
-    /// The client writes a record.
+    /// Appends a record to the transcript, as the client does.
     pub fn record(&mut self, mut record: Value) {
         self.records += 1;
         let number = self.records;
@@ -56,7 +58,7 @@ impl Chat {
         fs::write(&self.client.transcript, format!("{known}{record}\n")).unwrap();
     }
 
-    /// A prompt that the agent answers by writing a file, and by a last word.
+    /// Sends a prompt that the agent answers by writing a file and a final message.
     pub fn ask(&mut self, said: &str, file: &str, content: &str) -> Option<Value> {
         let told = self.prompt(said);
         self.write(file, content);
@@ -64,14 +66,14 @@ impl Chat {
         told
     }
 
-    /// A prompt, and what the hook answers.
+    /// Sends a prompt and returns the hook's answer.
     pub fn prompt(&mut self, said: &str) -> Option<Value> {
         let told = self.event("UserPromptSubmit", json!({"prompt": said}));
         self.record(json!({"type": "user", "message": {"role": "user", "content": said}}));
         told
     }
 
-    /// The agent calls a tool, in a record of its own; the id of the call.
+    /// Records a tool call by the agent. Returns the id of the call.
     pub fn call(&mut self, tool: &str, input: &Value) -> String {
         let id = format!("toolu_{}", self.records + 1);
         let call = json!([{"type": "tool_use", "id": id, "name": tool, "input": input}]);
@@ -80,7 +82,7 @@ impl Chat {
         id
     }
 
-    /// The result of a call is written down.
+    /// Records the result of a call.
     pub fn result(&mut self, id: &str, text: &str) {
         let result = json!([{"type": "tool_result", "tool_use_id": id, "content": text}]);
         self.record(json!({"type": "user", "message": {"role": "user", "content": result}}));
@@ -102,7 +104,7 @@ impl Chat {
         told
     }
 
-    /// The agent says its last word.
+    /// Records the agent's final message and sends the stop event.
     pub fn stop(&mut self, said: &str) {
         let id = format!("d-{}", self.records);
         let done = json!([{"type": "text", "text": said}]);
@@ -111,7 +113,7 @@ impl Chat {
         self.event("Stop", json!({}));
     }
 
-    /// A prompt that the hook answers; the client notes that it was blocked, and nothing else.
+    /// Sends a prompt that the hook blocks. The client records the block, and nothing else.
     pub fn back(&mut self, said: &str) -> String {
         let told = self.event("UserPromptSubmit", json!({"prompt": said})).unwrap();
         assert_eq!(told["decision"], "block", "{told}");
@@ -121,7 +123,7 @@ impl Chat {
         reason
     }
 
-    /// What a person runs in the directory of the project.
+    /// Runs the program in the project, as a user does. Returns its output.
     pub fn run(&self, arguments: &[&str]) -> String {
         let mut command = self.client.command(arguments);
         let output = command.env_remove("TURNTREE_BRANCH").output().unwrap();
@@ -129,7 +131,7 @@ impl Chat {
         String::from_utf8(output.stdout).unwrap()
     }
 
-    /// Another agent has its say from now on, on a branch of its own.
+    /// Switches to another agent on its own branch.
     pub fn turn_to(&mut self, branch: &'static str, transcript: &str) {
         self.client.branch = Some(branch);
         self.client.transcript = self.client.root.path().join(transcript);
@@ -143,7 +145,7 @@ impl Chat {
         self.client.repo().tip(&branch.parse().unwrap()).unwrap()
     }
 
-    /// The prompts on the line of a branch, those that were taken back included.
+    /// The prompts on the line of a branch, including rewound ones.
     pub fn prompts(&self, branch: &str) -> u64 {
         let repo = self.client.repo();
         repo.prompts(Some(&is_prompt)).unwrap().count(&self.tip(branch)).unwrap()

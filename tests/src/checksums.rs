@@ -1,4 +1,4 @@
-//! Makes the checksums of changed files good again, as an attacker does who can compute them.
+//! Recomputes the checksums of changed files, as an attacker can.
 
 use std::path::Path;
 
@@ -16,22 +16,23 @@ const BUNDLE_FOOTER_BYTES: usize = 192;
 const FRAME_HEADER_BYTES: usize = 120;
 const FRAME_MAGIC: [u8; 8] = *b"\x89TTB\r\n\x1a\n";
 const CHECKSUM_BYTES: usize = 32;
-/// What lies behind the last record, once that is durable.
+/// The mark after the last record once that is durable.
 const SYNCED_MARK: [u8; 8] = *b"synced\0\0";
 
-/// Makes the checksum of a superblock good.
+/// Recomputes the checksum of a superblock.
 pub fn mend_superblock(file: &mut [u8]) {
     if let Some(block) = file.get_mut(..SUPERBLOCK_BYTES) {
         mend_end(block, "turntree v1 superblock");
     }
 }
 
-/// Makes the checksum of a manifest good.
+/// Recomputes the checksum of a manifest.
 pub fn mend_manifest(file: &mut [u8]) {
     mend_end(file, "turntree v1 manifest");
 }
 
-/// Makes every checksum of a segment good, and the chain of records, as far as their lengths lead.
+/// Recomputes every checksum of a segment and the chain of records, as far as their lengths are
+/// valid.
 pub fn mend_segment(file: &mut [u8]) {
     let Some(header) = file.get_mut(..SEGMENT_HEADER_BYTES) else { return };
     mend_end(header, "turntree v1 segment header");
@@ -44,13 +45,13 @@ pub fn mend_segment(file: &mut [u8]) {
     }
 }
 
-/// Makes every checksum of a pack good, as far as its numbers lead; gives the name that it has then,
-/// without its ending. `None` when the numbers lead out of the file.
+/// Recomputes every checksum of a pack, as far as its numbers are valid. Returns its new name
+/// without the extension, or `None` if a number points past the end of the file.
 #[must_use]
 pub fn mend_pack(pack: &mut [u8]) -> Option<String> {
     let footer = pack.len().checked_sub(PACK_FOOTER_BYTES)?;
     let (objects, gone, slots) = (word(pack, 48)?, word(pack, 52)?, word(pack, 56)?);
-    // Without slots a pack lists no ids.
+    // A pack without slots lists no ids.
     let (objects, gone) = if slots == 0 { (0, 0) } else { (objects, gone) };
     let all = objects.checked_add(gone)?;
     let slot_bits = slots.checked_mul((usize::BITS - all.leading_zeros()) as usize)?;
@@ -88,8 +89,8 @@ pub fn mend_pack(pack: &mut [u8]) -> Option<String> {
     Some(name.iter().map(|byte| format!("{byte:02x}")).collect())
 }
 
-/// Makes every checksum of a bundle good, as far as its numbers lead, and the salt of its frames.
-/// `None` when the numbers lead out of the file.
+/// Recomputes every checksum of a bundle and the salt of its frames, as far as its numbers are
+/// valid. Returns `None` if a number points past the end of the file.
 #[must_use]
 pub fn mend_bundle(bundle: &mut [u8]) -> Option<()> {
     let footer = bundle.len().checked_sub(BUNDLE_FOOTER_BYTES)?;
@@ -122,8 +123,8 @@ pub fn mend_bundle(bundle: &mut [u8]) -> Option<()> {
     Some(())
 }
 
-/// Puts a changed pack in the place of another: under the name of its content, which manifests list
-/// from now on. When its numbers lead out of the file, only the bytes are replaced.
+/// Replaces a pack by a changed one, under the name of its new content, and lists that in the
+/// manifests. If its numbers point past the end of the file, replaces only the bytes.
 ///
 /// # Panics
 /// When there is no such file.
@@ -156,7 +157,8 @@ fn digits(hex: &str) -> Vec<u8> {
     pairs.filter_map(|pair| u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok()).collect()
 }
 
-/// Mends the record at the beginning of `bytes`; gives its length and its trailer.
+/// Recomputes the checksums of the record at the beginning of `bytes`. Returns its length and its
+/// trailer.
 fn mend_record(
     bytes: &mut [u8],
     previous: [u8; CHECKSUM_BYTES],
@@ -179,10 +181,10 @@ fn mend_record(
     Some((end, bytes[trailer_at..end].try_into().ok()?))
 }
 
-/// Makes the checksum of the ids beside a pack good, which are those of a pack, by its name, of a store.
+/// Recomputes the checksum of an `.ids` file from its name and the id of the store.
 ///
 /// # Panics
-/// When it is no name of such a file.
+/// If `name` is not the name of an `.ids` file.
 pub fn mend_ids(file: &mut [u8], store: [u8; 16], name: &str) {
     let pack: ObjectId = name.strip_suffix(".ids").unwrap().parse().unwrap();
     let Some(end) = file.len().checked_sub(CHECKSUM_BYTES) else { return };
@@ -191,10 +193,10 @@ pub fn mend_ids(file: &mut [u8], store: [u8; 16], name: &str) {
     sum.copy_from_slice(&good.update(&store).update(pack.as_bytes()).update(content).finish());
 }
 
-/// A derived file with these parts, with good checksums: that of a pack, by its name, of a store.
+/// A derived file with these parts and valid checksums, for a pack, by its name, of a store.
 ///
 /// # Panics
-/// When it is no name of a derived file, or a part cannot be compressed.
+/// If `name` is not the name of a derived file, or a part cannot be compressed.
 #[must_use]
 pub fn derived_file(parts: &[Vec<u8>], store: [u8; 16], name: &str) -> Vec<u8> {
     let pack: ObjectId = name.strip_suffix(".changes").unwrap().parse().unwrap();
@@ -213,10 +215,10 @@ pub fn derived_file(parts: &[Vec<u8>], store: [u8; 16], name: &str) -> Vec<u8> {
     file
 }
 
-/// The raw bytes of the parts of a derived file that is whole.
+/// The raw bytes of the parts of an intact derived file.
 ///
 /// # Panics
-/// When it is not.
+/// If the file is not intact.
 #[must_use]
 pub fn derived_parts(file: &[u8]) -> Vec<Vec<u8>> {
     let count = word(file, 12).unwrap();
@@ -231,11 +233,11 @@ pub fn derived_parts(file: &[u8]) -> Vec<Vec<u8>> {
     (0..count).map(part).collect()
 }
 
-/// A derived file whose parts have this raw content one behind the other, cut where those of `good` are:
-/// the last one has what is more. Its checksums are good.
+/// A derived file whose parts have this raw content one after the other, cut where those of `good`
+/// are. The last part has the rest. Its checksums are valid.
 ///
 /// # Panics
-/// When `good` is not whole, or has no such name.
+/// If `good` is not intact, or the name is not that of a derived file.
 #[must_use]
 pub fn forged_derived(good: &[u8], mut raw: &[u8], store: [u8; 16], name: &str) -> Vec<u8> {
     let lengths: Vec<usize> = derived_parts(good).iter().map(Vec::len).collect();
@@ -262,7 +264,7 @@ pub fn node_frames(pack: &[u8]) -> Vec<std::ops::Range<usize>> {
     of_nodes.filter_map(frame).collect()
 }
 
-/// The checksum at the end is that of everything before it.
+/// Replaces the checksum at the end by that of all bytes before it.
 fn mend_end(bytes: &mut [u8], context: &str) {
     let Some(end) = bytes.len().checked_sub(CHECKSUM_BYTES) else { return };
     let (content, sum) = bytes.split_at_mut(end);

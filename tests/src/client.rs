@@ -13,21 +13,21 @@ use turntree::object::{Kind, ObjectId, ObjectSource};
 use turntree::repo::Repository;
 use turntree::store::{OpenOptions, RealIo};
 
-/// A project, a transcript of its agent, and a store beside them.
+/// A project, a transcript of its agent, and a store next to them.
 pub struct Client {
     program: &'static str,
-    /// What holds all of it.
+    /// The folder of all of them.
     pub root: tempfile::TempDir,
     /// The transcript of its agent.
     pub transcript: PathBuf,
-    /// The branch that its agent was told to work on.
+    /// The branch in the agent's environment.
     pub branch: Option<&'static str>,
     /// The name of the directory that its agent works in.
     pub place: &'static str,
 }
 
 impl Client {
-    /// One whose transcript has this name, and whose hooks run `program`.
+    /// A client with a transcript of this name, whose hooks run `program`.
     #[must_use]
     pub fn new(program: &'static str, transcript: &str) -> Self {
         let root = tempfile::tempdir().unwrap();
@@ -47,7 +47,7 @@ impl Client {
         self.root.path().join("store")
     }
 
-    /// The program, in the project.
+    /// A command of the program in the project.
     pub fn command(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new(self.program);
         command
@@ -63,17 +63,17 @@ impl Client {
         command
     }
 
-    /// Gives `bytes` to a hook.
+    /// Runs a hook with `bytes` as input.
     pub fn give(&self, flags: &[&str], bytes: &[u8]) -> Output {
         let mut command = self.command(&[&["hook"], flags].concat());
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn().unwrap();
-        // One that does not read to the end closes its pipe.
+        // A hook that does not read to the end closes its pipe.
         let _ = child.stdin.take().unwrap().write_all(bytes);
         child.wait_with_output().unwrap()
     }
 
-    /// An event that is taken without a word; what is printed for the agent.
+    /// Sends an event that the hook handles without an error. Returns its output for the agent.
     pub fn event(&self, flags: &[&str], name: &str, more: Value) -> Option<Value> {
         let output = self.give(flags, self.payload(name, more).to_string().as_bytes());
         assert_eq!(output.status.code(), Some(0));
@@ -82,7 +82,7 @@ impl Client {
         (!output.stdout.is_empty()).then(|| serde_json::from_slice(&output.stdout).unwrap())
     }
 
-    /// An event as the client gives it.
+    /// An event as the client sends it.
     pub fn payload(&self, name: &str, more: Value) -> Value {
         let mut event = json!({"session_id": "s-1", "transcript_path": self.transcript,
             "cwd": self.project(), "hook_event_name": name});
@@ -90,7 +90,7 @@ impl Client {
         event
     }
 
-    /// What went wrong in hooks.
+    /// The log of the hooks.
     pub fn log(&self) -> String {
         fs::read_to_string(self.store().join("hook.log")).unwrap_or_default()
     }
@@ -145,10 +145,10 @@ pub fn files(repo: &Repository, commit: &ObjectId) -> BTreeMap<String, String> {
         .collect()
 }
 
-/// Waits for what a process does that nobody waits for, as one to which a hook has left the rest of its work.
+/// Waits for background work, such as the work that a hook leaves to a background process.
 ///
 /// # Panics
-/// When it is not done after two minutes.
+/// If it is not done after two minutes.
 pub fn until(mut is_done: impl FnMut() -> bool) {
     let begin = std::time::Instant::now();
     while !is_done() {

@@ -1,4 +1,4 @@
-//! The real disk, and how often it was called.
+//! The real disk with counters of its calls.
 
 use std::io;
 use std::ops::Sub;
@@ -8,11 +8,11 @@ use std::time::Duration;
 
 use turntree::store::{Access, Identity, Io, IoFile, Mapping, RealIo};
 
-/// [`RealIo`] that counts; clones count together.
+/// [`RealIo`] that counts calls. Clones share their counters.
 #[derive(Debug, Clone, Default)]
 pub struct CountingIo(Arc<Mutex<Calls>>);
 
-/// How many calls there were.
+/// The number of calls by kind.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Calls {
     /// Writes to files.
@@ -39,7 +39,7 @@ impl Sub for Calls {
 }
 
 impl CountingIo {
-    /// The calls until now.
+    /// The calls so far.
     #[must_use]
     pub fn calls(&self) -> Calls {
         *self.lock()

@@ -1,6 +1,7 @@
-//! Every command of the program, in a folder whose messages, files, notes and states hold a secret.
+//! Runs every command of the program in a folder whose messages, files, notes and states contain a
+//! secret.
 //!
-//! What is made by then, and what was said, is for tests to look at.
+//! Tests inspect the files and the output.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -9,7 +10,7 @@ use std::process::{Command, Output, Stdio};
 
 use crate::claude_code;
 
-/// What nobody but its owner is to see.
+/// A secret that only its owner may see.
 pub const SECRET: &str = "sk-canary-7f3a9c51";
 
 /// A command for the shell.
@@ -17,9 +18,9 @@ pub const SECRET: &str = "sk-canary-7f3a9c51";
 pub struct Step {
     /// The line.
     pub line: &'static str,
-    /// How it ends.
+    /// Its exit status.
     pub exit: i32,
-    /// Whether its output is what was stored.
+    /// True if its output is stored content.
     pub shows_content: bool,
 }
 
@@ -31,7 +32,7 @@ const fn content(line: &'static str) -> Step {
     Step { shows_content: true, ..step(line) }
 }
 
-/// A command that is refused, or whose answer is no.
+/// A command that fails, or whose answer is negative.
 #[must_use]
 pub const fn failing(exit: i32, line: &'static str) -> Step {
     Step { exit, ..step(line) }
@@ -118,7 +119,7 @@ pub const STEPS: &[Step] = &[
 END"#,
     ),
     step("turntree mcp < /dev/null"),
-    // A server is there once its address can be read, and ends when it is told to.
+    // The server runs once its address can be read, and ends when it is killed.
     step(
         "turntree view --help; mkfifo pipe; turntree view > pipe & read -r url < pipe; \
          kill $!; wait $!; rm pipe",
@@ -257,7 +258,7 @@ pub struct Shell {
 }
 
 impl Shell {
-    /// A new folder, and `program` in it as `turntree`.
+    /// A new folder with `program` in its path as `turntree`.
     ///
     /// # Panics
     /// When it cannot be made.
@@ -299,7 +300,7 @@ impl Shell {
         self.root.path().join("work")
     }
 
-    /// The store that they find there.
+    /// The store that the commands find there.
     #[must_use]
     pub fn store(&self) -> PathBuf {
         self.work().join(".turntree")
@@ -328,7 +329,7 @@ impl Shell {
     /// Runs a step.
     ///
     /// # Panics
-    /// When it ends otherwise than it should.
+    /// If its exit status is not the expected one.
     #[must_use]
     pub fn step(&self, step: &Step) -> Output {
         let output = self.run(step.line);

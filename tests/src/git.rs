@@ -1,6 +1,6 @@
-//! git itself, as a judge of what goes to its repositories and comes from them.
+//! Runs git to check the repositories that turntree writes and reads.
 //!
-//! It runs without the settings of the user and the system, as one author at one time.
+//! git runs without the settings of the user and the system, with a fixed author and time.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -9,7 +9,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
-/// What a file is: its content and its mode as git has it.
+/// The mode and the content of each file, as in git.
 pub type Files = BTreeMap<String, (String, Vec<u8>)>;
 
 /// A repository.
@@ -19,7 +19,7 @@ pub struct Git {
     pub dir: PathBuf,
 }
 
-/// Whether git is there; says that the test is skipped when it is not.
+/// True if git is installed. Prints that the test is skipped if not.
 #[must_use]
 pub fn is_installed() -> bool {
     let found = Command::new("git").arg("--version").output().is_ok_and(|out| out.status.success());
@@ -53,7 +53,7 @@ impl Git {
         Self::at(dir)
     }
 
-    /// What a command prints.
+    /// Runs a command and returns its output.
     ///
     /// # Panics
     /// When it fails.
@@ -61,7 +61,7 @@ impl Git {
         String::from_utf8(self.bytes(arguments, b"")).unwrap().trim_end().to_owned()
     }
 
-    /// What a command that is given `input` prints.
+    /// Runs a command with `input` and returns its output.
     ///
     /// # Panics
     /// When it fails.
@@ -72,7 +72,7 @@ impl Git {
         output.stdout
     }
 
-    /// How a command ends that is given `input`.
+    /// Runs a command with `input` and returns its status and output.
     ///
     /// # Panics
     /// When git cannot be started.
@@ -94,15 +94,15 @@ impl Git {
         let input = input.to_vec();
         let writer = std::thread::spawn(move || stdin.write_all(&input));
         let output = child.wait_with_output().unwrap();
-        // A command may end before it has read everything.
+        // A command may end before it has read its input.
         let _ = writer.join().unwrap();
         output
     }
 
-    /// Fails unless `git fsck --strict` has nothing to say.
+    /// Fails if `git fsck --strict` reports anything.
     ///
     /// # Panics
-    /// When it has.
+    /// If it does.
     pub fn fsck(&self) {
         let output = self.try_bytes(&["fsck", "--strict", "--full", "--no-dangling"], b"");
         let said = [output.stdout, output.stderr].concat();
@@ -110,8 +110,8 @@ impl Git {
         assert!(output.status.success() && said.is_empty(), "git fsck: {said}");
     }
 
-    /// A tag that lies where the tag should lie that it names, which no git makes: what it leads to is
-    /// itself. Returns its id.
+    /// Makes a tag whose target is its own id: the object file has the id in the tag. git never
+    /// makes such a tag. Returns its id.
     ///
     /// # Panics
     /// When it cannot be made.
@@ -128,7 +128,7 @@ impl Git {
         wanted
     }
 
-    /// Every ref with the object it is at.
+    /// Every ref and its object.
     #[must_use]
     pub fn refs(&self) -> BTreeMap<String, String> {
         let listed = self.run(&["for-each-ref", "--format=%(refname) %(objectname)"]);
@@ -139,7 +139,7 @@ impl Git {
         listed.lines().map(pair).collect()
     }
 
-    /// Every commit that refs lead to, by the snapshot that it says it is.
+    /// Every commit reachable from refs, by the snapshot in its trailer.
     #[must_use]
     pub fn by_snapshot(&self) -> BTreeMap<String, String> {
         let format = "--format=%H %(trailers:key=Turntree-Id,valueonly,separator=%x20)";
@@ -151,7 +151,7 @@ impl Git {
         listed.lines().map(pair).collect()
     }
 
-    /// The files of a revision, with the modes of git.
+    /// The files of a revision with their git modes.
     #[must_use]
     pub fn files(&self, revision: &str) -> Files {
         let listed = self.bytes(&["ls-tree", "-r", "-z", revision], b"");
@@ -180,7 +180,7 @@ impl Git {
     }
 }
 
-/// The files in a directory, as git would have them, without its own.
+/// The files in a directory as git would store them, without `.git`.
 ///
 /// # Panics
 /// When they cannot be read.

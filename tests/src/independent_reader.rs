@@ -1,4 +1,4 @@
-//! The reader that was written from the pages of `format-spec` alone, run as a person runs it.
+//! Runs the reader that was written only from the pages of `format-spec`, as a user does.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
@@ -9,7 +9,7 @@ pub fn format_spec() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../format-spec")
 }
 
-/// Whether the reader can run here; says so when not.
+/// True if the reader can run here. Prints that the test is skipped if not.
 #[must_use]
 pub fn reader_runs() -> bool {
     let imports = Command::new("python3").args(["-c", "import blake3, cbor2, zstandard"]).output();
@@ -20,7 +20,7 @@ pub fn reader_runs() -> bool {
     runs
 }
 
-/// Whether the program that deciphers stores can run here; says so when not.
+/// True if the program that decrypts stores can run here. Prints that the test is skipped if not.
 #[must_use]
 pub fn decipher_runs() -> bool {
     let imports = Command::new("python3").args(["-c", "import blake3, cryptography"]).output();
@@ -31,7 +31,7 @@ pub fn decipher_runs() -> bool {
     runs
 }
 
-/// Writes a plain copy of an encrypted store with the text of its keys.
+/// Writes a decrypted copy of an encrypted store, with the text of its keys.
 ///
 /// # Panics
 /// When there is no Python.
@@ -53,10 +53,10 @@ pub fn reader(from: &Path, words: &[&str]) -> Output {
     command.output().unwrap()
 }
 
-/// What the reader prints, when it ends well.
+/// Runs the reader and returns its output.
 ///
 /// # Panics
-/// When it ends otherwise, or says that something is not whole.
+/// If it fails, or reports damage.
 #[must_use]
 pub fn read(from: &Path, words: &[&str]) -> Vec<u8> {
     let Output { status, stdout, stderr } = reader(from, words);

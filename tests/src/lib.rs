@@ -1,31 +1,31 @@
 //! The test kit.
 //!
-//! | what | job |
+//! | module | job |
 //! |---|---|
 //! | [`sim`] | a disk that crashes and fails on demand, by seed |
-//! | [`counting`] | the real disk, and how often it was called |
-//! | [`oracle`] | what a store must be after that, whatever happened |
+//! | [`counting`] | the real disk with counters of its calls |
+//! | [`oracle`] | the promises of a store, checked after any failure |
 //! | [`schedule`] | processes on one disk, one step at a time, in an order by seed |
-//! | [`sample`] | small stores with some of everything |
-//! | [`random_history`] | histories that fork and merge at random, with what each turn has |
-//! | [`checksums`] | makes the checksums of changed files good |
-//! | [`proof`] | the layers of proof: each makes another kind of trouble |
-//! | [`every_command`] | the whole command line, with a secret in all it is given |
-//! | [`browser`] | a headless Chromium to look at pages with |
-//! | [`pictures`] | how a page looks, beside what was kept of it |
-//! | [`model`] | manifests, segments, sealing and collection in a few bits, looked at whole |
-//! | [`mutants`] | promises that are taken out of the code, to see that tests notice |
-//! | [`bounded`] | long sessions under policies, and what they take in the end |
-//! | [`git`] | git itself, as a judge |
+//! | [`sample`] | small stores with objects of every kind |
+//! | [`random_history`] | histories that fork and merge at random, with the content of each turn |
+//! | [`checksums`] | recomputes the checksums of changed files |
+//! | [`proof`] | the layers of proof: each causes another kind of failure |
+//! | [`every_command`] | the whole command line, with a secret in all its input |
+//! | [`browser`] | a headless Chromium for tests of pages |
+//! | [`pictures`] | compares pages with stored pictures |
+//! | [`model`] | manifests, segments, sealing and collection in a few bits, explored completely |
+//! | [`mutants`] | guarantees that are removed from the code to check that tests fail |
+//! | [`bounded`] | long sessions under policies, and their final size |
+//! | [`git`] | runs git to check repositories |
 //! | [`client`] | a client whose events run hooks |
-//! | [`server_process`] | a command alone in a folder, and servers that are talked to in lines |
+//! | [`server_process`] | a command alone in a folder, and servers with a line protocol |
 //! | [`terminal`] | a pseudo-terminal, and the screen that a program draws there |
 //! | [`schema`] | JSON against a schema |
-//! | [`remote`] | buckets, with the trouble that networks make |
-//! | [`sources`] | which file of a crate uses which, by its text |
-//! | [`workspace_fixture`] | a directory beside a store, and snapshots of it |
-//! | [`Sandbox`] | a store of its own for a test |
-//! | [`claude_code`], [`recorded_sessions`] | transcripts: made here, and real ones where they are |
+//! | [`remote`] | buckets with the failures of networks |
+//! | [`sources`] | the dependencies between the files of a crate, from their text |
+//! | [`workspace_fixture`] | a directory next to a store, and snapshots of it |
+//! | [`Sandbox`] | a new store for each test |
+//! | [`claude_code`], [`recorded_sessions`] | generated transcripts, and real ones if available |
 
 pub mod bounded;
 pub mod browser;

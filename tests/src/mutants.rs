@@ -1,21 +1,21 @@
-//! The list of seeded mutants: what `tests/mutants.md` says.
+//! Parses the list of seeded mutants in `tests/mutants.md`.
 
 use std::path::{Path, PathBuf};
 
-/// One promise, taken out of the code.
+/// A guarantee that is removed from the code.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Mutant {
     /// Its name at the command line.
     pub name: String,
-    /// What is not so any more, in a sentence.
+    /// The removed guarantee, in a sentence.
     pub removed: String,
-    /// The file that is changed, from the folder of the project.
+    /// The changed file, relative to the project.
     pub file: PathBuf,
     /// The text in it that is replaced.
     pub find: String,
-    /// What takes its place.
+    /// The replacement text.
     pub replace: String,
-    /// The tests that must notice, each as arguments of `cargo test`; one of them is enough.
+    /// The tests that must detect it, each as arguments of `cargo test`. One of them suffices.
     pub tests: Vec<String>,
 }
 
@@ -25,10 +25,10 @@ pub fn project() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the tests are in a folder").to_owned()
 }
 
-/// Every mutant, in the order of the list.
+/// Returns every mutant, in the order of the list.
 ///
 /// # Panics
-/// When the list is not written as it says itself.
+/// If the list does not have its documented format.
 #[must_use]
 pub fn list() -> Vec<Mutant> {
     let text = include_str!("../mutants.md");
@@ -36,7 +36,7 @@ pub fn list() -> Vec<Mutant> {
 }
 
 fn parse(entry: &str) -> Mutant {
-    // A title of the next group may follow the last code block.
+    // The heading of the next group may follow the last code block.
     let mut parts = entry.split("```");
     let mut next = || parts.next().unwrap_or_else(|| panic!("a mutant that is cut off: {entry}"));
     let (head, find, _, replace) = (next(), next(), next(), next());

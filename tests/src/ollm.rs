@@ -1,4 +1,4 @@
-//! The vectors of OLLM CLI, and what it makes of a file by its own rules.
+//! The vectors of OLLM CLI, and the messages that it restores from a file.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -30,7 +30,7 @@ pub fn vector(path: &str) -> String {
     fs::read_to_string(vectors().join(path)).unwrap()
 }
 
-/// Every file below a folder of the vectors whose name begins so, in order.
+/// Returns every file below a folder of the vectors whose name begins with `prefix`, in order.
 ///
 /// # Panics
 /// When they cannot be read.
@@ -63,7 +63,7 @@ pub fn one_snapshot() -> Value {
     serde_json::from_slice(&fs::read(&files[0]).unwrap()).unwrap()
 }
 
-/// What a commit is exported as, in the format that it came from.
+/// Exports a commit in the format that it was imported from.
 ///
 /// # Panics
 /// When it cannot be read.
@@ -85,7 +85,7 @@ pub fn exported(repo: &Repository, commit: &ObjectId) -> String {
     String::from_utf8(out).unwrap()
 }
 
-/// Id, role and content of messages that OLLM CLI restores from a file, by its own rules.
+/// The id, role and content of the messages that OLLM CLI restores from a file.
 ///
 /// # Panics
 /// When they cannot be read.
@@ -101,7 +101,7 @@ pub fn restored_upstream(file: &Value) -> Vec<Value> {
     all.iter().map(|m| json!([m["id"], m["role"], m["content"]])).collect()
 }
 
-/// The same of the messages at a commit.
+/// The id, role and content of the messages at a commit.
 ///
 /// # Panics
 /// When they cannot be read.

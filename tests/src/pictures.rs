@@ -1,10 +1,10 @@
-//! Pictures of screens: how a page looks beside what was kept of it.
+//! Compares pictures of pages with stored ones.
 //!
-//! Systems have other fonts, so text is drawn in one that the kit brings: every character is a block of
-//! one width (`blocks.ttf`, 724 bytes). So lines break at the same words everywhere, and a picture shows
-//! where everything is, how large and how dark. Pictures are kept small and grey, a cell for ten by ten
-//! pixels, and may differ a little: browsers smooth edges in their own ways. `UPDATE_GOLDENS=1` writes
-//! them; look at each that changed.
+//! Systems have different fonts, so text is drawn in a font of the kit in which every character is
+//! a block of one width (`blocks.ttf`, 724 bytes). So lines break at the same words everywhere, and
+//! a picture shows the position, size and brightness of everything. Pictures are small and grey, a
+//! cell for ten by ten pixels, and may differ a little: browsers differ in antialiasing.
+//! `UPDATE_GOLDENS=1` writes them; inspect each that changed.
 
 use std::fs;
 use std::path::PathBuf;
@@ -20,12 +20,12 @@ const FONT: &[u8] = include_bytes!("pictures/blocks.ttf");
 /// True on a page whose text is drawn in blocks.
 const IN_BLOCKS: &str = "document.fonts.check('12px Blocks')";
 
-/// How far the brightness of cells may be off on average, and the share of cells that may be off by much.
+/// The allowed average difference of brightness, and the allowed share of cells that differ much.
 const MOST_OFF: f64 = 4.0;
 const MOST_OTHERS: f64 = 0.025;
 
-/// Draws all text in blocks, from the beginning of a page on. Its names are its own: the scripts of a
-/// page that is served are not in a scope.
+/// Draws all text in blocks from the start of a page. Its block scope keeps its names apart from
+/// the page's: the scripts of a served page have no scope of their own.
 const BLOCKS: &str = "{
 const face = new FontFace('Blocks', Uint8Array.from(atob('FONT'), (sign) => sign.charCodeAt(0)));
 face.load().then(() => document.fonts.add(face));
@@ -76,21 +76,21 @@ window.kept = async (png) => {
 };
 }";
 
-/// The pictures of a folder, and what looks otherwise.
+/// The pictures of a folder, and the pages that differ from them.
 pub struct Pictures {
     folder: PathBuf,
     wrong: Vec<String>,
 }
 
 impl Pictures {
-    /// Those in a folder; from now on the browser draws text in blocks.
+    /// The pictures in a folder. From now on the browser draws text in blocks.
     #[must_use]
     pub fn of(folder: impl Into<PathBuf>, browser: &mut Browser) -> Self {
         browser.before(&BLOCKS.replace("FONT", &STANDARD.encode(FONT)));
         Self { folder: folder.into(), wrong: Vec::new() }
     }
 
-    /// Compares what is shown with the pictures of this name, a light and a dark one.
+    /// Compares the page with its pictures of this name, in the light and the dark theme.
     pub fn look(&mut self, browser: &mut Browser, name: &str) {
         browser.wait(IN_BLOCKS);
         for theme in ["light", "dark"] {
@@ -100,13 +100,13 @@ impl Pictures {
     }
 
     /// # Panics
-    /// When something looks otherwise than in its picture.
+    /// If a page differs from its picture.
     pub fn end(self) {
         let none: [String; 0] = [];
         assert_eq!(self.wrong, none, "UPDATE_GOLDENS=1 writes pictures to look at");
     }
 
-    /// Compares a screen with its picture, or keeps it as such.
+    /// Compares a screen with its picture, or writes the picture.
     fn compare(&mut self, browser: &mut Browser, name: &str) {
         let file = self.folder.join(name).with_extension("png");
         if std::env::var_os("UPDATE_GOLDENS").is_some() {
@@ -127,7 +127,7 @@ impl Pictures {
         };
         let known = STANDARD.encode(known);
         let mut compared = Value::Null;
-        // What was asked for may not be drawn yet.
+        // The last change may not be drawn yet.
         for _ in 0..10 {
             let shot = browser.screenshot();
             compared = browser.ask(&format!("compared('{shot}', '{known}')"));

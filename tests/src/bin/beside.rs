@@ -1,4 +1,4 @@
-//! Measures snapshots beside maintenance, and prints a table: `just beside STORE`.
+//! Measures the latency of snapshots during maintenance, and prints a table: `just beside STORE`.
 
 use std::fs;
 use std::path::PathBuf;
@@ -7,15 +7,15 @@ use std::time::Duration;
 use clap::Parser;
 use turntree_benches::beside::{Beside, Plan, STEPS, measure};
 
-/// Commits turns to a copy of a store while the program collects or packs another copy, and then that one,
-/// and tells how long the snapshots took.
+/// Commits turns to a copy of a store while the program collects or packs another copy, and then
+/// the same copy. Prints the latency of the snapshots.
 ///
-/// The program is that of `TURNTREE_MEASURED`, else the one beside this one.
+/// Runs the program in `TURNTREE_MEASURED`, or the program in the folder of this binary.
 #[derive(Debug, Parser)]
 struct Arguments {
     /// The store: each step gets a copy
     store: PathBuf,
-    /// The folder for the copies, which decides the disk
+    /// The folder for the copies: it selects the disk
     #[arg(long, default_value = ".")]
     scratch: PathBuf,
     /// Milliseconds between two snapshots
@@ -24,7 +24,7 @@ struct Arguments {
     /// Snapshots before each step
     #[arg(long, default_value_t = 300)]
     alone: usize,
-    /// Only steps whose name begins so
+    /// Only steps whose name begins with this
     #[arg(long, default_value = "")]
     only: String,
 }

@@ -1,16 +1,17 @@
-//! Plays the ten policies of the audit, and prints what each says and what the disk holds then.
+//! Plays the ten policies of the audit, and prints the plan of each and the final size of the
+//! store.
 
 use clap::Parser;
 use turntree::maintenance::Policy;
 use turntree_tests::bounded::{Before, Bounded, BoundedCase, play, ten_policies};
 
-/// Takes long sessions through policies, and prints a table.
+/// Plays long sessions under policies, and prints a table.
 #[derive(Debug, Parser)]
 struct Arguments {
     /// The part of the turns and of the budgets: 1 for up to 10,000 turns and 5 MB
     #[arg(long, default_value_t = 1)]
     scale: u64,
-    /// Only policies whose name holds this
+    /// Only policies whose name contains this
     #[arg(long, default_value = "")]
     only: String,
 }
@@ -48,7 +49,7 @@ fn played(case: &BoundedCase) -> Bounded {
     play(&folder.path().join("store"), case, Before::Steps)
 }
 
-/// The same session with its newest turns instead of a budget: what a budget would have to hold.
+/// The same session with its newest turns instead of a budget: the size that a budget would need.
 fn with_last(case: &BoundedCase, turns: usize) -> BoundedCase {
     let keep_last = u64::try_from(turns).ok();
     let policy = Policy { keep_last, strict: true, ..Policy::default() };

@@ -1,4 +1,5 @@
-//! Measures how costs grow, and writes tables, JSON and pictures: `just growth`.
+//! Measures how costs grow with the size of a store, and writes tables, JSON and pictures: `just
+//! growth`.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -7,9 +8,9 @@ use std::process::Command;
 use clap::Parser;
 use turntree_benches::growth::{Axis, Plan, Result, make_store, measure, write_pictures};
 
-/// Runs the program on stores of more and more turns and sessions, and tells what it takes.
+/// Runs the program on stores of growing numbers of turns and sessions, and measures its cost.
 ///
-/// The program is that of `TURNTREE_MEASURED`, else the one beside this one.
+/// Runs the program in `TURNTREE_MEASURED`, or the program in the folder of this binary.
 #[derive(Debug, Parser)]
 struct Arguments {
     /// The folder for growth.json, table.md and the pictures; with --make, the store to make
@@ -23,7 +24,7 @@ struct Arguments {
     /// 100,000 turns too, which takes some minutes and 2 GB of disk
     #[arg(long)]
     long: bool,
-    /// Runs of each step that can be repeated, of which the best counts
+    /// Runs of each repeatable step; the best counts
     #[arg(long, default_value_t = 5)]
     rounds: usize,
     /// Only make a store, along an axis and of a size
@@ -42,7 +43,7 @@ fn main() -> Result<()> {
     }
 }
 
-/// Measures all, says each figure as it is found, and writes the files.
+/// Measures all steps, prints each figure as it is found, and writes the files.
 fn measured(arguments: &Arguments) -> Result<()> {
     let scratch = tempfile::tempdir()?;
     let this = std::env::current_exe()?;
@@ -85,7 +86,7 @@ fn measured(arguments: &Arguments) -> Result<()> {
     Ok(())
 }
 
-/// What stands above the tables.
+/// The text above the tables.
 const HEAD: &str = "# How costs grow
 
 `just growth` writes this page and the pictures. A figure is the processor time of a whole process, its start
@@ -107,7 +108,7 @@ fn about(program: &Path) -> Result<String> {
     Ok(format!("{day}: {version}, a program of {megabytes} MB, on {processors} processors"))
 }
 
-/// Processes that wanted to run in the last minute, on average.
+/// The load average of the last minute.
 fn load() -> String {
     let text = fs::read_to_string("/proc/loadavg").unwrap_or_default();
     text.split(' ').next().unwrap_or("unknown").to_owned()

@@ -1,4 +1,4 @@
-//! Makes the seeded mutants one after the other, and finds out whether the tests notice.
+//! Builds the seeded mutants one at a time, and reports whether the tests detect them.
 
 use std::collections::HashSet;
 use std::fs;
@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use clap::Parser;
 use turntree_tests::mutants::{Mutant, list, project};
 
-/// Takes promises out of a copy of the code, one at a time, and runs the tests that must notice
+/// Removes guarantees from a copy of the code, one at a time, and runs the tests that must fail
 #[derive(Debug, Parser)]
 struct Arguments {
     /// Names of mutants; all of them by default
@@ -20,24 +20,24 @@ struct Arguments {
     /// Prints the list and makes none
     #[arg(long)]
     list: bool,
-    /// Seconds that the tests of a mutant may take: one that hangs has been noticed
+    /// Seconds that the tests of a mutant may take: a hang counts as detected
     #[arg(long, default_value_t = 300)]
     seconds: u64,
-    /// Where the copy is built; kept, so that the next run only builds what changed
+    /// Where the copy is built; kept, so that the next run rebuilds only changes
     #[arg(long)]
     folder: Option<PathBuf>,
 }
 
-/// What became of a mutant.
+/// The outcome of a mutant.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Fate {
-    /// Noticed by a test, by its name, or by its arguments where it does not say.
+    /// A test failed: its name, or its arguments if cargo does not print the name.
     Caught(String),
-    /// Noticed by never coming to an end.
+    /// A test did not end in time.
     Hung(String),
-    /// By no test.
+    /// No test failed.
     Survived,
-    /// It does not build, or a test to run is not there: the list is wrong.
+    /// The mutant does not build, or one of its tests does not exist: the list is wrong.
     Broken(String),
 }
 
@@ -70,7 +70,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// Makes mutants and prints what became of each; false when one was not caught.
+/// Builds mutants and prints the outcome of each. Returns false if a mutant was not detected.
 fn run(mutants: &[&Mutant], folder: &Path, limit: Duration) -> io::Result<bool> {
     let (copy, target) = (folder.join("project"), folder.join("target"));
     copy_project(&copy)?;
@@ -99,7 +99,7 @@ fn run(mutants: &[&Mutant], folder: &Path, limit: Duration) -> io::Result<bool> 
     Ok(caught == mutants.len())
 }
 
-/// Makes `copy` what git knows of the project; what is the same already is left alone.
+/// Copies every file of the project that git lists to `copy`. Leaves equal files alone.
 fn copy_project(copy: &Path) -> io::Result<()> {
     let listed = Command::new("git")
         .args(["ls-files", "-z", "--cached", "--others", "--exclude-standard"])
@@ -120,7 +120,7 @@ fn copy_project(copy: &Path) -> io::Result<()> {
     remove_others(copy, &wanted)
 }
 
-/// Removes every file that is not wanted: what has moved would be there twice.
+/// Removes every file that is not wanted: a moved file would exist twice.
 fn remove_others(folder: &Path, wanted: &HashSet<PathBuf>) -> io::Result<()> {
     for entry in fs::read_dir(folder)? {
         let entry = entry?;
@@ -157,7 +157,7 @@ fn fate(mutant: &Mutant, copy: &Path, target: &Path, limit: Duration) -> io::Res
     Ok(Fate::Survived)
 }
 
-/// The first test that failed, of what `cargo test` printed.
+/// The first failed test in the output of `cargo test`.
 fn failed_test(text: &str) -> Option<String> {
     let line = text.lines().find(|line| line.starts_with("test ") && line.ends_with("FAILED"))?;
     Some(line.trim_start_matches("test ").trim_end_matches(" ... FAILED").to_owned())
@@ -167,14 +167,14 @@ fn is_run(line: &str) -> bool {
     line.starts_with("test ") && line.ends_with("ok")
 }
 
-/// How a command ended.
+/// The result of a command.
 struct Ended {
-    /// Whether well; `None` when it was stopped.
+    /// True for success. `None` if the command was killed.
     status: Option<bool>,
     text: String,
 }
 
-/// Runs `cargo test`, for so long at most.
+/// Runs `cargo test` with a time limit.
 fn cargo(
     arguments: &[&str],
     copy: &Path,
@@ -204,7 +204,7 @@ fn cargo(
             break Some(status.success());
         }
         if limit.is_some_and(|limit| started.elapsed() > limit) {
-            // The tests are children of cargo, and would go on without it.
+            // Kills the process group: the tests are children of cargo, and would keep running.
             Command::new("kill").args(["-KILL", "--", &format!("-{}", child.id())]).status()?;
             child.wait()?;
             break None;

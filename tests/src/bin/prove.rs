@@ -7,16 +7,16 @@ use std::time::Instant;
 use clap::Parser;
 use turntree_tests::proof::{Effort, LAYERS, Layer, Programs, work};
 
-/// Tries to make turntree lose data, in many ways, and prints how much was tried.
+/// Tries to make turntree lose data in many ways, and prints the number of trials.
 #[derive(Debug, Parser)]
 #[command(after_help = layers())]
 struct Arguments {
     /// Layers to run; all of them by default
     layers: Vec<String>,
-    /// How much to try; 1 is what `cargo test` runs
+    /// The effort; 1 is that of `cargo test`
     #[arg(long, default_value_t = 10)]
     scale: u64,
-    /// What everything that is drawn is drawn from
+    /// The seed of all random choices
     #[arg(long, default_value_t = 1)]
     seed: u64,
 }
@@ -52,7 +52,7 @@ fn main() -> ExitCode {
     if broken == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
-/// Runs a layer and prints its figures; false when a promise was broken.
+/// Runs a layer and prints its figures. Returns false if a promise was broken.
 fn run(layer: &Layer, effort: &Effort) -> bool {
     println!("{}: {}", layer.name, layer.about);
     let started = Instant::now();

@@ -1,4 +1,4 @@
-//! The command line, where tests of this package find it.
+//! The program, built by this package so that its tests find it.
 
 fn main() -> std::process::ExitCode {
     turntree_cli::main()

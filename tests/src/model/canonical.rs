@@ -1,11 +1,11 @@
-//! Which states are the same: what nobody looks at any more is left out, and neither handles nor
-//! segments have numbers.
+//! Merges equivalent states: clears state that no handle reads again, and ignores the order of
+//! handles and segments.
 
 use super::Rules;
 use super::state::{At, Manifest, SEGMENTS, Segment, Set, State};
 
 impl State {
-    /// One state for all those from which the same can be lost.
+    /// Returns one state for all states from which the same losses are reachable.
     pub(super) fn canonical(mut self, rules: &Rules) -> Self {
         self.forget_numbers(rules);
         self.forget_segments();
@@ -14,13 +14,13 @@ impl State {
         self
     }
 
-    /// Epochs and generations are only ever compared with the newest ones.
+    /// Epochs and generations are only compared with the newest ones.
     fn forget_numbers(&mut self, rules: &Rules) {
         let (epoch, newest) = (self.epoch, self.manifest.generation);
         let is_newest = |known: u8| u8::from(known == epoch);
         for handle in &mut self.handles {
             handle.epoch = is_newest(handle.epoch);
-            // Who uses its refs has read everything right before, from a view that is the newest.
+            // A user of its refs has read all segments just before, from the newest view.
             if rules.place_checks_epoch && rules.seal_checks_epoch && rules.seal_reads_everything {
                 handle.refs = 0;
             }
@@ -32,7 +32,7 @@ impl State {
             {
                 let generation = u8::from(loaded.generation == newest);
                 if generation == 0 && rules.generations_are_taken_once {
-                    // It comes too late.
+                    // Publishing it will fail: the generation is taken.
                     *loaded = Manifest::default();
                 }
                 loaded.generation = generation;
@@ -42,7 +42,7 @@ impl State {
         self.manifest.generation = 0;
     }
 
-    /// Nobody reads a segment without a name.
+    /// No handle reads a segment without a name.
     fn forget_segments(&mut self) {
         let named = self.named();
         for handle in &mut self.handles {

@@ -1,11 +1,11 @@
-//! What the parts of a step do to a handle and to the store.
+//! The effects of the parts of a step on a handle and on the store.
 
 use super::Rules;
 use super::state::{At, Handle, Manifest, Operation, Set, State, bit};
 
 impl Handle {
-    /// Segments that it reads. One that has lost its name is not read any more, though it may be open:
-    /// who sees less is not less of a danger.
+    /// The segments that it reads. A segment that has lost its name is not read, even if it is
+    /// open: a handle that sees less is the more dangerous case.
     pub(super) fn journal(&self, state: &State) -> Set {
         state.named() & !self.settled
     }
@@ -21,10 +21,10 @@ impl Handle {
         self.refs = state.follow(self.refs, segments);
     }
 
-    /// `Store::see`: from now on the files are those of the newest manifest.
+    /// `Store::see`: the files are now those of the newest manifest.
     pub(super) fn see(&mut self, state: &State, rules: &Rules) {
         let manifest = &state.manifest;
-        // What it has sealed since the manifest was loaded stays.
+        // Segments that it sealed since the manifest was loaded stay.
         self.mapped = manifest.sealed | (self.mapped & state.named());
         self.settled = self.mapped;
         if rules.retired_are_refused {
@@ -37,14 +37,14 @@ impl Handle {
         self.give_up(self.owned & self.settled);
     }
 
-    /// Writes to some segments no longer, and holds their locks no longer.
+    /// Stops writing to segments and releases their locks.
     pub(super) fn give_up(&mut self, segments: Set) {
         self.locked &= !segments;
         self.owned &= !segments;
     }
 
-    /// `Store::publish`: loads the manifest that the sealed segment comes into, unless packs have
-    /// replaced it.
+    /// `Store::publish`: loads the manifest that will list the sealed segment, unless packs have
+    /// replaced the segment.
     pub(super) fn load_to_seal(&mut self, state: &State, refs: u8) {
         let manifest = state.manifest;
         if manifest.retired & self.owned != 0 {
@@ -57,7 +57,7 @@ impl Handle {
         }
     }
 
-    /// Knows its segment as one that a manifest lists.
+    /// Marks its segment as listed in a manifest.
     fn has_sealed(&mut self) {
         self.mapped |= self.owned;
         self.settled |= self.owned;
@@ -100,7 +100,8 @@ impl State {
         handle.has_sealed();
     }
 
-    /// The refs of a manifest that follows one with refs after `known`, made by who has seen `seen`.
+    /// The refs of the manifest after one with the refs `known`, written by a handle that has seen
+    /// `seen`.
     pub(super) fn newer(&self, known: u8, seen: u8, rules: &Rules) -> u8 {
         let keeps = rules.refs_are_max && self.sequence(known) >= self.sequence(seen);
         if keeps { known } else { seen }

@@ -1,9 +1,9 @@
-//! What must hold in every state.
+//! The invariants of every state.
 
 use super::state::{Set, State, members};
 
 impl State {
-    /// What is lost or wrong in this state.
+    /// Describes a loss or an error in this state.
     pub(super) fn broken(&self) -> Option<String> {
         let manifest = &self.manifest;
         let listed = manifest.packed | self.operations_in(manifest.sealed | manifest.retired);

@@ -6,32 +6,33 @@
 //!     └── collect: lock, look, pack, load, announce, link, unlink ┴──> the newest manifest
 //! ```
 //!
-//! A store is a few bits here: which operations lie in which segment, what the newest manifest says,
-//! the epoch, and what each handle has seen. Every step is one that the code of `core/src/store`
-//! takes without anybody in between whom it would notice: one look at the epoch, one manifest loaded
-//! or linked, one section under the ref lock. [`explore`] takes all steps in all orders, breadth
-//! first, with processes that may end at any of them, and asks in every state that can be reached:
+//! A store is a few bits here: the operations of each segment, the newest manifest, the epoch, and
+//! the view of each handle. Every step is one that the code of `core/src/store` takes atomically
+//! from the view of other processes: one look at the epoch, one manifest loaded or linked, one
+//! section under the ref lock. [`explore`] takes all steps in all orders, breadth first, with
+//! processes that may end at any of them, and checks in every reachable state:
 //!
-//! 1. does whoever opens the store now see every operation, in one chain, and is what it brought in a
-//!    file that is read?
+//! 1. does a handle that opens the store now see every operation, in one chain, with the content of
+//!    each in a file that is read?
 //! 2. is every operation in a file that the newest manifest lists (sealed, packed, retired) in the
 //!    refs of that manifest?
 //!
-//! What the code does to keep that is a list of [`Rules`]. With all of them both hold; without one
-//! that is needed there is a [`Lost`], the shortest way to lose something.
+//! [`Rules`] lists the guards of the code. With all of them both hold. Without a guard that is
+//! needed, exploration finds a [`Lost`]: the shortest way to lose something.
 //!
-//! The model is coarser than the code, never to the side of what is safe:
+//! The model is coarser than the code, but never safer:
 //!
-//! - Machines do not crash (the layer `crashes` does that), so an operation is promised as soon as it
-//!   is written, which is earlier than it is acknowledged. Its index is no step of its own: nobody
-//!   else writes to a segment that is locked.
-//! - Which idle segment a writer takes, and when it seals one, follows from numbers in the code. Here
-//!   it may take any, and seal any.
-//! - Reading all segments is one step. Who finds a child before its parent, as the code may, is in
-//!   the model too: a segment that is locked is read alone. Files that have lost their names are read
-//!   no more, so a handle sees less than in the code.
-//! - A pack is the set of operations in it, and every collection replaces all packs: two are one. What
-//!   a collection drops on purpose, damage, and threads that share a handle are left out.
+//! - Machines do not crash (the layer `crashes` does that), so an operation is promised as soon as
+//!   it is written, earlier than it is acknowledged. Its index is no separate step: no other
+//!   process writes to a locked segment.
+//! - The code chooses by numbers which idle segment a writer takes, and when it seals one. In the
+//!   model it may take any, and seal any.
+//! - Reading all segments is one step. The code may find a child before its parent; the model
+//!   covers this too, since a locked segment is read alone. Files that have lost their names are
+//!   not read, so a handle sees less than in the code.
+//! - A pack is the set of operations in it, and every collection replaces all packs, so two packs
+//!   are one. Content that a collection frees on purpose, damage, and threads that share a handle
+//!   are left out.
 
 mod canonical;
 mod handles;
@@ -45,37 +46,37 @@ use std::fmt;
 pub use self::state::{Sizes, State};
 pub use self::steps::Step;
 
-/// What keeps operations from being lost. Each says what is done; `false` leaves it out.
+/// The guards that keep operations from being lost. `false` removes a guard.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Rules {
     /// A commit is placed only if the epoch is that of its view.
     pub place_checks_epoch: bool,
-    /// A commit looks and writes under one ref lock.
+    /// A commit reads and writes under one ref lock.
     pub place_under_ref_lock: bool,
-    /// Who looks for a segment leaves out those that the manifest calls retired.
+    /// A search for a segment skips those that the manifest lists as retired.
     pub retired_are_refused: bool,
     /// Sealing from a view of another epoch is refused.
     pub seal_checks_epoch: bool,
-    /// Who seals has read all segments before.
+    /// A process reads all segments before it seals one.
     pub seal_reads_everything: bool,
-    /// A sealed segment is published from one look, under the ref lock.
+    /// A sealed segment is published from one view, under the ref lock.
     pub seal_under_ref_lock: bool,
-    /// A generation is taken once: who built on an older manifest builds again.
+    /// A generation is taken once: a manifest built on an older one is rebuilt.
     pub generations_are_taken_once: bool,
-    /// The refs of a manifest are never older than those of the one before.
+    /// The refs of a manifest are never older than those of its predecessor.
     pub refs_are_max: bool,
     /// A collection replaces only segments whose locks it holds.
     pub collection_locks: bool,
     /// The epoch changes before a manifest without the replaced files is linked.
     pub announced_before: bool,
-    /// And after.
+    /// The epoch also changes after it.
     pub announced_after: bool,
-    /// Who finds an odd epoch waits for the ref lock, and looks then.
+    /// A reader of an odd epoch waits for the ref lock, and then looks.
     pub odd_epoch_waits: bool,
 }
 
 impl Rules {
-    /// All of them.
+    /// All guards.
     pub const ALL: Self = Self {
         place_checks_epoch: true,
         place_under_ref_lock: true,
@@ -92,14 +93,14 @@ impl Rules {
     };
 }
 
-/// How much was looked at.
+/// The size of an exploration.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Explored {
-    /// States, those that nobody can tell apart counted once.
+    /// States. Equivalent states count once.
     pub states: usize,
-    /// Steps from one to another.
+    /// Steps between states.
     pub steps: usize,
-    /// Steps to the state that is the furthest away.
+    /// Steps to the most distant state.
     pub depth: usize,
     /// States in which the manifest lists a sealed segment.
     pub sealed: usize,
@@ -110,7 +111,7 @@ pub struct Explored {
 /// A shortest way to a state in which something is lost.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Lost {
-    /// What is wrong there.
+    /// The loss.
     pub what: String,
     /// The steps to it.
     pub steps: Vec<Step>,
@@ -128,13 +129,13 @@ impl fmt::Display for Lost {
 /// Takes every step in every order, from a new store that all handles have open.
 ///
 /// # Errors
-/// The first loss that is found, which no other one is shorter than.
+/// The first loss found. No other is shorter.
 ///
 /// # Panics
-/// When there are more states than numbers for them.
+/// If there are more states than numbers for them.
 pub fn explore(sizes: &Sizes, rules: &Rules) -> Result<Explored, Box<Lost>> {
     let mut explored = Explored::default();
-    // The state before each, and the step from there.
+    // The predecessor of each state, and the step from it.
     let mut ways: Vec<(u32, Step)> = vec![(0, Step::default())];
     let first = State::new(sizes);
     let mut visited = HashSet::from([first.canonical(rules)]);

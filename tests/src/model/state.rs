@@ -1,4 +1,4 @@
-//! What a store of the model is: segments, the newest manifest, the epoch, and what handles have seen.
+//! The store of the model: segments, the newest manifest, the epoch, and the views of handles.
 
 /// A set of segments or of operations: a bit for each.
 pub(super) type Set = u8;
@@ -6,33 +6,33 @@ pub(super) type Set = u8;
 /// The epoch of a handle that has not seen the store yet.
 pub(super) const NEVER: u8 = u8::MAX;
 
-/// Most handles, segments and operations.
+/// The maximum numbers of handles, segments and operations.
 pub(super) const HANDLES: usize = 3;
 pub(super) const SEGMENTS: usize = 4;
 pub(super) const OPERATIONS: usize = 4;
 
-/// How much happens at most.
+/// The limits of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Sizes {
-    /// Handles, each of which is open in the beginning.
+    /// Handles, all open at the start.
     pub handles: usize,
-    /// Segments that are made.
+    /// Segments that are created.
     pub segments: usize,
     /// Operations that are committed.
     pub operations: usize,
-    /// Collections that are begun.
+    /// Collections that are started.
     pub collections: u8,
-    /// Processes that end, at any step, and with them their locks.
+    /// Processes that end at any step and release their locks.
     pub ends: u8,
-    /// Processes that come after that.
+    /// Processes that start after that.
     pub opens: u8,
 }
 
-/// An operation; they are numbered from 1, and number 0 stands for a store without any.
+/// An operation. Operations are numbered from 1; number 0 is a store without operations.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub(super) struct Operation {
     pub(super) parent: u8,
-    /// 0 when it is not there yet.
+    /// 0 if the operation does not exist yet.
     pub(super) sequence: u8,
 }
 
@@ -40,9 +40,9 @@ pub(super) struct Operation {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
 pub(super) struct Segment {
     pub(super) made: bool,
-    /// Whether its file still has its name.
+    /// True if its file still has its name.
     pub(super) named: bool,
-    /// Whether it ends in an index, so that nobody appends any more.
+    /// True if it ends in an index, so that no process appends to it.
     pub(super) indexed: bool,
     pub(super) operations: Set,
 }
@@ -59,35 +59,35 @@ pub(super) struct Manifest {
     pub(super) packed: Set,
 }
 
-/// What a handle does in its next step.
+/// The next step of a handle.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(super) enum At {
     Ended,
-    /// Anything: with a segment of its own it may place an operation or seal it, without one it looks
-    /// for one; it may collect.
+    /// Idle: with a segment it may place an operation or seal the segment, without a segment it may
+    /// look for one; it may collect.
     Rests,
     /// Looks at the epoch.
     Looks(Next),
-    /// Loads the manifest and looks at the epoch again, which was this one.
+    /// Loads the manifest, and compares the epoch with this earlier one.
     Loads(u8, Next),
-    /// Takes an idle segment over or makes a new one.
+    /// Reuses an idle segment or creates one.
     Chooses,
-    /// Has a segment to write to, or one to seal.
+    /// Has a segment to write to, or to seal.
     Places,
     Seals,
-    /// Without the ref lock: appends an operation behind the one it had seen.
+    /// Without the ref lock: appends an operation after the newest one it has seen.
     Writes(u8),
-    /// Sealing, with the refs that it had seen.
+    /// Seals, with the refs that it has seen.
     LoadsToSeal(u8),
     LinksSealed(u8, Manifest),
-    /// Collecting: locks what is idle, takes stock of it, and writes the pack.
+    /// Collects: locks idle segments, takes stock of them, and writes the pack.
     Packs,
-    /// Knows the segments that it replaces, and the refs and operations as of its stock.
+    /// Has the segments that it replaces, and the refs and operations of its stock.
     LoadsToPublish(Stock),
     Announces(Stock, Manifest),
-    /// With the ref lock, here and in the next.
+    /// Holds the ref lock, here and in the next step.
     Links(Stock, Manifest),
-    /// Whether it was linked.
+    /// With the result of the link.
     EndsChange(Stock, bool),
     Unlinks(Set),
 }
@@ -101,7 +101,7 @@ pub(super) enum Next {
     Collect,
 }
 
-/// What a collection replaces, and what it puts in its place.
+/// The segments that a collection replaces, and the content of their replacement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(super) struct Stock {
     pub(super) replaced: Set,
@@ -122,7 +122,7 @@ pub(super) struct Handle {
     pub(super) mapped: Set,
     /// Segments whose locks it holds.
     pub(super) locked: Set,
-    /// The one it writes to, which is among these: a set of one or none.
+    /// The segment it writes to, one of the locked ones: a set of one or none.
     pub(super) owned: Set,
 }
 
@@ -138,15 +138,15 @@ impl Handle {
         owned: 0,
     };
 
-    /// A process that has ended, and its locks with it.
+    /// A process that has ended and released its locks.
     pub(super) const ENDED: Self = Self { at: At::Ended, ..Self::NEW };
 
-    /// Whether it has the lock that orders ref changes.
+    /// True if it holds the ref lock.
     pub(super) fn has_ref_lock(&self) -> bool {
         matches!(self.at, At::Links(..) | At::EndsChange(..))
     }
 
-    /// Whether it has the lock that keeps collections apart.
+    /// True if it holds the lock that serializes collections.
     pub(super) fn collects(&self) -> bool {
         match self.at {
             At::Looks(next) | At::Loads(_, next) => next == Next::Collect,
@@ -161,7 +161,7 @@ impl Handle {
     }
 }
 
-/// The store and everybody who has it open.
+/// The store and its handles.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct State {
     pub(super) operations: [Operation; OPERATIONS + 1],
@@ -177,7 +177,7 @@ pub struct State {
 }
 
 impl State {
-    /// A new store, open.
+    /// A new store that all handles have open.
     #[must_use]
     pub(super) fn new(sizes: &Sizes) -> Self {
         let few = |size: usize, most: usize| u8::try_from(size.min(most)).expect("few");
@@ -197,7 +197,7 @@ impl State {
         }
     }
 
-    /// Whether no collection is left or at work.
+    /// True if no collection is left or running.
     pub(super) fn is_collected(&self) -> bool {
         self.collections_left == 0 && !self.handles.iter().any(Handle::collects)
     }
@@ -207,7 +207,7 @@ impl State {
         self.segments_where(|segment| segment.named)
     }
 
-    /// The segments of which something holds.
+    /// The segments that satisfy a condition.
     pub(super) fn segments_where(&self, holds: impl Fn(&Segment) -> bool) -> Set {
         let all = self.segments.iter().enumerate().filter(|(_, segment)| holds(segment));
         all.fold(0, |set, (at, _)| set | 1 << at)
@@ -218,12 +218,12 @@ impl State {
         members(segments).fold(0, |set, at| set | self.segments[usize::from(at)].operations)
     }
 
-    /// Segments whose lock somebody holds.
+    /// The segments that a handle has locked.
     pub(super) fn locked(&self) -> Set {
         self.handles.iter().fold(0, |set, handle| set | handle.locked)
     }
 
-    /// Whether somebody has the lock that orders ref changes.
+    /// True if a handle holds the ref lock.
     pub(super) fn is_ref_locked(&self) -> bool {
         self.handles.iter().any(Handle::has_ref_lock)
     }
@@ -239,7 +239,7 @@ impl State {
         self.operations[usize::from(operation)].sequence
     }
 
-    /// The newest operation of the chain that goes on from `refs` in some segments.
+    /// The newest operation of the chain that continues from `refs` in some segments.
     pub(super) fn follow(&self, mut refs: u8, segments: Set) -> u8 {
         let waiting = self.operations_in(segments);
         let parent = |at: u8| self.operations[usize::from(at)].parent;
@@ -249,7 +249,7 @@ impl State {
         refs
     }
 
-    /// An operation and all before it.
+    /// An operation and its ancestors.
     pub(super) fn chain(&self, mut newest: u8) -> Set {
         let mut set = 0;
         while newest > 0 {
@@ -260,12 +260,12 @@ impl State {
     }
 }
 
-/// The set of one.
+/// A set with one member.
 pub(super) fn bit(at: u8) -> Set {
     1 << at
 }
 
-/// What is in a set.
+/// The members of a set.
 pub(super) fn members(set: Set) -> impl Iterator<Item = u8> {
     (0..8).filter(move |at| set & bit(*at) != 0)
 }

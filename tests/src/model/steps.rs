@@ -5,12 +5,12 @@ use std::fmt;
 use super::Rules;
 use super::state::{At, Handle, Manifest, Next, Segment, State, Stock, bit, members};
 
-/// Who did what.
+/// A step of a handle.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Step {
     handle: u8,
     what: &'static str,
-    /// The segment, operation, epoch or generation that it is about.
+    /// The segment, operation, epoch or generation that it concerns.
     number: Option<u8>,
 }
 
@@ -32,7 +32,7 @@ struct Steps<'s> {
 }
 
 impl State {
-    /// Every step from here, and where it leads.
+    /// Finds every step from this state and the state after it.
     pub(super) fn steps(&self, rules: &Rules, found: &mut Vec<(Step, Self)>) {
         for (number, handle) in self.handles.iter().enumerate() {
             Steps { state: self, rules, number, handle: *handle, found }.all();
@@ -81,7 +81,7 @@ impl Steps<'_> {
             At::Packs => self.packs(),
             At::LoadsToPublish(stock) => self.loads_to_publish(stock),
             At::Announces(stock, manifest) if is_free => self.announces(stock, manifest),
-            // It waits for the ref lock.
+            // Waits for the ref lock.
             At::Places | At::Seals | At::Announces(..) => {}
             At::Links(stock, manifest) => self.links(stock, manifest),
             At::EndsChange(stock, linked) => self.ends_change(stock, linked),
@@ -125,7 +125,7 @@ impl Steps<'_> {
         }
     }
 
-    /// `load::load`: the epoch before the manifest is loaded.
+    /// `load::load`: reads the epoch before the manifest is loaded.
     fn looks(&mut self, next: Next, is_free: bool) {
         let (epoch, rules) = (self.state.epoch, *self.rules);
         if epoch % 2 == 0 || !rules.odd_epoch_waits {
@@ -151,8 +151,8 @@ impl Steps<'_> {
         }
     }
 
-    /// `Store::acquire`. Which segments it takes over and which it seals follows from numbers that
-    /// are left out here: it takes any, and may seal it.
+    /// `Store::acquire`. The code chooses by numbers, which the model leaves out, which segments a
+    /// handle takes over and which it seals: here it takes any, and may seal it.
     fn chooses(&mut self) {
         let state = self.state;
         let idle = self.handle.journal(state) & !state.locked();
@@ -183,7 +183,7 @@ impl Steps<'_> {
         }
     }
 
-    /// `Store::place`: all of it under the ref lock.
+    /// `Store::place`, completely under the ref lock.
     fn places(&mut self) {
         let epoch = self.state.epoch;
         if self.state.operations_left == 0 {
@@ -213,7 +213,7 @@ impl Steps<'_> {
         }
     }
 
-    /// `Store::seal`: the index, and the refs.
+    /// `Store::seal`: writes the index and the refs.
     fn seals(&mut self) {
         let rules = *self.rules;
         let segment = self.handle.owned.trailing_zeros() as u8;
@@ -258,7 +258,8 @@ impl Steps<'_> {
         }
     }
 
-    /// `Store::collect`: locks what is idle, looks at it, and writes a pack that nobody reads yet.
+    /// `Store::collect`: locks idle segments, reads them, and writes a pack that no process reads
+    /// yet.
     fn packs(&mut self) {
         let locks = self.rules.collection_locks;
         self.step("locks what is idle and writes a pack", None, |state, handle| {
@@ -312,12 +313,12 @@ impl Steps<'_> {
     fn ends_change(&mut self, stock: Stock, linked: bool) {
         let rules = *self.rules;
         self.step("ends the change and unlocks the refs", None, |state, handle| {
-            // Without the first half of it the word is even before and after.
+            // Without the first half, the epoch is even before and after.
             let by = if rules.announced_before { 1 } else { 2 };
             state.epoch += if rules.announced_after { by } else { 0 };
             handle.at = At::LoadsToPublish(stock);
             if linked {
-                // Nobody else changes the epoch meanwhile.
+                // No other process changes the epoch in this step.
                 handle.see(state, &rules);
                 handle.at = At::Unlinks(stock.replaced);
             }
@@ -338,7 +339,7 @@ impl Steps<'_> {
     }
 }
 
-/// What comes after the files were looked at.
+/// The step after the files were read.
 fn after(next: Next) -> At {
     match next {
         Next::Rest => At::Rests,

@@ -1,4 +1,5 @@
-//! The operation log against what was tried: nothing acknowledged is missing, nothing else is there.
+//! Checks the operation log against the attempts: no acknowledged operation is missing, and no
+//! other exists.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,20 +10,20 @@ use turntree::store::{BatchReport, Committed, Tombstone};
 
 use super::{Attempt, Promise, REASON, Redaction, Target};
 
-/// The operations that are kept, by their numbers.
+/// The kept operations by number.
 struct Log {
     operations: BTreeMap<u64, (ObjectId, Operation)>,
-    /// Attempts in it, with the number of their operation.
+    /// The attempts in the log with the numbers of their operations.
     attempts: BTreeMap<usize, u64>,
 }
 
 impl Log {
-    /// Reads the log from the newest operation back to the first that is kept, without a gap.
+    /// Reads the log from the newest operation back to the first kept one. Fails on a gap.
     fn read(repo: &Repository) -> Self {
         let (refs, store) = (repo.refs(), repo.store());
         let (mut next, mut sequence) = (refs.operation, refs.sequence);
         let mut operations = BTreeMap::new();
-        // What was forgotten may be there in part.
+        // Forgotten operations may exist in part.
         let forgotten = repo.forgotten_operations().unwrap();
         while let Some(id) = next.filter(|_| sequence > forgotten || operations.is_empty()) {
             if store.tombstone(&id) == Some(Tombstone::Elided) && !operations.is_empty() {
@@ -49,7 +50,7 @@ impl Log {
         Self { operations, attempts: attempts.into_iter().collect() }
     }
 
-    /// The number of the first operation that is kept.
+    /// The number of the first kept operation.
     fn first(&self) -> u64 {
         self.operations.keys().next().copied().unwrap_or(1)
     }
@@ -89,7 +90,7 @@ impl Promise {
         self.check_refs(repo, &log);
     }
 
-    /// Every ref is at the value of the newest attempt on it that happened.
+    /// Checks that every ref is at the value of the newest attempt on it that happened.
     fn check_refs(&self, repo: &Repository, log: &Log) {
         let names: BTreeSet<&String> =
             self.attempts.iter().flat_map(|a| a.changes.keys()).collect();
@@ -105,7 +106,7 @@ impl Promise {
             let newest = of_name.iter().filter_map(|(n, a, to)| Some((happened(n, a)?, *to)));
             let newest = newest.max_by_key(|(sequence, _)| *sequence);
             let expected = newest.map_or(&None, |(_, to)| to);
-            // Of what is older than the log nobody can say whether it happened.
+            // Whether attempts from before the first kept operation happened is unknown.
             let doubtful = of_name
                 .iter()
                 .filter(|(n, a, _)| log.first() > 1 && !a.refused && happened(n, a).is_none());
@@ -115,7 +116,8 @@ impl Promise {
         }
     }
 
-    /// Takes what a crash has left for what has happened. Only right where all of it is durable.
+    /// Sets the outcome of each attempt from the log after a crash. Only correct if all of the log
+    /// is durable.
     pub fn settle(&mut self, repo: &Repository) {
         let log = Log::read(repo);
         for (number, attempt) in self.attempts.iter_mut().enumerate() {
@@ -128,14 +130,15 @@ impl Promise {
                 sequence: operation.sequence,
                 written: BatchReport::default(),
             });
-            // Older than the log it may have happened; else it has not, and will not.
+            // An attempt older than the log may have happened. Every other one has not, and will
+            // not.
             attempt.refused = committed.is_none() && log.first() == 1;
             attempt.acknowledged = committed;
         }
     }
 }
 
-/// Whether the value of a ref is what was meant.
+/// True if a ref holds the expected target.
 fn holds(repo: &Repository, value: Option<&RefValue>, target: Option<&Target>) -> bool {
     match (value, target) {
         (None, None) => true,

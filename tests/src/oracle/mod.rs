@@ -1,20 +1,22 @@
-//! What a store promises, and whether it keeps the promise.
+//! Records the promises of a store, and checks that it keeps them.
 //!
-//! A [`Promise`] is what was tried and what was acknowledged, as a [`Witness`] of the run has noted
-//! it. [`Promise::check`] opens a disk, usually one that has crashed or failed on the way, and
-//! asserts; [`Promise::check_repository`] does the same with any store that is open:
+//! A [`Promise`] is the attempts and acknowledgements that a [`Witness`] of the run has recorded.
+//! [`Promise::check`] opens a disk, usually after a crash or a failure, and asserts;
+//! [`Promise::check_repository`] does the same with an open store:
 //!
-//! 1. every acknowledged change of refs is in the operation log, where it was acknowledged, and the
-//!    log has no gap and nothing that was not tried or was refused;
-//! 2. every ref is at its last acknowledged value, or a later one that was tried;
-//! 3. every turn that a ref leads to reads as it was written, all of its context; what is missing is
-//!    only what a policy allowed to expire when a collection was tried, and says that it has expired;
-//! 4. what was not acknowledged is there wholly or not at all;
-//! 5. `fsck` finds nothing damaged or lost;
+//! 1. every acknowledged change of refs is in the operation log at the acknowledged position, and
+//!    the log has no gap, no operation that was not attempted, and none that was refused;
+//! 2. every ref is at its last acknowledged value, or at a later attempted one;
+//! 3. every turn reachable from a ref reads as written, with its whole context; only content that a
+//!    policy allowed to expire when a collection was attempted is missing, and it is reported as
+//!    expired;
+//! 4. an unacknowledged change exists completely or not at all;
+//! 5. `fsck` finds no damage and no loss;
 //! 6. opening again shows the same;
 //! 7. a new commit succeeds, and survives the next crash.
 //!
-//! [`Script`] and [`Sessions`] are runs that tell a witness: of raw commits, and of what users do.
+//! [`Script`] and [`Sessions`] are runs that report to a witness: of raw commits, and of users'
+//! actions.
 
 mod log;
 mod script;
@@ -41,69 +43,69 @@ use crate::sim::{Keep, SimDisk};
 /// The directory of the store on a simulated disk.
 pub const DIR: &str = "/disk/store";
 
-/// What the reasons of operations begin with that a witness knows; the number of the attempt follows.
+/// The prefix of the reasons of operations that a witness knows. The number of the attempt follows.
 const REASON: &str = "attempt ";
 
-/// What was tried and acknowledged, in order.
+/// The attempts and acknowledgements, in order.
 #[derive(Debug, Clone, Default)]
 pub struct Promise {
-    /// Whether making the store was acknowledged.
+    /// True if the creation of the store was acknowledged.
     pub created: bool,
-    /// Every change of refs that was tried.
+    /// Every attempted change of refs.
     pub attempts: Vec<Attempt>,
-    /// Every turn that was tried, by the message of its commit.
+    /// Every attempted turn, by the message of its commit.
     pub turns: BTreeMap<String, Arc<Turn>>,
-    /// Turns whose content a collection may have dropped.
+    /// The turns whose content a collection may have elided.
     pub expired: BTreeSet<String>,
-    /// Whether a collection was tried, which may drop what no ref leads to.
+    /// True if a collection was attempted, which may free unreachable objects.
     pub collected: bool,
-    /// Whether it was tried to forget operations.
+    /// True if forgetting operations was attempted.
     pub forgot_operations: bool,
-    /// What became of the one redaction there may be.
+    /// The state of the redaction, of which there is at most one.
     pub redaction: Redaction,
     /// How often users opened the store.
     pub handles: u64,
-    /// Whether calls to the disk fail: then a handle may call damaged what it could not read.
+    /// True if calls to the disk fail: then a handle may report an unreadable object as damaged.
     pub may_fail: bool,
-    /// Errors that were returned, in words.
+    /// The messages of returned errors.
     pub errors: Vec<String>,
 }
 
-/// What became of a redaction.
+/// The state of a redaction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
 pub enum Redaction {
-    /// There was none.
+    /// Not attempted.
     #[default]
     None,
-    /// It was tried.
+    /// Attempted.
     Tried,
-    /// It was acknowledged.
+    /// Acknowledged.
     Done,
 }
 
-/// One change of refs that was tried. Its number in the promise is in the reason of its operation.
+/// An attempted change of refs. The reason of its operation contains its number in the promise.
 #[derive(Debug, Clone, Default)]
 pub struct Attempt {
-    /// What it sets refs to, by their full names; nothing to delete one.
+    /// The target of each ref by full name. `None` deletes the ref.
     pub changes: BTreeMap<String, Option<Target>>,
-    /// Blobs that come with it; those that begin with an `s` come with others too.
+    /// The blobs of the attempt. Other attempts may have blobs that begin with `s` too.
     pub objects: Vec<(ObjectId, Bytes)>,
-    /// Present when the store acknowledged it.
+    /// Set if the store acknowledged the attempt.
     pub acknowledged: Option<Committed>,
-    /// Whether the store said that nothing happened.
+    /// True if the store reported that nothing happened.
     pub refused: bool,
 }
 
-/// What a ref leads to.
+/// The target of a ref.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Target {
     /// An object.
     Object(ObjectId),
-    /// A turn, by the message of its commit; perhaps through a tag.
+    /// A turn, by the message of its commit. The ref may point to it through a tag.
     Turn(String),
-    /// A policy that keeps so many turns.
+    /// A policy that keeps this number of turns.
     KeepLast(u64),
-    /// A note that a session was forgotten.
+    /// A record that a session was forgotten.
     Forgotten,
 }
 
@@ -115,18 +117,18 @@ impl Attempt {
     }
 }
 
-/// Somebody who notes what was tried and acknowledged, and can be asked at any moment of a run.
+/// Records attempts and acknowledgements, and can be read at any moment of a run.
 #[derive(Debug, Clone, Default)]
 pub struct Witness(Arc<Mutex<Promise>>);
 
 impl Witness {
-    /// A witness who knows this already.
+    /// A witness with an earlier promise.
     #[must_use]
     pub fn of(promise: Promise) -> Self {
         Self(Arc::new(Mutex::new(promise)))
     }
 
-    /// What was promised up to now.
+    /// Returns the promise so far.
     #[must_use]
     pub fn promise(&self) -> Promise {
         self.lock().clone()
@@ -140,29 +142,29 @@ impl Witness {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Changes what is known.
+    /// Changes the promise.
     pub fn tell<T>(&self, change: impl FnOnce(&mut Promise) -> T) -> T {
         change(&mut self.lock())
     }
 
-    /// Changes what is known by what a store says. Reading it may write the ids of an archive without
-    /// them, and who watches the disk asks for the promise at each write, so they are written before.
+    /// Changes the promise by reading a store. A read may write the missing ids of an archive, and
+    /// a watcher of the disk locks the promise at each write, so the ids are written before.
     pub fn tell_of<T>(&self, repo: &Repository, change: impl FnOnce(&mut Promise) -> T) -> T {
-        // What fails here fails again where something is read.
+        // A failure here repeats at the next read.
         let _ = repo.store().contains(&ObjectId::of(Kind::Blob, b"in no store"));
         self.tell(change)
     }
 
-    /// Tries a change of refs: `commit` is given the reason that its operation must have.
+    /// Attempts a change of refs. `commit` gets the reason that its operation must have.
     ///
     /// # Panics
-    /// When the store says that it is damaged.
+    /// If the store reports damage.
     pub fn attempt(
         &self,
         attempt: Attempt,
         commit: impl FnOnce(String) -> Result<Committed>,
     ) -> Option<Committed> {
-        // Noted before it is tried: a crash may come in the middle.
+        // Recorded before the attempt: a crash may interrupt it.
         let number = self.tell(|promise| {
             promise.attempts.push(attempt);
             promise.attempts.len() - 1
@@ -176,10 +178,10 @@ impl Witness {
         self.note(committed)
     }
 
-    /// Notes an error.
+    /// Records an error.
     ///
     /// # Panics
-    /// When the store says that it is damaged: nobody has damaged it.
+    /// If the store reports damage, since nothing damaged it.
     pub fn note<T>(&self, result: Result<T>) -> Option<T> {
         match result {
             Ok(value) => Some(value),
@@ -196,7 +198,7 @@ impl Witness {
 }
 
 impl Promise {
-    /// Asserts that `disk` keeps this promise, and goes on doing so after one more commit and crash.
+    /// Asserts that `disk` keeps this promise, also after another commit and crash.
     ///
     /// # Panics
     /// When it does not.
@@ -225,8 +227,8 @@ impl Promise {
         promise.check_objects(last.store());
     }
 
-    /// Asserts that a disk without a crash keeps this promise: what was not acknowledged may still
-    /// get lost.
+    /// Asserts that a disk without a crash keeps this promise. Unacknowledged changes may still get
+    /// lost.
     ///
     /// # Panics
     /// When it does not.
@@ -240,7 +242,7 @@ impl Promise {
         witness.promise().check(&disk.crash(Keep::Nothing));
     }
 
-    /// The store that was promised; nothing when none was and none is there.
+    /// Opens the promised store. Returns `None` if no store was promised and none exists.
     ///
     /// # Panics
     /// When it does not open.
@@ -253,8 +255,8 @@ impl Promise {
         }
     }
 
-    /// Asserts points 1 to 5 of a store, on whatever disk it is. It is as it was when it was opened
-    /// or refreshed last: nobody may be at work on it meanwhile.
+    /// Asserts points 1 to 5 of a store on any disk. Its view is that of the last open or refresh:
+    /// no other process may change the store during the check.
     ///
     /// # Panics
     /// When it breaks the promise.
@@ -270,7 +272,7 @@ impl Promise {
         assert!(report.is_ok(), "fsck: {:#?}", report.findings);
     }
 
-    /// Points 1 and 4 of the blobs that came with raw commits.
+    /// Checks points 1 and 4 for the blobs of raw commits.
     fn check_objects(&self, store: &Store) {
         for attempt in &self.attempts {
             let own = attempt.objects.iter().filter(|(_, bytes)| bytes[0] != b's');
@@ -288,7 +290,7 @@ impl Promise {
     }
 }
 
-/// One more commit, of a blob that a ref leads to.
+/// Commits another blob with a ref to it.
 pub fn commit_after(store: &Store, witness: &Witness) -> Option<Committed> {
     let text = format!("after {}", witness.promise_len());
     let (id, object) = blob(text.into_bytes());

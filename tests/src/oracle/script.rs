@@ -1,4 +1,4 @@
-//! Scripts of raw commits: several writers, phase after phase, and now and then a pack.
+//! Scripts of raw commits: several writers in each phase, with optional packs.
 
 use std::collections::HashSet;
 use std::path::Path;
@@ -14,21 +14,21 @@ use turntree::store::{
 use super::{Attempt, Promise, Target, Witness};
 use crate::sim::Random;
 
-/// A run: how many writers are open at once, one phase after the other.
+/// A run: the number of concurrent writers in each phase.
 #[derive(Debug, Clone, Default)]
 pub struct Script {
-    /// Writers that are open at the same time, for each phase.
+    /// The number of concurrent writers in each phase.
     pub phases: Vec<usize>,
     /// Commits of each writer in its phase.
     pub commits: usize,
-    /// Decides what is committed.
+    /// The seed of the commits.
     pub seed: u64,
-    /// Whether, after every round of commits, one more process packs what it may.
+    /// True if another process packs all that it may after every round of commits.
     pub packs: bool,
 }
 
 impl Script {
-    /// Makes a store and runs on a disk that may fail at any moment.
+    /// Creates a store and runs on a disk that may fail at any moment.
     #[must_use]
     pub fn run(&self, io: &Arc<dyn Io>, dir: &Path) -> Promise {
         let witness = Witness::default();
@@ -36,7 +36,7 @@ impl Script {
         witness.promise()
     }
 
-    /// [`Script::run`], told to a witness.
+    /// Runs like [`Script::run`], and reports to a witness.
     pub fn run_before(&self, io: &Arc<dyn Io>, dir: &Path, witness: &Witness) {
         match Store::create(&**io, dir, &NewStore { id: [5; 16] }) {
             Ok(()) => {
@@ -47,7 +47,7 @@ impl Script {
         }
     }
 
-    /// Runs on a store that is there, and returns the handles of the last phase, still open.
+    /// Runs on an existing store. Returns the handles of the last phase, still open.
     pub fn go_on(&self, io: &Arc<dyn Io>, dir: &Path, witness: &Witness) -> Vec<Store> {
         let mut random = Random(self.seed);
         let mut stores = Vec::new();
@@ -76,10 +76,10 @@ impl Script {
     }
 }
 
-/// One commit of blobs; one of them is shared with other commits.
+/// Commits blobs, one of which other commits share.
 fn attempt(store: &Store, random: &mut Random, witness: &Witness) {
     let mut objects = Vec::new();
-    // Shared: so that writers build on the objects of others.
+    // Shared, so that writers build on each other's objects.
     objects.push(blob(vec![b's'; 200 + random.below(3)]));
     let number = witness.promise_len();
     for _ in 0..=random.below(2) {
@@ -118,10 +118,10 @@ pub fn set(name: &str, expected: Expected, value: ObjectId) -> OperationDraft {
     }
 }
 
-/// The key of a store that is encrypted, of the cipher that new stores have.
+/// The key of an encrypted store, with the cipher of new stores.
 pub const KEY: StoreKey = StoreKey::of(StoreCipher::Aes256Ctr, [0x4b; 32]);
 
-/// Options with a seed of their own, and the key of a store that is encrypted.
+/// Options with this seed, and the key of an encrypted store.
 #[must_use]
 pub fn options(seed: u64) -> OpenOptions {
     let mut writer_seed = [0; 16];
@@ -129,7 +129,8 @@ pub fn options(seed: u64) -> OpenOptions {
     OpenOptions { keys: Some(KEY.into()), ..OpenOptions::new(writer_seed) }
 }
 
-/// Replaces those of some files that may be replaced by one hot pack that holds all of them.
+/// Replaces those of the selected files that may be replaced by one hot pack with all their
+/// content.
 ///
 /// # Errors
 /// Those of a collection.
@@ -137,7 +138,7 @@ pub fn pack(store: &Store, which: impl Fn(&InventoryFile) -> bool) -> turntree::
     pack_as(store, Tier::Hot, which)
 }
 
-/// Replaces those of some files that may be replaced by one pack of a tier.
+/// Replaces those of the selected files that may be replaced by one pack of a tier.
 ///
 /// # Errors
 /// Those of a collection.
@@ -162,6 +163,6 @@ pub fn pack_as(
     items.sort_by_key(|item| item.kind);
     let gone = Vec::new();
     let replacement = FileReplacement { files, items, gone, tier };
-    // Nothing is dropped, so nothing that arrives can miss anything.
+    // Nothing is elided, so concurrent commits cannot lose a dependency.
     collection.replace(&replacement, &mut |_| Ok(Vec::new()))
 }

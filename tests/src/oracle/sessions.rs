@@ -1,4 +1,4 @@
-//! Runs of what users do: turns, forks, tags, pins, policies, collections, repairs, a redaction.
+//! Runs of users' actions: turns, forks, tags, pins, policies, collections, repairs, a redaction.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -30,55 +30,55 @@ pub const PURPOSES: [Purpose; 5] = [
     Purpose::Repack(Tier::Archive),
 ];
 
-/// Something that a user does. Branches are numbered.
+/// An action of a user. Branches are numbered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Step {
-    /// One more turn on a branch.
+    /// Commits a turn on a branch.
     Turn(usize),
-    /// The same, without looking first what others did.
+    /// Commits a turn without a refresh.
     BlindTurn(usize),
-    /// A branch goes to some turn, or begins there.
+    /// Moves a branch to some turn, or creates it there.
     Move(usize),
-    /// A branch goes away.
+    /// Deletes a branch.
     Delete(usize),
-    /// A pin on the newest turn of a branch; or off it, where it is.
+    /// Pins the newest turn of a branch, or unpins it.
     Pin(usize),
-    /// A tag on the newest turn of a branch.
+    /// Tags the newest turn of a branch.
     Tag(usize),
-    /// The session of a branch is forgotten, with its tags and pins.
+    /// Forgets the session of a branch, with its tags and pins.
     Forget(usize),
-    /// The session of a branch keeps so many turns.
+    /// Sets a policy for the session of a branch that keeps this number of turns.
     KeepLast(usize, u64),
-    /// Objects without a ref, of a change that is never finished.
+    /// Stores objects without a ref, in a change that is never committed.
     Abandon,
-    /// A collection.
+    /// Collects.
     Collect(Purpose),
-    /// Every operation but the one that says so is forgotten.
+    /// Forgets every operation except the one that records it.
     ForgetOperations,
-    /// A look for damage, and a repair of what there is, which is nothing.
+    /// Checks for damage, and repairs. There is no damage to repair.
     Repair,
-    /// A redaction, which needs everybody else to be away.
+    /// Redacts. No other handle may be open.
     Redact,
-    /// The store is encrypted, or not any more; everybody else is away.
+    /// Encrypts the store, or decrypts it. No other handle may be open.
     Encrypt,
-    /// All becomes an archive without ids; the first time the store allows that, and no more. Everybody
-    /// else is away.
+    /// Packs everything into an archive without ids. The first step only allows such archives in
+    /// the store. No other handle may be open.
     ArchiveWithoutIds,
-    /// The process ends.
+    /// Ends the process.
     Close,
 }
 
 /// A run of steps by several processes.
 #[derive(Debug, Clone, Default)]
 pub struct Sessions {
-    /// Decides whatever the steps do not say.
+    /// The seed of all that the steps leave open.
     pub seed: u64,
-    /// Each step, with the process that takes it; one after the other.
+    /// The steps in order, each with its process.
     pub steps: Vec<(u32, Step)>,
 }
 
 impl Sessions {
-    /// So many steps of three processes, drawn.
+    /// Draws `steps` steps of three processes.
     #[must_use]
     pub fn drawn(seed: u64, steps: usize) -> Self {
         let mut random = Random(seed ^ 0x5e55);
@@ -87,7 +87,7 @@ impl Sessions {
         Self { seed, steps: steps.collect() }
     }
 
-    /// Makes a store and runs.
+    /// Creates a store and runs.
     pub fn run(&self, disk: &SimDisk, witness: &Witness) {
         match Store::create(disk, Path::new(DIR), &NewStore { id: [5; 16] }) {
             Ok(()) => {
@@ -98,7 +98,7 @@ impl Sessions {
         }
     }
 
-    /// Runs on a store that is there.
+    /// Runs on an existing store.
     pub fn go_on(&self, disk: &SimDisk, witness: &Witness) {
         let mut run = Run {
             disk,
@@ -114,7 +114,7 @@ impl Sessions {
     }
 }
 
-/// A step, the more likely the more often users take it.
+/// Draws a step. Frequent actions of users are more likely.
 fn draw(random: &mut Random) -> Step {
     let branch = random.below(SESSIONS.len() * BRANCHES.len());
     match random.below(40) {
@@ -144,7 +144,7 @@ struct Run<'a> {
     random: Random,
     repos: BTreeMap<u32, Repository>,
     second: i64,
-    /// What stopped processes have open: they may be stalled and hold their locks.
+    /// The open handles of stopped processes: a process may be stalled and hold its locks.
     stalled: Vec<Repository>,
 }
 
@@ -164,7 +164,7 @@ impl Run<'_> {
             Some(repo) => repo,
             None => {
                 let io: Arc<dyn Io> = Arc::new(disk.clone());
-                // No two handles of a store have the same seed.
+                // Every handle of a store has its own seed.
                 let handle = self.witness.tell(|promise| {
                     promise.handles += 1;
                     promise.handles
@@ -178,7 +178,7 @@ impl Run<'_> {
         self.witness.note(done);
         let is_stale = matches!(step, Step::Encrypt | Step::ArchiveWithoutIds);
         if is_stale && !disk.is_stopped() {
-            // The handle is of the store as it was.
+            // The handle's view is from before the change.
         } else if !disk.is_stopped() {
             self.repos.insert(process, repo);
         } else if self.random.below(2) == 0 {
@@ -244,7 +244,7 @@ impl Run<'_> {
                 let failed_before = self.disk.triggered();
                 let repaired =
                     repair(repo.store(), Loss::Refuse, &stamp(self.second), &mut |_, _| {})?;
-                // What it could not read just now, it may call damaged.
+                // An object that was unreadable due to a fault may be reported as damaged.
                 if failed_before == self.disk.triggered() {
                     assert!(repaired.report.is_ok(), "{:#?}", repaired.report.findings);
                     assert!(repaired.plan.is_empty(Loss::Refuse), "{:#?}", repaired.plan);
@@ -276,14 +276,14 @@ impl Run<'_> {
         }
     }
 
-    /// Tries to finish a change of one ref.
+    /// Attempts to commit a change of one ref.
     fn finish(&self, change: turntree::repo::Transaction<'_>, name: &str, target: Option<Target>) {
         let attempt = Attempt::new([(name, target)]);
         self.witness.attempt(attempt, |reason| change.commit(&stamp(self.second), &reason));
     }
 
     fn turn(&mut self, repo: &Repository, branch: &BranchName) -> turntree::Result<()> {
-        // Its message is its own, also among others that begin at the same moment.
+        // Its message is unique, also among turns that start at the same moment.
         let (message, may_be_secret) = self.witness.tell(|promise| {
             let message = format!("turn {}", promise.turns.len());
             promise.turns.insert(message.clone(), Arc::default());
@@ -299,7 +299,7 @@ impl Run<'_> {
             Some(before) => Turn::clone(&self.witness.tell(|p| Arc::clone(&p.turns[before]))),
             None => Turn { session: branch.session().to_owned(), ..Turn::default() },
         };
-        // Few texts, so that what was dropped is written again.
+        // Few distinct texts, so that elided content is written again.
         let key = self.random.below(6).to_string();
         let text = format!("text {} ", self.random.below(9)).repeat(1 + self.random.below(40));
         let value = Some(Bytes::from(text.clone()));
@@ -320,7 +320,8 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// To any turn of the same session that a ref leads to and that cannot have expired.
+    /// Moves the branch to a turn of the same session that is reachable from a ref and cannot have
+    /// expired.
     fn move_branch(&mut self, repo: &Repository, branch: &BranchName) -> turntree::Result<()> {
         let (tips, promise) = (tips(repo)?, self.witness.promise());
         let Some((_, start)) = tips.get(self.random.below(tips.len().max(1))) else {
@@ -340,7 +341,7 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// Lets a session go for good.
+    /// Forgets a session.
     fn forget(&self, repo: &Repository, session: &str) -> turntree::Result<()> {
         for (name, id) in tips(repo)? {
             if !name.starts_with("refs/heads/") && repo.commit(&id)?.session == session {

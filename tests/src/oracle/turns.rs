@@ -1,4 +1,4 @@
-//! Turns: what each was written with, and which of them may have expired.
+//! Checks turns: the content that each was written with, and the turns that may have expired.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
@@ -9,18 +9,18 @@ use turntree::repo::Repository;
 
 use super::{Promise, Redaction};
 
-/// What is taken out by redactions, and what takes its place.
+/// The text that redactions remove, and its replacement.
 pub(super) const SECRET: &str = "k-1234";
 pub(super) const REDACTED: &str = "[redacted]";
 
-/// A turn as it was written.
+/// A turn as written.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Turn {
     /// Its session.
     pub session: String,
-    /// Its number there.
+    /// Its number in the session.
     pub number: u64,
-    /// The turn before, by the message of its commit.
+    /// The parent turn, by the message of its commit.
     pub parent: Option<String>,
     /// The scratchpad.
     pub notes: BTreeMap<String, String>,
@@ -29,7 +29,7 @@ pub struct Turn {
 }
 
 impl Promise {
-    /// Point 3: everything that refs lead to.
+    /// Checks point 3: everything reachable from refs.
     pub(super) fn check_turns(&self, repo: &Repository) {
         let mut seen = HashSet::new();
         let mut open: Vec<ObjectId> = tips(repo).unwrap().into_iter().map(|(_, id)| id).collect();
@@ -74,12 +74,12 @@ impl Promise {
         assert!(same_messages, "messages of {message}: {messages:?}");
     }
 
-    /// Notes that a collection begins, and which turns it may let expire: those of sessions with a
-    /// policy that are neither among the newest of a branch, nor named, nor a point where branches
-    /// part, nor needed by an undo, which counts for nothing when it is strict.
+    /// Records that a collection begins, and the turns that it may expire: turns of sessions with a
+    /// policy that are not among the newest of a branch, not named by a ref, not a fork point, and
+    /// not needed for undo. A strict policy ignores undo.
     ///
     /// # Errors
-    /// What reading the refs reports: then nothing may be collected.
+    /// Errors of reading the refs: then nothing may be collected.
     pub fn begin_collection(
         &mut self,
         repo: &Repository,
@@ -118,7 +118,7 @@ impl Promise {
         Ok(())
     }
 
-    /// A turn and those before it, newest first.
+    /// A turn and its ancestors, newest first.
     pub(super) fn line(&self, message: &str) -> Vec<String> {
         let mut line = vec![message.to_owned()];
         while let Some(parent) = line.last().and_then(|at| self.turns.get(at)?.parent.clone()) {
@@ -138,7 +138,7 @@ impl Promise {
     }
 }
 
-/// The commits that branches, tags and pins lead to.
+/// The commits that branches, tags and pins point to.
 pub(super) fn tips(repo: &Repository) -> turntree::Result<Vec<(String, ObjectId)>> {
     let refs = repo.refs();
     let named = refs.values.iter().filter(|(name, _)| {

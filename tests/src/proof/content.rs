@@ -1,8 +1,8 @@
-//! Contents that prove themselves: each follows from the number it begins with, so whoever reads one
-//! knows whether it is what somebody wrote.
+//! Contents that prove themselves: a number at the beginning determines all bytes, so a reader can
+//! check whether it was written.
 //!
-//! The turns of [`super::worker`] hold nothing else: the message of a commit is the number of its
-//! turn, and every entry, file and message in its context is the content of the number it names.
+//! The turns of [`super::worker`] contain nothing else: the message of a commit is the number of
+//! its turn, and every entry, file and message in its context is the content of the number in it.
 
 use std::collections::HashSet;
 use std::fmt::Write as _;
@@ -22,10 +22,10 @@ use crate::oracle::options;
 use crate::sim::Random;
 use crate::stamp;
 
-/// How a value begins that the command line has stored from a state document.
+/// The text around a value that the command line has stored from a state document.
 const STATE_VALUE: (&str, &str) = (r#"{"content":""#, r#""}"#);
 
-/// Keys and files that turns replace in rotation, so that contexts share and change.
+/// The keys and files that turns replace in rotation, so that contexts share content and change.
 const SLOTS: u64 = 8;
 const FILES: u64 = 4;
 
@@ -35,7 +35,7 @@ const FORK_EVERY: u64 = 5;
 /// Most records of a transcript; the next one begins a new transcript.
 const MAX_RECORDS: u64 = 24;
 
-/// The content of a number: mostly a few hundred bytes, now and then some ten thousand.
+/// Returns the content of a number: mostly a few hundred bytes, sometimes some ten thousand.
 #[must_use]
 pub fn content(number: u64) -> String {
     let mut random = Random(number);
@@ -57,10 +57,10 @@ pub fn state(number: u64) -> String {
     format!(r#"{{"scratchpad":{{"turn":{before}{}{after}}}}}"#, content(number))
 }
 
-/// The number that bytes are the content of.
+/// Returns the number whose content the bytes are.
 ///
 /// # Errors
-/// What is wrong, when they are the content of none.
+/// The mismatch, if they are the content of no number.
 pub fn prove(bytes: &[u8]) -> Result<u64, String> {
     let wrong = |what: &str| {
         let begin = String::from_utf8_lossy(bytes.get(..60).unwrap_or(bytes)).into_owned();
@@ -77,7 +77,7 @@ pub fn prove(bytes: &[u8]) -> Result<u64, String> {
 /// Opens a store with a seed that no other process of the layer has.
 ///
 /// # Errors
-/// What opening reports.
+/// Errors of opening.
 pub fn open(dir: &Path, seed: u64) -> turntree::Result<Repository> {
     Repository::open(Arc::new(RealIo), dir, options(seed))
 }
@@ -86,7 +86,7 @@ pub fn open(dir: &Path, seed: u64) -> turntree::Result<Repository> {
 /// transcript, and as the new value of one entry and one file.
 ///
 /// # Errors
-/// `Conflict` when the branch was moved meanwhile, and what else committing reports.
+/// `Conflict` if the branch was moved concurrently, and other errors of committing.
 pub fn commit(repo: &Repository, branch: &BranchName, number: u64) -> turntree::Result<ObjectId> {
     let stamp = stamp(1);
     let mut change = repo.begin();
@@ -179,16 +179,16 @@ pub struct Prover<'r> {
 }
 
 impl<'r> Prover<'r> {
-    /// A reader who has read nothing.
+    /// A reader that has read nothing.
     #[must_use]
     pub fn new(repo: &'r Repository) -> Self {
         Self { repo, proved: HashSet::new() }
     }
 
-    /// Reads all of the context under a commit; returns the number of its turn.
+    /// Reads the whole context of a commit. Returns the number of its turn.
     ///
     /// # Errors
-    /// What is wrong or cannot be read.
+    /// A wrong or unreadable content.
     pub fn turn(&mut self, id: &ObjectId, commit: &Commit) -> Result<u64, String> {
         self.read(commit).map_err(|wrong| format!("commit {id} of {}: {wrong}", commit.session))
     }

@@ -1,12 +1,12 @@
-//! The machine crashes: at every call that changes something, keeping any part of what was not synced,
-//! and again while the store recovers.
+//! Crashes the machine at every call that changes something, with any part of the unsynced data
+//! kept, and again during recovery.
 //!
-//! A [`Trace`] runs once on a simulated disk. Before each call that changes something, images of the
-//! disk are taken as a crash would leave it, and each is held to what had been promised by then.
-//! Short traces are explored at every call; of long ones, calls are drawn. Some images are recovered
-//! from, by the calls that a user would make next, and crash again on the way.
+//! A [`Trace`] runs once on a simulated disk. Before each call that changes something, images of
+//! the disk after a crash are taken, and each is checked against the promise of that moment. Short
+//! traces crash at every call; of long ones, calls are drawn. Some images are recovered by the
+//! calls that a user would make next, and crash again during these.
 //!
-//! A broken promise names the trace and the [`Crash`]; `repeat(&trace, crash)` is that one again.
+//! A broken promise names the trace and the [`Crash`]; `repeat(&trace, crash)` repeats it.
 
 use std::collections::{HashSet, VecDeque};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -25,22 +25,23 @@ use crate::oracle::{
 use crate::sim::{Fault, Keep, Random, SimDisk};
 use crate::stamp;
 
-/// Stores to begin on that are kept.
+/// The number of base stores that are cached.
 const MAX_BASES: usize = 16;
 
-/// What runs until the crash.
+/// The run before the crash.
 #[derive(Debug, Clone)]
 pub enum Trace {
-    /// Raw commits, from making the store on.
+    /// Raw commits, including the creation of the store.
     Writers(Script),
-    /// What users do, from making the store on.
+    /// Users' actions, including the creation of the store.
     Sessions(Sessions),
-    /// What users do on a store where so many steps were taken before, drawn by the same seed.
+    /// Users' actions on a store with this number of earlier steps, drawn by the same seed.
     Later(usize, Sessions),
-    /// The same, but the process that makes the n-th call that changes something stops in it: it is
-    /// killed, or stalled with all its locks. The machine crashes after that.
+    /// The same, but a process stops in the n-th call that changes something: it is killed, or
+    /// stalled with all its locks. The machine crashes after that.
     Stopped(usize, Sessions, u64),
-    /// The same, but just before that call others take steps, and then it goes on.
+    /// The same, but other processes take steps just before that call, and then the process
+    /// continues.
     Interrupted(usize, Sessions, u64, Sessions),
 }
 
@@ -48,9 +49,9 @@ fn new_disk() -> (SimDisk, Witness) {
     (SimDisk::new(Path::new("/disk")), Witness::default())
 }
 
-/// A store on which so many steps were taken, and what is promised there.
+/// A store after this number of steps, and its promise.
 fn base(seed: u64, steps: usize) -> (SimDisk, Witness) {
-    /// The last ones that were made: many traces begin where others do.
+    /// The last stores that were made: many traces share their base.
     static MADE: Mutex<VecDeque<(u64, usize, SimDisk, Promise)>> = Mutex::new(VecDeque::new());
     let is_it = |made: &&(u64, usize, SimDisk, Promise)| (made.0, made.1) == (seed, steps);
     if let Some((.., disk, promise)) = MADE.lock().unwrap().iter().find(is_it) {
@@ -69,19 +70,19 @@ fn base(seed: u64, steps: usize) -> (SimDisk, Witness) {
     (disk, witness)
 }
 
-/// Where a trace ends, and how.
+/// The end of a trace.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Crash {
-    /// The call before which the machine crashes, of those that change something.
+    /// The machine crashes before this call, counted among those that change something.
     pub call: u64,
-    /// What it keeps.
+    /// The data that the disk keeps.
     pub keep: Keep,
-    /// The second crash, in the recovery from the first.
+    /// The second crash, during the recovery from the first.
     pub again: Option<(u64, Keep)>,
 }
 
 impl Trace {
-    /// The disk on which it begins, and what is promised then.
+    /// Returns the disk on which it starts, and its promise.
     #[must_use]
     pub fn begin(&self) -> (SimDisk, Witness) {
         let (before, sessions) = match self {
@@ -102,7 +103,7 @@ impl Trace {
         (disk, witness)
     }
 
-    /// Runs on the disk on which it begins.
+    /// Runs on its starting disk.
     pub fn go_on(&self, disk: &SimDisk, witness: &Witness) {
         match self {
             Self::Writers(script) => {
@@ -116,7 +117,7 @@ impl Trace {
         }
     }
 
-    /// Whether a crash before this call is another one than without the disturbance.
+    /// True if a crash before this call differs from one without the disturbance.
     fn is_disturbed(&self, call: u64) -> bool {
         match self {
             Self::Stopped(_, _, at) | Self::Interrupted(_, _, at, _) => call > *at,
@@ -134,7 +135,7 @@ impl Trace {
         }
     }
 
-    /// Calls that change something in it.
+    /// The number of calls that change something.
     #[must_use]
     pub fn changes(&self) -> u64 {
         let (disk, witness) = self.begin();
@@ -146,11 +147,11 @@ impl Trace {
 /// How thoroughly a trace is explored.
 #[derive(Debug, Clone, Copy)]
 struct Plan {
-    /// One call in so many is a crash point.
+    /// One call in this many is a crash point.
     one_in: usize,
-    /// Images drawn at each, beside the one with everything and the one with nothing.
+    /// The images drawn at each, besides the one with everything and the one with nothing.
     images: u64,
-    /// One image in so many is recovered from, with a second crash; none at 0.
+    /// One image in this many is recovered, with a second crash. 0 for none.
     again_one_in: usize,
 }
 
@@ -179,7 +180,7 @@ pub fn run(effort: &Effort) -> Figures {
     explorer.figures()
 }
 
-/// Traces of which every call is a crash point.
+/// The traces of which every call is a crash point.
 fn short_traces() -> Vec<(Trace, Plan)> {
     let writers = |phases: &[usize], commits, seed, packs| {
         Trace::Writers(Script { phases: phases.to_vec(), commits, seed, packs })
@@ -229,7 +230,7 @@ fn short_traces() -> Vec<(Trace, Plan)> {
         Step::Turn(0),
     ];
     traces.push((after(34, &encrypted.map(|step| (0, step))), plan(1, 60)));
-    // The turn behind the archive is the first to need its ids, and the next process finds them.
+    // The turn after the archive is the first to need its ids, and the next process finds them.
     let without_ids = [
         (0, Step::ArchiveWithoutIds),
         (0, Step::Turn(0)),
@@ -242,7 +243,7 @@ fn short_traces() -> Vec<(Trace, Plan)> {
     traces
 }
 
-/// One process does something and is stopped, or interrupted, in each of its calls.
+/// Traces in which a process is stopped or interrupted in each of its calls.
 fn disturbed_traces(seed: u64) -> Vec<(Trace, Plan)> {
     let sessions = |seed, steps: &[(u32, Step)]| Sessions { seed, steps: steps.to_vec() };
     let collect = Step::Collect(Purpose::Gc);
@@ -254,7 +255,7 @@ fn disturbed_traces(seed: u64) -> Vec<(Trace, Plan)> {
     let mut traces = Vec::new();
     for (seed, first) in (seed..).step_by(10).zip(first) {
         for (seed, others) in (seed..).zip(&others) {
-            // A commit before, so that its process owns a segment and its tail is not settled.
+            // An earlier commit, so that its process owns a segment and its tail is not settled.
             let begin = [(0, Step::Turn(1)), (0, first)];
             let calls = Trace::Later(40, sessions(seed, &begin)).changes();
             for call in 1..=calls {
@@ -280,7 +281,8 @@ pub fn repeat(trace: &Trace, crash: Crash) {
     assert!(explorer.images.load(Ordering::Relaxed) > 0, "{trace:?} has no {crash:?}");
 }
 
-/// Crashes a trace in every call, with so many drawn images each beside everything and nothing.
+/// Crashes a trace in every call, with this number of drawn images each, besides everything and
+/// nothing.
 ///
 /// # Panics
 /// When a promise is broken.
@@ -288,10 +290,10 @@ pub fn crash_everywhere(trace: &Trace, images: u64) {
     Arc::new(Explorer::default()).explore(trace, Plan { one_in: 1, images, again_one_in: 0 });
 }
 
-/// Crashes traces, and counts.
+/// Crashes traces and counts them.
 #[derive(Debug, Default)]
 struct Explorer {
-    /// The one crash to repeat, if it is about one.
+    /// The only crash, when a crash is repeated.
     only: Option<Crash>,
     seen: Mutex<HashSet<[u8; 32]>>,
     points: AtomicU64,
@@ -338,7 +340,8 @@ impl Explorer {
         }
     }
 
-    /// Holds a copy of an image to a promise; false when the same was done before.
+    /// Checks a copy of an image against a promise. Returns false if the same check was done
+    /// before.
     fn check(&self, trace: &Trace, crash: Crash, image: &SimDisk, promise: &Promise) -> bool {
         self.images.fetch_add(1, Ordering::Relaxed);
         let facts = (promise.attempts.len(), promise.expired.len(), promise.redaction);
@@ -354,11 +357,11 @@ impl Explorer {
         true
     }
 
-    /// Goes on from an image as a user would, and crashes again on the way.
+    /// Recovers an image like a user, and crashes again during this.
     fn recover(&self, trace: &Trace, first: Crash, image: &SimDisk, promise: &Promise) {
         let (disk, witness) = (image.crash(Keep::All), Witness::of(promise.clone()));
         let Some(only) = self.only.map_or(Some(None), |only| only.again.map(Some)) else { return };
-        // The checks of the second images need what this one has, without its watcher.
+        // The second images are checked later, on copies of the disk without its watcher.
         let crashes = Arc::new(Mutex::new(Vec::new()));
         let look = {
             let (disk, witness, crashes) = (disk.clone(), witness.clone(), Arc::clone(&crashes));
@@ -398,13 +401,13 @@ impl Explorer {
     }
 }
 
-/// Everything, nothing, and some parts.
+/// Keeps everything, nothing, and some parts.
 fn keeps(drawn: u64, random: &mut Random) -> Vec<Keep> {
     let some = (0..drawn).map(|_| Keep::Some(random.draw() >> 32));
     [Keep::All, Keep::Nothing].into_iter().chain(some).collect()
 }
 
-/// What a user does after a crash: commits, looks for damage, cleans up, and goes on.
+/// A user's actions after a crash: commits, checks for damage, collects, and continues.
 fn go_on_after(disk: &SimDisk, witness: &Witness) {
     let io: Arc<dyn Io> = Arc::new(disk.clone());
     let Some(repo) = witness.promise().open(&io, 5 << 32) else { return };
@@ -426,7 +429,7 @@ fn go_on_after(disk: &SimDisk, witness: &Witness) {
     commit_after(&last, witness).unwrap();
 }
 
-/// Does all jobs, on every processor; a panic of one is that of all.
+/// Runs all jobs on every processor. Panics if a job panics.
 pub(super) fn in_parallel<T: Sync>(jobs: &[T], work: impl Fn(&T) + Sync) {
     let next = AtomicUsize::new(0);
     let threads = std::thread::available_parallelism().map_or(1, usize::from);

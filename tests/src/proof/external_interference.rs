@@ -1,5 +1,5 @@
-//! What people and other programs do to the files of a store while it is in use: files that vanish
-//! or are replaced, a directory that moves, a clock that jumps.
+//! Interference by users and other programs with the files of a store in use: files that are
+//! deleted or replaced, a directory that moves, a clock that jumps.
 
 use std::fs;
 
@@ -13,10 +13,10 @@ use super::processes::{Started, turntree, worker};
 use super::site::Site;
 use super::{Effort, Figures};
 
-/// Turns of each writer that was there before.
+/// The turns of each earlier writer.
 const TURNS: u64 = 8;
 
-/// A kind of interference: what it is called, and what it does.
+/// A kind of interference: its name, and its function.
 type Interference = (&'static str, fn(&mut Site<'_>));
 
 const KINDS: &[Interference] = &[
@@ -31,7 +31,7 @@ const KINDS: &[Interference] = &[
     ("a clock that jumps", clock_jumps),
 ];
 
-/// Tries every kind, and two collectors at once in every call of one of them.
+/// Tries every kind, and two collectors at the same time in every call of one of them.
 ///
 /// # Panics
 /// When a promise is broken.
@@ -51,7 +51,7 @@ pub fn run(effort: &Effort) -> Figures {
     figures
 }
 
-/// What is tried, said when a promise is broken.
+/// The current step, printed if a promise is broken.
 struct Step<'a>(&'a str);
 
 impl Drop for Step<'_> {
@@ -62,8 +62,8 @@ impl Drop for Step<'_> {
     }
 }
 
-/// A collector stops in each of its calls, somebody deletes its lock file, and others collect; then
-/// it goes on.
+/// Stops a collector in each of its calls, deletes its lock file, and lets other processes collect.
+/// Then the collector continues.
 fn two_collectors(effort: &Effort) -> u64 {
     for call in 1.. {
         let folder = tempfile::tempdir().expect("a temporary folder");
@@ -82,21 +82,21 @@ fn two_collectors(effort: &Effort) -> u64 {
             return call - 1;
         }
         let _ = fs::remove_file(site.dir.join("collector"));
-        // With the ref lock it keeps everybody out, so nothing can happen.
+        // With the ref lock it blocks all others, so nothing can happen.
         if !is_locked(&site.dir.join("superblock")) {
             for words in [&["repack", "--archive"][..], &["gc"]] {
                 let _ = site.run(words).expect(&[0, 5]);
             }
         }
         stopped.signal(Signal::CONT);
-        // Whatever it finds: it reports it, or it is done.
+        // Either it reports an error, or it is done.
         let _ = stopped.end().expect(&[0, 1, 5]);
         site.check();
     }
     0
 }
 
-/// Everything that a handle leads to can be read.
+/// Checks that everything reachable from a handle's branches can be read.
 fn read_all(repo: &Repository) {
     let mut prover = Prover::new(repo);
     for (branch, tip) in repo.branches() {
@@ -136,7 +136,7 @@ fn superblock_replaced(site: &mut Site<'_>) {
     let _ = Site::new(site.effort, &other);
     let (superblock, kept) = (site.dir.join("superblock"), site.dir.join("kept"));
     fs::rename(&superblock, &kept).expect("a rename");
-    // The same bytes, but another file: whoever opens it has another lock.
+    // The same bytes in another file, so a new handle locks another file.
     fs::copy(&kept, &superblock).expect("a copy");
     refused(site, &writer, &[ErrorKind::Conflict]);
     drop(writer);
@@ -172,8 +172,8 @@ fn directory_replaced(site: &mut Site<'_>) {
     fs::rename(&away, &site.dir).expect("a rename");
 }
 
-/// Whoever commits to a segment without a name must not call that acknowledged: when it is gone for
-/// good, so is the commit.
+/// A commit to a segment without a name must not be acknowledged: if the segment never returns, the
+/// commit is lost.
 fn segment_away(site: &mut Site<'_>) {
     let writer = site.open();
     site.commit(&writer, "one").expect("a commit");
@@ -194,7 +194,7 @@ fn pack_away(site: &mut Site<'_>) {
     let pack = packs.next_back().expect("a pack");
     let kept = site.dir.with_file_name("kept");
     fs::rename(&pack, &kept).expect("a rename");
-    // What is open stays open.
+    // Open files stay open.
     read_all(&reader);
     let _ = site.run(&["fsck"]).expect(&[1]);
     let _ = site.run(&["cat", "one:scratchpad/turn"]).expect(&[4, 6]);
@@ -214,7 +214,7 @@ fn manifests_gone(site: &mut Site<'_>) {
     let refused = site.snapshot().expect(&[4]);
     assert!(refused.stderr.contains("turntree repair"), "{}", refused.stderr);
     let _ = site.run(&["gc"]).expect(&[4]);
-    // Whoever has it open knows all of it, and what it adds is found again.
+    // An open handle knows the content of all manifests, and its commit is found again.
     let _ = site.commit(&writer, "one");
     drop(writer);
     let _ = site.run(&["repair"]).expect(&[0]);
@@ -226,8 +226,8 @@ fn collector_file_gone(site: &mut Site<'_>) {
     let _ = site.run(&["repack"]).expect(&[0]);
 }
 
-/// Turns are ordered by number, so a clock that jumps changes nothing but the times that are shown;
-/// and what a policy drops by age, it drops by the clock of whoever collects, but never a tip.
+/// Turns are ordered by number, so a clock jump changes only the displayed times. A policy by age
+/// uses the clock of the collecting process, but never expires a tip.
 fn clock_jumps(site: &mut Site<'_>) {
     for now in ["2026-11-20T10:00:00Z", "2001-01-01T00:00:00Z", "2099-12-31T23:59:59Z"] {
         let (words, number) = site.turn();

@@ -1,8 +1,8 @@
-//! Calls to the disk fail: any one of them, with any error, after any part of a write; or the disk is
-//! full for a while. What was acknowledged stays, also when the machine crashes afterwards.
+//! Calls to the disk fail: any call, with any error, after any part of a write; or the disk is full
+//! for some time. Acknowledged changes stay, even if the machine crashes afterwards.
 //!
-//! A trace runs once for each call that is made to fail. Then the disk as it is, and images of it as a
-//! crash would leave it, are held to the promise. Later calls work, so whoever goes on must succeed.
+//! A trace runs once for each call that fails. Then the disk, and images of it after a crash, are
+//! checked against the promise. Later calls work, so the processes must then succeed.
 
 use std::io::ErrorKind;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -16,12 +16,12 @@ use super::{Effort, Figures};
 use crate::oracle::{Promise, Script, Sessions, Step, Witness};
 use crate::sim::{Failure, Fault, Keep, Random, SimDisk};
 
-/// What failed.
+/// The failure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Trouble {
-    /// The n-th call, whatever it is.
+    /// The n-th call fails.
     Call(u64, Failure),
-    /// No room, from the first of these steps to the second.
+    /// The disk is full from the first of these steps to the second.
     Full(usize, usize),
 }
 
@@ -59,7 +59,7 @@ pub fn run(effort: &Effort) -> Figures {
     figures
 }
 
-/// Traces, and one in how many of their calls fails.
+/// Traces, each with `n` if one in `n` of its calls fails.
 fn traces(seed: u64, scale: u64) -> Vec<(Trace, usize)> {
     let writers = |phases: &[usize], commits, seed, packs| {
         Trace::Writers(Script { phases: phases.to_vec(), commits, seed, packs })
@@ -70,7 +70,7 @@ fn traces(seed: u64, scale: u64) -> Vec<(Trace, usize)> {
         (writers(&[8, 1, 2], 1, 3, false), 4),
         (writers(&[1, 1], 3, 4, true), 2),
     ];
-    // Handles that stay open look at one another's segments again and again.
+    // Handles that stay open read one another's segments repeatedly.
     let steps = (0..12).map(|number| (number % 3, Step::Turn(number as usize % 4))).collect();
     traces.push((Trace::Sessions(Sessions { seed, steps }), 2));
     let steps = [
@@ -110,10 +110,10 @@ fn draw(random: &mut Random) -> Failure {
     Failure { error, written, forgets: random.below(4) == 0 }
 }
 
-/// Runs a trace in this trouble, and returns how many images kept the promise.
+/// Runs a trace with this failure. Returns the number of images that kept the promise.
 ///
 /// # Panics
-/// When one does not.
+/// If an image does not.
 pub fn repeat(trace: &Trace, trouble: Trouble) -> u64 {
     let (disk, witness) = trace.begin();
     witness.tell(|promise| promise.may_fail = true);
@@ -133,7 +133,7 @@ pub fn repeat(trace: &Trace, trouble: Trouble) -> u64 {
     let mut promise = witness.promise();
     promise.may_fail = false;
     assert!(triggered, "the call is made");
-    // What is lost for readers too, a handle that has seen it cannot go on from.
+    // If readers lose data too, a handle that has seen it cannot continue.
     let goes_on = !matches!(trouble, Trouble::Call(_, Failure { forgets: true, .. }));
     if goes_on && matches!(trace, Trace::Writers(_)) {
         assert!(promise.errors.len() <= 2, "later calls work: {:?}", promise.errors);
@@ -154,7 +154,7 @@ fn run_full(trace: &Trace, disk: &SimDisk, witness: &Witness, full: std::ops::Ra
     part(full.end..sessions.steps.len(), 3).go_on(disk, witness);
 }
 
-/// Checks the disk after crashes, and at last as it is.
+/// Checks the disk after crashes, and finally without one.
 fn check(disk: &SimDisk, promise: &Promise) -> u64 {
     let mut random = Random(disk.calls().0 ^ 0xfa11);
     let some = [Keep::Some(random.draw() >> 32), Keep::Some(random.draw() >> 32)];

@@ -1,4 +1,4 @@
-//! File systems that refuse: without room, without inodes, and read-only; a small one in memory is
+//! File systems that refuse writes: full, without inodes, and read-only. A small one in memory is
 //! mounted for each, which needs root.
 
 use std::ffi::CString;
@@ -14,7 +14,7 @@ use super::site::Site;
 use super::{Effort, Figures};
 use crate::claude_code;
 
-/// A file system that is unmounted whatever happens.
+/// A file system that is unmounted when dropped.
 #[derive(Debug)]
 struct Mounted(PathBuf);
 
@@ -41,17 +41,17 @@ impl Drop for Mounted {
     }
 }
 
-/// Room that is left for commits before there is none.
+/// The free space for commits before the disk is full.
 const LEFT_BYTES: u64 = 600 << 10;
 
-/// What was tried.
+/// The number of trials.
 #[derive(Debug, Default)]
 struct Tally {
     acknowledged: u64,
     refused: u64,
 }
 
-/// Fills a file system, one without inodes, and one that turns read-only.
+/// Fills a file system, one without inodes, and one that becomes read-only.
 ///
 /// # Panics
 /// When a promise is broken.
@@ -59,7 +59,7 @@ struct Tally {
 pub fn run(effort: &Effort) -> Figures {
     let mut tally = Tally::default();
     for round in 0..effort.scale {
-        // Where it is full depends on the size, so each round it is another one.
+        // The call that finds the disk full depends on its size, so each round uses another size.
         let size = format!("size={}k", 16_000 + 52 * round);
         for (options, trouble) in [
             (&*size, no_room as fn(&mut Site<'_>, &Mounted, &mut Tally)),
@@ -85,7 +85,8 @@ pub fn run(effort: &Effort) -> Figures {
     figures
 }
 
-/// A command that cannot write ends with 70 and says why; if it could, it is done.
+/// Checks that a command that cannot write exits with 70 and gives the reason. If it could write,
+/// it must succeed. Returns true if it was refused.
 fn refused(site: &mut Site<'_>, words: &[&str], tally: &mut Tally) -> bool {
     let ended = site.run(words).expect(&[0, 70]);
     let is_refused = ended.code() == Some(70);
@@ -96,7 +97,7 @@ fn refused(site: &mut Site<'_>, words: &[&str], tally: &mut Tally) -> bool {
     is_refused
 }
 
-/// Reading works, whatever cannot be written.
+/// Checks that reads work although writes fail.
 fn reads_work(site: &Site<'_>, session: &str) {
     let turn = format!("{session}:scratchpad/turn");
     for words in [&["log", session][..], &["show", session], &["cat", &turn], &["fsck"]] {
@@ -119,7 +120,7 @@ fn no_room(site: &mut Site<'_>, mounted: &Mounted, tally: &mut Tally) {
     let transcript = tempfile::NamedTempFile::new().expect("a temporary file");
     fs::write(transcript.path(), claude_code(40)).expect("a transcript");
     let transcript = transcript.path().to_string_lossy().into_owned();
-    // Until there is room for nothing.
+    // Imports until the disk is full.
     let mut imported = Vec::new();
     for turn in 0.. {
         let session = format!("imported-{turn}");
@@ -141,9 +142,9 @@ fn no_room(site: &mut Site<'_>, mounted: &Mounted, tally: &mut Tally) {
         let _ = refused(site, words, tally);
     }
     reads_work(site, "one");
-    // A handle that goes on closes the files that were replaced.
+    // A refresh closes the replaced files.
     let _ = writer.store().refresh();
-    // The reserve is for this.
+    // The reserve is for this command.
     let forget = ["session", "forget", "--yes"].into_iter();
     let forget: Vec<&str> = forget.chain(imported.iter().map(String::as_str)).collect();
     let _ = site.run(&forget).expect(&[0]);
@@ -161,7 +162,7 @@ fn no_inodes(site: &mut Site<'_>, mounted: &Mounted, tally: &mut Tally) {
     let ballast: Vec<PathBuf> = (0..64).map(|n| mounted.0.join(format!("ballast-{n}"))).collect();
     let taken = ballast.iter().take_while(|path| fs::write(path, "").is_ok()).count();
     assert!(taken < ballast.len(), "inodes are not limited");
-    // Who has a file goes on; who needs one is told.
+    // A writer with a segment continues. A writer that needs a new one gets an error.
     site.commit(&writers[0], "one").expect("a commit");
     let third = site.open();
     let refusal = site.commit(&third, "one").expect_err("there is no file for it");
@@ -197,7 +198,7 @@ fn read_only(site: &mut Site<'_>, mounted: &Mounted, tally: &mut Tally) {
         let ended =
             Started::new(words.join(" "), &mut turntree(site.effort, &site.dir, words)).end();
         let says = ended.stderr.to_lowercase();
-        // Nothing to redact is a good answer.
+        // It may find nothing to redact.
         let told = ended.code() == Some(70) && says.contains("read-only");
         assert!(told || ended.code() == Some(1), "{}", ended.report());
         tally.refused += u64::from(told);

@@ -1,4 +1,4 @@
-//! What processes were acknowledged on a real store, and whether the store keeps it.
+//! Records the acknowledgements of processes on a real store, and checks that the store keeps them.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::path::{Path, PathBuf};
@@ -13,48 +13,49 @@ use super::processes::{Started, turntree};
 use super::worker::{Acknowledged, IMPORTED, SECRETS};
 use super::{Effort, content};
 
-/// Most files in the journal once a collection has tidied up: what is left for writers to come, and what
-/// processes were killed in making since.
+/// The most files in the journal after a collection: the segments left for new writers, and those
+/// that processes were killed while creating since.
 const MAX_SEGMENTS: usize = 24;
 
-/// Most small files that killed processes leave where later generations of the manifest go.
+/// The most small temporary files that killed processes leave for later generations of the
+/// manifest.
 const MAX_TEMPORARY: usize = 4;
 
 /// The branch that only checks commit to.
 const CHECKS: &str = "checks";
 
-/// What was acknowledged. Sessions named [`SECRETS`] are redacted, so there only numbers stay.
+/// The acknowledged changes. Sessions named [`SECRETS`] are redacted, so only numbers of them stay.
 #[derive(Debug, Default)]
 pub struct Promise {
     /// Commits of workers and of `snapshot`, by branch, in the order of each writer.
     pub commits: BTreeMap<String, Vec<Acknowledged>>,
-    /// Branches that nobody moves.
+    /// Branches that are never moved.
     pub forks: BTreeMap<String, ObjectId>,
     /// Pins, by name.
     pub pins: BTreeMap<String, ObjectId>,
     /// Transcripts, by session.
     pub imports: BTreeMap<String, PathBuf>,
-    /// What was redacted.
+    /// The redacted secrets.
     pub redacted: Vec<String>,
-    /// Commits whose contexts were read.
+    /// The commits whose contexts were read.
     proved: HashSet<ObjectId>,
 }
 
 impl Promise {
-    /// Notes a commit.
+    /// Records a commit.
     pub fn add(&mut self, acknowledged: Acknowledged) {
         self.commits.entry(acknowledged.branch.clone()).or_default().push(acknowledged);
     }
 
-    /// Commits that were acknowledged.
+    /// The number of acknowledged commits.
     #[must_use]
     pub fn count(&self) -> u64 {
         self.commits.values().map(|commits| commits.len() as u64).sum()
     }
 
-    /// Asserts that the store in `dir` keeps it all, that nothing in it is damaged, and that it goes
-    /// on. Nobody else may be at work on it. `seed` is one that no process had; `anew` reads what was
-    /// read by earlier checks too.
+    /// Asserts that the store in `dir` keeps all acknowledged changes, that nothing in it is
+    /// damaged, and that it accepts commits. No other process may use it. `seed` is one that no
+    /// process had. `anew` also reads commits that earlier checks read.
     ///
     /// # Panics
     /// When it does not.
@@ -92,7 +93,7 @@ impl Promise {
         self.add(Acknowledged { branch: CHECKS.into(), id, number: seed });
     }
 
-    /// Reads every branch that somebody committed to, acknowledged or not.
+    /// Reads every branch with commits, acknowledged or not.
     fn check_commits(&mut self, repo: &Repository) {
         let mut prover = Prover::new(repo);
         let mut names: BTreeSet<String> = self.commits.keys().cloned().collect();
@@ -105,7 +106,7 @@ impl Promise {
             }
             let is_secret = name.split('/').next() == Some(SECRETS);
             let Some(tip) = tip(repo, &name) else {
-                // A branch that a worker made only to delete it.
+                // A worker created this branch only to delete it.
                 assert!(acknowledged.is_empty(), "branch {name} is lost");
                 continue;
             };
@@ -130,10 +131,11 @@ impl Promise {
         }
     }
 
-    /// Asserts that a secret is nowhere, after its redaction was acknowledged, and that no file is
-    /// left that nobody refers to.
+    /// Asserts that a secret is nowhere after its redaction was acknowledged, and that no
+    /// unreferenced file is left.
     ///
     /// # Panics
+    /// If the secret is found.
     /// When it is somewhere.
     pub fn check_redacted(&mut self, effort: &Effort, dir: &Path, seed: u64, secret: &str) {
         let again = ["redact", secret, "--dry-run"];
@@ -154,8 +156,8 @@ impl Promise {
     }
 }
 
-/// `fsck` is content, and after collections there is no file that belongs to nobody. The commit of
-/// the last check is something for `repack` to do.
+/// Checks that `fsck` finds nothing, and that collections leave no unreferenced file. The commit of
+/// the last check gives `repack` something to do.
 fn check_files(effort: &Effort, dir: &Path) {
     for arguments in [&["fsck"][..], &["repack", "--tier", "hot"], &["gc"], &["fsck", "--json"]] {
         let what = arguments.join(" ");
@@ -165,7 +167,7 @@ fn check_files(effort: &Effort, dir: &Path) {
     check_nothing_is_left(&repo, dir);
 }
 
-/// Every file in a store is one that it knows.
+/// Checks that the store references every file in it.
 fn check_nothing_is_left(repo: &Repository, dir: &Path) {
     let summary = repo.store().summary().unwrap();
     let count = |folder: &str| std::fs::read_dir(dir.join(folder)).unwrap().count();
@@ -182,7 +184,8 @@ fn check_nothing_is_left(repo: &Repository, dir: &Path) {
     assert!(segments <= MAX_SEGMENTS, "{segments} segments: {}", names());
     let is_temporary =
         |path: &&PathBuf| path.extension().is_some_and(|extension| extension == "tmp");
-    // Those of the last generation, and of whoever was killed while making the store.
+    // The temporary files of the last generation, and of a process that was killed while it created
+    // the store.
     let temporary = files(dir).iter().filter(is_temporary).count();
     assert!(temporary <= MAX_TEMPORARY, "temporary files: {}", names());
 }
@@ -211,10 +214,10 @@ pub fn files(dir: &Path) -> Vec<PathBuf> {
     found
 }
 
-/// Asserts that what `restore` has laid out is what somebody wrote.
+/// Asserts that a worker wrote all files that `restore` has laid out.
 ///
 /// # Panics
-/// When it is not.
+/// If it did not.
 pub fn check_restored(dir: &Path) {
     let restored = files(dir);
     assert!(!restored.is_empty(), "nothing was restored");

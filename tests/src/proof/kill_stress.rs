@@ -1,6 +1,6 @@
-//! Kill stress: waves of processes that write, read and tidy up one store, most of them killed at a
-//! random instant, some before they have begun, some all at once; and long captures that are stopped
-//! while others collect, see `overtaken.rs`.
+//! Kill stress: waves of processes write, read and collect one store. Most are killed at a random
+//! instant, some before they begin, some all together. Also stops long captures while other
+//! processes collect, see `overtaken.rs`.
 
 use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
 use std::path::PathBuf;
@@ -19,29 +19,29 @@ use super::{Effort, Figures, overtaken};
 use crate::claude_code;
 use crate::sim::Random;
 
-/// Processes that are killed on a store.
+/// The number of processes that are killed on a store.
 const KILLS: u64 = 1000;
 
-/// Kills between two checks, and how many of the checks read everything.
+/// The kills between two checks.
 const CHECK_EVERY: u64 = 100;
 
 /// Waves between two redactions.
 const REDACT_EVERY: u64 = 32;
 
-/// Most microseconds from the beginning of a wave to the start of a process, and from there to its
-/// death.
+/// The most microseconds from the start of a wave to the start of a process, and from there to its
+/// kill.
 const MAX_START: usize = 8_000;
 const MAX_LIFE: usize = 50_000;
 
-/// Turns that a worker commits when nobody kills it.
+/// The turns of a worker that is not killed.
 const TURNS: &str = "60";
 
-/// What a process does.
+/// The task of a process.
 #[derive(Debug, Clone)]
 enum Role {
-    /// Commits turns; each acknowledged one is a line.
+    /// Commits turns, and prints a line for each acknowledgement.
     Commits,
-    /// `snapshot`: a turn on a branch.
+    /// `snapshot`: commits a turn to a branch.
     Snapshot {
         branch: String,
         number: u64,
@@ -56,14 +56,14 @@ enum Role {
         session: String,
         path: PathBuf,
     },
-    /// Reads, and knows itself what is right.
+    /// Reads, and verifies the content.
     Reads,
     /// Prints an entry.
     Cat,
     Restore {
         dir: PathBuf,
     },
-    /// A command that only must not fail.
+    /// A command that must succeed.
     Looks,
     /// `gc` and `repack`.
     Collects,
@@ -74,14 +74,14 @@ enum Role {
 struct Job {
     role: Role,
     command: Command,
-    /// After the wave began.
+    /// The time after the start of the wave.
     starts: Duration,
-    /// After it started; nobody kills it when there is nothing.
+    /// The time after its start when it is killed. `None` if it is not.
     lives: Option<Duration>,
     started: Option<Started>,
 }
 
-/// What was tried.
+/// The number of trials and results.
 #[derive(Debug, Default)]
 struct Tally {
     kills: u64,
@@ -105,13 +105,13 @@ struct KillStress<'e> {
     folder: tempfile::TempDir,
     store: PathBuf,
     random: Random,
-    /// The number of the next process: nobody else has its seed.
+    /// The number of the next process, which gives it a unique seed.
     serial: u64,
     promise: Promise,
     tally: Tally,
 }
 
-/// Runs a stress of a thousand kills for each unit of scale, each on a store of its own.
+/// Runs a stress of a thousand kills for each unit of scale, each on a new store.
 ///
 /// # Panics
 /// When a promise is broken.
@@ -173,7 +173,7 @@ impl<'e> KillStress<'e> {
         sum.add(&self.tally);
     }
 
-    /// Makes the store; whoever is killed while making it leaves one that can be made.
+    /// Creates the store. A store left by a process killed while creating it can be created again.
     fn init(&mut self) {
         for _ in 0..10 {
             let mut job = self.job(Role::Looks, &["init"]);
@@ -181,7 +181,7 @@ impl<'e> KillStress<'e> {
             let _ = std::fs::remove_dir_all(&self.store);
             self.play(vec![job], false);
             let ended = Started::new("init", &mut turntree(self.effort, &self.store, &["init"]));
-            // It is there already, or is made now.
+            // It exists, or is created now.
             let _ = ended.end().expect(&[0, 2]);
             let ended = Started::new("fsck", &mut turntree(self.effort, &self.store, &["fsck"]));
             let _ = ended.end().expect(&[0]);
@@ -197,7 +197,7 @@ impl<'e> KillStress<'e> {
         Duration::from_micros(self.random.below(limit) as u64)
     }
 
-    /// A process of the command line.
+    /// A process of the program.
     fn job(&mut self, role: Role, arguments: &[&str]) -> Job {
         let command = turntree(self.effort, &self.store, arguments);
         self.timed(role, command)
@@ -213,7 +213,7 @@ impl<'e> KillStress<'e> {
         Job { role, command, starts, lives, started: None }
     }
 
-    /// Two to eight writers, a reader or two, and what tidies up.
+    /// Two to eight writers, one or two readers, and collectors.
     fn wave(&mut self) {
         let writers = [2, 2, 3, 3, 4, 4, 6, 8][self.random.below(8)];
         let mut jobs = Vec::new();
@@ -307,7 +307,7 @@ impl<'e> KillStress<'e> {
         self.job(Role::Collects, arguments)
     }
 
-    /// A branch that somebody has acknowledged.
+    /// A branch with an acknowledged commit.
     fn known_branch(&mut self) -> Option<String> {
         let branches: Vec<_> = self.promise.commits.keys().cloned().collect();
         let known = branches.into_iter().filter(|name| !name.starts_with(SECRETS));
@@ -315,7 +315,7 @@ impl<'e> KillStress<'e> {
         (!known.is_empty()).then(|| known[self.random.below(known.len())].clone())
     }
 
-    /// Puts a secret into a store, and takes it out while others read and the first ones that try
+    /// Writes a secret into a store and redacts it while other processes read. The first redactions
     /// are killed.
     fn redaction(&mut self) {
         let number = self.serial() << 20;
@@ -342,12 +342,12 @@ impl<'e> KillStress<'e> {
         let mut group: Option<Pid> = None;
         while !jobs.is_empty() {
             let now = began.elapsed();
-            // A group ends with the last of its processes, and none can join it then.
+            // A process group ends with its last process, and no process can join it then.
             if jobs.iter().all(|job| job.started.is_none()) {
                 group = None;
             }
             if let Some(group) = group.filter(|_| all_die.is_some_and(|at| at <= now)) {
-                // Whoever has ended already is not in it any more.
+                // Processes that have ended are not in the group.
                 let _ = kill_process_group(group, Signal::KILL);
                 jobs.retain(|job| job.started.is_some());
             }
@@ -382,7 +382,7 @@ impl<'e> KillStress<'e> {
         }
     }
 
-    /// Notes what a process was acknowledged, and asserts that it ended as it may.
+    /// Records the acknowledgements of a process, and asserts that its exit status is allowed.
     fn settle(&mut self, role: Role, ended: Ended) {
         let killed = ended.status.signal() == Some(9);
         if killed {
@@ -393,7 +393,7 @@ impl<'e> KillStress<'e> {
             let longest = if collects { longest_collection } else { longest };
             *longest = ended.took.max(*longest);
         }
-        // A process may be killed after it has printed what was acknowledged.
+        // A process may be killed after it has printed acknowledgements.
         let stdout = String::from_utf8_lossy(&ended.stdout).into_owned();
         let lines: Vec<&str> = stdout.split_inclusive('\n').filter(|l| l.ends_with('\n')).collect();
         let lines = lines.into_iter().map(str::trim_end);
@@ -453,7 +453,7 @@ impl<'e> KillStress<'e> {
             Role::Redact => {
                 self.tally.redactions += u64::from(ended.status.success());
                 self.tally.redactions_killed += u64::from(killed);
-                // One that was killed may have done it all.
+                // A killed redaction may have completed.
                 &[0, 1]
             }
         };

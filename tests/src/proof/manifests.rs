@@ -1,13 +1,13 @@
 //! Every order of the steps of openings, commits, sealings and collections, in a model.
 //!
-//! See [`crate::model`]. Nothing is drawn: a scale of ten looks at a larger store.
+//! See [`crate::model`]. Nothing is drawn: scale ten explores a larger store.
 
 use super::{Effort, Figures};
 use crate::model::{Rules, Sizes, explore};
 
-/// Stores that are looked at whole, and from which scale on.
+/// The stores that are explored completely, each with its minimum scale.
 const STORES: [(u64, Sizes); 3] = [
-    // A process that ends anywhere.
+    // One process may end at any step.
     (1, Sizes { handles: 3, segments: 3, operations: 2, collections: 1, ends: 1, opens: 0 }),
     (1, Sizes { handles: 2, segments: 4, operations: 3, collections: 2, ends: 0, opens: 0 }),
     // Four million states: minutes, and a gigabyte of memory.

@@ -1,9 +1,9 @@
 //! The proof that nothing acknowledged is lost, layer by layer.
 //!
-//! Every layer makes another kind of trouble and asserts the same promise (see [`crate::oracle`]):
-//! what was acknowledged is there and verifies, what was not is wholly there or wholly absent, and
-//! the store goes on. A broken promise ends a layer by a panic that names the seed and the step to
-//! repeat it with; what comes back otherwise is how much was tried.
+//! Every layer causes another kind of failure and asserts the same promise (see [`crate::oracle`]):
+//! acknowledged changes exist and verify, unacknowledged ones exist completely or not at all, and
+//! the store accepts commits. If a promise is broken, the layer panics with the seed and the step
+//! to repeat it. Otherwise it returns the number of trials.
 //!
 //! `cargo test` runs each layer at scale 1. The program `prove` runs them at any scale and prints
 //! the figures of `tests/README.md`.
@@ -37,32 +37,32 @@ use std::fmt::Display;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-/// How much a layer does, and with what.
+/// The effort of a layer, and its inputs.
 #[derive(Debug, Clone)]
 pub struct Effort {
-    /// Multiplies how much is tried; 1 is what `cargo test` runs.
+    /// Multiplies the number of trials; 1 is that of `cargo test`.
     pub scale: u64,
-    /// Everything that is drawn, is drawn from this.
+    /// The seed of all random choices.
     pub seed: u64,
-    /// What to start processes from.
+    /// The programs to start processes from.
     pub programs: Programs,
 }
 
-/// Programs that layers start as processes of their own.
+/// Programs that layers start as processes.
 #[derive(Debug, Clone)]
 pub struct Programs {
     /// The command line of turntree.
     pub turntree: PathBuf,
-    /// The program `prove`, which also is the workers of the layers.
+    /// The program `prove`, which also runs the workers of the layers.
     pub prove: PathBuf,
 }
 
-/// What a layer tried, in its own words.
+/// The number of trials of a layer.
 #[derive(Debug, Clone, Default)]
 pub struct Figures {
-    /// Each figure: what was counted or measured, and its value with its unit.
+    /// Each figure: its name, and its value with the unit.
     pub rows: Vec<(String, String)>,
-    /// Why nothing was tried, where the machine does not allow it.
+    /// Why the layer was skipped, if the machine does not allow it.
     pub skipped: Option<String>,
 }
 
@@ -72,14 +72,14 @@ impl Figures {
         self.rows.push((what.to_owned(), value.to_string()));
     }
 
-    /// No figures, since this machine does not allow the layer.
+    /// A layer that this machine does not allow.
     #[must_use]
     pub fn skipped(why: impl Display) -> Self {
         Self { rows: Vec::new(), skipped: Some(why.to_string()) }
     }
 }
 
-/// Says how to repeat something, if it panics while this is there.
+/// Prints how to repeat a trial if it panics while this value is alive.
 pub(crate) struct Repeat(pub String);
 
 impl Drop for Repeat {
@@ -90,18 +90,18 @@ impl Drop for Repeat {
     }
 }
 
-/// One kind of trouble.
+/// A kind of failure.
 #[derive(Debug, Clone, Copy)]
 pub struct Layer {
     /// Its name at the command line.
     pub name: &'static str,
-    /// What it does to a store, in a line.
+    /// Its effect on a store, in a line.
     pub about: &'static str,
     /// Runs it; panics when a promise is broken.
     pub run: fn(&Effort) -> Figures,
 }
 
-/// Does the job of a worker process of a layer, when the arguments name one.
+/// Runs a worker process of a layer, if the arguments name one.
 #[must_use]
 pub fn work(arguments: &[String]) -> Option<ExitCode> {
     let (name, job) = arguments.split_first()?;
@@ -117,7 +117,7 @@ pub fn work(arguments: &[String]) -> Option<ExitCode> {
     }
 }
 
-/// Every layer, from the disk up.
+/// Every layer, from the disk upwards.
 pub const LAYERS: &[Layer] = &[
     Layer {
         name: "manifests",

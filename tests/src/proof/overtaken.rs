@@ -1,9 +1,9 @@
-//! A part of the kill stress: a long capture is stopped while others commit, collect, and leave more idle
-//! segments than stay idle. Then it goes on, with what it knew before all that.
+//! A part of the kill stress: a long capture is stopped while other processes commit, collect, and
+//! leave more idle segments than stay idle. Then it continues with its old view.
 //!
-//! Where it is stopped is not left to chance: it has opened the store, since it has a file of the
-//! workspace open, and has many more to read before it looks for a segment. Nor is how many segments
-//! there are: writers end only when all of them have committed, each to one of its own.
+//! The point where it stops is not random: it has opened the store, since it has a file of the
+//! workspace open, and must read many more before it looks for a segment. Nor is the number of
+//! segments: writers end only after all of them have committed, each to its own segment.
 
 use std::fs;
 use std::path::Path;
@@ -19,11 +19,12 @@ use super::{Effort, Figures, Repeat};
 /// Small files that are captured.
 const FILES: usize = 3000;
 
-/// Writers before a collection and behind it: more than segments that stay idle.
+/// The writers before and after a collection: more than the segments that stay idle.
 const BEFORE: usize = 4;
 const BEHIND: usize = 12;
 
-/// What collects while a capture is stopped, and what once more behind the writers: one store each.
+/// The commands that collect while a capture is stopped, and the commands that collect again after
+/// the writers. Each pair gets its own store.
 const COLLECTIONS: [(&[&str], Option<&[&str]>); 4] = [
     (&["repack"], None),
     (&["gc"], Some(&["gc", "--auto"])),
@@ -31,10 +32,10 @@ const COLLECTIONS: [(&[&str], Option<&[&str]>); 4] = [
     (&["gc", "--auto"], Some(&["repack"])),
 ];
 
-/// How long a capture goes on between two looks at it.
+/// How long a capture runs between two checks.
 const PAUSE: Duration = Duration::from_micros(300);
 
-/// Stops captures, and adds what came of them.
+/// Stops captures, and adds the results.
 ///
 /// # Panics
 /// When a promise is broken.
@@ -53,7 +54,8 @@ pub fn run(effort: &Effort, figures: &mut Figures) {
     figures.add("writers meanwhile", writers);
 }
 
-/// One store and one capture; whether it was stopped before it had read everything.
+/// One store and one capture. Returns true if the capture was stopped before it had read
+/// everything.
 fn trial(effort: &Effort, folder: &Path, collects: &[&str], again: Option<&[&str]>) -> bool {
     let mut site = Site::new(effort, &folder.join("store"));
     site.fill("before", 3);
@@ -67,7 +69,7 @@ fn trial(effort: &Effort, folder: &Path, collects: &[&str], again: Option<&[&str
     let mut capture = site.start(&words);
     let is_stopped = stop(&mut capture, &workspace);
     crowd(&mut site, BEFORE);
-    // There may be nothing to do for an automatic step.
+    // An automatic step may have nothing to do.
     let _ = site.run(collects).expect(&[0]);
     crowd(&mut site, BEHIND);
     if let Some(again) = again {
@@ -82,7 +84,7 @@ fn trial(effort: &Effort, folder: &Path, collects: &[&str], again: Option<&[&str
     is_stopped
 }
 
-/// Stops a capture when it has a file of the workspace open; false when it has ended.
+/// Stops a capture when it has a file of the workspace open. Returns false if it has ended.
 fn stop(capture: &mut Started, workspace: &Path) -> bool {
     loop {
         capture.signal(Signal::STOP);
@@ -97,14 +99,14 @@ fn stop(capture: &mut Started, workspace: &Path) -> bool {
     }
 }
 
-/// Whether a process has something in a folder open; where the system does not say, it may.
+/// True if a process has a file in a folder open, or if the system cannot tell.
 fn has_open(process: Pid, folder: &Path) -> bool {
     let Ok(open) = fs::read_dir(format!("/proc/{}/fd", process.as_raw_pid())) else { return true };
     let mut paths = open.flatten().filter_map(|entry| fs::read_link(entry.path()).ok());
     paths.any(|path| path.starts_with(folder))
 }
 
-/// Writers that commit one turn each and end when all have: each has a segment of its own.
+/// Writers that commit one turn each and end when all have, so each has its own segment.
 fn crowd(site: &mut Site<'_>, count: usize) {
     let mut writers = Vec::new();
     for _ in 0..count {

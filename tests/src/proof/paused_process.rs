@@ -1,6 +1,6 @@
-//! Processes that stop: in every call to the file system of a commit and of collections, holding
-//! whatever they hold then. The others go on, or are told in bounded time that a lock is held. Then
-//! the stopped one goes on, or is killed.
+//! Stops processes in every file system call of a commit and of collections, with all their locks
+//! held. Other processes continue, or get an error that names the lock in bounded time. Then the
+//! stopped process continues, or is killed.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt as _;
@@ -16,20 +16,20 @@ use super::processes::{Ended, Started, worker};
 use super::site::Site;
 use super::{Effort, Figures};
 
-/// What a process does that stops; the first one finds no idle segment, and makes one.
+/// The job of the process that stops. The first finds no idle segment, and creates one.
 const JOBS: [&str; 4] = [FIRST, "commit", "gc", "repack"];
 const FIRST: &str = "first-commit";
 
-/// Turns of each writer that was there before.
+/// The turns of each earlier writer.
 const TURNS: u64 = 12;
 
-/// How long the library waits for a lock here.
+/// The lock timeout of the library in this layer.
 const LIBRARY_PATIENCE: Duration = Duration::from_millis(50);
 
-/// Where the word of a superblock lies that is odd while a collection takes files away.
+/// The offset of the epoch in a superblock: odd while a collection deletes files.
 const AT_EPOCH: u64 = 4096;
 
-/// What was tried.
+/// The number of trials and results.
 #[derive(Debug, Default)]
 struct Tally {
     stops: u64,
@@ -39,12 +39,12 @@ struct Tally {
     killed: u64,
     locked: u64,
     longest: Duration,
-    /// Waits of ten seconds, of which one each is enough.
+    /// True once a wait of ten seconds was tried. One of each suffices.
     waited_for_ref_lock: bool,
     waited_for_change: bool,
 }
 
-/// Stops a process in every call, at scale 1 once, else once to go on and once to be killed.
+/// Stops a process in every call: at scale 1 once, else once to continue and once to be killed.
 ///
 /// # Panics
 /// When a promise is broken.
@@ -74,7 +74,7 @@ pub fn run(effort: &Effort) -> Figures {
     figures
 }
 
-/// One store, one process that stops; false when it ended before that call.
+/// One store and one process that stops. Returns false if it ended before that call.
 fn trial(effort: &Effort, tally: &mut Tally, job: &str, call: u64, signal: Signal) -> bool {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let mut trial = Trial::new(effort, &folder.path().join("store"), job == FIRST);
@@ -96,7 +96,7 @@ fn trial(effort: &Effort, tally: &mut Tally, job: &str, call: u64, signal: Signa
     }
     trial.note(&ended);
     if signal != Signal::KILL || !stops {
-        // A collection may find that others have collected meanwhile.
+        // A collection may find that another process has collected.
         let _ = ended.expect(if job.ends_with("commit") { &[0] } else { &[0, 5] });
     }
     trial.check();
@@ -106,7 +106,7 @@ fn trial(effort: &Effort, tally: &mut Tally, job: &str, call: u64, signal: Signa
 /// A store with a stopped process on it.
 struct Trial<'e> {
     site: Site<'e>,
-    /// A handle from before, as a long-lived process has it.
+    /// A handle from before, like that of a long-lived process.
     before: Repository,
     /// Writers that keep their segments.
     writers: Vec<Repository>,
@@ -115,7 +115,7 @@ struct Trial<'e> {
 impl<'e> Trial<'e> {
     fn new(effort: &'e Effort, dir: &Path, keep_writers: bool) -> Self {
         let mut site = Site::new(effort, dir);
-        // Two writers, whose segments are idle afterwards unless they stay.
+        // Two writers, whose segments become idle afterwards unless the writers stay.
         let mut writers = vec![site.open(), site.open()];
         for (writer, session) in writers.iter().zip(["one", "other"]) {
             for _ in 0..TURNS {
@@ -129,7 +129,7 @@ impl<'e> Trial<'e> {
         Self { site, before, writers }
     }
 
-    /// What others do while it is stopped.
+    /// The actions of other processes while it is stopped.
     fn others(&mut self, tally: &mut Tally) {
         let has_ref_lock = is_locked(&self.site.dir.join("superblock"));
         let in_change = has_ref_lock && epoch(&self.site.dir) % 2 == 1;
@@ -141,18 +141,19 @@ impl<'e> Trial<'e> {
             (false, true) => &mut tally.waited_for_ref_lock,
             _ => &mut false,
         };
-        // Whoever meets a change waits for its end, as long as anybody waits for a lock: once here.
+        // A process that meets an unfinished change waits as long as the lock timeout, so try this
+        // once.
         if has_ref_lock && std::mem::replace(slow, true) {
             if !in_change {
                 self.commit(&[ErrorKind::Locked], tally);
             }
             return;
         }
-        // A collection may be the stopped one; a change keeps even those out who begin to read.
+        // The stopped process may be a collection. An unfinished change also blocks new readers.
         let writes: &[i32] = if has_ref_lock { &[5] } else { &[0] };
         let collects: &[i32] = if has_ref_lock { &[5] } else { &[0, 5] };
         let reads: &[i32] = if in_change { &[5] } else { &[0] };
-        // All at once, since some wait for long.
+        // In parallel, since some wait for long.
         let (snapshot, number) = self.site.start_snapshot();
         let others =
             [(&["gc", "--no-wait"][..], collects), (&["fsck"], reads), (&["log", "one"], reads)];
@@ -165,7 +166,7 @@ impl<'e> Trial<'e> {
         self.site.note(&ended, number);
     }
 
-    /// A process that has the store open reads on, whatever others do.
+    /// A process that has the store open continues to read.
     fn read(&self) {
         let mut prover = Prover::new(&self.before);
         for (branch, tip) in self.before.branches() {
@@ -177,7 +178,7 @@ impl<'e> Trial<'e> {
         }
     }
 
-    /// Commits through the handle from before.
+    /// Commits through the earlier handle.
     fn commit(&mut self, allowed: &[ErrorKind], tally: &mut Tally) {
         let began = Instant::now();
         let committed = self.site.commit(&self.before, "meanwhile");
@@ -191,14 +192,14 @@ impl<'e> Trial<'e> {
         }
     }
 
-    /// What the process printed that stopped, if it went on.
+    /// Records the acknowledgements that the stopped process printed after it continued.
     fn note(&mut self, ended: &Ended) {
         for line in String::from_utf8_lossy(&ended.stdout).lines() {
             self.site.promise.add(line.parse().expect("a line of a worker"));
         }
     }
 
-    /// Nothing blocks any more, and everything is there.
+    /// Checks that nothing is locked, and that everything exists.
     fn check(mut self) {
         self.commit(&[], &mut Tally::default());
         let _ = self.site.run(&["gc"]).expect(&[0]);
@@ -215,7 +216,7 @@ fn end(started: Started, codes: &[i32], tally: &mut Tally) -> Ended {
     ended.expect(codes)
 }
 
-/// Whether somebody holds the lock of a file.
+/// True if another handle holds the lock of a file.
 ///
 /// # Panics
 /// When there is no such file.
@@ -227,7 +228,7 @@ pub fn is_locked(path: &Path) -> bool {
 fn epoch(dir: &Path) -> u64 {
     let mut word = [0; 8];
     let superblock = File::open(dir.join("superblock")).expect("the superblock");
-    // Before the first change it is not there.
+    // Before the first change the epoch is missing.
     let read = superblock.read_exact_at(&mut word, AT_EPOCH);
     if read.is_ok() { u64::from_le_bytes(word) } else { 0 }
 }

@@ -1,4 +1,4 @@
-//! Processes that a layer starts: killed, stopped and waited for, and never left behind.
+//! Processes that a layer starts: they are killed, stopped and waited for, and never left behind.
 
 use std::io::Read as _;
 use std::path::Path;
@@ -10,17 +10,17 @@ use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process, waitid};
 
 use super::Effort;
 
-/// How long anything may take that nobody kills or stops: three times what a lock is waited for, so
-/// that a busy machine is not taken for a process that hangs.
+/// The timeout of a process that is neither killed nor stopped: three times the lock timeout, so
+/// that a slow process on a busy machine does not count as a hang.
 pub const PATIENCE: Duration = Duration::from_secs(30);
 
-/// How often a process is looked at that is waited for.
+/// How often a process is polled.
 const PAUSE: Duration = Duration::from_micros(500);
 
-/// A process that is killed when nobody wants it any more.
+/// A process that is killed when this is dropped.
 #[derive(Debug)]
 pub struct Started {
-    /// What it does, in words.
+    /// Its description.
     pub what: String,
     /// When it was started.
     pub since: Instant,
@@ -31,20 +31,20 @@ pub struct Started {
 /// A process that has ended.
 #[derive(Debug)]
 pub struct Ended {
-    /// What it did, in words.
+    /// Its description.
     pub what: String,
-    /// How it ended.
+    /// Its exit status.
     pub status: ExitStatus,
-    /// What it printed.
+    /// Its output.
     pub stdout: Vec<u8>,
-    /// What it complained about.
+    /// Its error output.
     pub stderr: String,
-    /// How long it took.
+    /// How long it ran.
     pub took: Duration,
 }
 
 impl Started {
-    /// Starts a process; what it prints must fit into a pipe, unless it is redirected already.
+    /// Starts a process. Its output must fit into a pipe unless it is redirected.
     ///
     /// # Panics
     /// When it cannot be started.
@@ -56,19 +56,19 @@ impl Started {
         Self { what, since: Instant::now(), child, status: None }
     }
 
-    /// Its number.
+    /// Its process id.
     ///
     /// # Panics
-    /// Never: processes have numbers.
+    /// Never: processes have ids.
     #[must_use]
     pub fn pid(&self) -> Pid {
         Pid::from_child(&self.child)
     }
 
-    /// Whether it has ended.
+    /// True if it has ended.
     ///
     /// # Panics
-    /// When the system does not say.
+    /// If the system does not report it.
     pub fn has_ended(&mut self) -> bool {
         self.status =
             self.status.or_else(|| self.child.try_wait().expect("a child can be waited for"));
@@ -85,12 +85,12 @@ impl Started {
         }
     }
 
-    /// Waits until it has stopped itself, or ended; true when it has stopped.
+    /// Waits until it has stopped itself or ended. Returns true if it has stopped.
     ///
     /// # Panics
-    /// When that takes too long.
+    /// If that takes too long.
     pub fn wait_until_stopped(&mut self) -> bool {
-        // It stays to be waited for: `has_ended` wants to know how it ended.
+        // Does not reap it: `has_ended` still needs its exit status.
         let options = WaitIdOptions::STOPPED
             | WaitIdOptions::EXITED
             | WaitIdOptions::NOHANG
@@ -106,10 +106,10 @@ impl Started {
         }
     }
 
-    /// Waits for its end and takes what it printed.
+    /// Waits until it ends, and collects its output.
     ///
     /// # Panics
-    /// When that takes longer than anything may take.
+    /// If that takes longer than the timeout.
     #[must_use]
     pub fn end(mut self) -> Ended {
         let began = Instant::now();
@@ -141,13 +141,13 @@ impl Drop for Started {
 }
 
 impl Ended {
-    /// The exit code; `None` when a signal ended it.
+    /// The exit code. `None` if a signal ended it.
     #[must_use]
     pub fn code(&self) -> Option<i32> {
         self.status.code()
     }
 
-    /// Everything to know about it.
+    /// A report of its status and output.
     #[must_use]
     pub fn report(&self) -> String {
         let stdout = String::from_utf8_lossy(self.stdout.get(..2000).unwrap_or(&self.stdout));
@@ -155,13 +155,13 @@ impl Ended {
         format!("{what} ended with {status} after {took:.1?}\n{stdout}\n{stderr}")
     }
 
-    /// A field of the flat record that it printed.
+    /// A field of the flat record in its output.
     #[must_use]
     pub fn field(&self, name: &str) -> String {
         field(&String::from_utf8_lossy(&self.stdout), name).to_owned()
     }
 
-    /// Asserts that it ended with one of these exit codes; gives it back.
+    /// Asserts that it ended with one of these exit codes. Returns itself.
     ///
     /// # Panics
     /// When it did not.
@@ -173,14 +173,14 @@ impl Ended {
     }
 }
 
-/// A text field of a flat record that the command line printed; empty when it is not there.
+/// A text field of a flat record from the program. Empty if the field is missing.
 #[must_use]
 pub fn field<'r>(record: &'r str, name: &str) -> &'r str {
     let after = record.split_once(&format!("\"{name}\":\""));
     after.and_then(|(_, rest)| rest.split('"').next()).unwrap_or_default()
 }
 
-/// A run of the command line on a store, in an environment that is the same everywhere.
+/// A run of the program on a store, in a fixed environment.
 #[must_use]
 pub fn turntree(effort: &Effort, store: &Path, arguments: &[&str]) -> Command {
     let mut command = Command::new(&effort.programs.turntree);

@@ -1,9 +1,9 @@
-//! How long a store takes to open after a crash, and how often a commit asks the disk to be durable.
+//! Measures how long a store takes to open after a crash, and how many syncs a commit needs.
 //!
-//! Opening is all the recovery there is: a store is never closed, so whoever opens it finds what the
-//! last process left. What that costs grows with the segments that are not sealed, of which there
-//! are more when several handles were open. The times are for people to read, and what is found
-//! is asserted. So are the counts, since a count is the same on every machine.
+//! Opening is the whole recovery: a store is never closed, so a new handle finds the state that the
+//! last process left. Its cost grows with the segments that are not sealed, and more handles leave
+//! more of them. The times are reported only. The recovered content and the sync counts, which are
+//! the same on every machine, are asserted.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -26,22 +26,22 @@ use crate::oracle::{blob, options, set};
 use crate::sim::Random;
 use crate::stamp;
 
-/// MiB of journal that are left behind, and by how many handles.
+/// The MiB of journal left behind, and the number of handles.
 const JOURNALS: [(u64, usize); 6] = [(1, 1), (8, 1), (64, 1), (1, 8), (8, 8), (60, 8)];
 
-/// Bytes of the blob of a commit at most.
+/// The most bytes of a commit's blob.
 const BLOB_BYTES: usize = 8 << 10;
 
-/// Times that each is opened at scale 1.
+/// How often each store is opened at scale 1.
 const OPENINGS: u64 = 20;
 
-/// Snapshots that are counted at scale 1.
+/// The snapshots that are counted at scale 1.
 const SNAPSHOTS: u64 = 40;
 
-/// More would fill a segment, and sealing it is not what is counted.
+/// More would fill a segment and count the sealing too.
 const MAX_SNAPSHOTS: u64 = 2000;
 
-/// Bytes of a segment before the first batch.
+/// The bytes of a segment before the first batch.
 const HEADER_BYTES: usize = 80;
 
 const REF: &str = "refs/heads/s/main";
@@ -49,7 +49,7 @@ const REF: &str = "refs/heads/s/main";
 /// Measures and counts.
 ///
 /// # Panics
-/// When a commit syncs more often than it should, or not what was acknowledged is found.
+/// If a commit syncs more often than it should, or the acknowledged state is not found.
 #[must_use]
 pub fn run(effort: &Effort) -> Figures {
     let mut figures = Figures::default();
@@ -73,10 +73,10 @@ pub fn run(effort: &Effort) -> Figures {
     figures
 }
 
-/// A store whose handles have gone, each in the middle of a commit.
+/// A store whose handles were all interrupted in the middle of a commit.
 struct Crashed {
     dir: PathBuf,
-    /// The last operation that was acknowledged, and what it set the ref to.
+    /// The last acknowledged operation, and the value that it set the ref to.
     sequence: u64,
     value: ObjectId,
     torn: usize,
@@ -84,7 +84,7 @@ struct Crashed {
 }
 
 impl Crashed {
-    /// Commits in turn through so many handles until the journal has so many bytes.
+    /// Commits through `handles` handles in turn until the journal has `bytes` bytes.
     fn new(bytes: u64, handles: usize, seed: u64) -> Self {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let dir = folder.path().join("store");
@@ -108,7 +108,7 @@ impl Crashed {
         Self { dir, sequence, value, torn, _folder: folder }
     }
 
-    /// How long opening takes. What was acknowledged is there, and what was torn is known.
+    /// Measures an open. Checks that acknowledged changes exist and torn ones are reported.
     fn open(&self) -> Duration {
         let started = Instant::now();
         let store = open(&self.dir, u64::MAX);
@@ -123,7 +123,7 @@ impl Crashed {
 }
 
 fn open(dir: &Path, number: u64) -> Store {
-    // What is made here is torn afterwards: it need not be durable before.
+    // The content is torn afterwards, so it need not be durable.
     let options = OpenOptions { durability: Durability::None, ..options(number) };
     Store::open(Arc::new(RealIo), dir, options).expect("the store opens")
 }
@@ -135,7 +135,7 @@ fn commit(store: &Store, random: &mut Random) -> (Committed, ObjectId) {
     (store.commit(vec![(id, object)], &draft).expect("a commit"), id)
 }
 
-/// Where the zeros that are written ahead begin in each segment.
+/// Where the preallocated zeros begin in each segment.
 fn ends(dir: &Path) -> BTreeMap<PathBuf, usize> {
     let segments = fs::read_dir(dir.join("journal")).expect("a journal");
     let segments = segments.map(|entry| entry.expect("an entry").path());
@@ -146,7 +146,7 @@ fn ends(dir: &Path) -> BTreeMap<PathBuf, usize> {
     segments.map(|path| (path.clone(), end(&path))).collect()
 }
 
-/// Takes away half of what was written last to each segment.
+/// Removes half of the last write to each segment.
 fn tear(written: &BTreeMap<PathBuf, usize>, whole: &BTreeMap<PathBuf, usize>) -> usize {
     let mut torn = 0;
     for (path, end) in written {
@@ -161,8 +161,8 @@ fn tear(written: &BTreeMap<PathBuf, usize>, whole: &BTreeMap<PathBuf, usize>) ->
     torn
 }
 
-/// The syncs of each of so many snapshots through handles that take turns, each on a branch of its
-/// own. What a handle does once, to begin with, is not among them.
+/// Checks the syncs of each of `count` snapshots through handles that take turns, each on its own
+/// branch. The first commit of a handle, which does more, is not counted.
 fn snapshots(handles: u64, count: u64) -> u64 {
     let (folder, io) = new_repository();
     let repos: Vec<Repository> =
@@ -179,14 +179,14 @@ fn snapshots(handles: u64, count: u64) -> u64 {
         }
     }
     let calls = io.calls() - begun;
-    // The record, its sync, and its mark, which keeps the others from syncing it again.
+    // The record, its sync, and its mark, which saves the other handles another sync.
     let count = rounds * handles;
     let expected = Calls { writes: 2 * count, syncs: count, ..Calls::default() };
     assert_eq!(calls, expected, "{handles} handles, {count} snapshots");
     1
 }
 
-/// The syncs of each of so many snapshots that each open the store.
+/// Checks the syncs of each of `count` snapshots that each open the store.
 fn one_shots(count: u64) -> u64 {
     let (folder, io) = new_repository();
     let branch = BranchName::main("s").expect("a name");
@@ -196,7 +196,7 @@ fn one_shots(count: u64) -> u64 {
         snapshot(&reopen(&io, folder.path(), number), &branch, number);
     }
     let calls = io.calls() - begun;
-    // Whoever takes a segment over finds the mark behind what the one before has synced.
+    // A handle that takes a segment over finds the mark after the synced bytes of its predecessor.
     let expected = Calls { writes: 2 * count, syncs: count, ..Calls::default() };
     assert_eq!(calls, expected, "{count} snapshots");
     1

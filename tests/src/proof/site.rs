@@ -1,4 +1,4 @@
-//! A store that a layer makes trouble for, and what was acknowledged on it.
+//! A store with trouble, and the acknowledgements on it.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -13,28 +13,28 @@ use super::invariants::Promise;
 use super::processes::{Ended, Started, turntree};
 use super::worker::Acknowledged;
 
-/// Bytes of numbers that a process needs for itself.
+/// The bits of turn numbers reserved for one process.
 const NUMBERS: u32 = 20;
 
-/// A store, and who works on it.
+/// A store and its users.
 #[derive(Debug)]
 pub struct Site<'e> {
-    /// What to start processes from.
+    /// The programs to start processes from.
     pub effort: &'e Effort,
-    /// Where it is.
+    /// Its directory.
     pub dir: PathBuf,
-    /// What was acknowledged.
+    /// The acknowledged changes.
     pub promise: Promise,
-    /// Documents that commands are given; not beside the store, where there may be no room.
+    /// Input documents of commands. They are not next to the store, where the disk may be full.
     documents: tempfile::TempDir,
     serial: u64,
 }
 
 impl<'e> Site<'e> {
-    /// A new store in `dir`.
+    /// Creates a store in `dir`.
     ///
     /// # Panics
-    /// When it cannot be made.
+    /// If it cannot be created.
     #[must_use]
     pub fn new(effort: &'e Effort, dir: &Path) -> Self {
         Store::create(&RealIo, dir, &NewStore { id: [1; 16] }).expect("a new store");
@@ -44,13 +44,13 @@ impl<'e> Site<'e> {
         Self { effort, dir, promise, documents, serial: 100 }
     }
 
-    /// A seed that nobody else has, and the first number of its turns.
+    /// A unique seed, and the first number of its turns.
     pub fn serial(&mut self) -> (u64, u64) {
         self.serial += 1;
         (self.serial, self.serial << NUMBERS)
     }
 
-    /// Opens the store, as another process would.
+    /// Opens the store like another process.
     ///
     /// # Panics
     /// When it does not open.
@@ -62,7 +62,7 @@ impl<'e> Site<'e> {
     /// Commits a turn through a handle, to the main branch of a session.
     ///
     /// # Errors
-    /// What committing reports.
+    /// Errors of committing.
     ///
     /// # Panics
     /// For a bad name.
@@ -86,13 +86,13 @@ impl<'e> Site<'e> {
         }
     }
 
-    /// Starts the command line.
+    /// Starts the program.
     #[must_use]
     pub fn start(&self, arguments: &[&str]) -> Started {
         Started::new(arguments.join(" "), &mut turntree(self.effort, &self.dir, arguments))
     }
 
-    /// Runs the command line.
+    /// Runs the program.
     #[must_use]
     pub fn run(&self, arguments: &[&str]) -> Ended {
         self.start(arguments).end()
@@ -111,17 +111,17 @@ impl<'e> Site<'e> {
         (words.map(str::to_owned).to_vec(), number)
     }
 
-    /// Starts a `snapshot` of a new turn, whose number comes with it.
+    /// Starts a `snapshot` of a new turn. Returns the number of the turn too.
     pub fn start_snapshot(&mut self) -> (Started, u64) {
         let (words, number) = self.turn();
         let words: Vec<&str> = words.iter().map(String::as_str).collect();
         (self.start(&words), number)
     }
 
-    /// Notes what a `snapshot` was acknowledged.
+    /// Records the acknowledgement of a `snapshot`.
     ///
     /// # Panics
-    /// When it succeeded and did not say what it made.
+    /// If it succeeded without printing an id.
     pub fn note(&mut self, ended: &Ended, number: u64) {
         if ended.code() == Some(0) {
             let id = ended.field("id").parse().expect("an id");
@@ -137,17 +137,17 @@ impl<'e> Site<'e> {
         ended
     }
 
-    /// Asserts that everything that was acknowledged is there and that the store goes on.
+    /// Asserts that all acknowledged changes exist, and that the store accepts commits.
     ///
     /// # Panics
-    /// When it does not.
+    /// If not.
     pub fn check(&mut self) {
         let _ = self.snapshot().expect(&[0]);
         let (_, seed) = self.serial();
         self.promise.check(self.effort, &self.dir, seed, true);
     }
 
-    /// A handle of a process that waits for locks no longer than `patience`.
+    /// A handle with the lock timeout `patience`.
     ///
     /// # Panics
     /// When the store does not open.

@@ -1,5 +1,5 @@
-//! The real file system, for a process that stops itself in one of its calls: then it holds whatever
-//! it holds at that moment, for as long as somebody likes.
+//! The real file system for a process that stops itself in one of its calls, with all locks held,
+//! for any time.
 
 use std::io;
 use std::path::Path;
@@ -18,14 +18,14 @@ pub struct StoppingIo {
 }
 
 impl StoppingIo {
-    /// Stops in the call of this number, from 1; a write then, when half of it is written, any other
-    /// before it begins.
+    /// Stops in the call with this number, from 1: a write when half of it is written, any other
+    /// call before it begins.
     #[must_use]
     pub fn new(stop_in: u64) -> Self {
         Self { calls: Arc::default(), stop_in }
     }
 
-    /// Whether the process stops in the call that begins now.
+    /// True if the process stops in the call that begins now.
     fn is_due(&self) -> bool {
         self.calls.fetch_add(1, Ordering::Relaxed) + 1 == self.stop_in
     }

@@ -1,5 +1,5 @@
-//! The unmodified command line under `strace`, which lets its n-th system call of a kind fail, or
-//! sends it a signal there; and real partial writes, by a limit on the size of files.
+//! Runs the unmodified program under `strace`, which makes its n-th system call of a kind fail or
+//! sends it a signal there; and makes real partial writes by a limit on the size of files.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -14,7 +14,7 @@ use super::{Effort, Figures};
 use crate::claude_code;
 use crate::sim::Random;
 
-/// The calls, and what may be wrong with each.
+/// The calls, and the faults of each.
 const CALLS: [(&str, &[&str]); 10] = [
     ("pwrite64", &["error=EIO", "error=ENOSPC", "error=EINTR", "signal=SIGKILL"]),
     ("write", &["error=EIO", "error=ENOSPC", "error=EINTR"]),
@@ -28,20 +28,20 @@ const CALLS: [(&str, &[&str]); 10] = [
     ("mmap", &["error=ENOMEM"]),
 ];
 
-/// Runs at scale 1, and between two checks.
+/// The runs at scale 1, and between two checks.
 const RUNS: usize = 320;
 const CHECK_EVERY: u64 = 40;
 
 /// Limits on the size of files, in blocks of the shell.
 const LIMITS: [u32; 6] = [1, 3, 20, 127, 131, 150];
 
-/// What an error may make of a command: it says so, meets a lock, or cannot even start.
+/// The exit codes of a failed command: it reports the error, meets a lock, or cannot even start.
 const REFUSED: [i32; 3] = [5, 70, 127];
 
-/// What a pack or segment that cannot be opened makes of a command, if that is said.
+/// The exit codes of a command that cannot open a pack or a segment, with the required message.
 const DAMAGED: ([i32; 2], &str) = ([4, 6], "the store is damaged");
 
-/// What a command is for.
+/// The job of a command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Job {
     Snapshot,
@@ -53,7 +53,7 @@ enum Job {
 
 const JOBS: [Job; 5] = [Job::Snapshot, Job::Gc, Job::Repack, Job::Import, Job::Restore];
 
-/// One way to go wrong: in the n-th call of a process.
+/// A fault in the n-th call of a process.
 #[derive(Debug, Clone, Copy)]
 struct Injection {
     job: Job,
@@ -62,7 +62,7 @@ struct Injection {
     n: u64,
 }
 
-/// What was tried.
+/// The number of trials and results.
 #[derive(Debug, Default)]
 struct Tally {
     runs: u64,
@@ -73,7 +73,7 @@ struct Tally {
     limited: u64,
 }
 
-/// Lets system calls fail, one in each run of a command.
+/// Makes system calls fail, one in each run of a command.
 ///
 /// # Panics
 /// When a promise is broken.
@@ -96,7 +96,7 @@ pub fn run(effort: &Effort) -> Figures {
         return Figures::skipped("strace may not trace");
     }
     let wanted = RUNS.saturating_mul(usize::try_from(effort.scale).unwrap_or(usize::MAX));
-    // A different part of them each time, and all of them at a large scale.
+    // A different subset in each run, and all of them at a large scale.
     while injections.len() > wanted {
         injections.swap_remove(bench.random.below(injections.len()));
     }
@@ -129,7 +129,7 @@ struct Bench<'e> {
 }
 
 impl Bench<'_> {
-    /// Everything that may go wrong, from a run of each command in which nothing does.
+    /// All faults, from a run of each command without one.
     fn injections(&mut self) -> Vec<Injection> {
         let mut injections = Vec::new();
         for job in JOBS {
@@ -151,7 +151,8 @@ impl Bench<'_> {
         injections
     }
 
-    /// The words of a command that has something to do, and the number of its turn if it makes one.
+    /// The arguments of a command that has something to do, and the number of its turn if it
+    /// commits one.
     fn words(&mut self, job: Job) -> (Vec<String>, u64) {
         let (seed, _) = self.site.serial();
         let text = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect();
@@ -198,13 +199,14 @@ impl Bench<'_> {
         self.tally.runs += 1;
         let said = fs::read_to_string(&log).unwrap_or_default();
         self.tally.injected += u64::from(said.contains("INJECTED") || said.contains("--- SIG"));
-        // Without memory a process may die before it has begun, and a library may find no thread.
+        // Without memory a process may die before it starts, and a library may fail to start a
+        // thread.
         if call != "mmap" || ended.code().is_some_and(|code| code != 101) {
             self.settle(job, ended, number);
         }
     }
 
-    /// Asserts that a command ended as one may that could not do something, and notes what it did.
+    /// Asserts that a failed command ended as expected, and records its effect.
     fn settle(&mut self, job: Job, ended: Ended, number: u64) {
         match (ended.code(), ended.status.signal()) {
             (Some(0), _) => self.tally.done += 1,
@@ -229,7 +231,7 @@ impl Bench<'_> {
         }
     }
 
-    /// Whatever has the name of a file holds all of it, and once more does what was left.
+    /// Checks that every restored file is complete, and that a second run restores the rest.
     fn check_restore(&self, ended: &Ended) {
         let to = self.restored();
         if to.exists() && ended.code() != Some(0) {
@@ -241,7 +243,7 @@ impl Bench<'_> {
         }
     }
 
-    /// Partial writes: no file may grow beyond a limit, and the signal that says so is ignored.
+    /// Partial writes: no file may grow beyond a limit, and the signal of the limit is ignored.
     fn limits(&mut self) {
         for limit in LIMITS {
             for job in JOBS {
@@ -261,7 +263,7 @@ impl Bench<'_> {
     }
 }
 
-/// Another program that runs the command line, in the environment of the command line.
+/// Runs a command in the environment of the program.
 fn like_turntree<'c>(
     site: &Site<'_>,
     command: &'c mut Command,
@@ -279,7 +281,7 @@ fn like_turntree<'c>(
     command.stdin(std::process::Stdio::null())
 }
 
-/// How often each call was made by the process that made it most often.
+/// The highest number of calls of each kind by one process.
 fn counts(log: &Path) -> BTreeMap<&'static str, u64> {
     let mut counts: BTreeMap<(&'static str, String), u64> = BTreeMap::new();
     for line in fs::read_to_string(log).unwrap_or_default().lines() {

@@ -1,14 +1,14 @@
-//! The workers of the layers: what `prove worker JOB STORE ...` does in a process of its own.
+//! The workers of the layers: the processes `prove worker JOB STORE ...`.
 //!
-//! | job | what it does | what it prints |
+//! | job | task | output |
 //! |---|---|---|
-//! | `commits SEED COUNT BRANCH...` | commits turns as fast as it can | each turn, after its commit was acknowledged |
-//! | `reads SEED COUNT` | reads what branches lead to | nothing |
+//! | `commits SEED COUNT BRANCH...` | commits turns as fast as it can | each acknowledged turn |
+//! | `reads SEED COUNT` | reads everything reachable from branches | nothing |
 //! | `stays SEED BRANCH` | commits one turn, and stops itself before it ends | the turn |
-//! | `stops SEED CALL commit\|gc\|repack` | commits a turn or collects, and stops itself in a call | the turn |
+//! | `stops SEED CALL commit\|gc\|repack` | commits or collects, and stops in a call | the turn |
 //!
-//! A job ends with 0 when it is done, with 5 when it met a lock, and with 1 and a word on stderr for
-//! everything that must not happen.
+//! A job exits with 0 when it is done, with 5 if it met a lock, and with 1 and a message on stderr
+//! for everything that must not happen.
 
 use std::fmt;
 use std::path::Path;
@@ -29,13 +29,13 @@ use crate::oracle::options;
 use crate::sim::Random;
 use crate::stamp;
 
-/// Sessions that are about secrets: what is in them is not what was put there.
+/// Sessions with secrets: redactions change their content.
 pub const SECRETS: &str = "secrets";
 
-/// How sessions begin that hold transcripts.
+/// The prefix of sessions with imported transcripts.
 pub const IMPORTED: &str = "imported-";
 
-/// Turns that one worker can number.
+/// The number of turns that one worker can number.
 const TURNS: u64 = 1 << 20;
 
 /// Commits on a branch of which at most so many are read at once.
@@ -70,11 +70,11 @@ impl FromStr for Acknowledged {
     }
 }
 
-/// Why a job was not done.
+/// Why a job failed.
 enum Stopped {
-    /// Somebody kept a lock for too long.
+    /// Another process held a lock for too long.
     Locked(String),
-    /// What must not happen.
+    /// A broken promise.
     Wrong(String),
 }
 
@@ -168,7 +168,7 @@ fn reads(store: &Path, seed: u64, count: u64) -> Result<(), Stopped> {
     Ok(())
 }
 
-/// Commits a turn and keeps its segment until somebody lets it go on.
+/// Commits a turn, stops, and keeps its segment until it is continued.
 fn stays(store: &Path, seed: u64, name: &str) -> Result<(), Stopped> {
     let repo = open(store, seed)?;
     let number = seed * TURNS;

@@ -1,4 +1,4 @@
-//! The ways in which a file is changed, and which of them are tried on which file.
+//! The ways to change a file, and the ways that are tried on each kind of file.
 
 use std::fmt;
 use std::ops::Range;
@@ -16,27 +16,27 @@ use crate::proof::Effort;
 use crate::sample::used;
 use crate::sim::{Random, SimDisk};
 
-/// Bytes of a superblock that mean anything.
+/// The used bytes of a superblock.
 pub(super) const SUPERBLOCK_BYTES: usize = 96;
 
-/// Where a superblock has the id of the store.
+/// The position of the store id in a superblock.
 const STORE_ID: Range<usize> = 48..64;
 
-/// Of the zeros behind what is in use, so many are changed too.
+/// The number of zeros after the used bytes that are changed too.
 const ZEROS: usize = 64;
 
-/// Of the content of a history index, one of so many bytes is changed at scale 1.
+/// At scale 1, one of this many bytes of a history index's content is changed.
 const HISTORY_STEP: usize = 8;
 
-/// What a disk loses at once.
+/// The sector sizes of disks.
 const SECTORS: [usize; 2] = [512, 4096];
 
 /// A way to change a file.
 #[derive(Debug, Clone)]
 pub enum Change {
-    /// One byte is another one.
+    /// One byte changes.
     Flip {
-        /// Where.
+        /// Its position.
         at: usize,
         /// The bits that change.
         mask: u8,
@@ -48,38 +48,38 @@ pub enum Change {
     },
     /// A lost sector.
     Zero {
-        /// Where it begins.
+        /// Its position.
         at: usize,
         /// Its length.
         len: usize,
     },
-    /// A part that comes twice, in a row.
+    /// A part that appears twice in a row.
     Repeat {
-        /// Where it begins.
+        /// Its position.
         at: usize,
         /// Its length.
         len: usize,
     },
-    /// Other bytes in the place of these.
+    /// Bytes replaced by new ones.
     Splice {
-        /// Where they go.
+        /// The position of the replacement.
         at: usize,
-        /// What is there then.
+        /// The new bytes.
         content: Content,
     },
-    /// More bytes behind the end.
+    /// More bytes after the end.
     Append(Content),
     /// Another file under this name.
     Replace(Content),
-    /// Two files have changed their names.
+    /// Two files swap names.
     Swap(PathBuf),
-    /// The file is gone.
+    /// The file is removed.
     Remove,
-    /// Another change, after which all checksums are made good.
+    /// Another change, after which all checksums are recomputed.
     Mended(Box<Change>),
 }
 
-/// Bytes, of which a message says only how many.
+/// Bytes. Messages show only their number.
 #[derive(Clone)]
 pub struct Content(Arc<[u8]>);
 
@@ -96,7 +96,7 @@ impl From<&[u8]> for Content {
 }
 
 impl Change {
-    /// Makes the change to the file at `path`.
+    /// Applies the change to the file at `path`.
     pub(super) fn apply(&self, path: &Path, disk: &SimDisk) {
         let mut files = disk.files();
         if let Self::Swap(other) = self {
@@ -150,7 +150,7 @@ impl Change {
         }
     }
 
-    /// Where the change begins, where it begins somewhere.
+    /// The first position that the change touches, if it has one.
     pub(super) fn touches(&self) -> Option<usize> {
         match self {
             Self::Flip { at, .. }
@@ -164,7 +164,7 @@ impl Change {
     }
 }
 
-/// Every change of one file that is tried with this effort.
+/// Every change of a file that is tried with this effort.
 pub(super) fn all(
     effort: &Effort,
     kind: FileKind,
@@ -180,7 +180,7 @@ pub(super) fn all(
     };
     let mut random = Random(effort.seed ^ end as u64);
     let scale = usize::try_from(effort.scale).unwrap_or(usize::MAX);
-    // Every position at some scale; a smaller one begins at another position for another seed.
+    // Every position at some scale. At a smaller scale, the seed selects the first position.
     let every = |step: usize, random: &mut Random| {
         let step = (step / scale).max(1);
         (random.below(step)..end).step_by(step)
@@ -196,7 +196,7 @@ pub(super) fn all(
     }
     changes.extend(every(256, &mut random).map(|at| Change::Repeat { at, len: 8 << (at % 6) }));
     match kind {
-        // Behind its compression.
+        // In the uncompressed content.
         FileKind::HistoryIndex => {
             let raw = derived_parts(bytes).concat();
             let step = (HISTORY_STEP / scale).max(1);
@@ -215,7 +215,7 @@ pub(super) fn all(
     changes
 }
 
-/// What can be made of one file with another one.
+/// The changes that combine two files.
 fn with_another(
     path: &Path,
     end: usize,
@@ -236,7 +236,8 @@ fn with_another(
     changes
 }
 
-/// A change behind which the checksums are made good: one byte, or a number that is too large.
+/// A change after which the checksums are recomputed: of one byte, or of a number that becomes too
+/// large.
 fn mended(at: usize, bytes: &[u8]) -> Change {
     let inner = match at % 3 {
         0 => Change::Flip { at, mask: 0x41 },
@@ -251,7 +252,7 @@ fn superblock(path: &Path) -> PathBuf {
     path.parent().and_then(Path::parent).expect("a file in a folder").join("superblock")
 }
 
-/// Whether two paths are different files of one kind.
+/// True if two paths are different files of the same kind.
 fn is_alike(path: &Path, other: &Path) -> bool {
     let is_manifest = |path: &Path| path.to_string_lossy().contains("/manifest-");
     path != other

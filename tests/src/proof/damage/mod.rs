@@ -1,10 +1,10 @@
-//! Hostile bytes: files of a store that somebody changed.
+//! Hostile bytes: damaged and forged files of a store.
 //!
-//! Small stores with every kind of file are damaged in every way that is listed in [`Change`], one
-//! way at a time: each byte changed, each length cut to, sectors lost, parts of one file in another,
-//! files of other stores. An attacker who can compute checksums makes those of a changed file good.
-//! What is asserted each time is in `trial.rs`: wrong bytes are never returned, what is lost is
-//! named, a repair loses nothing, and a commit is kept or refused.
+//! Small stores with every kind of file are damaged in every way in [`Change`], one at a time: each
+//! byte changed, the file cut at each length, sectors lost, parts of one file in another, files of
+//! other stores. An attacker who can compute checksums recomputes those of a changed file.
+//! `trial.rs` asserts each time: wrong bytes are never returned, losses are named, a repair loses
+//! nothing, and a commit is kept or refused.
 
 mod change;
 mod trial;
@@ -22,17 +22,17 @@ use self::trial::Outcome;
 use super::{Effort, Figures};
 use crate::sample::{Sample, asked_of_history, open, remove_ids, used};
 
-/// One of so many trials, at scale 1, goes on with a commit and a repair.
+/// At scale 1, one of this many trials continues with a commit and a repair.
 const GO_ON_EVERY: u64 = 8;
 
-/// A file of a store, as what it is for.
+/// A file of a store, by its purpose.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum FileKind {
     /// The superblock.
     Superblock,
-    /// The manifest that holds.
+    /// The current manifest.
     Manifest,
-    /// The manifest before it, which is read when the newest does not verify.
+    /// The manifest before it, which is read if the newest does not verify.
     OldManifest,
     /// A segment that the manifest lists.
     SealedSegment,
@@ -42,13 +42,13 @@ pub enum FileKind {
     Pack,
     /// A pack with a blob in parts.
     PackWithParts,
-    /// A history index beside a pack.
+    /// A history index next to a pack.
     HistoryIndex,
     /// An archive without ids.
     PackWithoutIds,
-    /// The same, with its ids beside it.
+    /// An archive without ids that has an `.ids` file.
     PackWithKeptIds,
-    /// The ids beside it.
+    /// The `.ids` file of the archive.
     KeptIds,
 }
 
@@ -58,9 +58,9 @@ struct Trial<'a> {
     kind: FileKind,
     path: PathBuf,
     change: Change,
-    /// Whether a commit and a repair follow.
+    /// True if a commit and a repair follow.
     goes_on: bool,
-    /// What the history of the sample says, where it has an index.
+    /// The answers from the history of the sample, if it has an index.
     answers: &'a [String],
 }
 
@@ -70,7 +70,7 @@ impl fmt::Debug for Trial<'_> {
     }
 }
 
-/// What was tried on files of one kind, and what came of it.
+/// The trials on files of one kind, and their results.
 #[derive(Debug, Default, Clone, Copy)]
 struct Tally {
     flipped: u64,
@@ -81,8 +81,9 @@ struct Tally {
     gone_on: u64,
 }
 
-/// Damages files in every way, and asserts that nothing wrong is returned and nothing lost in
-/// silence. At scale 1 every fourth byte is changed, which ones depends on the seed; every byte is
+/// Damages files in every way, and asserts that nothing wrong is returned and nothing is lost
+/// silently. At scale 1 every fourth byte is changed, selected by the seed; from scale 4 on every
+/// byte, and from scale 10 on every bit.
 /// from scale 4 on, and every bit from scale 10 on.
 ///
 /// # Panics
@@ -161,7 +162,7 @@ fn figures(tallies: &BTreeMap<FileKind, Tally>) -> Figures {
     let mut figures = Figures::default();
     for (kind, tally) in tallies {
         let name = kind.name();
-        // Each trial asserts that what matters is named.
+        // Each trial asserts that relevant damage is named.
         let all_named = |count: u64| format!("{count}, all named");
         figures.add(&format!("{name}: bytes flipped"), all_named(tally.flipped));
         figures.add(&format!("{name}: cuts, splices and others"), all_named(tally.other));
@@ -176,7 +177,7 @@ fn figures(tallies: &BTreeMap<FileKind, Tally>) -> Figures {
     let sum = |of: fn(&Tally) -> u64| tallies.values().map(of).sum::<u64>();
     figures.add("changed files tried", sum(|t| t.flipped + t.other + t.harmless + t.mended));
     figures.add("with a commit and a repair behind it", sum(|t| t.gone_on));
-    // One of these would have ended the layer.
+    // Each of these would have failed the layer.
     figures.add("wrong reads", 0);
     figures.add("panics", 0);
     figures.add("acknowledged commits lost", 0);
@@ -200,22 +201,22 @@ impl FileKind {
         }
     }
 
-    /// Whether it is a pack of a store of its own.
+    /// True for a pack that has its own sample.
     const fn is_pack(self) -> bool {
         matches!(self, Self::PackWithParts | Self::PackWithoutIds | Self::PackWithKeptIds)
     }
 
-    /// Whether anything that matters of a file is another now; no change of the rest is damage.
+    /// True if a relevant part of the file differs. Changes of the rest are not damage.
     fn differs(self, old: &[u8], new: Option<&Vec<u8>>) -> bool {
         let relevant = match self {
-            // Behind it lies the epoch, which says that files were taken away while somebody had
-            // them open; nobody has.
+            // The rest is the epoch, which tells open handles that files were deleted. No handle is
+            // open here.
             Self::Superblock => change::SUPERBLOCK_BYTES,
-            // Read only when the newest does not verify.
+            // Read only if the newest manifest does not verify.
             Self::OldManifest => return false,
-            // Who needs one that is not whole makes it anew.
+            // A reader rebuilds an invalid file.
             Self::KeptIds => return false,
-            // Nobody reads behind the index.
+            // No reader reads past the index.
             Self::SealedSegment => used(old),
             Self::Manifest
             | Self::ActiveSegment
@@ -231,8 +232,8 @@ impl FileKind {
     }
 }
 
-/// The files of a sample that are damaged: all but those that are like another one, or the one that
-/// other samples do not have.
+/// The files of a sample that are damaged: all except those that resemble another one, or only the
+/// file that other samples lack.
 fn targets(sample: &Sample, only: Option<FileKind>) -> Vec<(FileKind, PathBuf)> {
     let files = sample.disk.files();
     let name = |path: &Path| path.file_name().unwrap().to_string_lossy().into_owned();
@@ -254,7 +255,7 @@ fn targets(sample: &Sample, only: Option<FileKind>) -> Vec<(FileKind, PathBuf)> 
             _ if path == newest => FileKind::Manifest,
             _ if name(path).starts_with("manifest-") => FileKind::OldManifest,
             _ if name(path) == "superblock" => FileKind::Superblock,
-            // The file `collector` is empty: only its lock counts.
+            // The file `collector` is empty: only its lock is used.
             _ => continue,
         };
         let is_like_another = lengths.contains(&(kind, bytes.len()));

@@ -1,4 +1,4 @@
-//! One changed file, and what a store must be all the same.
+//! A changed file, and the invariants that a store must still satisfy.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -15,17 +15,17 @@ use crate::sample::{Sample, asked_of_history, is_ids, try_open};
 use crate::sim::{Keep, SimDisk};
 use crate::stamp;
 
-/// What a change did.
+/// The effect of a change.
 #[derive(Debug)]
 pub(super) struct Outcome {
-    /// Whether any byte changed that matters: then it was noticed, by a finding or because the store
-    /// does not open.
+    /// True if a relevant byte changed: then the change was detected, by a finding or because the
+    /// store does not open.
     pub(super) matters: bool,
-    /// Objects that cannot be read any more.
+    /// The number of unreadable objects.
     pub(super) lost: usize,
 }
 
-/// Makes the change, and asserts what holds of any store.
+/// Applies the change, and asserts the invariants.
 pub(super) fn run(trial: &Trial<'_>) -> Outcome {
     let disk = trial.sample.copy();
     trial.change.apply(&trial.path, &disk);
@@ -36,7 +36,7 @@ pub(super) fn run(trial: &Trial<'_>) -> Outcome {
     outcome
 }
 
-/// What somebody reads, and what `fsck` says.
+/// Reads everything and runs `fsck`.
 fn read(trial: &Trial<'_>, disk: &SimDisk) -> Outcome {
     let (sample, is_mended) = (trial.sample, trial.is_mended());
     let before = disk.files();
@@ -61,7 +61,7 @@ fn read(trial: &Trial<'_>, disk: &SimDisk) -> Outcome {
     let is_named = !report.findings.is_empty();
     if trial.kind == FileKind::HistoryIndex {
         assert_eq!(lost, 0, "{trial:?}: a derived file took objects away");
-        // One that somebody forged may tell something else, and then it is named.
+        // A forged index may give other answers if it is named.
         let may_lie = is_mended && is_named;
         let is_right = may_lie || asked_of_history(&repo) == trial.answers;
         assert!(is_right, "{trial:?}: wrong answers, in silence");
@@ -74,13 +74,13 @@ fn read(trial: &Trial<'_>, disk: &SimDisk) -> Outcome {
         let behind = sample.refs.sequence.abs_diff(refs.sequence);
         let loss = format_args!("{lost} objects are lost, and {behind} operations");
         assert!(is_whole || is_named, "{trial:?}: {loss}, in silence");
-        // Of the last batch of a segment nobody can tell whether it was acknowledged.
+        // A damaged last batch of a segment may be an unacknowledged one.
         let is_torn = report.is_ok() && lost > 0;
         assert!(
             !is_torn || trial.kind == FileKind::ActiveSegment,
             "{trial:?}: {loss}, called whole"
         );
-        // What the newest manifest adds may be known without it.
+        // The entries of the newest manifest may be recovered without it.
         let is_spared = is_whole && matches!(trial.change, Change::Remove);
         assert!(is_named || !matters || is_spared, "{trial:?} is not noticed");
     }
@@ -130,7 +130,8 @@ fn go_on(trial: &Trial<'_>, disk: &SimDisk) {
     }
 }
 
-/// Whoever removes a bad history index, as `fsck` says, has a good one after the next collection.
+/// Asserts that the next collection rebuilds a bad history index that was removed, as `fsck`
+/// advises.
 fn assert_made_anew(trial: &Trial<'_>, disk: &SimDisk) {
     let repo = try_open(disk, 95).unwrap_or_else(|error| panic!("{trial:?}: {error}"));
     if !check(&repo).findings.is_empty() {
@@ -143,7 +144,7 @@ fn assert_made_anew(trial: &Trial<'_>, disk: &SimDisk) {
     assert!(check(&repo).findings.is_empty(), "{trial:?}: after a collection");
 }
 
-/// Objects of the sample that cannot be read. Each is read alone and together with the others.
+/// The objects of the sample that cannot be read. Each is read alone and together with the others.
 fn missing(sample: &Sample, store: &Store) -> Vec<ObjectId> {
     for kind in [Kind::Blob, Kind::Node, Kind::Commit, Kind::Operation] {
         let of_kind: Vec<ObjectId> =
@@ -162,7 +163,7 @@ fn check(repo: &Repository) -> FsckReport {
         .expect("damage is reported, and ends no check")
 }
 
-/// One turn of a session of its own, which needs nothing that was there.
+/// Commits a turn of a new session, which needs no existing object.
 fn commit(repo: &Repository) -> turntree::Result<ObjectId> {
     let mut change = repo.begin();
     let mut builder = Builder::new();
@@ -174,7 +175,7 @@ fn commit(repo: &Repository) -> turntree::Result<ObjectId> {
     Ok(id)
 }
 
-/// A commit that was acknowledged is there, also after a crash.
+/// Asserts that an acknowledged commit exists, also after a crash.
 fn assert_kept(trial: &Trial<'_>, disk: &SimDisk, id: ObjectId) {
     for disk in [disk, &disk.crash(Keep::Nothing)] {
         let repo = try_open(disk, 94).unwrap_or_else(|error| panic!("{trial:?}: {error}"));
@@ -190,7 +191,7 @@ fn assert_kept(trial: &Trial<'_>, disk: &SimDisk, id: ObjectId) {
     }
 }
 
-/// An error says what is wrong with which file.
+/// Asserts that an error names the problem and the file.
 fn assert_clear(trial: &Trial<'_>, error: &Error) {
     let kinds = [ErrorKind::Corrupt, ErrorKind::Unsupported, ErrorKind::NotFound];
     assert!(kinds.contains(&error.kind()), "{trial:?}: {:?}: {error}", error.kind());
@@ -199,7 +200,7 @@ fn assert_clear(trial: &Trial<'_>, error: &Error) {
 }
 
 impl Trial<'_> {
-    /// Whether checksums were made good, so that bytes may say anything.
+    /// True if checksums were recomputed, so that bytes may have any content.
     fn is_mended(&self) -> bool {
         matches!(self.change, Change::Mended(_))
     }

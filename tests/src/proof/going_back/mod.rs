@@ -1,9 +1,9 @@
-//! A walk at random through all that goes back in a workspace, beside the rule stated alone.
+//! A random walk through all rewinds of a workspace, compared with an independent rule.
 //!
-//! A person edits files, rules and what git says; snapshots, turns of a transcript, restores of
-//! everything and of parts, rollbacks, merges with files, undo and redo follow each other. After each
-//! step the directory, what was saved before, and the files of the branch are what the module `rule`
-//! says, and no ignored content is in the store.
+//! Edits of files and ignore rules, snapshots, turns of a transcript, full and partial restores,
+//! rollbacks, merges with files, undo and redo follow each other. After each step the directory,
+//! the saved state, and the files of the branch equal those of the module `rule`, and the store
+//! contains no ignored content.
 
 mod rule;
 mod world;
@@ -59,7 +59,7 @@ const CONTENTS: [&str; 6] = ["one", "two", "three", "x:run", "->a", "->nowhere"]
 /// Walks at random.
 ///
 /// # Panics
-/// When a workspace is not what the rule says.
+/// If a workspace differs from the rule.
 #[must_use]
 pub fn run(effort: &Effort) -> Figures {
     let mut random = Random(effort.seed);
@@ -80,7 +80,7 @@ pub fn run(effort: &Effort) -> Figures {
     figures
 }
 
-/// How much was done.
+/// The number of actions.
 #[derive(Debug, Default)]
 struct Counts {
     steps: usize,
@@ -116,8 +116,8 @@ fn walk(seed: u64, counts: &mut Counts) {
     *counts = walk.counts;
 }
 
-/// A change that can be undone: the branch on the other side of it, and what was saved of the
-/// workspace before it.
+/// A change that can be undone: the branch on its other side, and the saved state of the workspace
+/// before it.
 #[derive(Debug, Clone)]
 struct Change {
     branch: Option<(ObjectId, State)>,
@@ -135,7 +135,7 @@ struct Walk {
     done: Vec<Change>,
     undone: Vec<Change>,
     counts: Counts,
-    /// The step.
+    /// The name of the step.
     did: &'static str,
 }
 
@@ -172,7 +172,7 @@ impl Walk {
         stamp(self.clock)
     }
 
-    /// A person changes a file.
+    /// A user changes a file.
     fn edit(&mut self) {
         self.did = "edit";
         let path = self.any(&PATHS);
@@ -184,7 +184,7 @@ impl Walk {
         }
     }
 
-    /// A person, or git, changes what is ignored.
+    /// A user or git changes the ignore rules.
     fn edit_rules(&mut self) {
         self.did = "edit_rules";
         let lines: BTreeSet<&str> = (0..self.random.below(3)).map(|_| self.any(&LINES)).collect();
@@ -246,7 +246,7 @@ impl Walk {
         self.moved(id, state, None);
     }
 
-    /// A turn whose files a transcript names.
+    /// Imports a turn whose transcript names files.
     fn hear(&mut self) {
         self.did = "hear";
         let mut state = self.current();
@@ -257,7 +257,7 @@ impl Walk {
         self.moved(id, state, None);
     }
 
-    /// A snapshot with these files on a branch that is at `from`, or begins there.
+    /// Commits a snapshot with these files to a branch at `from`, or starts the branch there.
     fn tell(&mut self, branch: &BranchName, from: Option<ObjectId>, files: &Files) -> ObjectId {
         let stamp = self.stamp();
         let mut change = self.repo.begin();
@@ -294,7 +294,7 @@ impl Walk {
         let (from, wanted) = self.states[at].clone();
         let (stamp, disk, current) = (self.stamp(), self.world.look(), self.current());
         if has_file_in_file(&rule::go_back(&disk, &current, &wanted, part).after.files) {
-            // No directory can be as the branch would say.
+            // No directory can match the branch.
             return;
         }
         let only: Vec<String> = part.iter().map(|part| format!("files/{part}")).collect();
@@ -372,7 +372,7 @@ impl Walk {
         if again { self.done.push(other) } else { self.undone.push(other) }
     }
 
-    /// A branch that goes on elsewhere comes back with its files.
+    /// Merges a branch that continued elsewhere, with its files.
     fn merge(&mut self) {
         self.did = "merge";
         let Some((base, state)) = self.tip.clone() else { return };
@@ -403,7 +403,7 @@ impl Walk {
             theirs.files.keys().chain(state.files.keys()).filter(differs).collect();
         let own = &captured.state.files;
         if changed.iter().any(|path| own.get(*path) != state.files.get(*path)) {
-            // Both sides changed a file: conflicts are a matter of other tests.
+            // Both sides changed a file: other tests cover conflicts.
             return;
         }
         let request = MergeRequest {
@@ -418,7 +418,7 @@ impl Walk {
         let options = CaptureOptions { git: &self.world.git, ..CaptureOptions::default() };
         let Ok(prepared) = prepare_merge(&self.repo, &request, &self.world.dir, &options, &stamp)
         else {
-            // Changes that no snapshot has cannot be told from files that never came.
+            // Changes that no snapshot has look like files that were never captured.
             return;
         };
         let ours = if prepared.saved.is_some() { own } else { &state.files };
@@ -430,7 +430,7 @@ impl Walk {
             }
         }
         if has_file_in_file(&merged.files) {
-            // A file of one side is a folder of the other: likewise.
+            // A file of one side is a folder of the other: other tests cover this too.
             return;
         }
         let (commit, before) = (prepared.report.commit, prepared.before.clone());
@@ -478,7 +478,7 @@ impl Walk {
     }
 }
 
-/// Whether a file lies below another one, which would have to be a folder too.
+/// True if the path of a file is below that of a second file, which would have to be a folder too.
 fn has_file_in_file(files: &Files) -> bool {
     files.keys().any(|path| files.keys().any(|other| is_below(path, other)))
 }

@@ -1,59 +1,60 @@
-//! The rule for what going back may touch, stated alone: no code of the engine, one page.
+//! The rule for the files that a rewind may change, implemented independently of the engine.
 //!
-//! A path that is on disk changes only if nothing ignores it: neither the rules on disk, nor those of
-//! the snapshot that the workspace leaves, nor those of the state that comes back. A state that is a
-//! whole workspace does not ignore what it has, and nothing that git tracks is ignored by git's rules.
-//! Files are deleted only if the state that comes back is a whole workspace. What stays although a
-//! state has other rules is unknown to what comes of it. A folder that a state ignores, and in which it
-//! has nothing, stays as one: it is unknown whatever is in it.
+//! A path on disk changes only if nothing ignores it: neither the rules on disk, nor those of the
+//! snapshot that the workspace leaves, nor those of the restored state. A state that is a whole
+//! workspace does not ignore its own files, and files tracked by git are not ignored by git's
+//! rules. Files are deleted only if the restored state is a whole workspace. A file that stays
+//! because another state ignores it is unknown to the resulting state. A folder that a state
+//! ignores, and in which it has no files, stays whole: its content is unknown.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Content by path: `x:` leads what can be executed, `->` a link.
+/// Content by path. `x:` marks an executable, `->` a link.
 pub(super) type Files = BTreeMap<String, String>;
 
-/// What a snapshot has of a workspace.
+/// The state of a workspace in a snapshot.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct State {
     pub(super) files: Files,
-    /// It has all files that were there, but for those below `left`.
+    /// True if it has all existing files, except those below `left`.
     pub(super) is_whole: bool,
     pub(super) left: BTreeSet<String>,
 }
 
-/// What is on disk, and what git says beside the files of rules.
+/// The state of the disk, and the git rules outside of ignore files.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Disk {
     pub(super) files: Files,
-    /// Its folders, also those that are empty.
+    /// Its folders, including empty ones.
     pub(super) folders: BTreeSet<String>,
-    /// Folders with a `.git` in them, empty or with a slash at the end.
+    /// The folders with a `.git`: empty for the top, or with a slash at the end.
     pub(super) repositories: BTreeSet<String>,
-    /// What the repository at the top tracks, and its `info/exclude`.
+    /// The paths that the repository at the top tracks, and its `info/exclude`.
     pub(super) tracked: BTreeSet<String>,
     pub(super) exclude: String,
     /// The file of `core.excludesFile`.
     pub(super) global: String,
 }
 
-/// What is left of a path: why, and the outermost folder that is ignored, or the path.
+/// The result for a path: included, or ignored with the outermost ignored folder, or the path.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Fate {
     Included,
     Ignored(String),
 }
 
-/// What becomes of a workspace: what is saved first, the disk, and the state of the branch.
+/// The result for a workspace: the state that is saved first, the disk, and the state of the
+/// branch.
 pub(super) struct Outcome {
     pub(super) before: State,
     pub(super) disk: Files,
     pub(super) after: State,
 }
 
-/// The part of a state that comes back: all of it, or what is at or below a path.
+/// The restored part of a state: all of it, or the files at or below a path.
 pub(super) type Part<'a> = Option<&'a str>;
 
-/// Brings `wanted` back, or a part of it, in a workspace whose newest snapshot is `current`.
+/// Restores `wanted`, or a part of it, in a workspace whose newest snapshot is `current`.
 pub(super) fn go_back(disk: &Disk, current: &State, wanted: &State, part: Part<'_>) -> Outcome {
     let Capture { state: before, changeable } = capture(disk, &[current, wanted], current);
     let now = lay_out(disk, &changeable, wanted, part);
@@ -70,7 +71,7 @@ pub(super) fn go_back(disk: &Disk, current: &State, wanted: &State, part: Part<'
     Outcome { before, disk: now, after: after.normal() }
 }
 
-/// The files on disk after those of `wanted` were laid out, where only `changeable` ones may change.
+/// The files on disk after `wanted` is laid out. Only `changeable` paths may change.
 pub(super) fn lay_out(
     disk: &Disk,
     changeable: &BTreeSet<String>,
@@ -96,13 +97,13 @@ pub(super) fn lay_out(
     now
 }
 
-/// A capture, and the paths on disk that it has as they are: no others may change.
+/// A capture, and the paths on disk that it has unchanged: no other path may change.
 pub(super) struct Capture {
     pub(super) state: State,
     pub(super) changeable: BTreeSet<String>,
 }
 
-/// A capture of the disk, with its rules and those of `others`, on top of `known`.
+/// Captures the disk with its rules and those of `others`, on top of `known`.
 pub(super) fn capture(disk: &Disk, others: &[&State], known: &State) -> Capture {
     let mut state = State { is_whole: true, ..State::default() };
     let mut changeable = BTreeSet::new();
@@ -115,13 +116,13 @@ pub(super) fn capture(disk: &Disk, others: &[&State], known: &State) -> Capture 
             continue;
         }
         let is_folder = content.is_none();
-        // Git tracks files in a folder that it ignores: there a way leads into it.
+        // Git tracks files in a folder that it ignores: capture enters the folder.
         let is_way = |by_own: bool| is_folder && !by_own && tracks_below(disk, path);
         match is_ignored(&disk.files, disk, path, is_folder) {
             Fate::Ignored(_) if is_way(own_ignores(&disk.files, path, is_folder)) => continue,
             Fate::Ignored(at) => {
                 closed.push(path);
-                // Where another state would include it, what comes of that knows nothing of it.
+                // Another state would include it, so the resulting state does not know it.
                 let includes = |other: &&State| {
                     let by_own = own_ignores(&other.files, path, is_folder);
                     let fate = is_ignored(&other.files, disk, path, is_folder);
@@ -134,7 +135,7 @@ pub(super) fn capture(disk: &Disk, others: &[&State], known: &State) -> Capture 
             }
             Fate::Included => {}
         }
-        // An ignored folder stays as one, whatever is in it, unless a state has files there.
+        // An ignored folder stays whole, unless a state has files in it.
         let has_below = |state: &State| state.files.keys().any(|other| is_below(other, path));
         let is_entered = |other: &State| {
             let by_own = own_ignores(&other.files, path, is_folder) || skips(other, path);
@@ -154,7 +155,7 @@ pub(super) fn capture(disk: &Disk, others: &[&State], known: &State) -> Capture 
             (Some(at), _) => {
                 closed.push(path);
                 state.left.insert(at);
-                // The present content of a file does not enter the store.
+                // The current content of the file does not enter the store.
                 let old = known.files.get(path).filter(|_| !is_folder);
                 state.files.extend(old.map(|old| (path.clone(), old.clone())));
             }
@@ -164,7 +165,7 @@ pub(super) fn capture(disk: &Disk, others: &[&State], known: &State) -> Capture 
 }
 
 impl State {
-    /// A partial state says nothing about the files that it lacks.
+    /// A partial state records nothing about missing files.
     pub(super) fn normal(mut self) -> Self {
         if !self.is_whole {
             self.left.clear();
@@ -177,24 +178,24 @@ fn is_in(part: Part<'_>, path: &str) -> bool {
     part.is_none_or(|part| path == part || is_below(path, part))
 }
 
-/// A folder that is kept by a repository in it cannot give way to a file.
+/// True if a folder contains a repository, so that a file cannot replace it.
 fn is_in_the_way(disk: &Disk, path: &str) -> bool {
     let folder = format!("{path}/");
     disk.repositories.iter().any(|at| at.starts_with(&folder))
 }
 
-/// Whether `path` lies in the folder `above`.
+/// True if `path` is in the folder `above`.
 pub(super) fn is_below(path: &str, above: &str) -> bool {
     path.strip_prefix(above).is_some_and(|rest| rest.starts_with('/'))
 }
 
-/// Whether the repository that a folder is in tracks files in it.
+/// True if the innermost repository around a folder tracks files in it.
 fn tracks_below(disk: &Disk, path: &str) -> bool {
     let nearest = disk.repositories.iter().rfind(|at| path.starts_with(&***at));
     nearest.is_some_and(String::is_empty) && disk.tracked.iter().any(|it| is_below(it, path))
 }
 
-/// Whether a `.turntreeignore` ignores a path or a folder that it is in.
+/// True if a `.turntreeignore` ignores a path or a folder above it.
 fn own_ignores(rules: &Files, path: &str, is_folder: bool) -> bool {
     let above = path.match_indices('/').map(|(at, _)| (&path[..at], true));
     let mut parts = above.chain([(path, is_folder)]);
@@ -219,7 +220,7 @@ fn ignored_by(state: &State, disk: &Disk, path: &str, is_folder: bool) -> Fate {
     }
 }
 
-/// What rules say of a path, where the files of rules are those in `rules`.
+/// The verdict on a path with the ignore files in `rules`.
 fn is_ignored(rules: &Files, disk: &Disk, path: &str, ends_in_folder: bool) -> Fate {
     let ends: Vec<usize> = path.match_indices('/').map(|(at, _)| at).chain([path.len()]).collect();
     let mut outermost: Option<(String, bool)> = None;
@@ -242,7 +243,7 @@ fn is_ignored(rules: &Files, disk: &Disk, path: &str, ends_in_folder: bool) -> F
     }
 }
 
-/// The repository at the top tracks files that are in no other repository.
+/// True if the repository at the top tracks the path. Its files are in no other repository.
 fn is_tracked(disk: &Disk, path: &str) -> bool {
     let nearest = disk.repositories.iter().rfind(|at| path.starts_with(&***at));
     nearest.is_some_and(String::is_empty) && disk.tracked.contains(path)
@@ -259,7 +260,7 @@ fn git_verdict(rules: &Files, disk: &Disk, path: &str, is_folder: bool) -> Optio
         .or_else(|| last_match(&disk.global, inside, is_folder))
 }
 
-/// What the nearest file of rules says that says anything, up to the repository `top`.
+/// The verdict of the nearest ignore file with a matching rule, up to the repository `top`.
 fn verdict(
     rules: &Files,
     name: &str,
@@ -279,7 +280,7 @@ fn verdict(
     None
 }
 
-/// What the last rule says that matches; the rules of this test are names, folders and endings.
+/// The verdict of the last matching rule. The rules of this test are names, folders and extensions.
 fn last_match(text: &str, path: &str, is_folder: bool) -> Option<bool> {
     let mut said = None;
     for line in text.lines() {

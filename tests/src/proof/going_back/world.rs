@@ -1,5 +1,5 @@
-//! A workspace on the real disk that the walk changes and looks at, with a repository of git around or
-//! inside of it.
+//! A workspace on the real disk that the walk changes and reads, with a git repository around or
+//! inside it.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -10,7 +10,7 @@ use turntree::workspace::GitPlaces;
 
 use super::rule::{Disk, Files};
 
-/// The directory, and what the walk has put beside its files.
+/// The directory, and the git files that the walk has written next to its files.
 pub(super) struct World {
     pub(super) dir: PathBuf,
     pub(super) git: GitPlaces,
@@ -59,7 +59,7 @@ impl World {
         }
     }
 
-    /// Makes `path` what `content` says, whatever is there or in the way.
+    /// Writes `content` to `path`, and removes anything that blocks it.
     pub(super) fn write(&self, path: &str, content: &str) {
         let full = self.dir.join(path);
         for above in Path::new(path).ancestors().skip(1) {
@@ -87,13 +87,13 @@ impl World {
             Ok(_) => fs::remove_file(&full).expect("it goes away"),
             Err(_) => {}
         }
-        // Folders that are left empty go along.
+        // Remove the folders that are now empty.
         for above in Path::new(path).ancestors().skip(1).filter(|above| *above != Path::new("")) {
             let _ = fs::remove_dir(self.dir.join(above));
         }
     }
 
-    /// Makes a folder a repository, or takes that away; the one at the top has an index.
+    /// Creates a repository in a folder, or removes it. The one at the top has an index.
     pub(super) fn toggle_repository(&self, folder: &str) {
         let git = self.dir.join(folder).join(".git");
         if git.exists() {
@@ -110,7 +110,7 @@ impl World {
         }
     }
 
-    /// Tracks a path, or does not any more.
+    /// Tracks a path, or untracks it.
     pub(super) fn toggle_tracked(&mut self, path: &str) {
         if !self.tracked.remove(path) {
             self.tracked.insert(path.to_owned());
@@ -148,7 +148,7 @@ fn content(path: &Path) -> String {
     text
 }
 
-/// An index of version 2 with these paths, as the documentation of git has it.
+/// An index of version 2 with these paths, as documented by git.
 fn index(paths: &BTreeSet<String>) -> Vec<u8> {
     let count = u32::try_from(paths.len()).expect("few paths");
     let mut bytes = [b"DIRC", &2_u32.to_be_bytes()[..], &count.to_be_bytes()].concat();

@@ -1,45 +1,46 @@
-//! Histories: who asked for what and when, and whether one order of the refs explains all of it.
+//! Histories: the calls with their times, and a check that one order of the refs explains all of
+//! them.
 //!
-//! A history is *linear* when every call can be given one moment between its beginning and its end,
-//! such that the calls, in the order of these moments, did what they would have done one after the
-//! other. In general that takes a search over all orders. Here it does not, because the store itself
-//! says in which order it changed refs: operations are numbered. That order is the *witness*.
+//! A history is *linear* if every call can be assigned a moment between its start and its end such
+//! that the calls, run one after the other in the order of these moments, have the same results. In
+//! general that takes a search over all orders. Here it does not, because the store records the
+//! order in which it changed refs: operations are numbered. That order is the *witness*.
 //!
-//! - A commit has the place that its number says, so its order is given and not chosen. It must
-//!   have found what it expected in the state before it, and changed what it was asked to change.
+//! - A commit has the place of its number, so its order is given. It must have found its expected
+//!   values in the state before it, and made the requested changes.
 //! - A read has the place of the state that it saw, and must have seen all of it.
-//! - A commit that was refused may have any place where one of its expectations did not hold.
-//! - Whoever ended before another one began has the earlier place.
+//! - A refused commit may have any place where one of its expectations did not hold.
+//! - A call that ended before another began has the earlier place.
 //!
-//! Only the places of refused commits are open. They are bound from below by what ended before they
-//! began and from above by commits, whose places are given; so each takes the earliest place that
-//! is allowed, in the order in which they ended, and if that fails no other choice succeeds: an
-//! earlier place never takes one away from anybody. The check is therefore exact for the witness.
-//! That another order would explain the history is of no use: the numbers are what users are told.
+//! Only the places of refused commits are open. Calls that ended before they began bound them from
+//! below, and commits, whose places are given, from above. Each takes the earliest allowed place,
+//! in the order in which they ended. If that fails no other choice succeeds, since an earlier place
+//! never blocks another call. The check is therefore exact for the witness. An alternative order
+//! that would explain the history is irrelevant: users see the numbers.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use turntree::object::{Kind, ObjectId, ObjectSource, Operation, RefValue};
 use turntree::store::{Committed, Expected, RefUpdate, Store};
 
-/// What the refs hold.
+/// The values of the refs.
 pub type Values = BTreeMap<String, RefValue>;
 
-/// A call, when it began and ended, on any clock that all who called share.
+/// A call with its start and end, on a clock that all callers share.
 #[derive(Debug, Clone)]
 pub struct Event {
-    /// When it began.
+    /// Its start.
     pub began: u64,
-    /// When it ended.
+    /// Its end.
     pub ended: u64,
-    /// What it did.
+    /// The call.
     pub call: Call,
 }
 
-/// What a call was asked for, and what came of it.
+/// The arguments and the result of a call.
 #[derive(Debug, Clone)]
 pub enum Call {
-    /// A commit that was acknowledged.
+    /// An acknowledged commit.
     Committed(Vec<RefUpdate>, Committed),
     /// A commit that lost a race.
     Refused(Vec<RefUpdate>),
@@ -47,19 +48,19 @@ pub enum Call {
     Read(u64, Values),
 }
 
-/// The order in which a store says that its refs changed.
+/// The order in which the store records that its refs changed.
 #[derive(Debug)]
 pub struct Witness {
-    /// The operations, the first of the store first.
+    /// The operations, oldest first.
     operations: Vec<(ObjectId, Operation)>,
     /// The refs before the first operation, and after each.
     states: Vec<Values>,
 }
 
-/// How many calls a history had.
+/// The number of calls in a history.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Calls {
-    /// Commits that were acknowledged.
+    /// Acknowledged commits.
     pub committed: u64,
     /// Commits that lost a race.
     pub refused: u64,
@@ -68,10 +69,10 @@ pub struct Calls {
 }
 
 impl Witness {
-    /// The order that `store` has recorded, from the first operation on.
+    /// Reads the order that `store` has recorded, from the first operation on.
     ///
     /// # Panics
-    /// When operations are missing, or one does not follow from the one before.
+    /// If operations are missing, or one does not follow from its predecessor.
     #[must_use]
     pub fn of(store: &Store) -> Self {
         let refs = store.refs();
@@ -129,7 +130,7 @@ impl Witness {
         calls
     }
 
-    /// Operations that no acknowledged commit in a history is.
+    /// The operations that belong to no acknowledged commit of a history.
     #[must_use]
     pub fn unclaimed(&self, history: &[Event]) -> Vec<&Operation> {
         let claimed = history.iter().filter_map(|event| match &event.call {
@@ -141,7 +142,7 @@ impl Witness {
         operations.filter(|operation| !claimed.contains(&operation.sequence)).collect()
     }
 
-    /// An acknowledged commit did what it says, where it says.
+    /// Checks that an acknowledged commit made its changes at its number.
     fn check_commit(&self, changes: &[RefUpdate], committed: &Committed) {
         let at = usize::try_from(committed.sequence).expect("a number that fits");
         let (id, operation) = at
@@ -155,7 +156,8 @@ impl Witness {
         assert_eq!(made, wanted, "what operation {at} changed");
     }
 
-    /// Everybody has a place, and whoever ended before another one began has the earlier one.
+    /// Checks that every call has a place, and that a call that ended before another began has the
+    /// earlier one.
     fn check_times(&self, history: &[Event]) {
         let mut by_end: Vec<&Event> = history.iter().collect();
         by_end.sort_by_key(|event| event.ended);
@@ -164,7 +166,7 @@ impl Witness {
             _ => None,
         });
         let last = Limits::new(commits.collect());
-        // Ends and the highest place that anybody has who ended by then.
+        // End times, each with the highest place of all calls that ended by then.
         let mut first: Vec<(u64, u64)> = Vec::new();
         for event in by_end {
             let before = first.partition_point(|(ended, _)| *ended < event.began);
@@ -214,7 +216,7 @@ impl Limits {
     }
 }
 
-/// Whether every ref is what a change expects.
+/// True if every ref has its expected value.
 fn holds(changes: &[RefUpdate], values: &Values) -> bool {
     changes.iter().all(|change| match &change.expected {
         Expected::Any => true,

@@ -1,10 +1,11 @@
 //! Compare-and-swap of refs, by many at once, checked against a model.
 //!
-//! Threads that share a handle, threads with handles of their own and processes change a few refs of
+//! Threads that share a handle, threads with their own handles and processes change a few refs of
 //! one store on a real disk, at random and without waiting for each other, while everything is
-//! packed again and again. Now and then many handles come at once and go, and leave more idle segments
-//! than stay idle; then one goes on that has been open from the beginning and asleep. Each notes when every call began and ended, on the monotonic clock of the
-//! system, which all processes share. Afterwards the [`history`] is checked.
+//! packed repeatedly. Sometimes many handles are opened and closed at the same time, and leave more
+//! idle segments than stay idle; then a handle continues that has been open and idle since the
+//! start. Each notes the start and end of every call on the monotonic clock of the system, which
+//! all processes share. Afterwards the [`history`] is checked.
 
 pub mod history;
 mod worker;
@@ -28,26 +29,27 @@ use crate::oracle::options;
 use crate::sim::Random;
 use crate::stamp;
 
-/// Threads that share a handle, threads with a handle of their own, and processes.
+/// Threads that share a handle, threads with their own handle, and processes.
 const SHARING: u64 = 3;
 const ALONE: u64 = 2;
 const PROCESSES: u64 = 3;
 
-/// Calls of each in a history. All together stay under the number of operations that are kept.
+/// The calls of each in a history. Their sum stays below the number of operations that are kept.
 const CALLS: u64 = 60;
 
-/// Handles that are asleep until a crowd of others has come and gone behind a collection: more than
-/// leave segments that stay idle.
+/// Handles that stay idle until a collection and a crowd of later handles have finished. The crowd
+/// is larger than the number of segments that stay idle.
 const SLEEPERS: u64 = 3;
 const CROWD: u64 = 11;
 
-/// Two in so many histories have them, since the collector shares its handle in every second one: every collection and commit in it is one that the disk syncs.
+/// Two in this many histories have them, since the collector shares its handle in every second one.
+/// They are slow: the disk syncs every collection and commit.
 const CROWDED_ONE_IN: u64 = 20;
 
 /// Histories at scale 1.
 const HISTORIES: u64 = 100;
 
-/// What a program that starts processes gives as the first argument to one that is a worker.
+/// The first argument of a worker process.
 pub const WORKER: &str = "worker-linear";
 
 /// Checks histories of a real store.
@@ -87,8 +89,8 @@ pub fn run(effort: &Effort) -> Figures {
     figures
 }
 
-/// One history of a new store, the order it recorded, and how many collections there were: by the
-/// handle that threads share, or by one of its own.
+/// Records one history of a new store. Returns it with the order that the store recorded, and the
+/// number of collections, by a shared handle or by the collector's own.
 fn record(prove: &Path, seed: u64, history: u64) -> (Vec<Event>, Witness, u64) {
     let (shares, is_crowded) = (history.is_multiple_of(2), history % CROWDED_ONE_IN < 2);
     let folder = tempfile::tempdir().expect("a temporary folder");
@@ -110,7 +112,7 @@ fn record(prove: &Path, seed: u64, history: u64) -> (Vec<Event>, Witness, u64) {
             true => collector.work(&shared),
             false => collector.work(&open(2000)),
         });
-        // They have the store open by now, and wait for this line.
+        // They have opened the store, and wait for this line.
         for child in &mut children {
             let input = child.stdin.as_mut().expect("a pipe");
             input.write_all(b"\n").expect("a process that waits");
@@ -150,7 +152,7 @@ fn results(mut child: Child) -> Vec<Event> {
     events
 }
 
-/// Wakes one handle after the other, each behind a collection and a crowd that came and went.
+/// Wakes one handle after the other, each after a collection and a crowd of other handles.
 fn visit(
     collector: &Collector,
     sleepers: &[Repository],
@@ -161,20 +163,20 @@ fn visit(
     for (sleeper, number) in sleepers.iter().zip(400..) {
         let _still = collector.hold_after_another();
         let first = number << 8;
-        // All of them before the first one goes: each has a segment of its own.
+        // All open before the first closes, so each has its own segment.
         let crowd: Vec<Repository> = (first..first + CROWD).map(open).collect();
         for (passer, number) in crowd.iter().zip(first..) {
             history.extend(worker::work(passer.store(), seed ^ number, 1));
         }
         drop(crowd);
         history.push(worker::change(sleeper.store(), &mut Random(seed ^ number)));
-        // Whoever comes now knows only what is on the disk.
+        // A new handle knows only the content of the disk.
         history.push(worker::read(open(number).store()));
     }
     history
 }
 
-/// Somebody who packs everything again and again, and can be held.
+/// Packs everything repeatedly, and can be held.
 #[derive(Debug, Default)]
 struct Collector {
     done: AtomicBool,
@@ -184,7 +186,7 @@ struct Collector {
 
 impl Collector {
     fn work(&self, repo: &Repository) {
-        // Also when it panics: somebody may wait for it.
+        // Also set on a panic: another thread may wait for it.
         let _ends = Ends(&self.done);
         let purposes = [Purpose::Repack(Tier::Hot), Purpose::Gc];
         for purpose in purposes.into_iter().cycle() {
@@ -197,13 +199,14 @@ impl Collector {
             let mut collections = self.lock();
             match collect(repo, purpose, &stamp(2), &mut |_| {}) {
                 Ok(_) => *collections += 1,
-                // More is committed all the time than it can look at.
+                // Concurrent commits can keep it from getting a stable view.
                 Err(error) => assert_eq!(error.kind(), ErrorKind::Locked, "{error}"),
             }
         }
     }
 
-    /// Waits for a collection that begins after this, and lets none begin until the guard goes.
+    /// Waits for a collection that starts after this call, and blocks others until the guard is
+    /// dropped.
     fn hold_after_another(&self) -> MutexGuard<'_, u64> {
         let before = self.collections();
         while self.collections() == before && !self.done.load(Ordering::Relaxed) {
@@ -224,7 +227,7 @@ impl Collector {
     }
 }
 
-/// Says that something is done, however it ends.
+/// Sets the flag when dropped.
 struct Ends<'a>(&'a AtomicBool);
 
 impl Drop for Ends<'_> {
@@ -233,7 +236,7 @@ impl Drop for Ends<'_> {
     }
 }
 
-/// Calls that began before one ended that had begun before.
+/// The number of calls that began before an earlier call ended.
 fn count_overlapping(history: &[Event]) -> usize {
     let mut times: Vec<(u64, u64)> = history.iter().map(|e| (e.began, e.ended)).collect();
     times.sort_unstable();

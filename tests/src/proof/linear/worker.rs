@@ -1,4 +1,4 @@
-//! Workers: random calls, what came of them, and how a process tells it to the one that started it.
+//! Workers: random calls, their results, and how a worker process reports them to its parent.
 //!
 //! ```text
 //! committed BEGAN ENDED OPERATION SEQUENCE NAME EXPECTED NEW [NAME EXPECTED NEW]
@@ -20,15 +20,15 @@ use super::history::{Call, Event, Values};
 use crate::oracle::{blob, options};
 use crate::sim::Random;
 
-/// Few refs and few values, so that races are common and old values come back.
+/// Few refs and few values, so that races and old values are frequent.
 const REFS: [&str; 3] = ["refs/x/a", "refs/x/b", "refs/x/c"];
 const BLOBS: usize = 6;
 
 const ANY: &str = "any";
 const NOTHING: &str = "-";
 
-/// What a process does that is a worker: the store, a seed and a number of calls are its arguments.
-/// It begins when a line comes in.
+/// The main function of a worker process. Its arguments are the store, a seed and a number of
+/// calls. It starts when it reads a line.
 ///
 /// # Panics
 /// When a call fails in a way that was not designed.
@@ -42,7 +42,7 @@ pub fn main(arguments: &[String]) {
     println!("{}", lines.join("\n"));
 }
 
-/// Does random calls.
+/// Makes random calls.
 pub(super) fn work(store: &Store, seed: u64, calls: u64) -> Vec<Event> {
     let mut random = Random(seed);
     (0..calls).map(|_| act(store, &mut random)).collect()
@@ -69,7 +69,7 @@ pub(super) fn read(store: &Store) -> Event {
     Event { began, ended: now(), call }
 }
 
-/// A random change that expects what this handle saw last.
+/// A random change that expects the values that this handle saw last.
 pub(super) fn change(store: &Store, random: &mut Random) -> Event {
     let first = random.below(REFS.len());
     let count = 1 + usize::from(random.below(4) == 0);
@@ -100,7 +100,7 @@ pub(super) fn change(store: &Store, random: &mut Random) -> Event {
     Event { began, ended, call }
 }
 
-/// A change of one ref, and the object that it shall hold.
+/// A change of one ref, and its new object.
 fn update(
     store: &Store,
     random: &mut Random,
@@ -168,7 +168,7 @@ fn text(value: &RefValue) -> String {
     }
 }
 
-/// What a line says; `None` when it is not one of a worker.
+/// Parses a line of a worker. Returns `None` for other lines.
 pub(super) fn parse(line: &str) -> Option<Event> {
     let mut words = line.split(' ');
     let what = words.next()?;

@@ -1,4 +1,4 @@
-//! Whether the store on an image of a power cut is what was promised.
+//! Checks the store on an image of a power cut against its promise.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -13,8 +13,8 @@ use turntree::store::{Expected, FindingKind, NewStore, OpenOptions, RealIo, Thor
 use super::workload::{Attempt, Content, EXPIRING, History, KEPT_TURNS, Secret};
 use crate::stamp;
 
-/// Asserts that the store in `dir` keeps the promises of `history` after a cut at `moment`; returns
-/// how many acknowledged changes were found.
+/// Asserts that the store in `dir` keeps the promises of `history` after a cut at `moment`. Returns
+/// the number of acknowledged changes found.
 pub(super) fn check(dir: &Path, history: &History, moment: usize) -> u64 {
     let open = |seed| Repository::open(Arc::new(RealIo), dir, OpenOptions::new([seed; 16]));
     let repo = match open(201) {
@@ -47,7 +47,8 @@ pub(super) fn check(dir: &Path, history: &History, moment: usize) -> u64 {
     found
 }
 
-/// A ref is at its last acknowledged value or a later one, and everything up to there is whole.
+/// Checks that a ref is at its last acknowledged value or a later one, and that everything up to
+/// there is whole.
 fn check_ref(repo: &Repository, name: &str, attempts: &[Attempt], moment: usize) -> u64 {
     let acknowledged = attempts.iter().take_while(|attempt| attempt.acknowledged <= moment);
     let acknowledged = acknowledged.count();
@@ -79,7 +80,7 @@ fn check_ref(repo: &Repository, name: &str, attempts: &[Attempt], moment: usize)
     acknowledged as u64
 }
 
-/// The whole context that a commit, or a tag on one, has.
+/// The whole context of a commit, or of the commit that a tag points to.
 fn content(repo: &Repository, id: &ObjectId) -> turntree::Result<Content> {
     let (store, context) = (repo.store(), repo.context(&repo.peel(id)?)?);
     let mut content = Content::new();
@@ -98,7 +99,8 @@ fn content(repo: &Repository, id: &ObjectId) -> turntree::Result<Content> {
     Ok(content)
 }
 
-/// A secret is there until its redaction begins, and not any more when that is acknowledged.
+/// Checks that a secret exists until its redaction begins, and is deleted when that is
+/// acknowledged.
 fn check_secret(repo: &Repository, secret: &Secret, moment: usize) {
     let tip = BranchName::from_full(&secret.branch).and_then(|branch| repo.tip(&branch));
     let Some(tip) = tip else {
@@ -113,7 +115,7 @@ fn check_secret(repo: &Repository, secret: &Secret, moment: usize) {
         assert!(!is_secret, "{} is as it was before its redaction", secret.branch);
         let plan = plan_redaction(repo, &secret.pattern).expect("a search");
         assert_eq!(plan.matches, 0, "redacted and still there");
-        // From then on a collection may have begun to write a file.
+        // After that, a collection may have begun to write a file.
         if moment < secret.resumed {
             assert_eq!(plan.leftovers, Vec::<String>::new(), "files that it removed are there");
         }

@@ -1,14 +1,14 @@
-//! A disk that notes, in order, every write and every flush that reaches it.
+//! A disk that records, in order, every write and every flush that reaches it.
 //!
-//! It is one file in a file system of its own, served from memory through FUSE; a loop device over
-//! that file is the disk that a real file system is mounted from. The loop device passes a flush on
-//! as an `fsync` of the file. Nothing is cached on the way: the file is opened for direct I/O. One
-//! thread serves, so the order of the notes is the order in which the disk did things. A second file
-//! tells how many notes there are.
+//! It is one file in its own file system, served from memory through FUSE. A loop device over that
+//! file is the disk that a real file system is mounted from. The loop device passes a flush on as
+//! an `fsync` of the file. Nothing is cached in between: the file is opened for direct I/O. One
+//! thread serves, so the records are in the order of the disk's actions. A second file returns the
+//! number of records.
 //!
-//! A process of its own serves. In the process that uses the disk, one thread may wait for the disk
-//! with the memory map locked, which whoever serves needs to allocate memory: both would wait for
-//! ever. And however either process ends, the other one gets errors and goes on.
+//! A separate process serves. In the process that uses the disk, a thread may wait for the disk
+//! with the memory map locked, which the server needs to allocate memory: both would deadlock. And
+//! if either process ends, the other gets errors and continues.
 
 use std::ffi::OsStr;
 use std::fs::File;
@@ -29,40 +29,40 @@ use rustix::mount::{UnmountFlags, unmount};
 
 use super::image::Image;
 
-/// How the program `prove` is asked to serve.
+/// The argument that makes the program `prove` serve.
 pub const WORKER: &str = "worker-power";
 
-/// The disk, and the file that tells how many events there were.
+/// The disk, and the file with the number of events.
 pub const DISK: &str = "disk";
 const POSITION: &str = "position";
 const DISK_NODE: INodeNo = INodeNo(2);
 const POSITION_NODE: INodeNo = INodeNo(3);
 
-/// What a flush is in the notes, where a write has its offset.
+/// The record of a flush, at the position of a write's offset.
 const FLUSH: u64 = u64::MAX;
 
-/// How long the kernel may remember names and attributes, which never change.
+/// How long the kernel may cache names and attributes, which never change.
 const TTL: Duration = Duration::from_secs(3600);
 
-/// How long a disk is served at most; a recording takes some seconds. Whoever uses it then gets
-/// errors rather than to wait for ever.
+/// How long a disk is served at most; a recording takes some seconds. After that its user gets
+/// errors instead of waiting forever.
 const LIMIT: Duration = Duration::from_secs(200);
 
-/// Something that reached the disk.
+/// An event of the disk.
 #[derive(Debug)]
 pub enum Event {
-    /// Bytes to keep, perhaps only in the disk's cache.
+    /// Bytes to keep, possibly only in the disk's cache.
     Write {
-        /// Where on the disk.
+        /// The offset on the disk.
         offset: u64,
-        /// What.
+        /// The bytes.
         bytes: Vec<u8>,
     },
-    /// Everything before has to survive a power cut when this returns.
+    /// All earlier writes must survive a power cut once this returns.
     Flush,
 }
 
-/// Reads the notes.
+/// Reads the records.
 fn read_events(notes: &Path) -> io::Result<Vec<Event>> {
     let mut notes = BufReader::new(File::open(notes)?);
     let mut events = Vec::new();
@@ -82,7 +82,7 @@ fn read_events(notes: &Path) -> io::Result<Vec<Event>> {
     Ok(events)
 }
 
-/// A disk that another process serves, until this is dropped.
+/// A disk that another process serves until this is dropped.
 #[derive(Debug)]
 pub struct Recorder {
     server: Child,
@@ -91,11 +91,11 @@ pub struct Recorder {
 }
 
 impl Recorder {
-    /// Has the program `prove` serve a disk in `dir`, with the bytes of `image` to begin with. The
-    /// notes go to the file `notes`.
+    /// Makes the program `prove` serve a disk in `dir` that starts with the bytes of `image`. The
+    /// records go to the file `notes`.
     ///
     /// # Errors
-    /// In words: where FUSE is not to be had.
+    /// In words: if FUSE is not available.
     pub fn start(prove: &Path, image: &Path, dir: &Path, notes: &Path) -> Result<Self, String> {
         let mut command = Command::new(prove);
         command.arg(WORKER).args([image, dir, notes]);
@@ -115,10 +115,10 @@ impl Recorder {
         Ok(Self { server, dir: dir.to_owned(), position: position.map_err(failed)? })
     }
 
-    /// How many events there were until now.
+    /// The number of events so far.
     ///
     /// # Panics
-    /// When the disk is not served any more.
+    /// If the disk is not served.
     #[must_use]
     pub fn position(&self) -> usize {
         let mut text = [0; 20];
@@ -127,7 +127,7 @@ impl Recorder {
         text.parse().expect("a number of events")
     }
 
-    /// Ends the recording; who mounted from the disk has to be gone. `notes` is where they went.
+    /// Ends the recording. The disk must be unmounted. `notes` is the file of the records.
     ///
     /// # Errors
     /// In words.
@@ -143,7 +143,7 @@ impl Recorder {
 
 impl Drop for Recorder {
     fn drop(&mut self) {
-        // Nobody has to wait for a disk without a server: it gives errors.
+        // A disk without a server returns errors, so no process waits for it.
         let _ = self.server.kill();
         let _ = self.server.wait();
         // The loop device may have the file open for a moment.
@@ -151,7 +151,7 @@ impl Drop for Recorder {
     }
 }
 
-/// Serves a disk, as a process of its own: from an image file, in a directory, with notes to a file.
+/// Serves a disk as a process: from an image file, in a directory, with records to a file.
 #[must_use]
 pub fn serve(arguments: &[String]) -> ExitCode {
     let [image, dir, notes] = arguments else {
@@ -184,7 +184,7 @@ fn serve_until_told([image, dir, notes]: [&Path; 3]) -> io::Result<()> {
     flushed
 }
 
-/// The disk on the side that serves it.
+/// The disk in the serving process.
 #[derive(Debug, Clone)]
 struct Server(Arc<Mutex<Disk>>);
 
@@ -318,7 +318,7 @@ impl Filesystem for Server {
         _lock_owner: LockOwner,
         reply: ReplyEmpty,
     ) {
-        // A file handle was closed, which makes nothing durable.
+        // A closed file handle makes nothing durable.
         reply.ok();
     }
 }

@@ -1,8 +1,8 @@
-//! The bytes of a disk, and what a power cut leaves of them.
+//! The bytes of a disk, and those that remain after a power cut.
 //!
-//! A disk may keep writes in a cache of its own until it is told to flush. So what is there after a
-//! cut is what was there at the last flush, plus any part of what was written since: any of the
-//! writes, and of each any of its sectors.
+//! A disk may keep writes in its cache until it must flush. So after a cut it has all writes up to
+//! the last flush, and any part of the later ones: any of the writes, and any of the sectors of
+//! each.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -18,10 +18,10 @@ use crate::sim::Random;
 
 const PAGE: usize = 4096;
 
-/// What disks write at once, the old ones and those of today.
+/// The units that disks write atomically: old disks, and current ones.
 const SECTORS: [usize; 2] = [512, PAGE];
 
-/// The bytes of a disk, of which most are zeros. A clone costs as much as a list of its pages.
+/// The bytes of a disk, most of which are zeros. A clone costs as much as a list of its pages.
 #[derive(Debug, Clone)]
 pub struct Image {
     bytes: u64,
@@ -29,7 +29,7 @@ pub struct Image {
 }
 
 impl Image {
-    /// Reads it from a file.
+    /// Reads an image from a file.
     ///
     /// # Errors
     /// Those of reading.
@@ -46,7 +46,7 @@ impl Image {
         Ok(image)
     }
 
-    /// Writes it to a new file, which has holes for zeros.
+    /// Writes the image to a new file, with holes for zeros.
     ///
     /// # Errors
     /// Those of writing.
@@ -65,7 +65,7 @@ impl Image {
         self.bytes
     }
 
-    /// The bytes at `offset`; zeros behind its end.
+    /// The bytes at `offset`, with zeros after the end of the image.
     #[must_use]
     pub fn get(&self, offset: u64, length: usize) -> Vec<u8> {
         let mut bytes = vec![0; length];
@@ -86,7 +86,7 @@ impl Image {
     }
 }
 
-/// The pages of a stretch: number, what of the page, and what of the stretch.
+/// The pages of a range: the number, the range in the page, and the range in the whole.
 fn parts(offset: u64, length: usize) -> impl Iterator<Item = (u64, Range<usize>, Range<usize>)> {
     let mut done = 0;
     std::iter::from_fn(move || {
@@ -99,19 +99,19 @@ fn parts(offset: u64, length: usize) -> impl Iterator<Item = (u64, Range<usize>,
     })
 }
 
-/// A power cut: when, and what the disk has kept of what it was not told to flush.
+/// A power cut: its time, and the unflushed data that the disk kept.
 #[derive(Debug, Clone, Hash)]
 pub struct Cut {
     /// Events before it.
     pub moment: usize,
-    /// Events up to the last flush before it, which are all there.
+    /// The number of events up to the last flush before it, all of which are kept.
     pub flushed: usize,
-    /// Of later writes, which parts are there.
+    /// The kept parts of later writes.
     kept: Vec<(usize, Range<usize>)>,
 }
 
 impl Cut {
-    /// Draws what is kept at a moment: nothing, everything, some of the writes, or some of their
+    /// Draws the kept data at a moment: nothing, everything, some of the writes, or some of their
     /// sectors.
     #[must_use]
     pub fn draw(events: &[Event], moment: usize, random: &mut Random) -> Self {
@@ -133,7 +133,7 @@ impl Cut {
         Self { moment, flushed, kept }
     }
 
-    /// What tells this image from others of the same recording.
+    /// Distinguishes this image from others of the same recording.
     #[must_use]
     pub fn fingerprint(&self) -> u64 {
         let mut hasher = DefaultHasher::new();
@@ -141,7 +141,7 @@ impl Cut {
         hasher.finish()
     }
 
-    /// Adds what was kept to an image of the last flush.
+    /// Adds the kept data to an image of the last flush.
     pub fn apply(&self, events: &[Event], image: &mut Image) {
         for (number, range) in &self.kept {
             if let Some(Event::Write { offset, bytes }) = events.get(*number) {

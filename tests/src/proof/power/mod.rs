@@ -6,17 +6,17 @@
 //! check ── ext4, xfs, btrfs ── loop device ── a file ◄── the last flush, and any part of the rest
 //! ```
 //!
-//! The simulated disk of [`crate::sim`] is what a file system is allowed to do. This layer asks what
-//! real ones do: whether they make durable what the store takes to be durable after an `fsync`, and
-//! find it again. A [`device::Recorder`] notes what reaches the disk while several handles commit,
-//! collect and redact. Whoever gets an answer notes how long the recording was then. Every image of
-//! that moment or a later one has to hold what was acknowledged: it is written to a file, mounted,
-//! so that the file system recovers first, and opened.
+//! The simulated disk of [`crate::sim`] models what a file system is allowed to do. This layer
+//! tests real ones: whether they make data durable that the store expects to be durable after an
+//! `fsync`, and find it again. A [`device::Recorder`] records the writes to the disk while several
+//! handles commit, collect and redact. Each handle notes the length of the recording after each
+//! answer. Every image of that moment or a later one must have the acknowledged changes: it is
+//! written to a file, mounted, so that the file system recovers first, and opened.
 //!
-//! Copying a disk while it is written to would not do: a copy takes time, so it can hold a late
-//! write without an early one that was flushed between the two, and no disk does that.
+//! Copying a disk during writes would not do: a copy takes time, so it can have a late write
+//! without an early one that was flushed between the two, and no disk does that.
 //!
-//! It needs Linux, root, FUSE and loop devices; where something of that is missing, it is skipped.
+//! The layer needs Linux, root, FUSE and loop devices, and is skipped if one is missing.
 
 mod check;
 pub mod device;
@@ -38,25 +38,25 @@ use crate::sim::Random;
 /// Images of each file system at scale 1.
 const IMAGES: u64 = 30;
 
-/// Images of one recording; for more there is another one.
+/// The images of one recording. More images need another recording.
 const IMAGES_OF_RECORDING: u64 = 120;
 
-/// Where the store is on its file system.
+/// The path of the store in its file system.
 const STORE: &str = "store";
 
-/// What was recorded on one file system.
+/// A recording of one file system.
 #[derive(Debug)]
 pub struct Recording {
-    /// Its bytes before the first event.
+    /// The bytes of the disk before the first event.
     pub image: Image,
-    /// What reached the disk, in order.
+    /// The events of the disk, in order.
     pub events: Vec<Event>,
 }
 
-/// Cuts the power and checks what is left; see the front page.
+/// Cuts the power and checks the result; see the module.
 ///
 /// # Panics
-/// When something acknowledged is lost, or a store is not as it must be.
+/// If an acknowledged change is lost, or a store is not sound.
 #[must_use]
 pub fn run(effort: &Effort) -> Figures {
     let mut figures = Figures::default();
@@ -83,7 +83,7 @@ pub fn run(effort: &Effort) -> Figures {
     figures
 }
 
-/// How much was tried.
+/// The number of trials and results.
 #[derive(Debug, Default)]
 struct Tally {
     images: u64,
@@ -109,11 +109,11 @@ impl std::fmt::Display for Tally {
     }
 }
 
-/// Records what `work` does in a new file system, until that is unmounted again. `work` is told
-/// where it is mounted and whom to ask for the position; the program `prove` serves the disk.
+/// Records the effects of `work` in a new file system until it is unmounted. `work` gets the mount
+/// point and the recorder. The program `prove` serves the disk.
 ///
 /// # Errors
-/// In words: what of it this machine does not have.
+/// In words, if this machine lacks a required part.
 pub fn record<T>(
     prove: &Path,
     kind: &FileSystem,
@@ -131,7 +131,7 @@ pub fn record<T>(
     let done = catch_unwind(AssertUnwindSafe(|| work(&mounted.dir, &recorder)));
     drop(mounted);
     let events = recorder.finish(&notes);
-    // Without its disk, work panics for no fault of its own.
+    // Without its disk, `work` panics, and the disk's error is the cause.
     let done = match (done, &events) {
         (Ok(done), _) => done,
         (Err(_), Err(why)) => return Err(why.clone()),
@@ -141,13 +141,13 @@ pub fn record<T>(
     Ok((Recording { image, events: events? }, done))
 }
 
-/// A folder in memory, where there is one: nothing here has to survive a real power cut.
+/// A folder in memory if possible: nothing here must survive a real power cut.
 fn folder() -> Result<tempfile::TempDir, String> {
     let memory = tempfile::tempdir_in("/dev/shm");
     memory.or_else(|_| tempfile::tempdir()).map_err(|error| error.to_string())
 }
 
-/// Makes images of power cuts and checks each; `Err` says what this machine does not have.
+/// Makes images of power cuts and checks each. `Err` names the missing part of this machine.
 fn cut_power(effort: &Effort, kind: &'static FileSystem) -> Result<Tally, String> {
     let mut tally = Tally::default();
     let (mut images, mut seed) = (effort.scale * IMAGES, effort.seed << 8);
@@ -205,7 +205,7 @@ fn check_images(
     tally
 }
 
-/// Mounts an image and checks the store on it; returns how many acknowledged changes were there.
+/// Mounts an image and checks the store on it. Returns the number of acknowledged changes found.
 fn check_image(kind: &FileSystem, image: &Image, history: &History, moment: usize) -> u64 {
     let folder = folder().expect("a folder");
     let [file, disk] = ["file", "disk"].map(|name| folder.path().join(name));
@@ -214,7 +214,7 @@ fn check_image(kind: &FileSystem, image: &Image, history: &History, moment: usiz
     check::check(&mounted.dir.join(STORE), history, moment)
 }
 
-/// Keeps an image that shows a broken promise: no recording is like another, since threads race.
+/// Keeps an image that shows a broken promise: recordings are not reproducible, since threads race.
 fn keep(image: &Image) {
     let kept = tempfile::Builder::new().prefix("power-cut-").disable_cleanup(true).tempfile();
     if let Ok(kept) = kept.map(|file| file.path().to_owned()) {

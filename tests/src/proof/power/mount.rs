@@ -1,8 +1,7 @@
-//! File systems of the kernel, made in a file and mounted where nobody else sees them.
+//! File systems of the kernel, made in a file and mounted in a private namespace.
 //!
-//! The thread that mounts has a mount namespace of its own. So nothing is left behind, however the
-//! process ends: with its last thread the namespace goes, with it the mounts, and with them the
-//! loop devices.
+//! The thread that mounts has its own mount namespace. So nothing is left when the process ends:
+//! the namespace ends with its last thread, and with it the mounts and the loop devices.
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -13,28 +12,28 @@ use std::time::Duration;
 use rustix::mount::{MountPropagationFlags, UnmountFlags, mount_change, unmount};
 use rustix::thread::{UnshareFlags, unshare_unsafe};
 
-/// How long the images of one recording may take. They take some seconds.
+/// How long the images of one recording may take. Usually they take some seconds.
 const LIMIT: Duration = Duration::from_secs(300);
 
-/// A file system to mount, and how.
+/// A file system with its mount options.
 #[derive(Debug, Clone, Copy)]
 pub struct FileSystem {
-    /// Its name and mode, for people.
+    /// Its name and mode in reports.
     pub name: &'static str,
-    /// The name that `mount` and `mkfs` know.
+    /// Its name for `mount` and `mkfs`.
     command: &'static str,
-    /// Options of `mkfs`. Nothing is to be left to do after it, which would be recorded too.
+    /// Options of `mkfs`. It must leave no work for later, which would be recorded too.
     make: &'static [&'static str],
-    /// Options of `mount`, all of which keep what was synced.
+    /// Options of `mount`. All of them keep synced data.
     options: &'static str,
-    /// Least MiB that it likes to have.
+    /// Its minimum size in MiB.
     mebibytes: u64,
-    /// Whether several handles may write at once.
+    /// True if several handles may write at the same time.
     ///
-    /// Not on btrfs. There, when two handles sync one file at once, the call of the second can return
-    /// success before what the first one wrote is durable (seen with Linux 6.18: nothing reaches the
-    /// disk during the call, and an image of that moment lacks the bytes). Who builds on the commit
-    /// of another handle relies on such a call.
+    /// Not on btrfs. If two handles sync one file at the same time there, the second call can
+    /// return success before the first handle's writes are durable (seen with Linux 6.18: nothing
+    /// reaches the disk during the call, and an image of that moment lacks the bytes). A handle
+    /// that builds on another handle's commit relies on such a call.
     pub(super) concurrent: bool,
 }
 
@@ -47,7 +46,7 @@ const EXT4: FileSystem = FileSystem {
     concurrent: true,
 };
 
-/// What is tried.
+/// The tested file systems.
 pub const FILE_SYSTEMS: &[FileSystem] = &[
     EXT4,
     FileSystem { name: "ext4, data=writeback", options: "loop,data=writeback", ..EXT4 },
@@ -74,7 +73,7 @@ impl FileSystem {
     /// Makes an empty file system in a new file.
     ///
     /// # Errors
-    /// In words; most often its tools are not installed.
+    /// In words. Usually its tools are not installed.
     pub fn make(&self, file: &Path) -> Result<(), String> {
         let made = File::create(file).and_then(|made| made.set_len(self.mebibytes << 20));
         made.map_err(|error| format!("{}: {error}", file.display()))?;
@@ -82,10 +81,11 @@ impl FileSystem {
         run(command.args(self.make).arg(file))
     }
 
-    /// Mounts the file system in `file` at `dir`, through a loop device that goes with the mount.
+    /// Mounts the file system in `file` at `dir` through a loop device that is removed with the
+    /// mount.
     ///
     /// # Errors
-    /// In words; this machine may have no loop devices, or not this file system.
+    /// In words. This machine may lack loop devices or this file system.
     pub fn mount(&self, file: &Path, dir: &Path) -> Result<Mounted, String> {
         let mut command = Command::new("mount");
         run(command.args(["-t", self.command, "-o", self.options]).arg(file).arg(dir))?;
@@ -105,25 +105,25 @@ fn run(command: &mut Command) -> Result<(), String> {
 /// A mounted file system.
 #[derive(Debug)]
 pub struct Mounted {
-    /// Where.
+    /// The mount point.
     pub dir: PathBuf,
 }
 
 impl Drop for Mounted {
     fn drop(&mut self) {
-        // Somebody has a file open still, after a panic: it goes when that is closed.
+        // After a panic, a file may still be open: the mount is removed when it is closed.
         if unmount(&self.dir, UnmountFlags::empty()).is_err() {
             let _ = unmount(&self.dir, UnmountFlags::DETACH);
         }
     }
 }
 
-/// Does something in a thread that has its own mount namespace; `Err` says why there can be none, or that
-/// nothing came of it for so long: a disk of FUSE may hang where memory is short. Then nobody waits for
-/// the thread, and the process takes it along when it ends.
+/// Runs work in a thread with its own mount namespace. `Err` is the reason why that is impossible,
+/// or that there was no result in time: a FUSE disk may hang if memory is short. Then nothing waits
+/// for the thread, and it ends with the process.
 ///
 /// # Panics
-/// When the work panics.
+/// If the work panics.
 pub fn isolated<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, String> + Send + 'static,
 ) -> Result<T, String> {

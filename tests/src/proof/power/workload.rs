@@ -1,8 +1,8 @@
-//! What is done to a store while its disk is recorded, and what was acknowledged when.
+//! The work on a store while its disk is recorded, with the times of the acknowledgements.
 //!
-//! Several handles commit turns at once, with forks, tags and pins, while another one collects and
-//! somebody else, who has nothing to do with the store, makes the file system write at moments of
-//! its own. Then all close, and a redaction goes over everything.
+//! Several handles commit turns at the same time, with forks, tags and pins. Concurrently another
+//! handle collects, and an unrelated thread makes the file system write at random moments. Then all
+//! close, and a redaction rewrites everything.
 
 use std::collections::BTreeMap;
 use std::fs::OpenOptions as FileOptions;
@@ -27,20 +27,20 @@ use super::mount::FileSystem;
 use crate::sim::Random;
 use crate::stamp;
 
-/// Sessions that are written to at the same time.
+/// The number of sessions written concurrently.
 const WRITERS: usize = 3;
-/// Times that all are opened, write, and close.
+/// How often all handles are opened, write, and close.
 const PHASES: usize = 3;
-/// Turns of each session in a phase.
+/// The turns of each session in a phase.
 const TURNS: usize = 12;
 
-/// Bytes of a message at most; and where they fill a segment, which is sealed then.
+/// The most bytes of a message, and of a message large enough to fill and seal a segment.
 const MESSAGE_BYTES: usize = 16 << 10;
 const LARGE_BYTES: usize = 1536 << 10;
 /// The writer and the phase in which messages are large.
 const LARGE: (usize, usize) = (2, 1);
 
-/// The session that keeps its last turns only, and how many.
+/// The session that keeps only its newest turns, and their number.
 pub(super) const EXPIRING: &str = "writer0";
 pub(super) const KEPT_TURNS: usize = 3;
 
@@ -48,19 +48,19 @@ const DAY: i64 = 24 * 60 * 60;
 const SECRET: &str = "correct-horse";
 const REPLACEMENT: &str = "[redacted]";
 
-/// Everything that was tried, in positions of the recording. All of it was acknowledged in the end.
+/// Everything attempted, in positions of the recording. In the end all of it was acknowledged.
 #[derive(Debug, Default)]
 pub(super) struct History {
-    /// When the store was there.
+    /// When the store existed.
     pub(super) created: usize,
-    /// What each ref was set to, one after the other.
+    /// The values that each ref was set to, in order.
     pub(super) refs: BTreeMap<String, Vec<Attempt>>,
-    /// What was redacted.
+    /// The redacted secrets.
     pub(super) secrets: Vec<Secret>,
 }
 
 impl History {
-    /// Draws when the power is cut: at any time, or just after something was acknowledged.
+    /// Draws the time of the cut: any time, or just after an acknowledgement.
     pub(super) fn moment(&self, events: &[Event], random: &mut Random) -> usize {
         let answers: Vec<usize> = match random.below(8) {
             0 | 1 => return random.below(events.len() + 1),
@@ -74,13 +74,13 @@ impl History {
     }
 }
 
-/// A value of a ref, which leads to a commit.
+/// A value of a ref that points to a commit.
 #[derive(Debug)]
 pub(super) struct Attempt {
-    /// When it was tried, and when acknowledged.
+    /// The times of the attempt and of the acknowledgement.
     pub(super) begun: usize,
     pub(super) acknowledged: usize,
-    /// What the ref was set to.
+    /// The value.
     pub(super) value: ObjectId,
     /// The number of the operation.
     pub(super) sequence: u64,
@@ -91,26 +91,26 @@ pub(super) struct Attempt {
 /// A context by path.
 pub(super) type Content = BTreeMap<String, Bytes>;
 
-/// A commit that holds a secret, until it is redacted.
+/// A commit that contains a secret until it is redacted.
 #[derive(Debug)]
 pub(super) struct Secret {
-    /// The only branch that leads to it.
+    /// The only branch with the commit.
     pub(super) branch: String,
-    /// The note that has the secret, and what is searched for.
+    /// The note with the secret, and the pattern that finds it.
     pub(super) note: Bytes,
     pub(super) pattern: Pattern,
-    /// The commit that has it, and the one that takes its place.
+    /// The commit with the secret, and its replacement.
     pub(super) old: ObjectId,
     pub(super) new: ObjectId,
-    /// When it was acknowledged, when its redaction was tried, and when acknowledged.
+    /// When the commit was acknowledged, and when its redaction was attempted and acknowledged.
     pub(super) written: usize,
     pub(super) begun: usize,
     pub(super) redacted: usize,
-    /// When somebody else began to write.
+    /// When other handles began to write again.
     pub(super) resumed: usize,
 }
 
-/// Where everything happens.
+/// The shared state of the work.
 struct Scene<'a> {
     dir: PathBuf,
     recorder: &'a Recorder,
@@ -118,7 +118,7 @@ struct Scene<'a> {
     day: AtomicI64,
     handles: AtomicUsize,
     seed: u64,
-    /// Taken by who calls the store, where only one may do so at a time.
+    /// Locked for each call to the store, if only one at a time may call it.
     alone: Option<Mutex<()>>,
 }
 
@@ -163,7 +163,7 @@ impl Scene<'_> {
         opened.expect("the store opens")
     }
 
-    /// A day later than the last time, so that operations grow old.
+    /// A day after the last call, so that operations become old.
     fn now(&self) -> Signature {
         stamp(self.day.fetch_add(1, Ordering::Relaxed) * DAY)
     }
@@ -192,7 +192,7 @@ impl Scene<'_> {
         });
     }
 
-    /// The turns of one session in a phase, and after some of them a fork, a tag or a pin.
+    /// Commits the turns of one session in a phase, and after some of them a fork, a tag or a pin.
     fn write(&self, writer: usize, phase: usize, done: &SyncSender<()>, shake: &SyncSender<()>) {
         let repo = self.open();
         let mut random = Random(self.seed << 8 | (writer * PHASES + phase) as u64);
@@ -263,7 +263,7 @@ impl Scene<'_> {
         Arc::clone(&last.expect("the branch has a turn").content)
     }
 
-    /// Notes what was just acknowledged.
+    /// Records an acknowledgement.
     fn note(
         &self,
         name: String,
@@ -280,7 +280,7 @@ impl Scene<'_> {
     fn fork(&self, repo: &Repository, from: &BranchName, name: &str) {
         let mut change = repo.begin();
         let tip = change.tip(from).expect("a tip");
-        // Sessions of their own, since in the session of `from` turns may expire.
+        // In a separate session, since turns in the session of `from` may expire.
         let fork = BranchName::main(name).expect("a name");
         change.move_branch(&fork, Some(tip));
         let begun = self.recorder.position();
@@ -322,7 +322,7 @@ impl Scene<'_> {
         self.note(full, begun, id, committed.sequence, self.last(&from.full()));
     }
 
-    /// Makes garbage and collects, as long as others write.
+    /// Makes garbage and collects while the writers work.
     fn collect(&self, turns: &Receiver<()>) {
         let repo = self.open();
         let branch = BranchName::main("garbage").expect("a name");
@@ -352,7 +352,7 @@ impl Scene<'_> {
         }
     }
 
-    /// Commits a secret, closes everything, and redacts it.
+    /// Commits a secret, closes everything, and redacts the secret.
     fn redact(&self, phase: usize) {
         let branch = BranchName::main(&format!("secret{phase}")).expect("a name");
         let text = format!("{SECRET}-{phase}");
@@ -372,7 +372,7 @@ impl Scene<'_> {
         let pattern = Pattern::literal(&text, REPLACEMENT).expect("a pattern");
         let repo = self.open();
         let begun = self.recorder.position();
-        // The collector may be at work just now.
+        // The collector may be running.
         while let Err(error) = redact(&repo, &pattern, &self.now()) {
             assert_eq!(error.kind(), ErrorKind::Locked, "the redaction is acknowledged: {error}");
             thread::yield_now();
@@ -385,7 +385,7 @@ impl Scene<'_> {
     }
 }
 
-/// Makes the file system commit what it has, whoever waits for that.
+/// Makes the file system commit its data, concurrently with the writers.
 fn make_noise(file: &Path, shakes: &Receiver<()>) {
     let opened = FileOptions::new().create(true).append(true).open(file);
     let mut file = opened.expect("a file beside the store");

@@ -1,4 +1,4 @@
-//! Actors: each process does its steps, and notes what it was promised.
+//! Actors: each process does its steps, and records the acknowledgements.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -17,16 +17,16 @@ use crate::proof::linear::history::{Call, Event};
 use crate::schedule::Processes;
 use crate::stamp;
 
-/// Times that a step is tried again after a lost race, before it counts as one that starves.
+/// The retries of a step after lost races before it counts as starved.
 const MAX_TRIES: usize = 40;
 
-/// What redactions leave in the place of the secret.
+/// The replacement that redactions write.
 const REPLACEMENT: &str = "******";
 
 /// The notes of a turn.
 pub type Notes = BTreeMap<String, String>;
 
-/// A turn that was tried.
+/// An attempted turn.
 #[derive(Debug, Clone)]
 pub struct Turn {
     /// Its notes.
@@ -35,43 +35,43 @@ pub struct Turn {
     pub commit: ObjectId,
 }
 
-/// What processes were promised, in the order in which they were.
+/// The acknowledgements to all processes, in order.
 #[derive(Debug, Default)]
 pub struct Record {
-    /// Calls that ended.
+    /// The finished calls.
     pub history: Vec<Event>,
-    /// Turns that were tried, by their messages, which no two share.
+    /// The attempted turns by message. Messages are unique.
     pub tried: BTreeMap<String, Turn>,
-    /// Turns that were acknowledged, by their messages.
+    /// The messages of acknowledged turns.
     pub turns: Vec<String>,
-    /// Blobs of commits that were acknowledged.
+    /// The blobs of acknowledged commits.
     pub blobs: Vec<ObjectId>,
-    /// Lost races that were run again.
+    /// The number of lost races that were retried.
     pub conflicts: u64,
-    /// Steps that ended because somebody held a lock.
+    /// The number of steps that failed because another process held a lock.
     pub locked: u64,
 }
 
-/// What a process begins with.
+/// The state of a process.
 pub struct Actor<'a> {
     /// Its number.
     pub process: usize,
-    /// All of them.
+    /// All processes.
     pub processes: &'a Processes,
-    /// Where promises are noted.
+    /// The shared record.
     pub record: &'a Mutex<Record>,
-    /// A commit to which nothing leads.
+    /// An unreachable commit.
     pub garbage: Option<ObjectId>,
-    /// Whether locks may be kept for longer than anybody waits.
+    /// True if locks may be held longer than the lock timeout.
     pub patience_ends: bool,
-    /// Whether somebody redacts.
+    /// True if a process redacts.
     pub redacts: bool,
-    /// The store, where it is open already.
+    /// The store, if it is open.
     pub repo: Option<Repository>,
 }
 
 impl Actor<'_> {
-    /// Does the steps, as far as the process lives.
+    /// Does the steps until the process is killed.
     ///
     /// # Panics
     /// When a promise is broken.
@@ -85,13 +85,13 @@ impl Actor<'_> {
                 self.judge(step, &error);
             }
             if self.repo.is_none() {
-                // It could not even open the store.
+                // Opening the store failed.
                 return;
             }
         }
     }
 
-    /// Only what was designed goes wrong.
+    /// Checks that only expected errors occur.
     fn judge(&self, step: &Step, error: &Error) {
         let maintains = matches!(
             step,
@@ -99,7 +99,8 @@ impl Actor<'_> {
         );
         match error.kind() {
             ErrorKind::Locked if maintains || self.patience_ends => self.record().locked += 1,
-            // It gives up when others commit all the time what it is about to remove.
+            // It gives up if other processes keep committing the content that it is about to
+            // remove.
             ErrorKind::Conflict if matches!(step, Step::Redact) => self.record().conflicts += 1,
             _ => {
                 let process = self.process;
@@ -119,7 +120,7 @@ impl Actor<'_> {
             Step::Count(name) => self.again(|actor| actor.count(name)),
             Step::Turn(branch, text) => self.again(|actor| actor.turn(number, branch, text)),
             Step::Revive(branch) => self.again(|actor| actor.revive(number, branch)),
-            // Others have been at work, and this handle sees it.
+            // Other processes have committed, and this handle sees it.
             Step::Long(branch, text) => self.again(|actor| {
                 actor.long(number, branch, text, &|| actor.repo().store().refresh())
             }),
@@ -142,7 +143,7 @@ impl Actor<'_> {
         }
     }
 
-    /// Tries until the race is won.
+    /// Retries until the race is won.
     fn again(&self, try_it: impl Fn(&Self) -> Result<()>) -> Result<()> {
         for _ in 0..MAX_TRIES {
             match try_it(self) {
@@ -157,7 +158,7 @@ impl Actor<'_> {
     fn is_lost_race(&self, error: &Error) -> bool {
         match error.kind() {
             ErrorKind::Conflict => true,
-            // What it built on was rewritten.
+            // Its base was rewritten.
             ErrorKind::Redacted | ErrorKind::NotFound => self.redacts,
             _ => false,
         }
@@ -177,7 +178,7 @@ impl Actor<'_> {
         let seed = options(((self.process as u64) << 8) + number);
         match Repository::init(io, dir, &NewStore { id }, seed) {
             Ok(repo) => self.repo = Some(repo),
-            // Somebody was faster.
+            // Another process was faster.
             Err(error) if error.kind() == ErrorKind::InvalidInput => self.open(number)?,
             Err(error) => return Err(error),
         }
@@ -232,7 +233,8 @@ impl Actor<'_> {
         let garbage = self.garbage.expect("a script that revives has garbage");
         let context = match self.repo().context(&garbage) {
             Ok(context) => Builder::from(context),
-            // The race was lost before: it went meanwhile, and there is nothing to revive.
+            // An earlier race was lost: the content was collected concurrently, and cannot be
+            // revived.
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
             Err(error) => return Err(error),
         };
@@ -261,8 +263,7 @@ impl Actor<'_> {
         self.finish(change, context, notes, branch, number, text)
     }
 
-    /// Others come, all of them before the first one goes, so that none takes over the segment of
-    /// another one.
+    /// Other processes start, all before the first ends, so that each has its own segment.
     fn crowd(&self, number: u64, branch: &'static str) -> Result<()> {
         let come = |n: u64| {
             let process = usize::try_from((number + 1) << 8 | n).expect("few processes");
@@ -270,7 +271,7 @@ impl Actor<'_> {
             let options = options((process as u64) << 24);
             let repo = match Repository::open(io, Path::new(DIR), options) {
                 Ok(repo) => repo,
-                // Somebody stands still in the middle of a change.
+                // A process is stopped in the middle of a change.
                 Err(error) if error.kind() == ErrorKind::Locked => return Ok(None),
                 Err(error) => return Err(error),
             };
@@ -297,7 +298,7 @@ impl Actor<'_> {
         })
     }
 
-    /// What a branch has when a change begins.
+    /// The context of a branch when a change begins.
     fn tip(&self, change: &Transaction<'_>, branch: &str) -> Result<(Builder, Notes)> {
         match change.tip(&branch_name(branch)) {
             None => Ok((Builder::new(), Notes::new())),
@@ -305,7 +306,7 @@ impl Actor<'_> {
         }
     }
 
-    /// Ends a turn with one more note.
+    /// Ends a turn with another note.
     fn finish(
         &self,
         mut change: Transaction<'_>,
@@ -334,7 +335,7 @@ impl Actor<'_> {
         Ok(())
     }
 
-    /// Commits, and notes when and with what outcome.
+    /// Commits, and records the time and the outcome.
     fn commit(
         &self,
         changes: Vec<RefUpdate>,
@@ -366,7 +367,7 @@ impl Actor<'_> {
         self.record().history.push(Event { began, ended, call });
     }
 
-    /// Everything that a ref leads to can be read, and is what was written.
+    /// Checks that everything reachable from a ref can be read and is unchanged.
     fn read(&self) -> Result<()> {
         let repo = self.repo();
         let began = self.processes.tick();
@@ -417,7 +418,7 @@ impl Actor<'_> {
     }
 }
 
-/// Whether notes are the same, apart from what was redacted.
+/// True if notes are equal except for redacted text.
 #[must_use]
 pub fn same(found: &Notes, written: &Notes) -> bool {
     let hide = |notes: &Notes| -> Vec<(String, String)> {
@@ -431,7 +432,7 @@ pub fn same(found: &Notes, written: &Notes) -> bool {
 /// The notes at a commit.
 ///
 /// # Errors
-/// What reading them reports.
+/// Errors of reading them.
 pub fn notes(repo: &Repository, commit: &ObjectId) -> Result<Notes> {
     let map = repo.context(commit)?.map(repo.store(), "scratchpad")?;
     let entries = map.iter(repo.store()).map(|entry| {

@@ -1,4 +1,4 @@
-//! What must hold when a schedule has ended, and after a crash in the middle of it.
+//! The invariants after a schedule, and after a crash during it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -17,7 +17,7 @@ use crate::schedule::Trace;
 use crate::sim::{Keep, SimDisk};
 use crate::stamp;
 
-/// The disk as a crash leaves it, and how much had been promised by then.
+/// The disk after a crash, and the number of acknowledgements by then.
 pub struct Image {
     disk: SimDisk,
     turns: usize,
@@ -25,16 +25,16 @@ pub struct Image {
 }
 
 impl Image {
-    /// Notes how much of `record` there is.
+    /// Stores the numbers of acknowledgements in `record`.
     #[must_use]
     pub fn new(disk: SimDisk, record: &Record) -> Self {
         Self { disk, turns: record.turns.len(), blobs: record.blobs.len() }
     }
 
-    /// Asserts that everything promised by then is there, and that the store goes on.
+    /// Asserts that every change acknowledged by then exists, and that the store accepts commits.
     ///
     /// # Panics
-    /// When it is not.
+    /// If not.
     pub fn check(&self, record: &Record, redacts: bool) {
         let Some(repo) = try_open(&self.disk, 1 << 50) else {
             assert_eq!((self.turns, self.blobs), (0, 0), "the store is lost");
@@ -47,10 +47,11 @@ impl Image {
     }
 }
 
-/// Asserts that what the processes were promised holds, and that they leave nothing in the way.
+/// Asserts that all acknowledged changes exist, and that the processes leave nothing that blocks
+/// others.
 ///
 /// # Panics
-/// When it does not.
+/// If not.
 pub fn check(disk: &SimDisk, record: &Record, script: &Script, trace: &Trace) {
     let redacts = script.processes.concat().iter().any(|step| matches!(step, Step::Redact));
     let Some(repo) = try_open(disk, 1 << 51) else {
@@ -65,7 +66,7 @@ pub fn check(disk: &SimDisk, record: &Record, script: &Script, trace: &Trace) {
     }
     check_goes_on(&repo, trace.killed);
     check_promised(&repo, record, promised, redacts);
-    // Everything that was acknowledged survives the next crash too.
+    // All acknowledged changes survive the next crash too.
     let crashed = try_open(&disk.crash(Keep::Nothing), 1 << 52).expect("the store opens");
     check_promised(&crashed, record, promised, redacts);
 }
@@ -89,7 +90,8 @@ fn check_promised(
     let found = lines(repo);
     for message in turns {
         let turn = &record.tried[message];
-        // A redaction gives commits other ids; otherwise even those of deleted branches stay, for undo.
+        // A redaction changes the ids of commits. Otherwise even commits of deleted branches stay,
+        // for undo.
         let commit = if redacts { found.get(message).copied() } else { Some(turn.commit) };
         let commit = commit.unwrap_or_else(|| panic!("lost: {message}, {turn:?}"));
         let found = notes(repo, &commit);
@@ -100,7 +102,7 @@ fn check_promised(
     }
 }
 
-/// The commit of each message, on every branch.
+/// The commit of each message on every branch.
 fn lines(repo: &Repository) -> BTreeMap<String, ObjectId> {
     let mut found = BTreeMap::new();
     let mut seen = BTreeSet::new();
@@ -117,7 +119,7 @@ fn lines(repo: &Repository) -> BTreeMap<String, ObjectId> {
     found
 }
 
-/// The next process commits and collects, and finds nothing wrong.
+/// Checks that the next process can commit and collect, and finds no damage.
 fn check_goes_on(repo: &Repository, killed: bool) {
     let (id, object) = blob(b"the commit after".to_vec());
     let committed =

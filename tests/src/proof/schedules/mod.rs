@@ -1,23 +1,23 @@
 //! Schedules of several processes on one store: every way in which one of them can stand still,
 //! many drawn ones, processes that are killed, and crashes of the machine.
 //!
-//! What is free of locks here is not memory but the protocol between processes: segments that belong
-//! to whoever holds their lock, the lock and the epoch of the superblock, manifests that get their
-//! names by a link. Every [`script`] is a few commands that meet on one store; each process
-//! has it open, and others have committed since it looked, in some scripts before and after a
-//! collection. A script runs under
+//! The lock-free part of the store is not memory but the protocol between processes: segments that
+//! belong to the process with their lock, the lock and the epoch of the superblock, and manifests
+//! that get their names with a link. Every [`script`] is a few commands that run concurrently on one
+//! store. Each process has it open, and other processes have committed since its last view, in some
+//! scripts before and after a collection. A script runs under
 //!
-//! | schedule | how many at scale 1 | finds |
+//! | schedule | number at scale 1 | finds |
 //! |---|---|---|
-//! | one process stands still at a call, as long as others can go on | every call, or 400 of them | whatever one unlucky moment does |
-//! | the same, and the others lose patience with its locks | one call in eight of these | waiting without an end |
-//! | one is killed at a call, alone on the disk or with others in between | the same, each | what the dead leave behind |
-//! | a random walk; random priorities with one to three changes | 20 each | what needs several moments |
+//! | one process stops at a call while others can run | every call, or 400 | one bad moment |
+//! | the same, and the lock timeout of the others expires | one call in eight | endless waits |
+//! | one is killed at a call, alone or with others running | the same, each | leftovers of kills |
+//! | a random walk; random priorities with one to three changes | 20 each | several bad moments |
 //!
-//! In the last two the machine also crashes in a copy of the disk, twice in each schedule. Afterwards
-//! and in every such image: all that was acknowledged is there with its whole context, the refs
-//! explain all that anybody saw ([`super::linear::history`]), nobody saw an error that was not
-//! designed, `fsck` finds nothing, and the next process commits and collects.
+//! In the last two the machine also crashes in a copy of the disk, twice in each schedule.
+//! Afterwards and in every such image: all acknowledged changes exist with their whole contexts,
+//! the refs explain everything that the processes saw ([`super::linear::history`]), no process got
+//! an unexpected error, `fsck` finds nothing, and the next process commits and collects.
 
 mod actor;
 mod check;
@@ -42,24 +42,25 @@ use crate::oracle::{DIR, options};
 use crate::schedule::{Moment, Policy, Processes, Schedule, Trace, Work};
 use crate::sim::{Keep, Random};
 
-/// Calls of a script at which a process stands still at scale 1.
+/// The calls of a script at which a process is stopped at scale 1.
 const STALLS: u64 = 400;
 
-/// One in so many of these is one where it is stopped, and one where it is killed, at scale 1.
+/// At scale 1, one in this many of these is also run with an expired lock timeout, and one with a
+/// kill.
 const KILLED_ONE_IN: u64 = 8;
 
-/// Drawn schedules of a script at scale 1, of each kind.
+/// The drawn schedules of a script at scale 1, of each kind.
 const DRAWN: u64 = 20;
 
-/// Crashes of the machine in a schedule that is drawn, or in which somebody is killed; and the last
-/// call that may be one.
+/// The crashes of the machine in a drawn schedule or one with a kill, and the last call that may
+/// crash.
 const IMAGES: usize = 2;
 const LAST_CRASH: u64 = 400;
 
-/// Changes of priority in the schedules that are drawn.
+/// The changes of priority in drawn schedules.
 const CHANGES: usize = 3;
 
-/// What the schedules of all scripts came to.
+/// The results of the schedules of all scripts.
 #[derive(Debug, Default)]
 struct Sum {
     schedules: u64,
@@ -97,14 +98,14 @@ pub fn run(effort: &Effort) -> Figures {
 /// Runs one script under one schedule, and checks everything.
 ///
 /// # Panics
-/// When a promise is broken, or there is no such script.
+/// If a promise is broken, or the script does not exist.
 #[must_use]
 pub fn replay(script: &str, schedule: &Schedule) -> Trace {
     let script = SCRIPTS.iter().find(|known| known.name == script).expect("a script of this name");
     play(script, &Base::new(script.found), schedule, &mut Sum::default())
 }
 
-/// Every script, on every core: the processes of one script run one at a time.
+/// Runs every script, on every core. The processes of one script run one at a time.
 fn explore_all(effort: &Effort) -> Sum {
     let scripts = Mutex::new(SCRIPTS.iter());
     let worker = || {
@@ -133,7 +134,7 @@ fn explore(script: &Script, effort: &Effort, sum: &mut Sum) {
     let usual = play(script, &base, &quiet, sum);
     let calls: u64 = usual.calls.iter().sum();
     let mut random = Random(effort.seed);
-    // Every call at a higher scale; at scale 1 only as far as the script is short.
+    // Every call at a higher scale. At scale 1 only if the script is short.
     let every = calls.div_ceil(STALLS * effort.scale).max(1);
     let seldom = every * KILLED_ONE_IN.div_ceil(effort.scale);
     for (process, calls) in usual.calls.iter().enumerate() {
@@ -145,7 +146,7 @@ fn explore(script: &Script, effort: &Effort, sum: &mut Sum) {
             }
             if call % seldom == now_and_then {
                 play(script, &base, &Schedule { policy: Policy::Stop(moment), kill: None }, sum);
-                // It has the disk for itself until it is killed, or others are in between.
+                // Either it runs alone until it is killed, or other processes run in between.
                 let alone = Policy::Stall(Moment { process, call: call + 1 });
                 for policy in [alone, Policy::Walk(random.draw())] {
                     play(script, &base, &Schedule { policy, kill: Some(moment) }, sum);
@@ -195,7 +196,7 @@ fn play(script: &Script, base: &Base, schedule: &Schedule, sum: &mut Sum) -> Tra
     pass_by(script.found, count, &|process| actor(process, Some(open(&processes, process))));
     let work = actors.into_iter().zip(script.processes);
     let work = work.map(|(mut actor, steps)| -> Work<'_> {
-        // The handles of a process end with it.
+        // The handles of a process close when it ends.
         Box::new(move || actor.work(steps))
     });
     let trace = processes.run(work.collect());
@@ -209,12 +210,12 @@ fn play(script: &Script, base: &Base, schedule: &Schedule, sum: &mut Sum) -> Tra
     trace
 }
 
-/// Who comes and goes before the processes, numbered from 0 to `count`, have another look.
+/// Runs passing processes, numbered from `count`, before the processes refresh their view.
 fn pass_by<'a>(found: Found, count: usize, come: &dyn Fn(usize) -> Actor<'a>) {
     if matches!(found, Found::Nothing | Found::Crowded) {
         return;
     }
-    // One writes to the segment that is there, the other one to a new one.
+    // The first writes to the existing segment, the second to a new one.
     let mut passers = [count, count + 1].map(come);
     for (passer, branch) in passers.iter_mut().zip(["main", "passing"]) {
         passer.work(&[Step::Turn(branch, "in passing")]);
@@ -226,7 +227,7 @@ fn pass_by<'a>(found: Found, count: usize, come: &dyn Fn(usize) -> Actor<'a>) {
     }
 }
 
-/// Opens the store of a process that does not begin by that.
+/// Opens the store for a process whose steps do not start with that.
 fn opened(script: &Script, processes: &Processes, process: usize) -> Option<Repository> {
     let opens = matches!(script.processes[process].first(), Some(Step::Init | Step::Open));
     (!opens).then(|| open(processes, process))
@@ -237,7 +238,7 @@ fn open(processes: &Processes, process: usize) -> Repository {
     Repository::open(processes.io(process), Path::new(DIR), options).expect("the store opens")
 }
 
-/// The calls at which the machine crashes, in a copy of the world, if the schedule comes so far.
+/// The calls at which the machine crashes, in a copy of the disk, if the schedule gets that far.
 fn crashes(schedule: &Schedule) -> Vec<u64> {
     let seed = match schedule.policy {
         Policy::Walk(seed) | Policy::Priorities { seed, .. } => seed,

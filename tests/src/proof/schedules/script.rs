@@ -1,4 +1,4 @@
-//! Scripts: what each process does, and the store that they find.
+//! Scripts: the steps of each process, and the store that they start with.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -14,41 +14,41 @@ use crate::sample::{archive_without_ids, remove_ids};
 use crate::sim::{Keep, SimDisk};
 use crate::stamp;
 
-/// What the notes hold that a redaction takes out.
+/// The text in the notes that a redaction removes.
 pub const SECRET: &str = "hunter2";
 
-/// A note that is in the store, and to which nothing leads.
+/// A note in an unreachable object of the store.
 pub const GARBAGE: &str = "to which nothing leads";
 
-/// One thing that a process does.
+/// A step of a process.
 #[derive(Debug, Clone, Copy)]
 pub enum Step {
-    /// Makes the store, or finds that there is one; and opens it.
+    /// Creates the store, or finds it existing, and opens it.
     Init,
-    /// Opens the store anew.
+    /// Reopens the store.
     Open,
-    /// Sets a ref to a blob, whatever it holds.
+    /// Sets a ref to a blob without a condition.
     Put(&'static str, &'static str),
-    /// Replaces what a ref holds by one more; tries again when it lost the race.
+    /// Increments the value of a ref. Retries after a lost race.
     Count(&'static str),
-    /// Takes a turn on a branch: one note more.
+    /// Commits a turn with another note.
     Turn(&'static str, &'static str),
-    /// Takes a turn that has everything a garbage commit has, without writing it again.
+    /// Commits a turn with all content of a garbage commit, without writing it again.
     Revive(&'static str),
-    /// Takes a turn whose content is written long before, in two parts.
+    /// Commits a turn whose content is written long before, in two parts.
     Long(&'static str, &'static str),
-    /// The same, and this process collects in between.
+    /// The same, with a collection by this process in between.
     LongOver(&'static str, Purpose),
-    /// Sees to it that many processes take a turn on a branch, each with a segment of its own, and end.
-    /// They are not scheduled: between two calls of this process they come and go.
+    /// Lets many processes commit a turn, each with its own segment, and end. They are not
+    /// scheduled: they run between two calls of this process.
     Crowd(&'static str),
     /// Deletes a branch.
     Delete(&'static str),
-    /// Sees what is new, and reads everything that refs lead to.
+    /// Refreshes, and reads everything reachable from refs.
     Read,
     /// Collects.
     Collect(Purpose),
-    /// Takes the secret out.
+    /// Redacts the secret.
     Redact,
     /// Repairs.
     Repair,
@@ -56,21 +56,23 @@ pub enum Step {
     ArchiveWithoutIds,
 }
 
-/// The store that the processes find.
+/// The store at the start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Found {
     /// None.
     Nothing,
-    /// Three turns and garbage, in one segment that nobody writes to.
+    /// Three turns and garbage, in one segment that no process writes to.
     Journal,
     /// The same in a pack, and another turn in a segment.
     Packed,
-    /// The same, and so many idle segments that whoever looks for one seals some.
+    /// The same, and so many idle segments that a process that looks for one seals some.
     Crowded,
-    /// What [`Found::Journal`] is. Since the processes had a look, others have committed, one has
-    /// packed that, and as many as in [`Found::Crowded`] have committed behind the pack.
+    /// The store of [`Found::Journal`]. After the processes opened it, other processes have
+    /// committed, one has packed that, and as many as in [`Found::Crowded`] have committed after
+    /// the pack.
     Overtaken,
-    /// What [`Found::Packed`] is, but the pack is an archive without ids, of which nobody has needed one.
+    /// The store of [`Found::Packed`], but the pack is an archive without ids, and its ids were not
+    /// needed yet.
     WithoutIds,
 }
 
@@ -80,11 +82,11 @@ pub const CROWD: u64 = 10;
 /// A script.
 #[derive(Debug, Clone, Copy)]
 pub struct Script {
-    /// Its name, to run it again.
+    /// Its name, for a replay.
     pub name: &'static str,
-    /// What is there when it begins.
+    /// The store at the start.
     pub found: Found,
-    /// What each process does. One that does not begin by opening the store has it open already.
+    /// The steps of each process. A process that does not start by opening the store has it open.
     pub processes: &'static [&'static [Step]],
 }
 
@@ -125,7 +127,7 @@ pub const SCRIPTS: &[Script] = &[
         name: "garbage is stored again while it goes",
         found: Found::Journal,
         processes: &[
-            // Only once: the next one would store again what this one had lost.
+            // Only once: a second put would store the lost object again.
             &[Step::Read, Step::Put("refs/x/a", GARBAGE)],
             &[GC],
         ],
@@ -236,17 +238,17 @@ pub const SCRIPTS: &[Script] = &[
     },
 ];
 
-/// A store that a script finds.
+/// A starting store.
 #[derive(Debug, Clone)]
 pub struct Base {
-    /// The disk, which nobody has open.
+    /// The disk. No handle is open.
     disk: SimDisk,
-    /// A commit to which nothing leads.
+    /// An unreachable commit.
     pub garbage: Option<ObjectId>,
 }
 
 impl Base {
-    /// Makes it.
+    /// Makes the store.
     ///
     /// # Panics
     /// When the library fails.
@@ -275,7 +277,7 @@ impl Base {
         drop(repo);
         if found == Found::WithoutIds {
             archive_without_ids(&disk, &stamp(1));
-            // The ids that this turn needs are not left for others.
+            // The ids that this turn needs are removed again.
             take_turn(&open(CROWD), "main", "after", "behind the pack");
             remove_ids(&disk);
         }
@@ -288,7 +290,7 @@ impl Base {
         Self { disk: disk.crash(Keep::All), garbage: Some(garbage) }
     }
 
-    /// The disk, for one schedule.
+    /// A copy of the disk for one schedule.
     #[must_use]
     pub fn disk(&self) -> SimDisk {
         self.disk.crash(Keep::All)
@@ -310,7 +312,7 @@ fn take_turn(repo: &Repository, branch: &str, message: &str, text: &str) {
     change.commit(&stamp(1), "snapshot").expect("a commit");
 }
 
-/// Stores a turn and never finishes it.
+/// Stores a turn without committing it.
 fn leave_garbage(repo: &Repository) -> ObjectId {
     let mut change = repo.begin();
     let mut context = Builder::new();

@@ -1,10 +1,11 @@
-//! Directories, bundles and remotes of somebody else, and a user who works in them.
+//! Directories, bundles and remotes made by another user, and a user who works with them.
 //!
-//! Walks at random over runs of the program: verbs that read and that write, events of hooks, servers,
-//! going back, pushes, `trust`; between them stores are moved, copied and replaced, and their remotes
-//! change. After each run every file on the disk is looked at. What changed, how the run ended, and where
-//! the words of the user are is what the module `rule` says: a store of others gets nothing and sends
-//! nothing before it is trusted, and no file changes outside of the directory that the user works in.
+//! Random walks over runs of the program: reading and writing commands, hook events, servers,
+//! rewinds, pushes, `trust`. In between, stores are moved, copied and replaced, and their remotes
+//! change. After each run every file on the disk is checked. The changes, the exit status, and the
+//! places with the user's words must be those of the module `rule`: another user's store receives
+//! nothing and sends nothing before it is trusted, and no file changes outside the directory that
+//! the user works in.
 
 mod rule;
 mod world;
@@ -22,17 +23,17 @@ use super::{Effort, Figures, Repeat};
 use crate::open_store;
 use crate::sim::Random;
 
-/// Walks at scale 1, the steps of each, and the directories that it begins with and has at most.
+/// The walks at scale 1, the steps of each, and the number of directories at the start.
 const WALKS: u64 = 8;
 const STEPS: usize = 60;
 const PLACES: usize = 4;
 const MAX_PLACES: usize = 7;
 
-/// Exit codes of a command that refuses what it was asked, and of none that works.
+/// The exit code of a command that refuses its job, and those of a failure.
 const REFUSED: i32 = 2;
 const BROKEN: [i32; 3] = [4, 5, 70];
 
-/// Verbs that read, with words that say much.
+/// Commands that read, with options that print much.
 const READS: [&[&str]; 18] = [
     &["log", "--all"],
     &["status"],
@@ -54,7 +55,7 @@ const READS: [&[&str]; 18] = [
     &["secrets", "scan"],
 ];
 
-/// Verbs that write.
+/// Commands that write.
 const WRITES: [&[&str]; 13] = [
     &["gc", "--now"],
     &["repack"],
@@ -71,10 +72,10 @@ const WRITES: [&[&str]; 13] = [
     &["session", "label", GIFT, "--add", "label"],
 ];
 
-/// Verbs that change how the files of a store lie, which only one of others is asked to.
+/// Commands that rewrite the files of a store. They run only on other users' stores.
 const SEALINGS: [&[&str]; 3] = [&["init", "--encrypt"], &["key", "rotate"], &["key", "decrypt"]];
 
-/// Ways back: each in a session whose snapshots name a directory.
+/// Restores and rollbacks, each in a session whose snapshots name a directory.
 const BACK: [&[&str]; 6] = [
     &["restore", "gift/main~1", "--session", GIFT],
     &["restore", "gift/main~2", "--session", GIFT],
@@ -87,7 +88,7 @@ const BACK: [&[&str]; 6] = [
 /// Walks at random.
 ///
 /// # Panics
-/// When something is written, sent or refused against the rule.
+/// If anything is written, sent or refused against the rule.
 #[must_use]
 pub fn run(effort: &Effort) -> Figures {
     let mut random = Random(effort.seed);
@@ -116,7 +117,7 @@ pub fn run(effort: &Effort) -> Figures {
     figures
 }
 
-/// How much was done.
+/// The number of runs and results.
 #[derive(Debug, Default)]
 struct Counts {
     runs: u64,
@@ -165,12 +166,12 @@ struct Walk {
     random: Random,
     places: Vec<Place>,
     records: Records,
-    /// Directories that some store has captured.
+    /// The directories that a store has captured.
     captured: BTreeSet<PathBuf>,
     counts: Counts,
     /// The place of this step.
     at: usize,
-    /// The step is run in a folder below it.
+    /// True if the step runs in a folder below it.
     is_below: bool,
 }
 
@@ -218,14 +219,14 @@ impl Walk {
         self.world.look_at(&self.places[self.at])
     }
 
-    /// What lies in the place, and whether it may be written to; the user's own store may.
+    /// The store in the place, and whether it may be written to. The user's own store always may.
     fn standing(&self) -> (Option<Found>, bool) {
         let found = self.found();
         let may_write = found.as_ref().is_none_or(|found| self.records.may_write(found));
         (found, may_write)
     }
 
-    /// The store that a turn goes to: that of the place, if it may be written to.
+    /// The store that a turn is committed to: that of the place, if it may be written to.
     fn target(&self) -> PathBuf {
         match self.standing() {
             (Some(found), true) => found.path,
@@ -237,7 +238,8 @@ impl Walk {
         self.world.own().join("store")
     }
 
-    /// What any run may change: the user's data directory, and the store if it may be written to.
+    /// The paths that any run may change: the user's data directory, and the store if it may be
+    /// written to.
     fn allowed(&self) -> Allowed {
         let own = Some(self.world.own());
         let store = match self.standing() {
@@ -247,7 +249,7 @@ impl Walk {
         Allowed { stores: own.into_iter().chain(store).collect(), ..Allowed::default() }
     }
 
-    /// Runs the program, and holds what changed to what may.
+    /// Runs the program, and checks its changes against the allowed ones.
     fn run(&mut self, words: &[&str], input: &str, allowed: &Allowed) -> Run {
         self.counts.runs += 1;
         let (before, dir) = (self.world.look(), self.dir());
@@ -274,7 +276,7 @@ impl Walk {
         Run { code, shown, changed, output }
     }
 
-    /// Notes a change of the store of the place that was asked for without a question.
+    /// Records a change of the store of the place that needed no confirmation.
     fn note_change(&mut self, before: &Option<Found>) {
         match before {
             Some(found) if found.store.is_some() => self.records.change(found),
@@ -283,14 +285,14 @@ impl Walk {
         }
     }
 
-    /// Notes that the user made the store of the place, or changed its remotes.
+    /// Records that the user created the store of the place, or changed its remotes.
     fn note_made(&mut self) {
         if let Some(found) = self.found() {
             self.records.trust(&Found { pointer: None, ..found });
         }
     }
 
-    /// New words, and the session for them.
+    /// New words, and a session for them.
     fn words(&mut self) -> (String, String) {
         let number = self.world.number();
         (format!("turn-{number}"), format!("PRIVATE-{number}-"))
@@ -318,7 +320,7 @@ impl Walk {
         }
     }
 
-    /// An event of a client.
+    /// Handles an event of a client.
     fn hear(&mut self) {
         let ((found, may_write), (session, said)) = (self.standing(), self.words());
         let name = ["Stop", "Stop", "UserPromptSubmit"][self.random.below(3)];
@@ -334,7 +336,7 @@ impl Walk {
         }
     }
 
-    /// A call of a program.
+    /// Calls a server.
     fn call(&mut self) {
         let ((found, _), (session, said)) = (self.standing(), self.words());
         let (target, allowed) = (self.target(), self.allowed());
@@ -359,7 +361,7 @@ impl Walk {
         run.expect(0);
         let answer = String::from_utf8_lossy(&run.output.stdout);
         assert!(says(&target, &session, &said), "{}: {answer}", run.shown);
-        // A store that is there is recorded by commands, not by servers.
+        // Commands record an existing store, servers do not.
         if found.is_some_and(|found| found.store.is_none() && found.path == target) {
             self.note_made();
         }
@@ -370,7 +372,7 @@ impl Walk {
         let _ = self.run(words, "", &allowed);
     }
 
-    /// Runs a verb that writes, in a store of others also one that would change how its files lie.
+    /// Runs a command that writes. On another user's store also one that would rewrite its files.
     fn write(&mut self) {
         let (found, may_write) = self.standing();
         if found.as_ref().is_some_and(|found| found.store.is_none()) {
@@ -378,7 +380,7 @@ impl Walk {
         }
         let words = match !may_write && self.random.below(3) == 0 {
             true => {
-                // 'init' makes a store in the folder below.
+                // `init` would create a store in the folder below.
                 self.is_below = false;
                 self.any(&SEALINGS)
             }
@@ -416,7 +418,7 @@ impl Walk {
         }
     }
 
-    /// Notes that a command has opened the store of the place to change it, whatever came of it.
+    /// Records that a command has opened the store of the place for a change, even if it failed.
     fn note_opened(&mut self, before: &Option<Found>) {
         if let Some(found) = before.as_ref().filter(|found| found.store.is_some()) {
             self.records.change(found);
@@ -454,7 +456,7 @@ impl Walk {
         }
     }
 
-    /// What turntree does by itself after a turn.
+    /// Runs the automatic work after a turn.
     fn look_after(&mut self) {
         let (Some(found), may_write) = self.standing() else { return };
         if found.store.is_none() {
@@ -548,7 +550,7 @@ impl Walk {
         assert!(says(&found.path, &session, &said), "{}", run.shown);
     }
 
-    /// Somebody else changes the remotes of a store.
+    /// Another user changes the remotes of a store.
     fn change_remotes_of_others(&mut self) {
         let Some(found) = self.found().filter(|found| found.store.is_some()) else { return };
         let (store, number) = (found.path.display().to_string(), self.world.number());
@@ -566,7 +568,7 @@ impl Walk {
         self.counts.changed += 1;
     }
 
-    /// Another store lies where one was.
+    /// Replaces a store.
     fn replace(&mut self) {
         let place = self.places[self.at].clone();
         if place.kind == Kind::Bare {
@@ -610,7 +612,7 @@ impl Run {
         assert_eq!(self.code, code, "{}", self.shown);
     }
 
-    /// Asserts that the command did what it was asked, or refused it.
+    /// Asserts that the command succeeded if `done`, or else refused.
     fn expect_if(&self, done: bool) {
         self.expect(if done { 0 } else { REFUSED });
     }

@@ -1,4 +1,4 @@
-//! Two people on one disk: the maker of what comes with folders and bundles, and the user who gets it.
+//! Two users on one disk: the maker of folders and bundles, and the user who receives them.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -16,44 +16,44 @@ use super::rule::{Found, Remotes};
 use crate::open_store;
 use crate::proof::processes::PATIENCE;
 
-/// How often processes are looked for.
+/// How often processes are polled.
 const PAUSE: Duration = Duration::from_millis(5);
 
-/// The directory of a store, and the file in it that names another one.
+/// The directory of a store, and the file in it that points to another store.
 pub(super) const STORE: &str = ".turntree";
 const ELSEWHERE: &str = "elsewhere";
 
-/// The session of the maker that names a directory of the user.
+/// The maker's session that names a directory of the user.
 pub(super) const GIFT: &str = "gift";
 
-/// What came to the user in a directory.
+/// The content of a directory that the user received.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
-    /// No store: the user's own one is used.
+    /// No store: the user's own store is used.
     Bare,
-    /// A directory in which a store may be made.
+    /// A directory in which a store may be created.
     Empty,
-    /// The user made the store.
+    /// The user created the store.
     Own,
-    /// The same, with a remote of the user's that is pushed to by itself.
+    /// The same, with a remote of the user that is pushed to automatically.
     Pushing,
-    /// A copy of a store of the maker, with a remote of the maker's.
+    /// A copy of the maker's store, with a remote of the maker.
     Copied { auto: bool },
-    /// The same, with a folder for keys, as an encrypted store has.
+    /// The same with a folder for keys, like an encrypted store.
     Keyed,
     /// A copy of a store without remotes.
     Plain,
     /// A clone in which git tracks the store.
     Tracked,
-    /// A clone in which git tracks the directory in which a store would be made.
+    /// A clone in which git tracks the directory where a store would be created.
     TrackedPlace,
-    /// A link leads to the store beside it, which has a remote.
+    /// A link to the store next to it, which has a remote.
     LinkedInside,
-    /// A link leads to an empty folder of the user's.
+    /// A link to an empty folder of the user.
     LinkedOut,
-    /// A file names a store of the maker.
+    /// A file points to a store of the maker.
     Pointer,
-    /// A file names a place without a store.
+    /// A file points to a path without a store.
     PointerToNothing,
 }
 
@@ -83,14 +83,14 @@ pub(super) struct Place {
     pub(super) tracked: bool,
 }
 
-/// What is known of a file without reading it: any write changes it.
+/// The metadata of a file that any write changes.
 type Stamp = (u64, u64, i64, i64, i64, i64);
 
 pub(super) struct World {
     _folder: tempfile::TempDir,
     pub(super) root: PathBuf,
     program: PathBuf,
-    /// Numbers that were given away.
+    /// The last number that was used.
     number: u64,
 }
 
@@ -104,7 +104,7 @@ impl World {
         }
         let victim = world.victim();
         fs::create_dir_all(&victim).expect("a folder");
-        // The maker captures the directory on a machine of theirs with the same names.
+        // The maker captures the directory on another machine with the same names.
         for name in ["one", "two"] {
             fs::write(victim.join("evil"), name).expect("a file");
             world.make_turn("maker", GIFT, &["--workspace", &victim.to_string_lossy()]);
@@ -116,7 +116,7 @@ impl World {
         world
     }
 
-    /// The directory that sessions of the maker name.
+    /// The directory in the maker's sessions.
     pub(super) fn victim(&self) -> PathBuf {
         self.root.join("user/.config/autostart")
     }
@@ -126,19 +126,19 @@ impl World {
         self.root.join("user/.local/share/turntree")
     }
 
-    /// A number that nothing has yet.
+    /// A new number.
     pub(super) fn number(&mut self) -> u64 {
         self.number += 1;
         self.number
     }
 
-    /// A path below the root that nothing has yet, with this beginning.
+    /// A new path below the root with this prefix.
     pub(super) fn new_path(&mut self, beginning: &str) -> PathBuf {
         let number = self.number();
         self.root.join(format!("{beginning}{number}"))
     }
 
-    /// A program of somebody whose home is the folder `home`, in a directory.
+    /// A program in a directory, run by the user whose home is the folder `home`.
     pub(super) fn command(&self, program: &Path, home: &str, dir: &Path) -> Command {
         let mut command = Command::new(program);
         command.current_dir(dir).stdin(Stdio::null()).env_clear();
@@ -153,18 +153,18 @@ impl World {
         command
     }
 
-    /// turntree as the user runs it, with these lines of input.
+    /// Runs turntree as the user, with this input.
     pub(super) fn run(&self, dir: &Path, words: &[&str], input: &str) -> Output {
         let mut command = self.command(&self.program, "user", dir);
         command.args(words).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn().expect("it starts");
-        // One that reads nothing may have ended.
+        // A command that reads no input may have ended.
         let _ = child.stdin.take().expect("its input").write_all(input.as_bytes());
         child.wait_with_output().expect("it ends")
     }
 
-    /// Waits until no process goes on with the end of an event, for which no client waits. Where the system
-    /// has no list of processes, none is waited for.
+    /// Waits for the background processes of hook events. Does nothing if the system has no list of
+    /// processes.
     pub(super) fn wait_for_hooks(&self) {
         let root = self.root.as_os_str().as_encoded_bytes();
         let program = self.program.canonicalize().expect("the program");
@@ -172,7 +172,7 @@ impl World {
             let is_program = fs::read_link(entry.path().join("exe")).ok() == Some(program.clone());
             let words = fs::read(entry.path().join("cmdline")).unwrap_or_default();
             let has = |part: &[u8]| words.windows(part.len()).any(|window| window == part);
-            // One that begins has no words yet.
+            // A process that is just starting has no command line yet.
             is_program && (words.is_empty() || (has(b"--background") && has(root)))
         };
         let began = Instant::now();
@@ -182,7 +182,7 @@ impl World {
         }
     }
 
-    /// turntree as the maker runs it, in a directory below the root.
+    /// Runs turntree as the maker, in a directory below the root.
     pub(super) fn made(&self, dir: &str, words: &[&str]) {
         let mut command = self.command(&self.program, "maker", &self.root.join(dir));
         let done = command.args(words).output().expect("it starts");
@@ -200,7 +200,7 @@ impl World {
         assert!(done.status.success(), "{script}: {}", String::from_utf8_lossy(&done.stderr));
     }
 
-    /// A store of the maker in the folder `dir`, with a remote or not.
+    /// Makes a store of the maker in the folder `dir`, with or without a remote.
     pub(super) fn make_store(&mut self, dir: &Path, remote: Option<bool>) {
         let name = dir.strip_prefix(&self.root).expect("a folder below the root").to_owned();
         let name = name.to_str().expect("a name");
@@ -220,7 +220,7 @@ impl World {
         self.root.join("gift.bundle").display().to_string()
     }
 
-    /// A new directory of the user, with what came in it.
+    /// Makes a new directory of the user with the content of this kind.
     pub(super) fn make_place(&mut self, kind: Kind) -> Place {
         let dir = self.new_path("user/p");
         let (store, sub) = (dir.join(STORE), dir.join("sub"));
@@ -297,14 +297,14 @@ impl World {
         self.copy(&made.join(STORE), &dir.join(STORE));
     }
 
-    /// Copies a directory as an archive does, links as links.
+    /// Copies a directory like an archive: links stay links.
     pub(super) fn copy(&self, from: &Path, to: &Path) {
         let mut command = self.command(Path::new("cp"), "maker", &self.root);
         let done = command.arg("-a").args([from, to]).status().expect("cp starts");
         assert!(done.success(), "{} is copied", from.display());
     }
 
-    /// What lies in a place, as it is now; none where the user's own store is used.
+    /// Finds the store of a place. `None` if the user's own store is used.
     pub(super) fn look_at(&self, place: &Place) -> Option<Found> {
         let store = place.dir.join(STORE);
         let link = fs::symlink_metadata(&store).ok()?;
@@ -320,7 +320,7 @@ impl World {
         Some(Found { path, store, remotes, tracked: place.tracked, led, pointer })
     }
 
-    /// Every file there is but transcripts, which steps write, and what tells whether it was written to.
+    /// Every file except transcripts, which steps write, with its stamp.
     pub(super) fn look(&self) -> BTreeMap<PathBuf, Stamp> {
         let (mut found, mut left) = (BTreeMap::new(), vec![self.root.clone()]);
         while let Some(dir) = left.pop() {
@@ -340,7 +340,7 @@ impl World {
         found
     }
 
-    /// Writes the transcript of a session with one prompt; returns the event of its end.
+    /// Writes the transcript of a session with one prompt. Returns the event of its end.
     pub(super) fn transcript(
         &self,
         dir: &Path,
@@ -358,7 +358,7 @@ impl World {
         event.to_string()
     }
 
-    /// The places of the folder, for messages.
+    /// A path relative to the root, for messages.
     pub(super) fn shown<'p>(&self, path: &'p Path) -> std::path::Display<'p> {
         path.strip_prefix(&self.root).unwrap_or(path).display()
     }
@@ -370,7 +370,7 @@ fn remotes(repo: &Repository) -> Remotes {
     remotes.map(|(name, remote)| (name, (remote.url, remote.id, remote.auto))).collect()
 }
 
-/// Returns whether the main branch of a session in a store says something.
+/// Returns whether a message in the main branch of a session has these words.
 pub(super) fn says(store: &Path, session: &str, words: &str) -> bool {
     if !store.join("superblock").exists() {
         return false;

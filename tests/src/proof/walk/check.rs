@@ -1,5 +1,5 @@
-//! Whether a merge is one: nothing of either side is lost, nothing comes twice, and what both changed
-//! in ways that exclude each other is an open conflict with both versions.
+//! Checks a merge: no content of either side is lost, none is doubled, and incompatible changes by
+//! both sides are an open conflict with both versions.
 
 use std::collections::BTreeSet;
 
@@ -8,17 +8,17 @@ use turntree::object::{Kind, ObjectId};
 
 use super::model::{Content, MAPS};
 
-/// What was merged, and what came of it.
+/// The inputs and the result of a merge.
 pub(super) struct Merged<'a> {
     pub(super) base: &'a Content,
-    /// What the other best common ancestors hold.
+    /// The contents of the other best common ancestors.
     pub(super) also: Vec<&'a Content>,
     pub(super) ours: &'a Content,
     pub(super) theirs: &'a Content,
     pub(super) found: &'a Content,
     /// Paths that the merge reported as conflicts.
     pub(super) conflicts: BTreeSet<String>,
-    /// All conflicts that are open in what was merged.
+    /// All open conflicts of the inputs.
     pub(super) open: Vec<OpenConflict>,
 }
 
@@ -73,12 +73,13 @@ impl Merged<'_> {
             None
         };
         if let Some((changed, other_policy, other)) = one_side {
-            // A side whose messages differ in their origin alone may count as changed.
+            // A side whose messages differ only in their origin may count as changed.
             let is_other = *policy == other_policy && found == other;
             assert!(found == changed || is_other, "one side changed: {sides:#?}");
             return;
         }
-        // A conversation that one side dropped is as the other has it; one without messages is none.
+        // If one side dropped the conversation, the result is the other side's. A conversation
+        // without messages counts as dropped.
         let other = if ours.is_empty() { theirs } else { ours };
         if found == other && (ours.is_empty() || theirs.is_empty()) {
             return;
@@ -101,13 +102,13 @@ impl Merged<'_> {
             let says = || format!("{word}: {base}, {own}, {other} and {also} are {found}");
             assert!(own + other > 0 || found == 0, "nobody said {}", says());
             if base.max(own).max(other).max(also) > 1 {
-                // Of several alike, each side may drop or move another one.
+                // Of several equal messages, each side may drop or move a different one.
                 assert!(found <= own + other, "too often: {}", says());
                 continue;
             }
             let must_stay = own + other == 2 || base == 0;
             assert!(found > 0 || !must_stay, "lost: {}", says());
-            // What both added by themselves is two messages, however alike they are.
+            // A message that both sides added independently appears twice, even if both are equal.
             let is_two = base + also == 0 && own + other == 2;
             assert!(found < 2 || is_two, "doubled: {}", says());
         }
@@ -122,13 +123,13 @@ impl Merged<'_> {
     }
 }
 
-/// Checks a text that was merged by lines, without a conflict.
+/// Checks a text that was merged by lines without a conflict.
 fn lines(path: &str, sides: [&str; 4]) {
     let all: BTreeSet<&str> = sides.iter().flat_map(|text| text.lines()).collect();
     for line in all {
         let count = |text: &str| text.lines().filter(|own| *own == line).count();
         let [base, own, other, found] = sides.map(count);
-        // Of several alike in the base, each side may have removed another one.
+        // Of several equal lines in the base, each side may have removed a different one.
         let least = match base {
             0 => own.max(other),
             1 => own.min(other).min(1),

@@ -1,9 +1,9 @@
-//! A walk at random through all that changes a repository, beside a naive model.
+//! A random walk through all changes of a repository, compared with a naive model.
 //!
-//! Snapshots, forks, merges with every policy, picks, going back, undo, redo, removed branches,
-//! collections and packing follow each other on one store, which is opened anew now and then. After
-//! each step the branches and what was touched are what the module `model` says, and each merge is
-//! checked against what it was made of; now and then everything that ever was is read again.
+//! Snapshots, forks, merges with every policy, cherry-picks, restores, undo, redo, deleted
+//! branches, collections and packing follow each other on one store, which is reopened sometimes.
+//! After each step the branches and the touched commits equal those of the module `model`, and each
+//! merge is checked against its inputs. Sometimes all commits are read again.
 
 mod check;
 mod model;
@@ -33,7 +33,7 @@ use crate::stamp;
 const WALKS: u64 = 8;
 const STEPS: usize = 250;
 
-/// Steps between two readings of everything.
+/// The steps between two readings of everything.
 const STEPS_BETWEEN: usize = 50;
 
 /// The most branches at a time.
@@ -42,7 +42,7 @@ const BRANCHES: usize = 6;
 /// Walks at random.
 ///
 /// # Panics
-/// When a repository is not what the model says.
+/// If a repository differs from the model.
 #[must_use]
 pub fn run(effort: &Effort) -> Figures {
     let mut random = Random(effort.seed);
@@ -63,7 +63,7 @@ pub fn run(effort: &Effort) -> Figures {
     figures
 }
 
-/// How much was done.
+/// The number of steps and results.
 #[derive(Debug, Clone, Copy, Default)]
 struct Counts {
     steps: u64,
@@ -144,7 +144,7 @@ impl Walk {
         }
     }
 
-    /// Goes on as another process would. No two writers have one seed.
+    /// Continues as another process. Every writer has a unique seed.
     fn open(&mut self) {
         self.opened += 1;
         let (io, options) = (Arc::new(self.disk.clone()), seeded(self.opened));
@@ -164,7 +164,7 @@ impl Walk {
         *self.model.turns.keys().nth(at).expect("a turn")
     }
 
-    /// Now: each step is a second, and clocks are set back now and then.
+    /// The current time: each step is a second, and the clock is sometimes set back.
     fn now(&mut self) -> Signature {
         let back = if self.random.below(10) == 0 { 20 } else { 0 };
         stamp(i64::try_from(self.step).expect("small") - back)
@@ -194,7 +194,7 @@ impl Walk {
         self.came(name, id, tip.into_iter().collect(), content);
     }
 
-    /// Takes up a commit that an operation put on a branch.
+    /// Adds a commit that an operation put on a branch to the model.
     fn came(&mut self, name: &str, id: ObjectId, parents: Vec<ObjectId>, content: Content) {
         assert_eq!(self.repo.commit(&id).expect("the commit").parents, parents);
         assert_eq!(self.read(&id), content, "what was put in");
@@ -272,7 +272,7 @@ impl Walk {
         }
     }
 
-    /// A pick is a merge whose base is what the picked commit was made on.
+    /// A cherry-pick is a merge whose base is the parent of the picked commit.
     fn pick(&mut self, into: &str) {
         let (now, theirs) = (self.now(), self.any_turn());
         let Some(ours) = self.model.tip(into) else { return };
@@ -288,7 +288,7 @@ impl Walk {
         self.came(into, pick.commit, vec![ours], content);
     }
 
-    /// What a merge made, which is as it should be.
+    /// Checks a merge, and returns its content.
     fn check_merge(
         &mut self,
         merge: &MergeReport,
@@ -315,7 +315,7 @@ impl Walk {
         found
     }
 
-    /// The context of any turn comes again, as a turn of its own.
+    /// Commits the context of any turn as a new turn.
     fn go_back(&mut self, name: &str) {
         let (now, to) = (self.now(), self.any_turn());
         let tip = self.model.tip(name);
@@ -338,7 +338,7 @@ impl Walk {
         let (from, to) = if again { (moved.old, moved.new) } else { (moved.new, moved.old) };
         let plan = self.repo.plan_undo(found);
         if self.model.tip(&moved.branch) != from {
-            // Something newer has the branch; the plan stays where it was.
+            // A newer change moved the branch, so nothing is undone.
             assert_eq!(plan.expect_err("a refusal").kind(), ErrorKind::Conflict);
             self.model.undone.push(moved);
             return;
@@ -366,7 +366,7 @@ impl Walk {
         self.counts.collections += 1;
     }
 
-    /// The branches are where they should be.
+    /// Checks that all branches are at their expected commits.
     fn check_branches(&self) {
         let refs = self.repo.refs();
         let heads = refs.values.iter().filter_map(|(name, value)| match value {
@@ -376,7 +376,7 @@ impl Walk {
         assert_eq!(heads.collect::<BTreeMap<_, _>>(), self.model.branches);
     }
 
-    /// Everything that ever was is there, also for somebody who opens the store now.
+    /// Checks that all commits exist, with a new handle.
     fn check_all(&mut self) {
         self.open();
         self.check_branches();

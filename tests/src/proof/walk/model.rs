@@ -1,5 +1,5 @@
-//! What a repository should hold: the content of every commit, the branches, and what can be taken
-//! back.
+//! The expected state of a repository: the content of every commit, the branches, and the
+//! operations that can be undone.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -18,7 +18,7 @@ pub(super) const MAPS: [&str; 3] = ["scratchpad", "memory", "files"];
 /// Entries by map and key.
 pub(super) type Maps = BTreeMap<&'static str, BTreeMap<String, String>>;
 
-/// What a context holds, as far as the walk goes.
+/// The parts of a context that the walk changes.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Content {
     pub(super) messages: Vec<String>,
@@ -26,7 +26,7 @@ pub(super) struct Content {
 }
 
 impl Content {
-    /// How often a message is there.
+    /// The number of times that a message occurs.
     pub(super) fn count(&self, message: &str) -> usize {
         self.messages.iter().filter(|own| *own == message).count()
     }
@@ -36,7 +36,7 @@ impl Content {
         self.maps.get(map)?.get(key)
     }
 
-    /// What the store has at a commit.
+    /// Reads the content of a commit from the store.
     pub(super) fn read(source: &dyn ObjectSource, context: &Context) -> Self {
         let text = |id: &ObjectId| {
             let bytes = source.read_as(Kind::Blob, id).expect("a blob");
@@ -63,7 +63,7 @@ impl Content {
         content
     }
 
-    /// Changes something at random, here and in `builder`. `number` makes new messages unlike others.
+    /// Makes a random change, here and in `builder`. `number` makes new messages unique.
     pub(super) fn change(
         &mut self,
         sink: &mut dyn ObjectSink,
@@ -110,7 +110,7 @@ impl Content {
     }
 }
 
-/// A few lines of few words, so that they come again.
+/// A few lines of few words, so that lines repeat.
 fn lines(random: &mut Random) -> String {
     let words = ["alpha", "beta", "gamma", "delta", "", "zeta"];
     let lines: Vec<&str> =
@@ -126,7 +126,7 @@ pub(super) struct Turn {
     pub(super) content: Content,
 }
 
-/// Which branch an operation moved, from where and to where.
+/// The branch that an operation moved, with its old and new commits.
 #[derive(Debug, Clone)]
 pub(super) struct Moved {
     pub(super) branch: String,
@@ -134,12 +134,12 @@ pub(super) struct Moved {
     pub(super) new: Option<ObjectId>,
 }
 
-/// What a repository should hold.
+/// The expected state of a repository.
 #[derive(Debug, Default)]
 pub(super) struct Model {
     pub(super) turns: BTreeMap<ObjectId, Turn>,
     pub(super) branches: BTreeMap<String, ObjectId>,
-    /// What an undo takes back, the newest last, and what a redo does.
+    /// The operations that can be undone, newest last, and those that can be redone.
     pub(super) done: Vec<Moved>,
     pub(super) undone: Vec<Moved>,
 }
@@ -150,14 +150,14 @@ impl Model {
         self.branches.get(branch).copied()
     }
 
-    /// Notes that an operation has moved a branch.
+    /// Records that an operation has moved a branch.
     pub(super) fn moved(&mut self, branch: &str, new: Option<ObjectId>) {
         let moved = Moved { branch: branch.to_owned(), old: self.tip(branch), new };
         self.put(branch, new);
         self.done.push(moved);
     }
 
-    /// Puts a branch somewhere.
+    /// Moves or deletes a branch.
     pub(super) fn put(&mut self, branch: &str, at: Option<ObjectId>) {
         match at {
             Some(id) => drop(self.branches.insert(branch.to_owned(), id)),
@@ -165,7 +165,7 @@ impl Model {
         }
     }
 
-    /// Everything that leads to a commit, itself included.
+    /// The ancestors of a commit, including itself.
     pub(super) fn ancestors(&self, id: &ObjectId) -> BTreeSet<ObjectId> {
         let (mut seen, mut open) = (BTreeSet::new(), vec![*id]);
         while let Some(id) = open.pop() {
@@ -176,7 +176,7 @@ impl Model {
         seen
     }
 
-    /// The common ancestors of two commits that lead to no other one.
+    /// The best common ancestors of two commits: those that are not ancestors of each other.
     pub(super) fn bases(&self, one: &ObjectId, two: &ObjectId) -> BTreeSet<ObjectId> {
         let common: BTreeSet<ObjectId> =
             self.ancestors(one).intersection(&self.ancestors(two)).copied().collect();

@@ -1,5 +1,5 @@
-//! Tangled histories: branches that fork and merge at random, with entries that come, go and come
-//! back, and what each turn has, kept beside the store.
+//! Random histories: branches that fork and merge, with entries that are set, removed and set
+//! again. The content of each turn is kept next to the store.
 
 use std::collections::BTreeMap;
 
@@ -10,25 +10,25 @@ use turntree::repo::{BranchName, Repository};
 
 use crate::{Sandbox, stamp};
 
-/// What values are made of: few, so that they come back.
+/// The words of values: few, so that they repeat.
 const WORDS: [&str; 6] = ["alpha", "beta", "gamma", "say \"beta\"", "été\nalpha", ""];
 const KEYS: [&str; 4] = ["a", "b", "dir/c", "dir/d"];
 const BRANCHES: [&str; 3] = ["main", "one", "two"];
 
-/// One thing that a turn does.
+/// A change in a turn.
 #[derive(Debug, Clone)]
 pub enum Act {
     /// Sets a key of the scratchpad, or removes it.
     Note(usize, Option<usize>),
     /// Writes a file of lines, or removes it.
     File(usize, Option<Vec<usize>>),
-    /// Says something.
+    /// Adds a message.
     Say(usize),
-    /// Takes a message back.
+    /// Removes a message.
     Unsay(usize),
 }
 
-/// A turn on a branch, with what another branch has as a second parent, if that is given.
+/// A turn on a branch, optionally with the tip of another branch as a second parent.
 #[derive(Debug, Clone)]
 pub struct Step {
     branch: usize,
@@ -36,27 +36,27 @@ pub struct Step {
     acts: Vec<Act>,
 }
 
-/// What a context holds.
+/// The content of a context.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Content {
     /// The scratchpad.
     pub notes: BTreeMap<String, String>,
     /// The files.
     pub files: BTreeMap<String, String>,
-    /// What is said, as text; a message that is said twice is one blob.
+    /// The messages as text. Equal messages are one blob.
     pub messages: Vec<String>,
 }
 
-/// A turn, beside what the store says of it.
+/// A turn and its expected content.
 #[derive(Debug, Clone)]
 pub struct Turn {
     /// Its commit.
     pub id: ObjectId,
-    /// What orders turns.
+    /// The sort key of turns.
     pub order: (u64, Time, ObjectId),
-    /// What it continues, as positions in the history.
+    /// Its parents, as positions in the history.
     pub parents: Vec<usize>,
-    /// What it has.
+    /// Its content.
     pub content: Content,
 }
 
@@ -88,7 +88,7 @@ pub fn steps() -> impl Strategy<Value = Vec<Step>> {
 }
 
 impl RandomHistory {
-    /// Does the steps.
+    /// Commits the steps.
     ///
     /// # Panics
     /// When the library fails.
@@ -102,7 +102,7 @@ impl RandomHistory {
         history
     }
 
-    /// Positions of all turns before and with some, in no order.
+    /// The positions of some turns and all their ancestors, unsorted.
     #[must_use]
     pub fn reachable(&self, from: &[usize]) -> Vec<usize> {
         let (mut seen, mut open) = (Vec::new(), from.to_vec());
@@ -118,7 +118,7 @@ impl RandomHistory {
     /// The position of a commit.
     ///
     /// # Panics
-    /// When it is none of this history.
+    /// If it is not in this history.
     #[must_use]
     pub fn position(&self, id: &ObjectId) -> usize {
         self.turns.iter().position(|turn| turn.id == *id).unwrap()
@@ -132,7 +132,7 @@ impl RandomHistory {
         parents.dedup();
         let mut content = own.map(|own| self.turns[own].content.clone()).unwrap_or_default();
         if let Some(other) = other {
-            // A merge takes what it does not have.
+            // A merge adds the entries that the branch lacks.
             let other = self.turns[other].content.clone();
             for (key, value) in other.notes {
                 content.notes.entry(key).or_insert(value);
@@ -216,7 +216,7 @@ impl Content {
         builder.write(sink).unwrap()
     }
 
-    /// Every entry as section, key and text, and how often it is there; in lists without a key.
+    /// The number of each entry, by section, key and text. Entries of lists have no key.
     #[must_use]
     pub fn entries(&self) -> BTreeMap<(&str, &str, &str), usize> {
         let mut entries = BTreeMap::new();

@@ -1,4 +1,4 @@
-//! Small stores with some of everything, on a simulated disk.
+//! Small stores with objects of every kind, on a simulated disk.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -18,16 +18,16 @@ use crate::oracle::{DIR, pack, pack_as};
 use crate::sim::{Keep, Random, SimDisk};
 use crate::{commit_turn, stamp};
 
-/// Enough that a pack keeps it in parts.
+/// The size of a blob that a pack stores in parts.
 const PARTS_BYTES: usize = 4 << 20;
 
-/// A store, and what is in it.
+/// A store and its content.
 pub struct Sample {
-    /// The disk it is on, which nobody has open.
+    /// Its disk. No handle is open.
     pub disk: SimDisk,
-    /// Every object that was there.
+    /// Every object of the store.
     pub objects: BTreeMap<ObjectId, Bytes>,
-    /// What they are.
+    /// The kinds of the objects.
     pub kinds: BTreeMap<ObjectId, Kind>,
     /// The refs.
     pub refs: RefTable,
@@ -51,7 +51,7 @@ impl Sample {
         let policy = Policy { keep_last: Some(2), ..Policy::default() };
         set_policy(&mut change, Scope::Session("one"), &policy).unwrap();
         change.commit(&stamp(7), "pin, fork and policy").unwrap();
-        // More operations than are kept whole, so that turns can expire.
+        // More operations than are kept for undo, so that turns can expire.
         for second in 8..=30 {
             turn(&repo, "two", second);
         }
@@ -72,11 +72,9 @@ impl Sample {
         Self::of(&disk)
     }
 
-    /// As few objects as there can be with every kind of file: a pack of each tier, the oldest of
-    /// which knows redacted ids; sealed segments and active ones. `id` is that of the store.
-    ///
-    /// # Panics
-    /// When the library fails.
+    /// A store with every kind of file and as few objects as possible: a pack of each tier, the
+    /// oldest of which has tombstones of redacted ids; sealed segments and active ones. `id` is
+    /// that of the store.
     #[must_use]
     pub fn small(id: u8) -> Self {
         let (disk, repo) = init(id);
@@ -94,7 +92,7 @@ impl Sample {
             turn(&open(&disk, second), "one", second.into());
             pack_as(open(&disk, 2).store(), tier, |file| file.tier.is_none()).unwrap();
         }
-        // More writers at once than segments may stay idle, so that the next one seals some.
+        // More concurrent writers than segments that stay idle, so that the next writer seals some.
         let writers: Vec<Repository> = (7..=17).map(|seed| open(&disk, seed)).collect();
         for (writer, second) in writers.iter().zip(7..) {
             writer.store().refresh().unwrap();
@@ -129,10 +127,7 @@ impl Sample {
         Self::archived(&disk)
     }
 
-    /// One pack with the turns of a session, and the history index beside it. `id` is that of the store.
-    ///
-    /// # Panics
-    /// When the library fails.
+    /// One pack with the turns of a session, and its history index. `id` is that of the store.
     #[must_use]
     pub fn with_history(id: u8) -> Self {
         let (disk, repo) = init(id);
@@ -152,10 +147,8 @@ impl Sample {
         Self::of(&disk)
     }
 
-    /// An archive without ids, which knows redacted ones, and a turn behind it. `id` is that of the store.
-    ///
-    /// # Panics
-    /// When the library fails.
+    /// An archive without ids that has tombstones of redacted objects, and a turn after it. `id` is
+    /// that of the store.
     #[must_use]
     pub fn without_ids(id: u8) -> Self {
         let (disk, repo) = init(id);
@@ -171,16 +164,13 @@ impl Sample {
     }
 
     /// The path of its history index, the first of several.
-    ///
-    /// # Panics
-    /// When it has none.
     #[must_use]
     pub fn history_index(&self) -> PathBuf {
         let mut paths = self.disk.files().into_keys();
         paths.find(|path| path.extension().is_some_and(|it| it == "changes")).unwrap()
     }
 
-    /// The store on a disk that nobody has open, as an archive.
+    /// A sample of the store on a closed disk, packed as an archive.
     ///
     /// # Panics
     /// When the library fails.
@@ -190,7 +180,7 @@ impl Sample {
         Self::of(disk)
     }
 
-    /// What is on a disk whose store is whole.
+    /// A sample of a disk with an intact store.
     fn of(disk: &SimDisk) -> Self {
         let disk = disk.crash(Keep::All);
         let store = open(&disk, 50);
@@ -202,16 +192,16 @@ impl Sample {
         Self { disk, objects, kinds, refs }
     }
 
-    /// The same store on a disk of its own.
+    /// A copy of the disk.
     #[must_use]
     pub fn copy(&self) -> SimDisk {
         self.disk.crash(Keep::All)
     }
 
-    /// What of it cannot be read any more.
+    /// Returns the unreadable objects.
     ///
     /// # Panics
-    /// When wrong bytes are given for an object.
+    /// If wrong bytes are returned for an object.
     #[must_use]
     pub fn missing(&self, store: &Store) -> Vec<ObjectId> {
         let missing = self.objects.iter().filter(|(id, bytes)| match store.read(id) {
@@ -231,7 +221,8 @@ impl Default for Sample {
     }
 }
 
-/// What people may ask of the history of [`Sample::with_history`], which its index answers.
+/// The answers to queries about the history of [`Sample::with_history`], which its index can
+/// answer.
 ///
 /// # Panics
 /// When its commits cannot be read.
@@ -256,7 +247,7 @@ pub fn asked_of_history(repo: &Repository) -> Vec<String> {
     told
 }
 
-/// Packs the store on a disk that nobody has open into one archive without ids.
+/// Packs the store on a closed disk into one archive without ids.
 ///
 /// # Panics
 /// When the library fails.
@@ -267,7 +258,7 @@ pub fn archive_without_ids(disk: &SimDisk, stamp: &Signature) {
     collect(&repo, Purpose::Repack(Tier::Archive), stamp, &mut |_| {}).unwrap();
 }
 
-/// Takes away the ids that are kept beside packs, which nobody misses.
+/// Removes the `.ids` files of packs. They are optional.
 ///
 /// # Panics
 /// When the disk refuses.
@@ -282,7 +273,7 @@ pub fn is_ids(path: &Path) -> bool {
     path.extension().is_some_and(|it| it == "ids")
 }
 
-/// How much of a file is in use: zeros at its end are all the same.
+/// The length of a file without the zeros at its end.
 #[must_use]
 pub fn used(bytes: &[u8]) -> usize {
     bytes.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1)
@@ -308,13 +299,13 @@ pub fn open(disk: &SimDisk, seed: u8) -> Repository {
 /// Opens the store on `disk`, which may be damaged.
 ///
 /// # Errors
-/// What opening reports.
+/// Errors of opening.
 pub fn try_open(disk: &SimDisk, seed: u8) -> turntree::Result<Repository> {
     let io = Arc::new(disk.clone());
     Repository::open(io, Path::new(DIR), OpenOptions::new([seed; 16]))
 }
 
-/// One more turn of a session: something new in every section, and a part of what was there.
+/// Commits a turn of a session: something new in every section, and a part of the old content.
 fn turn(repo: &Repository, session: &str, second: i64) {
     let mut random = Random(second.unsigned_abs() << 8);
     repo.store().refresh().unwrap();
@@ -340,7 +331,7 @@ fn turn(repo: &Repository, session: &str, second: i64) {
     change.commit(&stamp, "snapshot").unwrap();
 }
 
-/// Everything in a store that is whole.
+/// The kinds of all objects in an intact store.
 fn kinds(store: &Store) -> BTreeMap<ObjectId, Kind> {
     let examined = store.examine(Thoroughness::Full, &mut |_, _| {}).unwrap();
     let entries = (0..examined.inventory.positions()).filter_map(|at| examined.inventory.entry(at));

@@ -1,4 +1,4 @@
-//! A store of its own for every test, and the sessions that tests read.
+//! A new store for every test, and the sessions that tests read.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use turntree::store::{NewStore, OpenOptions, RealIo};
 use turntree_exchange::formats::named;
 use turntree_exchange::{Format, ImportOptions, ImportReport, import};
 
-/// A store in a folder that goes away with it.
+/// A store in a folder that is deleted when this is dropped.
 pub struct Sandbox {
     folder: tempfile::TempDir,
     /// The store, open.
@@ -44,7 +44,7 @@ impl Sandbox {
         self.folder.path().join("store")
     }
 
-    /// The same store, as another process would open it.
+    /// Opens the same store like another process.
     #[must_use]
     pub fn reopened(&self) -> Repository {
         open_store(&self.store(), 2)
@@ -53,7 +53,7 @@ impl Sandbox {
     /// Imports `bytes` into `session`.
     ///
     /// # Errors
-    /// What the import reports.
+    /// Errors of the import.
     pub fn import(&self, session: &str, bytes: &[u8]) -> turntree::Result<ImportReport> {
         self.import_with(session, None, bytes)
     }
@@ -61,7 +61,7 @@ impl Sandbox {
     /// Imports `bytes` into `session` as the format called `format`.
     ///
     /// # Errors
-    /// What the import reports.
+    /// Errors of the import.
     pub fn import_as(
         &self,
         session: &str,
@@ -97,7 +97,7 @@ impl Sandbox {
         out
     }
 
-    /// The main conversation at `commit`, one record a line.
+    /// The main conversation at `commit`, one record per line.
     #[must_use]
     pub fn messages(&self, commit: &ObjectId) -> Vec<String> {
         let mut out = Vec::new();
@@ -115,17 +115,17 @@ pub fn new_store(dir: &Path) -> Repository {
     Repository::init(Arc::new(RealIo), dir, &new, options).expect("a new store")
 }
 
-/// The store in `dir`, as a process opens it that draws the names of its files from `seed`.
+/// Opens the store in `dir` like a process that draws the names of its files from `seed`.
 #[must_use]
 pub fn open_store(dir: &Path, seed: u8) -> Repository {
     let options = OpenOptions::new([seed; 16]);
     Repository::open(Arc::new(RealIo), dir, options).expect("the store opens")
 }
 
-/// Commits a turn on top of `branch`, with the context that `edit` makes of the one before.
+/// Commits a turn on `branch` with the context that `edit` makes from its parent's.
 ///
 /// # Panics
-/// When it does not succeed.
+/// If it fails.
 pub fn commit_turn(
     repo: &Repository,
     branch: &BranchName,
@@ -145,10 +145,10 @@ pub fn commit_turn(
     id
 }
 
-/// Commits a turn on top of `branch` that sets one key of the scratchpad.
+/// Commits a turn on `branch` that sets one key of the scratchpad.
 ///
 /// # Panics
-/// When it does not succeed.
+/// If it fails.
 pub fn commit_note(
     repo: &Repository,
     branch: &BranchName,
@@ -161,15 +161,15 @@ pub fn commit_note(
     })
 }
 
-/// Somebody at second `second`.
+/// A signature at second `second`.
 #[must_use]
 pub fn stamp(second: i64) -> Signature {
     let time = Time { micros: second * 1_000_000, offset_minutes: 0 };
     Signature { time, actor: "somebody".to_owned() }
 }
 
-/// Every recorded transcript, from `TURNTREE_SESSIONS` or the folder `shared/sessions` beside the
-/// project; empty where neither is there.
+/// Every recorded transcript, from `TURNTREE_SESSIONS` or the folder `shared/sessions` next to the
+/// project. Empty if neither exists.
 #[must_use]
 pub fn recorded_sessions() -> Vec<PathBuf> {
     let beside = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../shared/sessions");

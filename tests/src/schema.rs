@@ -1,12 +1,12 @@
-//! Checks JSON against a schema, as far as schemas here go: a keyword that it does not know is an
-//! error, so that none is passed over.
+//! Checks JSON against a schema, for the keywords used here. An unknown keyword is an error, so
+//! that none is ignored.
 
 use serde_json::{Map, Value};
 
-/// Checks that `value` is what `schema` says.
+/// Checks that `value` conforms to `schema`.
 ///
 /// # Errors
-/// The first place where it is not.
+/// The first place where it does not.
 pub fn check(schema: &Value, value: &Value) -> Result<(), String> {
     at(schema, value, "")
 }
@@ -76,7 +76,7 @@ fn has(value: &Value, name: &str) -> bool {
     value.as_object().is_none_or(|object| object.contains_key(name))
 }
 
-/// Properties that no rule names.
+/// The properties that no rule names.
 fn others<'v>(
     value: &'v Value,
     known: Option<&Map<String, Value>>,

@@ -1,4 +1,4 @@
-//! A store with a workspace, a command alone in a folder, and servers that are talked to in lines.
+//! A store with a workspace, a command alone in a folder, and servers with a line protocol.
 
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
@@ -11,10 +11,10 @@ use serde_json::{Value, json};
 
 use crate::schema;
 
-/// Runs a program alone in a folder, which is its home too, and looks how it ends.
+/// Runs a program alone in a folder, which is also its home, and checks its exit code.
 ///
 /// # Panics
-/// When it ends with another code.
+/// If it exits with another code.
 pub fn ends_with(code: i32, program: &str, folder: &Path, words: &[&str]) -> Output {
     let output = run_alone(program, folder, words);
     let said = String::from_utf8_lossy(&output.stderr);
@@ -22,7 +22,7 @@ pub fn ends_with(code: i32, program: &str, folder: &Path, words: &[&str]) -> Out
     output
 }
 
-/// Runs a program alone in a folder, which is its home too, however it ends.
+/// Runs a program alone in a folder, which is also its home.
 ///
 /// # Panics
 /// When it cannot be started.
@@ -31,12 +31,12 @@ pub fn run_alone(program: &str, folder: &Path, words: &[&str]) -> Output {
     let mut command = Command::new(program);
     command.args(words).current_dir(folder).env_clear().stdin(Stdio::null());
     command.env("HOME", folder.join("home")).env("TURNTREE_MAINTENANCE", "off");
-    // Of what is encrypted in such a folder.
+    // The passphrase for encrypted stores in such a folder.
     command.env("TURNTREE_PASSPHRASE", "open sesame");
     command.output().unwrap()
 }
 
-/// A server that says nothing for so long has failed.
+/// The timeout of an answer.
 const PATIENCE: Duration = Duration::from_secs(120);
 
 /// A folder with a store and a workspace in it.
@@ -71,13 +71,13 @@ impl Place {
         fs::write(self.path().join("work").join(name), content).unwrap();
     }
 
-    /// A file of the workspace, if it is there.
+    /// A file of the workspace, if it exists.
     #[must_use]
     pub fn read(&self, name: &str) -> Option<String> {
         fs::read_to_string(self.path().join("work").join(name)).ok()
     }
 
-    /// The program with these words, on this store.
+    /// A command of the program on this store.
     #[must_use]
     pub fn command(&self, words: &[&str]) -> Command {
         let mut command = Command::new(&self.program);
@@ -88,7 +88,7 @@ impl Place {
         command
     }
 
-    /// The same for somebody whose home is the folder of the store: that is where their keys are.
+    /// The same command for a user whose home, with the keys, is the folder of the store.
     #[must_use]
     pub fn command_at_home(&self, words: &[&str]) -> Command {
         let mut command = self.command(words);
@@ -97,7 +97,7 @@ impl Place {
         command
     }
 
-    /// What the program prints.
+    /// Runs the program and returns its output.
     ///
     /// # Panics
     /// When it fails.
@@ -109,9 +109,9 @@ impl Place {
         String::from_utf8(output.stdout).unwrap()
     }
 
-    /// Some turns with a conversation, notes and files, a second branch that begins before the last
-    /// one, and a payload; returns the URI of that. Turn `n` of `work/main` says `message n` and has
-    /// `n` in the note and the file.
+    /// Commits turns with a conversation, notes and files, a second branch that begins before the
+    /// last one, and a payload. Returns the URI of the payload. Turn `n` of `work/main` has the
+    /// message `message n` and `n` in the note and the file.
     ///
     /// # Panics
     /// When the program fails.
@@ -137,13 +137,13 @@ impl Place {
         self.run(&["vfs", "put", "long.log"]).trim().to_owned()
     }
 
-    /// Lets retention drop all turns of `work` but the last two of each branch.
+    /// Expires all turns of `work` except the last two of each branch.
     ///
     /// # Panics
     /// When the program fails.
     pub fn expire(&self) {
         let _ = self.run(&["retention", "set", "--keep-last", "2", "work"]);
-        // The newest operations are kept whole, so those of the turns must not be among them.
+        // The newest operations are kept for undo, so those of the turns must not be among them.
         let mut server = self.server(&["serve", "--stdio"]);
         for number in 0..40 {
             let params = json!({"message": format!("{number}"), "session": "other"});
@@ -159,7 +159,7 @@ impl Place {
         Server::start(&mut self.command(words))
     }
 
-    /// A server of the Model Context Protocol that has been introduced to its client.
+    /// A server of the Model Context Protocol that has completed its initialization.
     ///
     /// # Panics
     /// When it does not answer.
@@ -176,7 +176,7 @@ impl Place {
     }
 }
 
-/// A program that takes a message a line and answers so.
+/// A program that reads a message per line and answers the same way.
 pub struct Server {
     child: Child,
     input: Option<ChildStdin>,
@@ -185,7 +185,7 @@ pub struct Server {
 }
 
 impl Server {
-    /// Starts a server by this command.
+    /// Starts a server with this command.
     ///
     /// # Panics
     /// When it does not start.
@@ -210,7 +210,7 @@ impl Server {
     /// Writes a line.
     ///
     /// # Panics
-    /// When the server takes none.
+    /// If the server does not read it.
     pub fn send(&mut self, line: &str) {
         let input = self.input.as_mut().unwrap();
         input.write_all(line.as_bytes()).unwrap();
@@ -218,7 +218,7 @@ impl Server {
         input.flush().unwrap();
     }
 
-    /// The next line, which must be JSON: nothing else is on its output.
+    /// The next line, which must be JSON: the output has nothing else.
     ///
     /// # Panics
     /// When none comes.
@@ -230,7 +230,7 @@ impl Server {
         value
     }
 
-    /// Sends a request, and returns its number.
+    /// Sends a request, and returns its id.
     pub fn ask(&mut self, method: &str, params: &Value) -> u64 {
         self.last += 1;
         let id = self.last;
@@ -242,10 +242,10 @@ impl Server {
     /// Calls a method.
     ///
     /// # Errors
-    /// What the server answers as error.
+    /// The error in the server's answer.
     ///
     /// # Panics
-    /// When it answers something else.
+    /// If the answer is invalid.
     pub fn call(&mut self, method: &str, params: &Value) -> Result<Value, Value> {
         let id = self.ask(method, params);
         let mut answer = self.receive();
@@ -256,13 +256,13 @@ impl Server {
         }
     }
 
-    /// Calls a tool, and checks its answer against the schema that the tool promises.
+    /// Calls a tool, and checks its answer against the schema of the tool.
     ///
     /// # Errors
     /// The error record when the tool failed.
     ///
     /// # Panics
-    /// When the answer is none of a tool, or not what the schema says.
+    /// If the answer is not one of a tool, or does not conform to the schema.
     pub fn tool(&mut self, name: &str, arguments: &Value) -> Result<Value, Value> {
         let tools = self.call("tools/list", &json!({})).unwrap();
         let tools = tools["tools"].as_array().unwrap();
@@ -284,7 +284,7 @@ impl Server {
         Ok(said)
     }
 
-    /// Closes its input, and returns how it ends and what it says on stderr.
+    /// Closes its input, and returns its exit code and its stderr.
     ///
     /// # Panics
     /// When it cannot be waited for.

@@ -1,21 +1,23 @@
-//! Rust sources as text: which file of a crate uses which, and circles among them.
+//! Reads Rust sources as text: the dependencies between the files of a crate, and cycles among
+//! them.
 //!
-//! What `use` statements and paths in the code name is followed through re-exports to the file that
-//! defines it. Modules under `#[cfg(test)]` are left out. There is no macro expansion and no scope
-//! below a file: an import inside of a function counts for all of it.
+//! Names in `use` statements and paths in the code are followed through re-exports to the file that
+//! defines them. Modules under `#[cfg(test)]` are left out. There is no macro expansion and no
+//! scope below a file: an import inside a function counts for the whole file.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 
-/// Which files each file uses, by their paths in the crate.
+/// The files that each file uses, by their paths in the crate.
 pub type Arrows = BTreeMap<String, BTreeSet<String>>;
 
 /// Names of modules, from the root of the crate.
 type Path = Vec<String>;
 
-/// Most re-exports that are followed for one name.
+/// The most re-exports that are followed for one name.
 const MAX_STEPS: usize = 16;
 
-/// Which files use which. `files` are those of one crate, by their paths below its `src`.
+/// Finds the files that each file uses. `files` are those of one crate, by their paths below its
+/// `src`.
 #[must_use]
 pub fn arrows(files: &BTreeMap<String, String>) -> Arrows {
     let parsed = files.iter().map(|(path, text)| (module_of(path), File::parse(path, text)));
@@ -34,8 +36,8 @@ pub fn arrows(files: &BTreeMap<String, String>) -> Arrows {
     used.collect()
 }
 
-/// The shortest circle of files, as it is met along the arrows; none when there is none. Arrows between
-/// a module and those inside of it are left out.
+/// The shortest cycle of files, in the order of its dependencies, or `None`. Dependencies between a
+/// module and its submodules are left out.
 #[must_use]
 pub fn circle(arrows: &Arrows) -> Option<Vec<String>> {
     let circles = arrows.keys().filter_map(|start| {
@@ -62,7 +64,7 @@ pub fn circle(arrows: &Arrows) -> Option<Vec<String>> {
     circles.min_by_key(Vec::len)
 }
 
-/// Whether one of two files is a module that has the other one inside.
+/// True if one of two files is a module that contains the other.
 fn is_inside(a: &str, b: &str) -> bool {
     let (a, b) = (module_of(a), module_of(b));
     a.starts_with(&b) || b.starts_with(&a)
@@ -81,7 +83,7 @@ struct Crate {
 }
 
 impl Crate {
-    /// A path that `module` has, from the root of the crate; `None` for one that leads out of it.
+    /// Resolves a path in `module` from the root of the crate. `None` if it is outside the crate.
     fn absolute(&self, module: &[String], path: &[String]) -> Option<Path> {
         let (first, rest) = path.split_first()?;
         let mut at = module.to_vec();
@@ -101,7 +103,7 @@ impl Crate {
                     return Some([at.as_slice(), rest].concat());
                 }
                 let import = self.files.get(module)?.imports.get(name)?;
-                // What is imported by the name of a crate would lead to itself.
+                // An import by the name of a crate would resolve to itself.
                 let is_own = import.first().is_some_and(|first| first != name);
                 let import = is_own.then(|| self.absolute(module, import))??;
                 Some([import.as_slice(), rest].concat())
@@ -109,7 +111,7 @@ impl Crate {
         }
     }
 
-    /// The file that defines what `path` names.
+    /// The file that defines `path`.
     fn file_of(&self, mut path: Path) -> Option<&str> {
         for _ in 0..MAX_STEPS {
             let known =
@@ -125,15 +127,15 @@ impl Crate {
     }
 }
 
-/// What a file says of others.
+/// The imports and paths of a file.
 #[derive(Default)]
 struct File {
     path: String,
-    /// What `use` brings into it, by the names that it has here.
+    /// The paths that `use` imports, by their local names.
     imports: HashMap<String, Path>,
     /// Other paths in its code.
     paths: Vec<Path>,
-    /// Modules in files of their own that are there for tests alone.
+    /// Modules in their own files that exist only for tests.
     tests: Vec<String>,
 }
 
@@ -157,7 +159,7 @@ impl File {
         file
     }
 
-    /// Leaves out a module for tests: where it ends; or where something else goes on.
+    /// Skips a test module. Returns the position after it, or of the next item.
     fn test_module(&mut self, tokens: &[&str], mut at: usize) -> usize {
         while let ["#", "[", ..] = &tokens[at..] {
             at = behind(tokens, at + 1);
@@ -172,7 +174,7 @@ impl File {
         }
     }
 
-    /// Takes the tree of a `use` below `prefix`, and says where it ends.
+    /// Adds the imports of a `use` tree below `prefix`. Returns the position after it.
     fn import(&mut self, tokens: &[&str], mut at: usize, prefix: &[String]) -> usize {
         let mut path = prefix.to_vec();
         loop {
@@ -208,7 +210,7 @@ impl File {
         }
     }
 
-    /// Takes the path at `at`, and says where it ends.
+    /// Adds the path at `at`. Returns the position after it.
     fn path_at(&mut self, tokens: &[&str], mut at: usize) -> usize {
         let mut path = vec![tokens[at].to_owned()];
         while let ["::", name, ..] = &tokens[at + 1..]
@@ -222,7 +224,7 @@ impl File {
     }
 }
 
-/// Whether a name goes on from something before it: a path, or a value.
+/// True if a name continues an earlier token: a path or a value.
 fn is_continued(tokens: &[&str], at: usize) -> bool {
     at.checked_sub(1).is_some_and(|before| matches!(tokens[before], "::" | "." | "$"))
 }
@@ -231,7 +233,7 @@ fn is_name(token: &str) -> bool {
     token.starts_with(|c: char| c.is_alphabetic() || c == '_')
 }
 
-/// Behind the bracket that closes the one at `at`.
+/// The position after the bracket that closes the one at `at`.
 fn behind(tokens: &[&str], at: usize) -> usize {
     let mut depth = 0;
     for (number, token) in tokens.iter().enumerate().skip(at) {
@@ -247,7 +249,7 @@ fn behind(tokens: &[&str], at: usize) -> usize {
     tokens.len()
 }
 
-/// The words and signs of a text, without comments, strings, characters and lifetimes.
+/// The words and symbols of a text, without comments, strings, characters and lifetimes.
 fn tokens(text: &str) -> Vec<String> {
     let text: Vec<char> = text.chars().collect();
     let is = |at: usize, sign: &str| text[at..].iter().copied().take(sign.len()).eq(sign.chars());

@@ -1,6 +1,6 @@
-//! A pseudo-terminal with a program on it, and the screen that the program draws there.
+//! Runs a program on a pseudo-terminal, and records the screen that it draws.
 //!
-//! Whoever tests with it waits for what is on the screen, and never for time.
+//! Tests wait for a content of the screen, never for a time.
 
 use std::fs::{File, OpenOptions};
 use std::io::{Read, Write};
@@ -15,17 +15,18 @@ use rustix::process::{Pid, Signal, WaitOptions, kill_process, waitpid};
 use rustix::termios::{Termios, Winsize, tcgetattr, tcsetwinsize};
 use unicode_width::UnicodeWidthChar;
 
-/// What is not on the screen after so long will not come.
+/// How long to wait for a content of the screen.
 const PATIENCE: Duration = Duration::from_secs(120);
 
-/// Unlocks the other end of a pseudo-terminal, and tells its number: `TIOCSPTLCK` and `TIOCGPTN` of Linux.
+/// Unlocks the other end of a pseudo-terminal, and returns its number: `TIOCSPTLCK` and `TIOCGPTN`
+/// of Linux.
 const UNLOCK: Opcode = 0x4004_5431;
 const NUMBER: Opcode = 0x8004_5430;
 
-/// A terminal, and the program on it.
+/// A terminal and its program.
 pub struct Terminal {
     ours: File,
-    /// Kept open, so that the settings can be looked at when the program has ended.
+    /// Kept open, so that the settings can be read after the program has ended.
     theirs: File,
     before: Termios,
     child: Child,
@@ -35,24 +36,24 @@ pub struct Terminal {
 /// The characters of each row.
 type Rows = Vec<Vec<String>>;
 
-/// What a terminal shows, by what was written to it.
+/// The content of a terminal, from the bytes written to it.
 #[derive(Debug)]
 pub struct Screen {
     rows: Rows,
     place: (usize, usize),
-    /// What the other screen hides.
+    /// The first screen while the alternate screen is shown.
     first: Option<(Rows, (usize, usize))>,
-    /// The beginning of a character or of an order.
+    /// The beginning of a character or of an escape sequence.
     pending: Vec<u8>,
-    /// Only a part of what is drawn at once has come.
+    /// True while a synchronized update is incomplete.
     is_partial: bool,
-    /// The other screen is shown, which a program takes to leave the first one as it was.
+    /// True if the alternate screen is shown, which leaves the first one unchanged.
     pub is_other: bool,
-    /// The cursor can be seen.
+    /// True if the cursor is visible.
     pub has_cursor: bool,
-    /// A colour was used.
+    /// True if a colour was used.
     pub has_colour: bool,
-    /// Orders that no interface has a reason to give.
+    /// The escape sequences that no interface should use.
     pub strange: Vec<String>,
 }
 
@@ -84,18 +85,18 @@ impl Terminal {
         Self { ours, theirs, before, child, screen }
     }
 
-    /// Types.
+    /// Types keys.
     ///
     /// # Panics
-    /// When nobody reads any more.
+    /// If no process reads the terminal.
     pub fn press(&self, keys: &str) {
         (&self.ours).write_all(keys.as_bytes()).expect("the terminal");
     }
 
-    /// Waits until the screen is as it is wanted, and returns its text.
+    /// Waits until the screen satisfies a condition, and returns its text.
     ///
     /// # Panics
-    /// When it never is; with what is on it.
+    /// If it never does. The message has the screen.
     pub fn wait_until(&self, what: &str, is_wanted: impl Fn(&Screen) -> bool) -> String {
         let begun = Instant::now();
         let mut screen = lock(&self.screen.0);
@@ -108,12 +109,12 @@ impl Terminal {
         screen.text()
     }
 
-    /// Waits until a text is on the screen, and returns all of that.
+    /// Waits until a text is on the screen, and returns the whole text.
     pub fn shows(&self, text: &str) -> String {
         self.wait_until(text, |screen| screen.text().contains(text))
     }
 
-    /// Waits until the terminal is as it was before the program began.
+    /// Waits until the terminal is in its state before the program.
     pub fn is_given_back(&self) {
         self.wait_until("first screen with its cursor", |screen| {
             !screen.is_other && screen.has_cursor
@@ -122,7 +123,7 @@ impl Terminal {
         assert_eq!(settings(&now), settings(&self.before));
     }
 
-    /// Another size, as of a window that is pulled.
+    /// Resizes the terminal, like a window.
     ///
     /// # Panics
     /// When the program has ended.
@@ -130,7 +131,8 @@ impl Terminal {
         lock(&self.screen.0).resize((columns, rows));
         let size = Winsize { ws_row: rows, ws_col: columns, ws_xpixel: 0, ws_ypixel: 0 };
         tcsetwinsize(&self.ours, size).expect("a size");
-        // As no shell has made it the one in the foreground, the kernel does not tell it.
+        // The program is not in a foreground process group of a shell, so the kernel does not send
+        // this signal.
         self.send(Signal::WINCH);
     }
 
@@ -157,7 +159,7 @@ impl Terminal {
     /// When it does not end.
     pub fn end(&mut self) -> ExitStatus {
         let begun = Instant::now();
-        // What it says last has room in the terminal, so nothing waits for anything.
+        // The last output fits into the terminal's buffer, so the program does not block on it.
         while begun.elapsed() < PATIENCE {
             if let Some(status) = self.child.try_wait().expect("the program") {
                 return status;
@@ -167,7 +169,7 @@ impl Terminal {
         panic!("it does not end:\n{}", lock(&self.screen.0).text());
     }
 
-    /// Looks at the screen.
+    /// Reads the screen.
     pub fn look<T>(&self, look: impl FnOnce(&Screen) -> T) -> T {
         look(&lock(&self.screen.0))
     }
@@ -177,7 +179,7 @@ impl Terminal {
     }
 }
 
-/// Runs a program on a terminal of its own, and returns all that it writes there, byte for byte.
+/// Runs a program on a new terminal, and returns all its output, byte for byte.
 ///
 /// # Panics
 /// When there are no pseudo-terminals, or the program does not start.
@@ -223,14 +225,14 @@ impl Screen {
         self.rows = Self::new(size).rows;
     }
 
-    /// The lines, without spaces at their ends.
+    /// The lines without trailing spaces.
     #[must_use]
     pub fn text(&self) -> String {
         let lines = self.rows.iter().map(|row| row.concat().trim_end().to_owned() + "\n");
         lines.collect::<String>()
     }
 
-    /// Takes up what was written.
+    /// Applies written bytes to the screen.
     fn write(&mut self, bytes: &[u8]) {
         self.pending.extend_from_slice(bytes);
         loop {
@@ -271,7 +273,7 @@ impl Screen {
         }
     }
 
-    /// Shows the other screen, or the first one as it was.
+    /// Shows the alternate screen, or the unchanged first one.
     fn change(&mut self, to_other: bool) {
         if to_other && self.first.is_none() {
             self.first = Some((self.rows.clone(), self.place));
@@ -325,7 +327,7 @@ impl Screen {
     }
 }
 
-/// The number of bytes of the first character or order, if it is whole.
+/// The number of bytes of the first character or escape sequence, if it is complete.
 fn end_of_unit(bytes: &[u8]) -> Option<usize> {
     match bytes {
         [] | [0x1b] => None,

@@ -1,11 +1,11 @@
-//! Transcripts that tests make: a Claude Code session of any length, record by record.
+//! Generated transcripts: a Claude Code session of any length, record by record.
 
 use std::fmt::Write as _;
 
 use crate::sim::Random;
 
 /// A session of `turns` turns: a prompt, then steps of an answer with a tool call and its result.
-/// Every eighth record is a prompt, the plan changes and a file is written now and then.
+/// Every eighth record is a prompt. The plan changes and a file is written regularly.
 #[must_use]
 pub fn claude_code(turns: usize) -> String {
     let mut text = String::new();
@@ -17,8 +17,8 @@ pub fn claude_code(turns: usize) -> String {
     text
 }
 
-/// A transcript of so many turns whose tools answer with so many words of 16 random digits: what does not
-/// compress, so that it stays large.
+/// A transcript of `turns` turns whose tool results have `words` words of 16 random digits. They do
+/// not compress, so the transcript stays large.
 #[must_use]
 pub fn claude_code_of_noise(turns: usize, words: usize) -> String {
     let mut random = Random(1);
@@ -55,7 +55,7 @@ pub fn claude_code_turn(turn: usize) -> Vec<String> {
     vec![record(turn, 1, "assistant", &assistant, ""), record(turn, 2, "user", &result, &written)]
 }
 
-/// A token of GitHub that nobody has; none stands in the sources.
+/// An invalid GitHub token, generated so that no token is in the sources.
 #[must_use]
 pub fn github_token(seed: u64) -> String {
     let mut random = Random(seed);

@@ -1,4 +1,4 @@
-//! A directory beside a store, and snapshots of it.
+//! A directory next to a store, and snapshots of it.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -13,7 +13,7 @@ use turntree::workspace::{CaptureOptions, CaptureReport, StatCache, capture};
 
 use crate::{Sandbox, stamp};
 
-/// A store, and a directory beside it, of which snapshots are taken.
+/// A store and a captured directory next to it.
 pub struct WorkspaceFixture {
     /// The store.
     pub sandbox: Sandbox,
@@ -43,19 +43,19 @@ impl WorkspaceFixture {
         self.work.join(name)
     }
 
-    /// Writes a file, with the folders that it is in.
+    /// Writes a file, and creates its folders.
     pub fn write(&self, name: &str, content: &str) {
         let path = self.path(name);
         fs::create_dir_all(path.parent().unwrap()).unwrap();
         fs::write(path, content).unwrap();
     }
 
-    /// A snapshot on `main`, with the cache of the store.
+    /// Takes a snapshot on `main`, with the cache of the store.
     pub fn snapshot(&self) -> CaptureReport {
         self.snapshot_with(&CaptureOptions::default())
     }
 
-    /// A snapshot on `main`, with the cache of the store.
+    /// Takes a snapshot on `main`, with the cache of the store and these options.
     pub fn snapshot_with(&self, options: &CaptureOptions<'_>) -> CaptureReport {
         take(&self.sandbox.repo, "main", &self.work, options)
     }
@@ -81,7 +81,7 @@ impl WorkspaceFixture {
         self.files().into_keys().collect()
     }
 
-    /// Fails unless the newest snapshot has just what a capture without cache and history has.
+    /// Checks that the newest snapshot equals a capture without cache and history.
     pub fn expect_truth(&self) {
         let (repo, mut objects) = (&self.sandbox.repo, Memory::new());
         let mut builder = Builder::new();
@@ -89,7 +89,7 @@ impl WorkspaceFixture {
         capture(&mut objects, &empty, &mut builder, &self.work, &options).unwrap();
         let tree = builder.write(&mut objects).unwrap();
         let truth = Context::open(&objects, &tree).unwrap();
-        // An empty section and none are the same here.
+        // An empty section equals a missing one here.
         let root = |source: &dyn ObjectSource, context: &Context| {
             let files = context.map(source, "files").unwrap();
             (!files.is_empty()).then(|| context.section(source, "files").unwrap().unwrap().id)
@@ -97,7 +97,7 @@ impl WorkspaceFixture {
         assert_eq!(root(repo.store(), &tip(repo, "main")), root(&objects, &truth));
     }
 
-    /// Waits until whatever changes from now on has other times than what changed before.
+    /// Waits until later changes get other timestamps than earlier ones.
     pub fn let_the_clock_go_on(&self) {
         let path = self.sandbox.folder().join("clock");
         let now = || {
@@ -111,12 +111,12 @@ impl WorkspaceFixture {
         }
     }
 
-    /// The only file in which the store keeps what captures have seen.
+    /// The only cache file of captures in the store.
     #[must_use]
     pub fn cache(&self) -> PathBuf {
         let files = fs::read_dir(self.sandbox.store().join("workspaces")).unwrap();
         let files = files.map(|entry| entry.unwrap().path());
-        // Beside it is noted which directories were captured.
+        // The store also records the captured directories there.
         let mut files = files.filter(|path| !path.ends_with("captured-directories"));
         let file = files.next().unwrap();
         assert!(files.next().is_none());
@@ -124,14 +124,14 @@ impl WorkspaceFixture {
     }
 }
 
-/// The context of the newest snapshot on a branch; an empty one when there is none.
+/// The context of the newest snapshot on a branch. Empty if there is none.
 #[must_use]
 pub fn tip(repo: &Repository, branch: &str) -> Context {
     let branch = BranchName::new("fixture", branch).unwrap();
     repo.tip(&branch).map_or_else(Context::default, |tip| repo.context(&tip).unwrap())
 }
 
-/// A snapshot of `work` on a branch.
+/// Takes a snapshot of `work` on a branch.
 pub fn take(
     repo: &Repository,
     branch: &str,
@@ -145,7 +145,7 @@ pub fn take(
     captured
 }
 
-/// A snapshot on a branch, of a context that goes on from `parent`.
+/// Takes a snapshot on a branch, with a context that continues from `parent`.
 pub fn snapshot_on(
     repo: &Repository,
     branch: &str,
@@ -165,7 +165,7 @@ pub fn snapshot_on(
     (captured, tree)
 }
 
-/// What a capture left out, and why.
+/// The files that a capture skipped, and why.
 #[must_use]
 pub fn reasons(captured: &CaptureReport) -> BTreeMap<String, String> {
     let skipped = captured.skipped.iter();
@@ -173,7 +173,7 @@ pub fn reasons(captured: &CaptureReport) -> BTreeMap<String, String> {
 }
 
 impl WorkspaceFixture {
-    /// A snapshot on `main` of which nothing is kept for the next one.
+    /// Takes a snapshot on `main` without saving the cache.
     pub fn snapshot_without_saving(&self) -> CaptureReport {
         let cache = StatCache::open(self.sandbox.repo.store(), &self.work).unwrap();
         let parent = tip(&self.sandbox.repo, "main");
@@ -182,7 +182,7 @@ impl WorkspaceFixture {
     }
 }
 
-/// A pipe of this name.
+/// Creates a named pipe.
 pub fn pipe(path: &Path) {
     let (kind, mode) = (rustix::fs::FileType::Fifo, rustix::fs::Mode::RWXU);
     rustix::fs::mknodat(rustix::fs::CWD, path, kind, mode, 0).unwrap();

@@ -90,7 +90,7 @@ impl From<turntree::Error> for Stopped {
 /// The first argument of a worker process.
 pub const WORKER: &str = "worker";
 
-/// Does a job.
+/// Runs a job.
 #[must_use]
 pub fn run(arguments: &[String]) -> ExitCode {
     let done = match arguments.iter().map(String::as_str).collect::<Vec<_>>()[..] {
@@ -134,7 +134,7 @@ fn commits(store: &Path, seed: u64, count: u64, branches: &[&str]) -> Result<(),
         };
         println!("{}", Acknowledged { branch: (*name).to_owned(), id, number });
         if turn % 8 == 7 {
-            // For collections.
+            // Garbage for collections.
             let garbage = BranchName::new("garbage", &format!("{number:x}"))?;
             commit(&repo, &garbage, number + TURNS / 2)?;
             let mut change = repo.begin();
@@ -178,7 +178,7 @@ fn stays(store: &Path, seed: u64, name: &str) -> Result<(), Stopped> {
     Ok(())
 }
 
-/// Does one thing, and stops itself in a call to the file system on the way.
+/// Does one job, and stops itself in one of its calls to the file system.
 fn stops(store: &Path, seed: u64, call: u64, job: &str) -> Result<(), Stopped> {
     let repo = Repository::open(Arc::new(StoppingIo::new(call)), store, options(seed))?;
     match job {

@@ -1,4 +1,4 @@
-//! What every bucket must do, whatever is behind it: memory, a folder, object storage, another machine.
+//! The contract of every bucket: in memory, in a folder, in object storage, or on another machine.
 
 use std::io;
 use std::sync::Barrier;
@@ -8,7 +8,7 @@ use turntree::Result;
 use turntree::store::ReadAt;
 use turntree::transfer::remote::{Bucket, Got, Key, Listed, Put, Version};
 
-/// Makes a way to the bucket; all lead to the same one.
+/// Opens a client of the bucket. All clients have the same bucket.
 pub type Open<'a> = &'a (dyn Fn() -> Box<dyn Bucket> + Sync);
 
 /// Bytes to upload.
@@ -28,10 +28,10 @@ impl ReadAt for Source {
     }
 }
 
-/// Asks everything of an empty bucket, with so many objects in the longest listing.
+/// Checks the whole contract on an empty bucket, with `listed` objects in the longest listing.
 ///
 /// # Panics
-/// When an answer is another one than it must be.
+/// If an answer is wrong.
 pub fn expect_bucket(open: Open<'_>, listed: usize) {
     let bucket = open();
     one_object(&*bucket);
@@ -148,7 +148,7 @@ fn listings(bucket: &dyn Bucket, listed: usize) {
     assert_eq!(list("", None), [""; 0]);
 }
 
-/// Of writers that saw the same, one wins each time.
+/// Of several writers that saw the same version, exactly one wins each time.
 fn races(open: Open<'_>) {
     const WRITERS: usize = 4;
     let buckets: Vec<_> = (0..WRITERS).map(|_| open()).collect();
@@ -170,7 +170,7 @@ fn races(open: Open<'_>) {
         });
         let won: Vec<_> = puts.iter().filter(|put| matches!(put, Put::Done(_))).collect();
         assert!(won.len() <= 1, "{puts:?}");
-        // Whoever has no answer looks, and so does this: somebody won.
+        // A client without an answer reads the object. One of the writers won.
         let (bytes, version) = read(&*buckets[0], "heads/race").unwrap();
         assert!(bytes.ends_with(format!("in round {round}").as_bytes()), "{bytes:?}");
         if let [Put::Done(done)] = won.as_slice() {

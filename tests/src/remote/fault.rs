@@ -1,12 +1,12 @@
-//! What goes wrong in a call to a bucket, and what calls are counted as.
+//! The faults of calls to a bucket, and the counts of calls.
 
 use std::iter::Sum;
 use std::ops::{Add, Sub};
 
 use crate::sim::Random;
 
-/// Most later calls that a late write waits for, and changes that a listing lags behind, when they are
-/// drawn.
+/// The most calls that a late write is delayed by, and the most changes that a listing lags behind,
+/// when they are drawn.
 const MAX_DELAY: usize = 8;
 
 /// A call of a client.
@@ -14,15 +14,15 @@ const MAX_DELAY: usize = 8;
 pub struct Call {
     /// The client; the first is number 0.
     pub client: usize,
-    /// Which of its calls; the first is number 1.
+    /// The number of the call at this client, from 1.
     pub number: u64,
-    /// What is asked.
+    /// The method.
     pub verb: Verb,
     /// The key, the prefix of a listing, or the first key of a deletion.
     pub key: String,
 }
 
-/// What a call asks of a bucket.
+/// A method of a bucket.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Verb {
     /// `Bucket::get`.
@@ -39,32 +39,32 @@ pub enum Verb {
     Delete,
 }
 
-/// What goes wrong in a call. What cannot go wrong with its verb changes nothing.
+/// A fault of a call. A fault that its method cannot have changes nothing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fault {
-    /// Nothing is done, and the answer says so, as 429 and 503 do: `Err(Io)`.
+    /// Nothing is done, and the answer reports that, like 429 and 503: `Err(Io)`.
     Refused,
     /// Nothing is done, and there is no answer.
     RequestLost,
     /// It is done, and there is no answer.
     AnswerLost,
-    /// There is no answer. A change is done just before the n-th call from now on, of any client, if
-    /// its condition holds then.
+    /// There is no answer. The change happens just before the n-th call from now on, of any client,
+    /// if its condition holds then.
     Late(u64),
-    /// A conditional write is done, and sent again on its way: the second one lost.
+    /// A conditional write is done and then resent by the network. The second one loses.
     SentTwice,
-    /// A conditional write is not done, and has lost although nobody else won.
+    /// A conditional write is not done, and is reported as lost although no other writer won.
     LostForNothing,
-    /// It ends early. A reading gives a part of what there is, a listing one object and says that there
-    /// are more; a deletion fails when some objects are gone.
+    /// It ends early. A get returns a part of the bytes, a listing returns one object and a
+    /// continuation, and a deletion fails after some objects are deleted.
     Short,
-    /// A listing shows each object as it was some changes of the bucket ago: at most so many, drawn for
-    /// each one.
+    /// A listing shows each object as it was some changes of the bucket ago. The number is drawn
+    /// for each, up to this one.
     Stale(u64),
 }
 
 impl Fault {
-    /// Draws one that can happen to a call.
+    /// Draws a fault that the method can have.
     pub(super) fn draw(random: &mut Random, verb: Verb) -> Self {
         let delay = 1 + random.below(MAX_DELAY) as u64;
         let faults: &[Self] = match verb {
@@ -96,7 +96,7 @@ impl Fault {
 /// Calls that reached a bucket, and their bytes.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Requests {
-    /// Readings, also those of what is missing or the same.
+    /// Gets, including those of missing or unchanged objects.
     pub gets: u64,
     /// Conditional writes.
     pub puts: u64,
@@ -106,9 +106,9 @@ pub struct Requests {
     pub lists: u64,
     /// Deletions, of any number of objects.
     pub deletes: u64,
-    /// Bytes of objects that were given out.
+    /// Bytes of objects in answers.
     pub bytes_read: u64,
-    /// Bytes of objects that were sent.
+    /// Bytes of objects in requests.
     pub bytes_written: u64,
 }
 

@@ -1,4 +1,4 @@
-//! A machine with a store of its own, and what it does with a remote.
+//! A machine with its own store, and its uses of a remote.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -21,17 +21,17 @@ use crate::{commit_note, stamp};
 /// The remote of the tests.
 pub const REMOTE: RemoteId = Hex([7; 16]);
 
-/// What every machine calls it.
+/// The name of the remote on every machine.
 pub const ORIGIN: &str = "origin";
 
-/// A store on a disk of its own, and its way to a bucket.
+/// A store on its own disk, and a client of a bucket.
 #[derive(Debug)]
 pub struct Machine<B> {
     /// The store.
     pub repo: Repository,
-    /// The way to the bucket.
+    /// The client of the bucket.
     pub bucket: B,
-    /// True if it fetches the ends of large bundles alone.
+    /// True if it fetches only the ends of large bundles.
     pub lazy: bool,
     disk: SimDisk,
     spool: SimDisk,
@@ -39,11 +39,11 @@ pub struct Machine<B> {
     drawn: AtomicU64,
 }
 
-/// Where every store lies.
+/// The directory of every store.
 const DIR: &str = "/disk/store";
 
 impl<B: Bucket> Machine<B> {
-    /// A machine with an empty store; what it draws follows from `number`.
+    /// A machine with an empty store. `number` is the seed of its random choices.
     ///
     /// # Panics
     /// When the store cannot be made.
@@ -58,7 +58,7 @@ impl<B: Bucket> Machine<B> {
         Self { repo, bucket, lazy: false, disk, spool, number, drawn: AtomicU64::new(0) }
     }
 
-    /// The same machine after its process died, with another way to the bucket.
+    /// The same machine after its process died, with another client of the bucket.
     ///
     /// # Panics
     /// When the store does not open.
@@ -73,7 +73,7 @@ impl<B: Bucket> Machine<B> {
         Self { repo, bucket, lazy, disk, spool, number, drawn }
     }
 
-    /// Another process of the same machine, with its own way to the bucket.
+    /// Another process of the same machine, with its own client of the bucket.
     ///
     /// # Panics
     /// When the store does not open.
@@ -86,24 +86,25 @@ impl<B: Bucket> Machine<B> {
         Machine { repo, bucket, lazy, disk, spool, number, drawn: AtomicU64::new(0) }
     }
 
-    /// A new turn on a branch.
+    /// Commits a turn on a branch.
     pub fn turn(&self, branch: &BranchName, text: &str) -> ObjectId {
         let second = i64::try_from(self.drawn.fetch_add(1, Ordering::Relaxed)).unwrap_or_default();
         let key = format!("{}-{second}", self.number);
         commit_note(&self.repo, branch, (&key, text), &stamp(second))
     }
 
-    /// A new turn on a branch, with more than a push makes one with what it brings: 10 KB that do not compress.
+    /// Commits a turn on a branch with 10 KB that do not compress: more than a push merges with the
+    /// pushed bundle.
     pub fn large_turn(&self, branch: &BranchName) -> ObjectId {
         let mut random = Random(self.number << 32 | self.drawn.load(Ordering::Relaxed));
         let text: String = (0..1_250).map(|_| format!("{:016x}", random.draw())).collect();
         self.turn(branch, &text)
     }
 
-    /// Does something with the remote.
+    /// Runs `work` on the remote.
     ///
     /// # Errors
-    /// Those of what is done.
+    /// Those of `work`.
     pub fn with<T>(&self, work: impl FnOnce(&Remote<'_>) -> Result<T>) -> Result<T> {
         let draw = || {
             let drawn = self.drawn.fetch_add(1, Ordering::Relaxed);
@@ -128,10 +129,10 @@ impl<B: Bucket> Machine<B> {
         })
     }
 
-    /// Makes the remote, until the bucket says that it is there.
+    /// Creates the remote, retrying until the bucket confirms it.
     ///
     /// # Panics
-    /// When it never does.
+    /// If it never does.
     pub fn make(&self) {
         let made = (0..100).find_map(|_| make_remote(&self.bucket, REMOTE, &stamp(1)).ok());
         assert_eq!(made, Some(REMOTE), "the remote is made");
@@ -166,7 +167,7 @@ impl<B: Bucket> Machine<B> {
         self.with(|remote| remote.delete_session(session))
     }
 
-    /// Looks at everything that is there.
+    /// Checks all contents of the remote.
     ///
     /// # Errors
     /// Those of a check.
@@ -174,16 +175,16 @@ impl<B: Bucket> Machine<B> {
         self.with(|remote| remote.check(CheckDepth::Contents))
     }
 
-    /// Writes every head again.
+    /// Rewrites every head.
     ///
     /// # Errors
-    /// Those of that.
+    /// Those of the remote.
     pub fn renew_heads(&self) -> Result<u64> {
         #[expect(clippy::redundant_closure_for_method_calls, reason = "of any lifetime")]
         self.with(|remote| remote.renew_heads())
     }
 
-    /// Deletes what nothing on the remote leads to.
+    /// Deletes unreachable bundles of the remote.
     ///
     /// # Errors
     /// Those of a collection.
@@ -191,7 +192,7 @@ impl<B: Bucket> Machine<B> {
         self.with(|remote| remote.collect(options))
     }
 
-    /// Makes bundles of a session one, if it is worth it.
+    /// Folds bundles of a session, if it is due.
     ///
     /// # Errors
     /// Those of a push.
@@ -217,7 +218,7 @@ impl<B: Bucket> Machine<B> {
         Ok(all)
     }
 
-    /// Fetches what was left on the remote.
+    /// Fetches the remote-only objects.
     ///
     /// # Errors
     /// Those of fetching.
@@ -226,7 +227,7 @@ impl<B: Bucket> Machine<B> {
         self.with(|remote| remote.fetch_whole())
     }
 
-    /// Brings the branches of a session to where the remote has them.
+    /// Moves the branches of a session to those of the remote.
     ///
     /// # Errors
     /// Those of a merge.
@@ -234,7 +235,7 @@ impl<B: Bucket> Machine<B> {
         self.with(|remote| remote.follow(session, &MessagePolicy::Append, &tool_use))
     }
 
-    /// True if the remote, as this machine knows it, has a turn on a branch.
+    /// True if the branch on the remote, as far as this machine knows, has a turn.
     #[must_use]
     pub fn knows(&self, branch: &BranchName, id: &ObjectId) -> bool {
         let there = self.repo.remote_branches(ORIGIN, Some(branch.session()));

@@ -15,17 +15,17 @@ use super::fault::{Call, Fault, Requests, Verb};
 use super::objects::{Change, Condition, Objects, Saved};
 use crate::sim::Random;
 
-/// Objects of a page, unless told otherwise: that of S3.
+/// The default number of objects in a page of a listing, as in S3.
 const PAGE: usize = 1_000;
 
 type Chooser = Box<dyn FnMut(&Call) -> Option<Fault> + Send>;
 type Hook = Box<dyn FnMut(&Call) + Send>;
 
-/// A bucket; clones are the same one. Equal seeds and equal calls give equal answers.
+/// A bucket. Clones are the same bucket. Equal seeds and equal calls give equal answers.
 #[derive(Clone)]
 pub struct MemoryBucket(Arc<Mutex<State>>);
 
-/// A client of a bucket; clones are the same client.
+/// A client of a bucket. Clones are the same client.
 #[derive(Debug, Clone)]
 pub struct MemoryClient {
     bucket: MemoryBucket,
@@ -35,7 +35,7 @@ pub struct MemoryClient {
 struct State {
     objects: Objects,
     random: Random,
-    /// Changes on their way, with the call before which they happen.
+    /// Delayed changes, each with the call before which it happens.
     late: Vec<(u64, Change)>,
     calls: u64,
     page: usize,
@@ -55,7 +55,7 @@ struct ClientState {
 #[derive(Clone, Copy)]
 struct Death {
     call: u64,
-    /// Whether that call still reaches the bucket.
+    /// True if that call still reaches the bucket.
     is_sent: bool,
 }
 
@@ -64,12 +64,12 @@ struct Turn<'a> {
     state: MutexGuard<'a, State>,
     client: usize,
     fault: Option<Fault>,
-    /// Whether the client dies before it hears.
+    /// True if the client dies before it gets the answer.
     is_last: bool,
 }
 
 impl MemoryBucket {
-    /// An empty bucket in which nothing goes wrong; `seed` decides what is drawn.
+    /// An empty bucket without faults. `seed` is the seed of drawn faults.
     #[must_use]
     pub fn new(seed: u64) -> Self {
         Self(Arc::new(Mutex::new(State {
@@ -84,7 +84,7 @@ impl MemoryBucket {
         })))
     }
 
-    /// A further client.
+    /// Adds a client.
     #[must_use]
     pub fn client(&self) -> MemoryClient {
         let mut state = self.lock();
@@ -92,13 +92,13 @@ impl MemoryBucket {
         MemoryClient { bucket: self.clone(), number: state.clients.len() - 1 }
     }
 
-    /// Draws a fault for one of so many calls; for none of them at 0.
+    /// Draws a fault for one of this many calls. 0 ends that.
     pub fn trouble(&self, one_of: usize) {
         self.lock().trouble = (one_of > 0).then_some(one_of);
     }
 
-    /// Asks `chooser` for the fault of every call; where it has none, one may be drawn. The chooser
-    /// cannot use the bucket.
+    /// Asks `chooser` for the fault of every call. If it returns none, a fault may be drawn. The
+    /// chooser cannot use the bucket.
     pub fn choose(&self, chooser: impl FnMut(&Call) -> Option<Fault> + Send + 'static) {
         self.lock().chooser = Some(Box::new(chooser));
     }
@@ -108,35 +108,35 @@ impl MemoryBucket {
         self.lock().page = objects.max(1);
     }
 
-    /// Lets all changes that are on their way happen now.
+    /// Applies all delayed changes now.
     pub fn settle(&self) {
         self.lock().apply_late(u64::MAX);
     }
 
-    /// What lies there, whatever listings say.
+    /// The objects in the bucket, regardless of listings.
     #[must_use]
     pub fn objects(&self) -> BTreeMap<Key, Bytes> {
         self.lock().objects.all()
     }
 
-    /// Writes an object past all clients, as the owner of the bucket can.
+    /// Writes an object directly, like the owner of the bucket.
     pub fn tamper(&self, key: &Key, bytes: Bytes) {
         let change = Change::Put { key: key.clone(), bytes, condition: Condition::None };
         self.lock().objects.apply(change);
     }
 
-    /// Deletes an object past all clients.
+    /// Deletes an object directly.
     pub fn remove(&self, key: &Key) {
         self.lock().objects.apply(Change::Delete(vec![key.clone()]));
     }
 
-    /// Keeps what lies there now, for [`MemoryBucket::restore`].
+    /// Saves the objects for [`MemoryBucket::restore`].
     #[must_use]
     pub fn save(&self) -> Saved {
         self.lock().objects.save()
     }
 
-    /// Goes back in time, with the versions of then, as a bucket that lies can.
+    /// Restores saved objects with their versions, like a bucket that rolls back.
     pub fn restore(&self, saved: &Saved) {
         self.lock().objects.restore(saved);
     }
@@ -154,7 +154,7 @@ impl MemoryBucket {
 
 impl fmt::Debug for MemoryBucket {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // Not its state: a hook may print a client while that is locked.
+        // Without its state: a hook may print a client while that is locked.
         f.debug_struct("MemoryBucket").finish_non_exhaustive()
     }
 }
@@ -166,7 +166,7 @@ impl MemoryClient {
         self.number
     }
 
-    /// Calls so far, with those that a dead client makes.
+    /// The calls so far, including those after its death.
     #[must_use]
     pub fn calls(&self) -> u64 {
         self.bucket.lock().clients[self.number].calls
@@ -178,8 +178,8 @@ impl MemoryClient {
         self.bucket.lock().clients[self.number].requests
     }
 
-    /// Calls `hook` before every call of this client, with nothing locked: other clients may make calls
-    /// in it. Calls of this client in it have no hook.
+    /// Calls `hook` before every call of this client, with nothing locked, so other clients may
+    /// make calls in it. Calls of this client in the hook do not run it again.
     pub fn before_each(&self, hook: impl FnMut(&Call) + Send + 'static) {
         self.bucket.lock().clients[self.number].hook = Some(Box::new(hook));
     }
@@ -190,18 +190,18 @@ impl MemoryClient {
         drop(hook);
     }
 
-    /// Kills the client before its n-th call: this and all later ones fail, and nothing is sent.
+    /// Kills the client before its n-th call: this and all later calls fail, and nothing is sent.
     pub fn kill_before(&self, call: u64) {
         self.die(Death { call, is_sent: false });
     }
 
-    /// Kills the client in its n-th call: that reaches the bucket, with its fault if it has one, and the
-    /// answer reaches nobody.
+    /// Kills the client in its n-th call: the call reaches the bucket, with its fault if it has
+    /// one, and the answer is lost.
     pub fn kill_in(&self, call: u64) {
         self.die(Death { call, is_sent: true });
     }
 
-    /// Whether it was killed.
+    /// True if it was killed.
     #[must_use]
     pub fn is_dead(&self) -> bool {
         let state = self.bucket.lock();
@@ -213,7 +213,7 @@ impl MemoryClient {
         self.bucket.lock().clients[self.number].death = Some(death);
     }
 
-    /// Begins a call: whoever is to come before it has come when this returns.
+    /// Begins a call, after the changes and hooks that come before it.
     fn begin(&self, verb: Verb, key: &str) -> Result<Turn<'_>> {
         let mut state = self.bucket.lock();
         let client = &mut state.clients[self.number];
@@ -345,7 +345,7 @@ impl Turn<'_> {
         &mut self.state.clients[self.client].requests
     }
 
-    /// Fails when a call that changes nothing has no answer.
+    /// Fails if a call that changes nothing has no answer.
     fn answers(&self) -> Result<()> {
         match self.fault {
             Some(Fault::Refused) => Err(refused()),
@@ -354,7 +354,7 @@ impl Turn<'_> {
         }
     }
 
-    /// The answer, if the client lives to hear it.
+    /// Returns the answer, if the client is alive.
     fn heard<T>(&self, answer: T) -> Result<T> {
         if self.is_last { Err(failed("the client was killed")) } else { Ok(answer) }
     }

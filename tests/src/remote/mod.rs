@@ -1,8 +1,8 @@
 //! Buckets of the tests, with the trouble that networks make.
 //!
-//! [`MemoryBucket`] is for the protocol: everything that a client may see of an object storage happens in
-//! it on demand or by a seed, at any call, and clients are interleaved and killed between any two.
-//! [`ObjectServer`] is for the wire: programs push to it, and are killed at any of their requests.
+//! [`MemoryBucket`] tests the protocol: every behaviour of an object storage happens in it on
+//! demand or by a seed, at any call, and clients are interleaved and killed between any two.
+//! [`ObjectServer`] tests the wire: programs push to it, and are killed at any of their requests.
 
 mod contract;
 mod fault;

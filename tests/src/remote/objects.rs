@@ -1,4 +1,4 @@
-//! What lies in a bucket in memory, and what lay there some changes ago.
+//! The objects of a bucket in memory, with their past states.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +11,7 @@ use crate::sim::Random;
 #[derive(Debug, Clone, Default)]
 pub struct Saved(BTreeMap<Key, Vec<State>>);
 
-/// Objects with their past; a version is given once, whatever is deleted.
+/// Objects with their past states. A version is never reused, even after a deletion.
 #[derive(Debug, Default)]
 pub(super) struct Objects {
     states: BTreeMap<Key, Vec<State>>,
@@ -31,14 +31,14 @@ pub(super) struct Object {
     pub(super) version: Version,
 }
 
-/// A change that a call asks for.
+/// A change that a call requests.
 #[derive(Debug, Clone)]
 pub(super) enum Change {
     Put { key: Key, bytes: Bytes, condition: Condition },
     Delete(Vec<Key>),
 }
 
-/// What must be there for a write to happen.
+/// The condition of a write.
 #[derive(Debug, Clone)]
 pub(super) enum Condition {
     None,
@@ -51,8 +51,8 @@ impl Objects {
         self.states.get(key)?.last()?.object.as_ref()
     }
 
-    /// Does a change; gives the version that it wrote, and `None` for a write whose condition does not
-    /// hold.
+    /// Applies a change. Returns the version that it wrote, or `None` if the condition of a write
+    /// does not hold.
     pub(super) fn apply(&mut self, change: Change) -> Option<Version> {
         match change {
             Change::Put { key, bytes, condition } => {
@@ -89,7 +89,7 @@ impl Objects {
         self.states.entry(key).or_default().push(State { change, object });
     }
 
-    /// What has a prefix and lies behind a key, each as it was at most `lag` changes ago.
+    /// The objects with a prefix after a key, each as it was at most `lag` changes ago.
     pub(super) fn list(
         &self,
         prefix: &str,
@@ -121,7 +121,7 @@ impl Objects {
         Saved(self.states.clone())
     }
 
-    /// Goes back, also to the versions of then; those that come next are new ones all the same.
+    /// Restores saved objects with their versions. Later versions are still new.
     pub(super) fn restore(&mut self, saved: &Saved) {
         self.states = saved.0.clone();
     }

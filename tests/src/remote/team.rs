@@ -1,4 +1,5 @@
-//! Machines of a team: directories with a store each, in which the program runs as its users run it.
+//! The machines of a team: directories with a store each, in which the program runs as its users
+//! run it.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -6,7 +7,7 @@ use std::process::{Command, Output, Stdio};
 
 use serde_json::Value;
 
-/// Directories of several machines, and what is in the environment of all.
+/// The directories of several machines, and their common environment.
 #[derive(Debug)]
 pub struct Team {
     folder: tempfile::TempDir,
@@ -15,10 +16,10 @@ pub struct Team {
 }
 
 impl Team {
-    /// A team that runs `program` with this environment and nothing else.
+    /// A team that runs `program` with only this environment.
     ///
     /// # Panics
-    /// When there is no place for it.
+    /// If its folder cannot be created.
     pub fn new<N: Into<String>, V: Into<String>>(
         program: &str,
         environment: impl IntoIterator<Item = (N, V)>,
@@ -43,7 +44,7 @@ impl Team {
         self.folder.path().join(name)
     }
 
-    /// Makes the directory of a machine what another directory is.
+    /// Replaces the directory of a machine by a copy of another directory.
     ///
     /// # Panics
     /// When a file cannot be copied.
@@ -59,7 +60,7 @@ impl Team {
         }
     }
 
-    /// The program with these words on a machine.
+    /// A command of the program on a machine.
     #[must_use]
     pub fn command(&self, machine: &str, words: &[&str]) -> Command {
         let mut command = self.command_in(&self.path(machine), words);
@@ -77,7 +78,7 @@ impl Team {
         command
     }
 
-    /// Runs it to its end.
+    /// Runs the program to its end.
     ///
     /// # Panics
     /// When it cannot be started.
@@ -86,10 +87,10 @@ impl Team {
         self.command(machine, words).output().unwrap()
     }
 
-    /// Runs it, and returns what it said on both outputs.
+    /// Runs the program, and returns both its outputs.
     ///
     /// # Panics
-    /// When it ends with another code.
+    /// If it exits with another code.
     pub fn exits(&self, code: i32, machine: &str, words: &[&str]) -> (String, String) {
         let output = self.run(machine, words);
         let [said, errors] =
@@ -98,7 +99,7 @@ impl Team {
         (said, errors)
     }
 
-    /// Runs it, and returns what it said.
+    /// Runs the program, and returns its output.
     ///
     /// # Panics
     /// When it fails.
@@ -106,17 +107,17 @@ impl Team {
         self.exits(0, machine, words).0
     }
 
-    /// Runs it with `--json`.
+    /// Runs the program with `--json`.
     ///
     /// # Panics
-    /// When it fails, or says what is no JSON.
+    /// If it fails, or its output is not JSON.
     #[must_use]
     pub fn json(&self, machine: &str, words: &[&str]) -> Vec<Value> {
         let said = self.ok(machine, &[words, &["--json"]].concat());
         said.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
     }
 
-    /// A new turn.
+    /// Commits a turn.
     pub fn turn(&self, machine: &str, text: &str) {
         self.ok(machine, &["snapshot", "-m", text, "--append-message", &format!("user={text}")]);
     }

@@ -1,4 +1,4 @@
-//! The bucket in memory: that its faults are those that it names.
+//! Tests that the faults of the bucket in memory have their documented effects.
 
 use std::sync::{Arc, Mutex};
 
@@ -11,7 +11,7 @@ fn key(name: &str) -> Key {
     Key::new(name).unwrap()
 }
 
-/// The bytes of an object, through a client.
+/// Reads an object through a client.
 fn read(client: &MemoryClient, name: &str) -> Option<(Vec<u8>, Version)> {
     match client.get(&key(name), None, None).unwrap() {
         Got::Bytes { bytes, version, .. } => Some((bytes.to_vec(), version)),
@@ -214,7 +214,7 @@ fn other_clients_come_between_any_two_calls() {
     assert_eq!(*calls.lock().unwrap(), expected);
 }
 
-/// A few hundred calls of two clients in trouble, with everything that was answered.
+/// Makes a few hundred calls of two clients with drawn faults. Returns all answers.
 fn in_trouble(seed: u64) -> String {
     let bucket = MemoryBucket::new(seed);
     bucket.trouble(3);

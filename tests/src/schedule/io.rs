@@ -1,4 +1,4 @@
-//! The disk as a scheduled process has it: every call waits for its turn.
+//! The disk of a scheduled process: every call waits for its turn.
 
 use std::cell::Cell;
 use std::fmt;
@@ -14,14 +14,14 @@ use super::turns::Verdict;
 use crate::sim::Random;
 
 thread_local! {
-    /// The process that this thread is, if it is one.
+    /// The process of this thread, if it is one.
     pub(super) static CURRENT: Cell<Option<usize>> = const { Cell::new(None) };
 }
 
-/// Longest write that nobody can see half of.
+/// The longest write that readers cannot see partially.
 const ATOMIC_BYTES: usize = 8;
 
-/// Calls, as the trace tells them apart.
+/// The kinds of calls in the trace.
 #[derive(Debug, Clone, Copy)]
 enum Call {
     Open,
@@ -57,7 +57,7 @@ struct ProcessFile {
     file: Arc<dyn IoFile>,
 }
 
-/// Where a process waits for its turn.
+/// Makes a process wait for its turn.
 #[derive(Clone)]
 struct Gate {
     shared: Arc<Shared>,
@@ -69,7 +69,7 @@ impl Gate {
         CURRENT.get() == Some(self.process)
     }
 
-    /// Waits for the turn; fails when the process was killed.
+    /// Waits for the turn. Fails if the process was killed.
     fn pass(&self, call: Call, name: u64, detail: u64) -> io::Result<()> {
         let stopped = || io::Error::other("this process was killed");
         let mut turns = self.shared.lock();
@@ -156,7 +156,7 @@ impl Io for ProcessIo {
     }
 
     fn publish(&self, from: &Path, to: &Path) -> io::Result<()> {
-        // Two calls, as on a real file system: somebody may see both names.
+        // Two calls, as on a real file system: another process may see both names.
         self.pass(Call::Link, to)?;
         self.disk.link(from, to)?;
         self.pass(Call::Remove, from)?;
@@ -251,7 +251,7 @@ impl IoFile for ProcessFile {
 
 impl Drop for ProcessFile {
     fn drop(&mut self) {
-        // Not a call that others can come before: whoever has the turn goes on.
+        // Other processes cannot run before this: the process keeps its turn.
         self.gate.shared.lock().unlocked(self.handle);
     }
 }

@@ -1,5 +1,5 @@
-//! Schedules: several processes on one disk, of which exactly one runs at a time, in an order that
-//! follows from a seed.
+//! Schedules: several processes on one disk, of which exactly one runs at a time, in an order
+//! derived from a seed.
 //!
 //! ```text
 //!   process 0 ──┐                                        ┌── which one goes next: the policy
@@ -7,17 +7,17 @@
 //!   process 2 ──┘                                        └── the call, on the disk below
 //! ```
 //!
-//! A process is a thread with handles of its own. It keeps its turn from one call to the next, so
-//! what happens between two calls is one step, and the same schedule always gives the same trace.
-//! Processes meet only on the disk, so these are all the places where they can come between each
-//! other. A write of more than a word is two calls: readers may see half of it.
+//! A process is a thread with its own handles. It keeps its turn from one call to the next, so all
+//! work between two calls is one step, and the same schedule always gives the same trace. Processes
+//! share only the disk, so these are all the points where they can interleave. A write of more than
+//! a word is two calls: readers may see half of it.
 //!
-//! Locks wait in virtual time. Whoever waits for one is passed over until it is free; when nobody
-//! can go on, the clock jumps to where the first patience ends. Threads that no process registered,
-//! such as those that core computes on, pass while their process has the turn.
+//! Locks wait in virtual time. A process that waits for a lock is skipped until the lock is free.
+//! If no process can run, the clock jumps to the earliest lock timeout. Threads that no process
+//! registered, such as those that core computes on, run while their process has the turn.
 //!
-//! Threads that share a handle are not scheduled: they exclude each other by mutexes, which this
-//! cannot see. [`crate::proof::linear`] runs those on a real clock.
+//! Threads that share a handle are not scheduled: they exclude each other by mutexes, which are
+//! invisible here. [`crate::proof::linear`] runs those on a real clock.
 
 mod io;
 mod turns;
@@ -32,83 +32,83 @@ use turntree::store::Io;
 use self::io::ProcessIo;
 use self::turns::Turns;
 
-/// Calls after which a schedule counts as one that never ends.
+/// The number of calls after which a schedule counts as endless.
 const MAX_CALLS: u64 = 100_000;
 
-/// Who goes when, and who is killed. Equal ones give equal traces.
+/// The order of the processes, and the kill. Equal schedules give equal traces.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Schedule {
-    /// Who goes next.
+    /// Selects the next process.
     pub policy: Policy,
     /// A process that is killed in its n-th call: that call and all later ones fail, and its locks
-    /// are free.
+    /// are released.
     pub kill: Option<Moment>,
 }
 
-/// A call of a process; the first is number 1.
+/// A call of a process, counted from 1.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Moment {
-    /// Which process.
+    /// The process.
     pub process: usize,
-    /// Which of its calls.
+    /// The number of the call.
     pub call: u64,
 }
 
-/// How the next process is chosen among those that can go on.
+/// How the next process is selected among those that can run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Policy {
-    /// Any of them; how often another one gets the turn is drawn too.
+    /// Any of them. How often the turn changes is drawn too.
     Walk(u64),
-    /// The one of the highest priority. Priorities are drawn, and `changes` times, at moments drawn
-    /// from the first `calls`, whoever has the turn gets the lowest one. Finds every error that
-    /// needs `changes + 1` events in an order with a probability of at least
-    /// `1 / (processes * calls^changes)`: Burckhardt, Kothari, Musuvathi and Nagarakatte, "A
-    /// randomized scheduler with probabilistic guarantees of finding bugs", ASPLOS 2010.
+    /// The process with the highest priority. Priorities are drawn, and `changes` times, at moments
+    /// drawn from the first `calls`, the running process gets the lowest one. Finds every error
+    /// that needs `changes + 1` events in an order with a probability of at least `1 / (processes *
+    /// calls^changes)`: Burckhardt, Kothari, Musuvathi and Nagarakatte, "A randomized scheduler
+    /// with probabilistic guarantees of finding bugs", ASPLOS 2010.
     Priorities {
-        /// What everything is drawn from.
+        /// The seed.
         seed: u64,
         /// Times that a priority changes.
         changes: usize,
         /// Calls that the schedule is expected to have.
         calls: u64,
     },
-    /// One process goes first, up to a moment, and from there on only when nobody else can.
+    /// One process runs first, up to a moment, and after that only if no other can.
     Stall(Moment),
-    /// The same, but the others run out of patience with its locks before it goes on: a process
-    /// that is stopped and continued.
+    /// The same, but the lock timeout of the others expires before it continues: a process that is
+    /// stopped and continued.
     Stop(Moment),
 }
 
 impl Policy {
-    /// Whether waiting for a lock may end without it.
+    /// True if the wait for a lock may time out.
     #[must_use]
     pub fn exhausts_patience(&self) -> bool {
         matches!(self, Self::Stop(_))
     }
 }
 
-/// What a schedule came to.
+/// The result of a schedule.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Trace {
-    /// A hash of every call in its order: who, what, on which file, where.
+    /// A hash of every call in order: the process, the call, the file, the offset.
     pub hash: u64,
     /// Calls of each process.
     pub calls: Vec<u64>,
-    /// Times that another process got the turn.
+    /// The number of times that the turn changed.
     pub switches: u64,
-    /// Whether the process that was to be killed came so far.
+    /// True if the process to be killed made that call.
     pub killed: bool,
-    /// The longest that anybody waited for a lock, in virtual time.
+    /// The longest wait for a lock, in virtual time.
     pub longest_wait: Duration,
 }
 
-/// Called before every call with the number of calls so far, while nobody else runs.
+/// Called before every call with the number of calls so far, while no process runs.
 pub type Observer = dyn Fn(u64) + Send + Sync;
 
-/// What a process does.
+/// The work of a process.
 pub type Work<'a> = Box<dyn FnOnce() + Send + 'a>;
 
-/// Processes that share a disk under a schedule. Clones are the same.
+/// Processes that share a disk under a schedule. Clones are the same processes.
 #[derive(Clone)]
 pub struct Processes {
     shared: Arc<Shared>,
@@ -135,33 +135,33 @@ impl Processes {
         Self { shared: Arc::new(Shared { turns, woken, observer }), disk }
     }
 
-    /// The disk as a process has it. Until [`Processes::run`] it is not scheduled.
+    /// The disk of a process. Its calls are not scheduled before [`Processes::run`].
     #[must_use]
     pub fn io(&self, process: usize) -> Arc<dyn Io> {
         Arc::new(ProcessIo::new(Arc::clone(&self.shared), process, Arc::clone(&self.disk)))
     }
 
-    /// A moment that is later than every earlier one, whichever process asked.
+    /// A moment later than every earlier one of any process.
     #[must_use]
     pub fn tick(&self) -> u64 {
         self.shared.lock().tick()
     }
 
-    /// Whether a process was killed, or is to end because another one panicked.
+    /// True if a process was killed, or must end because another process panicked.
     #[must_use]
     pub fn is_killed(&self, process: usize) -> bool {
         self.shared.lock().is_killed(process)
     }
 
-    /// Runs one piece of work in each process, to the end of all.
+    /// Runs one piece of work in each process until all have ended.
     ///
     /// # Panics
-    /// When the work does, and when it does not end.
+    /// If the work panics or does not end.
     #[must_use]
     pub fn run(&self, work: Vec<Work<'_>>) -> Trace {
         thread::scope(|threads| {
             for (process, work) in work.into_iter().enumerate() {
-                // The name is what a panic is reported with.
+                // Panics are reported with the name of the thread.
                 let thread = thread::Builder::new().name(format!("process {process}"));
                 let body = move || self.process(process, work);
                 thread.spawn_scoped(threads, body).expect("a thread");
@@ -192,7 +192,7 @@ impl Shared {
         self.turns.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Wakes whoever has the turn now.
+    /// Wakes the process that has the turn now.
     fn hand_over(&self, turns: &Turns) {
         if let Some(woken) = turns.turn().and_then(|next| self.woken.get(next)) {
             woken.notify_all();

@@ -1,4 +1,4 @@
-//! Turns: who may go on, who waits for which lock, and who is next.
+//! Turns: the processes that may run, the locks that the others wait for, and the next process.
 
 use std::any::Any;
 use std::collections::{BTreeSet, HashMap};
@@ -10,7 +10,7 @@ use turntree::store::{Identity, IoFile};
 use super::{MAX_CALLS, Moment, Policy, Schedule, Trace};
 use crate::sim::Random;
 
-/// Virtual time that a call takes.
+/// The virtual duration of a call.
 const CALL: Duration = Duration::from_micros(10);
 
 /// The state of all processes.
@@ -26,15 +26,15 @@ pub(super) struct Turns {
     calls: u64,
     trace: Trace,
     killed: Option<usize>,
-    /// What the first process to panic panicked with: nothing is scheduled any more.
+    /// The payload of the first panic. After it nothing is scheduled.
     panic: Option<Box<dyn Any + Send>>,
 }
 
-/// What a process can do next.
+/// The state of a process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum State {
     Ready,
-    /// Until the lock is free or the patience ends.
+    /// Waits until the lock is free or its timeout expires.
     Waiting {
         inode: u64,
         until: Duration,
@@ -42,17 +42,17 @@ enum State {
     Finished,
 }
 
-/// A lock that a handle has.
+/// A lock held by a handle.
 struct Held {
     process: usize,
     inode: u64,
     file: Arc<dyn IoFile>,
 }
 
-/// What a process may do that has the turn.
+/// The outcome of a call by the process with the turn.
 pub(super) enum Verdict {
     Go,
-    /// It was killed.
+    /// The process was killed.
     Fail,
 }
 
@@ -94,12 +94,12 @@ impl Turns {
         self.calls
     }
 
-    /// Whether a process was killed, or all are to end because somebody panicked.
+    /// True if a process was killed, or all must end because a process panicked.
     pub(super) fn is_killed(&self, process: usize) -> bool {
         self.killed == Some(process) || self.panic.is_some()
     }
 
-    /// Lets everybody end.
+    /// Ends all processes.
     pub(super) fn give_up(&mut self, panic: Box<dyn Any + Send>) {
         self.panic.get_or_insert(panic);
     }
@@ -113,7 +113,7 @@ impl Turns {
         self.pass();
     }
 
-    /// Gives the turn to whoever is next.
+    /// Gives the turn to the next process.
     pub(super) fn pass(&mut self) {
         let next = self.next();
         if next != self.turn && self.turn.is_some() && next.is_some() {
@@ -149,7 +149,7 @@ impl Turns {
         }
     }
 
-    /// What becomes of a call of the process that has the turn.
+    /// The verdict on a call of the process that has the turn.
     pub(super) fn begin_call(&mut self, process: usize, what: u64) -> Verdict {
         if self.is_killed(process) {
             return Verdict::Fail;
@@ -183,13 +183,14 @@ impl Turns {
         self.next_handle
     }
 
-    /// Notes that a handle has the lock of its file.
+    /// Records that a handle holds the lock of its file.
     pub(super) fn locked(&mut self, process: usize, handle: u64, file: &Arc<dyn IoFile>) {
         let Identity { inode, .. } = file.identity().expect("the identity of an open file");
         self.held.insert(handle, Held { process, inode, file: Arc::clone(file) });
     }
 
-    /// Releases the lock of a handle, if it has one, and lets those go on that wait for it.
+    /// Releases the lock of a handle, if it has one, and makes the processes that wait for it
+    /// ready.
     pub(super) fn unlocked(&mut self, handle: u64) {
         let Some(Held { inode, file, .. }) = self.held.remove(&handle) else { return };
         let _ = file.unlock();
@@ -200,18 +201,18 @@ impl Turns {
         }
     }
 
-    /// When the patience of somebody ends who begins to wait now.
+    /// When a lock timeout that starts now expires.
     pub(super) fn end_of(&self, timeout: Duration) -> Duration {
         self.now + timeout
     }
 
-    /// Passes a process over until the lock of a file is free or `until` has come.
+    /// Skips a process until the lock of a file is free or `until` is reached.
     pub(super) fn wait_for(&mut self, process: usize, file: &Arc<dyn IoFile>, until: Duration) {
         let Identity { inode, .. } = file.identity().expect("the identity of an open file");
         self.processes[process] = State::Waiting { inode, until };
     }
 
-    /// Notes that a process that waited has the turn; says how long it may go on waiting.
+    /// Records that a waiting process has the turn. Returns how long it may still wait.
     pub(super) fn go_on(&mut self, process: usize, until: Duration, timeout: Duration) -> Duration {
         self.processes[process] = State::Ready;
         let left = until.saturating_sub(self.now);
@@ -220,11 +221,11 @@ impl Turns {
     }
 }
 
-/// A policy at work.
+/// A running policy.
 struct Chooser {
     policy: Policy,
     random: Random,
-    /// One in so many calls gives the turn away.
+    /// One in this many calls changes the turn.
     stay: usize,
     priorities: Vec<usize>,
     changes: BTreeSet<u64>,
@@ -257,7 +258,7 @@ impl Chooser {
         chooser
     }
 
-    /// The process that goes on only when nobody else can.
+    /// The process that runs only if no other can.
     fn held_up(&self, calls: &[u64]) -> Option<usize> {
         match self.policy {
             Policy::Stall(moment) | Policy::Stop(moment) => {

@@ -1,29 +1,30 @@
-//! Files of a simulated disk: what is written, what is durable, and what a crash leaves.
+//! Files of a simulated disk: the written bytes, the durable ones, and those that a crash leaves.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::{Keep, Random};
 
-/// The smallest part of a file that a disk keeps or loses as one.
+/// The unit that a disk keeps or loses whole.
 pub(super) const SECTOR: usize = 512;
 
-/// Sectors in one of 4 KiB.
+/// The number of sectors in one of 4 KiB.
 const SECTORS_OF_LARGE: usize = 8;
 
-/// Earlier contents of an unsynced sector that are remembered: any of them may be on the disk.
+/// The number of earlier contents of an unsynced sector that are remembered: any of them may be on
+/// the disk.
 const MAX_EARLIER: usize = 4;
 
-/// A file: the bytes that processes see, and those that a crash cannot take.
+/// A file: the bytes that processes see, and those that survive a crash.
 #[derive(Debug, Default, Clone)]
 pub(super) struct SimFile {
     pub(super) live: Vec<u8>,
     durable: Vec<u8>,
-    /// Sectors that were written since the last sync, with what they held in between.
+    /// The sectors written since the last sync, with their earlier contents.
     dirty: BTreeMap<usize, Vec<Vec<u8>>>,
-    /// Sectors that a failed sync may or may not have stored, as they were then. Later syncs pass
-    /// them over, since they count as clean.
+    /// The sectors that a failed sync may or may not have stored, with their content then. Later
+    /// syncs skip them, since they count as clean.
     doubtful: BTreeMap<usize, Vec<u8>>,
-    /// Open handles, and those that have yet to be told of a failed sync.
+    /// The open handles, and those that a failed sync has not been reported to yet.
     pub(super) handles: BTreeSet<u64>,
     untold: BTreeSet<u64>,
 }
@@ -48,8 +49,8 @@ impl SimFile {
         self.live[start..end].copy_from_slice(bytes);
     }
 
-    /// Makes everything durable that counts as dirty; false when `handle` has yet to be told that an
-    /// earlier sync failed.
+    /// Makes all dirty sectors durable. Returns false if an earlier failed sync must still be
+    /// reported to `handle`.
     pub(super) fn sync(&mut self, handle: u64) -> bool {
         self.durable.resize(self.live.len().max(self.durable.len()), 0);
         for (sector, _) in std::mem::take(&mut self.dirty) {
@@ -60,8 +61,8 @@ impl SimFile {
         !self.untold.remove(&handle)
     }
 
-    /// A sync that fails: what was dirty counts as clean and may be lost, or is and readers see so. As
-    /// on Linux, every other handle that is open now is told once.
+    /// A failed sync: dirty sectors count as clean and may be lost, or with `forgets` are lost for
+    /// readers too. As on Linux, the error is reported once to every other open handle.
     pub(super) fn fail_sync(&mut self, handle: u64, forgets: bool) {
         for (sector, _) in std::mem::take(&mut self.dirty) {
             let bytes = self.sector(sector).to_vec();
@@ -83,7 +84,7 @@ impl SimFile {
         self.live.get(sector * SECTOR..end).unwrap_or_default()
     }
 
-    /// The file as it is after a crash. Large sectors share their fate, small ones have their own.
+    /// The file after a crash. Large sectors are kept or lost as a whole, small ones separately.
     pub(super) fn crashed(&self, keep: Keep, number: u64) -> Self {
         let mut bytes = self.durable.clone();
         match keep {
@@ -106,7 +107,7 @@ impl SimFile {
                 put(bytes, sector * SECTOR, kept);
             }
         }
-        // All files of one disk have sectors of one size.
+        // All files of a disk have sectors of one size.
         let together = [1, SECTORS_OF_LARGE][usize::from(seed & 1 == 1)];
         let mut last = None;
         let mut fate = Fate::Dropped;
@@ -128,14 +129,14 @@ impl SimFile {
     }
 }
 
-/// What becomes of an unsynced sector.
+/// The state of an unsynced sector after a crash.
 #[derive(Clone, Copy)]
 enum Fate {
     Kept,
     Dropped,
-    /// Only what is before this byte is new.
+    /// Only the bytes before this one are new.
     Begun(usize),
-    /// Only what is from this byte on is new.
+    /// Only the bytes from this one on are new.
     Ended(usize),
 }
 
@@ -146,7 +147,7 @@ impl Fate {
             [random.below(6)]
     }
 
-    /// Which of `len` bytes that begin at `inside` of the sector are new.
+    /// The range of `len` bytes starting at `inside` of the sector that is new.
     fn kept(self, inside: usize, len: usize) -> std::ops::Range<usize> {
         match self {
             Self::Kept => 0..len,

@@ -13,7 +13,7 @@ pub(super) struct SimHandle {
     pub(super) disk: SimDisk,
     /// The file.
     pub(super) number: u64,
-    /// The handle itself, which may hold the lock of the file.
+    /// The id of the handle, which may hold the lock of the file.
     pub(super) handle: u64,
 }
 

@@ -1,4 +1,4 @@
-//! A disk in memory that keeps what is durable apart from what is only written.
+//! A disk in memory that distinguishes durable state from written state.
 //!
 //! ```text
 //!  process ── calls ──> live bytes, live names      what every process sees
@@ -9,14 +9,14 @@
 //! ```
 //!
 //! Every call is counted. A [`Fault`] ends a run at one of them: in a crash, in an error, or with a
-//! process that stops. [`SimDisk::watch`] instead looks at the disk before each call that changes
+//! process that stops. [`SimDisk::watch`] instead reads the disk before each call that changes
 //! something, so one run shows every moment at which a machine can crash; and
-//! [`SimDisk::interrupt`] lets somebody else go on in the middle of a call sequence.
+//! [`SimDisk::interrupt`] runs another process in the middle of a call sequence.
 //!
-//! An image has what was synced, plus any part of what was not: each sector, of 512 bytes or of
-//! 4 KiB, may be there, missing, torn at any byte, or as it was in between; and so may each name,
-//! created, removed or linked, whatever becomes of its file. A disk that says that it has synced and
-//! has not is left out: nothing can be promised there.
+//! An image has all synced state, plus any part of the unsynced state: each sector, of 512 bytes or
+//! of 4 KiB, may be present, missing, torn at any byte, or have an intermediate content; and so may
+//! each name, created, removed or linked, independently of its file. Disks that acknowledge a sync
+//! without doing it are not modelled: no promise can hold there.
 
 mod file;
 mod handle;
@@ -55,33 +55,33 @@ impl Random {
     }
 }
 
-/// What goes wrong, and when. Calls are numbered from 1 since the fault was armed.
+/// A fault and its time. Calls are numbered from 1 after the fault is armed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Fault {
     /// Nothing.
     #[default]
     None,
-    /// The machine stops in the n-th call that changes something; no later call succeeds.
+    /// The machine stops in the n-th call that changes something. No later call succeeds.
     CrashAt(u64),
-    /// The process that makes the n-th call that changes something stops in it; others go on.
+    /// The process that makes the n-th call that changes something stops in it. Others continue.
     StopAt(u64),
-    /// The n-th call fails, whatever it is, see [`SimDisk::fail_with`]; later ones work. A sync that
-    /// fails loses what it should have made durable, and later ones do not bring it back.
+    /// The n-th call of any kind fails, see [`SimDisk::fail_with`]. Later calls work. A failed sync
+    /// loses the data that it should have made durable, and later syncs do not restore it.
     FailAt(u64),
-    /// The n-th call that changes something, if it is a write, stores one byte wrong and says nothing.
+    /// If the n-th call that changes something is a write, it silently stores one wrong byte.
     FlipAt(u64),
-    /// Nothing more can be stored.
+    /// The disk is full.
     DiskFull,
 }
 
-/// How a call fails that was made to.
+/// The way that a call fails.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Failure {
-    /// What it reports: `StorageFull`, or anything else for an error of the device.
+    /// The error: `StorageFull`, or anything else for an error of the device.
     pub error: ErrorKind,
-    /// How many of 256 parts of its bytes a write has written nevertheless; all of them at 256.
+    /// The share of its bytes that a failed write has written, of 256.
     pub written: u16,
-    /// Whether a sync also forgets what it could not store, so that readers see what was there before.
+    /// True if a failed sync also drops the unstored data, so that readers see the old content.
     pub forgets: bool,
 }
 
@@ -91,18 +91,18 @@ impl Default for Failure {
     }
 }
 
-/// What of the unsynced state a crash keeps.
+/// The part of the unsynced state that a crash keeps.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Keep {
     /// All of it.
     All,
     /// Nothing.
     Nothing,
-    /// Any part, drawn by this seed; odd seeds have sectors of 4 KiB.
+    /// Any part, drawn by this seed. Odd seeds have sectors of 4 KiB.
     Some(u64),
 }
 
-/// The disk, as one process has it; clones are the same disk in the same process.
+/// The disk of one process. Clones are the same disk in the same process.
 #[derive(Debug, Clone, Default)]
 pub struct SimDisk {
     state: Arc<Mutex<State>>,
@@ -134,15 +134,15 @@ impl fmt::Debug for State {
     }
 }
 
-/// What a call does when its turn comes to fail.
+/// The effect of a call.
 enum Turn {
     Go,
-    /// Do it, then report an error: the machine stopped just afterwards.
+    /// The call is done, then fails: the machine stopped just afterwards.
     CrashAfter,
-    /// Do it with one byte wrong.
+    /// The call is done with one byte wrong.
     Flip,
     Fail(io::Error),
-    /// Nothing happens: the machine or the process has stopped before.
+    /// Nothing happens: the machine or the process had stopped before.
     Gone,
 }
 
@@ -155,7 +155,7 @@ impl Turn {
         }
     }
 
-    /// Fails when nothing shall happen to names.
+    /// Fails if names must not change.
     fn check(self) -> io::Result<Self> {
         match self {
             Self::Go | Self::Flip | Self::CrashAfter => Ok(self),
@@ -182,36 +182,36 @@ impl SimDisk {
         Self { state: Arc::new(Mutex::new(state)), process: 0 }
     }
 
-    /// The same disk, as another process has it.
+    /// The same disk for another process.
     #[must_use]
     pub fn other_process(&self) -> Self {
         self.process(self.process + 1)
     }
 
-    /// The same disk, as the process of this number has it.
+    /// The same disk for the process with this number.
     #[must_use]
     pub fn process(&self, process: u32) -> Self {
         Self { state: Arc::clone(&self.state), process }
     }
 
-    /// Arms a fault, and starts counting anew.
+    /// Arms a fault, and restarts the counters.
     pub fn arm(&self, fault: Fault) {
         let mut state = self.lock();
         (state.fault, state.calls, state.changes, state.triggered) = (fault, 0, 0, false);
     }
 
-    /// How a call fails that is made to.
+    /// Sets the way that a failing call fails.
     pub fn fail_with(&self, failure: Failure) {
         self.lock().failure = failure;
     }
 
-    /// Whether the armed fault has happened.
+    /// True if the armed fault has happened.
     #[must_use]
     pub fn triggered(&self) -> bool {
         self.lock().triggered
     }
 
-    /// Whether this process was stopped by a fault.
+    /// True if a fault stopped this process.
     #[must_use]
     pub fn is_stopped(&self) -> bool {
         self.lock().stopped.contains(&self.process)
@@ -224,8 +224,8 @@ impl SimDisk {
         (state.calls, state.changes)
     }
 
-    /// Lets `watcher` look at the disk before every call that changes something; it is told the
-    /// number of the call. Its own calls are not watched.
+    /// Calls `watcher` with the number of the call before every call that changes something. Its
+    /// own calls are not watched.
     pub fn watch(&self, watcher: impl FnMut(u64) + Send + 'static) {
         self.lock().watcher = Some(Box::new(watcher));
     }
@@ -236,13 +236,13 @@ impl SimDisk {
         drop(watcher);
     }
 
-    /// Lets somebody else go on just before the n-th call that changes something, counted from when
-    /// the last fault was armed.
+    /// Runs `interruption` just before the n-th call that changes something, counted since the last
+    /// fault was armed.
     pub fn interrupt(&self, call: u64, interruption: impl FnOnce() + Send + 'static) {
         self.lock().interruptions.push((call, Box::new(interruption)));
     }
 
-    /// The disk as the machine finds it after a crash at this moment.
+    /// The disk after a crash at this moment.
     #[must_use]
     pub fn crash(&self, keep: Keep) -> Self {
         let state = self.lock();
@@ -261,7 +261,7 @@ impl SimDisk {
         files.map(|(path, file)| (path.clone(), state.files[&file].live.clone())).collect()
     }
 
-    /// A number that two disks share only when processes see the same names and bytes on them.
+    /// A digest that two disks share only if processes see the same names and bytes on them.
     #[must_use]
     pub fn digest(&self) -> [u8; 32] {
         let state = self.lock();
@@ -276,7 +276,7 @@ impl SimDisk {
         checksum.finish()
     }
 
-    /// Replaces the bytes of a file, behind everybody's back.
+    /// Replaces the bytes of a file without a call.
     pub fn damage(&self, path: &Path, bytes: Vec<u8>) {
         let mut state = self.lock();
         let number = state.names.file(path).unwrap();
@@ -287,7 +287,7 @@ impl SimDisk {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Counts a call and decides what becomes of it; others may go on before that.
+    /// Counts a call and decides its effect. Interruptions run before that.
     fn begin(&self, changes: bool) -> (MutexGuard<'_, State>, Turn) {
         let mut state = self.lock();
         state.calls += 1;
@@ -311,7 +311,7 @@ impl SimDisk {
         (state, turn)
     }
 
-    /// A call that changes nothing.
+    /// Makes a call that changes nothing.
     fn look(&self) -> io::Result<MutexGuard<'_, State>> {
         let (state, turn) = self.begin(false);
         turn.end().map(|()| state)
@@ -345,7 +345,7 @@ impl State {
         self.files.get_mut(&number).unwrap()
     }
 
-    /// What becomes of a call: the `change`-th that changes something, if it does.
+    /// Decides the effect of a call: the `change`-th that changes something, if it does.
     fn turn(&mut self, change: Option<u64>, call: u64, process: u32) -> Turn {
         if self.stopped.contains(&process) {
             return Turn::Gone;
@@ -457,7 +457,7 @@ impl Io for SimDisk {
         if node.is_some() && path.as_os_str().as_encoded_bytes().ends_with(b"/.") {
             return Err(ErrorKind::NotADirectory.into());
         }
-        // Directories are told from files, not from each other.
+        // Directories all have the same inode, which differs from those of files.
         Ok(Identity { device: 0, inode: node.unwrap_or(0) })
     }
 }

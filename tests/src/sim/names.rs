@@ -1,4 +1,4 @@
-//! Names of a simulated disk: a directory is durable apart from the files that it names.
+//! Names of a simulated disk: a directory is durable independently of its files.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -8,12 +8,12 @@ use super::{Keep, Random};
 /// A file by its number; directories have none.
 pub(super) type Node = Option<u64>;
 
-/// The names as processes see them, and as a crash may leave them.
+/// The names that processes see, and those that may remain after a crash.
 #[derive(Debug, Default)]
 pub(super) struct Names {
     pub(super) live: BTreeMap<PathBuf, Node>,
     durable: BTreeMap<PathBuf, Node>,
-    /// Names that came and went since their directory was synced.
+    /// The names that were created and removed since their directory was synced.
     passing: BTreeMap<PathBuf, Node>,
 }
 
@@ -31,7 +31,7 @@ impl Names {
         self.live.get(path) == Some(&None)
     }
 
-    /// Takes a name away; false when there is none.
+    /// Removes a name. Returns false if it does not exist.
     pub(super) fn remove(&mut self, path: &Path) -> bool {
         let Some(node) = self.live.remove(path) else { return false };
         if self.durable.get(path) != Some(&node) {
@@ -49,7 +49,7 @@ impl Names {
         self.durable.extend(named.map(|(path, node)| (path.clone(), *node)));
     }
 
-    /// The names after a crash: each change that was not synced happened or did not, in no order.
+    /// The names after a crash: each unsynced change has happened or not, in any order.
     pub(super) fn crashed(&self, keep: Keep) -> BTreeMap<PathBuf, Node> {
         let mut names = match keep {
             Keep::All => self.live.clone(),

@@ -3,9 +3,9 @@
 //!
 //! The lock-free part of the store is not memory but the protocol between processes: segments that
 //! belong to the process with their lock, the lock and the epoch of the superblock, and manifests
-//! that get their names with a link. Every [`script`] is a few commands that run concurrently on one
-//! store. Each process has it open, and other processes have committed since its last view, in some
-//! scripts before and after a collection. A script runs under
+//! that get their names with a link. Every [`script`] is a few commands that run concurrently on
+//! one store. Each process has it open, and other processes have committed since its last view, in
+//! some scripts before and after a collection. A script runs under
 //!
 //! | schedule | number at scale 1 | finds |
 //! |---|---|---|

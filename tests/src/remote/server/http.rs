@@ -6,11 +6,11 @@ use std::io::{self, BufRead, Read, Write};
 /// Most bytes of a line of a request.
 const MAX_LINE: u64 = 64 << 10;
 
-/// A request as it came in.
+/// A request as received.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Asked {
     pub(super) method: String,
-    /// The path, with what is percent-coded decoded.
+    /// The percent-decoded path.
     pub(super) path: String,
     pub(super) query: BTreeMap<String, String>,
     /// By names in lower case.
@@ -47,7 +47,7 @@ impl Answered {
         Self::xml(status, &body)
     }
 
-    /// Writes it, with a length that may be a lie.
+    /// Writes the answer, with a length that may be wrong.
     pub(super) fn write(&self, to: &mut dyn Write, length: usize, is_head: bool) -> io::Result<()> {
         let mut head = format!("HTTP/1.1 {} Said\r\n", self.status);
         for (name, value) in &self.headers {
@@ -66,7 +66,7 @@ impl Answered {
     }
 }
 
-/// Reads a request; nothing when the client is done.
+/// Reads a request. Returns `None` when the client has closed the connection.
 pub(super) fn read(from: &mut dyn BufRead, to: &mut dyn Write) -> io::Result<Option<Asked>> {
     let first = line(from)?;
     let mut words = first.split(' ');
@@ -104,7 +104,7 @@ pub(super) fn read(from: &mut dyn BufRead, to: &mut dyn Write) -> io::Result<Opt
     Ok(Some(asked))
 }
 
-/// The bytes of chunks, as HTTP and the signatures of AWS have them; what stands behind the last one is read.
+/// The bytes of chunks as in HTTP and in AWS signatures. Also reads the trailer after the last one.
 fn unchunked(from: &mut dyn BufRead) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     loop {

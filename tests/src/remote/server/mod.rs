@@ -1,7 +1,7 @@
-//! An object server of our own: S3 on loopback, with real conditions, a counter, and trouble by plan.
+//! An S3 server on loopback, with real conditions, a counter, and planned faults.
 //!
-//! Whoever holds it decides about every request by its number, never by time: it may be refused, lost,
-//! answered by something else, or be the last thing that a client does.
+//! The test decides about every request by its number, never by time: it may be refused, lost,
+//! answered otherwise, or be the last action of a client.
 
 mod http;
 mod s3;
@@ -19,29 +19,29 @@ use self::http::{Answered, Asked};
 use self::s3::Storage;
 use super::fault::Requests;
 
-/// The key that it takes; whoever signs with another one is refused.
+/// The accepted key id. Requests signed with a different key are refused.
 pub const KEY_ID: &str = "AKIATURNTREETESTS";
 
 /// The bucket that it has.
 pub const BUCKET: &str = "agents";
 
-/// How long it waits to hear whom to kill.
+/// How long it waits for the id of the process to kill.
 const PATIENCE: Duration = Duration::from_secs(120);
 
-/// A request, for who decides about it.
+/// A request, as the plan sees it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Request {
-    /// How many there were, this one included.
+    /// The number of requests, including this one.
     pub number: u64,
     /// Its method.
     pub method: String,
-    /// The key; empty for what asks of the bucket.
+    /// The key. Empty for requests about the bucket.
     pub key: String,
     /// True if it is a write with a condition.
     pub is_conditional: bool,
 }
 
-/// What becomes of a request.
+/// The fault of a request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Trouble {
     /// Nothing is done, and the answer has this status and code.
@@ -50,19 +50,19 @@ pub enum Trouble {
     RequestLost,
     /// It is done, and the connection ends without an answer.
     AnswerLost,
-    /// It is done, and done again: the second answer comes back.
+    /// It is done twice, and the second answer is returned.
     SentTwice,
     /// The client is killed before it is done.
     KilledBefore,
-    /// The client is killed after it was done, before it hears of it.
+    /// The client is killed after it was done, before it gets the answer.
     KilledAfter,
-    /// The client is interrupted after it was done, before it hears of it.
+    /// The client is interrupted after it was done, before it gets the answer.
     Interrupted,
     /// It is done, and the answer is this page.
     Page(&'static str),
-    /// Nothing is done, and the client is sent elsewhere.
+    /// Nothing is done, and the client is redirected.
     Redirected(&'static str),
-    /// The answer has so many bytes more, or less, than it says.
+    /// The answer is this many bytes longer, or shorter, than its length header.
     Length(i64),
     /// The answer never ends.
     Endless,
@@ -94,7 +94,7 @@ struct State {
 pub struct SavedObjects(BTreeMap<String, Vec<u8>>);
 
 impl ObjectServer {
-    /// Starts one.
+    /// Starts a server.
     ///
     /// # Panics
     /// When loopback has no port.
@@ -117,7 +117,7 @@ impl ObjectServer {
                     break;
                 }
                 let (Ok(connection), server) = (connection, Arc::clone(&server)) else { continue };
-                // What breaks off is what tests ask for.
+                // Tests cause these errors.
                 std::thread::spawn(move || drop(server.converse(&connection)));
             }
         });
@@ -130,30 +130,30 @@ impl ObjectServer {
         format!("s3://{BUCKET}/{prefix}?region=test-1&endpoint={}", self.endpoint())
     }
 
-    /// Where it answers.
+    /// Its address.
     #[must_use]
     pub fn endpoint(&self) -> String {
         format!("http://{}", self.0.address)
     }
 
-    /// What clients need in their environment.
+    /// The environment variables of clients.
     #[must_use]
     pub fn environment(&self) -> [(&'static str, String); 2] {
         [("AWS_ACCESS_KEY_ID", KEY_ID.to_owned()), ("AWS_SECRET_ACCESS_KEY", "of tests".to_owned())]
     }
 
-    /// Decides about requests from now on.
+    /// Sets the plan, which decides about later requests.
     pub fn plan(&self, plan: impl FnMut(&Request) -> Option<Trouble> + Send + 'static) {
         self.0.state().plan = Some(Box::new(plan));
     }
 
-    /// Ends all trouble.
+    /// Removes the plan.
     pub fn calm(&self) {
         self.0.state().plan = None;
         *self.0.victim.lock().unwrap_or_else(PoisonError::into_inner) = None;
     }
 
-    /// Says which process is killed when the plan says so.
+    /// Sets the process that the plan kills.
     pub fn aim(&self, process: u32) {
         *self.0.victim.lock().unwrap_or_else(PoisonError::into_inner) = Some(process);
         self.0.has_victim.notify_all();
@@ -165,7 +165,7 @@ impl ObjectServer {
         self.0.state().requests
     }
 
-    /// Looks at conditions of writes, or does not.
+    /// Ignores the conditions of writes, or checks them.
     pub fn ignore_conditions(&self, ignores: bool) {
         self.0.state().storage.ignores_conditions = ignores;
     }
@@ -179,7 +179,7 @@ impl ObjectServer {
             .collect()
     }
 
-    /// Puts an object there, whatever its key, or takes it away.
+    /// Writes or deletes an object directly. The key need not be valid.
     pub fn set(&self, key: &str, bytes: Option<&[u8]>) {
         let (path, mut state) = (format!("{BUCKET}/{key}"), self.0.state());
         match bytes {
@@ -188,13 +188,13 @@ impl ObjectServer {
         }
     }
 
-    /// Remembers every object.
+    /// Saves every object.
     #[must_use]
     pub fn save(&self) -> SavedObjects {
         SavedObjects(self.0.state().storage.objects.clone())
     }
 
-    /// Goes back to what was remembered.
+    /// Restores saved objects.
     pub fn restore(&self, saved: &SavedObjects) {
         self.0.state().storage.objects.clone_from(&saved.0);
     }
@@ -212,7 +212,7 @@ impl Shared {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Answers a client until it or trouble ends the connection.
+    /// Answers a client until the client or a fault ends the connection.
     fn converse(&self, connection: &TcpStream) -> io::Result<()> {
         connection.set_nodelay(true)?;
         let (mut from, mut to) = (BufReader::new(connection), connection);
@@ -234,7 +234,7 @@ impl Shared {
         connection.shutdown(Shutdown::Both)
     }
 
-    /// Does what is asked, or what the plan says. Returns the answer and by how much its length is wrong.
+    /// Does the request or its planned fault. Returns the answer and the error of its length.
     fn decide(&self, asked: &Asked) -> Option<(Answered, i64)> {
         let mut state = self.state();
         state.number += 1;
@@ -288,8 +288,8 @@ impl Shared {
         }
     }
 
-    /// Kills the process that was aimed at, as soon as somebody has, and waits for its end: until it hears of
-    /// a signal, a client might ask again and be done.
+    /// Kills the aimed process once it is known, and waits for its end: before it receives the
+    /// signal, a client could retry and succeed.
     fn kill(&self, signal: Signal) {
         let victim = self.victim.lock().unwrap_or_else(PoisonError::into_inner);
         let waited =
@@ -298,7 +298,7 @@ impl Shared {
         let pid = victim.and_then(|pid| Pid::from_raw(i32::try_from(pid).ok()?));
         drop(victim);
         let Some(pid) = pid else { return };
-        // It may have ended by itself. Its parent, which is this process, collects it later.
+        // It may have ended already. Its parent, which is this process, reaps it later.
         let _ = kill_process(pid, signal);
         let _ = waitid(WaitId::Pid(pid), WaitIdOptions::EXITED | WaitIdOptions::NOWAIT);
     }

@@ -1,4 +1,5 @@
-//! What S3 answers: objects with conditions, parts, listings, deletions. One lock makes conditions true.
+//! The answers of S3: objects with conditions, parts, listings, deletions. One lock makes
+//! conditional writes atomic.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -11,14 +12,14 @@ use super::http::{Answered, Asked};
 /// Objects of a page of a listing.
 const PAGE: usize = 1000;
 
-/// The objects of a server by `bucket/key`, and parts on their way.
+/// The objects of a server by `bucket/key`, and the parts of unfinished uploads.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Storage {
     pub(super) buckets: BTreeSet<String>,
     pub(super) objects: BTreeMap<String, Vec<u8>>,
     parts: BTreeMap<String, BTreeMap<u32, Vec<u8>>>,
     uploads: u64,
-    /// Whether it looks at conditions of writes; some storages do not.
+    /// True if it ignores the conditions of writes, as some storages do.
     pub(super) ignores_conditions: bool,
 }
 
@@ -116,7 +117,7 @@ impl Storage {
         answer.with("ETag", tag)
     }
 
-    /// What a condition of a write says against it.
+    /// The refusal of a write whose condition does not hold.
     fn refusal(&self, path: &str, asked: &Asked) -> Option<Answered> {
         let there = self.objects.get(path);
         if self.ignores_conditions {
@@ -258,8 +259,8 @@ fn now() -> u64 {
     SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_secs()
 }
 
-/// A time as HTTP has it. Clients compare it with their own clock: icechunk takes no storage whose clock is
-/// another one.
+/// A time in the format of HTTP. Clients compare it with their own clock: icechunk refuses a
+/// storage whose clock differs.
 fn http_date(seconds: u64) -> String {
     const MONTHS: [(&str, u64); 12] = [
         ("Jan", 31),
@@ -299,7 +300,7 @@ fn http_date(seconds: u64) -> String {
     format!("{weekday}, {:02} {name} {year} {hour:02}:{minute:02}:{second:02} GMT", days + 1)
 }
 
-/// What a range asks for of so many bytes.
+/// The bytes that a range selects of `length` bytes.
 fn ends(range: &str, length: usize) -> Option<std::ops::Range<usize>> {
     let (first, last) = range.split_once('-')?;
     if first.is_empty() {
@@ -311,7 +312,7 @@ fn ends(range: &str, length: usize) -> Option<std::ops::Range<usize>> {
     (first < length).then(|| first..end.min(length).max(first + 1))
 }
 
-/// As that of S3, it follows from the bytes.
+/// The ETag, derived from the bytes as in S3.
 fn e_tag(bytes: &[u8]) -> String {
     let mut checksum = Checksum::new("turntree tests, ETag of an object");
     checksum.update(bytes);

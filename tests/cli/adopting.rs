@@ -1,4 +1,4 @@
-//! Adoptions of many sessions by real processes: stopped in the middle, two at once, and taken back.
+//! Adoptions of many sessions by real processes: interrupted, concurrent, and undone.
 
 use std::fs;
 use std::path::PathBuf;
@@ -50,13 +50,13 @@ impl Machine {
         String::from_utf8(output.stdout).unwrap()
     }
 
-    /// Runs in the user's store.
+    /// Runs a command on the user's store.
     fn of_user(&self, words: &[&str]) -> String {
         let store = self.path("home/.local/share/turntree/store");
         self.run(&[&["--store", store.to_str().unwrap()], words].concat())
     }
 
-    /// The turns of each session.
+    /// The number of turns of each session.
     fn turns(&self) -> Vec<u64> {
         let listed = self.of_user(&["branch", "--json"]);
         let listed: serde_json::Value = serde_json::from_str(&listed).unwrap();
@@ -79,7 +79,7 @@ fn sessions_of_the_machine_go_to_the_user_and_not_into_the_project() {
     assert!(machine.run(&["adopt"]).contains(&into));
     assert_eq!(machine.run(&["branch", "--json"]).trim(), r#"{"branches":[]}"#);
     assert_eq!(machine.turns(), [TURNS as u64; SESSIONS]);
-    // What is named goes where it is said, or where a command finds the store.
+    // A named transcript goes to the given store, or to the store that the command finds.
     let other = machine.path("other");
     machine.run(&["--store", other.to_str().unwrap(), "adopt"]);
     let named = machine.path("home/.claude/projects/-p/s1.jsonl");
@@ -125,7 +125,7 @@ fn two_at_once_are_taken_back_one_after_the_other() {
         assert!(child.wait().unwrap().success());
     }
     assert_eq!(machine.turns(), [TURNS as u64; SESSIONS]);
-    // Each brought some of them, or the faster one all.
+    // Each adopted some of them, or the faster one adopted all.
     let lines = machine.of_user(&["op", "log"]).lines().count();
     assert!(matches!(lines, 1 | 2), "{lines}");
     for _ in 0..lines {
@@ -151,7 +151,8 @@ fn what_an_agent_deletes_within_days_is_told_and_whether_it_is_here() {
     let store = machine.path("home/.local/share/turntree/store");
     machine.of_user(&["init"]);
     let said = "claude-code deletes 2 sessions within 7d, as it keeps them for 30d";
-    // A file that changed a moment ago is looked at again: it might change once more at the same time.
+    // Retry: a file that changed just now is read again, since it could change once more with the
+    // same timestamp.
     let is_told = (0..100).any(|_| {
         machine.run(&["--store", store.to_str().unwrap(), "adopt", here.to_str().unwrap()]);
         let plan = machine.run(&["adopt", "--dry-run"]);
@@ -159,7 +160,7 @@ fn what_an_agent_deletes_within_days_is_told_and_whether_it_is_here() {
     });
     assert!(is_told);
     assert!(machine.run(&["adopt"]).contains(&format!("{said}: all are in the store\n")));
-    // What a person names is swept by nobody.
+    // A named transcript has no automatic deletion to report.
     let named = machine.run(&["adopt", here.to_str().unwrap(), "--json"]);
     assert!(named.contains(r#""sweep":null"#), "{named}");
 

@@ -1,5 +1,5 @@
-//! Clients that others wrote, and those of `examples/`, against the servers. Where a client is not
-//! installed its test says so; `.ci/run` installs them.
+//! Third-party clients, and those of `examples/`, against the servers. The test of a missing client
+//! prints that it is skipped; `.ci/run` installs them.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
@@ -13,7 +13,7 @@ fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap().to_owned()
 }
 
-/// A program of npm that `.ci/run` has installed, if it has.
+/// The path of an npm program, if `.ci/run` has installed it.
 fn npm(name: &str) -> Option<PathBuf> {
     let folder = std::env::var_os("TURNTREE_NODE_MODULES").map(PathBuf::from);
     let folder = folder.unwrap_or_else(|| root().join("target/clients/node_modules"));
@@ -29,7 +29,7 @@ fn skipped(what: &str) {
     eprintln!("skipped: {what} is not installed");
 }
 
-/// What scripts are told: the program, the store, the workspace, a payload.
+/// The arguments of scripts: the program, the store, the workspace, a payload.
 fn told(place: &Place, payload: &str) -> [String; 4] {
     let inside = |name: &str| place.path().join(name).display().to_string();
     [PROGRAM.to_owned(), inside("store"), inside("work"), payload.to_owned()]

@@ -1,4 +1,5 @@
-//! An encrypted store at the command line: who opens it, who no longer does, and what is said.
+//! An encrypted store at the command line: users who can open it, users who lose access, and the
+//! messages.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -27,7 +28,7 @@ impl Desk {
         self.root.path().join(name)
     }
 
-    /// Runs the program as the user who lives in `home`.
+    /// Runs the program as the user with the home `home`.
     fn ran_as(&self, home: &str, code: i32, words: &[&str], variables: &[(&str, &str)]) -> Output {
         let mut command = Command::new(PROGRAM);
         command.args(words).current_dir(self.root.path()).env_clear().stdin(Stdio::null());
@@ -50,14 +51,14 @@ impl Desk {
         serde_json::from_slice(&self.ran(0, &[&["--json"], words].concat()).stdout).unwrap()
     }
 
-    /// The public key of a user who has made one.
+    /// The public key of a user who has created one.
     fn public_key(&self, home: &str) -> String {
         let path = self.path(home).join(".config/turntree/identity.txt");
         let text = fs::read_to_string(path).unwrap();
         text.lines().next().unwrap().trim_start_matches("# public key: ").to_owned()
     }
 
-    /// Fails if the session can be read in a file of the store.
+    /// Fails if a file of the store contains the session in plaintext.
     fn expect_hidden(&self) {
         let mut folders = vec![self.path(".turntree")];
         while let Some(folder) = folders.pop() {
@@ -103,7 +104,7 @@ fn a_new_store_is_encrypted_to_a_key_that_is_made_and_opens_by_itself() {
     assert_eq!(keys["holders"][0]["public"], desk.public_key("home"));
     assert_eq!(keys["holders"][0]["used"], true);
 
-    // Somebody else has no key, and is told what to do.
+    // Another user has no key, and the error says what to do.
     let said = desk.ran_as("elsewhere", 2, &["log"], &[]).stderr;
     let said = String::from_utf8(said).unwrap();
     assert!(said.contains("is encrypted") && said.contains("TURNTREE_IDENTITY"), "{said}");
@@ -118,7 +119,7 @@ fn the_key_may_be_in_a_key_store_whose_program_prints_it() {
     let own = desk.path("home/.config/turntree/identity.txt");
     desk.ran(0, &["init", "--encrypt"]);
     desk.ran(0, &["import", "session.jsonl", "--session", "nightly"]);
-    // The user moves the key into the key store, which is asked from there on.
+    // The user moves the key into the key store. From now on it provides the key.
     let kept = desk.path("key store");
     fs::rename(&own, &kept).unwrap();
     let printed = format!("cat '{}'", kept.display());
@@ -136,7 +137,7 @@ fn the_key_may_be_in_a_key_store_whose_program_prints_it() {
     let output = desk.ran_as("home", 2, &["log"], &[("TURNTREE_IDENTITY_COMMAND", "echo key")]);
     assert!(String::from_utf8_lossy(&output.stderr).contains("expected age keys"));
 
-    // Another store is encrypted to the same key, and no other is made.
+    // A second store is encrypted to the same key, and no other key is created.
     let variables = [("TURNTREE_IDENTITY_COMMAND", printed.as_str())];
     desk.ran_as("home", 0, &["--store", "second", "init", "--encrypt"], &variables);
     desk.ran_as("home", 0, &["--store", "second", "key", "ls"], &variables);
@@ -150,13 +151,13 @@ fn a_key_that_a_rotation_left_wrapped_is_not_taken_for_the_new_one() {
     desk.ran(0, &["import", "session.jsonl", "--session", "nightly"]);
     let text = fs::read_to_string(desk.path("home/.config/turntree/identity.txt")).unwrap();
     let own: age::x25519::Identity = text.lines().nth(1).unwrap().parse().unwrap();
-    // As a rotation leaves it that was killed after its last file, and as one before its first.
+    // The states that a rotation leaves if it is killed after its last file, and before its first.
     for present in ["newest", "previous"] {
         let before = desk.json(&["key", "ls"])["key"].clone();
         let wrapped = fs::read(desk.path(".turntree/keys/own.age")).unwrap();
         let text = String::from_utf8(age::decrypt(&own, &wrapped).unwrap()).unwrap();
         let (title, key) = text.trim_end().split_once("\nnewest ").unwrap();
-        // In front of the digits, its cipher, where it is not the first one.
+        // The cipher is in front of the digits, unless it is the first cipher.
         let digits = key.rsplit(' ').next().unwrap();
         let other = key.replace(digits, &"7".repeat(digits.len()));
         let [newest, previous] = if present == "newest" { [key, &other] } else { [&other, key] };
@@ -210,7 +211,7 @@ fn a_holder_is_added_and_one_who_is_removed_cannot_open_what_comes_after() {
     let desk = Desk::new();
     desk.ran(0, &["init", "--encrypt"]);
     desk.ran(0, &["import", "session.jsonl", "--session", "nightly"]);
-    // Another user has a key of his own, from a store of his own.
+    // Another user has a key from another store.
     desk.ran_as("laptop", 0, &["--store", "other", "init", "--encrypt"], &[]);
     let laptop = desk.public_key("laptop");
     desk.ran(0, &["key", "add", "laptop", "--encrypt-to", &laptop]);
@@ -221,7 +222,7 @@ fn a_holder_is_added_and_one_who_is_removed_cannot_open_what_comes_after() {
     assert!(desk.said(2, &["key", "add", "nobody"]).contains("--encrypt-to"));
 
     let before = desk.json(&["key", "ls"])["key"].clone();
-    // The passphrase has to be wrapped for again, and is not known here.
+    // The new key must be wrapped for the passphrase too, which is unknown here.
     assert!(desk.said(2, &["key", "rm", "laptop"]).contains("passphrase"));
     desk.expect_session("laptop", &[]);
     desk.ran(0, &["key", "rm", "laptop", "--passphrase-file", "phrase"]);
@@ -248,7 +249,7 @@ fn a_lost_superblock_and_hooks_of_a_store_without_its_key_end_as_they_should() {
     desk.ran_as("elsewhere", 2, &["repair"], &[]);
     desk.ran(0, &["repair"]);
     desk.expect_session("home", &[]);
-    // A hook never fails, and its log does not tell what is in the store.
+    // A hook never fails, and its log reveals no content of the store.
     desk.ran_as("elsewhere", 0, &["hook"], &[]);
     let said = String::from_utf8(desk.ran(0, &["hook", "log"]).stdout).unwrap();
     assert!(said.contains("- -: read the event: "), "{said}");
@@ -272,7 +273,7 @@ fn keys_are_changed_by_one_at_a_time() {
         let said = desk.said(5, words);
         assert!(said.contains("another command changes the keys"), "{words:?}: {said}");
     }
-    // Everything else goes on meanwhile.
+    // Other commands still work.
     desk.expect_session("home", &[]);
     drop(other);
     desk.ran(0, &["key", "rotate"]);
@@ -296,7 +297,7 @@ fn a_damaged_key_has_a_copy() {
         desk.expect_session("home", &[]);
         fs::write(keys.join(name), whole).unwrap();
     }
-    // A rotation writes both anew.
+    // A rotation rewrites both.
     fs::remove_file(keys.join("own.copy")).unwrap();
     desk.ran(0, &["key", "rotate"]);
     assert_eq!(fs::read(keys.join("own.age")).unwrap(), fs::read(keys.join("own.copy")).unwrap());
@@ -332,7 +333,7 @@ fn a_server_asks_for_the_key_once_until_it_is_another_one() {
     for number in 0..3 {
         server.call("snapshot", &json!({"message": format!("turn {number}")})).unwrap();
         server.call("status", &json!({})).unwrap();
-        // It is opened anew, since files were taken away.
+        // The server reopens the store, since files were deleted.
         desk.ran_as("home", 0, &["repack"], &[("TURNTREE_IDENTITY", "secret")]);
         server.call("status", &json!({})).unwrap();
     }
@@ -371,7 +372,7 @@ fn commands_beside_a_key_rotation_work_or_ask_to_be_run_again() {
             });
         }
         for _ in 0..12 {
-            // A writer may keep the lock for a moment.
+            // A writer may hold the lock for a moment.
             let mut command = Command::new(PROGRAM);
             command.args(["key", "rotate"]).current_dir(desk.root.path()).env_clear();
             command.env("HOME", desk.path("home")).env("TURNTREE_MAINTENANCE", "off");

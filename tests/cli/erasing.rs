@@ -1,5 +1,5 @@
-//! What was erased is in no file of the store any more: index, tables, notes, logs and remote-tracking
-//! branches among them.
+//! No file of the store contains erased content: neither indexes, tables, notes, logs nor
+//! remote-tracking branches.
 
 use std::fs;
 use std::io::Read;
@@ -10,7 +10,7 @@ use serde_json::json;
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_turntree-under-test");
 
-/// What only the session has that goes: in a prompt, in a note, in a title and in the name of a file.
+/// Words that only the erased session has: in a prompt, in a note, in a title and in a file name.
 const WORDS: [&str; 4] = ["qorthxanadu", "zyxwvunote", "plughtitle", "frobnifile"];
 
 struct Machine(tempfile::TempDir);
@@ -62,7 +62,7 @@ impl Machine {
         machine
     }
 
-    /// Runs what keeps something of sessions beside them.
+    /// Runs the commands that cache content of sessions.
     fn look(&self) {
         for words in
             [&["search", "hello"][..], &["sessions"], &["log", "--all"], &["usage", "--all"]]
@@ -86,7 +86,7 @@ impl Machine {
         String::from_utf8(output.stdout).unwrap()
     }
 
-    /// The files of the store with a word in them, compressed or not, or in their names.
+    /// The files of the store with a word in their content, compressed or not, or in their names.
     fn found(&self) -> Vec<String> {
         let (mut found, mut left) = (Vec::new(), vec![self.path("store")]);
         while let Some(path) = left.pop() {
@@ -106,13 +106,13 @@ fn has(bytes: &[u8], word: &str) -> bool {
     bytes.to_ascii_lowercase().windows(word.len()).any(|window| window == word.as_bytes())
 }
 
-/// Looks into every frame of zstd, wherever one begins.
+/// Searches every zstd frame in the bytes.
 fn unpacked(bytes: &[u8], word: &str) -> bool {
     let begins = |at: &usize| bytes[*at..].starts_with(&[0x28, 0xb5, 0x2f, 0xfd]);
     (0..bytes.len()).filter(begins).any(|at| {
         let Ok(decoder) = zstd::stream::Decoder::new(&bytes[at..]) else { return false };
         let mut text = Vec::new();
-        // What came before the damage of a frame that is none counts.
+        // Bytes decoded before an invalid frame fails count too.
         let _ = decoder.single_frame().read_to_end(&mut text);
         has(&text, word)
     })
@@ -164,7 +164,7 @@ fn turns_that_expired_are_in_no_index() {
     machine.ok(&["retention", "set", "--keep-last", "1", "victim"]);
     machine.ok(&["gc", "--now"]);
     machine.ok(&["search", "anew"]);
-    // The turn that stays has the note, the file and the title.
+    // The kept turn has the note, the file and the title.
     let in_index = |found: &String| found.contains("derived-") && found.starts_with(WORDS[0]);
     assert_eq!(
         machine.found().into_iter().filter(in_index).collect::<Vec<_>>(),
@@ -195,7 +195,7 @@ fn a_key_rotation_leaves_nothing_in_the_clear_and_brings_nothing_back() {
     machine.ok(&["session", "forget", "victim", "--yes"]);
     machine.ok(&["key", "rotate"]);
     machine.look();
-    // The files of an encrypted store are searched deciphered.
+    // The files of an encrypted store are decrypted for the search.
     machine.ok(&["key", "decrypt"]);
     assert_eq!(machine.found(), Vec::<String>::new());
 
@@ -207,13 +207,14 @@ fn a_key_rotation_leaves_nothing_in_the_clear_and_brings_nothing_back() {
     for word in WORDS {
         assert!(found.iter().any(|found| found.starts_with(word)), "{word} is nowhere: {found:?}");
     }
-    // The words were in the clear, and are enciphered with all that lies beside the store.
+    // The words were in plaintext. They are encrypted with all files of the store.
     machine.ok(&["init", "--encrypt"]);
     machine.look();
     assert_eq!(machine.found(), Vec::<String>::new());
 }
 
-/// Files of a store that the test below finds; a new one is to be judged by what it may hold.
+/// The kinds of files of a store that the test below finds. Judge a new one by its possible
+/// content.
 fn is_known(name: &Path) -> bool {
     let name = name.to_str().unwrap();
     let known = [

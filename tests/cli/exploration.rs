@@ -1,6 +1,6 @@
-//! The whole story of exploring, with real processes on a real workspace: 300 turns, eight strategies
-//! at once, a comparison, a merge with a conflict, a destructive turn, the way back, and the way back
-//! from that. At each step every file and message is what the test knows it to be.
+//! A whole exploration with real processes on a real workspace: 300 turns, eight strategies in
+//! parallel, a comparison, a merge with a conflict, a destructive turn, a rewind, and an undo of
+//! the rewind. After each step the test checks every file and message.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -16,10 +16,11 @@ const TURNS: usize = 300;
 const STRATEGIES: usize = 8;
 const STRATEGY_TURNS: usize = 5;
 
-/// The file that two lines change in the same place.
+/// The file that two branches change in the same place.
 const DISPUTED: &str = "PLAN.md";
 
-/// Files of a directory: their content, and whether they can be executed. Links are their target.
+/// The files of a directory: content, and whether they are executable. The content of a link is its
+/// target.
 type Files = BTreeMap<String, (Vec<u8>, bool)>;
 
 struct Story {
@@ -41,7 +42,7 @@ impl Story {
         self.path("workspace")
     }
 
-    /// Runs the program in the workspace, or where there is one later.
+    /// Runs the program in the workspace, if it exists.
     fn run(&self, args: &[&str], input: &str) -> Output {
         let mut command = Command::new(PROGRAM);
         command.args(args).current_dir(self.folder.path());
@@ -70,7 +71,7 @@ impl Story {
         serde_json::from_str(&self.ok(&all)).unwrap()
     }
 
-    /// A turn on `branch`: what `workspace` holds, the messages, and a note.
+    /// Commits a turn to `branch`: the workspace, the messages, and a note.
     fn turn(&self, branch: &str, workspace: &Path, messages: &[String], note: &str) {
         let messages: Vec<Value> = (0..)
             .zip(messages)
@@ -102,7 +103,7 @@ impl Story {
         self.must(0, &args, &state.to_string());
     }
 
-    /// What the program says the messages of a snapshot are.
+    /// The messages of a snapshot, as the program exports them.
     fn messages_at(&self, revision: &str) -> Vec<String> {
         let out = self.ok(&["export", revision, "--format", "jsonl"]);
         let text = |line: &str| {
@@ -112,7 +113,7 @@ impl Story {
         out.lines().map(text).collect()
     }
 
-    /// The files of a snapshot, laid out in a new directory.
+    /// Restores the files of a snapshot to a new directory.
     fn files_at(&self, revision: &str, name: &str) -> PathBuf {
         let dir = self.path(name);
         self.ok(&["restore", revision, "--to", dir.to_str().unwrap(), "--only", "files"]);
@@ -127,13 +128,13 @@ impl Story {
 
 const NONE: Vec<&String> = Vec::new();
 
-/// The files that are not the same in both.
+/// The files that differ.
 fn differing<'f>(a: &'f Files, b: &'f Files) -> Vec<&'f String> {
     let names: BTreeSet<&String> = a.keys().chain(b.keys()).collect();
     names.into_iter().filter(|name| a.get(*name) != b.get(*name)).collect()
 }
 
-/// All files below a directory, without those of git.
+/// All files below a directory except those of git.
 fn read(dir: &Path) -> Files {
     fn add(files: &mut Files, dir: &Path, prefix: &str) {
         for entry in fs::read_dir(dir).unwrap().map(Result::unwrap) {
@@ -162,8 +163,8 @@ fn git(dir: &Path, args: &[&str]) -> Option<String> {
     output.status.success().then(|| String::from_utf8(output.stdout).unwrap())
 }
 
-/// A recorded history of a project as the workspace, and its revisions, oldest first; a few made-up
-/// files and no revisions where the recording or git is not there.
+/// A recorded history of a project as the workspace, and its revisions, oldest first. A few made-up
+/// files and no revisions if the recording or git is missing.
 fn lay_out(workspace: &Path) -> Vec<String> {
     let beside = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../shared/sessions");
     let sessions = std::env::var_os("TURNTREE_SESSIONS").map_or(beside, PathBuf::from);
@@ -190,7 +191,7 @@ fn append(path: &Path, line: &str) {
     fs::write(path, format!("{before}{line}\n")).unwrap();
 }
 
-/// What a strategy does in one of its turns.
+/// The work of a strategy in one of its turns.
 fn work(workspace: &Path, strategy: usize, turn: usize) {
     fs::create_dir_all(workspace.join("strategies")).unwrap();
     append(&workspace.join(format!("strategies/{strategy}.md")), &format!("step {turn}"));
@@ -213,7 +214,7 @@ fn strategies_are_tried_compared_merged_and_taken_back() {
         match revisions.get(turn) {
             Some(revision) => {
                 git(&workspace, &["checkout", "-q", "-f", revision]).unwrap();
-                // What git was told to ignore and has nevertheless is no part of a workspace.
+                // Files that are tracked and ignored are not part of a workspace.
                 let ignored = git(&workspace, &["ls-files", "-ci", "--exclude-standard"]).unwrap();
                 ignored.lines().for_each(|path| fs::remove_file(workspace.join(path)).unwrap());
             }
@@ -230,7 +231,7 @@ fn strategies_are_tried_compared_merged_and_taken_back() {
     story.assert_is("after 300 turns", &base, &story.messages);
     assert_eq!(story.json(&["log", "-n", "1"])["turn"], TURNS as u64);
 
-    // Eight strategies, each an agent of its own with a workspace of its own, at once.
+    // Eight strategies in parallel, each an agent with its own workspace.
     thread::scope(|scope| {
         for strategy in 0..STRATEGIES {
             let (story, base) = (&story, &base);
@@ -256,7 +257,7 @@ fn strategies_are_tried_compared_merged_and_taken_back() {
     });
     story.assert_is("while strategies were tried", &base, &story.messages);
 
-    // Side by side.
+    // Compares all of them.
     let names: Vec<String> = (0..STRATEGIES).map(|strategy| format!("plan-{strategy}")).collect();
     let args: Vec<&str> = ["compare"].into_iter().chain(names.iter().map(String::as_str)).collect();
     let compared = story.json(&args);
@@ -271,14 +272,15 @@ fn strategies_are_tried_compared_merged_and_taken_back() {
         assert_eq!(row["checks"]["tests"], *name == "plan-3", "{name}");
     }
 
-    // The main line decides otherwise in the same place, and goes on elsewhere.
+    // The main line changes the same place differently, and continues elsewhere.
     let plan = "# Plan\n\nwhat: go on\nhow: by hand\n";
     fs::write(workspace.join(DISPUTED), plan).unwrap();
     append(&workspace.join("NOTES.md"), "by hand");
     story.messages.push("by hand then".to_owned());
     story.turn("main", &workspace, &story.messages, "by hand");
 
-    // The one that passed is merged without its chat; the file that both changed is a conflict inside.
+    // The plan that passed is merged without its chat. The file that both changed becomes a
+    // conflict.
     let only = ["--only", "files", "--only", "scratchpad"];
     story.must(1, &[&["merge", "plan-3", "-m", "take plan 3"][..], &only].concat(), "");
     let open = story.must(0, &["resolve"], "");
@@ -299,7 +301,7 @@ fn strategies_are_tried_compared_merged_and_taken_back() {
     merged.insert("strategies/3.md".to_owned(), (steps.into_bytes(), false));
     story.assert_is("after the merge", &merged, &story.messages);
 
-    // A turn that destroys, noticed too late.
+    // A destructive turn that is noticed too late.
     fs::remove_dir_all(workspace.join("strategies")).unwrap();
     for name in base.keys().filter(|name| name.ends_with(".rs") || name.ends_with(".md")) {
         fs::remove_file(workspace.join(name)).unwrap();
@@ -308,7 +310,7 @@ fn strategies_are_tried_compared_merged_and_taken_back() {
     let mut destroyed = kept.clone();
     destroyed.push("I cleaned up".to_owned());
     story.turn("main", &workspace, &destroyed, "cleaned up");
-    // And something that no snapshot has yet.
+    // And a change that no snapshot has yet.
     append(&workspace.join("after.txt"), "written after the turn");
     let ruins = read(&workspace);
     story.assert_is("destroyed", &ruins, &destroyed);
@@ -320,7 +322,7 @@ fn strategies_are_tried_compared_merged_and_taken_back() {
     story.ok(&["redo"]);
     story.assert_is("rolled back again", &merged, &kept);
 
-    // All that was tried is still there, and the store is sound.
+    // All strategies still exist, and the store is sound.
     for strategy in 0..STRATEGIES {
         assert_eq!(story.messages_at(&format!("plan-{strategy}")).len(), TURNS + STRATEGY_TURNS);
     }

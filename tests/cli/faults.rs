@@ -4,7 +4,8 @@ use std::process::{Command, Output, Stdio};
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_turntree-under-test");
 
-/// Runs the program where no thread can start, which panics in the standard library.
+/// Runs the program in an environment that cannot start threads, which makes the standard library
+/// panic.
 fn without_threads(arguments: &[&str]) -> Output {
     let home = tempfile::tempdir().unwrap();
     let mut program = Command::new(PROGRAM);

@@ -1,4 +1,4 @@
-//! Commits that are made while an agent works name the turn, and the turn is found by them.
+//! Commits made while an agent works name the turn, and can be used to find the turn.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -59,7 +59,7 @@ impl Project {
         said
     }
 
-    /// Commits, as an agent does in its shell or as a person, and returns the message.
+    /// Commits like an agent in its shell, or like a user. Returns the message.
     fn commit(&self, message: &str, is_agent: bool) -> String {
         let agent = [("CLAUDE_CODE_SESSION_ID", "work")];
         let variables: &[_] = if is_agent { &agent } else { &[] };
@@ -95,11 +95,11 @@ fn a_commit_of_an_agent_names_its_turn_and_each_finds_the_other() {
     let newest = "Turntree-Session: work\nTurntree-Turn: 6\nTurntree-Id: ";
     assert!(said.starts_with(&format!("Split the parser\n\n{newest}{}", id.trim())), "{said}");
 
-    // Both ways, by the whole id of the commit and by the beginning.
+    // In both directions, by the whole id of the commit and by its prefix.
     let commit = project.git(&["rev-parse", "HEAD"], &[]);
     for name in [commit.trim(), &commit[..8]] {
         assert!(project.run(&["show", name]).contains(id.trim()));
-        // Not as people read it: how long ago something was may change in between.
+        // As JSON: the relative times for people may change in between.
         let [short, long] = [&["log", "--json", name][..], &["log", "--json", "--commit", name]];
         assert_eq!(project.run(short), project.run(long));
     }
@@ -107,7 +107,7 @@ fn a_commit_of_an_agent_names_its_turn_and_each_finds_the_other() {
     let (is_found, said) = project.tried(PROGRAM, &["show", "0123456789abcdef"], &[]);
     assert!(!is_found && said.contains("0123456789abcdef"), "{said}");
 
-    // Once more says the same once.
+    // An amended commit names the turn only once.
     let amend = ["commit", "--quiet", "--allow-empty", "--amend", "--no-edit"];
     project.git(&amend, &[("CLAUDE_CODE_SESSION_ID", "work")]);
     let said = project.git(&["log", "-1", "--format=%B"], &[]);
@@ -128,7 +128,7 @@ fn a_commit_is_never_stopped_and_a_script_of_others_stays() {
     fs::create_dir_all(script.parent().unwrap()).unwrap();
     fs::write(&script, own).unwrap();
     project.run(&["hook", "install", "git"]);
-    // A store that cannot be read, then none at all.
+    // With an unreadable store, and without a store.
     let superblock = project.path(".turntree/superblock");
     fs::write(&superblock, "damaged").unwrap();
     assert_eq!(project.commit("With a damaged store", true).trim(), "With a damaged store");

@@ -1,5 +1,5 @@
-//! What goes out without secrets: scans, refusals, masks and what is allowed. No secret stands in
-//! this file: each is made while the test runs.
+//! Exports without secrets: scans, refusals, masks and allowed secrets. This file contains no
+//! secret: each is generated when the test runs.
 
 use std::fs;
 use std::path::PathBuf;
@@ -13,7 +13,7 @@ use turntree_tests::{claude_code, github_token};
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_turntree-under-test");
 
-/// A directory with a store, and a session in it that was told a token.
+/// A directory with a store, and a session that contains a token.
 struct Desk {
     folder: tempfile::TempDir,
     token: String,
@@ -202,7 +202,7 @@ fn a_scrubbed_bundle_holds_no_form_of_a_secret_and_goes_on() {
     assert!(objects.iter().any(|bytes| memchr_in(bytes, b"[secret: github-token]")));
     desk.ok(&["--store", got, "fsck"]);
 
-    // What comes later fits on it: the same secrets make the same turns.
+    // A later increment applies to it: equal secrets are masked to equal turns.
     let longer = fs::read_to_string(desk.path("session.jsonl")).unwrap();
     let later = json!({"type": "user", "uuid": "u-200", "sessionId": "s-1",
                        "timestamp": "2026-11-20T11:00:00.000Z",
@@ -215,8 +215,8 @@ fn a_scrubbed_bundle_holds_no_form_of_a_secret_and_goes_on() {
     assert!(objects_of(&desk.path("got")).iter().all(|bytes| !desk.holds(bytes)));
 }
 
-/// A record whose prompt has a token of GitHub in another spelling, behind words that keep it out of the
-/// title.
+/// A record with a GitHub token in another spelling in its prompt, after words that keep it out of
+/// the title.
 fn spelled(token: &str) -> String {
     let words = "a long first prompt, so that it is not in the preview of the turn. ".repeat(3);
     let line = json!({"type": "user", "uuid": "u-1", "sessionId": "s-2",
@@ -326,7 +326,7 @@ fn a_page_is_not_written_to_a_terminal() {
 #[test]
 fn a_page_is_opened_by_the_browser_that_the_environment_names() {
     let desk = Desk::new();
-    // Somebody who waits at the other end of a pipe, since nobody waits for a browser.
+    // The test reads from a pipe, since the program does not wait for a browser.
     let made = Command::new("mkfifo").arg(desk.path("seen")).status();
     let script = format!("#!/bin/sh\nprintf %s \"$1\" > '{}'\n", desk.path("seen").display());
     desk.write("browser", &script);

@@ -1,12 +1,12 @@
-//! The measurement of growth, on stores so small that it takes no time: a table, JSON, and charts.
+//! The measurement of growth on tiny stores: a table, JSON, and charts.
 
 use std::fs;
 use std::process::Command;
 
 use serde_json::Value;
 
-/// The names of all elements and attributes of a document must be balanced and quoted: what a strict reader of
-/// XML checks first.
+/// Checks that all elements and attributes of a document are balanced and quoted, as a strict XML
+/// parser does first.
 fn assert_is_xml(name: &str, text: &str) {
     let mut open: Vec<&str> = Vec::new();
     for part in text.split('<').skip(1) {

@@ -1,4 +1,4 @@
-//! Which session a command acts on when nobody names one: that of the place where it is called.
+//! The session that a command acts on by default: that of the current directory.
 
 use std::fs;
 use std::path::PathBuf;
@@ -10,7 +10,7 @@ use turntree_tests::server_process::Server;
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_turntree-under-test");
 
-/// Two projects with a session each, a directory with none, and one store for all.
+/// Two projects with a session each, a directory without one, and one store for all.
 struct Machine {
     root: tempfile::TempDir,
 }
@@ -55,7 +55,7 @@ impl Machine {
         text(&output.stdout)
     }
 
-    /// The branch that bare commands act on in a directory.
+    /// The branch that commands act on by default in a directory.
     fn head(&self, dir: &str) -> String {
         let status: serde_json::Value =
             serde_json::from_str(&self.run(dir, &["status", "--json"])).unwrap();

@@ -1,4 +1,4 @@
-//! Hooks as clients run them: every event a process, and what is in the store afterwards.
+//! Hooks as clients run them: one process for every event, and the resulting store.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -15,7 +15,7 @@ use turntree_tests::{Sandbox, claude_code, stamp};
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_turntree-under-test");
 
-/// What an import of the same text makes of it.
+/// The result of an import of the same text.
 fn imported(text: &str) -> (Sandbox, Vec<ObjectId>) {
     let sandbox = Sandbox::new();
     let head = sandbox.import("s-1", text.as_bytes()).unwrap().head;
@@ -38,7 +38,7 @@ fn events_line_by_line_give_the_turns_of_an_import() {
     let mut written = String::new();
     for line in text.lines() {
         written += &format!("{line}\n");
-        // The beginning of the next line is on its way.
+        // The beginning of the next line is already written.
         fs::write(&client.transcript, format!("{written}{{\"type\":\"us")).unwrap();
         let record: Value = serde_json::from_str(line).unwrap();
         match record["toolUseResult"].as_object() {
@@ -78,7 +78,7 @@ fn what_a_real_client_sent_becomes_a_session_with_its_files() {
         let event = moved(event);
         let kind: Value = serde_json::from_str(&event).unwrap();
         let kind = kind["hook_event_name"].as_str().unwrap();
-        // How far the transcript is at such a moment.
+        // The length of the transcript at such an event.
         let lines = match kind {
             "SessionStart" => 0,
             "UserPromptSubmit" => 2,
@@ -125,7 +125,7 @@ fn what_commands_did_to_files_is_in_the_turn_that_ran_them() {
     let found = client.files();
     assert_eq!((found["a"].as_str(), found["b"].as_str()), ("two", "new"));
 
-    // A tool that names its file: nothing else is looked at.
+    // A tool that names its file: no other file is read.
     client.write("a", "three");
     client.write("b", "not looked at");
     let edit =
@@ -357,7 +357,7 @@ fn a_large_workspace_is_looked_at_behind_the_back_of_the_agent() {
         let found = client.files();
         found.len() == count && found.get("a").is_none_or(|found| found == content)
     };
-    // What the event had no time for comes by itself.
+    // A background process captures the files that the event had no time for.
     until(|| has(17_000, ""));
     client.write("a", "new");
     client.event(&[], "PostToolUse", bash("make"));
@@ -381,7 +381,7 @@ fn who_has_patience_has_the_files_in_the_event_itself() {
         child.stdin.take().unwrap().write_all(event.as_bytes()).unwrap();
         assert!(child.wait().unwrap().success());
         assert!(!is_whole || client.files().len() == 1000, "{given}: {}", client.files().len());
-        // What is no time is as if nothing were given.
+        // An invalid time counts as none.
         until(|| client.files().len() == 1000);
     }
 }
@@ -413,7 +413,7 @@ fn whatever_comes_in_it_ends_well_and_says_what_it_was_in_the_log() {
     let shown = client.command(&["hook", "log"]).output().unwrap();
     assert_eq!(String::from_utf8(shown.stdout).unwrap().lines().count(), cases.len());
 
-    // Events of later versions, and arguments.
+    // Events of later versions, and unknown arguments.
     let before = client.log();
     let other = client.payload("SomethingNew", json!({})).to_string();
     assert!(client.give(&[], other.as_bytes()).status.success());

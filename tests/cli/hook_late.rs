@@ -1,5 +1,5 @@
-//! A client that writes its transcript late, in pieces, after the event: what belongs to a turn is in
-//! that turn.
+//! A client that writes its transcript late, in pieces, after the event: every change is still in
+//! its turn.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -55,8 +55,8 @@ fn bash(id: &str, command: &str) -> Value {
            "tool_response": {"stdout": "", "stderr": ""}})
 }
 
-/// What the agent of the test does: a file is written, the directory listed, and both files removed.
-/// Each step is an event before and after, and the lines of the transcript that it leads to.
+/// The actions of the test's agent: it writes a file, lists the directory, and removes both files.
+/// Each step is an event before and after it, and the resulting lines of the transcript.
 fn clean_up(client: &Client, mut write: impl FnMut(&str, usize)) {
     let lines = [
         prompt(client, 1, "clean up"),
@@ -111,7 +111,7 @@ fn expected() -> BTreeMap<String, Vec<String>> {
     ])
 }
 
-/// The same with titles that two turns may have.
+/// The names of the files of each turn, in order. Titles may repeat.
 fn lists(client: &Client) -> Vec<Vec<String>> {
     let commits = client.commits();
     let repo = client.repo();
@@ -125,7 +125,7 @@ fn files_are_in_the_turn_of_their_call_however_late_that_is_written() {
         let mut late: Vec<String> = Vec::new();
         clean_up(&client, |lines, step| {
             late.push(lines.to_owned());
-            // What is written now are the lines of some steps ago.
+            // The transcript lags some steps behind.
             let written = (step + 1).saturating_sub(delay).max(1);
             fs::write(&client.transcript, late[..written].concat()).unwrap();
         });
@@ -153,7 +153,7 @@ fn an_import_joins_files_to_calls_that_no_event_has_seen() {
     });
     assert_eq!(client.commits().len(), 2, "the beginning and the prompt");
     fs::write(&client.transcript, &all).unwrap();
-    // What is kept aside is kept from a collection, too.
+    // A collection keeps the pending files, too.
     for verb in [&["gc"][..], &["repack"], &["import", "--session", "s-1"]] {
         let mut command = client.command(verb);
         if verb[0] == "import" {
@@ -188,7 +188,7 @@ fn parallel_calls_that_are_written_late_share_their_turn() {
     fs::write(&client.transcript, &text).unwrap();
     client.event(&[], "UserPromptSubmit", json!({"prompt": "next"}));
     assert_eq!(lists(&client), [vec![], vec!["a", "b"]]);
-    // The third still waits for its own.
+    // The third call is still pending.
     fs::write(&client.transcript, text + &rest).unwrap();
     client.event(&[], "UserPromptSubmit", json!({"prompt": "next"}));
     assert_eq!(lists(&client), [vec![], vec!["a", "b"], vec!["a", "b", "c"]]);
@@ -204,12 +204,12 @@ fn the_end_of_a_session_is_taken_in_when_the_client_has_written_it() {
     client.event(&[], "PostToolUse", bash("toolu_lost", "make"));
     client.event(&[], "Stop", json!({}));
     client.event(&[], "SessionEnd", json!({"reason": "other"}));
-    // After the last event.
+    // The transcript is complete only after the last event.
     fs::write(&client.transcript, begin.clone() + &answer(&client, 2, "done")).unwrap();
     until(|| client.commits().len() == 3);
     until(|| lists(&client).last() == Some(&vec!["made".to_owned()]));
 
-    // One that ends without an answer says so.
+    // The log reports a session that ends without an answer.
     let other = Client::new(PROGRAM, "s-2.jsonl");
     fs::write(&other.transcript, prompt(&other, 1, "go")).unwrap();
     other.event(&[], "SessionEnd", json!({"reason": "other"}));

@@ -13,7 +13,7 @@ fn begun() -> Chat {
     chat
 }
 
-/// What an answer tells the agent.
+/// The text for the agent in an answer.
 fn context(told: Option<Value>) -> String {
     let told = told.unwrap_or_default();
     let context = &told["hookSpecificOutput"]["additionalContext"];
@@ -31,7 +31,7 @@ fn a_lesson_in_the_words_of_the_answer_is_told_where_the_client_goes_on() {
     let listed = chat.run(&["lesson", "list", "s-1/main-client"]);
     assert!(listed.contains("read the file before replacing"), "{listed}");
 
-    // So is one that is added, changed or dropped later, where the person looks: at HEAD.
+    // A lesson added, changed or removed later at HEAD, where the user works, is reported too.
     let on_main = ["--session", "s-1", "--on", "main"];
     let on = |words: &[&'static str]| [words, &on_main].concat();
     chat.run(&on(&["lesson", "add", "--note", "run the tests"]));
@@ -50,7 +50,7 @@ fn a_lesson_in_the_words_of_the_answer_is_told_where_the_client_goes_on() {
     assert!(!told.contains("read all of the file") && told.contains("run the tests"), "{told}");
     let resumed = chat.event("SessionStart", json!({"source": "resume"}));
     assert!(context(resumed).contains("run the tests"));
-    // What was changed on the client's own line stays as it is there.
+    // A lesson that was changed on the client's branch stays changed there.
     let listed: Value = serde_json::from_str(
         chat.run(&["--json", "lesson", "list", "s-1/main-client"]).lines().next().unwrap(),
     )
@@ -62,7 +62,7 @@ fn a_lesson_in_the_words_of_the_answer_is_told_where_the_client_goes_on() {
     let told = context(chat.ask("on and on", "b", "6b"));
     assert!(told.contains("run the tests twice") && told.contains("and a third"), "{told}");
 
-    // A second rollback goes on as a line of that line, which is told all of it.
+    // After a second rollback a new branch continues from that branch, and gets all lessons.
     chat.back("undo that");
     assert!(context(chat.ask("last", "b", "7")).contains("run the tests"));
 }
@@ -76,12 +76,12 @@ fn the_answer_to_what_the_agent_should_do_differently_is_a_lesson() {
     let told = context(chat.ask("now the footer, please", "b", "4"));
     assert!(told.contains("Keep the header as it is"), "{told}");
     assert!(!told.contains("the rest nicer") && !told.contains("footer"), "{told}");
-    // A word to go on says nothing, and nobody has asked afterwards.
+    // A prompt to continue is no lesson, and the hook did not ask a question.
     chat.back("undo that");
     chat.ask("try again", "b", "5");
     let told = context(chat.ask("use tabs in this file", "b", "6"));
     assert!(!told.contains("try again") && !told.contains("use tabs"), "{told}");
-    // It is the hook's work, and no step of the person's.
+    // The hook adds lessons, so the user's undo does not revert them.
     let undone = chat.client.command(&["undo", "--dry-run"]).output().unwrap();
     assert!(!String::from_utf8_lossy(&undone.stdout).contains("lesson"), "{undone:?}");
 }

@@ -1,4 +1,5 @@
-//! Several sessions of one project, and going back while a client goes on: what acts on which branch.
+//! Several sessions of one project, and rollbacks while a client continues: the branch that each
+//! command acts on.
 
 use std::fs;
 use std::io::Write;
@@ -14,7 +15,7 @@ const PROGRAM: &str = env!("CARGO_BIN_EXE_turntree-under-test");
 
 const OFF: &[&str] = &["--workspace", "off"];
 
-/// An event of another session of the same project, whose transcript has these turns.
+/// Sends an event of another session of the same project, whose transcript has these turns.
 fn prompt_of(client: &Client, session: &str, turns: usize) {
     let path = client.root.path().join(format!("{session}.jsonl"));
     fs::write(&path, claude_code(turns)).unwrap();
@@ -59,14 +60,14 @@ fn a_shell_of_an_agent_acts_on_the_session_of_the_agent() {
     run("a", &["snapshot", "-m", "by the agent of a", "--state", "state.json"]);
     assert!(tip("a/main") != a && tip("b/main") == b);
     assert_eq!(head(&client), "b/main");
-    // What is said otherwise holds.
+    // Explicit arguments and variables take precedence.
     let mut other = client.command(&["log", "--oneline", "-n", "1"]);
     other.envs([("CLAUDE_CODE_SESSION_ID", "a"), ("TURNTREE_BRANCH", "b")]);
     assert!(!text(&other.output().unwrap()).contains("by the agent of a"));
-    // One that nobody has seen yet is no reason to write into that of another.
+    // A new session without a branch must not write to another session's branch.
     run("new", &["snapshot", "-m", "first", "--state", "state.json"]);
     assert!(tip("new/main").is_some() && tip("b/main") == b);
-    // A branch of the same session is one that the agent may have gone to.
+    // The agent may have switched to another branch of its session.
     run("b", &["fork", "plan", "--switch"]);
     run("b", &["snapshot", "-m", "on the plan", "--state", "state.json"]);
     assert!(tip("b/plan") != b && tip("b/main") == b);
@@ -87,7 +88,7 @@ fn what_a_rollback_took_back_is_not_played_again() {
     text(&client.command(&["rollback", "--to-turn", "2"]).output().unwrap());
     let (repo, main) = (client.repo(), "s-1/main".parse::<BranchName>().unwrap());
     let went_back = repo.tip(&main).unwrap();
-    // Nothing new in it, and nobody says more: nothing becomes of it.
+    // Without new content, nothing is committed.
     client.event(OFF, "Stop", json!({}));
     assert_eq!(client.repo().branches(), [(main.clone(), went_back)]);
 
@@ -103,7 +104,7 @@ fn what_a_rollback_took_back_is_not_played_again() {
     assert!(client.log().contains("turns that were taken back"), "{}", client.log());
     fs::remove_file(client.store().join("hook.log")).unwrap();
 
-    // It is said once, and goes on from what was there.
+    // The message appears once. The client continues on a new branch.
     write(15);
     assert_eq!(client.event(OFF, "UserPromptSubmit", json!({"prompt": "p"})), None);
     let repo = client.repo();
@@ -170,7 +171,7 @@ fn settings_name_the_link_that_was_run_and_those_of_a_team_no_place() {
     text(&run(&["hook", "install", "claude-code", "--shared"]));
     assert_eq!(text(&run(&["hook", "uninstall", "claude-code"])).lines().count(), 2);
     assert!(file(shared).is_none() && file(local).is_none());
-    // A store is on one machine.
+    // A store exists only on one machine, so shared settings cannot name it.
     let refused = client.command(&["hook", "install", "claude-code", "--shared"]).output().unwrap();
     assert_eq!(refused.status.code(), Some(2));
 }
@@ -220,7 +221,7 @@ fn an_agent_that_was_told_its_branch_lands_there_with_its_files() {
     let tip = |branch: &str| client.repo().tip(&branch.parse().unwrap()).unwrap();
     let base = tip("s-1/plan-1");
 
-    // Its conversation is another one, in another directory.
+    // Its conversation is a different one, in another directory.
     let worktree = client.root.path().join("plan-1");
     fs::create_dir(&worktree).unwrap();
     let transcript = client.root.path().join("other.jsonl");
@@ -244,7 +245,7 @@ fn an_agent_that_was_told_its_branch_lands_there_with_its_files() {
     event("SessionStart", 1);
     fs::write(worktree.join("made"), "by the strategy").unwrap();
     event("UserPromptSubmit", 3);
-    // Without notes the whole transcript is compared.
+    // Without the hook's notes the whole transcript is compared.
     fs::remove_dir_all(client.store().join("workspaces")).unwrap();
     event("PreCompact", 5);
     event("Stop", 7);
@@ -263,7 +264,7 @@ fn an_agent_that_was_told_its_branch_lands_there_with_its_files() {
     let source =
         text(&client.command(&["export", "s-1/plan-1", "--format", "source"]).output().unwrap());
     assert_eq!(source, whole);
-    // An import of it finds it there.
+    // An import of the transcript finds the branch.
     let import = ["import", transcript.to_str().unwrap(), "--session", "s-1"];
     text(&client.command(&import).output().unwrap());
     assert_eq!(client.repo().branches(), repo.branches());
@@ -306,7 +307,7 @@ fn a_loop_pauses_the_agent_once_and_asks_the_person() {
     write(3);
     assert_eq!(client.event(&flags, "PostToolUse", bash()), None);
     write(6);
-    // After a tool that has failed the client does not stop, so the agent is warned, and stopped before
+    // After a failed tool the client does not stop, so the agent is warned now, and stopped before
     // its next command.
     let warned = client.event(&flags, "PostToolUseFailure", bash()).unwrap();
     let warned = &warned["hookSpecificOutput"]["additionalContext"];
@@ -315,11 +316,11 @@ fn a_loop_pauses_the_agent_once_and_asks_the_person() {
     assert_eq!(paused["continue"], false);
     let question = paused["stopReason"].as_str().unwrap();
     assert!(question.contains("How should it go on? '/rollback to 1' goes back"), "{question}");
-    // The same loop goes on, and the person knows of it.
+    // The same loop continues after the user was asked.
     write(8);
     assert_eq!(client.event(&flags, "PostToolUse", bash()), None);
     assert_eq!(client.event(&flags, "PreToolUse", bash()), None);
-    // That of another agent, on a branch of its own, is another one.
+    // A loop of another agent, on its own branch, is a separate loop.
     text(&client.command(&["fork", "plan", "s-1^{turn:1}"]).output().unwrap());
     client.branch = Some("s-1/plan");
     client.transcript = client.root.path().join("plan.jsonl");

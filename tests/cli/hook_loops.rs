@@ -1,4 +1,5 @@
-//! An agent that goes in circles is paused, with the turn before the damage of the newest prompt.
+//! An agent that loops is paused, and the message names the turn before the damage of the newest
+//! prompt.
 
 use serde_json::{Value, json};
 use turntree_tests::chat::Chat;
@@ -6,7 +7,7 @@ use turntree_tests::chat::Chat;
 const PROGRAM: &str = env!("CARGO_BIN_EXE_turntree-under-test");
 const FLAGS: &[&str] = &["--rollback", "--spiral=pause"];
 
-/// Writes contents until the agent is paused: the number of the write, and the question.
+/// Writes contents until the agent is paused. Returns the number of the write, and the question.
 fn paused(chat: &mut Chat, contents: &[String]) -> Option<(usize, String)> {
     for (at, content) in contents.iter().enumerate() {
         let told = chat.write("index.html", content).unwrap_or_default();
@@ -65,7 +66,7 @@ fn a_file_whose_size_goes_up_and_down_with_new_content_each_time_is_a_loop() {
     let (at, question) = paused(&mut chat, &contents).unwrap();
     assert!((3..7).contains(&at), "{at}");
     assert!(question.contains(&format!("/rollback to {before}'")), "{question}");
-    // It is paused once.
+    // The agent is paused only once.
     let more: Vec<String> = (8..12).map(content).collect();
     assert_eq!(paused(&mut chat, &more), None);
 }
@@ -85,7 +86,7 @@ fn steady_work_on_one_file_is_not_paused() {
         chat.prompt("go on");
         assert_eq!(paused(&mut chat, &grown(sizes)), None, "{sizes:?}");
     }
-    // Nor is a person who has a file changed to and fro.
+    // Nor is a user paused who has a file changed back and forth.
     let mut chat = Chat::begin(PROGRAM, FLAGS, &[]);
     for at in 0..8 {
         let asked =

@@ -1,5 +1,5 @@
-//! What the person has when they send a prompt: it is in the store before the agent acts, it comes back,
-//! and the files of calls that were interrupted stand in their own turns.
+//! The user's files at a prompt: they are stored before the agent acts, a rewind restores them, and
+//! the files of interrupted calls are in the turns of these calls.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -50,7 +50,7 @@ fn what_a_person_changed_between_two_prompts_survives_going_back() {
     let by_hand =
         these(&[("index.html", "BY HAND"), ("mine.txt", "mine"), ("tool.sh", "#!/bin/sh")]);
     assert_eq!(chat.files(), by_hand);
-    // Changes of the agent and of the person are in separate snapshots.
+    // Changes by the agent and by the user are in separate snapshots.
     assert_eq!(files_of(&chat.client, "one: done"), these(&[("index.html", "agent v1")]));
     assert_eq!(files_of(&chat.client, "files before the prompt"), by_hand);
     chat.run(&["undo"]);
@@ -137,19 +137,19 @@ fn the_first_prompt_in_an_empty_project_can_be_taken_back() {
 
 #[test]
 fn what_a_tool_replaces_is_kept_where_no_turn_has_it() {
-    // Changed while the agent thinks, after the prompt was sent.
+    // The user changes a file while the agent thinks, after the prompt.
     let mut chat = Chat::begin(PROGRAM, FLAGS, &[("a", "1"), ("crlf", "x\r\ny\r\n")]);
     chat.prompt("one");
     chat.client.write("a", "by hand");
     chat.write("a", "2");
     assert_eq!(files_of(&chat.client, "one")["a"], "by hand");
     assert_eq!(files_of(&chat.client, "Write a")["a"], "2");
-    // The agent's own content is not put anywhere twice.
+    // The agent's own content is not captured twice.
     chat.write("a", "3");
     chat.stop("done");
     let expected = ["files when the session began", "files", "one", "Write a", "Write a", "done"];
     assert_eq!(titles(&chat.client), expected);
-    // Nor is a file whose line ends the client tells in another way.
+    // Nor is a file that the client sends with other line ends.
     chat.prompt("two");
     let path = chat.client.project().join("crlf");
     let id = chat.call("Write", &json!({"file_path": path}));
@@ -168,7 +168,7 @@ fn what_a_tool_replaces_is_kept_where_its_call_is_in_the_newest_turn_already() {
     chat.prompt("go");
     let path = |name: &str| chat.client.project().join(name);
     let (a, b) = (path("a"), path("b"));
-    // Two calls of one answer, both written down before the first has ended.
+    // Two calls of one answer, both recorded before the first has ended.
     let calls = json!([{"type": "tool_use", "id": "toolu_a", "name": "Write", "input": {"file_path": a}},
         {"type": "tool_use", "id": "toolu_b", "name": "Write", "input": {"file_path": b}}]);
     chat.record(json!({"type": "assistant",
@@ -193,7 +193,8 @@ fn what_a_tool_replaces_is_kept_where_its_call_is_in_the_newest_turn_already() {
     assert_eq!(files_of(&chat.client, "Write 2 files"), these(&[("a", "2"), ("b", "2")]));
 }
 
-/// A chat whose agent has run a command that was interrupted: `half` was made, and `precious` removed.
+/// A chat whose agent ran a command that was interrupted: `half` was created, and `precious`
+/// removed.
 fn interrupted() -> (Chat, String) {
     let mut chat = Chat::begin(PROGRAM, FLAGS, &[("precious", "p")]);
     chat.prompt("one");
@@ -219,7 +220,7 @@ fn expect_in_its_turn(chat: &Chat) {
 
 #[test]
 fn files_of_an_interrupted_call_are_in_its_turn_at_the_next_prompt() {
-    // What the client writes down of it: nothing, a result, and that it was stopped.
+    // The client records nothing, a result, or a result and the interruption.
     for written in 0..3 {
         let (mut chat, id) = interrupted();
         if written > 0 {
@@ -248,7 +249,7 @@ fn files_of_an_interrupted_call_are_in_its_turn_at_the_end_and_at_a_beginning() 
         let (mut chat, id) = interrupted();
         chat.event(event, json!({"source": "resume", "reason": "other"}));
         expect_in_its_turn(&chat);
-        // What the client writes later changes nothing.
+        // Records that the client writes later change nothing.
         chat.result(&id, "[Request interrupted by user for tool use]");
         chat.client.write("half", "by hand");
         chat.prompt("two");
@@ -284,7 +285,7 @@ fn what_a_person_changes_after_a_call_that_has_ended_is_not_of_the_call() {
     chat.client.write("b", "made");
     chat.event("PostToolUse", bash(&id, "make b"));
     chat.result(&id, "ok");
-    // Interrupted while the agent thinks about the next step: no event tells of it.
+    // Interrupted while the agent thinks about the next step: no event reports it.
     chat.client.write("b", "by hand");
     chat.prompt("two");
     chat.stop("done");
@@ -302,12 +303,12 @@ fn a_process_in_the_background_gives_no_turn_what_is_not_its() {
         let output = chat.client.give(&["--background"], event.to_string().as_bytes());
         assert!(output.status.success());
     };
-    // The prompt is written down, and nothing else: its state stands before it.
+    // Only the prompt is recorded: the capture is committed before it.
     chat.record(json!({"type": "user", "message": {"role": "user", "content": "two"}}));
     late(&chat);
     assert_eq!(files_of(&chat.client, "files before the prompt")["a"], "by hand");
     assert_eq!(titles(&chat.client).last().unwrap(), "two");
-    // The agent is at work: what is there now is its work.
+    // The agent is running, so the current files are its work.
     let known = titles(&chat.client);
     let id = chat.call("Bash", &json!({"command": "make"}));
     let mut record = fs::read_to_string(&chat.client.transcript).unwrap();
@@ -327,7 +328,8 @@ fn a_fork_goes_on_from_the_turn_that_it_was_forked_from_with_the_files_of_now() 
     chat.ask("one", "a", "2");
     let known = fs::read_to_string(&chat.client.transcript).unwrap();
     let forked_from = chat.tip("s-1/main");
-    // The client tells of the fork before it writes the file, which has all that was copied at once.
+    // The client announces the fork before it writes the transcript, which then has all copied
+    // records.
     chat.client.write("b", "by hand");
     let path = chat.client.root.path().join("s-2.jsonl");
     let of_fork = json!({"session_id": "s-2", "transcript_path": path});
@@ -477,7 +479,7 @@ fn ignored_files_that_a_project_lists_are_in_pins_and_worktrees_and_in_no_turn()
     for (title, files) in turns(&chat.client) {
         assert!(!files.contains_key(".env"), "{title}");
     }
-    // A directory for another branch gets it as a file, and no turn of the branch has it.
+    // A worktree of another branch gets the file, and no turn of the branch has it.
     chat.client.write(".env", "KEPT");
     chat.run(&["fork", "plan", "--worktree", "../plan"]);
     let made = chat.client.root.path().join("plan");

@@ -1,5 +1,5 @@
-//! A person asks the chat to go back: the hook does it before the agent sees the prompt, and says what
-//! it did; what is asked afterwards begins with the files as they are by then.
+//! A user asks for a rollback in the chat: the hook does it before the agent sees the prompt, and
+//! reports it. The next prompt starts with the restored files.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -33,7 +33,7 @@ fn a_prompt_that_asks_to_go_back_is_answered_by_the_hook_and_files_are_back() {
         "{reason}"
     );
     assert!(reason.contains("turntree undo") && reason.contains("turntree resume s-1/main"));
-    // It can be taken back, by the person whose wish it was.
+    // The user who asked for it can undo it.
     let undone = chat.client.command(&["undo"]).output().unwrap();
     assert!(undone.status.success(), "{}", String::from_utf8_lossy(&undone.stderr));
     assert_eq!(chat.files(), these(&[("index.html", "BROKEN"), ("style.css", "a {}")]));
@@ -50,7 +50,7 @@ fn two_wishes_are_one_for_two_and_words_of_any_language_do() {
     let reason = chat.back("请撤销你刚才的修改");
     assert!(reason.contains("prompt 1 of s-1/main: one"), "{reason}");
     assert_eq!(chat.files(), these(&[("index.html", "by hand")]));
-    // There is nothing further, and that is said.
+    // There is no earlier turn, and the hook reports this.
     let reason = chat.back("undo that");
     assert!(reason.contains("did not go back, and nothing was changed"), "{reason}");
 }
@@ -60,7 +60,8 @@ fn what_is_asked_afterwards_begins_with_the_files_that_came_back() {
     let mut chat = chat();
     chat.ask("Make it nicer", "index.html", "BROKEN");
     chat.back("undo that");
-    // The client still has the first prompt, so it goes on beside; the person is told.
+    // The client still has the first prompt, so it continues on a new branch, and the user is
+    // informed.
     let told = chat.ask("Add a style", "style.css", "a {}").unwrap();
     let told = told["systemMessage"].as_str().unwrap();
     assert!(
@@ -71,7 +72,7 @@ fn what_is_asked_afterwards_begins_with_the_files_that_came_back() {
     let now = files(&repo, &repo.tip(&line).unwrap());
     assert_eq!(now, these(&[("index.html", "by hand"), ("style.css", "a {}")]));
     assert_eq!(chat.ask("And a script", "x.js", "x"), None, "told once");
-    // Going back again brings back the page as it was by hand, and not the broken one.
+    // A second rollback restores the page as edited by hand, not the broken one.
     let reason = chat.back("/rollback 2");
     assert!(reason.contains("of s-1/main-client: Add a style"), "{reason}");
     assert_eq!(chat.files(), these(&[("index.html", "by hand")]));
@@ -93,7 +94,7 @@ fn the_branch_of_another_agent_is_let_alone_whatever_it_is_called() {
     assert_eq!(chat.tip("s-1/api"), api);
     assert!(chat.files().contains_key("server.txt") && !chat.files().contains_key("browser.txt"));
 
-    // Nor when the other one went back to where this one begins.
+    // Nor when the other agent went back to the start of this branch.
     chat.run(&["fork", "web", "s-1"]);
     chat.run(&["fork", "web-client", "s-1/web"]);
     chat.run(&["rollback", "--session", "s-1", "--branch", "web"]);
@@ -126,7 +127,7 @@ fn an_agent_with_a_branch_of_its_own_goes_on_beside_what_was_taken_back() {
     let now = these(&[("index.html", "one"), ("b.txt", "5")]);
     assert_eq!(files(&chat.client.repo(), &chat.tip("s-1/plan-client")), now);
 
-    // Going back once more is of what this agent did, and so is what follows that.
+    // Another rollback undoes this agent's work, and the next prompt continues from there.
     let reason = chat.back("undo that");
     assert!(reason.contains("of s-1/plan-client: five"), "{reason}");
     chat.ask("six", "c.txt", "6");
@@ -134,7 +135,7 @@ fn an_agent_with_a_branch_of_its_own_goes_on_beside_what_was_taken_back() {
     assert_eq!(files(&chat.client.repo(), &chat.tip("s-1/plan-client-client")), now);
     assert_eq!(chat.prompts("s-1/plan-client-client"), 6);
 
-    // Another agent remembers nothing of it: it is on the branch that it was told.
+    // Another agent is unaffected: it is on its own branch.
     chat.turn_to("s-1/plan", "another.jsonl");
     assert_eq!(chat.ask("seven", "d.txt", "7"), None);
     let repo = chat.client.repo();
@@ -150,7 +151,7 @@ fn what_a_command_took_back_is_not_played_again_by_the_next_event() {
     chat.run(&["fork", "plan", "s-1"]);
     chat.ask("two", "a.txt", "2");
     chat.ask("three", "a.txt", "3");
-    // Twice, and the client has all of it.
+    // Twice, while the client has all turns.
     chat.run(&["rollback"]);
     chat.run(&["rollback"]);
     assert_eq!(chat.files()["a.txt"], "1");
@@ -158,12 +159,12 @@ fn what_a_command_took_back_is_not_played_again_by_the_next_event() {
     chat.ask("four", "b.txt", "4");
     assert_eq!((chat.tip("s-1/main"), chat.prompts("s-1/main-client")), (back, 4));
 
-    // A branch to which an agent came by itself, and that has nothing of it now.
+    // A branch that an agent switched to, and whose turns were all rolled back.
     chat.turn_to("s-1/plan", "plan.jsonl");
     chat.ask("five", "c.txt", "5");
     chat.run(&["rollback", "--session", "s-1", "--branch", "plan"]);
     let back = chat.tip("s-1/plan");
-    // The agent is at work, and nobody says anything.
+    // The agent continues without a prompt.
     let said = json!([{"type": "text", "text": "and more"}]);
     let message = json!({"role": "assistant", "id": "m-more", "content": said});
     chat.record(json!({"type": "assistant", "message": message}));
@@ -188,7 +189,7 @@ fn the_files_of_a_worktree_go_back_on_whatever_line_its_agent_is() {
     assert!(reason.contains("of s-1/plan-client: three"), "{reason}");
     assert_eq!(chat.files(), these(&[("index.html", "one")]));
 
-    // A person who goes back by a command does so in the same directory.
+    // A rollback by command acts on the same directory.
     chat.ask("four", "index.html", "four");
     let line =
         chat.client.repo().branches().into_iter().map(|(branch, _)| branch.branch().to_owned());
@@ -240,7 +241,7 @@ fn what_a_rollback_did_not_come_to_write_is_written_by_the_command_that_it_names
     chat.ask("one", "a.txt", "1");
     chat.ask("two", "a.txt", "2");
     chat.back("undo that");
-    // As if it had been stopped before the file.
+    // As if it had been interrupted before the file.
     chat.client.write("a.txt", "2");
     chat.run(&["restore", "s-1/main", "--session", "s-1", "--branch", "main"]);
     assert_eq!(chat.files()["a.txt"], "1");
@@ -302,7 +303,7 @@ fn the_command_is_made_known_where_a_client_has_files_for_that() {
     assert!(read(claude).unwrap().contains("argument-hint"));
     run(&["install", "gemini", "--rollback"]);
 
-    // What the client makes of its file is what the hook understands.
+    // The hook understands the prompt that the client makes from the command file.
     let made = read(gemini).unwrap();
     let prompt = made.split("\"\"\"").nth(1).unwrap().replace("{{args}}", "2");
     let flags = ["--dialect", "gemini", "--rollback"];

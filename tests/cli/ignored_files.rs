@@ -1,4 +1,4 @@
-//! Going back leaves alone what git ignores, and what a transcript never knew.
+//! A rewind leaves alone files that git ignores, and files that a transcript never knew.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -182,7 +182,7 @@ fn all_rules_of_git_count_and_what_it_tracks_is_captured() {
     assert_eq!(contents(), ["2", "2", "2", "1"]);
     machine.run(&["undo"]);
     assert_eq!(contents(), ["2", "2", "2", "2"]);
-    // A rule applies to a file once git no longer tracks it.
+    // A rule applies to a file once git stops tracking it.
     machine.call("git", &["rm", "-q", "-f", "--cached", "kept.log"]);
     machine.run(&["rollback", "--turns", "1"]);
     assert_eq!(contents(), ["2", "2", "2", "2"]);

@@ -1,4 +1,4 @@
-//! Maintenance that nobody asked for: what commands do after they have committed.
+//! Automatic maintenance: the background work after commands that commit.
 
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -11,10 +11,10 @@ use turntree_tests::sim::Random;
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_turntree-under-test");
 
-/// How long something may take that happens at once on an idle machine.
+/// The timeout of an action that takes no time on an idle machine.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Messages of a session that is worth packing.
+/// The messages of a session large enough to be packed.
 const MANY: usize = 4000;
 
 struct Workshop {
@@ -44,14 +44,14 @@ impl Workshop {
         command
     }
 
-    /// Puts a session into the store, and starts nothing.
+    /// Imports a session without starting maintenance.
     fn import(&self, messages: usize) {
         fs::write(self.path("long.jsonl"), claude_code(messages)).unwrap();
         let import = ["import", "long.jsonl", "--no-maintenance", "--session", "long"];
         assert!(self.command(&import).status().unwrap().success());
     }
 
-    /// Puts so much into the journal that it is worth packing, and starts nothing.
+    /// Fills the journal with enough to be packed, without starting maintenance.
     fn fill(&self, session: &str) {
         fs::write(self.path("long.jsonl"), claude_code(MANY)).unwrap();
         let import = ["import", "long.jsonl", "--no-maintenance", "--session", session];
@@ -70,7 +70,7 @@ impl Workshop {
             .collect()
     }
 
-    /// Waits until something is true of the files.
+    /// Waits until a condition holds.
     fn wait_for(&self, what: &str, is_so: impl Fn(&Self) -> bool) {
         let start = Instant::now();
         while !is_so(self) {
@@ -79,7 +79,7 @@ impl Workshop {
         }
     }
 
-    /// Whether no collection goes on: its lock can be had.
+    /// True if no collection runs: its lock is free.
     fn is_quiet(&self) -> bool {
         let file = fs::File::open(self.path("store/collector"));
         file.is_ok_and(|file| file.try_lock().is_ok())
@@ -89,7 +89,7 @@ impl Workshop {
         fs::read_to_string(self.path("store/maintenance.log")).unwrap_or_default()
     }
 
-    /// What `status` says of maintenance.
+    /// The maintenance part of `status`.
     fn status(&self) -> serde_json::Value {
         let status: serde_json::Value =
             serde_json::from_str(&self.output(&["status", "--json"])).unwrap();
@@ -102,7 +102,7 @@ impl Workshop {
         String::from_utf8(output.stdout).unwrap()
     }
 
-    /// The number of processes that look after the store.
+    /// The number of maintenance processes of the store.
     fn at_work(&self) -> usize {
         let store = self.path("store").canonicalize().unwrap();
         let command = |id: u32| fs::read(format!("/proc/{id}/cmdline")).unwrap_or_default();
@@ -124,7 +124,7 @@ impl Workshop {
         sizes.map(|file| file.len()).sum()
     }
 
-    /// What was imported, written out again.
+    /// Exports an imported transcript.
     fn export(&self, session: &str) -> Vec<u8> {
         let export = ["export", session, "--format", "source", "-o", "out.jsonl", "--force"];
         assert!(self.command(&export).status().unwrap().success());
@@ -132,7 +132,8 @@ impl Workshop {
     }
 }
 
-/// What a store has beside packs and journal, among it the reserve, and what a command writes ahead.
+/// The bytes of a store besides packs and journal, including the reserve, and the preallocated
+/// bytes of a command.
 const SPARE_BYTES: u64 = 1 << 20;
 
 /// Each process with its parent and its state.
@@ -146,13 +147,13 @@ fn all_processes() -> Vec<(u32, u32, char)> {
     names(Path::new("/proc")).iter().filter_map(|name| parsed(name.parse().ok()?)).collect()
 }
 
-/// The children of a process that have ended and were not reaped.
+/// The number of children of a process that have ended and were not reaped.
 fn zombies(parent: u32) -> usize {
     let is_zombie = |(_, of, state): &&(u32, u32, char)| (*of, *state) == (parent, 'Z');
     all_processes().iter().filter(is_zombie).count()
 }
 
-/// The children of a process, zombies among them.
+/// The children of a process, including zombies.
 fn children(parent: u32) -> Vec<u32> {
     let all = all_processes().into_iter();
     all.filter(|(_, of, _)| *of == parent).map(|(id, ..)| id).collect()
@@ -187,7 +188,7 @@ fn maintenance_can_be_turned_off() {
     let off = workshop.snapshot().env("TURNTREE_MAINTENANCE", "off").status();
     assert!(off.unwrap().success());
     assert!(workshop.snapshot().arg("--no-maintenance").status().unwrap().success());
-    // Whoever starts one makes this file.
+    // Maintenance would create this file.
     assert!(!workshop.path("store/collector").exists());
 }
 
@@ -210,7 +211,7 @@ fn snapshots_go_on_while_maintenance_goes_on_and_two_at_once_do_not_collide() {
         assert!(workshop.snapshot().status().unwrap().success());
     }
     ended(maintenance);
-    // What a snapshot was written to just then is left for the one after it.
+    // The segment that a snapshot is writing to is left for the next step.
     workshop.wait_for("a pack", |workshop| {
         assert!(workshop.snapshot().status().unwrap().success());
         workshop.packs().len() == 1
@@ -241,7 +242,7 @@ fn what_a_killed_one_began_the_next_one_finishes() {
 fn what_goes_wrong_is_written_down_where_it_takes_little_room() {
     let workshop = Workshop::new();
     workshop.fill("long");
-    // Nobody can put a pack where a file is.
+    // No pack can be written if `packs` is a file.
     fs::remove_dir(workshop.path("store/packs")).unwrap();
     fs::write(workshop.path("store/packs"), "").unwrap();
     fs::write(workshop.path("store/maintenance.log"), "an older line\n".repeat(5000)).unwrap();
@@ -262,7 +263,7 @@ fn while_another_process_collects_none_is_started_and_one_that_is_ends_at_once()
         assert!(workshop.snapshot().status().unwrap().success());
     }
     assert!(workshop.command(&["gc", "--auto"]).status().unwrap().success());
-    // A process that is started has the first, and one that tries a step leaves the second.
+    // A started process creates the first file, and an attempted step the second.
     for name in ["maintenance.lock", "maintenance.last"] {
         assert!(!workshop.path("store").join(name).exists(), "{name}");
     }
@@ -293,7 +294,7 @@ fn what_failed_is_not_tried_again_before_twice_as_much_is_new_and_status_says_wh
     workshop.import(40);
     let repack = ["repack", "--tier", "hot", "--no-maintenance"];
     assert!(workshop.command(&repack).status().unwrap().success());
-    // Nothing is collected where something cannot be read.
+    // Nothing is collected if an object cannot be read.
     let pack = workshop.path("store/packs").join(workshop.packs().pop().unwrap());
     let mut bytes = fs::read(&pack).unwrap();
     let middle = bytes.len() / 3;
@@ -393,7 +394,7 @@ fn a_server_reaps_the_process_that_it_started() {
     let call = r#"{"jsonrpc":"2.0","id":1,"method":"snapshot","params":{"message":"turn","set":{"scratchpad/a":"b"}}}"#;
     writeln!(calls, "{call}").unwrap();
     workshop.wait_for("a pack", |workshop| workshop.packs().len() == 1);
-    // It rests for a while; then it would be a zombie until somebody asks for it.
+    // It sleeps for a while. When it ends, it would stay a zombie until it is reaped.
     let resting = children(server.id()).pop().expect("a process that rests");
     assert!(Command::new("kill").arg(resting.to_string()).status().unwrap().success());
     workshop.wait_for("an end", |_| children(server.id()).is_empty());

@@ -194,7 +194,7 @@ fn a_line_that_is_too_long_is_answered_and_the_next_one_too() {
         (long, Value::Null),
     ] {
         server.send(&line);
-        // Asked at once, so that a server that says nothing to the line is found out.
+        // Sent immediately, to detect a server that does not answer the line.
         let asked = server.ask("ping", &json!({}));
         let mut answers = [server.receive(), server.receive()];
         answers.sort_by_key(|answer| answer["id"] == asked);
@@ -232,7 +232,7 @@ fn ids_are_short_and_name_what_they_are_of() {
     assert_eq!(shown["snapshot"]["turn"], 1);
     let moved = server.tool("snapshot", &json!({"message": "m"})).unwrap();
     assert_eq!(moved["id"].as_str().unwrap().len(), 12);
-    // What only looks like an id is content, and stays whole.
+    // Content that looks like an id stays whole.
     let hash = "ab".repeat(32);
     let note = json!({"scratchpad": {"id": {"content": hash}}});
     server.tool("snapshot", &json!({"message": hash, "state": note})).unwrap();
@@ -241,7 +241,8 @@ fn ids_are_short_and_name_what_they_are_of() {
     assert_eq!(server.tool("log", &json!({"limit": 1})).unwrap()["snapshots"][0]["message"], hash);
 }
 
-/// Checks that `told` is `whole` with short ids, but for what is only handed back; returns how many.
+/// Checks that `told` is `whole` with short ids, except for opaque tokens. Returns the number of
+/// shortened ids.
 fn check_short(told: &Value, whole: &Value) -> usize {
     match (told, whole) {
         (Value::Object(told), Value::Object(whole)) => {
@@ -450,7 +451,7 @@ fn servers_and_commands_share_a_store() {
         let ours = json!({"name": "snapshot", "arguments": {"message": format!("one {number}"), "files": false}});
         let theirs =
             json!({"name": "snapshot", "arguments": {"message": format!("other {number}")}});
-        // Both at once, and neither waits for the other.
+        // Both in parallel, without waiting for each other.
         one.ask("tools/call", &ours);
         other.ask("tools/call", &theirs);
         assert_eq!(one.receive()["result"]["isError"], false);
@@ -460,7 +461,7 @@ fn servers_and_commands_share_a_store() {
     assert_eq!((turn(&mut one), turn(&mut other)), (json!(11), json!(11)));
     let _ = place.run(&["snapshot", "-m", "by a command"]);
     assert_eq!(turn(&mut one), 12, "a server sees what others do");
-    // A server with a branch of its own moves no one else's HEAD.
+    // A server with its own branch does not move HEAD for others.
     other.tool("branch", &json!({"action": "switch", "name": "main"})).unwrap();
     assert_eq!(turn(&mut other), 12);
     other.tool("branch", &json!({"action": "fork", "name": "plan-d", "switch": true})).unwrap();
@@ -503,7 +504,7 @@ fn a_call_that_is_cancelled_gets_no_answer_and_the_next_one_does() {
         let asked = server.ask("ping", &json!({}));
         let mut answer = server.receive();
         if answer["id"] == id {
-            // It was faster.
+            // The call finished before it was cancelled.
             answer = server.receive();
         }
         assert_eq!(answer["id"], asked);
@@ -516,7 +517,7 @@ fn it_ends_in_good_order_with_its_input_or_a_signal() {
     server.ask("tools/call", &json!({"name": "snapshot", "arguments": {"message": "the last"}}));
     assert_eq!(server.receive()["result"]["isError"], false);
     assert_eq!(server.end(), (Some(0), String::new()));
-    // One that nobody ever talked to ends too.
+    // A server that never received a message ends too.
     assert_eq!(place.server(&["mcp"]).end(), (Some(0), String::new()));
     for signal in [Signal::TERM, Signal::INT] {
         let mut server = place.mcp(&["--workspace", "work"]);
@@ -561,7 +562,7 @@ fn nothing_but_the_protocol_is_on_its_output() {
     for line in ["", "no JSON", "{}", "[]", "{\"jsonrpc\":\"2.0\"}", "\u{feff}"] {
         server.send(line);
     }
-    // Whatever is answered to these is a message; `receive` refuses all else.
+    // Every answer to these must be a message: `receive` refuses anything else.
     let asked = server.ask("ping", &json!({}));
     while server.receive()["id"] != asked {}
 }

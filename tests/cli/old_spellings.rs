@@ -1,4 +1,5 @@
-//! Old spellings of what moved under `swarm` and `ollm`: hidden, and they do exactly the same.
+//! Old spellings of the commands that moved under `swarm` and `ollm`: hidden, with identical
+//! behaviour.
 
 use std::path::Path;
 
@@ -24,7 +25,7 @@ const PAIRS: [(&str, &str); 5] = [
     ),
 ];
 
-/// What a command prints, and how it ends, in a store of its own.
+/// The output and the exit code of a command in a new store.
 fn outcome(line: &str) -> (String, String, Option<i32>) {
     let shell = Shell::new(Path::new(PROGRAM), "022");
     let prepared = shell.run("turntree snapshot -m 'a note' --state other.json");

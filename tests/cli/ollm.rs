@@ -24,7 +24,7 @@ impl Shell {
         self.folder.path().join(name)
     }
 
-    /// Runs a line of words at a moment of 2026-01-21, and returns what it prints and how it ends.
+    /// Runs a command at a time of 2026-01-21. Returns its output and exit code.
     fn at(&self, clock: &str, line: &str) -> (String, i32) {
         let output = Command::new(PROGRAM)
             .args(line.split(' '))
@@ -55,7 +55,7 @@ impl Shell {
         said.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
     }
 
-    /// The tokens of the snapshots that a log shows, in its order.
+    /// The tokens of the snapshots in a log, in its order.
     fn tokens(&self, log: &str) -> Vec<u64> {
         self.records(log).iter().map(|line| line["tokens"].as_u64().unwrap()).collect()
     }
@@ -105,12 +105,12 @@ fn a_snapshot_alone_goes_to_the_session_that_it_names() {
 fn every_query_of_upstream_has_its_command() {
     let shell = two_sessions();
     let long = |line: &str| shell.tokens(format!("log --session long {line}").trim_end());
-    // findSnapshotById: the first one, or nothing.
+    // findSnapshotById: the first match, or nothing.
     assert_eq!(shell.tokens("log --all --meta ollm/id=long-2 -n 1"), [30]);
     assert_eq!(shell.tokens("log --all --meta ollm/id=nope -n 1"), [0_u64; 0]);
     // findSnapshotsBySession
     assert_eq!(shell.tokens("log --session short"), [45]);
-    // findSnapshotsAfter, findSnapshotsBefore: strictly.
+    // findSnapshotsAfter, findSnapshotsBefore: exclusive bounds.
     assert_eq!(long("--since 2026-01-21T11:04:00Z"), [70, 60]);
     assert_eq!(long("--until 2026-01-21T11:02:00Z"), [20, 10]);
     // sortSnapshotsByAge, sortSnapshotsByAgeDesc
@@ -119,7 +119,7 @@ fn every_query_of_upstream_has_its_command() {
     // getRecentSnapshots, getOldestSnapshots
     assert_eq!(long("-n 2"), [70, 60]);
     assert_eq!(long("--reverse -n 2"), [10, 20]);
-    // validateSnapshotMetadata, validateContextSnapshot: what is imported is valid, or refused.
+    // validateSnapshotMetadata, validateContextSnapshot: an import accepts only valid files.
     fs::write(shell.path("bad.json"), r#"{"id":"x","sessionId":"s","messages":[{"role":1}]}"#)
         .unwrap();
     let (said, code) = shell.at("12:00:00", "import bad.json");
@@ -139,7 +139,7 @@ fn every_query_of_upstream_has_its_command() {
         .collect();
     assert_eq!(sessions.iter().filter(|session| *session == "long").count(), 7);
     assert_eq!(sessions.len(), 8);
-    // filterSnapshotsAboveThreshold, filterSnapshotsBelowThreshold: strictly.
+    // filterSnapshotsAboveThreshold, filterSnapshotsBelowThreshold: exclusive bounds.
     assert_eq!(shell.tokens("log --session long --tokens-above 50"), [70, 60]);
     assert_eq!(shell.tokens("log --session long --tokens-below 20"), [10]);
     assert_eq!(shell.tokens("log --all --tokens-above 40 --tokens-below 50"), [45]);
@@ -208,11 +208,11 @@ fn a_snapshot_is_taken_when_a_threshold_is_crossed_and_only_then() {
     let triggers: Vec<&str> = log.iter().map(|line| line["trigger"].as_str().unwrap()).collect();
     assert_eq!(triggers, ["emergency", "threshold", "threshold", "threshold"]);
     assert_eq!(log[0]["tokens"], 8200);
-    // An undo takes the snapshot back, whatever was observed since.
+    // An undo reverts the snapshot, regardless of later observations.
     watch("12:01:05", "0.1");
     shell.run("undo");
     assert_eq!(shell.records("log").len(), 3);
-    // Before a compression and in an emergency it is asked for, and always taken.
+    // Before a compression and in an emergency a snapshot is requested, and always taken.
     shell.run("snapshot -m full --trigger emergency");
     shell.run("snapshot -m soon --trigger before-compaction");
     assert_eq!(shell.records("log --trigger before-compaction").len(), 1);
@@ -241,7 +241,7 @@ fn modes_are_replayed_and_counted_and_come_back() {
     let lines: Vec<&str> = replayed.lines().collect();
     assert!(lines[1].ends_with("planning to developer, for 10m00s: Login"), "{replayed}");
     assert!(lines[3].contains("debugger to developer"), "{replayed}");
-    // A mode that was never left has nothing to come back.
+    // A mode that was never left has nothing to restore.
     let back = "ollm transition debugger:tester --restore --session long --json";
     let (said, code) = shell.at("12:30:00", back);
     let said: Value = serde_json::from_str(&said).unwrap();
@@ -309,7 +309,7 @@ fn transitions_are_kept_for_an_hour_and_are_there_after_a_restart() {
         assert_eq!(code, 0, "{said}");
     };
     take("12:00:00", "planning:developer");
-    // Two of one moment are two.
+    // Two transitions at the same time are both kept.
     take("12:00:00", "planning:developer");
     take("12:30:00", "developer:debugger");
     assert_eq!(shell.records("log long.modes").len(), 3);
@@ -330,7 +330,7 @@ fn transitions_are_kept_for_an_hour_and_are_there_after_a_restart() {
     );
     let (said, _) = shell.at("12:00:00", "export long --format ollm-mode");
     assert!(said.contains("this is no mode transition"), "{said}");
-    // What somebody decides about them stands.
+    // An explicit policy takes precedence.
     shell.run("retention set long.modes --keep-within 2h");
     take("12:40:00", "debugger:developer");
     let policy = &shell.records("retention show long.modes")[0];

@@ -1,4 +1,4 @@
-//! Bundles that survive damage: what is within their parity is restored, the rest is told.
+//! Bundles that survive damage: damage within their parity is repaired, the rest is reported.
 
 use std::fs;
 use std::path::PathBuf;
@@ -37,7 +37,7 @@ impl Kept {
         ends_with(code, PROGRAM, self.root.path(), words)
     }
 
-    /// Destroys sectors of the bundle: one of so many, by a fixed seed.
+    /// Destroys one of this many sectors of the bundle, with a fixed seed.
     fn destroy_one_of(&self, sectors: u32) {
         let mut bytes = self.bundle.clone();
         let mut state = 7_u32;
@@ -51,7 +51,7 @@ impl Kept {
         fs::write(self.path("s.bundle"), bytes).unwrap();
     }
 
-    /// Takes the bundle into a new store, and returns the transcript that it has.
+    /// Imports the bundle into a new store. Returns its transcript.
     fn taken_in(&self, words: &[&str]) -> (Vec<u8>, String) {
         let store = ["--store", "other"];
         let done = self.ran(0, &[&store[..], &["bundle", "unbundle", "s.bundle"], words].concat());
@@ -163,7 +163,7 @@ fn what_is_whole_of_a_bundle_damaged_beyond_its_parity_is_taken_in_with_partial(
         };
         let partial = ["--store", "other", "bundle", "unbundle", "s.bundle", "--partial"];
         let mut torn = kept.bundle.clone();
-        // The footer is lost, and without parity nothing else says where the table begins.
+        // The footer is lost, and without parity nothing else records where the table begins.
         torn.truncate(torn.len() - 100);
         if encrypted {
             let told = again(&kept.bundle, &partial, 0);

@@ -1,4 +1,5 @@
-//! What a store holds is for its owner alone, whatever the umask; what leaves it is as the umask says.
+//! The files of a store are accessible only to its owner, for every umask. Exported files follow
+//! the umask.
 
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
@@ -16,7 +17,7 @@ fn mode(path: &Path) -> u32 {
     fs::symlink_metadata(path).unwrap().mode() & 0o7777
 }
 
-/// What below `folder` others may do anything with, itself included.
+/// The files at and below `folder` that other users can access.
 fn open_to_others(folder: &Path) -> Vec<(PathBuf, u32)> {
     let (mut found, mut left) = (Vec::new(), vec![folder.to_owned()]);
     while let Some(path) = left.pop() {
@@ -43,7 +44,7 @@ fn whatever_is_in_a_store_is_for_its_owner_alone() {
         let _ = shell.step(step);
         assert_eq!(open_to_others(&shell.store()), [], "after {}", step.line);
     }
-    // What goes wrong meanwhile makes files, too.
+    // Failures create files, too.
     let superblock = shell.store().join("superblock");
     let whole = fs::read(&superblock).unwrap();
     fs::write(&superblock, "rubbish").unwrap();
@@ -63,7 +64,7 @@ fn whatever_is_in_a_store_is_for_its_owner_alone() {
     assert_eq!(open_to_others(&shell.store()), []);
 }
 
-/// A store may come from others, with a link where the log of maintenance would be.
+/// A store may come from another user, with a link in place of its maintenance log.
 #[test]
 fn the_log_of_maintenance_is_not_written_through_a_link() {
     let shell = shell("077");
@@ -159,7 +160,7 @@ fn an_export_never_replaces_or_follows_what_it_should_not() {
     assert!(shell.run(&format!("{export} -o link --force")).status.success());
     assert_eq!(fs::read_to_string(work.join("precious")).unwrap(), "mine");
     assert!(fs::symlink_metadata(work.join("link")).unwrap().is_file());
-    // A pipe is written to as it is.
+    // A pipe is written to and not replaced.
     let piped = shell.run(&format!("mkfifo pipe; {export} -o pipe & cmp pipe session.jsonl"));
     assert!(piped.status.success());
     let mut names = fs::read_dir(&work).unwrap().map(|entry| entry.unwrap().file_name());
@@ -177,7 +178,7 @@ fn a_store_that_others_may_read_is_warned_of() {
     assert_eq!(exit, Some(0), "{said}");
     assert!(said.contains("others may read or change 6 entries"), "{said}");
     assert!(said.contains("'chmod -R go= shared'"), "{said}");
-    // Nobody else can enter the folder, so what is in it is nobody else's to read.
+    // No other user can enter the folder, so none can read its content.
     let (_, said) = stderr(&shell, "chmod 700 shared && turntree --store shared fsck");
     assert_eq!(said, "");
 }

@@ -1,4 +1,5 @@
-//! Places: which store and session a command uses, where clients keep settings, and projects that move.
+//! The store and the session that a command uses, the locations of clients' settings, and projects
+//! that move.
 
 use std::fs;
 use std::io::Write;

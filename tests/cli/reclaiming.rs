@@ -1,4 +1,4 @@
-//! `adopt --reclaim`: originals that the store has byte for byte go, and come back from it.
+//! `adopt --reclaim`: deletes originals that the store has byte for byte, and restores them.
 
 use std::fs::{self, File};
 use std::io::Write;
@@ -30,7 +30,7 @@ impl Machine {
         self.path(&format!(".claude/projects/-p/{session}.jsonl"))
     }
 
-    /// Adds text to a transcript, which is that old then.
+    /// Adds text to a transcript, and sets its age.
     fn write(&self, session: &str, text: &str, days: u32) {
         let mut file = File::options().create(true).append(true).open(self.transcript(session));
         let file = file.as_mut().unwrap();
@@ -49,8 +49,8 @@ impl Machine {
         command.env("TURNTREE_MAINTENANCE", "off").env("CLAUDE_CODE_SESSION_ID", "live")
     }
 
-    /// Returns whether the transcript of a session is there as it was, also under the name that it has
-    /// while it is removed, or comes back from the store.
+    /// Returns whether the transcript of a session exists unchanged, possibly under its temporary
+    /// name during a removal or a restore.
     fn has(&self, session: &str, text: &str) -> bool {
         let listed = fs::read_dir(self.path(".claude/projects/-p")).unwrap();
         let mut paths = listed.map(|entry| entry.unwrap().path()).filter(|path| {
@@ -110,7 +110,7 @@ fn originals_go_when_that_is_said_and_come_back_from_the_store() {
         assert!(machine.transcript(session).exists(), "{session}");
     }
     assert!(machine.run(&["adopt", "--reclaim"]).contains("no original can go"));
-    // What grew was adopted, so it can go now.
+    // The grown transcript was adopted, so it can be deleted now.
     machine.run(&["adopt"]);
     let second = machine.run(&["adopt", "--reclaim", "--older-than", "2h", "--yes"]);
     assert!(second.contains("removed the originals of 3 sessions"), "{second}");
@@ -181,7 +181,7 @@ fn originals_go_as_they_are_imported() {
         assert_eq!(machine.transcript(session).exists(), stays, "{session}");
         assert_eq!(machine.run(&["export", session, "--format", "source"]), text);
     }
-    // Originals adopted by an earlier run are removed, too; removed files are not mentioned again.
+    // Also removes originals adopted by an earlier run. Removed files are not mentioned again.
     let again = machine.run(&["adopt", "--reclaim=each", "--yes", "--older-than", "2h", "--json"]);
     let again: Value = serde_json::from_str(&again).unwrap();
     assert_eq!(again["reclaimed"]["originals"][0]["session"], "fresh");
@@ -225,8 +225,8 @@ fn shrink_frees_the_disk_and_gives_every_session_back() {
     }
 }
 
-/// Kills the program in each call that changes something, as `strace` counts them, and looks after each
-/// whether something is lost.
+/// Kills the program in each call that changes something, as `strace` counts them, and checks that
+/// nothing is lost.
 #[test]
 fn one_that_is_killed_anywhere_while_originals_go_loses_none() {
     let has_strace = Command::new("strace").arg("-V").stdout(Stdio::null()).status().is_ok();
@@ -272,7 +272,7 @@ fn one_that_is_killed_anywhere_while_originals_go_loses_none() {
             }
             killed += u64::from(!is_done);
             halfway += u64::from(matches!(left, 1 | 2));
-            // The next run goes on.
+            // The next run continues.
             machine.run(&words);
             for session in sessions {
                 assert!(machine.has(session, &text(session)), "{call} {number}: {session} is lost");

@@ -1,4 +1,5 @@
-//! Redactions that hold: transcripts outside of the store are named, written anew, and bring nothing back.
+//! Redactions that last: transcripts outside the store are listed and rewritten, and do not restore
+//! the secret.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -12,7 +13,7 @@ const PROGRAM: &str = env!("CARGO_BIN_EXE_turntree-under-test");
 
 const SECRET: &str = "sk-\"quoted\"-1234";
 
-/// A machine on which three agents were told a secret.
+/// A machine on which three agents were given a secret.
 struct Machine {
     folder: tempfile::TempDir,
 }
@@ -119,14 +120,14 @@ fn sources_are_written_anew_and_read_as_before() {
     }
     assert_eq!(fs::metadata(machine.path(PI)).unwrap().modified().unwrap(), before);
     assert_eq!(machine.adopted_turns(), 0, "it is what the store has");
-    // Another store takes in what is there now.
+    // A new store adopts the rewritten files.
     let other = machine.path("other");
     let into = ["--store", other.to_str().unwrap(), "adopt", "--json"];
     let report: Value = serde_json::from_str(&machine.text(&into)).unwrap();
     let all = report["agents"].as_array().unwrap().iter();
     assert_eq!(all.map(|it| it["turns"].as_u64().unwrap()).sum::<u64>(), turns);
-    // What the adoption keeps about files is there only when they are not too new to be relied on: so
-    // the exit code may say either.
+    // The adoption's records of files are reliable only if the files are not too new, so the exit
+    // code may vary.
     let again = machine.run(&["redact", SECRET, "--sources", "--dry-run", "--json"]);
     let again: Value = serde_json::from_slice(&again.stdout).unwrap();
     assert_eq!((&again["matches"], &again["sources"]), (&json!(0), &json!([])));
@@ -136,7 +137,7 @@ fn sources_are_written_anew_and_read_as_before() {
 fn what_cannot_be_written_anew_stays_and_is_told() {
     let machine = Machine::new();
     machine.adopted_turns();
-    // A number that would be none, a file that is written to, and one with two names.
+    // A number that would become invalid, a file open for writing, and a file with two names.
     machine.write(".claude/projects/-p/n.jsonl", "{\"number\": 987654321}\n");
     let open = fs::OpenOptions::new().append(true).open(machine.path(CODEX)).unwrap();
     fs::hard_link(machine.path(PI), machine.path("kept")).unwrap();

@@ -1,4 +1,4 @@
-//! Sessions on several machines: what people type, what they read, and what programs get.
+//! Sessions on several machines: the commands, their output, and their JSON.
 
 use std::fs;
 use std::path::PathBuf;
@@ -10,11 +10,11 @@ use turntree_tests::{claude_code, github_token};
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_turntree-under-test");
 
-/// Directories of several machines beside the folder that all reach.
+/// Directories of several machines next to their shared folder.
 struct Office(tempfile::TempDir);
 
 impl Office {
-    /// One machine, `here`, with a session that is on the remote.
+    /// One machine, `here`, with a pushed session.
     fn new() -> Self {
         let office = Self(tempfile::tempdir().unwrap());
         fs::create_dir(office.path("here")).unwrap();
@@ -172,7 +172,7 @@ fn wrong_words_are_told_and_leave_everything_as_it_was() {
 #[test]
 fn a_lazy_clone_shows_history_at_once_and_says_what_is_elsewhere() {
     let office = Office::new();
-    // Larger than what is fetched anyway.
+    // Larger than a lazy fetch downloads.
     let mut random = Random(1);
     for note in 0..6 {
         let text: String = (0..8_000).map(|_| format!("{:016x}", random.draw())).collect();
@@ -183,11 +183,11 @@ fn a_lazy_clone_shows_history_at_once_and_says_what_is_elsewhere() {
     office.ok("here", &["remote", "add", "origin", "../large"]);
     office.ok("here", &["push"]);
     office.ok(".", &["clone", "--lazy", "large", "there"]);
-    // Not as people read it: how long ago something was may change in between.
+    // As JSON: the relative times for people may change in between.
     assert_eq!(office.json("there", &["log"]), office.json("here", &["log"]));
     assert_eq!(office.json("there", &["remote", "ls"])[0]["remotes"][0]["lazy"], true);
 
-    // The log has read what stands in a message.
+    // The log has cached the parts that it read.
     let _ = fs::remove_dir_all(office.path("there/.turntree/distant"));
     fs::rename(office.path("large"), office.path("away")).unwrap();
     let (_, said) = office.exits(6, "there", &["cat", "HEAD:files/note-1"]);
@@ -219,7 +219,7 @@ fn a_lazy_clone_shows_history_at_once_and_says_what_is_elsewhere() {
 fn what_nothing_leads_to_goes_and_a_deleted_session_is_told_to_others() {
     let office = Office::new();
     office.ok(".", &["clone", "shared", "there"]);
-    // More than a push makes one with what it brings.
+    // More than a push merges with the pushed bundle.
     let noise: String = (0..2_000)
         .map(|at: u64| format!("{:016x}", at.wrapping_mul(0x9e37_79b9_7f4a_7c15)))
         .collect();
@@ -290,7 +290,7 @@ fn turns_are_pushed_by_themselves_and_a_push_that_failed_is_made_up_later() {
     assert!(log().contains("1 secret would go out") && !log().contains(&secret), "{}", log());
     office.ok("here", &["push", "--allow-secrets"]);
 
-    // By itself: the process that a turn starts is not waited for.
+    // Automatically: the background process of a turn is not waited for.
     let mut command = Command::new(PROGRAM);
     command.args(["snapshot", "-m", "by itself"]).current_dir(office.path("here"));
     command.env_clear().env("HOME", office.path("home")).stdin(Stdio::null());
@@ -307,7 +307,7 @@ fn turns_are_pushed_by_themselves_and_a_push_that_failed_is_made_up_later() {
 #[test]
 fn an_encrypted_remote_is_for_its_members_and_not_for_one_who_was_removed() {
     let office = Office::new();
-    // Each machine is of a person with a home and a key of its own.
+    // Each machine belongs to a user with a home and a key.
     let run = |person: &str, machine: &str, words: &[&str]| {
         let mut command = Command::new(PROGRAM);
         command.args(words).current_dir(office.path(machine)).stdin(Stdio::null());
@@ -330,7 +330,7 @@ fn an_encrypted_remote_is_for_its_members_and_not_for_one_who_was_removed() {
         text.lines().find_map(|line| line.strip_prefix("# public key: ")).unwrap().to_owned()
     };
     let (bob, carol) = (key_of("bob"), key_of("carol"));
-    // Another home made the store, with its remote.
+    // The store and its remote were created with another home.
     ok("alice", "here", &["trust"]);
     ok("alice", "here", &["remote", "rm", "origin"]);
     let add = ["remote", "add", "team", "../sealed", "--encrypt", "--member", &bob, "--json"];
@@ -364,7 +364,7 @@ fn an_encrypted_remote_is_for_its_members_and_not_for_one_who_was_removed() {
     ok("carol", "carols", &["remote", "gc", "--aggressive"]);
     assert_eq!(run("carol", "carols", &["remote", "check"]).0, 0);
 
-    // Keys of before, and keys that somebody else wrote.
+    // Old keys, and forged keys.
     let keys = office.path("sealed/keys");
     let good = fs::read_to_string(&keys).unwrap();
     let forged = good.replacen(&carol, &bob, 1);

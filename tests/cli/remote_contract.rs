@@ -1,4 +1,4 @@
-//! Every kind of bucket does what a remote asks of it: the same questions to all of them.
+//! Every kind of bucket fulfils the contract of remotes: the same tests for all.
 
 use std::io::{BufRead as _, BufReader};
 use std::net::TcpListener;
@@ -15,7 +15,7 @@ use turntree_tests::remote::{MemoryBucket, ObjectServer, expect_bucket};
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_turntree-under-test");
 
-/// A bucket behind the program, which is started to answer for a URL.
+/// A bucket that the program serves for a URL.
 fn served(url: &str, environment: &[(&'static str, String)]) -> Box<dyn Bucket> {
     let (url, environment) = (url.to_owned(), environment.to_vec());
     Box::new(PipeBucket::new(move || {
@@ -28,7 +28,7 @@ fn served(url: &str, environment: &[(&'static str, String)]) -> Box<dyn Bucket> 
     }))
 }
 
-/// A process that ends with its streams.
+/// A process that is killed when dropped.
 struct Ended(Child);
 
 impl Drop for Ended {
@@ -70,13 +70,14 @@ fn a_bucket_of_s3_is_one() {
     assert!(server.objects().is_empty(), "what was tried was deleted");
 }
 
-/// Starts a server of others that says a word when it is ready; nothing when it is not there, or silent.
+/// Starts a third-party server that prints a word when it is ready. `None` if it is missing or
+/// prints nothing.
 fn start(command: &mut Command, word: &'static str) -> Option<Ended> {
     let command = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
     let mut server = Ended(command.spawn().ok()?);
     let output = BufReader::new(server.0.stdout.take()?);
     let (say, hear) = channel();
-    // It goes on to read, since a server that nobody listens to may stop.
+    // Keeps reading: a server could block on a full pipe.
     std::thread::spawn(move || {
         for line in output.lines().map_while(Result::ok) {
             if line.contains(word) {
@@ -91,7 +92,7 @@ fn free_port() -> u16 {
     TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
 }
 
-/// The folder into which `.ci/run` installs programs of others.
+/// The folder into which `.ci/run` installs third-party programs.
 fn installed(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../target").join(name)
 }
@@ -119,12 +120,12 @@ threading.Event().wait()"
     expect_bucket(&|| served(&url, &keys), 20);
 }
 
-/// The account that every Azurite has.
+/// The fixed account of every Azurite.
 const ACCOUNT: &str = "devstoreaccount1";
 const KEY: &str =
     "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw==";
 
-/// Makes a container, which a remote expects to be there.
+/// Creates a container, which a remote expects to exist.
 const MAKE_CONTAINER: &str = "
 import base64, email.utils, hashlib, hmac, sys, urllib.request
 endpoint, account, key = sys.argv[1:]

@@ -1,7 +1,7 @@
-//! What remotes cost, as a table: `just remotes`. Requests and bytes are those that a server counted.
+//! The costs of remotes as a table: `just remotes`. The server counts requests and bytes.
 //!
-//! These are measurements, which a run of the tests leaves out. `TURNTREE_MEASURED` names the program that is
-//! measured, `TURNTREE_LARGE=1` adds what takes long.
+//! These are measurements, which a normal test run skips. `TURNTREE_MEASURED` names the measured
+//! program, `TURNTREE_LARGE=1` adds slow ones.
 
 use std::fs;
 use std::path::Path;
@@ -27,14 +27,15 @@ fn team(server: &ObjectServer) -> Team {
     Team::new(&program(), server.environment())
 }
 
-/// What work took at the server, and seconds of processor time of the processes that ended in it.
+/// The requests at the server during `work`, and the processor seconds of the processes that ended
+/// in it.
 fn measured(server: &ObjectServer, work: impl FnOnce()) -> (Requests, f64) {
     let (before, used) = (server.requests(), processor_seconds());
     work();
     (server.requests() - before, processor_seconds() - used)
 }
 
-/// Processor time of all ended children, as the kernel counts it: in hundredths of a second.
+/// The processor time of all ended children, which the kernel counts in hundredths of a second.
 fn processor_seconds() -> f64 {
     let stat = fs::read_to_string("/proc/self/stat").unwrap_or_default();
     let fields = stat.rsplit(')').next().unwrap_or_default();
@@ -50,7 +51,7 @@ fn kilobytes(bytes: u64) -> String {
     format!("{:.1} KB", bytes as f64 / 1000.0)
 }
 
-/// What a group of rows stands under.
+/// Prints the header of a group of rows.
 fn table() {
     println!("\n| what | figures |\n|---|---|");
 }
@@ -141,7 +142,7 @@ fn one_session() {
     cloned(&server, &team, "clone of that", archive);
 }
 
-/// Clones whole and lazily, and opens the newest turn of the lazy one.
+/// Clones fully and lazily, and opens the newest turn in the lazy clone.
 fn cloned(server: &ObjectServer, team: &Team, what: &str, archive: u64) {
     let (cost, _) =
         measured(server, || drop(team.ok(".", &["clone", &server.url("team"), "whole"])));
@@ -174,7 +175,7 @@ fn turn_by_turn(turns: u64) {
     turn_by_turn_on(&server, &team(&server), turns);
 }
 
-/// A transcript with a kilobyte in most turns that does not compress, pushed at once.
+/// Pushes a transcript with a kilobyte of incompressible text in most turns, in one push.
 fn large_and_lazy(turns: usize) {
     let server = ObjectServer::start();
     let team = team(&server);
@@ -188,7 +189,8 @@ fn large_and_lazy(turns: usize) {
     cloned(&server, &team, &format!("clone of {turns} turns with a kilobyte each"), archive);
 }
 
-/// Pushes each turn by itself, with what follows that nobody waits for. A turn is a message of some words.
+/// Pushes each turn separately, and runs the background work after it. A turn is a message of some
+/// words.
 fn turn_by_turn_on(server: &ObjectServer, team: &Team, turns: u64) {
     team.machine("here");
     team.turn("here", "the first");
@@ -204,7 +206,7 @@ fn turn_by_turn_on(server: &ObjectServer, team: &Team, turns: u64) {
         most = most.max(cost.total());
         sizes.push(cost.bytes_written);
         seconds += used;
-        // What a push starts, where maintenance is on.
+        // The background work of a push with maintenance enabled.
         let (cost, _) =
             measured(server, || drop(team.ok("here", &["gc", "--auto", "--fold", "origin"])));
         folds += u64::from(cost.total() > 0);
@@ -230,7 +232,7 @@ fn turn_by_turn_on(server: &ObjectServer, team: &Team, turns: u64) {
     row("what follows that nobody waits for", &figures);
 }
 
-/// Machines that push sessions of their own to one bucket at once.
+/// Machines that push different sessions to one bucket in parallel.
 fn machines_and_sessions(machines: usize, rounds: usize) {
     let server = ObjectServer::start();
     let team = team(&server);
@@ -259,7 +261,7 @@ fn machines_and_sessions(machines: usize, rounds: usize) {
     row(&format!("{machines} machines, {machines} sessions, {rounds} rounds at once"), &figures);
 }
 
-/// Many sessions in one bucket: what a fetch of nothing new takes there.
+/// Measures a fetch without news from a bucket with many sessions.
 fn sessions_in_a_bucket(sessions: usize) {
     let server = ObjectServer::start();
     let team = team(&server);
@@ -284,7 +286,7 @@ fn sessions_in_a_bucket(sessions: usize) {
     row("collection with nothing to do there", &figures);
 }
 
-/// What others take for the same change: a file of 300 KB that gets a line more.
+/// The costs of the same change with other tools: a file of 300 KB that gets another line.
 fn other_tools() {
     let server = ObjectServer::start();
     let dir = tempfile::tempdir().unwrap();
@@ -347,7 +349,7 @@ fn other_tools() {
     }
 }
 
-/// Runs it; what it says of a failure is shown.
+/// Runs a command. Its errors are shown.
 fn runs(command: &mut Command) -> bool {
     let quiet = command.stdin(Stdio::null()).stdout(Stdio::null());
     quiet.status().is_ok_and(|status| status.success())

@@ -1,4 +1,4 @@
-//! Remotes on another machine: the program runs there, behind a command that may be any.
+//! Remotes on another machine: the program runs there, started by a configurable command.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
@@ -8,7 +8,8 @@ use turntree_tests::remote::Team;
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_turntree-under-test");
 
-/// A machine `here`, and a command in the place of ssh that runs on this one; with what it was given.
+/// A machine `here`, and a replacement for ssh that runs commands on this machine and records its
+/// arguments.
 fn near(script: &str) -> Team {
     let team =
         Team::new(PROGRAM, [("PATH", "/usr/bin:/bin"), ("TURNTREE_SSH_COMMAND", "../ssh -x")]);
@@ -22,7 +23,7 @@ fn near(script: &str) -> Team {
     team
 }
 
-/// Does what ssh does: the last argument is for the shell of the other machine.
+/// Acts like ssh: the last argument goes to the shell of the other machine.
 const PASS: &str = r#"echo "$@" >> ../asked
 for last; do :; done
 cd ../there && PATH="$PWD/../bin:$PATH" exec sh -c "$last""#;
@@ -65,7 +66,7 @@ fn whatever_is_at_the_other_end_is_told_and_changes_nothing() {
             4,
             "a frame",
         ),
-        // It hears what is asked, so that asking does not fail first.
+        // It reads the request, so that the request itself does not fail.
         (
             "echo 'turntree remote 1'; head -c 8 >/dev/null; printf '\\5\\0\\0\\0\\0\\0\\0\\0{\"a'",
             70,
@@ -117,14 +118,14 @@ fn an_encrypted_remote_on_another_machine_shows_it_nothing() {
             assert!(!is_seen, "{entry:?}");
         }
     }
-    // Who reaches the machine, and is no member.
+    // A user who reaches the machine, but is no member.
     let mut stranger = team.command("here", &["clone", "box:sealed", "../stranger"]);
     let refused = stranger.env("HOME", team.path("nobody")).output().unwrap();
     assert_eq!(refused.status.code(), Some(2), "{refused:?}");
     assert!(!team.path("stranger/.turntree").exists());
 }
 
-/// Starts the server of ssh on loopback, for one connection after the other through its standard streams.
+/// Starts the ssh server on loopback, once per connection on its standard streams.
 fn real_ssh(team: &Team) -> Option<String> {
     let sshd = ["/usr/sbin/sshd", "/usr/local/sbin/sshd"]
         .into_iter()
@@ -151,7 +152,7 @@ fn real_ssh(team: &Team) -> Option<String> {
         at("bin")
     );
     fs::write(team.path("config"), config).ok()?;
-    // Inetd mode needs no port: what ssh sends goes to the server's standard input.
+    // Inetd mode needs no port: the client's bytes go to the server's standard input.
     let proxy = format!("{sshd} -i -f {}", at("config"));
     let command = format!(
         "ssh -F none -o BatchMode=yes -o ConnectTimeout=30 -o StrictHostKeyChecking=no -o UserKnownHostsFile=/dev/null \

@@ -1,6 +1,7 @@
-//! The story of remotes, played by real processes on a real wire: machines that push, race, die and lie.
+//! The story of remotes, played by real processes on a real wire: machines push, race and die, and
+//! servers misbehave.
 //!
-//! Who is killed, and when, follows from the number of a request, and nothing from time.
+//! The number of a request, not time, determines which process is killed, and when.
 
 use std::fs;
 
@@ -10,7 +11,7 @@ use turntree_tests::sim::Random;
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_turntree-under-test");
 
-/// Turns that the first machine pushes, one by one.
+/// The turns that the first machine pushes one by one.
 const TURNS: u64 = 300;
 
 struct Story {
@@ -32,7 +33,7 @@ fn a_team_works_on_a_session_in_a_bucket_and_nothing_is_lost() {
     story.the_bucket_goes_back_and_everybody_notices(&early);
 }
 
-/// People with a key and a home each, who share a bucket that is encrypted.
+/// Users with a key and a home each, who share an encrypted bucket.
 struct Circle {
     server: ObjectServer,
     team: Team,
@@ -52,7 +53,7 @@ fn an_encrypted_bucket_is_read_by_a_new_member_and_not_by_a_removed_one() {
 }
 
 impl Circle {
-    /// Runs the program as a person, on the machine of that name unless it is another one.
+    /// Runs the program as a user in the directory of `machine`.
     fn run(&self, person: &str, machine: &str, words: &[&str]) -> (i32, String) {
         let mut command = self.team.command(machine, words);
         let output =
@@ -67,7 +68,7 @@ impl Circle {
         said
     }
 
-    /// A key of their own, and its public half.
+    /// Creates a key for a user. Returns its public half.
     fn key_of(&self, person: &str) -> String {
         let own = format!("{person}-own");
         assert_eq!(self.run(person, ".", &["--store", &own, "init", "--encrypt"]).0, 0);
@@ -133,7 +134,7 @@ impl Circle {
                 let output = child.wait_with_output().unwrap();
                 server.calm();
                 assert_eq!(output.status.code(), None, "killed at request {hit}: {output:?}");
-                // Where only the answer to the last request was missing, there is no such member any more.
+                // If only the last answer was missing, the member has been removed already.
                 let (code, said) = self.run("alice", "alice", &words);
                 assert!(matches!(code, 0 | 6), "request {hit}: {code} {said}");
                 self.ok("alice", &["fetch"]);
@@ -176,7 +177,7 @@ impl Story {
     fn a_pushes_turn_by_turn(&self) {
         let Self { server, team } = self;
         team.machine("a");
-        // So much that a lazy clone leaves it there.
+        // Large enough that a lazy clone does not download it.
         let mut random = Random(1);
         let text: String = (0..40_000).map(|_| format!("{:016x}", random.draw())).collect();
         fs::create_dir(team.path("a/work")).unwrap();
@@ -246,7 +247,7 @@ impl Story {
         self.nothing_is_left_over();
     }
 
-    /// What a quiet collection leaves is what heads list.
+    /// Checks that a quiet collection leaves exactly the bundles that heads list.
     fn nothing_is_left_over(&self) {
         self.team.ok("c", &["remote", "gc"]);
         let checked = self.team.json("c", &["remote", "check"]);
@@ -259,7 +260,7 @@ impl Story {
 
     fn clients_die_at_every_request(&self) {
         let team = &self.team;
-        // What each one does has a machine that it is done on, and what must be there then.
+        // Each command has its own machine, and a revision that must exist afterwards.
         team.copy("a", "push");
         team.turn("push", "of a push that dies");
         self.dies_everywhere("push", &["push"], 2, "main");
@@ -280,7 +281,7 @@ impl Story {
         self.nothing_is_left_over();
     }
 
-    /// Kills a command before and after each of its requests, does it again, and looks what is there.
+    /// Kills a command before and after each of its requests, repeats it, and checks the result.
     fn dies_everywhere(&self, machine: &str, words: &[&str], least: u64, revision: &str) {
         let Self { server, team } = self;
         let saved = format!("{machine}-before");
@@ -297,7 +298,7 @@ impl Story {
                 server.restore(&objects);
                 self.kill(machine, words, hit, trouble);
                 team.ok(machine, words);
-                // A merge has the time in it, so that one made again is another one.
+                // A merge contains its time, so a repeated merge has another id.
                 if words != ["sync"] {
                     assert_eq!(team.tip(machine, revision), tip, "{words:?}, request {hit}");
                 }
@@ -322,7 +323,7 @@ impl Story {
         assert_eq!(output.status.code(), None, "killed at request {hit}: {output:?}");
     }
 
-    /// The remote has a branch as it is here, whole, and whoever comes new gets it.
+    /// Checks that the remote has the branch as it is here, and whole, so that a new clone gets it.
     fn is_there(&self, machine: &str, revision: &str) {
         let team = &self.team;
         let checked = team.json(machine, &["remote", "check"]);

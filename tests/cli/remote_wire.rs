@@ -1,4 +1,4 @@
-//! A remote in object storage, as its users meet it on a wire: requests, lost answers, and whoever answers.
+//! A remote in object storage over a real connection: requests, lost answers, and wrong servers.
 
 use std::fs;
 use std::net::TcpListener;
@@ -9,7 +9,7 @@ use turntree_tests::remote::{ObjectServer, Request, Team, Trouble};
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_turntree-under-test");
 
-/// A machine `here` with a turn that is on a remote of S3.
+/// A machine `here` with a turn that is pushed to an S3 remote.
 fn pushed() -> (ObjectServer, Team) {
     let server = ObjectServer::start();
     let team = Team::new(PROGRAM, server.environment());
@@ -26,13 +26,13 @@ fn requests(server: &ObjectServer, work: impl FnOnce()) -> u64 {
     (server.requests() - before).total()
 }
 
-/// Bundles that lie there, those too that later ones took the place of.
+/// The number of bundles in the bucket, including folded ones.
 fn bundles(team: &Team) -> u64 {
     let checked = &team.json("here", &["remote", "check"])[0];
     checked["bundles"].as_u64().unwrap() + checked["unlisted"].as_u64().unwrap()
 }
 
-/// Each of the next requests has this trouble.
+/// All later requests have this fault.
 fn always(server: &ObjectServer, trouble: Trouble) {
     server.plan(move |_| Some(trouble.clone()));
 }
@@ -62,7 +62,7 @@ fn a_lazy_clone_of_a_large_session_and_its_newest_turn_take_five_requests() {
     let server = ObjectServer::start();
     let team = Team::new(PROGRAM, server.environment());
     team.machine("here");
-    // What does not compress, so that a lazy clone leaves it there.
+    // Incompressible content, so that a lazy clone does not download it.
     fs::write(team.path("here/session.jsonl"), claude_code_of_noise(200, 512)).unwrap();
     team.ok("here", &["import", "session.jsonl", "--session", "work"]);
     team.ok("here", &["remote", "add", "origin", &server.url("team")]);
@@ -157,7 +157,7 @@ fn what_others_put_into_the_bucket_is_no_part_of_the_remote() {
     }
     team.ok("here", &["fetch"]);
     team.ok("here", &["remote", "check"]);
-    // What has the name of a head, or a name that leads elsewhere, is told.
+    // An object with the name of a head, or with a name that points elsewhere, is reported.
     server.set("team/heads/evil", Some(b"{}"));
     team.exits(4, "here", &["fetch"]);
     server.set("team/heads/evil", None);
@@ -180,7 +180,7 @@ fn without_a_network_everything_stays_as_it_is_until_there_is_one() {
     assert_eq!(server.objects(), before);
     team.ok("here", &["fsck"]);
     team.ok("here", &["push"]);
-    // Nobody listens there.
+    // Nothing listens on this port.
     let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
     let nowhere = format!("s3://agents/x?endpoint=http://127.0.0.1:{port}");
     let (_, said) = team.exits(70, "here", &["remote", "add", "nowhere", &nowhere]);

@@ -1,4 +1,4 @@
-//! `resume` writes a session where the agent looks for it, once, and nothing else of the agent's.
+//! `resume` writes a session where the agent looks for it, once, and no other file of the agent.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -15,7 +15,7 @@ struct Machine {
     folder: tempfile::TempDir,
 }
 
-/// How a command ended, and what it printed.
+/// The exit code of a command, and its output.
 struct Answer {
     exit: i32,
     out: String,
@@ -49,7 +49,7 @@ impl Machine {
         self.run_with(arguments, None)
     }
 
-    /// Runs the program, with `programs` before those of the machine.
+    /// Runs the program, with `programs` first in the path.
     fn run_with(&self, arguments: &[&str], programs: Option<&Path>) -> Answer {
         let known = std::env::var_os("PATH").unwrap_or_default();
         let known = std::env::split_paths(&known);
@@ -102,7 +102,7 @@ fn a_turn_becomes_a_session_of_each_agent_and_undo_takes_the_branch_back() {
         let mode = fs::metadata(&path).unwrap().permissions().mode();
         assert_eq!(mode & 0o777, 0o600);
         let id = told["session_id"].as_str().unwrap();
-        // One of them has the beginning of the id in the name.
+        // The name of one format has only the prefix of the id.
         assert!(path.to_str().unwrap().contains(&id[..8]) && told["command"][0] == program);
         assert_eq!(
             (&told["turn"], &told["own_records"]),

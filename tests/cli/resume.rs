@@ -131,7 +131,7 @@ fn a_dry_run_and_what_is_refused_write_nothing() {
     let dry = machine.run(&["--json", "resume", "--cwd", ".", "--dry-run"]).json();
     assert_eq!((&dry["dry_run"], &dry["messages"]), (&true.into(), &14.into()));
     for (arguments, exit, told) in [
-        // The directory of the session is on another machine.
+        // The session's directory is on another machine.
         (&["resume"][..], 6, "--cwd DIR"),
         (&["resume", "--cwd", "nowhere"], 6, "nowhere"),
         (
@@ -146,7 +146,7 @@ fn a_dry_run_and_what_is_refused_write_nothing() {
         assert_eq!(refused.exit, exit, "{arguments:?}: {}", refused.err);
         assert!(refused.err.contains(told), "{arguments:?}: {}", refused.err);
     }
-    // The place is taken by a file where a folder has to be.
+    // A file blocks the path of a folder.
     fs::write(machine.path("home/.codex"), "").unwrap();
     assert_eq!(machine.run(&["resume", "--in", "codex", "--cwd", "."]).exit, 70);
     assert_eq!((operations(), machine.files().len()), (before, 1));
@@ -173,7 +173,7 @@ fn files_of_the_turn_come_back_with_it_and_undo_takes_them_away() {
 #[test]
 fn a_file_that_cannot_come_back_is_told_and_the_session_is_there() {
     let machine = Machine::new();
-    // A folder is in the place of one of the files.
+    // A folder blocks the path of a file.
     let planned = ["--json", "resume", "work^{turn:3}", "--cwd", ".", "--files", "--dry-run"];
     let planned = machine.run(&planned).json();
     let path = planned["workspace"]["files"][0]["path"].as_str().unwrap().to_owned();

@@ -1,7 +1,8 @@
-//! A revision means the same wherever one is taken: every verb, every operation, every form.
+//! A revision means the same for every command, every operation and every form.
 //!
-//! The tables below name each argument that takes a revision, and whether it takes an entry of a
-//! snapshot, too. The verbs come from the parser and the operations from the server itself, so a new one
+//! The tables below list each argument that takes a revision, and whether it also takes an entry of
+//! a snapshot. The commands come from the parser and the operations from the server, so new ones
+//! must be added here.
 //! must be added here.
 
 use std::collections::BTreeSet;
@@ -14,20 +15,20 @@ use turntree_tests::server_process::{Place, Server};
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_turntree-under-test");
 
-/// What an argument takes.
+/// The values that an argument takes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Takes {
-    /// A snapshot: the path of an entry is refused.
+    /// A snapshot. The path of an entry is refused.
     Snapshot,
     /// A snapshot, or an entry of one.
     Entry,
-    /// A name of its own, tried elsewhere.
+    /// Another kind of name, tested elsewhere.
     Branch,
 }
 
 use Takes::{Branch, Entry, Snapshot};
 
-/// An argument of a verb that takes a revision, and a call with `{}` for that.
+/// An argument of a command that takes a revision, and a call with `{}` in its place.
 struct Argument {
     verb: &'static str,
     argument: &'static str,
@@ -44,7 +45,7 @@ const fn argument(
     Argument { verb, argument, takes, call }
 }
 
-/// Names of values that may be a revision.
+/// The names of values that may be a revision.
 const VALUES: [&str; 12] = [
     "REV",
     "REV[:PATH]",
@@ -60,7 +61,7 @@ const VALUES: [&str; 12] = [
     "SHA",
 ];
 
-/// Every argument with a value of these names.
+/// Every argument with such a value name.
 const ARGUMENTS: &[Argument] = &[
     argument("log", "revision", Snapshot, "log {} -n 1 --json"),
     argument("log", "commit", Branch, ""),
@@ -96,7 +97,7 @@ const ARGUMENTS: &[Argument] = &[
     argument("bundle create", "names", Snapshot, "bundle create {} -o new.bundle --json"),
     argument("bundle create", "not", Snapshot, "bundle create work --not {} -o new.bundle --json"),
     argument("git export", "names", Snapshot, "git export new.git {} --json"),
-    // These are names of git.
+    // Names of git.
     argument("git import", "revisions", Branch, ""),
     argument("lesson", "revision", Snapshot, ""),
     argument("lesson list", "revision", Snapshot, "lesson list {} --json"),
@@ -121,13 +122,13 @@ const ARGUMENTS: &[Argument] = &[
     argument("snapshot", "expect", Snapshot, "snapshot -m x --set memory/x=1 --expect {} --json"),
     argument("ollm snapshot", "expect", Snapshot, ""),
     argument("ollm transition", "expect", Snapshot, ""),
-    // Plumbing that names objects.
+    // Low-level commands that name objects.
     argument("cat-object", "object", Entry, "cat-object {}"),
     argument("ls-tree", "object", Entry, "ls-tree {}"),
     argument("update-ref", "new", Entry, "update-ref refs/heads/work/new {}"),
 ];
 
-/// Verbs that take no revision, or none that they read themselves.
+/// Commands that take no revision, or do not parse it themselves.
 const WITHOUT: &[&str] = &[
     "demo",
     "init",
@@ -194,11 +195,11 @@ const WITHOUT: &[&str] = &[
     "reads",
 ];
 
-/// Verbs none of whose own verbs takes one, and the parser itself.
+/// Commands whose subcommands take none, and the parser itself.
 const GROUPS_WITHOUT: &[&str] =
     &["", "adopt", "events", "hook", "key", "op", "remote", "retention", "session"];
 
-/// An argument of an operation, and a call with `{}` for the revision.
+/// An argument of an operation, and a call with `{}` in place of the revision.
 const OPERATIONS: &[(&str, &str, Takes, &str)] = &[
     ("log", "revision", Snapshot, r#"{"revision": "{}", "limit": 1}"#),
     ("outline", "revision", Snapshot, r#"{"revision": "{}"}"#),
@@ -227,12 +228,12 @@ const OPERATIONS: &[(&str, &str, Takes, &str)] = &[
 /// Operations without such an argument.
 const OPERATIONS_WITHOUT: &[&str] = &["status", "sessions", "undo", "offload", "read_vfs"];
 
-/// Names of arguments of operations that may be a revision or a branch.
+/// The names of operations' arguments that may be a revision or a branch.
 const NAMES: [&str; 9] =
     ["revision", "revisions", "at", "old", "new", "expect", "abandoned", "into", "branch"];
 
-/// A store with five turns on `work/main`, a branch that begins at the fourth, a tag on the third, a pin
-/// and a bisect.
+/// A store with five turns on `work/main`, a branch that begins at the fourth, a tag on the third,
+/// a pin and a bisect.
 struct Sample {
     place: Place,
     third: String,
@@ -265,7 +266,7 @@ impl Sample {
         Self { place, third, blob }
     }
 
-    /// Makes a folder with a copy of the store and of the workspace, as they were before.
+    /// Creates a folder with a copy of the original store and workspace.
     fn copy(&self) -> PathBuf {
         let copied = self.place.path().join("copied");
         let _ = fs::remove_dir_all(&copied);
@@ -289,7 +290,7 @@ impl Sample {
         text(&output.stdout)
     }
 
-    /// The forms that name the third turn, and no branch.
+    /// The forms that name the third turn without naming a branch.
     fn forms(&self) -> Vec<String> {
         let forms = [
             "turn:3",
@@ -317,7 +318,7 @@ impl Sample {
     }
 }
 
-/// The words of a line; what stands in quotes is one.
+/// The words of a line. A quoted part is one word.
 fn words(line: &str) -> Vec<&str> {
     line.split(' ').collect()
 }
@@ -342,9 +343,9 @@ fn copy(from: &Path, to: &Path) {
     }
 }
 
-/// What a call answers, whatever form names the snapshot.
+/// The answer of a call, independent of the form that names the snapshot.
 fn answer(output: &Output, form: &str, id: &str) -> (Option<i32>, String, String) {
-    // A session that is begun elsewhere has an id of its own.
+    // A session that is started for another agent has a new id.
     let begun = serde_json::from_slice::<Value>(&output.stdout).ok();
     let begun = begun.and_then(|it| Some(it.get("session_id")?.as_str()?.to_owned()));
     let plain = |bytes: &[u8]| {
@@ -353,12 +354,12 @@ fn answer(output: &Output, form: &str, id: &str) -> (Option<i32>, String, String
             None => text(bytes),
         };
         let named = named.replace(id, "ID").replace(&id[..12], "ID");
-        // A label is what was typed; a tag is in what a bundle has, whatever names its snapshot.
+        // A label keeps the typed form, and a bundle always lists its tags.
         let key = format!("\"{form}\":");
         let named = named.replace(&key, "KEY").replace(&format!("\"{form}\""), "\"ID\"");
         named.replace("KEY", &key).replace(&format!("'{form}'"), "'ID'")
     };
-    // A message has what was typed, too.
+    // A message contains the typed form, too.
     let said = plain(&output.stderr).replace(form, "ID");
     (output.status.code(), plain(&output.stdout), said)
 }
@@ -367,7 +368,7 @@ fn answer(output: &Output, form: &str, id: &str) -> (Option<i32>, String, String
 fn every_form_of_a_revision_means_the_same_to_every_verb() {
     let sample = Sample::new();
     for Argument { verb, argument, call, .. } in ARGUMENTS.iter().filter(|it| !it.call.is_empty()) {
-        // A repository of git has branches and tags, and no snapshot without a name.
+        // A git repository has branches and tags, and no unnamed snapshots.
         if *verb == "git export" {
             continue;
         }

@@ -1,5 +1,5 @@
-//! Names: SESSION/BRANCH means the same wherever a branch is named, and no name is given that a revision
-//! would read otherwise. What restores, comparisons and searches for a bad turn make of an entry.
+//! Names: SESSION/BRANCH means the same wherever a branch is named, and names that a revision would
+//! read differently are refused. Also entries in restores, comparisons and bisects.
 
 use std::process::Output;
 
@@ -8,7 +8,7 @@ use turntree_tests::server_process::Place;
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_turntree-under-test");
 
-/// Runs a line, whose words are parted by spaces.
+/// Runs a line, split at spaces.
 fn run(place: &Place, line: &str) -> Output {
     place.command(&line.split(' ').collect::<Vec<_>>()).output().unwrap()
 }
@@ -70,14 +70,14 @@ fn a_branch_with_its_session_is_that_branch_in_every_option() {
     assert!(refused.contains("a branch of session toy"), "{refused}");
     assert_eq!(branches(&place), before);
 
-    // An option that names no session that is there begins one, as the variable does.
+    // An option or a variable that names a missing session creates it.
     let _ = done(&place, "snapshot --branch fresh/plan -m x --set scratchpad/a=1");
     let mut command = place.command(&["snapshot", "-m", "x", "--set", "scratchpad/a=1"]);
     assert!(command.env("TURNTREE_BRANCH", "other/plan").status().unwrap().success());
     let begun: Vec<String> =
         branches(&place).into_iter().filter(|it| !before.contains(it)).collect();
     assert_eq!(begun, ["fresh/plan", "other/plan"]);
-    // A branch with a slash of the session that commands act on stays that.
+    // A name with a slash that is a branch of the current session stays that branch.
     let _ = done(&place, "fork fix/parser");
     let _ = done(&place, "snapshot --branch fix/parser -m x --set scratchpad/a=9");
     assert!(branches(&place).contains(&"work/fix/parser".to_owned()));
@@ -128,7 +128,7 @@ fn a_name_that_would_be_read_otherwise_is_refused() {
         assert_eq!(branches(&place), before, "{line}");
     }
     assert_eq!(done(&place, "tag"), "");
-    // A tag and a branch may have one name, and what is about branches takes the branch.
+    // A tag and a branch may have the same name, and branch commands use the branch.
     let _ = done(&place, "fork x1 turn:1");
     let _ = done(&place, "tag x1 HEAD");
     let _ = done(&place, "merge HEAD --into x1");
@@ -142,7 +142,7 @@ fn a_name_that_would_be_read_otherwise_is_refused() {
 #[test]
 fn a_branch_that_repeats_its_session_does_not_stand_for_it() {
     let place = two_sessions();
-    // Made by an earlier version.
+    // Created by an earlier version.
     let _ = done(&place, "snapshot --session old -m alone --set scratchpad/a=1");
     let _ = done(&place, "update-ref refs/heads/work/work/alt old");
     let _ = done(&place, "switch work");
@@ -150,7 +150,7 @@ fn a_branch_that_repeats_its_session_does_not_stand_for_it() {
     let sessions = listed["sessions"].as_array().unwrap();
     let work = sessions.iter().find(|it| it["session"] == "work").unwrap();
     assert_eq!(work["turns"], 2, "{work}");
-    // It is reached by its whole name, and by no shorter one.
+    // It has only its whole name.
     assert!(done(&place, "log work/work/alt --oneline").contains("alone"));
     let _ = done(&place, "branch -d work/work/alt");
 }

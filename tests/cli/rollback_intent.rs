@@ -1,5 +1,5 @@
-//! A destructive edit is undone from chat, files and chat together, and what was learned goes along:
-//! into the next branch, and into no other session.
+//! Undoes a destructive edit of files and chat from the chat. The lesson is carried into the next
+//! branch, and into no other session.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -13,7 +13,7 @@ const PROGRAM: &str = env!("CARGO_BIN_EXE_turntree-under-test");
 const INTENTS: &str = include_str!("../vectors/open-codesign/rollback-intent.json");
 const PROPOSED: &str = include_str!("../vectors/open-codesign/turn-snapshots-proposed.json");
 
-/// How a command ended, and what it printed.
+/// The exit code of a command, and its output.
 struct Answer {
     exit: i32,
     out: String,
@@ -30,7 +30,7 @@ impl Answer {
     }
 }
 
-/// A workspace, a store, and a clock that goes on with each command.
+/// A workspace, a store, and a clock that advances with each command.
 struct Chat {
     folder: tempfile::TempDir,
     minute: u32,
@@ -64,7 +64,7 @@ impl Chat {
         Answer { exit, out: text(output.stdout), err: text(output.stderr) }
     }
 
-    /// Runs what must work.
+    /// Runs a command that must succeed.
     fn done(&mut self, arguments: &[&str]) -> Answer {
         let answer = self.run(arguments);
         assert_eq!(answer.exit, 0, "{arguments:?}: {}", answer.err);
@@ -75,7 +75,7 @@ impl Chat {
         self.messages.push(json!({"role": role, "content": content}));
     }
 
-    /// A snapshot of chat and files; `more` are further options.
+    /// Takes a snapshot of chat and files. `more` are further options.
     fn snapshot(&mut self, session: &str, more: &[&str]) -> Value {
         let state = json!({"agents": {"main": {"messages": self.messages}}});
         fs::write(self.path("state.json"), state.to_string()).unwrap();
@@ -144,7 +144,7 @@ fn a_destructive_edit_is_undone_from_chat_and_the_lesson_goes_on() {
     chat.done(&["switch", "page/main"]);
     let (files, said) = (chat.files(), chat.conversation("HEAD"));
 
-    // The tool breaks both files and makes a third; then the user speaks.
+    // The tool breaks both files and creates a third; then the user writes.
     chat.write("index.html", "");
     fs::remove_file(chat.path("site/style.css")).unwrap();
     chat.write("junk.html", "<p>");
@@ -157,7 +157,7 @@ fn a_destructive_edit_is_undone_from_chat_and_the_lesson_goes_on() {
     chat.done(&["redo"]);
     assert_eq!(chat.files(), files);
 
-    // A strategy that goes in circles, on a branch of its own.
+    // A strategy that loops on its own branch.
     chat.done(&["fork", "plan-a", "--switch"]);
     for colour in ["red", "blue", "red", "blue", "red"] {
         chat.write("style.css", colour);
@@ -170,7 +170,7 @@ fn a_destructive_edit_is_undone_from_chat_and_the_lesson_goes_on() {
     assert_eq!((found.exit, &found.json()["verdict"]), (1, &json!("confirmed")));
     assert_eq!(found.json()["rollback_to"], 2);
 
-    // The next one begins with what was learned from it.
+    // The next strategy starts with the lesson.
     chat.done(&["fork", "plan-b", "main", "--switch"]);
     let note = ["--note", "ask which colour"];
     let add = ["lesson", "add", "--spiral", "--branch", "plan-a", "--json"];
@@ -188,7 +188,7 @@ fn a_destructive_edit_is_undone_from_chat_and_the_lesson_goes_on() {
     assert!(block.contains("style.css swung") && block.contains("note: ask which colour"));
     assert!(block.ends_with("## End of lessons\n"));
 
-    // Another branch gets it by a merge of lessons alone, and by nothing else.
+    // Another branch gets it only by a merge of lessons.
     assert_eq!(chat.done(&["lesson", "inject", "main"]).out, "");
     let content = chat.conversation("main");
     chat.done(&["merge", "plan-b", "--into", "main", "--only", "lessons"]);
@@ -196,7 +196,7 @@ fn a_destructive_edit_is_undone_from_chat_and_the_lesson_goes_on() {
     assert_eq!(ids(&carried["lessons"]), [lesson]);
     assert_eq!(chat.conversation("main"), content);
 
-    // Another session neither sees it nor may link to this one.
+    // Another session does not list it, and cannot link to this one.
     chat.snapshot("other", &[]);
     assert_eq!(chat.done(&["lesson", "inject", "other"]).out, "");
     assert_eq!(chat.done(&["lesson", "list", "other", "--all"]).out, "");
@@ -219,7 +219,7 @@ fn steps_are_turns_and_a_turn_that_changed_nothing_is_one_too() {
     let text = |chat: &Chat| String::from_utf8(chat.files()["a.txt"].clone()).unwrap();
     let turn_of = |answer: &Answer| answer.json()["from_turn"].clone();
 
-    // What the last tool did is the first step; two times one is two at once.
+    // The last tool's change is the first step. Two single steps equal one of two.
     let back = |chat: &mut Chat, said: &str| {
         let answer = chat.done(&["rollback", "--said", said, "--json"]);
         (turn_of(&answer), text(chat))
@@ -229,7 +229,7 @@ fn steps_are_turns_and_a_turn_that_changed_nothing_is_one_too() {
     chat.done(&["undo"]);
     chat.done(&["undo"]);
     assert_eq!(text(&chat), "broken");
-    // A lesson in between is no turn, and it stays when that is asked for.
+    // A lesson in between is not a turn, and `--keep-lessons` keeps it.
     chat.done(&["lesson", "add", "--note", "careful"]);
     let kept = chat.done(&["rollback", "2", "--keep-lessons", "--json"]);
     assert_eq!((turn_of(&kept), text(&chat)), (json!(3), "two".into()));
@@ -244,7 +244,7 @@ fn steps_are_turns_and_a_turn_that_changed_nothing_is_one_too() {
     assert_ne!(four, conversation);
     assert_eq!(chat.done(&["rollback", "0", "--json"]).json()["from_turn"], 3, "where it is");
 
-    // The conversation can say so, and then goes on from there all the same.
+    // With `--audit` the conversation records the rollback, and then continues from there.
     let answer = chat.done(&["rollback", "--said", "undo that", "--audit", "--json"]);
     assert_eq!(turn_of(&answer), 2);
     let said = chat.conversation("HEAD");
@@ -290,7 +290,7 @@ fn what_cannot_be_gone_back_to_is_said_so_and_nothing_changes() {
         (&["--to-turn", "9"], 6, "snapshot_expired"),
         (&["--to-turn", "999"], 6, "snapshot_expired"),
         (&["--said", "/rollback turn 9"], 6, "snapshot_expired"),
-        // Fifty steps, which the reference makes of it, were not asked for.
+        // Fifty steps, which the reference implementation reads here, were not requested.
         (&["--said", "/rollback 150"], 6, "snapshot_expired"),
     ] {
         let error = refused(&mut chat, arguments, exit, name);
@@ -384,7 +384,8 @@ fn lessons_are_edited_by_people_and_each_change_is_one_undo() {
         "again"
     );
 
-    // The file: untouched it changes nothing, edited it does, with a mistake it does nothing.
+    // The file: unchanged it changes nothing, edited it changes lessons, and with an error it
+    // changes nothing.
     chat.done(&["lesson", "export", "LESSONS.md"]);
     let text = fs::read_to_string(chat.path("LESSONS.md")).unwrap();
     let log = chat.done(&["op", "log", "--json"]).out;
@@ -446,7 +447,7 @@ fn a_rollback_keeps_what_to_do_differently_and_one_undo_takes_it_back() {
     chat.write("a.txt", "BROKEN");
     chat.snapshot("s", &["--trigger", "turn"]);
     chat.done(&["switch", "s/main"]);
-    // What cannot be gone back to teaches nothing.
+    // A refused rollback adds no lesson.
     let refused = chat.run(&["rollback", "9", "--lesson", "blue"]);
     assert_eq!(refused.exit, 6, "{}", refused.err);
     assert_eq!(chat.done(&["lesson", "list", "--json"]).json()["lessons"], json!([]));
@@ -459,7 +460,7 @@ fn a_rollback_keeps_what_to_do_differently_and_one_undo_takes_it_back() {
     assert_eq!(chat.files()["a.txt"], b"BROKEN");
     assert!(chat.done(&["lesson", "inject"]).out.contains("keep the margins"));
 
-    // One that contradicts it takes its place.
+    // A contradicting lesson replaces it.
     let old = listed["id"].as_str().unwrap();
     chat.done(&["lesson", "add", "--note", "no margins", "--replaces", old]);
     let told = chat.done(&["lesson", "inject"]).out;
@@ -468,7 +469,7 @@ fn a_rollback_keeps_what_to_do_differently_and_one_undo_takes_it_back() {
     assert_eq!(unknown.exit, 6, "{}", unknown.err);
 }
 
-/// Runs the program on a terminal of its own, with what a person types.
+/// Runs the program on a terminal with typed input.
 const ON_A_TERMINAL: &str = "\
 import os, pty, sys
 pid, fd = pty.fork()
@@ -504,7 +505,7 @@ fn a_person_on_a_terminal_is_asked_and_may_say_nothing() {
         command.env("TURNTREE_STORE", chat.path("store")).env("LC_ALL", locale);
         command.envs([("TURNTREE_MAINTENANCE", "off"), ("TERM", "dumb")]);
         command.env_remove("CLAUDE_CODE_SESSION_ID").env_remove("CODEX_THREAD_ID");
-        // Where there is no Python nobody types.
+        // Skip without Python.
         let Ok(output) = command.output() else { return None };
         let said = String::from_utf8(output.stdout).unwrap();
         assert!(output.status.success(), "{said} {}", String::from_utf8_lossy(&output.stderr));

@@ -1,4 +1,4 @@
-//! A store that is damaged beyond its parity: what is lost is named by turn, what is whole comes out.
+//! A store damaged beyond its parity: lost turns are named, and intact content can be exported.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -10,7 +10,7 @@ use turntree_tests::server_process::{ends_with, run_alone};
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_turntree-under-test");
 
-/// What each frame of a pack begins with.
+/// The magic bytes at the start of each frame of a pack.
 const FRAME: &[u8] = b"\x89TTB\r\n\x1a\n";
 
 const BLOB: u8 = 0;
@@ -53,17 +53,18 @@ impl Archive {
         serde_json::from_slice(&self.ran(code, &[&["--json"], words].concat()).stdout).unwrap()
     }
 
-    /// Damages the last block with objects of a kind: that of the newer turns.
+    /// Damages the last block with objects of a kind: those of the newest turns.
     fn damage_last_of(&self, kind: u8) {
         self.damage(|mut heads| heads.rfind(|(found, _)| *found == kind));
     }
 
-    /// Damages the first block with objects of a kind: that of the older turns, which all others need.
+    /// Damages the first block with objects of a kind: those of the oldest turns, which all others
+    /// need.
     fn damage_first_of(&self, kind: u8) {
         self.damage(|mut heads| heads.find(|(found, _)| *found == kind));
     }
 
-    /// Damages the block that is chosen of all, given as their kinds and places.
+    /// Damages the block that `choose` selects from the kinds and offsets of all blocks.
     fn damage(&self, choose: impl Fn(std::vec::IntoIter<(u8, usize)>) -> Option<(u8, usize)>) {
         self.change_pack(|bytes| {
             let heads = (0..bytes.len() - 120).filter(|at| bytes[*at..].starts_with(FRAME));
@@ -86,7 +87,7 @@ impl Archive {
         fs::write(&pack, bytes).unwrap();
     }
 
-    /// The newest turn that is whole, as `fsck` says.
+    /// The newest intact turn according to `fsck`.
     fn newest_whole(&self) -> u64 {
         let report = self.json(1, &["fsck"]);
         let sessions = report["sessions"].as_array().unwrap();
@@ -94,7 +95,7 @@ impl Archive {
         sessions[0]["newest_whole"]["turn"].as_u64().unwrap()
     }
 
-    /// Exports what is whole, and checks that it is the transcript up to that turn.
+    /// Exports the intact part, and checks that it is the transcript up to that turn.
     fn assert_exported(&self, whole: u64) {
         let done = self.ran(1, &["export", "s", "--format", "source", "--partial"]);
         let (text, said) =
@@ -213,7 +214,7 @@ fn repair_takes_nothing_away_that_partial_export_gives() {
         let pack = fs::read(whole.pack()).unwrap();
         let starts = (0..pack.len() - 120).filter(|at| pack[*at..].starts_with(FRAME));
         let blocks: Vec<usize> = starts.filter(|at| pack[at + 28] <= COMMIT).collect();
-        // The first contents, which all turns need, some in the middle, and the last commits.
+        // The first contents, which all turns need, contents in the middle, and the last commits.
         let chosen = [blocks[0], blocks[blocks.len() / 2], blocks[blocks.len() - 1]];
         let mut with_records = 0;
         for at in chosen {
@@ -301,13 +302,13 @@ fn stats_tell_the_bytes_of_parity() {
 fn damaged_ids_of_a_pack_are_told_by_who_notices_them_and_hide_nothing() {
     let store = Archive::new();
     store.ran(0, &["repack"]);
-    // The ids lie behind the header, and no block needs them.
+    // The ids are after the header, and no block needs them.
     store.change_pack(|bytes| bytes[128 + 32 * 40] ^= 1);
     let told = |words: &[&str]| {
         let told = String::from_utf8(store.ran(0, words).stderr).unwrap();
         told.matches("the store is damaged: ").count()
     };
-    // Who looks everywhere verifies all of them.
+    // A scan of the whole store verifies all ids.
     assert_eq!(told(&["stats"]), 1);
     let exported = store.ran(0, &["export", "s", "--format", "source"]);
     assert_eq!(String::from_utf8(exported.stdout).unwrap(), store.transcript);

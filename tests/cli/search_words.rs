@@ -1,4 +1,4 @@
-//! Words that are searched for by programs and agents: what the command finds, as it ranks it.
+//! Word searches by programs and agents: the same results and ranking as the command's.
 
 use std::thread;
 
@@ -14,7 +14,7 @@ fn with_turns(turns: usize) -> (Place, Server) {
     (place, server)
 }
 
-/// The records of the command.
+/// The records that the command prints.
 fn by_command(place: &Place, words: &[&str]) -> Vec<Value> {
     let said = place.run(&[&["search", "--json", "-n", "100"], words].concat());
     said.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
@@ -42,7 +42,7 @@ fn servers_find_what_the_command_finds_in_the_same_order() {
         let mut answer = server.call("search", &params).unwrap();
         assert_eq!(answer["hits"], json!(expected), "{words:?}");
         assert_eq!((&answer["places"], &answer["not_searched"]), (&json!([]), &json!([])));
-        // Page by page it is the same.
+        // Paged results are the same.
         let (mut hits, mut page) = (Vec::new(), params.clone());
         page["limit"] = 2.into();
         while !page["offset"].is_null() || hits.is_empty() {
@@ -72,7 +72,7 @@ fn a_tool_of_an_agent_finds_words_with_ids_that_its_other_tools_take() {
     assert!(id.len() < 20, "{id}");
     let shown = server.tool("show", &json!({"revision": format!("{id}:{path}")})).unwrap();
     assert!(shown["entry"]["text"].as_str().unwrap().contains("note 2"));
-    // What is new is found, and what was redacted is not.
+    // New content is found, and redacted content is not.
     let told = json!({"message": "told", "set": {"scratchpad/key": "swordfish"}});
     server.tool("snapshot", &told).unwrap();
     let asked = json!({"words": "swordfish"});
@@ -118,7 +118,7 @@ fn searches_that_begin_at_once_make_one_index() {
         all.into_iter().map(|one| one.join().unwrap()).collect()
     });
     for answer in &answers {
-        // A line on stderr would say that it was made in memory.
+        // Otherwise stderr would report that the index was built in memory.
         assert_eq!(answer, &(answers[0].0.clone(), String::new()));
     }
     assert_eq!(server.call("search", &json!({"words": "message"})).unwrap()["total"], 12);

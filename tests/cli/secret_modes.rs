@@ -1,5 +1,5 @@
-//! Secrets that come in are said, masked or left alone, and a session goes on as it was whatever the
-//! mode was then. No secret stands in this file: each is made while the test runs.
+//! Secrets in imported sessions are reported, masked or ignored, and a session continues unchanged
+//! after the mode changes. This file contains no secret: each is generated when the test runs.
 
 use std::fs;
 use std::path::PathBuf;
@@ -14,7 +14,8 @@ const PROGRAM: &str = env!("CARGO_BIN_EXE_turntree-under-test");
 
 const MASK: &str = "[secret: github-token]";
 
-/// The session with a token in a prompt and in the arguments and the output of a call, every fourth turn.
+/// A session with a token in a prompt and in the arguments and the output of a call, in every
+/// fourth turn.
 fn told(turns: usize, token: &str) -> String {
     let text = claude_code(turns);
     let text = text.replace("and say what you find", &format!("with {token} and say what"));
@@ -58,7 +59,7 @@ impl Desk {
         command.env("TURNTREE_ACTOR", "somebody").output().unwrap()
     }
 
-    /// What a command printed, and what it said beside that.
+    /// The output of a command, and its stderr.
     fn said(&self, words: &[&str]) -> (String, String) {
         let output = self.run(words);
         let said = String::from_utf8(output.stderr).unwrap();
@@ -89,7 +90,7 @@ impl Desk {
     }
 }
 
-/// Returns whether any object of a store has the token.
+/// Returns whether an object of a store contains the token.
 fn holds(store: &std::path::Path, token: &str) -> bool {
     let repo = turntree_tests::open_store(store, 7);
     let collection = repo.store().collect().unwrap();
@@ -146,7 +147,7 @@ fn a_transcript_goes_on_where_it_was_whatever_the_mode_was() {
     let (_, said) = desk.said(&["secrets", "mode", "mask"]);
     assert!(said.contains("secrets scan"), "{said}");
     assert!(!desk.holds_token());
-    // What was masked is known when it comes in as it is, and the other way round.
+    // Masked content is recognized if it is imported unmasked, and vice versa.
     desk.ok(&["secrets", "mode", "warn"]);
     assert_eq!(desk.import(9)["turns"], 0);
     assert_eq!(desk.import(13)["turns"], 4);
@@ -170,7 +171,7 @@ fn a_session_without_its_secrets_is_taken_up_and_comes_back_as_a_branch() {
     let laid = fs::read_to_string(path).unwrap();
     assert!(laid.contains(MASK) && !laid.contains(&desk.token));
     assert_eq!(desk.json(&["adopt", path])["agents"][0]["turns"], 0);
-    // The agent goes on with it, and is told the token again.
+    // The agent continues with it, and is given the token again.
     let session = told["session_id"].as_str().unwrap();
     let mut records = laid.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
     let last = records.rfind(|record| record["uuid"].is_string()).unwrap();
@@ -261,7 +262,7 @@ fn a_file_with_a_secret_is_left_out_and_left_alone() {
     assert_eq!(read("project/.env"), secret, "and it is not deleted");
     assert!(!desk.holds_token());
 
-    // What somebody gives as a file is stored as it is or not at all.
+    // A file in a state document is stored unchanged or not at all.
     desk.write("state.json", &json!({"files": {"a.py": {"content": secret}}}).to_string());
     let output = desk.run(&["snapshot", "-m", "state", "--state", "../state.json"]);
     let said = String::from_utf8(output.stderr).unwrap();

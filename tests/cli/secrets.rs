@@ -1,4 +1,4 @@
-//! What somebody stored is shown to who asks for it, and never in an error, a warning or a log.
+//! Stored content is shown on request, and never in an error, a warning or a log.
 
 use std::fs;
 use std::path::Path;
@@ -21,7 +21,7 @@ fn has_secret(bytes: &[u8]) -> bool {
     bytes.windows(SECRET.len()).any(|window| window == SECRET.as_bytes())
 }
 
-/// Runs a step; only what shows content, and only on stdout, may show the secret.
+/// Runs a step. Only steps that show content may print the secret, and only on stdout.
 fn silent(shell: &Shell, step: &Step) {
     let output = shell.step(step);
     let said = String::from_utf8_lossy(&output.stderr);
@@ -168,7 +168,7 @@ fn a_redaction_never_says_what_it_looks_for() {
         assert_eq!(output.status.code(), Some(exit), "{wanted}: {said}");
         assert!(!has_secret(&output.stderr) && !has_secret(&output.stdout), "{wanted}: {said}");
     }
-    // A bad expression is explained all the same.
+    // An invalid expression is still explained.
     let said = String::from_utf8(shell.run("turntree redact --regex 'a('").stderr).unwrap();
     assert!(said.contains("unclosed group"), "{said}");
 }
@@ -186,7 +186,7 @@ fn a_race_or_an_obstacle_is_told_without_content() {
     silent(&shell, &failing(2, "echo changed > out/files/.env; turntree restore HEAD --to out"));
     silent(&shell, &failing(2, "turntree export work --format source -o session.jsonl"));
     silent(&shell, &failing(2, "turntree ls-tree $(turntree rev-parse HEAD:scratchpad/login)"));
-    // Where a policy should be, anything can be.
+    // A policy ref may point to any object.
     let blob = "$(turntree hash-object -w state.json)";
     let line = format!("turntree update-ref refs/retention/work {blob} && turntree gc");
     let output = shell.run(&line);
@@ -208,7 +208,7 @@ turntree_properties::properties! {
     }
 }
 
-/// Wherever a store is damaged, what is said of it is where.
+/// Damages a store, and checks that messages name only the location.
 fn damage(seed: u64, pack: bool) -> Result<(), TestCaseError> {
     let shell = shell();
     let mut random = Random(seed);

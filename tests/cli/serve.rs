@@ -124,7 +124,7 @@ fn a_turn_sends_what_is_new_and_the_rest_stays() {
     assert_eq!(error["message"], "unset: 'scratchpad/turn' is not there");
 }
 
-/// Two branches that changed a note differently, merged.
+/// Merges two branches that changed a note differently.
 fn with_a_conflict(server: &mut Server) {
     let note = |text: &str| json!({"message": text, "set": {"scratchpad/note": text}});
     server.call("snapshot", &note("ours")).unwrap();
@@ -189,7 +189,7 @@ fn an_undo_is_planned_then_done_and_brings_files_back() {
     let params = json!({"redo": true, "plan_id": plan["plan_id"]});
     server.call("undo", &params).unwrap();
     assert_eq!(place.read("notes.txt").as_deref(), Some("by hand\n"));
-    // Without a workspace the branch alone goes back.
+    // Without a workspace only the branch is rolled back.
     let plan = server.call("undo", &json!({})).unwrap();
     server.call("undo", &json!({"plan_id": plan["plan_id"]})).unwrap();
     let _ = server.end();
@@ -288,7 +288,7 @@ fn tags_pins_and_texts_are_kept_by_programs_too() {
 fn a_context_of_any_size_goes_in_by_several_calls() {
     let place = Place::new(PROGRAM);
     let mut server = place.server(&["serve", "--stdio"]);
-    // 30 MiB, of which a line takes 16 at most.
+    // 30 MiB, while a line takes at most 16.
     let part = |n: u8| char::from(b'a' + n).to_string().repeat(10 << 20);
     for n in 0..3 {
         let said = json!({"role": "tool", "content": part(n)});

@@ -1,5 +1,5 @@
-//! The methods in `docs/serve.md` are those that the program describes. With `UPDATE_STORIES=1` the
-//! page is rewritten.
+//! The methods in `docs/serve.md` match those that the program describes. `UPDATE_STORIES=1`
+//! rewrites the page.
 
 use std::fmt::Write;
 use std::path::Path;
@@ -9,10 +9,10 @@ use turntree_tests::server_process::Place;
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_turntree-under-test");
 
-/// Where the part of the page begins that is written here.
+/// The start of the generated part of the page.
 const MARK: &str = "<!-- methods -->\n";
 
-/// A schema in words.
+/// Describes a schema in words.
 fn in_words(schema: &Value) -> String {
     let words = |key: &str| schema[key].as_array().into_iter().flatten();
     if schema.get("enum").is_some() {

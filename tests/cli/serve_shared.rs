@@ -1,5 +1,5 @@
-//! Servers that keep a store open, beside commands and other servers: each answer is that of a store
-//! opened just now.
+//! Servers that keep a store open while commands and other servers use it: each answer equals that
+//! of a newly opened store.
 
 use std::fs;
 use std::path::Path;
@@ -12,10 +12,10 @@ const PROGRAM: &str = env!("CARGO_BIN_EXE_turntree-under-test");
 
 const SERVE: &[&str] = &["serve", "--stdio"];
 
-/// Said in a turn, and redacted later.
+/// Part of a turn, and redacted later.
 const SECRET: &str = "swordfish-1";
 
-/// Two servers that stay, each with a way to be asked.
+/// Two long-running servers, and their clients.
 struct Kept<'p> {
     place: &'p Place,
     serve: Server,
@@ -30,7 +30,7 @@ impl<'p> Kept<'p> {
         kept
     }
 
-    /// Fails unless both answer as servers do that were started just now.
+    /// Fails unless both answer like newly started servers.
     fn expect_fresh(&mut self, when: &str) {
         for (kept, fresh) in [
             (answers(&mut self.serve, false), answers(&mut self.place.server(SERVE), false)),
@@ -42,14 +42,14 @@ impl<'p> Kept<'p> {
         }
     }
 
-    /// All that both answer, as text.
+    /// All answers of both, as text.
     fn said(&mut self) -> String {
         let said = [answers(&mut self.serve, false), answers(&mut self.mcp, true)];
         said.iter().flatten().map(|answer| format!("{answer:?}\n")).collect()
     }
 }
 
-/// Calls that only look.
+/// Calls that only read.
 fn calls() -> [(&'static str, Value); 8] {
     [
         ("status", json!({})),
@@ -107,7 +107,7 @@ fn an_answer_has_what_commands_other_servers_and_collections_did() {
         let _ = place.run(words);
         kept.expect_fresh(&format!("after {words:?}"));
     }
-    // What one of them does, the other one has seen.
+    // Each server sees the changes of the other.
     let params = json!({"message": "by one", "set": {"scratchpad/note": "by one"}});
     kept.serve.call("snapshot", &params).unwrap();
     kept.expect_fresh("after a snapshot of one");
@@ -149,17 +149,17 @@ fn a_store_that_is_moved_deleted_or_made_again_is_the_one_that_is_there() {
     fs::rename(&away, &store).unwrap();
     kept.expect_fresh("when it is back");
 
-    // Another one under its name, with as many turns.
+    // A different store under its name, with as many turns.
     fs::rename(&store, &away).unwrap();
     let _ = place.with_turns(3);
     kept.expect_fresh("with another one in its place");
-    // A copy of the first one from before a turn.
+    // A copy of the first store from before a turn.
     fs::remove_dir_all(&store).unwrap();
     copy(&away, &store);
     kept.expect_fresh("with a copy in its place");
     fs::remove_dir_all(&store).unwrap();
     kept.expect_fresh("when it is deleted");
-    // The first snapshot makes it, by whichever server.
+    // The first snapshot creates the store, by either server.
     kept.mcp.tool("snapshot", &json!({"message": "a new beginning"})).unwrap();
     kept.expect_fresh("after a new beginning");
     assert_eq!(kept.serve.call("status", &json!({})).unwrap()["turn"], 1);
@@ -179,7 +179,7 @@ fn copy(from: &Path, to: &Path) {
 fn a_server_that_looks_keeps_nothing_from_a_collection_and_may_be_killed() {
     let place = with_turns(4);
     let mut kept = Kept::of(&place);
-    // A call that changes something has let go of its segment, and one that looks never had one.
+    // A call that changes something has released its segment, and a call that reads never had one.
     kept.serve.call("snapshot", &json!({"message": "by a server"})).unwrap();
     kept.expect_fresh("after a snapshot");
     let _ = place.run(&["repack"]);
@@ -208,7 +208,7 @@ fn damage_is_not_remembered_once_it_is_mended() {
     let mut damaged = whole.clone();
     damaged[100..400].fill(0);
     let mut kept = Kept::of(&place);
-    // In place, as a disk does it.
+    // Changed in place, like damage by a disk.
     fs::write(&pack, &damaged).unwrap();
     for _ in 0..2 {
         let _ = kept.said();

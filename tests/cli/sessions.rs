@@ -1,4 +1,4 @@
-//! Sessions that people tell apart: the list of them, where it is of a place, and live ones.
+//! Lists of sessions: their names, those of a directory, and live ones.
 
 use std::fs;
 use std::path::PathBuf;

@@ -1,10 +1,10 @@
-//! User stories at the command line: every command and its output in `stories/*.md`, run as they stand.
+//! User stories at the command line: runs the commands in `stories/*.md` and compares their output.
 //!
-//! In a `console` block, a line that begins with `$ ` is given to the shell, and what follows is its
-//! output, stderr included, ended by `[exit N]` unless N is 0. `[..]` stands for anything on a line.
-//! All commands of a page run in one new directory, in order. With `UPDATE_STORIES=1` the pages are
-//! rewritten to what happens; lines that fit stay as they are. In a `sh` block every line is a command,
-//! which may end with 0 or, as an answer, with 1.
+//! In a `console` block, a line that begins with `$ ` is given to the shell. The lines after it are
+//! its output, including stderr, followed by `[exit N]` unless N is 0. `[..]` matches anything on a
+//! line. All commands of a page run in one new directory, in order. `UPDATE_STORIES=1` rewrites the
+//! pages to the actual output; lines that match stay unchanged. In a `sh` block every line is a
+//! command, which may exit with 0 or, for a negative answer, with 1.
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
@@ -15,7 +15,7 @@ use turntree_tests::claude_code;
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_turntree-under-test");
 
-/// A directory, a home and an environment of its own.
+/// A directory, a home and an environment.
 struct Shell {
     root: tempfile::TempDir,
 }
@@ -34,7 +34,7 @@ impl Shell {
         self.root.path().join("work")
     }
 
-    /// What a command prints, and how it ends.
+    /// Runs a command. Returns its output and its exit code.
     fn run(&self, command: &str) -> String {
         let path = format!("{}:/usr/bin:/bin", self.root.path().join("bin").display());
         let output = Command::new("sh")
@@ -60,7 +60,7 @@ impl Shell {
     }
 }
 
-/// Whether a line is what a page says, where `[..]` stands for anything.
+/// True if a line matches an expected one, where `[..]` matches anything.
 fn fits(expected: &str, line: &str) -> bool {
     let mut parts = expected.split("[..]");
     let Some(mut rest) = parts.next().and_then(|first| line.strip_prefix(first)) else {
@@ -77,7 +77,7 @@ fn fits(expected: &str, line: &str) -> bool {
     rest.ends_with(last)
 }
 
-/// The page as it would be if its commands ran now.
+/// Replays a page: the page with the actual output of its commands.
 fn replay(page: &str, shell: &Shell) -> String {
     let mut lines = page.lines().peekable();
     let mut replayed = String::new();
@@ -96,7 +96,7 @@ fn replay(page: &str, shell: &Shell) -> String {
         }
         let Some(command) = line.strip_prefix("$ ").filter(|_| in_console) else { continue };
         let mut command = command.to_owned();
-        // A document handed to the shell goes on up to its end.
+        // A here-document ends at its END.
         while command.contains("<<'END'") && !command.ends_with("\nEND") {
             let line = lines.next().expect("END after <<'END'");
             command.push('\n');
@@ -119,7 +119,7 @@ fn replay(page: &str, shell: &Shell) -> String {
     replayed
 }
 
-/// Compares with a file that is kept, or rewrites it.
+/// Compares with a stored file, or rewrites it.
 fn check(path: &Path, actual: &str) {
     if std::env::var_os("UPDATE_STORIES").is_some() {
         fs::write(path, actual).unwrap();
@@ -139,7 +139,7 @@ fn play(story: &str) {
     play_page(&stories().join(story));
 }
 
-/// Plays a page in a directory with two transcripts, of which one is a longer version of the other.
+/// Plays a page in a directory with two transcripts. One is a longer version of the other.
 fn play_page(path: &Path) {
     let shell = Shell::new();
     fs::write(shell.work().join("session.jsonl"), claude_code(9)).unwrap();
@@ -150,7 +150,7 @@ fn play_page(path: &Path) {
 #[test]
 fn the_tour_of_the_readme() {
     let shell = Shell::new();
-    // Programs of others, of which the page needs only that they are called.
+    // Stubs for third-party programs: the page only needs to call them.
     for name in ["cargo", "claude", "launchctl", "make", "systemctl"] {
         let program = shell.root.path().join("bin").join(name);
         fs::write(&program, format!("#!/bin/sh\necho {name} \"$@\"\n")).unwrap();
@@ -384,7 +384,7 @@ fn every_story_is_played() {
     }
 }
 
-/// The verbs that the help of the program lists.
+/// The commands in the help of the program.
 fn verbs(overview: &str) -> Vec<&str> {
     let listed = overview.lines().take_while(|line| !line.starts_with("Options of every"));
     let names = listed.filter_map(|line| {
@@ -400,7 +400,7 @@ fn every_short_help_fits_on_one_screen() {
     let overview = shell.run("turntree --help");
     let mut too_long = Vec::new();
     for verb in [""].into_iter().chain(verbs(&overview)) {
-        // A store in the environment is no reason to show the option as if it had to be given.
+        // With a store in the environment the help must not show the option as required.
         let help = shell.run(&format!("COLUMNS=80 TURNTREE_STORE=s turntree {verb} -h"));
         assert!(help.lines().all(|line| line.chars().count() <= 80), "{help}");
         assert!(!help.contains("--store") && help.contains("'turntree --help' lists"), "{help}");

@@ -1,4 +1,4 @@
-//! Stored bytes on a terminal: whatever verb shows them, the terminal obeys none of them.
+//! Stored bytes on a terminal: no command prints control sequences from them.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -9,11 +9,11 @@ use turntree_tests::terminal::written_to_terminal;
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_turntree-under-test");
 
-/// A title, the clipboard, a moved cursor, an 8-bit order, a hidden text, and a turned direction.
+/// A title, the clipboard, a moved cursor, an 8-bit control, hidden text, and a reversed direction.
 const ORDERS: &str =
     "\u{1b}]0;PWN\u{7}\u{1b}]52;c;cm0=\u{7}\u{1b}[2J\u{8}\r\u{9b}31m\u{7f}\u{1b}[8mx\u{202e}";
 
-/// Lines for the program that show what is stored, each on a terminal.
+/// Command lines that show stored content, each run on a terminal.
 const LINES: &[&str] = &[
     "",
     "status",
@@ -86,7 +86,7 @@ const LINES: &[&str] = &[
     "redo --dry-run",
 ];
 
-/// Verbs that show nothing of what is stored, or never to a terminal.
+/// Commands that show no stored content, or never on a terminal.
 const WITHOUT_OUTPUT: &[&str] = &[
     "bisect",
     "clone",
@@ -134,7 +134,7 @@ fn run(folder: &Path, line: &[&str]) {
     assert!(done.status.success(), "{line:?}: {}", String::from_utf8_lossy(&done.stderr));
 }
 
-/// A store with orders in names of files, messages, notes, titles and labels.
+/// A store with control sequences in names of files, messages, notes, titles and labels.
 fn store() -> tempfile::TempDir {
     let folder = tempfile::tempdir().unwrap();
     let here = folder.path();
@@ -180,7 +180,7 @@ fn store() -> tempfile::TempDir {
     folder
 }
 
-/// What a terminal would obey of `text`, but for the styles of this program and the ends of its lines.
+/// The control characters in `text`, except for the styles of this program and line ends.
 fn obeyed(text: &str) -> Vec<char> {
     let mut text = text.replace("\r\n", "\n");
     for style in ["0", "1", "2", "31", "32", "33", "34", "35", "36"] {

@@ -1,4 +1,5 @@
-//! Trust: a store that came with a folder is read, and gets and sends nothing before its user says so.
+//! Trust: a store that came with a folder is readable, and receives and sends nothing before its
+//! user trusts it.
 
 use std::fs;
 use std::io::Write;
@@ -10,7 +11,7 @@ use serde_json::{Value, json};
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_turntree-under-test");
 
-/// Two people on one disk: the one who made a project, and the one who got it.
+/// Two users on one disk: the maker of a project, and its recipient.
 struct World(tempfile::TempDir);
 
 impl World {
@@ -35,7 +36,7 @@ impl World {
         command
     }
 
-    /// What a command says, on both streams; it ends with `code`.
+    /// Runs a command that must exit with `code`. Returns both its outputs.
     fn exits(&self, code: i32, home: &str, dir: &str, words: &[&str]) -> String {
         let Output { status, stdout, stderr } =
             self.command(PROGRAM, home, dir, words).output().unwrap();
@@ -53,7 +54,7 @@ impl World {
         assert!(done.status.success(), "{script}: {}", String::from_utf8_lossy(&done.stderr));
     }
 
-    /// A project with a store that the maker put there, with these remotes, and one turn.
+    /// A project with a store of the maker, with these remotes and one turn.
     fn make_project(&self, remotes: &[&[&str]]) {
         self.ok("maker", "made", &["init"]);
         for words in remotes {
@@ -62,7 +63,7 @@ impl World {
         self.ok("maker", "made", &["snapshot", "-m", "theirs", "--append-message", "user=theirs"]);
     }
 
-    /// An event of a client in `dir`, whose transcript has one prompt.
+    /// Sends an event of a client in `dir`, whose transcript has one prompt.
     fn hook(&self, dir: &str) {
         let transcript = self.path("s-1.jsonl");
         let line = json!({"type": "user", "uuid": "1", "parentUuid": null, "sessionId": "s-1",
@@ -84,7 +85,7 @@ impl World {
         names.map(|it| it["session"].as_str().unwrap().to_owned()).collect()
     }
 
-    /// The files below a directory, but for those of git.
+    /// The files below a directory except those of git.
     fn files(&self, dir: &str) -> Vec<PathBuf> {
         let (mut found, mut left) = (Vec::new(), vec![self.path(dir)]);
         while let Some(dir) = left.pop() {
@@ -99,7 +100,7 @@ impl World {
         found
     }
 
-    /// The store of the user.
+    /// The user's own store.
     fn own(&self) -> String {
         self.path("user/.local/share/turntree/store").display().to_string()
     }
@@ -109,7 +110,8 @@ const AUTO: &[&[&str]] =
     &[&["remote", "add", "origin", "../drop/bucket"], &["remote", "set", "origin", "--auto"]];
 const BY_HAND: &[&[&str]] = &[&["remote", "add", "origin", "../drop/bucket"]];
 
-/// What came is read; it gets nothing and sends nothing, and everything says how to trust it.
+/// Checks that a received store is readable, receives and sends nothing, and that messages say how
+/// to trust it.
 fn expect_untrusted(world: &World, dir: &str, why: &str) {
     assert!(world.ok("user", dir, &["log"]).contains("theirs"));
     let status = world.ok("user", dir, &["status"]);
@@ -159,7 +161,7 @@ fn a_store_that_came_with_a_clone_or_an_archive_gets_no_turn_and_sends_none() {
          git -c user.name=m -c user.email=m@m commit -qm nice; cd ..; git clone -q made user/cloned",
     );
     expect_untrusted(&world, "user/cloned", "git tracks it");
-    // The store lies elsewhere in the project, and a link leads there.
+    // The store is elsewhere in the project, behind a link.
     world.shell(
         "cd made; mv .turntree data; ln -s data .turntree; git add -A; \
          git -c user.name=m -c user.email=m@m commit -qm link; cd ..; git clone -q made user/linked",
@@ -201,7 +203,7 @@ fn who_trusts_a_store_uses_it_until_it_can_do_more() {
         "{listed}"
     );
 
-    // A change from outside is seen; one of the user is not asked about again.
+    // A change by the maker is detected. A change by the user needs no second confirmation.
     let store = world.path("user/p/.turntree").display().to_string();
     world.ok("maker", ".", &["--store", &store, "remote", "set", "origin", "--auto"]);
     expect_refused(&world, "remote origin");
@@ -260,7 +262,7 @@ fn another_store_in_the_place_of_a_trusted_one_is_not_trusted() {
 #[test]
 fn a_store_from_which_nothing_leaves_goes_on_as_before() {
     let world = World::new();
-    // As an earlier version left it: made here, and recorded nowhere.
+    // As left by an earlier version: created here, and not recorded.
     world.make_project(&[]);
     world.shell("cp -r made user/p");
     world.hook("user/p");
@@ -282,7 +284,7 @@ fn a_pointer_that_came_with_a_folder_leads_nowhere_and_that_of_a_worktree_does()
     world.hook("user/p");
     assert_eq!(world.sessions("user", &[]), ["s-1"]);
     assert!(!target.exists(), "no store is made there");
-    // To a store that is there.
+    // A pointer to an existing store.
     world.make_project(&[]);
     let target = world.path("made/.turntree");
     fs::write(world.path("user/p/.turntree/elsewhere"), target.as_os_str().as_encoded_bytes())
@@ -299,7 +301,7 @@ fn a_pointer_that_came_with_a_folder_leads_nowhere_and_that_of_a_worktree_does()
     world.ok("user", "user/q", &["fork", "plan", "--worktree", "../w"]);
     let turn = ["snapshot", "-m", "x", "--workspace", "."];
     world.ok("user", "user/w", &turn);
-    // As an earlier version left it.
+    // As left by an earlier version.
     fs::remove_dir_all(world.path("user/.local/share/turntree/trust")).unwrap();
     world.ok("user", "user/w", &turn);
 }
@@ -324,7 +326,7 @@ fn a_link_that_leads_out_of_its_project_is_followed_to_read_until_it_is_trusted(
     world.hook("user/p");
     assert_eq!(world.sessions("user", &[]), ["s-1"]);
     assert_eq!(fs::read_dir(world.path("user/public")).unwrap().count(), 0);
-    // To a store that somebody made there.
+    // A link to a store that the maker created there.
     world.shell("rmdir user/public");
     let store = world.path("user/public").display().to_string();
     let turn = ["--store", &store, "snapshot", "-m", "theirs", "--append-message", "user=theirs"];
@@ -352,10 +354,10 @@ fn pushes_by_themselves_take_a_record_however_the_store_was_named() {
     assert_eq!(unpushed("origin"), 1);
     let status = world.ok("user", "made", &["--store", &store, "status"]);
     assert!(status.contains("nothing is pushed by itself"), "{status}");
-    // The maker added the remote, and needs no more.
+    // The maker added the remote, and needs no further confirmation.
     world.ok("maker", "made", &work);
     assert_eq!(unpushed("origin"), 0);
-    // By hand it is pushed to by who names the store.
+    // A user who names the store can push to it by hand.
     world.ok(
         "user",
         "made",
@@ -363,7 +365,7 @@ fn pushes_by_themselves_take_a_record_however_the_store_was_named() {
     );
     world.ok("user", "made", &["--store", &store, "push"]);
     assert_eq!(unpushed("origin"), 0);
-    // What the user adds to it trusts no remote of others.
+    // A remote that the user adds does not make the maker's remotes trusted.
     let said =
         world.ok("user", "made", &["--store", &store, "remote", "add", "mine", "../drop/mine"]);
     assert!(said.contains("turntree trust"), "{said}");
@@ -388,7 +390,7 @@ fn pushes_by_themselves_take_a_record_however_the_store_was_named() {
 fn what_lies_on_a_remote_alone_is_not_read_there_for_a_store_that_came() {
     let world = World::new();
     world.make_project(BY_HAND);
-    // What compresses to little is fetched at once.
+    // Compressible content would be fetched immediately.
     let mut state = 1_u64;
     let mut number = || {
         state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
@@ -444,11 +446,11 @@ fn servers_are_about_the_store_of_the_hooks() {
     assert!(said.contains("s-1") && !said.contains("theirs"), "{said}");
 }
 
-/// What a bundle, a clone or an archive brings does not choose where files are written.
+/// The content of a bundle, a clone or an archive does not determine where files are written.
 mod directories {
     use super::*;
 
-    /// The maker captures a directory of the user's, and gives the session as a bundle.
+    /// The maker captures a directory of the user, and exports the session as a bundle.
     fn give(world: &World, victim: &Path) {
         fs::create_dir_all(victim).unwrap();
         fs::write(victim.join("evil"), "evil").unwrap();
@@ -491,7 +493,7 @@ mod directories {
             assert!(named, "{words:?}: {said}");
             expect_left(&victim);
         }
-        // The branch and the conversation come back all the same.
+        // The branch and the conversation are still restored.
         let only = ["restore", "gift/main~1", "--session", "gift", "--only", "conversation"];
         world.ok("user", "user/p", &only);
         let restore = ["restore", "gift/main~2", "--session", "gift"];
@@ -533,7 +535,7 @@ mod directories {
         assert_eq!(fs::read_to_string(world.path("user/p/a")).unwrap(), "1");
         run("user/q", &["undo"]);
         assert_eq!(fs::read_to_string(world.path("user/p/a")).unwrap(), "2");
-        // A copy of the store is another one: as one that was unpacked.
+        // A copy of the store is a different store, as if it was unpacked.
         world.shell("cp -a user/store user/copy");
         let copy = world.path("user/copy").display().to_string();
         let words = ["--store", &copy, "rollback", "--turns", "1", "--session", "default"];

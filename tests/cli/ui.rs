@@ -1,7 +1,7 @@
-//! `turntree ui` on a pseudo-terminal: its screens, its keys, what it does, and the terminal afterwards.
+//! `turntree ui` on a pseudo-terminal: its screens, keys and actions, and the terminal afterwards.
 //!
-//! Screens are compared with those in `ui_screens`, each named by its size. With `UPDATE_GOLDENS=1` they
-//! are written anew, to be looked at.
+//! Screens are compared with those in `ui_screens`, each named by its size. `UPDATE_GOLDENS=1`
+//! rewrites them; inspect the changes.
 #![cfg(target_os = "linux")]
 
 use std::fs;
@@ -16,7 +16,7 @@ use turntree_tests::terminal::{Screen, Terminal};
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_turntree-under-test");
 
-/// Of a terminal as most have it.
+/// The usual size of a terminal.
 const USUAL: (u16, u16) = (80, 24);
 
 const ESCAPE: &str = "\x1b";
@@ -36,7 +36,7 @@ impl Machine {
         machine
     }
 
-    /// A session with three prompts and a second strategy, and one of another agent.
+    /// A session with three prompts and a second strategy, and a session of another agent.
     fn new() -> Self {
         let machine = Self::empty();
         fs::write(machine.path("session.jsonl"), claude_code(12)).unwrap();
@@ -79,7 +79,7 @@ impl Machine {
         assert!(output.status.success(), "{words:?}: {}", String::from_utf8_lossy(&output.stderr));
     }
 
-    /// Takes a snapshot with a message of a person.
+    /// Takes a snapshot with a message of the user.
     fn say(&self, now: &str, branch: &str, words: &str) {
         let (session, branch) = branch.split_once('/').unwrap();
         let record = serde_json::json!({ "role": "user", "content": words });
@@ -100,13 +100,13 @@ impl Machine {
     }
 }
 
-/// Whether nothing more is being read.
+/// True if no read is in progress.
 fn is_settled(screen: &Screen) -> bool {
     let header = screen.text().lines().next().unwrap_or_default().to_owned();
     screen.is_other && !header.ends_with("reading")
 }
 
-/// Compares the screen with the one that is kept, as soon as it has `text`.
+/// Compares the screen with the stored one, once it has `text`.
 fn compare(terminal: &Terminal, (columns, rows): (u16, u16), name: &str, text: &str) {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("cli/ui_screens");
     let file = folder.join(format!("{columns}x{rows}-{name}.txt"));
@@ -177,12 +177,12 @@ fn a_turn_is_forked_and_the_fork_is_taken_back_after_a_yes() {
     terminal.press("tri\x7f\x7fry\r");
     terminal.shows("parser/try begins at");
     assert!(machine.has_branch("try"));
-    // A name that is taken is told.
+    // An existing name is refused.
     terminal.press("f");
     terminal.shows("new branch at");
     terminal.press("try\r");
     terminal.shows("branch parser/try exists already");
-    // A plan is only a plan, and a yes that was typed before it could be read is none.
+    // A plan changes nothing, and a confirmation typed before the plan is shown does not count.
     terminal.press("uy");
     terminal.shows("would undo");
     terminal.press(ESCAPE);
@@ -190,7 +190,7 @@ fn a_turn_is_forked_and_the_fork_is_taken_back_after_a_yes() {
     assert!(machine.has_branch("try"));
     terminal.press("u");
     terminal.shows("would undo");
-    // Another one by now: nothing is done for the yes to the first.
+    // The plan has changed, so the confirmation of the old one does nothing.
     machine.done("2026-11-20T13:01:00Z", &["fork", "later", "parser"]);
     terminal.press("y");
     terminal.shows("the plan is another one by now");
@@ -224,7 +224,7 @@ fn a_strategy_is_merged_and_a_turn_pinned_after_a_yes_and_both_are_taken_back() 
     terminal.press("y");
     terminal.shows("parser/plan-b is merged into parser/main");
     assert_ne!(tip(), before);
-    // What is merged already is told.
+    // A merge without changes is reported.
     terminal.press("m\r");
     terminal.shows("parser/main has all of parser/plan-b already");
     terminal.press("u");
@@ -232,7 +232,7 @@ fn a_strategy_is_merged_and_a_turn_pinned_after_a_yes_and_both_are_taken_back() 
     terminal.press("y");
     terminal.shows("'turntree redo' brings it back");
     assert_eq!(tip(), before);
-    // A pin, the list of them, and off again.
+    // Adds a pin, lists the pins, and removes it.
     terminal.press("p");
     terminal.shows("name of a pin on turn");
     terminal.press("kept\r");
@@ -245,7 +245,7 @@ fn a_strategy_is_merged_and_a_turn_pinned_after_a_yes_and_both_are_taken_back() 
     terminal.shows("pinned by somebody");
     terminal.press("p");
     terminal.shows("would take the pin kept off turn");
-    // Another one by now: nothing is done for the yes to the first.
+    // The pin has changed, so the confirmation of the old plan does nothing.
     machine.done("2026-11-20T13:01:00Z", &["unpin", "kept"]);
     machine.done("2026-11-20T13:01:00Z", &["pin", "parser~2", "--name", "kept"]);
     terminal.press("y");
@@ -274,7 +274,7 @@ fn what_others_commit_appears_by_itself() {
     terminal.shows("and more of it");
     terminal.press("j");
     terminal.shows("2 of 2");
-    // Who reads further down stays there.
+    // A user who has scrolled down stays there.
     machine.say("2026-11-20T12:32:00Z", "third/main", "the newest");
     terminal.shows("3 of 3");
 }
@@ -308,7 +308,7 @@ fn the_terminal_is_given_back_at_every_signal() {
 fn the_terminal_is_given_back_at_a_fault_of_the_program() {
     let machine = Machine::new();
     let mut command = machine.command("2026-11-20T13:00:00Z", &["ui"]);
-    // No thread can start, which panics in the standard library.
+    // No thread can start, which makes the standard library panic.
     command.env("RUST_MIN_STACK", (1_u64 << 60).to_string());
     let mut terminal = Terminal::start(command, USUAL);
     assert_eq!(terminal.end().code(), Some(70));
@@ -402,7 +402,7 @@ fn an_empty_store_says_how_sessions_get_in_and_one_that_vanishes_says_so() {
     terminal.shows("the first of all");
     fs::rename(machine.path("store"), machine.path("elsewhere")).unwrap();
     terminal.shows("there is no store at");
-    // What was read stays in sight.
+    // The last content stays visible.
     terminal.shows("the first of all");
     fs::rename(machine.path("elsewhere"), machine.path("store")).unwrap();
     machine.say("2026-11-20T12:01:00Z", "second/main", "the second of all");
@@ -425,7 +425,7 @@ fn a_turn_is_gone_on_from_in_its_agent_once_the_command_was_shown() {
     terminal.press("r");
     terminal.shows("--run");
     terminal.shows("claude --resume");
-    // Shown is not done.
+    // Showing the plan changes nothing.
     assert!(!machine.path("home/.claude").exists());
     terminal.press("r");
     assert!(terminal.end().success());

@@ -1,4 +1,5 @@
-//! Files that are opened unasked: what is no regular file there is left alone, and nothing waits for it.
+//! Files that are opened automatically: other file types in their place are ignored, and no command
+//! blocks on them.
 
 use std::fs;
 use std::io::Write;
@@ -12,7 +13,7 @@ use serde_json::json;
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_turntree-under-test");
 
-/// A command that waits for a pipe waits for ever, so this is for busy machines alone.
+/// The time limit. A command that blocks on a pipe would never end; the rest is for busy machines.
 const MOST: Duration = Duration::from_secs(30);
 
 struct Desk(tempfile::TempDir);
@@ -34,7 +35,7 @@ impl Desk {
         fs::write(path, text).unwrap();
     }
 
-    /// Runs a command in the project, and returns how it ended: it does end.
+    /// Runs a command in the project, and returns its exit status. Fails if it does not end.
     fn run(&self, words: &[&str]) -> ExitStatus {
         let mut command = Command::new(PROGRAM);
         command.args(words).current_dir(self.path("home/p"));
@@ -45,7 +46,7 @@ impl Desk {
         let mut child = command.spawn().unwrap();
         let event = json!({"hook_event_name": "Stop", "session_id": "s-1",
             "transcript_path": self.path("s-1.jsonl"), "cwd": self.path("home/p")});
-        // A command that reads none closes its end.
+        // A command that reads no input closes its end.
         let _ = child.stdin.take().unwrap().write_all(event.to_string().as_bytes());
         let began = Instant::now();
         loop {
@@ -65,18 +66,18 @@ impl Desk {
         assert!(status.success(), "{words:?}: {status}");
     }
 
-    /// Puts a pipe in a place, or a link to one, and runs the commands.
+    /// Puts a pipe, or a link to a pipe, at a path, and runs the commands.
     fn with_pipe(&self, place: &Path, verbs: &[&[&str]]) {
         let kept = fs::read(place).ok();
         fs::create_dir_all(place.parent().unwrap()).unwrap();
-        // Renamed into its place: what a hook left to do may write there at any moment.
+        // Renamed into place: a background process of a hook may write there at any moment.
         let pipe = self.path("pipe");
         assert!(Command::new("mkfifo").arg(&pipe).status().unwrap().success());
         fs::rename(pipe, place).unwrap();
         for words in verbs {
             self.run(words);
         }
-        // What the commands put there is none of ours.
+        // A file that the commands wrote there is discarded.
         let _ = fs::remove_file(place);
         if let Some(kept) = kept {
             fs::write(place, kept).unwrap();
@@ -117,7 +118,7 @@ fn a_pipe_in_a_project_stops_no_command() {
     desk.with_pipe(&claude, &[&["hook", "check"], &["hook", "install", "claude-code"]]);
     desk.with_pipe(&desk.path("s-1.jsonl"), &[&["hook"]]);
     desk.with_pipe(&desk.path("home/p/.turntree/elsewhere"), &[&["status"], &["hook"], TURN]);
-    // A link to a device, which would never end.
+    // A link to a device that never ends.
     symlink("/dev/zero", desk.path("home/p/.turntree/elsewhere")).unwrap();
     for words in [&["status"][..], &["hook"], TURN] {
         desk.run(words);

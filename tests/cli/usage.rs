@@ -1,4 +1,4 @@
-//! `usage` as a person meets it: rows, costs, what has none, tables of prices of their own.
+//! `usage` from the user's view: rows, costs, models without a price, and custom price tables.
 
 use std::fs;
 use std::process::{Command, Output};
@@ -8,10 +8,10 @@ use turntree_tests::claude_code;
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_turntree-under-test");
 
-/// The cost of an answer of [`transcript`] by list prices of claude-opus-4-5.
+/// The cost of an answer of [`transcript`] at the list prices of claude-opus-4-5.
 const COST: f64 = (10.0 * 5.0 + 200.0 * 6.25 + 3000.0 * 0.5 + 50.0 * 25.0) / 1e6;
 
-/// A session with an answer in three of four turns, each of `model` and with the same counts.
+/// A session with an answer in three of four turns, all of `model` and with the same counts.
 fn transcript(turns: usize, model: &str) -> String {
     let counts = r#"{"input_tokens":10,"cache_creation_input_tokens":200,"cache_read_input_tokens":3000,"output_tokens":50}"#;
     let told = format!(r#""model":"{model}","usage":{counts}"#);
@@ -98,7 +98,7 @@ fn tokens_and_cost_are_summed_up_by_what_is_asked() {
 fn a_day_is_that_of_this_machine_in_rows_and_in_since() {
     let place = Place::new();
     place.import("work", &transcript(9, "claude-opus-4-5"));
-    // All answers are of 10 o'clock of the 20th, UTC.
+    // All answers are at 10:00 UTC on the 20th.
     for (zone, day, before) in [
         ("UTC", "2026-11-20", "2026-11-21"),
         ("XXX-15", "2026-11-21", "2026-11-22"),
@@ -154,7 +154,7 @@ fn what_a_rollback_took_back_is_told_apart() {
     assert_eq!(found["left_behind"]["answers"], 2);
     assert!(is_near(&found["left_behind"]["cost_usd"], 2.0 * COST));
     assert!(place.run(&["usage", "work"]).contains("left behind by rollbacks and rewinds: "));
-    // A branch that goes on there takes it back.
+    // A branch that continues from there includes them again.
     place.run(&["fork", "kept", "HEAD~1"]);
     assert_eq!(place.usage(&["work"])["left_behind"]["answers"], 0);
 }

@@ -1,4 +1,4 @@
-//! `turntree view` as whoever asks it over HTTP meets it: who is answered, with what, and how it ends.
+//! `turntree view` over HTTP: which requests are answered, with what, and how the server ends.
 
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -12,7 +12,7 @@ use turntree_tests::server_process::Place;
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_turntree-under-test");
 
-/// A server that says nothing for so long has failed.
+/// The timeout of an answer.
 const PATIENCE: Duration = Duration::from_secs(120);
 
 /// A server of a store.
@@ -35,7 +35,7 @@ impl Served {
         Self::of(place.command(&[&["--json", "view"], words].concat()))
     }
 
-    /// The server that a command starts.
+    /// Starts a server with a command.
     pub(super) fn of(mut command: Command) -> Self {
         command.env_remove("DISPLAY").env_remove("WAYLAND_DISPLAY").env_remove("BROWSER");
         let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
@@ -53,22 +53,22 @@ impl Served {
         stream
     }
 
-    /// The answer to a request as it stands here, without the line that says it is the last one.
+    /// Sends a request, adds the `connection: close` header, and returns the answer.
     fn raw(&self, request: &str) -> Told {
         self.raw_with_body(request, "")
     }
 
-    /// The same to a request with a body.
+    /// Sends a request with a body, and returns the answer.
     pub(super) fn raw_with_body(&self, request: &str, body: &str) -> Told {
         let mut stream = self.connect();
-        // One that is refused early hears no more.
+        // A server that refuses early stops reading.
         let _ = stream.write_all(format!("{request}connection: close\r\n\r\n{body}").as_bytes());
         let mut answer = Vec::new();
         let _ = stream.read_to_end(&mut answer);
         Told::parse(&answer)
     }
 
-    /// The answer to a question, with the key and more lines of the head.
+    /// Requests a path with the key and more header lines.
     fn ask_with(&self, path: &str, more: &str) -> Told {
         let (port, key) = (self.port, &self.key);
         self.raw(&format!(
@@ -76,7 +76,7 @@ impl Served {
         ))
     }
 
-    /// The answer to a change as the page asks for it.
+    /// Requests a change like the page does.
     pub(super) fn post(&self, path: &str, value: &Value) -> Told {
         let (port, key, body) = (self.port, &self.key, value.to_string());
         let head = format!(
@@ -103,7 +103,7 @@ impl Served {
         serde_json::from_str(&told.body).unwrap()
     }
 
-    /// The lines of an answer: the letter of each, and the value.
+    /// The lines of an answer, each with its letter and its value.
     fn lines(&self, path: &str) -> Vec<(char, Value)> {
         let told = self.ask(path);
         assert_eq!(told.status, 200, "{path}: {}", told.body);
@@ -114,7 +114,7 @@ impl Served {
         told.body.lines().map(line).collect()
     }
 
-    /// Ends it as Ctrl-C does; returns the exit code.
+    /// Interrupts the server like Ctrl-C. Returns the exit code.
     pub(super) fn end(mut self) -> Option<i32> {
         let id = Pid::from_child(&self.child);
         kill_process(id, Signal::INT).unwrap();
@@ -143,7 +143,7 @@ impl Told {
     }
 }
 
-/// A body that came in chunks. Lengths count bytes.
+/// Decodes a chunked body. Lengths count bytes.
 fn unchunked(body: &str) -> String {
     let (mut rest, mut whole) = (body.as_bytes(), Vec::new());
     while let Some(end) = rest.windows(2).position(|pair| pair == b"\r\n") {
@@ -167,11 +167,11 @@ fn only_who_may_ask_is_answered() {
     let with_key = format!("authorization: Bearer {key}\r\n");
     let sessions = "GET /api/sessions HTTP/1.1\r\n";
     let cases = [
-        // The right way, by both names.
+        // Correct requests, by both names.
         (200, format!("{sessions}{host}{with_key}")),
         (200, format!("{sessions}host: localhost:{port}\r\n{with_key}")),
         (200, format!("GET / HTTP/1.1\r\n{host}")),
-        // Names that lead here from elsewhere, and none.
+        // Foreign names that resolve to this host, and a missing name.
         (421, format!("{sessions}host: evil.example:{port}\r\n{with_key}")),
         (421, format!("{sessions}host: 127.0.0.1.evil.example:{port}\r\n{with_key}")),
         (421, format!("{sessions}host: 127.0.0.1\r\n{with_key}")),
@@ -179,23 +179,23 @@ fn only_who_may_ask_is_answered() {
         (421, format!("GET http://evil.example:{port}/ HTTP/1.1\r\n{host}")),
         (421, format!("{sessions}{host}host: evil.example\r\n{with_key}")),
         (421, format!("GET /api/sessions HTTP/1.0\r\n{with_key}")),
-        // Without the key, with another one, and with the key elsewhere.
+        // Without the key, with a wrong key, and with the key in the wrong place.
         (401, format!("{sessions}{host}")),
         (401, format!("{sessions}{host}authorization: Bearer {}\r\n", "0".repeat(64))),
         (401, format!("{sessions}{host}authorization: Bearer {}\r\n", &key[..63])),
         (401, format!("{sessions}{host}cookie: key={key}\r\n")),
         (401, format!("GET /api/sessions?key={key} HTTP/1.1\r\n{host}")),
         (401, format!("GET /api/events HTTP/1.1\r\n{host}")),
-        // Pages of others.
+        // Pages of other origins.
         (403, format!("{sessions}{host}{with_key}origin: http://evil.example\r\n")),
         (403, format!("{sessions}{host}{with_key}origin: null\r\n")),
         (403, format!("{sessions}{host}{with_key}sec-fetch-site: cross-site\r\n")),
         (403, format!("{sessions}{host}{with_key}sec-fetch-site: same-site\r\n")),
-        // Nothing but questions.
+        // Oversized requests, and requests with a body.
         (413, format!("{sessions}{host}{with_key}content-length: 5000000\r\n")),
         (413, format!("{sessions}{host}{with_key}transfer-encoding: chunked\r\n")),
         (431, format!("{sessions}{host}{with_key}x: {}\r\n", "a".repeat(20 << 10))),
-        // Other places.
+        // Other paths.
         (404, format!("GET /../superblock HTTP/1.1\r\n{host}{with_key}")),
         (404, format!("GET /s/../../etc/passwd HTTP/1.1\r\n{host}{with_key}")),
         (404, format!("GET /api/story?session=..%2F..%2Fetc HTTP/1.1\r\n{host}{with_key}")),
@@ -274,7 +274,7 @@ fn who_opens_an_address_of_nothing_is_told_so_in_words() {
             told.body.contains("<a href=\"/\">All sessions</a>") && !told.body.contains("<script")
         );
     }
-    // A page or a program that asks gets what it reads.
+    // A page or a program gets JSON.
     for more in ["", "accept: */*\r\n", "accept: application/json\r\n"] {
         let told = served.raw(&format!("GET /nonsense HTTP/1.1\r\n{host}{more}"));
         assert!(told.head.contains("content-type: application/json"), "{}", told.head);
@@ -300,7 +300,7 @@ fn a_story_is_told_by_turns_and_then_by_what_is_asked_for() {
     assert_eq!(letters, "htt");
     let branches = &story[0].1["branches"];
     assert_eq!(story[0].1["title"], sessions["sessions"][0]["title"]);
-    // The newest comes first.
+    // The newest branch is first.
     assert_eq!((&branches[0]["name"], &branches[0]["tip"]), (&json!("main"), &story[1].1["id"]));
     assert_eq!(branches[1]["name"], "plan-b");
     let last = &story[1].1;
@@ -323,7 +323,7 @@ fn a_story_is_told_by_turns_and_then_by_what_is_asked_for() {
     assert_eq!((&hit["turn"], &hit["role"]), (&json!(2), &json!("user")));
     assert_eq!(hit["lines"], json!(["message 2"]));
 
-    // What is known is left out, on every line that leads from it.
+    // Known turns are left out on every branch.
     let tip = last["id"].as_str().unwrap();
     assert_eq!(served.lines(&format!("/api/story?session=work&known={tip}")).len(), 1);
     let _ = place.run(&["snapshot", "-m", "more", "--session", "work"]);
@@ -390,7 +390,7 @@ fn files_storage_and_operations_are_told() {
     let none = served.ask(&format!("/api/files?at={tip}&path=files%2Fnowhere"));
     assert_eq!(none.status, 404, "{}", none.body);
     assert_eq!(served.ask(&format!("/api/files?at={}&path=files", "0".repeat(64))).status, 404);
-    // Each line with the turn that wrote it, as blame has them.
+    // Each line with the turn that wrote it, as in `blame`.
     let lines = served.ask(&format!("/api/blame?at={tip}&path=files%2Fnotes.txt")).body;
     assert_eq!(lines, place.run(&["--json", "blame", "work:files/notes.txt"]));
     let turns: Vec<u64> = lines
@@ -398,7 +398,7 @@ fn files_storage_and_operations_are_told() {
         .map(|line| serde_json::from_str::<Value>(line).unwrap()["turn"].as_u64().unwrap())
         .collect();
     assert_eq!(turns, [2, 3]);
-    // The log of operations, page by page, and what was taken back.
+    // The log of operations, page by page, and undone operations.
     let _ = place.run(&["undo"]);
     let told = |path: &str| -> Vec<Value> {
         served.ask(path).body.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
@@ -410,7 +410,7 @@ fn files_storage_and_operations_are_told() {
     assert_eq!(two, all[..2]);
     let rest = told(&format!("/api/operations?before={}", two[1]["operation"]));
     assert_eq!(rest, all[2..]);
-    // Where the bytes are, and pins.
+    // The sizes of sessions, and the pins.
     let storage = served.json("/api/storage");
     assert_eq!(
         (&storage["sessions"][0]["session"], &storage["pins"]),
@@ -433,7 +433,7 @@ fn the_script_of_other_screens_is_the_one_that_the_document_knows() {
     assert!(told.head.contains("content-type: text/javascript") && told.head.contains("nosniff"));
     let page = served.page();
     let hash = page.split("name=\"screens\" content=\"").nth(1).unwrap().split('"').next().unwrap();
-    // The policy allows it and the script in the document, and no other.
+    // The policy allows this script and the one in the document, and no other.
     let policy = page.split("script-src ").nth(1).unwrap().split(';').next().unwrap();
     assert!(policy.contains(&format!("'{hash}'")), "{policy}");
     assert_eq!(policy.matches("'sha256-").count(), 2, "{policy}");
@@ -512,7 +512,7 @@ fn too_many_connections_are_turned_away_and_it_goes_on() {
     (&idle[39]).read_exact(&mut said).unwrap();
     assert_eq!(&said, b"HTTP/1.1 503");
     drop(idle);
-    // Until it has seen that they are gone.
+    // Until the server notices that they are closed.
     while served.ask("/api/sessions").status != 200 {}
 }
 
@@ -521,7 +521,7 @@ fn it_is_found_again_and_sees_what_becomes_of_its_store() {
     let place = Place::new(PROGRAM);
     let _ = place.with_turns(1);
     let served = Served::start(&place, &[]);
-    // A second one leads to the first, and opens a browser only where there is one.
+    // A second server returns the first's address, and opens a browser only if one exists.
     let mut second = Served::start(&place, &["work", "--open"]);
     assert_eq!((second.port, &second.key), (served.port, &served.key));
     assert_eq!(second.child.wait().unwrap().code(), Some(0));
@@ -534,7 +534,7 @@ fn it_is_found_again_and_sees_what_becomes_of_its_store() {
     let _ = place.run(&["init"]);
     assert_eq!(served.json("/api/sessions")["total"], 0);
 
-    // It comes back where it was, with another key.
+    // A restarted server has the same address and another key.
     let _ = place.with_turns(1);
     let (port, key) = (served.port, served.key.clone());
     assert_eq!(served.end(), Some(0));

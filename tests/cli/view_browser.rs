@@ -1,4 +1,4 @@
-//! `turntree view` in a browser: all sessions, the story of each, and what comes while it is looked at.
+//! `turntree view` in a browser: the list of sessions, the story of each, and live updates.
 
 use std::fs;
 use std::path::Path;
@@ -17,7 +17,7 @@ fn imported(place: &Place, name: &str, turns: usize) {
     let _ = place.run(&["import", "t.jsonl", "--session", name]);
 }
 
-/// Takes a turn in which somebody says something.
+/// Commits a turn with a message of the user.
 fn say(place: &Place, session: &str, words: &str) {
     let said = json!({"agents": {"main": [{"role": "user", "content": words}]}});
     let snapshot = json!({"message": words, "session": session, "append": said});
@@ -46,7 +46,7 @@ fn sessions_are_found_and_their_stories_are_those_of_the_file() {
         let fits = "document.documentElement.scrollWidth <= innerWidth";
         assert_eq!(browser.ask(fits), json!(true), "{width}");
     }
-    // What is typed finds sessions by title, and places where it is said.
+    // The search finds sessions by title, and places by text.
     browser.press("/");
     browser.write("part 8 of");
     browser.wait(
@@ -57,7 +57,7 @@ fn sessions_are_found_and_their_stories_are_those_of_the_file() {
     browser.wait("location.pathname === '/s/parser' && CSS.highlights?.get('found')?.size > 0");
     assert!(browser.ask("location.hash").as_str().unwrap().starts_with("#turn-"));
 
-    // The same text at the same addresses as in the file of an export.
+    // The same text at the same addresses as in an exported file.
     let file = place.path().join("page.html");
     let _ = place.run(&["export", "parser", "--format", "html", "-o", file.to_str().unwrap()]);
     let places = [
@@ -67,7 +67,7 @@ fn sessions_are_found_and_their_stories_are_those_of_the_file() {
         ("#compare", ".compare"),
     ];
     for (address, selector) in places {
-        // What is offered only where there is a server is left out.
+        // Actions that only a server offers are left out.
         let text = format!(
             "(() => {{ const one = document.querySelector(\"#view {selector}\").cloneNode(true); \
              one.querySelectorAll('.offers').forEach((offers) => offers.remove()); \
@@ -82,7 +82,7 @@ fn sessions_are_found_and_their_stories_are_those_of_the_file() {
         browser.wait(&format!("{text} === {in_file}"));
         browser.wait("document.querySelector('#state').dataset.good === 'true'");
     }
-    // A search within a session is the server's.
+    // The server does searches in a session.
     browser.press("/");
     browser.write("part 12 of");
     browser.wait(
@@ -91,7 +91,7 @@ fn sessions_are_found_and_their_stories_are_those_of_the_file() {
     clean(&mut browser);
 }
 
-/// Holds back all of a story but its beginning, until the page is told to `release()` it.
+/// Delays all of a story except its beginning until the page calls `release()`.
 const HOLDING: &str = "
 const real = window.fetch;
 const gate = new Promise((kept) => { window.release = kept; });
@@ -120,10 +120,10 @@ fn a_long_story_begins_at_its_newest_turns() {
     browser.wait("!document.querySelector('.overview').textContent.includes('on their way')");
     browser.wait(&format!("{first} === '1'"));
 
-    // Who reads stays where they read while older turns come, and what is older waits for them.
+    // The scroll position stays while older turns load, and those above wait for the scroll.
     browser.visit(&format!("{}&read", served.url));
     browser.wait("document.querySelector('[aria-label=\"Turn 400\"]:not([aria-busy])')");
-    // Two prompts up, so that the end is out of sight.
+    // Two prompts up, so that the end is not visible.
     for turn in [397, 393] {
         browser.press("[");
         browser.wait(&format!("location.hash === '#turn-{turn}'"));
@@ -136,7 +136,7 @@ fn a_long_story_begins_at_its_newest_turns() {
     browser.wait("document.querySelector('#about').textContent.startsWith('400 turns')");
     browser.wait(&format!("Math.abs({top} - {before}) <= 2"));
     assert_eq!(browser.ask("location.hash"), json!("#turn-393"));
-    // A turn that is still to come is waited for.
+    // The page waits for a turn that is not loaded yet.
     browser.visit(&served.url);
     browser.wait("document.querySelector('.overview')?.textContent.includes('on their way')");
     browser.ask("location.hash = '#turn-3'");
@@ -156,7 +156,7 @@ fn an_address_in_a_long_story_is_shown_as_soon_as_that_is_there() {
     let url = |hash: &str| format!("http://127.0.0.1:{port}/s/parser#key={key}&{hash}");
     let is_waiting = "document.querySelector('#view').textContent.includes('on their way')";
     browser.before(HOLDING);
-    // What has come is shown, whatever else is still to come.
+    // Loaded turns are shown while others load.
     browser.visit(&url("turn-390"));
     browser.wait("document.querySelector('[aria-label=\"Turn 390\"]:not([aria-busy])')");
     assert_eq!(
@@ -221,7 +221,7 @@ fn a_story_that_has_grown_is_the_one_that_is_read_anew() {
     };
     browser.visit(&served.url);
     browser.wait("document.querySelector('#state').dataset.good === 'true'");
-    // One after the other, so that each is told behind those before it.
+    // One after the other, so that each arrives after those before it.
     for (at, words) in ["one more", "and another", "the last of them"].into_iter().enumerate() {
         say(&place, "parser", words);
         browser.wait(&all(21 + at));
@@ -235,13 +235,13 @@ fn a_story_that_has_grown_is_the_one_that_is_read_anew() {
     browser.visit(&served.url);
     browser.wait(&all(23));
     browser.wait(&format!("{told} === {grown}"));
-    // What is taken back is told no more.
+    // An undone turn disappears.
     let _ = place.run(&["undo"]);
     browser.wait("document.querySelector('#branches option').textContent === 'main (22)'");
     browser.wait(
         "!document.querySelector('#view .overview').textContent.includes('the last of them')",
     );
-    // Its labels stand there, too.
+    // Its labels are shown, too.
     let _ = place.run(&["session", "label", "parser", "<i>slow", "kept"]);
     browser.wait("[...document.querySelectorAll('#view .overview .label')].map((one) => one.textContent).join() === '<i>slow,kept'");
     clean(&mut browser);
@@ -252,7 +252,7 @@ fn who_begins_at_the_end_stays_there_while_texts_come() {
     let Some(mut browser) = Browser::start() else { return };
     let place = Place::new(PROGRAM);
     imported(&place, "parser", 12);
-    // Several short turns are in sight at the end, so that the upper one is not the last.
+    // Several short turns are visible at the end, so that the upper one is not the last.
     for words in ["one", "two", "three"] {
         say(&place, "parser", words);
     }
@@ -277,11 +277,11 @@ fn what_others_commit_appears_where_somebody_looks() {
     for page in [&mut browser, &mut list] {
         page.wait("document.querySelector('#state').dataset.good === 'true'");
     }
-    // Who is at the end follows.
+    // A reader at the end follows new turns.
     say(&place, "parser", "a new word at the end");
     browser.wait("[...document.querySelectorAll('#view article.turn')].at(-1)?.innerText.includes('a new word at the end')");
     browser.wait("(() => { const v = document.querySelector('#view'); return v.scrollTop + v.clientHeight >= v.scrollHeight - 80; })()");
-    // Who reads stays where they read, and other sessions do not disturb.
+    // A reader elsewhere keeps the position, and other sessions do not change it.
     browser.press("g");
     browser.wait("location.hash === '#turn-1'");
     say(&place, "second", "another session");
@@ -290,7 +290,7 @@ fn what_others_commit_appears_where_somebody_looks() {
     assert_eq!(browser.ask("location.hash"), json!("#turn-1"));
     assert_eq!(browser.ask("document.querySelector('#view').scrollTop < 50"), json!(true));
     list.wait("document.querySelector('.session-line .title')?.textContent && document.querySelectorAll('.session-line').length === 2");
-    // A branch that begins is there, and one that goes back.
+    // A new branch appears, and disappears after an undo.
     let _ = place.run(&["fork", "plan-b", "parser~3"]);
     browser.wait(
         "document.querySelector('#branches option:nth-child(2)')?.textContent.startsWith('plan-b')",
@@ -300,7 +300,7 @@ fn what_others_commit_appears_where_somebody_looks() {
     clean(&mut browser);
     clean(&mut list);
 
-    // The server dies, and another one comes in its place: whoever has its key goes on.
+    // The server dies and another one replaces it: a page with the new key continues.
     let port = served.port.to_string();
     drop(served);
     browser.wait("document.querySelector('#state').textContent.startsWith('not connected')");
@@ -310,7 +310,7 @@ fn what_others_commit_appears_where_somebody_looks() {
     browser.wait("document.querySelector('#state').dataset.good === 'true'");
     say(&place, "parser", "after the end");
     browser.wait("document.querySelector('#about').textContent.startsWith('15 turns')");
-    // A store that is gone is told, and comes back.
+    // A missing store is reported, and its return is detected.
     fs::rename(place.path().join("store"), place.path().join("away")).unwrap();
     browser.ask("location.reload()");
     browser.wait("document.querySelector('#view').innerText.includes('no store')");
@@ -343,7 +343,7 @@ fn files_operations_and_storage_are_screens_with_addresses() {
             assert_eq!(browser.ask(run), json!([]));
         }
     };
-    // Keys walk through the list of sessions.
+    // Keys move through the list of sessions.
     browser.visit(&address("/", ""));
     browser.wait("document.querySelectorAll('.session-line').length === 2");
     let at = "[...document.querySelectorAll('.session-line')].indexOf(document.activeElement)";
@@ -353,7 +353,7 @@ fn files_operations_and_storage_are_screens_with_addresses() {
     }
     browser.visit(&address("/operations", ""));
     browser.wait("document.querySelectorAll('.operation').length >= 5");
-    // The page is drawn once more when its server is heard, which may be while one opens.
+    // The page is redrawn when its server connects, which may close an opened detail.
     browser.wait("(document.querySelector('.operation:first-child details:not([open]) summary')?.click(), document.querySelector('.operation .file-line')?.textContent.includes('pin kept'))");
     fits(&mut browser);
     browser.visit(&address("/storage", ""));
@@ -372,7 +372,7 @@ fn files_operations_and_storage_are_screens_with_addresses() {
         let command = command.as_str().unwrap();
         assert!(command.contains("files/src/z'\\''; $(true).txt'"), "{command}");
     }
-    // The sheet of keys opens at its top on a narrow screen.
+    // The help opens at its top on a narrow screen.
     browser.resize(320, 600);
     browser.press("?");
     browser.wait("document.querySelector('#help').open");
@@ -420,7 +420,7 @@ fn a_change_is_looked_at_made_and_taken_back_on_the_page() {
     browser.click("#outcome button");
     browser.wait(&branches(2));
 
-    // A title that is given is the title, and the next sheet has it.
+    // An entered title is shown, and the next sheet has it.
     let title = "document.querySelector('#title').textContent";
     let before = browser.ask(title);
     for (words, shown) in [("a <i>title", json!("a <i>title")), ("", before)] {
@@ -438,7 +438,7 @@ fn a_change_is_looked_at_made_and_taken_back_on_the_page() {
         browser.wait(&format!("{title} === {shown} && !document.querySelector('#change').open"));
     }
 
-    // A file that is edited after the plan was shown stays as it is.
+    // A file edited after the plan was shown stays unchanged.
     browser.visit(&format!("{}&turn-1", served.url));
     browser.wait("document.querySelector('[aria-label=\"Prompt 1\"] .details')");
     browser.ask("document.querySelector('[aria-label=\"Prompt 1\"] .details').open = true");
@@ -458,12 +458,12 @@ fn a_change_is_looked_at_made_and_taken_back_on_the_page() {
     browser.wait("document.querySelector('#branches option').textContent === 'main (2)'");
     browser.wait("document.querySelector('#outcome').textContent.startsWith('undo')");
     assert_eq!(place.read("notes.txt").unwrap(), "an idea\n");
-    // What the server refuses is an error in the console, and meant to be.
+    // Refused requests are errors in the console, as intended.
     let problems = browser.problems();
     assert!(problems.iter().all(|problem| problem.contains("409")), "{problems:?}");
 }
 
-/// The checker of accessibility, if it is installed.
+/// The accessibility checker, if it is installed.
 fn axe() -> Option<String> {
     let file = Path::new(env!("CARGO_MANIFEST_DIR"))
         .join("../target/clients/node_modules/axe-core/axe.min.js");
@@ -484,7 +484,7 @@ fn without_its_key_a_page_shows_nothing() {
         );
     }
     assert_eq!(browser.ask("document.body.innerText.includes('parser')"), json!(false));
-    // With it, a session that is not there is said not to be, also where an address is no text.
+    // With the key, a missing session is reported, also for an address that is not UTF-8.
     for name in ["none", "%ff"] {
         browser.visit(&format!("http://127.0.0.1:{}/s/{name}#key={}", served.port, served.key));
         let told = browser.ask("document.querySelector('#view').innerText");

@@ -1,5 +1,5 @@
-//! `turntree view --allow-changes` as whoever asks it over HTTP meets it: who may change something, what
-//! a plan says, and when it is not done.
+//! `turntree view --allow-changes` over HTTP: who may change something, the content of a plan, and
+//! when it is refused.
 
 use std::fs;
 
@@ -20,7 +20,7 @@ fn tip(place: &Place, branch: &str) -> String {
     place.run(&["rev-parse", branch]).trim().to_owned()
 }
 
-/// A store with two turns of work, and a server of it that makes changes.
+/// A store with two turns of work, and a server that allows changes.
 fn served() -> (Place, Served) {
     let place = Place::new(PROGRAM);
     let _ = place.with_turns(2);
@@ -60,7 +60,7 @@ fn nothing_changes_unless_the_server_was_started_for_it() {
     }
     assert_eq!(operations(&place), before);
     assert!(served.page().contains("name=\"changes\" content=\"none\""));
-    // A second one that is to make changes is not led to it.
+    // A second server that allows changes does not reuse it.
     let second = place.command(&["view", "--allow-changes"]).output().unwrap();
     assert_eq!(second.status.code(), Some(5));
     let said = String::from_utf8_lossy(&second.stderr).into_owned();
@@ -101,19 +101,19 @@ fn only_a_page_of_this_server_changes_anything() {
     for (status, head) in &cases {
         for path in ["/api/plan", "/api/do"] {
             let told = served.raw_with_body(&format!("POST {path} HTTP/1.1\r\n{head}"), &body);
-            // What is planned is nothing that is done.
+            // A planned change is not a valid request to do it.
             let expected = if (*status, path) == (200, "/api/do") { 400 } else { *status };
             assert_eq!(told.status, expected, "{path} {head}{}", told.body);
             assert!(!told.head.contains("access-control"), "{}", told.head);
         }
     }
-    // Without its length, too, it ends at the limit.
+    // Without a length, it is also refused at the limit.
     let chunk = format!("{:x}\r\n{}\r\n", 600 << 10, " ".repeat(600 << 10));
     let head = [&*host, &*key_line, &*origin, json, "transfer-encoding: chunked\r\n"].concat();
     let chunks = format!("{chunk}{chunk}0\r\n\r\n");
     let told = served.raw_with_body(&format!("POST /api/plan HTTP/1.1\r\n{head}"), &chunks);
     assert!(matches!(told.status, 413 | 0), "{}", told.body);
-    // What cannot be taken back has no way in, and neither has what is no change.
+    // Irreversible changes are not offered, and unknown ones are refused.
     for kind in ["redact", "gc", "repair", "forget", ""] {
         assert_eq!(served.post("/api/plan", &json!({"kind": kind})).status, 400, "{kind}");
     }
@@ -141,16 +141,16 @@ fn a_plan_is_done_once_and_its_operation_can_be_taken_back() {
     assert_eq!(done["operation"], operations(&place)[0]["operation"]);
     assert_eq!(carry_out(&served, &planned).status, 404, "a plan is done once");
     assert_eq!(operations(&place).len(), before.len() + 1);
-    // The name is taken now.
+    // The name exists now.
     assert_eq!(served.post("/api/plan", &wanted).status, 400);
     change(&served, &json!({"kind": "undo", "operation": done["operation"], "files": true}));
     assert!(!place.run(&["branch"]).contains("plan-c"));
-    // A handful of plans wait; the oldest is forgotten.
+    // A few plans are kept; the oldest is dropped.
     let first = plan(&served, &wanted);
     let mut others: Vec<Value> = (0..8).map(|_| plan(&served, &wanted)).collect();
     assert_eq!(carry_out(&served, &first).status, 404);
     assert_eq!(carry_out(&served, &others.remove(0)).status, 200);
-    // To the others the store has changed.
+    // The other plans are outdated: the store has changed.
     assert_eq!(carry_out(&served, &others.remove(0)).status, 409);
 }
 
@@ -166,7 +166,7 @@ fn tags_and_pins_come_and_go() {
         (&pins["pins"][0]["pin"], &pins["pins"][0]["reason"]),
         (&json!("kept"), &json!("why"))
     );
-    // A pin that somebody has changed since is not removed by an old plan.
+    // An old plan does not remove a pin that was changed since.
     let planned = plan(&served, &json!({"kind": "unpin", "name": "kept"}));
     let _ = place.run(&["unpin", "kept"]);
     let _ = place.run(&["pin", "work~1", "--name", "kept"]);
@@ -174,7 +174,7 @@ fn tags_and_pins_come_and_go() {
     change(&served, &json!({"kind": "unpin", "name": "kept"}));
     let pins: Value = serde_json::from_str(&place.run(&["pins", "--json"])).unwrap();
     assert_eq!(pins["pins"], json!([]));
-    // What came after the operation is not lost to an undo of it.
+    // An undo of an operation does not lose later changes.
     let undo = json!({"kind": "undo", "operation": done["operation"], "files": true});
     assert_eq!(served.post("/api/plan", &undo).status, 409);
 }
@@ -196,7 +196,7 @@ fn a_session_gets_a_title_and_labels_and_gives_them_back() {
         json!({"session": "work", "title": "a <b>title</b>", "labels": ["draft", "lexer"]})
     );
     assert!(place.run(&["sessions", "--label", "lexer"]).contains("a <b>title</b>"));
-    // What somebody else has said since is not written over by an old plan.
+    // An old plan does not overwrite later labels.
     let planned = plan(&served, &label(None, &[]));
     let _ = place.run(&["session", "label", "work", "theirs"]);
     assert_eq!(carry_out(&served, &planned).status, 409);
@@ -236,7 +236,7 @@ fn a_restore_is_what_its_plan_says_and_comes_back() {
     change(&served, &json!({"kind": "undo", "operation": done["operation"], "files": true}));
     assert_eq!(place.read("notes.txt").unwrap(), "nobody has saved this\n");
     assert_eq!(place.read("own.txt").unwrap(), "mine\n");
-    // Without files they stay as they are.
+    // Without files, the workspace stays unchanged.
     let back = json!({"kind": "rollback", "branch": "work/main", "turn": 1, "files": false});
     let planned = plan(&served, &back);
     assert_eq!(planned["workspace"], json!(null));
@@ -250,7 +250,7 @@ fn a_plan_is_not_done_when_a_file_was_edited_or_the_branch_has_moved_since() {
     let wanted = json!({"kind": "rollback", "branch": "work/main", "turn": 1, "files": true});
     place.write("notes.txt", "an edit\n");
     let planned = plan(&served, &wanted);
-    // Same length, another content.
+    // The same length with other content.
     place.write("notes.txt", "an idea\n");
     let before = operations(&place);
     let told = carry_out(&served, &planned);
@@ -268,7 +268,7 @@ fn a_plan_is_not_done_when_a_file_was_edited_or_the_branch_has_moved_since() {
         ("an idea\n", newest)
     );
     assert_eq!(operations(&place), before);
-    // A plan that was refused is no plan any more.
+    // A refused plan is dropped.
     assert_eq!(carry_out(&served, &planned).status, 404);
 }
 
@@ -303,6 +303,6 @@ fn conflicts_of_a_merge_are_decided() {
     assert_eq!(served.json("/api/conflicts?branch=work%2Fmain")["conflicts"], json!([]));
     assert!(place.run(&["cat", &format!("work:{path}")]).contains("theirs"));
     assert_eq!(served.post("/api/plan", &decision).status, 404);
-    // Merged already.
+    // Already merged.
     assert_eq!(plan(&served, &wanted)["is_idle"], true);
 }

@@ -1,5 +1,5 @@
-//! How the screens of `turntree view` look that a file does not have, in two themes and two widths,
-//! beside [pictures](turntree_tests::pictures) of them.
+//! Compares the screens that only a server of `turntree view` has with
+//! [pictures](turntree_tests::pictures) of them, in two themes and two widths.
 
 use std::fs;
 use std::path::Path;
@@ -15,17 +15,17 @@ const PROGRAM: &str = env!("CARGO_BIN_EXE_turntree-under-test");
 const WIDTHS: [u32; 2] = [320, 1440];
 const HEIGHT: u32 = 800;
 
-/// Runs the program at a moment so long ago that its day is shown, and not how long ago it was.
+/// Runs the program at a time long ago, so that pages show the date and no relative time.
 fn done(place: &Place, minute: u32, words: &[&str]) {
     let mut command = place.command(words);
     let output = command.env("TURNTREE_NOW", format!("2020-05-17T10:{minute:02}:00Z")).output();
     let output = output.unwrap();
-    // A merge that leaves conflicts says no, and is done.
+    // A merge with conflicts exits with 1, but is done.
     let is_done = matches!(output.status.code(), Some(0 | 1));
     assert!(is_done, "{words:?}: {}", String::from_utf8_lossy(&output.stderr));
 }
 
-/// Takes a turn in which somebody says something, and notes it.
+/// Commits a turn with a message of the user and a note.
 fn say(place: &Place, minute: u32, branch: &str, words: &str, note: &str) {
     let state = json!({
         "agents": {"main": {"messages": [{"role": "user", "content": words}]}},
@@ -37,14 +37,15 @@ fn say(place: &Place, minute: u32, branch: &str, words: &str, note: &str) {
     done(place, minute, &[&["snapshot", "-m", words, "--workspace", "work"], &at[..]].concat());
 }
 
-/// Whether something is in sight, which a click brings; the page may be drawn anew between two looks.
+/// True if an element is visible, else clicks `by`. The page may be redrawn between two checks.
 fn opened(wanted: &str, by: &str) -> String {
     format!(
         "document.querySelector('{wanted}') || (document.querySelector('{by}')?.click(), false)"
     )
 }
 
-/// Three sessions; one has two strategies that were merged and do not agree, a pin, a tag and labels.
+/// Three sessions: one has two strategies that were merged with a conflict, a pin, a tag and
+/// labels.
 fn store() -> Place {
     let place = Place::new(PROGRAM);
     fs::create_dir(place.path().join("work/src")).unwrap();
@@ -97,7 +98,7 @@ fn every_screen_that_is_served_looks_as_in_its_picture() {
                 served.port, served.key
             ));
             browser.wait("document.querySelector('#state').dataset.good === 'true'");
-            // Pages about the store are read once more when their server is heard.
+            // Pages about the store are reread when the server connects.
             browser.wait(&format!("!document.querySelector('#view [aria-busy]') && {is_there}"));
             match name {
                 "sessions" => {
@@ -107,7 +108,7 @@ fn every_screen_that_is_served_looks_as_in_its_picture() {
                     browser.wait(
                         "document.querySelectorAll('.hits section:first-child .hit').length > 3",
                     );
-                    // What stands below them depends on how long they took.
+                    // The content below depends on how long the searches took.
                     browser.ask("[...document.querySelector('.hits').children].slice(1).forEach((one) => one.remove())");
                     pictures.look(&mut browser, &format!("hits-{width}"));
                 }
@@ -121,9 +122,9 @@ fn every_screen_that_is_served_looks_as_in_its_picture() {
                 _ => pictures.look(&mut browser, &format!("{name}-{width}")),
             }
         }
-        // A change, from what it asks for to its plan.
+        // A change, from its form to its plan.
         browser.visit(&format!("http://127.0.0.1:{}/s/lexer#key={}", served.port, served.key));
-        // What stands behind the sheet has come, too.
+        // The page behind the sheet is loaded, too.
         browser.wait("document.querySelector('#state').dataset.good === 'true' && document.querySelector('#bar [href=\"#compare\"]')");
         let offer = "[...document.querySelectorAll('.offers button')].find((one) => one.textContent.startsWith('Label'))";
         let is_asked = "document.querySelector('#change [name=title]')";

@@ -1,4 +1,4 @@
-//! The search of `turntree view`: words of all sessions, the best first, and text as it stands.
+//! The search of `turntree view`: words in all sessions, ranked, and literal text.
 
 use std::fs;
 
@@ -11,7 +11,7 @@ use super::view::Served;
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_turntree-under-test");
 
-/// A store in which three sessions say something about lexers.
+/// A store in which three sessions mention lexers.
 fn lexers(place: &Place) {
     for (session, words) in [
         (
@@ -48,11 +48,11 @@ fn words_of_all_sessions_are_ranked_by_the_index_and_text_is_found_as_it_stands(
     let places = ["turn", "path", "role", "title"].map(|name| &hits[0][name]);
     let expected = json!([1, "agents/main/messages/0", "user", "The lexer budget."]);
     assert_eq!(json!(places), expected);
-    // A beginning finds more, and what is passed over is not told again.
+    // A prefix finds more, and skipped results are not repeated.
     assert_eq!(ranked(&served, "/api/words?q=lexer+budget*")["hits"].as_array().unwrap().len(), 3);
     let rest = ranked(&served, "/api/words?q=lexer+budget*&from=2");
     assert_eq!(rest["hits"].as_array().unwrap().len(), 1);
-    // What others commit is found at once.
+    // Commits of other processes are found immediately.
     let state = json!({"scratchpad": {"note": {"content": "the budget of a lexer"}}});
     fs::write(place.path().join("state.json"), state.to_string()).unwrap();
     let _ = place.run(&["snapshot", "-m", "more", "--state", "state.json", "--session", "two"]);
@@ -60,7 +60,7 @@ fn words_of_all_sessions_are_ranked_by_the_index_and_text_is_found_as_it_stands(
     for (address, status) in [("?q=%22%22", 400), ("?q=", 400), ("", 400)] {
         assert_eq!(served.ask(&format!("/api/words{address}")).status, status, "{address}");
     }
-    // Parts of words are for the other search.
+    // Parts of words need the other search.
     assert_eq!(ranked(&served, "/api/words?q=exer+budg")["hits"], json!([]));
     let places = served.ask("/api/search?q=EXER+BUDG").body;
     let sessions: Vec<Value> = places
@@ -88,7 +88,7 @@ fn words_of_an_encrypted_store_are_ranked_in_memory_until_they_are_redacted() {
     };
     assert_eq!(sessions("lexer+budget"), ["two", "one"]);
     assert_eq!(served.ask("/api/search?q=exer+budget").body.lines().count(), 2);
-    // What others commit is taken up, and nothing lies beside the store.
+    // Commits of other processes are indexed, and no index file is written.
     run(&["snapshot", "-m", "told", "--session", "two", "--set", "scratchpad/key=swordfish"]);
     assert_eq!(sessions("swordfish"), ["two"]);
     let state = json!({"agents": {"main": {"messages": [{"role": "user", "content": "a fish: swordfish"}]}}});
@@ -126,19 +126,19 @@ fn what_is_typed_finds_the_best_matches_and_leads_to_them() {
     browser.press("/");
     browser.write("lexer budge");
     browser.wait(&format!("{names} === 'The lexer,lexers ar,A budget '"));
-    // Markup is text here as everywhere.
+    // Markup is shown as text.
     assert_eq!(browser.ask("document.querySelectorAll('.hits .hit span b').length"), json!(0));
-    // What stands in parts of words is looked for when it is asked for, or the first search took long.
+    // Parts of words are searched on request, or if the first search took long.
     let find = "[...document.querySelectorAll('.hits button')].find((one) => one.textContent.includes('as it stands'))";
     browser.wait("document.querySelector('.hits').childElementCount === 2");
     browser.ask(&format!("{find}?.click()"));
     browser.wait("document.querySelectorAll('.hits section:nth-child(2) .hit').length === 2");
-    // Where no word fits it is looked for by itself.
+    // If no word matches, they are searched automatically.
     browser.ask("document.querySelector('#query').select()");
     browser.write("exer budg");
     browser.wait("document.querySelector('.hits section:first-child small')?.textContent.startsWith('nothing has all')");
     browser.wait("document.querySelectorAll('.hits section:nth-child(2) .hit').length === 2");
-    // A hit on another branch leads there, to the words.
+    // A hit on another branch links to its words there.
     browser.ask("document.querySelector('#query').select()");
     browser.write("zebra else");
     browser.wait("document.querySelector('.hits .hit mark')?.textContent === 'zebra elsewhere'");

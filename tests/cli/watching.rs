@@ -14,17 +14,17 @@ use turntree_tests::claude_code;
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_turntree-under-test");
 
-/// The longest that anything here may take.
+/// The timeout of every wait.
 const PATIENCE: Duration = Duration::from_secs(100);
 
 struct Machine {
     folder: tempfile::TempDir,
 }
 
-/// A watch, which ends with the test.
+/// A watch process, which is killed at the end of the test.
 struct Watch {
     child: Child,
-    /// What it says, line by line.
+    /// Its output, line by line.
     said: Receiver<String>,
 }
 
@@ -90,16 +90,16 @@ impl Machine {
         file.unwrap().write_all(text.as_bytes()).unwrap();
     }
 
-    /// Returns how far a session has come.
+    /// The number of turns of a session.
     fn turns(&self, session: &str) -> Option<u64> {
-        // There is no store at first.
+        // The store does not exist at first.
         let listed = self.output(&["branch", "--json"]).stdout;
         let listed: Value = serde_json::from_slice(&listed).unwrap_or_default();
         let mut branches = listed["branches"].as_array()?.iter();
         branches.find(|it| it["session"] == session && it["branch"] == "main")?["turn"].as_u64()
     }
 
-    /// Reads what the watch says until a session has come this far.
+    /// Reads the output of the watch until a session has this many turns.
     fn await_turns(&self, watch: &Watch, session: &str, turns: u64) {
         while self.turns(session) != Some(turns) {
             let said = watch.next();
@@ -116,7 +116,7 @@ fn what_an_agent_writes_comes_in_while_it_is_written_until_a_signal() {
     let project = ".claude/projects/-p";
     machine.write(&format!("{project}/s1.jsonl"), &lines[..5].concat());
     let mut watch = machine.watch();
-    // What was there before, what comes in the middle of a record, and the rest.
+    // A transcript from before the watch, a partial record, and its rest.
     machine.await_turns(&watch, "s1", 3);
     let (half, rest) = lines[5].split_at(40);
     machine.write(&format!("{project}/s1.jsonl"), half);
@@ -124,7 +124,7 @@ fn what_an_agent_writes_comes_in_while_it_is_written_until_a_signal() {
     machine.await_turns(&watch, "s2", 12);
     machine.write(&format!("{project}/s1.jsonl"), &[&[rest], &lines[6..]].concat().concat());
     machine.await_turns(&watch, "s1", 12);
-    // A place that was not there.
+    // A directory that did not exist before.
     machine.write(".pi/agent/sessions/p/s3.jsonl", &text.replace("s-1", "s-3"));
     machine.await_turns(&watch, "s3", 12);
     assert_eq!(machine.run(&["export", "s1", "--format", "source"]), text);
@@ -182,7 +182,7 @@ fn the_unit_of_the_system_is_planned_written_started_and_removed() {
     assert!(fs::read_to_string(&called).unwrap().contains("--user disable turntree-adopt.service"));
     assert!(machine.run(&["adopt", "uninstall"]).contains("is not there"));
 
-    // A file by somebody else.
+    // A unit file of another origin.
     fs::write(&unit, "[Service]\nExecStart=/bin/mine\n").unwrap();
     for words in [["adopt", "install"], ["adopt", "uninstall"]] {
         let refused = machine.output(&words);

@@ -1,4 +1,5 @@
-//! Archives without ids on the command line: everything reads them, and damage costs what it says.
+//! Archives without ids on the command line: every command reads them, and damage has its
+//! documented cost.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -10,7 +11,7 @@ use turntree_tests::server_process::ends_with;
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_turntree-under-test");
 
-/// What each frame of a pack begins with.
+/// The magic bytes at the start of each frame of a pack.
 const FRAME: &[u8] = b"\x89TTB\r\n\x1a\n";
 
 const BLOB: u8 = 0;
@@ -32,7 +33,7 @@ impl Shelf {
         shelf
     }
 
-    /// Puts the store away.
+    /// Archives the store.
     fn archived(self, more: &[&str]) -> Self {
         self.ran(0, &[&["repack", "--archive", "--without-ids"], more].concat());
         self
@@ -71,7 +72,7 @@ impl Shelf {
         self.ran(0, &["--store", store, "fsck"]);
     }
 
-    /// Damages the last block of contents: that of the newer turns.
+    /// Damages the last block of contents: those of the newest turns.
     fn damage(&self) {
         let mut bytes = fs::read(self.pack()).unwrap();
         let mut heads = (0..bytes.len() - 120).filter(|at| bytes[*at..].starts_with(FRAME));
@@ -83,7 +84,7 @@ impl Shelf {
     }
 }
 
-/// Whether the pack lists its ids, by its version.
+/// True if the pack lists its ids, by its version.
 fn lists_ids(pack: &Path) -> bool {
     fs::read(pack).unwrap()[8] == 1
 }
@@ -166,7 +167,8 @@ fn what_damage_costs_is_told_and_the_rest_comes_out() {
         let report = shelf.json(1, &["fsck"]);
         let whole = report["sessions"][0]["newest_whole"]["turn"].as_u64();
         assert!(whole.is_some_and(|whole| whole > 0), "{report}");
-        // Who has the ids loses what is in the block, and else the commits that name it, too.
+        // With ids only the objects of the block are lost, without them also the commits that
+        // reference them.
         assert_eq!(report["sessions"][0]["lost_commits"], !keeps_ids, "{report}");
         let said = String::from_utf8(shelf.ran(1, &["fsck"]).stdout).unwrap();
         assert_eq!(said.contains("cannot be identified"), !keeps_ids, "{said}");

@@ -1,5 +1,5 @@
-//! What people do in a day, each in its ideal number of commands: with real processes, the transcripts
-//! that agents write, and the events that they give to hooks.
+//! Everyday workflows, each in its ideal number of commands: with real processes, transcripts as
+//! agents write them, and events for hooks.
 
 use std::cell::Cell;
 use std::fs;
@@ -13,7 +13,7 @@ use turntree_tests::{claude_code, github_token};
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_turntree-under-test");
 
-/// Somebody with a home and a project, whose commands are counted.
+/// A user with a home and a project, whose commands are counted.
 struct Person {
     root: tempfile::TempDir,
     commands: Cell<u64>,
@@ -28,7 +28,7 @@ impl Person {
         person
     }
 
-    /// With sessions of Claude Code in three projects, adopted.
+    /// A user with adopted sessions of Claude Code in three projects.
     fn with_sessions() -> Self {
         let person = Self::new();
         for (project, turns) in [("lexer", 9), ("parser", 45), ("server", 13)] {
@@ -38,7 +38,7 @@ impl Person {
         person
     }
 
-    /// Lays a transcript where Claude Code keeps those of a project.
+    /// Writes a transcript where Claude Code keeps those of a project.
     fn keep_session(&self, project: &str, text: &str) -> PathBuf {
         let dir = self.path(project);
         fs::create_dir_all(&dir).unwrap();
@@ -60,7 +60,7 @@ impl Person {
         command.args(words).current_dir(self.path(dir)).env_clear();
         command.env("HOME", self.path("home")).env("PATH", std::env::var_os("PATH").unwrap());
         command.envs([("TURNTREE_NOW", "2026-11-20T12:00:00Z"), ("TURNTREE_MAINTENANCE", "off")]);
-        // So that a busy machine leaves no work of a hook to a later process.
+        // A busy machine must not leave a hook's work to a later process.
         command.env("TURNTREE_HOOK_PATIENCE", "100s");
         command.env("TURNTREE_ACTOR", "somebody").stdin(Stdio::null());
         command
@@ -73,19 +73,19 @@ impl Person {
         String::from_utf8(output.stdout).unwrap()
     }
 
-    /// Waits until a revision has a file: a hook leaves what takes longer to a process that nobody waits for.
+    /// Waits until a revision has a file: a hook leaves slow work to a background process.
     fn waits_for(&self, file: &str, text: &str) {
         until(|| {
             self.command("project", &["cat", file]).output().unwrap().stdout == text.as_bytes()
         });
     }
 
-    /// What happened before the workflow begins.
+    /// Runs a command from before the workflow.
     fn prepare(&self, words: &[&str]) -> String {
         self.ran("project", words)
     }
 
-    /// A command of the workflow.
+    /// Runs a command of the workflow.
     fn does(&self, dir: &str, words: &[&str]) -> String {
         self.commands.set(self.commands.get() + 1);
         self.ran(dir, words)
@@ -95,7 +95,7 @@ impl Person {
         assert_eq!(self.commands.get(), commands, "as many commands as it takes");
     }
 
-    /// An agent in `dir` says `text` in its transcript and gives a hook the event.
+    /// An agent in `dir` writes `text` to its transcript and sends the event to a hook.
     fn agent(&self, dir: &str, session: &str, event: &str, text: &str) {
         let transcript = self.path("home").join(format!("{session}.jsonl"));
         fs::write(&transcript, text).unwrap();
@@ -114,12 +114,12 @@ impl Person {
     }
 }
 
-/// The first lines of a transcript of an agent that works in `dir`.
+/// The first lines of a transcript of an agent in `dir`.
 fn transcript(dir: &std::path::Path, turns: usize) -> String {
     claude_code(turns).replace("/project", dir.to_str().unwrap())
 }
 
-/// The session that a resume has laid out, as its last line tells how to take it up.
+/// The directory and the transcript of a session that `resume` has written, from its last line.
 fn laid_out(person: &Person, said: &str) -> (String, String) {
     let last = said.lines().last().unwrap();
     let (dir, id) = last.split_once(" && claude --resume ").unwrap();
@@ -161,7 +161,7 @@ fn all_since_the_last_prompt_is_taken_back_with_its_files() {
     person.agent("project", "s-1", "SessionStart", &text(1));
     person.agent("project", "s-1", "Stop", &text(4));
     person.waits_for("s-1:files/parser.rs", "good\n");
-    // The next prompt, and what came of it.
+    // The next prompt, and its changes.
     person.agent("project", "s-1", "UserPromptSubmit", &text(5));
     fs::write(person.path("project/parser.rs"), "bad\n").unwrap();
     fs::write(person.path("project/junk.rs"), "junk\n").unwrap();
@@ -301,7 +301,7 @@ fn a_budget_is_said_once_and_the_oldest_sessions_go_for_it() {
             text.replace("s-1", &format!("s-{day}")).replace("parser", &format!("part{day}"));
         let path = folder.join(format!("s-{day}.jsonl"));
         fs::write(&path, text).unwrap();
-        // Whoever goes on in a session that went has it again: nobody has written to these since.
+        // A new prompt would restore a forgotten session: these files have not changed since.
         let long_ago = fs::File::options().write(true).open(&path).unwrap();
         long_ago.set_modified(std::time::SystemTime::UNIX_EPOCH).unwrap();
     }
@@ -309,7 +309,7 @@ fn a_budget_is_said_once_and_the_oldest_sessions_go_for_it() {
     person.does("project", &["retention", "set", "--whole-store", "--budget", "15KB"]);
     person.did(1);
 
-    // What the store does by itself between turns.
+    // The automatic work between turns.
     let collected = person.prepare(&["gc"]);
     let sessions = || -> Vec<String> {
         let told = person.prepare(&["sessions", "--json"]);
@@ -355,7 +355,7 @@ fn story() -> Vec<String> {
     commands.map(|line| line.split("  #").next().unwrap().trim().to_owned()).collect()
 }
 
-/// The story of docs/carry-on.md, command by command, with what the agents do between them.
+/// Runs the story of docs/carry-on.md, with the actions of the agents between the commands.
 #[test]
 fn two_ways_from_turn_12_and_the_better_one_goes_to_another_agent_and_a_colleague() {
     let person = Person::new();
@@ -367,7 +367,7 @@ fn two_ways_from_turn_12_and_the_better_one_goes_to_another_agent_and_a_colleagu
     let path = std::env::join_paths(known).unwrap();
     let mut ids: Vec<(&str, String)> = Vec::new();
     let mut lines = story().into_iter();
-    // The next command, with the ids of this run in place of those of the page.
+    // The next command, with the ids of this run instead of those of the page.
     let mut next = |ids: &[(&str, String)], exit: i32| -> String {
         let mut line = lines.next().unwrap();
         for (written, id) in ids {
@@ -391,7 +391,7 @@ fn two_ways_from_turn_12_and_the_better_one_goes_to_another_agent_and_a_colleagu
 
     let told = next(&ids, 0);
     assert!(told.contains("#3") && told.contains("part 8"), "{told}");
-    // Claude Code in two directories, at once for all that the store knows of it.
+    // Claude Code in two directories, running at the same time.
     for (written, dir, answers) in [("4f21", "small", 2), ("b07c", "rewrite", 5)] {
         let (cwd, laid) = laid_out(&person, &next(&ids, 0));
         assert_eq!(cwd, person.path(dir).to_str().unwrap());
@@ -424,7 +424,7 @@ fn two_ways_from_turn_12_and_the_better_one_goes_to_another_agent_and_a_colleagu
     next(&ids, 0);
     next(&ids, 0);
     let told = next(&ids, 0);
-    // An answer takes a cent.
+    // An answer costs a cent.
     let row = |told: &str, way: &str| -> Vec<String> {
         let line = told.lines().find(|line| line.split_whitespace().any(|word| word == way));
         line.unwrap_or_default().split_whitespace().map(str::to_owned).collect()
@@ -432,7 +432,7 @@ fn two_ways_from_turn_12_and_the_better_one_goes_to_another_agent_and_a_colleagu
     let has = |told: &str, way: &str, word: &str| row(told, way).iter().any(|it| it == word);
     assert!(has(&told, "small", "$0.02") && has(&told, "rewrite", "$0.05"), "{told}");
 
-    // The better one in Codex.
+    // The better one continues in Codex.
     let told = next(&ids, 0);
     let id = told.lines().find_map(|line| line.split_once("codex resume ")).unwrap().1.to_owned();
     let mut folders = vec![person.path("home/.codex/sessions")];

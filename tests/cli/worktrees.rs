@@ -1,5 +1,5 @@
-//! Strategies with directories of their own: made together, found by agents, merged with their files,
-//! removed without loss.
+//! Strategies with their own directories: created together, found by agents, merged with their
+//! files, removed without loss.
 
 use std::fs;
 use std::io::Write;
@@ -13,7 +13,7 @@ use turntree_tests::git::{self, Git};
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_turntree-under-test");
 
-/// A project with a store of its own and two turns.
+/// A project with a store and two turns.
 struct Project {
     root: tempfile::TempDir,
 }
@@ -27,7 +27,7 @@ impl Project {
         project
     }
 
-    /// With a store, a file that git has and one that only the last turn has.
+    /// A project in git with a store, a file in git, and a file that only the last turn has.
     fn in_git() -> Self {
         let project = Self::new();
         let git = Git::init(&project.path("project"));
@@ -63,7 +63,7 @@ impl Project {
         command.args(words).current_dir(self.path(dir)).env_clear();
         command.env("HOME", self.path("home")).env("PATH", std::env::var_os("PATH").unwrap());
         command.envs([("TURNTREE_NOW", "2026-11-20T12:00:00Z"), ("TURNTREE_MAINTENANCE", "off")]);
-        // So that a busy machine leaves no work of a hook to a later process.
+        // A busy machine must not leave a hook's work to a later process.
         command.env("TURNTREE_HOOK_PATIENCE", "100s");
         command.env("TURNTREE_ACTOR", "somebody").stdin(Stdio::null());
         command
@@ -89,7 +89,7 @@ impl Project {
         serde_json::from_str(&self.run(dir, &[&["--json"], words].concat())).unwrap()
     }
 
-    /// The branch that bare commands act on in a directory.
+    /// The branch that commands act on by default in a directory.
     fn head(&self, dir: &str) -> String {
         let status = self.json(dir, &["status"]);
         format!("{}/{}", status["session"].as_str().unwrap(), status["branch"].as_str().unwrap())
@@ -101,7 +101,7 @@ impl Project {
         branches.map(|branch| branch["branch"].as_str().unwrap().to_owned()).collect()
     }
 
-    /// Gives a hook an event of an agent in `dir`.
+    /// Sends a hook an event of an agent in `dir`.
     fn event(&self, dir: &str, name: &str, transcript: &Path) {
         let session = transcript.file_stem().unwrap().to_str().unwrap();
         let event = json!({"hook_event_name": name, "session_id": session, "cwd": self.path(dir),
@@ -138,7 +138,7 @@ fn each_strategy_gets_a_git_worktree_with_the_files_of_the_turn() {
     }
     assert_eq!(project.head("project"), "default/main");
 
-    // What is done there is of its branch, and of its directory.
+    // Changes there affect only its branch and its directory.
     project.write("plan-2/src/lib.rs", "changed\n");
     project.run("plan-2", &["snapshot", "-m", "changed", "--workspace", "."]);
     project.run("plan-2", &["rollback", "--turns", "1"]);
@@ -210,7 +210,7 @@ fn when_a_later_one_fails_what_was_made_is_removed() {
         return;
     }
     let project = Project::in_git();
-    // git refuses a directory that it takes for a worktree which is missing.
+    // git refuses the directory of a locked worktree that is missing.
     project.run("project", &["fork", "old", "--worktree", "../plan-2"]);
     fs::remove_dir_all(project.path("plan-2")).unwrap();
     Git::at(&project.path("project")).run(&["worktree", "lock", "../plan-2"]);
@@ -241,9 +241,9 @@ fn an_agent_in_a_worktree_lands_on_its_branch() {
         project.event(plan, "SessionStart", &transcript);
         lines(5);
         project.write(&format!("{plan}/made.txt"), plan);
-        // It may go into a folder meanwhile.
+        // The agent may have entered a folder.
         project.event(&format!("{plan}/src"), "Stop", &transcript);
-        // What a hook has no time for is left to a process that nobody waits for.
+        // Slow work of a hook is left to a background process.
         let made = format!("{plan}:files/made.txt");
         until(|| project.output("project", &["cat", &made]).stdout == plan.as_bytes());
         assert!(project.run(plan, &["log", "-n", "1"]).contains(&format!("default/{plan}")));
@@ -252,7 +252,7 @@ fn an_agent_in_a_worktree_lands_on_its_branch() {
     assert_eq!(project.head("project"), "default/main");
     let compared = project.json("project", &["compare", "plan-1", "plan-2"]);
     assert_eq!(compared["strategies"][0]["files_changed"], 1, "{compared}");
-    // A session that has branches of its own stays on them.
+    // A session that has its own branches stays on them.
     let own = project.path("own.jsonl");
     fs::write(&own, claude_code(3)).unwrap();
     project.run("project", &["import", own.to_str().unwrap()]);
@@ -290,7 +290,7 @@ fn a_merge_with_files_brings_them_and_one_undo_takes_all_back() {
     project.write("plan-2/src/new.rs", "new\n");
     fs::remove_file(project.path("plan-2/notes.txt")).unwrap();
     project.run("plan-2", &["snapshot", "-m", "better", "--workspace", "."]);
-    // Nobody has a snapshot of these.
+    // No snapshot has these changes.
     project.write("project/src/lib.rs", "zero\none\ntwo\n");
     project.write("project/mine.txt", "mine\n");
 
@@ -329,7 +329,7 @@ fn a_plain_merge_says_that_the_workspace_is_as_before_and_how_to_bring_it_up() {
     let told = project.run("project", &["merge", "plan"]);
     let stale = format!("{} is as before", project.path("project").display());
     assert!(told.contains(&stale), "{told}");
-    // The branch has moved on to the snapshots of the other directory, which it does not take over.
+    // The branch now has snapshots of the other directory, but does not adopt that directory.
     assert_eq!(
         project.json("project", &["rollback", "0", "--dry-run"])["workspace"]["dir"],
         project.path("project").to_str().unwrap()
@@ -339,7 +339,7 @@ fn a_plain_merge_says_that_the_workspace_is_as_before_and_how_to_bring_it_up() {
     project.run("project", &["undo"]);
     assert_eq!(project.read("project/src/lib.rs"), "one\ntwo\n");
 
-    // What nothing has and what is missing cannot be told apart any more.
+    // Unsaved changes and missing files can no longer be distinguished.
     project.write("project/notes.txt", "edited\n");
     let words = ["merge", "plan", "--with-files"];
     project.refused("project", &words, "has changes that no snapshot has, and lacks files");

@@ -1,4 +1,4 @@
-//! Several processes that write to one branch at once.
+//! Several processes that write to one branch concurrently.
 
 use std::thread;
 
@@ -10,9 +10,9 @@ const PROGRAM: &str = env!("CARGO_BIN_EXE_turntree-under-test");
 const WRITERS: usize = 8;
 const TURNS: usize = 20;
 
-/// Takes the snapshots of a writer, each with a message and an entry of its own: every second writer
-/// with a process for each, the others with one server for all. Half of each change the scratchpad by a
-/// document, which also takes back an entry that the turn before has left.
+/// Commits the snapshots of a writer, each with a unique message and entry: every second writer
+/// with a process for each, the others with one server. Half of each change the scratchpad with a
+/// document, which also removes an entry of the turn before.
 fn write(place: &Place, writer: usize) {
     let mut server = (writer % 2 == 1).then(|| place.server(&["serve", "--stdio"]));
     for turn in 0..TURNS {
@@ -101,7 +101,7 @@ fn a_writer_that_expects_a_snapshot_is_refused_when_another_one_came() {
     let refused = server.call("snapshot", &expecting(&newer, true)).unwrap_err();
     assert_eq!(refused["code"], -32602, "{refused}");
     assert_eq!(server.end(), (Some(0), String::new()));
-    // A branch without a snapshot is at none.
+    // A branch without snapshots matches no expectation.
     let words = ["snapshot", "-m", "x", "--branch", "shared/new", "--expect", &newer];
     let refused = place.command(&words).output().unwrap();
     assert_eq!(refused.status.code(), Some(3));

@@ -1,5 +1,5 @@
-//! An encrypted store at the command line: users who can open it, users who lose access, and the
-//! messages.
+//! An encrypted store at the command line: adding and removing key holders, and the messages for
+//! users without access.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -51,7 +51,7 @@ impl Desk {
         serde_json::from_slice(&self.ran(0, &[&["--json"], words].concat()).stdout).unwrap()
     }
 
-    /// The public key of a user who has created one.
+    /// The public key in a user's identity file.
     fn public_key(&self, home: &str) -> String {
         let path = self.path(home).join(".config/turntree/identity.txt");
         let text = fs::read_to_string(path).unwrap();
@@ -104,7 +104,7 @@ fn a_new_store_is_encrypted_to_a_key_that_is_made_and_opens_by_itself() {
     assert_eq!(keys["holders"][0]["public"], desk.public_key("home"));
     assert_eq!(keys["holders"][0]["used"], true);
 
-    // Another user has no key, and the error says what to do.
+    // Another user has no key, and the error explains how to provide it.
     let said = desk.ran_as("elsewhere", 2, &["log"], &[]).stderr;
     let said = String::from_utf8(said).unwrap();
     assert!(said.contains("is encrypted") && said.contains("TURNTREE_IDENTITY"), "{said}");

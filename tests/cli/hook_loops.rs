@@ -86,7 +86,7 @@ fn steady_work_on_one_file_is_not_paused() {
         chat.prompt("go on");
         assert_eq!(paused(&mut chat, &grown(sizes)), None, "{sizes:?}");
     }
-    // Nor is a user paused who has a file changed back and forth.
+    // An agent is not paused when its user has a file changed back and forth.
     let mut chat = Chat::begin(PROGRAM, FLAGS, &[]);
     for at in 0..8 {
         let asked =

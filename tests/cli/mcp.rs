@@ -461,7 +461,7 @@ fn servers_and_commands_share_a_store() {
     assert_eq!((turn(&mut one), turn(&mut other)), (json!(11), json!(11)));
     let _ = place.run(&["snapshot", "-m", "by a command"]);
     assert_eq!(turn(&mut one), 12, "a server sees what others do");
-    // A server with its own branch does not move HEAD for others.
+    // A server with its own branch does not move HEAD for other processes.
     other.tool("branch", &json!({"action": "switch", "name": "main"})).unwrap();
     assert_eq!(turn(&mut other), 12);
     other.tool("branch", &json!({"action": "fork", "name": "plan-d", "switch": true})).unwrap();

@@ -110,8 +110,8 @@ const AUTO: &[&[&str]] =
     &[&["remote", "add", "origin", "../drop/bucket"], &["remote", "set", "origin", "--auto"]];
 const BY_HAND: &[&[&str]] = &[&["remote", "add", "origin", "../drop/bucket"]];
 
-/// Checks that a received store is readable, receives and sends nothing, and that messages say how
-/// to trust it.
+/// Checks that a received store is readable, that it receives and sends nothing, and that messages
+/// explain how to trust it.
 fn expect_untrusted(world: &World, dir: &str, why: &str) {
     assert!(world.ok("user", dir, &["log"]).contains("theirs"));
     let status = world.ok("user", dir, &["status"]);

@@ -274,7 +274,7 @@ fn what_others_commit_appears_by_itself() {
     terminal.shows("and more of it");
     terminal.press("j");
     terminal.shows("2 of 2");
-    // A user who has scrolled down stays there.
+    // The selection stays on its turn.
     machine.say("2026-11-20T12:32:00Z", "third/main", "the newest");
     terminal.shows("3 of 3");
 }

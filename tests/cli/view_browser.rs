@@ -300,7 +300,7 @@ fn what_others_commit_appears_where_somebody_looks() {
     clean(&mut browser);
     clean(&mut list);
 
-    // The server dies and another one replaces it: a page with the new key continues.
+    // The server dies and a new one replaces it: a page with the new key continues.
     let port = served.port.to_string();
     drop(served);
     browser.wait("document.querySelector('#state').textContent.startsWith('not connected')");

@@ -339,7 +339,7 @@ fn a_plain_merge_says_that_the_workspace_is_as_before_and_how_to_bring_it_up() {
     project.run("project", &["undo"]);
     assert_eq!(project.read("project/src/lib.rs"), "one\ntwo\n");
 
-    // Unsaved changes and missing files can no longer be distinguished.
+    // Unsaved changes cannot be distinguished from missing files.
     project.write("project/notes.txt", "edited\n");
     let words = ["merge", "plan", "--with-files"];
     project.refused("project", &words, "has changes that no snapshot has, and lacks files");

@@ -1,4 +1,4 @@
-//! All sessions of a machine at once: found where agents keep them, imported again and again.
+//! Adoption of all sessions of a machine: found where agents keep them, and imported repeatedly.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -71,7 +71,7 @@ impl Home {
     }
 }
 
-/// Sessions with the turns that were new; `None` for a failure.
+/// Sessions with the number of new turns. `None` for a failure.
 fn turns(adopted: &[Adopted]) -> BTreeMap<&str, Option<u64>> {
     let turns = |outcome: &Outcome| match outcome {
         Outcome::Imported(report) => Some(report.turns),
@@ -125,7 +125,7 @@ fn only_new_turns_come_in_and_nothing_outside_the_store_changes() {
 
 #[test]
 fn a_file_that_did_not_change_is_not_read_again_unless_its_branch_is_gone() {
-    // A file that nobody has touched for some time, unlike all that a test can make.
+    // A file of the repository with an old timestamp, which a new file cannot have.
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("vectors/swarmsdk/event-log.jsonl");
     let place = SessionPlace { agent: String::new(), path };
     let sandbox = Sandbox::new();
@@ -150,7 +150,7 @@ fn a_file_that_did_not_change_is_not_read_again_unless_its_branch_is_gone() {
     transaction.commit(&stamp(2), "delete it").unwrap();
     let Outcome::Imported(again) = adopt_again() else { panic!("its branch is gone") };
     assert_eq!((again.turns, again.head), (report.turns, report.head));
-    // An undo may leave the branch, at an older turn.
+    // An undo may leave the branch at an older turn.
     let repo = &sandbox.repo;
     let parent = repo.commit(&again.head).unwrap().parents[0];
     let mut transaction = repo.begin();
@@ -178,7 +178,7 @@ fn one_undo_takes_back_an_adoption_and_a_redo_brings_it_again() {
     home.adopt();
     let first = repo.branches();
     assert_eq!(first.len(), 3);
-    // The second one goes on with two sessions and brings a third.
+    // The second adoption continues two sessions and adds a third.
     for (name, turns) in [("a", 12), ("b", 12), ("d", 9)] {
         write(name, turns);
     }
@@ -235,15 +235,15 @@ fn an_undo_of_an_adoption_loses_nothing_that_lands_meanwhile() {
         home.write(&format!("{PROJECT}/{name}.jsonl"), text(name, 5).as_bytes());
     }
     home.adopt();
-    // Between the plan of an undo and the undo a client goes on.
+    // A client continues between the plan of an undo and the undo.
     let plan = repo.plan_undo(repo.undoable(None).unwrap().unwrap()).unwrap();
     home.sandbox.import("b", text("b", 7).as_bytes()).unwrap();
     let before = repo.branches();
     assert_eq!(repo.undo(&plan, &stamp(2), "undo").unwrap_err().kind(), ErrorKind::Conflict);
     assert_eq!(repo.branches(), before, "all of it or nothing");
 
-    // And at any moment: what was acknowledged after the undo is there, what came before it keeps
-    // the adoption from being taken back.
+    // The same at any moment: turns acknowledged after the undo exist, and turns before it block
+    // the undo of the adoption.
     for round in 0..6 {
         let home = Home::new();
         for name in ["a", "b", "c"] {
@@ -377,7 +377,7 @@ fn a_session_of_cline_is_called_after_its_folder_and_has_the_paths_of_its_worksp
     home.adopt();
     let whole = write("two", "17_a", &messages);
     home.adopt();
-    // What was written first in the file is another moment; the session is one branch all the same.
+    // The file's first record is now from another time. The session still has one branch.
     assert_eq!(home.text("17_a"), whole);
     let repo = &home.sandbox.repo;
     let branches: Vec<_> = repo.refs().values.keys().map(ToString::to_string).collect();
@@ -403,13 +403,13 @@ fn what_others_were_forked_from_comes_before_them() {
     };
     let home = Home::new();
     home.write(&format!("{PROJECT}/base.jsonl"), text("base", &["1", "2", "3", "4"]).as_bytes());
-    // The fork is the longer and the newer one, and its name comes first.
+    // The fork is longer and newer, and its name sorts first.
     home.write(
         &format!("{PROJECT}/a.jsonl"),
         text("a", &["1", "2", "5", "6", "7", "8"]).as_bytes(),
     );
     let found = || find(&[SessionPlace { agent: String::new(), path: home.path.join(PROJECT) }]);
-    // Also in parts that hold one session each, though the fork is newer.
+    // Also in batches of one session each, although the fork is newer.
     let parts = batches(found().sessions, 1, |_| false);
     let parts: Vec<_> = parts.iter().map(|part| part[0].session.as_str()).collect();
     assert_eq!(parts, ["base", "a"]);

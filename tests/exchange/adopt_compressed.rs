@@ -1,4 +1,5 @@
-//! Rollouts that Codex has compressed: the same sessions as before, read as they are unpacked.
+//! Rollouts that Codex has compressed: the same sessions as before, decompressed while they are
+//! read.
 
 use std::fs;
 use std::path::PathBuf;
@@ -77,7 +78,7 @@ impl Home {
         adopt(&self.sandbox.repo, found.sessions, &options, &mut seen).unwrap()
     }
 
-    /// The turns that are new in the one session.
+    /// The new turns of the only session.
     fn new_turns(&self) -> u64 {
         let adopted = self.adopt();
         assert_eq!((adopted.len(), adopted[0].found.session.as_str()), (1, SESSION));
@@ -108,12 +109,12 @@ fn a_rollout_that_was_compressed_since_is_known_and_goes_on() {
     fs::write(home.plain(), rollout(3)).unwrap();
     let first = home.new_turns();
     assert!(first >= 3);
-    // While it is compressed both are there.
+    // During compression both files exist.
     fs::write(home.compressed(), packed(rollout(3).as_bytes())).unwrap();
     assert_eq!(home.new_turns(), 0);
     fs::remove_file(home.plain()).unwrap();
     assert_eq!(home.new_turns(), 0);
-    // In two frames, as what was added later.
+    // In two frames, like an appended file.
     let longer = rollout(4);
     let (begin, end) = longer.as_bytes().split_at(rollout(3).len());
     fs::write(home.compressed(), [packed(begin), packed(end)].concat()).unwrap();
@@ -164,7 +165,7 @@ fn what_grows_beyond_measure_or_ends_early_leaves_no_trace() {
     fs::write(home.compressed(), &whole[..whole.len() - 9]).unwrap();
     home.refused();
 
-    // A window of 128 MiB is more than a decoder must have.
+    // A window of 128 MiB is more than a decoder must support.
     let mut encoder = zstd::stream::Encoder::new(Vec::new(), 3).unwrap();
     encoder.window_log(27).unwrap();
     std::io::Write::write_all(&mut encoder, rollout(900).as_bytes()).unwrap();

@@ -1,4 +1,4 @@
-//! Sessions of opencode in its database: adopted while it is open, again and again, and left as it is.
+//! Sessions in the database of opencode: adopted repeatedly while it is open, and unchanged.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -17,7 +17,7 @@ use turntree_exchange::{ImportOptions, import};
 use turntree_tests::sim::Random;
 use turntree_tests::{Sandbox, claude_code, stamp};
 
-/// The tables of one version, in the order in which it has them.
+/// The tables of one version, in their order.
 const SCHEMA: &str = "
     CREATE TABLE session(id TEXT PRIMARY KEY, project_id TEXT NOT NULL, workspace_id TEXT, parent_id TEXT,
         slug TEXT NOT NULL, directory TEXT NOT NULL, path TEXT, title TEXT NOT NULL, version TEXT NOT NULL,
@@ -42,7 +42,7 @@ const SCHEMA: &str = "
 /// The folder of opencode, below a home.
 const DATA: &str = ".local/share/opencode";
 
-/// A home with an opencode that has its database open and never checkpoints by itself.
+/// A home with an opencode that keeps its database open and never checkpoints automatically.
 struct Home {
     sandbox: Sandbox,
     path: PathBuf,
@@ -87,7 +87,7 @@ impl Home {
         self.opencode.execute(insert, params![id, message, session, data]).unwrap();
     }
 
-    /// A prompt with its answer.
+    /// Adds a prompt and its answer.
     fn turn(&self, session: &str, number: i64) {
         let [asked, told] = [2 * number, 2 * number + 1];
         let (asks, tells) = (format!("msg_{asked:04}"), format!("msg_{told:04}"));
@@ -139,10 +139,10 @@ fn text(text: &str) -> String {
     json!({"type": "text", "text": text}).to_string()
 }
 
-/// What happens to a home.
+/// A change of a home.
 type Change<'a> = &'a dyn Fn(&Home);
 
-/// Sessions with the turns that were new; `None` for a failure.
+/// Sessions with the number of new turns. `None` for a failure.
 fn turns(adopted: &[Adopted]) -> BTreeMap<&str, Option<u64>> {
     let turns = |outcome: &Outcome| match outcome {
         Outcome::Imported(report) => Some(report.turns),
@@ -172,7 +172,7 @@ fn tree(folder: &Path) -> BTreeMap<PathBuf, (Vec<u8>, SystemTime)> {
     found
 }
 
-/// What `opencode export` writes for the session of the first test.
+/// The output of `opencode export` for the session of the first test.
 const EXPORT: &str = r#"{
   "info": {
     "id": "ses_1",
@@ -275,12 +275,12 @@ fn a_session_in_the_log_alone_is_its_export_and_nothing_outside_the_store_change
     let before = tree(&home.path);
     assert!(before.len() == 3, "the database, its log and the index of that");
 
-    // An answer without parts is sent to nobody.
+    // An answer without parts is not part of the conversation.
     assert_eq!(turns(&home.adopt()), BTreeMap::from([("ses_1", Some(1))]));
     assert_eq!(home.source("ses_1"), EXPORT);
     assert!(tree(&home.path) == before);
 
-    // The export itself is nothing new.
+    // The export itself adds nothing.
     let options = ImportOptions {
         format: None,
         session: "ses_1".into(),
@@ -356,7 +356,7 @@ fn files_that_opencode_took_over_and_their_database_are_one_session() {
 
     home.session("ses_1");
     home.turn("ses_1", 1);
-    // As it is written by the migration: what the file had, in its order, without the ids.
+    // Like a migration writes it: the content of the file, in its order, without the ids.
     home.part("ses_1", "msg_0002", "prt_0002", r#"{"type":"text","text":"ask 1"}"#);
     let found = home.find();
     assert_eq!(found.sessions.len(), 2, "the files of ses_1 are history");
@@ -364,7 +364,7 @@ fn files_that_opencode_took_over_and_their_database_are_one_session() {
     assert_eq!(turns(&again), BTreeMap::from([("ses_1", Some(1)), ("ses_files", Some(0))]));
     assert!(!home.has("ses_1/main-2"), "it goes on where the files ended");
 
-    // And the files alone are a beginning of what is known.
+    // The files alone are a prefix of the known session.
     let place = SessionPlace { agent: String::new(), path: storage };
     assert_eq!(turns(&home.adopt_all(find(&[place])))["ses_1"], Some(0));
     assert!(!home.has("ses_1/main-2"));
@@ -376,7 +376,7 @@ fn a_database_without_changes_is_not_read_again_and_a_row_in_the_log_is_a_change
     home.session("ses_1");
     home.turn("ses_1", 1);
     let is_unchanged = || matches!(home.adopt()[0].outcome, Outcome::Unchanged);
-    // What was written a moment ago is read until the clock of the file system has gone on.
+    // A recent file is reread until the clock of the file system has advanced.
     assert!((0..100_000).any(|_| is_unchanged()), "it is read for ever");
     let size = fs::metadata(home.database()).unwrap().len();
     home.turn("ses_1", 2);
@@ -403,7 +403,7 @@ fn databases_and_folders_with_one_can_be_named() {
         assert!(found.odd.is_empty());
         assert!(found.sessions.iter().all(|it| it.agent == "opencode" && it.bytes > 0));
     }
-    // A copy under another name, and the database of another channel.
+    // A copy under another name, and the database of another release channel.
     home.opencode.execute_batch("PRAGMA wal_checkpoint(TRUNCATE)").unwrap();
     for name in ["backup.sqlite", "opencode-dev.db"] {
         let path = named.join(name);

@@ -1,4 +1,4 @@
-//! Memory: what others wrote decides how much is read, never how much is allocated.
+//! Memory: untrusted input determines how much is read, never how much is allocated.
 //!
 //! The limits are those of `format-spec/store.md`, "Memory".
 
@@ -26,15 +26,15 @@ static ALLOCATOR: &PeakMemAlloc<System> = &INSTRUMENTED_SYSTEM;
 
 const MEGABYTE: usize = 1 << 20;
 
-/// Bytes of memory that `work` had at most, beyond those before it.
+/// The peak memory of `work` in bytes, beyond the memory before it.
 fn peak<T>(work: impl FnOnce() -> T) -> (T, usize) {
     ALLOCATOR.reset_peak_memory();
     let result = work();
     (result, ALLOCATOR.get_peak_memory())
 }
 
-/// Runs `work` in a process that does nothing else, since memory is measured for a whole process:
-/// this program again, with the one test `name` of this file.
+/// Runs `work` in a separate process, since memory is measured for a whole process: this program
+/// again, with only the test `name` of this file.
 fn alone(name: &str, work: impl FnOnce()) {
     const ALONE: &str = "TURNTREE_TEST_ALONE";
     if std::env::var_os(ALONE).is_some() {
@@ -48,7 +48,7 @@ fn alone(name: &str, work: impl FnOnce()) {
     println!("{text}");
 }
 
-/// Puts `bytes` in the place of the file at `path`, with its checksums good.
+/// Replaces the file at `path` by `bytes` with valid checksums.
 fn damage(disk: &SimDisk, path: &Path, mut bytes: Vec<u8>) {
     let name = path.file_name().unwrap().to_string_lossy();
     match name.rsplit_once('.') {
@@ -109,7 +109,7 @@ fn a_number_that_says_how_much_follows_is_not_believed() {
     });
 }
 
-/// Imports what comes out again; gives how many turns there were, and the memory that it took.
+/// Imports a transcript and exports it again. Returns the number of turns, and the peak memory.
 fn import_peak(text: &[u8]) -> (u64, usize) {
     let folder = tempfile::tempdir().unwrap();
     let repo = new_store(&folder.path().join("store"));
@@ -187,7 +187,7 @@ fn adopting_more_sessions_takes_memory_for_their_index_only() {
             peaks.push(memory);
         }
         println!("8 sessions {}, 48 sessions {} bytes of memory", peaks[0], peaks[1]);
-        // What is known of the journal is all that grows: some 300 bytes an object. Batches bound that.
+        // Only the index of the journal grows: some 300 bytes an object. Batches bound that.
         assert!(peaks[1] < peaks[0] + 32 * MEGABYTE, "{peaks:?}");
     });
 }

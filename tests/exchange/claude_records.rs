@@ -1,4 +1,5 @@
-//! Which record of Claude Code a line is, whose it is, and what the model was sent of it.
+//! The kind of each record of Claude Code, its session, and its part in the conversation sent to
+//! the model.
 
 use serde_json::{Value, json};
 use turntree::object::ObjectId;
@@ -7,7 +8,7 @@ use turntree_exchange::formats::view;
 use turntree_exchange::{ImportReport, PriceTable, UsageBy, UsageQuery, UsageScope, usage_report};
 use turntree_tests::Sandbox;
 
-/// A session log under construction: each line follows the one before, unless told otherwise.
+/// A session log under construction. Each line follows the one before by default.
 #[derive(Default)]
 struct Log {
     lines: Vec<Value>,
@@ -90,7 +91,7 @@ impl Log {
         self
     }
 
-    /// Appends lines that were there before once more.
+    /// Appends earlier lines again.
     fn again(&mut self, ids: &[&str]) -> &mut Self {
         for id in ids {
             let line = self.lines.iter().find(|line| line["uuid"] == **id).unwrap().clone();
@@ -154,7 +155,7 @@ impl Imported {
     }
 }
 
-/// A prompt, a call with its result, an answer.
+/// A prompt, a call with its result, and an answer.
 fn started() -> Log {
     let mut log = Log::new();
     log.user("u1", "start").call("c1").result("r1", "c1").answer("a1");
@@ -172,7 +173,7 @@ fn a_line_whose_record_came_before_is_that_record_again() {
     each.lines = once.lines.iter().flat_map(|line| [line.clone(), line.clone()]).collect();
     let mut whole = started();
     whole.user("u2", "more").call("c2").result("r2", "c2").answer("a2").again(&ids);
-    // What is written again may say that it follows nothing.
+    // A repeated record may have no parent.
     let mut rootless = started();
     rootless.user("u2", "more").call("c2").result("r2", "c2").answer("a2");
     let mut copies: Vec<Value> = rootless.lines.clone();
@@ -296,7 +297,7 @@ fn lines_of_another_session_are_none_of_the_conversation_but_copies_are() {
     assert_eq!(found.fact("session_id").as_deref(), Some("s"));
     assert_eq!(found.fact("title").as_deref(), Some("My own"));
 
-    // Older releases copy what they resume, and go on with an id of their own.
+    // Older releases copy the resumed session, and continue with a new id.
     let mut resumed = started();
     resumed.session = "new".to_owned();
     resumed.lines.push(json!({"type": "custom-title", "customTitle": "Named", "sessionId": "new"}));
@@ -306,7 +307,7 @@ fn lines_of_another_session_are_none_of_the_conversation_but_copies_are() {
     assert_eq!(found.fact("session_id").as_deref(), Some("new"));
     assert_eq!(found.fact("title").as_deref(), Some("Named"));
 
-    // A line that follows one which is nowhere is no other conversation.
+    // A line with a missing parent starts no other conversation.
     let mut phantom = started();
     phantom.after("nobody").user("u2", "more").answer("a2");
     assert_eq!(phantom.import().branches(), [all.map(str::to_owned).to_vec()]);
@@ -333,7 +334,7 @@ fn a_compaction_keeps_what_its_boundary_says_where_it_says() {
         log.user("u4", "four").answer("a4");
         let found = log.import();
         assert_eq!(found.said(), [&expected[..], &["four", "answer a4"]].concat(), "{what}");
-        // What has stayed is known by its id the next time, and a turn goes back to it.
+        // The next compaction knows kept messages by their ids, and a rewind restores them.
         if let Some(last) = expected.last().filter(|last| last.starts_with("answer")) {
             let id = last.trim_start_matches("answer ");
             log.boundary("c", list("t", &[id, "a4"])).summary("t").user("u5", "five");
@@ -349,7 +350,7 @@ fn a_summary_that_follows_a_message_without_a_boundary_takes_nothing_away() {
     log.summary("s").user("u2", "more");
     let stem = ["start", "Bash run c1", "result c1", "answer a1"];
     assert_eq!(log.import().said(), [&stem[..], &["summary s", "more"]].concat());
-    // The first releases began anew with it.
+    // The first releases start the log with it.
     let mut old = started();
     old.last = None;
     old.summary("s").user("u2", "more");
@@ -512,7 +513,7 @@ fn a_branch_of_a_session_goes_on_from_the_turn_where_it_was_made() {
     assert_eq!(at("b~2"), at("s"));
     assert_eq!(sandbox.source(&report.head), branch.text().as_bytes());
 
-    // A branch of a branch names the one that it was made of.
+    // A branch of a branch names its direct origin.
     let mut second = branch;
     second.session = "c".to_owned();
     for line in &mut second.lines {

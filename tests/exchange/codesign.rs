@@ -1,4 +1,4 @@
-//! Designs of open-codesign come in as sessions, and go out as they came in or as they were changed.
+//! Designs of open-codesign are imported as sessions, and exported unchanged or as edited.
 
 use std::collections::HashMap;
 
@@ -24,7 +24,7 @@ fn value(text: &str) -> Value {
     serde_json::from_str(text).unwrap()
 }
 
-/// As upstream writes a store.
+/// Formats a store like upstream.
 fn pretty(store: &Value) -> String {
     serde_json::to_string_pretty(store).unwrap() + "\n"
 }
@@ -42,7 +42,7 @@ fn exported_from(repo: &Repository, tips: &[ObjectId]) -> String {
     String::from_utf8(out).unwrap()
 }
 
-/// The documents of one design each that a store is.
+/// The documents of a store with only this design.
 fn one_design(store: &str, id: &str) -> Value {
     let mut store = value(store);
     let keep = |rows: &mut Value, field: &str| {
@@ -74,7 +74,7 @@ fn import(sandbox: &Sandbox, store: &Value) -> ImportReport {
     sandbox.import("work", pretty(store).as_bytes()).unwrap()
 }
 
-/// Contents of the artifact on the line of `branch`, the newest first.
+/// The contents of the artifact on the line of `branch`, newest first.
 fn line(repo: &Repository, branch: &str) -> Vec<String> {
     let mut contents = Vec::new();
     let mut next = Some(repo.resolve(branch).unwrap().commit);
@@ -100,7 +100,7 @@ fn entry(repo: &Repository, commit: &ObjectId, section: &str, key: &str) -> Opti
     Some(value(std::str::from_utf8(&bytes).unwrap()))
 }
 
-/// What is said up to a commit, one line each.
+/// The conversation up to a commit, one line per message.
 fn said(repo: &Repository, commit: &ObjectId) -> Vec<String> {
     let store = repo.store();
     let list = repo.context(commit).unwrap().messages(store, "main").unwrap();
@@ -116,7 +116,7 @@ fn notes(report: &ImportReport) -> Vec<&str> {
     report.notes.iter().map(|note| note.what.as_str()).collect()
 }
 
-/// What was wrong with a store, which leaves no trace.
+/// The error of an import, which must leave no trace.
 fn refused(format: &str, bytes: &[u8]) -> Error {
     let sandbox = Sandbox::new();
     let before = sandbox.repo.refs();
@@ -146,7 +146,7 @@ fn the_example_comes_back_byte_for_byte_and_every_design_is_there() {
     }
     let again = sandbox.import("work", STORE.as_bytes()).unwrap();
     assert_eq!((again.turns, again.others.len(), again.new_bytes), (0, 0, 0));
-    // The deleted parent of both snapshots of the first design is told.
+    // A note reports that the parent of both snapshots of the first design was deleted.
     assert_eq!(notes(&report).len(), 2, "{:?}", report.notes);
     assert!(report.notes[0].what.contains("its parent is not there"), "{:?}", report.notes);
     assert_eq!(report.notes[0].line, 26);
@@ -161,7 +161,7 @@ fn a_store_with_one_design_is_exported_as_upstream_writes_it() {
         assert_eq!(report.branch.to_string(), "work/main");
         assert_eq!(exported(&sandbox.repo, "work"), store);
     }
-    // Several designs are exported one by one.
+    // Several designs are exported one at a time.
     let sandbox = Sandbox::new();
     sandbox.import("work", STORE.as_bytes()).unwrap();
     let first = exported(&sandbox.repo, "work-pricing-page");
@@ -192,7 +192,7 @@ fn parents_forks_and_moments_are_those_of_the_store() {
         said(repo, &tip),
         ["make a", "[artifact]", "make b", "[artifact]", "make c", "[artifact]"]
     );
-    // Sorted by time, ties as in the file.
+    // Sorted by time, and for equal times as in the file.
     let out = value(&exported(repo, "work"));
     let ids: Vec<&str> = out["snapshots"]
         .as_array()
@@ -201,7 +201,7 @@ fn parents_forks_and_moments_are_those_of_the_store() {
         .map(|row| row["id"].as_str().unwrap())
         .collect();
     assert_eq!(ids, ["a", "b", "c", "f", "g", "h"]);
-    // Up to a revision there is only what leads to it.
+    // An export of a revision has only its ancestors.
     let at = repo.resolve("work~1").unwrap().commit;
     assert_eq!(value(&exported_from(repo, &[at]))["snapshots"].as_array().unwrap().len(), 2);
 }
@@ -221,10 +221,10 @@ fn a_store_that_grew_adds_only_what_is_new_wherever_the_branches_have_gone() {
     assert_eq!((report.turns, report.others.len()), (1, 1));
     let tip = sandbox.repo.commit(&report.head).unwrap();
     assert_eq!(tip.parents, [edited], "what was done here stays below");
-    // An older store is known, and takes nothing back.
+    // An older version of the store is known, and removes nothing.
     let older = import(&sandbox, &store_of(&all[..2]));
     assert_eq!((older.turns, older.head), (0, report.head));
-    // A snapshot that upstream deleted meanwhile is still there, and still the parent.
+    // A snapshot that upstream has deleted since still exists, and is still the parent.
     let mut fewer =
         store_of(&[all[0].clone(), all[3].clone(), snapshot("e", Some("b"), "fork", 9)]);
     fewer["designs"][0]["name"] = json!("Renamed");
@@ -234,7 +234,7 @@ fn a_store_that_grew_adds_only_what_is_new_wherever_the_branches_have_gone() {
     assert_eq!(report.branch.to_string(), "work/main", "a new name is no new session");
 }
 
-/// A turn on top of `branch` that applies a state document.
+/// Commits a turn to `branch` that applies a state document.
 fn edit(repo: &Repository, branch: &str, state: &Value) -> ObjectId {
     let branch: BranchName = branch.parse().unwrap();
     let mut change = repo.begin();
@@ -593,14 +593,14 @@ fn a_directory_ties_designs_to_their_chats() {
     let again = import_designs(&sandbox.repo, &files(CHAT), &options()).unwrap();
     assert_eq!((again.turns, again.head, again.new_bytes), (0, tip, 0));
     assert!(sandbox.source(&tip) == STORE.as_bytes());
-    // With the chat there from the beginning, the snapshot stands where it was delivered.
+    // If the chat is imported with the design, the snapshot is at the position of its delivery.
     let whole = Sandbox::new();
     import_designs(&whole.repo, &files(CHAT), &options()).unwrap();
     let tip = whole.repo.resolve("work-pricing-page").unwrap().commit;
     assert_eq!(said(&whole.repo, &tip).len(), 4);
     let found = line(&whole.repo, "work-pricing-page");
     assert_eq!(found.len(), 1, "the chat stands before the snapshot that it led to");
-    // A chat without its design is a design of its own.
+    // A chat without its design is a separate design.
     let alone = Sandbox::new();
     let report =
         import_designs(&alone.repo, &[stored(&chat, CHAT.as_bytes())], &options()).unwrap();
@@ -613,8 +613,8 @@ fn a_directory_ties_designs_to_their_chats() {
 turntree_properties::properties! {
     cases = 40;
 
-    /// Whatever the parents: everything comes out again, and a store that comes in parts leads to the
-    /// same as one that comes at once.
+    /// For any parents: every snapshot is exported again, and importing a store in parts gives the
+    /// same result as importing it whole.
     #[test]
     fn every_snapshot_comes_out_again(
         rows in proptest::collection::vec((0..10_usize, 0..3_usize, 0..4_u32, 0..8_usize), 1..10),

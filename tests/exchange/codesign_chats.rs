@@ -1,4 +1,5 @@
-//! What was said about a design goes out to open-codesign as a chat, and is the same when it comes again.
+//! The conversation about a design is exported to open-codesign as a chat, and importing the chat
+//! gives the same conversation.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -40,7 +41,7 @@ fn values(lines: &str) -> Vec<Value> {
     lines.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
 }
 
-/// Imports files as those of a directory; returns the sessions that are there then.
+/// Imports files as a directory. Returns the sessions of the store.
 fn import_files(sandbox: &Sandbox, files: &[(String, &str)]) -> Vec<String> {
     let stored = |(path, text): &(String, &str)| FolderFile {
         path: path.clone(),
@@ -63,7 +64,7 @@ fn import_files(sandbox: &Sandbox, files: &[(String, &str)]) -> Vec<String> {
     sessions
 }
 
-/// What is said, as people see it; calls and results by the numbers of the calls.
+/// The displayed messages, with calls and results numbered in order.
 fn said(repo: &Repository, revision: &str) -> Vec<MessageView> {
     let (store, mut calls, mut count) = (repo.store(), HashMap::new(), 0);
     let list = repo.context(&tip(repo, revision)).unwrap().messages(store, "main").unwrap();
@@ -93,7 +94,7 @@ fn entries(repo: &Repository, revision: &str, section: &str) -> BTreeMap<String,
     map.iter(repo.store()).map(|found| entry(found.unwrap())).collect()
 }
 
-/// A turn on top of `session` that applies a state document.
+/// Commits a turn to `session` that applies a state document.
 fn edit(repo: &Repository, session: &str, state: &Value) {
     let branch = BranchName::main(session).unwrap();
     let mut change = repo.begin();
@@ -117,7 +118,7 @@ fn row(seq: u64, kind: &str, payload: &Value) -> Value {
     json!({"schemaVersion": 1, "id": seq, "seq": seq, "kind": kind, "payload": payload, "snapshotId": null})
 }
 
-/// A header and these lines.
+/// A file with the header and these lines.
 fn file(lines: &[Value]) -> String {
     let lines = lines.iter().map(|line| line.to_string() + "\n");
     HEADER.to_owned() + "\n" + &lines.collect::<String>()
@@ -127,7 +128,7 @@ fn file(lines: &[Value]) -> String {
 fn a_chat_that_was_imported_comes_out_line_by_line() {
     let sandbox = Sandbox::new();
     sandbox.import("chat", CHAT.as_bytes()).unwrap();
-    // The last line marks a comment that is not there, which says nothing.
+    // The last line marks a missing comment, so it has no effect.
     let expected = &values(CHAT)[..5];
     assert_eq!(values(&chat_of(&sandbox.repo, "chat")), expected);
     assert_eq!(values(&chat_of(&sandbox.repo, "chat~1")), expected[..2]);
@@ -169,7 +170,7 @@ fn comments_and_settings_go_out_as_they_are_now() {
     assert_eq!(of("comment.v1"), expected.iter().collect::<Vec<_>>(), "by their moments");
     assert_eq!(of("context.brief.v1"), [&json!({"goal": "one"})]);
     assert_eq!(of("context.run_preferences.v1"), [&json!({"tweaks": true})]);
-    // The lines are one branch, whatever stood between them.
+    // The lines are one branch, regardless of the lines between them.
     let parents: Vec<&Value> = lines[2..].iter().map(|line| &line["parentId"]).collect();
     let ids: Vec<&Value> = lines[1..].iter().map(|line| &line["id"]).collect();
     assert_eq!(parents, ids[..ids.len() - 1]);
@@ -242,7 +243,7 @@ fn several_sessions_are_several_designs_of_one_store() {
     let sessions = ["again-pricing-page-copy", "again-mine", "again-pricing-page"];
     assert_eq!(store_of(&other.repo, &sessions), out);
 
-    // What is one design cannot be two of a store.
+    // A store cannot contain the same design twice.
     sandbox.import("twice", STORE.as_bytes()).unwrap();
     let tips =
         ["work-pricing-page", "twice-pricing-page"].map(|name| vec![tip(&sandbox.repo, name)]);
@@ -296,7 +297,7 @@ fn what_is_said_here_has_the_shape_of_upstream() {
             .replace("2026-05-01T10:00:00.000Z", "2027-01-15T08:00:00.000Z")
     );
 
-    // A chat that goes on has the numbers behind its own.
+    // When the chat continues, its numbers follow the existing ones.
     let kept = json!({"role": "assistant", "content": "kept"});
     let branch = BranchName::main("work").unwrap();
     let mut change = sandbox.repo.begin();
@@ -321,7 +322,7 @@ fn what_is_said_here_has_the_shape_of_upstream() {
     assert_eq!(chat_of(&again.repo, "work"), out);
 }
 
-/// Rows and statuses with any numbers and ids, also such that are there twice.
+/// Rows and statuses with any numbers and ids, including duplicates.
 fn chats() -> impl Strategy<Value = Vec<Value>> {
     let row = (0..4_u64, 0..5_usize, 0..6_u8, any::<bool>());
     prop::collection::vec(row, 0..12).prop_map(|rows| {

@@ -1,4 +1,5 @@
-//! Databases of open-codesign v0.1: the history that upstream's own migration drops is rescued.
+//! Databases of open-codesign v0.1: the import keeps the history that upstream's own migration
+//! drops.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -17,7 +18,7 @@ use turntree_tests::{Sandbox, stamp};
 
 const DATABASE: &[u8] = include_bytes!("../vectors/open-codesign/designs-v0.1.db");
 
-/// The tables of v0.1 that the small example lacks, and those that it has.
+/// The tables of v0.1, those of the small example and those that it lacks.
 const SCHEMA: &str = "
     CREATE TABLE designs(id TEXT PRIMARY KEY, schema_version INTEGER NOT NULL DEFAULT 1,
         name TEXT NOT NULL, created_at TEXT NOT NULL, updated_at TEXT NOT NULL, thumbnail_text TEXT,
@@ -71,7 +72,7 @@ const SCHEMA: &str = "
     INSERT INTO db_meta VALUES ('comments_schema_v2', '2026-04-20T07:59:00.000Z');
 ";
 
-/// A database in a folder of its own, made by `statements`.
+/// A database in a new folder, created by `statements`.
 fn database(statements: &str) -> (tempfile::TempDir, PathBuf, Connection) {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("designs.db");
@@ -149,7 +150,7 @@ fn import_files(sandbox: &Sandbox, files: &[(&str, &[u8])]) -> turntree::Result<
     import_designs(&sandbox.repo, &files, &options())
 }
 
-/// What was wrong with a database, which leaves no trace.
+/// The error of an import, which must leave no trace.
 fn refused(sandbox: &Sandbox, bytes: &[u8]) -> Error {
     let before = sandbox.repo.refs();
     let error = sandbox.import("work", bytes).unwrap_err();
@@ -196,7 +197,7 @@ fn every_table_has_its_place() {
     assert_eq!(contents(repo, "work-form"), ["<form>2</form>", "<form/>"]);
     assert_eq!(contents(repo, "work-form/fork-s3"), ["export {}", "<form/>"]);
     assert_eq!(contents(repo, "work-old"), ["<svg/>"]);
-    // What was said stands before the snapshot that it led to.
+    // The messages are before the snapshot that they produced.
     let chat = ["a form", "create index.html", "[artifact]", "more", "thanks"];
     assert_eq!(said(repo, "work-form"), chat);
     let first = repo.resolve("work-form/fork-s3~1").unwrap().commit.to_string();
@@ -280,7 +281,7 @@ fn what_is_only_in_the_log_counts_and_nothing_is_written_beside_the_database() {
     let without = Sandbox::new();
     import_files(&without, &files[..1]).unwrap();
     assert_eq!(exported(&without.repo, "work-form")["designs"][0]["name"], "Form");
-    // A log that is cut off, or damaged, has committed what comes before.
+    // A log that is truncated or damaged has committed everything before that point.
     let mut random = Random(3);
     let other = Sandbox::new();
     for _ in 0..40 {
@@ -344,7 +345,7 @@ fn flipped_bytes_are_refused_or_read_and_leave_no_trace() {
     for number in 0..250 {
         let mut bytes = if random.below(2) == 0 { bytes.clone() } else { DATABASE.to_vec() };
         for _ in 0..=random.below(20) {
-            // The magic decides what the file is.
+            // The magic bytes decide the kind of the file.
             let at = 16 + random.below(bytes.len() - 16);
             bytes[at] = u8::try_from(random.below(256)).unwrap();
         }
@@ -380,7 +381,7 @@ fn what_is_no_design_store_is_refused_with_its_place() {
             "design_snapshots, row 1, artifactSource: expected text",
         ),
         (
-            // A column of texts turns a number into one.
+            // A text column converts a number to text.
             "CREATE TABLE d AS SELECT * FROM designs; DROP TABLE designs;
             CREATE TABLE designs AS SELECT id, schema_version, 5 AS name, created_at, updated_at FROM d;",
             "designs[0].name: expected text, found a number",

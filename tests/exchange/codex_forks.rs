@@ -1,4 +1,5 @@
-//! Families of rollouts: forks with copies, forks that name what they go on from, and forks of those.
+//! Families of rollouts: forks with copied lines, forks that reference their origin, and forks of
+//! those.
 
 use serde_json::{Value, json};
 use turntree_exchange::UsageScope;
@@ -7,7 +8,7 @@ use turntree_tests::Sandbox;
 
 use crate::went_back::{Rollout, fact, said, usage};
 
-/// A fork with copies of the lines of its origins, and of what they are where `has_metas`.
+/// A fork with copies of the lines of its origins, and with their metadata lines if `has_metas`.
 fn copy(id: &str, of: &str, origin: &Rollout, has_metas: bool) -> Rollout {
     let mut fork = Rollout::new(&json!({"id": id, "forked_from_id": of, "cwd": format!("/{id}")}));
     for line in &origin.lines {
@@ -53,7 +54,7 @@ fn answers_of_a_family_count_once_and_none_vanishes() {
         b.sum_of(&a).turn(&format!("{id_of_turn}2"));
         let mut c = copy("c", "b", &b, has_metas);
         c.sum_of(&b).turn(&format!("{id_of_turn}3"));
-        // A second fork of the first takes as much as the other one.
+        // A second fork of the first rollout uses as many tokens as the other.
         let mut d = copy("d", "a", &a, has_metas);
         d.sum_of(&a).turn(&format!("{id_of_turn}4"));
         for (id, rollout) in [("a", &a), ("b", &b), ("c", &c), ("d", &d)] {
@@ -71,8 +72,8 @@ fn size(lines: &[Value]) -> usize {
     lines.iter().map(|line| line.to_string().len() + 1).sum()
 }
 
-/// Three rollouts that name what they go on from: `a` with two turns, `b` on the first of them with
-/// two more, and `c` on the first of these. A base has what `part` leaves of it.
+/// Three rollouts that reference their bases: `a` with two turns, `b` on the first of them with two
+/// more, and `c` on the first of these. `part` removes fields of a base.
 fn family(part: fn(&mut Value)) -> [Rollout; 3] {
     let base = |thread: &str, rollout: &Rollout, lines: usize| {
         let end = rollout.lines[lines]["ordinal"].clone();
@@ -130,7 +131,7 @@ fn a_missing_origin_is_said_once() {
     let sandbox = Sandbox::new();
     let report = sandbox.import("rollout-c", c.text().as_bytes()).unwrap();
     assert!(note(&report).contains("session b"), "{}", note(&report));
-    // An origin of which the store has less than the fork goes on from.
+    // The store has a shorter version of an origin than the fork continues from.
     let short: String = b.lines[..3].iter().map(|line| format!("{line}\n")).collect();
     let sandbox = Sandbox::new();
     sandbox.import("rollout-a", a.text().as_bytes()).unwrap();

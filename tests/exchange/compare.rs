@@ -1,4 +1,4 @@
-//! `compare` on recorded sessions: what it counts is what a naive look at both ends counts.
+//! `compare` on recorded sessions agrees with a naive comparison of both ends.
 
 use turntree::context::{MAIN_AGENT, MessageEntry};
 use turntree::object::{Kind, ObjectId, ObjectSource};

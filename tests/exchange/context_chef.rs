@@ -1,4 +1,4 @@
-//! Snapshots of ContextChef come in as commits, and go out as they came in or as they were changed.
+//! Snapshots of ContextChef are imported as commits, and exported unchanged or as edited.
 
 use std::path::{Path, PathBuf};
 
@@ -36,7 +36,7 @@ fn value(text: &str) -> Value {
     serde_json::from_str(text).unwrap()
 }
 
-/// What was wrong with a document.
+/// The error of an import.
 fn refused(document: &str) -> Error {
     let sandbox = Sandbox::new();
     let before = sandbox.repo.refs();
@@ -54,14 +54,14 @@ fn refused(document: &str) -> Error {
     error
 }
 
-/// A document of today, changed.
+/// A document of the current version, changed.
 fn changed(change: impl FnOnce(&mut Value)) -> String {
     let mut document = value(SNAPSHOT);
     change(&mut document);
     document.to_string()
 }
 
-/// A turn on top of `branch` that applies a state document.
+/// Commits a turn to `branch` that applies a state document.
 fn edit(repo: &Repository, branch: &str, state: &Value) -> ObjectId {
     let branch: BranchName = branch.parse().unwrap();
     let mut change = repo.begin();
@@ -81,9 +81,9 @@ fn every_example_comes_back_byte_for_byte_and_value_for_value() {
         let head = import(&sandbox, document);
         assert!(sandbox.source(&head) == document.as_bytes());
         let out = exported(&sandbox.repo, &head);
-        // Order of keys included: both keep it.
+        // With the order of keys, which both keep.
         assert_eq!(out, value(document).to_string());
-        // What was exported is a snapshot with the same content.
+        // An import of the export has the same content.
         let other = Sandbox::new();
         let again = import(&other, &out);
         assert_eq!(exported(&other.repo, &again), out);
@@ -259,7 +259,7 @@ fn announcements_are_known_and_keep_their_place() {
         assert_eq!(report.notes, []);
         assert_eq!(exported(&sandbox.repo, &report.head), document, "in the order of its keys");
     }
-    // A value without ids stays as it is.
+    // A value without ids stays unchanged.
     for odd in [json!([{"content": "x"}]), json!("x"), json!([said("")])] {
         let (sandbox, document) = (Sandbox::new(), with(odd));
         let report = sandbox.import("work", document.as_bytes()).unwrap();
@@ -297,7 +297,7 @@ fn half_a_character_in_a_text_is_kept_and_told_and_in_a_key_refused() {
         error.contains("modules.memory.entries, line 69: key contains an unpaired surrogate"),
         "{error}"
     );
-    // One that was written is a key like any other.
+    // A literal replacement character is valid in a key.
     import(&Sandbox::new(), &SNAPSHOT.replace("café/key", "caf\u{fffd}\\\\"));
 }
 
@@ -410,7 +410,7 @@ fn snapshots_are_restored_in_any_order_and_any_number_of_times() {
         documents.iter().map(|document| import(&sandbox, document)).collect();
     let labels: Vec<String> = commits.iter().map(|id| repo.commit(id).unwrap().message).collect();
     assert_eq!(labels, ["turn 0", "turn 1", "turn 2", "turn 3"]);
-    // Restoring is going on from a commit: each time a branch of its own, which is then changed.
+    // A restore continues from a commit: each time on a new branch, which is then changed.
     for (number, at) in [2, 0, 3, 0, 2, 1, 1].into_iter().enumerate() {
         let branch = format!("work/try-{number}");
         let mut change = repo.begin();
@@ -433,7 +433,7 @@ fn snapshots_are_restored_in_any_order_and_any_number_of_times() {
         export_source(repo.store(), &repo.context(commit).unwrap(), &mut out).unwrap();
         assert!(out == document.as_bytes());
     }
-    // The same snapshot again is known.
+    // A repeated import of a snapshot adds nothing.
     let report = sandbox.import("work", documents[1].as_bytes()).unwrap();
     assert_eq!((report.turns, report.new_bytes), (0, 0));
 }
@@ -493,7 +493,7 @@ fn a_session_of_another_system_becomes_a_snapshot() {
     assert_ne!(again, head);
 }
 
-/// Documents of ContextChef that lie beside the project, the real ones and the examples.
+/// Documents of ContextChef next to the project, real ones and examples.
 fn beside(folder: &str) -> Vec<PathBuf> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../shared/formats").join(folder);
     let mut folders = vec![root];
@@ -519,7 +519,7 @@ fn real_documents_make_the_round_trip() {
     }
     for file in files {
         let bytes = std::fs::read(&file).unwrap();
-        // What `compile` sends to a model is a chat, and is recognised as one.
+        // The output of `compile`, which goes to a model, is detected as a chat.
         let Ok(report) = Sandbox::new().import("real", &bytes) else { continue };
         let sandbox = Sandbox::new();
         let head = sandbox.import("real", &bytes).unwrap().head;
@@ -577,7 +577,7 @@ turntree_properties::properties! {
     }
 }
 
-/// Runs the program on a store in `folder`; its output, and what it says besides.
+/// Runs the program on a store in `folder`. Returns its exit code, its output, and its stderr.
 fn run(folder: &Path, arguments: &[&str]) -> (i32, String, String) {
     let output = std::process::Command::new(env!("CARGO_BIN_EXE_turntree-under-test"))
         .args(arguments)
@@ -610,7 +610,8 @@ fn a_store_of_3_9_is_imported_as_a_directory() {
     let out = value(&ok(at, &["export", "work", "--format", "context-chef"]));
     let expected = value(SNAPSHOT)["modules"]["memory"].clone();
     assert_eq!(out["modules"]["memory"], expected, "with the order of the index");
-    // The snapshot in it goes on from there, and the directory again adds nothing new.
+    // The snapshot in the directory continues from there, and a repeated import of the directory
+    // adds nothing.
     let again = ok(at, &["import", dir, "--session", "work", "--json"]);
     assert_eq!(value(&again)["turns"], 0, "{again}");
     assert_eq!((&value(&again)["payloads"], &value(&again)["memories"]), (&json!(1), &json!(2)));
@@ -619,7 +620,7 @@ fn a_store_of_3_9_is_imported_as_a_directory() {
     let listed = value(&ok(at, &["vfs", "ls", "work", "--json"]));
     assert_eq!(listed["payloads"][0]["uri"], "context://vfs/vfs_fd7492402b36f442.txt");
     assert_eq!(listed["payloads"][0]["carried"], true);
-    // One of its folders alone is one, too.
+    // A folder of it is also a valid input.
     let memory = store.join(".context_memory");
     ok(at, &["import", memory.to_str().unwrap(), "--session", "memory"]);
     let out = value(&ok(at, &["export", "memory", "--format", "context-chef"]));

@@ -1,4 +1,5 @@
-//! Edits of recorded sessions: calls and results stay together, and what a compaction replaced comes back.
+//! Edits of recorded sessions: calls and results stay together, and edits can restore messages that
+//! a compaction replaced.
 
 use std::collections::BTreeSet;
 
@@ -19,7 +20,7 @@ fn entries(edited: &EditedConversation) -> Vec<(MessageEntry, Option<Vec<u8>>)> 
     edited.messages.iter().map(entry).collect()
 }
 
-/// Calls without a result, and results without a call, by id.
+/// The ids of calls without a result, and of results without a call.
 fn unpaired(sandbox: &Sandbox, edited: &EditedConversation) -> BTreeSet<String> {
     let (mut calls, mut results) = (BTreeSet::new(), BTreeSet::new());
     for (entry, bytes) in entries(edited) {
@@ -69,7 +70,7 @@ fn no_edit_of_a_recording_parts_a_call_from_its_result() {
                 unpaired(&sandbox, &edited).difference(&before).cloned().collect();
             assert!(parted.is_empty(), "{name} {cut:?}: {parted:?}");
         }
-        // What is long is put away once for each output, and nothing is dropped.
+        // Each long output is offloaded once, and nothing is dropped.
         let mut prompts = sandbox.repo.prompts(Some(&is_prompt)).unwrap();
         let mut put = |text: &str, _| Ok((text.len() > 2000).then(|| "[put away]".to_owned()));
         let short =
@@ -77,7 +78,7 @@ fn no_edit_of_a_recording_parts_a_call_from_its_result() {
         assert_eq!((short.dropped, short.messages.len() as u64), (0, count));
         assert_eq!(unpaired(&sandbox, &short), before, "{}", file.display());
         assert!((short.shortened > 0) == (short.bytes.1 < short.bytes.0), "{}", file.display());
-        // A message alone, whatever it says: all others stay, and pairs of calls and results.
+        // A single message: all others stay, and so do pairs of calls and results.
         let chosen = [Cut::Messages(count / 2, count / 2)];
         let mut put = |text: &str, is_chosen: bool| {
             Ok((is_chosen && text.len() > 200).then(|| "[put away]".to_owned()))

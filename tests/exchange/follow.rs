@@ -1,4 +1,4 @@
-//! A transcript that is followed while it is written gives what an import of the whole file gives.
+//! Following a growing transcript gives the same commits as importing the whole file.
 
 use std::collections::BTreeMap;
 use std::io::Cursor;
@@ -32,7 +32,8 @@ fn commits(sandbox: &Sandbox, head: &ObjectId) -> Vec<ObjectId> {
     commits
 }
 
-/// Follows `text` as it grows to each of `ends`, and compares with an import of it at once.
+/// Follows `text` as it grows to each of `ends`, and compares each with an import of the same
+/// prefix.
 fn compare(text: &[u8], ends: impl Iterator<Item = usize>, keeps_notes: impl Fn(usize) -> bool) {
     let (followed, imported) = (Sandbox::new(), Sandbox::new());
     let (mut notes, mut last) = (None, None);
@@ -79,7 +80,7 @@ fn recorded_sessions_line_by_line_give_the_commits_of_an_import() {
             continue;
         }
         let text = std::fs::read(&path).unwrap();
-        // Whole lines only, and of a long one the first part is as good as all of it.
+        // Whole lines only. The first part of a long transcript suffices.
         let lines = text.iter().enumerate().filter(|(_, byte)| **byte == b'\n');
         let ends: Vec<usize> = lines.map(|(at, _)| at + 1).take(400).collect();
         let Some(end) = ends.last() else { continue };
@@ -103,7 +104,7 @@ fn only_the_end_is_read_while_the_notes_hold() {
     let same = step(&sandbox, &text.as_bytes()[..lines[12]], second.notes.as_deref()).unwrap();
     assert!(same.was_quick && !same.moved);
 
-    // Another branch tip, another end of the file, and nonsense are not gone on from.
+    // Notes for another branch tip, for a file with another end, and invalid notes are ignored.
     let old = step(&sandbox, text.as_bytes(), first.notes.as_deref()).unwrap();
     assert!(!old.was_quick);
     let rewritten = text.replace("part_3", "part_9");

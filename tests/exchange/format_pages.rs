@@ -1,4 +1,4 @@
-//! The pages of the formats list the record kinds that the readers know, no more and no less.
+//! The pages of the formats list exactly the record kinds that the readers know.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -7,7 +7,7 @@ use std::path::Path;
 use turntree_exchange::formats::FORMATS;
 use turntree_exchange::{FormatReader, KindRole};
 
-/// Formats that stand on the page of another one.
+/// Formats documented on the page of another format.
 const PAGES: &[(&str, &str)] = &[("gemini-cli-log", "gemini-cli")];
 
 /// Returns the rows of the first table of record kinds: the name and the role, with the reason if it is ignored.

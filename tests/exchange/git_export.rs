@@ -1,4 +1,4 @@
-//! Stores become git repositories, and git itself is the judge.
+//! Exports stores to git repositories, which git itself checks.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -32,7 +32,7 @@ fn main_of(session: &str) -> BranchName {
     BranchName::main(session).unwrap()
 }
 
-/// A turn of a session with a workspace.
+/// Commits a turn of a session with a workspace.
 fn record(
     repo: &Repository,
     branch: &BranchName,
@@ -71,7 +71,8 @@ fn put(sink: &mut dyn ObjectSink, builder: &mut Builder, path: &str, mode: FileM
     builder.set_file(sink, path, Some(file)).unwrap();
 }
 
-/// A session with all that git cares about: programs, links, odd names, files that become folders.
+/// A session with everything special in git: executables, links, odd names, files that become
+/// folders.
 fn session(repo: &Repository, turns: usize) {
     use FileMode::{Executable, Regular, Symlink};
     let branch = main_of("work");
@@ -153,20 +154,20 @@ fn every_turn(repo: &Repository) -> Vec<LogEntry> {
     repo.history(&starts, &[]).unwrap().collect::<Result<_, _>>().unwrap()
 }
 
-/// What a restore lays out, but for the conversations and the transcript, which an export lays out in
-/// another way.
+/// The files of a restore without the conversations and the transcript, which an export writes
+/// differently.
 fn restored(repo: &Repository, id: &ObjectId, dir: &Path) -> Files {
     let context = repo.context(id).unwrap();
     plan_checkout(repo.store(), &context, dir, &[]).unwrap().apply(repo.store(), false).unwrap();
     let mut files = files_in(dir);
     fs::remove_dir_all(dir).unwrap();
     files.retain(|path, _| path != "source" && !path.ends_with("/messages.jsonl"));
-    // git reads files of its own name wherever they are: those it would refuse are coded.
+    // git interprets files of its own names in any folder: names that it would refuse are encoded.
     let mut renamed = Files::new();
     for (path, file) in files {
         let is_link = path == "files/sub/.gitignore" || path == "files/sub/.mailmap";
         let refused = is_link || path.ends_with("/.gitmodules") || path == "files/.gitattributes";
-        // A name that looks coded is coded again.
+        // A name that looks encoded is encoded again.
         let path = path.replace("a%00b", "a%2500b");
         let path = if refused {
             [".gitm", ".gita", ".giti", ".mail"]
@@ -267,7 +268,7 @@ fn the_same_store_has_the_same_commits_everywhere_and_step_by_step() {
     let sandbox = Sandbox::new();
     let dir = |name: &str| sandbox.folder().join(name);
     for turns in [1, 6, 13] {
-        // The same turns again, in a store of their own each time.
+        // The same turns in a new store each time.
         let one = Sandbox::new();
         session(&one.repo, turns);
         let report = export_all(&one.repo, &dir("again.git"));
@@ -331,7 +332,7 @@ fn an_export_that_is_killed_anywhere_can_be_run_again() {
     let sandbox = sample();
     let whole = export_all(&sandbox.repo, &sandbox.folder().join("whole.git"));
     let mut kills = 0;
-    // The system kills a process that writes a longer file than it may.
+    // The system kills a process that writes a file longer than its limit.
     for blocks in [0, 1, 2, 3, 5, 8, 12, 16, 20, 26, 32, 40] {
         let dir = sandbox.folder().join(format!("killed-{blocks}.git"));
         let line = format!("ulimit -f {blocks}; exec \"$0\" git export \"$1\"");
@@ -525,10 +526,10 @@ fn expired_turns_are_left_out_and_those_that_were_exported_stay() {
     let place = tempfile::tempdir().unwrap();
     let (folder, store) = (place.path(), place.path().join("store"));
     let repo = new_store(&store);
-    // The newest 20 operations keep what they changed.
+    // The content of the newest 20 operations is kept for undo.
     session(&repo, 60);
     let before = export_all(&repo, &folder.join("before.git"));
-    // What lies in a file that somebody writes to stays.
+    // A segment with an open writer is not collected.
     drop(repo);
     let turntree = |arguments: &[&str]| {
         let ended = Command::new(PROGRAM)

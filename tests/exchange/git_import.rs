@@ -1,4 +1,4 @@
-//! Git histories become snapshots: real repositories, exports again, and hostile ones.
+//! Git histories become snapshots: real repositories, exported ones, and hostile ones.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -34,7 +34,7 @@ fn import_all(repo: &Repository, dir: &Path) -> GitImport {
     try_import(repo, dir).unwrap()
 }
 
-/// The files of a snapshot, with the modes of git.
+/// The files of a snapshot with their git modes.
 fn files(repo: &Repository, id: &ObjectId) -> Files {
     let (store, context) = (repo.store(), repo.context(id).unwrap());
     let mut files = Files::new();
@@ -83,7 +83,7 @@ fn branches(repo: &Repository) -> Vec<String> {
     repo.branches().into_iter().map(|(name, _)| name.to_string()).collect()
 }
 
-/// A repository with a bit of everything.
+/// A repository with every kind of content.
 fn project(dir: &Path) -> Git {
     let git = Git::init(dir);
     let write = |name: &str, text: &str| {
@@ -249,7 +249,7 @@ turntree_properties::properties! {
     }
 }
 
-/// A commit of a tree that git itself would not make.
+/// A commit of a tree that git would not create.
 fn commit_tree(git: &Git, entries: &[(&str, &str, &str)]) -> String {
     let mut tree = Vec::new();
     for (mode, name, id) in entries {

@@ -1,4 +1,4 @@
-//! Tags of git repositories become tags: what they say, which are left out, and hostile ones.
+//! Tags of git repositories become tags: their messages, skipped tags, and hostile ones.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -46,7 +46,7 @@ fn tags(repo: &Repository) -> BTreeMap<String, Tag> {
     repo.tags().unwrap().into_iter().map(|named| (named.name, named.tag)).collect()
 }
 
-/// The message of the commit that each tag is on.
+/// The tags, each with the message of its commit.
 fn on(repo: &Repository) -> Vec<(String, String)> {
     let message = |tag: &Tag| repo.commit(&tag.target).unwrap().message;
     tags(repo).into_iter().map(|(name, tag)| (name, message(&tag))).collect()
@@ -56,7 +56,7 @@ fn made(report: &GitImport) -> Vec<&str> {
     report.tags.iter().filter(|found| found.made).map(|found| found.tag.as_str()).collect()
 }
 
-/// What was left out, by place.
+/// The skipped tags and their reasons.
 fn left_out(report: &GitImport) -> BTreeMap<&str, &str> {
     report.notes.iter().map(|note| (note.place.as_str(), note.what.as_str())).collect()
 }

@@ -1,4 +1,5 @@
-//! Transcripts that grow, are rewritten or are damaged: nothing is lost, and everything is said.
+//! Transcripts that grow, are rewritten or are damaged: nothing is lost, and every problem is
+//! reported.
 
 use proptest::prelude::*;
 use turntree::ErrorKind;
@@ -53,7 +54,7 @@ fn a_transcript_that_is_rewritten_inside_a_turn_keeps_what_was_said_before() {
     let (sandbox, fresh) = (Sandbox::new(), Sandbox::new());
     let text = claude_code(3);
     sandbox.import("work", text.as_bytes()).unwrap();
-    // The model is told for the first time by the record that begins the second turn.
+    // The record that begins the second turn is the first with a model.
     let rewritten: Vec<&str> = text.lines().take(2).chain(text.lines().skip(3)).collect();
     let rewritten = joined(&rewritten);
     let report = sandbox.import("work", rewritten.as_bytes()).unwrap();
@@ -98,14 +99,14 @@ fn a_rewritten_transcript_goes_on_from_the_last_common_turn_and_leaves_what_it_h
     let common = sandbox.repo.resolve("work/main-2~8").unwrap().commit;
     assert_eq!(common, sandbox.repo.resolve("work~8").unwrap().commit);
 
-    // Each line is recognised when it comes again, and grows on its own branch.
+    // Each version is recognized when it is imported again, and continues on its own branch.
     assert_eq!(sandbox.import("work", text.as_bytes()).unwrap().turns, 0);
     let grown = rewritten.clone() + &joined(&[&claude_code_turn(20)[0]]);
     let third = sandbox.import("work", grown.as_bytes()).unwrap();
     assert_eq!((third.branch, third.turns), (second.branch, 1));
 }
 
-/// A session of 40 turns of which retention left only the newest, and turn 5 if it is `pinned`.
+/// A session of 40 turns after retention, which kept only the newest, and turn 5 if it is `pinned`.
 fn expired(pinned: bool) -> Sandbox {
     let sandbox = Sandbox::new();
     sandbox.import("work", claude_code(40).as_bytes()).unwrap();
@@ -117,7 +118,7 @@ fn expired(pinned: bool) -> Sandbox {
         change.pin(&turn, NewPin::default(), &stamp(2)).unwrap();
     }
     change.commit(&stamp(2), "policy").unwrap();
-    // The newest operations are kept whole, so the import must not be one of them.
+    // The newest operations are kept for undo, so the import must not be one of them.
     for number in 0..40 {
         let other = claude_code(1).replace("Please", "Now");
         sandbox.import(&format!("other-{number}"), other.as_bytes()).unwrap();
@@ -175,7 +176,7 @@ fn a_turn_changed_by_hand_stays_under_the_turns_that_follow() {
     assert!(history.map(Result::unwrap).any(|entry| entry.id == by_hand));
 }
 
-/// What each kind of damage must be: the line that is named, and that the rest is there.
+/// Checks that each kind of damage is reported with its line, and that the rest is imported.
 #[test]
 fn damaged_lines_are_kept_and_named_and_the_rest_is_read() {
     let text = claude_code(12);
@@ -278,7 +279,7 @@ fn what_is_no_transcript_is_refused_and_leaves_no_trace() {
 turntree_properties::properties! {
     cases = 24;
 
-    /// Whatever happens to a transcript between two imports, both versions can be had again.
+    /// For any changes of a transcript between two imports, both versions can be exported.
     #[test]
     fn both_versions_of_a_changed_transcript_come_back(
         turns in 2_usize..14,
@@ -302,7 +303,7 @@ turntree_properties::properties! {
         if two.turns > 0 {
             prop_assert_eq!(sandbox.source(&two.head), second);
         } else {
-            // Nothing was added, so every message of the second must be known from the first.
+            // Nothing was added, so the first version contains every message of the second.
             let alone = Sandbox::new();
             let head = alone.import("work", &second).unwrap().head;
             prop_assert!(sandbox.messages(&two.head).starts_with(&alone.messages(&head)));

@@ -1,5 +1,4 @@
-//! What is imported comes from anybody: it is only read, only as far as there are limits, and no path
-//! in it is opened.
+//! Imported files are untrusted: they are only read, within limits, and no path in them is opened.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -13,7 +12,7 @@ fn shell() -> Shell {
     Shell::new(Path::new(env!("CARGO_BIN_EXE_turntree-under-test")), "077")
 }
 
-/// How a line ends, and what it says on stderr.
+/// The exit code of a line, and its stderr.
 fn run(shell: &Shell, line: &str) -> (Option<i32>, String) {
     let output = shell.run(line);
     (output.status.code(), String::from_utf8(output.stderr).unwrap())
@@ -46,10 +45,10 @@ fn a_file_without_end_is_refused_at_its_limits() {
     assert!(code == Some(2) && said.contains("is empty"), "{said}");
     let (code, said) = run(&shell, "turntree import /dev/zero");
     assert!(code == Some(2) && said.contains("unknown format"), "{said}");
-    // Read as lines, the first one is over the limit of a line.
+    // Read as lines, the first line exceeds the limit.
     let (code, said) = run(&shell, "turntree import /dev/zero --format claude-code");
     assert!(code == Some(2) && said.contains("over the limit"), "{said}");
-    // Lines that are no records come to an end too, in a session that is there already as well.
+    // An endless input of lines without records is refused too, also in an existing session.
     let head = r#"echo '{"type":"user","uuid":"a","sessionId":"s","message":{"role":"user","content":"b"}}'"#;
     assert_eq!(run(&shell, &format!("{head} | turntree import - --session s")).0, Some(0));
     let refs = shell.run("turntree show-ref").stdout;
@@ -88,7 +87,8 @@ fn a_pipe_and_a_link_are_read_as_files_are() {
     }
 }
 
-/// Whoever opened a path of this transcript would wait for ever, or store what was not given.
+/// An import that opened a path of this transcript would block forever, or store a file that was
+/// not given.
 #[test]
 fn no_path_in_a_transcript_is_opened() {
     let shell = shell();

@@ -1,6 +1,7 @@
-//! Real recorded sessions go in turn by turn and come back byte for byte.
+//! Imports real recorded sessions turn by turn, and exports them byte for byte.
 //!
-//! The recordings are not part of the project: without them these tests say so and pass.
+//! The recordings are not part of the project: without them these tests print that they are skipped
+//! and pass.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -27,7 +28,7 @@ fn every_recording_comes_back_byte_for_byte() {
     let mut heads = BTreeMap::new();
     each_recording(|file, session, bytes| {
         let report = sandbox.import(session, bytes).unwrap();
-        // A recording may be a copy of another one, and nothing else.
+        // A recording may be only a copy of a different one.
         let turns = sandbox.repo.context(&report.head).unwrap();
         let transcript = Transcript::open(sandbox.repo.store(), &turns).unwrap();
         let is_copy = transcript.own().is_empty();
@@ -53,7 +54,7 @@ fn every_turn_of_a_recording_is_a_prefix_of_the_session_up_to_compactions() {
         let head = sandbox.import(session, bytes).unwrap().head;
         let history = sandbox.repo.history(&[head], &[]).unwrap();
         let entries: Vec<_> = history.collect::<Result<_, _>>().unwrap();
-        // Turns are picked in steps that are prime to most lengths, the newest first.
+        // Samples turns with a step that is coprime to most lengths, newest first.
         let mut later = sandbox.messages(&head);
         for window in entries.windows(2).step_by(7) {
             let [newer, older] = window else { continue };

@@ -1,5 +1,5 @@
-//! What is read as what: foreign files are refused, torn lines lose one record, and all that an agent paid
-//! for is counted.
+//! Strict detection of formats: foreign files are refused, a torn line loses one record, and all
+//! usage that an agent paid for is counted.
 
 use std::fs;
 use std::sync::Arc;
@@ -25,7 +25,7 @@ fn usage_of(sandbox: &Sandbox) -> UsageReport {
     usage_report(&sandbox.repo, &query).unwrap()
 }
 
-/// Answers, tokens in and out, and the cost.
+/// The answers, the input and output tokens, and the cost.
 fn sums(sandbox: &Sandbox) -> (u64, u64, u64, Option<f64>) {
     let total = usage_of(sandbox).total;
     (total.answers, total.tokens.input, total.tokens.output, total.cost())
@@ -73,7 +73,8 @@ fn an_answer_that_never_came_is_no_reason_to_refuse_a_chat() {
 
 #[test]
 fn steps_that_are_written_before_their_text_or_calls_are_no_reason_to_refuse_a_session() {
-    // Each client writes steps with nothing but calls, and some of them once before these are known.
+    // Each client writes steps with only calls, and some clients write a step before its calls are
+    // known.
     let gemini = |id: u32, more: Value| {
         let mut record = json!({"id": id.to_string(), "timestamp": "2026-11-20T10:00:00.000Z",
             "type": "gemini", "content": ""});
@@ -137,7 +138,7 @@ fn damage_on_a_line_costs_the_torn_record_alone() {
     let expected = sandbox.import("whole", whole.as_bytes()).unwrap();
     assert_eq!((report.turns, report.messages), (expected.turns, expected.messages));
 
-    // What follows the torn last line of a file goes on with the same branch.
+    // Lines after a torn last line continue the same branch.
     let sandbox = Sandbox::new();
     let cut = format!("{}\n{torn}", told[0]);
     sandbox.import("grown", cut.as_bytes()).unwrap();

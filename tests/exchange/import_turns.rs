@@ -1,4 +1,4 @@
-//! Sessions that are trees in files that only grow: rewinds, forks, and compactions that keep a tail.
+//! Sessions that are trees in append-only files: rewinds, forks, and compactions that keep a tail.
 
 use std::collections::BTreeMap;
 use std::io::Cursor;
@@ -12,7 +12,7 @@ use turntree_exchange::formats::view;
 use turntree_exchange::{FollowOptions, ImportReport, follow};
 use turntree_tests::{Sandbox, stamp};
 
-/// A Claude Code session under construction: each line follows the one before, unless told otherwise.
+/// A Claude Code session under construction. Each line follows the one before by default.
 #[derive(Default, Clone)]
 struct Claude {
     session: String,
@@ -46,7 +46,7 @@ impl Claude {
         self.line(id, json!({"type": "assistant", "message": message}))
     }
 
-    /// A step with two parallel calls: the result of the first comes between them in the tree.
+    /// A step with two parallel calls. The result of the first is between them in the tree.
     fn step(&mut self, id: &str) -> &mut Self {
         let call = |number: u8| {
             let content = json!([{"type": "tool_use", "id": format!("{id}-{number}"),
@@ -73,7 +73,8 @@ impl Claude {
         self
     }
 
-    /// As `--fork-session` writes it: the lines of the living line again, with another session.
+    /// A fork like that of `--fork-session`: the lines of the current branch again, with another
+    /// session id.
     fn fork(&self, session: &str, ids: &[&str]) -> Self {
         let mut fork = Self::new(session);
         fork.lines.push(json!({"type": "mode", "mode": "normal", "sessionId": session}));
@@ -100,7 +101,7 @@ impl Claude {
     }
 }
 
-/// What the main agent is told and says at `commit`.
+/// The messages to and from the main agent at `commit`.
 fn said(sandbox: &Sandbox, commit: &ObjectId) -> Vec<String> {
     let format = sandbox.repo.context(commit).unwrap();
     let format = format.map(sandbox.repo.store(), "meta").unwrap();
@@ -120,7 +121,7 @@ fn commit(sandbox: &Sandbox, revision: &str) -> ObjectId {
     sandbox.repo.resolve(revision).unwrap().commit
 }
 
-/// Two turns, a rewind to the first, and a third.
+/// Two turns, a rewind to the first, and a third turn.
 fn rewound() -> Claude {
     let mut session = Claude::new("s");
     session.prompt("one").step("work").answer("good").prompt("bad").step("worse").answer("late");
@@ -202,7 +203,7 @@ fn followed(sandbox: &Sandbox, session: &str, text: &[u8], ends: &[usize], forge
     }
 }
 
-/// Branches that some import made, and what following the files makes of them.
+/// Checks that following the files gives the same branches as importing them.
 fn same(sessions: &[Claude], ends: &[prop::sample::Index], forgets: u16) {
     let (imported, live) = (Sandbox::new(), Sandbox::new());
     for session in sessions {
@@ -212,7 +213,7 @@ fn same(sessions: &[Claude], ends: &[prop::sample::Index], forgets: u16) {
         let mut ends: Vec<usize> = ends.iter().map(|end| *end.get(&lines)).collect();
         ends.sort_unstable();
         if session.lines[0]["type"] == "mode" {
-            // A client writes what it copies at once.
+            // A client writes the copied lines together.
             ends.retain(|end| *end >= lines[8]);
         }
         followed(&live, &session.session, text.as_bytes(), &ends, forgets);
@@ -220,7 +221,7 @@ fn same(sessions: &[Claude], ends: &[prop::sample::Index], forgets: u16) {
     assert_eq!(live.repo.branches(), imported.repo.branches());
 }
 
-/// Turns, some of which follow an older one, or none.
+/// Turns, some of which follow an older turn, or none.
 fn random_session(backs: &[Option<prop::sample::Index>]) -> Claude {
     let (mut session, mut ids) = (Claude::new("s"), Vec::new());
     for (number, back) in backs.iter().enumerate() {
@@ -238,7 +239,7 @@ fn random_session(backs: &[Option<prop::sample::Index>]) -> Claude {
     session
 }
 
-/// What the model is sent at the end: the line of parents, with both results of a step.
+/// The conversation sent to the model at the end: the line of parents, with both results of a step.
 fn line_of_parents(session: &Claude) -> Vec<String> {
     let is = |line: &Value, id: &Value| id.is_string() && line["uuid"] == *id;
     let by_id = |id: &Value| session.lines.iter().find(|line| is(line, id));
@@ -246,7 +247,7 @@ fn line_of_parents(session: &Claude) -> Vec<String> {
     while let Some(found) = next.as_ref().and_then(by_id) {
         let id = found["uuid"].as_str().unwrap().to_owned();
         next = Some(found["parentUuid"].clone());
-        // The result of the first call is beside the line of parents.
+        // The result of the first call is not on the line of parents.
         if id.ends_with("c2") && line.last().is_some_and(|last: &String| last.starts_with("done")) {
             line.push(format!("done {}-1", id.trim_end_matches("c2")));
         }
@@ -325,7 +326,7 @@ fn a_fork_begins_where_it_was_forked() {
     fork.prompt("next");
     assert_eq!(fork.import(&sandbox).turns, 1);
 
-    // One that was forked from a turn before, and from the middle of a fork.
+    // A fork of an earlier turn, and a fork from the middle of a fork.
     let mut early = base.fork("e", &copied[..6]);
     early.prompt("other").answer("x");
     early.import(&sandbox);
@@ -383,7 +384,7 @@ fn a_compaction_keeps_the_messages_that_its_boundary_names() {
     let summary = json!({"role": "user", "content": "In short."});
     session.line("short", json!({"type": "user", "isCompactSummary": true, "message": summary}));
     session.prompt("three").answer("third");
-    // The client may hang what follows onto a message that was kept.
+    // The client may attach the next line to a kept message.
     session.after("second").prompt("four");
     let sandbox = Sandbox::new();
     let report = session.import(&sandbox);

@@ -1,4 +1,5 @@
-//! The exchange: formats, import, rendering, git and agents, one file a module of `exchange`.
+//! The exchange: formats, import, rendering, git and agents, one file for each module of
+//! `exchange`.
 
 mod adopt;
 mod adopt_compressed;

@@ -1,4 +1,4 @@
-//! What OLLM CLI stores comes in as commits, and goes out as it came in or as it was changed.
+//! Files of OLLM CLI are imported as commits, and exported unchanged or as edited.
 
 use std::fs;
 
@@ -14,7 +14,7 @@ use turntree_tests::ollm::{
 };
 use turntree_tests::{Sandbox, claude_code, stamp};
 
-/// The fields of a context snapshot, in the order in which they are written.
+/// The fields of a context snapshot, in their order in files.
 const FIELDS: [&str; 11] = [
     "version",
     "id",
@@ -83,10 +83,10 @@ fn every_document_comes_back_byte_for_byte_and_value_for_value() {
         let is_file = !path.ends_with("old-format-no-userMessages.json")
             && !path.ends_with("snapshotdata-v0.1.1-migrated.json");
         if is_file {
-            // Order of keys and white space included.
+            // With the order of keys and the white space.
             assert_eq!(out, document.trim_end(), "{}", path.display());
         }
-        // What was exported is a document that says the same.
+        // An import of the export has the same content.
         let other = Sandbox::new();
         let again = import(&other, &out);
         assert_eq!(exported(&other.repo, &again), out);
@@ -120,13 +120,13 @@ fn every_vector_of_the_storage_holds() {
             }
             "goalStack_reasoning_lost" => goals_and_reasoning_are_kept(),
             "rolling_cleanup" => rolling_cleanup(case),
-            // A revision that is not there, in the words of this program; see the stories.
+            // A missing revision gives this program's error; see the stories.
             "delete_missing" | "exists_missing" => {
                 let sandbox = Sandbox::new();
                 let error = sandbox.repo.resolve("nope").unwrap_err();
                 assert_eq!(error.kind(), ErrorKind::NotFound);
             }
-            // Nothing can be disabled, and a snapshot without a session has one by default.
+            // Nothing can be disabled, and a snapshot without a session gets a default.
             "disabled" => {}
             "no_session" => {
                 let sandbox = Sandbox::new();
@@ -144,7 +144,7 @@ fn every_vector_of_the_storage_holds() {
     }
 }
 
-/// A file as upstream saves it when it is given messages alone: all of them are in both arrays.
+/// A file that upstream saves if only messages are given: all of them are in both arrays.
 fn saved_from_messages_alone(case: &Value) {
     let moment = |index: usize| format!("2026-01-21T12:00:0{index}.000Z");
     let messages: Vec<Value> = case["saved"]["messages"]
@@ -165,7 +165,7 @@ fn saved_from_messages_alone(case: &Value) {
     let sandbox = Sandbox::new();
     let head = import(&sandbox, &file.to_string());
     assert_eq!(json!(restored(&sandbox, &head)), case["saved"]["messages"]);
-    // Upstream reads what is exported as it was meant.
+    // Upstream restores the intended messages from the export.
     let out = value(&exported(&sandbox.repo, &head));
     assert_eq!(json!(restored_upstream(&out)), case["saved"]["messages"]);
 }
@@ -212,7 +212,7 @@ fn rolling_cleanup(case: &Value) {
     let policies = Policies { default: Some(policy), ..Policies::default() };
     let roots = Roots::find(sandbox.repo.store(), &sandbox.repo.refs(), 1).unwrap();
     let mut roots = roots;
-    // What an undo would need stays for some time; the rule is about the rest.
+    // Turns kept for undo are removed from the roots: the rule is about the rest.
     roots
         .commits
         .retain(|_, reasons| reasons.iter().any(|reason| reason.to_string().starts_with("branch")));
@@ -255,7 +255,7 @@ fn user_messages_are_never_cut_and_each_message_is_there_once() {
     let mut document = one_snapshot();
     document["userMessages"][0]["content"] = json!(long);
     document["userMessages"][0]["taskId"] = json!("t1");
-    // As v0.1.1 writes them: in both arrays, and one of them with more to say.
+    // As v0.1.1 writes them: in both arrays, one copy with more fields.
     let mut copy = document["userMessages"][0].clone();
     copy.as_object_mut().unwrap().remove("taskId");
     copy["metadata"] = json!({"from": "here"});
@@ -336,7 +336,7 @@ fn exported_for(repo: &Repository, commit: &ObjectId, compat: OllmCompat) -> Str
     String::from_utf8(out).unwrap()
 }
 
-/// Documents in every shape, and messages of other systems.
+/// Documents in every shape, and messages of other agents.
 fn conversations() -> Vec<(Sandbox, ObjectId)> {
     let mut documents: Vec<String> = files("context-snapshots", "snapshot-")
         .iter()
@@ -387,7 +387,7 @@ fn the_upstream_of_today_restores_a_file_that_is_made_for_it() {
                 );
             }
         }
-        // It restores `messages` alone, in their order.
+        // It restores only `messages`, in their order.
         let messages = out["messages"].as_array().unwrap();
         let restored_alone: Vec<Value> = messages.iter().map(said).collect();
         assert_eq!(restored_alone, restored_upstream(&sound));
@@ -400,7 +400,7 @@ fn the_upstream_of_today_restores_a_file_that_is_made_for_it() {
         for name in ["id", "sessionId", "timestamp", "tokenCount", "summary", "version"] {
             assert_eq!(out[name], sound[name], "{name}");
         }
-        // What comes again has each message once.
+        // A repeated import has each message once.
         let other = Sandbox::new();
         let report = other.import("work", text.as_bytes()).unwrap();
         assert_eq!(report.notes, []);

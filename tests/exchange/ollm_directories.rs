@@ -73,7 +73,7 @@ fn a_directory_becomes_sessions_in_the_order_of_time() {
     let again = import_dir(&sandbox, &vectors().join("context-snapshots"), None).unwrap();
     assert_eq!((again.branches[0].turns, again.branches[0].head), (0, branch.head));
     assert_eq!(sandbox.repo.operations().count(), 1);
-    // A folder of the session alone, and its folder of snapshots.
+    // Only a session's folder, and only its folder of snapshots.
     for below in ["session-1769000000000", "session-1769000000000/snapshots"] {
         let sandbox = Sandbox::new();
         let report =
@@ -110,7 +110,7 @@ fn damaged_directories_are_read_as_far_as_they_can_be() {
             "names 4ecdb4f3-ec53-45ad-8296-c903049f2154, which is not there or cannot be read",
         ]
     );
-    // An index that is good and wrong, a map that is none, and one that knows another session.
+    // A readable index with a wrong entry, an invalid map, and a map of another session.
     found.files[at].bytes = index.replace("7931fdf0", "0000fdf0").into();
     let map = place("snapshot-map", &found.files);
     found.files[map].bytes = "[]".into();
@@ -171,7 +171,7 @@ fn all_that_lies_in_dot_ollm_is_imported_at_once() {
                 ("session-default.modes/main".to_owned(), "ollm-mode", 20),
             ]
         );
-        // Several sessions do not become one.
+        // Several sessions cannot be imported as one.
         let error = import_dir(&Sandbox::new(), root, Some("one")).unwrap_err();
         assert!(
             error.to_string().contains("the documents are of the sessions ollm, session-1769"),
@@ -285,7 +285,7 @@ fn a_directory_leaves_out_sessions_that_were_forgotten() {
     let report = import_dir(&sandbox, &dir, None).unwrap();
     assert_eq!((report.branches.len(), report.forgotten), (0, [session.clone()].into()));
     assert_eq!(sandbox.repo.branches(), []);
-    // Named, it is asked for.
+    // A named session is imported.
     let report = import_dir(&sandbox, &dir, Some(&session)).unwrap();
     assert_eq!(report.branches[0].turns, 6);
 }

@@ -1,4 +1,4 @@
-//! The page of `export --format html` in a browser: what a person sees, opens, finds and presses.
+//! The page of `export --format html` in a browser: its content, links, search and keys.
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -15,7 +15,7 @@ use turntree_tests::{Sandbox, claude_code, recorded_sessions, stamp};
 use super::render_page::{lines, page_of, saved};
 
 const WIDTHS: [u32; 5] = [320, 390, 768, 1024, 1440];
-/// Scripts of a page that is served alone.
+/// The scripts that only served pages have.
 const SERVED: [&str; 8] = [
     "live.js",
     "hits.js",
@@ -28,7 +28,7 @@ const SERVED: [&str; 8] = [
 ];
 const PLACES: [&str; 6] = ["", "#read", "#turn-3", "#diff-2..6", "#compare", "#search=say"];
 
-/// A session with a branch: files change in every turn, and the branch goes another way.
+/// A session with a branch: files change in every turn, and the branch changes them differently.
 pub(super) fn strategies() -> (Sandbox, PathBuf) {
     let mut history = RandomHistory::new(&[]);
     let mut content = Content::default();
@@ -57,7 +57,7 @@ pub(super) fn strategies() -> (Sandbox, PathBuf) {
     (history.sandbox, file)
 }
 
-/// Messages of a chat as a page, and the sandbox that holds it.
+/// A page of the messages of a chat, and its sandbox.
 fn chat(messages: &[Value]) -> (Sandbox, PathBuf) {
     let sandbox = Sandbox::new();
     let chat = Value::from(messages.to_vec()).to_string();
@@ -66,12 +66,12 @@ fn chat(messages: &[Value]) -> (Sandbox, PathBuf) {
     (sandbox, file)
 }
 
-/// Words as they stand in an address.
+/// The percent-encoded form of words.
 fn percent(words: &str) -> String {
     words.bytes().map(|byte| format!("%{byte:02x}")).collect()
 }
 
-/// A call of a tool with its answer.
+/// A tool call and its result.
 fn call(name: &str, input: &Value, answer: &str) -> [Value; 2] {
     let id = format!("{name}-{}", answer.len());
     let call = json!({"id": id, "type": "function", "function": {"name": name, "arguments": input.to_string()}});
@@ -111,7 +111,7 @@ fn clicks_keys_and_addresses_lead_where_they_say() {
     browser.wait("location.hash === '#turn-8@plan-b'");
     // Two lines of the file, one of the plan.
     browser.wait("document.querySelectorAll('.turn[data-turn=\"13\"] .row.add code').length === 3");
-    // The end of the first lane of the picture.
+    // The tip of the first lane in the picture.
     browser.click("#map .lane .tip");
     browser.wait("location.hash === '#turn-12'");
     browser.press("d");
@@ -147,7 +147,7 @@ fn a_step_is_no_place_to_come_back_to() {
     browser.wait("location.hash === '#turn-11'");
     assert_eq!(browser.ask("history.length"), before);
     assert!(browser.ask("document.title").as_str().unwrap().starts_with("Prompt 11"));
-    // The focus stays where it was.
+    // The focus does not move.
     assert_eq!(browser.ask("document.activeElement.tagName"), "BODY");
     clean(&mut browser);
 }
@@ -259,10 +259,10 @@ fn the_reader_reaches_every_turn() {
     let seen = format!(
         "(() => {{ const box = {last}.getBoundingClientRect(); return box.bottom <= innerHeight + 1 && box.bottom > 200; }})()"
     );
-    // It begins at the end.
+    // The reader starts at the end.
     browser.open(&file, "#read");
     browser.wait(&seen);
-    // By the wheel, however fast.
+    // With the mouse wheel, at any speed.
     browser.open(&file, "#turn-1");
     assert_eq!(
         browser.ask("document.querySelector('.turn[data-turn=\"0\"]').isConnected"),
@@ -279,7 +279,7 @@ fn the_reader_reaches_every_turn() {
         "document.querySelector('#rows [aria-selected=\"true\"]').dataset.turn === '{}'",
         turns - 1
     ));
-    // By the key of the browser, and by ours.
+    // With the browser's key, and with the page's key.
     browser.open(&file, "#turn-1");
     browser.ask(
         "document.querySelector('#view').focus(); document.querySelector('#view').scrollTop = 1e9",
@@ -288,7 +288,7 @@ fn the_reader_reaches_every_turn() {
     browser.open(&file, "#turn-1");
     browser.press("G");
     browser.wait(&format!("{last} !== null"));
-    // In between, a turn that is asked for stands at the upper edge.
+    // A requested turn in between is aligned with the upper edge.
     browser.open(&file, "#turn-200");
     let top = "document.querySelector('.turn[data-turn=\"199\"]').getBoundingClientRect().top - document.querySelector('#view').getBoundingClientRect().top";
     let top = browser.ask(top).as_f64().unwrap();
@@ -297,7 +297,7 @@ fn the_reader_reaches_every_turn() {
     clean(&mut browser);
 }
 
-/// A session whose facts, notes and words are longer than a phone is wide.
+/// A session whose facts, notes and words are wider than the screen of a phone.
 fn long_names() -> (Sandbox, PathBuf) {
     let sandbox = Sandbox::new();
     let mut change = sandbox.repo.begin();
@@ -353,7 +353,7 @@ fn nothing_is_wider_than_the_window_and_the_story_begins_high() {
         browser.resize(1440, 900);
     }
     let (_sandbox, file) = strategies();
-    // Outcomes are in sight without scrolling.
+    // The outcomes are visible without scrolling.
     browser.open(&file, "#compare");
     let right = "Math.max(0, ...[...document.querySelectorAll('.compare thead th')].map((one) => one.getBoundingClientRect().right)) - innerWidth";
     assert!(browser.ask(right).as_f64().unwrap() <= 0.0);
@@ -569,7 +569,7 @@ fn a_compressed_page_reads_as_the_other() {
 #[test]
 fn recorded_sessions_open_without_an_error() {
     let Some(mut browser) = Browser::start() else { return };
-    // One of each format: all would take minutes.
+    // One recording of each format: all would take minutes.
     let mut formats = std::collections::BTreeMap::new();
     for file in recorded_sessions() {
         formats.entry(file.parent().unwrap().to_owned()).or_insert(file);
@@ -589,7 +589,7 @@ fn recorded_sessions_open_without_an_error() {
     }
 }
 
-/// A file of a package of npm that tests have, or that `.ci/run` installs.
+/// A file of an npm package, if it is installed, for example by `.ci/run`.
 fn npm(file: &str) -> Option<PathBuf> {
     let folder = std::env::var_os("TURNTREE_NODE_MODULES").map(PathBuf::from);
     let root = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("..");

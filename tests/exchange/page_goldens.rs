@@ -1,4 +1,5 @@
-//! How every screen of a page looks, in two themes and four widths, beside [pictures](turntree_tests::pictures) of it.
+//! Compares every screen of a page with [pictures](turntree_tests::pictures) of it, in two themes
+//! and four widths.
 
 use std::path::Path;
 

@@ -1,4 +1,4 @@
-//! What a page costs before it is shown: its own bytes, and how much of its data a browser reads.
+//! The costs of a page until it is shown: its bytes, and the data that a browser reads.
 
 use serde_json::{Value, json};
 use turntree_exchange::render::compress_page;
@@ -7,13 +7,13 @@ use turntree_tests::{Sandbox, claude_code};
 
 use super::render_page::{blocks, lines, page_of, saved};
 
-/// Largest page without its data, in bytes.
+/// The maximum bytes of a page without its data.
 const PAGE_BYTES: usize = 150_000;
 
-/// Most records that are read before others are let at work.
+/// The most records that are parsed without yielding to other work.
 const SLICE_RECORDS: u64 = 1000;
 
-/// Counts what a page parses and inflates, and how much of it between two breaths.
+/// Counts the records that a page parses and inflates, and the most between two yields.
 const COUNTING: &str = "
 window.counted = { records: 0, slice: 0, largest: 0, inflated: 0 };
 const parse = JSON.parse;
@@ -36,7 +36,7 @@ window.DecompressionStream = class extends Stream {
   }
 };";
 
-/// A page of many turns, and the sandbox that holds them.
+/// A page of many turns, and its sandbox.
 fn long(turns: usize) -> (Sandbox, String) {
     let sandbox = Sandbox::new();
     let tip = sandbox.import("long", claude_code(turns).as_bytes()).unwrap().head;
@@ -88,19 +88,19 @@ fn what_lies_in_a_block_that_is_not_read_yet_comes_when_it_is_asked_for() {
     let packed = String::from_utf8(compress_page(page.as_bytes()).unwrap()).unwrap();
     let file = saved(&sandbox, &packed);
     browser.open(&file, "#read");
-    // The end is in sight, though nothing above it was measured.
+    // The end is visible, although nothing above it was measured.
     let left = "(() => { const view = document.querySelector('#view'); return view.scrollHeight - view.scrollTop - view.clientHeight; })()";
     browser.wait(&format!("Math.abs({left}) < 60"));
     assert!(browser.ask("document.querySelector('#view').scrollTop").as_f64().unwrap() > 9000.0);
-    // A word is found in every block, and where it is marked is read then.
+    // A word is found in every block, and the block of a hit is read to mark it.
     browser.open(&file, "#search=fn%20part_601%28");
     browser.wait("document.querySelector('#view .page').dataset.done === 'true'");
     browser.click(".hit");
     browser.wait("String([...CSS.highlights.get('found')][0]) === 'fn part_601('");
-    // Two turns that lie far from each other.
+    // Two turns in distant blocks.
     browser.open(&file, "#diff-2..1099");
     browser.wait("document.querySelectorAll('#view .row.add').length > 0");
-    // Through the reader, by leaps.
+    // Jumps in the reader.
     for turn in [700, 30, 1000] {
         browser.ask(&format!("location.hash = '#turn-{turn}'"));
         browser.wait(&format!(
@@ -126,14 +126,14 @@ fn a_story_and_a_context_that_are_made_in_steps_are_whole() {
     let expected = json!(["525 prompts", "1,575 steps", "1,575 tool calls", "5 files"]);
     assert_eq!(browser.ask(tiles), expected);
     assert_eq!(browser.ask("document.querySelector('#rows .chapter').ariaSetSize"), json!("525"));
-    // What a filter shows stands below its prompt.
+    // Filtered rows are listed below their prompt.
     browser.open(&file, "#read");
     browser.wait("document.querySelector('[aria-label=\"Turn 2100\"]')");
     browser.click("#kinds button:nth-child(4)");
     browser.wait("document.querySelector('#rows .row-step[aria-selected=true]')");
     let row = "(() => { const row = document.querySelector('#rows .row-step[aria-selected=true]'); return [row.ariaPosInSet, row.ariaSetSize, row.dataset.turn]; })()";
     assert_eq!(browser.ask(row), json!(["3", "3", "2099"]));
-    // The first and the last context, of two thousand changes.
+    // The first and the last context, with two thousand changes.
     browser.open(&file, "#diff-1..2100");
     browser.wait("document.querySelector('#view .page h3')");
     let parts = "[...document.querySelectorAll('#view .page h3')].map((one) => one.textContent)";

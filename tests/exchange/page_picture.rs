@@ -1,4 +1,4 @@
-//! The picture of the branches on a page: where one is, what is folded away, how high it is.
+//! The picture of the branches on a page: the current position, folded branches, its height.
 
 use std::path::PathBuf;
 
@@ -10,7 +10,7 @@ use turntree_tests::random_history::{Content, RandomHistory};
 
 use super::render_page::{page_of, saved};
 
-/// A session of many branches, each of which begins on the one before, and a merge.
+/// A session of many branches, each of which starts on the one before, and a merge.
 fn nested(branches: usize) -> (Sandbox, PathBuf) {
     let mut history = RandomHistory::new(&[]);
     let (mut content, mut tips, mut at) = (Content::default(), Vec::new(), None);
@@ -48,11 +48,11 @@ fn the_picture_shows_where_one_is_and_has_no_holes() {
         let inside = "(() => { const box = document.querySelector('.cursor').getBoundingClientRect(); const frame = document.querySelector('#map .scroll').getBoundingClientRect(); return [box.top >= frame.top - 1, box.bottom <= frame.bottom + 1]; })()";
         assert_eq!(browser.ask(inside), json!([true, true]), "{place}");
     }
-    // The number of a turn behind a merge is high; its place is the next one.
+    // The turn after a merge has a high number, but the next position.
     browser.open(&file, "#turn-999");
     let place = "[document.querySelector('#map svg').ariaValueNow, document.querySelector('.lane-0 .tip').getAttribute('cx') === document.querySelector('.cursor').getAttribute('cx')]";
     assert_eq!(browser.ask(place), json!(["6", true]));
-    // Bars have the colour of what was done.
+    // Bars have the colours of the kinds of work.
     assert!(
         browser.ask("document.querySelectorAll('#map .bars.prompt').length").as_u64() > Some(0)
     );
@@ -68,7 +68,7 @@ fn the_picture_shows_where_one_is_and_has_no_holes() {
     assert_eq!(browser.problems(), Vec::<String>::new());
 }
 
-/// A session of many branches side by side: each begins on the first and has three turns of its own.
+/// A session of many parallel branches: each starts at the first turn and has three turns.
 pub(super) fn side_by_side(branches: usize) -> (Sandbox, PathBuf) {
     let mut history = RandomHistory::new(&[]);
     let (mut content, mut tips, mut main) = (Content::default(), Vec::new(), Vec::new());
@@ -98,7 +98,7 @@ fn finished_branches_are_stubs_until_they_are_asked_for() {
     let (_sandbox, file) = side_by_side(24);
     browser.open(&file, "#turn-5@b05");
     let lanes = "document.querySelectorAll('#map .lane').length";
-    // The first, the one that is read, and six on which something was done last.
+    // The first branch, the current one, and the six that changed last.
     assert_eq!(browser.ask(lanes), json!(8));
     let names = "[...document.querySelectorAll('#map > .scroll > svg > text')].map((one) => one.textContent).join(' ')";
     assert_eq!(browser.ask(names), "main b05 b18 b19 b20 b21 b22 b23");
@@ -107,7 +107,7 @@ fn finished_branches_are_stubs_until_they_are_asked_for() {
         browser.ask(stubs),
         json!(["+12 \u{d7}4", "+12 \u{d7}4", "+12 \u{d7}4", "+15 \u{d7}5"])
     );
-    // Whoever reads a branch sees it.
+    // The current branch is always shown.
     browser.open(&file, "#turn-5@b02");
     assert!(browser.ask(names).as_str().unwrap().starts_with("main b02 "));
     browser.ask("location.hash = '#turn-4@b09'");
@@ -137,7 +137,7 @@ fn the_picture_is_dragged_higher_and_moved_by_arrows() {
     browser.wait(&format!("{height} === {}", before + 90.0));
     let told = "Number(document.querySelector('.grip').ariaValueNow)";
     assert_eq!(browser.ask(told), browser.ask(height));
-    // It stays so when the picture is drawn again.
+    // The height stays when the picture is redrawn.
     browser.press("m");
     browser.press("m");
     browser.wait(&format!("{height} === {}", before + 90.0));

@@ -1,4 +1,4 @@
-//! Prompts of imported sessions: their numbers, in metadata and by what turns added.
+//! The numbers of prompts in imported sessions, from metadata and from the messages of turns.
 
 use serde_json::{Value, json};
 use turntree::context::{Builder, MAIN_AGENT, MessageEntry, Role};
@@ -7,7 +7,7 @@ use turntree::repo::{BranchName, LogEntry, Repository, SnapshotDraft};
 use turntree_exchange::is_prompt;
 use turntree_tests::{Sandbox, recorded_sessions, stamp};
 
-/// The titles and numbers of the prompts of `branch`, the oldest first.
+/// The titles and numbers of the prompts of `branch`, oldest first.
 fn prompts_of(repo: &Repository, branch: &str) -> Vec<(u64, String)> {
     let tip = repo.resolve(branch).unwrap().commit;
     let mut prompts = repo.prompts(Some(&is_prompt)).unwrap();
@@ -22,7 +22,7 @@ fn prompts_of(repo: &Repository, branch: &str) -> Vec<(u64, String)> {
     found
 }
 
-/// The same turns on another branch, whose commits say nothing about prompts.
+/// The same turns on another branch, whose commits record no prompts.
 fn without_notes(repo: &Repository, branch: &str) {
     let tip = repo.resolve(branch).unwrap().commit;
     let line = repo.history(&[tip], &[]).unwrap().first_parent();
@@ -38,10 +38,11 @@ fn without_notes(repo: &Repository, branch: &str) {
     change.commit(&stamp(1), "copy").unwrap();
 }
 
-/// Largest recording that is read here.
+/// The maximum size of a recording in this test.
 const MAX_RECORDING: u64 = 1 << 20;
 
-/// What a client and a person write, with the title of the turn and the number of its prompt.
+/// Records that a client and a user write, each with the title of its turn and the number of its
+/// prompt.
 fn records() -> Vec<(Value, &'static str, Option<u64>)> {
     let user =
         |content: &str| json!({"type": "user", "message": {"role": "user", "content": content}});
@@ -176,7 +177,7 @@ fn a_handle_that_stays_open_counts_as_one_that_was_opened_just_now() {
     let mut context = Builder::new();
     for turn in 1..12 {
         let mut change = repo.begin();
-        // Every third turn is an answer. Nothing in its commit says so.
+        // Every third turn is an answer. Its commit does not record that.
         let role = if turn % 3 == 0 { Role::Assistant } else { Role::User };
         let said = format!("{{\"content\":\"{turn}\"}}");
         let blob = change.write(Kind::Blob, said.into()).unwrap();

@@ -1,4 +1,5 @@
-//! `export` for people and other tools: what interfaces ask for holds, and nothing is lost on the way.
+//! `export` for people and other tools: the output satisfies the interfaces' rules, and nothing is
+//! lost.
 
 use std::collections::HashSet;
 
@@ -21,7 +22,7 @@ fn show_time(time: Time) -> String {
     format!("2026-01-01T00:00:{seconds:02}Z")
 }
 
-/// The conversation of `main` in a form.
+/// Exports the conversation of `main` in a form.
 fn exported(repo: &Repository, id: &ObjectId, form: &str) -> Vec<u8> {
     let (source, context) = (repo.store(), repo.context(id).unwrap());
     let commit = repo.commit(id).unwrap();
@@ -52,7 +53,7 @@ fn list<'a>(value: &'a Value, name: &str) -> &'a [Value] {
     value[name].as_array().map_or(&[], |list| list.as_slice())
 }
 
-/// What the chat completions of OpenAI refuse.
+/// Checks the rules of the OpenAI chat completions API.
 fn check_openai(document: &Value) {
     let mut open: Vec<String> = Vec::new();
     let mut ids = HashSet::new();
@@ -82,7 +83,7 @@ fn check_openai(document: &Value) {
     assert!(open.is_empty());
 }
 
-/// What the messages of Anthropic refuse.
+/// Checks the rules of the Anthropic messages API.
 fn check_anthropic(document: &Value) {
     let mut before = "assistant";
     let mut calls: Vec<String> = Vec::new();
@@ -102,7 +103,7 @@ fn check_anthropic(document: &Value) {
             .iter()
             .map(|block| block["tool_use_id"].as_str().unwrap().to_owned())
             .collect();
-        // Results of parallel calls come in the order in which the calls ended.
+        // Results of parallel calls are in the order in which the calls ended.
         answered.sort_unstable();
         calls.sort_unstable();
         assert_eq!(answered, calls, "every call has its result right behind it");
@@ -136,7 +137,7 @@ fn check_name(name: &Value) {
     assert!(name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_' || c == '-'), "{name}");
 }
 
-/// What ATIF asks for: steps are counted, and results belong to calls of their step.
+/// Checks the rules of ATIF: steps are numbered, and results belong to calls of their step.
 fn check_atif(document: &Value) {
     for (at, step) in list(document, "steps").iter().enumerate() {
         assert_eq!(step["step_id"], json!(at + 1));
@@ -161,7 +162,7 @@ fn views(repo: &Repository, id: &ObjectId) -> Vec<MessageView> {
     entries.map(|item| view_of(MessageEntry::from_item(&item.unwrap()).unwrap())).collect()
 }
 
-/// Everything that is said in a value, without what stands between words.
+/// All words in a value, without the characters between them.
 fn words(value: &Value, into: &mut String) {
     match value {
         Value::String(text) => into.extend(text.chars().filter(|c| c.is_alphanumeric())),
@@ -171,7 +172,7 @@ fn words(value: &Value, into: &mut String) {
     }
 }
 
-/// A value in which texts of one message that stand side by side are one: they are read as paragraphs.
+/// A value in which adjacent texts of a message are joined: they are read as paragraphs.
 fn joined(value: &Value) -> Value {
     match value {
         Value::Array(items) => {
@@ -198,7 +199,7 @@ fn joined(value: &Value) -> Value {
     }
 }
 
-/// Checks every form of a snapshot, and that each comes back from an import as it went out.
+/// Checks every form of a snapshot, and that each is unchanged after an import and an export.
 fn check_all(sandbox: &Sandbox, id: &ObjectId) {
     let repo = &sandbox.repo;
     check_openai(&parsed(&exported(repo, id, "openai")));
@@ -236,7 +237,7 @@ fn check_all(sandbox: &Sandbox, id: &ObjectId) {
         for text in [&view.text].into_iter().chain(view.tool_results.iter().map(|r| &r.text)) {
             let mut said = String::new();
             words(&text.as_str().into(), &mut said);
-            // A picture goes out as one and not as its word.
+            // A picture is exported as a picture, not as its placeholder.
             if view.pictures.is_empty() && !text.contains("[image]") {
                 assert!(all.contains(&said), "not told: {text}");
             }
@@ -265,7 +266,7 @@ fn recorded_sessions_become_what_interfaces_take() {
     assert!(kinds.len() >= 6, "{kinds:?}");
 }
 
-/// A message of a chat that may be odd: results late, twice or never, ids that repeat, empty texts.
+/// A message of an odd chat: results that are late, doubled or missing, repeated ids, empty texts.
 fn message() -> impl Strategy<Value = Value> {
     let id = || prop::sample::select(vec!["a", "b", "c/ü", "", "a"]);
     let text = || prop::sample::select(vec!["one", "two `x` <b>", " ", "", "three\n```\nx\n"]);

@@ -1,4 +1,5 @@
-//! `export --format html`: the page has all that the store has, shows it, and runs nothing of it.
+//! `export --format html`: the page has all content of the store, shows it, and executes none of
+//! it.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -36,7 +37,7 @@ pub(super) fn page_of(repo: &Repository, title: &str, branches: &[(&str, ObjectI
     String::from_utf8(out).unwrap()
 }
 
-/// The blocks of the data, each with the numbers that it says, and what is around them.
+/// The blocks of the data, each with its header, and the rest of the page.
 pub(super) fn blocks(page: &str) -> (Vec<(&str, &str)>, String) {
     let mut parts = page.split("<script type=\"application/json\" class=\"data\" ");
     let mut around = parts.next().unwrap().to_owned();
@@ -56,7 +57,7 @@ pub(super) fn lines(page: &str, letter: char) -> Vec<Value> {
     lines.map(|json| serde_json::from_str(json).unwrap()).collect()
 }
 
-/// What a page says that a turn has, made from the changes of all turns before it.
+/// The content of a turn on a page, built from the changes of all turns before it.
 fn content_of(page: &str, turn: usize) -> Content {
     let (turns, texts, messages) = (lines(page, 't'), lines(page, 'x'), lines(page, 'm'));
     let number = |value: &Value| usize::try_from(value.as_u64().unwrap()).unwrap();
@@ -125,7 +126,7 @@ turntree_properties::properties! {
     }
 }
 
-/// Texts that would do something on a page that is careless.
+/// Texts that a careless page would execute.
 const HOSTILE: [&str; 9] = [
     "<script>window.pwned = 1</script>",
     "</script><script>window.pwned = 1</script>",
@@ -138,7 +139,7 @@ const HOSTILE: [&str; 9] = [
     "<base href=\"https://example.org/\"><meta http-equiv=refresh content=\"0;url=https://example.org\"><form action=https://example.org><input name=pwned id=data>",
 ];
 
-/// A session in which everything that has a name or a content is hostile.
+/// A session in which every name and every content is hostile.
 fn hostile() -> (Sandbox, ObjectId) {
     let sandbox = Sandbox::new();
     let mut change = sandbox.repo.begin();

@@ -1,5 +1,5 @@
-//! A turn of any session goes on in any agent: what is laid out says the same as the session, and what
-//! the agent adds comes back as a branch that begins there.
+//! A turn of any session can be resumed in any agent: the written transcript equals the session,
+//! and the agent's new turns are imported to a branch that begins there.
 
 use serde_json::{Value, json};
 use turntree::local::random_bytes;
@@ -50,8 +50,8 @@ fn sent(sandbox: &Sandbox, head: &ObjectId) -> Vec<Value> {
     std::mem::take(messages)
 }
 
-/// What forms of agents say in different ways: arguments are compared as values, a text in parts as
-/// one, and white space at the ends is nobody's.
+/// Normalizes differences between agents' forms: arguments are compared as values, a text in parts
+/// as one text, and surrounding white space is ignored.
 fn forget_form(message: &mut Value) {
     if let Some(calls) = message.get_mut("tool_calls").and_then(Value::as_array_mut) {
         for call in calls {
@@ -66,7 +66,7 @@ fn forget_form(message: &mut Value) {
     }
 }
 
-/// Stores the session of `transcript` on a branch of its own, and returns the branch.
+/// Stores the session of `transcript` on a new branch, and returns the branch.
 fn begun(
     sandbox: &Sandbox,
     agent: NativeAgent,
@@ -136,7 +136,7 @@ fn what_the_agent_adds_comes_back_to_a_branch_that_begins_at_the_turn() {
         let found = all.iter().find(|session| session.name == resumed.session()).unwrap();
         assert_eq!(found.agent, agent.format(), "it is a session of that agent");
 
-        // The same file again has nothing new, and a longer one goes on.
+        // An unchanged file adds nothing, and a longer one continues the branch.
         let again =
             sandbox.import_as(resumed.session(), agent.format(), &transcript.bytes).unwrap();
         assert_eq!((again.turns, again.head), (0, first));
@@ -151,7 +151,7 @@ fn what_the_agent_adds_comes_back_to_a_branch_that_begins_at_the_turn() {
     assert_eq!(sandbox.repo.tip(&branch), Some(head), "the original stays where it is");
 }
 
-/// The transcript with one more prompt, as the agent would add it.
+/// The transcript with another prompt, as the agent would append it.
 fn longer(agent: NativeAgent, transcript: &NativeTranscript) -> Vec<u8> {
     let text = String::from_utf8(transcript.bytes.clone()).unwrap();
     let lines: Vec<Value> =

@@ -1,5 +1,5 @@
-//! Spellings of secrets: every known kind in every way in which text is written, found by one scan.
-//! The figures are in tests/README.md.
+//! Spellings of secrets: one scan finds every known kind in every encoding of text. The figures are
+//! in tests/README.md.
 
 use base64::Engine;
 use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
@@ -8,7 +8,7 @@ use turntree_tests::sim::Random;
 
 use super::secrets::{FORMS, HEX, WORD, drawn, made, private_key};
 
-/// A way to write a text, by its name.
+/// An encoding of text, with its name.
 type Spelling = (&'static str, fn(&str) -> Vec<u8>);
 
 const SPELLINGS: &[Spelling] = &[
@@ -18,7 +18,7 @@ const SPELLINGS: &[Spelling] = &[
     ("JSON in JSON", |text| json(text, 3)),
     ("JSON, six levels", |text| json(text, 6)),
     ("a letter as an escape", |text| {
-        // The last character of the beginning that its maker chose is among the first eight.
+        // One of the first eight characters is the last of the kind's fixed prefix.
         let each =
             |(at, c): (usize, char)| if at < 8 && at % 2 == 0 { unicode(c) } else { plain(c) };
         format!("{{\"text\": \"see {}\"}}", text.chars().enumerate().map(each).collect::<String>())
@@ -118,7 +118,7 @@ fn percent(text: &str) -> String {
         .collect()
 }
 
-/// Every kind, with a value of it.
+/// Every kind with an example value.
 fn kinds() -> Vec<(&'static str, String)> {
     let mut random = Random(23);
     let mut kinds: Vec<_> =

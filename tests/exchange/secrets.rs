@@ -1,5 +1,5 @@
-//! Secrets: what the rules find, and what they leave alone. No secret stands in this file: each is
-//! made while the test runs, or a scanner of a host would refuse it.
+//! Secrets: values that the rules find, and values that they ignore. This file contains no secret:
+//! each is generated when the test runs, since scanners of hosts would refuse it.
 
 use turntree_exchange::{RULES, find_secrets, masked};
 use turntree_tests::recorded_sessions;
@@ -13,16 +13,16 @@ pub(crate) const WORD: &str = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvw
 pub(crate) const DIGITS: &str = "0123456789";
 const BECH32: &str = "QPZRY9X8GF2TVDW0S3JN54KHCE6MUA7L";
 
-/// Characters that are drawn.
+/// Draws random characters.
 pub(crate) fn drawn(random: &mut Random, alphabet: &str, count: usize) -> String {
     let alphabet = alphabet.as_bytes();
     (0..count).map(|_| char::from(alphabet[random.below(alphabet.len())])).collect()
 }
 
-/// A part of a value: a literal, and characters of an alphabet that follow it.
+/// A part of a value: a literal, and the characters of an alphabet after it.
 pub(crate) type Part = (&'static str, &'static str, usize);
 
-/// A value for each rule.
+/// The form of a value for each rule.
 pub(crate) const FORMS: &[(&str, &[Part])] = &[
     ("aws-access-key", &[("AKIA", BASE32, 16)]),
     ("aws-access-key", &[("ASIA", BASE32, 16)]),

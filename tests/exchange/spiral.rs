@@ -1,4 +1,4 @@
-//! Spirals: the verdicts that others give on the same turns, in `vectors/open-codesign`.
+//! Spirals: the verdicts of open-codesign on the same turns, in `vectors/open-codesign`.
 
 use serde_json::Value;
 use turntree_exchange::{SPIRAL_WINDOW, SpiralStep, find_spiral};

@@ -1,4 +1,5 @@
-//! Swarms in a store: every moment of a log, a log that goes on from a snapshot, and bad input.
+//! Swarms in a store: every moment of a log, a log that continues from a snapshot, and invalid
+//! input.
 
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -26,7 +27,7 @@ fn reconstructed(log: &[u8], base: Option<&[u8]>) -> Value {
     serde_json::from_slice(&out).unwrap()
 }
 
-/// Every commit of a branch, oldest first.
+/// The commits of a branch, oldest first.
 fn commits(repo: &Repository, tip: &ObjectId) -> Vec<ObjectId> {
     let mut ids: Vec<_> =
         repo.history(&[*tip], &[]).unwrap().map(|entry| entry.unwrap().id).collect();
@@ -38,7 +39,7 @@ fn lines(events: &[Value]) -> String {
     events.iter().map(|event| format!("{event}\n")).collect()
 }
 
-/// A time of a small log: seconds in any order, none, and one that cannot be read.
+/// A time of a small log: seconds in any order, none, or an invalid one.
 fn moment() -> impl Strategy<Value = Option<String>> {
     prop_oneof![
         8 => (0..30_u32).prop_map(|s| Some(format!("2026-01-01T00:00:{s:02}.000000Z"))),
@@ -90,7 +91,7 @@ fn event() -> impl Strategy<Value = Value> {
 turntree_properties::properties! {
     cases = 48;
 
-    /// In whatever order the events of a log lie, each turn is what its beginning leads to.
+    /// For any order of the events in a log, each turn equals the reconstruction from its prefix.
     #[test]
     fn every_turn_is_the_moment_it_says(events in prop::collection::vec(event(), 1..40)) {
         let log = lines(&events);
@@ -104,7 +105,7 @@ turntree_properties::properties! {
         prop_assert_eq!(sandbox.source(&head), log.into_bytes());
     }
 
-    /// A log that grows, on top of a snapshot, continues what the snapshot has.
+    /// A growing log continues from a snapshot.
     #[test]
     fn a_log_goes_on_from_a_snapshot(
         before in prop::collection::vec(event(), 1..15),
@@ -127,7 +128,7 @@ turntree_properties::properties! {
         prop_assert_eq!((again.turns, again.new_bytes), (0, 0));
     }
 
-    /// Leaving out what is later is the same as not having it.
+    /// Excluding later events equals a log without them.
     #[test]
     fn until_a_time_is_a_shorter_log(events in prop::collection::vec(event(), 0..30), until in 0..30_i64) {
         let micros = 1_767_225_600_000_000 + until * 1_000_000;
@@ -154,7 +155,7 @@ turntree_properties::properties! {
     }
 }
 
-/// A snapshot says where the last to-do list is; a log may know that it is nowhere.
+/// A snapshot records the position of the last to-do list. A log may show that there is none.
 #[test]
 fn a_log_takes_back_the_place_of_the_to_do_list() {
     let todo = |call| json!({"type": "tool_call", "tool": "TodoWrite", "tool_call_id": call, "agent": "lead"});
@@ -178,7 +179,7 @@ const SNAPSHOT: &[u8] = include_bytes!("../vectors/swarmsdk/snapshot-2.1.0-swarm
 fn a_swarm_goes_on_in_a_new_process_and_says_what_it_could_not_take_along() {
     let sandbox = Sandbox::new();
     let head = sandbox.import("review", SNAPSHOT).unwrap().head;
-    // Another process, with a configuration that has lost an agent and changed a prompt.
+    // Another process, with a configuration that lacks an agent and has another prompt.
     let repo = sandbox.reopened();
     let context = repo.context(&head).unwrap();
     let configuration = br#"{"agents": {"lead": {"system_prompt": "You lead."}, "writer": {}}}"#;
@@ -214,7 +215,7 @@ fn a_swarm_goes_on_in_a_new_process_and_says_what_it_could_not_take_along() {
     assert_eq!(written["plugin_states"], expected);
     assert!(written["agents"]["lead"]["memory_reads"].is_object());
 
-    // With all of it configured as it was, nothing is left out and nothing differs.
+    // With an unchanged configuration nothing is left out and nothing differs.
     let configuration = br#"{"agents": {"lead": {"system_prompt": "You coordinate reviews."}}}"#;
     let mut same = Configuration::parse(configuration).unwrap();
     let result =

@@ -1,4 +1,4 @@
-//! The recorded vectors of SwarmSDK, each as a test: `vectors/swarmsdk`.
+//! Tests with the recorded vectors of SwarmSDK in `vectors/swarmsdk`.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -70,7 +70,7 @@ fn a_log_becomes_the_document_that_upstream_makes_of_it() {
         assert_eq!(document(&state), expected);
         assert_eq!((state.events, state.notes.len()), (22, 0));
     }
-    // The same events as one array, as databases give them out.
+    // The same events as one array, as databases return them.
     let events: Vec<Value> =
         log.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()).map(json).collect();
     let array = serde_json::to_vec_pretty(&events).unwrap();
@@ -91,7 +91,8 @@ fn every_edge_case_of_reconstruction_is_as_recorded() {
             false => SwarmCompat::Upstream,
         };
         assert_eq!(document(&reconstructed(log.as_bytes(), compat)), expected, "{name}");
-        // What upstream gets wrong in these cases is the look of a hash, and names of the other kind.
+        // In these cases, upstream has the wrong representation of hashes and the wrong kind of
+        // names.
         let sound = document(&reconstructed(log.as_bytes(), SwarmCompat::Sound));
         match name {
             "string keys" => assert_eq!(sound["agents"]["a"]["conversation"][0]["content"], "x"),
@@ -179,7 +180,7 @@ fn configuration(kind: &str, prompt: Option<&str>) -> Configuration {
     Configuration::parse(text.as_bytes()).unwrap()
 }
 
-/// A snapshot with one agent, and what else is told.
+/// A snapshot with one agent and the fields of a case.
 fn snapshot_of(case: &Value) -> Value {
     let conversation: Vec<Value> = case["conversation"].as_array().map_or(Vec::new(), |messages| {
         let message = |m: &Value| serde_json::json!({"role": m[0], "content": m[1]});

@@ -1,4 +1,4 @@
-//! Sessions know the titles that their clients gave them, and no others.
+//! Sessions have only the titles that their clients gave them.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! `usage` on recorded sessions: its sums are those that the test counts in the files itself.
+//! `usage` on recorded sessions: its sums equal those that the test counts in the files.
 
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -11,7 +11,7 @@ use turntree_exchange::{
 };
 use turntree_tests::{Sandbox, claude_code_turn, recorded_sessions, stamp};
 
-/// Recorded sessions of an agent; none where there are none.
+/// The recorded sessions of an agent, if any.
 fn recorded(agent: &str) -> Vec<PathBuf> {
     let is_of = |file: &PathBuf| file.parent().is_some_and(|folder| folder.ends_with(agent));
     let files: Vec<PathBuf> = recorded_sessions().into_iter().filter(is_of).collect();
@@ -28,7 +28,7 @@ fn report(repo: &Repository, scope: UsageScope<'_>, by: UsageBy) -> UsageReport 
     usage_report(repo, &query).unwrap()
 }
 
-/// The records of a file, also where one has no line of its own.
+/// The records of a file, even if several are on one line.
 fn records(text: &str) -> impl Iterator<Item = Value> {
     let on_line = |line| serde_json::Deserializer::from_str(line).into_iter().map_while(Result::ok);
     text.lines().flat_map(on_line)
@@ -38,7 +38,8 @@ fn number(value: &Value, path: &str) -> u64 {
     value.pointer(path).and_then(Value::as_u64).unwrap_or(0)
 }
 
-/// What a file of Claude Code says: of each answer the largest counts, those of sub-agents too.
+/// The usage in a file of Claude Code: the largest counts of each answer, including those of
+/// sub-agents.
 fn of_claude_code(text: &str) -> (u64, TokenUsage) {
     let mut answers: HashMap<(String, String), [u64; 4]> = HashMap::new();
     for record in records(text) {
@@ -63,7 +64,7 @@ fn of_claude_code(text: &str) -> (u64, TokenUsage) {
             *count = (*count).max(number(usage, name));
         }
     }
-    // What took nothing is no answer of a model.
+    // Answers without tokens are not answers of a model.
     answers.retain(|_, counts| counts.iter().any(|count| *count > 0));
     let sum = |at: usize| answers.values().map(|counts| counts[at]).sum::<u64>();
     let tokens = TokenUsage {
@@ -90,7 +91,7 @@ fn an_answer_that_was_written_again_without_its_request_counts_once() {
         line
     };
     let prompt = |text: &str| json!({"role": "user", "content": text});
-    // As 1.0.51 does when its SDK goes on: the last answer begins the file anew, without a request.
+    // Like 1.0.51 when its SDK continues: the last answer starts the new file, without a request.
     let lines = [
         line("1", None, "user", prompt("first")),
         asked(line("2", Some("1"), "assistant", said("msg_1")), "req_1"),
@@ -102,7 +103,7 @@ fn an_answer_that_was_written_again_without_its_request_counts_once() {
     let sandbox = Sandbox::new();
     sandbox.import("s", text.as_bytes()).unwrap();
     let total = report(&sandbox.repo, UsageScope::Session("s"), UsageBy::Model).total;
-    // Each of the two has asked an advisor.
+    // Each of the two answers has consulted an advisor.
     assert_eq!((total.answers, total.tokens.input, total.tokens.output), (4, 220, 18));
 }
 
@@ -117,7 +118,7 @@ fn each_answer_of_claude_code_counts_once() {
         let total = TokenUsage { cache_write_hour: 0, ..found.total.tokens };
         assert_eq!((found.total.answers, total), (answers, tokens), "{}", file.display());
 
-        // Rows of any kind are parts of the same sum.
+        // Rows of any kind have the same sum.
         for by in [UsageBy::Branch, UsageBy::Agent, UsageBy::Day, UsageBy::Tool] {
             let rows = report(&sandbox.repo, UsageScope::Session("s"), by).rows;
             let sum = rows
@@ -126,7 +127,7 @@ fn each_answer_of_claude_code_counts_once() {
                 .fold(TokenUsage::default(), TokenUsage::plus);
             assert_eq!(sum, found.total.tokens, "{by:?}");
         }
-        // A copy in another session is the same answers.
+        // A copy in another session has the same answers.
         sandbox.import("copy", text.as_bytes()).unwrap();
         let all = report(&sandbox.repo, UsageScope::All, UsageBy::Session);
         assert_eq!(all.total, found.total, "{}", file.display());
@@ -168,7 +169,7 @@ fn a_rollout_of_codex_took_what_it_says_at_its_end() {
         };
         assert_eq!(found, expected, "{}", file.display());
 
-        // The same sum where strategies are compared, from the first turn on.
+        // A comparison of strategies has the same sum, from the first turn on.
         let main = Some(BranchName::main("s").unwrap());
         let first = sandbox.repo.history(&[tip], &[]).unwrap().first_parent().last().unwrap();
         let lines = [(main, tip), (None, first.unwrap().id)];
@@ -192,7 +193,7 @@ fn the_cost_that_pi_records_is_the_cost() {
     }
 }
 
-/// A record of Claude Code with what it took, behind another record.
+/// The records of a Claude Code turn with its usage, after another record.
 fn record(turn: usize, parent: Option<&str>, answer: &str, output: u64) -> Vec<String> {
     let usage = format!(
         r#""id":"{answer}","usage":{{"input_tokens":1,"output_tokens":{output}}},"model":"claude-opus-4-5""#
@@ -215,7 +216,7 @@ fn a_branch_that_a_rewind_left_is_told_apart_until_it_goes_on() {
     let mut lines = record(0, None, "", 0);
     lines.extend(record(1, Some("u-0-0"), "m1", 100));
     lines.extend(record(2, Some("u-1-2"), "m2", 20));
-    // Back to after turn 1.
+    // A rewind to turn 1.
     lines.extend(record(3, Some("u-1-2"), "m3", 3));
     let sandbox = Sandbox::new();
     sandbox.import("s", (lines.join("\n") + "\n").as_bytes()).unwrap();
@@ -224,7 +225,7 @@ fn a_branch_that_a_rewind_left_is_told_apart_until_it_goes_on() {
     assert_eq!(found.total.tokens.output, 123);
     assert_eq!(found.left_behind.tokens.output, 20);
 
-    // The person goes on there after all.
+    // The user continues on the abandoned line.
     lines.extend(record(5, Some("u-2-2"), "m5", 5));
     sandbox.import("s", (lines.join("\n") + "\n").as_bytes()).unwrap();
     let found = report(&sandbox.repo, UsageScope::Session("s"), UsageBy::Branch);
@@ -248,7 +249,7 @@ fn a_fork_by_a_person_is_not_left_behind() {
     assert_eq!((found.total.tokens.output, found.left_behind.answers), (120, 0));
 }
 
-/// A session of Claude Code with one answer, of which `usage` and `more` are said.
+/// A session of Claude Code with one answer that has `usage` and `more`.
 fn answered(usage: Value, more: &Value) -> String {
     let mut line = serde_json::json!({"type": "assistant", "uuid": "a", "sessionId": "s",
         "parentUuid": "u", "message": {"role": "assistant", "id": "m", "model": "claude-opus-4-6",

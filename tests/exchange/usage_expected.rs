@@ -1,4 +1,4 @@
-//! `usage` on cases whose right sums a widely used counter of tokens publishes in its tests, rebuilt.
+//! `usage` on rebuilt cases from the tests of a popular token counter, with their published sums.
 
 use serde_json::{Value, json};
 use turntree_exchange::{
@@ -10,7 +10,7 @@ fn lines(records: &[Value]) -> Vec<u8> {
     records.iter().map(|record| format!("{record}\n")).collect::<String>().into_bytes()
 }
 
-/// The report on sessions of these records.
+/// The report on sessions with these records.
 fn report(sessions: &[(&str, Vec<u8>)]) -> UsageReport {
     let sandbox = Sandbox::new();
     for (session, bytes) in sessions {
@@ -23,7 +23,7 @@ fn report(sessions: &[(&str, Vec<u8>)]) -> UsageReport {
     usage_report(&sandbox.repo, &query).unwrap()
 }
 
-/// Answers, tokens read, those of a cache among them, and tokens written.
+/// The answers, the input tokens, the cached ones among them, and the output tokens.
 fn sums(report: &UsageReport) -> [u64; 4] {
     let TokenUsage { input, cache_read, output, .. } = report.total.tokens;
     [report.total.answers, input, cache_read, output]
@@ -36,7 +36,7 @@ fn codex(time: &str, kind: &str, payload: Value) -> Value {
     json!({"timestamp": time, "type": kind, "payload": payload})
 }
 
-/// An event with the sum of all requests so far, and the last one where it is said.
+/// An event with the sum of all requests so far, and the counts of the last request if given.
 fn count(time: &str, sum: [u64; 3], last: Option<[u64; 3]>) -> Value {
     let counts = |[input, cached, output]: [u64; 3]| {
         json!({"input_tokens": input, "cached_input_tokens": cached, "output_tokens": output,
@@ -49,7 +49,7 @@ fn count(time: &str, sum: [u64; 3], last: Option<[u64; 3]>) -> Value {
     codex(time, "event_msg", json!({"type": "token_count", "info": info}))
 }
 
-/// A prompt, its answer, and the event behind it.
+/// A prompt, its answer, and the usage event after it.
 fn asked(time: &str, text: &str, counted: Value) -> Vec<Value> {
     let said = |role: &str, kind: &str| {
         let content = json!([{"type": kind, "text": text}]);
@@ -136,7 +136,7 @@ fn a_question_beside_the_conversation_does_not_count_what_it_copies() {
     for records in [[&talk[..], &aside].concat(), [&aside[..], &talk].concat()] {
         assert_eq!(sums(&report(&[("s-1", lines(&records))])), [2, 720, 720, 40]);
     }
-    // Where a gateway gives all answers one id, others say something else.
+    // If a gateway gives all answers the same id, different answers still count separately.
     aside[3]["message"]["id"] = "m".into();
     let records = [&talk[..], &aside].concat();
     assert_eq!(sums(&report(&[("s-1", lines(&records))])), [2, 720, 720, 40]);

@@ -1,4 +1,4 @@
-//! Conversations that went back in their client: marks in a log, and files that were cut back in place.
+//! Conversations rewound in their client: rollback records in a log, and files that were truncated.
 
 use std::io::Cursor;
 
@@ -15,7 +15,7 @@ pub(crate) struct Rollout {
     pub(crate) lines: Vec<Value>,
     /// Tokens of all answers so far.
     sum: u64,
-    /// The number of the next line, where lines are numbered.
+    /// The number of the next line, if lines are numbered.
     ordinal: Option<u64>,
 }
 
@@ -26,7 +26,7 @@ impl Rollout {
         rollout
     }
 
-    /// One whose lines are numbered, from where its base ends.
+    /// A rollout with numbered lines, starting where its base ends.
     pub(crate) fn numbered(meta: &Value, sum: u64) -> Self {
         let first = meta.pointer("/history_base/end_ordinal_exclusive");
         let ordinal = Some(first.and_then(Value::as_u64).unwrap_or(0));
@@ -53,7 +53,7 @@ impl Rollout {
         self.line("response_item", &message)
     }
 
-    /// A prompt and its answer, which takes ten tokens.
+    /// Adds a prompt and its answer, which uses ten tokens.
     pub(crate) fn turn(&mut self, id: &str) -> &mut Self {
         self.line("event_msg", &json!({"type": "task_started", "turn_id": id}));
         self.line("turn_context", &json!({"model": "gpt-5", "turn_id": id}));
@@ -68,7 +68,7 @@ impl Rollout {
         self.line("event_msg", &json!({"type": "token_count", "info": info}))
     }
 
-    /// Goes on with the sum of `other`.
+    /// Continues with the token sum of `other`.
     pub(crate) fn sum_of(&mut self, other: &Self) -> &mut Self {
         self.sum = other.sum;
         self
@@ -83,7 +83,7 @@ impl Rollout {
     }
 }
 
-/// The words of the conversation of a branch.
+/// The texts of the conversation of a branch.
 pub(crate) fn said(sandbox: &Sandbox, branch: &str) -> Vec<String> {
     let head = sandbox.repo.resolve(branch).unwrap().commit;
     let format = fact(sandbox, branch, "format").unwrap();
@@ -141,7 +141,7 @@ fn a_mark_of_codex_takes_prompts_back_and_they_are_left_behind() {
     assert_eq!((found.total.answers, found.total.tokens.input), (4, 40));
     assert_eq!((found.left_behind.answers, found.left_behind.tokens.input), (2, 20));
 
-    // Whether it comes at once or as it grows, the commits are the same.
+    // Importing the whole file gives the same commits as importing it while it grows.
     let whole = Sandbox::new();
     let at_once = whole.import("s", rollout.text().as_bytes()).unwrap();
     assert_eq!(sandbox.messages(&report.head), whole.messages(&at_once.head));
@@ -153,7 +153,7 @@ fn a_mark_of_codex_takes_prompts_back_and_they_are_left_behind() {
     assert_eq!(said(&followed, "s/main"), living);
     assert_eq!(said(&followed, "s/main-2").last().unwrap(), "answer 3");
 
-    // A prompt before the last one that stays may be taken back later.
+    // A later rollback may remove a prompt before the last remaining one.
     rollout.back(2).turn("5");
     let report = sandbox.import("s", rollout.text().as_bytes()).unwrap();
     assert_eq!(said(&sandbox, "s/main"), ["prompt 5", "answer 5"]);
@@ -180,8 +180,8 @@ fn a_mark_of_codex_goes_back_to_before_a_compaction() {
     }
 }
 
-/// Files of several formats with three prompts, as lines of which the first belong to no prompt, and
-/// each prompt has as many; and a prompt for later.
+/// Files of several formats with three prompts, as lines: the first lines belong to no prompt, and
+/// each prompt has the same number. Also a later prompt.
 fn logs() -> Vec<(&'static str, Vec<String>, usize, String)> {
     let mut rollout = Rollout::new(&json!({"id": "a", "cwd": "/p"}));
     rollout.turn("1").turn("2").turn("3").said("user", "prompt end");

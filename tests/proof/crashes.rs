@@ -1,4 +1,4 @@
-//! A crash at any moment loses nothing that was acknowledged.
+//! A crash at any moment loses no acknowledged change.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -25,8 +25,8 @@ fn whatever_a_crash_keeps_every_acknowledged_commit_is_there() {
     }
 }
 
-/// A process is killed, or stalled, in each call of some steps; then others take steps, and the
-/// machine crashes in any call of these.
+/// Kills or stalls a process in each call of some steps. Then other processes take steps, and the
+/// machine crashes in each of their calls.
 fn stop_everywhere(seed: u64, before: &[(u32, Step)], first: &[Step], others: &[Step]) {
     let sessions = |steps: &[&[(u32, Step)]]| Sessions { seed, steps: steps.concat() };
     let first: Vec<(u32, Step)> = first.iter().map(|step| (0, *step)).collect();
@@ -62,14 +62,14 @@ fn a_store_is_encrypted_by_who_comes_after_one_that_died_in_it() {
 
 #[test]
 fn segments_are_sealed_beside_a_process_that_stopped_while_it_sealed() {
-    // More writers at once than segments may stay idle.
+    // More concurrent writers than segments that stay idle.
     let turns = (0..11).map(|process| (process, Step::Turn(process as usize % 4)));
     let ends = (0..11).map(|process| (process, Step::Close));
     let before: Vec<(u32, Step)> = turns.chain(ends).collect();
     stop_everywhere(3, &before, &[Step::Turn(0)], &[Step::Turn(0), Step::Turn(1)]);
 }
 
-/// A commit of sectors enough to be lost apart from each other.
+/// A commit of enough sectors that some may be lost without the others.
 fn commit_many_sectors(store: &Store, witness: &Witness) -> Option<Committed> {
     let number = witness.promise().attempts.len();
     let mut random = Random(number as u64);
@@ -85,9 +85,9 @@ fn commit_many_sectors(store: &Store, witness: &Witness) -> Option<Committed> {
     })
 }
 
-/// Handles come one after the other, each for a commit; the second is killed in its call `at`. At
-/// each call of the others the machine crashes and keeps any part of what was not synced. Returns
-/// whether the handle had such a call.
+/// Opens handles one after the other, each for a commit, and kills the second in its call `at`. At
+/// each call of the others the machine crashes and keeps any part of the unsynced state. Returns
+/// false if the handle had no such call.
 fn killed_in_a_one_shot(at: u64, images: u64) -> bool {
     let disk = SimDisk::new(Path::new("/disk"));
     let (io, dir): (Arc<dyn Io>, _) = (Arc::new(disk.clone()), Path::new(DIR));
@@ -124,12 +124,12 @@ fn who_takes_over_from_a_killed_process_builds_on_nothing_that_a_crash_can_take(
     assert_eq!(calls, 3, "a batch, its sync, and the mark behind it");
 }
 
-/// A file of the store whose name has this in it.
+/// True if the name of a file of the store contains `part`.
 fn has(disk: &SimDisk, part: &str) -> bool {
     disk.files().keys().any(|path| path.to_string_lossy().contains(part))
 }
 
-/// The bytes of the journal, without the marks behind records: nobody ever syncs these by themselves.
+/// The bytes of the journal without the marks after records, which are never synced separately.
 fn journal(disk: &SimDisk) -> BTreeMap<PathBuf, Vec<u8>> {
     let mut files = disk.files();
     files.retain(|path, _| path.to_string_lossy().contains("/journal/"));
@@ -141,20 +141,20 @@ fn journal(disk: &SimDisk) -> BTreeMap<PathBuf, Vec<u8>> {
     files
 }
 
-/// What a schedule of two threads came to.
+/// The result of a schedule of two threads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Schedule {
     /// The collection ended while the commit was about to sync.
     Met,
-    /// It did not.
+    /// The collection did not end then.
     Missed,
     /// The collection has no such call.
     Over,
 }
 
-/// Two threads share a handle. One collects, and stands still in its call `at`, if it has written its
-/// pack and not published it; the other commits, and stands still in the call `then` after that, if
-/// it is its sync, until the first one has ended.
+/// Two threads share a handle. One collects, and stops in its call `at` if it has written its pack
+/// and not published it. The other commits, and stops in the call `then` after that, if it is its
+/// sync, until the first has ended.
 fn collect_beside_a_commit(at: u64, then: u64) -> Schedule {
     let disk = SimDisk::new(Path::new("/disk"));
     let (io, dir): (Arc<dyn Io>, _) = (Arc::new(disk.clone()), Path::new(DIR));

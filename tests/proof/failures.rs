@@ -1,4 +1,4 @@
-//! Any call to the disk may fail: the error is reported, and nothing acknowledged is lost.
+//! Any call to the disk may fail: the error is reported, and no acknowledged change is lost.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -62,7 +62,7 @@ fn a_pack_that_does_not_read_back_replaces_nothing() {
                 promise.check(&disk);
             }
             Ok(_) => {
-                // What is wrong with a manifest is found when it is read.
+                // Damage of a manifest is found when it is read.
                 let report = fsck(&store, Thoroughness::Full, Time::default(), &mut |_, _| {});
                 let findings = report.unwrap().findings;
                 let is_manifest = |finding: &FsckFinding| finding.place.starts_with("manifest");
@@ -90,7 +90,7 @@ fn after_a_sync_that_failed_and_lost_the_bytes_for_readers_too_a_new_handle_goes
         disk.arm(Fault::FailAt(at));
         tried.push(commit(&store, &format!("with call {at} failing")));
         disk.arm(Fault::None);
-        // The handle may look for what is nowhere any more, and say so.
+        // The handle may look for lost data, and report the error.
         tried.push(commit(&store, &format!("after call {at} failed")));
         drop(store);
         let store = open(200 + at);
@@ -134,9 +134,9 @@ fn a_full_disk_leaves_the_store_readable_and_usable_again() {
     assert_eq!(reader.read_as(Kind::Blob, &large).unwrap(), object.bytes);
 }
 
-/// A handle is killed between a batch and its sync. Another one commits, and just before its call `at`
-/// a third takes over the segment of the first and commits; then that call fails. Returns whether
-/// there was such a call.
+/// A handle is killed between a batch and its sync. A second commits, and just before its call `at`
+/// a third takes over the segment of the first and commits. Then that call fails. Returns false if
+/// there was no such call.
 fn fails_after_others_went_on(at: u64) -> bool {
     let (disk, dir) = (SimDisk::new(Path::new("/disk")), Path::new(DIR));
     Store::create(&disk, dir, &NewStore { id: [5; 16] }).unwrap();
@@ -157,7 +157,7 @@ fn fails_after_others_went_on(at: u64) -> bool {
     disk.interrupt(at, move || {
         let (call, _) = same.calls();
         let third = Store::open(Arc::new(same.process(3)), dir, options(3)).unwrap();
-        // Not while the second has the refs.
+        // It fails while the second holds the ref lock.
         let _ = commit_after(&third, &known);
         drop(third);
         same.arm(Fault::FailAt(call));

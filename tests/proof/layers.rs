@@ -1,4 +1,4 @@
-//! The layers of proof that have no tests of their own beside them, each at scale 1.
+//! The layers of proof without other tests, each at scale 1.
 
 use std::path::PathBuf;
 

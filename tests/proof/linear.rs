@@ -1,4 +1,4 @@
-//! Refs change in one order that everybody sees, and losing a race says so.
+//! Refs change in one order that all processes see, and a lost race is reported.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
@@ -79,7 +79,7 @@ fn a_history_is_linear_only_if_every_call_has_a_place_in_its_time() {
     assert!(swapped.is_err(), "a commit that came last has the first number");
 }
 
-/// One more commit, and its id.
+/// Adds a commit, and returns its id.
 fn commit(sandbox: &Sandbox, second: i64) -> String {
     let mut change = sandbox.repo.begin();
     let tree = Builder::new().write(&mut change).unwrap();
@@ -89,7 +89,7 @@ fn commit(sandbox: &Sandbox, second: i64) -> String {
     id.to_string()
 }
 
-/// The command line, in a store.
+/// A command of the program on a store.
 fn turntree(store: &Path, arguments: &[&str]) -> Command {
     let mut command = Command::new(TURNTREE);
     command.arg("--store").arg(store).args(arguments).env("TURNTREE_MAINTENANCE", "off");
@@ -120,7 +120,7 @@ fn of_commands_that_change_one_ref_at_once_one_wins_and_the_others_may_try_again
             .collect();
         assert_eq!(won.len(), 1, "{codes:?}");
         assert_eq!(codes.iter().filter(|code| **code == Some(3)).count(), 3, "{codes:?}");
-        // Whoever lost sees who won, and does it again.
+        // The losers see the winner's value, and retry.
         let again = ids.iter().find(|id| *id != won[0]).unwrap();
         let retried = turntree(&store, &["update-ref", "refs/heads/race/main", again, won[0]])
             .status()

@@ -1,4 +1,4 @@
-//! The proof that nothing is lost, layer by layer, and the rules of the house.
+//! The proof that nothing is lost, layer by layer, and the house rules.
 
 mod crashes;
 mod failures;

@@ -1,14 +1,13 @@
-//! The rules of manifests, sealing and collection keep every operation, and each is there for a
-//! reason.
+//! The rules of manifests, sealing and collection keep every operation, and each rule is needed.
 
 use turntree_tests::model::{Rules, Sizes, explore};
 use turntree_tests::proof::{Effort, Programs, manifests};
 
-/// The smallest store in which each rule that is missing loses something.
+/// The smallest store in which each missing rule loses something.
 const SMALL: Sizes =
     Sizes { handles: 2, segments: 3, operations: 2, collections: 1, ends: 1, opens: 0 };
 
-/// Every rule, its name, and whether something is lost without it alone.
+/// Every rule, its name, and whether its absence alone loses something.
 fn rules() -> Vec<(&'static str, Rules, bool)> {
     macro_rules! without {
         ($($rule:ident: $needed:expr,)*) => {
@@ -21,14 +20,14 @@ fn rules() -> Vec<(&'static str, Rules, bool)> {
         retired_are_refused: true,
         seal_checks_epoch: true,
         seal_reads_everything: true,
-        // These two stand in for each other: without the lock a manifest that was overtaken is not
-        // linked, and with it none is overtaken by one that seals.
+        // Either of these two suffices: without the lock an overtaken manifest is not linked, and
+        // with it no seal can overtake a manifest.
         seal_under_ref_lock: false,
         generations_are_taken_once: false,
         refs_are_max: true,
         collection_locks: true,
         announced_before: true,
-        // An epoch that stays odd makes everybody wait for the lock for ever, and loses nothing.
+        // An epoch that stays odd makes every process wait for the lock forever, but loses nothing.
         announced_after: false,
         odd_epoch_waits: true,
     }
@@ -66,7 +65,7 @@ fn a_seal_that_was_overtaken_is_stopped_by_the_lock_or_by_its_generation() {
 
 #[test]
 fn sealing_from_an_old_view_loses_what_others_committed_after_a_collection() {
-    // As sealing was before it was told to look at the epoch.
+    // Sealing before it checked the epoch.
     let rules = Rules { seal_checks_epoch: false, seal_under_ref_lock: false, ..Rules::ALL };
     let lost = explore(&SMALL, &rules).expect_err("what was lost then");
     println!("{lost}");

@@ -1,4 +1,4 @@
-//! The list of seeded mutants fits the code, so that it can be run at any time.
+//! The list of seeded mutants matches the code, so that it can be run at any time.
 
 use std::collections::HashSet;
 use std::fs;

@@ -1,4 +1,4 @@
-//! What was acknowledged is there after a power cut, on the file systems of the kernel.
+//! Acknowledged changes exist after a power cut, on the file systems of the kernel.
 #![cfg(target_os = "linux")]
 
 use std::fs::File;
@@ -19,7 +19,7 @@ fn nothing_acknowledged_is_lost_in_a_power_cut() {
     println!("{figures:#?}");
 }
 
-/// Runs in a file system of its own; says why not where that cannot be.
+/// Runs in a private mount namespace, or prints why that is impossible.
 fn with_recorded_disk(work: impl FnOnce() -> Result<(), String> + Send + 'static) {
     if let Err(why) = isolated(work) {
         println!("skipped: {why}");

@@ -1,4 +1,4 @@
-//! Several processes on one store, in every order that is tried, keep every promise.
+//! Several processes on one store keep every promise in every tested order.
 
 use turntree_tests::proof::schedules::{replay, run, script::SCRIPTS};
 use turntree_tests::proof::{Effort, Programs};

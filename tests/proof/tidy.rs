@@ -1,11 +1,11 @@
-//! The house rules: layers, no circles, crates with one user, sizes, first lines, links.
+//! The house rules: layers, no dependency cycles, crates with one user, sizes, first lines, links.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use turntree_tests::sources::{Arrows, arrows, circle};
 
-/// What each layer of the engine may use, besides itself and `error`.
+/// The modules that each layer of the engine may use, besides itself and `error`.
 const LAYERS: Table = &[
     ("object", &[]),
     ("tree", &["object"]),
@@ -18,7 +18,7 @@ const LAYERS: Table = &[
     ("local", &["object", "tree", "context", "store", "repo", "maintenance", "workspace"]),
 ];
 
-/// What each room of the exchange may use, besides itself.
+/// The modules that each room of the exchange may use, besides itself.
 const ROOMS: Table = &[
     ("text", &[]),
     ("model", &["text"]),
@@ -32,7 +32,7 @@ const ROOMS: Table = &[
     ("agents", &["text", "model", "secrets", "import", "formats", "insight", "render"]),
 ];
 
-/// What each room of the command line may use, besides itself.
+/// The modules that each room of the command line may use, besides itself.
 const CLI: Table = &[
     ("view", &[]),
     ("program", &["view"]),
@@ -44,12 +44,12 @@ const CLI: Table = &[
     ("commands", &["view", "program", "porcelain", "hook", "viewer", "terminal"]),
 ];
 
-/// The verbs that start the service.
+/// The commands that start the service.
 const SERVERS: [&str; 2] = ["cli/src/commands/mcp.rs", "cli/src/commands/serve.rs"];
 
 type Table = &'static [(&'static str, &'static [&'static str])];
 
-/// Crates that shape a format or need care, and the files or folders that use each.
+/// Crates that determine a format or need care, with the files or folders that may use each.
 const FENCES: &[(&str, &[&str])] = &[
     ("blake3", &["core/src/object/id.rs", "core/src/object/lanes.rs"]),
     ("chacha20poly1305", &["core/src/transfer/remote/sealed.rs"]),
@@ -84,8 +84,9 @@ const FENCES: &[(&str, &[&str])] = &[
 
 const MAX_LINES: usize = 700;
 
-/// Packages in the lock file: every new one is a decision. A hundred are for git, fifty for encrypted
-/// bundles, thirty for the Model Context Protocol, sixty for object storage, ten for the cells of a terminal; a third are for other systems.
+/// The maximum number of packages in the lock file: every new one is a decision. A hundred are for
+/// git, fifty for encrypted bundles, thirty for the Model Context Protocol, sixty for object
+/// storage, ten for the cells of a terminal; a third are for other systems.
 const MAX_PACKAGES: usize = 475;
 
 pub(super) fn root() -> PathBuf {
@@ -118,13 +119,13 @@ fn code(text: &str) -> String {
     lines.collect::<Vec<_>>().join("\n")
 }
 
-/// Which files of a crate use which, by their paths below `folder`.
+/// The files of a crate that each file uses, by their paths below `folder`.
 fn arrows_in(folder: &str) -> Arrows {
     let inner = |path: String| path[folder.len() + 1..].to_owned();
     arrows(&files(folder, "rs").into_iter().map(|(path, text)| (inner(path), text)).collect())
 }
 
-/// Whether code has a path that begins with the name of this crate.
+/// True if code has a path that begins with the name of this crate.
 fn uses_crate(code: &str, name: &str) -> bool {
     let is_name = |c: char| c.is_alphanumeric() || c == '_';
     let name = format!("{name}::");
@@ -132,7 +133,7 @@ fn uses_crate(code: &str, name: &str) -> bool {
     places.any(|before| !before.trim_end_matches("::").ends_with(is_name))
 }
 
-/// What a file names of its crate, tests included: the words after `crate::`.
+/// The modules of the crate that a file names, tests included: the words after `crate::`.
 fn words_of_crate(code: &str) -> Vec<String> {
     let word = |rest: &str| {
         rest.chars().take_while(|c| c.is_alphanumeric() || *c == '_').collect::<String>()

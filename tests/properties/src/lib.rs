@@ -1,28 +1,29 @@
-//! The one way to state a property: the same cases in every run, other ones only in a search.
+//! The macro for properties: the same cases in every run, and other cases only in a search.
 //!
-//! Whether `cargo test` passes depends on the code alone, so what the cases are drawn from is a number
-//! here. A search for what the fixed cases miss is a job of its own, `just fuzz`: it sets the variable
-//! [`SEED`] to a fresh number for each round, and prints it. The tests stand in a module `properties`,
-//! so that a search runs these alone.
+//! `cargo test` must depend on the code alone, so the seed of the cases is a constant here. A
+//! separate job, `just fuzz`, searches beyond the fixed cases: it sets the variable [`SEED`] to a
+//! new number for each round, and prints it. The tests are in a module `properties`, so that a
+//! search can run only these.
 
 use proptest::test_runner::{Config, RngAlgorithm, RngSeed};
 
 #[doc(hidden)]
 pub use proptest::proptest;
 
-/// The variable that a search sets to a number, from which cases are drawn instead.
+/// The variable with the seed of a search.
 pub const SEED: &str = "TURNTREE_TEST_SEED";
 
-/// How many cases a property has when it does not say so.
+/// The default number of cases of a property.
 pub const CASES: u32 = 256;
 
-/// How properties are run: `cases` of them, drawn from a fixed number or from the one in [`SEED`].
+/// The configuration of properties: `cases` of them, drawn from a fixed seed or from that in
+/// [`SEED`].
 ///
-/// What fails leaves no file behind: the next run draws the same cases anyway, and a case that is
-/// worth keeping becomes a test that shows it.
+/// A failure leaves no file: the next run draws the same cases anyway, and a case worth keeping
+/// becomes a test.
 ///
 /// # Panics
-/// When [`SEED`] is set and is no number.
+/// If [`SEED`] is set and is not a number.
 #[must_use]
 pub fn config(cases: u32) -> Config {
     let seed = std::env::var(SEED).map_or(1, |seed| seed.parse().expect(SEED));
@@ -35,7 +36,8 @@ pub fn config(cases: u32) -> Config {
     }
 }
 
-/// States properties, as `proptest!` does, after how many cases each has if these are not [`CASES`].
+/// Defines properties like `proptest!`. `cases` sets the number of cases of each, by default
+/// [`CASES`].
 ///
 /// ```text
 /// use proptest::prelude::*;

@@ -12,7 +12,7 @@ const PROGRAM: &str = env!("CARGO_BIN_EXE_turntree-under-test");
 const SESSIONS: usize = 24;
 const TURNS: usize = 20;
 
-/// A machine with sessions, and a project with a store of its own.
+/// A machine with sessions, and a project with a store.
 struct Machine {
     folder: tempfile::TempDir,
 }

@@ -94,7 +94,7 @@ fn the_branch_of_another_agent_is_let_alone_whatever_it_is_called() {
     assert_eq!(chat.tip("s-1/api"), api);
     assert!(chat.files().contains_key("server.txt") && !chat.files().contains_key("browser.txt"));
 
-    // Nor when the other agent went back to the start of this branch.
+    // Nor when the other agent rolled back to the start of this branch.
     chat.run(&["fork", "web", "s-1"]);
     chat.run(&["fork", "web-client", "s-1/web"]);
     chat.run(&["rollback", "--session", "s-1", "--branch", "web"]);

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_turntree-under-test");
 
-/// A machine with a home directory and nothing else.
+/// A machine with an empty home directory.
 struct Machine {
     root: tempfile::TempDir,
 }

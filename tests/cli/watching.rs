@@ -24,7 +24,7 @@ struct Machine {
 /// A watch process, which is killed at the end of the test.
 struct Watch {
     child: Child,
-    /// Its output, line by line.
+    /// The output, line by line.
     said: Receiver<String>,
 }
 

@@ -150,7 +150,7 @@ fn answers_that_cannot_be_are_refused() {
     );
 }
 
-/// The program in a folder of its own, in which temporary files are seen.
+/// Runs the program with a folder for temporary files, and checks that each run leaves it empty.
 struct Shell<'s> {
     sandbox: &'s Sandbox,
     temporary: PathBuf,

@@ -389,7 +389,7 @@ turntree_properties::properties! {
         let mut history = vec![Context::default()];
         for (edit, is_taken) in &edits {
             let back = apply(&fixture, edit, &history);
-            // Several edits may come between two snapshots.
+            // Several edits may happen between two snapshots.
             if !is_taken && back.is_none() {
                 continue;
             }

@@ -1,4 +1,4 @@
-//! Other file types in place of a file of a store: no call blocks, and nothing outside the store is
+//! Special files in place of the files of a store: no call blocks, and nothing outside the store is
 //! read or changed.
 
 use std::fs;

@@ -74,7 +74,7 @@ fn readable(sample: &Sample, disk: &SimDisk) -> BTreeSet<ObjectId> {
     there.map(|(id, _)| *id).collect()
 }
 
-/// Commits so many operations that no earlier one is kept, and collects.
+/// Commits enough operations that no earlier one is kept, and collects.
 fn grow_old(disk: &SimDisk) {
     let repo = open(disk, 74);
     let tip = repo.resolve("two").unwrap().commit;

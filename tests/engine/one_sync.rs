@@ -1,4 +1,4 @@
-//! A commit needs one sync, whichever process wrote to the segment before: the mark after the
+//! A commit needs one sync, even if another process wrote to the segment before: the mark after the
 //! durable bytes.
 
 use std::fs;

@@ -245,7 +245,7 @@ struct Promise(BTreeMap<&'static str, (Content, Option<Content>)>);
 type Shared = Arc<Mutex<Promise>>;
 
 impl Promise {
-    /// Checks a bucket against the promise, and that it holds nothing else.
+    /// Checks that a bucket keeps the promise and holds only promised objects.
     fn check(&self, bucket: &FolderBucket, moment: &str) {
         let mut there = Vec::new();
         for (name, (answered, asked)) in &self.0 {

@@ -54,7 +54,7 @@ fn listed(bucket: &MemoryBucket) -> Vec<Vec<u8>> {
     bytes.collect()
 }
 
-/// Makes turns, forks and rewinds of branches, with a push now and then.
+/// Makes turns, forks and rewinds of branches, with occasional pushes.
 fn work(machine: &Machine<MemoryClient>, random: &mut Random, steps: usize) {
     let mut turns: Vec<ObjectId> = vec![machine.turn(&branch("main"), "first")];
     for step in 0..steps {

@@ -69,7 +69,7 @@ fn segments_are_sealed_beside_a_process_that_stopped_while_it_sealed() {
     stop_everywhere(3, &before, &[Step::Turn(0)], &[Step::Turn(0), Step::Turn(1)]);
 }
 
-/// A commit of enough sectors that some may be lost without the others.
+/// Commits enough sectors that a crash may keep some and lose others.
 fn commit_many_sectors(store: &Store, witness: &Witness) -> Option<Committed> {
     let number = witness.promise().attempts.len();
     let mut random = Random(number as u64);

@@ -30,15 +30,15 @@ const PACE: i64 = 20;
 /// A long session under a policy.
 #[derive(Debug, Clone)]
 pub struct BoundedCase {
-    /// Its name.
+    /// The name.
     pub name: &'static str,
-    /// Its turns on the main branch.
+    /// The turns on the main branch.
     pub turns: u64,
     /// The approximate bytes of new text in a turn.
     pub text_bytes: usize,
     /// The most messages in the conversation. When it is longer, half of them are removed.
     pub window: u64,
-    /// Its policy.
+    /// The policy.
     pub policy: Option<Policy>,
     /// The number of pins, spread evenly over the turns.
     pub pins: u64,
@@ -81,7 +81,7 @@ impl BoundedCase {
         Self { name, turns, text_bytes, window: 120, policy: None, pins: 0, branches: 0 }
     }
 
-    /// The same session with a policy, pins and side branches.
+    /// This session with a policy, pins and side branches.
     #[must_use]
     pub fn with(self, policy: Policy, pins: u64, branches: u64) -> Self {
         Self { policy: Some(policy), pins, branches, ..self }
@@ -168,7 +168,7 @@ pub fn ten_policies(scale: u64) -> Vec<BoundedCase> {
 /// Commits the turns of a session to a new store, collects, and inspects the result.
 ///
 /// # Panics
-/// When anything fails.
+/// If any call fails.
 #[must_use]
 pub fn play(dir: &Path, case: &BoundedCase, before: Before) -> Bounded {
     let repo = Session::new(dir, case).run(before);

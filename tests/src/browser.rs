@@ -37,7 +37,7 @@ impl Browser {
     /// Starts a browser, or prints why the test is skipped.
     ///
     /// # Panics
-    /// When a browser that is installed does not work.
+    /// If an installed browser does not work.
     #[must_use]
     pub fn start() -> Option<Self> {
         let Some(program) = NAMES.into_iter().find(|name| is_installed(name)) else {
@@ -86,7 +86,7 @@ impl Browser {
     /// Opens a file, at an anchor such as `#turn-3`, and waits until it is shown.
     ///
     /// # Panics
-    /// When the page is not shown.
+    /// If the page is not shown.
     pub fn open(&mut self, file: &Path, place: &str) {
         self.call("Page.navigate", &json!({"url": "about:blank"}));
         let url = format!("file://{}{place}", file.display());
@@ -103,7 +103,7 @@ impl Browser {
     /// Opens a page of a server, and waits until it is shown.
     ///
     /// # Panics
-    /// When the page is not shown.
+    /// If the page is not shown.
     pub fn visit(&mut self, url: &str) {
         self.go(url);
         self.wait("performance.getEntriesByName('turntree-shown').length > 0");
@@ -119,7 +119,7 @@ impl Browser {
     /// Evaluates an expression after pending changes are drawn. Awaits a promise.
     ///
     /// # Panics
-    /// When it throws.
+    /// If the expression throws.
     pub fn ask(&mut self, expression: &str) -> Value {
         // A page that is unloading drops its promise, and a page that is not drawn has a second.
         let drawn = "new Promise((kept) => { setTimeout(kept, 1000); \
@@ -134,7 +134,7 @@ impl Browser {
     /// Waits until an expression is true.
     ///
     /// # Panics
-    /// When it is not true after some seconds.
+    /// If the expression is still false after some seconds.
     pub fn wait(&mut self, condition: &str) {
         let promise = format!(
             "new Promise((kept) => {{ const until = Date.now() + 50000; const look = () => {{ \
@@ -155,7 +155,7 @@ impl Browser {
     /// Clicks on the middle of the first element that a selector finds.
     ///
     /// # Panics
-    /// When there is none.
+    /// If no element matches.
     pub fn click(&mut self, selector: &str) {
         let selector = Value::from(selector);
         let place = self.ask(&format!(

@@ -12,7 +12,7 @@ use crate::client::Client;
 
 /// A chat with Claude Code, whose transcript grows as the client writes it.
 pub struct Chat {
-    /// Its client.
+    /// The client.
     pub client: Client,
     flags: &'static [&'static str],
     records: usize,
@@ -113,7 +113,7 @@ impl Chat {
         self.event("Stop", json!({}));
     }
 
-    /// Sends a prompt that the hook blocks. The client records the block, and nothing else.
+    /// Sends a prompt that the hook blocks. The client records only the block.
     pub fn back(&mut self, said: &str) -> String {
         let told = self.event("UserPromptSubmit", json!({"prompt": said})).unwrap();
         assert_eq!(told["decision"], "block", "{told}");

@@ -127,7 +127,7 @@ pub fn mend_bundle(bundle: &mut [u8]) -> Option<()> {
 /// manifests. If its numbers point past the end of the file, replaces only the bytes.
 ///
 /// # Panics
-/// When there is no such file.
+/// If the file does not exist.
 pub fn replace_pack(disk: &SimDisk, path: &Path, mut bytes: Vec<u8>) {
     let Some(name) = mend_pack(&mut bytes) else {
         return disk.damage(path, bytes);

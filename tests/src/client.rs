@@ -42,7 +42,7 @@ impl Client {
         self.root.path().join(self.place)
     }
 
-    /// Its store.
+    /// The store.
     pub fn store(&self) -> PathBuf {
         self.root.path().join("store")
     }

@@ -18,7 +18,7 @@ pub const SECRET: &str = "sk-canary-7f3a9c51";
 pub struct Step {
     /// The line.
     pub line: &'static str,
-    /// Its exit status.
+    /// The exit status.
     pub exit: i32,
     /// True if its output is stored content.
     pub shows_content: bool,
@@ -261,7 +261,7 @@ impl Shell {
     /// A new folder with `program` in its path as `turntree`.
     ///
     /// # Panics
-    /// When it cannot be made.
+    /// If the folder cannot be created.
     #[must_use]
     pub fn new(program: &Path, umask: &'static str) -> Self {
         let root = tempfile::tempdir().unwrap();
@@ -309,7 +309,7 @@ impl Shell {
     /// Runs a line.
     ///
     /// # Panics
-    /// When there is no shell.
+    /// If there is no shell.
     #[must_use]
     pub fn run(&self, line: &str) -> Output {
         let path = format!("{}:/usr/bin:/bin", self.root.path().join("bin").display());

@@ -15,7 +15,7 @@ pub type Files = BTreeMap<String, (String, Vec<u8>)>;
 /// A repository.
 #[derive(Debug, Clone)]
 pub struct Git {
-    /// Its directory.
+    /// The directory.
     pub dir: PathBuf,
 }
 
@@ -56,7 +56,7 @@ impl Git {
     /// Runs a command and returns its output.
     ///
     /// # Panics
-    /// When it fails.
+    /// If git fails.
     pub fn run(&self, arguments: &[&str]) -> String {
         String::from_utf8(self.bytes(arguments, b"")).unwrap().trim_end().to_owned()
     }
@@ -64,7 +64,7 @@ impl Git {
     /// Runs a command with `input` and returns its output.
     ///
     /// # Panics
-    /// When it fails.
+    /// If git fails.
     pub fn bytes(&self, arguments: &[&str], input: &[u8]) -> Vec<u8> {
         let output = self.try_bytes(arguments, input);
         let said = String::from_utf8_lossy(&output.stderr);
@@ -75,7 +75,7 @@ impl Git {
     /// Runs a command with `input` and returns its status and output.
     ///
     /// # Panics
-    /// When git cannot be started.
+    /// If git cannot be started.
     #[must_use]
     pub fn try_bytes(&self, arguments: &[&str], input: &[u8]) -> Output {
         let mut git = Command::new("git");
@@ -114,7 +114,7 @@ impl Git {
     /// makes such a tag. Returns its id.
     ///
     /// # Panics
-    /// When it cannot be made.
+    /// If the tag cannot be written.
     #[must_use]
     pub fn tag_that_leads_to_itself(&self) -> String {
         let wanted = "12".repeat(20);
@@ -183,7 +183,7 @@ impl Git {
 /// The files in a directory as git would store them, without `.git`.
 ///
 /// # Panics
-/// When they cannot be read.
+/// If the files cannot be read.
 #[must_use]
 pub fn files_in(dir: &Path) -> Files {
     let mut files = Files::new();

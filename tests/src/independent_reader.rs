@@ -34,7 +34,7 @@ pub fn decipher_runs() -> bool {
 /// Writes a decrypted copy of an encrypted store, with the text of its keys.
 ///
 /// # Panics
-/// When there is no Python.
+/// If Python is missing.
 #[must_use]
 pub fn decipher(store: &Path, key: &Path, target: &Path) -> Output {
     let mut command = Command::new("python3");
@@ -45,7 +45,7 @@ pub fn decipher(store: &Path, key: &Path, target: &Path) -> Output {
 /// Runs the reader on a store or a bundle.
 ///
 /// # Panics
-/// When there is no Python.
+/// If Python is missing.
 #[must_use]
 pub fn reader(from: &Path, words: &[&str]) -> Output {
     let mut command = Command::new("python3");

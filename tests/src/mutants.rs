@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 /// A guarantee that is removed from the code.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Mutant {
-    /// Its name at the command line.
+    /// The name at the command line.
     pub name: String,
     /// The removed guarantee, in a sentence.
     pub removed: String,

@@ -13,9 +13,6 @@ use turntree_exchange::formats::ollm::{
 use crate::Sandbox;
 
 /// The folder of the vectors.
-///
-/// # Panics
-/// When it cannot be read.
 #[must_use]
 pub fn vectors() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("vectors/ollm-cli")
@@ -24,7 +21,7 @@ pub fn vectors() -> PathBuf {
 /// A file of the vectors.
 ///
 /// # Panics
-/// When it cannot be read.
+/// If the file cannot be read.
 #[must_use]
 pub fn vector(path: &str) -> String {
     fs::read_to_string(vectors().join(path)).unwrap()
@@ -33,7 +30,7 @@ pub fn vector(path: &str) -> String {
 /// Returns every file below a folder of the vectors whose name begins with `prefix`, in order.
 ///
 /// # Panics
-/// When they cannot be read.
+/// If the folder cannot be read.
 #[must_use]
 pub fn files(folder: &str, prefix: &str) -> Vec<PathBuf> {
     let (mut found, mut open) = (Vec::new(), vec![vectors().join(folder)]);
@@ -56,7 +53,7 @@ pub fn files(folder: &str, prefix: &str) -> Vec<PathBuf> {
 /// A snapshot file of version 1.0.
 ///
 /// # Panics
-/// When it cannot be read.
+/// If the file cannot be read.
 #[must_use]
 pub fn one_snapshot() -> Value {
     let files = files("context-snapshots", "snapshot-4ec");
@@ -66,7 +63,7 @@ pub fn one_snapshot() -> Value {
 /// Exports a commit in the format that it was imported from.
 ///
 /// # Panics
-/// When it cannot be read.
+/// If the commit cannot be read.
 #[must_use]
 pub fn exported(repo: &Repository, commit: &ObjectId) -> String {
     let (context, told) = (repo.context(commit).unwrap(), repo.commit(commit).unwrap());
@@ -88,7 +85,7 @@ pub fn exported(repo: &Repository, commit: &ObjectId) -> String {
 /// The id, role and content of the messages that OLLM CLI restores from a file.
 ///
 /// # Panics
-/// When they cannot be read.
+/// If the messages cannot be read.
 #[must_use]
 pub fn restored_upstream(file: &Value) -> Vec<Value> {
     let list = |name: &str| file[name].as_array().cloned().unwrap_or_default();
@@ -104,7 +101,7 @@ pub fn restored_upstream(file: &Value) -> Vec<Value> {
 /// The id, role and content of the messages at a commit.
 ///
 /// # Panics
-/// When they cannot be read.
+/// If the messages cannot be read.
 #[must_use]
 pub fn restored(sandbox: &Sandbox, commit: &ObjectId) -> Vec<Value> {
     let messages = sandbox.messages(commit);

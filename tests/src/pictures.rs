@@ -24,8 +24,8 @@ const IN_BLOCKS: &str = "document.fonts.check('12px Blocks')";
 const MOST_OFF: f64 = 4.0;
 const MOST_OTHERS: f64 = 0.025;
 
-/// Draws all text in blocks from the start of a page. Its block scope keeps its names apart from
-/// the page's: the scripts of a served page have no scope of their own.
+/// Draws all text in blocks from the start of a page. The braces keep its names apart from the
+/// page's: the scripts of a served page share one scope.
 const BLOCKS: &str = "{
 const face = new FontFace('Blocks', Uint8Array.from(atob('FONT'), (sign) => sign.charCodeAt(0)));
 face.load().then(() => document.fonts.add(face));

@@ -50,13 +50,13 @@ pub struct Content {
 /// A turn and its expected content.
 #[derive(Debug, Clone)]
 pub struct Turn {
-    /// Its commit.
+    /// The commit.
     pub id: ObjectId,
     /// The sort key of turns.
     pub order: (u64, Time, ObjectId),
-    /// Its parents, as positions in the history.
+    /// The parents, as positions in the history.
     pub parents: Vec<usize>,
-    /// Its content.
+    /// The content.
     pub content: Content,
 }
 
@@ -64,7 +64,7 @@ pub struct Turn {
 pub struct RandomHistory {
     /// The store.
     pub sandbox: Sandbox,
-    /// Its turns, in the order in which they were made.
+    /// The turns, in the order in which they were made.
     pub turns: Vec<Turn>,
     /// The newest turn of each branch.
     pub tips: BTreeMap<String, usize>,
@@ -91,7 +91,7 @@ impl RandomHistory {
     /// Commits the steps.
     ///
     /// # Panics
-    /// When the library fails.
+    /// If the library fails.
     #[must_use]
     pub fn new(steps: &[Step]) -> Self {
         let (sandbox, turns) = (Sandbox::new(), Vec::new());
@@ -148,7 +148,7 @@ impl RandomHistory {
     /// Adds a turn to a branch, and returns its position.
     ///
     /// # Panics
-    /// When the library fails.
+    /// If the library fails.
     pub fn add(&mut self, branch: &str, parents: Vec<usize>, content: Content) -> usize {
         let number = i64::try_from(self.turns.len()).unwrap() + 1;
         let turn = self.commit(branch, number, parents, content);

@@ -23,7 +23,7 @@ const PARTS_BYTES: usize = 4 << 20;
 
 /// A store and its content.
 pub struct Sample {
-    /// Its disk. No handle is open.
+    /// The disk. No handle is open.
     pub disk: SimDisk,
     /// Every object of the store.
     pub objects: BTreeMap<ObjectId, Bytes>,
@@ -37,7 +37,7 @@ impl Sample {
     /// Two packs, sealed and active segments, expired turns, a pin and a fork.
     ///
     /// # Panics
-    /// When the library fails.
+    /// If the library fails.
     #[must_use]
     pub fn new() -> Self {
         let (disk, repo) = init(6);
@@ -111,7 +111,7 @@ impl Sample {
     /// One archive, with a blob in parts.
     ///
     /// # Panics
-    /// When the library fails.
+    /// If the library fails.
     #[must_use]
     pub fn with_parts() -> Self {
         let (disk, repo) = init(6);
@@ -173,7 +173,7 @@ impl Sample {
     /// A sample of the store on a closed disk, packed as an archive.
     ///
     /// # Panics
-    /// When the library fails.
+    /// If the library fails.
     #[must_use]
     pub fn archived(disk: &SimDisk) -> Self {
         collect(&open(disk, 2), Purpose::Repack(Tier::Archive), &stamp(60), &mut |_| {}).unwrap();
@@ -225,7 +225,7 @@ impl Default for Sample {
 /// answer.
 ///
 /// # Panics
-/// When its commits cannot be read.
+/// If its commits cannot be read.
 #[must_use]
 pub fn asked_of_history(repo: &Repository) -> Vec<String> {
     let tip = repo.tip(&BranchName::main("one").unwrap()).unwrap();
@@ -250,7 +250,7 @@ pub fn asked_of_history(repo: &Repository) -> Vec<String> {
 /// Packs the store on a closed disk into one archive without ids.
 ///
 /// # Panics
-/// When the library fails.
+/// If the library fails.
 pub fn archive_without_ids(disk: &SimDisk, stamp: &Signature) {
     open(disk, 2).store().allow_archives_without_ids().unwrap();
     let repo = open(disk, 3);
@@ -261,7 +261,7 @@ pub fn archive_without_ids(disk: &SimDisk, stamp: &Signature) {
 /// Removes the `.ids` files of packs. They are optional.
 ///
 /// # Panics
-/// When the disk refuses.
+/// If the disk refuses a removal.
 pub fn remove_ids(disk: &SimDisk) {
     let paths = disk.files().into_keys().filter(|path| is_ids(path));
     paths.for_each(|path| disk.remove(&path).unwrap());
@@ -290,7 +290,7 @@ fn init(id: u8) -> (SimDisk, Repository) {
 /// Opens the store on `disk`.
 ///
 /// # Panics
-/// When it does not open.
+/// If the store does not open.
 #[must_use]
 pub fn open(disk: &SimDisk, seed: u8) -> Repository {
     try_open(disk, seed).expect("the store opens")

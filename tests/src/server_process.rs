@@ -25,7 +25,7 @@ pub fn ends_with(code: i32, program: &str, folder: &Path, words: &[&str]) -> Out
 /// Runs a program alone in a folder, which is also its home.
 ///
 /// # Panics
-/// When it cannot be started.
+/// If the program cannot be started.
 #[must_use]
 pub fn run_alone(program: &str, folder: &Path, words: &[&str]) -> Output {
     let mut command = Command::new(program);
@@ -49,7 +49,7 @@ impl Place {
     /// A new folder, for `program`.
     ///
     /// # Panics
-    /// When it cannot be made.
+    /// If the folder cannot be created.
     #[must_use]
     pub fn new(program: &str) -> Self {
         let folder = tempfile::tempdir().unwrap();
@@ -66,7 +66,7 @@ impl Place {
     /// Writes a file of the workspace.
     ///
     /// # Panics
-    /// When it cannot be written.
+    /// If the file cannot be written.
     pub fn write(&self, name: &str, content: impl AsRef<[u8]>) {
         fs::write(self.path().join("work").join(name), content).unwrap();
     }
@@ -100,7 +100,7 @@ impl Place {
     /// Runs the program and returns its output.
     ///
     /// # Panics
-    /// When it fails.
+    /// If the program fails.
     #[must_use]
     pub fn run(&self, words: &[&str]) -> String {
         let output = self.command(words).output().unwrap();
@@ -114,7 +114,7 @@ impl Place {
     /// message `message n` and `n` in the note and the file.
     ///
     /// # Panics
-    /// When the program fails.
+    /// If the program fails.
     #[must_use]
     pub fn with_turns(&self, turns: usize) -> String {
         for turn in 1..=turns {
@@ -140,7 +140,7 @@ impl Place {
     /// Expires all turns of `work` except the last two of each branch.
     ///
     /// # Panics
-    /// When the program fails.
+    /// If the program fails.
     pub fn expire(&self) {
         let _ = self.run(&["retention", "set", "--keep-last", "2", "work"]);
         // The newest operations are kept for undo, so those of the turns must not be among them.
@@ -162,7 +162,7 @@ impl Place {
     /// A server of the Model Context Protocol that has completed its initialization.
     ///
     /// # Panics
-    /// When it does not answer.
+    /// If the server does not answer.
     #[must_use]
     pub fn mcp(&self, words: &[&str]) -> Server {
         let mut server = self.server(&[&["mcp"], words].concat());
@@ -188,7 +188,7 @@ impl Server {
     /// Starts a server with this command.
     ///
     /// # Panics
-    /// When it does not start.
+    /// If the server does not start.
     #[must_use]
     pub fn start(command: &mut Command) -> Self {
         let command = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
@@ -201,7 +201,7 @@ impl Server {
         Self { input: child.stdin.take(), child, lines, last: 0 }
     }
 
-    /// Its process.
+    /// The process.
     #[must_use]
     pub fn pid(&self) -> i32 {
         i32::try_from(self.child.id()).unwrap()
@@ -218,10 +218,10 @@ impl Server {
         input.flush().unwrap();
     }
 
-    /// The next line, which must be JSON: the output has nothing else.
+    /// The next line, which must be JSON.
     ///
     /// # Panics
-    /// When none comes.
+    /// If no line is received in time.
     #[must_use]
     pub fn receive(&mut self) -> Value {
         let line = self.lines.recv_timeout(PATIENCE).expect("an answer");
@@ -287,7 +287,7 @@ impl Server {
     /// Closes its input, and returns its exit code and its stderr.
     ///
     /// # Panics
-    /// When it cannot be waited for.
+    /// If the wait for the server fails.
     #[must_use]
     pub fn end(mut self) -> (Option<i32>, String) {
         drop(self.input.take());

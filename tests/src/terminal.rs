@@ -61,7 +61,7 @@ impl Terminal {
     /// Starts a program on a terminal of `columns` and `rows`.
     ///
     /// # Panics
-    /// When there are no pseudo-terminals, or the program does not start.
+    /// If pseudo-terminals are missing, or the program does not start.
     #[must_use]
     pub fn start(mut command: Command, (columns, rows): (u16, u16)) -> Self {
         let (ours, theirs) = open();
@@ -126,7 +126,7 @@ impl Terminal {
     /// Resizes the terminal, like a window.
     ///
     /// # Panics
-    /// When the program has ended.
+    /// If the program has ended.
     pub fn resize(&self, (columns, rows): (u16, u16)) {
         lock(&self.screen.0).resize((columns, rows));
         let size = Winsize { ws_row: rows, ws_col: columns, ws_xpixel: 0, ws_ypixel: 0 };
@@ -139,7 +139,7 @@ impl Terminal {
     /// Sends a signal to the program.
     ///
     /// # Panics
-    /// When it has ended.
+    /// If the program has ended.
     pub fn send(&self, signal: Signal) {
         kill_process(self.pid(), signal).expect("a signal");
     }
@@ -147,7 +147,7 @@ impl Terminal {
     /// Waits until the program is stopped.
     ///
     /// # Panics
-    /// When it ends instead.
+    /// If the program ends instead.
     pub fn is_stopped(&self) {
         let status = waitpid(Some(self.pid()), WaitOptions::UNTRACED).expect("the program");
         assert!(status.is_some_and(|(_, status)| status.stopped()), "it has ended");
@@ -156,7 +156,7 @@ impl Terminal {
     /// Waits for the end of the program.
     ///
     /// # Panics
-    /// When it does not end.
+    /// If the program does not end in time.
     pub fn end(&mut self) -> ExitStatus {
         let begun = Instant::now();
         // The last output fits into the terminal's buffer, so the program does not block on it.
@@ -182,7 +182,7 @@ impl Terminal {
 /// Runs a program on a new terminal, and returns all its output, byte for byte.
 ///
 /// # Panics
-/// When there are no pseudo-terminals, or the program does not start.
+/// If pseudo-terminals are missing, or the program does not start.
 #[must_use]
 pub fn written_to_terminal(mut command: Command) -> Vec<u8> {
     let (mut ours, theirs) = open();

@@ -49,7 +49,8 @@ fn played(case: &BoundedCase) -> Bounded {
     play(&folder.path().join("store"), case, Before::Steps)
 }
 
-/// The same session with its newest turns instead of a budget: the size that a budget would need.
+/// Keeps the newest turns of the session instead of a budget: gives the size that a budget would
+/// need.
 fn with_last(case: &BoundedCase, turns: usize) -> BoundedCase {
     let keep_last = u64::try_from(turns).ok();
     let policy = Policy { keep_last, strict: true, ..Policy::default() };

@@ -95,9 +95,9 @@ pub(super) enum At {
 /// Why a handle looks at the files again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(super) enum Next {
-    /// It was opened, is refreshed, or could not place an operation.
+    /// The handle was opened, is refreshed, or could not place an operation.
     Rest,
-    /// It collects.
+    /// The handle collects.
     Collect,
 }
 

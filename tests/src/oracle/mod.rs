@@ -201,7 +201,7 @@ impl Promise {
     /// Asserts that `disk` keeps this promise, also after another commit and crash.
     ///
     /// # Panics
-    /// When it does not.
+    /// If the disk does not keep it.
     pub fn check(&self, disk: &SimDisk) {
         let io: Arc<dyn Io> = Arc::new(disk.clone());
         let Some(repo) = self.open(&io, 1 << 32) else {
@@ -231,7 +231,7 @@ impl Promise {
     /// lost.
     ///
     /// # Panics
-    /// When it does not.
+    /// If the disk does not keep it.
     pub fn check_as_it_is(&self, disk: &SimDisk) {
         let io: Arc<dyn Io> = Arc::new(disk.clone());
         let Some(repo) = self.open(&io, 1 << 32) else { return };
@@ -245,7 +245,7 @@ impl Promise {
     /// Opens the promised store. Returns `None` if no store was promised and none exists.
     ///
     /// # Panics
-    /// When it does not open.
+    /// If the promised store does not open.
     #[must_use]
     pub fn open(&self, io: &Arc<dyn Io>, seed: u64) -> Option<Repository> {
         match Repository::open(Arc::clone(io), Path::new(DIR), options(seed)) {
@@ -259,7 +259,7 @@ impl Promise {
     /// no other process may change the store during the check.
     ///
     /// # Panics
-    /// When it breaks the promise.
+    /// If the store breaks the promise.
     pub fn check_repository(&self, repo: &Repository) {
         let findings = repo.store().findings();
         let damage = findings.iter().find(|finding| finding.kind == FindingKind::Damage);

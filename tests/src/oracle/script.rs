@@ -133,7 +133,7 @@ pub fn options(seed: u64) -> OpenOptions {
 /// content.
 ///
 /// # Errors
-/// Those of a collection.
+/// Errors of the collection.
 pub fn pack(store: &Store, which: impl Fn(&InventoryFile) -> bool) -> turntree::Result<Replaced> {
     pack_as(store, Tier::Hot, which)
 }
@@ -141,7 +141,7 @@ pub fn pack(store: &Store, which: impl Fn(&InventoryFile) -> bool) -> turntree::
 /// Replaces those of the selected files that may be replaced by one pack of a tier.
 ///
 /// # Errors
-/// Those of a collection.
+/// Errors of the collection.
 pub fn pack_as(
     store: &Store,
     tier: Tier,

@@ -16,9 +16,9 @@ pub(super) const REDACTED: &str = "[redacted]";
 /// A turn as written.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Turn {
-    /// Its session.
+    /// The session.
     pub session: String,
-    /// Its number in the session.
+    /// The number in the session.
     pub number: u64,
     /// The parent turn, by the message of its commit.
     pub parent: Option<String>,

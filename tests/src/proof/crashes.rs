@@ -37,10 +37,10 @@ pub enum Trace {
     Sessions(Sessions),
     /// Users' actions on a store with this number of earlier steps, drawn by the same seed.
     Later(usize, Sessions),
-    /// The same, but a process stops in the n-th call that changes something: it is killed, or
+    /// Like `Later`, but a process stops in the n-th call that changes something: it is killed, or
     /// stalled with all its locks. The machine crashes after that.
     Stopped(usize, Sessions, u64),
-    /// The same, but other processes take steps just before that call, and then the process
+    /// Like `Later`, but other processes take steps just before that call, and then the process
     /// continues.
     Interrupted(usize, Sessions, u64, Sessions),
 }
@@ -158,7 +158,7 @@ struct Plan {
 /// Runs the layer.
 ///
 /// # Panics
-/// When a promise is broken.
+/// If a promise is broken.
 #[must_use]
 pub fn run(effort: &Effort) -> Figures {
     let mut jobs = short_traces();
@@ -274,7 +274,7 @@ fn disturbed_traces(seed: u64) -> Vec<(Trace, Plan)> {
 /// Repeats one crash of a trace.
 ///
 /// # Panics
-/// When a promise is broken.
+/// If a promise is broken.
 pub fn repeat(trace: &Trace, crash: Crash) {
     let explorer = Arc::new(Explorer { only: Some(crash), ..Explorer::default() });
     explorer.explore(trace, Plan { one_in: 1, images: 0, again_one_in: 0 });
@@ -285,7 +285,7 @@ pub fn repeat(trace: &Trace, crash: Crash) {
 /// nothing.
 ///
 /// # Panics
-/// When a promise is broken.
+/// If a promise is broken.
 pub fn crash_everywhere(trace: &Trace, images: u64) {
     Arc::new(Explorer::default()).explore(trace, Plan { one_in: 1, images, again_one_in: 0 });
 }

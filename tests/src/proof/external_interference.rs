@@ -34,7 +34,7 @@ const KINDS: &[Interference] = &[
 /// Tries every kind, and two collectors at the same time in every call of one of them.
 ///
 /// # Panics
-/// When a promise is broken.
+/// If a promise is broken.
 #[must_use]
 pub fn run(effort: &Effort) -> Figures {
     let mut figures = Figures::default();

@@ -28,7 +28,7 @@ pub enum Trouble {
 /// Runs the layer.
 ///
 /// # Panics
-/// When a promise is broken.
+/// If a promise is broken.
 #[must_use]
 pub fn run(effort: &Effort) -> Figures {
     let mut jobs = Vec::new();

@@ -54,7 +54,7 @@ struct Tally {
 /// Fills a file system, one without inodes, and one that becomes read-only.
 ///
 /// # Panics
-/// When a promise is broken.
+/// If a promise is broken.
 #[must_use]
 pub fn run(effort: &Effort) -> Figures {
     let mut tally = Tally::default();

@@ -55,10 +55,10 @@ impl Promise {
 
     /// Asserts that the store in `dir` keeps all acknowledged changes, that nothing in it is
     /// damaged, and that it accepts commits. No other process may use it. `seed` is one that no
-    /// process had. `anew` also reads commits that earlier checks read.
+    /// process had. `anew` rereads the commits that earlier checks read.
     ///
     /// # Panics
-    /// When it does not.
+    /// If the store breaks a promise.
     pub fn check(&mut self, effort: &Effort, dir: &Path, seed: u64, anew: bool) {
         if anew {
             self.proved.clear();

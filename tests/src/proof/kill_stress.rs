@@ -114,7 +114,7 @@ struct KillStress<'e> {
 /// Runs a stress of a thousand kills for each unit of scale, each on a new store.
 ///
 /// # Panics
-/// When a promise is broken.
+/// If a promise is broken.
 #[must_use]
 pub fn run(effort: &Effort) -> Figures {
     let mut figures = Figures::default();

@@ -17,7 +17,7 @@ const STORES: [(u64, Sizes); 3] = [
 /// Explores the model with all its rules.
 ///
 /// # Panics
-/// When something can be lost.
+/// If an operation can be lost.
 #[must_use]
 pub fn run(effort: &Effort) -> Figures {
     let mut figures = Figures::default();

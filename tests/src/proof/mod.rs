@@ -93,9 +93,9 @@ impl Drop for Repeat {
 /// A kind of failure.
 #[derive(Debug, Clone, Copy)]
 pub struct Layer {
-    /// Its name at the command line.
+    /// The name at the command line.
     pub name: &'static str,
-    /// Its effect on a store, in a line.
+    /// The effect on a store, in a line.
     pub about: &'static str,
     /// Runs it; panics when a promise is broken.
     pub run: fn(&Effort) -> Figures,

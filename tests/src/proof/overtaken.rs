@@ -38,7 +38,7 @@ const PAUSE: Duration = Duration::from_micros(300);
 /// Stops captures, and adds the results.
 ///
 /// # Panics
-/// When a promise is broken.
+/// If a promise is broken.
 pub fn run(effort: &Effort, figures: &mut Figures) {
     let mut stopped = 0;
     let mut writers = 0;

@@ -47,7 +47,7 @@ struct Tally {
 /// Stops a process in every call: at scale 1 once, else once to continue and once to be killed.
 ///
 /// # Panics
-/// When a promise is broken.
+/// If a promise is broken.
 #[must_use]
 pub fn run(effort: &Effort) -> Figures {
     let mut tally = Tally::default();
@@ -219,7 +219,7 @@ fn end(started: Started, codes: &[i32], tally: &mut Tally) -> Ended {
 /// True if another handle holds the lock of a file.
 ///
 /// # Panics
-/// When there is no such file.
+/// If the file does not exist.
 #[must_use]
 pub fn is_locked(path: &Path) -> bool {
     File::open(path).expect("the file").try_lock().is_err()

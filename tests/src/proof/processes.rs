@@ -20,7 +20,7 @@ const PAUSE: Duration = Duration::from_micros(500);
 /// A process that is killed when this is dropped.
 #[derive(Debug)]
 pub struct Started {
-    /// Its description.
+    /// The description.
     pub what: String,
     /// When it was started.
     pub since: Instant,
@@ -31,13 +31,13 @@ pub struct Started {
 /// A process that has ended.
 #[derive(Debug)]
 pub struct Ended {
-    /// Its description.
+    /// The description.
     pub what: String,
-    /// Its exit status.
+    /// The exit status.
     pub status: ExitStatus,
-    /// Its output.
+    /// The output.
     pub stdout: Vec<u8>,
-    /// Its error output.
+    /// The error output.
     pub stderr: String,
     /// How long it ran.
     pub took: Duration,
@@ -47,7 +47,7 @@ impl Started {
     /// Starts a process. Its output must fit into a pipe unless it is redirected.
     ///
     /// # Panics
-    /// When it cannot be started.
+    /// If the process cannot be started.
     #[must_use]
     pub fn new(what: impl Into<String>, command: &mut Command) -> Self {
         let what = what.into();
@@ -56,7 +56,7 @@ impl Started {
         Self { what, since: Instant::now(), child, status: None }
     }
 
-    /// Its process id.
+    /// The process id.
     ///
     /// # Panics
     /// Never: processes have ids.
@@ -78,7 +78,7 @@ impl Started {
     /// Sends it a signal, if it has not ended yet.
     ///
     /// # Panics
-    /// When the system refuses.
+    /// If the system refuses the signal.
     pub fn signal(&mut self, signal: Signal) {
         if !self.has_ended() {
             kill_process(self.pid(), signal).expect("a child takes signals");
@@ -164,7 +164,7 @@ impl Ended {
     /// Asserts that it ended with one of these exit codes. Returns itself.
     ///
     /// # Panics
-    /// When it did not.
+    /// If the exit code is a different one.
     #[track_caller]
     pub fn expect(self, codes: &[i32]) -> Self {
         let expected = self.code().is_some_and(|code| codes.contains(&code));

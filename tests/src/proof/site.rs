@@ -21,7 +21,7 @@ const NUMBERS: u32 = 20;
 pub struct Site<'e> {
     /// The programs to start processes from.
     pub effort: &'e Effort,
-    /// Its directory.
+    /// The directory.
     pub dir: PathBuf,
     /// The acknowledged changes.
     pub promise: Promise,
@@ -53,7 +53,7 @@ impl<'e> Site<'e> {
     /// Opens the store like another process.
     ///
     /// # Panics
-    /// When it does not open.
+    /// If the store does not open.
     pub fn open(&mut self) -> Repository {
         let (seed, _) = self.serial();
         open(&self.dir, seed).expect("the store opens")
@@ -78,7 +78,7 @@ impl<'e> Site<'e> {
     /// Commits some turns to a session.
     ///
     /// # Panics
-    /// When one is refused.
+    /// If a turn is refused.
     pub fn fill(&mut self, session: &str, turns: u64) {
         let repo = self.open();
         for _ in 0..turns {
@@ -101,7 +101,7 @@ impl<'e> Site<'e> {
     /// The arguments of a `snapshot` of a new turn in the session `cli`, and the number of the turn.
     ///
     /// # Panics
-    /// When the document with the turn cannot be written.
+    /// If the document with the turn cannot be written.
     pub fn turn(&mut self) -> (Vec<String>, u64) {
         let (seed, number) = self.serial();
         let path = self.documents.path().join(format!("turn-{seed}"));
@@ -150,7 +150,7 @@ impl<'e> Site<'e> {
     /// A handle with the lock timeout `patience`.
     ///
     /// # Panics
-    /// When the store does not open.
+    /// If the store does not open.
     pub fn open_impatient(&mut self, patience: std::time::Duration) -> Repository {
         let (seed, _) = self.serial();
         let mut options = crate::oracle::options(seed);

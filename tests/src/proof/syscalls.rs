@@ -76,7 +76,7 @@ struct Tally {
 /// Makes system calls fail, one in each run of a command.
 ///
 /// # Panics
-/// When a promise is broken.
+/// If a promise is broken.
 #[must_use]
 pub fn run(effort: &Effort) -> Figures {
     if Command::new("strace").arg("--version").output().is_err() {

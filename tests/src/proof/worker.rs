@@ -38,7 +38,7 @@ pub const IMPORTED: &str = "imported-";
 /// The number of turns that one worker can number.
 const TURNS: u64 = 1 << 20;
 
-/// Commits on a branch of which at most so many are read at once.
+/// The most commits of a branch that the job `reads` reads at a time.
 const DEPTH: usize = 6;
 
 /// A commit that was acknowledged.
@@ -46,7 +46,7 @@ const DEPTH: usize = 6;
 pub struct Acknowledged {
     /// The branch it is on, as `session/branch`.
     pub branch: String,
-    /// Its id.
+    /// The id.
     pub id: ObjectId,
     /// The number of its turn.
     pub number: u64,

@@ -46,7 +46,7 @@ pub enum Fault {
     Refused,
     /// Nothing is done, and there is no answer.
     RequestLost,
-    /// It is done, and there is no answer.
+    /// The call is done, and there is no answer.
     AnswerLost,
     /// There is no answer. The change happens just before the n-th call from now on, of any client,
     /// if its condition holds then.
@@ -55,11 +55,11 @@ pub enum Fault {
     SentTwice,
     /// A conditional write is not done, and is reported as lost although no other writer won.
     LostForNothing,
-    /// It ends early. A get returns a part of the bytes, a listing returns one object and a
+    /// The call ends early. A get returns a part of the bytes, a listing returns one object and a
     /// continuation, and a deletion fails after some objects are deleted.
     Short,
-    /// A listing shows each object as it was some changes of the bucket ago. The number is drawn
-    /// for each, up to this one.
+    /// A listing shows each object as it was up to this many changes of the bucket ago, drawn for
+    /// each object.
     Stale(u64),
 }
 

@@ -46,7 +46,7 @@ impl<B: Bucket> Machine<B> {
     /// A machine with an empty store. `number` is the seed of its random choices.
     ///
     /// # Panics
-    /// When the store cannot be made.
+    /// If the store cannot be created.
     #[must_use]
     pub fn new(number: u64, bucket: B) -> Self {
         let (disk, seed) = (SimDisk::new(Path::new("/disk")), number.to_le_bytes().repeat(2));
@@ -58,10 +58,10 @@ impl<B: Bucket> Machine<B> {
         Self { repo, bucket, lazy: false, disk, spool, number, drawn: AtomicU64::new(0) }
     }
 
-    /// The same machine after its process died, with another client of the bucket.
+    /// Reopens the machine after its process died, with another client of the bucket.
     ///
     /// # Panics
-    /// When the store does not open.
+    /// If the store does not open.
     #[must_use]
     pub fn again(self, bucket: B) -> Self {
         let Self { repo, lazy, disk, spool, number, drawn, .. } = self;
@@ -76,7 +76,7 @@ impl<B: Bucket> Machine<B> {
     /// Another process of the same machine, with its own client of the bucket.
     ///
     /// # Panics
-    /// When the store does not open.
+    /// If the store does not open.
     #[must_use]
     pub fn beside<C: Bucket>(&self, number: u64, bucket: C) -> Machine<C> {
         let (disk, spool, lazy) = (self.disk.clone(), SimDisk::new(Path::new("/spool")), self.lazy);
@@ -104,7 +104,7 @@ impl<B: Bucket> Machine<B> {
     /// Runs `work` on the remote.
     ///
     /// # Errors
-    /// Those of `work`.
+    /// Errors of `work`.
     pub fn with<T>(&self, work: impl FnOnce(&Remote<'_>) -> Result<T>) -> Result<T> {
         let draw = || {
             let drawn = self.drawn.fetch_add(1, Ordering::Relaxed);
@@ -141,7 +141,7 @@ impl<B: Bucket> Machine<B> {
     /// Pushes all branches of a session.
     ///
     /// # Errors
-    /// Those of a push.
+    /// Errors of the push.
     pub fn push(&self, session: &str) -> Result<Pushed> {
         self.push_as(session, false)
     }
@@ -149,7 +149,7 @@ impl<B: Bucket> Machine<B> {
     /// Pushes a session that was deleted on the remote.
     ///
     /// # Errors
-    /// Those of a push.
+    /// Errors of the push.
     pub fn revive(&self, session: &str) -> Result<Pushed> {
         self.push_as(session, true)
     }
@@ -162,7 +162,7 @@ impl<B: Bucket> Machine<B> {
     /// Deletes a session on the remote.
     ///
     /// # Errors
-    /// Those of deleting.
+    /// Errors of the deletion.
     pub fn delete(&self, session: &str) -> Result<DeletedSession> {
         self.with(|remote| remote.delete_session(session))
     }
@@ -170,7 +170,7 @@ impl<B: Bucket> Machine<B> {
     /// Checks all contents of the remote.
     ///
     /// # Errors
-    /// Those of a check.
+    /// Errors of the check.
     pub fn check(&self) -> Result<Checked> {
         self.with(|remote| remote.check(CheckDepth::Contents))
     }
@@ -178,7 +178,7 @@ impl<B: Bucket> Machine<B> {
     /// Rewrites every head.
     ///
     /// # Errors
-    /// Those of the remote.
+    /// Errors of the remote.
     pub fn renew_heads(&self) -> Result<u64> {
         #[expect(clippy::redundant_closure_for_method_calls, reason = "of any lifetime")]
         self.with(|remote| remote.renew_heads())
@@ -187,7 +187,7 @@ impl<B: Bucket> Machine<B> {
     /// Deletes unreachable bundles of the remote.
     ///
     /// # Errors
-    /// Those of a collection.
+    /// Errors of the collection.
     pub fn collect(&self, options: CollectOptions) -> Result<Collected> {
         self.with(|remote| remote.collect(options))
     }
@@ -195,7 +195,7 @@ impl<B: Bucket> Machine<B> {
     /// Folds bundles of a session, if it is due.
     ///
     /// # Errors
-    /// Those of a push.
+    /// Errors of the push.
     pub fn fold(&self, session: &str) -> Result<bool> {
         self.with(|remote| remote.fold(session))
     }
@@ -203,7 +203,7 @@ impl<B: Bucket> Machine<B> {
     /// Fetches a session.
     ///
     /// # Errors
-    /// Those of fetching.
+    /// Errors of the fetch.
     pub fn fetch(&self, session: &str) -> Result<Option<Fetched>> {
         self.with(|remote| remote.fetch(session))
     }
@@ -211,7 +211,7 @@ impl<B: Bucket> Machine<B> {
     /// Fetches everything.
     ///
     /// # Errors
-    /// Those of fetching.
+    /// Errors of the fetch.
     pub fn fetch_all(&self) -> Result<Vec<Fetched>> {
         let mut all = Vec::new();
         self.with(|remote| remote.fetch_all(&mut |fetched| all.push(fetched.clone())))?;
@@ -221,7 +221,7 @@ impl<B: Bucket> Machine<B> {
     /// Fetches the remote-only objects.
     ///
     /// # Errors
-    /// Those of fetching.
+    /// Errors of the fetch.
     pub fn fetch_whole(&self) -> Result<u64> {
         #[expect(clippy::redundant_closure_for_method_calls, reason = "of any lifetime")]
         self.with(|remote| remote.fetch_whole())
@@ -230,7 +230,7 @@ impl<B: Bucket> Machine<B> {
     /// Moves the branches of a session to those of the remote.
     ///
     /// # Errors
-    /// Those of a merge.
+    /// Errors of the merge.
     pub fn follow(&self, session: &str) -> Result<Vec<Followed>> {
         self.with(|remote| remote.follow(session, &MessagePolicy::Append, &tool_use))
     }

@@ -160,7 +160,7 @@ impl fmt::Debug for MemoryBucket {
 }
 
 impl MemoryClient {
-    /// Its number.
+    /// The number.
     #[must_use]
     pub fn number(&self) -> usize {
         self.number
@@ -213,7 +213,8 @@ impl MemoryClient {
         self.bucket.lock().clients[self.number].death = Some(death);
     }
 
-    /// Begins a call, after the changes and hooks that come before it.
+    /// Begins a call. Runs the client's hook, and applies the delayed changes that are due before
+    /// the call.
     fn begin(&self, verb: Verb, key: &str) -> Result<Turn<'_>> {
         let mut state = self.bucket.lock();
         let client = &mut state.clients[self.number];

@@ -32,7 +32,7 @@ impl Team {
     /// A new machine with an empty store.
     ///
     /// # Panics
-    /// When it cannot be made.
+    /// If the machine cannot be created.
     pub fn machine(&self, name: &str) {
         fs::create_dir(self.path(name)).unwrap();
         self.ok(name, &["init"]);
@@ -47,7 +47,7 @@ impl Team {
     /// Replaces the directory of a machine by a copy of another directory.
     ///
     /// # Panics
-    /// When a file cannot be copied.
+    /// If a file cannot be copied.
     pub fn copy(&self, from: &str, to: &str) {
         let to = self.path(to);
         if to.exists() {
@@ -81,7 +81,7 @@ impl Team {
     /// Runs the program to its end.
     ///
     /// # Panics
-    /// When it cannot be started.
+    /// If the program cannot be started.
     #[must_use]
     pub fn run(&self, machine: &str, words: &[&str]) -> Output {
         self.command(machine, words).output().unwrap()
@@ -102,7 +102,7 @@ impl Team {
     /// Runs the program, and returns its output.
     ///
     /// # Panics
-    /// When it fails.
+    /// If the program fails.
     pub fn ok(&self, machine: &str, words: &[&str]) -> String {
         self.exits(0, machine, words).0
     }

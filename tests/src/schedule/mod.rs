@@ -74,8 +74,8 @@ pub enum Policy {
     },
     /// One process runs first, up to a moment, and after that only if no other can.
     Stall(Moment),
-    /// The same, but the lock timeout of the others expires before it continues: a process that is
-    /// stopped and continued.
+    /// Like `Stall`, but the lock timeout of the other processes expires before the process
+    /// continues: it was stopped and continued.
     Stop(Moment),
 }
 

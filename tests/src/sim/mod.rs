@@ -182,13 +182,13 @@ impl SimDisk {
         Self { state: Arc::new(Mutex::new(state)), process: 0 }
     }
 
-    /// The same disk for another process.
+    /// Returns this disk for another process.
     #[must_use]
     pub fn other_process(&self) -> Self {
         self.process(self.process + 1)
     }
 
-    /// The same disk for the process with this number.
+    /// Returns this disk for the process with this number.
     #[must_use]
     pub fn process(&self, process: u32) -> Self {
         Self { state: Arc::clone(&self.state), process }

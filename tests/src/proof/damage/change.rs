@@ -36,28 +36,28 @@ const SECTORS: [usize; 2] = [512, 4096];
 pub enum Change {
     /// One byte changes.
     Flip {
-        /// Its position.
+        /// The position.
         at: usize,
         /// The bits that change.
         mask: u8,
     },
     /// The file ends here.
     Cut {
-        /// Its new length.
+        /// The new length.
         len: usize,
     },
     /// A lost sector.
     Zero {
-        /// Its position.
+        /// The position.
         at: usize,
-        /// Its length.
+        /// The length.
         len: usize,
     },
     /// A part that appears twice in a row.
     Repeat {
-        /// Its position.
+        /// The position.
         at: usize,
-        /// Its length.
+        /// The length.
         len: usize,
     },
     /// Bytes replaced by new ones.

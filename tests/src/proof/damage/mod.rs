@@ -87,7 +87,7 @@ struct Tally {
 /// from scale 4 on, and every bit from scale 10 on.
 ///
 /// # Panics
-/// When a promise is broken.
+/// If a promise is broken.
 #[must_use]
 pub fn run(effort: &Effort) -> Figures {
     let small = (Sample::small(6), Sample::small(7), None);
@@ -232,8 +232,8 @@ impl FileKind {
     }
 }
 
-/// The files of a sample that are damaged: all except those that resemble another one, or only the
-/// file that other samples lack.
+/// The files of a sample to damage: one of each kind and length, or only the file that other
+/// samples lack.
 fn targets(sample: &Sample, only: Option<FileKind>) -> Vec<(FileKind, PathBuf)> {
     let files = sample.disk.files();
     let name = |path: &Path| path.file_name().unwrap().to_string_lossy().into_owned();

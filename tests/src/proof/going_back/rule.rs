@@ -25,7 +25,7 @@ pub(super) struct State {
 #[derive(Debug, Clone, Default)]
 pub(super) struct Disk {
     pub(super) files: Files,
-    /// Its folders, including empty ones.
+    /// The folders, including empty ones.
     pub(super) folders: BTreeSet<String>,
     /// The folders with a `.git`: empty for the top, or with a slash at the end.
     pub(super) repositories: BTreeSet<String>,

@@ -29,9 +29,9 @@ pub type Values = BTreeMap<String, RefValue>;
 /// A call with its start and end, on a clock that all callers share.
 #[derive(Debug, Clone)]
 pub struct Event {
-    /// Its start.
+    /// The start.
     pub began: u64,
-    /// Its end.
+    /// The end.
     pub ended: u64,
     /// The call.
     pub call: Call,
@@ -106,7 +106,7 @@ impl Witness {
     /// Asserts that this order explains a history.
     ///
     /// # Panics
-    /// When it does not.
+    /// If the order does not explain it.
     #[must_use]
     pub fn check(&self, history: &[Event]) -> Calls {
         let mut calls = Calls::default();

@@ -1,4 +1,4 @@
-//! Compare-and-swap of refs, by many at once, checked against a model.
+//! Compare-and-swap of refs by many concurrent processes and threads, checked against a model.
 //!
 //! Threads that share a handle, threads with their own handles and processes change a few refs of
 //! one store on a real disk, at random and without waiting for each other, while everything is
@@ -55,7 +55,7 @@ pub const WORKER: &str = "worker-linear";
 /// Checks histories of a real store.
 ///
 /// # Panics
-/// When one is not linear.
+/// If a history is not linear.
 #[must_use]
 pub fn run(effort: &Effort) -> Figures {
     let mut random = Random(effort.seed);

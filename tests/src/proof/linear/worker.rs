@@ -31,7 +31,7 @@ const NOTHING: &str = "-";
 /// calls. It starts when it reads a line.
 ///
 /// # Panics
-/// When a call fails in a way that was not designed.
+/// If a call fails in an unexpected way.
 pub fn main(arguments: &[String]) {
     let [dir, seed, calls] = arguments else { panic!("a worker has three arguments") };
     let seed = seed.parse().expect("a seed");

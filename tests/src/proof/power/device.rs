@@ -130,7 +130,7 @@ impl Recorder {
     /// Ends the recording. The disk must be unmounted. `notes` is the file of the records.
     ///
     /// # Errors
-    /// In words.
+    /// In words: the server failed, or its records are unreadable.
     pub fn finish(mut self, notes: &Path) -> Result<Vec<Event>, String> {
         drop(self.server.stdin.take());
         let ended = self.server.wait().map_err(|error| error.to_string())?;

@@ -32,7 +32,7 @@ impl Image {
     /// Reads an image from a file.
     ///
     /// # Errors
-    /// Those of reading.
+    /// Errors of reading the file.
     pub fn read(path: &Path) -> io::Result<Self> {
         let file = File::open(path)?;
         let mut image = Self { bytes: file.metadata()?.len(), pages: BTreeMap::new() };
@@ -49,7 +49,7 @@ impl Image {
     /// Writes the image to a new file, with holes for zeros.
     ///
     /// # Errors
-    /// Those of writing.
+    /// Errors of writing the file.
     pub fn write(&self, path: &Path) -> io::Result<()> {
         let file = File::create(path)?;
         file.set_len(self.bytes)?;
@@ -59,7 +59,7 @@ impl Image {
         Ok(())
     }
 
-    /// Its length.
+    /// The length.
     #[must_use]
     pub fn bytes(&self) -> u64 {
         self.bytes

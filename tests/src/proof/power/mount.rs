@@ -18,15 +18,15 @@ const LIMIT: Duration = Duration::from_secs(300);
 /// A file system with its mount options.
 #[derive(Debug, Clone, Copy)]
 pub struct FileSystem {
-    /// Its name and mode in reports.
+    /// The name and mode in reports.
     pub name: &'static str,
-    /// Its name for `mount` and `mkfs`.
+    /// The name for `mount` and `mkfs`.
     command: &'static str,
     /// Options of `mkfs`. It must leave no work for later, which would be recorded too.
     make: &'static [&'static str],
     /// Options of `mount`. All of them keep synced data.
     options: &'static str,
-    /// Its minimum size in MiB.
+    /// The minimum size in MiB.
     mebibytes: u64,
     /// True if several handles may write at the same time.
     ///

@@ -29,7 +29,7 @@ pub type Notes = BTreeMap<String, String>;
 /// An attempted turn.
 #[derive(Debug, Clone)]
 pub struct Turn {
-    /// Its notes.
+    /// The notes.
     pub notes: Notes,
     /// The commit.
     pub commit: ObjectId,
@@ -54,7 +54,7 @@ pub struct Record {
 
 /// The state of a process.
 pub struct Actor<'a> {
-    /// Its number.
+    /// The number.
     pub process: usize,
     /// All processes.
     pub processes: &'a Processes,
@@ -74,7 +74,7 @@ impl Actor<'_> {
     /// Does the steps until the process is killed.
     ///
     /// # Panics
-    /// When a promise is broken.
+    /// If a promise is broken.
     pub fn work(&mut self, steps: &[Step]) {
         for (number, step) in steps.iter().enumerate() {
             let done = self.step(number as u64, step);

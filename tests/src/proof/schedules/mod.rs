@@ -1,5 +1,5 @@
-//! Schedules of several processes on one store: every way in which one of them can stand still,
-//! many drawn ones, processes that are killed, and crashes of the machine.
+//! Schedules of several processes on one store: every way in which one of them can stop, many
+//! random ones, processes that are killed, and crashes of the machine.
 //!
 //! The lock-free part of the store is not memory but the protocol between processes: segments that
 //! belong to the process with their lock, the lock and the epoch of the superblock, and manifests
@@ -77,7 +77,7 @@ struct Sum {
 /// Runs every script.
 ///
 /// # Panics
-/// When a promise is broken.
+/// If a promise is broken.
 #[must_use]
 pub fn run(effort: &Effort) -> Figures {
     let sum = explore_all(effort);

@@ -37,7 +37,7 @@ pub enum Step {
     Revive(&'static str),
     /// Commits a turn whose content is written long before, in two parts.
     Long(&'static str, &'static str),
-    /// The same, with a collection by this process in between.
+    /// Like `Long`, with a collection by this process in between.
     LongOver(&'static str, Purpose),
     /// Lets many processes commit a turn, each with its own segment, and end. They are not
     /// scheduled: they run between two calls of this process.
@@ -59,13 +59,14 @@ pub enum Step {
 /// The store at the start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Found {
-    /// None.
+    /// No store.
     Nothing,
     /// Three turns and garbage, in one segment that no process writes to.
     Journal,
-    /// The same in a pack, and another turn in a segment.
+    /// The journal of `Journal` in a pack, and another turn in a segment.
     Packed,
-    /// The same, and so many idle segments that a process that looks for one seals some.
+    /// The store of `Packed`, and so many idle segments that a process that looks for one seals
+    /// some.
     Crowded,
     /// The store of [`Found::Journal`]. After the processes opened it, other processes have
     /// committed, one has packed that, and as many as in [`Found::Crowded`] have committed after
@@ -82,7 +83,7 @@ pub const CROWD: u64 = 10;
 /// A script.
 #[derive(Debug, Clone, Copy)]
 pub struct Script {
-    /// Its name, for a replay.
+    /// The name, for a replay.
     pub name: &'static str,
     /// The store at the start.
     pub found: Found,
@@ -251,7 +252,7 @@ impl Base {
     /// Makes the store.
     ///
     /// # Panics
-    /// When the library fails.
+    /// If the library fails.
     #[must_use]
     pub fn new(found: Found) -> Self {
         let disk = SimDisk::new(Path::new("/disk"));

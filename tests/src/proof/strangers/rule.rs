@@ -20,7 +20,7 @@ pub(super) type Remotes = BTreeMap<String, (String, String, bool)>;
 pub(super) struct Found {
     /// The absolute path of the store behind all links.
     pub(super) path: PathBuf,
-    /// Its id, if the store exists.
+    /// The id, if the store exists.
     pub(super) store: Option<[u8; 16]>,
     pub(super) remotes: Remotes,
     /// Git tracks it.

@@ -35,11 +35,11 @@ pub(super) enum Kind {
     Empty,
     /// The user created the store.
     Own,
-    /// The same, with a remote of the user that is pushed to automatically.
+    /// The user created the store, with a remote of theirs that is pushed to automatically.
     Pushing,
     /// A copy of the maker's store, with a remote of the maker.
     Copied { auto: bool },
-    /// The same with a folder for keys, like an encrypted store.
+    /// A copied store with a folder for keys, like an encrypted store.
     Keyed,
     /// A copy of a store without remotes.
     Plain,

@@ -13,7 +13,7 @@ pub(super) struct Asked {
     /// The percent-decoded path.
     pub(super) path: String,
     pub(super) query: BTreeMap<String, String>,
-    /// By names in lower case.
+    /// The headers by lower-case name.
     pub(super) headers: BTreeMap<String, String>,
     pub(super) body: Vec<u8>,
 }

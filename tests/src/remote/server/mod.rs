@@ -33,7 +33,7 @@ const PATIENCE: Duration = Duration::from_secs(120);
 pub struct Request {
     /// The number of requests, including this one.
     pub number: u64,
-    /// Its method.
+    /// The method.
     pub method: String,
     /// The key. Empty for requests about the bucket.
     pub key: String,
@@ -48,9 +48,9 @@ pub enum Trouble {
     Refused(u16, &'static str),
     /// Nothing is done, and the connection ends.
     RequestLost,
-    /// It is done, and the connection ends without an answer.
+    /// The request is done, and the connection ends without an answer.
     AnswerLost,
-    /// It is done twice, and the second answer is returned.
+    /// The request is done twice, and the second answer is returned.
     SentTwice,
     /// The client is killed before it is done.
     KilledBefore,
@@ -58,7 +58,7 @@ pub enum Trouble {
     KilledAfter,
     /// The client is interrupted after it was done, before it gets the answer.
     Interrupted,
-    /// It is done, and the answer is this page.
+    /// The request is done, and the answer is this page.
     Page(&'static str),
     /// Nothing is done, and the client is redirected.
     Redirected(&'static str),
@@ -97,7 +97,7 @@ impl ObjectServer {
     /// Starts a server.
     ///
     /// # Panics
-    /// When loopback has no port.
+    /// If loopback has no port.
     #[must_use]
     pub fn start() -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
@@ -130,7 +130,7 @@ impl ObjectServer {
         format!("s3://{BUCKET}/{prefix}?region=test-1&endpoint={}", self.endpoint())
     }
 
-    /// Its address.
+    /// The address.
     #[must_use]
     pub fn endpoint(&self) -> String {
         format!("http://{}", self.0.address)
@@ -159,7 +159,7 @@ impl ObjectServer {
         self.0.has_victim.notify_all();
     }
 
-    /// Requests that came in.
+    /// The number of received requests.
     #[must_use]
     pub fn requests(&self) -> Requests {
         self.0.state().requests

@@ -160,7 +160,7 @@ fn what_an_agent_deletes_within_days_is_told_and_whether_it_is_here() {
     });
     assert!(is_told);
     assert!(machine.run(&["adopt"]).contains(&format!("{said}: all are in the store\n")));
-    // A named transcript has no automatic deletion to report.
+    // Named transcripts are not checked against an agent's cleanup.
     let named = machine.run(&["adopt", here.to_str().unwrap(), "--json"]);
     assert!(named.contains(r#""sweep":null"#), "{named}");
 

@@ -76,7 +76,8 @@ fn the_answer_to_what_the_agent_should_do_differently_is_a_lesson() {
     let told = context(chat.ask("now the footer, please", "b", "4"));
     assert!(told.contains("Keep the header as it is"), "{told}");
     assert!(!told.contains("the rest nicer") && !told.contains("footer"), "{told}");
-    // A prompt to continue is no lesson, and the hook did not ask a question.
+    // A prompt that only says to continue is no lesson, and the hook did not ask before the next
+    // one.
     chat.back("undo that");
     chat.ask("try again", "b", "5");
     let told = context(chat.ask("use tabs in this file", "b", "6"));

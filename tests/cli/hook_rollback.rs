@@ -50,7 +50,7 @@ fn two_wishes_are_one_for_two_and_words_of_any_language_do() {
     let reason = chat.back("请撤销你刚才的修改");
     assert!(reason.contains("prompt 1 of s-1/main: one"), "{reason}");
     assert_eq!(chat.files(), these(&[("index.html", "by hand")]));
-    // There is no earlier turn, and the hook reports this.
+    // There is no earlier prompt, and the hook reports this.
     let reason = chat.back("undo that");
     assert!(reason.contains("did not go back, and nothing was changed"), "{reason}");
 }
@@ -127,7 +127,7 @@ fn an_agent_with_a_branch_of_its_own_goes_on_beside_what_was_taken_back() {
     let now = these(&[("index.html", "one"), ("b.txt", "5")]);
     assert_eq!(files(&chat.client.repo(), &chat.tip("s-1/plan-client")), now);
 
-    // Another rollback undoes this agent's work, and the next prompt continues from there.
+    // Another rollback acts on this agent's branch, and the next prompt continues from there.
     let reason = chat.back("undo that");
     assert!(reason.contains("of s-1/plan-client: five"), "{reason}");
     chat.ask("six", "c.txt", "6");
@@ -135,7 +135,7 @@ fn an_agent_with_a_branch_of_its_own_goes_on_beside_what_was_taken_back() {
     assert_eq!(files(&chat.client.repo(), &chat.tip("s-1/plan-client-client")), now);
     assert_eq!(chat.prompts("s-1/plan-client-client"), 6);
 
-    // Another agent is unaffected: it is on its own branch.
+    // A new agent on `s-1/plan` continues that branch.
     chat.turn_to("s-1/plan", "another.jsonl");
     assert_eq!(chat.ask("seven", "d.txt", "7"), None);
     let repo = chat.client.repo();

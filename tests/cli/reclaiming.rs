@@ -110,7 +110,7 @@ fn originals_go_when_that_is_said_and_come_back_from_the_store() {
         assert!(machine.transcript(session).exists(), "{session}");
     }
     assert!(machine.run(&["adopt", "--reclaim"]).contains("no original can go"));
-    // The grown transcript was adopted, so it can be deleted now.
+    // Adopting the grown transcript allows its removal.
     machine.run(&["adopt"]);
     let second = machine.run(&["adopt", "--reclaim", "--older-than", "2h", "--yes"]);
     assert!(second.contains("removed the originals of 3 sessions"), "{second}");

@@ -187,7 +187,7 @@ fn a_lazy_clone_shows_history_at_once_and_says_what_is_elsewhere() {
     assert_eq!(office.json("there", &["log"]), office.json("here", &["log"]));
     assert_eq!(office.json("there", &["remote", "ls"])[0]["remotes"][0]["lazy"], true);
 
-    // The log has cached the parts that it read.
+    // The log has cached the messages that it read.
     let _ = fs::remove_dir_all(office.path("there/.turntree/distant"));
     fs::rename(office.path("large"), office.path("away")).unwrap();
     let (_, said) = office.exits(6, "there", &["cat", "HEAD:files/note-1"]);

@@ -120,7 +120,7 @@ fn a_long_story_begins_at_its_newest_turns() {
     browser.wait("!document.querySelector('.overview').textContent.includes('on their way')");
     browser.wait(&format!("{first} === '1'"));
 
-    // The scroll position stays while older turns load, and those above wait for the scroll.
+    // The scroll position stays when older turns are loaded above it.
     browser.visit(&format!("{}&read", served.url));
     browser.wait("document.querySelector('[aria-label=\"Turn 400\"]:not([aria-busy])')");
     // Two prompts up, so that the end is not visible.

@@ -202,8 +202,8 @@ fn an_increment_has_the_operations_since() {
     assert_eq!(numbers(&both, &[turns[0]]), [2, 3, 4, 5, 6]);
     // A bundle without refs has no operations.
     assert_eq!(numbers(&[BundleRequest::Commit(turns[1])], &[]), [0_u64; 0]);
-    // If no operation set a ref to a known commit, the bundle has the operations whose commits it
-    // contains.
+    // No operation set a ref to the known commit, so the bundle has the operation that added its
+    // own commits.
     let mut change = repo.begin();
     let mut ids = Vec::new();
     for second in 7..10 {

@@ -117,7 +117,8 @@ fn whatever_happens_to_the_bytes_of_a_cache_nobody_sees_it() {
     let whole = fs::read(&cache).unwrap();
     let parent = tip(repo, "main");
     let root = parent.section(repo.store(), "files").unwrap();
-    // The cached entry is made wrong, and counts only if the bytes of the cache are intact.
+    // Captures with these bytes as the cache, and returns the number of files read. The snapshot is
+    // right for any bytes; only the intact cache saves reads.
     let read_with = |bytes: &[u8]| {
         fs::write(&cache, bytes).unwrap();
         let opened = StatCache::open(repo.store(), &fixture.work).unwrap();

@@ -175,7 +175,7 @@ fn a_session_that_came_back_and_is_deleted_later_is_not_forgotten() {
     forget(&repo, "a", 300, 1000);
     assert!(repo.is_forgotten("a"));
     undo_newest(301);
-    // Redoing the forget cancels the undo.
+    // Undoing the undo forgets the session again.
     undo_newest(302);
     assert!(repo.is_forgotten("a"));
     undo_newest(303);

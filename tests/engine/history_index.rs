@@ -240,7 +240,7 @@ fn one_that_somebody_forged_is_told_by_fsck_and_hides_nothing_from_a_redaction()
     let entries = history(&repo);
     let told = touches(&repo, &entries, "scratchpad", None);
     assert_eq!(told.iter().filter(|found| **found == Ok(PickaxeMatch::Yes)).count(), 1, "{told:?}");
-    // Persistent results are not built from the index.
+    // Arrivals, which callers may store, are not read from the index.
     let starts = vec![(repo.tip(&branch).unwrap(), None)];
     let arrivals = repo.arrivals(&SearchScope { starts, hide: Vec::new() }).unwrap();
     let brought = arrivals.between(0, 40).into_iter().map(|(arrived, _)| arrived.len());

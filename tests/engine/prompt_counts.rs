@@ -85,7 +85,7 @@ fn what_one_process_counted_the_next_one_does_not_count_again() {
     assert_eq!(count(&next_process(), &newest), (406, 9));
     assert_eq!(notes.0.lock().unwrap().1, written);
 
-    // A fork from an earlier turn that is merged: at most one stretch is counted again.
+    // A fork from an earlier turn: the walk ends at a kept count, at most one stretch away.
     let fork = BranchName::new("talk", "fork").unwrap();
     let middle = sandbox.repo.find_turn(&newest, 400).unwrap();
     let mut change = sandbox.repo.begin();

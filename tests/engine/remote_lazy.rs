@@ -186,7 +186,7 @@ fn bundles_that_were_made_one_are_read_from_the_new_one() {
     // As large again, so that the first bundle is folded.
     let gone = b.repo.distant_bundles(ORIGIN);
     for (numbers, other) in [(60..80, 8), (80..100, 58)] {
-        // The old bundle is not fetched again, and exists until the next fold.
+        // `b` does not fetch between the folds. Its old bundle exists until the second one.
         notes(&b.repo, &ids[other]).unwrap();
         for number in numbers {
             turn(&a.repo, number);

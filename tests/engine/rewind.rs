@@ -422,7 +422,7 @@ fn two_rollbacks_by_one_turn_are_one_by_two_and_parts_go_back_apart() {
     assert_eq!(at(&place), ("1".into(), "3".into()));
     place.rollback(1, &["scratchpad"]).unwrap();
     assert_eq!(at(&place), ("1".into(), "2".into()));
-    // A partial rollback is a turn of its own: the turn before it is the turn before both.
+    // A rollback of the next turn restores the state that the partial rollbacks left.
     place.write("a", "6");
     place.snapshot("6");
     place.rollback(1, &[]).unwrap();

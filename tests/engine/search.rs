@@ -304,7 +304,7 @@ fn words_and_expressions_are_found_in_every_message_of_a_recording_that_says_the
         let sandbox = Sandbox::new();
         let Ok(report) = sandbox.import("recorded", &bytes) else { continue };
         let scopes = [SearchScope { starts: vec![(report.head, None)], hide: vec![] }];
-        // Every message, read without a word index.
+        // An empty pattern matches every message, so the search reads all of them.
         let said = Mutex::new(Vec::new());
         let everything = pattern("");
         let query = GrepQuery {

@@ -189,7 +189,7 @@ fn a_branch_that_went_on_stays_and_its_hidden_line_stands_beside_it() {
     assert_eq!(tip(&dir, "late/3"), before);
     let hidden = acknowledged.iter().find(|(name, _)| name == "late/3").unwrap().1;
     assert_eq!(tip(&dir, "late/3-recovered"), Some(hidden));
-    // The next undo reverts the repair, like any operation.
+    // The repair is the newest operation, so it can be undone.
     let repo = open_store(&dir, 81);
     let newest = repo.operations().next().unwrap().unwrap().operation;
     assert!(newest.reason.starts_with("repair: "), "{}", newest.reason);

@@ -241,7 +241,7 @@ fn the_snapshot_that_cites_a_payload_carries_it_and_forks_do_too() {
     expected.sort();
     assert_eq!(carried(repo, &citing), expected, "with what it cites itself");
 
-    // A fork keeps the payload after its source is deleted.
+    // A fork cites the payload too. Only the uncited payload is evicted.
     let mut change = repo.begin();
     change.move_branch(&"work/fork".parse().unwrap(), Some(citing));
     change.commit(&stamp(2), "fork").unwrap();

@@ -377,7 +377,7 @@ fn a_session_of_cline_is_called_after_its_folder_and_has_the_paths_of_its_worksp
     home.adopt();
     let whole = write("two", "17_a", &messages);
     home.adopt();
-    // The file's first record is now from another time. The session still has one branch.
+    // The time at the start of the file has changed. Each session still has one main branch.
     assert_eq!(home.text("17_a"), whole);
     let repo = &home.sandbox.repo;
     let branches: Vec<_> = repo.refs().values.keys().map(ToString::to_string).collect();

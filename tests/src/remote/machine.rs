@@ -93,8 +93,8 @@ impl<B: Bucket> Machine<B> {
         commit_note(&self.repo, branch, (&key, text), &stamp(second))
     }
 
-    /// Commits a turn on a branch with 10 KB that do not compress: more than a push merges with the
-    /// pushed bundle.
+    /// Commits a turn on a branch with 10 KB that do not compress: too large for later pushes to
+    /// merge into their bundles.
     pub fn large_turn(&self, branch: &BranchName) -> ObjectId {
         let mut random = Random(self.number << 32 | self.drawn.load(Ordering::Relaxed));
         let text: String = (0..1_250).map(|_| format!("{:016x}", random.draw())).collect();

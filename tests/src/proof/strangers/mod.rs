@@ -23,7 +23,7 @@ use super::{Effort, Figures, Repeat};
 use crate::open_store;
 use crate::sim::Random;
 
-/// The walks at scale 1, the steps of each, and the number of directories at the start.
+/// The walks at scale 1, the steps of each, and the number of directories at the start and at most.
 const WALKS: u64 = 8;
 const STEPS: usize = 60;
 const PLACES: usize = 4;
@@ -336,7 +336,7 @@ impl Walk {
         }
     }
 
-    /// Calls a server.
+    /// Commits a turn through a server.
     fn call(&mut self) {
         let ((found, _), (session, said)) = (self.standing(), self.words());
         let (target, allowed) = (self.target(), self.allowed());

@@ -79,7 +79,8 @@ fn sessions_of_the_machine_go_to_the_user_and_not_into_the_project() {
     assert!(machine.run(&["adopt"]).contains(&into));
     assert_eq!(machine.run(&["branch", "--json"]).trim(), r#"{"branches":[]}"#);
     assert_eq!(machine.turns(), [TURNS as u64; SESSIONS]);
-    // A named transcript goes to the given store, or to the store that the command finds.
+    // `--store` sets the store of an adoption. Without it, a named transcript goes to the store
+    // that the command finds.
     let other = machine.path("other");
     machine.run(&["--store", other.to_str().unwrap(), "adopt"]);
     let named = machine.path("home/.claude/projects/-p/s1.jsonl");

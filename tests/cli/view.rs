@@ -274,7 +274,7 @@ fn who_opens_an_address_of_nothing_is_told_so_in_words() {
             told.body.contains("<a href=\"/\">All sessions</a>") && !told.body.contains("<script")
         );
     }
-    // A page or a program gets JSON.
+    // A script or a program gets JSON.
     for more in ["", "accept: */*\r\n", "accept: application/json\r\n"] {
         let told = served.raw(&format!("GET /nonsense HTTP/1.1\r\n{host}{more}"));
         assert!(told.head.contains("content-type: application/json"), "{}", told.head);

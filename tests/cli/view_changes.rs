@@ -101,7 +101,7 @@ fn only_a_page_of_this_server_changes_anything() {
     for (status, head) in &cases {
         for path in ["/api/plan", "/api/do"] {
             let told = served.raw_with_body(&format!("POST {path} HTTP/1.1\r\n{head}"), &body);
-            // A planned change is not a valid request to do it.
+            // `/api/do` takes a plan, so it refuses the body of a valid `/api/plan` request.
             let expected = if (*status, path) == (200, "/api/do") { 400 } else { *status };
             assert_eq!(told.status, expected, "{path} {head}{}", told.body);
             assert!(!told.head.contains("access-control"), "{}", told.head);
@@ -174,7 +174,7 @@ fn tags_and_pins_come_and_go() {
     change(&served, &json!({"kind": "unpin", "name": "kept"}));
     let pins: Value = serde_json::from_str(&place.run(&["pins", "--json"])).unwrap();
     assert_eq!(pins["pins"], json!([]));
-    // An undo of an operation does not lose later changes.
+    // An undo that would lose later changes is refused.
     let undo = json!({"kind": "undo", "operation": done["operation"], "files": true});
     assert_eq!(served.post("/api/plan", &undo).status, 409);
 }

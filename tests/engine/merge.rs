@@ -386,7 +386,8 @@ fn recorded_conversations_come_together_whole_and_with_their_calls() {
         let mut change = repo.begin();
         let times = line[line.len() / 3..].iter().map(|entry| entry.commit.time);
         for (entry, time) in later.iter().zip(times) {
-            // The times alternate, as if both sides had spoken at the same time.
+            // Ours gets the times of the second third, as if both sides had spoken at the same
+            // time.
             let then = Signature { time, ..stamp(2) };
             let picked = change.cherry_pick(&request(&branch("ours"), entry.id), &then);
             picked.unwrap_or_else(|error| panic!("{}: {error}", file.display()));

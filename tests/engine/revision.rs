@@ -180,7 +180,7 @@ fn a_context_built_on_a_change_that_failed_is_refused() {
         change.snapshot(&branch, SnapshotDraft::new(tree, text, &stamp(50))).unwrap();
         change
     };
-    // The first change is dropped, as after a lost race. The second still builds on it.
+    // The first change is dropped, as after a lost race. The second still builds on its context.
     drop(turn(&mut builder, "lost"));
     let error = turn(&mut builder, "next").commit(&stamp(51), "snapshot").unwrap_err();
     assert_eq!(error.kind(), ErrorKind::NotFound);

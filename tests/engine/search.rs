@@ -206,7 +206,7 @@ turntree_properties::properties! {
         let hidden = [tips[hidden % tips.len()]];
         let (mut known, mut scopes, mut expected) = (BTreeSet::new(), Vec::new(), Vec::new());
         for (number, tip) in tips.iter().enumerate() {
-            // A scope also hides its turns from later scopes.
+            // Turns hidden from one scope are hidden from later scopes too.
             let hide: &[usize] = if number == 1 { &hidden } else { &[] };
             known.extend(history.reachable(hide));
             let of_tip = history.reachable(&[*tip]);

@@ -261,7 +261,8 @@ fn every_content_is_looked_at_once_and_nothing_else_where_nothing_matches() {
         assert_eq!(looked_at("quizzical", true), blobs(&repo), "the stray too");
         assert!(looked_at("quizzical", false) < blobs(&repo), "it is not asked about");
         assert_eq!(looked_at("qu[a-z]{3}cal", true), blobs(&repo), "an expression");
-        // If every view matches, bytes preselect nothing, so the search goes through history.
+        // Bytes cannot preselect an expression that every view matches, so the search goes through
+        // history.
         assert!(looked_at("[a-z]+", true) < blobs(&repo));
     }
     // A search in one of several sessions goes through history.

@@ -152,7 +152,8 @@ fn whoever_opens_a_busy_store_sees_one_line_of_operations_and_goes_on_with_it() 
                 .map(|seed| {
                     let io = Arc::new(disk.other_process());
                     let seed = moments[0] * 1000 + moments[1] * 10 + seed;
-                    // The holder of the ref lock waits for the hook.
+                    // The holder of the ref lock waits for the hook, so this handle must not wait
+                    // for the lock.
                     let options = OpenOptions { lock_timeout: Duration::ZERO, ..options(seed) };
                     Store::open(io, dir, options).unwrap()
                 })

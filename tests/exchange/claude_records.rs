@@ -334,7 +334,7 @@ fn a_compaction_keeps_what_its_boundary_says_where_it_says() {
         log.user("u4", "four").answer("a4");
         let found = log.import();
         assert_eq!(found.said(), [&expected[..], &["four", "answer a4"]].concat(), "{what}");
-        // The next compaction knows kept messages by their ids, and a rewind restores them.
+        // The next compaction finds kept messages by their ids and can list them again.
         if let Some(last) = expected.last().filter(|last| last.starts_with("answer")) {
             let id = last.trim_start_matches("answer ");
             log.boundary("c", list("t", &[id, "a4"])).summary("t").user("u5", "five");

@@ -170,7 +170,7 @@ fn comments_and_settings_go_out_as_they_are_now() {
     assert_eq!(of("comment.v1"), expected.iter().collect::<Vec<_>>(), "by their moments");
     assert_eq!(of("context.brief.v1"), [&json!({"goal": "one"})]);
     assert_eq!(of("context.run_preferences.v1"), [&json!({"tweaks": true})]);
-    // The lines are one branch, regardless of the lines between them.
+    // The exported lines form one branch: the parent of each line is the line before it.
     let parents: Vec<&Value> = lines[2..].iter().map(|line| &line["parentId"]).collect();
     let ids: Vec<&Value> = lines[1..].iter().map(|line| &line["id"]).collect();
     assert_eq!(parents, ids[..ids.len() - 1]);

@@ -381,7 +381,7 @@ fn what_is_no_design_store_is_refused_with_its_place() {
             "design_snapshots, row 1, artifactSource: expected text",
         ),
         (
-            // A text column converts a number to text.
+            // A text column would convert the number to text, so the new table has no types.
             "CREATE TABLE d AS SELECT * FROM designs; DROP TABLE designs;
             CREATE TABLE designs AS SELECT id, schema_version, 5 AS name, created_at, updated_at FROM d;",
             "designs[0].name: expected text, found a number",

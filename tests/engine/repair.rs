@@ -104,7 +104,7 @@ fn without_its_manifest_a_store_loses_nothing_to_a_collection() {
                 let collected = collect(&open(&disk, 69), purpose, &stamp(61), &mut |_| {});
                 collected.is_err_and(|error| error.kind() == ErrorKind::Corrupt)
             });
-            // If the previous manifest is the newest one left, it may suffice.
+            // If only the newest manifest is missing, the one before it may be complete enough.
             assert!(refused || is_gone && !all, "a collection believes what is left");
             let after = disk.files();
             assert!(!refused || before.keys().all(|path| after.contains_key(path)));

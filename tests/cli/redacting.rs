@@ -126,8 +126,8 @@ fn sources_are_written_anew_and_read_as_before() {
     let report: Value = serde_json::from_str(&machine.text(&into)).unwrap();
     let all = report["agents"].as_array().unwrap().iter();
     assert_eq!(all.map(|it| it["turns"].as_u64().unwrap()).sum::<u64>(), turns);
-    // The cache of adopted files has no entry for a file that changed a moment ago, so the exit code
-    // may vary.
+    // The cache of adopted files has no entry for a file that changed a moment ago, so the exit
+    // code may vary.
     let again = machine.run(&["redact", SECRET, "--sources", "--dry-run", "--json"]);
     let again: Value = serde_json::from_slice(&again.stdout).unwrap();
     assert_eq!((&again["matches"], &again["sources"]), (&json!(0), &json!([])));

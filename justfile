@@ -37,7 +37,7 @@ node *ARGS:
 # The picture of the README, by Chromium.
 picture:
     cargo build --locked -p turntree-cli
-    docs/picture.sh
+    docs/contributing/picture.sh
 
 # The criterion benches.
 bench *ARGS:
@@ -70,7 +70,7 @@ beside STORE *ARGS:
 size:
     benches/size.sh
 
-# How large the index of `search` is, and how long it takes; see docs/search.md.
+# How large the index of `search` is, and how long it takes; see docs/guides/search.md.
 search-index:
     cargo build --release -p turntree-cli
     benches/search_index.sh target/release/turntree

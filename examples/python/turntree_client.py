@@ -7,7 +7,7 @@
         for snapshot in store.pages("log", "snapshots", limit=100):
             print(snapshot["turn"], snapshot["message"])
 
-docs/serve.md says what the methods take and answer; so does `store.describe()`.
+docs/reference/serve.md says what the methods take and answer; so does `store.describe()`.
 """
 
 from __future__ import annotations

@@ -9,7 +9,7 @@
 //   }
 //   await store.close();
 //
-// docs/serve.md says what the methods take and answer; so does `store.call("describe")`.
+// docs/reference/serve.md says what the methods take and answer; so does `store.call("describe")`.
 
 import { spawn, type ChildProcess } from "node:child_process";
 import { createInterface } from "node:readline";

@@ -100,7 +100,7 @@ fn a_snapshot_alone_goes_to_the_session_that_it_names() {
     assert_eq!(shell.tokens("log --session other"), [10]);
 }
 
-/// Each row of the table in `docs/formats/ollm-cli.md`.
+/// Each row of the table in `docs/reference/formats/ollm-cli.md`.
 #[test]
 fn every_query_of_upstream_has_its_command() {
     let shell = two_sessions();

@@ -1,4 +1,4 @@
-//! The methods in `docs/serve.md` match those that the program describes. `UPDATE_STORIES=1`
+//! The methods in `docs/reference/serve.md` match those that the program describes. `UPDATE_STORIES=1`
 //! rewrites the page.
 
 use std::fmt::Write;
@@ -97,7 +97,7 @@ fn the_page_describes_every_method_as_it_is() {
         table(&mut methods, "answers", &method["result"]);
         methods.pop();
     }
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/serve.md");
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/reference/serve.md");
     let page = std::fs::read_to_string(&path).unwrap();
     let (front, found) = page.split_once(MARK).expect("the mark");
     if std::env::var_os("UPDATE_STORIES").is_some() {
@@ -106,6 +106,6 @@ fn the_page_describes_every_method_as_it_is() {
     }
     assert!(
         found == methods,
-        "docs/serve.md is behind: UPDATE_STORIES=1 cargo test --workspace --test cli serve_page"
+        "serve.md is behind: UPDATE_STORIES=1 cargo test --workspace --test cli serve_page"
     );
 }

@@ -147,8 +147,8 @@ fn play_page(path: &Path) {
     check(path, &replay(&fs::read_to_string(path).unwrap(), &shell));
 }
 
-#[test]
-fn the_tour_of_the_readme() {
+/// A shell with stubs of other programs and one session of Claude Code.
+fn machine(session: &str) -> Shell {
     let shell = Shell::new();
     // Stubs for third-party programs: the page only needs to call them.
     for name in ["cargo", "claude", "launchctl", "make", "systemctl"] {
@@ -158,15 +158,51 @@ fn the_tour_of_the_readme() {
     }
     let sessions = shell.root.path().join("home/.claude/projects/-project");
     fs::create_dir_all(&sessions).unwrap();
-    fs::write(sessions.join("0c6f.jsonl"), claude_code(9)).unwrap();
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap().join("README.md");
-    check(&path, &replay(&fs::read_to_string(&path).unwrap(), &shell));
+    fs::write(sessions.join("0c6f.jsonl"), session).unwrap();
+    shell
+}
+
+/// A machine whose working directory has the files and the session of `turntree demo`.
+fn machine_of_the_demo() -> Shell {
+    let session = fs::read_to_string(root().join("cli/assets/demo.jsonl")).unwrap();
+    let shell = machine("");
+    let work = shell.work();
+    let sessions = shell.root.path().join("home/.claude/projects/-project");
+    let session = session.replace("/home/ada/limiter", work.to_str().unwrap());
+    fs::write(sessions.join("0c6f.jsonl"), &session).unwrap();
+    let seed = "export TURNTREE_STORE=../seed && turntree import ~/.claude/projects/-project/0c6f.jsonl \
+        && turntree restore HEAD --only files --to . && rm -r ../seed";
+    shell.run(seed);
+    shell
+}
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap().to_owned()
+}
+
+fn play_in(shell: &Shell, page: &str) {
+    let path = root().join(page);
+    check(&path, &replay(&fs::read_to_string(&path).unwrap(), shell));
+}
+
+#[test]
+fn the_commands_of_the_readme() {
+    play_in(&machine_of_the_demo(), "README.md");
+}
+
+#[test]
+fn the_tutorial() {
+    play_in(&machine_of_the_demo(), "docs/tutorial.md");
+}
+
+#[test]
+fn the_guide_of_everyday_commands() {
+    play_in(&machine(&claude_code(9)), "docs/guides/everyday.md");
 }
 
 #[test]
 fn the_page_about_secrets() {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
-    play_page(&root.join("docs/secrets.md"));
+    play_page(&root().join("docs/guides/secrets.md"));
 }
 
 #[test]
@@ -423,6 +459,21 @@ fn help_is_what_it_was() {
         help.push_str(&format!("\n$ {command}\n{}", shell.run(&command)));
     }
     check(&stories().join("help.txt"), &help);
+    check(&root().join("docs/reference/cli.md"), &reference(&help));
+}
+
+/// The page of all commands: the help of each under a heading.
+fn reference(help: &str) -> String {
+    let mut page = "# Command line\n\n\
+        Generated from the output of `--help`: `UPDATE_STORIES=1 cargo test --workspace --test cli help_is` \
+        writes this page, and the same test compares it.\n"
+        .to_owned();
+    for section in help.split("\n$ ").skip(1) {
+        let (command, text) = section.split_once('\n').unwrap();
+        let name = command.trim_end_matches(" --help");
+        page.push_str(&format!("\n## {name}\n\n```text\n{}\n```\n", text.trim_end()));
+    }
+    page
 }
 
 #[test]

@@ -345,9 +345,9 @@ fn a_session_goes_to_a_colleague_without_its_secrets() {
     person.prepare(&["--store", there, "secrets", "scan", "--all"]);
 }
 
-/// The commands of the story in docs/carry-on.md.
+/// The commands of the story in docs/guides/resume.md.
 fn story() -> Vec<String> {
-    let page = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/carry-on.md");
+    let page = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/guides/resume.md");
     let page = fs::read_to_string(page).unwrap();
     let (_, story) = page.split_once("## A story in commands").unwrap();
     let block = story.split("```").nth(1).unwrap();
@@ -355,7 +355,7 @@ fn story() -> Vec<String> {
     commands.map(|line| line.split("  #").next().unwrap().trim().to_owned()).collect()
 }
 
-/// Runs the story of docs/carry-on.md, with the actions of the agents between the commands.
+/// Runs the story of docs/guides/resume.md, with the actions of the agents between the commands.
 #[test]
 fn two_ways_from_turn_12_and_the_better_one_goes_to_another_agent_and_a_colleague() {
     let person = Person::new();

@@ -25,7 +25,7 @@ fn rows_of(page: &str) -> BTreeMap<String, String> {
 
 #[test]
 fn pages_list_the_record_kinds_that_readers_know() {
-    let pages = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/formats");
+    let pages = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/reference/formats");
     let mut checked = 0;
     for format in FORMATS {
         let FormatReader::Records(records) = &format.reader else { continue };
@@ -47,7 +47,7 @@ fn pages_list_the_record_kinds_that_readers_know() {
             })
             .collect();
         assert_eq!(known.len(), records.kinds.len(), "{name} lists a kind twice");
-        assert_eq!(rows_of(&page), known, "docs/formats/{name}.md and the table of the reader");
+        assert_eq!(rows_of(&page), known, "formats/{name}.md and the table of the reader");
         checked += 1;
     }
     assert!(checked > 0);

@@ -36,7 +36,7 @@ const MAX_SHOWN_NOTES: usize = 10;
 
 /// Export sessions to a git repository, or import a git history
 ///
-/// docs/formats/git.md describes the mapping.
+/// docs/reference/formats/git.md describes the mapping.
 #[derive(Debug, Args)]
 #[command(after_long_help = "Examples:
   turntree git export review.git && git -C review.git log --stat review/main

@@ -22,7 +22,7 @@ use crate::view::render::{count, size};
 ///
 /// Finds known token formats, private keys, passwords in URLs, and assignments with random-looking
 /// values, in contents, names and messages, with any JSON escaping. A finding is reported by its
-/// rule, its places and an id; its value is never shown. docs/secrets.md is a guide.
+/// rule, its places and an id; its value is never shown. docs/guides/secrets.md is a guide.
 #[derive(Debug, Args)]
 #[command(after_long_help = "Examples:
   turntree secrets scan

@@ -9,7 +9,7 @@
 //! An export is for users and their git tools: one commit per turn, with the sections of the
 //! context as files. The same store gives the same git ids everywhere. The next export to the same
 //! directory writes only new commits. It finds the existing ones by their trailers.
-//! `docs/formats/git.md` specifies the layout.
+//! `docs/reference/formats/git.md` specifies the layout.
 //!
 //! | section | in the tree |
 //! |---|---|

@@ -1,7 +1,7 @@
 //! Exports a conversation in the request formats of the OpenAI and Anthropic chat APIs.
 //!
 //! Omits content that neither API accepts: thinking, whose signatures are not stored, and message
-//! ids. `docs/formats/exports.md` specifies the treatment of calls without results.
+//! ids. `docs/reference/formats/exports.md` specifies the treatment of calls without results.
 
 use std::collections::BTreeSet;
 use std::io::Write;

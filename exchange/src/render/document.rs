@@ -2,7 +2,7 @@
 //! sections.
 //!
 //! Writes each entry as it is read, so memory is bounded by the largest entry. The fields are
-//! specified in `docs/formats/exports.md`.
+//! specified in `docs/reference/formats/exports.md`.
 
 use std::io::Write;
 

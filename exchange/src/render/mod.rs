@@ -14,7 +14,7 @@
 //! | `native` | a conversation as a transcript that an agent resumes as a new session |
 //! | `chat`, `atif` | a conversation in the formats of OpenAI, Anthropic and ATIF |
 //!
-//! The forms are described in `docs/formats/exports.md`.
+//! The forms are described in `docs/reference/formats/exports.md`.
 
 mod atif;
 mod chat;

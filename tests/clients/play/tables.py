@@ -16,7 +16,7 @@ HOOKS = {
 
 def kinds(client):
     """The names in the tables of record kinds. A kind within a kind has the name of that one before it."""
-    page = (DOCS / "formats" / f"{PAGES.get(client, client)}.md").read_text()
+    page = (DOCS / "reference" / "formats" / f"{PAGES.get(client, client)}.md").read_text()
     found, within = set(), ""
     for cells in rows(page, "## Record kinds"):
         if cells[1] == "role":
@@ -28,7 +28,7 @@ def kinds(client):
 
 def events_not_asked_for(client):
     """The hook events of a client that `hook install` leaves out, by the page of the hooks."""
-    page = (DOCS / "hooks.md").read_text()
+    page = (DOCS / "guides" / "hooks.md").read_text()
     title, _ = HOOKS[client]
     listed = [cells[1] for cells in rows(page, "## Events that are not asked for") if cells[0] == title]
     return set(re.findall(r"`(\w+)`", " ".join(listed)))

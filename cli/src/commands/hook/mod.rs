@@ -412,7 +412,7 @@ impl SettingsPlace {
     ) -> Result<()> {
         let plan = plan.map_err(|error| error.at(asked.display())).hint(
             ErrorKind::InvalidInput,
-            "nothing was written; mend the file, or put the hooks in by hand as docs/hooks.md has them",
+            "nothing was written; mend the file, or add the hooks by hand as in docs/guides/hooks.md",
         )?;
         if !self.dry_run && !plan.is_done() {
             plan.apply().hint(ErrorKind::Conflict, "try again")?;

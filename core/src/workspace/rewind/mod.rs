@@ -18,7 +18,7 @@
 //! The directory is named by the caller, or was captured by this store on this machine
 //! ([`expect_own_directory`]). A directory that an imported snapshot names is refused.
 //!
-//! One rule limits a plan ([docs/safety.md](../../../../docs/safety.md)): it changes only paths
+//! One rule limits a plan ([docs/reference/safety.md](../../../../docs/reference/safety.md)): it changes only paths
 //! that were just captured, by the rules of the directory, of `T` and of the target state. Paths
 //! that any of these ignore stay, and are not captured. Files are deleted only if the target state
 //! is a whole workspace ([`whole_workspace`](crate::repo::Repository::whole_workspace)).

@@ -1,5 +1,5 @@
 //! LESSONS.md: the lessons of a session in a form that users read and edit. Specified in
-//! `docs/formats/lessons.md`.
+//! `docs/reference/formats/lessons.md`.
 //!
 //! The file names the lessons that it was written from. Reading it back applies only the
 //! differences from these lessons, so lessons that were learned in between stay.

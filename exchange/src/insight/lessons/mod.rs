@@ -10,7 +10,7 @@
 //! Lessons  read from a context -> add, edit -> write the entries that changed
 //! select   the lessons for a coming call: pinned ones, then the five that fit best
 //! prompt   these as text, within 8192 bytes
-//! Document LESSONS.md: what people edit, and what that changes      docs/formats/lessons.md
+//! Document LESSONS.md: what people edit, and what that changes      docs/reference/formats/lessons.md
 //! ```
 //!
 //! ```

@@ -16,7 +16,7 @@
 //! | `export_chat` | what was said in any session becomes a chat again |
 //! | `path` | names of design files, as upstream takes them |
 //!
-//! The table of places is in `docs/formats/open-codesign.md`.
+//! The table of places is in `docs/reference/formats/open-codesign.md`.
 
 mod archive;
 mod chat;

@@ -8,7 +8,7 @@
 //! | `export` | any context becomes a document of the shape that 4.2 writes |
 //! | `folder` | what lies in `.context_vfs`, `.context_memory` and the folders of 4.2 |
 //!
-//! The table of places is in `docs/formats/context-chef.md`.
+//! The table of places is in `docs/reference/formats/context-chef.md`.
 
 mod document;
 mod export;

@@ -12,7 +12,7 @@
 //! | `intent` | intents, in and out |
 //! | `folder` | what lies in `.ollm` |
 //!
-//! The table of places is in `docs/formats/ollm-cli.md`.
+//! The table of places is in `docs/reference/formats/ollm-cli.md`.
 
 mod context;
 mod export;

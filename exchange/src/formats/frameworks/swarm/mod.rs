@@ -11,7 +11,7 @@
 //! | `export` | any context becomes a document |
 //! | `restore` | what of a context fits into a configuration |
 //!
-//! The table of places is in `docs/formats/swarmsdk.md`.
+//! The table of places is in `docs/reference/formats/swarmsdk.md`.
 
 mod compat;
 mod document;

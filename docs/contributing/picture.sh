@@ -1,7 +1,7 @@
 #!/bin/sh
 # Makes docs/view.png, the picture of the README: a turn of the session that `demo` shows, in Chromium.
 set -eu
-cd "$(dirname "$0")/.."
+cd "$(dirname "$0")/../.."
 program=${1:-target/debug/turntree}
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT

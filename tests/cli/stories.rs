@@ -79,6 +79,17 @@ fn fits(expected: &str, line: &str) -> bool {
     rest.ends_with(last)
 }
 
+/// Replaces abbreviated ids.
+fn without_ids(line: &str) -> String {
+    let is_end = |c: char| !c.is_ascii_alphanumeric();
+    let words = line.split_inclusive(is_end).map(|word| {
+        let id = word.trim_end_matches(is_end);
+        let is_id = id.len() == 12 && id.bytes().all(|byte| byte.is_ascii_hexdigit());
+        if is_id { word.replace(id, "............") } else { word.to_owned() }
+    });
+    words.collect()
+}
+
 /// Replays a page: the page with the actual output of its commands.
 fn replay(page: &str, shell: &Shell) -> String {
     let mut lines = page.lines().peekable();

@@ -2,7 +2,7 @@
 //!
 //! A mark is a phrase that hides the actor, the verb or the term: a relative clause as a noun, an unnamed
 //! actor, "is told", a private phrasal verb, "is there". Two marks in five are plain English, so the aim
-//! is few marks, not none. The rules for writers are in `docs/style.md`.
+//! is few marks, not none. The rules for writers are in `docs/contributing/style.md`.
 
 use std::collections::BTreeMap;
 use std::path::Path;

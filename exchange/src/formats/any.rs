@@ -15,14 +15,15 @@ use crate::model::format::{FormatReader, ImportOptions, RecordFormat};
 use crate::model::report::ImportReport;
 use crate::text::unpack::unpacked;
 
-/// Imports a transcript, also one that is compressed with zstd: what is stored is what it unpacks to.
-/// Memory: the largest record, and a few MiB; 8 MiB more to unpack it.
+/// Imports a transcript. A transcript compressed with zstd is stored decompressed.
+/// Memory: the largest record, and a few MiB; 8 MiB more to decompress.
 ///
 /// # Errors
-/// `Io` for a compressed one that is damaged or grows beyond measure; `InvalidInput` for an empty file
-/// or an unknown format, naming what was looked for; `LimitExceeded` for a record over the limit, and
-/// for an input without another record for 2^18 pieces or 1 GiB, naming the line; `Conflict` when
-/// another process moved the branch meanwhile. The store is then as it was.
+/// `Io` for a compressed file that is damaged or expands beyond the limit; `InvalidInput` for an
+/// empty file or an unknown format, naming the formats that were tried; `LimitExceeded` for a
+/// record over the limit, and for an input without another record for 2^18 pieces or 1 GiB, naming
+/// the line; `Conflict` when another process moved the branch concurrently. After an error the
+/// store is unchanged.
 pub fn import(
     repo: &Repository,
     input: impl BufRead,
@@ -31,11 +32,11 @@ pub fn import(
     import_from(repo, input, options, None)
 }
 
-/// Imports as [`import`] does a transcript whose working directory is known from somewhere else. It
-/// counts for formats that do not say it themselves.
+/// Imports as [`import`] does, with a working directory that the caller knows from elsewhere. It
+/// applies to formats that do not record one.
 ///
 /// # Errors
-/// Those of [`import`].
+/// As of [`import`].
 pub fn import_from(
     repo: &Repository,
     input: impl BufRead,
@@ -78,14 +79,16 @@ pub(crate) fn import_beside(
     }
 }
 
-/// Takes in what is new in a transcript; `None` when there is nothing in it yet.
+/// Imports the new records of a transcript; returns `None` if the transcript is empty so far.
 ///
-/// With `notes` of the last time it costs the new bytes, and otherwise an import. Several processes
-/// may follow one file at once: what the one took in, the other finds known.
+/// With the `notes` of the last call the cost is that of the new bytes, otherwise that of an
+/// import. Several processes may follow one file at the same time: each finds records that another
+/// process imported, and skips them.
 ///
 /// # Errors
-/// As of [`import`]: `Conflict` when another process moved the branch meanwhile, and it can be tried
-/// again after [`Store::refresh`](turntree::store::Store::refresh). The store is then as it was.
+/// As of [`import`]: after a `Conflict` with another process that moved the branch, the caller can
+/// retry after [`Store::refresh`](turntree::store::Store::refresh). After an error the store is
+/// unchanged.
 pub fn follow(
     repo: &Repository,
     input: impl Read + Seek,
@@ -98,10 +101,10 @@ pub fn follow(
     Ok(followed)
 }
 
-/// Takes in what is new as [`follow`] does, beside others with the same `origins`.
+/// Imports new records as [`follow`] does, sharing `origins` with other transcripts.
 ///
 /// # Errors
-/// Those of [`follow`].
+/// As of [`follow`].
 pub(crate) fn follow_beside(
     repo: &Repository,
     input: impl Read + Seek,

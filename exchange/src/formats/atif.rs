@@ -1,8 +1,8 @@
 //! ATIF trajectories (Agent Trajectory Interchange Format): one document with a list of steps.
 //!
 //! A step holds a message of its source, the tool calls of the agent and their results, so a step
-//! is a message and a turn. Trajectories of sub-agents and the continuation are other files; a step
-//! or the document names them, and they are told as facts of the session.
+//! is a message and a turn. Trajectories of sub-agents and the continuation are other files. A step
+//! or the document names them, and the names become facts of the session.
 
 use std::io::BufRead;
 

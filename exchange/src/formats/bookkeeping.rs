@@ -2,8 +2,8 @@
 
 use turntree::context::is_transcript_section;
 
-/// What the adapters of frameworks keep for themselves beside a conversation; others of a name follow it
-/// with a colon.
+/// Sections in which the framework adapters keep data of their own next to a conversation. A name
+/// may be followed by a colon and a suffix.
 const OF_ADAPTERS: [&str; 11] = [
     "adk-event-ids",
     "adk-events",
@@ -18,9 +18,9 @@ const OF_ADAPTERS: [&str; 11] = [
     "pydantic-ai-record",
 ];
 
-/// Returns whether a section is for machines alone, and what it says to people is in conversations: the
-/// pieces of an imported transcript, and what the adapters of frameworks keep. Its changes are counted for
-/// people and not shown.
+/// Returns true if a section is for machines only: the pieces of an imported transcript, and the
+/// data of framework adapters. Conversations already show their readable content, so changes to
+/// them are counted and not shown.
 #[must_use]
 pub fn is_bookkeeping(section: &str) -> bool {
     let name = section.split_once(':').map_or(section, |(name, _)| name);

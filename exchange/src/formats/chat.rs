@@ -225,7 +225,7 @@ pub(super) fn text_of(content: &Value) -> String {
     view.text
 }
 
-/// When `message` was said, as the writers of chats note it.
+/// Returns the time of `message`, under the names that chat writers use.
 pub(super) fn time(message: &Value) -> Option<&Value> {
     ["ts", "timestamp", "created_at"].iter().find_map(|name| message.get(*name))
 }

@@ -1,9 +1,9 @@
 //! Cline: the conversation as it went to the model, and the messages that the window showed.
 //!
-//! The conversation is an array of messages of the Anthropic interface in which results of tools are
-//! text of the user that begins `[tool ...] Result:`. A write or an edit answers with the whole file
-//! in a `final_file_content` element. The messages of the window are an array of what was said and
-//! asked; a request to the model begins a turn there.
+//! The conversation is an array of messages of the Anthropic interface in which results of tools
+//! are text of the user that begins `[tool ...] Result:`. A write or an edit answers with the whole
+//! file in a `final_file_content` element. The messages of the window are an array of statements
+//! and questions (`say` and `ask`); a request to the model begins a turn there.
 
 use std::io::BufRead;
 

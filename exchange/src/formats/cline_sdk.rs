@@ -1,9 +1,9 @@
 //! Sessions of the Cline SDK: one document with the messages of an agent.
 //!
-//! Messages are those of the Anthropic interface. A file that is attached to a prompt is told whole,
-//! and followed through the edits of the `editor` tool. Where the session worked stands in a file
-//! beside it. What is sent otherwise than it is written here is read as it is sent: a prompt without
-//! the mark of its mode, and a result that is a list of commands and what they said as its JSON.
+//! Messages are those of the Anthropic interface. A file that is attached to a prompt is recorded
+//! whole, and followed through the edits of the `editor` tool. The working directory of the session
+//! is in a file next to the document. Content that the client changes before it sends it is read as
+//! sent: a prompt without its mode marker, and a list of commands with their outputs as JSON.
 
 use std::io::BufRead;
 
@@ -56,7 +56,7 @@ struct ClineSdk {
     session: Session,
     conversations: Conversations,
     editor: Editor,
-    /// The working directory, if it is given before a record tells it.
+    /// The working directory, if the caller gives it before a record does.
     directory: Option<String>,
 }
 
@@ -153,7 +153,7 @@ fn without_mode(text: &str) -> Option<&str> {
     rest.strip_suffix("</user_input>")
 }
 
-/// Returns true if a content is a list of what was asked for and what came of it.
+/// Returns true if a content is a list of queries and their results.
 fn is_of_commands(content: &Value) -> bool {
     let is_one = |item: &Value| item.get("query").is_some() && item.get("type").is_none();
     content.as_array().is_some_and(|list| !list.is_empty() && list.iter().all(is_one))
@@ -166,7 +166,7 @@ fn change_of(input: &Value) -> Option<(String, FileChange)> {
     let change = match text("/old_text") {
         Some(old) => FileChange::Replace { old, new, all: false },
         None if input.get("insert_line").is_none() => FileChange::Write(new),
-        // Where the line counts from is not told: the file is not known any longer.
+        // The base of the line number is not recorded, so the content of the file becomes unknown.
         None => FileChange::Remove,
     };
     Some((path, change))

@@ -1,14 +1,14 @@
 //! Codex CLI rollouts: lines `{timestamp, type, payload}`.
 //!
-//! - `response_item` lines are the conversation; `event_msg` lines repeat it for the screen, except
-//!   that they tell where a task starts and what a patch did to files.
-//! - Items that users and developers say before the model answers are one turn. What the model says
-//!   is a turn up to the last output of its calls; its next word begins another.
+//! - `response_item` lines are the conversation; `event_msg` lines repeat it for the screen, and
+//!   add where a task starts and how a patch changed files.
+//! - Items of users and developers before the model answers are one turn. Items of the model are a
+//!   turn up to the last output of its calls; its next item begins another.
 //! - `compacted` replaces the whole conversation by the items it carries.
-//! - `thread_rolled_back` takes the last prompts back, with all that came since (`prompts.rs`).
-//! - Of files, a patch tells the whole content only when it adds them. An update is a difference: it
-//!   is applied to a file that the session added before, and is left out otherwise, since the
-//!   content it changes is not in the transcript.
+//! - `thread_rolled_back` rolls back the last prompts, with all that came since (`prompts.rs`).
+//! - A patch has the whole content of a file only when it adds the file. An update is a diff: it is
+//!   applied to a file that the session added before, and is left out otherwise, since the content
+//!   it changes is not in the transcript.
 
 mod kinds;
 mod prompts;
@@ -58,7 +58,7 @@ pub(super) const FORMAT: Format = Format {
     }),
 };
 
-/// The fact that names the oldest session that a fork has copies of, as far as its file says it.
+/// The fact that names the oldest session that a fork has copies of, as far as its file records it.
 pub(crate) const FAMILY: &str = "family";
 
 /// The field that numbers lines.
@@ -103,7 +103,7 @@ fn origin(line: &Value) -> RecordOrigin {
     }
 }
 
-/// What an item is to a mark that takes prompts back.
+/// Returns the part of an item in a prompt, for markers that roll prompts back.
 fn part_of(view: &MessageView) -> ItemPart {
     match view.role {
         Role::System => ItemPart::Context,
@@ -127,7 +127,7 @@ struct Codex {
 /// The state of the current turn.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 enum TurnState {
-    /// None: whatever comes begins one.
+    /// No turn: any item begins one.
     #[default]
     Between,
     /// Words of users and developers.
@@ -180,7 +180,8 @@ impl Parser for Codex {
 }
 
 impl Codex {
-    /// The first one says what the rollout is. A fork has copies of those of its origins behind it.
+    /// The first such record identifies the rollout. In a fork, copies of the records of its
+    /// origins follow.
     fn session_meta(&mut self, payload: &Value, events: &mut Vec<Event>) {
         let id = text_at(payload, "/id");
         if self.session.known("session_id").is_some_and(|known| Some(known) != id) {

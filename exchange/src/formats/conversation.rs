@@ -1,9 +1,10 @@
-//! Conversations of a document: which agent speaks, where turns begin, what the trivia tells.
+//! Conversations of a document: which agent speaks, where turns begin, and the content of the
+//! trivia.
 //!
 //! A file may hold several conversations (the simulations of a benchmark, the tasks of a run). They
-//! are kept in one context, each as an agent of its own, so that nothing is mixed: the first is
-//! `main`, a further one is named by what identifies it in the file (`task-5-trial-0`, an instance
-//! id), or by its number.
+//! are kept in one context, each as a separate agent, so that nothing is mixed: the first is
+//! `main`, a further one is named by its identifier in the file (`task-5-trial-0`, an instance id),
+//! or by its number.
 
 use std::collections::HashSet;
 
@@ -63,7 +64,7 @@ impl Conversations {
     }
 
     /// Returns true if a message of `role` begins a turn: a prompt does, and a step of the model.
-    /// Opening instructions share the turn of what comes after them, results that of their step.
+    /// Opening instructions share the turn of the messages after them, results that of their step.
     pub(super) fn begins_turn(&mut self, role: Role) -> bool {
         let before = self.turn;
         self.turn = match role {
@@ -177,7 +178,7 @@ pub(super) fn record(piece: &Piece, events: &mut Vec<Event>) -> Option<(&'static
     super::session::record(piece, events).map(|value| (path, value))
 }
 
-/// Text that does not stand in the file as such.
+/// Content whose text is not in the file verbatim.
 pub(super) fn own_text(text: &str) -> Content {
     Content::Own(Bytes::copy_from_slice(text.as_bytes()))
 }

@@ -4,11 +4,13 @@
 //! - `system.message`, `user.message`, `assistant.message` and `tool.execution_complete` are the
 //!   conversation. A prompt begins a turn, and so does `assistant.turn_start`.
 //! - Events with an `agentId` are those of a sub-agent, which works inside the turn that called it.
-//! - `system.notification` and `skill.context_delivered` are sent to the model as words of the user.
+//! - `system.notification` and `skill.context_delivered` are sent to the model as words of the
+//!   user.
 //! - `session.compaction_complete` has the summary that replaces the conversation, and after
 //!   `session.context_cleared` there is none.
-//! - Ephemeral events are for the screen. A client that goes back takes lines out of the file.
-//! - What a tool is asked to do to a file is known when it starts, and counts when it has succeeded.
+//! - Ephemeral events are for the screen. A client that rewinds removes lines from the file.
+//! - The start of a tool call names the change to a file; the change applies when the call
+//!   succeeds.
 
 use serde_json::Value;
 use turntree::context::{MAIN_AGENT, Role};

@@ -1,8 +1,8 @@
 //! Detects the format of a transcript from its beginning.
 //!
-//! The first value of a file, and then every line of the head, is reduced to its [`JsonShape`], and each
-//! format says whether it is its own. Where several say so, the lines after it decide, and when they do
-//! not, the caller has to name the format. File names play no part.
+//! The first value of a file, and then every line of the head, is reduced to its [`JsonShape`], and
+//! each format reports whether it recognises the shape. If several do, the lines after it decide;
+//! if these do not, the caller has to name the format. File names play no part.
 
 use turntree::error::{Error, Result};
 
@@ -86,7 +86,8 @@ pub fn detect(head: &[u8]) -> Result<&'static Format> {
     Err(Error::invalid(format!("unknown format: found {found}; known formats are {}", names())))
 }
 
-/// The formats that claim a value, without those that would claim all that another one does.
+/// Returns the formats that claim a value, without the plain ones if a more specific format claims
+/// it.
 fn claims_of(shape: &JsonShape<'_>) -> Vec<&'static Format> {
     let mut claims: Vec<_> = FORMATS.iter().filter(|format| (format.recognise)(shape)).collect();
     let names: Vec<_> = claims.iter().map(|format| format.name).collect();

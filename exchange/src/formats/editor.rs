@@ -1,4 +1,4 @@
-//! Edits between call and result: a file changes once the tool says that it did.
+//! Tracks edits between call and result: a file changes when the tool reports success.
 //!
 //! SWE-agent and OpenHands have the same editor tool (`create`, `str_replace`, `insert`), whose
 //! arguments [`change_of`] reads; other formats name the change themselves.
@@ -19,7 +19,7 @@ const MAX_OPEN_CALLS: usize = 64;
 #[derive(Debug, Default)]
 pub(super) struct Editor {
     files: FileContents,
-    /// By the id of the call: the path and what would become of it.
+    /// The path and the pending change by the id of the call.
     open: HashMap<String, (String, FileChange)>,
 }
 
@@ -32,7 +32,7 @@ impl Editor {
         self.open.insert(id.to_owned(), (path, change));
     }
 
-    /// The call `id` has ended; what it asked for was done if it `succeeded`.
+    /// The call `id` has ended; its change is applied if it `succeeded`.
     pub(super) fn result(
         &mut self,
         id: &str,
@@ -77,7 +77,7 @@ pub(super) fn change_of(arguments: &Value) -> Option<(String, FileChange)> {
             let after = line.and_then(|line| usize::try_from(line).ok())?;
             FileChange::Insert { after, text: text("/new_str")? }
         }
-        // What stood there before is not told: the file is not known any longer.
+        // The earlier content is not recorded, so the content of the file becomes unknown.
         "undo_edit" => FileChange::Remove,
         _ => return None,
     };

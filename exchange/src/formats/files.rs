@@ -1,4 +1,4 @@
-//! Workspace files as a transcript tells of them: whole contents, and changes to contents told before.
+//! Workspace files as a transcript records them: whole contents, and changes to known contents.
 
 use std::collections::{BTreeSet, HashMap};
 use std::fmt;
@@ -41,12 +41,12 @@ pub(super) enum FileChange {
     Remove,
 }
 
-/// The files told so far.
+/// The files recorded so far.
 #[derive(Default, Serialize, Deserialize)]
 pub(super) struct FileContents {
     contents: HashMap<String, KnownContent>,
     kept_bytes: usize,
-    /// Contents that were asked for in vain: what was told without them is not all.
+    /// Contents that were requested and are missing: events made without them are incomplete.
     #[serde(skip)]
     wanted: BTreeSet<ObjectId>,
 }
@@ -57,7 +57,7 @@ pub(super) struct FileContents {
 enum KnownContent {
     /// All of it.
     Text(String),
-    /// The blob that it was told as, and its bytes.
+    /// The blob that holds the content, and its size in bytes.
     Blob(ObjectId, usize),
     /// Nothing: it is too much to keep.
     TooMuch,
@@ -104,11 +104,11 @@ impl fmt::Debug for FileContents {
 }
 
 impl FileContents {
-    /// Tells what became of the file at `path` (as the transcript writes it).
+    /// Records a change of the file at `path` (as the transcript writes it).
     ///
-    /// A change to a file that was never told in whole tells nothing. When a change does not fit what
-    /// was told, somebody else has changed the file: it is told as removed rather than as something
-    /// it no longer is.
+    /// A change to a file whose whole content is unknown is not recorded. A change that does not
+    /// fit the known content means that another program changed the file: the file is recorded as
+    /// removed rather than with outdated content.
     pub(super) fn apply(
         &mut self,
         session: &Session,
@@ -146,7 +146,7 @@ impl FileContents {
         events.push(Event::File { path, content });
     }
 
-    /// A content as text, when it is there.
+    /// Returns a content as text; `None` if it is unavailable.
     fn text(&mut self, kept: &KnownContent) -> Option<String> {
         match kept {
             KnownContent::Text(text) => Some(text.clone()),

@@ -48,7 +48,7 @@ pub(super) const LOG: Format = Format {
 static RULES: Rules =
     Rules { records: &["messages[*]"], fields: &["sessionId", "projectHash", "summary", "kind"] };
 
-/// Facts about a session, and what they are called here.
+/// Facts about a session, and their names here.
 const FACTS: [(&str, &str); 4] = [
     ("sessionId", "session_id"),
     ("projectHash", "project"),
@@ -76,13 +76,15 @@ struct Gemini {
     /// The id of each message of the conversation, in order; empty where there is none. That of results
     /// is marked: the message with their calls may have the same.
     order: Vec<String>,
-    /// The index of the message of an id in that order, or of the one behind it for what was never sent.
+    /// The index of a message in that order by its id; for a message that was never sent, the index
+    /// of the next one.
     places: HashMap<String, usize>,
-    /// Calls that have succeeded, whose files are told.
+    /// Successful calls whose file changes are recorded.
     done: HashSet<String>,
     /// Calls whose results the conversation has.
     answered: HashSet<String>,
-    /// Another process goes on with the session: it tells first what it has read.
+    /// True when another process continues the session: it first writes the messages that it has
+    /// read.
     is_starting: bool,
 }
 
@@ -150,7 +152,7 @@ impl Gemini {
         }
     }
 
-    /// `$set` with messages says what the whole conversation is.
+    /// Applies a `$set` with messages, which replaces the whole conversation.
     fn replace(&mut self, piece: &Piece, events: &mut Vec<Event>) {
         let Some(messages) = listed(piece) else { return };
         let told = self.without_repeated_results(&messages, true);
@@ -167,7 +169,7 @@ impl Gemini {
             let new = common.checked_sub(1).and_then(|last| steps.get(last)).map_or(0, |at| at + 1);
             for (number, at) in told.into_iter().enumerate() {
                 let Some((message, content)) = messages.get(at) else { continue };
-                // What is known may be told with results that it did not have.
+                // A known message may come again with results that it did not have.
                 if number >= new || calls(message).next().is_some() {
                     self.message(message, content.clone(), events);
                 }
@@ -177,8 +179,8 @@ impl Gemini {
         }
     }
 
-    /// The conversation becomes `messages`, of which `told` have the keys `keys` and are no results that
-    /// are known.
+    /// Replaces the conversation with `messages`. `told` are those that are not known results, with
+    /// the keys `keys`.
     fn become_list(
         &mut self,
         messages: &[ListedMessage],
@@ -202,7 +204,7 @@ impl Gemini {
         self.order = order;
         let places = self.order.iter().enumerate().filter(|(_, key)| !key.is_empty());
         self.places = places.map(|(at, key)| (key.clone(), at)).collect();
-        // Of what is gone no result is there. A step may come again before its results do.
+        // Removed messages have no results. A step may come again before its results do.
         let before = std::mem::take(&mut self.answered);
         for (at, (message, _)) in messages.iter().enumerate() {
             self.answer(message);
@@ -277,7 +279,7 @@ impl Gemini {
         self.tools(message, events);
     }
 
-    /// Follows what the tools of a message did.
+    /// Follows the file changes of a message's tools.
     fn tools(&mut self, message: &Value, events: &mut Vec<Event>) {
         for call in calls(message).filter(|call| text_at(call, "/status") == Some("success")) {
             let id = plain(call.get("id")).unwrap_or_default();

@@ -85,8 +85,9 @@ pub(super) fn view(message: &Value) -> MessageView {
     view
 }
 
-/// The parts of a result that answer the call `id`, with what stands behind them, such as pictures; all
-/// of it if none says so. After a resume each call may have the results of the whole step.
+/// Returns the parts of a result that answer the call `id`, with the parts after each, such as
+/// pictures. Returns the whole result if no part names the call. After a resume each call may have
+/// the results of the whole step.
 fn own_parts<'v>(result: &'v Value, id: &str) -> Vec<&'v Value> {
     let parts = result.as_array().map(Vec::as_slice).unwrap_or_default().iter();
     let mut is_own = false;
@@ -139,7 +140,7 @@ pub(super) fn add_parts(view: &mut MessageView, parts: &Value) {
     }
 }
 
-/// Adds what a function answered.
+/// Adds the response of a function.
 fn add_response(view: &mut MessageView, response: &Value) {
     let said = response.get("response").unwrap_or(&Value::Null);
     let error = said.get("error");

@@ -1,12 +1,12 @@
 //! Transcript formats: pieces of a file in, events of a session out.
 //!
-//! A transcript is read as a stream of [`Piece`](super::Piece)s whose bytes, one after the other, are the file. A
-//! format's [`Parser`](super::Parser) sees each piece once, in order, and says what it means as [`Event`](super::Event)s. It
-//! keeps only what it needs to know about the past (open tool calls, the working directory), so
-//! memory does not grow with the file. The importer turns events into commits.
+//! A transcript is read as a stream of [`Piece`](super::Piece)s whose concatenated bytes are the
+//! file. A format's [`Parser`](super::Parser) sees each piece once, in order, and translates it
+//! into [`Event`](super::Event)s. It keeps only the necessary state (open tool calls, the working
+//! directory), so memory does not grow with the file. The importer turns events into commits.
 //!
-//! [`FORMATS`] lists what is known: how to recognise a file, cut it, understand its pieces, and view
-//! one message of it.
+//! [`FORMATS`] lists the known formats: how to recognise a file, split it, parse its pieces, and
+//! view one message of it.
 //!
 //! ```
 //! use turntree_exchange::{Event, detect};
@@ -79,7 +79,7 @@ use crate::model::view::MessageView;
 
 /// Every format, in the order in which they are tried.
 ///
-/// Whoever says least comes last: a chat has nothing of its own but its roles.
+/// The least specific formats come last: a plain chat is recognised by its roles alone.
 pub static FORMATS: &[Format] = &[
     claude_code::FORMAT,
     qwen_code::FORMAT,

@@ -1,11 +1,11 @@
 //! opencode exports: one document, `{info, messages: [{info, parts}]}`.
 //!
-//! A message holds the tool calls of a step and their results, so a message is a turn. A summary that a
-//! `compaction` asked for replaces what was said before, but for the messages that the compaction says
-//! stay. Files are
-//! followed through `write`, `edit` and `apply_patch`. Hashes of snapshots and
-//! patches stay in the record. A message of which nothing is sent is in no context: a reply that failed,
-//! one that was stopped before it said anything, a prompt whose parts are all for the screen.
+//! A message holds the tool calls of a step and their results, so a message is a turn. A summary
+//! that a `compaction` asked for replaces the conversation before it, except for the messages that
+//! the compaction keeps. Files are followed through `write`, `edit` and `apply_patch`. Hashes of
+//! snapshots and patches stay in the record. A message of which nothing is sent is in no context: a
+//! reply that failed, one that was stopped before any output, a prompt whose parts are all for the
+//! screen.
 
 use std::io::BufRead;
 
@@ -178,17 +178,19 @@ impl Opencode {
     }
 }
 
-/// The type of a part that asks for a compaction, and what the model is asked instead from then on.
+/// The type of a part that asks for a compaction, and the question that the model is sent instead
+/// from then on.
 const COMPACTION: &str = "compaction";
 const RECAP: &str = "What did we do so far?";
 
-/// What the model is told of a task that the user gave to another agent.
+/// The type of a part for a task that the user gave to another agent, and the text that the model
+/// is sent for it.
 const SUBTASK: (&str, &str) = ("subtask", "The following tool was executed by the user");
 
 /// The media of files whose text is a part of its own.
 const TOLD_AS_TEXT: [&str; 2] = ["text/plain", "application/x-directory"];
 
-/// Returns whether a part of a message is sent, or stands for something that is.
+/// Returns true if a part of a message is sent, or replaced by a text that is sent.
 fn is_sent(part: &Value) -> bool {
     match text_at(part, "/type") {
         Some("text") => part.get("ignored") != Some(&Value::Bool(true)),

@@ -2,14 +2,14 @@
 //!
 //! - `message` entries are the conversation. A prompt begins a turn, and so do each reply of the
 //!   model and each command that the user runs. Replies that failed or were stopped are never sent
-//!   again, nor are commands that the user keeps to themselves (`!!`): they are in no context.
+//!   again, nor are commands that the user excludes (`!!`): they are in no context.
 //! - Since 1.0 a message of the system has the prompt in named sections, and a later one those that
 //!   changed; a compaction has all of it.
 //! - `compaction` carries a summary and the id of the first entry that stays; before version 2 its
-//!   index: the header is entry 0, and what pi itself cannot read (a damaged line, a line of two
-//!   records) is none. The whole entry stands for the summary.
-//! - From version 2 on `parentId` names the entry before. An entry that follows one of an earlier turn
-//!   goes back there, and a `branch_summary` tells of what was left.
+//!   index: the header is entry 0, and records that pi itself cannot read (a damaged line, a line
+//!   of two records) do not count. The whole entry represents the summary.
+//! - From version 2 on `parentId` names the entry before. An entry that follows one of an earlier
+//!   turn rewinds to it, and a `branch_summary` describes the turns left behind.
 //! - `parentSession` in the header (`branchedFrom` in version 1) names the file that this one was
 //!   forked from. Its entries are copied with their ids.
 
@@ -95,7 +95,7 @@ fn recognise(shape: &JsonShape<'_>) -> bool {
 fn view(entry: &Value) -> MessageView {
     let message = entry.get("message").unwrap_or(entry);
     let mut view = MessageView::new(match text_at(message, "/role") {
-        // What the user ran is told to the model as words of theirs.
+        // The model is sent a command of the user as a user message.
         Some("user" | "bashExecution" | "custom") => Role::User,
         Some("assistant") => Role::Assistant,
         Some("toolResult") => Role::Tool,
@@ -120,7 +120,7 @@ fn view(entry: &Value) -> MessageView {
     view
 }
 
-/// Returns what the model is told of a command that the user ran, in the words of the client.
+/// Returns the text that the model is sent for a command of the user, as the client words it.
 fn ran(message: &Value) -> String {
     let text = |path| text_at(message, path).filter(|text| !text.is_empty());
     let command = text("/command").unwrap_or_default();
@@ -316,7 +316,7 @@ impl Pi {
         });
         let time = entry.get("timestamp").and_then(json::time);
         let summary = vec![view(entry).event(MAIN_AGENT, Content::Piece, time, None)];
-        // The summary goes with the next compaction, whatever that keeps.
+        // The next compaction removes the summary, even if it keeps every message.
         self.messages.splice(..keep.start, [0]);
         self.ids.splice(..keep.start, [String::new()]);
         let keep = keep.start as u64..keep.end as u64;

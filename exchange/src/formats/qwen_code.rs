@@ -1,12 +1,12 @@
 //! Qwen Code sessions: one JSON object a line, in an envelope like that of Claude Code.
 //!
-//! - `message.parts` is a message as the interface of Gemini has it. A prompt begins a turn, and so does
-//!   each reply of the model; `tool_result` lines belong to the turn of their reply, and so does what a
-//!   person types while the results are sent.
-//! - `parentUuid` names the line before. A `rewind` follows the line before the prompt that is taken
-//!   back: what came since is left.
+//! - `message.parts` is a message as the interface of Gemini has it. A prompt begins a turn, and so
+//!   does each reply of the model; `tool_result` lines belong to the turn of their reply, and so do
+//!   prompts that the user types while the results are sent.
+//! - `parentUuid` names the line before. A `rewind` follows the line before the prompt that is
+//!   rolled back: the turns since are left behind.
 //! - `chat_compression` has the whole conversation as it is sent from then on.
-//! - A fork has the lines of its origin with their `uuid`, and says so in `forkedFrom`.
+//! - A fork has the lines of its origin with their `uuid`, and names the origin in `forkedFrom`.
 
 use serde_json::Value;
 use turntree::context::{MAIN_AGENT, Role};
@@ -61,7 +61,7 @@ const QUIET: &[&str] = &[
 /// Lines of the user that the client wrote.
 const ADDED: [&str; 3] = ["cron", "goal_runtime", "notification"];
 
-/// What a person said while results were sent, which goes along with them.
+/// A prompt typed while results were sent; it is sent with them.
 const MID_TURN: &str = "mid_turn_user_message";
 
 /// Speech of another model, which this one is never sent.
@@ -204,7 +204,7 @@ impl QwenCode {
         }
     }
 
-    /// The conversation becomes what the client compressed it to.
+    /// Replaces the conversation with the client's compressed history.
     fn compression(&mut self, line: &Value, events: &mut Vec<Event>) {
         let history = line.pointer("/systemPayload/compressedHistory").and_then(Value::as_array);
         let Some(history) = history else { return };
@@ -218,8 +218,8 @@ impl QwenCode {
     }
 }
 
-/// Returns whether a line goes on with the conversation: the client writes others, such as titles, behind
-/// any line.
+/// Returns true if a line continues the conversation: the client writes other lines, such as
+/// titles, after any line.
 fn says_where(line: &Value) -> bool {
     let kind = text_at(line, "/subtype").unwrap_or_default();
     text_at(line, "/type") != Some("system") || matches!(kind, "rewind" | "chat_compression")

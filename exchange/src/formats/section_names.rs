@@ -123,13 +123,13 @@ fn unknown(place: &str, what: &str, name: &str, meant: &str) -> Error {
     Error::invalid(format!("{place}: unknown {what}{name}: {meant}{colon} {free}"))
 }
 
-/// Returns whether a name is one that people give, and not content that stands in its place.
+/// Returns true if a name looks like a section name and not like misplaced content.
 fn is_word(name: &str) -> bool {
     let is_letter = |letter: char| letter.is_alphabetic() || matches!(letter, '-' | '_' | ' ');
     name.chars().count() <= 24 && name.chars().all(is_letter)
 }
 
-/// Shows where the part of an agent stands in a document.
+/// Shows the place of an agent's section in a document.
 fn agent_form(place: &str, name: &str) -> String {
     match (place, name) {
         ("append", _) => r#"{"agents": {"main": [...]}}"#.to_owned(),

@@ -1,4 +1,4 @@
-//! The memory of a parser: facts told once, and the directory where paths start.
+//! The memory of a parser: facts recorded once, and the directory that relative paths start from.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -24,8 +24,8 @@ pub(super) struct Session {
 }
 
 impl Session {
-    /// Tells the fact `key` unless `value` is absent or the same as before. The working directory is
-    /// told once: a session that changes it still has the paths of its files in one place.
+    /// Records the fact `key` unless `value` is absent or unchanged. The working directory is
+    /// recorded once: the paths of a session's files keep one base if the session changes it.
     pub(super) fn fact(&mut self, key: &'static str, value: Option<&str>, events: &mut Vec<Event>) {
         let Some(value) = value.filter(|value| !value.is_empty()) else { return };
         let known = self.facts.get(key).map(String::as_str);
@@ -36,7 +36,7 @@ impl Session {
         events.push(Event::Meta { key: key.to_owned(), value: value.to_owned() });
     }
 
-    /// Tells that a fact was told wrongly, and is `value`: nothing, when that is empty.
+    /// Corrects a fact to `value`; an empty value removes it.
     pub(super) fn correct(&mut self, key: &'static str, value: &str, events: &mut Vec<Event>) {
         self.facts.insert(Cow::Borrowed(key), value.to_owned());
         events.push(Event::Meta { key: key.to_owned(), value: value.to_owned() });
@@ -79,7 +79,7 @@ impl Session {
     }
 }
 
-/// A path as somebody wrote it, in its parts.
+/// A path as it is written, split into parts.
 struct SpelledPath {
     /// `/`, `C:\`, or nothing for a relative one.
     root: String,
@@ -130,7 +130,7 @@ fn without_steps(parts: Vec<String>) -> Vec<String> {
     plain
 }
 
-/// The text in which `%2F` stands for a slash, and so on.
+/// Decodes percent-encoded text: `%2F` becomes a slash.
 fn decoded(address: &str) -> String {
     let mut bytes = Vec::with_capacity(address.len());
     let mut rest = address.as_bytes();

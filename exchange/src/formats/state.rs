@@ -1,4 +1,4 @@
-//! A state document: what a framework hands over once a turn, section by section, as JSON.
+//! A state document: the JSON that a framework passes once a turn, section by section.
 //!
 //! ```json
 //! {
@@ -143,7 +143,7 @@ fn apply_files(sink: &mut dyn ObjectSink, builder: &mut Builder, value: &RawValu
     Ok(())
 }
 
-/// Puts a file as it is, or not at all: nothing else is to come back in its place.
+/// Puts a file unchanged, or fails: a read must not return other content.
 pub(super) fn put_file(
     sink: &mut dyn ObjectSink,
     builder: &mut Builder,

@@ -1,4 +1,4 @@
-//! Edits of a context: messages appended, entries set and unset; what they do not name stays.
+//! Edits of a context: appends messages, sets and unsets entries; all other content stays.
 //!
 //! ```json
 //! {
@@ -8,8 +8,9 @@
 //! }
 //! ```
 //!
-//! So a turn costs what it adds, however long the conversation is. Values are those of a state
-//! document: a string is its text, any other value keeps the exact bytes of its JSON.
+//! So the cost of a turn is that of its additions, however long the conversation is. Values are
+//! those of a state document: a string is its text, any other value keeps the exact bytes of its
+//! JSON.
 
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -36,8 +37,8 @@ struct Edits<'a> {
 /// Applies a document of edits to `builder`: first `unset`, then `set`, then `append`.
 ///
 /// # Errors
-/// `InvalidInput` naming the path of a value that is not what its section takes, an unknown section,
-/// or an entry to unset that is not there.
+/// `InvalidInput` naming the path of a value that its section does not accept, an unknown section,
+/// or a missing entry to unset.
 pub fn apply_edits(sink: &mut dyn ObjectSink, builder: &mut Builder, edits: &[u8]) -> Result<()> {
     let edits: Edits<'_> = serde_json::from_slice(edits).map_err(|source| {
         let message = "edits: expected an object with append, set and unset";

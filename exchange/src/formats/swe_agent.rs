@@ -1,10 +1,10 @@
 //! SWE-agent trajectories (`.traj`): one document with the steps and the conversation.
 //!
-//! The conversation is `history`. `trajectory` comes before it and tells the same once more, step by
-//! step; since SWE-agent 1.0 with the whole prompt of each step, whose messages are cut so that they
-//! are stored once. The first turn is what stands before the first reply that is no demonstration;
-//! then a turn is a reply with the observation after it,
-//! which older versions put into the mouth of the user. Files that the editor tool created are followed.
+//! The conversation is `history`. `trajectory` comes before it and repeats it step by step; since
+//! SWE-agent 1.0 with the whole prompt of each step, whose messages are cut so that they are stored
+//! once. The first turn ends at the first reply that is no demonstration; from there a turn is a
+//! reply with the observation after it, which older versions write as a user message. Files that
+//! the editor tool created are followed.
 
 use std::io::BufRead;
 
@@ -71,7 +71,7 @@ struct SweAgent {
     session: Session,
     conversations: Conversations,
     editor: Editor,
-    /// The model has replied: what the file calls the user since is the environment.
+    /// True after the first reply of the model: later user messages come from the environment.
     has_replied: bool,
 }
 

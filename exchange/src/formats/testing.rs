@@ -289,7 +289,7 @@ fn every_document_format_is_known_by_its_beginning() {
     }
 }
 
-/// One line of each format, with much of what it can hold.
+/// A line of each format, with many of its fields.
 const SEEDS: [&str; 6] = [
     r#"{"type":"user","uuid":"1","cwd":"/p","message":{"role":"user","content":[{"type":"tool_result","tool_use_id":"t","content":"ok"}]},"toolUseResult":{"filePath":"/p/a","oldString":"a","newString":"b","originalFile":"a\ud83d\ude00"}}"#,
     r#"{"type":"progress","data":{"type":"agent_progress","agentId":"x","message":{"type":"assistant","message":{"content":[{"type":"tool_use","name":"TodoWrite","input":{"todos":[]}}]}}}}"#,

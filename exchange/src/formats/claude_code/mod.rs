@@ -2,22 +2,23 @@
 //!
 //! - A reply of the model is split over several lines that share `message.id`; its tool results are
 //!   user lines. All of them are one turn, whatever their order.
-//! - A prompt begins a turn, and so does a command typed at the terminal (with what it prints).
-//! - `toolUseResult` holds what a tool did in full: file contents and todo lists come from there.
-//! - `progress` lines of a sub-agent carry a whole line of its conversation; `isSidechain` marks the
-//!   same in versions that write it beside the main one. Neither begins a turn: a sub-agent works
-//!   inside the turn that called it. In a file that holds only a sub-agent its lines do.
-//! - `compact_boundary` and the summary after it replace the conversation, but for the messages that
-//!   the boundary names (`compaction.rs`).
-//! - `custom-title` is the title that the person gave, `ai-title` one that the client made, `summary`
-//!   one of the conversation up to a record.
-//! - `parentUuid` names the line before. A turn whose line follows one of an earlier turn goes back
-//!   there, and the turns between are left behind. Two processes may write one file: a line belongs to
-//!   its parent, and a result to its call, in whatever order the lines are.
-//! - `uuid` identifies the record of a line. A line with a known `uuid` repeats that record: a second
-//!   compaction of a process writes the lines that the first one summarised again.
-//! - A prompt that a person types while the agent works is an attachment `queued_command`, a command of
-//!   the client a system line `local_command`: both are sent. `content-replacement` and
+//! - A prompt begins a turn, and so does a command typed at the terminal (with its output).
+//! - `toolUseResult` holds the full effect of a tool: file contents and todo lists come from there.
+//! - `progress` lines of a sub-agent carry a whole line of its conversation; `isSidechain` marks
+//!   such lines in versions that write them between the main ones. Neither begins a turn: a
+//!   sub-agent works inside the turn that called it. In a file that holds only a sub-agent, its
+//!   lines begin turns.
+//! - `compact_boundary` and the summary after it replace the conversation, except for the messages
+//!   that the boundary names (`compaction.rs`).
+//! - `custom-title` is the title that the user gave, `ai-title` one that the client generated,
+//!   `summary` one of the conversation up to a record.
+//! - `parentUuid` names the line before. A turn whose line follows one of an earlier turn rewinds
+//!   to it, and the turns between are left behind. Two processes may write one file: a line belongs
+//!   to its parent, and a result to its call, in whatever order the lines are.
+//! - `uuid` identifies the record of a line. A line with a known `uuid` repeats that record: a
+//!   second compaction of a process writes the lines that the first one summarised again.
+//! - A prompt that the user types while the agent works is an attachment `queued_command`, a
+//!   command of the client a system line `local_command`: both are sent. `content-replacement` and
 //!   `microcompact_boundary` name results that are sent as other texts from then on.
 
 mod compaction;
@@ -94,7 +95,8 @@ const CAVEAT: &str = "<local-command-caveat>";
 fn recognise(shape: &JsonShape<'_>) -> bool {
     let ids = ["uuid", "sessionId", "leafUuid", "messageId", "parentLastUuid"];
     let is_known = match shape.text("type") {
-        // Others have such lines with a content of their own kind, as Qwen Code has `parts`.
+        // Other clients write such lines with content in another field, for example Qwen Code in
+        // `parts`.
         Some("user" | "assistant") => shape.member("message").is_some_and(|it| it.has("content")),
         Some("system") => !shape.has("systemPayload"),
         Some(kind) => KINDS.iter().any(|known| known.name == kind),
@@ -123,7 +125,7 @@ fn origin(line: &Value) -> RecordOrigin {
     }
 }
 
-/// `<id>@main`, for an id that others wrote.
+/// Returns `<id>@main`, with the characters replaced that agent names cannot hold.
 fn sub_agent(id: Option<&str>) -> String {
     let id = id.filter(|id| !id.is_empty()).unwrap_or("sidechain");
     let id: String = id.chars().take(json::SUMMARY_CHARS).collect();
@@ -144,7 +146,7 @@ struct ClaudeCode {
     after_caveat: bool,
     /// The main agent has spoken in this file.
     has_main: bool,
-    /// The sub-agent that goes on with the conversation of its caller in this file.
+    /// The sub-agent that continues the conversation of its caller in this file.
     #[serde(default)]
     goes_on: Option<String>,
     /// How much the title counts that is known.

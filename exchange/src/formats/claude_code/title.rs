@@ -1,4 +1,4 @@
-//! The title of a session of Claude Code: who gave it says how much it counts.
+//! Ranks titles of a Claude Code session by their source: the user, the client, or a summary.
 
 use serde::{Deserialize, Serialize};
 

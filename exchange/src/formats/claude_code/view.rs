@@ -10,8 +10,8 @@ use crate::text::json::text_at;
 /// The text that the client sends after the result of a tool search that has loaded tools.
 const TOOL_LOADED: &str = "Tool loaded.";
 
-/// A line, or the line that a progress line of a sub-agent carries. What the program adds to the
-/// conversation stands in `rendered`.
+/// Returns the view of a line, or of the line that a sub-agent's progress line carries. Text that
+/// the client adds to the conversation is in `rendered`.
 pub(super) fn view(line: &Value) -> MessageView {
     let line = sub_agent_line(line).unwrap_or(line);
     if is_local_command(line) {

@@ -90,7 +90,8 @@ mod tests {
     #[test]
     fn marks_count_prompts_and_add_up() {
         for (items, expected) in [
-            // The context of the first prompt stays, that of others goes with them.
+            // The context of the first prompt stays; the context of a later prompt is removed with
+            // it.
             (". c p a -1", vec![Some(1)]),
             ("p a -1", vec![None]),
             (". c p a . c c p a -1", vec![Some(4)]),

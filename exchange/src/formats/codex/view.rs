@@ -9,7 +9,7 @@ use crate::text::json::text_at;
 /// Kinds of items that the client keeps and never sends to a model.
 const NEVER_SENT: [&str; 2] = ["ghost_snapshot", "compaction_trigger"];
 
-/// The record with which releases before [`AGENT_MESSAGE`] tell what another agent says.
+/// The record of a message from another agent, in releases before [`AGENT_MESSAGE`].
 pub(super) const COMMUNICATION: &str = "inter_agent_communication";
 
 /// The kind of the item that another agent says.
@@ -83,7 +83,7 @@ fn role(item: &Value) -> Role {
         _ if kind == AGENT_MESSAGE => Role::User,
         _ if kind.ends_with("_output") => Role::Tool,
         _ if kind == "reasoning" || kind.ends_with("_call") => Role::Assistant,
-        // A compacted history that is told as one text.
+        // A compacted history that is written as one text.
         _ if item.get("message").is_some() => Role::User,
         _ => Role::Other,
     }

@@ -1,7 +1,7 @@
-//! Documents part by part: values with their places in the bytes, and what is wrong with them.
+//! Documents part by part: values with their places in the bytes, and notes of their faults.
 //!
-//! Values stay the JSON they are, by their range in the document, so that numbers and escapes come
-//! out as they were written. Errors and notes name places, and never quote content.
+//! Values stay the JSON they are, by their range in the document, so that numbers and escapes are
+//! written back unchanged. Errors and notes name places, and never quote content.
 
 use std::fmt;
 use std::ops::Range;
@@ -15,7 +15,7 @@ use turntree::error::{Error, Result};
 use crate::model::report::{ImportNote, MAX_NOTES};
 use crate::text::json::{self, Text};
 
-/// A value of the document: what it says, and where it stands.
+/// A value of the document: its JSON and its place.
 #[derive(Debug, Clone)]
 pub(super) struct JsonPart<'a> {
     pub(super) json: &'a RawValue,
@@ -55,12 +55,12 @@ impl<'a> Checker<'a> {
         self.notes
     }
 
-    /// Notes what is odd about the whole.
+    /// Adds a note about the whole document.
     pub(super) fn note_whole(&mut self, what: impl Into<String>) {
         self.notes.push((0, what.into()));
     }
 
-    /// Notes what is odd about a value.
+    /// Adds a note about a value.
     pub(super) fn note(&mut self, part: &JsonPart<'_>, what: impl Into<String>) {
         self.notes.push((part.range.start, what.into()));
     }
@@ -85,7 +85,7 @@ impl<'a> Checker<'a> {
         )))
     }
 
-    /// Notes every half of a character that stands in a text.
+    /// Notes every unpaired surrogate in a text.
     fn note_halves(&mut self) {
         let mended = self.text.as_str().as_bytes();
         let mut at = 0;
@@ -131,10 +131,10 @@ impl<'a> Checker<'a> {
     }
 }
 
-/// The text of a document.
+/// Returns the text of a document.
 ///
 /// # Errors
-/// `InvalidInput`, naming the line of what is no UTF-8.
+/// `InvalidInput`, naming the line of the first invalid UTF-8.
 pub(super) fn text_of(bytes: &Bytes) -> Result<Text<'_>> {
     Text::new(bytes).ok_or_else(|| {
         let at = std::str::from_utf8(bytes).err().map_or(0, |error| error.valid_up_to());

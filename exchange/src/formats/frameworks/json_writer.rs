@@ -84,7 +84,7 @@ pub(super) fn quoted(text: &str) -> String {
     serde_json::Value::from(text).to_string()
 }
 
-/// Deepest level that is indented further: what is nested by malice does not grow by it.
+/// Deepest level that is indented further, so that malicious nesting does not inflate the output.
 const MAX_INDENTED: usize = 128;
 
 /// JSON on its way to `inner`, indented by two spaces or without any space between its tokens.

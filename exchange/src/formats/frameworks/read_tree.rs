@@ -1,6 +1,6 @@
-//! Reads the directories in which a framework keeps what it stores.
+//! Reads the storage directories of a framework.
 //!
-//! Only its own folders are read, no link is followed, and a file that cannot be read is told.
+//! Only its own folders are read, no link is followed, and unreadable files are reported.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -48,7 +48,7 @@ pub struct StoredTree {
 /// without a name is all of it.
 pub type FoldersOf = fn(&str, &dyn Fn(&str) -> bool) -> Vec<&'static str>;
 
-/// Reads what lies in the folders of `dir` that `folders_of` names. All of it is held in memory.
+/// Reads the files in the folders of `dir` that `folders_of` names. All of it is held in memory.
 ///
 /// # Errors
 /// `Io` when a directory cannot be read.
@@ -64,8 +64,8 @@ pub fn read_tree(dir: &Path, folders_of: FoldersOf) -> Result<StoredTree> {
     Ok(gathered)
 }
 
-/// Reads the files of `dir`, and of the folders in it that `folders` names, that `wanted` says are some
-/// by their paths. All of it is held in memory; what else lies there is not looked at.
+/// Reads the files of `dir`, and of the folders in it that `folders` names, whose paths are
+/// `wanted`. All of it is held in memory; other files are not read.
 ///
 /// # Errors
 /// `Io` when a directory cannot be read.

@@ -1,8 +1,8 @@
 //! Follows the links between records, in formats whose records name the one before.
 //!
-//! Most records follow the one before them in the file. Parallel tool calls and their results do not,
-//! and mean nothing by it. A turn that follows a record of an earlier turn is another thing: the
-//! conversation went back, and the turns between are left behind.
+//! Most records follow the one before them in the file. Parallel tool calls and their results do
+//! not, which has no meaning. A turn that follows a record of an earlier turn is different: the
+//! conversation was rewound, and the turns between are left behind.
 //!
 //! ```text
 //! line 0   p1 a1 p2 a2            two processes may write one file: each goes on with its own line,
@@ -158,8 +158,8 @@ impl Links {
         Event::Back { at: self.here(), to: Some(place.piece) }
     }
 
-    /// Returns the event of a conversation that ends at the record `leaf` from now on: what follows
-    /// that goes on with its turn.
+    /// Returns the event of a conversation that ends at the record `leaf` from now on: the records
+    /// that follow continue its turn.
     pub(super) fn end_at(&mut self, leaf: &str) -> Option<Event> {
         let place = self.place(leaf)?;
         if self.is_on_line(place) && place.messages == self.now.messages {
@@ -204,8 +204,8 @@ impl Links {
         false
     }
 
-    /// Returns the event of a message of the current piece that follows the record at `place`. Where
-    /// it does not begin a turn, it goes on with the line of that record, at its end.
+    /// Returns the event of a message of the current piece that follows the record at `place`. A
+    /// message that does not begin a turn continues the line of that record, at its end.
     pub(super) fn follow(&mut self, place: RecordPlace, begins_turn: bool) -> Option<Event> {
         if self.is_on_line(place) {
             let is_earlier = begins_turn && place.turn != self.now.turn;

@@ -2,12 +2,12 @@
 //!
 //! Every event is a message: actions of the agent and the user, and the observations after them.
 //! Calls that one reply of the model made share its id and are one turn. Several tasks in one file
-//! are several conversations, named by `instance_id`; facts are told of the first. Files that
-//! were written or created, or edited by an editor that records whole contents, are followed. Every
-//! task has a workspace of its own: the files of further tasks lie in a folder named as the task.
+//! are several conversations, named by `instance_id`; facts are those of the first. Files that were
+//! written or created, or edited by an editor that records whole contents, are followed. Every task
+//! has a workspace of its own: the files of further tasks are in a folder named after the task.
 //!
-//! Version 1 writes other events, one file each, which [`events`] reads: as lines, as a list, or as the
-//! document that a folder of them is read as, `{conversation, events, stats}`.
+//! Version 1 writes other events, one file each, which [`events`] reads: as lines, as a list, or as
+//! the document that a folder of them is read as, `{conversation, events, stats}`.
 
 mod events;
 
@@ -66,7 +66,7 @@ fn recognise(shape: &JsonShape<'_>) -> bool {
     if shape.is_array {
         return shape.has("source") && (shape.has("action") || shape.has("observation"));
     }
-    // The last is what the resolver of issues writes: what it has done may stand behind the head.
+    // The last shape is that of the issue resolver: its history may be beyond the head.
     shape.has("instance_id") && (shape.has("history") || shape.has("test_result"))
         || shape.has("issue") && shape.has("issue_type") && shape.has("instruction")
 }
@@ -209,7 +209,7 @@ impl OpenHands {
         }
         let cause = plain(event.get("cause")).unwrap_or_default();
         self.editor.result(&cause, true, &self.session, events);
-        // The string-replacing editor records what it replaced, others the whole file.
+        // The string-replacing editor records the replaced text, other editors the whole file.
         let is_whole = text("/extras/impl_source").is_some_and(|source| source != "oh_aci");
         let edited = text("/extras/path").zip(text("/extras/new_content")).filter(|_| is_whole);
         if let Some((path, content)) = edited {

@@ -1,7 +1,7 @@
-//! Rows of a chat: what they say, and where turns begin.
+//! Rows of a chat: their content, and where turns begin.
 //!
-//! A row is `{seq, kind, payload, snapshotId, createdAt}`, in a database as it is and in a session file
-//! as the `data` of a line. Before there were rows, a message was `{role, content}`.
+//! A row is `{seq, kind, payload, snapshotId, createdAt}`, in a database as it is and in a session
+//! file as the `data` of a line. Before there were rows, a message was `{role, content}`.
 
 use serde_json::Value;
 use turntree::context::Role;

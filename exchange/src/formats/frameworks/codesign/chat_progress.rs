@@ -8,7 +8,7 @@ use super::known_session::KnownSession;
 
 /// The progress in the chat of a design.
 pub(super) struct ChatProgress {
-    /// Rows that were said.
+    /// Number of rows that were written to the history.
     pub(super) taken: usize,
     /// Rows that were filled in while there was no chat make room for it.
     pub(super) replaces_seeds: bool,

@@ -1,11 +1,12 @@
-//! `design-store.json`, checked: every error names its place, and what upstream tolerates is a note.
+//! `design-store.json`, checked: every error names its place, and a fault that upstream tolerates
+//! is a note.
 //!
 //! ```text
 //! { schemaVersion: 1, designs: [...], snapshots: [...], diagnosticEvents: [...] }
 //! ```
 //!
-//! Upstream takes a section that is no array for an empty one and looks at no row. A row that is wrong
-//! is refused here, because what it says could not be written back.
+//! Upstream reads a section that is no array as an empty one and checks no row. This reader refuses
+//! an invalid row, because it could not be written back.
 
 use std::collections::{HashMap, HashSet};
 
@@ -206,7 +207,7 @@ impl<'a> StoreReader<'a> {
     ) -> Bytes {
         let mut object = Vec::from(b"{");
         let mut names = HashSet::new();
-        // Of a name that is there twice, the last value counts.
+        // For duplicate names, the last value wins.
         let counts = |(name, _): &&(String, JsonPart<'a>)| names.insert(name.clone());
         let mut kept: Vec<&(String, JsonPart<'a>)> = fields.iter().rev().filter(counts).collect();
         kept.reverse();
@@ -313,7 +314,7 @@ impl<'a, 'p> PlacedRow<'a, 'p> {
         names.iter().try_for_each(|name| expect(self.needed(name)?, Kind::Text, &self.at(name)))
     }
 
-    /// A moment, and the JSON that says it.
+    /// Returns a time, and its JSON.
     fn moment(&self, name: &str) -> Result<(Option<turntree::object::Time>, String)> {
         let time = json::iso_time(&self.text(name)?);
         Ok((time, self.needed(name)?.json.get().to_owned()))

@@ -1,7 +1,7 @@
 //! Any sessions become a design store, as upstream writes it.
 //!
-//! Imported values come out as they were told. Of later work here, each turn that changed the
-//! artifact is a snapshot more.
+//! Imported values are written as they were imported. Each later turn that changed the artifact
+//! adds a snapshot.
 
 use std::collections::{HashMap, HashSet};
 use std::io::Write;
@@ -23,14 +23,14 @@ use super::{
 use crate::formats::view;
 use crate::text::json::{self, Text};
 
-/// Writes a design for each of `sessions`, given by tips of which the first says what the design is: with
-/// all snapshots that lead to any of them.
+/// Writes a design for each of `sessions`, given by its tips: with all snapshots that are reachable
+/// from any tip. The first tip provides the facts of the design.
 ///
-/// Reads every commit below; memory for what each says, without contents.
+/// Reads every reachable commit; memory for the values of each, without contents.
 ///
 /// # Errors
-/// `InvalidInput` when a session has no tip, or two are the same design; `Io` when `out` refuses, and
-/// what reading reports.
+/// `InvalidInput` when a session has no tip, or two are the same design; `Io` when `out` refuses,
+/// and errors of reading.
 pub fn export_designs(
     repo: &Repository,
     sessions: &[Vec<ObjectId>],
@@ -60,13 +60,13 @@ struct Design {
     commit: Commit,
     /// When the first and the last of its commits were made.
     span: (Time, Time),
-    /// When the newest snapshot was made that is not told.
+    /// The time of the newest snapshot that was not imported.
     changed: Option<i64>,
     has_snapshots: bool,
 }
 
 impl Design {
-    /// Reads what leads to `tips`, and its snapshots.
+    /// Reads the history of `tips`, and its snapshots.
     fn read(repo: &Repository, tips: &[ObjectId]) -> Result<(Self, Vec<DesignExport>)> {
         let Some(tip) = tips.first() else { return Err(Error::invalid("no snapshot to export")) };
         let mut history = History::new(repo);
@@ -98,7 +98,7 @@ struct DesignExport {
     artifact: Artifact,
     content: ObjectId,
     commit: ObjectId,
-    /// The snapshot as it was told; nothing for one that was made here.
+    /// The snapshot as it was imported; `None` for one that was made here.
     record: Option<Bytes>,
 }
 
@@ -118,7 +118,7 @@ struct History<'r> {
     /// The last snapshot up to each commit, and the artifact there.
     nearest: HashMap<ObjectId, Nearest>,
     keys: HashSet<String>,
-    /// Snapshots that something goes on from.
+    /// Snapshots that have children.
     parents: HashSet<String>,
 }
 
@@ -308,8 +308,8 @@ impl StoreWriter<'_, '_> {
         Ok(())
     }
 
-    /// The design as it was told, and younger where a snapshot of it is; one of another system as its
-    /// session is called. Nothing for a store without designs.
+    /// The design as it was imported, with the time of its newest snapshot. A design of another
+    /// system gets the name of its session. `None` for a store without designs.
     fn design(&self, design: &Design) -> Result<Option<String>> {
         let Design { id, context, commit, span: (first, last), changed, has_snapshots } = design;
         if let Some(record) = value(self.repo, context, META, META_DESIGN)? {

@@ -2,14 +2,14 @@
 //!
 //! | here | line |
 //! |---|---|
-//! | a row of a chat, a status | as it came |
+//! | a row of a chat, a status | unchanged |
 //! | a row of a database, or one that was filled in | `open-codesign.chat.message` |
-//! | a message of another system | a row for what was said and one for each call, a status for each result |
-//! | `comments` | `open-codesign.comment.v1`, each added as it is now |
+//! | a message of another system | a row for its text and each call, a status for each result |
+//! | `comments` | `open-codesign.comment.v1`, each added in its current state |
 //! | `brief` and `runPreferences` of the agent's state | `open-codesign.context.*` |
 //!
-//! Lines are one branch: each is the parent of the next. Numbers of rows rise; where two branches were
-//! merged and have the same, the later row gets the next number, and its status with it.
+//! Lines are one branch: each is the parent of the next. Numbers of rows rise; where two branches
+//! were merged and have the same, the later row gets the next number, and its status with it.
 
 use std::collections::{HashMap, HashSet};
 use std::io::Write;
@@ -41,12 +41,12 @@ const ID_DIGITS: usize = 8;
 /// The largest number that JavaScript counts without gaps.
 const MAX_SEQ: u64 = (1 << 53) - 1;
 
-/// Writes what was said up to `tip` as `sessions/<design>.jsonl`.
+/// Writes the conversation up to `tip` as `sessions/<design>.jsonl`.
 ///
-/// Reads every commit on the way to `tip` for the moments of messages; memory for the ids of lines.
+/// Reads every ancestor of `tip` for the times of messages; memory for the ids of lines.
 ///
 /// # Errors
-/// `Io` when `out` refuses, and what reading reports.
+/// `Io` when `out` refuses, and errors of reading.
 pub fn export_chat(repo: &Repository, tip: &ObjectId, out: &mut dyn Write) -> Result<()> {
     let (commit, context) = (repo.commit(tip)?, repo.context(tip)?);
     let subject = ExportedContext { repo, commit, context };
@@ -187,7 +187,7 @@ impl ExportedContext<'_> {
 /// A chat on its way out.
 struct Chat<'w> {
     out: &'w mut dyn Write,
-    /// When what has no moment of its own was said, as JSON.
+    /// The time of rows that have none, as JSON.
     moment: String,
     /// The id of the last line, as JSON.
     parent: Option<String>,
@@ -257,8 +257,8 @@ impl Chat<'_> {
         self.entry(MESSAGE, object(&data), moment)
     }
 
-    /// A message of another system: results, what is said, calls. What was thought, and what neither
-    /// the user nor the model says, has no place in a chat.
+    /// Writes a message of another system: results, text, calls. A chat has no place for thinking,
+    /// nor for messages of other roles than the user and the model.
     fn told(&mut self, view: &MessageView, role: Role) -> Result<()> {
         for result in &view.tool_results {
             let Some(seq) = self.calls.get(&result.call_id) else { continue };
@@ -304,7 +304,7 @@ impl Chat<'_> {
         self.entry(MESSAGE, data.to_string(), None)
     }
 
-    /// The number of a row: its own, unless that was there.
+    /// Returns the number of a row: its recorded one, unless that is taken.
     fn seq(&mut self, told: &str, view: &MessageView) -> String {
         let told = told.parse().ok().filter(|seq| (self.next_seq..MAX_SEQ).contains(seq));
         let seq = told.unwrap_or(self.next_seq);
@@ -340,7 +340,7 @@ impl Chat<'_> {
         self.write(&object(&line))
     }
 
-    /// An id that follows from what a line says and how many there are.
+    /// Returns an unused id, derived from the content of a line and the number of lines.
     fn free_id(&self, line: &str) -> String {
         let number = (self.ids.len() as u64)..;
         let id = number.map(|number| {
@@ -358,8 +358,8 @@ impl Chat<'_> {
     }
 }
 
-/// The value of a field, as JSON; empty when it is not there. Of a name that is there twice, the last
-/// one counts.
+/// Returns the value of a field, as JSON; empty if it is missing. For duplicate names, the last one
+/// wins.
 fn get(fields: &[(String, String)], name: &str) -> String {
     fields
         .iter()

@@ -1,4 +1,4 @@
-//! A directory with what open-codesign keeps: stores, databases that were put aside, and chats.
+//! A directory of open-codesign: stores, databases that were put aside, and chats.
 //!
 //! ```text
 //! designs.db.v0.1.backup, .2, ...   what earlier versions left: the oldest first
@@ -46,7 +46,7 @@ fn store_rank(path: &str) -> Option<(u8, u64)> {
     number.parse().ok().map(|number| (0, number))
 }
 
-/// The design, or what can stand for it in a file name, whose chat a file is.
+/// Returns the design of a chat file, as its id is spelled in file names.
 fn design_of(path: &str) -> Option<&str> {
     path.strip_prefix(CHATS)?.strip_suffix(CHAT_END).filter(|id| !id.contains('/'))
 }
@@ -87,8 +87,8 @@ pub fn import_designs(
     histories::import_archives(repo, archives, options)
 }
 
-/// Gives chats to their designs, in the newest store that has them; what is left makes designs of its
-/// own.
+/// Gives chats to their designs, in the newest store that has them; the remaining chats become
+/// separate designs.
 fn add_chats(archives: &mut Vec<Archive>, mut chats: BTreeMap<String, ChatFile>) {
     for design in archives.iter_mut().rev().flat_map(|archive| &mut archive.designs) {
         if let Some(said) = chats.remove(&file_name(&design.id)) {

@@ -5,9 +5,9 @@
 //!        \--- fork --- edit        fork-<id>
 //! ```
 //!
-//! A snapshot goes on top of the branch that ends with its parent. A fork, and what goes on from
-//! further back, begins a branch. So a store that comes again adds what is new in it, wherever its
-//! branches have gone since. What a chat says stands before the snapshot that it led to.
+//! A snapshot extends the branch that ends with its parent. A fork, and a snapshot with an earlier
+//! parent, begins a branch. So importing a store again adds only its new snapshots, wherever its
+//! branches have moved since. Rows of a chat come before the snapshot that they resulted in.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 
@@ -257,7 +257,7 @@ impl HistoryWriter<'_> {
         let begins = known.main_head.is_none();
         let branch = match (parent, commit) {
             (Some(parent), Some(_)) if !is_fork => known.heads.get(parent).cloned(),
-            // An edit without its parent goes on from what was there before it.
+            // An edit whose parent is missing continues the main branch.
             (_, None) if begins || version.origin == Origin::Edit => Some(known.main.clone()),
             _ => None,
         };
@@ -301,7 +301,7 @@ impl HistoryWriter<'_> {
         Ok(Draft::new(builder))
     }
 
-    /// The context that a branch ends with; an empty one where it is not there any more.
+    /// The context at the tip of a branch; an empty one if it is missing or was elided.
     fn builder(&self, branch: &BranchName) -> Result<Builder> {
         let Some(tip) = self.change.tip(branch) else { return Ok(Builder::new()) };
         let tree = self.change.read_commit(&tip)?.tree;
@@ -392,7 +392,7 @@ impl HistoryWriter<'_> {
         Ok(())
     }
 
-    /// Commits a turn of the chat; the draft goes on from there.
+    /// Commits a turn of the chat; the draft continues from it.
     fn end_turn(
         &mut self,
         design: &Design,

@@ -66,7 +66,7 @@ impl KnownSession {
             }
             let Some(key) = commit.metadata.get(SNAPSHOT) else { continue };
             if !std::mem::replace(&mut ended, true) {
-                // Of two branches that end alike, the main one goes on.
+                // Of two branches with the same head, the main one continues.
                 if is_main || !self.heads.contains_key(key) {
                     self.heads.insert(key.clone(), branch.clone());
                 }
@@ -80,7 +80,7 @@ impl KnownSession {
         Ok(())
     }
 
-    /// Notes that `branch` ends with the snapshot `key` now, and no more with what it ended with.
+    /// Records that `branch` now ends with the snapshot `key`, and removes its previous head.
     pub(super) fn put(
         &mut self,
         branch: &BranchName,
@@ -126,8 +126,8 @@ pub(super) fn sessions(repo: &Repository, name: &str) -> Result<HashMap<String, 
     Ok(sessions)
 }
 
-/// A name for the session of a design: `stem` and what of `name` can stand in one, free of what is
-/// `taken`.
+/// Returns a name for the session of a design: `stem` and the valid characters of `name`, not among
+/// the `taken` names.
 pub(super) fn free_session(stem: &str, name: &str, id: &str, taken: &HashSet<String>) -> String {
     let slug = [name, id].map(slug).into_iter().find(|slug| !slug.is_empty());
     let stem = format!("{stem}-{}", slug.as_deref().unwrap_or("design"));

@@ -1,19 +1,19 @@
-//! open-codesign: its design store, the databases of v0.1, and the chats beside them.
+//! open-codesign: its design store, the databases of v0.1, and the chats next to them.
 //!
 //! | file | job |
 //! |---|---|
-//! | `archive` | what a store holds, whichever file it came from |
+//! | `archive` | the content of a store, whichever file it came from |
 //! | `document` | `design-store.json`, checked, with the place of everything wrong |
-//! | `sqlite` | `designs.db` of v0.1, with the log beside it |
-//! | `chat` | rows of a chat: what they say, and where turns begin |
-//! | `session` | `sessions/<design>.jsonl`, a transcript like others |
+//! | `sqlite` | `designs.db` of v0.1, with the log next to it |
+//! | `chat` | rows of a chat: their content, and where turns begin |
+//! | `session` | `sessions/<design>.jsonl`, a transcript format |
 //! | `order` | which snapshot comes after which |
-//! | `known` | what the store has of a design already |
+//! | `known` | the parts of a design that the store has already |
 //! | `told` | how much of a chat comes before a snapshot |
 //! | `histories` | designs become sessions, snapshots commits |
 //! | `folder` | a directory with a store and its chats |
 //! | `export` | any sessions become a design store again |
-//! | `export_chat` | what was said in any session becomes a chat again |
+//! | `export_chat` | the conversation of any session becomes a chat again |
 //! | `path` | names of design files, as upstream takes them |
 //!
 //! The table of places is in `docs/reference/formats/open-codesign.md`.
@@ -48,7 +48,7 @@ pub use export_chat::export_chat;
 pub use folder::{import_designs, is_stored};
 pub use path::design_path;
 
-/// The name of the format, and of what it keeps.
+/// The name of the format, and of its sections and facts.
 pub(crate) const NAME: &str = "codesign";
 
 /// The name of the format of chats.
@@ -72,7 +72,7 @@ const DIAGNOSTICS: &str = "diagnostics";
 const OLD_MESSAGES: &str = "design-messages";
 const CHAT_SOURCE: &str = "chat-source";
 
-/// Facts of a commit: which snapshot it is, and where it stood in the file.
+/// Facts of a commit: which snapshot it is, and its position in the file.
 const SNAPSHOT: &str = "codesign/snapshot";
 const ORDER: &str = "codesign/order";
 

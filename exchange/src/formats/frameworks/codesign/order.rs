@@ -7,13 +7,14 @@ use super::archive::DesignSnapshot;
 /// The fault of a parent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Lineage {
-    /// The parent is there, or there is none.
+    /// The parent exists, or there is none.
     Sound,
     /// The parents of the snapshot lead back to it.
     Circular,
 }
 
-/// The snapshots in the order in which they become commits, each with what is odd about its parent.
+/// Returns the snapshots in the order in which they become commits, each with the state of its
+/// parent.
 pub(super) fn ordered(versions: &[DesignSnapshot]) -> Vec<(usize, Lineage)> {
     let mut by_key = HashMap::new();
     for (index, version) in versions.iter().enumerate() {

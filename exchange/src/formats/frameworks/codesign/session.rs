@@ -1,13 +1,13 @@
-//! `sessions/<design>.jsonl`: a header as the pi agent writes it, then a line for all that happens.
+//! `sessions/<design>.jsonl`: a header as the pi agent writes it, then a line for every event.
 //!
 //! - `open-codesign.chat.message` is a row of the chat: a message.
-//! - `open-codesign.chat.tool_status` is what came of a call, named by its row: a message after it. One
-//!   for no call is ignored, as upstream does.
+//! - `open-codesign.chat.tool_status` is the result of a call, named by its row: a message after
+//!   it. A status without a call is ignored, as upstream does.
 //! - `open-codesign.comment.v1` adds, updates, removes or applies comments: section `comments`.
-//! - `open-codesign.context.brief.v1` and `.run_preferences.v1`: the last good one counts, in the
+//! - `open-codesign.context.brief.v1` and `.run_preferences.v1`: the last valid one wins, in the
 //!   agent's state.
 //!
-//! A row, status or comment that is not what it should be ends the file for upstream, and is refused.
+//! Upstream stops reading at an invalid row, status or comment; this reader refuses the file.
 
 use std::collections::{BTreeMap, HashSet};
 use std::io::BufRead;
@@ -212,7 +212,7 @@ impl Chats {
         self.tell(id, events);
     }
 
-    /// Says what a comment is now.
+    /// Records the current state of a comment.
     fn tell(&self, id: &str, events: &mut Vec<Event>) {
         let row = self.comments.get(id).map(|row| Value::Object(row.clone()));
         events.push(Event::Entry {
@@ -235,7 +235,7 @@ fn push(entry: &Value, events: &mut Vec<Event>) {
     events.push(Event::Message(message));
 }
 
-/// An entry of the agent's state; upstream passes over what is no object.
+/// Records an entry of the agent's state; upstream skips values that are not objects.
 fn state(key: &str, data: &Value, events: &mut Vec<Event>) {
     let section = agent_section(MAIN_AGENT, "state").ok().filter(|_| data.is_object());
     let Some(section) = section else {

@@ -18,11 +18,11 @@ use super::{archive, document};
 use crate::text::json::{self, is_too_deep};
 use crate::text::sqlite::{Cell, Database, Image, quoted};
 
-/// Reads a database with what the log beside it has committed.
+/// Reads a database, with the committed pages of the log next to it.
 ///
 /// # Errors
-/// `InvalidInput` for what is damaged, cut off or no design store, with the place of a wrong value;
-/// `LimitExceeded` for a row over 64 MiB.
+/// `InvalidInput` for a file that is damaged, truncated or not a design store, with the place of a
+/// wrong value; `LimitExceeded` for a row over 64 MiB.
 pub(super) fn read(file: Bytes, log: Option<Bytes>) -> Result<Archive> {
     let image = Arc::new(Image::of_bytes(file.clone(), log.clone())?);
     let database = Designs::open(&image)?;
@@ -49,7 +49,7 @@ struct Designs {
 type RowValues = Map<String, Value>;
 
 impl Designs {
-    /// Refuses what is damaged, and what is no design store.
+    /// Opens a database. Refuses damaged files and files that are not design stores.
     fn open(image: &Arc<Image>) -> Result<Self> {
         let database = Database::open(image)?;
         if database.columns("designs")?.is_empty() {
@@ -251,7 +251,7 @@ fn in_order(mut row: RowValues, first: &[&str]) -> RowValues {
     ordered
 }
 
-/// Text that is JSON as what it says, and other text as it is.
+/// Returns the parsed value of a text that is JSON, and any other text unchanged.
 fn inner_json(value: Value) -> Value {
     let inner = value.as_str().and_then(|text| serde_json::from_str::<Value>(text).ok());
     // Around it there are a row, a section and a store, which a parser has to get through.

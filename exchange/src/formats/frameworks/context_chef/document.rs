@@ -173,7 +173,7 @@ impl<'a> PartReader<'a> {
         Ok(snapshot)
     }
 
-    /// Announcements, if each has an id to be told by; else they stay a field that is not known.
+    /// Takes the announcements if each has an id; otherwise they stay an unknown field.
     fn announcements(&mut self, fields: &mut JsonParts<'a>) -> Result<Option<JsonParts<'a>>> {
         let Some(part) = take_if(fields, ANNOUNCEMENTS, has_announcements) else {
             return Ok(None);
@@ -412,7 +412,7 @@ impl<'a> PartReader<'a> {
         Ok(MemoryPart { entries: self.unique(entries, &place), turn })
     }
 
-    /// Of keys that are there twice the last counts, at the place of the first, as in JavaScript.
+    /// For duplicate keys the last value wins, at the position of the first, as in JavaScript.
     fn unique(&mut self, entries: JsonParts<'a>, place: &str) -> JsonParts<'a> {
         let mut unique: JsonParts<'a> = Vec::with_capacity(entries.len());
         let mut places: HashMap<String, usize> = HashMap::new();

@@ -1,7 +1,8 @@
 //! Any context becomes a snapshot document of the shape that 4.2 writes.
 //!
-//! Values that were imported from a document come out as they were told; of the content of other
-//! systems, the parts that a document has a place for: conversation, system prompt, core memory.
+//! Values that were imported from a document are written as they were imported. Content of other
+//! systems is written as far as a document has a place for it: conversation, system prompt, core
+//! memory.
 
 use std::io::Write;
 
@@ -135,7 +136,7 @@ impl ChefExport<'_> {
         for item in list.iter(self.source, 0..list.len()) {
             let entry = MessageEntry::from_item(&item?)?;
             let bytes = self.source.read_as(Kind::Blob, &entry.blob)?;
-            // What was imported is a message, even one that has a field twice.
+            // An imported value is a message, even one with a duplicate field.
             if entry.media == NAME || entry.media == JSON_MEDIA && is_message(&bytes) {
                 messages.push(compact(&bytes));
             } else {
@@ -216,7 +217,7 @@ impl ChefExport<'_> {
         let Some(item) = map.get(self.source, key.as_bytes())? else { return Ok(None) };
         let bytes = self.source.read_as(Kind::Blob, &item.link.id)?;
         let is_json = Text::new(&bytes).is_some_and(|text| text.parse::<IgnoredAny>().is_ok());
-        // What somebody has put there as text, a state document say, is text.
+        // A value that was stored as text, for example by a state document, stays text.
         Ok(Some(match is_json && item.meta == JSON_MEDIA.as_bytes() {
             true => compact(&bytes),
             false => quoted(&String::from_utf8_lossy(&bytes)),
@@ -236,7 +237,7 @@ fn is_message(bytes: &Bytes) -> bool {
     Text::new(bytes).is_some_and(|text| text.parse::<DocumentMessage>().is_ok())
 }
 
-/// A message of another format: what it says, then a message for each result.
+/// Writes a message of another format: its text, then a message for each result.
 fn said(role: Role, view: &MessageView, messages: &mut Vec<String>) {
     let name = if role == Role::Other { "user" } else { role.name() };
     let says = !view.text.is_empty() || !view.tool_calls.is_empty() || !view.thinking.is_empty();
@@ -301,7 +302,7 @@ impl ObjectText {
         self.0.push_str(json);
     }
 
-    /// Adds what stands between the braces of another object.
+    /// Adds the members of another object.
     fn add_all(&mut self, json: Option<&str>) {
         let inner = json.and_then(|json| json.strip_prefix('{')?.strip_suffix('}'));
         if let Some(inner) = inner.filter(|inner| !inner.is_empty()) {

@@ -8,7 +8,7 @@
 //! ```
 //!
 //! Payloads go into the pool and into the section `vfs` of one new snapshot, entries of memory into
-//! its section `memory`, notes into its scratchpad. What cannot be read is left out and told.
+//! its section `memory`, notes into its scratchpad. Unreadable files are left out and reported.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -66,13 +66,13 @@ pub fn folders_of(name: &str, has: &dyn Fn(&str) -> bool) -> Vec<&'static str> {
     if old.is_empty() { there(&["vfs", "archive", "memory", "notes"]) } else { old }
 }
 
-/// Imports the files of a folder called `name` as one snapshot, on top of the session's main branch,
-/// and their payloads into the pool. A folder that is known adds nothing.
+/// Imports the files of a folder called `name` as one snapshot, on top of the session's main
+/// branch, and their payloads into the pool. A folder that is known adds nothing.
 ///
 /// # Errors
-/// `NotFound` when nothing in it is of ContextChef, `InvalidInput` when a payload has the URI of
-/// another one, `Conflict` when another process moved the branch meanwhile. The store is then as it
-/// was.
+/// `NotFound` when the folder has no file of ContextChef, `InvalidInput` when two payloads have the
+/// same URI, `Conflict` when another process moved the branch concurrently. After an error the
+/// store is unchanged.
 pub fn import_folder(
     repo: &Repository,
     name: &str,
@@ -300,7 +300,7 @@ impl FolderContent {
                 .map_err(|source| Error::invalid("keys of memory as JSON").with_source(source))?;
             let state = agent_section(MAIN_AGENT, STATE)?;
             json_entry(change, builder, &state, MEMORY_ORDER, order.into())?;
-            // The folder does not say how many turns there were.
+            // The folder does not record the number of turns.
             json_entry(change, builder, &state, MEMORY_TURN, Bytes::from_static(b"0"))?;
         }
         let era = if self.is_new { "4.x" } else { "3.x" };

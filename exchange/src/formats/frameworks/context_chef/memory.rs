@@ -38,7 +38,7 @@ pub enum Expired {
     Turn,
 }
 
-/// The fields that are read of an entry. Folders hold entries that nobody checked.
+/// The fields of an entry that are read. Entries in folders are unchecked.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct StoredEntry<'a> {
@@ -146,7 +146,7 @@ pub(super) fn turn(source: &dyn ObjectSource, context: &Context) -> Result<f64> 
     Ok(state(source, context, MEMORY_TURN)?.unwrap_or(0.0))
 }
 
-/// An entry as somebody stored it: one that is no JSON of an entry is a text.
+/// Reads a stored entry; anything but the JSON of an entry is a text.
 fn read(key: String, json: Bytes) -> MemoryEntry {
     let text = Text::new(&json);
     let stored: Option<StoredEntry<'_>> = text.as_ref().and_then(|text| text.parse().ok());
@@ -160,7 +160,7 @@ fn read(key: String, json: Bytes) -> MemoryEntry {
     MemoryEntry { key, value, expires_at, expires_at_turn, is_entry, json }
 }
 
-/// A value of the agent's state, if it is there and what it should be.
+/// Returns a value of the agent's state; `None` if it is missing or of another type.
 pub(super) fn state<T: serde::de::DeserializeOwned>(
     source: &dyn ObjectSource,
     context: &Context,

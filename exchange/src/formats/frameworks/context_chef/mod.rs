@@ -1,4 +1,4 @@
-//! ContextChef: snapshots of every era, and the directories in which it keeps what it stores.
+//! ContextChef: snapshots of every era, and its storage directories.
 //!
 //! | file | job |
 //! |---|---|
@@ -6,7 +6,7 @@
 //! | `sections` | a document becomes the sections of a context |
 //! | `memory` | core memory: entries, their order, when they expire |
 //! | `export` | any context becomes a document of the shape that 4.2 writes |
-//! | `folder` | what lies in `.context_vfs`, `.context_memory` and the folders of 4.2 |
+//! | `folder` | the files in `.context_vfs`, `.context_memory` and the folders of 4.2 |
 //!
 //! The table of places is in `docs/reference/formats/context-chef.md`.
 
@@ -28,7 +28,7 @@ pub use export::{ChefOptions, export_chef};
 pub use folder::{FolderReport, folders_of, import_folder};
 pub use memory::{Expired, MemoryEntry, expired, memory};
 
-/// The name of the format, and of what it keeps.
+/// The name of the format, and of its sections and facts.
 const NAME: &str = "context-chef";
 
 /// The parts of the agent, beside `messages` and `state`.
@@ -59,7 +59,7 @@ const META_ERA: &str = "context-chef/era";
 const META_OTHER: &str = "context-chef/other";
 const META_MODULES: &str = "context-chef/modules";
 
-/// Facts of the commit: when and why are no part of what the next prompt is made of.
+/// Facts of the commit: the time and reason of a snapshot do not affect the next prompt.
 const LABEL: &str = "context-chef/label";
 const CREATED: &str = "context-chef/createdAt";
 

@@ -22,7 +22,7 @@ use crate::text::json;
 
 const DEFAULT_TITLE: &str = "ContextChef snapshot";
 
-/// Reads `bytes` and makes the sections of `builder` what they say.
+/// Reads `bytes` and sets the sections of `builder` to their content.
 ///
 /// # Errors
 /// `InvalidInput`, naming the place.

@@ -71,7 +71,7 @@ struct ContextSnapshot<'a> {
     other: JsonParts<'a>,
 }
 
-/// Reads `bytes` and makes the sections of `builder` what they say.
+/// Reads `bytes` and sets the sections of `builder` to their content.
 ///
 /// # Errors
 /// `InvalidInput`, naming the place.
@@ -276,7 +276,7 @@ fn read_migrated<'a>(
         );
         snapshot.purpose = Some("recovery".to_owned());
     }
-    // What a file of 1.0 says in its metadata.
+    // A file of 1.0 has this in its metadata.
     let is_known = snapshot.metadata.iter().any(|(field, _)| field == "purpose");
     if !is_known {
         snapshot.metadata.push(("purpose".to_owned(), purpose));
@@ -293,7 +293,8 @@ fn needed<'a>(fields: &mut JsonParts<'a>, name: &str) -> Result<JsonPart<'a>> {
     Ok(part)
 }
 
-/// When it was taken: ISO 8601 in files, milliseconds since the epoch in what a migration wrote.
+/// Returns the time of the snapshot: ISO 8601 in files, milliseconds since the epoch in the output
+/// of a migration.
 pub(super) fn moment<'a>(
     checker: &mut Checker<'a>,
     fields: &mut JsonParts<'a>,

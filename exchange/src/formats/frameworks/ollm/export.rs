@@ -1,7 +1,7 @@
 //! Any context becomes a snapshot file of version 1.0.
 //!
-//! Values that were imported from OLLM CLI come out as they were told; of the content of other
-//! systems, the parts that a file has a place for. Tool calls and the call that a result is of go
+//! Values that were imported from OLLM CLI are written as they were imported. Content of other
+//! systems is written as far as a file has a place for it. Tool calls and the call of a result go
 //! into a message's `metadata`, the only place where upstream keeps unknown fields.
 
 use std::io::Write;
@@ -48,11 +48,11 @@ const MESSAGE_FIELDS: [&str; 6] = ["id", "role", "content", "timestamp", "tokenC
 /// The reader of a snapshot file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum OllmCompat {
-    /// Whoever wants all that is known: each message once, and fields that upstream passes over.
+    /// A reader that wants all known content: each message once, and fields that upstream ignores.
     #[default]
     Sound,
-    /// OLLM CLI 0.1.1 to 0.1.6, which restores `messages` alone: the users' are there a second time, and
-    /// nothing is in the file that it would not write.
+    /// OLLM CLI 0.1.1 to 0.1.6, which restores `messages` alone: user messages are written to both
+    /// arrays, and the file has no field that upstream would not write.
     Upstream,
 }
 
@@ -69,15 +69,15 @@ pub struct SnapshotFacts {
     pub session: String,
     /// When it was taken.
     pub timestamp: String,
-    /// Tokens of the context; counted when they are not told.
+    /// Tokens of the context; counted if `None`.
     pub tokens: Option<String>,
-    /// A line for people; made of what users said when it is not told.
+    /// A line for people; derived from the user messages if `None`.
     pub summary: Option<String>,
-    /// The model, when the context does not say it; empty when nobody knows.
+    /// The model, if the context does not record it; empty if unknown.
     pub model: String,
     /// When, in milliseconds since the Unix epoch: messages without a moment come before it.
     pub millis: i64,
-    /// Why it was taken, in the words of upstream, when the context does not say it.
+    /// The reason of the snapshot, in upstream's terms, if the context does not record it.
     pub purpose: &'static str,
 }
 
@@ -87,7 +87,7 @@ impl SnapshotFacts {
     #[must_use]
     pub fn of(id: &ObjectId, commit: &Commit) -> Self {
         let told = |name: &str| commit.metadata.get(name).cloned();
-        // A snapshot that was changed is another one.
+        // A modified snapshot gets an id of its own.
         let imported = told(ID).is_some();
         Self {
             id: told(ID).unwrap_or_else(|| quoted(&uuid(id))),
@@ -232,7 +232,7 @@ fn is_own(name: &str) -> bool {
     own.contains(&name) || lists.contains(&name) || state.contains(&name)
 }
 
-/// The metadata: what the document had, in its order, then what is known besides.
+/// Returns the metadata: the fields of the document, in their order, then the other known facts.
 fn metadata(
     stored: &StoredValues<'_>,
     facts: &SnapshotFacts,
@@ -298,7 +298,7 @@ fn messages(stored: &StoredValues<'_>, end: i64) -> Result<Vec<MessageText>> {
     Ok(written)
 }
 
-/// When a message says it was said, in microseconds.
+/// Returns the time recorded in a message, in microseconds.
 fn moment_of(bytes: &[u8]) -> Option<i64> {
     let message = text::value(bytes)?;
     text::time(message.get("timestamp")?).map(|time| time.micros)
@@ -340,7 +340,7 @@ impl Clock {
     }
 }
 
-/// A message that is one of OLLM CLI, with what it lacks; nothing when it is something else.
+/// Returns a message of OLLM CLI, with its missing fields added; `None` for anything else.
 fn own(
     bytes: &[u8],
     role: Role,
@@ -366,7 +366,7 @@ fn own(
     let tokens = mended("tokenCount").and_then(|json| json.parse().ok());
     let named: Option<String> = mended("role").and_then(|json| serde_json::from_str(json).ok());
     let role = if named.is_none() && role == Role::Other { Role::User } else { role };
-    // Names that other systems have for a role are none here; one that nobody knows is kept.
+    // Role names of other systems do not count as names here; an unknown name is kept.
     let is_named = named.is_some_and(|named| role == Role::Other || named == role.name());
     let is_whole = ["id", "content"].iter().all(|name| mended(name).is_some()) && is_named;
     let needs = !is_whole || moment.is_none() || LINKS.iter().any(|name| mended(name).is_some());
@@ -433,7 +433,7 @@ fn completed(
     object(&all)
 }
 
-/// A message of another system: what it says, then a message for each result.
+/// Writes a message of another system: its text, then a message for each result.
 fn told(view: &MessageView, role: Role, written: &mut Vec<MessageText>, clock: &mut Clock) {
     let says = !view.text.is_empty() || !view.tool_calls.is_empty() || !view.thinking.is_empty();
     if says || view.tool_results.is_empty() {

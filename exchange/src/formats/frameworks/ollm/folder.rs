@@ -66,14 +66,14 @@ pub fn folders_of(name: &str, has: &dyn Fn(&str) -> bool) -> Vec<&'static str> {
     }
 }
 
-/// Imports the files of a folder called `name`, in one operation. What is known adds nothing.
-/// `session` names the session; without it the documents name theirs, and those of sessions that were
-/// forgotten are left out, unless `again` takes them in.
+/// Imports the files of a folder called `name`, in one operation. Known files add nothing.
+/// `session` names the session. Without it the documents name their sessions, and documents of
+/// forgotten sessions are skipped unless `again` is set.
 ///
 /// # Errors
-/// `NotFound` when nothing in it is of OLLM CLI, `InvalidInput` when no document of it can be read, or
-/// those of several sessions are to become one, `Conflict` when another process moved a branch
-/// meanwhile. The store is then as it was.
+/// `NotFound` when the folder has no file of OLLM CLI, `InvalidInput` when none of its documents
+/// can be read, or when `session` is given for documents of several sessions, `Conflict` when
+/// another process moved a branch concurrently. After an error the store is unchanged.
 pub fn import_folder(
     repo: &Repository,
     name: &str,
@@ -128,7 +128,7 @@ pub fn import_folder(
     }
     let is_new = report.branches.iter().any(|branch| branch.turns > 0);
     if let Some(first) = report.branches.first_mut() {
-        // All is written at once: its size is told with the first branch.
+        // One operation writes all branches: the first branch reports the size.
         let imported = finish_import(repo, change, options, "import", is_new, first.clone())?;
         first.new_bytes = imported.new_bytes;
     }
@@ -182,7 +182,7 @@ struct FolderContent {
     /// Indexes by their folder, and the ids that each names; nothing for one that is none.
     indexes: BTreeMap<String, (String, Option<BTreeSet<String>>)>,
     map: Option<(String, BTreeMap<String, String>)>,
-    /// Snapshots that are there, by folder and id, with their sessions.
+    /// Known snapshots, by folder and id, with their sessions.
     snapshots: BTreeMap<(String, String), (String, String)>,
     odd: Vec<FolderNote>,
 }
@@ -318,13 +318,13 @@ impl FolderContent {
     }
 }
 
-/// The session that a snapshot says it is of.
+/// Returns the session that a snapshot names.
 fn session_of(checked: &ValidatedDocument) -> String {
     let told = checked.facts.metadata.get(SESSION).map(String::as_bytes).unwrap_or_default();
     Text::new(told).and_then(|text| text.parse().ok()).unwrap_or_default()
 }
 
-/// Returns the session that a snapshot document says it is of, if a session can have that name.
+/// Returns the session that a snapshot document names, if it is a valid session name.
 #[must_use]
 pub fn session_of_document(bytes: &[u8]) -> Option<String> {
     #[derive(Deserialize)]

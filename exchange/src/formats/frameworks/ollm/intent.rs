@@ -1,6 +1,6 @@
-//! Intents: what a user meant, as the model understood it, one document each.
+//! Intents: the user's intention as the model understood it, one document each.
 //!
-//! An intent is an entry of the section `intents` by its id, with the JSON that it was.
+//! An intent is an entry of the section `intents` by its id, with its original JSON.
 
 use std::io::Write;
 
@@ -83,11 +83,11 @@ fn check<'a>(checker: &mut Checker<'a>, fields: &mut JsonParts<'a>) -> Result<St
     Ok(first_line(&text(&intent, "extracted.intent")?))
 }
 
-/// Writes the intent `id` of a context, indented as upstream does, without a line end; without an id the
-/// newest one.
+/// Writes the intent `id` of a context, indented as upstream does, without a line end; without an
+/// id the newest one.
 ///
 /// # Errors
-/// `NotFound` when it is not there, `Io` when `out` refuses, and what reading reports.
+/// `NotFound` for a missing intent, `Io` when `out` refuses, and errors of reading.
 pub fn export_intent(
     source: &dyn ObjectSource,
     context: &Context,

@@ -28,9 +28,9 @@ pub(super) struct OllmMessage<'a> {
 struct Copy<'a> {
     id: Option<String>,
     role: Role,
-    /// When it was said, if it says so.
+    /// The time of the message, if recorded.
     moment: Option<i64>,
-    /// The moment that it stands at: without one of its own, that of the message before it.
+    /// The time that the message is sorted by: its recorded one, or that of the message before it.
     micros: i64,
     part: JsonPart<'a>,
     fields: JsonParts<'a>,
@@ -40,7 +40,7 @@ struct Copy<'a> {
 /// Joins the user messages and the others of a document.
 ///
 /// # Errors
-/// `InvalidInput`, naming the place of a value that is not what it should be.
+/// `InvalidInput`, naming the place of an invalid value.
 pub(super) fn joined<'a>(
     checker: &mut Checker<'a>,
     users: Option<JsonPart<'a>>,
@@ -81,7 +81,7 @@ fn without_pairs<'a>(
             rest.push(other);
         }
     }
-    // A copy may have told the moment of a message.
+    // A copy may have added the time of a message.
     stand(&mut users);
     let mut at = 0;
     users.retain(|_| {
@@ -138,7 +138,7 @@ fn copies<'a>(
     Ok(copies)
 }
 
-/// Gives each message the moment that it stands at.
+/// Sets the time that each message is sorted by.
 fn stand(copies: &mut [Copy<'_>]) {
     let mut before = i64::MIN;
     for copy in copies {
@@ -181,7 +181,7 @@ fn copy<'a>(checker: &mut Checker<'a>, place: &str, part: JsonPart<'a>) -> Resul
     Ok(Copy { id, role, moment, micros: i64::MIN, part, fields, joined: None })
 }
 
-/// Returns the speaker; a name that nobody knows is told.
+/// Returns the speaker; notes an unknown name.
 fn role_of(checker: &mut Checker<'_>, name: &str, part: &JsonPart<'_>, place: &str) -> Role {
     if matches!(name, "system" | "user" | "assistant" | "tool") {
         return Role::from_name(name);

@@ -4,13 +4,13 @@
 //! |---|---|
 //! | `context` | a context snapshot of any shape, checked, with the place of everything wrong |
 //! | `messages` | its messages in their order, each once |
-//! | `sections` | what was read becomes the sections of a context |
-//! | `stored` | sections as the JSON that they were |
+//! | `sections` | a document becomes the sections of a context |
+//! | `stored` | sections as their original JSON |
 //! | `export` | any context becomes a snapshot file of version 1.0 |
 //! | `mode` | mode transitions: in, out, and made from a conversation |
 //! | `state_xml` | the text form of a transition |
 //! | `intent` | intents, in and out |
-//! | `folder` | what lies in `.ollm` |
+//! | `folder` | the files in `.ollm` |
 //!
 //! The table of places is in `docs/reference/formats/ollm-cli.md`.
 
@@ -53,15 +53,15 @@ const REASONING: &str = "reasoning";
 const FINDINGS: &str = "findings";
 const INTENTS: &str = "intents";
 
-/// Facts in `meta`: which shape a document had, fields that nobody knows, and the order of the fields
-/// that became entries of a section.
+/// Facts in `meta`: the shape of a document, its unknown fields, and the order of the fields that
+/// became entries of a section.
 const META_SHAPE: &str = "ollm/shape";
 const META_OTHER: &str = "ollm/other";
 const META_ARCHIVED: &str = "ollm/archivedUserMessages";
 const META_ORDER: &str = "ollm/order/";
 
-/// Facts of a commit, as the JSON that a document had: they say which snapshot it is, and no prompt is
-/// made of them.
+/// Facts of a commit, as the JSON of the document: they identify the snapshot and do not affect
+/// prompts.
 const ID: &str = "ollm/id";
 const SESSION: &str = "ollm/sessionId";
 const TIMESTAMP: &str = "ollm/timestamp";
@@ -111,8 +111,8 @@ fn is_intent(shape: &JsonShape<'_>) -> bool {
     !shape.is_array && shape.has("original") && shape.has("extracted")
 }
 
-/// The view of a message. Tool calls and the call that a result is of stand in the message of a running
-/// program, and in the metadata of a file.
+/// Returns the view of a message. Tool calls and the call of a result are in the message itself in
+/// a running program, and in the metadata in a file.
 fn view_message(message: &Value) -> MessageView {
     let role = message.get("role").and_then(Value::as_str).map_or(Role::Other, Role::from_name);
     let metadata = message.get("metadata");

@@ -1,9 +1,9 @@
 //! Mode transitions: a light snapshot when an agent changes its mode.
 //!
-//! A transition has the last messages, the skills and tools in use, the task and what was found. It is
-//! no turn of the conversation: transitions of a session are the line of a session beside it, `.modes`
-//! behind its name, so that a policy of their own decides how long they stay. Each is a commit, so two
-//! in one millisecond are two.
+//! A transition has the last messages, the skills and tools in use, the task and the findings. It
+//! is no turn of the conversation: the transitions of a session form a separate session, with
+//! `.modes` appended to its name, so that they can have a retention policy of their own. Each is a
+//! commit, so two in one millisecond are two.
 
 use std::io::Write;
 
@@ -58,7 +58,7 @@ struct Read<'a> {
     other: JsonParts<'a>,
 }
 
-/// Reads `bytes` and makes the sections of `builder` what they say.
+/// Reads `bytes` and sets the sections of `builder` to their content.
 ///
 /// # Errors
 /// `InvalidInput`, naming the place.
@@ -316,7 +316,7 @@ impl TransitionFacts {
     }
 }
 
-/// Nine digits of base 36 that stand for an id.
+/// Returns nine digits of base 36 that represent an id.
 fn base36(id: &ObjectId) -> String {
     let bytes = id.as_bytes().iter().take(8);
     let mut number = bytes.fold(0_u64, |number, byte| number << 8 | u64::from(*byte));

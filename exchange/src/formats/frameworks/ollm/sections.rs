@@ -13,7 +13,7 @@ use super::super::json_writer::json_item;
 use super::messages::OllmMessage;
 use super::{META, META_ORDER, META_OTHER};
 
-/// Writes what a document says.
+/// Writes the content of a document.
 pub(super) struct Sections<'a> {
     pub(super) sink: &'a mut dyn ObjectSink,
     pub(super) builder: &'a mut Builder,
@@ -49,7 +49,7 @@ impl Sections<'_> {
         self.builder.set_empty(self.sink, section, Shape::Map)?;
         let (mut order, mut seen) = (Vec::with_capacity(fields.len()), HashSet::new());
         for (key, part) in fields {
-            // Of a name that is there twice the last counts, at the place of the first.
+            // For duplicate names the last value wins, at the position of the first.
             if seen.insert(key) {
                 order.push(key);
             }
@@ -71,7 +71,7 @@ impl Sections<'_> {
         Ok(())
     }
 
-    /// Makes `section` what a value is, or drops it.
+    /// Sets `section` to a value, or drops it.
     pub(super) fn value(
         &mut self,
         checker: &Checker<'_>,
@@ -104,7 +104,7 @@ impl Sections<'_> {
         }
     }
 
-    /// Fields that nobody knows, as one object.
+    /// Stores unknown fields, as one object.
     pub(super) fn other(&mut self, fields: &JsonParts<'_>) -> Result<()> {
         if fields.is_empty() {
             return self.builder.set(self.sink, META, META_OTHER, None);

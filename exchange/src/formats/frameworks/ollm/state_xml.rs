@@ -9,8 +9,8 @@
 //! </state_snapshot>
 //! ```
 //!
-//! Models write it, too, so it is read leniently: fences are taken away, and missing parts
-//! are empty. Entities are read as what they stand for, which upstream leaves as they are.
+//! Models write it, too, so it is read leniently: fences are removed, and missing parts are empty.
+//! Entities are decoded; upstream leaves them as they are.
 
 use turntree::context::{Context, MAIN_AGENT, MessageEntry};
 use turntree::error::Result;
@@ -36,7 +36,7 @@ pub struct StateSnapshot {
     pub current_plan: Vec<String>,
 }
 
-/// The parts of what was said in a context, by upstream's rules.
+/// Returns the parts of the conversation of a context, by upstream's rules.
 ///
 /// # Errors
 /// As for reading messages.
@@ -108,7 +108,7 @@ impl StateSnapshot {
     }
 }
 
-/// Reads the text, wherever it stands in what a model wrote; nothing when it is not there.
+/// Reads the text, wherever it is in the output of a model; `None` if it is missing.
 #[must_use]
 pub fn read_state_snapshot(text: &str) -> Option<StateSnapshot> {
     let inner = between(text, "state_snapshot")?;

@@ -91,7 +91,7 @@ pub(super) struct SwarmSnapshot<'a> {
 /// Something that upstream tolerates.
 #[derive(Debug)]
 pub(super) struct Note<'a> {
-    /// The place: the value itself, if it is there.
+    /// The value that the note is about, if it exists.
     pub(super) at: Option<&'a RawValue>,
     pub(super) what: String,
 }
@@ -159,7 +159,7 @@ fn version(found: Option<&RawValue>) -> Result<SnapshotVersion> {
     })
 }
 
-/// Returns true if a text can be a version: what else stands there may be anything, and is not for
+/// Returns true if a text can be a version. Any other text is untrusted and is not quoted in
 /// messages.
 fn is_version(text: &str) -> bool {
     text.len() <= 12 && text.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.')

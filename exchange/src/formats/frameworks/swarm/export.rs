@@ -1,7 +1,7 @@
 //! Any context becomes a snapshot document of the shape that SwarmSDK documents.
 //!
-//! Values that were imported from a document or a log come out as they were told; of the content
-//! of other systems, the parts that a document has a place for: conversations, prompts,
+//! Values that were imported from a document or a log are written as they were imported. Content of
+//! other systems is written as far as a document has a place for it: conversations, prompts,
 //! scratchpad.
 
 use std::collections::BTreeMap;
@@ -295,7 +295,8 @@ impl<'a> Recorded<'a> {
         version: SnapshotVersion,
     ) -> BTreeMap<String, BTreeMap<String, String>> {
         let mut plugins = self.plugins.clone();
-        // What an older version tracks by itself is the state of a plugin since.
+        // Older versions track memory reads themselves; newer ones keep them in the state of a
+        // plugin.
         if version != self.version() {
             for (name, stored) in &self.agents {
                 let digests = memory.get(stored).filter(|digests| !digests.is_empty());
@@ -438,8 +439,8 @@ fn texts(
     Ok(texts)
 }
 
-/// The messages of a document that say what a message of another format says: results of tools are
-/// messages of their own.
+/// Returns the messages of a document for a message of another format: results of tools are
+/// separate messages.
 fn messages_of(view: &MessageView) -> Vec<Value> {
     let mut messages = Vec::new();
     for result in &view.tool_results {

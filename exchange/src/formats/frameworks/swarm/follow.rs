@@ -1,9 +1,9 @@
-//! Events become turns: after each one the context is what the log up to there is reconstructed to.
+//! Events become turns: after each one the context is the reconstruction of the log so far.
 //!
-//! A log comes in the order in which it was written, which is not always that of its times. An event
-//! that comes late is put where it belongs: a message before those that are later, a value only if
-//! no later one was told. So no log is sorted, and every turn is right for what was known by then.
-//! Memory: some bytes for each message and call, and the paths that were written and read.
+//! A log comes in the order in which it was written, which is not always that of its times. A late
+//! event is put in its place by time: a message before later ones, a value only if no later event
+//! has set it. So no log is sorted, and every turn is right for the events known by then. Memory:
+//! some bytes for each message and call, and the paths that were written and read.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -40,7 +40,7 @@ pub(super) struct Follower {
     events: u64,
     first: Option<EventPlace>,
     last: Option<EventPlace>,
-    /// The metadata of the snapshot that the log goes on from.
+    /// The metadata of the snapshot that the log continues.
     base: Option<String>,
 }
 
@@ -169,7 +169,7 @@ impl Follower {
         agent.find_todo(events);
     }
 
-    /// Follows what the first and the last event say about the swarm.
+    /// Updates the facts that the first and the last event give about the swarm.
     fn moment(&mut self, key: EventPlace, event: &LogEvent<'_>, events: &mut Vec<Event>) {
         let mut set = |key: &str, json: Option<String>| {
             let content = json.map(|json| Content::Own(json.into()));

@@ -1,7 +1,7 @@
-//! One event of a log: what it changes, and the message that it stands for.
+//! One event of a log: its changes, and the message that it represents.
 //!
-//! Values stay the JSON they are until somebody asks, so that an event costs one pass over its line.
-//! Of a name that is there twice the last counts, as in Ruby.
+//! Values stay unparsed JSON until they are read, so that an event costs one pass over its line.
+//! For duplicate names the last value wins, as in Ruby.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -82,7 +82,7 @@ pub(super) enum Effect<'a> {
     },
     /// The todo list was written by this call.
     Todo(Option<String>),
-    /// A skill was loaded; `None` when no arguments say which.
+    /// A skill was loaded; `None` when no arguments name it.
     Skill(Option<Option<&'a str>>),
     Read {
         path: String,
@@ -111,7 +111,7 @@ impl<'a> LogEvent<'a> {
         let fields = Names(&NAMES).deserialize(&mut deserializer).ok()?;
         deserializer.end().ok()?;
         let mut event = Self { fields, kind: None, tool: None, instant: 0 };
-        // What is asked for again and again.
+        // Caches the fields that are read repeatedly.
         event.kind = event.text(TYPE);
         event.tool = event.text(TOOL);
         let moment = event.text(TIMESTAMP).and_then(|text| iso_time(&text));
@@ -153,7 +153,7 @@ impl<'a> LogEvent<'a> {
         self.text(MODEL)
     }
 
-    /// Returns the speaker, when the event stands for a message.
+    /// Returns the speaker, if the event represents a message.
     pub(super) fn role(&self) -> Option<Role> {
         match self.kind.as_deref()? {
             "user_prompt" => self.prompt().map(|_| Role::User),
@@ -200,14 +200,14 @@ impl<'a> LogEvent<'a> {
         calls
     }
 
-    /// Writes the message that the event stands for, if it stands for one.
+    /// Writes the message that the event represents, if any.
     pub(super) fn render(&self, compat: SwarmCompat, out: &mut Vec<u8>) {
         if let Some(role) = self.role() {
             self.render_as(role, compat, out);
         }
     }
 
-    /// Writes the message of `role` that the event stands for.
+    /// Writes the message of `role` that the event represents.
     pub(super) fn render_as(&self, role: Role, compat: SwarmCompat, out: &mut Vec<u8>) {
         let mut push = |part: &str| out.extend_from_slice(part.as_bytes());
         match role {
@@ -347,7 +347,7 @@ impl<'a> LogEvent<'a> {
     }
 }
 
-/// The view of the message that an event stands for.
+/// The view of the message that an event represents.
 pub(super) fn view(event: &Value) -> MessageView {
     let line = event.to_string();
     let text = Text::new(line.as_bytes());
@@ -370,7 +370,7 @@ pub(super) fn text(raw: &RawValue) -> Option<Cow<'_, str>> {
     serde_json::from_str(raw.get()).ok().map(Cow::Owned)
 }
 
-/// Fields of an object, by their names; those that are null are not there.
+/// Returns fields of an object, by their names; null fields are `None`.
 fn inner<'a, const N: usize>(object: &'a RawValue, names: [&str; N]) -> [Option<&'a RawValue>; N] {
     let mut deserializer = serde_json::Deserializer::from_str(object.get());
     let picked = Names(&names).deserialize(&mut deserializer);

@@ -4,12 +4,12 @@
 //! |---|---|
 //! | `document` | a snapshot document, checked, with the place of everything wrong |
 //! | `sections` | a document becomes the sections of a context |
-//! | `compat` | whose rules count where SwarmSDK is wrong |
-//! | `log` | one event, and the message it stands for |
+//! | `compat` | whose rules apply where SwarmSDK is wrong |
+//! | `log` | one event, and the message that it represents |
 //! | `reconstruct` | all events of a log become a document, without a store |
 //! | `follow` | events become turns of a branch, one after the other |
 //! | `export` | any context becomes a document |
-//! | `restore` | what of a context fits into a configuration |
+//! | `restore` | the parts of a context that fit into a configuration |
 //!
 //! The table of places is in `docs/reference/formats/swarmsdk.md`.
 
@@ -63,7 +63,8 @@ const META_MOMENT: &str = "swarm/snapshot_at";
 const META_SDK: &str = "swarm/swarm_sdk_version";
 const META_METADATA: &str = "swarm/metadata";
 const META_PAD: &str = "swarm/scratchpad";
-/// True if memory tracking is told although nothing was read: it is in a document that has none.
+/// True if a document has memory tracking although no memory was read: set for documents without
+/// it.
 const META_MEMORY: &str = "swarm/memory_read_tracking";
 const META_OTHER: &str = "swarm/other";
 
@@ -122,8 +123,7 @@ fn split_log<'r>(mut input: Box<dyn BufRead + 'r>) -> Pieces<'r> {
     lines::split(input)
 }
 
-/// Returns true if what can be seen begins with a bracket. What cannot be read is for the cutter
-/// to report.
+/// Returns true if the buffered input begins with a bracket. The splitter reports read errors.
 fn begins_array(input: &mut dyn BufRead) -> bool {
     let seen = input.fill_buf().unwrap_or_default();
     let seen = seen.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(seen);
@@ -147,8 +147,8 @@ fn view_message(message: &Value) -> MessageView {
     view
 }
 
-/// The name of an agent as sections have it: what cannot stand in one is percent-coded. Nothing for a
-/// name that is empty or too long.
+/// Returns the name of an agent for section names: invalid characters are percent-encoded. `None`
+/// for a name that is empty or too long.
 fn stored_name(name: &str) -> Option<String> {
     let stored = coded(name);
     (1..=MAX_NAME_BYTES).contains(&stored.len()).then_some(stored)

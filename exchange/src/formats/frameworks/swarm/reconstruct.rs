@@ -28,20 +28,20 @@ use crate::text::piece::PieceKind;
 /// Options of a reconstruction.
 #[derive(Debug, Clone, Default)]
 pub struct ReconstructionOptions<'a> {
-    /// Leave out what is later.
+    /// Leave out events after this time.
     pub until: Option<Time>,
     /// The rules that count.
     pub compat: SwarmCompat,
     /// The time now, in ISO 8601: for a log whose events have no time.
     pub now: String,
-    /// A snapshot document that the events go on from; without one they begin with nothing.
+    /// A snapshot document that the events continue; without one they begin with nothing.
     pub base: Option<&'a [u8]>,
 }
 
 /// The place of an event: its moment, and its number in the log.
 type EventPlace = (i64, u64);
 
-/// The state that the events of a log lead to.
+/// The state that the events of a log result in.
 #[derive(Debug, Default)]
 pub struct Reconstruction {
     agents: Vec<Agent>,
@@ -89,12 +89,12 @@ struct Agent {
     memory_reads: BTreeMap<String, (EventPlace, String)>,
 }
 
-/// Reconstructs the state that a log leads to.
+/// Reconstructs the state that a log results in.
 ///
 /// # Errors
-/// `InvalidInput` for a base that is no snapshot, and with [`SwarmCompat::Upstream`] where upstream fails;
-/// `LimitExceeded` for a line that is too long, and what reading reports. A line that is no event is
-/// left out, with a note.
+/// `InvalidInput` for a base that is no snapshot, and with [`SwarmCompat::Upstream`] where upstream
+/// fails; `LimitExceeded` for a line that is too long, and errors of reading. A line that is no
+/// event is left out, with a note.
 pub fn reconstruct(
     mut input: impl BufRead,
     options: &ReconstructionOptions<'_>,
@@ -256,14 +256,14 @@ impl Reconstruction {
                 at
             }
         };
-        // What was put in is there.
+        // The index was inserted above.
         #[expect(clippy::indexing_slicing, reason = "indices come from by_name alone")]
         let agent = &mut self.agents[at];
         agent.first = agent.first.min(key);
         agent
     }
 
-    /// Begins with what a snapshot says.
+    /// Begins with the content of a snapshot.
     fn begin(&mut self, document: &[u8]) -> Result<()> {
         let text = text_in(document)?;
         let snapshot = SwarmSnapshot::of(root_of(&text)?)?;

@@ -36,7 +36,7 @@ pub struct Configuration {
     pub agents: BTreeMap<String, AgentPrompt>,
 }
 
-/// An agent of a configuration. What else is said of it does not matter here.
+/// An agent of a configuration. Its other fields do not matter here.
 #[derive(Debug, Clone, Default, Deserialize)]
 pub struct AgentPrompt {
     /// Its system prompt.
@@ -120,20 +120,20 @@ pub struct RestoreWarning {
     pub message: String,
 }
 
-/// An agent as it goes on.
+/// A restored agent.
 #[derive(Debug, Clone)]
 pub struct RestoredAgent {
     /// Its name.
     pub name: String,
     /// Its messages as JSON, the system prompt first.
     pub messages: Vec<Box<RawValue>>,
-    /// The prompt it goes on with.
+    /// The prompt of the restored agent.
     pub system_prompt: Option<String>,
     /// Its context state, as JSON.
     pub context_state: String,
-    /// Digests of what it has read, by path.
+    /// Digests of the files that it has read, by path.
     pub reads: BTreeMap<String, String>,
-    /// Digests of what it has read of the memory, by path.
+    /// Digests of the memory entries that it has read, by path.
     pub memory_reads: BTreeMap<String, String>,
 }
 
@@ -142,7 +142,7 @@ pub struct RestoredAgent {
 pub struct RestoredSwarm {
     /// The answer.
     pub result: RestoreResult,
-    /// Agents and delegation instances that go on.
+    /// Restored agents and delegation instances.
     pub agents: Vec<RestoredAgent>,
     /// Entries of the scratchpad as JSON, by path.
     pub scratchpad: BTreeMap<String, String>,
@@ -163,9 +163,9 @@ impl RestoredSwarm {
         self.scratchpad.values().map(size).sum()
     }
 
-    /// Writes what goes on as JSON: `type`, `agents` and `delegation_instances` by their names with
-    /// `messages`, `context_state`, `system_prompt`, `reads` and `memory_reads`, then `scratchpad` and
-    /// `plugin_states`.
+    /// Writes the restored state as JSON: `type`, `agents` and `delegation_instances` by their
+    /// names with `messages`, `context_state`, `system_prompt`, `reads` and `memory_reads`, then
+    /// `scratchpad` and `plugin_states`.
     ///
     /// # Errors
     /// `Io` when `out` refuses.
@@ -219,13 +219,13 @@ impl RestoredSwarm {
     }
 }
 
-/// Fits `context` into `configuration`. Recorded prompts are kept if `preserve_prompts` says so.
+/// Fits `context` into `configuration`. Keeps recorded prompts if `preserve_prompts` is set.
 ///
-/// With [`SwarmCompat::Sound`] an agent has one system message; upstream keeps the recorded one behind the
-/// one of today.
+/// With [`SwarmCompat::Sound`] an agent has one system message; upstream keeps the recorded one
+/// after the current one.
 ///
 /// # Errors
-/// `InvalidInput` in the words of upstream for a snapshot of another version or type.
+/// `InvalidInput`, with upstream's message, for a snapshot of another version or type.
 pub fn restore_swarm(
     source: &dyn ObjectSource,
     context: &Context,
@@ -331,7 +331,7 @@ impl RestoreRun<'_> {
             self.skip(name, delegator.is_some(), base);
             return Ok(());
         };
-        // Whoever delegates must go on itself: it is in the snapshot, and configured.
+        // The delegator must be restored too: it is in the snapshot and in the configuration.
         if let Some(delegator) = delegator {
             let is_recorded = self.recorded.agents.iter().any(|(name, _)| name == delegator);
             if !is_recorded || !self.configuration.agents.contains_key(delegator) {
@@ -366,7 +366,8 @@ impl RestoreRun<'_> {
         let is_sound = self.compat == SwarmCompat::Sound;
         let mut is_first = true;
         self.recorded.messages(stored, self.compat, &mut |message| {
-            // The prompt stands in front already; instructions further on are part of what was said.
+            // The prompt is the first message already; later instructions are part of the
+            // conversation.
             let is_prompt = is_sound && is_first && is_system(message);
             is_first = false;
             if !is_prompt || system_prompt.is_none() {

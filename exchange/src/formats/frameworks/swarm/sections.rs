@@ -70,7 +70,7 @@ fn located(note: &Note<'_>, text: &Text<'_>, document: &[u8]) -> ImportNote {
     ImportNote { line, offset: start as u64, what: note.what.clone() }
 }
 
-/// The newest prompt of the first agent, else what the swarm is called.
+/// Returns the newest prompt of the first agent, otherwise the name of the swarm.
 fn title(snapshot: &SwarmSnapshot<'_>) -> String {
     let agent = snapshot.agents.first().or_else(|| snapshot.instances.first());
     let prompts = agent.into_iter().flat_map(|agent| agent.messages.iter().rev());
@@ -113,7 +113,7 @@ impl Apply<'_, '_> {
         self.meta(snapshot)
     }
 
-    /// A snapshot is all there is: agents that it does not have are gone.
+    /// Removes agents that a snapshot does not have: a snapshot is complete.
     fn drop_agents(&mut self, snapshot: &SwarmSnapshot<'_>) -> Result<()> {
         let tree = self.builder.write(self.sink)?;
         let before = Context::open(self.sink, &tree)?;
@@ -123,7 +123,8 @@ impl Apply<'_, '_> {
             let prefix = format!("agents/{stored}/");
             for section in before.sections(self.sink)?.into_keys() {
                 let part = section.strip_prefix(&prefix);
-                // A conversation that stays is compared with what it was, so it costs its growth.
+                // A conversation that stays is compared with its previous state, so it costs its
+                // growth.
                 if part.is_some_and(|part| !stays || PARTS.contains(&part) && part != "messages") {
                     self.builder.clear(self.sink, &section)?;
                 }

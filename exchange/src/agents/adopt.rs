@@ -1,9 +1,9 @@
-//! Imports sessions that were found: several at once, and only what is new.
+//! Imports found sessions: several concurrently, and only their new turns.
 //!
 //! A session comes before its forks. A file that has not changed since it was last adopted is not
 //! read again; any other file is compared with its session, as every import does. Each session is
-//! one operation, so a process that is stopped leaves whole sessions, and the next one resumes; all
-//! of them are one [`Adoption`], so an undo takes them back together.
+//! one operation, so a process that is stopped leaves whole sessions, and the next one resumes. All
+//! operations belong to one [`Adoption`], so one undo rolls them back together.
 
 use std::collections::{BTreeMap, HashMap};
 use std::io::{self, BufRead, BufReader, Read};
@@ -31,12 +31,12 @@ use crate::{HEAD_BYTES, ImportOptions, ImportReport};
 /// Attempts for a session when other processes are faster.
 const ATTEMPTS: usize = 5;
 
-/// Most sessions that are imported at once. Each takes some MiB, and more do not go faster when the
-/// disk is what they wait for.
+/// Most sessions that are imported concurrently. Each takes some MiB, and more are not faster when
+/// the disk is the bottleneck.
 const MAX_THREADS: usize = 8;
 
-/// A batch is one part in so many of what is to be adopted. What it takes in the journal, and the pack that
-/// is made of that, are what an adoption needs on the disk beside what it leaves.
+/// A batch is one part in so many of the adoption. Besides its result, an adoption needs disk space
+/// for the journal of one batch, and for the pack that is made from it.
 const BATCH_PARTS: u64 = 20;
 
 /// The least and the most bytes of a batch: each opens the store and packs once, and the journal of one is
@@ -50,13 +50,13 @@ pub struct AdoptOptions<'a> {
     pub stamp: Signature,
     /// What all operations are part of, so that one undo takes them back.
     pub adoption: Arc<Adoption>,
-    /// Set when agents may be at work on what was found: a turn that is not whole yet grows the next
-    /// time, and a line that has not ended is left for then. What can only be imported whole is.
+    /// Set when agents may be writing to the sessions: a partial turn grows with the next adoption,
+    /// and a partial line is left for it. Formats that can only be imported whole are.
     pub is_live: bool,
     /// The session that HEAD moves to when it is on a branch without a snapshot; `None` for the one that
     /// changed last. In the other batches of that adoption HEAD stays where it is.
     pub head: Option<&'a str>,
-    /// Is told how many bytes were read since the last time, from any thread.
+    /// Receives the number of bytes read since the last call, from any thread.
     pub passed: &'a (dyn Fn(u64) + Sync),
 }
 
@@ -72,7 +72,7 @@ pub struct Adopted {
 /// The action taken for a session.
 #[derive(Debug)]
 pub enum Outcome {
-    /// It was compared with what is stored, and what was new was imported.
+    /// It was compared with the store, and its new turns were imported.
     Imported(Box<ImportReport>),
     /// Its file has not changed since the last time.
     Unchanged,
@@ -80,16 +80,17 @@ pub enum Outcome {
     Failed(Error),
 }
 
-/// Imports `sessions`, in order of agents and names in what comes back. `seen` knows what was adopted
-/// earlier, and knows more afterwards; it is for the caller to keep.
+/// Imports `sessions`; the outcomes are ordered by agent and name. `seen` has the earlier adoptions
+/// and gets the new ones; the caller saves it.
 ///
 /// HEAD moves to the session that changed last when it is on a branch without a snapshot.
 /// Memory: some MiB for each session that is imported at the same time, at most eight, the largest
-/// record of each, and what an open store knows of its journal, about a fifth of a byte for each byte
-/// that is adopted. [`batches`] and a [step](turntree::maintenance::auto::pack) between them bound that.
+/// record of each, and the open store's index of its journal, about a fifth of a byte for each
+/// adopted byte. [`batches`] and a [step](turntree::maintenance::auto::pack) between them bound
+/// that.
 ///
 /// # Errors
-/// As for reading the refs. What is wrong with a session is its outcome.
+/// As for reading the refs. The error of a session is its outcome.
 pub fn adopt(
     repo: &Repository,
     sessions: Vec<FoundSession>,
@@ -102,7 +103,7 @@ pub fn adopt(
         groups.entry(found.session.clone()).or_default().push(found);
     }
     let mut groups: Vec<_> = groups.into_values().collect();
-    // What takes longest begins first.
+    // The largest groups begin first.
     groups
         .sort_by_key(|group| std::cmp::Reverse(group.iter().map(|found| found.bytes).sum::<u64>()));
 
@@ -163,11 +164,12 @@ pub fn batch_bytes(all: u64) -> u64 {
     (all / BATCH_PARTS).clamp(MIN_BATCH_BYTES, MAX_BATCH_BYTES)
 }
 
-/// Parts of `sessions` of at most `bytes` each, unless one session has more, for memory and disk space that
-/// do not grow with all of them. What is known already counts for nothing. A session comes before those that
-/// say they were forked from it; else newer ones come first. Sessions of one name stay together.
+/// Splits `sessions` into parts of at most `bytes` each, unless one session is larger, so that
+/// memory and disk space do not grow with the total. Known files count as empty. A session comes
+/// before those that name it as their origin; otherwise newer ones come first. Sessions of one name
+/// stay together.
 ///
-/// Reads the beginning of each file that is new, of formats whose files say that.
+/// Reads the beginning of each new file, for formats that record the origin.
 #[must_use]
 pub fn batches(
     sessions: Vec<FoundSession>,
@@ -228,7 +230,7 @@ fn adopt_group(
                 (source.options.passed)(found.bytes);
                 return (Adopted { found, outcome: Outcome::Unchanged }, None);
             }
-            // Looked at before it is read: what is written meanwhile shows the next time.
+            // Taken before the read, so that concurrent writes show as a change the next time.
             let mark = source.seen.mark(&found.path, found.entry.as_deref());
             if source.options.is_live && can_be_followed(&found) {
                 return match follow_one(repo, &found, source) {
@@ -294,8 +296,8 @@ fn can_be_followed(found: &FoundSession) -> bool {
     has_own_file(found) && !is_packed && is_records
 }
 
-/// Takes in what is new in a session that may still be written, and returns whether that is all that
-/// is in its file.
+/// Imports the new records of a session that may still be written. Returns true if that is the
+/// whole content of its file.
 fn follow_one(
     repo: &Repository,
     found: &FoundSession,
@@ -349,8 +351,8 @@ fn messages(repo: &Repository, tip: Option<&ObjectId>) -> Result<u64> {
     Ok(repo.context(tip)?.messages(repo.store(), MAIN_AGENT)?.len())
 }
 
-/// The transcript, counted as it is read. What is wrong with one that has to be put together first is
-/// left in `failure`.
+/// Returns the transcript, counted as it is read. An error in a transcript that is assembled first
+/// is left in `failure`.
 fn input<'a>(
     found: &FoundSession,
     source: &Source<'a>,
@@ -371,7 +373,7 @@ fn input<'a>(
     Ok(Box::new(BufReader::with_capacity(HEAD_BYTES, Counted { inner: file, passed })))
 }
 
-/// A reader that says how much it has read.
+/// A reader that reports the number of bytes it has read.
 struct Counted<'a, R> {
     inner: R,
     passed: &'a (dyn Fn(u64) + Sync),

@@ -19,8 +19,8 @@ struct Facts {
 /// Largest file of facts that is read.
 const MAX_BYTES: u64 = 1 << 20;
 
-/// The working directory of the session in the transcript at `path`, if a file beside it says so. What
-/// cannot be read says nothing.
+/// Returns the working directory of the session in the transcript at `path`, if a file next to it
+/// records one. Unreadable files are ignored.
 #[must_use]
 pub fn working_directory(path: &Path) -> Option<String> {
     let name = path.file_name()?.to_str()?;

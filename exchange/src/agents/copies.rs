@@ -1,8 +1,9 @@
-//! How much of what agents keep is copies: records that stand in several files, apart from values that a
-//! client writes anew into each copy.
+//! Measures how many of the agents' records are copies: records that are in several files, except
+//! for values that a client rewrites in each copy.
 //!
-//! Forks and sub-agents of some clients begin with the whole history of their parent, with other times and
-//! other ids of the session. Such records are found by a hash of each line without these values.
+//! Forks and sub-agents of some clients begin with the whole history of their parent, with other
+//! times and other ids of the session. Such records are found by a hash of each line without these
+//! values.
 
 use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hasher};
@@ -19,7 +20,7 @@ use super::found::FoundSession;
 use crate::text::unpack::{HEAD_BYTES, unpacked};
 use crate::text::zstd::PackedSize;
 
-/// Keys of a record whose values are of the file and not of what was said.
+/// Keys of a record whose values depend on the file and not on the conversation.
 const VOLATILE: [&[u8]; 5] =
     [b"timestamp", b"sessionId", b"session_id", b"requestSessionId", b"version"];
 
@@ -33,23 +34,24 @@ const MAX_RECORDS: usize = 7 << 20;
 /// Shorter records are no sign of a copy.
 const MIN_RECORD: usize = 64;
 
-/// The beginning of a record that is compressed for the estimate; what is behind counts as the beginning.
+/// The beginning of a record that is compressed for the estimate; the rest is assumed to compress
+/// like it.
 const MAX_COMPRESSED: usize = 1 << 20;
 
-/// What a compacted store takes of new text, in percent of what zstd makes of it: ids, trees and commits are
-/// a third of the store of recorded sessions.
+/// Size of new text in a compacted store, in percent of its size under zstd: ids, trees and commits
+/// are a third of the store of recorded sessions.
 const STORED_PERCENT: u64 = 160;
 
 /// A copied record takes one part in so many of its bytes.
 const COPY_PARTS: u64 = 64;
 
-/// What a session takes that was not read, one part in so many of its bytes.
+/// Stored size of a session that was not read: one part in so many of its bytes.
 const UNREAD_PARTS: u64 = 4;
 
-/// Where a `cwd` stands in the records of the formats.
+/// The paths of `cwd` in the records of the formats.
 const DIRECTORIES: [&str; 4] = ["/cwd", "/payload/cwd", "/context/cwd", "/data/context/cwd"];
 
-/// What was measured of a session.
+/// The measurements of a session.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct SessionCopies {
@@ -57,7 +59,7 @@ pub struct SessionCopies {
     pub directory: Option<String>,
     /// Bytes of records that another file had already, with their line ends.
     pub copied_bytes: u64,
-    /// About what a packed store takes for it.
+    /// Estimated size of the session in a packed store.
     pub stored_bytes: u64,
 }
 
@@ -88,11 +90,11 @@ impl Copies {
         Ok(Self { seen: HashMap::new(), zeros: 0, most, files: 0, packed })
     }
 
-    /// Reads the file of a session, and says what of it the files before had. `passed` is told how many bytes
-    /// were read. A session that has no file of its own is not read.
+    /// Reads the file of a session, and measures how much of it earlier files had. `passed`
+    /// receives the number of bytes read. A session without a file of its own is not read.
     ///
-    /// Cost: all bytes of the file are read, parsed as far as the keys of a record, and those that are no copy
-    /// compressed; some 200 MB/s.
+    /// Cost: reads all bytes of the file, parses each record up to its keys, and compresses the
+    /// records that are not copies; some 200 MB/s.
     ///
     /// # Errors
     /// `Io` when the file cannot be read, `InvalidInput` when it is compressed and damaged.
@@ -131,8 +133,8 @@ impl Copies {
         Ok(SessionCopies { directory, copied_bytes: copied, stored_bytes })
     }
 
-    /// Returns how many records one stands for, and whether an earlier file had it; `None` for one that is
-    /// passed over.
+    /// Returns how many records this one represents, and whether an earlier file had it; `None` for
+    /// a record that is not sampled.
     fn meet(&mut self, hash: u64) -> Option<(u64, bool)> {
         if hash.trailing_zeros() < self.zeros {
             return None;
@@ -233,7 +235,7 @@ struct Record {
     is_passed_over: bool,
 }
 
-/// What the next byte belongs to.
+/// The state of the scanner at the next byte.
 #[derive(Default, Clone, Copy, PartialEq, Eq)]
 enum Place {
     #[default]
@@ -368,7 +370,8 @@ mod tests {
         prompts.map(line).collect()
     }
 
-    /// The copied and all bytes of what is in `folder`, with a memory for so many records.
+    /// Returns the copied and all bytes of the files in `folder`, with a memory for so many
+    /// records.
     fn measured(folder: &Path, most: usize) -> (u64, u64, u64) {
         let place = SessionPlace { agent: String::new(), path: folder.to_owned() };
         let mut copies = Copies::of_at_most(most).unwrap();

@@ -53,7 +53,7 @@ pub struct Odd {
 /// The listing of a place, before anything is opened.
 #[derive(Debug, Default)]
 struct Listing {
-    /// Files by name, with what the system says of them.
+    /// Files by name, with their metadata.
     files: Vec<(PathBuf, Metadata)>,
     /// Stores of opencode.
     stores: Vec<PathBuf>,
@@ -64,11 +64,11 @@ struct Listing {
     odd: Vec<Odd>,
 }
 
-/// Looks at `places`; those that are not there hold nothing. A file that is a place of its own must be
-/// a transcript, else it is odd.
+/// Finds the sessions in `places`; missing places are empty. A file that is a place itself must be
+/// a transcript, otherwise it is reported in `odd`.
 ///
-/// Cost: one look at every file, a read of 64 KiB at most of each that may be a transcript, and of a
-/// database one of all its rows, without long texts.
+/// Cost: one `stat` of every file, a read of at most 64 KiB of each that may be a transcript, and
+/// of a database one read of all its rows, without long texts.
 #[must_use]
 pub fn find(places: &[SessionPlace]) -> FoundSessions {
     let mut found = FoundSessions::default();
@@ -91,7 +91,7 @@ pub fn find(places: &[SessionPlace]) -> FoundSessions {
         (&a.agent, &a.session, &a.path, &a.entry).cmp(&(&b.agent, &b.session, &b.path, &b.entry))
     };
     found.sessions.sort_by(order);
-    // A place may lie inside another one.
+    // A place may be inside another one.
     found.sessions.dedup_by(|a, b| (&a.path, &a.entry) == (&b.path, &b.entry));
     found.drop_what_a_database_took_over();
     found
@@ -128,7 +128,8 @@ impl FoundSessions {
         true
     }
 
-    /// Leaves out the files of sessions that opencode moved into its database: these go on there.
+    /// Leaves out the files of sessions that opencode moved into its database: the sessions
+    /// continue there.
     fn drop_what_a_database_took_over(&mut self) {
         let moved: HashSet<String> = self
             .sessions
@@ -221,7 +222,7 @@ impl Listing {
             } else if kind.is_file() && opencode::is_database_name(&path) {
                 self.databases.push(path);
             } else if kind.is_file() && may_be_transcript(&path) {
-                // One that is gone by now is no session.
+                // A file that was deleted since is no session.
                 if let Ok(is) = entry.metadata() {
                     self.files.push((path, is));
                 }
@@ -238,8 +239,8 @@ pub fn has_own_file(found: &FoundSession) -> bool {
     is_file && !opencode::is_part_of_store(&found.path)
 }
 
-/// Returns true if a file is called as transcripts are. One that is compressed and lies beside
-/// itself as it was before, as while Codex compresses it, is none.
+/// Returns true if a file name is that of a transcript. A compressed file next to its uncompressed
+/// original does not count: Codex has both while it compresses.
 fn may_be_transcript(path: &Path) -> bool {
     let (end, compressed) = COMPRESSED;
     let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();

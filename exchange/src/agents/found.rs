@@ -9,9 +9,9 @@ use crate::model::format::Format;
 /// A session of an agent.
 #[derive(Debug, Clone)]
 pub struct FoundSession {
-    /// The agent: that of the place, or the format of a file that somebody named.
+    /// The agent: that of the place, or the format of a file that the user named.
     pub agent: String,
-    /// The file: of the files of opencode, the one that says what the session is.
+    /// The file; for the files of opencode, the session's own record.
     pub path: PathBuf,
     /// The id of the session in the file, when that is a database.
     pub entry: Option<String>,
@@ -25,7 +25,7 @@ pub struct FoundSession {
     pub modified: SystemTime,
 }
 
-/// When a file was written to last; long ago where nobody knows.
+/// Returns the modification time of a file; the Unix epoch if it is unknown.
 pub(super) fn modified(is: &Metadata) -> SystemTime {
     is.modified().unwrap_or(SystemTime::UNIX_EPOCH)
 }

@@ -1,8 +1,8 @@
-//! The folder in which Gemini CLI keeps the sessions of a project, as the agent finds it.
+//! Finds the folder in which Gemini CLI keeps the sessions of a project, as the agent does.
 //!
-//! Its registry gives each directory a short name, and a file in the folder of that name says which
-//! directory owns it. The agent looks at both, so a new folder with that file is found without a change
-//! of the registry. Source: `ProjectRegistry` of version 0.61.0.
+//! Its registry gives each directory a short name, and a file in the folder of that name records
+//! which directory owns it. The agent looks at both, so a new folder with that file is found
+//! without a change of the registry. Source: `ProjectRegistry` of version 0.61.0.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -114,7 +114,7 @@ mod tests {
         assert_eq!(name("/srv/My App!"), ("my-app-1".to_owned(), true));
         assert_eq!(name("/elsewhere/my app"), ("my-app".to_owned(), false));
 
-        // What the registry says counts, as long as nobody else owns the folder.
+        // The registry decides, unless another directory owns the folder.
         let projects =
             r#"{"projects": {"/srv/a": "chosen", "/srv/b": "my-app", "/srv/c": "../up"}}"#;
         fs::write(home.path().join("projects.json"), projects).unwrap();

@@ -1,4 +1,4 @@
-//! In what order sessions can be imported: what others were forked from comes first.
+//! Orders sessions for import: the origin of a fork comes before the fork.
 
 use std::collections::HashMap;
 use std::io::BufReader;
@@ -13,11 +13,12 @@ use crate::text::unpack::HEAD_BYTES;
 /// Files that are imported one after the other.
 type Group = Vec<FoundSession>;
 
-/// `groups` in generations: what one is forked from is in an earlier one, if it is there. Only files
-/// that are `new` are looked into. The order within a generation is that of `groups`.
+/// Returns `groups` in generations: the origin of a group is in an earlier generation, if it is
+/// among them. Only files that are `new` are read. The order within a generation is that of
+/// `groups`.
 ///
-/// Files that begin with one record and do not say what they are forked from become one group, the oldest
-/// first: one of them has it, and the others are forks of that.
+/// Files that begin with the same record and do not name their origin become one group, the oldest
+/// first: one of them owns the record, and the rest are its forks.
 pub(super) fn generations(
     groups: Vec<Group>,
     is_new: impl Fn(&FoundSession) -> bool,
@@ -48,7 +49,7 @@ pub(super) fn generations(
     generations
 }
 
-/// The groups, those that begin alike joined, and the session that each says it was forked from.
+/// Returns the groups, with those of the same first record joined, and the origin that each names.
 fn families(
     groups: Vec<Group>,
     is_new: impl Fn(&FoundSession) -> bool,
@@ -82,8 +83,7 @@ fn families(
     (joined, origins)
 }
 
-/// Returns the number of forks that lead to a group. Groups that are forked from each other end
-/// somewhere.
+/// Returns the number of ancestors of a group. Stops at a cycle of forks.
 fn depth(bases: &HashMap<usize, usize>, at: usize) -> usize {
     let (mut depth, mut at) = (0, at);
     while let Some(base) = bases.get(&at).filter(|_| depth < bases.len()) {
@@ -92,7 +92,7 @@ fn depth(bases: &HashMap<usize, usize>, at: usize) -> usize {
     depth
 }
 
-/// What the first records of a file say of other files.
+/// Returns the references to other files in the first records of a file.
 fn look_into(found: &FoundSession) -> Result<Beginning> {
     if !found.format.records().is_ok_and(|records| records.lineage.is_some()) {
         return Ok(Beginning::default());

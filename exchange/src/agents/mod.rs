@@ -1,10 +1,10 @@
-//! The agents that people run: where they keep their sessions, and all of these taken in at once.
+//! Finds and imports the sessions of the agents on a machine.
 //!
-//! Agents write down what they do as they go, each in a place and a format of its own, one file a
-//! session, or one database for all. [`places`] says where, [`find`] looks what is there, and [`adopt`] imports it: several
-//! sessions at once, again and again, with only the new turns each time. Nothing outside the store
-//! is written to. [`resume_place`] says where a session is laid out for an agent to go on with, and
-//! [`ResumedSession`] is its beginning in the store.
+//! Agents record their sessions as they work, each in a place and a format of its own, one file a
+//! session, or one database for all. [`places`] returns the directories, [`find`] lists their
+//! sessions, and [`adopt`] imports these: several concurrently, and only the new turns each time.
+//! It writes nothing outside the store. [`resume_place`] returns where a session is laid out for an
+//! agent to continue, and [`ResumedSession`] is its beginning in the store.
 //!
 //! | agent | where it keeps sessions |
 //! |---|---|

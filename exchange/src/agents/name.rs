@@ -16,8 +16,9 @@ const MAX_CHARS: usize = 100;
 const COMMON: [(&str, &str); 3] =
     [("session-state", "events"), ("tasks", "api_conversation_history"), ("tasks", "ui_messages")];
 
-/// The session that the transcript at `path` is, whoever reads it: the same file always goes to the
-/// same session. A sub-agent's file is called after the session that it worked for, too.
+/// Returns the session name for the transcript at `path`. It does not depend on the reader, so the
+/// same file always goes to the same session. The name of a sub-agent's file includes the session
+/// that it worked for.
 #[must_use]
 pub fn session_name(path: &Path) -> String {
     // A transcript is the same one when it is compressed.

@@ -6,7 +6,7 @@
 //! ```
 //!
 //! The document is `{conversation, events, stats}`, with the bytes of each event as they are in its file.
-//! What grows stands in `events`; the rest is no part of the conversation.
+//! Only `events` grows; the rest is no part of the conversation.
 
 use std::fs;
 use std::io::{self, BufRead, BufReader, Read};
@@ -44,7 +44,7 @@ pub(super) fn is_conversation(folder: &Path) -> bool {
 pub(super) fn session(folder: &Path) -> Result<FoundSession> {
     let (mut bytes, mut last) = (0, SystemTime::UNIX_EPOCH);
     for file in events(folder)? {
-        // One that is gone by now is no event.
+        // A file that was deleted since is no event.
         if let Ok(is) = fs::metadata(&file) {
             bytes += is.len();
             last = last.max(modified(&is));
@@ -124,7 +124,7 @@ fn read(path: &Path) -> io::Result<Vec<u8>> {
 /// Reads the document, with one event in memory.
 struct FolderReader {
     events: std::vec::IntoIter<PathBuf>,
-    /// What stands behind the events.
+    /// The text after the events.
     end: Option<Vec<u8>>,
     /// Bytes that were made and not read yet, from `at` on.
     text: Vec<u8>,

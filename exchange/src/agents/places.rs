@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use super::name::is_file_of_session;
 use super::opencode;
 
-/// Editors whose extensions keep what they store in a folder of this name.
+/// Editors whose extensions keep their data in a folder of this name.
 const EDITORS: [&str; 5] = ["Code", "Code - Insiders", "VSCodium", "Cursor", "Windsurf"];
 
 /// The variables of the environment that move places, besides `HOME`.
@@ -30,7 +30,7 @@ pub const PLACE_VARIABLES: [&str; 12] = [
 pub struct SessionPlace {
     /// The agent, called as its format is.
     pub agent: String,
-    /// The directory, or a file that somebody named. It need not be there.
+    /// The directory, or a file that the user named. It may be missing.
     pub path: PathBuf,
 }
 
@@ -115,7 +115,7 @@ pub fn places(variable: &dyn Fn(&str) -> Option<OsString>) -> Vec<SessionPlace> 
     let cline = below("CLINE_DATA_DIR", ".cline/data");
     found.push(("cline", cline.join("tasks")));
     found.push(("cline-sdk", cline.join("sessions")));
-    // A relative one lies in the folder of opencode, where it is called as all are.
+    // A relative path is in the folder of opencode, and is found there by its name.
     let database = directory("OPENCODE_DB").filter(|path| path.is_absolute());
     found.extend(database.map(|path| ("opencode", path)));
     let place = |(agent, path): (&str, PathBuf)| SessionPlace { agent: agent.to_owned(), path };

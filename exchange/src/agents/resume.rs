@@ -1,8 +1,8 @@
-//! Where an agent looks for a session that is laid out for it, and how it takes that up.
+//! Where an agent looks for a session that is laid out for it, and how it resumes that session.
 //!
 //! The new session is a branch of the store from the beginning: its first snapshot has the context
-//! that it goes on from, and as its source the transcript that was laid out. When the transcript
-//! comes back, longer, an import finds its beginning there and adds what is new.
+//! that it continues, and as its source the transcript that was laid out. When an import reads the
+//! longer transcript later, it finds this beginning and adds the new turns.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -26,7 +26,7 @@ const MAX_PROJECT_CHARS: usize = 200;
 /// The section of facts.
 const META: &str = "meta";
 
-/// The metadata of the snapshot that begins a resumed session: the snapshot that it goes on from.
+/// The metadata of the snapshot that begins a resumed session: the snapshot that it continues.
 pub const RESUMED_FROM: &str = "resumed-from";
 
 /// The place of a session that is laid out.
@@ -38,8 +38,8 @@ pub struct ResumePlace {
     pub command: Vec<String>,
     /// The program and its arguments that read the file first, if the agent does not do so itself.
     pub prepare: Option<Vec<String>>,
-    /// A file without which the agent does not find the session, with its content, if it is not there
-    /// yet.
+    /// A file that the agent needs to find the session, with its content; `None` if it exists
+    /// already.
     pub marker: Option<(PathBuf, String)>,
 }
 
@@ -129,9 +129,9 @@ fn base36(mut number: u32) -> String {
 /// A session that is laid out for an agent.
 #[derive(Clone, Copy)]
 pub struct ResumedSession<'a> {
-    /// The snapshot that it goes on from.
+    /// The snapshot that the session continues.
     pub from: &'a ObjectId,
-    /// Its branch, which is not there yet.
+    /// Its branch, which must not exist yet.
     pub branch: &'a BranchName,
     /// The agent.
     pub agent: NativeAgent,
@@ -142,11 +142,11 @@ pub struct ResumedSession<'a> {
 }
 
 impl ResumedSession<'_> {
-    /// Stages the snapshot with which the session begins: the context of `from`, with the transcript
-    /// as its source.
+    /// Stages the snapshot with which the session begins: the context of `from`, with the
+    /// transcript as its source.
     ///
     /// # Errors
-    /// `InvalidInput` when the branch is there already; else those of reading `from` and of writing.
+    /// `InvalidInput` when the branch exists already; errors of reading `from` and of writing.
     pub fn stage(
         &self,
         repo: &Repository,

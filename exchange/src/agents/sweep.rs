@@ -1,4 +1,4 @@
-//! How long agents keep sessions of their own: some delete those that nobody has written to for a time.
+//! How long agents keep their sessions: some delete those that have not changed for a time.
 
 use std::ffi::OsString;
 use std::io::{self, Read};
@@ -18,9 +18,9 @@ const DAY: u64 = 24 * HOUR;
 /// The time for which both keep a session when their settings say nothing.
 const USUAL: Duration = Duration::from_secs(30 * DAY);
 
-/// Returns the time after which `agent` deletes a session that nobody has written to, as the settings of
-/// the user say; nothing when it keeps them, when that is not known of it, or when its settings cannot
-/// be read: then it deletes nothing, either.
+/// Returns the time after which `agent` deletes an unchanged session, according to the user's
+/// settings. `None` when it keeps sessions, when its rule is unknown, or when its settings cannot
+/// be read: then the agent deletes nothing, either.
 ///
 /// Claude Code has `cleanupPeriodDays`, Gemini CLI `general.sessionRetention`. `variable` reads the
 /// environment, as for [`places`](super::places()).
@@ -54,7 +54,7 @@ pub fn swept_after(agent: &str, variable: &dyn Fn(&str) -> Option<OsString>) -> 
     }
 }
 
-/// What is set in `folder`, which is nothing when there are no settings.
+/// Returns the settings in `folder`: null without a settings file, `None` if it cannot be read.
 fn settings(folder: &Path) -> Option<Value> {
     let file = match open_regular(&folder.join("settings.json")) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Some(Value::Null),
@@ -65,7 +65,7 @@ fn settings(folder: &Path) -> Option<Value> {
     serde_json::from_slice(&text).ok()
 }
 
-/// A time as Gemini CLI says it: `24h`, `30d`, `4w`, `6m`.
+/// Parses a period of Gemini CLI's settings: `24h`, `30d`, `4w`, `6m`.
 fn period(text: &str) -> Option<Duration> {
     let (unit_at, unit) = text.char_indices().next_back()?;
     let number: u64 = text.get(..unit_at)?.parse().ok()?;

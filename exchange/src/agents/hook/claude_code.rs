@@ -52,7 +52,7 @@ const HARMLESS: &[&str] = &[
     "WebSearch",
 ];
 
-/// Of these, the ones that say something and not what is in a file.
+/// The tools above whose output is a text and not the content of a file.
 pub(super) const TALKATIVE: &[&str] =
     &["BashOutput", "Grep", "TaskOutput", "WebFetch", "WebSearch"];
 

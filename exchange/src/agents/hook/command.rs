@@ -1,7 +1,7 @@
-//! Tells if a command of a shell may destroy what is in files.
+//! Guesses whether a shell command may destroy the content of files.
 //!
-//! A guess by the words that it begins with, on the safe side: it decides only whether there is a
-//! snapshot before.
+//! The guess is by the first words of the command and errs on the safe side: it decides only
+//! whether a snapshot is taken before the command.
 
 /// Programs that delete or overwrite.
 const PROGRAMS: &[&str] = &[
@@ -79,7 +79,7 @@ fn is_in_place(word: &str) -> bool {
     }
 }
 
-/// Returns true if output goes to a file in place of what is there.
+/// Returns true if a redirection overwrites a file.
 fn overwrites(command: &str) -> bool {
     command.match_indices('>').any(|(at, _)| {
         let before = command.get(..at).unwrap_or_default();

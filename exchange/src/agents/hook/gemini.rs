@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value};
 
-/// What the agent is told when no hook answers the command.
+/// The prompt that the agent gets when no hook answers the command.
 macro_rules! unanswered {
     () => {
         "(The hook of turntree answers this command before you see it, and it did not run. Change \
@@ -23,7 +23,7 @@ pub(super) const MOMENTS: &[(&str, EventKind)] = &[
     ("SessionEnd", EventKind::End),
 ];
 
-/// Events of which nothing is made, and that nobody else has.
+/// Events that the hook ignores, and that only Gemini CLI has.
 const OTHERS: &[&str] = &["BeforeModel", "AfterModel", "BeforeToolSelection"];
 
 /// The file below the settings that makes the command `/rollback` known, for the hook to answer. The
@@ -38,10 +38,10 @@ pub(super) const ROLLBACK: (&str, &str) = (
     ),
 );
 
-/// What stands behind the command in the prompt.
+/// The text after the command in the prompt.
 const UNANSWERED: &str = unanswered!();
 
-/// What a person said, without what the file of a command adds.
+/// Returns the user's prompt without the text that the command file adds.
 pub(super) fn said(prompt: &str) -> &str {
     prompt.strip_suffix(UNANSWERED).map_or(prompt, str::trim_end)
 }
@@ -65,7 +65,7 @@ const HARMLESS: &[&str] = &[
     "write_todos",
 ];
 
-/// Returns true if an event is called so by nobody else.
+/// Returns true if only Gemini CLI has an event of this name.
 pub(super) fn is_own(name: &str) -> bool {
     let shared = ["SessionStart", "SessionEnd"];
     OTHERS.contains(&name)

@@ -1,9 +1,9 @@
-//! Hooks of agents: what an event of a client means, and how an answer to it looks.
+//! Hooks of agents: parses the events of a client and writes the answers to them.
 //!
 //! Claude Code, Codex and Gemini CLI run a command at certain moments of a session, give it the event
-//! as JSON on standard input, and read JSON from its output. They call the same things by different
-//! names; [`HookEvent::parse`] says in one way what happened, and [`HookEvent::answer`] answers in theirs.
-//! Nothing here reads a file or knows a store.
+//! as JSON on standard input, and read JSON from its output. Their names for the same events
+//! differ; [`HookEvent::parse`] translates an event into a common form, and [`HookEvent::answer`]
+//! answers in the client's form. Nothing here reads a file or a store.
 //!
 //! | moment | Claude Code, Codex | Gemini CLI |
 //! |---|---|---|
@@ -80,7 +80,7 @@ impl Dialect {
         }
     }
 
-    /// Returns the steps that a person has to take in the client before it runs hooks of its
+    /// Returns the steps that the user has to take in the client before it runs the hooks of its
     /// settings: those of a project, or of the user.
     #[must_use]
     pub const fn steps_to_trust(self, is_project: bool) -> &'static [&'static str] {
@@ -102,7 +102,7 @@ impl Dialect {
         }
     }
 
-    /// Returns whether the client takes another output in place of what a tool has said.
+    /// Returns true if the client accepts a replacement for the output of a tool.
     #[must_use]
     pub const fn takes_outputs(self) -> bool {
         matches!(self, Self::ClaudeCode)
@@ -162,7 +162,7 @@ impl Dialect {
 /// When in a session something happens.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum EventKind {
-    /// It begins, or goes on.
+    /// The session begins or is resumed.
     Start,
     /// The user said something.
     Prompt,
@@ -202,7 +202,7 @@ pub struct HookEvent {
     pub cwd: Option<PathBuf>,
     /// The tool, before and after it runs.
     pub tool: Option<ToolEvent>,
-    /// What the user said, at a prompt.
+    /// The text of the user, at a prompt.
     pub prompt: Option<String>,
 }
 
@@ -251,8 +251,8 @@ impl HookEvent {
         Ok(Self { dialect, name, moment, session, transcript, main, cwd, tool, prompt })
     }
 
-    /// The same without what is long: enough to do what is done at this moment once more. Of a prompt
-    /// its beginning stays, by which its record is known.
+    /// Returns the event without its long values: enough to handle it again. A prompt keeps its
+    /// beginning, which identifies its record.
     #[must_use]
     pub fn brief(&self) -> Vec<u8> {
         let path =
@@ -285,9 +285,9 @@ impl HookEvent {
         Value::Object(event).to_string().into_bytes()
     }
 
-    /// Returns the answer that gives the agent `context` to read, `output` in place of the output
-    /// of the tool, and its user `message` to see. Nothing when there is nothing to say, or no way
-    /// to say it at this moment.
+    /// Returns the answer that gives the agent `context` to read, `output` instead of the output of
+    /// the tool, and its user `message` to see. `None` if all are empty, or if the client accepts
+    /// no answer at this moment.
     #[must_use]
     pub fn answer(
         &self,
@@ -324,12 +324,12 @@ impl HookEvent {
         (self.moment == EventKind::Prompt).then(|| answer.to_string())
     }
 
-    /// Returns the answer that stops the agent, where the client stops at this moment; `question` is
-    /// shown to its user. Codex goes on, with the question in place of the output of the tool.
+    /// Returns the answer that stops the agent, if the client can stop at this moment; `question`
+    /// is shown to its user. Codex continues, with the question instead of the output of the tool.
     #[must_use]
     pub fn stop(&self, question: &str) -> Option<String> {
         let stops = match (self.dialect, self.moment) {
-            // After a tool that has failed it goes on whatever it is told.
+            // After a failed tool the client continues, whatever the answer.
             (Dialect::ClaudeCode, EventKind::AfterTool) => self.name == "PostToolUse",
             (Dialect::ClaudeCode, EventKind::BeforeTool) => true,
             (Dialect::Codex | Dialect::Gemini, moment) => moment == EventKind::AfterTool,

@@ -1,4 +1,4 @@
-//! Long texts in what a tool said, which has another shape for every tool.
+//! Finds and replaces long texts in the output of a tool, which has another shape for every tool.
 
 use serde_json::Value;
 
@@ -8,7 +8,7 @@ const FIELDS: &[&str] = &["stdout", "stderr", "output", "content", "result", "te
 /// The depth of such fields: an array of blocks in a field.
 const MAX_DEPTH: usize = 4;
 
-/// Replaces every text for which `shorten` has another one; whether there was any.
+/// Replaces every text for which `shorten` returns another one. Returns true if it replaced any.
 pub(super) fn replace(said: &mut Value, shorten: &mut dyn FnMut(&str) -> Option<String>) -> bool {
     replace_in(said, shorten, 0)
 }

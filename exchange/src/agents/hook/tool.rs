@@ -16,7 +16,7 @@ pub enum Effect {
     Nothing,
     /// It changes the files that it names.
     Files,
-    /// Whatever it likes, as a shell does; so may a tool that is not known.
+    /// It may change anything, as a shell does; so may an unknown tool.
     Anything,
 }
 
@@ -25,9 +25,9 @@ pub enum Effect {
 pub struct TouchedFile {
     /// As the client wrote it: absolute, or from the working directory.
     pub path: PathBuf,
-    /// The content before, if the client says so.
+    /// The content before, if the client reports it.
     pub before: Option<String>,
-    /// It is to be gone, if it is not there.
+    /// True if a missing file means that the tool deleted it.
     pub may_be_gone: bool,
 }
 
@@ -46,8 +46,8 @@ pub struct ToolEvent {
     pub effect: Effect,
     /// The client's id of the call, by which the transcript names it.
     pub call: Option<String>,
-    /// What the events before and after the tool have in common: the id of the call, else the tool and
-    /// the beginning of its input.
+    /// Matches the events before and after the tool: the id of the call, otherwise the tool and the
+    /// beginning of its input.
     pub key: String,
     /// The command, of a shell.
     pub command: Option<String>,
@@ -71,7 +71,7 @@ impl std::fmt::Debug for ToolEvent {
 }
 
 impl ToolEvent {
-    /// Returns true if the tool is a sub-agent, whose transcript is another one.
+    /// Returns true if the tool is a sub-agent, which writes a separate transcript.
     #[must_use]
     pub fn runs_agent(&self) -> bool {
         matches!(&*self.name, "Agent" | "Task")

@@ -6,8 +6,8 @@
 //! part     id, message_id, session_id, data         data: the part without its ids
 //! ```
 //!
-//! Columns come and go with versions, so those that are there are asked for. opencode may be writing:
-//! what was read while it moved pages about is read again.
+//! Columns differ between versions, so a query names only those that exist. opencode may be
+//! writing: a read during which it moved pages is repeated.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::path::{Path, PathBuf};
@@ -49,14 +49,14 @@ pub(in crate::agents) struct ListedSession {
     pub(in crate::agents) odd: Option<Error>,
 }
 
-/// The sessions in the database at `path` that have messages; nothing when it is no database of
-/// opencode. Nothing is written, there or beside it.
+/// Returns the sessions with messages in the database at `path`; `None` if it is no database of
+/// opencode. Writes nothing, neither to the database nor next to it.
 ///
 /// Cost: a read of all rows, without long texts. Memory: some bytes for each session.
 ///
 /// # Errors
-/// `InvalidInput` for what is damaged or of an unknown schema, `LimitExceeded` for more than 100,000
-/// sessions, `Conflict` when it is written to all the time.
+/// `InvalidInput` for a damaged database or an unknown schema, `LimitExceeded` for more than
+/// 100,000 sessions, `Conflict` when another process writes to it during every attempt.
 pub(in crate::agents) fn sessions(path: &Path) -> Result<Option<ListedSession>> {
     let mut attempt = list(path);
     for _ in 1..ATTEMPTS {
@@ -193,7 +193,7 @@ fn others(database: &Database, known: &HashMap<String, u64>) -> Result<Option<Er
     Ok(count.map(|count| Error::new(ErrorKind::Unsupported, message(count))))
 }
 
-/// An id in a row; nothing for what is none.
+/// Returns an id in a row; `None` for any other value.
 fn id<'r>(row: &'r Row<'_>, column: usize) -> Result<Option<&'r str>> {
     Ok(match row.cell(column)? {
         Cell::Text(id) if id.len() <= MAX_ID_BYTES => Some(id),
@@ -312,7 +312,7 @@ impl Parts for Rows {
     }
 
     fn message(&mut self, at: usize) -> Result<(Members, Vec<Members>)> {
-        // What was read of pages that were moved about may look damaged.
+        // Rows on pages that opencode moved during the read may look damaged.
         self.message_members(at).or_else(|error| believed(&self.image, Err(error)))
     }
 
@@ -424,7 +424,7 @@ fn tokens(fact: &dyn Fn(&str) -> Option<Value>) -> Option<Value> {
     object(tokens)
 }
 
-/// An object with the members that are there; nothing without any.
+/// Returns an object of the members with a value; `None` if there are none.
 fn object<'n>(members: impl IntoIterator<Item = (&'n str, Option<Value>)>) -> Option<Value> {
     let there = members.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?)));
     let object: serde_json::Map<String, Value> = there.collect();

@@ -1,7 +1,8 @@
-//! The document that `opencode export` writes, byte for byte, made of the parts of a session.
+//! The document that `opencode export` writes, byte for byte, assembled from the parts of a
+//! session.
 //!
-//! Members stand in the order of upstream: those of the value, then its ids. A last message that is
-//! still being written is left for the next time. One message is in memory at a time.
+//! Members are in upstream's order: those of the value, then its ids. A last message that is still
+//! being written is left for the next time. One message is in memory at a time.
 
 use std::fmt;
 use std::io::{self, Read};
@@ -39,10 +40,10 @@ pub(super) trait Parts {
 pub(super) struct Members(Vec<(String, Vec<u8>)>);
 
 impl Members {
-    /// Reads the object `json`; `place` says what it is, for errors.
+    /// Reads the object `json`; `place` names it in errors.
     ///
     /// # Errors
-    /// `InvalidInput` for what is no object.
+    /// `InvalidInput` if `json` is no object.
     pub(super) fn read(json: &[u8], place: impl fmt::Display) -> Result<Self> {
         let mut deserializer = serde_json::Deserializer::from_slice(json);
         let members = deserializer.deserialize_map(Collect);
@@ -51,7 +52,7 @@ impl Members {
             .map_err(|error| Error::invalid(format!("{place}: expected JSON")).with_source(error))
     }
 
-    /// Adds a text at the end, instead of what is called so.
+    /// Adds a text at the end, and removes other members of that name.
     pub(super) fn put_text(&mut self, name: &str, text: &str) {
         self.0.retain(|(known, _)| known != name);
         self.put(name, Value::from(text).to_string().into_bytes());
@@ -147,7 +148,7 @@ impl DocumentReader {
         Self { parts, failure, next: Next::Info, text: Vec::new(), at: 0 }
     }
 
-    /// Makes what comes next.
+    /// Writes the next part of the document to the buffer.
     fn fill(&mut self) -> Result<()> {
         self.text.clear();
         self.at = 0;

@@ -6,8 +6,8 @@
 //! | `database` | the database of versions since 1.2, which took these files over |
 //! | `document` | the document that `opencode export` writes, made of either |
 //!
-//! Both give the same document for the same session, so one that was adopted from files goes on when
-//! it is in the database.
+//! Both give the same document for the same session, so a session that was adopted from files
+//! continues when it is in the database.
 
 #[cfg(feature = "sqlite")]
 mod database;
@@ -53,7 +53,7 @@ pub(super) fn is_database(path: &Path) -> bool {
     read.is_ok() && head == DATABASE_MAGIC
 }
 
-/// The databases of a folder, by name. What cannot be listed has none.
+/// Returns the databases of a folder, by name; none if the folder cannot be listed.
 pub(super) fn databases_in(folder: &Path) -> Vec<PathBuf> {
     let entries = folder.read_dir().into_iter().flatten().flatten();
     let is_file = |entry: &std::fs::DirEntry| entry.file_type().is_ok_and(|is| is.is_file());
@@ -63,7 +63,7 @@ pub(super) fn databases_in(folder: &Path) -> Vec<PathBuf> {
     paths
 }
 
-/// The document of a session, if it is one of opencode. What goes wrong while it is read is left in
+/// Returns the document of a session, if it is one of opencode. Errors of reading are left in
 /// `failure`.
 pub(super) fn document(
     found: &FoundSession,

@@ -26,7 +26,7 @@ pub(in crate::agents) fn is_store(folder: &Path) -> bool {
     ["session", "message"].iter().all(|part| folder.join(part).is_dir())
 }
 
-/// Returns true if the file at `path` says what a session of a store is.
+/// Returns true if the file at `path` is the session record of a store.
 pub(in crate::agents) fn is_part_of_store(path: &Path) -> bool {
     path.ancestors().nth(3).is_some_and(is_store)
 }

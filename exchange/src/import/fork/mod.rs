@@ -1,12 +1,12 @@
-//! A file that goes on from another session: a fork that a client made.
+//! Imports a file that continues another session: a fork that a client made.
 //!
-//! Some clients copy the records of the other file, and some only name it. Either way the first turn
-//! of the fork goes on from the turn of the other session that it was forked from, if that is in the
-//! store. What was copied becomes the copied beginning of the transcript, so that the file comes back, and
-//! nothing else.
+//! Some clients copy the records of the other file, and some only name it. Either way the first
+//! turn of the fork has as its parent the turn that it was forked from, if that is in the store.
+//! Copied records become the copied beginning of the transcript, so that the file can be exported
+//! byte for byte; they do not become turns again.
 //!
-//! The other session is the one that the records name. Where they name none, it is the one that has the
-//! first record with an id of its own kind, as `origins.rs` knows it.
+//! The other session is the one that the records name. If they name none, it is the session that
+//! has the first record with an id of its own kind, according to `origins.rs`.
 
 mod origin;
 mod origins;
@@ -31,11 +31,11 @@ use crate::text::json;
 use crate::text::piece::{Piece, PieceKind};
 use crate::text::unpack::unpacked;
 
-/// Most pieces, and most bytes of them, that are looked at for what a file goes on from.
+/// Limits on the pieces, and on their bytes, that are held to find the origin of a file.
 const MAX_HELD: usize = 512;
 const MAX_HELD_BYTES: usize = 8 << 20;
 
-/// The first pieces of a file, until it is known what they go on from.
+/// The first pieces of a file, until its origin is known.
 pub(crate) struct Forking<'r> {
     repo: &'r Repository,
     lineage: Lineage,
@@ -66,7 +66,7 @@ pub(crate) enum ForkStep {
     Hold,
     /// These are copies.
     Copied(Vec<CopiedPiece>),
-    /// The file goes on by itself with these, from a place of another session or from nothing.
+    /// The file's own records begin with these, after a place of another session or after nothing.
     Begins {
         place: Option<RewindPoint>,
         pieces: Vec<Piece>,
@@ -168,7 +168,7 @@ impl<'r> Forking<'r> {
             }
             self.anchors.push(identity);
         }
-        // Before a record with an identity it is not known what may have been copied.
+        // Until a record with an identity, earlier records may still be copies.
         let is_known = self.is_named || self.has_identity || self.lineage.identity.is_none();
         if is_here && is_known { self.begin(change, None) } else { self.hold_or_begin(change) }
     }
@@ -199,14 +199,14 @@ impl<'r> Forking<'r> {
         }
     }
 
-    /// Returns true if the origin has the piece where the copies go on.
+    /// Returns true if the piece is the next copy in the origin.
     fn is_copy(&mut self, piece: &Piece, record: Option<&serde_json::Value>) -> bool {
         let Some(origin) = &mut self.origin else { return false };
         let Some(key) = self.lineage.key(piece, record) else { return false };
         origin.take(key)
     }
 
-    /// Goes on from `origin`, which the last held record was found in: `None` where it is not there.
+    /// Continues `origin`, in which the last held record was found; `None` if it lacks the record.
     fn align(&mut self, mut origin: Origin) -> Option<ForkStep> {
         let keys: Vec<RecordKey> =
             self.held.iter().filter_map(|piece| self.held_key(piece)).collect();
@@ -259,13 +259,13 @@ impl<'r> Forking<'r> {
     }
 }
 
-/// What a record and its copies have in common, for a format that has forks.
+/// Returns the key that a record shares with its copies, for a format that has forks.
 pub(crate) fn record_key(format: RecordFormat, piece: &Piece) -> Option<RecordKey> {
     format.lineage?.key(piece, None)
 }
 
-/// The place of a session behind a part of its file; nothing where the session, that part or the turn
-/// there is missing. Of a line that was left the file has no more, but the fork may go on from there.
+/// Returns the place of a session after a part of its file; `None` if the session, that part or its
+/// turn is missing. A rewound line is incomplete in the file, but the fork may continue from it.
 fn place_behind(
     change: &Transaction<'_>,
     named: &str,
@@ -291,8 +291,9 @@ fn place_behind(
     Timeline::of(change, branch.session(), &branch, &source)?.place(change, Some(at))
 }
 
-/// The last piece of a part of a file, and whether a piece ends with the bytes of the part: what is
-/// masked or redacted in the store has other lengths, and then the numbers of the records decide.
+/// Returns the last piece of a part of a file, and whether a piece ends with the bytes of the part.
+/// Masked or redacted content has other lengths in the store; then the numbers of the records
+/// decide.
 fn last_piece(
     change: &Transaction<'_>,
     source: &Transcript,
@@ -335,10 +336,10 @@ pub(crate) fn is_named(session: &str, named: &str) -> bool {
     !named.is_empty() && (before.is_empty() || before.ends_with(['-', '_', '.']))
 }
 
-/// What the first records of a file say of other files.
+/// References to other files in the first records of a file.
 #[derive(Debug, Default)]
 pub(crate) struct Beginning {
-    /// The session that it goes on from.
+    /// The session that the file continues.
     pub(crate) origin: Option<String>,
     /// The first record with an identity, which copies of it have too.
     pub(crate) identity: Option<RecordKey>,
@@ -347,7 +348,7 @@ pub(crate) struct Beginning {
 /// Reads the first records of a file.
 ///
 /// # Errors
-/// As of [`import`](super::transcript) for what cannot be read.
+/// As of [`import`](super::transcript) for unreadable input.
 pub(crate) fn beginning(format: &Format, input: impl BufRead) -> Result<Beginning> {
     let mut beginning = Beginning::default();
     let FormatReader::Records(Records { split, lineage: Some(lineage), .. }) = &format.reader

@@ -20,11 +20,12 @@ use crate::text::piece::Piece;
 const MIN_IDENTITY: usize = 16;
 const MIN_DIFFERENT: usize = 6;
 
-/// A digest of what a record and its copies have in common.
+/// A digest that a record shares with its copies.
 pub(crate) type RecordKey = [u8; ID_BYTES];
 
 impl Lineage {
-    /// What a record and its copies have in common: the id, else all of it but volatile values.
+    /// Returns the key that a record shares with its copies: a digest of its id, otherwise of its
+    /// content without volatile values.
     pub(super) fn key(&self, piece: &Piece, record: Option<&Value>) -> Option<RecordKey> {
         let Some(id) = self.id else { return content_key(&piece.bytes, self.volatile) };
         let parsed = if record.is_none() { json::value(&piece.bytes) } else { None };
@@ -197,7 +198,7 @@ impl Origin {
         let (last, before) = keys.split_last()?;
         let mut at = *self.history.numbers.get(last)?;
         if self.history.keys.is_empty() {
-            // Records have ids, which say by themselves what is a copy.
+            // Records have ids, which identify the copies.
             return Some(keys.len());
         }
         let mut copies = 1;

@@ -46,10 +46,10 @@ struct Known {
 }
 
 impl Origins {
-    /// The session whose record this is, if it is there.
+    /// Returns the session that owns this record, if it is known.
     ///
     /// # Errors
-    /// Those of reading sessions that the note lacks.
+    /// Errors of reading sessions that the note lacks.
     pub(crate) fn find(
         &self,
         (repo, change): (&Repository, &Transaction<'_>),
@@ -69,13 +69,13 @@ impl Origins {
     /// Notes the records by which forks of a session find it.
     pub(crate) fn add(&self, format: RecordFormat, session: &str, keys: &[RecordKey]) {
         let mut formats = self.formats.lock().unwrap_or_else(PoisonError::into_inner);
-        // What was never read is looked at from the store the next time.
+        // The sessions of a format that was not loaded are read from the store the next time.
         if let Some(known) = formats.get_mut(format.name) {
             known.add(session, keys);
         }
     }
 
-    /// Keeps what is new. A note that cannot be written costs the next import time.
+    /// Saves new records. A failed write only costs the next import time.
     pub(crate) fn save(&self, repo: &Repository) {
         let mut formats = self.formats.lock().unwrap_or_else(PoisonError::into_inner);
         for (name, known) in formats.iter_mut().filter(|(_, known)| known.is_changed) {

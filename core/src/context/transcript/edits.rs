@@ -1,7 +1,8 @@
-//! The steps of a copied beginning as bytes: pieces of another transcript, and what is replaced in them.
+//! Encodes the steps of a copied beginning: pieces of another transcript, and the replacements in
+//! them.
 //!
-//! A chunk keeps each kind of number in a column of its own, so that copies which differ in the same
-//! fields compress to next to nothing. Specified in `format-spec/context.md`.
+//! A chunk keeps each kind of number in a column of its own, so that copies which differ in the
+//! same fields compress to next to nothing. Specified in `format-spec/context.md`.
 
 use std::collections::HashMap;
 
@@ -35,7 +36,8 @@ const NEXT: u8 = 0;
 const AT: u8 = 1;
 const WHOLE: u8 = 2;
 
-/// The kind of a text that lies in the table; a time with `n` digits behind the second is kind `n + 1`.
+/// The kind of a text that is in the table; a time with `n` fractional digits of the second is kind
+/// `n + 1`.
 const TEXT: u64 = 0;
 
 /// A replacement in a piece: `removed` bytes from `at` on make room for `text`.
@@ -68,7 +70,7 @@ pub(super) fn edited(piece: &[u8], edits: &[Edit]) -> Option<Vec<u8>> {
     Some(made)
 }
 
-/// The last time of each precision, which the next one is told from.
+/// The last time of each precision, from which the next one is a delta.
 type Times = [i64; timestamp::MAX_DIGITS + 1];
 
 /// Steps in the making of a chunk.
@@ -315,7 +317,7 @@ mod tests {
             for flip in [1, 0x80, 0xff] {
                 let mut bytes = chunk.to_vec();
                 bytes[at] ^= flip;
-                // Nothing is promised of what it says but that it says it without a panic.
+                // Any result is fine: reading must only not panic.
                 let _ = read(&bytes.into());
             }
         }

@@ -1,7 +1,7 @@
 //! The difference of two JSON records as replacements of whole values.
 //!
-//! A copy of a record differs in values at its top: a time, the name of a session. Only whole values are
-//! replaced, so that a search finds in the replacement what it would find in the record.
+//! A copy of a record differs in top-level values: a time, the name of a session. Only whole values
+//! are replaced, so that a search in the replacements finds the same text as in the record.
 
 use std::ops::Range;
 
@@ -33,8 +33,8 @@ pub(super) fn edits_between(base: &[u8], piece: &Bytes) -> Option<Vec<Edit>> {
     (is_small && edited(base, &edits)? == *piece).then_some(edits)
 }
 
-/// The members that differ, if those that both have come in one order. What stands between members is not
-/// looked at.
+/// Returns the changed members, if the records have the same members in the same order. Bytes
+/// between members are not compared.
 fn changed_members(base: &[u8], piece: &Bytes) -> Option<Vec<Edit>> {
     // Members that begin behind the last difference are equal.
     let tail = base.iter().rev().zip(piece.iter().rev()).take_while(|(a, b)| a == b).count();
@@ -82,9 +82,9 @@ fn changed_members(base: &[u8], piece: &Bytes) -> Option<Vec<Edit>> {
     Some(edits)
 }
 
-/// The record without the values of the members called `names` that come at its top before the first
-/// object or array; `None` for what is no JSON object. Two records for which this is equal say the same
-/// apart from these values.
+/// Returns the record without the values of the top-level members called `names` that come before
+/// the first object or array; `None` if it is no JSON object. Two records with equal results are
+/// equal apart from these values.
 ///
 /// Cost: linear in the bytes up to there, and a copy of the rest.
 #[must_use]
@@ -125,7 +125,7 @@ pub fn without_values(record: &[u8], names: &[&str]) -> Option<Vec<u8>> {
     Some(rest)
 }
 
-/// The members of a JSON object that begin before `until`; `None` for what is no object.
+/// Returns the members of a JSON object that begin before `until`; `None` if it is no object.
 fn members(record: &[u8], until: usize) -> Option<Vec<Member>> {
     let mut members = Vec::new();
     let mut at = blank_end(record, 0);

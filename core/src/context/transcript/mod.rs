@@ -1,8 +1,8 @@
-//! The transcript under a context: its own pieces, and in front of them what it has of others.
+//! The transcript of a context: pieces copied from other transcripts, then its own pieces.
 //!
-//! A client that forks a session copies the records of the other one, often with a new time or session
-//! name in each. Such a beginning is not stored again: it is told as edits to pieces of *bases*, which are
-//! the pieces that other transcripts have.
+//! A client that forks a session copies the records of the other one, often with a new time or
+//! session name in each. Such a beginning is not stored again: it is encoded as edits to pieces of
+//! *bases*, which are the pieces of other transcripts.
 //!
 //! ```text
 //! source-base-0    list of pieces      of the session that was forked
@@ -33,7 +33,7 @@ use crate::tree::{Item, List};
 /// The section of the steps of a copied beginning.
 pub const COPIED: &str = "source-copied";
 
-/// What the names of sections of bases begin with; a number follows.
+/// Prefix of the section names of bases; a number follows.
 const BASE: &str = "source-base-";
 
 /// Pieces that are read at once before something is written.
@@ -166,7 +166,7 @@ impl Transcript {
         self.len() == 0
     }
 
-    /// Number of pieces in front that are told as copies.
+    /// Returns the number of pieces at the beginning that are stored as copies.
     #[must_use]
     pub fn copied(&self) -> u64 {
         self.copied.last().map_or(0, |chunk| chunk.pieces.end)
@@ -178,7 +178,8 @@ impl Transcript {
         &self.own
     }
 
-    /// The bases and what each piece is a copy of: the number of the base and of the piece there.
+    /// Returns, for each piece, the base that it copies and the piece of that base, by their
+    /// numbers.
     ///
     /// # Errors
     /// `NotFound` or `Corrupt` when a chunk is lost.
@@ -306,10 +307,10 @@ fn pieces_of(item: &Item) -> Option<u64> {
 }
 
 impl Builder {
-    /// Makes the transcript what it is in `other`.
+    /// Sets the transcript to that of `other`.
     ///
     /// # Errors
-    /// Those of reading `other` and the sink.
+    /// As of reading `other` and of the sink.
     pub fn set_transcript_as_in(
         &mut self,
         sink: &mut dyn ObjectSink,
@@ -321,11 +322,11 @@ impl Builder {
         names.iter().try_for_each(|name| self.set_as_in(sink, name, other))
     }
 
-    /// Makes the transcript the first `pieces` of another one. Copies stay copies, unless some of them are
-    /// cut off: then those that stay become pieces of its own.
+    /// Sets the transcript to the first `pieces` of another one. Copies stay copies, unless some of
+    /// them are cut off: then the remaining ones become pieces of its own.
     ///
     /// # Errors
-    /// Those of reading `transcript` and of the sink.
+    /// As of reading `transcript` and of the sink.
     pub fn set_transcript(
         &mut self,
         sink: &mut dyn ObjectSink,
@@ -381,7 +382,7 @@ impl Builder {
         self.set_own_pieces(sink, &transcript, transcript.len())
     }
 
-    /// Number of pieces of the transcript that are told as copies, with the changes so far.
+    /// Returns the number of pieces that are stored as copies, including the pending changes.
     ///
     /// # Errors
     /// `NotFound` or `Corrupt` when their list is lost.
@@ -403,10 +404,10 @@ impl Builder {
         self.clear(sink, SOURCE)
     }
 
-    /// Drops what the transcript has of others, and leaves its own pieces.
+    /// Drops the copied pieces of the transcript, and leaves its own.
     ///
     /// # Errors
-    /// Those of the sink.
+    /// As of the sink.
     pub fn clear_copies(&mut self, sink: &mut dyn ObjectSink) -> Result<()> {
         let names = self.sections_of_copies(sink)?;
         names.iter().try_for_each(|name| self.clear(sink, name))

@@ -1,4 +1,4 @@
-//! Copied beginnings: what was put in comes out, and hostile ones are refused.
+//! Copied beginnings: pieces are read back as written, and hostile chunks are refused.
 
 use super::*;
 use crate::context::{Builder, export_source, salvage_source};
@@ -150,7 +150,7 @@ fn a_transcript_is_cleared_and_carried_with_its_bases() {
     assert!(empty.sections(&objects).unwrap().is_empty());
 }
 
-/// A context whose copies are `steps` of a chunk that says it makes `pieces`.
+/// Returns a context whose copies are `steps` of a chunk that declares `pieces` pieces.
 fn hostile(objects: &mut Memory, origin: &Context, steps: &[Step], pieces: u16) -> Context {
     let mut chunk = edits::ChunkWriter::default();
     steps.iter().for_each(|step| chunk.push(step));

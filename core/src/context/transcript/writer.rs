@@ -1,4 +1,4 @@
-//! Makes a copied beginning: each piece is told by what it differs from in a base.
+//! Writes a copied beginning: each piece is stored as its difference from a piece of a base.
 
 use bytes::Bytes;
 
@@ -33,11 +33,12 @@ impl CopyWriter {
         self.pieces
     }
 
-    /// Adds a piece that is a copy of the piece `at` of `base`, apart from some of its values. One that is
-    /// not, or comes out of order, is kept whole: what is read later is always this piece.
+    /// Adds a piece that is a copy of the piece `at` of `base`, apart from some of its values. A
+    /// piece that differs otherwise, or comes out of order, is stored whole: either way it is read
+    /// back exactly.
     ///
     /// # Errors
-    /// Those of reading the piece of the base and of the sink.
+    /// As of reading the piece of the base and of the sink.
     pub fn copy(
         &mut self,
         sink: &mut dyn ObjectSink,

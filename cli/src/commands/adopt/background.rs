@@ -1,5 +1,5 @@
-//! `adopt install` and `adopt uninstall`: the watch as what the system starts and looks after, a unit
-//! of systemd or an agent of launchd.
+//! `adopt install` and `adopt uninstall`: the watch as a service of the system, a unit of systemd
+//! or an agent of launchd.
 
 use std::fs;
 use std::io::{self, Write};
@@ -107,7 +107,7 @@ impl Uninstall {
     }
 }
 
-/// What is told at the end.
+/// The facts that are printed at the end.
 struct Done {
     dry_run: bool,
     verb: &'static str,
@@ -188,7 +188,7 @@ impl Manager {
         if cfg!(target_os = "macos") { Self::Launchd } else { Self::Systemd }
     }
 
-    /// The file that it reads, and what is in it.
+    /// Returns the path of the service file, and its content if it exists.
     fn file(self) -> Result<(PathBuf, Option<String>)> {
         let none = |error| Error::not_found("there is no home directory").with_source(error);
         let path = match self {

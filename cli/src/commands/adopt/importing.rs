@@ -24,19 +24,19 @@ const LEFT_BYTES: u64 = 1 << 20;
 /// The most bytes of a batch whose files go behind it: the disk may have no room for more.
 const MAX_EACH_BYTES: u64 = 64 << 20;
 
-/// Of the free space a batch whose files go behind it takes one part in so many: its journal may be larger
-/// than it is, and is there until its pack is written.
+/// A batch whose originals are removed after it takes one part in so many of the free space: its
+/// journal may be larger than the batch, and exists until its pack is written.
 const FREE_PARTS: u64 = 8;
 
 /// An import of the sessions that were found.
 pub(super) struct Importing<'a> {
-    /// Set when agents may be at work on what was found.
+    /// Set when agents may be writing to the sessions.
     pub(super) is_live: bool,
-    /// What removes the files behind each batch, and where it says what became of them.
+    /// Removes the originals after each batch, and collects the outcomes.
     pub(super) each: Option<(&'a Reclaim<'a>, &'a mut Files)>,
 }
 
-/// What a store has of files already.
+/// The files that a store has already.
 pub(super) struct Known(Option<(AdoptionCache, Arc<RefTable>)>);
 
 impl Known {
@@ -55,7 +55,7 @@ impl Known {
 }
 
 impl Importing<'_> {
-    /// Adopts with a bar, and keeps what was seen.
+    /// Adopts with a progress bar, and saves the adoption cache.
     pub(super) fn run(
         mut self,
         run: &Invocation,
@@ -88,8 +88,8 @@ impl Importing<'_> {
             head: head.as_deref(),
             passed: &passed,
         };
-        // The run keeps its first handle to the end, and what a handle has written to is not packed before it
-        // is closed: so the first one writes nothing.
+        // The run keeps its first handle to the end. Data that a handle has written is not packed
+        // before the handle is closed, so the first handle writes nothing.
         drop(run.open_or_create()?);
         let mut adopted = Vec::new();
         let mut batches = batches.into_iter().peekable();
@@ -128,7 +128,7 @@ impl Importing<'_> {
                 packed = pack(run, &options.stamp, left);
             }
             if let Some((reclaim, files)) = &mut self.each {
-                // A handle of its own: what is compared was read from the disk.
+                // A new handle compares with the data on the disk.
                 let sessions = outcomes.iter().map(|it| it.found.clone()).collect();
                 reclaim.take(&*run.open()?, sessions, files)?;
                 if packed.is_err() {
@@ -136,7 +136,7 @@ impl Importing<'_> {
                     packed = pack(run, &options.stamp, 1);
                 }
             }
-            // What is not packed is durable all the same.
+            // Unpacked data is durable all the same.
             if let Err(error) = packed {
                 warn(&format!("not packed: {}", error.message()));
             }

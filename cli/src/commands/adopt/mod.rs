@@ -133,7 +133,8 @@ struct AgentRow {
     bytes_there: u64,
     bytes_here: u64,
     unread: UnreadRecords,
-    /// What the agent deletes by itself; nothing when it does not, or when the places were named.
+    /// The sessions that the agent deletes automatically; `None` when it deletes none, or when the
+    /// user named the paths.
     sweep: Option<Sweep>,
 }
 
@@ -154,7 +155,7 @@ impl Adopt {
         let places = self.places()?;
         if self.paths.is_empty() {
             run.act_on_user_store();
-            // What is there is of many places, and none of it was named.
+            // The sessions are of many directories, and the user named none of them.
             run.stand_anywhere();
         }
         if self.watch {
@@ -285,8 +286,8 @@ impl Adopt {
         self.paths.iter().map(|path| named(path)).collect()
     }
 
-    /// Leaves out the sessions that were forgotten, unless they are asked for, and counts them; and those
-    /// that a policy let go, unless somebody has gone on in them since.
+    /// Leaves out forgotten sessions, and sessions that expired by a policy and have not been
+    /// written to since; returns their number. With `--again` leaves out none.
     fn leave_forgotten(&self, run: &Invocation, sessions: &mut Vec<FoundSession>) -> Result<u64> {
         if self.again || run.would_create()? {
             return Ok(0);
@@ -347,7 +348,7 @@ impl Adopt {
             survey.tell(out)?;
         }
         match self.is_dry() {
-            // Said with what would be removed.
+            // Printed with the files that would be removed.
             true if self.reclaim.is_some() => {}
             true => {
                 let would = "nothing was done; without --dry-run the new turns go";
@@ -366,7 +367,7 @@ impl Adopt {
     }
 }
 
-/// Writes what was imported of each agent.
+/// Writes the imported turns of each agent.
 fn print_imported(
     out: &mut Output,
     rows: &BTreeMap<String, AgentRow>,

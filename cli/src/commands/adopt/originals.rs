@@ -1,7 +1,8 @@
 //! Originals: transcripts of agents that the store has byte for byte, and their removal.
 //!
-//! What an agent still writes to is left alone. Everything is looked at again right before a file goes,
-//! and the file has another name by then: who writes to it meanwhile makes a new one.
+//! A file that an agent still writes to is left alone. Every check is repeated right before a file
+//! is removed. By then the file has another name: an agent that writes concurrently makes a new
+//! file.
 
 use std::collections::{HashMap, HashSet};
 use std::ffi::{OsStr, OsString};
@@ -29,13 +30,14 @@ const READ_BYTES: usize = 1 << 16;
 /// Most branches of a session that are compared with its file.
 const MAX_BRANCHES: usize = 16;
 
-/// What a file is called while it is removed: this, 16 hex digits and the number of this process.
+/// Prefix of the name of a file during its removal; 16 hex digits and the number of this process
+/// follow.
 const ASIDE: &str = ".turntree-reclaim-";
 
 /// Hex digits of such a name.
 const DIGITS: usize = 16;
 
-/// The sessions of a store, to find what it has of a file.
+/// The sessions of a store, to find the stored content of a file.
 pub(super) struct Stored<'r> {
     repo: &'r Repository,
     seen: AdoptionCache,
@@ -76,13 +78,13 @@ pub(super) enum Obstacle {
     Unknown,
     /// The store has not each byte of it.
     Different,
-    /// It is not what it was when it was looked at.
+    /// It changed since it was checked.
     Changed,
     /// The system refused.
     Failed(String),
 }
 
-/// Which file it is, and what shows that somebody has written to it.
+/// Identifies a file and its last write.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct FileState {
     device: u64,
@@ -92,7 +94,7 @@ struct FileState {
 }
 
 impl Obstacle {
-    /// What is said of several of them, and of one.
+    /// Returns the reason as text, for one file or several.
     pub(super) fn reason(&self) -> String {
         match self {
             Self::Live => "an agent is in the session".to_owned(),
@@ -170,8 +172,9 @@ impl<'r> Stored<'r> {
         Err(Obstacle::Different)
     }
 
-    /// The same for a session that was imported a moment ago, by what the import says: reads nothing, as
-    /// all of it is compared before the file goes. One that was written to since it was found is too young.
+    /// Checks a session that was imported a moment ago, by the adoption cache: reads nothing, since
+    /// the whole file is compared before its removal. A file that was written to since it was found
+    /// stays.
     pub(super) fn adopted(&self, found: &FoundSession) -> Result<Original, Obstacle> {
         let is = candidate(found)?;
         if is.modified()? != found.modified {
@@ -187,7 +190,7 @@ impl<'r> Stored<'r> {
     }
 }
 
-/// What the system says of the file of a session, if it is one that may go.
+/// Returns the metadata of a session's file, if it may be removed.
 pub(super) fn candidate(found: &FoundSession) -> Result<Metadata, Obstacle> {
     if !has_own_file(found) {
         return Err(Obstacle::Shared);
@@ -228,7 +231,7 @@ impl Original {
         if !is_it {
             return Err(match rename(&aside, name) {
                 Ok(()) => Obstacle::Changed,
-                // Somebody has begun a new file of its name.
+                // Another process has created a new file of its name.
                 Err(error) => {
                     let aside = aside.display();
                     Obstacle::Failed(format!("changed meanwhile, and now called {aside}: {error}"))
@@ -236,7 +239,7 @@ impl Original {
             });
         }
         rustix::fs::unlinkat(&folder, &aside, AtFlags::empty())?;
-        // A file that is there again after a crash is no loss.
+        // A file that reappears after a crash is no loss.
         let _ = rustix::fs::fsync(&folder);
         Ok(())
     }
@@ -257,7 +260,7 @@ fn open(path: &Path) -> Result<(OwnedFd, File), Obstacle> {
     }
 }
 
-/// What the system says of a file that may go.
+/// Returns the metadata of a file, if it may be removed.
 fn checked(file: &File) -> Result<Metadata, Obstacle> {
     let found = file.metadata()?;
     match (found.is_file(), found.nlink()) {

@@ -21,10 +21,10 @@ use crate::view::render::table::{Cell, Table};
 use crate::view::render::{count, size};
 use crate::view::units::duration;
 
-/// The age of a file that may go, unless another one is said: 7 days.
+/// The default age of a file that may be removed: 7 days.
 pub(super) const USUAL_AGE: &str = "7d";
 
-/// The least age, in microseconds: an agent may be at work on what was written later.
+/// The least age, in microseconds: an agent may still use a younger file.
 const LEAST_AGE: i64 = 60 * 60 * 1_000_000;
 
 /// What of the found sessions goes, and how.
@@ -91,7 +91,7 @@ impl Live {
         Self { sessions: client_session().into_iter().collect(), now: SystemTime::now() }
     }
 
-    /// Returns why a session may not go, whatever the store has of it.
+    /// Returns why a session's file must stay, regardless of the store.
     fn obstacle(&self, found: &FoundSession, age: i64) -> Option<Obstacle> {
         let age = Duration::from_micros(age.unsigned_abs());
         // A time to come is that of a clock that was wrong.
@@ -105,8 +105,8 @@ impl Live {
 }
 
 impl<'a> Reclaim<'a> {
-    /// Removes what is as old as `age`, in microseconds, if `does_it`; `program` is the program with the
-    /// store, as a person writes it.
+    /// Removes files of at least the age `age`, in microseconds, if `does_it`; `program` is the
+    /// command line of the program with the store.
     ///
     /// # Errors
     /// `InvalidInput` for an age of less than an hour.
@@ -119,7 +119,7 @@ impl<'a> Reclaim<'a> {
         Ok(Self { age, does_it, program })
     }
 
-    /// Looks at what the store has, and removes that.
+    /// Finds the files that the store has, and removes them.
     pub(super) fn run(&self, run: &mut Invocation, sessions: Vec<FoundSession>) -> Result<Answer> {
         let repo = run.open()?;
         let mut files = Files::default();
@@ -174,7 +174,7 @@ impl<'a> Reclaim<'a> {
         Ok(files)
     }
 
-    /// Says what became of the files, and what the store takes.
+    /// Prints the outcome for the files, and the size of the store.
     pub(super) fn tell(&self, run: &mut Invocation, files: &Files) -> Result<()> {
         if files.leaving.is_empty() && files.staying.is_empty() {
             return Ok(());
@@ -197,8 +197,8 @@ impl<'a> Reclaim<'a> {
         print_budget(&mut run.out, files, budget)
     }
 
-    /// What of the sessions may go, by their age and by what the store has of them, or by what it should
-    /// have of those that were just `imported`; the others go to `files`.
+    /// Returns the files that may be removed, by their age and by the content of the store, or by
+    /// the adoption cache for those that were just `imported`; the remaining ones go to `files`.
     fn look(
         &self,
         repo: &Repository,
@@ -222,7 +222,7 @@ impl<'a> Reclaim<'a> {
         Ok(leaving)
     }
 
-    /// Says what goes, `because`, and what stays.
+    /// Prints which files are removed, `because`, and which stay.
     fn print(&self, out: &mut Output, files: &Files, because: &str) -> Result<()> {
         let mut table = Table::new(&["agent", "sessions", "there"]);
         let mut agents: BTreeMap<&str, (u64, u64)> = BTreeMap::new();
@@ -323,7 +323,7 @@ fn print_budget(out: &mut Output, files: &Files, budget: Option<u64>) -> Result<
     Ok(())
 }
 
-/// Removes the files that still are what they were when they were looked at.
+/// Removes the files that have not changed since they were checked.
 fn remove(repo: &Repository, originals: Vec<Original>, files: &mut Files) {
     if originals.is_empty() {
         return;

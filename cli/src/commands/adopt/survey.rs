@@ -1,4 +1,5 @@
-//! `adopt --dry-run`: what agents keep by project, how much of that is copies, and what a store would take.
+//! `adopt --dry-run`: measures the agents' sessions by project, how much of them is copies, and the
+//! size of a store for them.
 
 use std::collections::BTreeMap;
 use std::io::Write;
@@ -16,7 +17,7 @@ use crate::view::render::{count, size};
 /// Most projects that are named one by one, the largest first.
 const MAX_SHOWN: usize = 20;
 
-/// What agents keep, by agent and project.
+/// The sessions of agents, by agent and project.
 #[derive(Default)]
 pub(super) struct Survey {
     projects: BTreeMap<(String, String), Project>,
@@ -110,7 +111,7 @@ impl Survey {
         Ok(())
     }
 
-    /// Says what it means.
+    /// Prints the conclusions.
     pub(super) fn tell(&self, out: &mut Output) -> Result<()> {
         let mut all = Project::default();
         self.projects.values().for_each(|project| all.add(project));

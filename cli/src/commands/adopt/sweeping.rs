@@ -1,4 +1,5 @@
-//! Tells what an agent deletes by itself within days, and whether it is in the store.
+//! Reports sessions that an agent deletes automatically within days, and whether the store has
+//! them.
 
 use std::io::Write;
 use std::time::{Duration, SystemTime};
@@ -11,18 +12,18 @@ use crate::view::output::{NAME, Output};
 use crate::view::render::count;
 use crate::view::units::duration;
 
-/// What goes within this time is told.
+/// Sessions that are deleted within this time are reported.
 const SOON: Duration = Duration::from_secs(7 * 24 * 60 * 60);
 
 /// The sessions that an agent deletes soon.
 #[derive(Debug)]
 pub(super) struct Sweep {
-    /// The time for which it keeps one that nobody writes to.
+    /// The time for which the agent keeps an unchanged session.
     keeps: Duration,
     /// The present: files have their times from the same clock.
     now: SystemTime,
     sessions: u64,
-    /// Of these, those that are not in the store as they are there.
+    /// Number of these whose current content is not in the store.
     missing: u64,
 }
 

@@ -1,7 +1,7 @@
-//! `adopt --watch`: goes on, and imports what agents write as they write it.
+//! `adopt --watch`: runs until it is stopped, and imports sessions as agents write them.
 //!
-//! The system tells when something changes in the folders of the agents, so this process sleeps until
-//! then. Each import is a process of its own, which ends: this one stays small.
+//! The system notifies of changes in the folders of the agents, so this process sleeps until then.
+//! Each import is a short-lived process of its own: this one stays small.
 
 use std::collections::{BTreeSet, HashMap};
 use std::fs;
@@ -29,7 +29,7 @@ use crate::view::render::count;
 /// Sessions are imported when nothing has changed for this time.
 const QUIET: Duration = Duration::from_secs(1);
 
-/// The longest wait while they go on changing.
+/// The longest wait while changes continue.
 const MOST: Duration = Duration::from_secs(20);
 
 /// Most warnings that are kept in mind.
@@ -59,7 +59,7 @@ pub(super) fn watch(
         writeln!(run.out, "watching; what agents write goes into {}", store.display())?;
         run.out.flush()?;
     }
-    // What was written while nobody looked.
+    // Imports the turns that were written before the watch began.
     importer.import(run)?;
     while settled(&changes) {
         folders.look();
@@ -72,7 +72,7 @@ pub(super) fn watch(
     Ok(Answer::Yes)
 }
 
-/// Waits until something has changed and then nothing more; false when nothing can change any more.
+/// Waits for a change and then for silence; returns false when no further change can be reported.
 fn settled(changes: &Receiver<()>) -> bool {
     if changes.recv().is_err() {
         return false;
@@ -108,7 +108,7 @@ struct Folders {
     folders: Vec<WatchedFolder>,
     /// Device and inode of each: another folder of its name has to be watched anew.
     watched: HashMap<PathBuf, (u64, u64)>,
-    /// Why one cannot be watched is said once.
+    /// Folders whose failure to be watched was reported.
     told: BTreeSet<PathBuf>,
 }
 
@@ -127,10 +127,10 @@ impl Folders {
         Ok(Self { watcher, folders, watched: HashMap::new(), told: BTreeSet::new() })
     }
 
-    /// Watches each folder that is there, and of one that is not the nearest above it.
+    /// Watches each existing folder, and for a missing one its nearest existing ancestor.
     fn look(&mut self) {
         let mut folders = self.folders.clone();
-        // One that is watched with all below it stays so when it also is above another one.
+        // Recursive watches come first: the folder of one may also be the ancestor of another.
         folders.sort_by_key(|folder| !(folder.is_deep && is_folder(&folder.path)));
         for WatchedFolder { path, is_deep } in folders {
             if is_folder(&path) {
@@ -147,7 +147,7 @@ impl Folders {
         if self.watched.get(path) == Some(&identity) {
             return;
         }
-        // One of that name that is gone.
+        // Ends the watch of a deleted folder of that name.
         let _ = self.watcher.unwatch(path);
         let mode = if is_deep { RecursiveMode::Recursive } else { RecursiveMode::NonRecursive };
         match self.watcher.watch(path, mode) {
@@ -176,12 +176,12 @@ fn failure(error: notify::Error) -> Failure {
     Error::io("watch folders", std::io::Error::other(error)).into()
 }
 
-/// Runs this program to import what is new.
+/// Runs this program to import new turns.
 struct Importer<'a> {
     program: PathBuf,
     store: &'a Path,
     paths: &'a [PathBuf],
-    /// The warnings that were told.
+    /// The warnings that were printed.
     told: BTreeSet<String>,
 }
 
@@ -191,7 +191,7 @@ impl<'a> Importer<'a> {
         Ok(Self { program: itself::file()?, store, paths, told: BTreeSet::new() })
     }
 
-    /// Imports, and says what was new.
+    /// Imports, and prints the number of new turns.
     fn import(&mut self, run: &mut Invocation) -> Result<()> {
         let mut import = Command::new(&self.program);
         import.arg("--store").arg(self.store).args(["--json", "adopt", "--live"]).args(self.paths);
@@ -222,7 +222,7 @@ impl<'a> Importer<'a> {
         Ok(run.out.flush()?)
     }
 
-    /// Says once what an import says each time.
+    /// Prints a warning that every import repeats only once.
     fn tell(&mut self, what: &str) {
         if self.told.len() >= MAX_TOLD {
             self.told.clear();

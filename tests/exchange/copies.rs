@@ -1,4 +1,4 @@
-//! Copied histories: turns that a fork shares, and files that come back byte for byte.
+//! Copied histories: turns that a fork shares, and files that are exported byte for byte.
 
 use std::collections::HashSet;
 use std::io::Cursor;
@@ -22,7 +22,7 @@ struct Rollout {
     lines: Vec<Value>,
 }
 
-/// What a turn says: a prompt, a call with a long id or none, and an answer.
+/// The content of a turn: a prompt, a call with a long id or none, and an answer.
 struct Said<'a> {
     prompt: &'a str,
     call: Option<&'a str>,
@@ -241,7 +241,7 @@ fn what_is_said_again_later_is_no_beginning_of_a_copy() {
     own(&mut part, 0);
     let second = import(&sandbox, &part);
     assert_eq!(copied(&sandbox, &second).0, 0, "its first call does not begin the other session");
-    // The same beginning, which goes on from the first call otherwise.
+    // The same beginning, which continues differently after the first call.
     let mut fork = Rollout::fork("fork", &json!({}), &first, 1, 1 + 5, 90_000);
     own(&mut fork, 0);
     let third = import(&sandbox, &fork);
@@ -453,7 +453,7 @@ fn a_copy_of_claude_code_that_differs_in_the_name_of_the_session_is_a_fork() {
     let parent = file("0a5c4f3e-a", 0..20);
     let first = sandbox.import("0a5c4f3e-a", &parent).unwrap().head;
     let fork = [file("0a5c4f3e-b", 0..12), file("0a5c4f3e-b", 100..102)].concat();
-    // Its own lines go on from the last copy.
+    // Its own lines continue from the last copy.
     let fork = String::from_utf8(fork).unwrap().replace(
         &format!("\"parentUuid\":\"{}\"", uuid(99)),
         &format!("\"parentUuid\":\"{}\"", uuid(11)),

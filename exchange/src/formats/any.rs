@@ -49,10 +49,10 @@ pub fn import_from(
     Ok(report)
 }
 
-/// Imports as [`import_from`] does, beside others with the same `origins`.
+/// Imports as [`import_from`] does, sharing `origins` with other transcripts.
 ///
 /// # Errors
-/// Those of [`import`].
+/// As of [`import`].
 pub(crate) fn import_beside(
     repo: &Repository,
     input: impl BufRead,

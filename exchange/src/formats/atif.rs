@@ -121,7 +121,7 @@ fn view(step: &Value) -> MessageView {
     }
     for result in results(step).filter(|result| result.get("content").is_some()) {
         let content = result.get("content").unwrap_or(&Value::Null);
-        // A result that names no call is that of the first.
+        // A result that names no call belongs to the first one.
         let call =
             result.get("source_call_id").or_else(|| step.pointer("/tool_calls/0/tool_call_id"));
         view.add_result(call, content, false);

@@ -1,4 +1,4 @@
-//! Sections that repeat, in a form for machines, what conversations show.
+//! Sections that repeat the content of conversations in a form for machines.
 
 use turntree::context::is_transcript_section;
 

@@ -1,9 +1,10 @@
 //! Plain chats: messages of the OpenAI or the Anthropic interface, and results of tau2-bench.
 //!
-//! A chat is a bare array of messages, a document `{"messages": [...]}` (with `system` beside it, or
-//! several of them, one a line), or one message a line. tau2-bench keeps many simulations in a file;
-//! each is a conversation, the first `main`, others named by task and trial where these stand before
-//! the messages, else by their id. The policy that all simulations share is their system prompt.
+//! A chat is a bare array of messages, a document `{"messages": [...]}` (with `system` next to it,
+//! or several of them, one a line), or one message a line. tau2-bench keeps many simulations in a
+//! file. Each is a conversation: the first is `main`, further ones are named by task and trial if
+//! these come before the messages, otherwise by their id. The policy that all simulations share is
+//! their system prompt.
 
 use std::io::BufRead;
 
@@ -230,7 +231,7 @@ pub(super) fn time(message: &Value) -> Option<&Value> {
     ["ts", "timestamp", "created_at"].iter().find_map(|name| message.get(*name))
 }
 
-/// The model that said `message`.
+/// Returns the model that wrote `message`.
 pub(super) fn model(message: &Value) -> Option<&str> {
     let paths = ["/model", "/modelInfo/id", "/modelInfo/modelId"];
     paths.iter().find_map(|path| text_at(message, path))

@@ -89,7 +89,7 @@ impl Parser for Cline {
 }
 
 impl Cline {
-    /// The files that `results` give whole.
+    /// Records the files whose whole content is in `results`.
     fn files(&self, results: &str, events: &mut Vec<Event>) {
         for part in results.split("<final_file_content path=\"").skip(1) {
             let Some((path, rest)) = part.split_once("\">\n") else { continue };
@@ -159,7 +159,7 @@ fn kind(message: &Value) -> Option<&str> {
     text_at(message, "/say").or_else(|| text_at(message, "/ask"))
 }
 
-/// Returns true if a message of `kind` says nothing of the conversation.
+/// Returns true if a message of `kind` is not part of the conversation.
 fn is_noise(kind: &str) -> bool {
     kind.starts_with("api_req") || kind.starts_with("resume_") || kind == "checkpoint_created"
 }

@@ -147,7 +147,7 @@ fn view(message: &Value) -> MessageView {
     view
 }
 
-/// A prompt without the mark that says in which mode the person was: the client leaves it out, too.
+/// Returns a prompt without the marker of the user's mode, which the client omits, too.
 fn without_mode(text: &str) -> Option<&str> {
     let (_, rest) = text.strip_prefix("<user_input mode=\"")?.split_once("\">")?;
     rest.strip_suffix("</user_input>")
@@ -172,7 +172,7 @@ fn change_of(input: &Value) -> Option<(String, FileChange)> {
     Some((path, change))
 }
 
-/// Returns true if a result, which is JSON in text, says that the tool succeeded.
+/// Returns true if a result, which is JSON in text, reports success.
 fn has_succeeded(result: &Value) -> bool {
     let content = text_at(result, "/content").and_then(|text| json::value(text.as_bytes()));
     content.and_then(|content| content.get("success")?.as_bool()).unwrap_or(false)

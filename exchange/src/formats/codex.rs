@@ -80,8 +80,8 @@ fn identity(line: &Value) -> Option<&str> {
         .find_map(|path| text_at(line, path))
 }
 
-/// Returns the origin of a rollout: a fork names the other one, and where the part of it ends that
-/// comes before, or has copies of its lines.
+/// Returns the origin of a rollout: a fork names the other rollout, and either the end of the
+/// inherited part of it, or has copies of its lines.
 fn origin(line: &Value) -> RecordOrigin {
     if text_at(line, "/type") != Some("session_meta") {
         let is_said = matches!(text_at(line, "/type"), Some("response_item" | "compacted"));
@@ -134,7 +134,7 @@ enum TurnState {
     Prompt,
     /// Words of the model.
     Step,
-    /// The same, with at least one output.
+    /// Words of the model, with at least one output of a call.
     Answered,
 }
 
@@ -256,7 +256,7 @@ impl Codex {
                     TurnState::Answered => self.open_calls.is_empty(),
                 };
                 let calls = view.tool_calls.iter().map(|call| call.id.clone());
-                // The service answers a call without an id by itself.
+                // The service answers a call without an id itself.
                 self.open_calls.extend(calls.filter(|id| !id.is_empty()));
                 if is_new {
                     self.state = TurnState::Step;

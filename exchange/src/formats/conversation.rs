@@ -49,7 +49,7 @@ impl Conversations {
         self.turn = TurnState::Nothing;
     }
 
-    /// The agent of the current conversation; `name` is what identifies the conversation.
+    /// Returns the agent of the current conversation; `name` identifies the conversation.
     pub(super) fn agent(&mut self, name: Option<&str>) -> &str {
         if self.agent.is_empty() {
             self.agent = self.free_name(name);
@@ -135,12 +135,12 @@ impl Conversations {
     }
 }
 
-/// Facts of a message beside its content.
+/// Facts of a message besides its content.
 #[derive(Debug, Default, Clone, Copy)]
 pub(super) struct MessageFacts<'a> {
     /// The identity of the conversation, for the name of its agent.
     pub(super) conversation: Option<&'a str>,
-    /// The moment, in any way that [`json::time`] reads.
+    /// The time, in any form that [`json::time`] reads.
     pub(super) time: Option<&'a Value>,
     /// The model.
     pub(super) model: Option<&'a str>,

@@ -41,10 +41,10 @@ pub(super) const FORMAT: Format = Format {
     }),
 };
 
-/// Events that are sent to the model as words of the user.
+/// Events that are sent to the model as user messages.
 const TOLD: [&str; 2] = ["system.notification", "skill.context_delivered"];
 
-/// The events that tell of a compaction when it is done.
+/// The event of a finished compaction.
 const COMPACTED: &str = "session.compaction_complete";
 
 /// The event after which the conversation is empty, or its `initialMessage`.

@@ -17,10 +17,10 @@ use crate::text::unpack::DATABASE_MAGIC;
 
 const MAX_LINES: usize = 64;
 
-/// Formats with the formats whose files theirs would be, too.
+/// Formats, each with a format that would also accept its files.
 const NARROWER: [(&str, &str); 2] = [("codesign-session", "pi"), (ANTHROPIC, OPENAI)];
 
-/// The formats of plain messages: what any other format claims is none of theirs.
+/// The formats of plain messages: any other format that claims a file takes precedence.
 const PLAIN: [&str; 2] = [ANTHROPIC, OPENAI];
 const ANTHROPIC: &str = "anthropic-chat";
 const OPENAI: &str = "openai-chat";
@@ -31,12 +31,12 @@ const UTF_16: [&[u8]; 2] = [b"\xFF\xFE", b"\xFE\xFF"];
 /// Most fields that an error names.
 const MAX_SHOWN_FIELDS: usize = 8;
 
-/// The format of a file that begins with `head`, of which [`HEAD_BYTES`](crate::HEAD_BYTES) are enough;
-/// [`read_head`](crate::read_head) reads them.
+/// Returns the format of a file that begins with `head`, of which [`HEAD_BYTES`](crate::HEAD_BYTES)
+/// are enough; [`read_head`](crate::read_head) reads them.
 ///
 /// # Errors
-/// `InvalidInput` when there is nothing to see, nothing that a known format begins with, or what
-/// several begin with.
+/// `InvalidInput` for an empty head, for one that no known format begins with, and for one that
+/// several formats begin with.
 pub fn detect(head: &[u8]) -> Result<&'static Format> {
     #[cfg(feature = "codesign")]
     if head.starts_with(DATABASE_MAGIC) {
@@ -48,7 +48,7 @@ pub fn detect(head: &[u8]) -> Result<&'static Format> {
         return Err(Error::invalid(message));
     }
     let text = String::from_utf8_lossy(head);
-    // Zeros that a crash left may stand before the first record.
+    // A crash may leave zeros before the first record.
     let is_padding = |c: char| matches!(c, '\u{feff}' | '\0') || c.is_whitespace();
     let unpadded = text.trim_start_matches(is_padding);
     let text = if unpadded.is_empty() { text.trim_start() } else { unpadded };
@@ -100,7 +100,7 @@ fn claims_of(shape: &JsonShape<'_>) -> Vec<&'static Format> {
     claims
 }
 
-/// Those of `claims` that `others` has, too; all of them if it has none.
+/// Returns the `claims` that are also in `others`; all of `claims` if there are none.
 fn both(mut claims: Vec<&'static Format>, others: &[&'static Format]) -> Vec<&'static Format> {
     let is_other = |claim: &&Format| others.iter().any(|other| other.name == claim.name);
     if claims.iter().any(is_other) {

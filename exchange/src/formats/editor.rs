@@ -12,7 +12,7 @@ use super::session::Session;
 use crate::model::event::Event;
 use crate::text::json::text_at;
 
-/// Calls whose result has not been seen are forgotten beyond so many.
+/// Most calls that wait for a result; beyond it all of them are forgotten.
 const MAX_OPEN_CALLS: usize = 64;
 
 /// Files, and calls that would change them.

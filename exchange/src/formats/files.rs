@@ -19,7 +19,7 @@ const MAX_KEPT_BYTES: usize = 16 << 20;
 pub(super) enum FileChange {
     /// It has this content now.
     Write(String),
-    /// A text in it was replaced, where it stands first or everywhere.
+    /// A text in the file was replaced, at its first occurrence or at all of them.
     Replace {
         /// The old text.
         old: String,
@@ -28,7 +28,7 @@ pub(super) enum FileChange {
         /// Everywhere.
         all: bool,
     },
-    /// A text was put in as lines of its own.
+    /// A text was inserted as whole lines.
     Insert {
         /// The number of the line before it, 0 for the beginning.
         after: usize,
@@ -37,7 +37,7 @@ pub(super) enum FileChange {
     },
     /// It was changed by a unified difference.
     Patch(String),
-    /// It is no more.
+    /// The file was removed.
     Remove,
 }
 
@@ -59,7 +59,7 @@ enum KnownContent {
     Text(String),
     /// The blob that holds the content, and its size in bytes.
     Blob(ObjectId, usize),
-    /// Nothing: it is too much to keep.
+    /// Not kept: the content is too large.
     TooMuch,
 }
 
@@ -191,7 +191,7 @@ impl FileContents {
 }
 
 impl FileChange {
-    /// `before` changed; nothing when the change does not fit it.
+    /// Returns `before` with the change applied; `None` if the change does not fit it.
     pub(super) fn applied_to(&self, before: &str) -> Option<String> {
         match self {
             Self::Write(content) => Some(content.clone()),

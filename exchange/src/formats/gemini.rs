@@ -1,9 +1,9 @@
-//! Sessions of Gemini CLI: one document with `messages`, or a log that is only ever added to.
+//! Sessions of Gemini CLI: one document with `messages`, or an append-only log.
 //!
-//! A message of the model holds the tool calls of a step and their results, so it begins a turn, as a
-//! prompt does. In the log a message is written again, whole, whenever one of its tools has answered:
-//! the last record of an id counts. `$set` changes facts of the session; the messages that it brings
-//! are the whole conversation from then on. `$rewindTo` takes back a message and all after it.
+//! A message of the model holds the tool calls of a step and their results, so it begins a turn, as
+//! a prompt does. In the log a message is written again, whole, whenever one of its tools has
+//! answered: the last record of an id applies. `$set` changes facts of the session; the messages in
+//! it are the whole conversation from then on. `$rewindTo` removes a message and all after it.
 
 use std::collections::{HashMap, HashSet};
 use std::io::BufRead;
@@ -73,8 +73,8 @@ struct Gemini {
     session: Session,
     conversations: Conversations,
     files: FileContents,
-    /// The id of each message of the conversation, in order; empty where there is none. That of results
-    /// is marked: the message with their calls may have the same.
+    /// The id of each message of the conversation, in order; empty if it has none. The id of a
+    /// message of results is marked: the message with their calls may have the same id.
     order: Vec<String>,
     /// The index of a message in that order by its id; for a message that was never sent, the index
     /// of the next one.
@@ -157,7 +157,8 @@ impl Gemini {
         let Some(messages) = listed(piece) else { return };
         let told = self.without_repeated_results(&messages, true);
         let keys: Vec<String> = told.iter().map(|at| key_at(&messages, *at)).collect();
-        // Results have no part in it: a step has them here, and beside it in the list.
+        // Results are left out of the comparison: here a step contains them, in the list they are
+        // separate.
         let steps: Vec<usize> = (0..keys.len())
             .filter(|at| keys.get(*at).is_some_and(|key| !key.ends_with(RESULTS)))
             .collect();
@@ -179,8 +180,8 @@ impl Gemini {
         }
     }
 
-    /// Replaces the conversation with `messages`. `told` are those that are not known results, with
-    /// the keys `keys`.
+    /// Replaces the conversation with `messages`. `told` has the indexes of the messages that are
+    /// not known results, and `keys` their keys.
     fn become_list(
         &mut self,
         messages: &[ListedMessage],
@@ -215,9 +216,8 @@ impl Gemini {
         events.push(Event::Compact { agent: MAIN_AGENT.to_owned(), summary, keep });
     }
 
-    /// Returns the indexes of the messages of a list with content: results that come a second time
-    /// are left out, and, if `known` messages stay, those that the message with their calls has
-    /// here.
+    /// Returns the indexes of the messages of a list with content. Leaves out repeated results,
+    /// and, if `known` messages stay, results that the message with their calls already has here.
     fn without_repeated_results(&self, messages: &[ListedMessage], known: bool) -> Vec<usize> {
         let (mut told, mut is_known) = (HashSet::new(), false);
         let mut kept = Vec::with_capacity(messages.len());

@@ -1,4 +1,4 @@
-//! Lists of messages in a log of Gemini CLI, and what their messages are known by.
+//! Lists of messages in a log of Gemini CLI, and the keys of their messages.
 
 use std::ops::Range;
 
@@ -19,7 +19,7 @@ pub(super) const RESULTS: &str = " results";
 /// A message of a list, and its bytes.
 pub(super) type ListedMessage = (Value, Content);
 
-/// The messages that `$set` brings, each with its own bytes; nothing when it brings none.
+/// Returns the messages of a `$set`, each with its own bytes; `None` if it has none.
 pub(super) fn listed(piece: &Piece) -> Option<Vec<ListedMessage>> {
     #[derive(Deserialize)]
     struct Update<'a> {

@@ -1,9 +1,9 @@
 //! The view of a message of Gemini CLI: its parts, its calls and their results.
 //!
-//! A message of the model has the calls of its step and their results in `toolCalls`. From version 0.61
-//! on the results come once more as a message of the user, and after a resume the calls stand among the
-//! parts, as the model is sent them. A resume repeats each result, and a compression puts both into one
-//! message: a call has one result here, as every interface wants it.
+//! A message of the model has the calls of its step and their results in `toolCalls`. From version
+//! 0.61 on the results are repeated as a message of the user, and after a resume the calls are
+//! among the parts, as the model is sent them. A resume repeats each result, and a compression puts
+//! both into one message. The view has one result for each call, as every interface requires.
 
 use std::collections::HashSet;
 
@@ -31,7 +31,7 @@ pub(super) fn is_sent(message: &Value) -> bool {
     }
 }
 
-/// The ids of the calls whose results a message is, if it is nothing else.
+/// Returns the ids of the calls whose results a message consists of; `None` for any other message.
 pub(super) fn answered_by(message: &Value) -> Option<Vec<&str>> {
     if text_at(message, "/type") != Some("user") {
         return None;
@@ -40,7 +40,7 @@ pub(super) fn answered_by(message: &Value) -> Option<Vec<&str>> {
     parts.iter().map(|part| text_at(part, "/functionResponse/id")).collect()
 }
 
-/// The ids of the calls whose results a message of the model has itself.
+/// Returns the ids of the calls whose results are in the same message of the model.
 pub(super) fn answered_in(message: &Value) -> impl Iterator<Item = &str> {
     let answered = |call: &&Value| call.get("result").is_some_and(|result| !result.is_null());
     calls(message).filter(answered).filter_map(|call| text_at(call, "/id"))
@@ -56,7 +56,7 @@ pub(super) fn view(message: &Value) -> MessageView {
     add_parts(&mut view, message.get("content").unwrap_or(&Value::Null));
     drop_repeated(&mut view.tool_results);
     if calls(message).next().is_some() {
-        // The same calls, as the model is sent them.
+        // The parts have the same calls, in the form that the model is sent.
         view.tool_calls.clear();
     }
     if view.role == Role::User && view.text.is_empty() && !view.tool_results.is_empty() {
@@ -103,7 +103,7 @@ fn is_picture(data: &Value) -> bool {
     text_at(data, "/mimeType").is_some_and(|media| media.starts_with("image/"))
 }
 
-/// Leaves out results that say the same of the same call as one before them.
+/// Leaves out results that are equal to an earlier result of the same call.
 fn drop_repeated(results: &mut Vec<ToolResult>) {
     let mut said = HashSet::new();
     results

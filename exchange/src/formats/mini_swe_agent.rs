@@ -1,8 +1,8 @@
 //! Trajectories of mini-swe-agent 2: one document, `{info, messages, trajectory_format}`.
 //!
-//! A message has the form of the OpenAI interface: of its chats, or of its responses, whose items are in
-//! `output`. The agent keeps the answer of the interface, its cost and the time in `extra`. A message of the
-//! role `exit` ends a run and is never sent; `info` has the cost of the run and how it ended.
+//! A message has the form of the OpenAI interface: that of chats, or that of responses, whose items
+//! are in `output`. The agent keeps the raw answer, its cost and the time in `extra`. A message of
+//! the role `exit` ends a run and is never sent; `info` has the cost of the run and how it ended.
 
 use std::io::BufRead;
 

@@ -117,7 +117,7 @@ pub static FORMATS: &[Format] = &[
     chat::OPENAI,
 ];
 
-/// The format called `name`.
+/// Returns the format called `name`.
 ///
 /// # Errors
 /// `InvalidInput` when there is none.
@@ -143,8 +143,8 @@ pub fn view(format: &str, bytes: &[u8]) -> MessageView {
     }
 }
 
-/// Returns whether a message of the user is a prompt: words of a person to the agent, and not what
-/// a client adds, a command to the client, or a note that the agent was stopped.
+/// Returns true if a message of the user is a prompt: text of the user to the agent, and not text
+/// that a client adds, a command to the client, or a note that the agent was stopped.
 #[must_use]
 pub fn is_prompt(format: &str, bytes: &[u8]) -> bool {
     let mut view = view(format, bytes);

@@ -126,7 +126,8 @@ impl Opencode {
         }
     }
 
-    /// The conversation becomes what asked for the summary, the summary, and what stays.
+    /// Replaces the conversation with the request for the summary, the summary, and the kept
+    /// messages.
     fn compact(&mut self, asked: Asked, (message, id): (&Value, String), events: &mut Vec<Event>) {
         let place = |id: &String| self.order.iter().position(|known| known == id);
         let end = place(&asked.id).unwrap_or(self.order.len());
@@ -187,7 +188,7 @@ const RECAP: &str = "What did we do so far?";
 /// is sent for it.
 const SUBTASK: (&str, &str) = ("subtask", "The following tool was executed by the user");
 
-/// The media of files whose text is a part of its own.
+/// The media types of files whose text is a separate part.
 const TOLD_AS_TEXT: [&str; 2] = ["text/plain", "application/x-directory"];
 
 /// Returns true if a part of a message is sent, or replaced by a text that is sent.

@@ -1,7 +1,7 @@
 //! Applies a unified difference to the text it was made from.
 
-/// `before` with the hunks of `difference` applied. Nothing when they do not fit exactly: context
-/// and removed lines must stand where the hunks say.
+/// Returns `before` with the hunks of `difference` applied. `None` if they do not fit exactly:
+/// context and removed lines must be where the hunks place them.
 pub(super) fn apply(before: &str, difference: &str) -> Option<String> {
     let mut old = before.split_inclusive('\n');
     let mut passed = 0;

@@ -42,7 +42,7 @@ pub(super) const FORMAT: Format = Format {
     recognise,
     view,
     reader: FormatReader::Records(Records {
-        // An id has eight digits: copies are looked for where a file names its origin.
+        // An id has only eight digits, so copies are searched only if a file names its origin.
         lineage: Some(Lineage { identity: None, ..Lineage::by_id(entry_id, origin) }),
         kinds: KINDS,
         ..Records::new(lines::split, || Box::<Pi>::default())
@@ -84,7 +84,7 @@ fn origin(entry: &Value) -> RecordOrigin {
 }
 
 fn recognise(shape: &JsonShape<'_>) -> bool {
-    // Others begin with such a header, too, whose time has another name.
+    // Other agents write such a header, too, with another name for the time.
     let fields = ["id", "timestamp", "cwd"];
     let is_header =
         shape.text("type") == Some("session") && fields.iter().all(|name| shape.has(name));
@@ -161,7 +161,7 @@ struct Pi {
     line: u64,
     /// The entry of each message in the conversation, rising; a summary has that of the header.
     messages: Vec<u64>,
-    /// Their ids; nothing for those of version 1.
+    /// Their ids; empty for version 1.
     ids: Vec<String>,
     links: Links,
     editor: Editor,

@@ -37,7 +37,7 @@ pub(super) const FORMAT: Format = Format {
     }),
 };
 
-/// Lines of the client that say nothing about the conversation.
+/// Lines of the client that are not part of the conversation.
 const QUIET: &[&str] = &[
     "at_command",
     "attribution_snapshot",
@@ -170,7 +170,7 @@ impl QwenCode {
                 let model = payload("/systemPayload/modelId").or(payload("/systemPayload/model"));
                 self.session.fact("model", model, events);
             }
-            // Where it goes back to, its parent says.
+            // Its parent names the target of the rewind.
             "rewind" => {}
             quiet if QUIET.contains(&quiet) => {}
             other => events.push(Event::Unread { kind: json::plain(other).to_owned() }),

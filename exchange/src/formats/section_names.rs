@@ -1,6 +1,6 @@
-//! Section names that people and programs type: known ones, those that the context has already, and
-//! those that begin with `x-`. Any other is taken for a slip, since a section that nothing reads is
-//! found much later.
+//! Section names that users and programs type: known ones, those that the context has already, and
+//! those that begin with `x-`. Any other name is refused as a likely typo, since a section that
+//! nothing reads would be noticed much later.
 //!
 //! The library itself writes sections of any name: the rule is for documents.
 

@@ -66,7 +66,7 @@ impl Session {
                 && known.into_iter().all(|(a, b)| a.eq_ignore_ascii_case(b))
         };
         let below = match below {
-            // Windows does not tell `C:\P` from `c:\p`.
+            // Windows treats `C:\P` and `c:\p` as the same path.
             None if cwd.is_of_windows && is_same(&cwd.parts) => parts.get(cwd.parts.len()..),
             below => below,
         };
@@ -81,7 +81,7 @@ impl Session {
 
 /// A path as it is written, split into parts.
 struct SpelledPath {
-    /// `/`, `C:\`, or nothing for a relative one.
+    /// `/`, `C:\`, or empty for a relative path.
     root: String,
     parts: Vec<String>,
     is_absolute: bool,
@@ -164,7 +164,8 @@ pub fn without_credentials(url: &str) -> String {
     }
 }
 
-/// The parsed record in `piece`; nothing for other pieces, and a report if it cannot be parsed.
+/// Returns the parsed record in `piece`; `None` for other pieces, and reports a record that cannot
+/// be parsed.
 pub(super) fn record(piece: &Piece, events: &mut Vec<Event>) -> Option<Value> {
     let PieceKind::Record { .. } = piece.kind else { return None };
     let value = json::value(&piece.bytes);

@@ -32,8 +32,8 @@ pub(super) type StateFields<'a> = BTreeMap<String, &'a RawValue>;
 /// Applies a state document to `builder`.
 ///
 /// # Errors
-/// `InvalidInput` naming the line and column of bad JSON, or the path of a value that is not what its
-/// section takes. Nothing is durable before the transaction ends, so nothing is half applied.
+/// `InvalidInput` naming the line and column of bad JSON, or the path of a value that its section
+/// does not accept. Nothing is durable before the transaction ends, so no document is half applied.
 pub fn apply_state(sink: &mut dyn ObjectSink, builder: &mut Builder, json: &[u8]) -> Result<()> {
     let document: &RawValue = serde_json::from_slice(json).map_err(|source| {
         let (line, column) = (source.line(), source.column());
@@ -82,8 +82,8 @@ fn apply_agent(
     Ok(())
 }
 
-/// A document says nothing about what only an import can write, and no name of its own leads into
-/// the sections of an agent.
+/// Refuses the sections that only an import can write, and names that would be inside of the
+/// sections of an agent.
 fn check_section_name(place: &str, name: &str) -> Result<()> {
     if place == "state" {
         refuse_source(place, name)?;
@@ -156,7 +156,7 @@ pub(super) fn put_file(
     builder.set_file(sink, path, Some(file))
 }
 
-/// Sections whose entries several writers share, so that one changes its own.
+/// Sections whose entries several writers share, so that a writer changes only its own.
 const SHARED: [&str; 2] = ["scratchpad", "memory"];
 
 /// A change of single entries in the place of a section.
@@ -167,8 +167,8 @@ struct EntryChange<'a> {
 }
 
 impl<'a> EntryChange<'a> {
-    /// The change that a section says, if it is one: an object with nothing but an object `set` and an
-    /// array of names `remove`.
+    /// Returns the change that a section describes, if it is one: an object with only an object
+    /// `set` and an array of names `remove`.
     fn of(section: &str, value: &'a RawValue) -> Option<Self> {
         if !SHARED.contains(&section) {
             return None;
@@ -264,7 +264,7 @@ fn apply_section(
     }
 }
 
-/// A value as a blob: the text of a string, the exact JSON of anything else.
+/// Stores a value as a blob: the text of a string, the exact JSON of anything else.
 pub(super) fn value_item(sink: &mut dyn ObjectSink, value: &RawValue) -> Result<Item> {
     let (bytes, media) = match text(value) {
         Some(text) => (text, Bytes::new()),

@@ -47,7 +47,7 @@ static RULES: Rules = Rules {
     ],
 };
 
-/// The words of the editor tool for a changed file.
+/// The messages of the editor tool for a changed file.
 const SUCCESSES: [&str; 3] =
     ["File created successfully", "has been edited", "undone successfully"];
 
@@ -56,7 +56,7 @@ fn recognise(shape: &JsonShape<'_>) -> bool {
     let is_list_of = |name: &str, fields: &[&str]| {
         shape.member(name).is_some_and(|first| first.is_array && first.has_any(fields))
     };
-    // A demonstration may be a history alone, whose messages say of which kind they are.
+    // A demonstration may be a history alone, whose messages name their type.
     let is_told = is_list_of("history", &["role"])
         && (shape.has("info") || is_list_of("history", &["message_type"]));
     !shape.is_array && (is_list_of("trajectory", &of_step) || is_told)

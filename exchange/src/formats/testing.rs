@@ -96,7 +96,7 @@ fn bytes_that_no_format_understands_are_shown_as_they_are() {
     assert_eq!(view("pi", b"\xff").text, "\u{fffd}");
 }
 
-/// Values made of names that formats look for, in places where they do not belong.
+/// Values that contain names which formats look for, in wrong places.
 fn odd_json() -> impl Strategy<Value = Value> {
     const NAMES: &[&str] = &[
         "messages",

@@ -31,7 +31,7 @@ pub(super) struct Kept {
     is_before: bool,
 }
 
-/// Where the messages of a compacted conversation come from.
+/// The sources of the messages of a compacted conversation.
 pub(super) struct Compacted {
     /// The kept parts of the list, before and after the summary.
     pub(super) before: Vec<Range<u64>>,

@@ -149,10 +149,10 @@ struct ClaudeCode {
     /// The sub-agent that continues the conversation of its caller in this file.
     #[serde(default)]
     goes_on: Option<String>,
-    /// How much the title counts that is known.
+    /// The rank of the current title.
     #[serde(default)]
     titled: TitleRank,
-    /// Summaries of records that have not come yet, by these.
+    /// Summaries whose records have not been read yet, by the ids of these records.
     #[serde(default)]
     summaries: BTreeMap<String, String>,
 }
@@ -240,7 +240,8 @@ impl ClaudeCode {
         sent_as.filter(|id| !self.links.has(id)).or_else(|| text_at(line, "/uuid"))
     }
 
-    /// Returns whether a line is of this conversation, and not of one that was written into its file.
+    /// Returns true if a line is of this conversation, and not of one that was written into its
+    /// file.
     fn belongs(&mut self, line: &Value, events: &mut Vec<Event>) -> bool {
         let is_linked = text_at(line, "/uuid").is_some();
         let Some(session) = text_at(line, "/sessionId").filter(|_| is_linked) else { return true };
@@ -258,7 +259,7 @@ impl ClaudeCode {
         false
     }
 
-    /// A title that a line gives to its session.
+    /// Applies a title that a line gives to its session.
     fn named(&mut self, rank: TitleRank, line: &Value, path: &str, events: &mut Vec<Event>) {
         let session = text_at(line, "/sessionId");
         if self.sessions.is_strange(session) {
@@ -297,8 +298,8 @@ impl ClaudeCode {
         }
     }
 
-    /// A summary names the record that it goes up to. Files begin with those of other sessions of
-    /// the project, so it counts when that record is in this one.
+    /// Applies a summary, which names the last record that it covers. Files begin with summaries of
+    /// other sessions of the project, so a summary applies only if its record is in this file.
     fn summary(&mut self, line: &Value, events: &mut Vec<Event>) {
         let named = text_at(line, "/summary").zip(text_at(line, "/leafUuid"));
         match named {
@@ -374,8 +375,8 @@ impl ClaudeCode {
         }
     }
 
-    /// Returns whether a summary follows a line of the conversation, and no boundary: it is a message
-    /// like others then, as in a session that was laid out anew.
+    /// Returns true if a summary follows a line of the conversation, and no boundary: then it is a
+    /// plain message, as in a session that was laid out again.
     fn goes_on_with(&mut self, agent: &str, line: &Value) -> bool {
         if self.at_boundary || agent != MAIN_AGENT {
             return false;
@@ -428,7 +429,7 @@ impl ClaudeCode {
         if view.role == Role::Tool {
             return false;
         }
-        // A result that is still to come belongs to the turn of its call.
+        // A result that has not been read yet belongs to the turn of its call.
         let is_beside = line.get("message").is_none();
         if is_beside && self.links.is_waiting() {
             return false;
@@ -461,7 +462,8 @@ impl ClaudeCode {
         }
     }
 
-    /// A rewind of the client: the conversation ends at a record, or is empty, whatever follows.
+    /// A rewind of the client: the conversation ends at a record, or is empty, whatever lines
+    /// follow.
     fn rewind(&mut self, line: &Value, events: &mut Vec<Event>) {
         let leaf = line.get("leafUuid");
         let is_rewound =
@@ -542,8 +544,8 @@ impl ClaudeCode {
     }
 }
 
-/// The sign that distinguishes lines with the same `uuid`: no release writes such lines, but other tools
-/// that write these files do.
+/// The sign that distinguishes lines with the same `uuid`: no release writes such lines, but other
+/// tools that write these files do.
 fn about(line: &Value) -> String {
     let block = |name: &str| text_at(line, &format!("/message/content/0/{name}"));
     let parts = [
@@ -565,8 +567,8 @@ fn result_id(call: &str) -> String {
     format!("result {call}")
 }
 
-/// Returns the key that the lines of one reply share. A gateway may give every reply the same message
-/// id, so the request counts too.
+/// Returns the key that the lines of one reply share. A gateway may give every reply the same
+/// message id, so the key includes the request.
 fn reply_of(line: &Value) -> String {
     let id = text_at(line, "/message/id").or_else(|| text_at(line, "/uuid"));
     let request = text_at(line, "/requestId").or_else(|| text_at(line, "/requestRef"));

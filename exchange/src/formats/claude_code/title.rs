@@ -2,16 +2,16 @@
 
 use serde::{Deserialize, Serialize};
 
-/// How much a title counts: one of a higher rank stays.
+/// The rank of a title: a title does not replace one of a higher rank.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub(super) enum TitleRank {
-    /// There is none.
+    /// No title.
     #[default]
     None,
     /// A summary of the conversation up to a record.
     Summary,
     /// The client made it from the conversation.
     Made,
-    /// The person gave it.
+    /// The user gave it.
     Given,
 }

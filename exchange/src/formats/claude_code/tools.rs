@@ -25,9 +25,9 @@ pub(super) fn todos_key(agent: &str) -> String {
     if agent == MAIN_AGENT { "todos".to_owned() } else { format!("todos/{agent}") }
 }
 
-/// Returns the change of the file that a tool wrote, edited or read. An edit usually tells the content
-/// before, so its result is known whatever happened to the file in between; after an edit that does
-/// not fit even that content, nothing is known of the file.
+/// Returns the change of the file that a tool wrote, edited or read. An edit usually records the
+/// content before, so its result is known even if the file changed in between. After an edit that
+/// does not fit even that content, the content of the file is unknown.
 pub(super) fn change(result: &Value) -> Option<FileChange> {
     if let Some(file) = result.get("file") {
         let lines = |name| file.get(name).and_then(Value::as_u64);

@@ -86,7 +86,7 @@ fn has_loaded_tools(content: Option<&Value>) -> bool {
 /// A prompt that was queued while the agent worked, and sent with the next request.
 pub(super) struct Queued<'a> {
     prompt: Option<&'a Value>,
-    /// A person has typed it, to the agent.
+    /// The user typed it, for the agent.
     pub(super) is_typed: bool,
 }
 
@@ -107,7 +107,7 @@ impl<'a> Queued<'a> {
         Some(Self { prompt, is_typed: is_typed && !is(attachment, "isMeta") })
     }
 
-    /// The words of it.
+    /// Returns its text.
     fn words(&self) -> Option<String> {
         let mut words = MessageView::new(Role::User);
         words.add_content(self.prompt?);

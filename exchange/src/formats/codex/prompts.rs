@@ -1,8 +1,8 @@
-//! The prompts of a rollout, and the marks that take the last ones back.
+//! The prompts of a rollout, and the markers that roll the last ones back.
 //!
-//! A mark, `thread_rolled_back`, counts prompts and nothing else: several marks add up, and a mark after a
-//! compaction undoes it if the last remaining prompt precedes it. The context that the client inserts right
-//! before a prompt is removed with the prompt. Items before the first prompt remain.
+//! A marker, `thread_rolled_back`, counts prompts only: several markers add up, and a marker after
+//! a compaction undoes it if the last remaining prompt precedes it. The context that the client
+//! inserts right before a prompt is removed with the prompt. Items before the first prompt remain.
 
 use serde::{Deserialize, Serialize};
 
@@ -11,11 +11,11 @@ use crate::model::event::Event;
 /// The part of an item of the conversation in a rollback.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum ItemPart {
-    /// A prompt, of a person or of another agent.
+    /// A prompt, of the user or of another agent.
     Prompt,
     /// Context that the client inserts before a prompt.
     Context,
-    /// Anything else.
+    /// Any other item.
     Other,
 }
 
@@ -51,7 +51,8 @@ impl Prompts {
         }
     }
 
-    /// Rolls the last `count` prompts back, as the current piece says; `None` when there are none.
+    /// Rolls back the last `count` prompts, as the current piece requests; `None` if there are
+    /// none.
     pub(super) fn take_back(&mut self, count: u64) -> Option<Event> {
         let count = usize::try_from(count).unwrap_or(usize::MAX).min(self.kept.len());
         let kept = self.kept.drain(self.kept.len() - count..).next()?;

@@ -12,7 +12,7 @@ const NEVER_SENT: [&str; 2] = ["ghost_snapshot", "compaction_trigger"];
 /// The record of a message from another agent, in releases before [`AGENT_MESSAGE`].
 pub(super) const COMMUNICATION: &str = "inter_agent_communication";
 
-/// The kind of the item that another agent says.
+/// The kind of an item with a message of another agent.
 const AGENT_MESSAGE: &str = "agent_message";
 
 /// A line, or an item of a compacted history.

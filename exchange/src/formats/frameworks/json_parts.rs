@@ -25,7 +25,7 @@ pub(super) struct JsonPart<'a> {
 /// Names and values in the order of the document.
 pub(super) type JsonParts<'a> = Vec<(String, JsonPart<'a>)>;
 
-/// A document that is looked at part by part.
+/// Checks a document part by part.
 pub(super) struct Checker<'a> {
     text: &'a Text<'a>,
     bytes: &'a Bytes,
@@ -33,12 +33,12 @@ pub(super) struct Checker<'a> {
 }
 
 impl<'a> Checker<'a> {
-    /// Looks at `bytes`, whose text is `text`.
+    /// Creates a checker of `bytes`, whose text is `text`.
     pub(super) fn new(text: &'a Text<'a>, bytes: &'a Bytes) -> Self {
         Self { text, bytes, notes: Vec::new() }
     }
 
-    /// The whole value; `what` names it in an error.
+    /// Returns the whole value; `what` names it in an error.
     pub(super) fn whole(&self, what: &str) -> Result<JsonPart<'a>> {
         let whole: &'a RawValue = self.text.parse().map_err(|source| {
             let (line, column) = (source.line(), source.column());
@@ -70,7 +70,7 @@ impl<'a> Checker<'a> {
         if !key.contains('\u{fffd}') {
             return Ok(());
         }
-        // The key stands before its value; from its quote on both texts are compared.
+        // The key comes before its value; both texts are compared from its quote on.
         let before = value.range.start;
         let mended = self.text.as_str().get(..before).unwrap_or_default();
         let key_end = mended.rfind('"').unwrap_or_default();
@@ -143,7 +143,7 @@ pub(super) fn text_of(bytes: &Bytes) -> Result<Text<'_>> {
     })
 }
 
-/// Notes in the order of the document, with the lines where they stand.
+/// Returns notes in the order of the document, with their lines.
 pub(super) fn import_notes(notes: &[(usize, String)], bytes: &[u8]) -> Vec<ImportNote> {
     let mut found: Vec<&(usize, String)> = notes.iter().collect();
     found.sort_by_key(|(offset, _)| *offset);
@@ -162,7 +162,7 @@ pub(super) fn import_notes(notes: &[(usize, String)], bytes: &[u8]) -> Vec<Impor
 pub(super) enum Kind {
     Text,
     Number,
-    /// A number that counts: 0, 1, 2.
+    /// A non-negative integer.
     Count,
     Truth,
     Object,
@@ -217,7 +217,7 @@ pub(super) fn missing(place: &str, expected: &str) -> Error {
     Error::invalid(format!("{place} is missing: expected {expected}"))
 }
 
-/// Takes the last field of this name, which is the one that counts, and drops the others.
+/// Takes the last field of this name, which is the one that applies, and drops the others.
 pub(super) fn take<'a>(fields: &mut JsonParts<'a>, name: &str) -> Option<JsonPart<'a>> {
     let mut found = None;
     fields.retain(|(field, part)| {

@@ -1,4 +1,4 @@
-//! The JSON of documents, key by key, into any writer; and JSON indented on its way out.
+//! Writes the JSON of documents, key by key, to any writer; and indents JSON.
 
 use std::io::{self, Write};
 
@@ -18,7 +18,7 @@ pub(super) fn json_item(sink: &mut dyn ObjectSink, json: impl Into<Bytes>) -> Re
 /// Writes one JSON value, token by token.
 pub(super) struct Json<'w> {
     out: &'w mut dyn Write,
-    /// True if nothing was written yet at each open level.
+    /// For each open level, true if nothing was written yet.
     levels: Vec<bool>,
 }
 
@@ -42,14 +42,14 @@ impl<'w> Json<'w> {
         }
     }
 
-    /// A name, and what follows is its value.
+    /// Writes a key; its value follows.
     pub(super) fn key(&mut self, name: &str) -> Result<()> {
         self.separate()?;
         self.bytes(quoted(name).as_bytes())?;
         self.bytes(b":")
     }
 
-    /// Opens the object or array that follows a key, or stands alone.
+    /// Opens the object or array that follows a key, or is the whole document.
     pub(super) fn open(&mut self, bracket: u8) -> Result<()> {
         self.levels.push(true);
         self.bytes(&[bracket])
@@ -87,14 +87,14 @@ pub(super) fn quoted(text: &str) -> String {
 /// Deepest level that is indented further, so that malicious nesting does not inflate the output.
 const MAX_INDENTED: usize = 128;
 
-/// JSON on its way to `inner`, indented by two spaces or without any space between its tokens.
+/// Writes JSON to `inner`, indented by two spaces or without any space between its tokens.
 pub(super) struct Formatted<'w> {
     inner: &'w mut dyn Write,
     indent: bool,
     depth: usize,
     in_string: bool,
     escaped: bool,
-    /// A bracket was opened, and nothing stands behind it yet.
+    /// True directly after an opening bracket.
     opened: bool,
     line: Vec<u8>,
 }
@@ -144,7 +144,7 @@ impl<'w> Formatted<'w> {
 impl Write for Formatted<'_> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         for byte in bytes {
-            // A token after a comma stands on the line that the comma began.
+            // A token after a comma is on the line that the comma began.
             self.take(*byte);
         }
         self.inner.write_all(&self.line)?;

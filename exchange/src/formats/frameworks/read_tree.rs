@@ -29,7 +29,7 @@ pub struct FolderFile {
 pub struct FolderNote {
     /// The file.
     pub path: String,
-    /// The description, for people.
+    /// The description, as readable text.
     pub what: String,
 }
 
@@ -44,8 +44,8 @@ pub struct StoredTree {
     pub odd: Vec<FolderNote>,
 }
 
-/// The folders of a directory that are to be read, by its name and a test for folders: the folder
-/// without a name is all of it.
+/// Returns the folders of a directory to read, by its name and a test for folders: the folder
+/// without a name is the whole directory.
 pub type FoldersOf = fn(&str, &dyn Fn(&str) -> bool) -> Vec<&'static str>;
 
 /// Reads the files in the folders of `dir` that `folders_of` names. All of it is held in memory.

@@ -43,7 +43,7 @@ pub(super) struct Links {
     /// True if the current piece is a message of the conversation.
     is_message: bool,
     places: Places,
-    /// Calls whose results have not come, with their lines and turns.
+    /// Calls without a result so far, with their lines and turns.
     calls: Vec<(RecordKey, u32, u64)>,
     /// True if a lookup needed a record that is not saved.
     #[serde(skip)]
@@ -98,14 +98,14 @@ impl Links {
         self.add_record(id, RecordSign::default());
     }
 
-    /// The same of a record that is known again by a sign.
+    /// Adds a record as above, with a sign that identifies it later.
     pub(super) fn add_record(&mut self, id: &str, sign: RecordSign) {
         let Line { turn, messages, .. } = self.now;
         let (piece, line, is_message) = (self.here(), self.line, self.is_message);
         self.places.insert(id, RecordPlace { piece, line, turn, messages, is_message, sign });
     }
 
-    /// The current piece is the record `id` without a message, whose parent is elsewhere.
+    /// Adds the current piece as the record `id` without a message, whose parent is elsewhere.
     pub(super) fn add_beside(&mut self, id: &str, parent: RecordPlace, sign: RecordSign) {
         self.places.insert(id, RecordPlace { is_message: false, sign, ..parent });
     }
@@ -122,7 +122,7 @@ impl Links {
         let Some(place) = known.filter(|place| place.sign.about == sign.about) else {
             return false;
         };
-        // Where a conversation goes back to a record, it goes back to all that was written of it.
+        // A conversation that rewinds to a record rewinds to all lines that were written of it.
         if place.line == self.line && place.turn == self.now.turn {
             self.places.insert(id, RecordPlace { piece: self.here(), ..place });
             if self.now.tip == Some(place.piece) {
@@ -248,7 +248,7 @@ impl Links {
         self.calls.iter().any(|(_, line, turn)| (*line, *turn) == (self.line, self.now.turn))
     }
 
-    /// Returns where the line with a call has come to: the result of the call goes there.
+    /// Returns the current end of the line that has a call: the result of the call goes there.
     pub(super) fn result(&mut self, call: &str) -> Option<RecordPlace> {
         let key = key_of(call);
         let at = self.calls.iter().rposition(|(known, ..)| *known == key)?;
@@ -264,7 +264,7 @@ impl Links {
         self.now.messages
     }
 
-    /// The position of the message that is the record `id`, if the conversation has it.
+    /// Returns the position of the message of the record `id`, if the conversation has it.
     pub(super) fn position(&mut self, id: &str) -> Option<u64> {
         let place = self.place(id)?;
         let is_there = place.is_message && place.piece >= self.now.floor && self.is_on_line(place);
@@ -278,8 +278,8 @@ impl Links {
         Some(start.min(self.now.messages)..self.now.messages)
     }
 
-    /// The conversation was replaced with the current piece by `messages` messages. Of the records
-    /// that have stayed, `kept` says where they are now, the first message being 0.
+    /// Replaces the conversation with the `messages` messages of the current piece. `kept` has the
+    /// remaining records with their new positions, the first message being 0.
     pub(super) fn replaced<'a>(
         &mut self,
         messages: u64,
@@ -297,7 +297,7 @@ impl Links {
         self.now.tip = Some(piece);
     }
 
-    /// Returns true if a record was asked for that only a parser which saw every piece knows.
+    /// Returns true if a record was requested that only a parser which saw every piece knows.
     pub(super) fn is_lost(&self) -> bool {
         self.is_lost
     }
@@ -358,7 +358,7 @@ mod tests {
         }
     }
 
-    /// Passes a message that follows `parent`, and returns the piece that it goes back to.
+    /// Passes a message that follows `parent`, and returns the piece that it rewinds to.
     fn say(links: &mut Links, id: &str, parent: &str, begins_turn: bool) -> Option<u64> {
         links.piece();
         let event = links.place(parent).and_then(|place| links.follow(place, begins_turn));

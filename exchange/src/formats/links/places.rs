@@ -5,8 +5,8 @@ use std::collections::{BTreeSet, HashMap};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use turntree::object::{Kind, ObjectId};
 
-/// Records that are saved from one read of a file to the next: going back further needs another read of the
-/// whole file.
+/// Records that are saved between two reads of a file: a rewind further back rereads the whole
+/// file.
 const KEPT: usize = 64;
 
 /// The hash of an id, which may have any length.
@@ -25,7 +25,7 @@ pub(in crate::formats) struct RecordPlace {
     pub(super) sign: RecordSign,
 }
 
-/// The fields besides its id that identify a record.
+/// The fields that identify a record together with its id.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(in crate::formats) struct RecordSign {
     /// The hash of its subject, such as its call.

@@ -1,10 +1,11 @@
-//! Events of OpenHands 1, whose kinds have names: `ActionEvent`, `ObservationEvent`, `MessageEvent`.
+//! Events of OpenHands 1, whose kinds have names: `ActionEvent`, `ObservationEvent`,
+//! `MessageEvent`.
 //!
-//! Only events that can be a message are sent to the model: changes of state, runs of hooks and pauses of
-//! the person are for clients. Calls of one answer are several
-//! events with one `llm_response_id`. A `Condensation` names the events that are forgotten from then on,
-//! and where in the rest its summary stands. `parent_id` names the event before; without one an event
-//! follows the one before it.
+//! Only events that can be a message are sent to the model: changes of state, runs of hooks and
+//! pauses by the user are for clients. Calls of one answer are several events with one
+//! `llm_response_id`. A `Condensation` names the events that are forgotten from then on, and the
+//! position of its summary among the remaining ones. `parent_id` names the event before; without
+//! one an event follows the one before it.
 
 use std::ops::Range;
 
@@ -90,7 +91,7 @@ pub(super) struct Conversation {
     links: Links,
     /// The messages that are sent to the model, in order.
     sent: Vec<Seen>,
-    /// The answer that the last action came from.
+    /// The answer that contained the last action.
     answer: Option<String>,
     editor: Editor,
 }
@@ -358,7 +359,8 @@ mod tests {
             "forgotten_event_ids": forgotten, "summary_offset": offset, "llm_response_id": "r"})
     }
 
-    /// The same in each wrapping: lines, a list, the document of a folder.
+    /// Returns the outline of events, which is the same as lines, as a list, and as the document of
+    /// a folder.
     fn told(events: &[Value]) -> Vec<String> {
         let lines: String = events.iter().map(|event| format!("{event}\n")).collect();
         let list = json!(events).to_string();
@@ -423,7 +425,7 @@ mod tests {
             said("2", "assistant", "two"),
             said("3", "user", "three"),
             said("4", "assistant", "four"),
-            // The system prompt counts for the place: the summary stands behind `one`.
+            // The system prompt counts for the position: the summary comes after `one`.
             condensation("c1", &["2", "3"], 2),
             said("5", "user", "five"),
             condensation("c2", &["c1-summary", "4"], 2),

@@ -72,7 +72,7 @@ fn recognise(shape: &JsonShape<'_>) -> bool {
 }
 
 fn split<'r>(mut input: Box<dyn BufRead + 'r>) -> Pieces<'r> {
-    // A buffer is enough to see whether events stand one a line.
+    // A buffer is enough to see whether there is one event a line.
     let head = input.fill_buf().map(String::from_utf8_lossy).unwrap_or_default().into_owned();
     let head = head.trim_start_matches('\u{feff}').trim_start();
     let is_lines = JsonShape::of(head).is_some_and(|it| !it.is_array && events::is_event(&it));
@@ -87,7 +87,7 @@ struct OpenHands {
     instance: Option<String>,
     /// The model of the current task.
     model: Option<String>,
-    /// The reply of the model that the last action came from.
+    /// The reply of the model that contained the last action.
     reply: Option<String>,
     editor: Editor,
     /// The conversation of version 1.

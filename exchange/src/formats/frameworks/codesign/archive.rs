@@ -9,17 +9,17 @@ use turntree::object::Time;
 /// A store that was read and found good.
 #[derive(Debug, Default)]
 pub(super) struct Archive {
-    /// Designs in the order of the file; those that only a snapshot names come last.
+    /// Designs in the order of the file; designs that only a snapshot names are last.
     pub(super) designs: Vec<Design>,
     /// Events in their order, as JSON.
     pub(super) diagnostics: Vec<Bytes>,
-    /// Fields that the store has beside those that are known: a JSON object.
+    /// Unknown fields of the store: a JSON object.
     pub(super) other: Option<Bytes>,
     /// Facts of a database: name and value.
     pub(super) facts: Vec<(String, Bytes)>,
-    /// The file. Nothing when the designs came from chats alone.
+    /// The file. `None` when the designs came from chats alone.
     pub(super) source: Option<Bytes>,
-    /// The log beside a database.
+    /// The log next to a database.
     pub(super) log: Option<Bytes>,
     /// The ranges of snapshots in the file, in order.
     pub(super) records: Vec<Range<usize>>,
@@ -32,7 +32,7 @@ pub(super) struct Archive {
 pub(super) struct Design {
     pub(super) id: String,
     pub(super) name: String,
-    /// The design as JSON. Nothing when only snapshots or chats name it.
+    /// The design as JSON. `None` when only snapshots or chats name it.
     pub(super) record: Option<Bytes>,
     /// When it was deleted: such designs are only hidden.
     pub(super) deleted: Option<String>,
@@ -50,7 +50,8 @@ pub(super) struct Design {
 /// The chat of a design.
 #[derive(Debug, Default)]
 pub(super) struct Chat {
-    /// The place where it is kept: rows taken from one place say nothing about another.
+    /// The place where the chat is kept: the rows of one place have no relation to those of
+    /// another.
     pub(super) origin: &'static str,
     pub(super) rows: Vec<ChatRow>,
     /// Entries of the agent's state: name and JSON.
@@ -62,11 +63,11 @@ pub(super) struct Chat {
 /// A row of a chat.
 #[derive(Debug)]
 pub(super) struct ChatRow {
-    /// The record as it came in.
+    /// The record as it was read.
     pub(super) bytes: Bytes,
     pub(super) role: Role,
     pub(super) time: Option<Time>,
-    /// One line for people.
+    /// One line for readers.
     pub(super) summary: String,
     /// The snapshot that was delivered with it.
     pub(super) snapshot: Option<String>,
@@ -133,7 +134,7 @@ impl Artifact {
 /// A snapshot of a design.
 #[derive(Debug)]
 pub(super) struct DesignSnapshot {
-    /// The id; of a second one with the same id, that and `#2`.
+    /// The id; a second snapshot with the same id has `#2` appended.
     pub(super) key: String,
     pub(super) parent: Option<String>,
     pub(super) origin: Origin,

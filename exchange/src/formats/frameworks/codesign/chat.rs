@@ -76,7 +76,7 @@ fn add_result(view: &mut MessageView, id: &Value, from: &Value, failed: Option<&
     view.add_result(Some(id), content, text_at(from, "/status") == Some("error"));
 }
 
-/// A call and its result have the number of the row in common, and often nothing else.
+/// A call and its result share the number of the row, and often nothing else.
 fn call_id(row: &Value) -> String {
     row.get("seq").map_or_else(String::new, |seq| format!("seq-{seq}"))
 }
@@ -87,8 +87,8 @@ fn is_done(payload: &Value) -> bool {
         || payload.get("result").is_some_and(|result| !result.is_null())
 }
 
-/// Finds the beginnings of turns: a prompt, and each step of the model, whose calls and results
-/// are part of it.
+/// Finds the beginnings of turns: a prompt, and each step of the model, which includes its calls
+/// and results.
 #[derive(Debug, Default)]
 pub(super) struct Turns {
     last: Last,

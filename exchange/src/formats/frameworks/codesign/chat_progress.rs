@@ -14,7 +14,7 @@ pub(super) struct ChatProgress {
     pub(super) replaces_seeds: bool,
     /// Behind which row a snapshot was delivered.
     delivered: HashMap<String, usize>,
-    /// The moment of each row, as far as it says one.
+    /// The time of each row, if recorded.
     times: Vec<Option<i64>>,
 }
 
@@ -33,8 +33,8 @@ impl ChatProgress {
         }
     }
 
-    /// Returns the number of rows before a snapshot: up to the row that delivered it, else those
-    /// that are not younger.
+    /// Returns the number of rows before a snapshot: up to the row that delivered it, otherwise the
+    /// rows that are not younger.
     pub(super) fn cut(&self, version: &DesignSnapshot) -> usize {
         if let Some(at) = self.delivered.get(&version.key) {
             return (*at).max(self.taken);

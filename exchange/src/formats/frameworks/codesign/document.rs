@@ -70,7 +70,7 @@ impl<'a> StoreReader<'a> {
         Ok(self.archive)
     }
 
-    /// The rows of a section; one that is no array counts as empty, as upstream has it.
+    /// Returns the rows of a section; a section that is no array is empty, as for upstream.
     fn section(&mut self, fields: &mut JsonParts<'a>, name: &str) -> Result<Vec<JsonPart<'a>>> {
         match take(fields, name) {
             Some(part) if part.json.get().starts_with('[') => self.doc.elements(name, &part),
@@ -199,7 +199,8 @@ impl<'a> StoreReader<'a> {
         Ok(())
     }
 
-    /// An object of these fields, without white space, each as it was written or as `other` says.
+    /// Returns an object of these fields, without white space, each as it was written or as `other`
+    /// gives it.
     fn object(
         &self,
         fields: &JsonParts<'a>,
@@ -225,7 +226,7 @@ impl<'a> StoreReader<'a> {
     }
 }
 
-/// Refuses every version but 1, in the words of upstream.
+/// Refuses every version but 1, with upstream's message.
 fn check_version(version: Option<&JsonPart<'_>>) -> Result<()> {
     let written = version.map_or("undefined", |part| part.json.get());
     if written.parse::<f64>() == Ok(1.0) {
@@ -265,7 +266,7 @@ impl<'a, 'p> PlacedRow<'a, 'p> {
         format!("{}.{name}", self.place)
     }
 
-    /// The last field of this name, which is the one that counts.
+    /// Returns the last field of this name, which is the one that applies.
     fn field(&self, name: &str) -> Option<&JsonPart<'a>> {
         self.fields.iter().rev().find(|(field, _)| field == name).map(|(_, part)| part)
     }
@@ -278,7 +279,7 @@ impl<'a, 'p> PlacedRow<'a, 'p> {
         text(self.needed(name)?, &self.at(name))
     }
 
-    /// Text, or nothing where it is null or absent.
+    /// Returns a text; `None` if it is null or absent.
     fn optional(&self, name: &str) -> Result<Option<String>> {
         match self.field(name) {
             None => Ok(None),
@@ -321,5 +322,5 @@ impl<'a, 'p> PlacedRow<'a, 'p> {
     }
 }
 
-/// Longest id, in bytes: room for what tells two snapshots of one id apart.
+/// Longest id, in bytes: leaves room for the suffix of snapshots with the same id.
 const MAX_ID_BYTES: usize = 1024;

@@ -53,7 +53,7 @@ pub fn export_designs(
     out.write_all(b"\n").map_err(|error| Error::io("write the design store", error))
 }
 
-/// A design to be written.
+/// A design to write.
 struct Design {
     id: String,
     context: Context,
@@ -87,7 +87,7 @@ impl Design {
     }
 }
 
-/// A snapshot to be written.
+/// A snapshot to write.
 struct DesignExport {
     /// The sort key: moment, place in its file, turn, id.
     rank: (i64, u64, u64, String),
@@ -239,7 +239,7 @@ fn value(repo: &Repository, context: &Context, section: &str, key: &str) -> Resu
     item.map(|item| store.read_as(Kind::Blob, &item.link.id)).transpose()
 }
 
-/// A name as upstream gives it, that follows from an id: version 8 of RFC 9562.
+/// Returns a name in upstream's form, derived from an id: version 8 of RFC 9562.
 pub(super) fn uuid(id: &ObjectId) -> String {
     let mut bytes = [0; 16];
     bytes.iter_mut().zip(id.as_bytes()).for_each(|(byte, from)| *byte = *from);
@@ -379,7 +379,7 @@ impl StoreWriter<'_, '_> {
         Ok(object(&fields))
     }
 
-    /// The last thing that the user said in a turn.
+    /// Returns the last message of the user in a turn.
     fn prompt(&self, id: &ObjectId, commit: &Commit) -> Result<Option<String>> {
         let store = self.repo.store();
         let messages = self.repo.context(id)?.messages(store, MAIN_AGENT)?;

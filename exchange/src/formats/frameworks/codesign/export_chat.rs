@@ -38,7 +38,7 @@ use crate::text::json::text_at;
 /// Hex digits of a line's id.
 const ID_DIGITS: usize = 8;
 
-/// The largest number that JavaScript counts without gaps.
+/// The largest integer that JavaScript represents exactly.
 const MAX_SEQ: u64 = (1 << 53) - 1;
 
 /// Writes the conversation up to `tip` as `sessions/<design>.jsonl`.
@@ -115,7 +115,7 @@ struct ExportedContext<'r> {
 }
 
 impl ExportedContext<'_> {
-    /// The header that the chat came with, or one for it.
+    /// Returns the header of the imported chat, or a new one.
     fn header(&self, moment: &str) -> Result<String> {
         let store = self.repo.store();
         for section in [CHAT_SOURCE, SOURCE] {
@@ -146,7 +146,8 @@ impl ExportedContext<'_> {
         ))
     }
 
-    /// The comments as they are now, by their moments and ids: the moment if it says one, and the row.
+    /// Returns the current comments, in the order of their times and ids: the time, if recorded,
+    /// and the row.
     fn comments(&self) -> Result<Vec<(Option<String>, String)>> {
         let mut comments = Vec::new();
         for (id, bytes) in self.entries(COMMENTS)? {
@@ -167,7 +168,7 @@ impl ExportedContext<'_> {
         Ok(comments)
     }
 
-    /// The entries of a map; none of a section that is something else.
+    /// Returns the entries of a map; none if the section is not a map.
     fn entries(&self, section: &str) -> Result<Vec<(String, Bytes)>> {
         let store = self.repo.store();
         let found = self.context.section(store, section)?;
@@ -184,7 +185,7 @@ impl ExportedContext<'_> {
     }
 }
 
-/// A chat on its way out.
+/// A chat that is being written.
 struct Chat<'w> {
     out: &'w mut dyn Write,
     /// The time of rows that have none, as JSON.
@@ -233,7 +234,7 @@ impl Chat<'_> {
         self.line(line)
     }
 
-    /// A row as databases have it.
+    /// Writes a row as databases have it.
     fn bare_row(&mut self, view: &MessageView, bytes: &[u8]) -> Result<()> {
         let mut row = fields(bytes)?;
         let seq = self.seq(&get(&row, "seq"), view);
@@ -326,7 +327,7 @@ impl Chat<'_> {
         ])
     }
 
-    /// Writes a line behind the last one.
+    /// Writes a line after the last one.
     fn line(&mut self, mut line: Vec<(String, String)>) -> Result<()> {
         let told = Some(get(&line, "id")).filter(|id| id.len() > 2 && id.starts_with('"'));
         let id = match told.filter(|id| !self.ids.contains(id)) {
@@ -376,7 +377,7 @@ fn set(fields: &mut Vec<(String, String)>, name: &str, json: String) {
     }
 }
 
-/// An object as it is written; nothing for anything else.
+/// Returns an object as it is written; `None` for any other value.
 fn object_of(bytes: &[u8]) -> Option<String> {
     text_of::value(bytes).filter(Value::is_object)?;
     Some(String::from_utf8_lossy(bytes).into_owned())

@@ -34,7 +34,7 @@ pub fn is_stored(path: &str) -> bool {
     store_rank(path.strip_suffix(LOG).unwrap_or(path)).is_some() || design_of(path).is_some()
 }
 
-/// Returns the age of a store, by its name; nothing for other files.
+/// Returns the age of a store, by its name; `None` for other files.
 fn store_rank(path: &str) -> Option<(u8, u64)> {
     match path {
         STORE => return Some((2, 0)),
@@ -51,12 +51,12 @@ fn design_of(path: &str) -> Option<&str> {
     path.strip_prefix(CHATS)?.strip_suffix(CHAT_END).filter(|id| !id.contains('/'))
 }
 
-/// Imports the stores of a directory, the oldest first, each design with its chat; all of it as one
+/// Imports the stores of a directory, the oldest first, each design with its chat, in one
 /// operation.
 ///
 /// # Errors
-/// `NotFound` when there is none of them, and as for the files alone, naming the file. The store is then
-/// as it was.
+/// `NotFound` when the directory has no store, and the errors of the single files, naming the file.
+/// After an error the store is unchanged.
 pub fn import_designs(
     repo: &turntree::repo::Repository,
     files: &[FolderFile],
@@ -128,7 +128,7 @@ impl ChatFile {
     }
 }
 
-/// Reads a chat at once.
+/// Reads a whole chat.
 fn read_chat(bytes: &Bytes) -> Result<ChatFile> {
     let (mut parser, mut events) = (Chats::default(), Vec::new());
     let mut chat = Chat { origin: "session", source: Some(bytes.clone()), ..Chat::default() };

@@ -46,8 +46,8 @@ const MAX_BRANCH_CHARS: usize = 8;
 /// Imports archives, the oldest first, as one operation.
 ///
 /// # Errors
-/// `InvalidInput` for a name that no session can have, `Conflict` when another process moved a branch
-/// meanwhile. The store is then as it was.
+/// `InvalidInput` for an invalid session name, `Conflict` when another process moved a branch
+/// concurrently. After an error the store is unchanged.
 pub(super) fn import_archives(
     repo: &Repository,
     archives: Vec<Archive>,
@@ -156,7 +156,7 @@ impl HistoryWriter<'_> {
         }
     }
 
-    /// A context with what all snapshots of an archive share.
+    /// Returns a context with the content that all snapshots of an archive share.
     fn template(&mut self, archive: &Archive) -> Result<Context> {
         let mut builder = Builder::new();
         if let Some(source) = &archive.source {
@@ -182,7 +182,7 @@ impl HistoryWriter<'_> {
         Context::open(&self.change, &tree)
     }
 
-    /// Returns the knowledge of the session of a design, which gets one if it has none.
+    /// Returns the known state of a design's session, which is created if it does not exist.
     fn known(&mut self, design: &Design) -> Result<KnownSession> {
         if let Some(known) = self.known.remove(&design.id) {
             return Ok(known);
@@ -285,7 +285,7 @@ impl HistoryWriter<'_> {
         unique_branch(session, &format!("fork-{id}"), |name| self.change.tip(name).is_some())
     }
 
-    /// The next commit of a branch, with what all of this import say.
+    /// Returns the next commit of a branch, with the facts of this import.
     fn draft(
         &mut self,
         design: &Design,

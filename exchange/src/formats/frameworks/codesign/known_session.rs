@@ -11,14 +11,14 @@ use super::{META, META_CHAT, META_ID, SNAPSHOT};
 
 use crate::text::unique_name::unique_name;
 
-/// Longest part of a session's name that comes from a design's name, in characters.
+/// Longest part of a session's name that is taken from a design's name, in characters.
 const MAX_SLUG_CHARS: usize = 40;
 
 /// A session that a design is.
 #[derive(Debug)]
 pub(super) struct KnownSession {
     pub(super) session: String,
-    /// Its main branch, which may have nothing on it yet.
+    /// Its main branch, which may be empty.
     pub(super) main: BranchName,
     /// Branches by the last snapshot on them.
     pub(super) heads: HashMap<String, BranchName>,
@@ -102,8 +102,8 @@ impl KnownSession {
     }
 }
 
-/// The sessions of designs, by the designs' ids: those that `name` was given to, alone or with more
-/// behind it.
+/// Returns the sessions of designs, by the designs' ids: those called `name`, alone or with a
+/// suffix.
 ///
 /// # Errors
 /// As for reading.
@@ -134,7 +134,7 @@ pub(super) fn free_session(stem: &str, name: &str, id: &str, taken: &HashSet<Str
     unique_name(&stem, |name| taken.contains(name))
 }
 
-/// Letters and digits of `name`, with a line where anything else stands.
+/// Returns the letters and digits of `name`, with a hyphen for anything else.
 fn slug(name: &str) -> String {
     let mut slug = String::new();
     for c in name.chars().flat_map(char::to_lowercase).take(MAX_SLUG_CHARS) {

@@ -106,7 +106,7 @@ fn import_store(repo: &Repository, file: Bytes, options: &ImportOptions) -> Resu
     histories::import_archives(repo, vec![archive], options)
 }
 
-/// Reads a store, with the log beside it if it is a database.
+/// Reads a store, with the log next to it if it is a database.
 fn read_store(file: Bytes, log: Option<Bytes>) -> Result<Archive> {
     if !file.starts_with(DATABASE_MAGIC) {
         return document::read(&file);

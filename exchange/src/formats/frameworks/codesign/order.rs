@@ -52,7 +52,7 @@ pub(super) fn ordered(versions: &[DesignSnapshot]) -> Vec<(usize, Lineage)> {
             if let Some(state) = states.get_mut(index) {
                 *state = VisitState::Done;
             }
-            // The circle is cut at the one snapshot whose parent would come after it.
+            // The cycle is cut at the one snapshot whose parent would come after it.
             let lineage =
                 if std::mem::take(&mut circular) { Lineage::Circular } else { Lineage::Sound };
             order.push((index, lineage));

@@ -17,7 +17,7 @@ use turntree::error::{Error, Result};
 /// # Ok::<(), turntree::Error>(())
 /// ```
 pub fn design_path(path: &str) -> Result<String> {
-    // What JavaScript trims beside what Rust does.
+    // JavaScript trims this character in addition to Rust's white space.
     let trimmed = path.trim_matches(|c: char| c.is_whitespace() || c == '\u{feff}');
     if trimmed.is_empty() {
         return Err(Error::invalid("path must not be empty"));

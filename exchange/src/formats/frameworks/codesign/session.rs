@@ -32,10 +32,10 @@ pub(super) const COMMENT: &str = "open-codesign.comment.v1";
 pub(super) const BRIEF: &str = "open-codesign.context.brief.v1";
 pub(super) const PREFERENCES: &str = "open-codesign.context.run_preferences.v1";
 
-/// Most lines of the head that are looked at.
+/// Most lines of the head that are inspected.
 const MAX_LINES: usize = 64;
 
-/// A header of pi with entries of open-codesign behind it, or one of these.
+/// Returns true for a header of pi followed by entries of open-codesign, or for such an entry.
 pub(super) fn is_chat(shape: &JsonShape<'_>) -> bool {
     let is_entry = |shape: &JsonShape<'_>| {
         shape.text("type") == Some("custom")

@@ -1,8 +1,9 @@
-//! The databases of v0.1: `designs.db`, and what its migration left as `designs.db.v0.1.backup`.
+//! The databases of v0.1: `designs.db`, and the file `designs.db.v0.1.backup` that its migration
+//! left.
 //!
-//! A database is read from its bytes and never from its place, so nothing is written beside it. Its rows
-//! become a design store as later versions write it, which is checked as such; chats, comments and
-//! files, for which that has no place, are added.
+//! A database is read from its bytes and never from its place, so nothing is written next to it.
+//! Its rows become a design store as later versions write it, which is checked as such. Chats,
+//! comments and files, for which such a store has no place, are added.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -33,7 +34,7 @@ pub(super) fn read(file: Bytes, log: Option<Bytes>) -> Result<Archive> {
             archive.facts.push((key.to_owned(), Bytes::copy_from_slice(value.as_bytes())));
         }
     }
-    // Places in the store that it became say nothing about the file.
+    // Positions in the converted store do not apply to the file.
     archive.records.clear();
     archive.notes.iter_mut().for_each(|(at, _)| *at = 0);
     archive.designs.iter_mut().flat_map(|design| &mut design.versions).for_each(|v| v.at = 0);
@@ -60,7 +61,7 @@ impl Designs {
         Ok(Self { database })
     }
 
-    /// The rows of a table in the order in which they came, with names as in a store: `designId`.
+    /// Returns the rows of a table in their stored order, with names as in a store: `designId`.
     fn rows(&self, table: &str) -> Result<Vec<RowValues>> {
         let columns = self.database.columns(table)?;
         if columns.is_empty() {
@@ -162,7 +163,7 @@ impl Designs {
     }
 }
 
-/// Gives a design its chat: the rows of today, or what there was before them.
+/// Adds the chat of a design: the rows of the current form, or those of the older one.
 fn add_chat(design: &mut Design, mut rows: Vec<RowValues>, mut old: Vec<RowValues>) {
     let number =
         |row: &RowValues, name: &str| row.get(name).and_then(Value::as_i64).unwrap_or(i64::MAX);
@@ -192,7 +193,7 @@ fn said(row: &Value, turns: &mut Turns) -> archive::ChatRow {
     }
 }
 
-/// Rows on their way to their designs.
+/// Adds rows to their designs.
 struct Adding<'a> {
     archive: &'a mut Archive,
     places: HashMap<String, usize>,
@@ -239,7 +240,7 @@ fn text<'r>(row: &'r RowValues, name: &str) -> Option<&'r str> {
     row.get(name).and_then(Value::as_str)
 }
 
-/// `row` with the fields `first` in front, as later versions write them.
+/// Returns `row` with the fields `first` at the beginning, as later versions write them.
 fn in_order(mut row: RowValues, first: &[&str]) -> RowValues {
     let mut ordered = RowValues::new();
     for name in first {
@@ -254,13 +255,13 @@ fn in_order(mut row: RowValues, first: &[&str]) -> RowValues {
 /// Returns the parsed value of a text that is JSON, and any other text unchanged.
 fn inner_json(value: Value) -> Value {
     let inner = value.as_str().and_then(|text| serde_json::from_str::<Value>(text).ok());
-    // Around it there are a row, a section and a store, which a parser has to get through.
+    // The value is nested in a row, a section and a store, which a parser must be able to read.
     let fits =
         inner.as_ref().is_some_and(|inner| !is_too_deep(format!("[[[[{inner}]]]]").as_bytes()));
     inner.filter(|_| fits).unwrap_or(value)
 }
 
-/// Nothing for bytes that are no text.
+/// Returns the value of a cell; `None` for bytes that are no text.
 fn value_of(value: Cell<'_>) -> Option<Value> {
     Some(match value {
         Cell::Null => Value::Null,

@@ -27,7 +27,7 @@ const MAX_ID_BYTES: usize = 256;
 /// When the library wrote documents of a shape.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Era {
-    /// February 2026: the first names, the janitor beside them.
+    /// February 2026: the first names, with the fields of the janitor at the top level.
     First,
     /// From 2026-03-10: the first names, and modules.
     Modules,
@@ -100,7 +100,7 @@ pub(super) struct PartReader<'a> {
 }
 
 impl<'a> PartReader<'a> {
-    /// Reads `bytes`, whose text is `text`.
+    /// Creates a checker of `bytes`, whose text is `text`.
     pub(super) fn new(text: &'a Text<'a>, bytes: &'a Bytes) -> Self {
         Self { doc: Checker::new(text, bytes) }
     }
@@ -211,7 +211,7 @@ impl<'a> PartReader<'a> {
         Ok(())
     }
 
-    /// The fields in place of modules in the first version.
+    /// Takes the fields that the first version has instead of modules.
     fn old_modules(fields: &mut JsonParts<'a>) -> Result<JsonParts<'a>> {
         let mut modules = Vec::new();
         let (store, memory) = (take(fields, "_memoryStore"), take(fields, "_memory"));
@@ -433,7 +433,7 @@ impl<'a> PartReader<'a> {
     }
 }
 
-/// Takes a field whose value is like that.
+/// Takes a field if its value passes the test.
 fn take_if<'a>(
     fields: &mut JsonParts<'a>,
     name: &str,

@@ -30,7 +30,7 @@ const EMPTY_JANITOR: &str =
 const EMPTY_PRUNER: &str =
     r#"{"flatTools":[],"namespaces":[],"lazyToolkits":[],"blockedTools":[]}"#;
 
-/// The facts of a document beside its context.
+/// The facts of a document besides its context.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ChefOptions {
     /// The label, as JSON; none is left out.
@@ -44,7 +44,7 @@ pub struct ChefOptions {
 
 impl ChefOptions {
     /// Reads the facts of the commit of a context: the label and time of the document that it was
-    /// imported from, else its message and its time.
+    /// imported from, otherwise its message and its time.
     #[must_use]
     pub fn of(commit: &Commit) -> Self {
         if let Some(created) = commit.metadata.get(CREATED) {
@@ -60,7 +60,7 @@ impl ChefOptions {
 /// Writes `context` as a snapshot document, as `JSON.stringify` would: without white space.
 ///
 /// # Errors
-/// `Io` when `out` refuses, and what reading reports.
+/// `Io` when `out` refuses, and errors of reading.
 pub fn export_chef(
     source: &dyn ObjectSource,
     context: &Context,
@@ -225,7 +225,7 @@ impl ChefExport<'_> {
     }
 }
 
-/// Returns true if a record is a message as documents have it.
+/// Returns true if a record is a message in the form of documents.
 fn is_message(bytes: &Bytes) -> bool {
     #[derive(Deserialize)]
     struct DocumentMessage {

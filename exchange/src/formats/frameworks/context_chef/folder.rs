@@ -52,8 +52,8 @@ pub struct FolderReport {
     pub odd: Vec<FolderNote>,
 }
 
-/// Returns the folders to be read in a folder called `name`: all of it, those of 3.9, or those of
-/// 4.2 when there are none of 3.9 beside them.
+/// Returns the folders to read in a folder called `name`: all of it, those of 3.9, or those of 4.2
+/// if there are none of 3.9 next to them.
 #[must_use]
 pub fn folders_of(name: &str, has: &dyn Fn(&str) -> bool) -> Vec<&'static str> {
     if matches!(name, VFS_FOLDER | MEMORY_FOLDER) {
@@ -256,8 +256,8 @@ impl FolderContent {
         }
     }
 
-    /// Entries of 4.2: the facts beside the content are those of an entry. In the order in which
-    /// they were made.
+    /// Adds entries of 4.2 in the order in which they were made; the facts next to the content are
+    /// those of an entry.
     fn new_memory(&mut self, files: Vec<(String, &FolderFile)>) {
         #[derive(Deserialize, Default)]
         #[serde(rename_all = "camelCase")]
@@ -340,7 +340,7 @@ fn base64_of(key: &str) -> String {
     URL_SAFE_NO_PAD.encode(key)
 }
 
-/// The key in the name of a file, in the one form that [`base64_of`] gives it.
+/// Returns the key in the name of a file, if it is in the canonical form of [`base64_of`].
 fn key_of(name: &str) -> Option<String> {
     String::from_utf8(URL_SAFE_NO_PAD.decode(name).ok()?).ok()
 }

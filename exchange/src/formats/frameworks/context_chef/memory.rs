@@ -23,7 +23,7 @@ pub struct MemoryEntry {
     pub expires_at: Option<f64>,
     /// From which turn on it has expired.
     pub expires_at_turn: Option<f64>,
-    /// True if it was stored as an entry, and not as a text that stands alone.
+    /// True if it was stored as an entry, and not as a plain text.
     pub is_entry: bool,
     /// The stored form: the JSON of the entry, or the text.
     pub json: Bytes,
@@ -32,9 +32,9 @@ pub struct MemoryEntry {
 /// Why an entry has expired.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Expired {
-    /// Its moment has come.
+    /// Its time has passed.
     Time,
-    /// Its turn has come.
+    /// Its turn has passed.
     Turn,
 }
 
@@ -49,7 +49,7 @@ struct StoredEntry<'a> {
     expires_at_turn: Option<&'a RawValue>,
 }
 
-/// Refuses an entry that is none; a text alone is one where memory was a map of texts.
+/// Checks an entry. Where memory was a map of texts, a plain text is valid, too.
 pub(super) fn check(key: &str, part: &JsonPart<'_>, is_map: bool, place: &str) -> Result<()> {
     if !(1..=MAX_KEY_BYTES).contains(&key.len()) {
         let found = key.len();
@@ -86,15 +86,15 @@ pub(super) fn check(key: &str, part: &JsonPart<'_>, is_map: bool, place: &str) -
     if has_value { Ok(()) } else { Err(missing(&format!("{place}.value"), "text")) }
 }
 
-/// An entry as JSON, for a text that stood alone, stored at `millis`.
+/// Returns the JSON of an entry, for a plain text stored at `millis`.
 pub(super) fn entry_of(value: &str, millis: &str) -> String {
     format!(r#"{{"value":{value},"createdAt":{millis},"updatedAt":{millis},"updateCount":1}}"#)
 }
 
-/// The core memory of a context, in its order; `None` when it has none.
+/// Returns the core memory of a context, in its order; `None` when it has none.
 ///
 /// # Errors
-/// `InvalidInput` for an entry that is none, and what reading reports.
+/// `InvalidInput` for an invalid entry, and errors of reading.
 pub fn memory(source: &dyn ObjectSource, context: &Context) -> Result<Option<Vec<MemoryEntry>>> {
     if context.section(source, MEMORY)?.is_none() {
         return Ok(None);

@@ -31,7 +31,7 @@ pub use memory::{Expired, MemoryEntry, expired, memory};
 /// The name of the format, and of its sections and facts.
 const NAME: &str = "context-chef";
 
-/// The parts of the agent, beside `messages` and `state`.
+/// The parts of the agent, besides `messages` and `state`.
 const SYSTEM: &str = "system-messages";
 const DYNAMIC: &str = "dynamic-messages";
 const STATE: &str = "state";
@@ -75,7 +75,7 @@ pub(in crate::formats) const FORMAT: Format = Format {
 fn is_snapshot(shape: &JsonShape<'_>) -> bool {
     let new = shape.has("systemPrompt") && shape.has("history");
     let old = shape.has("topLayer") && shape.has("rollingHistory");
-    // A long conversation hides what follows it.
+    // The fields after a long conversation may be beyond the head.
     let begins = matches!(shape.fields.first(), Some((name, _)) if *name == "systemPrompt" || *name == "topLayer");
     !shape.is_array && (new || old || begins)
 }

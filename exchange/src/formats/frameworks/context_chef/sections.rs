@@ -43,7 +43,7 @@ pub(super) fn apply_document(
     Ok(told(&snapshot, bytes))
 }
 
-/// Returns the facts of the document beside its sections.
+/// Returns the facts of the document besides its sections.
 fn told(snapshot: &ChefSnapshot<'_>, bytes: &Bytes) -> DocumentFacts {
     let mut metadata = BTreeMap::new();
     for (name, part) in [(LABEL, &snapshot.label), (CREATED, &snapshot.created)] {

@@ -61,7 +61,7 @@ struct ContextSnapshot<'a> {
     tokens: Option<JsonPart<'a>>,
     summary: Option<JsonPart<'a>>,
     metadata: JsonParts<'a>,
-    /// Why it was taken, in the words of v0.1.1.
+    /// The reason of the snapshot, in the terms of v0.1.1.
     purpose: Option<String>,
     messages: Vec<OllmMessage<'a>>,
     checkpoints: Option<Vec<JsonPart<'a>>>,
@@ -85,7 +85,7 @@ pub(super) fn apply_document(
     let snapshot = read(&mut checker)?;
     let mut sections = Sections { sink, builder, bytes };
     snapshot.write(&checker, &mut sections)?;
-    // The type of a snapshot has the count among its metadata; the files have it beside them.
+    // The type of a snapshot has the count in its metadata; the files have it next to the metadata.
     let inner = snapshot.metadata.iter().rfind(|(name, _)| name == "tokenCount");
     let inner = inner
         .map(|(_, part)| part)

@@ -24,7 +24,7 @@ use crate::formats::view;
 use crate::model::view::MessageView;
 use crate::text::json as text;
 
-/// The names of a snapshot's metadata that upstream knows, in its order.
+/// The metadata names that upstream knows, in its order.
 const METADATA: [&str; 13] = [
     "model",
     "contextSize",
@@ -60,7 +60,7 @@ pub enum OllmCompat {
 const SUMMARY_UNITS: usize = 100;
 const HALF_SUMMARY_UNITS: usize = 50;
 
-/// The facts of a file beside its context, as JSON.
+/// The facts of a file besides its context, as JSON.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SnapshotFacts {
     /// The snapshot.
@@ -75,15 +75,15 @@ pub struct SnapshotFacts {
     pub summary: Option<String>,
     /// The model, if the context does not record it; empty if unknown.
     pub model: String,
-    /// When, in milliseconds since the Unix epoch: messages without a moment come before it.
+    /// Milliseconds since the Unix epoch: messages without a time are placed before it.
     pub millis: i64,
     /// The reason of the snapshot, in upstream's terms, if the context does not record it.
     pub purpose: &'static str,
 }
 
 impl SnapshotFacts {
-    /// Reads the facts of the commit `id`: those of the document that it was imported from, else
-    /// its own.
+    /// Reads the facts of the commit `id`: those of the document that it was imported from,
+    /// otherwise those of the commit.
     #[must_use]
     pub fn of(id: &ObjectId, commit: &Commit) -> Self {
         let told = |name: &str| commit.metadata.get(name).cloned();
@@ -107,7 +107,7 @@ impl SnapshotFacts {
 /// Writes `context` as a snapshot file, indented as upstream does, without a line end.
 ///
 /// # Errors
-/// `Io` when `out` refuses, and what reading reports.
+/// `Io` when `out` refuses, and errors of reading.
 pub fn export_context(
     source: &dyn ObjectSource,
     context: &Context,
@@ -153,7 +153,7 @@ pub fn export_context(
         }
     }
     if let Some(other) = stored.entry(META, META_OTHER)? {
-        // A migrated snapshot may have names that are something else in a file of 1.0.
+        // A migrated snapshot may have names with another meaning in a file of 1.0.
         for (name, value) in fields_of(&other).into_iter().filter(|(name, _)| !is_own(name)) {
             json.raw(&name, &value)?;
         }
@@ -204,7 +204,7 @@ fn checkpoints(stored: &StoredValues<'_>) -> Result<Vec<String>> {
     }
 }
 
-/// Makes metadata what upstream writes: the names that it knows, with why and how much there is.
+/// Completes metadata to the form of upstream: its known names, with the reason and the sizes.
 fn complete(
     metadata: &mut Vec<(String, String)>,
     facts: &SnapshotFacts,
@@ -252,7 +252,7 @@ fn metadata(
         fields.sort_by_key(|(name, _)| place(name));
     }
     let model = if facts.model.is_empty() { "unknown" } else { &facts.model };
-    // A migrated snapshot has none of these: upstream then counts messages.
+    // A migrated snapshot has no count of tokens: upstream then counts messages.
     let size = if told.is_some() { messages.to_string() } else { tokens.to_owned() };
     let defaults =
         [("model", quoted(model)), ("contextSize", size), ("compressionRatio", "1".into())];
@@ -266,7 +266,7 @@ fn metadata(
     Ok(all)
 }
 
-/// A message as a file has it.
+/// A message in the form of a file.
 struct MessageText {
     role: Role,
     json: String,
@@ -304,8 +304,8 @@ fn moment_of(bytes: &[u8]) -> Option<i64> {
     text::time(message.get("timestamp")?).map(|time| time.micros)
 }
 
-/// Moments for messages that have none. Upstream sorts by them, so each is behind the message before it
-/// and not behind the next one that has its own.
+/// Times for messages that have none. Upstream sorts by time, so each is later than the message
+/// before it and not later than the next one that has its own.
 struct Clock {
     micros: i64,
     /// For each message, the moment of the next one that has one.
@@ -488,7 +488,8 @@ fn estimate(text: &str) -> u64 {
     text.encode_utf16().count().div_ceil(4) as u64
 }
 
-/// The line for people that upstream makes: what users said first and last, cut in UTF-16 units.
+/// Returns upstream's summary line: the first and the last message of the user, cut in UTF-16
+/// units.
 fn summary(messages: &[MessageText]) -> String {
     let mut users = messages.iter().filter(|message| message.role == Role::User);
     let Some(first) = users.next() else { return quoted("Empty conversation") };

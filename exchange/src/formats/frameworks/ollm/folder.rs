@@ -37,7 +37,7 @@ const MAP: &str = "snapshot-map.json";
 const INTENTS: &str = "intent-snapshots";
 const SESSION_PREFIX: &str = "session-";
 
-/// The session of intents, which do not say of which session they are.
+/// The session of intents, which do not name their session.
 const DEFAULT_SESSION: &str = "ollm";
 
 /// The report of an import of a folder.
@@ -51,7 +51,7 @@ pub struct OllmReport {
     pub odd: Vec<FolderNote>,
 }
 
-/// Returns the folders to be read in a folder called `name`.
+/// Returns the folders to read in a folder called `name`.
 #[must_use]
 pub fn folders_of(name: &str, has: &dyn Fn(&str) -> bool) -> Vec<&'static str> {
     let there = |folders: [&'static str; 4]| {
@@ -179,7 +179,7 @@ struct FolderDocument {
 #[derive(Default)]
 struct FolderContent {
     documents: Vec<FolderDocument>,
-    /// Indexes by their folder, and the ids that each names; nothing for one that is none.
+    /// Indexes by their folder, with the ids that each names; `None` for an invalid index.
     indexes: BTreeMap<String, (String, Option<BTreeSet<String>>)>,
     map: Option<(String, BTreeMap<String, String>)>,
     /// Known snapshots, by folder and id, with their sessions.

@@ -57,7 +57,7 @@ pub(super) fn apply_document(
     })
 }
 
-/// Refuses fields of a wrong kind, and gives the intent in a line.
+/// Refuses fields of a wrong type, and returns the intent in one line.
 fn check<'a>(checker: &mut Checker<'a>, fields: &mut JsonParts<'a>) -> Result<String> {
     for (name, kind) in [("original", Kind::Text), ("confirmed", Kind::Truth)] {
         let part = take(fields, name).ok_or_else(|| missing(name, kind.name()))?;

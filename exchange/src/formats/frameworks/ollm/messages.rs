@@ -1,8 +1,9 @@
 //! The messages of a context snapshot in their order, each once.
 //!
-//! A file holds user messages and the others apart. Restoring joins them: by time, and at the same
-//! moment the users' first. Files of v0.1.1 hold user messages in both, and a file that was saved from
-//! messages alone holds every message in both, so a message is known by its id.
+//! A file holds user messages and the others apart. Restoring joins them by time; of messages with
+//! the same time, the user's come first. Files of v0.1.1 hold user messages in both arrays, and a
+//! file that was saved from messages alone holds every message in both, so messages are identified
+//! by id.
 
 use std::collections::{HashMap, HashSet};
 
@@ -20,11 +21,11 @@ use crate::text::json;
 pub(super) struct OllmMessage<'a> {
     pub(super) role: Role,
     pub(super) part: JsonPart<'a>,
-    /// The JSON in place of `part`, when two copies said more than either.
+    /// The JSON that replaces `part`, when two copies together have more fields than either.
     pub(super) joined: Option<Bytes>,
 }
 
-/// A message as one of the two arrays has it.
+/// A message in one of the two arrays.
 struct Copy<'a> {
     id: Option<String>,
     role: Role,
@@ -92,7 +93,7 @@ fn without_pairs<'a>(
     Ok(users)
 }
 
-/// Adds to a message what its other copy says besides.
+/// Adds to a message the additional fields of its other copy.
 fn join<'a>(checker: &mut Checker<'a>, user: &mut Copy<'a>, other: &Copy<'a>) {
     let value = |fields: &JsonParts<'a>, name: &str| {
         fields.iter().rfind(|(field, _)| field == name).map(|(_, part)| part.json.get().to_owned())

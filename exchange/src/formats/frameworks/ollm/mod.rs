@@ -95,7 +95,7 @@ pub(in crate::formats) const INTENT: Format = Format {
 };
 
 fn is_context(shape: &JsonShape<'_>) -> bool {
-    // A long conversation hides what follows it.
+    // The fields after a long conversation may be beyond the head.
     let holds = ["messages", "userMessages", "metadata", "conversationState"];
     !shape.is_array
         && shape.has("id")

@@ -32,7 +32,7 @@ use crate::model::format::DocumentFacts;
 use crate::model::words::first_line;
 use crate::text::json as texts;
 
-/// The suffix of the session of transitions, behind the name of their session.
+/// The suffix that the name of a session gets for the session of its transitions.
 pub const MODES_SUFFIX: &str = ".modes";
 
 /// Messages that a transition has.
@@ -161,11 +161,12 @@ pub struct Transition {
 }
 
 impl Transition {
-    /// Puts the transition into `builder`, with the last messages, the findings and the reasoning of
-    /// `context`, whose objects it shares. A state document in `more` comes on top of these.
+    /// Puts the transition into `builder`, with the last messages, the findings and the reasoning
+    /// of `context`, whose objects it shares. A state document in `more` is applied on top of
+    /// these.
     ///
     /// # Errors
-    /// As for [`apply_state`], and what reading `context` and the sink report.
+    /// As for [`apply_state`], and errors of reading `context` and of the sink.
     pub fn apply(
         &self,
         sink: &mut dyn ObjectSink,
@@ -215,7 +216,7 @@ impl Transition {
         Ok(())
     }
 
-    /// The transition in words, as the message of its commit.
+    /// Returns the transition as text, for the message of its commit.
     #[must_use]
     pub fn title(&self) -> String {
         format!("{} to {}", self.from, self.to)
@@ -284,7 +285,7 @@ pub fn past_transitions(repo: &Repository, session: &str) -> Result<(Vec<PastTra
             let json = stored.entry(&state, name)?;
             Ok(json.and_then(|json| serde_json::from_str(&json).ok()))
         };
-        // What else is on the line is no transition.
+        // Any other text on the line is no transition.
         if let (Some(from), Some(to)) = (text(FROM)?, text(TO)?) {
             let (id, time, task) = (entry.id, entry.commit.time, text(TASK)?);
             found.push(PastTransition { id, time, from, to, task });
@@ -294,7 +295,7 @@ pub fn past_transitions(repo: &Repository, session: &str) -> Result<(Vec<PastTra
     Ok((found, expired))
 }
 
-/// The facts of a file beside its context, as JSON.
+/// The facts of a file besides its context, as JSON.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TransitionFacts {
     /// The transition.
@@ -304,8 +305,8 @@ pub struct TransitionFacts {
 }
 
 impl TransitionFacts {
-    /// Reads the facts of the commit `id`: those of the document that it was imported from, else
-    /// its own.
+    /// Reads the facts of the commit `id`: those of the document that it was imported from,
+    /// otherwise those of the commit.
     #[must_use]
     pub fn of(id: &ObjectId, commit: &Commit) -> Self {
         let told = |name: &str| commit.metadata.get(name).cloned();
@@ -332,8 +333,7 @@ fn base36(id: &ObjectId) -> String {
 /// Writes a transition as upstream does, indented and without a line end.
 ///
 /// # Errors
-/// `NotFound` when the context is none of a transition, `Io` when `out` refuses, and what reading
-/// reports.
+/// `NotFound` when the context has no transition, `Io` when `out` refuses, and errors of reading.
 pub fn export_mode(
     source: &dyn ObjectSource,
     context: &Context,

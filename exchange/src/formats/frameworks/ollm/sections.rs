@@ -96,7 +96,7 @@ impl Sections<'_> {
         self.builder.set(self.sink, section, key, Some(item))
     }
 
-    /// A fact in `meta`, which goes when there is none.
+    /// Sets a fact in `meta`, or removes it if there is none.
     pub(super) fn meta(&mut self, key: &str, part: Option<&JsonPart<'_>>) -> Result<()> {
         match part {
             Some(part) => self.entry(META, key, self.raw(part)),

@@ -1,4 +1,4 @@
-//! Sections as the JSON that they were: objects are maps, arrays are lists, anything else is a blob.
+//! Sections as their original JSON: objects are maps, arrays are lists, anything else is a blob.
 
 use bytes::Bytes;
 use serde::de::IgnoredAny;
@@ -28,7 +28,7 @@ impl StoredValues<'_> {
         map.get(self.source, key.as_bytes())?.map(|item| self.item(&item)).transpose()
     }
 
-    /// The entries of a map in the order that they had, then those that came later, by key.
+    /// Returns the entries of a map in their original order, then later ones, by key.
     pub(super) fn fields(&self, section: &str) -> Result<Vec<(String, String)>> {
         let order = self.entry(META, &format!("{META_ORDER}{section}"))?.unwrap_or_default();
         let order: Vec<String> = serde_json::from_str(&order).unwrap_or_default();
@@ -50,7 +50,7 @@ impl StoredValues<'_> {
         items.map(|item| self.item(&item?)).collect()
     }
 
-    /// Returns a section as JSON; nothing when it does not exist.
+    /// Returns a section as JSON; `None` when it does not exist.
     pub(super) fn value(&self, section: &str) -> Result<Option<String>> {
         let Some(found) = self.context.section(self.source, section)? else { return Ok(None) };
         Ok(Some(match found.shape {
@@ -60,7 +60,7 @@ impl StoredValues<'_> {
         }))
     }
 
-    /// Text that was put there as text, with a state document say, stays text.
+    /// A value that was stored as text, for example by a state document, stays text.
     fn item(&self, item: &Item) -> Result<String> {
         let bytes = self.source.read_as(Kind::Blob, &item.link.id)?;
         Ok(json_of(&bytes, item.meta == JSON_MEDIA.as_bytes()))

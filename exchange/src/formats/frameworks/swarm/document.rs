@@ -1,4 +1,5 @@
-//! A snapshot document, checked: every error names its place, and what upstream tolerates is a note.
+//! A snapshot document, checked: every error names its place, and a fault that upstream tolerates
+//! is a note.
 
 use std::fmt;
 
@@ -48,7 +49,7 @@ pub(super) type NamedValues<'a> = Vec<(String, &'a RawValue)>;
 pub(super) struct Agent<'a> {
     pub(super) name: String,
     pub(super) messages: Vec<Spoken<'a>>,
-    /// Values of the context state, those of the four known keys checked.
+    /// Values of the context state; those of the four known keys are checked.
     pub(super) state: NamedValues<'a>,
     pub(super) prompt: Option<String>,
 }
@@ -191,7 +192,7 @@ impl<'a> SnapshotReader<'a> {
         self.notes.push(Note { at, what });
     }
 
-    /// The fields of an object. Of fields with one name the last counts, as in Ruby.
+    /// Returns the fields of an object. For duplicate names the last one wins, as in Ruby.
     fn object(&mut self, place: &str, value: &'a RawValue) -> Result<NamedValues<'a>> {
         let InOrder(all) = parsed(place, "an object", value)?;
         let mut fields: NamedValues<'a> = Vec::with_capacity(all.len());
@@ -508,7 +509,7 @@ pub(super) fn plain(name: &str) -> String {
     name.chars().filter(|c| !c.is_control()).take(80).collect()
 }
 
-/// The fields of an object as they stand, also those of one name.
+/// The fields of an object in their order, including duplicates.
 struct InOrder<'a>(Vec<(String, &'a RawValue)>);
 
 impl<'de: 'a, 'a> Deserialize<'de> for InOrder<'a> {

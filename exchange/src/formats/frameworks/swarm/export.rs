@@ -28,20 +28,21 @@ use crate::text::json::Text;
 /// Options of an export.
 #[derive(Debug, Clone, Default)]
 pub struct SnapshotOptions {
-    /// The version of the document; that of the imported one, else 2.1.0, by default.
+    /// The version of the document; by default that of the imported one, otherwise 2.1.0.
     pub version: Option<SnapshotVersion>,
-    /// The rules that count where upstream is known to be wrong.
+    /// The rules that apply where upstream is known to be wrong.
     pub compat: SwarmCompat,
     /// When the context was made, in ISO 8601.
     pub moment: String,
-    /// True if the moment counts although the context knows of one: it was changed since.
+    /// True if the given time applies even though the context has one: the context was changed
+    /// since.
     pub edited: bool,
 }
 
 /// Writes `context` as a snapshot document, indented by two spaces.
 ///
 /// # Errors
-/// `Io` when `out` refuses, and what reading reports.
+/// `Io` when `out` refuses, and errors of reading.
 pub fn export_snapshot(
     source: &dyn ObjectSource,
     context: &Context,
@@ -64,7 +65,7 @@ pub(super) struct Recorded<'a> {
     plugins: BTreeMap<String, BTreeMap<String, String>>,
 }
 
-/// The parts of a context of an agent, beside messages and tracking.
+/// The parts of an agent's context, besides messages and tracking.
 pub(super) struct AgentFacts {
     pub(super) state: BTreeMap<String, String>,
     pub(super) prompt: Option<String>,
@@ -85,7 +86,7 @@ impl<'a> Recorded<'a> {
         Ok(Self { source, context, meta, agents, plugins })
     }
 
-    /// The version that a document of it has by itself.
+    /// Returns the default version of its document.
     pub(super) fn version(&self) -> SnapshotVersion {
         let named = self.meta_text(META_VERSION).and_then(|name| SnapshotVersion::named(&name));
         named.unwrap_or(SnapshotVersion::V2_1)

@@ -75,7 +75,7 @@ impl Parser for Follower {
             events.push(Event::Unknown { what: odd.to_owned() });
         }
         self.event(&event, effect, events);
-        // A turn begins with its first event, whatever else there is to say.
+        // A turn begins with its first event, whatever other events it has.
         if let Some(at) = events.iter().position(|event| matches!(event, Event::Turn)) {
             events.swap(0, at);
         }
@@ -297,7 +297,7 @@ impl FollowedAgent {
     }
 }
 
-/// Returns true if `key` is not before what `slot` holds, which it then is.
+/// Returns true if `key` is not before the one in `slot`, and then stores it there.
 fn replace(slot: &mut Option<EventPlace>, key: EventPlace) -> bool {
     let is_newer = slot.is_none_or(|known| key >= known);
     if is_newer {

@@ -67,7 +67,7 @@ pub(super) struct LogEvent<'a> {
     instant: i64,
 }
 
-/// A change by an event beside the conversation.
+/// A change by an event outside of the conversation.
 #[derive(Debug, PartialEq)]
 pub(super) enum Effect<'a> {
     None,
@@ -105,7 +105,7 @@ pub(super) struct LoggedCall<'a> {
 }
 
 impl<'a> LogEvent<'a> {
-    /// The event in `line`, or nothing when that is no JSON object.
+    /// Parses the event in `line`; `None` if it is no JSON object.
     pub(super) fn of(line: &'a Text<'_>) -> Option<Self> {
         let mut deserializer = serde_json::Deserializer::from_str(line.as_str());
         let fields = Names(&NAMES).deserialize(&mut deserializer).ok()?;
@@ -127,7 +127,8 @@ impl<'a> LogEvent<'a> {
         self.get(at).and_then(text)
     }
 
-    /// Its moment in microseconds: without one that can be read it is the epoch, so it comes first.
+    /// Returns its time in microseconds: the epoch if it has no readable one, so that it comes
+    /// first.
     pub(super) fn instant(&self) -> i64 {
         self.instant
     }
@@ -163,7 +164,7 @@ impl<'a> LogEvent<'a> {
         }
     }
 
-    /// Returns the prompt: nothing when it is empty.
+    /// Returns the prompt; `None` when it is empty.
     fn prompt(&self) -> Option<&'a RawValue> {
         let [inner] = self.inner(METADATA, ["prompt"]);
         let prompt = inner.or_else(|| self.get(PROMPT))?;
@@ -180,7 +181,7 @@ impl<'a> LogEvent<'a> {
         self.get(at).map_or(none, |object| inner(object, fields))
     }
 
-    /// Calls of tools, those of one id once: the last one counts.
+    /// Returns calls of tools; of calls with one id only the last.
     pub(super) fn calls(&self) -> Vec<LoggedCall<'a>> {
         let listed: Vec<&'a RawValue> = self
             .get(TOOL_CALLS)
@@ -276,7 +277,7 @@ impl<'a> LogEvent<'a> {
         }
     }
 
-    /// Returns the changes by the event beside the conversation.
+    /// Returns the changes by the event outside of the conversation.
     pub(super) fn effect(&self) -> Effect<'a> {
         match (self.kind.as_deref().unwrap_or_default(), self.tool.as_deref()) {
             ("agent_start", _) => Effect::Start(self.text(SYSTEM_PROMPT).map(Cow::into_owned)),
@@ -361,7 +362,7 @@ pub(super) fn view(event: &Value) -> MessageView {
     }
 }
 
-/// The text of a string, borrowed where nothing is escaped in it.
+/// Returns the text of a string, borrowed if nothing is escaped in it.
 pub(super) fn text(raw: &RawValue) -> Option<Cow<'_, str>> {
     let inside = raw.get().strip_prefix('"')?.strip_suffix('"')?;
     if !inside.contains('\\') {

@@ -46,12 +46,12 @@ pub use restore::{
 /// The version of the SDK whose documents are written.
 const SDK_VERSION: &str = "2.7.13";
 
-/// The parts of an agent, beside `messages` and `system-prompt`.
+/// The parts of an agent, besides `messages` and `system-prompt`.
 const STATE: &str = "state";
 const READS: &str = "reads";
 const MEMORY_READS: &str = "memory-reads";
 
-/// The section of what plugins keep: `plugin/agent` to an object.
+/// The section of plugin states: `plugin/agent` to an object.
 const PLUGINS: &str = "plugin-states";
 const SCRATCHPAD: &str = "scratchpad";
 const META: &str = "meta";

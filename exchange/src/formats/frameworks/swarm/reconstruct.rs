@@ -1,8 +1,8 @@
-//! All events of a log become the snapshot document of that moment, in one pass over the log.
+//! Reconstructs the snapshot document from all events of a log, in one pass over the log.
 //!
-//! Events are ordered by time and, where times are equal, by their place in the log; but nothing is
-//! sorted before it has to be: everything that an event changes keeps its key, and later keys win.
-//! Memory holds the document that comes out, one line, and some bytes for each message.
+//! Events are ordered by time and, for equal times, by their place in the log. Nothing is sorted
+//! early: every changed value keeps its key, and later keys win. Memory holds the resulting
+//! document, one line, and some bytes for each message.
 
 use std::collections::btree_map::{BTreeMap, Entry};
 use std::collections::{BTreeSet, HashMap};
@@ -30,9 +30,9 @@ use crate::text::piece::PieceKind;
 pub struct ReconstructionOptions<'a> {
     /// Leave out events after this time.
     pub until: Option<Time>,
-    /// The rules that count.
+    /// The rules that apply.
     pub compat: SwarmCompat,
-    /// The time now, in ISO 8601: for a log whose events have no time.
+    /// The current time, in ISO 8601, for a log whose events have no time.
     pub now: String,
     /// A snapshot document that the events continue; without one they begin with nothing.
     pub base: Option<&'a [u8]>,
@@ -47,18 +47,18 @@ pub struct Reconstruction {
     agents: Vec<Agent>,
     by_name: HashMap<String, usize>,
     scratchpad: BTreeMap<String, (EventPlace, String)>,
-    /// The first event, with the metadata that it tells.
+    /// The first event, with its metadata.
     first: Option<(EventPlace, String)>,
     /// The last event, with its moment as it is written.
     last: Option<(EventPlace, Option<String>)>,
-    /// The facts of a base beside agents and scratchpad.
+    /// The facts of a base besides agents and scratchpad.
     base: Option<Base>,
     has_breaks: bool,
     now: String,
     compat: SwarmCompat,
     /// Events that counted.
     pub events: u64,
-    /// Lines that were left out or are odd, at most 1,000 of them.
+    /// Lines that were left out or are unusual, at most 1,000 of them.
     pub notes: Vec<ImportNote>,
 }
 
@@ -75,14 +75,14 @@ struct Base {
 struct Agent {
     name: String,
     first: EventPlace,
-    /// Messages as JSON, one after the other as they came.
+    /// Messages as JSON, concatenated in the order of the log.
     spoken: Vec<u8>,
     messages: Vec<(EventPlace, Range<usize>, bool)>,
     thresholds: BTreeSet<i64>,
     compressed: Option<bool>,
     prompt: Option<(EventPlace, Option<String>)>,
     todo: Option<(EventPlace, Option<String>)>,
-    /// The index that a base has, while no event says another.
+    /// The index of a base, until an event sets another.
     todo_index: Option<u64>,
     skill: Option<(EventPlace, String)>,
     reads: BTreeMap<String, (EventPlace, String)>,
@@ -395,8 +395,8 @@ impl Reconstruction {
     }
 }
 
-/// Returns true if a line is nested deeper than an import takes it. Few lines have so many
-/// brackets at all.
+/// Returns true if a line is nested deeper than an import accepts. Few lines have so many brackets
+/// at all.
 fn is_too_deep_for_import(line: &[u8]) -> bool {
     memchr::memchr2_iter(b'{', b'[', line).nth(MAX_DEPTH).is_some() && is_too_deep(line)
 }
@@ -429,7 +429,7 @@ impl Agent {
 
     fn write(&self, json: &mut Json<'_>) -> Result<()> {
         let mut messages: Vec<&(EventPlace, Range<usize>, bool)> = self.messages.iter().collect();
-        // Stable, and free when they came in order.
+        // A stable sort, and cheap if the messages are in order.
         messages.sort_by_key(|(key, ..)| *key);
         let said = |range: &Range<usize>| self.spoken.get(range.clone()).unwrap_or_default();
         json.key(&self.name)?;
@@ -498,7 +498,7 @@ pub(super) fn metadata(id: Option<&RawValue>, parent: Option<&RawValue>) -> Stri
     format!(r#"{{"id":{id},"parent_id":{parent},"first_message_sent":true}}"#)
 }
 
-/// The metadata of a snapshot after further events.
+/// Returns the metadata of a snapshot after further events.
 pub(super) fn with_first_message(metadata: &str) -> String {
     match serde_json::from_str(metadata) {
         Ok(serde_json::Value::Object(mut fields)) => {

@@ -1,7 +1,7 @@
-//! Fits a context into the configuration of today: the answer of SwarmSDK's restore.
+//! Fits a context into the current configuration: the result of SwarmSDK's restore.
 //!
-//! A configuration is never restored. Agents that it does not have are left out and said so; prompts
-//! are those of the configuration unless the recorded ones are asked for.
+//! A configuration is never restored. Agents that it does not have are left out and reported;
+//! prompts are those of the configuration unless the recorded ones are requested.
 
 use std::collections::BTreeMap;
 use std::io::Write;
@@ -66,7 +66,7 @@ impl Configuration {
         })
     }
 
-    /// The hash of what restoring depends on: the type, the agents and their prompts.
+    /// Returns the hash of the inputs of a restore: the type, the agents and their prompts.
     #[must_use]
     pub fn hash(&self) -> ObjectId {
         let prompts = self.agents.iter().map(|(name, agent)| (name, &agent.system_prompt));
@@ -86,7 +86,7 @@ pub struct RestoreResult {
     pub success: bool,
     /// True if a part could not.
     pub partial_restore: bool,
-    /// The same in a sentence.
+    /// The result in a sentence.
     pub summary: String,
     /// The parts that could not, and why.
     pub warnings: Vec<RestoreWarning>,
@@ -100,7 +100,7 @@ pub struct RestoreResult {
     pub recorded_configuration: String,
     /// True if they differ.
     pub configuration_differs: bool,
-    /// Agents of both whose prompts differ.
+    /// Agents that are in both, with different prompts.
     pub changed_prompts: Vec<String>,
 }
 
@@ -116,7 +116,7 @@ pub struct RestoreWarning {
     /// The delegation instance.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub instance: Option<String>,
-    /// Why, for people.
+    /// The reason, as readable text.
     pub message: String,
 }
 
@@ -301,7 +301,7 @@ fn check(recorded: &Recorded<'_>, configuration: &Configuration) -> Result<Strin
     Ok(kind)
 }
 
-/// A restore under way.
+/// A restore in progress.
 struct RestoreRun<'a> {
     recorded: &'a Recorded<'a>,
     /// Reads of the memory by each agent, by its stored name.

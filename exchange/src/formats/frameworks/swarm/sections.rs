@@ -18,10 +18,10 @@ use crate::model::report::{ImportNote, MAX_NOTES};
 use crate::model::words::first_line;
 use crate::text::json::{self, Text, iso_time};
 
-/// The parts of an agent that a document says everything about.
+/// The parts of an agent that a document has completely.
 const PARTS: [&str; 5] = ["messages", STATE, "system-prompt", READS, MEMORY_READS];
 
-/// Replaces all that a snapshot says something about by what `document` says.
+/// Replaces every section that a snapshot covers with the content of `document`.
 pub(super) fn apply_document(
     sink: &mut dyn ObjectSink,
     builder: &mut Builder,
@@ -82,7 +82,7 @@ fn title(snapshot: &SwarmSnapshot<'_>) -> String {
     first_line(&said.unwrap_or_else(|| format!("snapshot of a {}", snapshot.kind)))
 }
 
-/// A document on its way into a context.
+/// Applies a document to a context.
 struct Apply<'a, 's> {
     sink: &'a mut dyn ObjectSink,
     builder: &'a mut Builder,

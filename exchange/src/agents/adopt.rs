@@ -157,8 +157,8 @@ pub fn newest<'f>(sessions: impl IntoIterator<Item = &'f FoundSession>) -> Optio
     newest.map(|found| found.session.as_str())
 }
 
-/// Returns the bytes of a [batch](batches) where so many bytes are to be adopted: one part in twenty, 8 MiB
-/// at least and 256 MiB at most.
+/// Returns the bytes of a [batch](batches) for an adoption of `all` bytes: one part in twenty, at
+/// least 8 MiB and at most 256 MiB.
 #[must_use]
 pub fn batch_bytes(all: u64) -> u64 {
     (all / BATCH_PARTS).clamp(MIN_BATCH_BYTES, MAX_BATCH_BYTES)
@@ -205,7 +205,7 @@ pub fn batches(
     batches
 }
 
-/// A session, and what its file was when it was read.
+/// A session, and the state of its file when it was read.
 type Marked = (Adopted, Option<FileMark>);
 
 /// The context in which sessions are read.
@@ -249,7 +249,7 @@ fn adopt_group(
         .collect()
 }
 
-/// Returns true if the file is as it was, and the branch that has it still there.
+/// Returns true if the file is unchanged, and its branch still exists.
 fn is_known(repo: &Repository, found: &FoundSession, seen: &AdoptionCache) -> bool {
     seen.unchanged(&repo.refs(), &found.path, found.entry.as_deref()).is_some()
 }

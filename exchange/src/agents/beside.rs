@@ -1,7 +1,7 @@
-//! Reads the working directory of a session from a file beside its transcript.
+//! Reads the working directory of a session from a file next to its transcript.
 //!
-//! Cline 3 keeps a folder for each session: `<session>.messages.json` and those of its sub-agents are
-//! transcripts, and `<session>.json` has the facts, with the working directory among them.
+//! Cline 3 keeps a folder for each session: `<session>.messages.json` and those of its sub-agents
+//! are transcripts, and `<session>.json` has the facts, with the working directory among them.
 
 use std::io::Read;
 use std::path::Path;

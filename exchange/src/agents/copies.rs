@@ -27,8 +27,8 @@ const VOLATILE: [&[u8]; 5] =
 /// Longest of these, in bytes.
 const MAX_KEY: usize = 16;
 
-/// Most records that are remembered, some 150 MB of memory. Of more only every second one is, then every
-/// fourth, and so on, and each counts for so many.
+/// Most records that are remembered, some 150 MB of memory. With more records only every second is
+/// remembered, then every fourth, and so on, and each represents as many.
 const MAX_RECORDS: usize = 7 << 20;
 
 /// Shorter records are no sign of a copy.
@@ -55,7 +55,7 @@ const DIRECTORIES: [&str; 4] = ["/cwd", "/payload/cwd", "/context/cwd", "/data/c
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct SessionCopies {
-    /// The directory that it worked in; `None` where its first records do not say that.
+    /// The working directory; `None` if the first records do not name it.
     pub directory: Option<String>,
     /// Bytes of records that another file had already, with their line ends.
     pub copied_bytes: u64,
@@ -69,7 +69,7 @@ pub struct SessionCopies {
 pub struct Copies {
     /// The first file of each record.
     seen: HashMap<u64, u32>,
-    /// Records whose hash ends in fewer zeros are passed over.
+    /// Records whose hash ends in fewer zeros are skipped.
     zeros: u32,
     most: usize,
     files: u32,
@@ -221,7 +221,7 @@ impl Reading {
     }
 }
 
-/// A record, as far as it was read: JSON or not, nothing of it is kept but its beginning.
+/// A record, as far as it was read: JSON or not, only its beginning is kept.
 #[derive(Default)]
 struct Record {
     bytes: u64,
@@ -230,7 +230,7 @@ struct Record {
     hash: DefaultHasher,
     depth: u32,
     place: Place,
-    /// The key at depth 1 that is read, or whose value is.
+    /// The current key at depth 1, or the key of the current value.
     key: Vec<u8>,
     is_passed_over: bool,
 }
@@ -257,7 +257,7 @@ impl Record {
         while !rest.is_empty() {
             let was_passed_over = self.is_passed_over;
             let (part, behind) = rest.split_at(self.step(rest).clamp(1, rest.len()));
-            // The comma behind a value that is passed over counts again.
+            // The comma after a skipped value is hashed again.
             if !(was_passed_over && self.is_passed_over) {
                 self.hash.write(part);
             }

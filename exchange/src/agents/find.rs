@@ -1,7 +1,7 @@
-//! Looks for sessions in places: which files there are transcripts, and of what.
+//! Finds sessions in places: which files are transcripts, and of which format.
 //!
-//! Only names, sizes and the beginning of files are read. No link is followed below a place, so
-//! nothing is found twice, and nothing outside it.
+//! Only names, sizes and the beginning of files are read. No link below a place is followed, so
+//! nothing is found twice, and nothing outside of the place.
 
 use std::collections::HashSet;
 use std::fs::{self, Metadata};
@@ -24,7 +24,7 @@ use crate::{HEAD_BYTES, read_head};
 /// Most folders in folders.
 const MAX_DEPTH: usize = 16;
 
-/// Folders that are never looked into: they are large, and no agent keeps sessions there.
+/// Folders that are never searched: they are large, and no agent keeps sessions there.
 const PASSED_OVER: [&str; 4] = [".git", "node_modules", ".turntree", "target"];
 
 /// The suffixes of compressed transcripts.
@@ -41,7 +41,7 @@ pub struct FoundSessions {
     pub odd: Vec<Odd>,
 }
 
-/// A file or directory that could not be looked at.
+/// A file or directory that could not be read.
 #[derive(Debug)]
 pub struct Odd {
     /// The path.
@@ -109,7 +109,7 @@ impl FoundSessions {
         }
     }
 
-    /// Adds the sessions of a database; false when it is none of opencode.
+    /// Adds the sessions of a database; returns false when it is no database of opencode.
     fn database(&mut self, path: &Path) -> bool {
         match opencode::database_sessions(path) {
             Ok(Some(listed)) => {
@@ -186,7 +186,7 @@ impl FoundSessions {
 }
 
 impl Listing {
-    /// Lists the folder of opencode, and nothing beside it: it has secrets there.
+    /// Lists the folder of opencode, and nothing next to it: opencode keeps secrets there.
     fn data_of_opencode(&mut self, folder: &Path) {
         self.databases = opencode::databases_in(folder);
         let store = folder.join(opencode::STORAGE);
@@ -257,7 +257,7 @@ fn session(path: &Path, is: &Metadata, agent: Option<&str>) -> Result<FoundSessi
     let file = open_regular(path).map_err(|error| Error::io("open it", error))?;
     let head = read_head(BufReader::with_capacity(HEAD_BYTES, file));
     let head = head.map_err(|error| match error.kind() {
-        // By its name it is a transcript, so this is no file of something else.
+        // Its name is that of a transcript, so it is damaged rather than a file of another kind.
         ErrorKind::InvalidInput => Error::new(ErrorKind::Corrupt, "unpack it").with_source(error),
         _ => error,
     })?;

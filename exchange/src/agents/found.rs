@@ -21,7 +21,7 @@ pub struct FoundSession {
     pub session: String,
     /// Its bytes, in all its files, or in its rows.
     pub bytes: u64,
-    /// When its file was written to last, as far as the system says, or the database.
+    /// The last modification of its file, if the system reports it, or of the database.
     pub modified: SystemTime,
 }
 

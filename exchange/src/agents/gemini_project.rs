@@ -23,7 +23,7 @@ const MAX_REGISTRY_BYTES: u64 = 8 << 20;
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct ProjectFolder {
     pub(super) path: PathBuf,
-    /// The file that says who owns it and its content, if that is not said yet.
+    /// The file that names the owner, with its content, if it does not exist yet.
     pub(super) owner: Option<(PathBuf, String)>,
 }
 
@@ -51,8 +51,8 @@ impl ProjectFolder {
     }
 }
 
-/// Returns the directories of the registry with the names of their folders. A name that is no plain
-/// one is none.
+/// Returns the directories of the registry with the names of their folders. Skips names that are no
+/// plain file name.
 fn registry(path: &Path) -> Vec<(String, String)> {
     let bytes = read_regular(path, MAX_REGISTRY_BYTES).unwrap_or_default();
     let registry = json::value(&bytes);
@@ -77,7 +77,7 @@ fn owned_by(base: &Path, cwd: &str) -> Option<String> {
     names.find(|name| owner(base, name).is_some_and(|owner| owner == cwd))
 }
 
-/// Returns a name that nothing has yet, made as the agent makes it.
+/// Returns an unused name, derived as the agent does it.
 fn new_name(bases: &[&Path], registry: &[(String, String)], cwd: &str) -> String {
     let last = Path::new(cwd).file_name().unwrap_or_default().to_string_lossy().to_lowercase();
     let words = last.split(|c: char| !c.is_ascii_lowercase() && !c.is_ascii_digit());

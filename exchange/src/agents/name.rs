@@ -6,13 +6,13 @@ use std::path::Path;
 /// File name extensions of possible transcripts.
 pub(super) const EXTENSIONS: [&str; 3] = ["jsonl", "json", "traj"];
 
-/// Those of compressed ones, of databases, and of the logs beside these.
+/// Extensions of compressed transcripts, of databases, and of the logs next to these.
 const OTHER_EXTENSIONS: [&str; 3] = ["zst", "db", "db-wal"];
 
 /// Longest name, in characters.
 const MAX_CHARS: usize = 100;
 
-/// Files that are called the same in every session; the folder around them has its name.
+/// Files with the same name in every session; the folder above them has the name of the session.
 const COMMON: [(&str, &str); 3] =
     [("session-state", "events"), ("tasks", "api_conversation_history"), ("tasks", "ui_messages")];
 
@@ -21,7 +21,7 @@ const COMMON: [(&str, &str); 3] =
 /// that it worked for.
 #[must_use]
 pub fn session_name(path: &Path) -> String {
-    // A transcript is the same one when it is compressed.
+    // A compressed transcript has the same name.
     let plain = path.extension().filter(|end| *end == "zst").map(|_| path.with_extension(""));
     let stem = text(plain.as_deref().unwrap_or(path).file_stem());
     let mut folders = path.ancestors().skip(1).map(|folder| text(folder.file_name()));
@@ -47,8 +47,7 @@ fn text(name: Option<&OsStr>) -> String {
     name.unwrap_or_default().to_string_lossy().into_owned()
 }
 
-/// Returns whether a file is called as what sessions are kept in: a transcript, a database, or the log
-/// beside one.
+/// Returns true if a file name is that of a transcript, a database, or the log next to one.
 pub(super) fn is_file_of_session(path: &Path) -> bool {
     let extension = path.extension().and_then(|extension| extension.to_str()).unwrap_or_default();
     EXTENSIONS.contains(&extension) || OTHER_EXTENSIONS.contains(&extension)

@@ -25,7 +25,7 @@ use crate::text::json::text_at;
 /// The name of the agent.
 const AGENT: &str = "openhands";
 
-/// The folder of the events, and what their files are called.
+/// The folder of the events, and the form of their file names.
 const EVENTS: &str = "events";
 const EVENT: (&str, &str) = ("event-", ".json");
 
@@ -61,7 +61,7 @@ pub(super) fn session(folder: &Path) -> Result<FoundSession> {
     })
 }
 
-/// The document of the conversation in `folder`; nothing when it is none.
+/// Returns the document of the conversation in `folder`; `None` when it is no conversation.
 ///
 /// # Errors
 /// `Io` when the folder cannot be read.
@@ -105,7 +105,7 @@ fn events(folder: &Path) -> Result<Vec<PathBuf>> {
     Ok(paths.into_iter().map(|(_, path)| path).collect())
 }
 
-/// The state beside the events; null when it cannot be read.
+/// Returns the state next to the events; null when it cannot be read.
 fn state(folder: &Path) -> Value {
     let read = read(&folder.join(STATE)).ok();
     read.and_then(|bytes| serde_json::from_slice(&bytes).ok()).unwrap_or(Value::Null)

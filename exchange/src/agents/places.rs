@@ -1,4 +1,4 @@
-//! The places where each agent keeps its sessions, as the environment says.
+//! The places where each agent keeps its sessions, according to the environment.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -9,7 +9,7 @@ use super::opencode;
 /// Editors whose extensions keep their data in a folder of this name.
 const EDITORS: [&str; 5] = ["Code", "Code - Insiders", "VSCodium", "Cursor", "Windsurf"];
 
-/// The variables of the environment that move places, besides `HOME`.
+/// The environment variables that move places, besides `HOME`.
 pub const PLACE_VARIABLES: [&str; 12] = [
     "XDG_DATA_HOME",
     "CLAUDE_CONFIG_DIR",
@@ -28,7 +28,7 @@ pub const PLACE_VARIABLES: [&str; 12] = [
 /// A place where an agent keeps its sessions.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SessionPlace {
-    /// The agent, called as its format is.
+    /// The agent, by the name of its format.
     pub agent: String,
     /// The directory, or a file that the user named. It may be missing.
     pub path: PathBuf,
@@ -39,13 +39,13 @@ pub struct SessionPlace {
 pub struct WatchedFolder {
     /// The folder.
     pub path: PathBuf,
-    /// Set when the folders in it count, too.
+    /// Set when the folders in it are searched, too.
     pub is_deep: bool,
 }
 
 impl WatchedFolder {
-    /// Returns whether what happens to the file or folder at `path` may be about a session: one below
-    /// this folder is written, or this folder appears or goes.
+    /// Returns true if an event for the file or folder at `path` may be about a session: a write
+    /// below this folder, or the creation or deletion of this folder.
     #[must_use]
     pub fn concerns(&self, path: &Path) -> bool {
         if self.path.starts_with(path) {
@@ -55,7 +55,7 @@ impl WatchedFolder {
             true => path.starts_with(&self.path),
             false => path.parent() == Some(&self.path),
         };
-        // A name without an extension is that of a folder.
+        // A name without an extension is taken for a folder.
         is_inside && (path.extension().is_none() || is_file_of_session(path))
     }
 }
@@ -68,7 +68,7 @@ impl SessionPlace {
         if self.path.is_file() || self.path.extension().is_some_and(|end| end == "db") {
             return self.path.parent().map(|it| folder(it.to_owned(), false)).into_iter().collect();
         }
-        // What else opencode keeps there is large.
+        // Other files of opencode in this folder are large.
         if self.agent == opencode::AGENT {
             let store = self.path.join(opencode::STORAGE);
             return vec![folder(self.path.clone(), false), folder(store, true)];
@@ -77,10 +77,10 @@ impl SessionPlace {
     }
 }
 
-/// The places of all agents that are known, in the order in which they are listed.
+/// Returns the places of all known agents, in the order in which they are listed.
 ///
 /// `variable` reads the environment: `HOME`, and [`PLACE_VARIABLES`].
-/// Nothing is known without a `HOME`.
+/// Without a `HOME` the result is empty.
 #[must_use]
 pub fn places(variable: &dyn Fn(&str) -> Option<OsString>) -> Vec<SessionPlace> {
     let directory =

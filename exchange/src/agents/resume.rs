@@ -43,9 +43,9 @@ pub struct ResumePlace {
     pub marker: Option<(PathBuf, String)>,
 }
 
-/// Returns the place of a session of `agent`: opencode keeps its sessions in a database, and gets a file
-/// beside it to import. `variable` reads the environment, as for
-/// [`places`]. Reads which folders Gemini CLI has, and writes nothing.
+/// Returns the place of a session of `agent`. opencode keeps its sessions in a database, and gets a
+/// file next to it to import. `variable` reads the environment, as for [`places`]. Lists the
+/// folders of Gemini CLI, and writes nothing.
 ///
 /// # Errors
 /// `InvalidInput` without a `HOME`.
@@ -97,8 +97,9 @@ pub fn resume_place(
     Ok(ResumePlace { path, command: words.map(str::to_owned).collect(), prepare, marker })
 }
 
-/// The folder of a project: every character that is no letter or digit is a hyphen, and a long name
-/// ends with a hash of the whole, as JavaScript computes it (the SDK of the agent does the same).
+/// Returns the folder of a project: every character that is no letter or digit is a hyphen, and a
+/// long name ends with a hash of the whole, as JavaScript computes it (as the SDK of the agent
+/// does).
 fn claude_project(cwd: &str) -> String {
     let plain = |unit: u16| {
         let c = char::from_u32(unit.into()).filter(char::is_ascii_alphanumeric);
@@ -193,7 +194,7 @@ mod tests {
     fn folders_of_projects_are_called_as_the_agent_calls_them() {
         assert_eq!(claude_project("/srv/my.app_2"), "-srv-my-app-2");
         assert_eq!(claude_project("/srv/bücher"), "-srv-b-cher");
-        // As the same arithmetic of JavaScript gives it.
+        // Computed with the arithmetic of JavaScript.
         let long = claude_project(&format!("/{}", "x".repeat(300)));
         assert_eq!(long, format!("-{}-x8zr69", "x".repeat(199)));
         assert_eq!(base36(0), "0");

@@ -15,7 +15,7 @@ const MAX_BYTES: u64 = 1 << 20;
 const HOUR: u64 = 60 * 60;
 const DAY: u64 = 24 * HOUR;
 
-/// The time for which both keep a session when their settings say nothing.
+/// The time for which both keep a session by default.
 const USUAL: Duration = Duration::from_secs(30 * DAY);
 
 /// Returns the time after which `agent` deletes an unchanged session, according to the user's

@@ -1,7 +1,7 @@
-//! The words of Claude Code, and of Codex where they are the same.
+//! The events and tools of Claude Code, and of Codex where they are the same.
 //!
-//! From the types of its SDK (0.3.329) and what version 2.1.329 sent. `tool_response` of a file tool
-//! has `originalFile`, the content before, which is `null` for a new file.
+//! From the types of its SDK (0.3.329) and the events of version 2.1.329. `tool_response` of a file
+//! tool has `originalFile`, the content before, which is `null` for a new file.
 
 use serde_json::{Map, Value};
 

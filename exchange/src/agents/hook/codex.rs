@@ -1,7 +1,7 @@
-//! The words of Codex where they are not those of Claude Code.
+//! The events and tools of Codex that differ from those of Claude Code.
 //!
-//! From the schemas in its repository (`hooks/schema/generated`). A patch is text whose headers name
-//! the files: `*** Add File: `, `*** Update File: `, `*** Delete File: `, `*** Move to: `.
+//! From the schemas in its repository (`hooks/schema/generated`). A patch is text whose headers
+//! name the files: `*** Add File: `, `*** Update File: `, `*** Delete File: `, `*** Move to: `.
 
 use std::path::PathBuf;
 

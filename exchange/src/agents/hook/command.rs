@@ -28,7 +28,7 @@ const GIT: &[&str] = &[
     "switch",
 ];
 
-/// Programs that run the one behind them.
+/// Programs that run the program in their arguments.
 const RUNNERS: &[&str] = &[
     "builtin", "command", "doas", "env", "eval", "exec", "ionice", "nice", "nohup", "parallel",
     "setsid", "stdbuf", "sudo", "time", "timeout", "xargs",
@@ -51,7 +51,7 @@ fn one(command: &str) -> bool {
     let is_passed = |word: &&str| is_setting(word) || KEYWORDS.contains(word);
     let mut words = command.split_whitespace().skip_while(is_passed);
     let Some(program) = words.next().map(base) else { return false };
-    // Options of these may have values: any word behind them may be the program.
+    // Options of these programs may have values: any later word may be the program.
     if RUNNERS.contains(&program) || SHELLS.contains(&program) {
         let words: Vec<&str> = words.collect();
         return (0..words.len()).any(|at| words.get(at..).is_some_and(runs));
@@ -59,7 +59,8 @@ fn one(command: &str) -> bool {
     runs(&std::iter::once(program).chain(words).collect::<Vec<_>>())
 }
 
-/// Returns true if the program that is the first of `words` deletes or overwrites with the others.
+/// Returns true if the first of `words` is a program that deletes or overwrites files with the
+/// given arguments.
 fn runs(words: &[&str]) -> bool {
     let Some((program, rest)) = words.split_first() else { return false };
     let mut rest = rest.iter();

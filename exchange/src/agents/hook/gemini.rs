@@ -1,4 +1,4 @@
-//! The words of Gemini CLI.
+//! The events and tools of Gemini CLI.
 
 use serde_json::{Map, Value};
 

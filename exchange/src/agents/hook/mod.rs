@@ -91,8 +91,8 @@ impl Dialect {
         }
     }
 
-    /// Returns the file that makes the command `/rollback` known to the client: its path below the
-    /// directory of the settings, and its content. Nothing for a client that knows no such files.
+    /// Returns the file that defines the command `/rollback` for the client: its path below the
+    /// directory of the settings, and its content. `None` for a client without such files.
     #[must_use]
     pub const fn rollback_command(self) -> Option<(&'static str, &'static str)> {
         match self {
@@ -134,7 +134,7 @@ impl Dialect {
         names.iter().copied().find(|(known, _)| *known == name)
     }
 
-    /// The id of the call that an event is about, where the transcript names it by the same.
+    /// Returns the id of the call that an event is about, if the transcript uses the same id.
     fn call(self, event: &Map<String, Value>) -> Option<&str> {
         match self {
             Self::ClaudeCode => text(event, "tool_use_id").filter(|id| !id.is_empty()),
@@ -164,13 +164,13 @@ impl Dialect {
 pub enum EventKind {
     /// The session begins or is resumed.
     Start,
-    /// The user said something.
+    /// The user sent a prompt.
     Prompt,
     /// A tool is about to run.
     BeforeTool,
     /// A tool has run.
     AfterTool,
-    /// The conversation is about to be replaced by a summary.
+    /// A summary is about to replace the conversation.
     BeforeCompaction,
     /// A sub-agent has ended.
     AgentEnd,
@@ -178,14 +178,14 @@ pub enum EventKind {
     Stop,
     /// It ends.
     End,
-    /// Anything else.
+    /// Any other event.
     Other,
 }
 
 /// An event in a session.
 #[derive(Debug, Clone, PartialEq)]
 pub struct HookEvent {
-    /// In whose words it came.
+    /// The dialect of the client that sent the event.
     pub dialect: Dialect,
     /// The client's name of the event; `other` when it is unknown.
     pub name: &'static str,
@@ -193,7 +193,7 @@ pub struct HookEvent {
     pub moment: EventKind,
     /// The client's name of the session.
     pub session: Option<String>,
-    /// The file that the session is written to; that of the sub-agent where one has ended or called a
+    /// The file that the session is written to; that of the sub-agent if one has ended or called a
     /// tool.
     pub transcript: Option<PathBuf>,
     /// The file of the session that the sub-agent works for, where it is one.
@@ -312,8 +312,8 @@ impl HookEvent {
         Some(Value::Object(answer).to_string())
     }
 
-    /// Returns the answer that ends a prompt before the agent sees it: `reason` is shown to the user,
-    /// and the prompt is no part of the conversation. Nothing at any other moment.
+    /// Returns the answer that ends a prompt before the agent sees it: `reason` is shown to the
+    /// user, and the prompt is no part of the conversation. `None` at any other moment.
     #[must_use]
     pub fn refusal(&self, reason: &str) -> Option<String> {
         let decision = match self.dialect {
@@ -339,9 +339,9 @@ impl HookEvent {
         stops.then(|| answer.to_string())
     }
 
-    /// Returns the output of the tool with every text replaced for which `shorten` has another
-    /// one. Nothing when there is none, when the client takes no other output, and when the output
-    /// is the content of a file, of which the agent has to know every byte.
+    /// Returns the output of the tool, with every text replaced for which `shorten` returns another
+    /// one. `None` if there is no such text, if the client accepts no other output, and if the
+    /// output is the content of a file, of which the agent needs every byte.
     #[must_use]
     pub fn shortened(&self, shorten: &mut dyn FnMut(&str) -> Option<String>) -> Option<Value> {
         let tool = self.tool.as_ref().filter(|_| self.takes_output())?;
@@ -356,7 +356,7 @@ impl HookEvent {
     }
 }
 
-/// The file of the sub-agent that an event is about: beside the transcript of its session.
+/// Returns the file of the sub-agent that an event is about: next to the transcript of its session.
 fn agent_transcript(event: &Map<String, Value>, main: &Path) -> Option<PathBuf> {
     let agent = text(event, "agent_id").filter(|id| !id.is_empty())?;
     let is_name = agent.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '-' | '_'));

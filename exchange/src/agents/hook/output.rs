@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-/// Fields in which tools say something.
+/// Fields with the output of tools.
 const FIELDS: &[&str] = &["stdout", "stderr", "output", "content", "result", "text", "llmContent"];
 
 /// The depth of such fields: an array of blocks in a field.

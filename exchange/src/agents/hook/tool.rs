@@ -12,7 +12,7 @@ const MAX_KEY_CHARS: usize = 120;
 /// The effect of a tool on files.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Effect {
-    /// Nothing.
+    /// It changes nothing.
     Nothing,
     /// It changes the files that it names.
     Files,
@@ -53,13 +53,13 @@ pub struct ToolEvent {
     pub command: Option<String>,
     /// The files that it changed.
     pub files: Vec<TouchedFile>,
-    /// The output, as the client has it.
+    /// The output, in the form of the client.
     pub(super) response: Value,
     /// Its name.
     pub(super) name: String,
 }
 
-/// Words of people must not end in logs by accident.
+/// The user's content must not get into logs by accident.
 impl std::fmt::Debug for ToolEvent {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let Self { effect, files, .. } = self;

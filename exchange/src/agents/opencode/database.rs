@@ -82,7 +82,7 @@ fn list(path: &Path) -> Result<Option<ListedSession>> {
     believed(&image, listed)
 }
 
-/// Returns the result of reading `image`, unless the database changed meanwhile.
+/// Returns the result of reading `image`, unless the database changed during the read.
 fn believed<T>(image: &Image, read: Result<T>) -> Result<T> {
     match image.is_intact() {
         true => read,
@@ -253,7 +253,7 @@ impl Rows {
         Ok(Self { image, database, id, messages, parts })
     }
 
-    /// The value in the row of a table. `place` says whose, for errors.
+    /// Returns the value in the row of a table. `place` names its owner in errors.
     fn data(&self, table: &str, row_id: i64, place: &str) -> Result<Members> {
         let query = format!("SELECT data FROM {table} WHERE rowid = ?1");
         let mut data = None;
@@ -431,7 +431,7 @@ fn object<'n>(members: impl IntoIterator<Item = (&'n str, Option<Value>)>) -> Op
     (!object.is_empty()).then_some(Value::Object(object))
 }
 
-/// A value in the row of a session. Whole numbers stand without a point, as in JavaScript.
+/// Returns a value in the row of a session. Whole numbers have no decimal point, as in JavaScript.
 fn fact(row: &Row<'_>, column: usize) -> Result<Value> {
     const MAX_WHOLE: f64 = 9_007_199_254_740_992.0;
     Ok(match row.cell(column)? {

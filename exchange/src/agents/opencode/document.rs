@@ -219,8 +219,8 @@ fn write_message(info: &Members, parts: &[Members], out: &mut Vec<u8>) -> Result
     Ok(())
 }
 
-/// Adds `json`, which is valid, as JavaScript writes it with two spaces a level; its first line stands
-/// at `depth` already. Texts and numbers stay as they are.
+/// Adds `json`, which is valid, as JavaScript writes it with two spaces a level; its first line is
+/// already at `depth`. Texts and numbers stay unchanged.
 fn indent(json: &[u8], mut depth: usize, out: &mut Vec<u8>) -> Result<()> {
     let (mut in_text, mut escaped, mut opened) = (false, false, false);
     for byte in json {

@@ -35,10 +35,10 @@ use crate::text::unpack::DATABASE_MAGIC;
 /// The name of the agent.
 pub(super) const AGENT: &str = "opencode";
 
-/// The folder of the files, in that of the database.
+/// The folder of the files, in the folder of the database.
 pub(super) const STORAGE: &str = "storage";
 
-/// Returns true if the database at `path` is called as those of opencode are: `opencode.db`, or
+/// Returns true if the name of the database at `path` is one of opencode's: `opencode.db`, or
 /// `opencode-<channel>.db`.
 pub(super) fn is_database_name(path: &Path) -> bool {
     let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
@@ -81,7 +81,7 @@ pub(super) fn document(
     Ok(Some(Box::new(BufReader::new(reader))))
 }
 
-/// The format of what opencode stores.
+/// Returns the format of opencode's sessions.
 pub(super) fn opencode_format() -> Result<&'static Format> {
     named(AGENT)
 }

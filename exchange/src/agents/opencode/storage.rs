@@ -134,7 +134,7 @@ fn parts(store: &Path, message: &Path) -> Result<Vec<PathBuf>> {
     files(&store.join("part").join(message.file_stem().unwrap_or_default()))
 }
 
-/// Lists a folder, in order of names; nothing when it does not exist.
+/// Lists a folder, in order of names; empty when it does not exist.
 fn files(folder: &Path) -> Result<Vec<PathBuf>> {
     let failed = |error| Error::io(format!("read the directory {}", folder.display()), error);
     let entries = match fs::read_dir(folder) {

@@ -62,7 +62,7 @@ pub(crate) struct CopiedPiece {
 
 /// The decision on a piece.
 pub(crate) enum ForkStep {
-    /// Nothing yet.
+    /// No decision yet.
     Hold,
     /// These are copies.
     Copied(Vec<CopiedPiece>),
@@ -76,7 +76,8 @@ pub(crate) enum ForkStep {
 }
 
 impl<'r> Forking<'r> {
-    /// For a file of a session that has nothing yet; nothing for a format without forks.
+    /// Creates the state for a file of a session without a transcript; `None` for a format without
+    /// forks.
     pub(crate) fn new(
         repo: &'r Repository,
         format: RecordFormat,
@@ -99,7 +100,7 @@ impl<'r> Forking<'r> {
         })
     }
 
-    /// Returns true if copies were seen, and nothing else yet.
+    /// Returns true if only copies were seen so far.
     pub(crate) fn is_copying(&self) -> bool {
         let Some(origin) = &self.origin else { return false };
         // Where records have no ids, one that is no copy is the fork's own.
@@ -173,7 +174,7 @@ impl<'r> Forking<'r> {
         if is_here && is_known { self.begin(change, None) } else { self.hold_or_begin(change) }
     }
 
-    /// There is no further piece, or no further one is a copy.
+    /// Ends the copies: the input has no further piece, or no further one is a copy.
     ///
     /// # Errors
     /// As for reading the other session.
@@ -320,7 +321,7 @@ fn last_piece(
     Ok(last)
 }
 
-/// The main branch of the session whose name is `named`, or ends with it.
+/// Returns the main branch of the session whose name is `named`, or ends with it.
 fn find_session(change: &Transaction<'_>, named: &str) -> Option<(BranchName, ObjectId)> {
     let main = BranchName::main(named).ok();
     let exact = main.and_then(|main| change.tip(&main).map(|tip| (main, tip)));
@@ -330,7 +331,8 @@ fn find_session(change: &Transaction<'_>, named: &str) -> Option<(BranchName, Ob
     })
 }
 
-/// Returns true if a session is called `named`, which clients put a date or the like before.
+/// Returns true if the name of a session is `named`, possibly after a client's prefix such as a
+/// date.
 pub(crate) fn is_named(session: &str, named: &str) -> bool {
     let Some(before) = session.strip_suffix(named) else { return false };
     !named.is_empty() && (before.is_empty() || before.ends_with(['-', '_', '.']))

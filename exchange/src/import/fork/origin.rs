@@ -41,7 +41,7 @@ impl Lineage {
     }
 }
 
-/// Returns whether an id is long and mixed enough to be of one record alone.
+/// Returns true if an id is long and random enough to belong to one record only.
 fn is_random(id: &[u8]) -> bool {
     let mut seen = [false; 256];
     for byte in id {
@@ -83,7 +83,8 @@ pub(super) struct History {
     places: Vec<Option<(usize, u64)>>,
     /// The first piece with each key.
     numbers: HashMap<RecordKey, u64>,
-    /// The keys of pieces, for records that are recognised by content; they come in one order.
+    /// The keys of pieces, for records that are recognised by content; copies are in the same
+    /// order.
     keys: Vec<Option<RecordKey>>,
 }
 
@@ -95,10 +96,10 @@ const MAX_HISTORIES: usize = 4;
 pub(super) struct Histories(Mutex<Vec<(ObjectId, Arc<History>)>>);
 
 impl Histories {
-    /// The history at a commit, which `read` reads if it is none of the last.
+    /// Returns the history at a commit, and calls `read` if it is not cached.
     ///
     /// # Errors
-    /// Those of `read`.
+    /// As of `read`.
     fn get(
         &self,
         tip: &ObjectId,
@@ -120,7 +121,8 @@ impl Histories {
 }
 
 impl History {
-    /// Reads the transcript of a branch; nothing where it can be read no more.
+    /// Reads the transcript of a branch; `None` if it cannot be read, for example because it
+    /// expired.
     fn read(
         change: &Transaction<'_>,
         (branch, tip): (BranchName, ObjectId),
@@ -157,7 +159,7 @@ impl History {
 }
 
 impl Origin {
-    /// The session that is called `named`, if it has a transcript that can be read.
+    /// Returns the session called `named`, if it has a readable transcript.
     ///
     /// Cost: reads all of its transcript, unless `histories` has it.
     pub(super) fn named(
@@ -175,8 +177,8 @@ impl Origin {
         is_named(self.history.branch.session(), named)
     }
 
-    /// Takes a record with this key for the next copy, if it is one: any record that has the id, or by
-    /// content the one behind the last copy.
+    /// Takes a record with this key as the next copy, if it is one: any record that has the id, or,
+    /// by content, the one after the last copy.
     pub(super) fn take(&mut self, key: RecordKey) -> bool {
         if let Some(first) = self.first.take() {
             self.to = Some(first).filter(|first| self.key_of(*first) == Some(key));
@@ -192,8 +194,9 @@ impl Origin {
         found.is_some()
     }
 
-    /// Takes records whose last one is the only one of its kind for copies: those are copies that come right
-    /// before it here, too. Returns how many are; nothing where this session does not have the last one.
+    /// Aligns records whose last one is unique: the records right before it are copies if they
+    /// precede it here, too. Returns the number of copies; `None` if this session does not have the
+    /// last record.
     pub(super) fn align(&mut self, keys: &[RecordKey]) -> Option<usize> {
         let (last, before) = keys.split_last()?;
         let mut at = *self.history.numbers.get(last)?;
@@ -223,7 +226,7 @@ impl Origin {
         self.to.is_some()
     }
 
-    /// The newest copy is that of the record with this id; false where there is none.
+    /// Sets the newest copy to that of the record with this id; returns false if there is none.
     pub(super) fn move_to(&mut self, id: &str) -> bool {
         self.to = self.history.numbers.get(&digest(id.as_bytes())).copied();
         self.to.is_some()

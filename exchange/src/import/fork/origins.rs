@@ -1,7 +1,8 @@
-//! The sessions of a store by their first records that no other session has but copies of them.
+//! Finds the sessions of a store by first records that only they and their copies have.
 //!
-//! A note beside the store keeps them, for each format: a digest of the record and the name of the session
-//! that it belongs to. It may be deleted; sessions that it lacks are looked at when it is next needed.
+//! A note next to the store keeps them, for each format: a digest of the record and the name of the
+//! session that owns it. The note may be deleted; sessions that it lacks are read when it is next
+//! needed.
 
 use std::collections::{HashMap, HashSet};
 use std::fmt::Write as _;
@@ -20,13 +21,13 @@ use crate::model::format::{Lineage, RecordFormat};
 use crate::text::json;
 use crate::text::piece::{Piece, PieceKind};
 
-/// The name of the note, before that of the format.
+/// The name of the note, before the name of the format.
 const NOTE: &str = "origins of ";
 
 /// Takes the place of the digest of a session that has no such record.
 const NONE: &str = "-";
 
-/// Most sessions that are looked at in one import since the note lacks them.
+/// Most sessions that one import reads because the note lacks them.
 const MAX_LOOKED_AT: usize = 1000;
 
 /// The sessions that forks may be forked from. One is shared by imports that belong together.
@@ -120,7 +121,7 @@ impl Known {
         self.is_changed = true;
     }
 
-    /// Looks at sessions of the store that came in another way than by an import.
+    /// Reads sessions of the store that the note lacks, because no import added them.
     fn look_at_missing(
         &mut self,
         change: &Transaction<'_>,

@@ -176,7 +176,7 @@ impl ChunkWriter {
     }
 }
 
-/// The steps of a chunk; `None` for bytes that are none.
+/// Returns the steps of a chunk; `None` for invalid bytes.
 pub(super) fn read(chunk: &Bytes) -> Option<Vec<Step>> {
     let (&VERSION, mut rest) = chunk.split_first()? else { return None };
     let steps =

@@ -20,7 +20,8 @@ struct Member {
     value: Range<usize>,
 }
 
-/// The replacements that make `piece` of `base`; `None` when they would say more than half of it.
+/// Returns the replacements that turn `base` into `piece`; `None` when they are longer than half of
+/// it.
 ///
 /// Cost: linear in both.
 pub(super) fn edits_between(base: &[u8], piece: &Bytes) -> Option<Vec<Edit>> {
@@ -36,7 +37,7 @@ pub(super) fn edits_between(base: &[u8], piece: &Bytes) -> Option<Vec<Edit>> {
 /// Returns the changed members, if the records have the same members in the same order. Bytes
 /// between members are not compared.
 fn changed_members(base: &[u8], piece: &Bytes) -> Option<Vec<Edit>> {
-    // Members that begin behind the last difference are equal.
+    // Members that begin after the last difference are equal.
     let tail = base.iter().rev().zip(piece.iter().rev()).take_while(|(a, b)| a == b).count();
     let old = members(base, base.len() - tail)?;
     let new = members(piece, piece.len() - tail)?;
@@ -58,7 +59,7 @@ fn changed_members(base: &[u8], piece: &Bytes) -> Option<Vec<Edit>> {
                 (old_end, new_end) = (before.value.end, after.value.end);
                 (i, j) = (i + 1, j + 1);
             }
-            // A new member, with what separates it from the one before.
+            // A new member, with its separator from the one before.
             (_, Some(after))
                 if new_end > 0 && !(i..old.len()).any(|at| old_key(at) == new_key(j)) =>
             {

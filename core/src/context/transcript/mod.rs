@@ -36,7 +36,7 @@ pub const COPIED: &str = "source-copied";
 /// Prefix of the section names of bases; a number follows.
 const BASE: &str = "source-base-";
 
-/// Pieces that are read at once before something is written.
+/// Pieces that are read together before a write.
 const PIECES_AT_ONCE: usize = 64;
 
 /// Most bases of a transcript.
@@ -121,8 +121,8 @@ impl TranscriptPiece {
 }
 
 impl Transcript {
-    /// The transcript under `context`; an empty one where there is none. Reads a root for each section
-    /// and the list of chunks, one for 4,096 copies.
+    /// Opens the transcript of `context`; an empty one if there is none. Reads a root for each
+    /// section and the list of chunks, one for 4,096 copies.
     ///
     /// # Errors
     /// `NotFound` or `Corrupt` when they are lost, `InvalidInput` when a section has another shape.
@@ -172,7 +172,7 @@ impl Transcript {
         self.copied.last().map_or(0, |chunk| chunk.pieces.end)
     }
 
-    /// The pieces behind the copies, as they are in the section `source`.
+    /// Returns the pieces after the copies, as they are in the section `source`.
     #[must_use]
     pub fn own(&self) -> &List {
         &self.own
@@ -200,14 +200,15 @@ impl Transcript {
         &self.bases
     }
 
-    /// The first `pieces` in parts that are read at once where each is followed by a write. A part decodes
-    /// its chunk again, and its copies are in memory.
+    /// Splits the first `pieces` into parts, for callers that write after reading each part. A part
+    /// decodes its chunk again, and its copies are in memory.
     pub(crate) fn parts(pieces: u64) -> impl Iterator<Item = Range<u64>> {
         let starts = (0..pieces).step_by(PIECES_AT_ONCE);
         starts.map(move |start| start..pieces.min(start + PIECES_AT_ONCE as u64))
     }
 
-    /// The pieces of `range`, as far as there are any. Reads pieces of bases as it comes to their copies.
+    /// Returns the pieces of `range`, as far as they exist. Reads pieces of bases when it reaches
+    /// their copies.
     pub fn pieces<'a>(
         &self,
         source: &'a dyn ObjectSource,
@@ -233,8 +234,9 @@ impl Transcript {
     }
 }
 
-/// The pieces of `range` that a chunk makes. `floors` has the first piece of each base that may still
-/// come: a base is read once from its beginning to its end, so no edit multiplies it.
+/// Returns the pieces of `range` that a chunk makes. `floors` has the first piece of each base that
+/// may still follow: a base is read once from its beginning to its end, so an edit cannot multiply
+/// it.
 fn made_of(
     source: &dyn ObjectSource,
     chunk: &Chunk,
@@ -244,7 +246,7 @@ fn made_of(
 ) -> Vec<Result<TranscriptPiece>> {
     let steps = match steps(source, chunk) {
         Ok(steps) => steps,
-        // Each of them is lost, so that what follows is at its place.
+        // Each piece is reported as lost, so that later pieces keep their positions.
         Err(error) => {
             let lost = chunk.pieces.start.max(range.start)..chunk.pieces.end.min(range.end);
             let message = error.to_string();
@@ -300,7 +302,7 @@ fn chunk_item(blob: ObjectId, pieces: u16) -> Item {
     blob_item(blob, pieces.to_le_bytes().to_vec())
 }
 
-/// The pieces that a chunk makes, as its item says.
+/// Returns the number of pieces of a chunk, from its item.
 fn pieces_of(item: &Item) -> Option<u64> {
     let bytes: [u8; 2] = item.meta.as_ref().try_into().ok()?;
     Some(u64::from(u16::from_le_bytes(bytes)))
@@ -368,10 +370,10 @@ impl Builder {
         Ok(())
     }
 
-    /// Makes copies pieces of their own, so that any piece of the transcript can be replaced.
+    /// Turns copies into own pieces, so that any piece of the transcript can be replaced.
     ///
     /// # Errors
-    /// Those of reading the copies and of the sink.
+    /// As of reading the copies and of the sink.
     pub fn expand_copies(&mut self, sink: &mut dyn ObjectSink) -> Result<()> {
         let tree = self.write(sink)?;
         let transcript = Transcript::open(sink, &Context::open(sink, &tree)?)?;
@@ -398,7 +400,7 @@ impl Builder {
     /// Drops the transcript.
     ///
     /// # Errors
-    /// Those of the sink.
+    /// As of the sink.
     pub fn clear_transcript(&mut self, sink: &mut dyn ObjectSink) -> Result<()> {
         self.clear_copies(sink)?;
         self.clear(sink, SOURCE)

@@ -19,7 +19,7 @@ fn piece(record: Bytes) -> (SourceKind, Bytes, Bytes) {
     (SourceKind::Record, Bytes::from_static(b"\n"), record)
 }
 
-/// A context whose transcript is `records`.
+/// Returns a context whose transcript is `records`.
 fn origin(objects: &mut Memory, records: &[Bytes]) -> Context {
     let mut builder = Builder::new();
     for record in records {
@@ -45,8 +45,8 @@ fn text(records: &[Bytes]) -> String {
     records.iter().map(|record| String::from_utf8(record.to_vec()).unwrap() + "\n").collect()
 }
 
-/// A fork of `origin` that has a line of its own, then copies of its records from `from` on, then an own
-/// one behind them.
+/// Returns a fork of `origin` with a line of its own, then copies of the origin's records from
+/// `from` on, then another line of its own.
 fn fork(objects: &mut Memory, origin: &Context, from: usize, all: &[Bytes]) -> Context {
     let list = Transcript::open(objects, origin).unwrap().own().clone();
     let mut copies = CopyWriter::default();

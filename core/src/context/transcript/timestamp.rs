@@ -4,16 +4,16 @@
 
 use bytes::Bytes;
 
-/// Most digits behind the second.
+/// Most fractional digits of the second.
 pub(super) const MAX_DIGITS: usize = 9;
 
-/// Bytes in front of the digits: the quote, the date, and the time of day.
+/// Bytes before the fractional digits: the quote, the date, and the time of day.
 const HEAD: usize = 20;
 
 const DAY_SECONDS: i64 = 86_400;
 
-/// The time in a JSON string, quotes included, since 1970 in units of its last digit, and its digits
-/// behind the second.
+/// Reads the time in a JSON string, quotes included. Returns the time since 1970 in units of its
+/// last digit, and the number of fractional digits.
 pub(super) fn read(text: &Bytes) -> Option<(i64, usize)> {
     let fraction = text.strip_suffix(b"Z\"")?.get(HEAD..)?;
     let digits = fraction.strip_prefix(b".").unwrap_or_default();

@@ -53,7 +53,7 @@ impl CopyWriter {
     /// Adds a piece that no base has.
     ///
     /// # Errors
-    /// Those of the sink.
+    /// As of the sink.
     pub fn whole(
         &mut self,
         sink: &mut dyn ObjectSink,
@@ -62,11 +62,11 @@ impl CopyWriter {
         self.push(sink, &Step::Whole { kind, suffix: suffix.clone(), bytes: bytes.clone() })
     }
 
-    /// Makes the beginning that of `builder`, in front of the pieces that it has in `source`. Of bases no
-    /// more is kept than what copies need.
+    /// Writes the beginning to `builder`, before the pieces in its `source`. Of each base it keeps
+    /// only the pieces that copies need.
     ///
     /// # Errors
-    /// Those of the sink.
+    /// As of the sink.
     pub fn finish(mut self, sink: &mut dyn ObjectSink, builder: &mut Builder) -> Result<()> {
         builder.clear_copies(sink)?;
         self.end_chunk(sink)?;
@@ -80,7 +80,8 @@ impl CopyWriter {
         builder.set_list(sink, COPIED, self.items)
     }
 
-    /// The step that makes a piece of one of a base; `None` when it is to be kept whole.
+    /// Returns the step that copies a piece from a base; `None` when the piece must be stored
+    /// whole.
     fn edits(
         &mut self,
         source: &dyn ObjectSource,

@@ -29,7 +29,7 @@ const LABEL: &str = "dev.turntree.adopt";
 /// Stands in every file that is written here, and in no other.
 const MARK: &str = "Written by 'turntree adopt install'; 'turntree adopt uninstall' removes it.";
 
-/// Largest file that is looked at, in bytes.
+/// Largest file that is read, in bytes.
 const MAX_BYTES: u64 = 1 << 20;
 
 /// Let the system run 'adopt --watch' from login on

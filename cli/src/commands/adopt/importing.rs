@@ -1,5 +1,6 @@
-//! The import of `adopt`: batch after batch, each packed before the next one, so that neither memory nor
-//! the disk beside what stays grows with all of it; with `--reclaim=each` the files of a batch go behind it.
+//! The import of `adopt`: batch after batch, each packed before the next one, so that neither
+//! memory nor the temporary disk space grows with the total; with `--reclaim=each` the originals of
+//! a batch are removed after it.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -21,7 +22,8 @@ use crate::view::progress::Meter;
 /// The journal that an adoption leaves unpacked, at most, in bytes.
 const LEFT_BYTES: u64 = 1 << 20;
 
-/// The most bytes of a batch whose files go behind it: the disk may have no room for more.
+/// The most bytes of a batch whose originals are removed after it: the disk may have no room for
+/// more.
 const MAX_EACH_BYTES: u64 = 64 << 20;
 
 /// A batch whose originals are removed after it takes one part in so many of the free space: its
@@ -40,7 +42,7 @@ pub(super) struct Importing<'a> {
 pub(super) struct Known(Option<(AdoptionCache, Arc<RefTable>)>);
 
 impl Known {
-    /// Nothing where there is no store yet.
+    /// Empty if there is no store yet.
     pub(super) fn of(run: &Invocation) -> Result<Self> {
         let repo = if run.would_create()? { None } else { Some(run.open()?) };
         Ok(Self(repo.map(|repo| (AdoptionCache::peek(repo.store()), repo.refs()))))
@@ -67,7 +69,7 @@ impl Importing<'_> {
         let all = bytes(&mut sessions.iter());
         let known = Known::of(run)?;
         let batch_bytes = batch_bytes(bytes(&mut sessions.iter().filter(|it| !known.has(it))));
-        // Where files go behind a batch, how large one may be shows when it is its turn.
+        // With removal after each batch, the size of a batch is decided when it begins.
         let parts = if self.each.is_some() { 1 } else { batch_bytes };
         let head = newest(&sessions).map(str::to_owned);
         let batches = batches(sessions, parts, |found| known.has(found));
@@ -119,7 +121,7 @@ impl Importing<'_> {
             let packs = run.may_maintain() && outcomes.iter().any(is_new);
             let left = match batches.peek() {
                 Some(_) => Some(journal_bytes),
-                // The watch imports a little at a time, and its store is packed beside it.
+                // The watch imports a little at a time, and a concurrent process packs its store.
                 None if self.is_live => None,
                 None => Some(LEFT_BYTES),
             };
@@ -154,7 +156,8 @@ fn pack(run: &Invocation, stamp: &Signature, bytes: u64) -> Result<()> {
     Ok(())
 }
 
-/// The bytes that a part may have whose files go behind it, by the free space of the disk with the store.
+/// Returns the most bytes of a batch whose originals are removed after it, by the free space on the
+/// disk of the store.
 fn room(run: &Invocation) -> Result<u64> {
     let dir = run.locate()?.dir;
     let dir = std::path::absolute(&dir).unwrap_or(dir);

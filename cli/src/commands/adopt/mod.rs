@@ -159,7 +159,7 @@ impl Adopt {
             run.stand_anywhere();
         }
         if self.watch {
-            // The processes that it starts get the store by its path, as one that is meant.
+            // The processes that it starts get the store by its path, as if the user had named it.
             run.refuse_untrusted()?;
             return Ok((watch(run, &places, &self.paths)?, None));
         }
@@ -178,7 +178,7 @@ impl Adopt {
         }
         let forgotten = self.leave_forgotten(run, &mut sessions)?;
         if self.live && !run.would_create()? {
-            // A hook knows more of these: the files.
+            // A hook records more about these sessions: the files.
             let of_hooks = live_sessions(&*run.open()?, clock::now()?)?;
             sessions.retain(|found| !of_hooks.contains(&found.session));
         }
@@ -267,12 +267,12 @@ impl Adopt {
         Ok((answer, files))
     }
 
-    /// Returns whether nothing is to be done: what removes files does nothing without --yes.
+    /// Returns true if this is a dry run: without --yes the removal of files does nothing.
     fn is_dry(&self) -> bool {
         self.dry_run || (self.reclaim.is_some() && !self.yes)
     }
 
-    /// Returns the places to look at. A path that is named must exist.
+    /// Returns the places to search. A path that the user names must exist.
     fn places(&self) -> Result<Vec<SessionPlace>> {
         if self.paths.is_empty() {
             let known = places(&|name| std::env::var_os(name));

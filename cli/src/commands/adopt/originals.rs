@@ -24,7 +24,7 @@ use turntree_exchange::agents::{FoundSession, has_own_file};
 
 use crate::porcelain::sources::is_open_for_writing;
 
-/// Bytes that are read at once.
+/// Bytes of one read.
 const READ_BYTES: usize = 1 << 16;
 
 /// Most branches of a session that are compared with its file.
@@ -50,7 +50,7 @@ pub(super) struct Stored<'r> {
 #[derive(Debug)]
 pub(super) struct Original {
     pub(super) found: FoundSession,
-    /// The branch that has it.
+    /// The branch with its content.
     pub(super) branch: BranchName,
     /// Its commit with the bytes.
     tip: ObjectId,
@@ -68,13 +68,13 @@ pub(super) enum Obstacle {
     Open,
     /// It is in a database, or in many files.
     Shared,
-    /// The store has it unpacked.
+    /// The file is compressed, and the store has it uncompressed.
     Packed,
-    /// No file of its own, as behind a link.
+    /// It is no file of its own, for example a link.
     NoFile,
-    /// It has a further name.
+    /// It has another hard link.
     Linked,
-    /// No branch is of the session.
+    /// The store has no branch of the session.
     Unknown,
     /// The store has not each byte of it.
     Different,
@@ -152,7 +152,7 @@ impl<'r> Stored<'r> {
         let state = FileState::of(&candidate(found)?);
         let known = self.seen.unchanged(&self.refs, &found.path, None);
         let mut tips = self.branches.get(&found.session).cloned().unwrap_or_default();
-        // The most likely one comes first.
+        // The most likely branch comes first.
         tips.sort_by_key(|(branch, _)| branch.branch() != "main");
         if let Some((branch, tip)) = known.and_then(|it| self.repo.tip(&it).map(|tip| (it, tip))) {
             tips.insert(0, (branch, tip));
@@ -245,7 +245,7 @@ impl Original {
     }
 }
 
-/// Opens a file and the folder that it is in; a link is none.
+/// Opens a file and its folder; a link is refused.
 fn open(path: &Path) -> Result<(OwnedFd, File), Obstacle> {
     let (parent, name) = (path.parent(), path.file_name());
     let (Some(parent), Some(name)) = (parent, name) else { return Err(Obstacle::NoFile) };
@@ -294,14 +294,15 @@ fn is_same(repo: &Repository, tip: &ObjectId, file: &File) -> Result<bool, Obsta
         Ok(()) => Ok(comparison.input.read(&mut [0])? == 0),
         Err(_) if comparison.differs => Ok(false),
         Err(error) => match error.kind() {
-            // A snapshot that came from no file, or of which something was taken.
+            // The snapshot was not imported from a file, or some of its content was elided or
+            // redacted.
             ErrorKind::NotFound | ErrorKind::Expired | ErrorKind::Redacted => Ok(false),
             _ => Err(Obstacle::Failed(error.to_string())),
         },
     }
 }
 
-/// Takes bytes as long as they are those of a file.
+/// Accepts bytes as long as they are equal to those of a file.
 struct Comparison<R> {
     input: R,
     differs: bool,
@@ -374,7 +375,7 @@ mod tests {
             Stored::new(&self.repo).original(&self.found)
         }
 
-        /// The names beside the transcript, and its own.
+        /// Returns the names next to the transcript, and its own.
         fn names(&self) -> Vec<PathBuf> {
             let listed = fs::read_dir(self.folder.path().join("sessions")).unwrap();
             let mut names: Vec<_> = listed.map(|it| it.unwrap().file_name().into()).collect();
@@ -426,7 +427,7 @@ mod tests {
             file.write_all(b"{}\n").unwrap();
         };
         after(&append, Obstacle::Changed);
-        // Of the same size and time.
+        // A file of the same size and time.
         let other_words = |path: &Path| {
             let time = fs::metadata(path).unwrap().modified().unwrap();
             fs::write(path, TRANSCRIPT.replace("good", "best")).unwrap();

@@ -27,13 +27,13 @@ pub(super) const USUAL_AGE: &str = "7d";
 /// The least age, in microseconds: an agent may still use a younger file.
 const LEAST_AGE: i64 = 60 * 60 * 1_000_000;
 
-/// What of the found sessions goes, and how.
+/// Which files of the found sessions are removed, and how.
 pub(super) struct Reclaim<'a> {
     /// The age of the files that may go, in microseconds.
     age: i64,
     /// Set to do it.
     does_it: bool,
-    /// The program with the store, as a person writes it.
+    /// The program with the store, as a user types it.
     program: &'a str,
 }
 
@@ -44,7 +44,7 @@ pub(super) struct Files {
     staying: Vec<(FoundSession, Obstacle)>,
 }
 
-/// A file that goes, and the branch that has it, once it is imported.
+/// A file to remove, and the branch with its content, once it is imported.
 struct Leaving {
     found: FoundSession,
     branch: Option<BranchName>,
@@ -57,7 +57,7 @@ struct Live {
 }
 
 impl Files {
-    /// Returns the number of sessions whose files go, and the bytes of these.
+    /// Returns the number of sessions whose files are removed, and their bytes.
     pub(super) fn leaving(&self) -> (u64, u64) {
         let bytes = self.leaving.iter().map(|leaving| leaving.found.bytes).sum();
         (self.leaving.len() as u64, bytes)
@@ -86,7 +86,8 @@ impl Live {
         Ok(Self { sessions, now: SystemTime::now() })
     }
 
-    /// Where there is no store no hook has said anything, and a session is called as its client calls it.
+    /// Without a store no hook has recorded anything, and a session has the name that its client
+    /// gives it.
     fn without_store() -> Self {
         Self { sessions: client_session().into_iter().collect(), now: SystemTime::now() }
     }
@@ -94,7 +95,7 @@ impl Live {
     /// Returns why a session's file must stay, regardless of the store.
     fn obstacle(&self, found: &FoundSession, age: i64) -> Option<Obstacle> {
         let age = Duration::from_micros(age.unsigned_abs());
-        // A time to come is that of a clock that was wrong.
+        // A time in the future comes from a wrong clock.
         let is_old = self.now.duration_since(found.modified).is_ok_and(|past| past >= age);
         match (self.sessions.contains(&found.session), is_old) {
             (true, _) => Some(Obstacle::Live),
@@ -311,7 +312,7 @@ impl From<Original> for Leaving {
     }
 }
 
-/// Says that a budget of the store lets sessions go whose files go.
+/// Warns that the budget of the store may expire sessions whose files are removed.
 fn print_budget(out: &mut Output, files: &Files, budget: Option<u64>) -> Result<()> {
     if let Some(budget) = budget.filter(|_| !files.leaving.is_empty()) {
         let budget = size(budget);

@@ -60,7 +60,7 @@ impl Survey {
                     continue;
                 }
             };
-            // Files of one folder belong together where they do not say where they worked.
+            // Files of one folder belong together if they do not record their working directory.
             let folder = || found.path.parent().map(|dir| dir.display().to_string());
             let directory = measured.directory.or_else(folder).unwrap_or_default();
             let project = survey.projects.entry((found.agent.clone(), directory)).or_default();

@@ -20,7 +20,7 @@ const SOON: Duration = Duration::from_secs(7 * 24 * 60 * 60);
 pub(super) struct Sweep {
     /// The time for which the agent keeps an unchanged session.
     keeps: Duration,
-    /// The present: files have their times from the same clock.
+    /// The current time: files have their times from the same clock.
     now: SystemTime,
     sessions: u64,
     /// Number of these whose current content is not in the store.
@@ -28,7 +28,7 @@ pub(super) struct Sweep {
 }
 
 impl Sweep {
-    /// The rule of an agent; nothing when it deletes nothing.
+    /// Returns the rule of an agent; `None` when it deletes no sessions.
     pub(super) fn of(agent: &str) -> Option<Self> {
         let keeps = swept_after(agent, &|name| std::env::var_os(name))?;
         Some(Self { keeps, now: SystemTime::now(), sessions: 0, missing: 0 })

@@ -35,7 +35,7 @@ const MOST: Duration = Duration::from_secs(20);
 /// Most warnings that are kept in mind.
 const MAX_TOLD: usize = 1_000;
 
-/// The actor of these imports: 'undo' of a person passes them over.
+/// The actor of these imports: a user's `undo` skips them.
 const ACTOR: &str = "adopt/watch";
 
 /// The right to watch for a store.
@@ -88,7 +88,7 @@ fn settled(changes: &Receiver<()>) -> bool {
     }
 }
 
-/// The right to watch for a store; nothing while there is no store.
+/// Claims the watch of a store; `None` while there is no store.
 fn claim(store: &Path) -> Result<Option<Claim>> {
     if !store.exists() {
         return Ok(None);
@@ -102,11 +102,11 @@ fn claim(store: &Path) -> Result<Option<Claim>> {
     }
 }
 
-/// The folders that are watched, and those that wait for their folder to be made.
+/// The folders that are watched, and those that wait for the creation of their folder.
 struct Folders {
     watcher: RecommendedWatcher,
     folders: Vec<WatchedFolder>,
-    /// Device and inode of each: another folder of its name has to be watched anew.
+    /// Device and inode of each: a new folder of the same name must be watched again.
     watched: HashMap<PathBuf, (u64, u64)>,
     /// Folders whose failure to be watched was reported.
     told: BTreeSet<PathBuf>,
@@ -165,7 +165,7 @@ fn is_folder(path: &Path) -> bool {
     fs::metadata(path).is_ok_and(|found| found.is_dir())
 }
 
-/// Returns whether an event may be about a session. Reading a file is none.
+/// Returns true if an event may be about a session. Reads do not count.
 fn concerns(event: &Event, folders: &[WatchedFolder]) -> bool {
     let is_other = matches!(event.kind, EventKind::Access(_) | EventKind::Modify(Metadata(_)));
     let about = |path: &PathBuf| folders.iter().any(|folder| folder.concerns(path));

@@ -51,7 +51,7 @@ pub struct AdoptOptions<'a> {
     /// What all operations are part of, so that one undo takes them back.
     pub adoption: Arc<Adoption>,
     /// Set when agents may be writing to the sessions: a partial turn grows with the next adoption,
-    /// and a partial line is left for it. Formats that can only be imported whole are.
+    /// and a partial line is left for it. Other formats are imported whole.
     pub is_live: bool,
     /// The session that HEAD moves to when it is on a branch without a snapshot; `None` for the one that
     /// changed last. In the other batches of that adoption HEAD stays where it is.

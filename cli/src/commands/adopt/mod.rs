@@ -287,7 +287,7 @@ impl Adopt {
     }
 
     /// Leaves out forgotten sessions, and sessions that expired by a policy and have not been
-    /// written to since; returns their number. With `--again` leaves out none.
+    /// written to since; returns their number. Leaves out none with `--again`.
     fn leave_forgotten(&self, run: &Invocation, sessions: &mut Vec<FoundSession>) -> Result<u64> {
         if self.again || run.would_create()? {
             return Ok(0);

@@ -204,7 +204,7 @@ fn shrink_frees_the_disk_and_gives_every_session_back() {
 
     let done = machine.run(&["shrink", "--yes"]);
     assert!(done.contains("removed the originals of 2 sessions"), "{done}");
-    assert!(done.contains("freed the 15.3 KiB of 2 sessions; the store takes"), "{done}");
+    assert!(done.contains("freed the 15.4 KiB of 2 sessions; the store takes"), "{done}");
     for session in ["done", "gone", "fresh"] {
         assert_eq!(machine.transcript(session).exists(), session == "fresh", "{session}");
         assert_eq!(machine.run(&["export", session, "--format", "source"]), text(session));

@@ -43,8 +43,7 @@ use crate::store::{FindingKind, JOURNAL_DIR, PACKS_DIR, Store, lock, read};
 /// The file whose lock excludes a second collection.
 pub(in crate::store) const COLLECTOR_FILE: &str = "collector";
 
-/// Attempts to publish. An attempt fails if a new commit needs an object that would be dropped, or
-/// if another process published a manifest first.
+/// Attempts to publish. One fails if a new commit needs a dropped object, or a manifest came first.
 const MAX_ATTEMPTS: usize = 32;
 
 /// Most new objects that are checked under the ref lock: about as many as a few turns add.
@@ -53,16 +52,14 @@ const FEW_ARRIVALS: usize = 64;
 /// The timeout of one attempt at the collector's lock while waiting for another collection.
 const WAITING_STEP: Duration = Duration::from_secs(1);
 
-/// Most bytes that a collection writes in addition to its pack; and most bytes of one ref in its
-/// manifest.
+/// Most bytes that a collection writes besides its pack, and most bytes of one ref in its manifest.
 const SPARE_BYTES: u64 = 16 << 10;
 const REF_BYTES: u64 = 128;
 
 /// Most bytes that an object takes in the index of a pack.
 const ENTRY_BYTES: u64 = 64;
 
-/// Returns the most bytes of disk that a pack of `objects` objects and `stored_bytes` takes,
-/// without parity.
+/// Returns the most bytes of disk for a pack of `objects` and `stored_bytes`, without parity.
 pub(crate) const fn pack_room(objects: u64, stored_bytes: u64) -> u64 {
     stored_bytes.saturating_add(objects.saturating_mul(ENTRY_BYTES))
 }
@@ -106,8 +103,7 @@ pub struct Replaced {
     pub objects: u64,
 }
 
-/// Called with objects that were committed since the inventory. Returns the items that they need
-/// among those that would be dropped.
+/// Called with objects committed since the inventory. Returns the dropped items that they need.
 pub(crate) type Arrived<'a> = dyn FnMut(&[ObjectId]) -> Result<Vec<PackItem>> + 'a;
 
 impl Store {
@@ -161,8 +157,7 @@ impl Store {
                 active.push((id, bytes, idle.iter().any(|owned| owned.segment.id == id)));
             }
             let (files, refs) = (Arc::clone(&view.files), Arc::clone(&view.refs));
-            // Another thread may have sealed segments since: these are not locked, so not
-            // replaceable.
+            // Segments that another thread sealed since are not locked, so not replaceable.
             sealed_replaceable.resize(files.sealed.len(), false);
             let (active, segments) = (view.active.clone(), active);
             InventoryFiles { files, refs, active, segments, sealed_replaceable }
@@ -279,8 +274,7 @@ impl Store {
             );
             Err(Error::new(ErrorKind::Corrupt, message))
         };
-        // An object in an unidentified pack is not found, and would look as if it had never
-        // existed.
+        // An object in an unidentified pack would look as if it had never existed.
         let files = Arc::clone(&read(&self.view).files);
         for pack in &files.packs {
             pack.check_identified()?;
@@ -419,8 +413,7 @@ impl<'s> Collection<'s> {
                 needed: Vec::new(),
             };
             match store.publish(&mut change)? {
-                // The name of the manifest is durable: only now may files that it does not list be
-                // deleted.
+                // The manifest's name is durable: now files that it does not list may be deleted.
                 Published::Done | Published::Unchanged => {
                     self.remove_replaced(replacement)?;
                     return Ok(replaced);

@@ -270,18 +270,20 @@ class Play:
 
     def reclaimed(self, session):
         """A session whose file `shrink` removed is resumed from the store, and from its file once that is exported."""
-        name, file = self.kept(session), self.client.transcript(session)
+        file = self.client.transcript(session)
         text, month_ago = file.read_bytes(), time.time() - 30 * 24 * 3600
         os.utime(file, (month_ago, month_ago))
-        [shrunk, _] = self.place.turntree_lines("shrink", file, "--yes")
+        shrunk = self.place.turntree_lines("shrink", file, "--yes")[0]["reclaimed"]
         if file.exists():
-            return f"the file stays: {shrunk['reclaimed']['kept']}"
+            return f"the file stays: {shrunk['kept']}"
+        [original] = shrunk["originals"]
+        name = f"{original['session']}/{original['branch']}"
         no = self.resumed(name, RECLAIMED, "reclaimed.txt")
         file.write_bytes(self.place.turntree("export", name, "--format", "source", "--allow-secrets"))
         if file.read_bytes() != text:
             return no or "the exported file differs from the removed one"
         self.said(short_script(self.client, "returned.txt"), self.client.say, RETURNED, session)
-        return no or self.context_of(session)
+        return no or checks.context(self.client, self.last(), name)
 
     def tried(self, session):
         """Two ways from one turn, each in a worktree; the better one goes out without its secrets."""

@@ -36,7 +36,7 @@ use super::last_step::LastStep;
 use super::store_budget::enforce_locked;
 use crate::error::{ErrorKind, Result};
 use crate::repo::{Repository, Signature};
-use crate::store::{CollectorLock, JournalSize, quietly};
+use crate::store::{CollectorLock, JournalSize, with_low_priority};
 
 /// The bytes of the journal that make a step worthwhile. A segment is sealed at this size, and
 /// opening a store reads the directories of unsealed segments. Packed, the same content takes a
@@ -176,7 +176,7 @@ fn attempt(
     let work = || run_step(repo, lock, stamp, purpose, before.as_ref());
     // In a crowded store writers are slowed down until it ends, so it runs at full priority.
     let is_crowded = Fullness::of(repo).is_ok_and(|fullness| fullness.is_crowded());
-    let done = match if is_crowded { work() } else { quietly(work) } {
+    let done = match if is_crowded { work() } else { with_low_priority(work) } {
         Ok(collected) => Ok(Some(collected).filter(Collected::is_something)),
         // Another process changed or collected the same content.
         Err(error) if matches!(error.kind(), ErrorKind::Conflict | ErrorKind::Locked) => Ok(None),

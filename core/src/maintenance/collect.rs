@@ -161,7 +161,7 @@ pub(super) fn run(
     let mut has_looked = false;
     let mut known = None;
     loop {
-        let collection = repo.store().collect_under(lock)?;
+        let collection = repo.store().collect_locked(lock)?;
         let survey = Survey::new(collection.inventory(), purpose, now, known.take())?;
         if survey.plan.is_empty() {
             collection.remove_unlisted()?;
@@ -485,11 +485,11 @@ fn file_states(inventory: &Inventory<'_>, marker: &Marker<'_>, purpose: Purpose)
             tier: file.tier,
             bytes: file.bytes,
             replaceable: file.replaceable,
-            outdated: archives && file.replaceable && inventory.is_of_another_form(file),
+            outdated: archives && file.replaceable && inventory.has_outdated_form(file),
             live: ObjectsSize::default(),
             garbage: ObjectsSize::default(),
         };
-        inventory.let_pages_go();
+        inventory.release_pages();
         for position in file.first..file.first + file.objects {
             let Some(entry) = inventory.entry(position) else { continue };
             let amount = ObjectsSize { objects: 1, bytes: entry.stored_bytes };

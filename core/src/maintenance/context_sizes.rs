@@ -429,7 +429,7 @@ pub(super) fn sizes(inventory: &Inventory<'_>) -> Result<Vec<(u32, u32)>> {
             let (raw, stored) = inventory.sizes(position)?.unwrap_or_default();
             sizes.push((raw, u32::try_from(stored).unwrap_or(u32::MAX)));
         }
-        inventory.let_pages_go();
+        inventory.release_pages();
     }
     Ok(sizes)
 }

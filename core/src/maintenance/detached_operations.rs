@@ -17,7 +17,7 @@ use super::whole_objects::{WholeObjects, newest_whole};
 use crate::error::Result;
 use crate::object::{Commit, Kind, ObjectId, RefChange, RefValue};
 use crate::repo::{HEAD, Signature, is_place};
-use crate::store::{Detached, Expected, MAX_JOINED, RefUpdate, Store};
+use crate::store::{DetachedOperation, Expected, MAX_JOINED, RefUpdate, Store};
 
 /// The suffix of a ref for a value that conflicts with the current one.
 const CONFLICT_SUFFIX: &str = "-recovered";
@@ -29,7 +29,7 @@ const RECOVERED: &str = "refs/recovered/";
 const USER_PREFIXES: [&str; 3] = ["refs/heads/", "refs/tags/", "refs/pins/"];
 
 /// Plans the changes of refs that rejoin `detached` operations, by name.
-pub(super) fn plan(reach: &ReachabilityWalk<'_>, detached: &[Detached]) -> Vec<RefChange> {
+pub(super) fn plan(reach: &ReachabilityWalk<'_>, detached: &[DetachedOperation]) -> Vec<RefChange> {
     if detached.is_empty() {
         return Vec::new();
     }
@@ -55,7 +55,7 @@ pub(super) fn plan(reach: &ReachabilityWalk<'_>, detached: &[Detached]) -> Vec<R
 /// `Conflict` when another process changed a ref, and errors of a commit.
 pub(super) fn apply(
     store: &Store,
-    detached: &[Detached],
+    detached: &[DetachedOperation],
     refs: &[RefChange],
     stamp: &Signature,
 ) -> Result<()> {

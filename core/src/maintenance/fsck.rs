@@ -23,7 +23,9 @@ use super::whole_turns::{SessionDamage, WholeTurns};
 use crate::error::Result;
 use crate::object::Time;
 use crate::repo::wrong_history_indexes;
-use crate::store::{Detached, Examination, Finding, FindingKind, Progress, Store, Thoroughness};
+use crate::store::{
+    DetachedOperation, Examination, Finding, FindingKind, Progress, Store, Thoroughness,
+};
 
 /// The maximum number of examinations of a store. It is examined again when a collection deleted
 /// files concurrently.
@@ -171,7 +173,7 @@ fn wrong_index(place: String) -> FsckFinding {
     FsckFinding { kind: FsckKind::Damaged, place, message, object: None }
 }
 
-fn detached_finding(found: &Detached) -> FsckFinding {
+fn detached_finding(found: &DetachedOperation) -> FsckFinding {
     let changes = found.operation.changes.iter();
     let names: Vec<&str> = changes.map(|change| change.name.as_str()).take(MAX_NAMED).collect();
     FsckFinding {

@@ -144,7 +144,7 @@ impl LastStep {
         let bytes = serde_json::to_vec(self).map_err(|source| {
             Error::new(ErrorKind::Io, "write the last step").with_source(source)
         })?;
-        store.keep_last_step(lock, &bytes)
+        store.write_last_step(lock, &bytes)
     }
 
     /// Returns true if it began more than `than_micros` before `now_micros`.

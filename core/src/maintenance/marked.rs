@@ -53,7 +53,7 @@ impl PreviousMark {
     ) -> Option<Self> {
         let id = |marked: &MarkedObject| inventory.id_at(marked.position as usize);
         let ids = marked.par_iter().map(id).collect::<Option<Vec<ObjectId>>>()?;
-        inventory.let_pages_go();
+        inventory.release_pages();
         Some(Self { ids, marked, sections })
     }
 
@@ -67,7 +67,7 @@ impl PreviousMark {
             marked.position = position(id)?;
             Some(())
         });
-        inventory.let_pages_go();
+        inventory.release_pages();
         found.map(|()| (self.marked, self.sections))
     }
 }

@@ -33,7 +33,8 @@ use crate::error::Result;
 use crate::object::{Kind, Object, ObjectId, Operation, RefChange, RefValue};
 use crate::repo::{BranchName, Signature};
 use crate::store::{
-    Detached, Examination, Expected, KNOWN_LOSSES_REF, Progress, RefUpdate, SalvagedFile, Store,
+    DetachedOperation, Examination, Expected, KNOWN_LOSSES_REF, Progress, RefUpdate, SalvagedFile,
+    Store,
 };
 
 /// Rounds of a repair: a restored file may be damaged itself, or hold operations that have to be
@@ -114,7 +115,7 @@ impl RepairPlan {
 
 impl RepairPlan {
     /// Records the operations that the store lost track of, and their changes of refs.
-    fn add_detached(&mut self, detached: &[Detached], reach: &ReachabilityWalk<'_>) {
+    fn add_detached(&mut self, detached: &[DetachedOperation], reach: &ReachabilityWalk<'_>) {
         self.rejoined = detached.iter().map(|found| found.id).collect();
         self.rejoined_refs = detached_operations::plan(reach, detached);
     }
@@ -132,7 +133,7 @@ pub fn plan_repair(
     let repair = store.begin_repair(progress)?;
     let reach = ReachabilityWalk::find(&repair.examination, stamp.time.micros);
     let salvage = repair.salvage(&reach.lost)?;
-    let mut plan = plan_refs(&repair.examination, &reach, &|id| salvage.saves(id));
+    let mut plan = plan_refs(&repair.examination, &reach, &|id| salvage.has_readable(id));
     plan.files.clone_from(&salvage.files);
     plan.adopted.clone_from(&salvage.adopted);
     plan.refs_behind = salvage.lists_unknown;
@@ -177,7 +178,7 @@ pub fn repair(
             continue;
         }
         if salvage.is_empty() {
-            let planned = plan_refs(&repair.examination, &reach, &|id| salvage.saves(id));
+            let planned = plan_refs(&repair.examination, &reach, &|id| salvage.has_readable(id));
             let RepairPlan { refs, operations, lost, .. } = planned;
             (done.refs, done.operations, done.lost) = (refs, operations, lost);
             add_files(&mut done, &salvage.files);

@@ -112,7 +112,7 @@ impl Repository {
 
     fn basis_of_prompts(&self, grafts: &Grafts) -> CountBasis {
         let mut basis = VERSION.as_bytes().to_vec();
-        for id in self.store.gone() {
+        for id in self.store.tombstone_ids() {
             basis.extend_from_slice(id.as_bytes());
         }
         basis.extend_from_slice(grafts.encode().as_bytes());

@@ -405,7 +405,7 @@ impl<'r> Transaction<'r> {
     fn tell_filter(&self, staged: &Memory) -> Result<()> {
         let Some(filter) = self.filter else { return Ok(()) };
         for (id, object) in staged.iter() {
-            if object.kind == Kind::Blob && !self.repo.store.finds(id)? {
+            if object.kind == Kind::Blob && !self.repo.store.is_found(id)? {
                 filter.stored(self.repo, &object.bytes)?;
             }
         }

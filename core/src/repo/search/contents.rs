@@ -84,7 +84,7 @@ impl ContentQuestion<'_> {
         repo.store().sweep(Kind::Blob, &look, &|| !are_many.load(Ordering::Relaxed));
         let mut found = found.into_inner().unwrap_or_else(PoisonError::into_inner);
         found.are_many = are_many.into_inner();
-        found.is_doubtful = found.ids.is_empty() && !repo.store().leads_everywhere();
+        found.is_doubtful = found.ids.is_empty() && !repo.store().has_all_reachable();
         Some(found)
     }
 
@@ -129,7 +129,7 @@ impl Candidates {
     /// Returns true if history has to be walked: to compare turns, or to report expired ones.
     pub(super) fn needs_turns(&self, repo: &Repository) -> bool {
         self.needs_history()
-            || repo.store().has_gone(Kind::Node)
+            || repo.store().has_tombstones_of(Kind::Node)
             || repo.grafts().map_or(true, |grafts| !grafts.0.is_empty())
     }
 }

@@ -116,7 +116,7 @@ pub fn plan_collection_after(
             gone.extend(repo.names_of_session(&expired.session)?);
         }
     }
-    let gone: Vec<_> = gone.into_iter().map(ForgottenSession::of_all_time).collect();
+    let gone: Vec<_> = gone.into_iter().map(ForgottenSession::forgotten_always).collect();
     let planned =
         |inventory: &Inventory<'_>| Survey::planned(inventory, purpose, now, (through, gone));
     match repo.store().collect() {
@@ -264,11 +264,12 @@ impl<'a> Survey<'a> {
     ) -> Result<CollectionPlan> {
         let mut forgotten = ForgottenContent::load(inventory, inventory.refs())?;
         if purpose.may_free() {
-            forgotten.sessions.iter_mut().for_each(|gone| gone.come(now.micros));
+            forgotten.sessions.iter_mut().for_each(|gone| gone.update_expiry(now.micros));
         }
         let mut refs = inventory.refs().clone();
-        let goes =
-            |name: &str| gone.iter().any(|it| ForgottenSession::of_ref(name) == Some(&*it.session));
+        let goes = |name: &str| {
+            gone.iter().any(|it| ForgottenSession::session_of_ref(name) == Some(&*it.session))
+        };
         refs.values.retain(|name, _| !goes(name));
         forgotten.sessions.extend(gone);
         forgotten.through = forgotten.through.max(through);

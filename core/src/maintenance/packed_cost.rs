@@ -197,10 +197,10 @@ impl<'a> PackedCost<'a> {
         }
         // Objects that belong to no session count for each session, without the objects that they
         // reference.
-        let is_counted = |name: &str| ForgottenSession::of_ref(name).is_none_or(is_own);
+        let is_counted = |name: &str| ForgottenSession::session_of_ref(name).is_none_or(is_own);
         for (id, reason) in &roots.objects {
             match reason {
-                Reason::Ref(name) if ForgottenSession::of_ref(name).is_some_and(is_own) => {
+                Reason::Ref(name) if ForgottenSession::session_of_ref(name).is_some_and(is_own) => {
                     session.whole.push(*id);
                 }
                 Reason::Ref(name) | Reason::Policy(name) if !is_counted(name) => {}

@@ -334,7 +334,7 @@ impl Finder<'_> {
         name: &str,
         id: &ObjectId,
     ) -> Result<bool> {
-        ForgottenSession::lets_go(&self.forgotten, self.source, operation, (name, id))
+        ForgottenSession::has_forgotten_value(&self.forgotten, self.source, operation, (name, id))
     }
 
     /// Returns true if the ref only advanced from the commit `old` to `new`: then nothing was lost,

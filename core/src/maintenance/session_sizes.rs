@@ -132,7 +132,7 @@ impl<'a> Survey<'a> {
         let known = ForgottenSession::load(inventory, inventory.refs())?.into_iter();
         let gone = known.map(|gone| gone.session).filter(|name| !has_branch(repo, name));
         let gone: Vec<ForgottenSession> =
-            gone.chain(numbers.keys().cloned()).map(ForgottenSession::of_all_time).collect();
+            gone.chain(numbers.keys().cloned()).map(ForgottenSession::forgotten_always).collect();
         let through = forgotten_through(inventory, inventory.refs())?;
         let gone = ForgottenContent { sessions: gone, through };
         // The remote-tracking refs of the sessions do not count as roots either.
@@ -252,7 +252,7 @@ fn owner(reason: &Reason, of_session: &dyn Fn(&str) -> Option<usize>) -> Option<
         }
         Reason::Head => None,
         Reason::Ref(name) => {
-            Some(ForgottenSession::of_ref(name).and_then(of_session).unwrap_or_default())
+            Some(ForgottenSession::session_of_ref(name).and_then(of_session).unwrap_or_default())
         }
         Reason::Tag(_)
         | Reason::Pin(_)

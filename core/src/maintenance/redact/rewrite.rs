@@ -60,7 +60,7 @@ pub(super) fn rewrite(
         expanded: HashMap::new(),
         copies: BTreeMap::new(),
     };
-    rewriter.change.pass_filter();
+    rewriter.change.skip_filter();
     for id in &search.commits {
         if search.is_reached(id) {
             rewriter.object(id)?;

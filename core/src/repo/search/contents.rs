@@ -43,13 +43,13 @@ pub(super) struct Candidates {
 }
 
 /// A query that a scan of contents may answer.
-pub(super) struct ContentQuestion<'a> {
+pub(super) struct ContentQuery<'a> {
     pub(super) wanted: &'a SearchFilter,
     pub(super) may_hold: Option<MayHold<'a>>,
     pub(super) scopes: &'a [SearchScope],
 }
 
-impl ContentQuestion<'_> {
+impl ContentQuery<'_> {
     /// Scans all contents, if that costs less than comparing turns.
     pub(super) fn candidates(
         &self,
@@ -69,7 +69,7 @@ impl ContentQuestion<'_> {
                     if !may_hold(&object.bytes) {
                         return;
                     }
-                    let kept = keep(&object.bytes, &room);
+                    let kept = copy_within(&object.bytes, &room);
                     if kept.is_none() && seen < 2 * KEPT_BYTES {
                         are_many.store(true, Ordering::Relaxed);
                     }
@@ -117,7 +117,7 @@ impl ContentQuestion<'_> {
 
 impl Candidates {
     /// Returns the blobs to look for in history; `None` for all blobs.
-    pub(super) fn looked_for(&self) -> Option<&HashSet<ObjectId>> {
+    pub(super) fn blobs_to_find(&self) -> Option<&HashSet<ObjectId>> {
         (!self.are_many).then_some(&self.ids)
     }
 
@@ -135,7 +135,7 @@ impl Candidates {
 }
 
 /// Copies a content if there is room: a slice of a block would keep the whole block in memory.
-fn keep(content: &Bytes, room: &AtomicUsize) -> Option<Bytes> {
+fn copy_within(content: &Bytes, room: &AtomicUsize) -> Option<Bytes> {
     let taken = room
         .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |room| room.checked_sub(content.len()));
     taken.ok().map(|_| Bytes::copy_from_slice(content))

@@ -172,7 +172,7 @@ pub fn unbundle(
     stamp: &Signature,
 ) -> Result<Unbundled> {
     let mut change = repo.begin();
-    change.pass_filter();
+    change.skip_filter();
     let plan = plan_unbundle(repo, bundle, options)?;
     plan.check()?;
     if plan.is_empty() {

@@ -203,7 +203,7 @@ impl Remote<'_> {
     /// Imports the content of a head and records the head. Retries if another process of this store
     /// commits first.
     pub(super) fn import(&self, found: &KnownHead) -> Result<Fetched> {
-        self.repo.retried(|_| self.try_import(found))
+        self.repo.retry_conflicts(|_| self.try_import(found))
     }
 
     fn try_import(&self, found: &KnownHead) -> Result<Fetched> {
@@ -354,7 +354,7 @@ impl Remote<'_> {
     pub(super) fn record_head(&self, known: &KnownHead, reason: &str) -> Result<()> {
         let session = &known.head.session;
         let reason = format!("{reason} {session}");
-        self.repo.retried(|repo| {
+        self.repo.retry_conflicts(|repo| {
             let there = KnownHead::load(repo, self.name, session)?;
             let is_later = |there: &KnownHead| there.head.generation > known.head.generation;
             let newest = there.filter(is_later).unwrap_or_else(|| known.clone());

@@ -123,7 +123,7 @@ impl Remote<'_> {
             return Err(place(Error::malformed("its turns", "whole ones, as it has an index")));
         }
         let mut change = self.repo.begin();
-        change.pass_filter();
+        change.skip_filter();
         let history = index.history(&mut |range| self.read_exactly(&key, range, stored));
         for (_, object) in history.map_err(place)? {
             if object.kind == Kind::Commit {
@@ -196,7 +196,7 @@ impl Remote<'_> {
         let opened = Bundle::open(Arc::new(Arc::clone(file))).map_err(place)?;
         opened.verify(None).map_err(place)?;
         let mut change = self.repo.begin();
-        change.pass_filter();
+        change.skip_filter();
         opened.outside.iter().for_each(|(id, ..)| change.allow_elided(*id));
         opened.visit(&mut |_, object| {
             change.write(object.kind, object.bytes)?;

@@ -311,7 +311,11 @@ impl Builder {
     }
 
     /// Returns a list section, including pending changes.
-    pub(super) fn list_so_far(&mut self, source: &dyn ObjectSource, section: &str) -> Result<List> {
+    pub(super) fn pending_list(
+        &mut self,
+        source: &dyn ObjectSource,
+        section: &str,
+    ) -> Result<List> {
         Ok(self.open_list(source, section)?.list.clone())
     }
 

@@ -23,7 +23,7 @@ pub struct SalvagedRecords {
 }
 
 impl SalvagedRecords {
-    fn lose(&mut self, line: u64) {
+    fn note_lost(&mut self, line: u64) {
         match self.lost.last_mut() {
             Some((_, last)) if line <= last.saturating_add(1) => *last = line,
             _ => self.lost.push((line, line)),
@@ -51,7 +51,7 @@ pub fn salvage_source(
     let transcript = match Transcript::open(source, context) {
         // The number of copied pieces is lost.
         Err(error) if error.is_loss() => {
-            done.lose(line);
+            done.note_lost(line);
             write(b"\n", &mut line)?;
             Transcript::of(context.list(source, SOURCE)?)
         }
@@ -61,7 +61,7 @@ pub fn salvage_source(
         let found = piece.and_then(|piece| Ok((piece.bytes(source)?, piece.suffix)));
         let (bytes, suffix) = match found {
             Err(error) if error.is_loss() => {
-                done.lose(line);
+                done.note_lost(line);
                 write(b"\n", &mut line)?;
                 continue;
             }
@@ -76,19 +76,19 @@ pub fn salvage_source(
             Salvaged::Item(item) => item,
             Salvaged::Lost(records) => {
                 for _ in 0..records {
-                    done.lose(line);
+                    done.note_lost(line);
                     write(b"\n", &mut line)?;
                 }
                 continue;
             }
         };
         let entry = SourceEntry::from_item(&item)?;
-        match whole(source, &entry.blob)? {
+        match read_intact(source, &entry.blob)? {
             Some(bytes) => {
                 done.whole += 1;
                 write(&bytes, &mut line)?;
             }
-            None => done.lose(line),
+            None => done.note_lost(line),
         }
         write(&entry.suffix, &mut line)?;
     }
@@ -113,7 +113,7 @@ pub fn salvage_messages(
         line += 1;
         match &message {
             Some(_) => done.whole += 1,
-            None => done.lose(line),
+            None => done.note_lost(line),
         }
         let mut text = message.map(|bytes| one_line(&bytes)).unwrap_or_default();
         text.push(b'\n');
@@ -125,7 +125,7 @@ pub fn salvage_messages(
             Salvaged::Item(item) => {
                 let entry = MessageEntry::from_item(&item)?;
                 if is_wanted(entry.role) {
-                    write(whole(source, &entry.blob)?)?;
+                    write(read_intact(source, &entry.blob)?)?;
                 }
             }
         }
@@ -134,7 +134,7 @@ pub fn salvage_messages(
 }
 
 /// Returns the bytes of a blob; `None` if they are lost.
-fn whole(source: &dyn ObjectSource, blob: &ObjectId) -> Result<Option<Bytes>> {
+fn read_intact(source: &dyn ObjectSource, blob: &ObjectId) -> Result<Option<Bytes>> {
     match source.read_as(Kind::Blob, blob) {
         Err(error) if error.is_loss() => Ok(None),
         read => read.map(Some),

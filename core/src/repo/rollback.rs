@@ -164,7 +164,7 @@ impl TurnWalk<'_> {
                 // Commits of this program always restore an earlier turn; the check prevents an
                 // endless walk.
                 (target.turn < commit.turn).then_some((back.to, target))
-            } else if back.only.is_apart_from(self.only) {
+            } else if back.only.is_disjoint(self.only) {
                 match self.parent(&commit)? {
                     Some(parent) => Some((parent, self.repo.commit(&parent)?)),
                     None => None,

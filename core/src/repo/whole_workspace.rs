@@ -174,7 +174,7 @@ impl FilesOrigin {
             let Ok(source) = source.parse() else { return Self::Unknown };
             sources.push(source);
         }
-        if is_mixed || !only.has_all_of("files") {
+        if is_mixed || !only.has_whole_section("files") {
             sources.extend(commit.parents.iter().take(1));
         }
         Self::Commits(sources)

@@ -16,7 +16,7 @@ use super::history_index::HistoryIndex;
 use super::line_matching;
 use super::turn_changes::SectionDelta;
 use crate::context::{
-    Context, PathTarget, Section, SectionChange, Shape, same_by_value, says_the_same, split,
+    Context, PathTarget, Section, SectionChange, Shape, equal_positions, has_equal_value, split,
     text_key,
 };
 use crate::error::{Error, Result};
@@ -396,9 +396,9 @@ impl BlameWalk<'_, '_> {
                 {
                     let change = change?;
                     let both = change.old.as_ref().zip(change.new.as_ref());
-                    if !both
-                        .is_some_and(|(old, new)| says_the_same(source, old, new).unwrap_or(false))
-                    {
+                    if !both.is_some_and(|(old, new)| {
+                        has_equal_value(source, old, new).unwrap_or(false)
+                    }) {
                         changed.insert(text_key(&change.key)?);
                     }
                 }
@@ -408,7 +408,7 @@ impl BlameWalk<'_, '_> {
             BlameSubject::Items => {
                 let (old, new) = (List::open(source, old)?, List::open(source, new)?);
                 let changes = diff_lists(&old, &new, source)?;
-                let same = same_by_value(source, &old, &new)?;
+                let same = equal_positions(source, &old, &new)?;
                 let same: HashMap<u64, u64> =
                     same.into_iter().map(|(old, new)| (new, old)).collect();
                 Ok(Box::new(move |at| {

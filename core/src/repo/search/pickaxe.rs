@@ -223,7 +223,7 @@ impl Pickaxe<'_> {
                     let [old, new] = [old, new].map(|side| side.into_iter().flatten());
                     self.add_whole(&name, old, new, units)?;
                 }
-                SectionDelta::Items(moved) if self.what.paths.has_all_of(&name) => {
+                SectionDelta::Items(moved) if self.what.paths.has_whole_section(&name) => {
                     let [old, new] = [&moved.gone, &moved.come]
                         .map(|side| side.iter().map(|change| &change.item));
                     self.add_whole(&name, old, new, units)?;
@@ -247,7 +247,8 @@ impl Pickaxe<'_> {
         units: &mut BTreeSet<Unit>,
     ) -> Result<()> {
         let is = |side: Option<Section>, shape| side.is_none_or(|side| side.shape == shape);
-        if is(old, Shape::List) && is(new, Shape::List) && !self.what.paths.has_all_of(name) {
+        if is(old, Shape::List) && is(new, Shape::List) && !self.what.paths.has_whole_section(name)
+        {
             return self.add_items(name, old, new, units);
         }
         let changes = diff_section(self.lineage.repo.store(), old, new)?;

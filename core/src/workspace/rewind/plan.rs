@@ -156,7 +156,7 @@ pub fn prepare_rewind<'r>(
     let current = tip.map_or_else(|| Ok(Context::default()), |tip| repo.context(&tip))?;
     let whole = repo.whole_workspace(&restore.from)?;
     let has_files = has_files(repo, &wanted, whole.as_ref())?;
-    if !(only.is_all() || has_files && only.has_all_of(FILES)) {
+    if !(only.is_all() || has_files && only.has_whole_section(FILES)) {
         only.check(repo.store(), [&current, &wanted])?;
     }
     check_readable(repo.store(), &wanted, only)?;
@@ -184,7 +184,7 @@ pub fn prepare_rewind<'r>(
     let (before, files) = captured.transpose()?.unzip();
 
     let mut builder = Builder::from(current.clone());
-    let mut sections = builder.take_from(&mut change, &wanted, only)?;
+    let mut sections = builder.copy_selection(&mut change, &wanted, only)?;
     if restore.keep_lessons {
         builder.set_as_in(&mut change, LESSONS, &current)?;
         sections.retain(|section| section != LESSONS);
@@ -210,7 +210,7 @@ pub fn prepare_rewind<'r>(
         // INVARIANT: a workspace is whole after a restore only if both the restored and the kept
         // part are. Files kept because of an ignore rule stay unknown: the rule may have been
         // deleted.
-        let stayed = if only.has_all_of(FILES) { None } else { Some(tip_whole) };
+        let stayed = if only.has_whole_section(FILES) { None } else { Some(tip_whole) };
         let seen = before.as_ref().map(|before| before.captured.whole());
         draft.metadata.extend(files_metadata([Some(whole), stayed, seen].into_iter().flatten()));
     }

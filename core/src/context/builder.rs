@@ -291,7 +291,7 @@ impl Builder {
     /// # Errors
     /// Errors of the sink.
     pub fn write(&mut self, sink: &mut dyn ObjectSink) -> Result<ObjectId> {
-        for (name, blob) in sink.take_cited()? {
+        for (name, blob) in sink.take_citations()? {
             self.set(sink, VFS_SECTION, &name, Some(Item::new(Kind::Blob, blob)))?;
         }
         let mut changed = Vec::new();

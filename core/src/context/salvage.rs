@@ -9,7 +9,7 @@ use super::export::one_line;
 use super::{Context, MessageEntry, Role, SOURCE, SourceEntry, Transcript};
 use crate::error::{Error, Result};
 use crate::object::{Kind, ObjectId, ObjectSource};
-use crate::tree::Salvaged;
+use crate::tree::SalvagedPart;
 
 /// The intact part of a damaged transcript or conversation.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -73,8 +73,8 @@ pub fn salvage_source(
     }
     for found in transcript.own().salvage(source) {
         let item = match found? {
-            Salvaged::Item(item) => item,
-            Salvaged::Lost(records) => {
+            SalvagedPart::Item(item) => item,
+            SalvagedPart::Lost(records) => {
                 for _ in 0..records {
                     done.note_lost(line);
                     write(b"\n", &mut line)?;
@@ -121,8 +121,8 @@ pub fn salvage_messages(
     };
     for found in context.messages(source, agent)?.salvage(source) {
         match found? {
-            Salvaged::Lost(messages) => (0..messages).try_for_each(|_| write(None))?,
-            Salvaged::Item(item) => {
+            SalvagedPart::Lost(messages) => (0..messages).try_for_each(|_| write(None))?,
+            SalvagedPart::Item(item) => {
                 let entry = MessageEntry::from_item(&item)?;
                 if is_wanted(entry.role) {
                     write(read_intact(source, &entry.blob)?)?;

@@ -521,7 +521,7 @@ impl ObjectSink for Transaction<'_> {
         self.staged.write(kind, bytes)
     }
 
-    fn take_cited(&mut self) -> Result<Vec<(String, ObjectId)>> {
+    fn take_citations(&mut self) -> Result<Vec<(String, ObjectId)>> {
         self.take_cited_payloads()
     }
 

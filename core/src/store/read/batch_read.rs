@@ -11,7 +11,7 @@ use rayon::prelude::*;
 use super::pages::stretches_of;
 use super::view::{ObjectPlace, ReadAhead};
 use crate::error::{Error, Result};
-use crate::object::{Kind, Object, ObjectId, ObjectSource, have_their_ids};
+use crate::object::{Kind, Object, ObjectId, ObjectSource, check_ids};
 use crate::store::pack::{BlockCache, OpenBlock};
 use crate::store::{Store, read, tombstone_error};
 
@@ -218,7 +218,7 @@ pub(super) fn verified<M: Borrow<WantedObject>>(
 ) -> Vec<(M, Result<Object>)> {
     let objects: Vec<_> =
         read.iter().map(|(missing, object)| (&missing.borrow().1, object)).collect();
-    let are_right = have_their_ids(&objects);
+    let are_right = check_ids(&objects);
     let verify = |((missing, object), is_right): ((M, Object), bool)| {
         let (_, id, place) = missing.borrow();
         let object = if is_right { Ok(object) } else { place.verified(object, id) };

@@ -291,7 +291,7 @@ impl Builder {
     /// # Errors
     /// Errors of the sink.
     pub fn write(&mut self, sink: &mut dyn ObjectSink) -> Result<ObjectId> {
-        for (name, blob) in sink.take_cited()? {
+        for (name, blob) in sink.take_citations()? {
             self.set(sink, VFS_SECTION, &name, Some(Item::new(Kind::Blob, blob)))?;
         }
         let mut changed = Vec::new();
@@ -311,7 +311,11 @@ impl Builder {
     }
 
     /// Returns a list section, including pending changes.
-    pub(super) fn list_so_far(&mut self, source: &dyn ObjectSource, section: &str) -> Result<List> {
+    pub(super) fn pending_list(
+        &mut self,
+        source: &dyn ObjectSource,
+        section: &str,
+    ) -> Result<List> {
         Ok(self.open_list(source, section)?.list.clone())
     }
 

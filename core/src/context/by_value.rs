@@ -9,14 +9,14 @@ use std::collections::{HashMap, HashSet};
 use serde_json::Value;
 use similar::{Algorithm, DiffOp, capture_diff_slices};
 
-use super::diff::{SectionDiff, diff_shaped};
+use super::diff::{SectionDiff, diff_section_with};
 use super::{Context, ContextDiff, SectionChange, changed_sections, is_transcript_section};
 use crate::error::{ErrorKind, Result};
 use crate::object::{ID_BYTES, Kind, ObjectId, ObjectSource};
 use crate::tree::{Item, List, diff_lists};
 
 /// Returns true for a section that is compared by bytes: files, and the pieces of a transcript.
-fn is_of_bytes(section: &str) -> bool {
+fn is_compared_by_bytes(section: &str) -> bool {
     section == "files" || is_transcript_section(section)
 }
 
@@ -25,7 +25,7 @@ const IDS: [&str; 2] = ["uuid", "id"];
 
 /// The value of an entry.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-struct Meaning {
+struct EntryValue {
     /// A digest of its JSON value and its meta; of its id if it is not JSON.
     value: [u8; ID_BYTES],
     /// The id in the record.
@@ -65,15 +65,20 @@ pub fn diff_by_value_but(
             continue;
         }
         let mut changes =
-            diff_shaped(source, old, new, &mut |old, new, changes| match is_of_bytes(name) {
-                true => super::diff::diff_lists_of(source, old, new, changes),
-                false => list_changes(source, old, new, changes),
-            })?;
-        if !is_of_bytes(name) {
+            diff_section_with(
+                source,
+                old,
+                new,
+                &mut |old, new, changes| match is_compared_by_bytes(name) {
+                    true => super::diff::diff_lists_of(source, old, new, changes),
+                    false => list_changes(source, old, new, changes),
+                },
+            )?;
+        if !is_compared_by_bytes(name) {
             let mut kept = Vec::with_capacity(changes.len());
             for change in changes {
                 let same = match (&change.old, &change.new) {
-                    (Some(old), Some(new)) => says_the_same(source, old, new)?,
+                    (Some(old), Some(new)) => has_equal_value(source, old, new)?,
                     _ => false,
                 };
                 if !same {
@@ -94,16 +99,16 @@ pub fn diff_by_value_but(
 ///
 /// # Errors
 /// Errors of reading.
-pub(crate) fn same_by_value(
+pub(crate) fn equal_positions(
     source: &dyn ObjectSource,
     old: &List,
     new: &List,
 ) -> Result<Vec<(u64, u64)>> {
     let mut same = Vec::new();
     for change in diff_lists(old, new, source)? {
-        let before = meanings(source, old, change.old.clone(), change.new.is_empty())?;
-        let after = meanings(source, new, change.new.clone(), change.old.is_empty())?;
-        let values = |entries: &[(Item, Meaning)]| -> Vec<_> {
+        let before = read_values(source, old, change.old.clone(), change.new.is_empty())?;
+        let after = read_values(source, new, change.new.clone(), change.old.is_empty())?;
+        let values = |entries: &[(Item, EntryValue)]| -> Vec<_> {
             entries.iter().map(|(_, meaning)| Some(meaning.value)).collect()
         };
         let found = aligned(&values(&before), &values(&after));
@@ -121,13 +126,13 @@ fn list_changes(
     changes: &mut Vec<SectionChange>,
 ) -> Result<()> {
     for change in diff_lists(old, new, source)? {
-        let before = meanings(source, old, change.old.clone(), change.new.is_empty())?;
-        let after = meanings(source, new, change.new.clone(), change.old.is_empty())?;
-        let keys = |entries: &[(Item, Meaning)], of: fn(&Meaning) -> Option<Key>| -> Vec<_> {
-            entries.iter().map(|(_, meaning)| of(meaning)).collect()
+        let before = read_values(source, old, change.old.clone(), change.new.is_empty())?;
+        let after = read_values(source, new, change.new.clone(), change.old.is_empty())?;
+        let keys = |entries: &[(Item, EntryValue)], of: fn(&EntryValue) -> Option<Key>| -> Vec<_> {
+            entries.iter().map(|(_, meaning)| of(read_value)).collect()
         };
-        let value = |meaning: &Meaning| Some(Key::Value(meaning.value));
-        let id = |meaning: &Meaning| meaning.id.clone().map(Key::Id);
+        let value = |meaning: &EntryValue| Some(Key::Value(meaning.value));
+        let id = |meaning: &EntryValue| meaning.id.clone().map(Key::Id);
         let same = aligned(&keys(&before, value), &keys(&after, value));
         let mut at = (0, 0);
         for (a, b) in same.into_iter().chain([(before.len(), after.len())]) {
@@ -146,7 +151,7 @@ fn list_changes(
                     let old_items = part(old_part, old_range.start, old_range.end);
                     let new_items = part(new_part, new_range.start, new_range.end);
                     for offset in 0..old_items.len().max(new_items.len()) {
-                        let item = |items: &[(Item, Meaning)]| {
+                        let item = |items: &[(Item, EntryValue)]| {
                             items.get(offset).map(|(item, _)| item.clone())
                         };
                         let (old, new) = (item(old_items), item(new_items));
@@ -177,18 +182,18 @@ fn part<T>(items: &[T], from: usize, to: usize) -> &[T] {
 }
 
 /// Returns the items of a range with their values. Does not read them if there is nothing to match.
-fn meanings(
+fn read_values(
     source: &dyn ObjectSource,
     list: &List,
     range: std::ops::Range<u64>,
     is_alone: bool,
-) -> Result<Vec<(Item, Meaning)>> {
+) -> Result<Vec<(Item, EntryValue)>> {
     let mut found = Vec::new();
     for item in list.iter(source, range) {
         let item = item?;
         let meaning = match is_alone {
-            true => Meaning { value: *item.link.id.as_bytes(), id: None },
-            false => meaning(source, &item)?,
+            true => EntryValue { value: *item.link.id.as_bytes(), id: None },
+            false => read_value(source, &item)?,
         };
         found.push((item, meaning));
     }
@@ -199,17 +204,17 @@ fn meanings(
 ///
 /// # Errors
 /// Errors of reading.
-pub(crate) fn says_the_same(source: &dyn ObjectSource, old: &Item, new: &Item) -> Result<bool> {
+pub(crate) fn has_equal_value(source: &dyn ObjectSource, old: &Item, new: &Item) -> Result<bool> {
     if old.link.kind != Kind::Blob || new.link.kind != Kind::Blob {
         return Ok(false);
     }
-    Ok(meaning(source, old)?.value == meaning(source, new)?.value)
+    Ok(read_value(source, old)?.value == read_value(source, new)?.value)
 }
 
 /// Returns the value of an entry. An entry whose content is missing or damaged is represented by
 /// its id, so that a log does not stop at a lost blob.
-fn meaning(source: &dyn ObjectSource, item: &Item) -> Result<Meaning> {
-    let own = || Meaning { value: *item.link.id.as_bytes(), id: None };
+fn read_value(source: &dyn ObjectSource, item: &Item) -> Result<EntryValue> {
+    let own = || EntryValue { value: *item.link.id.as_bytes(), id: None };
     if item.link.kind != Kind::Blob {
         return Ok(own());
     }
@@ -227,7 +232,7 @@ fn meaning(source: &dyn ObjectSource, item: &Item) -> Result<Meaning> {
     said.push(0);
     write_value(&value, &mut said);
     let id = IDS.iter().find_map(|name| Some(value.get(name)?.as_str()?.to_owned()));
-    Ok(Meaning { value: *ObjectId::of(Kind::Blob, &said).as_bytes(), id })
+    Ok(EntryValue { value: *ObjectId::of(Kind::Blob, &said).as_bytes(), id })
 }
 
 /// Writes a value in canonical form. The parser bounds its depth.

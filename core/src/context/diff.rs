@@ -70,14 +70,14 @@ pub fn diff_section(
     let mut of_lists = |old: &List, new: &List, changes: &mut Vec<SectionChange>| {
         diff_lists_of(source, old, new, changes)
     };
-    diff_shaped(source, old, new, &mut of_lists)
+    diff_section_with(source, old, new, &mut of_lists)
 }
 
 /// A function that adds the changes between two lists.
 pub(super) type ListDiff<'d> = dyn FnMut(&List, &List, &mut Vec<SectionChange>) -> Result<()> + 'd;
 
 /// Compares one section as [`diff_section`] does, but compares lists with `of_lists`.
-pub(super) fn diff_shaped(
+pub(super) fn diff_section_with(
     source: &dyn ObjectSource,
     old: Option<Section>,
     new: Option<Section>,
@@ -86,8 +86,8 @@ pub(super) fn diff_shaped(
     let shape = |section: Option<Section>| section.map(|section| section.shape);
     match (shape(old), shape(new)) {
         (Some(a), Some(b)) if a != b => {
-            let mut changes = diff_shaped(source, old, None, of_lists)?;
-            changes.extend(diff_shaped(source, None, new, of_lists)?);
+            let mut changes = diff_section_with(source, old, None, of_lists)?;
+            changes.extend(diff_section_with(source, None, new, of_lists)?);
             Ok(changes)
         }
         (Some(Shape::List), _) | (_, Some(Shape::List)) => {

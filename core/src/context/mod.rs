@@ -55,7 +55,7 @@ use bytes::Bytes;
 
 pub use builder::Builder;
 pub use by_value::{diff_by_value, diff_by_value_but};
-pub(crate) use by_value::{same_by_value, says_the_same};
+pub(crate) use by_value::{equal_positions, has_equal_value};
 pub use diff::{ContextDiff, SectionChange, SectionDiff, changed_sections, diff, diff_section};
 pub use entry::{
     FileEntry, FileMode, MAX_SUFFIX_BYTES, MessageEntry, Role, SourceEntry, SourceKind,
@@ -190,7 +190,7 @@ impl Context {
         match self.section(source, name)? {
             None => Ok(List::new()),
             Some(Section { shape: Shape::List, id }) => List::open(source, &id),
-            Some(section) => Err(wrong_shape(name, section.shape, Shape::List)),
+            Some(section) => Err(shape_error(name, section.shape, Shape::List)),
         }
     }
 
@@ -202,7 +202,7 @@ impl Context {
         match self.section(source, name)? {
             None => Ok(Map::new()),
             Some(Section { shape: Shape::Map, id }) => Map::open(source, &id),
-            Some(section) => Err(wrong_shape(name, section.shape, Shape::Map)),
+            Some(section) => Err(shape_error(name, section.shape, Shape::Map)),
         }
     }
 
@@ -356,6 +356,6 @@ pub(crate) fn text_key(key: &[u8]) -> Result<String> {
         .map_err(|source| Error::corrupt("key of a section", "UTF-8", "bytes").with_source(source))
 }
 
-fn wrong_shape(name: &str, found: Shape, expected: Shape) -> Error {
+fn shape_error(name: &str, found: Shape, expected: Shape) -> Error {
     Error::invalid(format!("section {name} is a {found}, not a {expected}"))
 }

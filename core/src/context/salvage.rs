@@ -9,7 +9,7 @@ use super::export::one_line;
 use super::{Context, MessageEntry, Role, SOURCE, SourceEntry, Transcript};
 use crate::error::{Error, Result};
 use crate::object::{Kind, ObjectId, ObjectSource};
-use crate::tree::Salvaged;
+use crate::tree::SalvagedPart;
 
 /// The intact part of a damaged transcript or conversation.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -23,7 +23,7 @@ pub struct SalvagedRecords {
 }
 
 impl SalvagedRecords {
-    fn lose(&mut self, line: u64) {
+    fn note_lost(&mut self, line: u64) {
         match self.lost.last_mut() {
             Some((_, last)) if line <= last.saturating_add(1) => *last = line,
             _ => self.lost.push((line, line)),
@@ -51,7 +51,7 @@ pub fn salvage_source(
     let transcript = match Transcript::open(source, context) {
         // The number of copied pieces is lost.
         Err(error) if error.is_loss() => {
-            done.lose(line);
+            done.note_lost(line);
             write(b"\n", &mut line)?;
             Transcript::of(context.list(source, SOURCE)?)
         }
@@ -61,7 +61,7 @@ pub fn salvage_source(
         let found = piece.and_then(|piece| Ok((piece.bytes(source)?, piece.suffix)));
         let (bytes, suffix) = match found {
             Err(error) if error.is_loss() => {
-                done.lose(line);
+                done.note_lost(line);
                 write(b"\n", &mut line)?;
                 continue;
             }
@@ -73,22 +73,22 @@ pub fn salvage_source(
     }
     for found in transcript.own().salvage(source) {
         let item = match found? {
-            Salvaged::Item(item) => item,
-            Salvaged::Lost(records) => {
+            SalvagedPart::Item(item) => item,
+            SalvagedPart::Lost(records) => {
                 for _ in 0..records {
-                    done.lose(line);
+                    done.note_lost(line);
                     write(b"\n", &mut line)?;
                 }
                 continue;
             }
         };
         let entry = SourceEntry::from_item(&item)?;
-        match whole(source, &entry.blob)? {
+        match read_intact(source, &entry.blob)? {
             Some(bytes) => {
                 done.whole += 1;
                 write(&bytes, &mut line)?;
             }
-            None => done.lose(line),
+            None => done.note_lost(line),
         }
         write(&entry.suffix, &mut line)?;
     }
@@ -113,7 +113,7 @@ pub fn salvage_messages(
         line += 1;
         match &message {
             Some(_) => done.whole += 1,
-            None => done.lose(line),
+            None => done.note_lost(line),
         }
         let mut text = message.map(|bytes| one_line(&bytes)).unwrap_or_default();
         text.push(b'\n');
@@ -121,11 +121,11 @@ pub fn salvage_messages(
     };
     for found in context.messages(source, agent)?.salvage(source) {
         match found? {
-            Salvaged::Lost(messages) => (0..messages).try_for_each(|_| write(None))?,
-            Salvaged::Item(item) => {
+            SalvagedPart::Lost(messages) => (0..messages).try_for_each(|_| write(None))?,
+            SalvagedPart::Item(item) => {
                 let entry = MessageEntry::from_item(&item)?;
                 if is_wanted(entry.role) {
-                    write(whole(source, &entry.blob)?)?;
+                    write(read_intact(source, &entry.blob)?)?;
                 }
             }
         }
@@ -134,7 +134,7 @@ pub fn salvage_messages(
 }
 
 /// Returns the bytes of a blob; `None` if they are lost.
-fn whole(source: &dyn ObjectSource, blob: &ObjectId) -> Result<Option<Bytes>> {
+fn read_intact(source: &dyn ObjectSource, blob: &ObjectId) -> Result<Option<Bytes>> {
     match source.read_as(Kind::Blob, blob) {
         Err(error) if error.is_loss() => Ok(None),
         read => read.map(Some),

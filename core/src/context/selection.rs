@@ -15,7 +15,7 @@ const OF_CONVERSATION: [&str; 2] = ["agents", SOURCE];
 const FILES: &str = "files";
 
 /// Returns the section name used for selection: all sections of a transcript are selected as one.
-fn selected_as(section: &str) -> &str {
+fn selection_name(section: &str) -> &str {
     if is_transcript_section(section) { SOURCE } else { section }
 }
 
@@ -55,26 +55,26 @@ impl Selection {
     /// Returns true if any part of the section may be selected.
     #[must_use]
     pub fn reaches(&self, section: &str) -> bool {
-        let section = selected_as(section);
-        let related = |path: &String| is_under(section, path) || is_under(path, section);
+        let section = selection_name(section);
+        let related = |path: &String| is_below(section, path) || is_below(path, section);
         self.is_all() || self.paths.iter().any(related)
     }
 
     /// Returns true if the whole section is selected.
     #[must_use]
-    pub fn has_all_of(&self, section: &str) -> bool {
-        let section = selected_as(section);
-        self.is_all() || self.paths.iter().any(|path| is_under(section, path))
+    pub fn has_whole_section(&self, section: &str) -> bool {
+        let section = selection_name(section);
+        self.is_all() || self.paths.iter().any(|path| is_below(section, path))
     }
 
     /// Returns true if the entry `key` of the section is selected.
     #[must_use]
     pub fn has(&self, section: &str, key: &str) -> bool {
-        self.has_all_of(section) || self.has_path(&format!("{section}/{key}"))
+        self.has_whole_section(section) || self.has_path(&format!("{section}/{key}"))
     }
 
     fn has_path(&self, full: &str) -> bool {
-        self.paths.iter().any(|path| is_under(full, path))
+        self.paths.iter().any(|path| is_below(full, path))
     }
 
     /// Returns the selected paths below the section, relative to it.
@@ -95,7 +95,7 @@ impl Selection {
         }
         for context in contexts {
             for (name, section) in context.sections(source)? {
-                if self.has_all_of(&name) {
+                if self.has_whole_section(&name) {
                     return Ok(());
                 }
                 if self.has_entry_of(source, &name, section)? {
@@ -136,7 +136,7 @@ impl Selection {
 
     /// Returns true if both are disjoint.
     #[must_use]
-    pub fn is_apart_from(&self, other: &Self) -> bool {
+    pub fn is_disjoint(&self, other: &Self) -> bool {
         let is_apart = |path: &String| !other.reaches(path);
         !self.is_all() && !other.is_all() && self.paths.iter().all(is_apart)
     }
@@ -163,7 +163,7 @@ impl Builder {
     ///
     /// # Errors
     /// `InvalidInput` if single entries of a list are selected, and errors of the sink.
-    pub fn take_from(
+    pub fn copy_selection(
         &mut self,
         sink: &mut dyn ObjectSink,
         other: &Context,
@@ -177,7 +177,7 @@ impl Builder {
             if old == new || !selection.reaches(name) {
                 continue;
             }
-            if selection.has_all_of(name) {
+            if selection.has_whole_section(name) {
                 self.context.set_sections(sink, [(name.clone(), new)])?;
                 changed.push(name.clone());
                 continue;
@@ -201,7 +201,7 @@ impl Builder {
     }
 }
 
-fn is_under(path: &str, folder: &str) -> bool {
+fn is_below(path: &str, folder: &str) -> bool {
     path.strip_prefix(folder).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
 }
 
@@ -217,13 +217,13 @@ mod tests {
     #[test]
     fn a_selection_is_what_is_below_its_paths() {
         let all = selection(&[]);
-        assert!(all.is_all() && all.has_all_of("meta") && all.has("files", "a"));
+        assert!(all.is_all() && all.has_whole_section("meta") && all.has("files", "a"));
         let some = selection(&["files/src/", "memory", "conversation"]);
-        assert!(some.reaches("files") && !some.has_all_of("files") && some.reaches_files());
+        assert!(some.reaches("files") && !some.has_whole_section("files") && some.reaches_files());
         assert!(
             some.has("files", "src/a") && some.has("files", "src") && !some.has("files", "srcs")
         );
-        assert!(some.has_all_of("agents/main/messages") && some.has_all_of("source"));
+        assert!(some.has_whole_section("agents/main/messages") && some.has_whole_section("source"));
         assert!(some.has("memory", "x") && !some.reaches("scratchpad"));
         for one in [&all, &some] {
             assert_eq!(&Selection::from_text(&one.to_text()), one);
@@ -236,8 +236,8 @@ mod tests {
         let (talk, source) = (selection(&["conversation"]), selection(&["files/src"]));
         assert!(all.covers(&files) && !files.covers(&all) && all.covers(&all));
         assert!(files.covers(&source) && !source.covers(&files) && !talk.covers(&files));
-        assert!(files.is_apart_from(&talk) && !files.is_apart_from(&source));
-        assert!(!source.is_apart_from(&files) && !all.is_apart_from(&files));
+        assert!(files.is_disjoint(&talk) && !files.is_disjoint(&source));
+        assert!(!source.is_disjoint(&files) && !all.is_disjoint(&files));
     }
 
     #[test]
@@ -258,7 +258,7 @@ mod tests {
             context(&[("memory", "a", "1"), ("memory", "b", "2"), ("scratchpad", "x", "1")]);
         let mut take = |words: &[&str]| {
             let mut builder = Builder::from(old.clone());
-            let changed = builder.take_from(&mut objects, &new, &selection(words)).unwrap();
+            let changed = builder.copy_selection(&mut objects, &new, &selection(words)).unwrap();
             let tree = builder.write(&mut objects).unwrap();
             (Context::open(&objects, &tree).unwrap(), changed)
         };

@@ -105,7 +105,7 @@ impl Change {
             match self.attempt(title) {
                 // Read other commits first: the handle may not have been refreshed for a long time.
                 Err(error) if error.kind() == ErrorKind::Conflict && attempt < MAX_ATTEMPTS => {
-                    if attempt > 1 && self.is_bound() {
+                    if attempt > 1 && self.has_condition() {
                         return Err(error);
                     }
                     self.repo.refresh()?;
@@ -116,7 +116,7 @@ impl Change {
         }
     }
 
-    fn is_bound(&self) -> bool {
+    fn has_condition(&self) -> bool {
         self.branches.values().any(|change| change.expected.is_some())
     }
 

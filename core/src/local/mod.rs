@@ -74,7 +74,7 @@ pub use self::rewind::{Rewind, RewindPlan};
 pub use self::search::Match;
 pub use self::session::{MergeOutcome, Session};
 pub use self::snapshot::{EntryChange, Message, Snapshot};
-use self::system::expect_free;
+use self::system::check_free;
 pub use self::system::{
     create_repository, git_places, is_free, open_encrypted, open_repository, open_with,
     random_bytes,
@@ -134,7 +134,7 @@ impl Repo {
         let dir = dir.as_ref();
         match Self::open(dir) {
             Err(error) if error.kind() == ErrorKind::NotFound => {
-                match expect_free(dir).and_then(|()| Self::create(dir)) {
+                match check_free(dir).and_then(|()| Self::create(dir)) {
                     Err(occupied) if occupied.kind() == ErrorKind::InvalidInput => {
                         // Another process may have created it concurrently.
                         Self::open(dir).map_err(|error| match error.kind() {
@@ -236,7 +236,7 @@ impl Repo {
     /// was dropped, and errors of writing.
     pub fn undo(&self) -> Result<Option<String>> {
         let found = self.inner.undoable(Some(&self.actor))?;
-        found.map(|entry| self.take_back(entry, "undo")).transpose()
+        found.map(|entry| self.undo_entry(entry, "undo")).transpose()
     }
 
     /// Redoes the operation that this handle's actor undid last. Returns its description; `None` if
@@ -246,10 +246,10 @@ impl Repo {
     /// As for [`Repo::undo`].
     pub fn redo(&self) -> Result<Option<String>> {
         let found = self.inner.redoable(Some(&self.actor))?;
-        found.map(|entry| self.take_back(entry, "redo")).transpose()
+        found.map(|entry| self.undo_entry(entry, "redo")).transpose()
     }
 
-    fn take_back(&self, entry: OperationEntry, verb: &str) -> Result<String> {
+    fn undo_entry(&self, entry: OperationEntry, verb: &str) -> Result<String> {
         let plan = self.inner.plan_undo(entry)?;
         let subject = self.inner.undo_subject(&plan.undone)?;
         let subject = if verb == "redo" { subject } else { plan.undone.clone() };
@@ -259,7 +259,7 @@ impl Repo {
         match &plan.moved {
             None => drop(self.inner.undo(&plan, &stamp, &reason)?),
             Some(moved) => {
-                let never = self.never();
+                let never = self.excluded_folders();
                 let git = git_places();
                 let options =
                     CaptureOptions { never: &never, git: &git, ..CaptureOptions::default() };
@@ -278,7 +278,7 @@ impl Repo {
     }
 
     /// Returns the folders that no capture enters: the store.
-    fn never(&self) -> [PathBuf; 1] {
+    fn excluded_folders(&self) -> [PathBuf; 1] {
         [self.inner.store().dir().to_owned()]
     }
 }
@@ -294,7 +294,7 @@ impl From<Repository> for Repo {
 }
 
 /// Returns the error for a path that names no entry.
-fn bad_path(path: &str) -> Error {
+fn path_error(path: &str) -> Error {
     Error::invalid(format!(
         "'{path}' is no path of an entry: expected SECTION/KEY, as in files/a.rs"
     ))

@@ -9,9 +9,9 @@ use crate::workspace::{read_note, write_note};
 
 /// Stores notes in the folder that captures use.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct NotesBesideStore;
+pub(super) struct StoreNotes;
 
-impl NoteKeeper for NotesBesideStore {
+impl NoteKeeper for StoreNotes {
     fn read(&self, store: &Store, name: &str) -> Option<Bytes> {
         read_note(store, name)
     }

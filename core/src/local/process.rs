@@ -25,10 +25,10 @@ pub fn in_this_process<T: Send>(work: impl FnOnce() -> Result<T> + Send) -> Resu
     if *FIRST.get_or_init(|| process) == process {
         return work();
     }
-    own_threads(process)?.install(work)
+    thread_pool(process)?.install(work)
 }
 
-fn own_threads(process: u32) -> Result<Arc<ThreadPool>> {
+fn thread_pool(process: u32) -> Result<Arc<ThreadPool>> {
     let mut own = OWN.lock().unwrap_or_else(PoisonError::into_inner);
     if let Some((of, threads)) = &*own
         && *of == process
@@ -52,11 +52,11 @@ mod tests {
     fn work_is_done_with_threads_of_the_process_and_its_errors_come_back() {
         assert_eq!(in_this_process(|| Ok(1)).unwrap(), 1);
         assert!(in_this_process(|| Err::<(), _>(Error::not_found("x"))).is_err());
-        let forked = own_threads(u32::MAX).unwrap();
+        let forked = thread_pool(u32::MAX).unwrap();
         let sum = forked.install(|| rayon::join(|| 1, || 2));
         assert_eq!(sum, (1, 2));
-        assert!(Arc::ptr_eq(&forked, &own_threads(u32::MAX).unwrap()), "started once");
-        let again = own_threads(u32::MAX - 1).unwrap();
+        assert!(Arc::ptr_eq(&forked, &thread_pool(u32::MAX).unwrap()), "started once");
+        let again = thread_pool(u32::MAX - 1).unwrap();
         assert!(!Arc::ptr_eq(&forked, &again), "a process that was forked again has its own");
     }
 }

@@ -115,7 +115,7 @@ impl<'r> Rewind<'r> {
             expect_narrow(dir, home().as_deref())?;
         }
         let cache = dir.and_then(|dir| StatCache::open(repo.store(), dir).ok());
-        let never = self.repo.never();
+        let never = self.repo.excluded_folders();
         let git = git_places();
         let options = CaptureOptions {
             never: &never,

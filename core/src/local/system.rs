@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use super::notes::NotesBesideStore;
+use super::notes::StoreNotes;
 use crate::error::{Error, ErrorKind, Result};
 use crate::object::Time;
 use crate::repo::Repository;
@@ -114,7 +114,7 @@ pub fn open_with(dir: &Path, keys: Option<StoreKeys>, options: OpenOptions) -> R
 
 fn open(dir: &Path, options: OpenOptions) -> Result<Repository> {
     let repo = Repository::open(Arc::new(RealIo), dir, options)?;
-    Ok(repo.keeping_notes(Arc::new(NotesBesideStore)))
+    Ok(repo.keeping_notes(Arc::new(StoreNotes)))
 }
 
 /// Returns true if a store can be created in the directory `dir` without mixing it with other
@@ -126,7 +126,7 @@ pub fn is_free(dir: &Path) -> io::Result<bool> {
     match fs::read_dir(dir) {
         Ok(entries) => {
             for entry in entries {
-                if !is_of_unfinished_store(&entry?) {
+                if !is_creation_remainder(&entry?) {
                     return Ok(false);
                 }
             }
@@ -137,7 +137,7 @@ pub fn is_free(dir: &Path) -> io::Result<bool> {
     }
 }
 
-fn is_of_unfinished_store(entry: &fs::DirEntry) -> bool {
+fn is_creation_remainder(entry: &fs::DirEntry) -> bool {
     let name = entry.file_name();
     let name = name.to_string_lossy();
     let is_empty = || fs::read_dir(entry.path()).is_ok_and(|mut inside| inside.next().is_none());
@@ -147,7 +147,7 @@ fn is_of_unfinished_store(entry: &fs::DirEntry) -> bool {
 }
 
 /// Refuses to create a store in a directory `dir` with other files.
-pub(super) fn expect_free(dir: &Path) -> Result<()> {
+pub(super) fn check_free(dir: &Path) -> Result<()> {
     let shown = dir.display();
     let own = dir.join(".turntree");
     match is_free(dir) {

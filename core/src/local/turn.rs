@@ -5,7 +5,7 @@ use std::path::Path;
 use bytes::Bytes;
 
 use super::system::{git_places, home};
-use super::{Repo, Snapshot, bad_path};
+use super::{Repo, Snapshot, path_error};
 use crate::context::{Builder, Context, FileMode, JSON_MEDIA, MessageEntry, Role, split};
 use crate::error::{Error, Result};
 use crate::object::{Kind, ObjectSink, Trigger};
@@ -85,7 +85,7 @@ impl<'r> Turn<'r> {
     fn put(&mut self, path: &str, content: Option<Bytes>) -> Result<()> {
         let (section, key) = split(path);
         if key.is_empty() {
-            return Err(bad_path(path));
+            return Err(path_error(path));
         }
         if section == FILES {
             check_file(key)?;
@@ -117,7 +117,7 @@ impl<'r> Turn<'r> {
         }
         // Without a cache the capture only has to read every file.
         let cache = StatCache::open(self.repo.inner.store(), dir).ok();
-        let never = self.repo.never();
+        let never = self.repo.excluded_folders();
         let git = git_places();
         let options = CaptureOptions {
             never: &never,

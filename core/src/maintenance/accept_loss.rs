@@ -9,7 +9,7 @@
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 
-use super::reach::Reach;
+use super::reachability::ReachabilityWalk;
 use crate::object::{Kind, ObjectId};
 use crate::repo::links;
 use crate::store::{Examination, KnownLosses};
@@ -32,7 +32,7 @@ pub(super) fn accept_losses(
     // Objects behind a hole are found only after the hole is known, so this repeats until nothing
     // is new.
     let lost = loop {
-        let reach = Reach::find_around(examination, now, Arc::clone(&holes));
+        let reach = ReachabilityWalk::find_with_losses(examination, now, Arc::clone(&holes));
         let lost = reach.lost.into_iter().filter(|(id, _)| is_missing(id));
         let lost: BTreeMap<ObjectId, Kind> = lost.collect();
         if lost.keys().all(|id| holes.is_lost(id)) {
@@ -60,7 +60,7 @@ fn unreached_tops(
     now: i64,
 ) -> BTreeMap<ObjectId, Kind> {
     let inventory = &examination.inventory;
-    let reach = Reach::from_refs(examination, now, Arc::clone(holes));
+    let reach = ReachabilityWalk::from_refs(examination, now, Arc::clone(holes));
     let mut tops = BTreeMap::new();
     for position in 0..inventory.positions() {
         let Some(entry) = inventory.entry(position) else { continue };

@@ -28,15 +28,15 @@
 //! # Ok::<(), turntree::Error>(())
 //! ```
 
-use super::bound::Fullness;
 use super::collect::{Collected, run};
 use super::collection_plan::Purpose;
 use super::expire_sessions::GRACE_MICROS;
+use super::fullness::Fullness;
 use super::last_step::LastStep;
-use super::store_budget::enforce_under;
+use super::store_budget::enforce_locked;
 use crate::error::{ErrorKind, Result};
 use crate::repo::{Repository, Signature};
-use crate::store::{CollectorLock, JournalSize, quietly};
+use crate::store::{CollectorLock, JournalSize, with_low_priority};
 
 /// The bytes of the journal that make a step worthwhile. A segment is sealed at this size, and
 /// opening a store reads the directories of unsealed segments. Packed, the same content takes a
@@ -118,7 +118,7 @@ fn can_shrink(fullness: Fullness, last: Option<&LastStep>) -> bool {
 }
 
 fn is_enough(idle: JournalSize, bytes: u64, last: Option<&LastStep>) -> bool {
-    let (new, times) = last.map_or((idle, 1), |last| last.is_behind(idle));
+    let (new, times) = last.map_or((idle, 1), |last| last.new_since(idle));
     new.bytes >= bytes.saturating_mul(times) || new.objects >= times * DUE_OBJECTS as u64
 }
 
@@ -170,13 +170,13 @@ fn attempt(
 ) -> Result<Option<Collected>> {
     let store = repo.store();
     let before = LastStep::of(store);
-    let mut last = LastStep::begun(stamp.time.micros, before.as_ref());
+    let mut last = LastStep::begin(stamp.time.micros, before.as_ref());
     // The record only saves work, so a failure to write it, as on a full disk, is ignored.
     let _ = last.keep(store, lock);
-    let work = || work(repo, lock, stamp, purpose, before.as_ref());
+    let work = || run_step(repo, lock, stamp, purpose, before.as_ref());
     // In a crowded store writers are slowed down until it ends, so it runs at full priority.
     let is_crowded = Fullness::of(repo).is_ok_and(|fullness| fullness.is_crowded());
-    let done = match if is_crowded { work() } else { quietly(work) } {
+    let done = match if is_crowded { work() } else { with_low_priority(work) } {
         Ok(collected) => Ok(Some(collected).filter(Collected::is_something)),
         // Another process changed or collected the same content.
         Err(error) if matches!(error.kind(), ErrorKind::Conflict | ErrorKind::Locked) => Ok(None),
@@ -184,7 +184,7 @@ fn attempt(
     };
     last.end(&done, store.keys().is_some());
     if let Ok(left) = store.refresh().and_then(|_| store.idle_journal()) {
-        last.leave(left);
+        last.record_rest(left);
     }
     let looked = matches!(&done, Ok(Some(collected)) if collected.budget.is_some());
     if (purpose == Purpose::Settle || looked)
@@ -196,7 +196,7 @@ fn attempt(
     done
 }
 
-fn work(
+fn run_step(
     repo: &Repository,
     lock: &CollectorLock,
     stamp: &Signature,
@@ -221,7 +221,7 @@ fn work(
     let is_old = before.is_some_and(|last| last.is_older(stamp.time.micros, GRACE_MICROS));
     let fullness = Fullness::of(repo)?;
     if can_shrink(fullness, before) || (is_old && fullness.is_over()) {
-        collected.budget = enforce_under(repo, lock, stamp)?;
+        collected.budget = enforce_locked(repo, lock, stamp)?;
     }
     Ok(collected)
 }

@@ -18,7 +18,7 @@ const VERSION: u64 = 1;
 /// The blob of the ref, its fields in this order.
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Stored {
+struct StoredBudget {
     version: u64,
     budget_bytes: u64,
 }
@@ -35,7 +35,7 @@ pub fn store_budget(source: &dyn ObjectSource, refs: &RefTable) -> Result<Option
     };
     let read = || -> Result<u64> {
         let bytes = source.read_as(Kind::Blob, id)?;
-        let Stored { budget_bytes, .. } = decode_versioned(WHAT, VERSION, &bytes)?;
+        let StoredBudget { budget_bytes, .. } = decode_versioned(WHAT, VERSION, &bytes)?;
         match budget_bytes {
             0 => Err(Error::corrupt(WHAT, "a number from 1 on", "0")),
             budget => Ok(budget),
@@ -57,7 +57,7 @@ pub fn set_store_budget(change: &mut Transaction<'_>, budget_bytes: Option<u64>)
     if budget_bytes == 0 {
         return Err(Error::invalid(format!("{WHAT} is not above zero")));
     }
-    let stored = serde_json::to_vec(&Stored { version: VERSION, budget_bytes })
+    let stored = serde_json::to_vec(&StoredBudget { version: VERSION, budget_bytes })
         .map_err(|source| Error::invalid(WHAT).with_source(source))?;
     let id = change.write(Kind::Blob, stored.into())?;
     change.set_ref(BUDGET_REF, Expected::Any, Some(RefValue::Object(id)));

@@ -25,10 +25,10 @@ const SMALL_BYTES: u64 = 8 << 20;
 
 /// The number of packs of about one size that a step joins. A smaller number would rewrite each
 /// byte more often; a larger one would slow down every process, which opens all packs.
-const PACKS_OF_A_SIZE: usize = 8;
+const PACKS_PER_CLASS: usize = 8;
 
 /// The largest size of the smallest class of packs, as steps write them.
-const SMALLEST_SIZE_BYTES: u64 = 4 << 20;
+const SMALLEST_CLASS_BYTES: u64 = 4 << 20;
 
 /// A pack of at least this size is not rewritten to join others. A step leaves a tenth to a third
 /// of [`MAX_STEP_BYTES`]. Four such packs of one session, joined, were 1.9 percent smaller, for as
@@ -62,7 +62,7 @@ pub(super) struct Limits {
 
 /// Returns the numbers of the files to rewrite, the tier to write, and whether work is left
 /// afterwards.
-pub(super) fn choose(
+pub(super) fn choose_files(
     files: &[FileState],
     purpose: Purpose,
     limits: Limits,
@@ -92,7 +92,7 @@ pub(super) fn choose(
     (chosen, tier, is_partial)
 }
 
-/// Like [`choose`], as if the disk had room for everything.
+/// Like [`choose_files`], as if the disk had room for everything.
 fn choose_with_room(
     files: &[FileState],
     purpose: Purpose,
@@ -110,12 +110,12 @@ fn choose_with_room(
                 free.filter(|(_, file)| !is_packed(file) || file.live.bytes <= small).collect();
             match wanted.iter().all(|(_, file)| is_packed(file)) && wanted.len() <= 1 {
                 true => (Vec::new(), Tier::Compacted, false),
-                false => keep_tier(files, oldest(wanted.iter().copied(), MAX_STEP_BYTES)),
+                false => with_best_tier(files, oldest(wanted.iter().copied(), MAX_STEP_BYTES)),
             }
         }
         Purpose::Gc | Purpose::StrictGc | Purpose::GcNow => {
             let wanted = free.filter(|(_, file)| file.garbage.objects > 0 || file.is_empty());
-            keep_tier(files, oldest(wanted, MAX_STEP_BYTES))
+            with_best_tier(files, oldest(wanted, MAX_STEP_BYTES))
         }
         Purpose::Repack(tier) => {
             let wanted: Vec<_> = free.filter(|(_, file)| !file.is_finished(tier)).collect();
@@ -130,7 +130,7 @@ fn choose_with_room(
         Purpose::Step => step(free, most),
         Purpose::Settle => {
             let wanted = free.filter(|(_, file)| !file.is_stored_as(Tier::Compacted));
-            keep_tier(files, oldest(wanted, most))
+            with_best_tier(files, oldest(wanted, most))
         }
     }
 }
@@ -156,7 +156,7 @@ impl FileState {
 }
 
 /// Returns the chosen files with the best tier among them.
-fn keep_tier(
+fn with_best_tier(
     files: &[FileState],
     (chosen, partial): (Vec<usize>, bool),
 ) -> (Vec<usize>, Tier, bool) {
@@ -207,10 +207,10 @@ fn step<'f>(
     packs.sort_by_key(|(_, file)| file.live.bytes);
     let mut small = packs.iter().filter(|(_, file)| file.live.bytes <= SMALL_BYTES);
     let has_stale = small.any(|(_, file)| file.garbage.objects > 0);
-    let crowd = crowd(packs.iter().map(|(_, file)| file.live.bytes));
+    let crowd = crowded_class(packs.iter().map(|(_, file)| file.live.bytes));
     for (number, file) in packs {
         let wasteful = file.garbage.bytes * GARBAGE_PARTS > file.bytes;
-        let is_crowded = crowd == Some(size_of(file.live.bytes));
+        let is_crowded = crowd == Some(size_class(file.live.bytes));
         let is_stale = has_stale && file.live.bytes <= SMALL_BYTES;
         if (wasteful || is_crowded || is_stale) && bytes + file.live.bytes <= most {
             bytes += file.live.bytes;
@@ -223,21 +223,21 @@ fn step<'f>(
 }
 
 /// Returns the size class of a pack: 0 for the smallest, one more for each factor of eight.
-fn size_of(bytes: u64) -> u32 {
-    let (mut size, mut most) = (0, SMALLEST_SIZE_BYTES);
+fn size_class(bytes: u64) -> u32 {
+    let (mut size, mut most) = (0, SMALLEST_CLASS_BYTES);
     while bytes > most {
-        (size, most) = (size + 1, most.saturating_mul(PACKS_OF_A_SIZE as u64));
+        (size, most) = (size + 1, most.saturating_mul(PACKS_PER_CLASS as u64));
     }
     size
 }
 
 /// Returns the smallest size class with too many packs, ignoring finished packs.
-fn crowd(packs: impl Iterator<Item = u64>) -> Option<u32> {
+fn crowded_class(packs: impl Iterator<Item = u64>) -> Option<u32> {
     let mut counts = BTreeMap::<u32, usize>::new();
     for bytes in packs.filter(|bytes| *bytes < FINISHED_BYTES) {
-        *counts.entry(size_of(bytes)).or_default() += 1;
+        *counts.entry(size_class(bytes)).or_default() += 1;
     }
-    counts.into_iter().find(|(_, count)| *count >= PACKS_OF_A_SIZE).map(|(size, _)| size)
+    counts.into_iter().find(|(_, count)| *count >= PACKS_PER_CLASS).map(|(size, _)| size)
 }
 
 #[cfg(test)]
@@ -257,7 +257,7 @@ mod tests {
             file.replaceable = false;
         }
         for purpose in [Purpose::Gc, Purpose::Repack(Tier::Archive), Purpose::Step] {
-            assert_eq!(choose(&files, purpose, Limits::default()).0, Vec::<usize>::new());
+            assert_eq!(choose_files(&files, purpose, Limits::default()).0, Vec::<usize>::new());
         }
     }
 
@@ -269,7 +269,7 @@ mod tests {
             file(Some(Tier::Hot), 700, 200),
         ];
         assert_eq!(
-            choose(&files, Purpose::Gc, Limits::default()),
+            choose_files(&files, Purpose::Gc, Limits::default()),
             (vec![1, 2], Tier::Archive, false)
         );
     }
@@ -277,33 +277,45 @@ mod tests {
     #[test]
     fn repacking_what_is_packed_is_nothing_to_do() {
         let packed = [file(Some(Tier::Compacted), 1000, 0)];
-        assert!(choose(&packed, Purpose::Repack(Tier::Compacted), Limits::default()).0.is_empty());
-        assert_eq!(choose(&packed, Purpose::Repack(Tier::Archive), Limits::default()).0, [0]);
+        assert!(
+            choose_files(&packed, Purpose::Repack(Tier::Compacted), Limits::default()).0.is_empty()
+        );
+        assert_eq!(choose_files(&packed, Purpose::Repack(Tier::Archive), Limits::default()).0, [0]);
         let mut archive = file(Some(Tier::Archive), 5000, 0);
-        assert!(choose(&[archive], Purpose::Repack(Tier::Archive), Limits::default()).0.is_empty());
+        assert!(
+            choose_files(&[archive], Purpose::Repack(Tier::Archive), Limits::default())
+                .0
+                .is_empty()
+        );
         archive.outdated = true;
-        assert_eq!(choose(&[archive], Purpose::Repack(Tier::Archive), Limits::default()).0, [0]);
+        assert_eq!(
+            choose_files(&[archive], Purpose::Repack(Tier::Archive), Limits::default()).0,
+            [0]
+        );
         let two = [packed[0], file(None, 10_000, 0)];
-        assert_eq!(choose(&two, Purpose::Repack(Tier::Compacted), Limits::default()).0, [0, 1]);
+        assert_eq!(
+            choose_files(&two, Purpose::Repack(Tier::Compacted), Limits::default()).0,
+            [0, 1]
+        );
     }
 
     #[test]
     fn what_is_under_a_budget_is_packed() {
         let budgeted = Limits { is_budgeted: true, ..Limits::default() };
         let files = [file(None, 1000, 0), file(Some(Tier::Archive), 5000, 0)];
-        assert_eq!(choose(&files, Purpose::Gc, Limits::default()).0, Vec::<usize>::new());
-        assert_eq!(choose(&files, Purpose::Gc, budgeted), (vec![0, 1], Tier::Archive, false));
-        assert_eq!(choose(&files[1..], Purpose::Gc, budgeted).0, Vec::<usize>::new());
+        assert_eq!(choose_files(&files, Purpose::Gc, Limits::default()).0, Vec::<usize>::new());
+        assert_eq!(choose_files(&files, Purpose::Gc, budgeted), (vec![0, 1], Tier::Archive, false));
+        assert_eq!(choose_files(&files[1..], Purpose::Gc, budgeted).0, Vec::<usize>::new());
         let large = file(Some(Tier::Archive), 2 * SMALL_BYTES, 0);
         let files = [file(None, 1000, 0), large];
-        assert_eq!(choose(&files, Purpose::Gc, budgeted), (vec![0], Tier::Compacted, false));
+        assert_eq!(choose_files(&files, Purpose::Gc, budgeted), (vec![0], Tier::Compacted, false));
     }
 
     #[test]
     fn a_large_store_takes_steps_of_bounded_size() {
         let files = [file(None, 200 << 20, 0), file(None, 200 << 20, 0)];
         assert_eq!(
-            choose(&files, Purpose::Repack(Tier::Compacted), Limits::default()),
+            choose_files(&files, Purpose::Repack(Tier::Compacted), Limits::default()),
             (vec![0], Tier::Compacted, true)
         );
     }
@@ -313,19 +325,22 @@ mod tests {
         let tiny = |room| Limits { room_bytes: Some(room), ..Limits::default() };
         let packed = file(Some(Tier::Compacted), 500, 0);
         let files = [file(None, 5000, 100), packed, file(None, 1000, 100), file(None, 0, 100)];
-        let gc = |room| choose(&files, Purpose::Gc, tiny(room));
+        let gc = |room| choose_files(&files, Purpose::Gc, tiny(room));
         assert_eq!(gc(u64::MAX), (vec![0, 2, 3], Tier::Compacted, false));
         assert_eq!(gc(pack_room(10, 1000)), (vec![2, 3], Tier::Compacted, true));
         // An empty file needs no room. A file that does not fit is chosen alone, and its error
         // names the bytes.
         assert_eq!(gc(0), (vec![3], Tier::Compacted, true));
-        assert_eq!(choose(&files[..3], Purpose::Gc, tiny(0)), (vec![2], Tier::Compacted, true));
+        assert_eq!(
+            choose_files(&files[..3], Purpose::Gc, tiny(0)),
+            (vec![2], Tier::Compacted, true)
+        );
         let repack = Purpose::Repack(Tier::Compacted);
-        let (chosen, _, partial) = choose(&files, repack, tiny(pack_room(10, 1000)));
+        let (chosen, _, partial) = choose_files(&files, repack, tiny(pack_room(10, 1000)));
         assert_eq!((chosen, partial), (vec![2, 3], true));
         // Joining two packs needs room for both.
         let packs = [packed, packed];
-        assert_eq!(choose(&packs, repack, tiny(600)), (vec![0, 1], Tier::Compacted, false));
+        assert_eq!(choose_files(&packs, repack, tiny(600)), (vec![0, 1], Tier::Compacted, false));
     }
 
     #[test]
@@ -333,10 +348,10 @@ mod tests {
         let repack = Purpose::Repack(Tier::Compacted);
         let made = file(Some(Tier::Compacted), FINISHED_BYTES, 0);
         let files = [file(None, 200 << 20, 0), made, file(Some(Tier::Compacted), 1000, 0)];
-        assert_eq!(choose(&files, repack, Limits::default()).0, [0, 2]);
-        assert_eq!(choose(&files[1..], repack, Limits::default()).0, Vec::<usize>::new());
+        assert_eq!(choose_files(&files, repack, Limits::default()).0, [0, 2]);
+        assert_eq!(choose_files(&files[1..], repack, Limits::default()).0, Vec::<usize>::new());
         let wasteful = file(Some(Tier::Compacted), FINISHED_BYTES, 100);
-        assert_eq!(choose(&[made, wasteful], repack, Limits::default()).0, [1]);
+        assert_eq!(choose_files(&[made, wasteful], repack, Limits::default()).0, [1]);
     }
 
     #[test]
@@ -346,14 +361,14 @@ mod tests {
         for _ in 0..256 {
             let mut files = packs.clone();
             files.push(file(None, SMALL_BYTES, 0));
-            let (chosen, tier, _) = choose(&files, Purpose::Step, Limits::default());
+            let (chosen, tier, _) = choose_files(&files, Purpose::Step, Limits::default());
             let bytes: u64 = chosen.iter().map(|number| files[*number].live.bytes).sum();
             rewritten += bytes;
             packs = (0..files.len()).filter(|n| !chosen.contains(n)).map(|n| files[n]).collect();
             packs.push(file(Some(tier), bytes, 0));
         }
         let finished = 256 * SMALL_BYTES / FINISHED_BYTES;
-        assert!(packs.len() as u64 <= finished + PACKS_OF_A_SIZE as u64, "{}", packs.len());
+        assert!(packs.len() as u64 <= finished + PACKS_PER_CLASS as u64, "{}", packs.len());
         assert!(rewritten <= 256 * SMALL_BYTES * 3, "{rewritten}");
     }
 }

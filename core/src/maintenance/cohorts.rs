@@ -47,8 +47,8 @@ impl Cohorts {
         let (commits, trees) = older_half(roots, kept);
         let mut marker = Marker::new(inventory, Arc::clone(&roots.holes));
         marker.begin_round();
-        marker.meet(commits)?;
-        marker.meet_contexts(&trees)?;
+        marker.mark(commits)?;
+        marker.mark_contexts(&trees)?;
         Ok(Self { older: Some(marker.into_live()) })
     }
 

@@ -14,24 +14,24 @@ use std::collections::{HashMap, HashSet};
 use std::mem;
 use std::sync::Arc;
 
-use super::bound::{Fullness, bound_of};
 use super::budget_plan::EnforcedBudget;
-use super::choose::{FileState, Limits, choose};
+use super::choose::{FileState, Limits, choose_files};
 use super::cohorts::Cohorts;
 use super::collection_plan::{
     CollectionPlan, Fate, KnownLossesPlan, ObjectsSize, Purpose, StoreFilePlan,
 };
 use super::expire_sessions::{ExpiredSession, expire_sessions, plan_expiring};
 use super::forget::forget_expired;
-use super::freed_sessions::frees_session;
+use super::freed_sessions::may_free_session;
+use super::fullness::{Fullness, size_bound};
 use super::graph::GraphCommit;
 use super::layout::arrange;
 use super::mark::Marker;
-use super::met::KnownMark;
+use super::marked::PreviousMark;
 use super::plan::RetentionPlan;
 use super::plan_turns::plan_turns;
 use super::policy::Policies;
-use super::roots::{Forgotten, Reason, Roots};
+use super::roots::{ForgottenContent, Reason, Roots};
 use crate::error::{Error, ErrorKind, Result};
 use crate::object::{Kind, ObjectId, ObjectSource, Operation, Time};
 use crate::repo::{ForgottenSession, Repository, Signature, complete_history_index};
@@ -110,24 +110,24 @@ pub fn plan_collection_after(
     through: u64,
 ) -> Result<CollectionPlan> {
     let mut gone = Vec::new();
-    if purpose.lets_go() {
+    if purpose.may_free() {
         let expired = plan_expiring(repo, purpose, now)?.into_iter();
         for expired in expired.filter(|expired| expired.at_once) {
             gone.extend(repo.names_of_session(&expired.session)?);
         }
     }
-    let gone: Vec<_> = gone.into_iter().map(ForgottenSession::of_all_time).collect();
+    let gone: Vec<_> = gone.into_iter().map(ForgottenSession::forgotten_always).collect();
     let planned =
         |inventory: &Inventory<'_>| Survey::planned(inventory, purpose, now, (through, gone));
     match repo.store().collect() {
         Ok(collection) => planned(collection.inventory()),
-        Err(error) if has_no_lock(&error) => planned(&repo.store().inventory()?),
+        Err(error) if is_lock_error(&error) => planned(&repo.store().inventory()?),
         Err(error) => Err(error),
     }
 }
 
 /// Returns true if taking the lock failed, as opposed to reading the files.
-fn has_no_lock(error: &Error) -> bool {
+fn is_lock_error(error: &Error) -> bool {
     matches!(error.kind(), ErrorKind::Io | ErrorKind::Unsupported | ErrorKind::Locked)
 }
 
@@ -149,7 +149,7 @@ pub(super) fn run(
     before_step: &mut dyn FnMut(&CollectionPlan),
 ) -> Result<Collected> {
     let (mut collected, now) = (Collected::default(), stamp.time);
-    if purpose.lets_go() {
+    if purpose.may_free() {
         collected.expired_sessions = expire_sessions(repo, purpose, stamp)?;
         if purpose == Purpose::GcNow {
             // After the sessions expire: operations record when a session last changed.
@@ -161,11 +161,11 @@ pub(super) fn run(
     let mut has_looked = false;
     let mut known = None;
     loop {
-        let collection = repo.store().collect_under(lock)?;
+        let collection = repo.store().collect_locked(lock)?;
         let survey = Survey::new(collection.inventory(), purpose, now, known.take())?;
         if survey.plan.is_empty() {
             collection.remove_unlisted()?;
-            collected.protected_packs += complete(repo, purpose, &collection)?;
+            collected.protected_packs += complete_derived(repo, purpose, &collection)?;
             return Ok(collected);
         }
         before_step(&survey.plan);
@@ -179,9 +179,9 @@ pub(super) fn run(
             collected.freed.bytes += file.garbage.bytes;
         }
         let is_partial = plan.partial;
-        if purpose.lets_go() && collected.freed.objects > 0 {
+        if purpose.may_free() && collected.freed.objects > 0 {
             // First, because a collection that is killed here removes them again.
-            collection.remove_caches(survey.frees_session())?;
+            collection.remove_caches(survey.may_free_session())?;
         }
         let (Replaced { written_bytes, freed_bytes, .. }, marker) =
             survey.apply(repo, &collection)?;
@@ -191,12 +191,12 @@ pub(super) fn run(
         // Keeps the mark for the next round of a full collection. A step that plans again may elide
         // more turns, so its mark is dropped.
         let goes_on = !is_last && !purpose.is_step();
-        known = goes_on.then(|| marker.into_known()).flatten();
+        known = goes_on.then(|| marker.into_previous()).flatten();
         collected.steps += 1;
         collected.written_bytes += written_bytes;
         collected.replaced_bytes += freed_bytes;
         if is_last {
-            collected.protected_packs += complete(repo, purpose, &collection)?;
+            collected.protected_packs += complete_derived(repo, purpose, &collection)?;
             return Ok(collected);
         }
     }
@@ -213,8 +213,12 @@ fn may_be_over(repo: &Repository, purpose: Purpose) -> Result<bool> {
 }
 
 /// Builds the derived files of packs; returns the number of packs that got another parity.
-fn complete(repo: &Repository, purpose: Purpose, collection: &Collection<'_>) -> Result<u64> {
-    let protected = if purpose.lets_go() { 0 } else { collection.complete_parity()? };
+fn complete_derived(
+    repo: &Repository,
+    purpose: Purpose,
+    collection: &Collection<'_>,
+) -> Result<u64> {
+    let protected = if purpose.may_free() { 0 } else { collection.complete_parity()? };
     complete_history_index(repo, collection);
     Ok(protected)
 }
@@ -239,36 +243,37 @@ impl<'a> Survey<'a> {
         inventory: &'a Inventory<'a>,
         purpose: Purpose,
         now: Time,
-        known: Option<KnownMark>,
+        known: Option<PreviousMark>,
     ) -> Result<Self> {
         let roots = Roots::find(inventory, inventory.refs(), now.micros)?;
         Self::with_roots(inventory, roots, purpose, now, known)
     }
 
     /// Returns true if turns of a session without branches are freed.
-    fn frees_session(&self) -> bool {
-        frees_session(self.inventory, &self.marker, &self.chosen)
+    fn may_free_session(&self) -> bool {
+        may_free_session(self.inventory, &self.marker, &self.chosen)
     }
 
     /// Plans a collection that has not yet recorded the forgotten content: operations up to
-    /// `through` and the sessions `gone` count as forgotten.
+    /// `through` and the sessions `tombstones` count as forgotten.
     fn planned(
         inventory: &'a Inventory<'a>,
         purpose: Purpose,
         now: Time,
         (through, gone): (u64, Vec<ForgottenSession>),
     ) -> Result<CollectionPlan> {
-        let mut forgotten = Forgotten::load(inventory, inventory.refs())?;
-        if purpose.lets_go() {
-            forgotten.sessions.iter_mut().for_each(|gone| gone.come(now.micros));
+        let mut forgotten = ForgottenContent::load(inventory, inventory.refs())?;
+        if purpose.may_free() {
+            forgotten.sessions.iter_mut().for_each(|gone| gone.update_expiry(now.micros));
         }
         let mut refs = inventory.refs().clone();
-        let goes =
-            |name: &str| gone.iter().any(|it| ForgottenSession::of_ref(name) == Some(&*it.session));
+        let goes = |name: &str| {
+            gone.iter().any(|it| ForgottenSession::session_of_ref(name) == Some(&*it.session))
+        };
         refs.values.retain(|name, _| !goes(name));
         forgotten.sessions.extend(gone);
         forgotten.through = forgotten.through.max(through);
-        let roots = Roots::find_without(inventory, &refs, now.micros, forgotten)?;
+        let roots = Roots::find_with_forgotten(inventory, &refs, now.micros, forgotten)?;
         Ok(Self::with_roots(inventory, roots, purpose, now, None)?.plan)
     }
 
@@ -277,18 +282,18 @@ impl<'a> Survey<'a> {
         roots: Roots,
         purpose: Purpose,
         now: Time,
-        known: Option<KnownMark>,
+        known: Option<PreviousMark>,
     ) -> Result<Self> {
         let retention = plan_turns(inventory, &roots, purpose, now)?;
         let mut marker = Marker::new(inventory, Arc::clone(&roots.holes));
         if let Some(known) = known {
-            marker.recall(known);
+            marker.reuse(known);
         }
         let now_round = mark(&mut marker, inventory, &roots, &retention)?;
         marker.begin_round();
-        marker.meet_kept(&|_| true)?;
-        let states = states(inventory, &marker, purpose);
-        let bound = if purpose.is_step() { bound_of(inventory, inventory.refs())? } else { None };
+        marker.mark_possible_children(&|_| true)?;
+        let states = file_states(inventory, &marker, purpose);
+        let bound = if purpose.is_step() { size_bound(inventory, inventory.refs())? } else { None };
         let limits = Limits {
             is_budgeted: has_budget(&retention),
             bound_bytes: bound,
@@ -300,8 +305,8 @@ impl<'a> Survey<'a> {
             states.iter().fold(<(ObjectsSize, ObjectsSize)>::default(), |sum, state| {
                 (sum.0.plus(state.live), sum.1.plus(state.garbage))
             });
-        let gone = gone(inventory, &marker, &roots, &retention, &chosen)?;
-        let holes = holes(inventory, &marker, &roots.holes);
+        let gone = tombstones(inventory, &marker, &roots, &retention, &chosen)?;
+        let holes = plan_known_losses(inventory, &marker, &roots.holes);
         let plan = CollectionPlan { retention, live, garbage, files, tier, partial, holes };
         Ok(Self { inventory, roots, marker, plan, chosen, now_round, gone })
     }
@@ -318,7 +323,7 @@ impl<'a> Survey<'a> {
         drop((roots, plan));
         let mut arrived = |ids: &[ObjectId]| {
             marker.begin_round();
-            let added = marker.meet_arrived(repo.store(), ids)?;
+            let added = marker.mark_arrivals(repo.store(), ids)?;
             let lost = |id: &ObjectId| {
                 let file = inventory.find(id).and_then(|position| inventory.file_of(position));
                 file.is_some_and(|file| chosen.contains(&file))
@@ -355,7 +360,7 @@ fn plan_files(
     purpose: Purpose,
     limits: Limits,
 ) -> FilesPlan {
-    let (chosen, tier, partial) = choose(states, purpose, limits);
+    let (chosen, tier, partial) = choose_files(states, purpose, limits);
     let fate = |number: &usize, state: &FileState| match state.replaceable {
         _ if chosen.contains(number) => Fate::Replaced,
         true => Fate::Kept,
@@ -379,7 +384,7 @@ pub(super) fn files_of_gc(
     marker: &Marker<'_>,
     retention: &RetentionPlan,
 ) -> Vec<StoreFilePlan> {
-    let states = states(inventory, marker, Purpose::Gc);
+    let states = file_states(inventory, marker, Purpose::Gc);
     let limits = Limits { is_budgeted: has_budget(retention), bound_bytes: None, room_bytes: None };
     plan_files(inventory, &states, Purpose::Gc, limits).files
 }
@@ -409,26 +414,26 @@ pub(super) fn mark(
     };
     let tips: Vec<ObjectId> = kept.iter().filter(is_tip).map(|commit| commit.tree).collect();
     let now_round = marker.begin_round();
-    marker.meet_contexts(&tips)?;
-    marker.meet(kept.iter().map(|commit| commit.id))?;
-    marker.meet(not_kept(retention, roots))?;
-    marker.meet(roots.operations.iter().copied())?;
+    marker.mark_contexts(&tips)?;
+    marker.mark(kept.iter().map(|commit| commit.id))?;
+    marker.mark(unkept_commits(retention, roots))?;
+    marker.mark(roots.operations.iter().copied())?;
     let objects: Vec<ObjectId> = roots.objects.keys().copied().collect();
-    marker.meet(objects.iter().copied())?;
+    marker.mark(objects.iter().copied())?;
     for commits in kept.chunks(COMMITS_PER_ROUND) {
         marker.begin_round();
         let trees: Vec<ObjectId> = commits.iter().map(|commit| commit.tree).collect();
-        marker.meet_contexts(&trees)?;
+        marker.mark_contexts(&trees)?;
     }
     marker.begin_round();
-    marker.meet_closure(inventory, &objects)?;
+    marker.mark_closure(inventory, &objects)?;
     for (number, file) in inventory.files().iter().enumerate() {
         if !file.replaceable {
             let entries =
                 (file.first..file.first + file.objects).filter_map(|at| inventory.entry(at));
             let ids: Vec<ObjectId> = entries.filter(|e| e.file == number).map(|e| e.id).collect();
-            marker.meet(ids.iter().copied())?;
-            marker.meet_closure(inventory, &ids)?;
+            marker.mark(ids.iter().copied())?;
+            marker.mark_closure(inventory, &ids)?;
         }
     }
     Ok(now_round)
@@ -452,16 +457,21 @@ fn newest_first<'r>(retention: &RetentionPlan, roots: &'r Roots) -> Vec<&'r Grap
 }
 
 /// Returns the other commits: the commit object stays, its context does not.
-fn not_kept(retention: &RetentionPlan, roots: &Roots) -> Vec<ObjectId> {
+fn unkept_commits(retention: &RetentionPlan, roots: &Roots) -> Vec<ObjectId> {
     let kept: HashSet<&ObjectId> = retention.kept.iter().collect();
     let others = roots.graph.commits().iter().map(|commit| commit.id);
     others.filter(|id| !kept.contains(id)).collect()
 }
 
 /// Plans for the known losses and the objects that stay because of them.
-fn holes(inventory: &Inventory<'_>, marker: &Marker<'_>, holes: &KnownLosses) -> KnownLossesPlan {
+fn plan_known_losses(
+    inventory: &Inventory<'_>,
+    marker: &Marker<'_>,
+    holes: &KnownLosses,
+) -> KnownLossesPlan {
     let lost = holes.lost.keys().filter(|id| inventory.find(id).is_none()).count() as u64;
-    let spared = marker.spared().iter().filter_map(|met| inventory.entry(met.position as usize));
+    let spared =
+        marker.spared().iter().filter_map(|marked| inventory.entry(marked.position as usize));
     let spared = spared.fold(ObjectsSize::default(), |sum, entry| {
         sum.plus(ObjectsSize { objects: 1, bytes: entry.stored_bytes })
     });
@@ -469,22 +479,22 @@ fn holes(inventory: &Inventory<'_>, marker: &Marker<'_>, holes: &KnownLosses) ->
 }
 
 /// Counts the live objects of each file, and finds archives of an outdated form.
-fn states(inventory: &Inventory<'_>, marker: &Marker<'_>, purpose: Purpose) -> Vec<FileState> {
+fn file_states(inventory: &Inventory<'_>, marker: &Marker<'_>, purpose: Purpose) -> Vec<FileState> {
     let archives = purpose == Purpose::Repack(Tier::Archive);
     let state = |file: &crate::store::InventoryFile| {
         let mut state = FileState {
             tier: file.tier,
             bytes: file.bytes,
             replaceable: file.replaceable,
-            outdated: archives && file.replaceable && inventory.is_of_another_form(file),
+            outdated: archives && file.replaceable && inventory.has_outdated_form(file),
             live: ObjectsSize::default(),
             garbage: ObjectsSize::default(),
         };
-        inventory.let_pages_go();
+        inventory.release_pages();
         for position in file.first..file.first + file.objects {
             let Some(entry) = inventory.entry(position) else { continue };
             let amount = ObjectsSize { objects: 1, bytes: entry.stored_bytes };
-            if marker.is_met(position) {
+            if marker.is_marked(position) {
                 state.live = state.live.plus(amount);
             } else {
                 state.garbage = state.garbage.plus(amount);
@@ -497,7 +507,7 @@ fn states(inventory: &Inventory<'_>, marker: &Marker<'_>, purpose: Purpose) -> V
 
 /// Returns the tombstones of the new pack: elided contexts and dropped operations, old and new,
 /// unless a file that stays has the tombstone. Tombstones of redacted objects stay forever.
-pub(super) fn gone(
+pub(super) fn tombstones(
     inventory: &Inventory<'_>,
     marker: &Marker<'_>,
     roots: &Roots,
@@ -520,7 +530,7 @@ pub(super) fn gone(
     let ends = log_ends(inventory, marker, chosen)?;
     let floor = roots.floor.iter().chain(&ends);
     let floor = floor.map(|id| (*id, Kind::Operation, Tombstone::Elided));
-    let is_live = |id: &ObjectId| inventory.find(id).is_some_and(|at| marker.is_met(at));
+    let is_live = |id: &ObjectId| inventory.find(id).is_some_and(|at| marker.is_marked(at));
     let mut gone: Vec<_> = redacted
         .into_iter()
         .chain(trees)
@@ -542,7 +552,8 @@ fn log_ends(
 ) -> Result<Vec<ObjectId>> {
     let stays = |id: &ObjectId| {
         inventory.find(id).is_some_and(|at| {
-            marker.is_met(at) || !inventory.file_of(at).is_some_and(|file| chosen.contains(&file))
+            marker.is_marked(at)
+                || !inventory.file_of(at).is_some_and(|file| chosen.contains(&file))
         })
     };
     let mut ends = Vec::new();

@@ -25,7 +25,7 @@ pub enum Purpose {
 
 impl Purpose {
     /// Returns true if turns expire and forgotten content is freed.
-    pub(super) fn lets_go(self) -> bool {
+    pub(super) fn may_free(self) -> bool {
         self.is_gc() || self.is_step()
     }
 

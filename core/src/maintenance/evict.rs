@@ -221,7 +221,7 @@ impl<'a> Citations<'a> {
                     if let Some(uri) =
                         std::str::from_utf8(&key).ok().and_then(|key| key.parse().ok())
                     {
-                        found.cite(uri);
+                        found.note_citation(uri);
                     }
                 }
             }
@@ -235,7 +235,7 @@ impl<'a> Citations<'a> {
         Ok(found.cited)
     }
 
-    fn cite(&mut self, uri: VfsUri) {
+    fn note_citation(&mut self, uri: VfsUri) {
         if let Some(payload) = self.pool.get(&uri).copied()
             && self.cited.insert(uri)
         {
@@ -260,7 +260,7 @@ impl<'a> Citations<'a> {
             };
             match object {
                 Some(Object { kind: Kind::Blob, bytes }) => {
-                    VfsUri::cited(&bytes).for_each(|(uri, _)| self.cite(uri));
+                    VfsUri::cited(&bytes).for_each(|(uri, _)| self.note_citation(uri));
                 }
                 Some(object) => open.extend(links(&object)?.into_iter().map(|link| link.id)),
                 None => {

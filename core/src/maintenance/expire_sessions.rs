@@ -71,7 +71,7 @@ pub fn plan_expired_sessions(
     if newest.is_empty() {
         return Ok(Vec::new());
     }
-    let changed = changes(repo)?;
+    let changed = last_changes(repo)?;
     let kept = repo.kept_sessions(now.micros)?;
     let mut expired = Vec::new();
     for (session, mut time) in newest {
@@ -145,7 +145,7 @@ pub(super) fn policies_for(
 
 /// Returns the time when the branches of each session last changed, according to the kept
 /// operations.
-fn changes(repo: &Repository) -> Result<HashMap<String, i64>> {
+fn last_changes(repo: &Repository) -> Result<HashMap<String, i64>> {
     let mut changed = HashMap::new();
     for entry in repo.operations() {
         let operation = entry?.operation;

@@ -52,7 +52,7 @@ pub struct PricedTurn {
 
 /// The turns that fit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Fitted {
+pub(super) struct FittingTurns {
     /// The number of turns.
     pub(super) kept: usize,
     /// The size of these turns.
@@ -61,7 +61,7 @@ pub(super) struct Fitted {
 
 /// A number of turns with their bytes and the sum of their weights.
 #[derive(Debug, Clone, Copy)]
-struct Point {
+struct Measurement {
     turns: usize,
     bytes: u64,
     weight: u64,
@@ -71,19 +71,19 @@ struct Point {
 ///
 /// # Errors
 /// Errors of `cost`.
-pub(super) fn fit(
+pub(super) fn find_fitting(
     turns: &[PricedTurn],
     fixed: usize,
     budget: u64,
     cost: &mut dyn Cost,
-) -> Result<Fitted> {
+) -> Result<FittingTurns> {
     let all = cost.bytes(turns)?;
     if all <= budget || fixed >= turns.len() {
-        return Ok(Fitted { kept: turns.len(), bytes: all });
+        return Ok(FittingTurns { kept: turns.len(), bytes: all });
     }
     let least = cost.bytes(turns.get(..fixed).unwrap_or_default())?;
     if least > budget {
-        return Ok(Fitted { kept: fixed, bytes: least });
+        return Ok(FittingTurns { kept: fixed, bytes: least });
     }
     // The cumulative weights by number of turns.
     let mut sums = vec![0_u64];
@@ -91,8 +91,8 @@ pub(super) fn fit(
         sums.push(sums.last().copied().unwrap_or_default().saturating_add(weight.max(1)));
     }
     let weight = |turns: usize| sums.get(turns).copied().unwrap_or(u64::MAX);
-    let mut fits = Point { turns: fixed, bytes: least, weight: weight(fixed) };
-    let mut over = Point { turns: turns.len(), bytes: all, weight: weight(turns.len()) };
+    let mut fits = Measurement { turns: fixed, bytes: least, weight: weight(fixed) };
+    let mut over = Measurement { turns: turns.len(), bytes: all, weight: weight(turns.len()) };
     let (near, mut same_side, mut was_over) = (cost.tolerance(budget), 0_u32, false);
     while over.turns - fits.turns > 1 && budget - fits.bytes > near {
         let wanted = match same_side > MAX_SAME_SIDE {
@@ -102,17 +102,17 @@ pub(super) fn fit(
         let found = sums.partition_point(|sum| *sum <= wanted).saturating_sub(1);
         let next = found.clamp(fits.turns + 1, over.turns - 1);
         let bytes = cost.bytes(turns.get(..next).unwrap_or_default())?;
-        let point = Point { turns: next, bytes, weight: weight(next) };
+        let point = Measurement { turns: next, bytes, weight: weight(next) };
         let is_over = bytes > budget;
         same_side = if is_over == was_over { same_side + 1 } else { 0 };
         was_over = is_over;
         if is_over { over = point } else { fits = point }
     }
-    Ok(Fitted { kept: fits.turns, bytes: fits.bytes })
+    Ok(FittingTurns { kept: fits.turns, bytes: fits.bytes })
 }
 
 /// Returns the weight at which the line between two points reaches `wanted` bytes.
-fn crossing(fits: &Point, over: &Point, wanted: u64) -> u64 {
+fn crossing(fits: &Measurement, over: &Measurement, wanted: u64) -> u64 {
     let rise = u128::from(over.bytes.saturating_sub(fits.bytes)).max(1);
     let part = u128::from(wanted.saturating_sub(fits.bytes));
     let run = u128::from(over.weight.saturating_sub(fits.weight));
@@ -159,7 +159,8 @@ mod tests {
         for grow in grows {
             for tolerance in [0, 500] {
                 let mut cost = ByNumber(grow, 0, tolerance);
-                let Fitted { kept, bytes } = fit(&turns, 3, 50_000, &mut cost).unwrap();
+                let FittingTurns { kept, bytes } =
+                    find_fitting(&turns, 3, 50_000, &mut cost).unwrap();
                 let best = (3..=1000).rev().find(|n| grow(*n) <= 50_000).unwrap();
                 assert_eq!(bytes, grow(kept));
                 assert!(kept == best || grow(best) - grow(kept) <= tolerance && tolerance > 0);
@@ -173,8 +174,14 @@ mod tests {
         let id = ObjectId::of(Kind::Commit, b"");
         let turns = vec![PricedTurn { commit: id, tree: id }; 9];
         let mut cost = ByNumber(|n| n as u64 * 10, 0, 0);
-        assert_eq!(fit(&turns, 4, 35, &mut cost).unwrap(), Fitted { kept: 4, bytes: 40 });
-        assert_eq!(fit(&turns, 4, 90, &mut cost).unwrap(), Fitted { kept: 9, bytes: 90 });
-        assert_eq!(fit(&[], 0, 1, &mut cost).unwrap(), Fitted { kept: 0, bytes: 0 });
+        assert_eq!(
+            find_fitting(&turns, 4, 35, &mut cost).unwrap(),
+            FittingTurns { kept: 4, bytes: 40 }
+        );
+        assert_eq!(
+            find_fitting(&turns, 4, 90, &mut cost).unwrap(),
+            FittingTurns { kept: 9, bytes: 90 }
+        );
+        assert_eq!(find_fitting(&[], 0, 1, &mut cost).unwrap(), FittingTurns { kept: 0, bytes: 0 });
     }
 }

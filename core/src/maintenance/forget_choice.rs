@@ -11,7 +11,7 @@ pub const MAX_EXPIRED: usize = 500;
 
 /// The number of further expired turns before any is forgotten, because each forgetting is an
 /// operation.
-const AT_ONCE: usize = 100;
+const MIN_FURTHER: usize = 100;
 
 /// Returns the commits to forget.
 pub(super) fn choose_forgotten(roots: &Roots, plan: &RetentionPlan) -> HashSet<ObjectId> {
@@ -28,7 +28,7 @@ pub(super) fn choose_forgotten_of(
     roots: &Roots,
     mut turns: Vec<(u64, ObjectId)>,
 ) -> HashSet<ObjectId> {
-    if turns.len() < MAX_EXPIRED + AT_ONCE {
+    if turns.len() < MAX_EXPIRED + MIN_FURTHER {
         return HashSet::new();
     }
     let graph = &roots.graph;
@@ -43,5 +43,5 @@ pub(super) fn choose_forgotten_of(
     let old = turns.iter().skip(MAX_EXPIRED).map(|(_, id)| *id);
     let old = old.filter(|id| !roots.commits.contains_key(id) && is_link(id));
     let old: HashSet<ObjectId> = old.collect();
-    if old.len() >= AT_ONCE { old } else { HashSet::new() }
+    if old.len() >= MIN_FURTHER { old } else { HashSet::new() }
 }

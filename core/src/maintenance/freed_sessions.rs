@@ -11,7 +11,7 @@ use crate::store::Inventory;
 ///
 /// Reads unmarked commits until one is such a turn. An unreadable commit counts as one: damaged
 /// garbage must not stop a collection.
-pub(super) fn frees_session(
+pub(super) fn may_free_session(
     inventory: &Inventory<'_>,
     marker: &Marker<'_>,
     chosen: &[usize],
@@ -20,7 +20,7 @@ pub(super) fn frees_session(
     let present: HashSet<&str> = heads.filter_map(|rest| rest.split('/').next()).collect();
     for file in chosen.iter().filter_map(|number| inventory.files().get(*number)) {
         for position in file.first..file.first + file.objects {
-            let entry = inventory.entry(position).filter(|_| !marker.is_met(position));
+            let entry = inventory.entry(position).filter(|_| !marker.is_marked(position));
             let Some(entry) = entry.filter(|entry| entry.kind == Kind::Commit) else { continue };
             let bytes = inventory.read_as(Kind::Commit, &entry.id);
             let commit = bytes.and_then(|bytes| Commit::decode(&bytes));

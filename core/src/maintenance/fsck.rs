@@ -17,13 +17,15 @@ use std::collections::HashSet;
 
 use super::finding::{FsckFinding, FsckKind};
 use super::parity_policy::{ParityPolicy, parity_policy};
-use super::reach::Reach;
+use super::reachability::ReachabilityWalk;
+use super::whole_objects::WholeObjects;
 use super::whole_turns::{SessionDamage, WholeTurns};
-use super::wholeness::Wholeness;
 use crate::error::Result;
 use crate::object::Time;
 use crate::repo::wrong_history_indexes;
-use crate::store::{Detached, Examination, Finding, FindingKind, Progress, Store, Thoroughness};
+use crate::store::{
+    DetachedOperation, Examination, Finding, FindingKind, Progress, Store, Thoroughness,
+};
 
 /// The maximum number of examinations of a store. It is examined again when a collection deleted
 /// files concurrently.
@@ -99,12 +101,12 @@ pub fn fsck(
     let mut attempt = 1;
     loop {
         let examination = store.examine(thoroughness, progress)?;
-        let mut report = report(&examination, &Reach::find(&examination, now.micros));
+        let mut report = report(&examination, &ReachabilityWalk::find(&examination, now.micros));
         report.parity_policy = parity_policy(store).unwrap_or_default();
         if thoroughness == Thoroughness::Full {
             report.findings.extend(wrong_history_indexes(store).into_iter().map(wrong_index));
         }
-        report.by_parity = mended_by_parity(&examination, &report)?;
+        report.by_parity = find_repairable(&examination, &report)?;
         if report.is_ok() || attempt == MAX_ATTEMPTS || examination.is_current()? {
             return Ok(report);
         }
@@ -113,9 +115,9 @@ pub fn fsck(
 }
 
 /// Joins the findings of an examination and of the walk from its roots.
-pub(super) fn report(examination: &Examination<'_>, reach: &Reach<'_>) -> FsckReport {
+pub(super) fn report(examination: &Examination<'_>, reach: &ReachabilityWalk<'_>) -> FsckReport {
     let mut findings: Vec<FsckFinding> = examination.findings.iter().map(finding).collect();
-    findings.extend(examination.detached.iter().map(detached));
+    findings.extend(examination.detached.iter().map(detached_finding));
     findings.extend(reach.findings.iter().cloned());
     // Damage first, because most readers stop at the first lines.
     findings.sort_by_key(|finding| !finding.kind.is_damage());
@@ -123,7 +125,7 @@ pub(super) fn report(examination: &Examination<'_>, reach: &Reach<'_>) -> FsckRe
     findings.retain(|finding| known.insert((finding.place.clone(), finding.message.clone())));
     let is_lost = findings.iter().any(|finding| finding.kind == FsckKind::Lost);
     let sessions = match is_lost {
-        true => WholeTurns::find(reach, &Wholeness::find(reach)).damage(),
+        true => WholeTurns::find(reach, &WholeObjects::find(reach)).damage(),
         false => Vec::new(),
     };
     FsckReport {
@@ -140,7 +142,7 @@ pub(super) fn report(examination: &Examination<'_>, reach: &Reach<'_>) -> FsckRe
 }
 
 /// Finds the damage that parity fixes: findings about restorable packs and about objects in them.
-fn mended_by_parity(
+fn find_repairable(
     examination: &Examination<'_>,
     report: &FsckReport,
 ) -> Result<Option<MendedByParity>> {
@@ -171,7 +173,7 @@ fn wrong_index(place: String) -> FsckFinding {
     FsckFinding { kind: FsckKind::Damaged, place, message, object: None }
 }
 
-fn detached(found: &Detached) -> FsckFinding {
+fn detached_finding(found: &DetachedOperation) -> FsckFinding {
     let changes = found.operation.changes.iter();
     let names: Vec<&str> = changes.map(|change| change.name.as_str()).take(MAX_NAMED).collect();
     FsckFinding {

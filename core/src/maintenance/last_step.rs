@@ -89,7 +89,7 @@ impl LastStep {
     }
 
     /// Creates the record of a try that begins now, after `last`.
-    pub(super) fn begun(time_micros: i64, last: Option<&Self>) -> Self {
+    pub(super) fn begin(time_micros: i64, last: Option<&Self>) -> Self {
         Self {
             version: VERSION,
             time_micros,
@@ -126,13 +126,13 @@ impl LastStep {
             None => self.failures = 0,
             Some(error) => {
                 self.outcome = StepOutcome::Failed;
-                self.reason = (!is_encrypted).then(|| shortened(error));
+                self.reason = (!is_encrypted).then(|| format_reason(error));
             }
         }
     }
 
     /// Records the rest of the journal.
-    pub(super) fn leave(&mut self, left: JournalSize) {
+    pub(super) fn record_rest(&mut self, left: JournalSize) {
         (self.left_bytes, self.left_objects) = (left.bytes, left.objects);
     }
 
@@ -144,7 +144,7 @@ impl LastStep {
         let bytes = serde_json::to_vec(self).map_err(|source| {
             Error::new(ErrorKind::Io, "write the last step").with_source(source)
         })?;
-        store.keep_last_step(lock, &bytes)
+        store.write_last_step(lock, &bytes)
     }
 
     /// Returns true if it began more than `than_micros` before `now_micros`.
@@ -164,7 +164,7 @@ impl LastStep {
     /// Returns the part of an idle journal that is new since this try, and the multiple of the
     /// usual interval to the next try. If the journal is smaller than this try left it, another
     /// process has packed it since.
-    pub(super) fn is_behind(&self, idle: JournalSize) -> (JournalSize, u64) {
+    pub(super) fn new_since(&self, idle: JournalSize) -> (JournalSize, u64) {
         let times = self.distances();
         let bytes = idle.bytes.checked_sub(self.left_bytes);
         match bytes.zip(idle.objects.checked_sub(self.left_objects)) {
@@ -175,7 +175,7 @@ impl LastStep {
 }
 
 /// Formats an error in one line.
-fn shortened(error: &Error) -> String {
+fn format_reason(error: &Error) -> String {
     let mut text = error.to_string();
     let mut source = std::error::Error::source(error);
     while let Some(cause) = source {

@@ -14,7 +14,7 @@ use std::collections::HashMap;
 
 use super::cohorts::Cohorts;
 use super::mark::Marker;
-use super::met::Met;
+use super::marked::MarkedObject;
 use crate::object::Kind;
 use crate::store::{Inventory, PackItem, Tier};
 
@@ -42,7 +42,7 @@ impl Lane {
     }
 }
 
-/// Returns the pack items of the met objects that are in `files` of the inventory.
+/// Returns the pack items of the marked objects that are in `files` of the inventory.
 ///
 /// The rounds of the marker up to `now` are those of the newest contexts.
 pub(super) fn arrange(
@@ -56,21 +56,21 @@ pub(super) fn arrange(
     let mut first_of_group: HashMap<u64, u32> = HashMap::new();
     // Cohort, lane, order of the first object of its group if it has versions, own order.
     let mut chosen: Vec<(u32, Lane, u32, u32)> = Vec::new();
-    for (order, met) in (0..).zip(marker.met()) {
-        let first = *first_of_group.entry(met.group).or_insert(order);
-        let placement = placement(met, now, first == order);
-        let file = inventory.file_of(met.position as usize);
+    for (order, marked) in (0..).zip(marker.marked()) {
+        let first = *first_of_group.entry(marked.group).or_insert(order);
+        let placement = placement(marked, now, first == order);
+        let file = inventory.file_of(marked.position as usize);
         if file.is_some_and(|file| files.contains(&file)) {
-            let cohort = cohorts.of(met.position);
-            chosen.push((cohort, placement, if met.versioned { first } else { order }, order));
+            let cohort = cohorts.of(marked.position);
+            chosen.push((cohort, placement, if marked.versioned { first } else { order }, order));
         }
     }
     chosen.sort_unstable_by_key(|(cohort, placement, first, order)| {
         (placement.of_kind(), *cohort, *placement, *first, *order)
     });
     let item = |(cohort, placement, _, order): (u32, Lane, u32, u32)| {
-        let met = marker.met().get(order as usize)?;
-        let entry = inventory.entry(met.position as usize)?;
+        let marked = marker.marked().get(order as usize)?;
+        let entry = inventory.entry(marked.position as usize)?;
         // In an archive, current and older values share the large blocks.
         let placement = if tier == Tier::Archive { 0 } else { placement as u32 };
         Some(PackItem { id: entry.id, kind: entry.kind, placement, cohort })
@@ -78,15 +78,15 @@ pub(super) fn arrange(
     chosen.into_iter().filter_map(item).collect()
 }
 
-fn placement(met: &Met, now: u32, newest: bool) -> Lane {
-    match met.kind {
+fn placement(marked: &MarkedObject, now: u32, newest: bool) -> Lane {
+    match marked.kind {
         Kind::Commit => Lane::Commits,
         Kind::Operation => Lane::Operations,
         Kind::Tag => Lane::Tags,
-        Kind::Node if met.round <= now => Lane::NodesNow,
+        Kind::Node if marked.round <= now => Lane::NodesNow,
         Kind::Node => Lane::NodesBefore,
-        Kind::Blob if met.round > now => Lane::Before,
-        Kind::Blob if !met.versioned => Lane::ListsNow,
+        Kind::Blob if marked.round > now => Lane::Before,
+        Kind::Blob if !marked.versioned => Lane::ListsNow,
         // Branches may have different values for a key.
         Kind::Blob if newest => Lane::ValuesNow,
         Kind::Blob => Lane::Before,

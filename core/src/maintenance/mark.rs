@@ -1,21 +1,21 @@
-//! Marks reachable objects, each once, and records the order in which the walk meets them.
+//! Marks reachable objects, each once, and records the order in which the walk marks them.
 //!
 //! Contexts are marked in rounds, newest first. Within a round the walk goes level by level, and
-//! all processors read the nodes of a level. The order of the met objects is fixed, which makes
-//! packs reproducible. An object is identified by its position in the inventory, so the set of met
-//! objects is a bitmap, and the record of an object takes 24 bytes.
+//! all processors read the nodes of a level. The order of the marked objects is fixed, which makes
+//! packs reproducible. An object is identified by its position in the inventory, so the set of
+//! marked objects is a bitmap, and the record of an object takes 24 bytes.
 //!
-//! The walk records the section, and in maps the key, under which it first met an object. An object
-//! met later under the same key is an older version of it. The layout of packs uses this.
+//! The walk records the section, and in maps the key, under which it first marked an object. An
+//! object marked later under the same key is an older version of it. The layout of packs uses this.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::ops::Range;
 use std::sync::Arc;
 
-use super::met::{KnownMark, Met};
+use super::marked::{MarkedObject, PreviousMark};
+use super::node_versions::NodeVersions;
 use super::sections::{CONTEXT, Sections};
-use super::siblings::Siblings;
-use super::walk::{ContextWalk, OpenNode, read_nodes, short};
+use super::walk::{ContextWalk, OpenNode, read_nodes, to_number};
 use crate::error::{Error, Result};
 use crate::object::{Kind, Object, ObjectId, ObjectSource, Operation, RefValue, Tag};
 use crate::repo::links;
@@ -23,21 +23,21 @@ use crate::store::{Inventory, KnownLosses};
 use crate::tree::Children;
 use bytes::Bytes;
 
-/// The set of met objects.
+/// The set of marked objects.
 #[derive(Debug)]
 pub(super) struct Marker<'a> {
     inventory: &'a Inventory<'a>,
     holes: Arc<KnownLosses>,
     live: Bits,
-    met: Vec<Met>,
+    marked: Vec<MarkedObject>,
     rounds: u32,
-    /// The objects that were met only because of known losses.
+    /// The objects that were marked only because of known losses.
     spared: Range<usize>,
     sections: Sections,
 }
 
-/// A child of a node that was not met before its level.
-pub(super) struct Arrow {
+/// A child of a node that was not marked before its level.
+pub(super) struct UnmarkedChild {
     position: u32,
     kind: Kind,
     group: u64,
@@ -54,44 +54,44 @@ impl<'a> Marker<'a> {
             inventory,
             holes,
             live: Bits::new(inventory.positions()),
-            met: Vec::with_capacity(inventory.positions()),
+            marked: Vec::with_capacity(inventory.positions()),
             rounds: 0,
             spared: 0..0,
             sections: Sections::new(""),
         }
     }
 
-    /// Counts the objects that another walk met as met, with everything reachable from them. They
-    /// do not become part of [`Marker::met`], so this mark cannot lay out a pack.
-    pub(super) fn know(&mut self, walked: &Bits) {
+    /// Treats the objects that another walk visited as marked, with everything reachable from them.
+    /// They do not become part of [`Marker::marked`], so this mark cannot lay out a pack.
+    pub(super) fn assume_marked(&mut self, walked: &Bits) {
         self.live.add(walked);
     }
 
-    /// Returns everything that was met, in order.
-    pub(super) fn met(&self) -> &[Met] {
-        &self.met
+    /// Returns everything that was marked, in order.
+    pub(super) fn marked(&self) -> &[MarkedObject] {
+        &self.marked
     }
 
-    /// Returns the positions of everything that was met.
+    /// Returns the positions of everything that was marked.
     pub(super) fn into_live(self) -> Bits {
         self.live
     }
 
-    /// Returns the met objects for a later mark of the same store; `None` if some were met only
-    /// because of known losses, since each mark must decide again whether these stay.
-    pub(super) fn into_known(self) -> Option<KnownMark> {
+    /// Returns the marked objects for a later mark of the same store; `None` if some were marked
+    /// only because of known losses, since each mark must decide again whether these stay.
+    pub(super) fn into_previous(self) -> Option<PreviousMark> {
         let is_reached = self.spared().is_empty();
-        is_reached.then(|| KnownMark::new(self.inventory, self.met, self.sections)).flatten()
+        is_reached.then(|| PreviousMark::new(self.inventory, self.marked, self.sections)).flatten()
     }
 
-    /// Meets the objects of an earlier mark, if all of them still exist.
-    pub(super) fn recall(&mut self, known: KnownMark) {
-        if let Some((met, sections)) = known.found_in(self.inventory) {
+    /// Marks the objects of an earlier mark, if all of them still exist.
+    pub(super) fn reuse(&mut self, known: PreviousMark) {
+        if let Some((marked, sections)) = known.found_in(self.inventory) {
             self.live = Bits::new(self.inventory.positions());
-            for met in &met {
-                self.live.insert(met.position as usize);
+            for marked in &marked {
+                self.live.insert(marked.position as usize);
             }
-            (self.met, self.sections) = (met, sections);
+            (self.marked, self.sections) = (marked, sections);
         }
     }
 
@@ -100,8 +100,8 @@ impl<'a> Marker<'a> {
         self.sections.name(number)
     }
 
-    /// Returns true if the object at a position was met.
-    pub(super) fn is_met(&self, position: usize) -> bool {
+    /// Returns true if the object at a position was marked.
+    pub(super) fn is_marked(&self, position: usize) -> bool {
         self.live.contains(position)
     }
 
@@ -111,16 +111,16 @@ impl<'a> Marker<'a> {
         self.rounds - 1
     }
 
-    /// Meets single objects without the objects that they reference.
+    /// Marks single objects without the objects that they reference.
     ///
     /// # Errors
     /// `Corrupt` when an object is missing.
-    pub(super) fn meet(&mut self, ids: impl IntoIterator<Item = ObjectId>) -> Result<()> {
+    pub(super) fn mark(&mut self, ids: impl IntoIterator<Item = ObjectId>) -> Result<()> {
         for id in ids {
             let Some(position) = self.position(&id, || "a root".to_owned())? else { continue };
             let kind = self.inventory.entry(position as usize).map(|entry| entry.kind);
             let kind = kind.unwrap_or(Kind::Blob);
-            self.add(Met {
+            self.add(MarkedObject {
                 position,
                 round: self.round(),
                 section: CONTEXT,
@@ -132,31 +132,31 @@ impl<'a> Marker<'a> {
         Ok(())
     }
 
-    /// Meets contexts and everything in them.
+    /// Marks contexts and everything in them.
     ///
     /// # Errors
     /// `Corrupt` when an object is missing or does not verify.
-    pub(super) fn meet_contexts(&mut self, trees: &[ObjectId]) -> Result<()> {
+    pub(super) fn mark_contexts(&mut self, trees: &[ObjectId]) -> Result<()> {
         let mut open = Vec::new();
         for tree in trees {
             let position = self.position(tree, || "a commit".to_owned())?;
             let Some(position) = position else { continue };
             let group = group_of("", None);
             let (kind, section, round) = (Kind::Node, CONTEXT, self.round());
-            if self.add(Met { position, round, section, kind, group, versioned: true }) {
+            if self.add(MarkedObject { position, round, section, kind, group, versioned: true }) {
                 open.push(OpenNode { position, section });
             }
         }
         self.walk(open)
     }
 
-    /// Meets objects that were committed since the inventory was made, with everything that they
+    /// Marks objects that were committed since the inventory was made, with everything that they
     /// reference, and the targets of their refs, tags and pins. Returns the older objects among
-    /// these that were not met before.
+    /// these that were not marked before.
     ///
     /// # Errors
     /// `Corrupt` when an object is missing or does not verify.
-    pub(super) fn meet_arrived(
+    pub(super) fn mark_arrivals(
         &mut self,
         source: &dyn ObjectSource,
         ids: &[ObjectId],
@@ -165,25 +165,25 @@ impl<'a> Marker<'a> {
         for id in ids {
             let object =
                 source.read(id)?.ok_or_else(|| missing(id, "what was committed meanwhile"))?;
-            open.extend(named(&object)?);
+            open.extend(referenced_ids(&object)?);
         }
         let mut added = Vec::new();
         for id in open.iter().skip(ids.len()) {
             if let Some(position) = self.inventory.find(id) {
-                added.extend(self.meet_object(position, *id)?);
+                added.extend(self.mark_object(position, *id)?);
             }
         }
-        // A turn that is now referenced stays whole: the mark may have met its commit without its
-        // content.
-        added.extend(self.meet_closure(source, &open)?);
+        // A turn that is now referenced stays whole: the mark may have marked its commit without
+        // its content.
+        added.extend(self.mark_closure(source, &open)?);
         Ok(added)
     }
 
-    /// Meets objects of any kind and everything that they reference.
+    /// Marks objects of any kind and everything that they reference.
     ///
     /// # Errors
     /// `Corrupt` when an object is missing or does not verify.
-    pub(super) fn meet_closure(
+    pub(super) fn mark_closure(
         &mut self,
         source: &dyn ObjectSource,
         ids: &[ObjectId],
@@ -201,7 +201,7 @@ impl<'a> Marker<'a> {
                     // The object is newer than the inventory, and is one of `ids` itself.
                     continue;
                 };
-                if let Some(new) = self.meet_object(position, link.id)? {
+                if let Some(new) = self.mark_object(position, link.id)? {
                     added.push(new);
                     open.push(link.id);
                 }
@@ -210,39 +210,42 @@ impl<'a> Marker<'a> {
         Ok(added)
     }
 
-    /// Meets objects that may have belonged to a lost object, and everything that they reference,
+    /// Marks objects that may have belonged to a lost object, and everything that they reference,
     /// since they may still be needed. Skips positions that `may_stay` rejects.
     ///
     /// # Errors
     /// `Corrupt` when an object does not verify.
-    pub(super) fn meet_kept(&mut self, may_stay: &dyn Fn(usize) -> bool) -> Result<()> {
-        let (inventory, before) = (self.inventory, self.met.len());
+    pub(super) fn mark_possible_children(
+        &mut self,
+        may_stay: &dyn Fn(usize) -> bool,
+    ) -> Result<()> {
+        let (inventory, before) = (self.inventory, self.marked.len());
         let kept = self.holes.kept.keys().copied();
         let kept: Vec<ObjectId> =
             kept.filter(|id| inventory.find(id).is_some_and(may_stay)).collect();
-        self.meet(kept.iter().copied())?;
-        self.meet_closure(inventory, &kept)?;
-        self.spared = before..self.met.len();
+        self.mark(kept.iter().copied())?;
+        self.mark_closure(inventory, &kept)?;
+        self.spared = before..self.marked.len();
         Ok(())
     }
 
-    /// Returns the objects that were met only because of known losses.
-    pub(super) fn spared(&self) -> &[Met] {
-        self.met.get(self.spared.clone()).unwrap_or_default()
+    /// Returns the objects that were marked only because of known losses.
+    pub(super) fn spared(&self) -> &[MarkedObject] {
+        self.marked.get(self.spared.clone()).unwrap_or_default()
     }
 
-    /// Meets one object; returns it if it was not met before.
-    fn meet_object(&mut self, position: usize, id: ObjectId) -> Result<Option<(ObjectId, Kind)>> {
+    /// Marks one object; returns it if it was not marked before.
+    fn mark_object(&mut self, position: usize, id: ObjectId) -> Result<Option<(ObjectId, Kind)>> {
         let kind = self.inventory.entry(position).map_or(Kind::Blob, |entry| entry.kind);
-        let (position, section, round) = (short(position)?, CONTEXT, self.round());
-        let met = Met { position, round, section, kind, group: 0, versioned: false };
-        Ok(self.add(met).then_some((id, kind)))
+        let (position, section, round) = (to_number(position)?, CONTEXT, self.round());
+        let marked = MarkedObject { position, round, section, kind, group: 0, versioned: false };
+        Ok(self.add(marked).then_some((id, kind)))
     }
 
-    fn add(&mut self, met: Met) -> bool {
-        let new = self.live.insert(met.position as usize);
+    fn add(&mut self, marked: MarkedObject) -> bool {
+        let new = self.live.insert(marked.position as usize);
         if new {
-            self.met.push(met);
+            self.marked.push(marked);
         }
         new
     }
@@ -254,28 +257,28 @@ impl<'a> Marker<'a> {
     /// Returns the position of an object; `None` for a hole.
     fn position(&self, id: &ObjectId, from: impl Fn() -> String) -> Result<Option<u32>> {
         match self.inventory.find(id) {
-            Some(position) => short(position).map(Some),
+            Some(position) => to_number(position).map(Some),
             None if self.holes.is_lost(id) => Ok(None),
             None => Err(missing(id, &from())),
         }
     }
 
-    /// Returns the children of a node that were not met before.
-    fn arrows(
+    /// Returns the children of a node that were not marked before.
+    fn unmarked_children(
         &self,
-        siblings: &mut Siblings<'_>,
+        node_versions: &mut NodeVersions<'_>,
         section: u32,
         (id, children): (ObjectId, &Children),
-    ) -> Result<Vec<Arrow>> {
-        let mut arrows = Vec::new();
-        let found = siblings.find(section, children.links())?;
+    ) -> Result<Vec<UnmarkedChild>> {
+        let mut unmarked_children = Vec::new();
+        let found = node_versions.find(section, children.links())?;
         for ((key, link), found) in children.iter().zip(found) {
             let Some(position) = found.position else {
                 self.position(&link.id, || id.to_string())?;
                 continue;
             };
-            // Children of an earlier node are met by then.
-            if found.is_repeated || self.is_met(position as usize) {
+            // Children of an earlier node are marked by then.
+            if found.is_repeated || self.is_marked(position as usize) {
                 continue;
             }
             let in_context = section == CONTEXT;
@@ -286,34 +289,40 @@ impl<'a> Marker<'a> {
             // A section that is one blob has versions too.
             let versioned = link.kind == Kind::Node || key.is_some();
             let begins = key.filter(|_| in_context).map(Bytes::copy_from_slice);
-            arrows.push(Arrow { position, kind: link.kind, group, versioned, begins });
+            unmarked_children.push(UnmarkedChild {
+                position,
+                kind: link.kind,
+                group,
+                versioned,
+                begins,
+            });
         }
-        Ok(arrows)
+        Ok(unmarked_children)
     }
 }
 
 impl ContextWalk for Marker<'_> {
     type Node = OpenNode;
-    type Links = Vec<Arrow>;
+    type Links = Vec<UnmarkedChild>;
 
-    fn links(&self, nodes: &[OpenNode]) -> Vec<Result<Vec<Arrow>>> {
-        let mut siblings = Siblings::new(self.inventory);
+    fn links(&self, nodes: &[OpenNode]) -> Vec<Result<Vec<UnmarkedChild>>> {
+        let mut node_versions = NodeVersions::new(self.inventory);
         read_nodes(self.inventory, nodes, |node, id, children| {
-            self.arrows(&mut siblings, node.section, (id, children))
+            self.unmarked_children(&mut node_versions, node.section, (id, children))
         })
     }
 
-    fn meet_links(
+    fn visit_links(
         &mut self,
         node: OpenNode,
-        links: Result<Vec<Arrow>>,
+        links: Result<Vec<UnmarkedChild>>,
         open: &mut Vec<OpenNode>,
     ) -> Result<()> {
-        for Arrow { position, kind, group, versioned, begins } in links? {
+        for UnmarkedChild { position, kind, group, versioned, begins } in links? {
             let section = begins.map_or(node.section, |name| self.sections.number(name));
             let round = self.round();
             // Two nodes of a level may reference the same child: the first of them opens it.
-            let new = self.add(Met { position, round, section, kind, group, versioned });
+            let new = self.add(MarkedObject { position, round, section, kind, group, versioned });
             if new && kind == Kind::Node {
                 open.push(OpenNode { position, section });
             }
@@ -324,7 +333,7 @@ impl ContextWalk for Marker<'_> {
 
 /// Returns the objects that another object names: the new values of refs of an operation, the
 /// target of a tag.
-fn named(object: &Object) -> Result<Vec<ObjectId>> {
+fn referenced_ids(object: &Object) -> Result<Vec<ObjectId>> {
     Ok(match object.kind {
         Kind::Operation => {
             let changes = Operation::decode(&object.bytes)?.changes.into_iter();

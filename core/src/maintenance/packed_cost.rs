@@ -44,7 +44,7 @@ const TOLERANCE_PARTS: u64 = 50;
 const ROOM_PARTS: u64 = 8;
 
 /// Settling a store leaves this fraction of a budget (1/12) free, for files other than packs.
-const BESIDE_PARTS: u64 = 12;
+const OTHER_FILES_PARTS: u64 = 12;
 
 /// A step, and settling, may end below the target by this fraction of the budget (1/32).
 const STEP_TOLERANCE_PARTS: u64 = 32;
@@ -60,7 +60,7 @@ const PACK_BYTES: u64 = 4096;
 
 /// The sessions to measure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Measure {
+pub(super) enum MeasuredSessions {
     /// All sessions: the caller reports the size of each.
     All,
     /// Sessions that may be over their budgets.
@@ -72,7 +72,7 @@ pub(super) enum Measure {
     Settle,
 }
 
-impl Measure {
+impl MeasuredSessions {
     /// Returns the bytes that a session may take by the sizes that packs record before its budget
     /// applies; `None` if sessions are compressed to measure them.
     fn allowed(self, budget: u64) -> Option<u64> {
@@ -87,7 +87,7 @@ impl Measure {
     fn target(self, budget: u64) -> u64 {
         match self {
             Self::Step => budget - budget / ROOM_PARTS,
-            Self::Settle => budget - budget / BESIDE_PARTS,
+            Self::Settle => budget - budget / OTHER_FILES_PARTS,
             Self::All | Self::Doubtful => budget,
         }
     }
@@ -97,17 +97,17 @@ impl Measure {
 pub(super) struct PackedCost<'a> {
     inventory: &'a Inventory<'a>,
     roots: &'a Roots,
-    measure: Measure,
+    measure: MeasuredSessions,
     tier: Tier,
     /// Filled in by the first session.
-    common: Option<Common>,
+    common: Option<SharedPart>,
     session: Session,
     /// Uncompressed and stored bytes by position, cached on demand.
     sizes: HashMap<usize, (u64, u64)>,
 }
 
 /// The part that is the same for all sessions.
-struct Common {
+struct SharedPart {
     /// The parity of packs.
     parity: Option<ParityShare>,
     /// The kept operations, and the names of the refs that each changes.
@@ -138,7 +138,11 @@ struct SessionPack<'a> {
 }
 
 impl<'a> PackedCost<'a> {
-    pub(super) fn new(inventory: &'a Inventory<'a>, roots: &'a Roots, measure: Measure) -> Self {
+    pub(super) fn new(
+        inventory: &'a Inventory<'a>,
+        roots: &'a Roots,
+        measure: MeasuredSessions,
+    ) -> Self {
         let tiers = inventory.files().iter().filter_map(|file| file.tier);
         Self {
             inventory,
@@ -151,7 +155,7 @@ impl<'a> PackedCost<'a> {
         }
     }
 
-    fn common(&mut self) -> Result<&Common> {
+    fn shared_part(&mut self) -> Result<&SharedPart> {
         let common = match self.common.take() {
             Some(common) => common,
             None => {
@@ -161,14 +165,14 @@ impl<'a> PackedCost<'a> {
                     Ok((*id, operation.changes.into_iter().map(|change| change.name).collect()))
                 });
                 let operations = operations.collect::<Result<_>>()?;
-                Common { parity: self.inventory.parity_share(self.tier)?, operations }
+                SharedPart { parity: self.inventory.parity_share(self.tier)?, operations }
             }
         };
         Ok(self.common.insert(common))
     }
 
     fn parity_bytes(&mut self, bytes: u64) -> Result<u64> {
-        Ok(self.common()?.parity.map_or(0, |share| share.parity_bytes(bytes)))
+        Ok(self.shared_part()?.parity.map_or(0, |share| share.parity_bytes(bytes)))
     }
 
     fn session(&mut self, name: &str) -> Result<Session> {
@@ -193,55 +197,55 @@ impl<'a> PackedCost<'a> {
         }
         // Objects that belong to no session count for each session, without the objects that they
         // reference.
-        let is_counted = |name: &str| ForgottenSession::of_ref(name).is_none_or(is_own);
+        let is_counted = |name: &str| ForgottenSession::session_of_ref(name).is_none_or(is_own);
         for (id, reason) in &roots.objects {
             match reason {
-                Reason::Ref(name) if ForgottenSession::of_ref(name).is_some_and(is_own) => {
+                Reason::Ref(name) if ForgottenSession::session_of_ref(name).is_some_and(is_own) => {
                     session.whole.push(*id);
                 }
                 Reason::Ref(name) | Reason::Policy(name) if !is_counted(name) => {}
                 _ => session.single.push(*id),
             }
         }
-        let operations = &self.common()?.operations;
+        let operations = &self.shared_part()?.operations;
         let own = operations.iter().filter(|(_, names)| names.iter().any(|it| is_counted(it)));
         session.single.extend(own.map(|(id, _)| *id));
         Ok(session)
     }
 
-    /// Meets everything that a pack of the session holds.
-    fn meet(&self, kept: &[PricedTurn]) -> Result<SessionPack<'a>> {
+    /// Marks everything that a pack of the session holds.
+    fn mark_session(&self, kept: &[PricedTurn]) -> Result<SessionPack<'a>> {
         let mut marker = Marker::new(self.inventory, Arc::clone(&self.roots.holes));
         let session = &self.session;
         let is_there = |id: &ObjectId| self.inventory.find(id).is_some();
         let tips = kept.iter().filter(|turn| session.tips.contains(&turn.commit));
         let tips: Vec<ObjectId> = tips.map(|turn| turn.tree).collect();
         let now_round = marker.begin_round();
-        marker.meet_contexts(&tips)?;
+        marker.mark_contexts(&tips)?;
         let stays: HashSet<ObjectId> = kept.iter().map(|turn| turn.commit).collect();
         let trees: HashSet<ObjectId> = kept.iter().map(|turn| turn.tree).collect();
         let expired = session.commits.iter().filter(|(id, ..)| !stays.contains(id));
         let expired: Vec<(u64, ObjectId)> = expired.map(|(id, _, turn)| (*turn, *id)).collect();
         let forgotten = choose_forgotten_of(self.roots, expired);
         let commits = session.commits.iter().filter(|(id, ..)| !forgotten.contains(id));
-        marker.meet(commits.clone().map(|(id, ..)| *id))?;
-        marker.meet(session.single.iter().copied().filter(is_there))?;
-        marker.meet(session.whole.iter().copied().filter(is_there))?;
+        marker.mark(commits.clone().map(|(id, ..)| *id))?;
+        marker.mark(session.single.iter().copied().filter(is_there))?;
+        marker.mark(session.whole.iter().copied().filter(is_there))?;
         for turns in kept.chunks(TURNS_PER_ROUND) {
             marker.begin_round();
             let trees: Vec<ObjectId> = turns.iter().map(|turn| turn.tree).collect();
-            marker.meet_contexts(&trees)?;
+            marker.mark_contexts(&trees)?;
         }
         marker.begin_round();
         let whole: Vec<ObjectId> = session.whole.iter().copied().filter(is_there).collect();
-        marker.meet_closure(self.inventory, &whole)?;
+        marker.mark_closure(self.inventory, &whole)?;
         let gone = commits.filter(|(id, tree, _)| !stays.contains(id) && !trees.contains(tree));
         let mut gone: Vec<_> =
             gone.map(|(_, tree, _)| (*tree, Kind::Node, Tombstone::Elided)).collect();
         gone.sort_unstable_by_key(|(tree, ..)| *tree);
         gone.dedup_by_key(|(tree, ..)| *tree);
         // A subtree of a kept context may be the whole context of an elided turn.
-        gone.retain(|(tree, ..)| !self.inventory.find(tree).is_some_and(|at| marker.is_met(at)));
+        gone.retain(|(tree, ..)| !self.inventory.find(tree).is_some_and(|at| marker.is_marked(at)));
         Ok(SessionPack { marker, gone, now_round })
     }
 
@@ -262,10 +266,12 @@ impl<'a> PackedCost<'a> {
         packs.map(|file| file.bytes).sum()
     }
 
-    /// Returns the bytes of met objects that are in no pack.
+    /// Returns the bytes of marked objects that are in no pack.
     fn unpacked_bytes(&self, marker: &Marker<'_>) -> u64 {
-        let entries =
-            marker.met().iter().filter_map(|met| self.inventory.entry(met.position as usize));
+        let entries = marker
+            .marked()
+            .iter()
+            .filter_map(|marked| self.inventory.entry(marked.position as usize));
         let is_unpacked =
             |file: usize| self.inventory.files().get(file).is_some_and(|file| file.tier.is_none());
         entries.filter(|entry| is_unpacked(entry.file)).map(|entry| entry.stored_bytes).sum()
@@ -287,9 +293,10 @@ impl<'a> PackedCost<'a> {
         Ok(parts)
     }
 
-    /// Returns the uncompressed and the stored bytes of all met objects.
+    /// Returns the uncompressed and the stored bytes of all marked objects.
     fn sums(&mut self, marker: &Marker<'_>) -> Result<(u64, u64)> {
-        let mut positions: Vec<u32> = marker.met().iter().map(|met| met.position).collect();
+        let mut positions: Vec<u32> =
+            marker.marked().iter().map(|marked| marked.position).collect();
         // In order, so that each block is decoded once.
         positions.sort_unstable();
         let mut sums = (0_u64, 0_u64);
@@ -308,7 +315,7 @@ impl Cost for PackedCost<'_> {
             return Ok(false);
         }
         self.session = self.session(session)?;
-        let marker = self.meet(kept)?.marker;
+        let marker = self.mark_session(kept)?.marker;
         if let Some(allowed) = allowed {
             // Unpacked objects take several times more, and must not cause turns to be elided.
             if self.unpacked_bytes(&marker) > budget / UNPACKED_PARTS {
@@ -320,13 +327,13 @@ impl Cost for PackedCost<'_> {
         }
         let (raw, _) = self.sums(&marker)?;
         self.session.raw_bytes = raw;
-        let most = raw + marker.met().len() as u64 * ENTRY_BYTES + PACK_BYTES;
+        let most = raw + marker.marked().len() as u64 * ENTRY_BYTES + PACK_BYTES;
         let most = most + self.parity_bytes(most)?;
-        Ok(self.measure == Measure::All || most > budget)
+        Ok(self.measure == MeasuredSessions::All || most > budget)
     }
 
     fn bytes(&mut self, kept: &[PricedTurn]) -> Result<u64> {
-        let SessionPack { marker, gone, now_round } = self.meet(kept)?;
+        let SessionPack { marker, gone, now_round } = self.mark_session(kept)?;
         let (raw, lies) = self.sums(&marker)?;
         if self.measure.allowed(0).is_some() {
             let bytes = lies + gone.len() as u64 * ENTRY_BYTES;
@@ -353,10 +360,10 @@ impl Cost for PackedCost<'_> {
         let mut counted = 0;
         let mut weights = Vec::with_capacity(kept.len());
         for turn in kept {
-            marker.meet_contexts(std::slice::from_ref(&turn.tree))?;
+            marker.mark_contexts(std::slice::from_ref(&turn.tree))?;
             let added: Vec<u32> =
-                marker.met().iter().skip(counted).map(|met| met.position).collect();
-            counted = marker.met().len();
+                marker.marked().iter().skip(counted).map(|marked| marked.position).collect();
+            counted = marker.marked().len();
             let mut weight = 0;
             for position in added {
                 weight += self.sizes(position as usize)?.0 + ENTRY_BYTES;

@@ -52,7 +52,7 @@ pub struct SessionPlan {
     /// The kept turns between these two by their strongest reason, and kept turns outside of that
     /// range that no rule of the policy keeps.
     pub spared: BTreeMap<Keep, u64>,
-    /// The part of `spared` outside of that range.
+    /// The part of `describe_kept` outside of that range.
     pub beyond: BTreeMap<Keep, u64>,
     /// The bytes of everything that stays in a pack, if measured for a budget.
     pub bytes: Option<u64>,
@@ -147,7 +147,7 @@ pub(super) struct KeptTurn {
 
 /// The turns of a session, sorted by their fate.
 #[derive(Debug, Clone, Default)]
-pub(super) struct SessionTally {
+pub(super) struct SessionTurns {
     /// Turns that stay, newest first.
     pub(super) kept: Vec<KeptTurn>,
     /// Turns that expire now, newest first.
@@ -156,7 +156,7 @@ pub(super) struct SessionTally {
     pub(super) expired: u64,
 }
 
-impl SessionTally {
+impl SessionTurns {
     pub(super) fn finish(self, name: &str, bytes: Option<u64>) -> SessionPlan {
         let span = self.expiring.last().copied().zip(self.expiring.first().copied());
         let (mut spared, mut beyond) = (BTreeMap::new(), BTreeMap::new());
@@ -188,27 +188,32 @@ impl fmt::Display for SessionPlan {
         let held = self.kept + self.expiring;
         write!(f, "session {}: ", self.session)?;
         let Some((first, last)) = self.span else {
-            write!(f, "nothing expires, {} of {}", Grouped(held), turns(held + self.expired))?;
+            write!(
+                f,
+                "nothing expires, {} of {}",
+                WithSeparators(held),
+                turns(held + self.expired)
+            )?;
             f.write_str(if held == 1 { " stays" } else { " stay" })?;
-            return match self.told_beyond() {
+            return match self.describe_unruled() {
                 Some(told) => write!(f, ", {told} among them"),
                 None => Ok(()),
             };
         };
         let expire = if self.expiring == 1 { "expires" } else { "expire" };
-        write!(f, "{} of {} {expire}", Grouped(self.expiring), turns(held))?;
+        write!(f, "{} of {} {expire}", WithSeparators(self.expiring), turns(held))?;
         match first == last {
-            true => write!(f, ", turn {}", Grouped(first))?,
-            false => write!(f, ", turns {} to {}", Grouped(first), Grouped(last))?,
+            true => write!(f, ", turn {}", WithSeparators(first))?,
+            false => write!(f, ", turns {} to {}", WithSeparators(first), WithSeparators(last))?,
         }
         let between = self.spared.iter().filter_map(|(why, n)| {
             let beyond = self.beyond.get(why).copied().unwrap_or_default();
             n.checked_sub(beyond).filter(|n| *n > 0).map(|n| (*why, n))
         });
-        if let Some(spared) = listed(between) {
+        if let Some(spared) = describe_turns(between) {
             write!(f, " except {spared}")?;
         }
-        match self.told_beyond() {
+        match self.describe_unruled() {
             Some(told) if self.beyond.values().sum::<u64>() == 1 => {
                 write!(f, "; {told} stays besides")
             }
@@ -220,14 +225,14 @@ impl fmt::Display for SessionPlan {
 
 impl SessionPlan {
     /// Describes the turns that no rule keeps. Omits the tips of branches as obvious.
-    fn told_beyond(&self) -> Option<String> {
+    fn describe_unruled(&self) -> Option<String> {
         let told = self.beyond.iter().filter(|(why, _)| **why != Keep::Tip);
-        listed(told.map(|(why, n)| (*why, *n)))
+        describe_turns(told.map(|(why, n)| (*why, *n)))
     }
 }
 
-fn listed(turns: impl Iterator<Item = (Keep, u64)>) -> Option<String> {
-    let spared: Vec<String> = turns.map(|(why, n)| spared(why, n)).collect();
+fn describe_turns(turns: impl Iterator<Item = (Keep, u64)>) -> Option<String> {
+    let spared: Vec<String> = turns.map(|(why, n)| describe_kept(why, n)).collect();
     match spared.split_last()? {
         (last, []) => Some(last.clone()),
         (last, others) => Some(format!("{} and {last}", others.join(", "))),
@@ -235,18 +240,18 @@ fn listed(turns: impl Iterator<Item = (Keep, u64)>) -> Option<String> {
 }
 
 fn turns(n: u64) -> String {
-    format!("{} turn{}", Grouped(n), if n == 1 { "" } else { "s" })
+    format!("{} turn{}", WithSeparators(n), if n == 1 { "" } else { "s" })
 }
 
-fn spared(why: Keep, n: u64) -> String {
+fn describe_kept(why: Keep, n: u64) -> String {
     let (_, one, many) = why.names();
-    format!("{} {}", Grouped(n), if n == 1 { one } else { many })
+    format!("{} {}", WithSeparators(n), if n == 1 { one } else { many })
 }
 
 /// A number with thousands separators.
-pub(super) struct Grouped(pub(super) u64);
+pub(super) struct WithSeparators(pub(super) u64);
 
-impl fmt::Display for Grouped {
+impl fmt::Display for WithSeparators {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match (self.0 / 1000, self.0 % 1000) {
             (0, rest) => write!(f, "{rest}"),

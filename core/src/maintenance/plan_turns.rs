@@ -3,7 +3,7 @@
 use super::collection_plan::Purpose;
 use super::expire_sessions::policies_for;
 use super::forget_choice::choose_forgotten;
-use super::packed_cost::{Measure, PackedCost};
+use super::packed_cost::{MeasuredSessions, PackedCost};
 use super::plan::RetentionPlan;
 use super::policy::Policies;
 use super::retention::plan_retention;
@@ -27,7 +27,7 @@ pub fn plan_policies(
     let inventory = change.planned_inventory(stamp, reason)?;
     let roots = Roots::find(&inventory, inventory.refs(), stamp.time.micros)?;
     let policies = Policies::load(&inventory, inventory.refs())?;
-    measured(&inventory, &roots, &policies, Measure::All, stamp.time)
+    measured(&inventory, &roots, &policies, MeasuredSessions::All, stamp.time)
 }
 
 /// Plans the retention: only `gc` and steps expire turns.
@@ -39,9 +39,9 @@ pub(super) fn plan_turns(
 ) -> Result<RetentionPlan> {
     let policies = policies_for(inventory, inventory.refs(), purpose)?;
     let measure = match purpose {
-        Purpose::Step => Measure::Step,
-        Purpose::Settle => Measure::Settle,
-        _ => Measure::Doubtful,
+        Purpose::Step => MeasuredSessions::Step,
+        Purpose::Settle => MeasuredSessions::Settle,
+        _ => MeasuredSessions::Doubtful,
     };
     let mut plan = measured(inventory, roots, &policies, measure, now)?;
     let forgotten = choose_forgotten(roots, &plan).len();
@@ -57,7 +57,7 @@ fn measured(
     inventory: &Inventory<'_>,
     roots: &Roots,
     policies: &Policies,
-    measure: Measure,
+    measure: MeasuredSessions,
     now: Time,
 ) -> Result<RetentionPlan> {
     let is_gone = |tree: &ObjectId| is_dropped(inventory, tree);

@@ -22,18 +22,19 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 use super::accept_loss::accept_losses;
+use super::detached_operations;
 use super::finding::{FsckFinding, FsckKind};
 use super::fsck::{FsckReport, report};
-use super::reach::Reach;
-use super::rejoin;
+use super::reachability::ReachabilityWalk;
 use super::repair_commit::commit;
+use super::whole_objects::{WholeObjects, newest_whole};
 use super::whole_turns::WholeTurns;
-use super::wholeness::{Wholeness, newest_whole};
 use crate::error::Result;
 use crate::object::{Kind, Object, ObjectId, Operation, RefChange, RefValue};
 use crate::repo::{BranchName, Signature};
 use crate::store::{
-    Detached, Examination, Expected, KNOWN_LOSSES_REF, Progress, RefUpdate, SalvagedFile, Store,
+    DetachedOperation, Examination, Expected, KNOWN_LOSSES_REF, Progress, RefUpdate, SalvagedFile,
+    Store,
 };
 
 /// Rounds of a repair: a restored file may be damaged itself, or hold operations that have to be
@@ -114,9 +115,9 @@ impl RepairPlan {
 
 impl RepairPlan {
     /// Records the operations that the store lost track of, and their changes of refs.
-    fn rejoin(&mut self, detached: &[Detached], reach: &Reach<'_>) {
+    fn add_detached(&mut self, detached: &[DetachedOperation], reach: &ReachabilityWalk<'_>) {
         self.rejoined = detached.iter().map(|found| found.id).collect();
-        self.rejoined_refs = rejoin::plan(reach, detached);
+        self.rejoined_refs = detached_operations::plan(reach, detached);
     }
 }
 
@@ -130,13 +131,13 @@ pub fn plan_repair(
     progress: &mut Progress<'_>,
 ) -> Result<RepairPlan> {
     let repair = store.begin_repair(progress)?;
-    let reach = Reach::find(&repair.examination, stamp.time.micros);
+    let reach = ReachabilityWalk::find(&repair.examination, stamp.time.micros);
     let salvage = repair.salvage(&reach.lost)?;
-    let mut plan = plan_refs(&repair.examination, &reach, &|id| salvage.saves(id));
+    let mut plan = plan_refs(&repair.examination, &reach, &|id| salvage.has_readable(id));
     plan.files.clone_from(&salvage.files);
     plan.adopted.clone_from(&salvage.adopted);
     plan.refs_behind = salvage.lists_unknown;
-    plan.rejoin(&repair.examination.detached, &reach);
+    plan.add_detached(&repair.examination.detached, &reach);
     Ok(plan)
 }
 
@@ -161,18 +162,23 @@ pub fn repair(
             add_files(&mut done, &restored);
             continue;
         }
-        let reach = Reach::find(&repair.examination, stamp.time.micros);
+        let reach = ReachabilityWalk::find(&repair.examination, stamp.time.micros);
         let salvage = repair.salvage(&reach.lost)?;
         let detached = &repair.examination.detached;
         if done.rejoined.is_empty() {
-            done.rejoin(detached, &reach);
+            done.add_detached(detached, &reach);
         }
         if salvage.is_empty() && !detached.is_empty() {
-            rejoin::apply(store, detached, &rejoin::plan(&reach, detached), stamp)?;
+            detached_operations::apply(
+                store,
+                detached,
+                &detached_operations::plan(&reach, detached),
+                stamp,
+            )?;
             continue;
         }
         if salvage.is_empty() {
-            let planned = plan_refs(&repair.examination, &reach, &|id| salvage.saves(id));
+            let planned = plan_refs(&repair.examination, &reach, &|id| salvage.has_readable(id));
             let RepairPlan { refs, operations, lost, .. } = planned;
             (done.refs, done.operations, done.lost) = (refs, operations, lost);
             add_files(&mut done, &salvage.files);
@@ -194,17 +200,17 @@ pub fn repair(
         move_refs(store, &done.refs, stamp)?;
     }
     if loss == Loss::Accept {
-        done.given_up = accept(store, missing, stamp, progress)?;
+        done.given_up = record_known_losses(store, missing, stamp, progress)?;
     }
     let examination = store.examine(crate::store::Thoroughness::Full, progress)?;
-    let report = report(&examination, &Reach::find(&examination, stamp.time.micros));
+    let report = report(&examination, &ReachabilityWalk::find(&examination, stamp.time.micros));
     Ok(Repaired { plan: done, report })
 }
 
 /// Records the lost objects as known losses, and the objects that may belong to them, if the record
 /// changes. `lost` holds candidates, of which only those still referenced count. Returns the number
 /// of known losses.
-fn accept(
+fn record_known_losses(
     store: &Store,
     lost: BTreeMap<ObjectId, Kind>,
     stamp: &Signature,
@@ -245,7 +251,7 @@ fn add_files(done: &mut RepairPlan, files: &[SalvagedFile]) {
 /// Plans changes of refs to objects that no file restores.
 fn plan_refs(
     examination: &Examination<'_>,
-    reach: &Reach<'_>,
+    reach: &ReachabilityWalk<'_>,
     is_saved: &dyn Fn(&ObjectId) -> bool,
 ) -> RepairPlan {
     let lost = |finding: &&FsckFinding| {
@@ -261,7 +267,7 @@ fn plan_refs(
     let gone = reach.lost.iter().filter(|(id, _)| !is_saved(id));
     plan.operations =
         gone.filter(|(_, kind)| **kind == Kind::Operation).map(|(id, _)| *id).collect();
-    let (history, whole) = (history(examination), Wholeness::find(reach));
+    let (history, whole) = (history(examination), WholeObjects::find(reach));
     let turns = WholeTurns::find(reach, &whole);
     for (name, value) in &examination.inventory.refs().values {
         let RefValue::Object(old) = value else { continue };
@@ -278,7 +284,7 @@ fn plan_refs(
         let new =
             [*old].into_iter().chain(earlier).find_map(|start| newest_whole(reach, &whole, start));
         // A branch whose newest turns were imported together has no earlier value.
-        let adrift = || turns.newest_adrift(BranchName::from_full(name)?.session());
+        let adrift = || turns.newest_unreachable(BranchName::from_full(name)?.session());
         let new = new.or_else(adrift);
         let stays = new.is_none() && matches!(examination.inventory.read_any(old), Ok(Some(_)));
         plan.refs.push(RefRepair { name: name.clone(), old: *old, new, stays });

@@ -26,9 +26,9 @@
 use std::cmp::Reverse;
 use std::collections::{HashMap, HashSet};
 
-use super::fit::{Cost, Fitted, PricedTurn, fit};
+use super::fit::{Cost, FittingTurns, PricedTurn, find_fitting};
 use super::graph::{CommitGraph, GraphCommit};
-use super::plan::{ElidedTurn, Grouped, Keep, KeptTurn, RetentionPlan, SessionTally};
+use super::plan::{ElidedTurn, Keep, KeptTurn, RetentionPlan, SessionTurns, WithSeparators};
 use super::policy::{Policies, Policy};
 use super::roots::{Reason, Roots};
 use crate::error::Result;
@@ -51,7 +51,7 @@ pub fn plan_retention(
     cost: Option<&mut dyn Cost>,
 ) -> Result<RetentionPlan> {
     let mut planner = Planner::new(&roots.graph, policies, is_gone);
-    planner.pass_over(roots);
+    planner.skip_undo_only(roots);
     planner.protect(roots);
     planner.apply_rules(roots, now);
     planner.apply_budgets(cost)?;
@@ -128,37 +128,37 @@ impl<'a> Planner<'a> {
         commit.and_then(|commit| self.policy(commit)).is_some_and(|policy| policy.strict)
     }
 
-    fn is_past(&self, at: usize) -> bool {
+    fn is_undo_only(&self, at: usize) -> bool {
         self.past.get(at).copied().unwrap_or(false)
     }
 
     /// Marks the commits of strict policies that only undo needs.
-    fn pass_over(&mut self, roots: &Roots) {
+    fn skip_undo_only(&mut self, roots: &Roots) {
         if !self.policies.iter().flatten().any(|policy| policy.strict) {
             return;
         }
         let graph = self.graph;
-        let lasts = |reasons: &Vec<Reason>| reasons.iter().any(|reason| !reason.is_past());
+        let lasts = |reasons: &Vec<Reason>| reasons.iter().any(|reason| !reason.is_undo_only());
         let lasting = roots.commits.iter().filter(|(_, reasons)| lasts(reasons));
         let mut open: Vec<usize> = lasting.filter_map(|(id, _)| graph.find(id)).collect();
-        let mut is_past = vec![true; graph.commits().len()];
+        let mut is_undo_only = vec![true; graph.commits().len()];
         while let Some(at) = open.pop() {
-            if let Some(past @ true) = is_past.get_mut(at) {
+            if let Some(past @ true) = is_undo_only.get_mut(at) {
                 *past = false;
                 open.extend(graph.commits().get(at).into_iter().flat_map(|it| graph.parents(it)));
             }
         }
-        for (at, past) in is_past.iter_mut().enumerate() {
+        for (at, past) in is_undo_only.iter_mut().enumerate() {
             *past &= self.is_strict(at);
         }
-        self.past = is_past;
+        self.past = is_undo_only;
     }
 
     /// Counts the children of each commit, ignoring commits that only undo needs.
     fn child_counts(&self) -> Vec<usize> {
         let mut counts = self.graph.child_counts();
         let commits = self.graph.commits().iter().enumerate();
-        for (_, commit) in commits.filter(|(at, _)| self.is_past(*at)) {
+        for (_, commit) in commits.filter(|(at, _)| self.is_undo_only(*at)) {
             for parent in self.graph.parents(commit) {
                 if let Some(count) = counts.get_mut(*parent) {
                     *count -= 1;
@@ -173,18 +173,18 @@ impl<'a> Planner<'a> {
         for (id, reasons) in &roots.commits {
             if let Some(at) = self.graph.find(id) {
                 let strict = self.is_strict(at);
-                let counted = reasons.iter().filter(|reason| !(strict && reason.is_past()));
+                let counted = reasons.iter().filter(|reason| !(strict && reason.is_undo_only()));
                 counted.for_each(|reason| self.mark(at, reason.into()));
             }
         }
         for (at, count) in self.child_counts().into_iter().enumerate() {
-            if count > 1 && !self.is_past(at) {
+            if count > 1 && !self.is_undo_only(at) {
                 self.mark(at, Keep::BranchPoint);
             }
         }
         for (at, commit) in self.graph.commits().iter().enumerate() {
             let parents = self.graph.parents(commit);
-            if parents.len() > 1 && !self.is_past(at) {
+            if parents.len() > 1 && !self.is_undo_only(at) {
                 parents.iter().for_each(|parent| self.mark(*parent, Keep::Merged));
             }
         }
@@ -193,7 +193,7 @@ impl<'a> Planner<'a> {
     /// Keeps the commits that the rules of the policies select.
     fn apply_rules(&mut self, roots: &Roots, now: i64) {
         for (at, commit) in self.graph.commits().iter().enumerate() {
-            if self.is_past(at) {
+            if self.is_undo_only(at) {
                 continue;
             }
             let Some(policy) = self.policy(commit).filter(|policy| policy.has_rules()) else {
@@ -227,7 +227,7 @@ impl<'a> Planner<'a> {
         // The number of commits on the nearest line before each commit, without pinned ones.
         let starts = self.child_counts().into_iter().enumerate();
         let mut places: Vec<Option<u64>> =
-            starts.map(|(at, count)| (count == 0 && !self.is_past(at)).then_some(0)).collect();
+            starts.map(|(at, count)| (count == 0 && !self.is_undo_only(at)).then_some(0)).collect();
         for (id, reasons) in &roots.commits {
             if reasons.iter().any(|reason| matches!(reason, Reason::Branch(_)))
                 && let Some(place) = graph.find(id).and_then(|at| places.get_mut(at))
@@ -258,7 +258,7 @@ impl<'a> Planner<'a> {
         let graph = self.graph;
         let mut taken: HashSet<(usize, i64, i64)> = HashSet::new();
         for index in 0..self.order.len() {
-            let counts = |at: &usize| !self.is_gone(*at) && !self.is_past(*at);
+            let counts = |at: &usize| !self.is_gone(*at) && !self.is_undo_only(*at);
             let Some(at) = self.order.get(index).copied().filter(counts) else { continue };
             let Some(commit) = graph.commits().get(at) else { continue };
             let thin = self.policy(commit).map_or(&[][..], |policy| &policy.thin);
@@ -285,7 +285,7 @@ impl<'a> Planner<'a> {
                     "session {name}: its budget is left out, because sizes are not measured here"
                 )),
                 (Some(budget), Some(cost)) => {
-                    if let Some(bytes) = self.fit(name, members, budget, cost)? {
+                    if let Some(bytes) = self.elide_to_fit(name, members, budget, cost)? {
                         self.bytes.insert(number, bytes);
                     }
                 }
@@ -297,7 +297,7 @@ impl<'a> Planner<'a> {
 
     /// Elides the oldest of `members`, which are newest first, until they fit; returns their bytes
     /// if they were measured.
-    fn fit(
+    fn elide_to_fit(
         &mut self,
         name: &str,
         members: &[usize],
@@ -317,16 +317,17 @@ impl<'a> Planner<'a> {
         if !cost.begin(name, &turns, budget)? {
             return Ok(None);
         }
-        let Fitted { kept, bytes } = fit(&turns, fixed_count, cost.target(budget), cost)?;
+        let FittingTurns { kept, bytes } =
+            find_fitting(&turns, fixed_count, cost.target(budget), cost)?;
         if bytes > budget {
             let newest = cost.bytes(turns.get(..1).unwrap_or_default())?;
             let turn = fixed.first().and_then(|(at, ..)| commits.get(*at)).map_or(0, |it| it.turn);
             self.notes.push(format!(
                 "session {name}: what must stay takes {} bytes, more than its budget of {}: {} of them are turn {} with the commits and operations of the session",
-                Grouped(bytes),
-                Grouped(budget),
-                Grouped(newest),
-                Grouped(turn)
+                WithSeparators(bytes),
+                WithSeparators(budget),
+                WithSeparators(newest),
+                WithSeparators(turn)
             ));
         }
         for (at, ..) in fixed.iter().skip(kept) {
@@ -355,7 +356,7 @@ impl<'a> Planner<'a> {
     fn finish(self) -> RetentionPlan {
         let graph = self.graph;
         let mut plan = RetentionPlan { notes: self.notes.clone(), ..RetentionPlan::default() };
-        let mut sessions: Vec<SessionTally> = vec![SessionTally::default(); self.policies.len()];
+        let mut sessions: Vec<SessionTurns> = vec![SessionTurns::default(); self.policies.len()];
         for at in &self.order {
             let Some(commit) = graph.commits().get(*at) else { continue };
             let Some(tally) = sessions.get_mut(commit.session) else { continue };

@@ -65,13 +65,13 @@ pub struct Roots {
 
 /// The forgotten sessions and operations.
 #[derive(Debug, Default)]
-pub(super) struct Forgotten {
+pub(super) struct ForgottenContent {
     pub(super) sessions: Vec<ForgottenSession>,
     /// The sequence of the newest forgotten operation.
     pub(super) through: u64,
 }
 
-impl Forgotten {
+impl ForgottenContent {
     pub(super) fn load(source: &dyn ObjectSource, refs: &RefTable) -> Result<Self> {
         let sessions = ForgottenSession::load(source, refs)?;
         Ok(Self { sessions, through: forgotten_through(source, refs)? })
@@ -108,7 +108,7 @@ pub enum Reason {
 
 impl Reason {
     /// Returns true if only undo needs the object.
-    pub(super) const fn is_past(&self) -> bool {
+    pub(super) const fn is_undo_only(&self) -> bool {
         matches!(self, Self::Operation(_) | Self::Lost { .. })
     }
 }
@@ -150,28 +150,28 @@ impl Roots {
         first: Option<ObjectId>,
     ) -> Result<Self> {
         let holes = Arc::new(KnownLosses::load(source, refs)?);
-        Self::find_around(source, refs, now, first, holes)
+        Self::find_with_losses(source, refs, now, first, holes)
     }
 
     /// Like [`Roots::find_since`], with these holes.
-    pub(super) fn find_around(
+    pub(super) fn find_with_losses(
         source: &dyn ObjectSource,
         refs: &RefTable,
         now: i64,
         first: Option<ObjectId>,
         holes: Arc<KnownLosses>,
     ) -> Result<Self> {
-        let forgotten = Forgotten::load(source, refs)?;
+        let forgotten = ForgottenContent::load(source, refs)?;
         Self::find_all(source, refs, now, first, holes, forgotten)
     }
 
     /// Like [`Roots::find`], with these forgotten sessions and operations instead of the recorded
     /// ones.
-    pub(super) fn find_without(
+    pub(super) fn find_with_forgotten(
         source: &dyn ObjectSource,
         refs: &RefTable,
         now: i64,
-        forgotten: Forgotten,
+        forgotten: ForgottenContent,
     ) -> Result<Self> {
         let holes = Arc::new(KnownLosses::load(source, refs)?);
         Self::find_all(source, refs, now, None, holes, forgotten)
@@ -183,9 +183,9 @@ impl Roots {
         now: i64,
         first: Option<ObjectId>,
         holes: Arc<KnownLosses>,
-        forgotten: Forgotten,
+        forgotten: ForgottenContent,
     ) -> Result<Self> {
-        let Forgotten { sessions: forgotten, through } = forgotten;
+        let ForgottenContent { sessions: forgotten, through } = forgotten;
         let grafts = Grafts::load(source, refs)?;
         let graph = CommitGraph::with_holes(Arc::clone(&holes));
         let roots = Self { graph, holes, ..Self::default() };
@@ -299,7 +299,7 @@ impl Finder<'_> {
             for change in &operation.changes {
                 for value in [&change.old, &change.new].into_iter().flatten() {
                     let RefValue::Object(id) = value else { continue };
-                    if self.lets_go(operation, &change.name, id)? {
+                    if self.is_of_forgotten_session(operation, &change.name, id)? {
                         continue;
                     }
                     self.protect(id, &Reason::Operation(operation.sequence))?;
@@ -315,7 +315,7 @@ impl Finder<'_> {
         for operation in operations {
             for change in &operation.changes {
                 let Some(RefValue::Object(id)) = &change.old else { continue };
-                if self.lets_go(operation, &change.name, id)? {
+                if self.is_of_forgotten_session(operation, &change.name, id)? {
                     continue;
                 }
                 if !self.roots.graph.contains(id) && !self.is_before(id, change.new.as_ref())? {
@@ -328,8 +328,13 @@ impl Finder<'_> {
     }
 
     /// Returns true if the value belongs to a session that was forgotten since.
-    fn lets_go(&self, operation: &Operation, name: &str, id: &ObjectId) -> Result<bool> {
-        ForgottenSession::lets_go(&self.forgotten, self.source, operation, (name, id))
+    fn is_of_forgotten_session(
+        &self,
+        operation: &Operation,
+        name: &str,
+        id: &ObjectId,
+    ) -> Result<bool> {
+        ForgottenSession::has_forgotten_value(&self.forgotten, self.source, operation, (name, id))
     }
 
     /// Returns true if the ref only advanced from the commit `old` to `new`: then nothing was lost,

@@ -14,7 +14,7 @@ use super::layout::arrange;
 use super::mark::Marker;
 use super::packed_cost::MAX_RAW_BYTES;
 use super::plan_turns::plan_turns;
-use super::roots::{Forgotten, Reason, Roots};
+use super::roots::{ForgottenContent, Reason, Roots};
 use crate::error::Result;
 use crate::object::{ObjectId, Time};
 use crate::repo::{BranchName, ForgottenSession, Repository, forgotten_through, remote_branch};
@@ -43,7 +43,7 @@ pub struct SessionSizes {
 pub fn measure_sessions(repo: &Repository, order: &[String], now: Time) -> Result<SessionSizes> {
     let inventory = repo.store().inventory()?;
     let mut survey = Survey::new(repo, &inventory, order, now)?;
-    let groups = survey.groups()?;
+    let groups = survey.mark_groups()?;
     let lies = |at: usize| Ok(inventory.entry(at).map_or(0, |entry| entry.stored_bytes));
     survey.sizes(order, &groups, &lies)
 }
@@ -63,10 +63,10 @@ pub(super) fn measure_packed_sessions(
 ) -> Result<SessionSizes> {
     let inventory = repo.store().inventory()?;
     let mut survey = Survey::new(repo, &inventory, order, now)?;
-    let groups = survey.groups()?;
+    let groups = survey.mark_groups()?;
     let mut raw_bytes = 0_u64;
-    for met in survey.marker.met() {
-        raw_bytes += inventory.sizes(met.position as usize)?.map_or(0, |(raw, _)| raw.into());
+    for marked in survey.marker.marked() {
+        raw_bytes += inventory.sizes(marked.position as usize)?.map_or(0, |(raw, _)| raw.into());
     }
     if raw_bytes > MAX_RAW_BYTES {
         let lies = |at: usize| Ok(inventory.sizes(at)?.map_or(0, |(_, stored)| stored));
@@ -83,7 +83,8 @@ pub(super) fn measure_packed_sessions(
     }
     let size = inventory.pack_item_sizes(&items, tier)?;
     let parity = inventory.parity_share(tier)?.map_or(0, |share| share.parity_bytes(size.bytes));
-    let parts = size.items.iter().map(|bytes| bytes + part_of(parity, *bytes, size.bytes));
+    let parts =
+        size.items.iter().map(|bytes| bytes + proportional_share(parity, *bytes, size.bytes));
     let of_items: HashMap<ObjectId, u64> = items.iter().map(|item| item.id).zip(parts).collect();
     let packed = |at: usize| {
         let entry = inventory.entry(at);
@@ -95,7 +96,7 @@ pub(super) fn measure_packed_sessions(
 }
 
 /// Returns the share of `sum` for a part `own` of `all`.
-fn part_of(sum: u64, own: u64, all: u64) -> u64 {
+fn proportional_share(sum: u64, own: u64, all: u64) -> u64 {
     let part = u128::from(sum) * u128::from(own) / u128::from(all.max(1));
     u64::try_from(part).unwrap_or(sum)
 }
@@ -131,27 +132,27 @@ impl<'a> Survey<'a> {
         let known = ForgottenSession::load(inventory, inventory.refs())?.into_iter();
         let gone = known.map(|gone| gone.session).filter(|name| !has_branch(repo, name));
         let gone: Vec<ForgottenSession> =
-            gone.chain(numbers.keys().cloned()).map(ForgottenSession::of_all_time).collect();
+            gone.chain(numbers.keys().cloned()).map(ForgottenSession::forgotten_always).collect();
         let through = forgotten_through(inventory, inventory.refs())?;
-        let gone = Forgotten { sessions: gone, through };
+        let gone = ForgottenContent { sessions: gone, through };
         // The remote-tracking refs of the sessions do not count as roots either.
         let mut refs = inventory.refs().clone();
         refs.values.retain(|name, _| {
             let of = remote_branch(name).map(|(_, branch)| branch.session().to_owned());
             of.is_none_or(|session| !numbers.contains_key(&session))
         });
-        let rest = Roots::find_without(inventory, &refs, now.micros, gone)?;
+        let rest = Roots::find_with_forgotten(inventory, &refs, now.micros, gone)?;
         let retention = plan_turns(inventory, &all, Purpose::Gc, now)?;
         let kept = retention.kept.into_iter().collect();
         let marker = Marker::new(inventory, Arc::clone(&all.holes));
         let (shares, seen) = (vec![Vec::new(); order.len() + 2], HashSet::new());
         let mut survey = Self { inventory, all, rest, shares, kept, seen, marker };
-        survey.share(&numbers);
+        survey.assign_owners(&numbers);
         Ok(survey)
     }
 
     /// Assigns each root to its owner.
-    fn share(&mut self, numbers: &HashMap<String, usize>) {
+    fn assign_owners(&mut self, numbers: &HashMap<String, usize>) {
         let last = self.shares.len().saturating_sub(1);
         let of_session = |session: &str| numbers.get(session).map(|number| number + 1);
         let graph = &self.all.graph;
@@ -173,7 +174,8 @@ impl<'a> Survey<'a> {
         }
     }
 
-    /// Meets everything reachable from these commits; returns the number of commits not met before.
+    /// Marks everything reachable from these commits; returns the number of commits not marked
+    /// before.
     fn count(&mut self, from: &[ObjectId]) -> Result<u64> {
         let graph = &self.all.graph;
         let mut open: Vec<usize> = from.iter().filter_map(|id| graph.find(id)).collect();
@@ -189,25 +191,25 @@ impl<'a> Survey<'a> {
             open.extend(graph.parents(commit));
         }
         self.marker.begin_round();
-        self.marker.meet(commits.iter().copied())?;
-        self.marker.meet_contexts(&trees)?;
+        self.marker.mark(commits.iter().copied())?;
+        self.marker.mark_contexts(&trees)?;
         Ok(commits.len() as u64)
     }
 
-    /// Meets everything by owner; returns for each owner the number of turns and the end of its
-    /// part of the met objects. The rest comes first, forgotten sessions last.
-    fn groups(&mut self) -> Result<Vec<(u64, usize)>> {
+    /// Marks everything by owner; returns for each owner the number of turns and the end of its
+    /// part of the marked objects. The rest comes first, forgotten sessions last.
+    fn mark_groups(&mut self) -> Result<Vec<(u64, usize)>> {
         let shares = std::mem::take(&mut self.shares);
-        self.marker.meet(self.rest.operations.iter().copied())?;
+        self.marker.mark(self.rest.operations.iter().copied())?;
         let objects: Vec<ObjectId> = self.rest.objects.keys().copied().collect();
-        self.marker.meet(objects.iter().copied())?;
+        self.marker.mark(objects.iter().copied())?;
         let mut groups = Vec::with_capacity(shares.len());
         for (number, roots) in shares.iter().enumerate() {
             let turns = self.count(roots)?;
             if number == 0 {
-                self.marker.meet_closure(self.inventory, &objects)?;
+                self.marker.mark_closure(self.inventory, &objects)?;
             }
-            groups.push((turns, self.marker.met().len()));
+            groups.push((turns, self.marker.marked().len()));
         }
         Ok(groups)
     }
@@ -222,9 +224,9 @@ impl<'a> Survey<'a> {
         let (mut from, mut sums) = (0, Vec::with_capacity(groups.len()));
         for (turns, end) in groups {
             let mut size = ObjectsSize::default();
-            for met in self.marker.met().get(from..*end).unwrap_or_default() {
+            for marked in self.marker.marked().get(from..*end).unwrap_or_default() {
                 size.objects += 1;
-                size.bytes += bytes_of(met.position as usize)?;
+                size.bytes += bytes_of(marked.position as usize)?;
             }
             sums.push((*turns, size));
             from = *end;
@@ -250,7 +252,7 @@ fn owner(reason: &Reason, of_session: &dyn Fn(&str) -> Option<usize>) -> Option<
         }
         Reason::Head => None,
         Reason::Ref(name) => {
-            Some(ForgottenSession::of_ref(name).and_then(of_session).unwrap_or_default())
+            Some(ForgottenSession::session_of_ref(name).and_then(of_session).unwrap_or_default())
         }
         Reason::Tag(_)
         | Reason::Pin(_)

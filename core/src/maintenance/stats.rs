@@ -15,11 +15,11 @@ use std::sync::Arc;
 
 use super::collect::{files_of_gc, mark};
 use super::collection_plan::Purpose;
+use super::context_sizes::{ContextSizes, sizes};
 use super::mark::Marker;
 use super::parity_policy::parity_policy;
 use super::plan_turns::plan_turns;
 use super::roots::Roots;
-use super::tally::{Tally, sizes};
 use super::usage::Stats;
 use crate::error::{Error, Result};
 use crate::object::Time;
@@ -46,7 +46,7 @@ pub fn stats(repo: &Repository, session: Option<&str>, now: Time) -> Result<Stat
         return Err(Error::not_found(format!("there is no session '{name}' with a snapshot")));
     }
     let retention = plan_turns(&inventory, &roots, Purpose::Gc, now)?;
-    let mut tally = Tally::new(&inventory, graph, sizes?)?;
+    let mut tally = ContextSizes::new(&inventory, graph, sizes?)?;
     // Runs on a thread of the pool: any other thread would sleep and wake for each level of each
     // round.
     rayon::scope(|_| tally.sessions(session))?;
@@ -54,24 +54,24 @@ pub fn stats(repo: &Repository, session: Option<&str>, now: Time) -> Result<Stat
     if retention.elided.is_empty() {
         // Every context stays, so the marker need not walk again the nodes that the tally has
         // walked.
-        marker.know(&tally.walked());
+        marker.assume_marked(&tally.walked_positions());
     }
     mark(&mut marker, &inventory, &roots, &retention)?;
     marker.begin_round();
-    marker.meet_kept(&|_| true)?;
+    marker.mark_possible_children(&|_| true)?;
     let files = files_of_gc(&inventory, &marker, &retention);
     let live = marker.into_live();
     tally.count_copies();
     for turn in &retention.elided {
-        tally.change(&turn.session, |stats| stats.expiring += 1);
+        tally.update_session(&turn.session, |stats| stats.expiring += 1);
     }
     for (branch, _) in repo.branches() {
-        tally.change(branch.session(), |stats| stats.branches += 1);
+        tally.update_session(branch.session(), |stats| stats.branches += 1);
     }
     for pin in repo.pins()?.iter().filter(|pin| !pin.has_expired(now.micros)) {
         let commit = graph.find(&pin.commit).and_then(|at| graph.commits().get(at));
         let named = commit.and_then(|commit| graph.sessions().get(commit.session));
-        tally.change(named.map_or("", String::as_str), |stats| stats.pins += 1);
+        tally.update_session(named.map_or("", String::as_str), |stats| stats.pins += 1);
     }
     let StoreSummary { parity_bytes, derived_bytes, ids_bytes, .. } = repo.store().summary()?;
     let history_index_bytes = derived_bytes - ids_bytes;

@@ -100,18 +100,18 @@ turntree_properties::properties! {
             let inventory = collection.inventory();
             let anew = Survey::new(inventory, REPACK, now, None).unwrap();
             let mut survey = Survey::new(inventory, REPACK, now, known.take()).unwrap();
-            for met in anew.marker.met() {
-                prop_assert!(survey.marker.is_met(met.position as usize), "{met:?}");
+            for marked in anew.marker.marked() {
+                prop_assert!(survey.marker.is_marked(marked.position as usize), "{marked:?}");
             }
             if is_alone {
-                prop_assert_eq!(survey.marker.met(), anew.marker.met());
+                prop_assert_eq!(survey.marker.marked(), anew.marker.marked());
                 prop_assert_eq!(&survey.plan, &anew.plan);
             }
             let files = inventory.files().iter();
             let segment = files.clone().position(|file| file.replaceable && file.tier.is_none());
             let Some(segment) = segment else { break };
             survey.chosen = vec![segment];
-            known = survey.apply(&repo, &collection).unwrap().1.into_known();
+            known = survey.apply(&repo, &collection).unwrap().1.into_previous();
             prop_assert!(known.is_some());
             drop(collection);
             if let Some((number, Some(action))) = meanwhile.next() {

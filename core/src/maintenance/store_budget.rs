@@ -118,7 +118,7 @@ pub fn apply_store_budget(
 /// # Errors
 /// Errors of [`store_budget`] and of [`plan_store_budget`].
 pub fn planned_store_budget(repo: &Repository, now: Time) -> Result<Option<BudgetPlan>> {
-    match exceeded(repo)? {
+    match exceeded_budget(repo)? {
         Some(budget) => plan_store_budget(repo, budget, now).map(Some),
         None => Ok(None),
     }
@@ -133,21 +133,21 @@ pub fn enforce_store_budget(
     repo: &Repository,
     stamp: &Signature,
 ) -> Result<Option<EnforcedBudget>> {
-    enforce_under(repo, &repo.store().lock_collector()?, stamp)
+    enforce_locked(repo, &repo.store().lock_collector()?, stamp)
 }
 
 /// Like [`enforce_store_budget`], under a lock that the caller holds.
-pub(super) fn enforce_under(
+pub(super) fn enforce_locked(
     repo: &Repository,
     lock: &CollectorLock,
     stamp: &Signature,
 ) -> Result<Option<EnforcedBudget>> {
-    if exceeded(repo)?.is_none() {
+    if exceeded_budget(repo)?.is_none() {
         return Ok(None);
     }
     // Unpacked objects take several times more, and must not cost a session.
     run(repo, lock, Purpose::Repack(Tier::Compacted), stamp, &mut |_| ())?;
-    let Some(budget) = exceeded(repo)? else { return Ok(None) };
+    let Some(budget) = exceeded_budget(repo)? else { return Ok(None) };
     let mut round = 1;
     loop {
         let plan = plan_store_budget(repo, budget, stamp.time)?;
@@ -162,7 +162,7 @@ pub(super) fn enforce_under(
 }
 
 /// Returns the budget of the store if its files exceed it.
-fn exceeded(repo: &Repository) -> Result<Option<u64>> {
+fn exceeded_budget(repo: &Repository) -> Result<Option<u64>> {
     let Some(budget) = store_budget(repo.store(), &repo.refs())? else { return Ok(None) };
     Ok((repo.store().summary()?.file_bytes > budget).then_some(budget))
 }
@@ -187,7 +187,7 @@ pub fn collect(
     let lock = repo.store().lock_collector()?;
     let collected = run(repo, &lock, purpose, stamp, before_step)?;
     // Enforced last: garbage must not cost a session.
-    let budget = if purpose.is_gc() { enforce_under(repo, &lock, stamp)? } else { None };
+    let budget = if purpose.is_gc() { enforce_locked(repo, &lock, stamp)? } else { None };
     Ok(Collected { budget, ..collected })
 }
 

@@ -250,7 +250,7 @@ impl<'a> Model<'a> {
         let mut kept: BTreeSet<ObjectId> = self.graph.iter().filter(stays).copied().collect();
         for session in SESSIONS {
             if let Some(budget) = policies.of(session).and_then(|policy| policy.budget_bytes) {
-                self.fit(&mut kept, session, budget);
+                self.elide_to_fit(&mut kept, session, budget);
             }
         }
         let trees: HashSet<ObjectId> = kept.iter().map(|id| self.world.commits[id].tree).collect();
@@ -259,7 +259,7 @@ impl<'a> Model<'a> {
     }
 
     /// Removes the oldest turns until the session fits, and computes the whole size each time.
-    fn fit(&self, kept: &mut BTreeSet<ObjectId>, session: &str, budget: u64) {
+    fn elide_to_fit(&self, kept: &mut BTreeSet<ObjectId>, session: &str, budget: u64) {
         loop {
             let own: Vec<&ObjectId> =
                 kept.iter().filter(|id| self.world.commits[*id].session == session).collect();

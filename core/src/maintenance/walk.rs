@@ -1,10 +1,10 @@
 //! The walk through contexts that collections, statistics and `fsck` share.
 //!
 //! ```text
-//!  open nodes of a level ──> read on all processors ──> met one by one, in order ──> next level
+//!  open nodes of a level ──> read on all processors ──> marked one by one, in order ──> next level
 //! ```
 //!
-//! Nodes are met in the order in which they were opened, however many processors read them. So
+//! Nodes are marked in the order in which they were opened, however many processors read them. So
 //! packs, numbers and findings are the same each time.
 
 use rayon::prelude::*;
@@ -25,13 +25,13 @@ const NODES_PER_TASK: usize = 64;
 #[derive(Debug, Clone, Copy)]
 pub(super) struct OpenNode {
     pub(super) position: u32,
-    /// The section in which it was first met.
+    /// The section in which it was first marked.
     pub(super) section: u32,
 }
 
 /// A walk through contexts, level by level.
 pub(super) trait ContextWalk: Sync {
-    /// A node that was met but not read.
+    /// A node that was marked but not read.
     type Node: Copy + Send + Sync;
 
     /// The links of a node, as far as this walk needs them.
@@ -41,8 +41,8 @@ pub(super) trait ContextWalk: Sync {
     /// order belongs here. A node may omit links of an earlier node.
     fn links(&self, nodes: &[Self::Node]) -> Vec<Result<Self::Links>>;
 
-    /// Meets the links of a node, and opens the new nodes among them.
-    fn meet_links(
+    /// Marks the links of a node, and opens the new nodes among them.
+    fn visit_links(
         &mut self,
         node: Self::Node,
         links: Result<Self::Links>,
@@ -58,7 +58,7 @@ pub(super) trait ContextWalk: Sync {
                 let links: Vec<Result<Self::Links>> =
                     tasks.flat_map_iter(|nodes| self.links(nodes)).collect();
                 for (node, links) in nodes.iter().zip(links) {
-                    self.meet_links(*node, links, &mut next)?;
+                    self.visit_links(*node, links, &mut next)?;
                 }
             }
             open = next;
@@ -88,7 +88,7 @@ pub(super) fn read_nodes<T>(
 }
 
 /// Converts a position to the integer width that walks use.
-pub(super) fn short(position: usize) -> Result<u32> {
+pub(super) fn to_number(position: usize) -> Result<u32> {
     u32::try_from(position)
         .map_err(|_| Error::limit("objects in a store", u32::MAX.into(), position as u64))
 }

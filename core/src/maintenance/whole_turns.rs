@@ -6,8 +6,8 @@
 
 use std::collections::BTreeMap;
 
-use super::reach::Reach;
-use super::wholeness::{Wholeness, newest_whole};
+use super::reachability::ReachabilityWalk;
+use super::whole_objects::{WholeObjects, newest_whole};
 use crate::error::Result;
 use crate::object::{Commit, Kind, ObjectId, RefValue, Time};
 use crate::repo::{AvailableTurn, BranchName};
@@ -43,7 +43,7 @@ pub(super) struct WholeTurns {
 
 impl WholeTurns {
     /// Reads every commit.
-    pub(super) fn find(reach: &Reach<'_>, whole: &Wholeness<'_>) -> Self {
+    pub(super) fn find(reach: &ReachabilityWalk<'_>, whole: &WholeObjects<'_>) -> Self {
         let inventory = reach.inventory();
         let mut found = Self { sessions: BTreeMap::new() };
         for position in 0..inventory.positions() {
@@ -91,7 +91,7 @@ impl WholeTurns {
     }
 
     /// Returns the newest whole but unreachable turn of a session.
-    pub(super) fn newest_adrift(&self, session: &str) -> Option<ObjectId> {
+    pub(super) fn newest_unreachable(&self, session: &str) -> Option<ObjectId> {
         let (turns, _) = self.sessions.get(session).filter(|(_, lost_commits)| *lost_commits)?;
         let adrift = turns.iter().filter(|it| it.is_whole && !it.is_reached);
         adrift.map(|it| it.turn).max().map(|turn| turn.id)
@@ -115,8 +115,8 @@ pub fn newest_whole_turn(
     progress: &mut Progress<'_>,
 ) -> Result<Option<AvailableTurn>> {
     let examination = store.examine(Thoroughness::Full, progress)?;
-    let reach = Reach::find(&examination, now.micros);
-    let whole = Wholeness::find(&reach);
+    let reach = ReachabilityWalk::find(&examination, now.micros);
+    let whole = WholeObjects::find(&reach);
     let Some(id) = newest_whole(&reach, &whole, start) else {
         return Ok(WholeTurns::find(&reach, &whole).newest(session));
     };

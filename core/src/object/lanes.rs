@@ -52,7 +52,7 @@ type Digest = [u8; 32];
 
 /// Returns for each object true if its bytes certainly hash to its id. Costs a fifth to a third of
 /// [`verify`](super::verify) if most objects have up to a few KiB.
-pub(crate) fn have_their_ids(objects: &[(&ObjectId, &Object)]) -> Vec<bool> {
+pub(crate) fn check_ids(objects: &[(&ObjectId, &Object)]) -> Vec<bool> {
     let mut are_right = vec![false; objects.len()];
     for kind in Kind::ALL {
         let mut inputs = Vec::new();
@@ -70,7 +70,8 @@ pub(crate) fn have_their_ids(objects: &[(&ObjectId, &Object)]) -> Vec<bool> {
             continue;
         }
         let all: Vec<&[u8]> = inputs.iter().map(|(_, bytes, _)| *bytes).collect();
-        for ((id, _, is_right), found) in inputs.into_iter().zip(Hashing::of(kind).all(&all)) {
+        for ((id, _, is_right), found) in inputs.into_iter().zip(HashMode::of(kind).hash_all(&all))
+        {
             *is_right = found == *id.as_bytes();
         }
     }
@@ -78,7 +79,7 @@ pub(crate) fn have_their_ids(objects: &[(&ObjectId, &Object)]) -> Vec<bool> {
 }
 
 /// A hash mode.
-struct Hashing {
+struct HashMode {
     platform: Platform,
     key: [u32; 8],
     /// The flags of every block.
@@ -98,12 +99,12 @@ struct Piece<'a> {
 
 /// The digests of an input on one level of its tree.
 #[derive(Clone, Copy)]
-struct Level {
+struct TreeLevel {
     digests: [Digest; MAX_PIECES],
     len: usize,
 }
 
-impl Hashing {
+impl HashMode {
     fn of(kind: Kind) -> Self {
         let platform = Platform::detect();
         match kind_key(kind) {
@@ -113,7 +114,7 @@ impl Hashing {
     }
 
     /// Returns the hashes of inputs of at most [`MAX_INPUT_BYTES`] each.
-    fn all(&self, inputs: &[&[u8]]) -> Vec<Digest> {
+    fn hash_all(&self, inputs: &[&[u8]]) -> Vec<Digest> {
         let mut pieces = Vec::with_capacity(inputs.len() * 2);
         let mut levels = Vec::with_capacity(inputs.len());
         for (input, bytes) in inputs.iter().enumerate() {
@@ -124,7 +125,7 @@ impl Hashing {
             if bytes.is_empty() {
                 pieces.push(piece((0, *bytes)));
             }
-            levels.push(Level { digests: [[0; 32]; MAX_PIECES], len });
+            levels.push(TreeLevel { digests: [[0; 32]; MAX_PIECES], len });
         }
         pieces.sort_unstable_by_key(Piece::class);
         for alike in pieces.chunk_by(|a, b| a.class() == b.class()) {
@@ -145,22 +146,22 @@ impl Hashing {
         let whole = alike.first().map_or(0, |piece| piece.bytes.len() / BLOCK_BYTES);
         let blocks = match whole {
             0 => return alike.iter().map(|piece| self.finish(piece, self.key)).collect(),
-            1 => self.blocks::<BLOCK_BYTES>(alike),
-            2 => self.blocks::<{ 2 * BLOCK_BYTES }>(alike),
-            3 => self.blocks::<{ 3 * BLOCK_BYTES }>(alike),
-            4 => self.blocks::<{ 4 * BLOCK_BYTES }>(alike),
-            5 => self.blocks::<{ 5 * BLOCK_BYTES }>(alike),
-            6 => self.blocks::<{ 6 * BLOCK_BYTES }>(alike),
-            7 => self.blocks::<{ 7 * BLOCK_BYTES }>(alike),
-            8 => self.blocks::<{ 8 * BLOCK_BYTES }>(alike),
-            9 => self.blocks::<{ 9 * BLOCK_BYTES }>(alike),
-            10 => self.blocks::<{ 10 * BLOCK_BYTES }>(alike),
-            11 => self.blocks::<{ 11 * BLOCK_BYTES }>(alike),
-            12 => self.blocks::<{ 12 * BLOCK_BYTES }>(alike),
-            13 => self.blocks::<{ 13 * BLOCK_BYTES }>(alike),
-            14 => self.blocks::<{ 14 * BLOCK_BYTES }>(alike),
-            15 => self.blocks::<{ 15 * BLOCK_BYTES }>(alike),
-            _ => self.blocks::<PIECE_BYTES>(alike),
+            1 => self.digest_blocks::<BLOCK_BYTES>(alike),
+            2 => self.digest_blocks::<{ 2 * BLOCK_BYTES }>(alike),
+            3 => self.digest_blocks::<{ 3 * BLOCK_BYTES }>(alike),
+            4 => self.digest_blocks::<{ 4 * BLOCK_BYTES }>(alike),
+            5 => self.digest_blocks::<{ 5 * BLOCK_BYTES }>(alike),
+            6 => self.digest_blocks::<{ 6 * BLOCK_BYTES }>(alike),
+            7 => self.digest_blocks::<{ 7 * BLOCK_BYTES }>(alike),
+            8 => self.digest_blocks::<{ 8 * BLOCK_BYTES }>(alike),
+            9 => self.digest_blocks::<{ 9 * BLOCK_BYTES }>(alike),
+            10 => self.digest_blocks::<{ 10 * BLOCK_BYTES }>(alike),
+            11 => self.digest_blocks::<{ 11 * BLOCK_BYTES }>(alike),
+            12 => self.digest_blocks::<{ 12 * BLOCK_BYTES }>(alike),
+            13 => self.digest_blocks::<{ 13 * BLOCK_BYTES }>(alike),
+            14 => self.digest_blocks::<{ 14 * BLOCK_BYTES }>(alike),
+            15 => self.digest_blocks::<{ 15 * BLOCK_BYTES }>(alike),
+            _ => self.digest_blocks::<PIECE_BYTES>(alike),
         };
         let finished = |(piece, digest): (&Piece<'_>, Digest)| match piece.is_whole() {
             true => digest,
@@ -170,7 +171,7 @@ impl Hashing {
     }
 
     /// Returns the digests of the first `N` bytes, which are whole blocks, of pieces of one class.
-    fn blocks<const N: usize>(&self, alike: &[Piece<'_>]) -> Vec<Digest> {
+    fn digest_blocks<const N: usize>(&self, alike: &[Piece<'_>]) -> Vec<Digest> {
         let inputs: Vec<&[u8; N]> =
             alike.iter().filter_map(|piece| piece.bytes.first_chunk()).collect();
         let (number, last) = alike
@@ -213,9 +214,9 @@ impl Hashing {
 
     /// Builds the next level of each tree that is not at its root: joins neighbours, and moves a
     /// last odd one up unchanged.
-    fn join(&self, levels: &mut [Level]) {
+    fn join(&self, levels: &mut [TreeLevel]) {
         for root in [0, ROOT] {
-            let is_meant = |level: &Level| level.len > 1 && (level.len == 2) == (root == ROOT);
+            let is_meant = |level: &TreeLevel| level.len > 1 && (level.len == 2) == (root == ROOT);
             let meant = levels.iter().filter(|level| is_meant(level));
             let pairs =
                 meant.flat_map(|level| level.digests.as_chunks::<2>().0.iter().take(level.len / 2));
@@ -266,7 +267,7 @@ mod tests {
     }
 
     fn right(objects: &[(ObjectId, Object)]) -> Vec<bool> {
-        have_their_ids(&objects.iter().map(|(id, object)| (id, object)).collect::<Vec<_>>())
+        check_ids(&objects.iter().map(|(id, object)| (id, object)).collect::<Vec<_>>())
     }
 
     fn object(kind: Kind, bytes: Bytes) -> (ObjectId, Object) {
@@ -280,7 +281,7 @@ mod tests {
         let objects: Vec<_> = all.map(|len| object(Kind::Blob, bytes(len, len as u64))).collect();
         assert!(right(&objects).iter().all(|is_right| *is_right));
         for alone in objects.iter().step_by(9) {
-            let hash = Hashing::of(Kind::Blob).all(&[&alone.1.bytes]);
+            let hash = HashMode::of(Kind::Blob).hash_all(&[&alone.1.bytes]);
             if alone.1.bytes.len() <= MAX_INPUT_BYTES {
                 assert_eq!(hash, [*alone.0.as_bytes()]);
             }

@@ -42,7 +42,7 @@ pub use codec::{Reader, Writer};
 pub use commit::{Author, Commit, Time, Trigger};
 pub(crate) use id::key_digest;
 pub use id::{Checksum, ID_BYTES, ID_HEX_DIGITS, IdPrefix, ObjectId, verify};
-pub(crate) use lanes::have_their_ids;
+pub(crate) use lanes::check_ids;
 pub use memory::Memory;
 pub(crate) use operation::MAX_PARENTS;
 pub use operation::{Operation, RefChange, RefValue};
@@ -215,7 +215,7 @@ pub trait ObjectSink: ObjectSource {
     ///
     /// # Errors
     /// If the names cannot be looked up.
-    fn take_cited(&mut self) -> Result<Vec<(String, ObjectId)>> {
+    fn take_citations(&mut self) -> Result<Vec<(String, ObjectId)>> {
         Ok(Vec::new())
     }
 

@@ -46,7 +46,7 @@ impl Adoption {
 }
 
 /// Returns the number of the first operation of the adoption that an operation belongs to.
-pub(super) fn first_of(operation: &Operation) -> Option<u64> {
+pub(super) fn first_operation(operation: &Operation) -> Option<u64> {
     let words: Vec<&str> = operation.reason.split(' ').collect();
     match words[..] {
         [ADOPT, _] => Some(operation.sequence),
@@ -56,9 +56,9 @@ pub(super) fn first_of(operation: &Operation) -> Option<u64> {
 }
 
 /// Returns true if two operations belong to one adoption.
-pub(super) fn are_one(a: &Operation, b: &Operation) -> bool {
-    let first = first_of(a);
-    first.is_some() && first == first_of(b) && a.actor == b.actor
+pub(super) fn is_same_adoption(a: &Operation, b: &Operation) -> bool {
+    let first = first_operation(a);
+    first.is_some() && first == first_operation(b) && a.actor == b.actor
 }
 
 impl Repository {
@@ -68,14 +68,14 @@ impl Repository {
     /// # Errors
     /// Errors of reading operations.
     pub fn adoption_of(&self, entry: &OperationEntry) -> Result<Vec<OperationEntry>> {
-        let Some(first) = first_of(&entry.operation) else { return Ok(vec![entry.clone()]) };
+        let Some(first) = first_operation(&entry.operation) else { return Ok(vec![entry.clone()]) };
         let mut found = Vec::new();
         for other in self.operations() {
             let other = other?;
             if other.operation.sequence < first {
                 break;
             }
-            if are_one(&other.operation, &entry.operation) {
+            if is_same_adoption(&other.operation, &entry.operation) {
                 found.push(other);
             }
         }

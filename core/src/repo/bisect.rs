@@ -365,7 +365,7 @@ impl Transaction<'_> {
     /// Replaces the refs that begin with `prefix` with `refs`.
     fn replace_refs(&mut self, prefix: &str, refs: &BTreeMap<String, ObjectId>) {
         let before: BTreeMap<String, RefValue> = self
-            .begun_with_prefix(prefix)
+            .initial_refs(prefix)
             .map(|(name, value)| (name.to_owned(), value.clone()))
             .collect();
         for name in before.keys().chain(refs.keys()) {

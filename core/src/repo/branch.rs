@@ -39,7 +39,7 @@ impl BranchName {
     pub fn new(session: &str, branch: &str) -> Result<Self> {
         check_name("session", session)?;
         if session.contains('/') {
-            return Err(bad_name("session", session, "no '/'"));
+            return Err(name_error("session", session, "no '/'"));
         }
         check_name("branch", branch)?;
         Ok(Self { session: session.to_owned(), branch: branch.to_owned() })
@@ -75,7 +75,7 @@ impl BranchName {
     /// versions created such a branch when `task/plan` was meant, so it does not represent its
     /// session.
     #[must_use]
-    pub fn repeats_session(&self) -> bool {
+    pub fn has_repeated_session(&self) -> bool {
         self.branch.split_once('/').is_some_and(|(first, _)| first == self.session)
     }
 
@@ -161,7 +161,7 @@ pub fn check_full_name(full: &str) -> Result<()> {
             check_name("ref", name)
         }
         Some((kind, name)) if !kind.is_empty() => check_name("ref", name),
-        _ => Err(bad_name("ref", full, "HEAD or refs/<kind>/<name>")),
+        _ => Err(name_error("ref", full, "HEAD or refs/<kind>/<name>")),
     }
 }
 
@@ -173,7 +173,7 @@ pub fn check_remote_name(name: &str) -> Result<()> {
     check_name("remote", name)?;
     match name.contains('/') || name.len() > MAX_REMOTE_BYTES {
         true => {
-            Err(bad_name("remote", name, &format!("no '/', and up to {MAX_REMOTE_BYTES} bytes")))
+            Err(name_error("remote", name, &format!("no '/', and up to {MAX_REMOTE_BYTES} bytes")))
         }
         false => Ok(()),
     }
@@ -192,11 +192,11 @@ pub(super) fn check_new_name(what: &str, name: &str) -> Result<()> {
 /// Applies the rules of `git check-ref-format`, so that every name can become a git ref.
 fn check_name(what: &str, name: &str) -> Result<()> {
     if name.is_empty() || name.len() > MAX_NAME_BYTES {
-        return Err(bad_name(what, name, &format!("1 to {MAX_NAME_BYTES} bytes")));
+        return Err(name_error(what, name, &format!("1 to {MAX_NAME_BYTES} bytes")));
     }
     let forbidden = |c: char| c.is_control() || c.is_whitespace() || "~^:?*[\\".contains(c);
     if name.contains(forbidden) || name.contains("..") || name.contains("@{") || name == "@" {
-        return Err(bad_name(
+        return Err(name_error(
             what,
             name,
             "no white space, control characters, '~^:?*[\\', '..' or '@{'",
@@ -209,7 +209,7 @@ fn check_name(what: &str, name: &str) -> Result<()> {
             || part.ends_with(".lock")
     };
     if name.split('/').any(bad_part) {
-        return Err(bad_name(
+        return Err(name_error(
             what,
             name,
             "parts that do not start with '.' or '-' or end with '.' or '.lock'",
@@ -218,7 +218,7 @@ fn check_name(what: &str, name: &str) -> Result<()> {
     Ok(())
 }
 
-fn bad_name(what: &str, name: &str, expected: &str) -> Error {
+fn name_error(what: &str, name: &str, expected: &str) -> Error {
     Error::invalid(format!("'{name}' cannot name a {what}: expected {expected}"))
 }
 
@@ -233,8 +233,8 @@ mod tests {
         assert_eq!(branch.full(), "refs/heads/task/main");
         assert_eq!(BranchName::from_full(&branch.full()), Some(branch));
         assert_eq!("a/b/c".parse::<BranchName>().unwrap().branch(), "b/c");
-        assert!("a/a/c".parse::<BranchName>().unwrap().repeats_session());
-        assert!(!"a/ab/c".parse::<BranchName>().unwrap().repeats_session());
+        assert!("a/a/c".parse::<BranchName>().unwrap().has_repeated_session());
+        assert!(!"a/ab/c".parse::<BranchName>().unwrap().has_repeated_session());
     }
 
     #[test]

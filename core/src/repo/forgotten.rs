@@ -74,7 +74,7 @@ pub struct ForgottenSession {
 /// The blob of a ref, its fields in this order.
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Stored {
+struct StoredSession {
     version: u64,
     through: u64,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -84,7 +84,7 @@ struct Stored {
     expired: bool,
 }
 
-impl Stored {
+impl StoredSession {
     fn new(through: u64, free_micros: Option<i64>, time_micros: i64, expired: bool) -> Self {
         let version = if expired { VERSION } else { 1 };
         Self { version, through, free_micros, time_micros, expired }
@@ -110,29 +110,29 @@ impl ForgottenSession {
             return Err(Error::corrupt(WHAT, "a blob", "the name of another ref"));
         };
         let bytes = source.read_as(Kind::Blob, id)?;
-        let Stored { through, free_micros, time_micros, expired, .. } =
+        let StoredSession { through, free_micros, time_micros, expired, .. } =
             decode_versioned(WHAT, VERSION, &bytes)?;
         Ok(Self { session: session.to_owned(), time_micros, free_micros, expired, through })
     }
 
     /// Returns a record as if the session was forgotten after every operation and its content could
     /// be freed.
-    pub(crate) fn of_all_time(session: String) -> Self {
+    pub(crate) fn forgotten_always(session: String) -> Self {
         Self { session, time_micros: 0, free_micros: None, expired: false, through: u64::MAX }
     }
 
     /// Marks the content as free to collect if its time has passed.
-    pub(crate) fn come(&mut self, now: i64) {
+    pub(crate) fn update_expiry(&mut self, now: i64) {
         self.free_micros = self.free_micros.filter(|free| now < *free);
     }
 
     /// Returns the session that a ref belongs to.
-    pub(crate) fn of_ref(name: &str) -> Option<&str> {
+    pub(crate) fn session_of_ref(name: &str) -> Option<&str> {
         session_of(name)
     }
 
     /// Returns true if an operation does not keep the session alive once its content may be freed.
-    fn is_past(&self, operation: &Operation) -> bool {
+    fn may_ignore_operation(&self, operation: &Operation) -> bool {
         operation.sequence <= self.through
             || operation.changes.iter().any(|change| change.name == self.ref_name())
     }
@@ -143,13 +143,13 @@ impl ForgottenSession {
     ///
     /// # Errors
     /// `Corrupt` when the value does not verify.
-    pub(crate) fn lets_go(
+    pub(crate) fn has_forgotten_value(
         gone: &[Self],
         source: &dyn ObjectSource,
         operation: &Operation,
         (name, id): (&str, &ObjectId),
     ) -> Result<bool> {
-        let is_free = |it: &&Self| it.free_micros.is_none() && it.is_past(operation);
+        let is_free = |it: &&Self| it.free_micros.is_none() && it.may_ignore_operation(operation);
         let gone: Vec<&Self> = gone.iter().filter(is_free).collect();
         if gone.is_empty() {
             return Ok(false);
@@ -224,7 +224,7 @@ impl Transaction<'_> {
         stamp: &Signature,
         free_micros: Option<i64>,
     ) -> Result<()> {
-        self.let_session_go(repo, session, stamp, (free_micros, false))
+        self.remove_session(repo, session, stamp, (free_micros, false))
     }
 
     /// Forgets a session on behalf of a policy or a budget: continuing the session imports it
@@ -239,10 +239,10 @@ impl Transaction<'_> {
         stamp: &Signature,
         free_micros: Option<i64>,
     ) -> Result<()> {
-        self.let_session_go(repo, session, stamp, (free_micros, true))
+        self.remove_session(repo, session, stamp, (free_micros, true))
     }
 
-    fn let_session_go(
+    fn remove_session(
         &mut self,
         repo: &Repository,
         session: &str,
@@ -262,7 +262,7 @@ impl Transaction<'_> {
         }
         let names = repo.names_of_session(session)?;
         let through = self.base_sequence() + 1;
-        let stored = Stored::new(through, free_micros, stamp.time.micros, expired);
+        let stored = StoredSession::new(through, free_micros, stamp.time.micros, expired);
         let shared = repo.shared_head()?;
         for (branch, _) in branches {
             self.remove_branch(&branch);
@@ -277,7 +277,7 @@ impl Transaction<'_> {
             self.set_ref(name, Expected::Any, None);
         }
         for name in &names {
-            self.note_forgotten(name, &stored)?;
+            self.record_forgotten(name, &stored)?;
         }
         if free_micros.is_none() {
             self.drop_remote_branches(&refs, &names);
@@ -298,13 +298,13 @@ impl Transaction<'_> {
     }
 
     /// Records that a forgotten session was imported again.
-    pub(super) fn note_return(&mut self, session: &str) {
-        if let Some(forgotten) = self.begun_with(&format!("{FORGOTTEN}{session}")).cloned() {
+    pub(super) fn record_return(&mut self, session: &str) {
+        if let Some(forgotten) = self.initial_value(&format!("{FORGOTTEN}{session}")).cloned() {
             self.set_ref(&format!("{RETURNED}{session}"), Expected::Any, Some(forgotten));
         }
     }
 
-    fn note_forgotten(&mut self, session: &str, stored: &Stored) -> Result<()> {
+    fn record_forgotten(&mut self, session: &str, stored: &StoredSession) -> Result<()> {
         let bytes = serde_json::to_vec(stored)
             .map_err(|error| Error::invalid("a forgotten session").with_source(error))?;
         let value = Some(RefValue::Object(self.write(Kind::Blob, bytes.into())?));
@@ -332,13 +332,13 @@ impl Repository {
         let in_grace = in_grace.filter(|gone| gone.free_micros.is_some());
         let (mut change, mut freed) = (self.begin(), 0_u64);
         for mut gone in in_grace {
-            gone.come(now);
+            gone.update_expiry(now);
             if gone.free_micros.is_some() {
                 continue;
             }
             let ForgottenSession { session, time_micros, expired, through, .. } = gone;
-            let stored = Stored::new(through, None, time_micros, expired);
-            change.note_forgotten(&session, &stored)?;
+            let stored = StoredSession::new(through, None, time_micros, expired);
+            change.record_forgotten(&session, &stored)?;
             change.drop_remote_branches(&self.refs(), &BTreeSet::from([session]));
             freed += 1;
         }
@@ -351,19 +351,19 @@ impl Repository {
     /// Returns true if a session was forgotten by name and was not imported again.
     #[must_use]
     pub fn is_forgotten(&self, session: &str) -> bool {
-        self.let_go(session).is_some_and(|gone| !gone.expired)
+        self.forgotten_session(session).is_some_and(|gone| !gone.expired)
     }
 
     /// Returns the time at which a policy expired a session, in microseconds since the Unix epoch;
     /// `None` if the session was imported again.
     #[must_use]
     pub fn expired_at(&self, session: &str) -> Option<i64> {
-        self.let_go(session).filter(|gone| gone.expired).map(|gone| gone.time_micros)
+        self.forgotten_session(session).filter(|gone| gone.expired).map(|gone| gone.time_micros)
     }
 
     /// Returns the record of a forgotten session; `None` if it was not forgotten or was imported
     /// again.
-    fn let_go(&self, session: &str) -> Option<ForgottenSession> {
+    fn forgotten_session(&self, session: &str) -> Option<ForgottenSession> {
         let refs = self.refs();
         let value = refs.value(&format!("{FORGOTTEN}{session}"))?;
         if refs.value(&format!("{RETURNED}{session}")).is_some()
@@ -373,7 +373,7 @@ impl Repository {
         }
         // An unreadable record counts as forgotten by name.
         let read = ForgottenSession::read(self.store(), session, value);
-        Some(read.unwrap_or_else(|_| ForgottenSession::of_all_time(session.to_owned())))
+        Some(read.unwrap_or_else(|_| ForgottenSession::forgotten_always(session.to_owned())))
     }
 
     /// Returns the name of a session, and the names that its newest commits record and no branch
@@ -436,14 +436,14 @@ impl Repository {
         let mut gone = self.forgotten_sessions()?;
         // Another process may free it concurrently, so the grace period is ignored.
         gone.iter_mut().for_each(|gone| gone.free_micros = None);
-        if ForgottenSession::lets_go(&gone, self.store(), past, (name, id))? {
-            self.check_whole(name, id)?;
+        if ForgottenSession::has_forgotten_value(&gone, self.store(), past, (name, id))? {
+            self.check_complete(name, id)?;
         }
         Ok(())
     }
 
     /// Follows everything reachable from `id`. Expired content may be missing.
-    fn check_whole(&self, name: &str, id: &ObjectId) -> Result<()> {
+    fn check_complete(&self, name: &str, id: &ObjectId) -> Result<()> {
         let (store, grafts) = (self.store(), self.grafts()?);
         let (mut open, mut seen) = (vec![*id], HashSet::new());
         while let Some(at) = open.pop() {

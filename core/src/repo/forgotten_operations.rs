@@ -25,7 +25,7 @@ const VERSION: u64 = 1;
 /// The blob of the ref, its fields in this order.
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Stored {
+struct StoredBoundary {
     version: u64,
     through: u64,
 }
@@ -42,7 +42,7 @@ pub(crate) fn forgotten_through(source: &dyn ObjectSource, refs: &RefTable) -> R
             return Err(Error::corrupt(WHAT, "a blob", "the name of another ref"));
         };
         let bytes = source.read_as(Kind::Blob, id)?;
-        let Stored { through, .. } = decode_versioned(WHAT, VERSION, &bytes)?;
+        let StoredBoundary { through, .. } = decode_versioned(WHAT, VERSION, &bytes)?;
         Ok(through)
     };
     read().map_err(|error: Error| error.at(FORGOTTEN_OPERATIONS))
@@ -62,7 +62,7 @@ impl Transaction<'_> {
         }
         let refs = self.repo().refs();
         let through = through.max(forgotten_through(self.repo().store(), &refs)?);
-        let bytes = serde_json::to_vec(&Stored { version: VERSION, through })
+        let bytes = serde_json::to_vec(&StoredBoundary { version: VERSION, through })
             .map_err(|error| Error::invalid(WHAT).with_source(error))?;
         let expected = match refs.value(FORGOTTEN_OPERATIONS) {
             Some(value) => Expected::Value(value.clone()),

@@ -64,7 +64,7 @@ impl Repository {
             first_parent: false,
             torn: None,
         };
-        history.go_on(starts, hide)?;
+        history.continue_from(starts, hide)?;
         Ok(history)
     }
 
@@ -118,20 +118,20 @@ impl History<'_> {
     ///
     /// # Errors
     /// Errors of [`Repository::history`].
-    pub(crate) fn go_on(&mut self, starts: &[ObjectId], hide: &[ObjectId]) -> Result<()> {
+    pub(crate) fn continue_from(&mut self, starts: &[ObjectId], hide: &[ObjectId]) -> Result<()> {
         self.round += 1;
         // Commits that the previous round left unread are hidden from now on.
         self.visible = 0;
         for id in hide {
-            self.meet(id, true)?;
+            self.visit(id, true)?;
         }
         for id in starts {
-            self.meet(id, false)?;
+            self.visit(id, false)?;
         }
         Ok(())
     }
 
-    fn meet(&mut self, id: &ObjectId, hide: bool) -> Result<()> {
+    fn visit(&mut self, id: &ObjectId, hide: bool) -> Result<()> {
         match self.met.get_mut(id) {
             Some(round) => {
                 if hide && *round == self.round {
@@ -161,7 +161,7 @@ impl History<'_> {
             let parents = if self.first_parent { 1 } else { entry.parents.len() };
             let mut failed = None;
             for parent in entry.parents.iter().take(parents) {
-                failed = self.meet(parent, hide).err().or(failed);
+                failed = self.visit(parent, hide).err().or(failed);
             }
             let entry = (!hide).then_some(entry);
             if let Some(error) = failed {

@@ -107,7 +107,7 @@ impl Transaction<'_> {
     /// `NotFound` when the branch has no snapshot, or theirs has nothing at a path of `only`;
     /// `Expired` when a required context has expired. Nothing is staged then.
     pub fn merge(&mut self, request: &MergeRequest<'_>, stamp: &Signature) -> Result<MergeReport> {
-        self.pass_filter();
+        self.skip_filter();
         let (ours, theirs) = (self.tip_of(&request.into)?, request.theirs);
         let repo = self.repo();
         let mut bases = repo.merge_bases(&ours, &theirs)?.into_iter();
@@ -126,7 +126,7 @@ impl Transaction<'_> {
         }
         let is_own = self.read_commit(&theirs)?.session == request.into.session();
         let may_move = is_own && request.only.is_all();
-        if base == Some(ours) && may_move && !self.is_elsewhere(&ours, &theirs)? {
+        if base == Some(ours) && may_move && !self.is_other_workspace(&ours, &theirs)? {
             self.move_branch(&request.into, Some(theirs));
             return Ok(MergeReport { kind: MergeKind::FastForward, commit: theirs, ..found });
         }
@@ -159,13 +159,13 @@ impl Transaction<'_> {
         if !request.only.is_all() && report.tree == self.read_commit(&ours)?.tree {
             return Ok(found);
         }
-        found.commit = self.merged(request, report.tree, stamp)?;
+        found.commit = self.record_merge(request, report.tree, stamp)?;
         Ok(MergeReport { kind: MergeKind::Merged, report: Some(report), ..found })
     }
 
     /// Returns true if theirs continued in another workspace than ours: a fast-forward would give
     /// the branch that workspace.
-    fn is_elsewhere(&self, ours: &ObjectId, theirs: &ObjectId) -> Result<bool> {
+    fn is_other_workspace(&self, ours: &ObjectId, theirs: &ObjectId) -> Result<bool> {
         let repo = self.repo();
         for entry in repo.history(&[*theirs], &[*ours])?.first_parent() {
             if let Some(dir) = entry?.commit.metadata.remove(WORKSPACE) {
@@ -176,7 +176,7 @@ impl Transaction<'_> {
     }
 
     /// Adds the merged context to the branch.
-    fn merged(
+    fn record_merge(
         &mut self,
         request: &MergeRequest<'_>,
         tree: ObjectId,

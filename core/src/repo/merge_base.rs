@@ -26,7 +26,7 @@ impl Repository {
     /// # Errors
     /// `NotFound` or `Corrupt`, naming a commit that cannot be read.
     pub fn merge_base(&self, first: &ObjectId, second: &ObjectId) -> Result<Option<ObjectId>> {
-        Ok(self.common(first, second, 1)?.pop())
+        Ok(self.common_ancestors(first, second, 1)?.pop())
     }
 
     /// Returns all best common ancestors of two commits, the newest first: several where histories
@@ -38,15 +38,20 @@ impl Repository {
     /// # Errors
     /// Errors of [`Repository::merge_base`].
     pub fn merge_bases(&self, first: &ObjectId, second: &ObjectId) -> Result<Vec<ObjectId>> {
-        self.common(first, second, usize::MAX)
+        self.common_ancestors(first, second, usize::MAX)
     }
 
-    fn common(&self, first: &ObjectId, second: &ObjectId, most: usize) -> Result<Vec<ObjectId>> {
+    fn common_ancestors(
+        &self,
+        first: &ObjectId,
+        second: &ObjectId,
+        most: usize,
+    ) -> Result<Vec<ObjectId>> {
         let grafts = self.grafts()?;
         let (reached, next) = (HashMap::new(), BinaryHeap::new());
         let mut walk = AncestorWalk { repo: self, grafts: &grafts, reached, next, open: 0 };
-        walk.reach(first, FIRST)?;
-        walk.reach(second, SECOND)?;
+        walk.visit(first, FIRST)?;
+        walk.visit(second, SECOND)?;
         let mut found = Vec::new();
         while walk.open > 0
             && let Some(PendingCommit { id, parents, .. }) = walk.next.pop()
@@ -63,7 +68,7 @@ impl Repository {
                 break;
             }
             for parent in parents {
-                walk.reach(&parent, flags)?;
+                walk.visit(&parent, flags)?;
             }
         }
         Ok(found)
@@ -80,7 +85,7 @@ struct AncestorWalk<'r> {
 }
 
 impl AncestorWalk<'_> {
-    fn reach(&mut self, id: &ObjectId, flags: u8) -> Result<()> {
+    fn visit(&mut self, id: &ObjectId, flags: u8) -> Result<()> {
         if let Some(known) = self.reached.get_mut(id) {
             // A commit is visited after all its descendants, so it is still in the queue.
             let aged = flags & OLD != 0 && *known & OLD == 0;

@@ -33,21 +33,21 @@ mod adoption;
 mod availability;
 mod bisect;
 mod branch;
+mod branch_lookup;
+mod cherry_pick;
 mod divergence;
 mod filter;
 mod forgotten;
 mod forgotten_operations;
 mod grafts;
 mod history;
-mod kept_prompts;
 mod links;
 mod merge;
 mod merge_base;
-mod named_branch;
 mod operations;
-mod pick;
 mod pin;
 mod place;
+mod prompt_cache;
 mod prompts;
 mod provenance;
 mod redactions;
@@ -82,12 +82,12 @@ pub use forgotten::ForgottenSession;
 pub(crate) use forgotten_operations::forgotten_through;
 pub use grafts::{GRAFTS_REF, Grafts};
 pub use history::{History, LogEntry};
-pub use kept_prompts::NoteKeeper;
 pub use links::links;
 pub use merge::{MergeKind, MergeReport, MergeRequest};
 pub use operations::OperationEntry;
 pub use pin::{NewPin, Pin};
 pub use place::{ChooseBranch, is_place, is_worktree};
+pub use prompt_cache::NoteKeeper;
 pub use prompts::{IsPrompt, PROMPT, PROMPTS, Prompts};
 pub use redactions::{REDACTIONS_REF, Redactions};
 pub use remote_refs::{
@@ -225,7 +225,10 @@ impl Repository {
 
     /// Makes a change, and retries while other processes commit first. A conflict without a
     /// concurrent commit is returned immediately.
-    pub(crate) fn retried<T>(&self, mut change: impl FnMut(&Self) -> Result<T>) -> Result<T> {
+    pub(crate) fn retry_conflicts<T>(
+        &self,
+        mut change: impl FnMut(&Self) -> Result<T>,
+    ) -> Result<T> {
         let mut attempts = 0;
         loop {
             let begun = self.refs().operation;

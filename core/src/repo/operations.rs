@@ -134,7 +134,7 @@ impl Repository {
                 }
             }
         }
-        check_whole(first.as_ref()).map(|()| None)
+        check_complete(first.as_ref()).map(|()| None)
     }
 
     /// Returns the value of a ref at a moment, in microseconds since the Unix epoch.
@@ -152,12 +152,12 @@ impl Repository {
                 value.clone_from(&change.old);
             }
         }
-        check_whole(first.as_ref()).map(|()| value)
+        check_complete(first.as_ref()).map(|()| value)
     }
 }
 
 /// Refuses to answer for times before the first kept operation, if there were earlier ones.
-fn check_whole(first: Option<&Operation>) -> Result<()> {
+fn check_complete(first: Option<&Operation>) -> Result<()> {
     match first {
         Some(Operation { parents, sequence, .. }) if !parents.is_empty() => Err(Error::not_found(
             format!("the operations before number {sequence} are not kept any more"),

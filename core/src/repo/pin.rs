@@ -76,7 +76,7 @@ impl Transaction<'_> {
     pub fn pin(&mut self, commit: &ObjectId, new: NewPin, stamp: &Signature) -> Result<Pin> {
         let name = new.name.unwrap_or_else(|| commit.short(NAME_DIGITS));
         let full = pin_ref(&name)?;
-        let expected = match self.begun_with(&full).cloned() {
+        let expected = match self.initial_value(&full).cloned() {
             None => Expected::Absent,
             Some(value) => {
                 let found = match &value {
@@ -113,7 +113,7 @@ impl Transaction<'_> {
     /// `NotFound` when there is no pin of this name.
     pub fn unpin(&mut self, name: &str) -> Result<()> {
         let full = pin_ref(name)?;
-        let Some(value) = self.begun_with(&full).cloned() else {
+        let Some(value) = self.initial_value(&full).cloned() else {
             return Err(Error::not_found(format!("there is no pin '{name}'")));
         };
         self.set_ref(&full, Expected::Value(value), None);

@@ -161,7 +161,7 @@ impl Transaction<'_> {
     /// there.
     pub fn settle(&mut self, branch: &BranchName) {
         let Some(place) = &self.repo().place else { return };
-        if self.begun_with(&place.name).is_none() {
+        if self.initial_value(&place.name).is_none() {
             self.set_ref(&place.name, Expected::Any, Some(RefValue::Symbolic(branch.full())));
         }
     }
@@ -176,7 +176,7 @@ impl Transaction<'_> {
     pub(super) fn move_places(&mut self, from: &BranchName, to: Option<&BranchName>) {
         let full = from.full();
         let is_there = |value: &RefValue| matches!(value, RefValue::Symbolic(at) if *at == full);
-        let there = self.begun_with_prefix(PLACES).filter(|(_, value)| is_there(value));
+        let there = self.initial_refs(PLACES).filter(|(_, value)| is_there(value));
         let there: Vec<(String, RefValue)> =
             there.map(|(name, value)| (name.to_owned(), value.clone())).collect();
         for (name, value) in there {

@@ -13,7 +13,7 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use super::kept_prompts::{CountBasis, PromptPlace};
+use super::prompt_cache::{CountBasis, PromptPlace};
 use super::rollback::TurnWalk;
 use super::{BranchName, Grafts, LogEntry, RESTORED_FROM, Repository, Transaction};
 use crate::context::{Context, MAIN_AGENT, MessageEntry, Role, Section, Selection, agent_section};
@@ -110,7 +110,7 @@ impl Transaction<'_> {
         let mut next = self.tip(branch);
         while let Some(id) = next {
             let commit = self.read_commit(&id)?;
-            if let Some(place) = noted(&commit) {
+            if let Some(place) = recorded_place(&commit) {
                 before = place.count;
                 break;
             }
@@ -164,7 +164,7 @@ impl<'r> Prompts<'r> {
     /// `NotFound` with the number of prompts. `Expired` if even the commit was forgotten.
     pub fn find(&mut self, from: &ObjectId, number: i64, only: &Selection) -> Result<ObjectId> {
         let Ok(wanted) = u64::try_from(number) else {
-            return self.standing(from, number.unsigned_abs(), only);
+            return self.nth_last(from, number.unsigned_abs(), only);
         };
         let tip = self.repo.commit(from)?;
         let count = self.place(*from, &tip)?.count;
@@ -211,7 +211,7 @@ impl<'r> Prompts<'r> {
     }
 
     /// Returns the `back`-th prompt from the end, without rolled-back prompts; 1 is the last.
-    fn standing(&mut self, from: &ObjectId, back: u64, only: &Selection) -> Result<ObjectId> {
+    fn nth_last(&mut self, from: &ObjectId, back: u64, only: &Selection) -> Result<ObjectId> {
         let (repo, grafts) = (self.repo, self.grafts.clone());
         let walk = TurnWalk { repo, grafts: &grafts, only };
         let (mut at, mut commit) = walk.place(*from)?;
@@ -240,7 +240,7 @@ impl<'r> Prompts<'r> {
         let (mut at, mut commit) = (id, commit.clone());
         let mut count = loop {
             // A recorded number needs no cache.
-            if let Some(place) = noted(&commit).or_else(|| self.known(&at)) {
+            if let Some(place) = recorded_place(&commit).or_else(|| self.known_place(&at)) {
                 if open.is_empty() {
                     return Ok(place);
                 }
@@ -248,7 +248,7 @@ impl<'r> Prompts<'r> {
             }
             let parent = self.grafts.parents(&commit).first().copied();
             let before = parent.map(|parent| self.repo.commit(&parent)).transpose()?;
-            open.push((at, self.asks(&commit, before.as_ref())?));
+            open.push((at, self.has_prompt(&commit, before.as_ref())?));
             match parent.zip(before) {
                 Some(next) => (at, commit) = next,
                 None => break 0,
@@ -259,32 +259,32 @@ impl<'r> Prompts<'r> {
             (id, PromptPlace { count, is_prompt })
         };
         let found: Vec<(ObjectId, PromptPlace)> = open.into_iter().rev().map(place).collect();
-        let mut counted = self.counted();
+        let mut counted = self.lock_counts();
         counted.places.extend(found.iter().copied());
         if let Some(basis) = counted.basis {
-            self.repo.keep_prompts(&self.grafts, basis, &found);
+            self.repo.store_prompt_counts(&self.grafts, basis, &found);
         }
         drop(counted);
         let newest = found.last().map(|(_, place)| *place);
         Ok(newest.unwrap_or(PromptPlace { count: 0, is_prompt: false }))
     }
 
-    fn known(&self, id: &ObjectId) -> Option<PromptPlace> {
-        let mut counted = self.counted();
+    fn known_place(&self, id: &ObjectId) -> Option<PromptPlace> {
+        let mut counted = self.lock_counts();
         if self.is_kept && counted.basis.is_none() && !counted.places.contains_key(id) {
-            let (basis, kept) = self.repo.recall_prompts(&self.grafts);
+            let (basis, kept) = self.repo.load_prompt_counts(&self.grafts);
             counted.places.extend(kept);
             counted.basis = Some(basis);
         }
         counted.places.get(id).copied()
     }
 
-    fn counted(&self) -> MutexGuard<'_, CountedPrompts> {
+    fn lock_counts(&self) -> MutexGuard<'_, CountedPrompts> {
         self.counted.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Returns true if a commit adds a message of a person to its parent.
-    fn asks(&mut self, commit: &Commit, before: Option<&Commit>) -> Result<bool> {
+    fn has_prompt(&mut self, commit: &Commit, before: Option<&Commit>) -> Result<bool> {
         let repeats = matches!(
             commit.trigger,
             Trigger::Compaction | Trigger::Merge | Trigger::Rollback | Trigger::BeforeRestore
@@ -304,7 +304,7 @@ impl<'r> Prompts<'r> {
             let removed = old.iter(store, change.old.clone()).collect::<Result<Vec<Item>>>()?;
             for item in new.iter(store, change.new.clone()) {
                 let item = item?;
-                if !removed.contains(&item) && self.is_of_a_person(&item)? {
+                if !removed.contains(&item) && self.is_prompt(&item)? {
                     return Ok(true);
                 }
             }
@@ -337,7 +337,7 @@ impl<'r> Prompts<'r> {
         Ok(list)
     }
 
-    fn is_of_a_person(&self, item: &Item) -> Result<bool> {
+    fn is_prompt(&self, item: &Item) -> Result<bool> {
         let Ok(entry) = MessageEntry::from_item(item) else { return Ok(false) };
         if entry.role != Role::User {
             return Ok(false);
@@ -355,7 +355,7 @@ impl<'r> Prompts<'r> {
 }
 
 /// Returns the number that the writer of a commit recorded.
-fn noted(commit: &Commit) -> Option<PromptPlace> {
+fn recorded_place(commit: &Commit) -> Option<PromptPlace> {
     let number = |key| commit.metadata.get(key).and_then(|number: &String| number.parse().ok());
     let prompt = number(PROMPT).map(|count| PromptPlace { count, is_prompt: true });
     prompt.or_else(|| number(PROMPTS).map(|count| PromptPlace { count, is_prompt: false }))

@@ -27,7 +27,7 @@ impl Repository {
             next = first_parent(&grafts, &commit).filter(|_| !is_start);
             line.push((commit.tree, commit.time));
         }
-        let mut growth = Growth { list: List::new(), id: None, added: Vec::new(), total: 0 };
+        let mut growth = ListHistory { list: List::new(), id: None, added: Vec::new(), total: 0 };
         for (tree, time) in line.into_iter().rev() {
             growth.commit(self.store(), &tree, time, section)?;
         }
@@ -40,7 +40,7 @@ fn first_parent(grafts: &Grafts, commit: &Commit) -> Option<ObjectId> {
 }
 
 /// A list at a commit, and the commits that introduced its items.
-struct Growth {
+struct ListHistory {
     list: List,
     /// The root of the list; `None` while the section does not exist.
     id: Option<ObjectId>,
@@ -48,7 +48,7 @@ struct Growth {
     total: u64,
 }
 
-impl Growth {
+impl ListHistory {
     fn commit(
         &mut self,
         source: &dyn ObjectSource,
@@ -111,7 +111,7 @@ mod tests {
         fn a_splice_is_that_of_the_plain_list(
             splices in prop::collection::vec((0_usize..20, 0_usize..5, 0_usize..5), 0..20)
         ) {
-            let mut growth = Growth { list: List::new(), id: None, added: Vec::new(), total: 0 };
+            let mut growth = ListHistory { list: List::new(), id: None, added: Vec::new(), total: 0 };
             let mut model: Vec<i64> = Vec::new();
             for (number, (at, remove, insert)) in splices.into_iter().enumerate() {
                 let at = at.min(model.len());

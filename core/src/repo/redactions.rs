@@ -146,7 +146,7 @@ impl Repository {
 }
 
 /// The error about storing redacted content again.
-pub(super) fn refused(id: &ObjectId) -> Error {
+pub(super) fn redacted_error(id: &ObjectId) -> Error {
     let message = format!("blob {id} was redacted from this store, and is not stored again");
     Error::new(ErrorKind::Redacted, message)
 }

@@ -31,7 +31,7 @@ impl Transaction<'_> {
         message: Option<&str>,
         stamp: &Signature,
     ) -> Result<Resolution> {
-        self.pass_filter();
+        self.skip_filter();
         if decisions.is_empty() {
             return Err(Error::invalid("no conflict is decided"));
         }

@@ -145,11 +145,11 @@ impl<'r> Resolver<'r> {
     pub fn resolve(&self, text: &str) -> Result<Revision> {
         let (revision, path) = split_path(text);
         let (start, mut steps) = split_start(revision);
-        let mut at = self.start(start, &mut steps).map_err(|error| within(error, text))?;
+        let mut at = self.start(start, &mut steps).map_err(|error| add_revision(error, text))?;
         while !steps.is_empty() {
-            (at, steps) = self.step(&at, steps).map_err(|error| within(error, text))?;
+            (at, steps) = self.step(&at, steps).map_err(|error| add_revision(error, text))?;
         }
-        let commit = self.repo.peel(&at.commit).map_err(|error| within(error, text))?;
+        let commit = self.repo.peel(&at.commit).map_err(|error| add_revision(error, text))?;
         let branch = at.name.as_deref().and_then(BranchName::from_full);
         Ok(Revision { commit, path: path.map(str::to_owned), branch })
     }
@@ -449,7 +449,7 @@ fn parse_number(text: &str) -> Result<u64> {
 }
 
 /// Adds the revision to an error.
-fn within(error: Error, text: &str) -> Error {
+fn add_revision(error: Error, text: &str) -> Error {
     error.at(format_args!("revision '{text}'"))
 }
 

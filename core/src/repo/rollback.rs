@@ -83,18 +83,20 @@ impl Repository {
         let (mut at, mut commit) = walk.place(*from)?;
         for done in u64::from(is_before_tool)..turns {
             // A rollback of an overlapping part is between two turns.
-            while RollbackTarget::of(&commit).is_some() || walk.is_aside(&commit) {
+            while RollbackTarget::of(&commit).is_some() || walk.is_lessons_only(&commit) {
                 match walk.parent(&commit)? {
                     Some(parent) => commit = walk.place(parent)?.1,
                     None => break,
                 }
             }
             let Some(mut parent) = walk.parent(&commit)? else {
-                return Err(self.too_few(&commit, done, turns));
+                return Err(self.too_few_error(&commit, done, turns));
             };
             (at, commit) = walk.place(parent)?;
             while commit.trigger == Trigger::BeforeRestore {
-                parent = walk.parent(&commit)?.ok_or_else(|| self.too_few(&commit, done, turns))?;
+                parent = walk
+                    .parent(&commit)?
+                    .ok_or_else(|| self.too_few_error(&commit, done, turns))?;
                 (at, commit) = walk.place(parent)?;
             }
         }
@@ -115,7 +117,7 @@ impl Repository {
         Ok(None)
     }
 
-    fn too_few(&self, first: &Commit, done: u64, turns: u64) -> Error {
+    fn too_few_error(&self, first: &Commit, done: u64, turns: u64) -> Error {
         let (session, plural) = (&first.session, if turns == 1 { "" } else { "s" });
         let message =
             format!("cannot go back {turns} turn{plural}: {session} has {done} before this one");
@@ -138,7 +140,7 @@ impl TurnWalk<'_> {
     /// Returns the commit `id`, or its first ancestor that changes more than lessons.
     fn newest(&self, id: &ObjectId) -> Result<Commit> {
         let mut commit = self.repo.commit(id)?;
-        while self.is_aside(&commit)
+        while self.is_lessons_only(&commit)
             && let Some(parent) = self.parent(&commit)?
         {
             commit = self.repo.commit(&parent)?;
@@ -147,7 +149,7 @@ impl TurnWalk<'_> {
     }
 
     /// Returns true if a commit is not a turn: it changes only lessons, and `only` includes more.
-    fn is_aside(&self, commit: &Commit) -> bool {
+    fn is_lessons_only(&self, commit: &Commit) -> bool {
         let lessons = Selection::below(&[LESSONS.to_owned()]);
         commit.metadata.contains_key(LESSONS_CHANGED) && !lessons.covers(self.only)
     }
@@ -162,7 +164,7 @@ impl TurnWalk<'_> {
                 // Commits of this program always restore an earlier turn; the check prevents an
                 // endless walk.
                 (target.turn < commit.turn).then_some((back.to, target))
-            } else if back.only.is_apart_from(self.only) {
+            } else if back.only.is_disjoint(self.only) {
                 match self.parent(&commit)? {
                     Some(parent) => Some((parent, self.repo.commit(&parent)?)),
                     None => None,

@@ -145,7 +145,7 @@ impl Transaction<'_> {
     /// # Errors
     /// `InvalidInput` for an invalid id.
     pub fn set_secret_settings(&mut self, settings: &SecretSettings) -> Result<()> {
-        let known = self.begun_with(SECRET_SETTINGS_REF).cloned();
+        let known = self.initial_value(SECRET_SETTINGS_REF).cloned();
         let expected = known.map_or(Expected::Absent, Expected::Value);
         let new = match *settings == SecretSettings::default() {
             true => None,

@@ -64,7 +64,7 @@ impl NewestBranch {
     /// of the session, or both or neither do and it is newer.
     #[must_use]
     pub fn comes_before(&self, known: &Self) -> bool {
-        let rank = |it: &Self| (!it.branch.repeats_session(), it.time.micros);
+        let rank = |it: &Self| (!it.branch.has_repeated_session(), it.time.micros);
         rank(self) > rank(known)
     }
 }
@@ -250,7 +250,7 @@ impl Transaction<'_> {
     /// `InvalidInput` for a title, a label or a name that is not allowed.
     pub fn set_session_labels(&mut self, session: &str, labels: &SessionLabels) -> Result<()> {
         let name = ref_name(BranchName::main(session)?.session());
-        let expected = self.begun_with(&name).cloned().map_or(Expected::Absent, Expected::Value);
+        let expected = self.initial_value(&name).cloned().map_or(Expected::Absent, Expected::Value);
         let new = match *labels == SessionLabels::default() {
             true => None,
             false => Some(RefValue::Object(self.write(Kind::Blob, labels.encode()?.into())?)),

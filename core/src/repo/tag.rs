@@ -53,7 +53,7 @@ impl Transaction<'_> {
     ) -> Result<()> {
         let full = tag_ref(name)?;
         check_new_name("tag", name)?;
-        if self.begun_with(&full).is_some() {
+        if self.initial_value(&full).is_some() {
             return Err(Error::invalid(format!("tag '{name}' exists already")));
         }
         let tagged = self.read_commit(commit)?;
@@ -79,7 +79,7 @@ impl Transaction<'_> {
     /// `NotFound` when there is no tag of this name.
     pub fn untag(&mut self, name: &str) -> Result<()> {
         let full = tag_ref(name)?;
-        let Some(value) = self.begun_with(&full).cloned() else {
+        let Some(value) = self.initial_value(&full).cloned() else {
             return Err(Error::not_found(format!("there is no tag '{name}'")));
         };
         self.set_ref(&full, Expected::Value(value), None);

@@ -8,7 +8,7 @@ use std::sync::{Arc, PoisonError};
 use bytes::Bytes;
 
 use super::filter::ContentFilter;
-use super::redactions::{REDACTIONS_REF, refused};
+use super::redactions::{REDACTIONS_REF, redacted_error};
 use super::vfs::VfsUri;
 use super::{BranchName, Repository, Signature, before_ref, links};
 use crate::error::{Error, ErrorKind, Result};
@@ -122,7 +122,7 @@ impl<'r> Transaction<'r> {
         match self.updates.get(&branch.full()).map(|update| &update.new) {
             Some(Some(RefValue::Object(id))) => Some(*id),
             Some(_) => None,
-            None => self.begun_at(branch),
+            None => self.initial_tip(branch),
         }
     }
 
@@ -141,7 +141,7 @@ impl<'r> Transaction<'r> {
     pub fn main_branches(&self) -> Vec<(BranchName, ObjectId)> {
         let branches = self.refs.values.keys().filter_map(|name| BranchName::from_full(name));
         let main = branches.filter(|branch| branch.branch() == super::MAIN_BRANCH);
-        main.filter_map(|branch| self.begun_at(&branch).map(|tip| (branch, tip))).collect()
+        main.filter_map(|branch| self.initial_tip(&branch).map(|tip| (branch, tip))).collect()
     }
 
     /// Returns the commit `id`, staged or stored.
@@ -214,7 +214,7 @@ impl<'r> Transaction<'r> {
     /// instead of forgotten.
     pub fn delete_branch(&mut self, branch: &BranchName) {
         self.remove_branch(branch);
-        self.note_return(branch.session());
+        self.record_return(branch.session());
     }
 
     pub(super) fn remove_branch(&mut self, branch: &BranchName) {
@@ -226,7 +226,7 @@ impl<'r> Transaction<'r> {
     /// Sets the ref to the earlier state of a branch's workspace.
     pub fn set_before(&mut self, branch: &BranchName, commit: Option<ObjectId>) {
         let name = before_ref(branch);
-        let expected = match self.begun_with(&name) {
+        let expected = match self.initial_value(&name) {
             Some(value) => Expected::Value(value.clone()),
             None if commit.is_none() => return,
             None => Expected::Absent,
@@ -236,7 +236,7 @@ impl<'r> Transaction<'r> {
 
     /// Moves a branch. The commit fails if the branch has moved since the change began.
     pub fn move_branch(&mut self, branch: &BranchName, to: Option<ObjectId>) {
-        let expected = match self.begun_at(branch) {
+        let expected = match self.initial_tip(branch) {
             Some(id) => Expected::Value(RefValue::Object(id)),
             None => Expected::Absent,
         };
@@ -274,23 +274,20 @@ impl<'r> Transaction<'r> {
     }
 
     /// Returns the value of a ref when the change began.
-    pub(super) fn begun_with(&self, name: &str) -> Option<&RefValue> {
+    pub(super) fn initial_value(&self, name: &str) -> Option<&RefValue> {
         self.refs.value(name)
     }
 
     /// Returns the refs whose names begin with `prefix`, as of the beginning.
-    pub(super) fn begun_with_prefix(
-        &self,
-        prefix: &str,
-    ) -> impl Iterator<Item = (&str, &RefValue)> {
+    pub(super) fn initial_refs(&self, prefix: &str) -> impl Iterator<Item = (&str, &RefValue)> {
         let from = self.refs.values.range(prefix.to_owned()..);
         let named = from.map(|(name, value)| (name.as_str(), value));
         named.take_while(move |(name, _)| name.starts_with(prefix))
     }
 
     /// Returns the newest commit of a branch as of the beginning.
-    fn begun_at(&self, branch: &BranchName) -> Option<ObjectId> {
-        match self.begun_with(&branch.full()) {
+    fn initial_tip(&self, branch: &BranchName) -> Option<ObjectId> {
+        match self.initial_value(&branch.full()) {
             Some(RefValue::Object(id)) => Some(*id),
             _ => None,
         }
@@ -328,7 +325,7 @@ impl<'r> Transaction<'r> {
     /// `Io` when they cannot be written.
     pub fn flush(&mut self) -> Result<()> {
         let staged = std::mem::take(&mut self.staged);
-        self.tell_filter(&staged)?;
+        self.notify_filter(&staged)?;
         let (repo, elided, lease) = (self.repo, &self.elided, &self.lease);
         let check = LinkCheck { repo, staged: &staged, refs: &BTreeMap::new(), elided, lease };
         let objects = objects_of(&staged);
@@ -351,7 +348,7 @@ impl<'r> Transaction<'r> {
         if self.repo.past.is_some() {
             return Err(Error::invalid("cannot write with --at-op: that state is read-only"));
         }
-        self.tell_filter(&self.staged)?;
+        self.notify_filter(&self.staged)?;
         let draft = self.draft(stamp, reason);
         let (repo, elided, lease) = (self.repo, &self.elided, &self.lease);
         let check = LinkCheck { repo, staged: &self.staged, refs: &self.updates, elided, lease };
@@ -386,26 +383,26 @@ impl<'r> Transaction<'r> {
     }
 
     /// Skips the filter: the content was stored before.
-    pub(crate) fn pass_filter(&mut self) {
+    pub(crate) fn skip_filter(&mut self) {
         self.filter = None;
     }
 
     /// Returns the replacement of a content by the filter; `None` for the content itself.
-    fn filtered(&self, content: &[u8]) -> Result<Option<Vec<u8>>> {
+    fn apply_filter(&self, content: &[u8]) -> Result<Option<Vec<u8>>> {
         self.filter.map_or(Ok(None), |filter| filter.instead(self.repo, content))
     }
 
     /// Returns a text after the filter.
     fn filtered_text(&self, text: String) -> Result<String> {
-        let instead = self.filtered(text.as_bytes())?;
+        let instead = self.apply_filter(text.as_bytes())?;
         Ok(instead.and_then(|bytes| String::from_utf8(bytes).ok()).unwrap_or(text))
     }
 
     /// Notifies the filter of those objects that are new to the store, before they are stored.
-    fn tell_filter(&self, staged: &Memory) -> Result<()> {
+    fn notify_filter(&self, staged: &Memory) -> Result<()> {
         let Some(filter) = self.filter else { return Ok(()) };
         for (id, object) in staged.iter() {
-            if object.kind == Kind::Blob && !self.repo.store.finds(id)? {
+            if object.kind == Kind::Blob && !self.repo.store.is_found(id)? {
                 filter.stored(self.repo, &object.bytes)?;
             }
         }
@@ -431,7 +428,7 @@ impl LinkCheck<'_> {
     fn check_redactions(&self) -> Result<()> {
         for (id, object) in self.staged.iter() {
             if object.kind == Kind::Blob && self.repo.is_redacted(id)? {
-                return Err(refused(id));
+                return Err(redacted_error(id));
             }
         }
         Ok(())
@@ -446,13 +443,13 @@ impl LinkCheck<'_> {
         self.check_redactions()?;
         for update in self.refs.values() {
             if let Some(RefValue::Object(target)) = &update.new {
-                self.rely_on(target, &update.name, &mut known, &mut rescued)?;
+                self.check_link(target, &update.name, &mut known, &mut rescued)?;
             }
         }
         for (id, object) in self.staged.iter() {
             for Link { id: target, .. } in links(object)? {
                 let from = format_args!("{} {id}", object.kind);
-                self.rely_on(&target, &from, &mut known, &mut rescued)?;
+                self.check_link(&target, &from, &mut known, &mut rescued)?;
             }
         }
         let mut at = 0;
@@ -461,7 +458,7 @@ impl LinkCheck<'_> {
                 // Objects that expired earlier are not restored.
                 if self.repo.store.tombstone(&target) != Some(Tombstone::Elided) {
                     let from = format_args!("{} {id}", object.kind);
-                    self.rely_on(&target, &from, &mut known, &mut rescued)?;
+                    self.check_link(&target, &from, &mut known, &mut rescued)?;
                 }
             }
             at += 1;
@@ -469,7 +466,7 @@ impl LinkCheck<'_> {
         Ok(rescued)
     }
 
-    fn rely_on(
+    fn check_link(
         &self,
         target: &ObjectId,
         from: &dyn fmt::Display,
@@ -519,12 +516,12 @@ impl ObjectSink for Transaction<'_> {
         if kind != Kind::Blob {
             return self.staged.write(kind, bytes);
         }
-        let bytes = self.filtered(&bytes)?.map_or(bytes, Bytes::from);
+        let bytes = self.apply_filter(&bytes)?.map_or(bytes, Bytes::from);
         self.note_citations(&bytes);
         self.staged.write(kind, bytes)
     }
 
-    fn take_cited(&mut self) -> Result<Vec<(String, ObjectId)>> {
+    fn take_citations(&mut self) -> Result<Vec<(String, ObjectId)>> {
         self.take_cited_payloads()
     }
 
@@ -533,7 +530,7 @@ impl ObjectSink for Transaction<'_> {
         if has_any && self.repo.is_redacted(&ObjectId::of(Kind::Blob, file))? {
             return Ok(Some(FileRefusal::Redacted));
         }
-        Ok(self.filtered(file)?.map(|_| FileRefusal::Masked))
+        Ok(self.apply_filter(file)?.map(|_| FileRefusal::Masked))
     }
 
     fn make_room(&mut self) -> Result<()> {

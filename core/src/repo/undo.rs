@@ -27,7 +27,7 @@
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
-use super::adoption::{are_one, first_of};
+use super::adoption::{first_operation, is_same_adoption};
 use super::forgotten::FORGOTTEN;
 use super::remote_refs::{REMOTE_BRANCHES, REMOTE_HEADS};
 use super::rollback::BEFORE;
@@ -109,13 +109,14 @@ impl OperationLog {
             // Earlier operations of the same adoption are reverted with it.
             let older = entries.get(at + 1..).unwrap_or_default();
             if let Some(target) = older.iter().find(|older| older.id == target)
-                && first_of(&target.operation).is_some()
+                && first_operation(&target.operation).is_some()
             {
                 // The plan of an undo did not cover operations committed between the plan and the
                 // undo.
                 let seen = target.operation.sequence;
                 let of_one = older.iter().filter(|it| {
-                    it.operation.sequence <= seen && are_one(&it.operation, &target.operation)
+                    it.operation.sequence <= seen
+                        && is_same_adoption(&it.operation, &target.operation)
                 });
                 undone.extend(of_one.map(|it| it.id));
             }
@@ -125,12 +126,12 @@ impl OperationLog {
 
     /// Returns the operations that an undo of `entry` reverts: the entry itself, or all operations
     /// of its adoption that are in force, oldest first.
-    fn together<'a>(&'a self, entry: &'a OperationEntry) -> Vec<&'a OperationEntry> {
-        if first_of(&entry.operation).is_none() {
+    fn undone_together<'a>(&'a self, entry: &'a OperationEntry) -> Vec<&'a OperationEntry> {
+        if first_operation(&entry.operation).is_none() {
             return vec![entry];
         }
         let of_one = self.entries.iter().rev().filter(|other| {
-            !self.undone.contains(&other.id) && are_one(&other.operation, &entry.operation)
+            !self.undone.contains(&other.id) && is_same_adoption(&other.operation, &entry.operation)
         });
         of_one.collect()
     }
@@ -141,7 +142,7 @@ impl OperationLog {
     }
 
     /// Returns the last operation with the effect of `entry`: itself, or the newest redo of it.
-    fn newest_of<'a>(&'a self, entry: &'a OperationEntry) -> &'a Operation {
+    fn newest_redo<'a>(&'a self, entry: &'a OperationEntry) -> &'a Operation {
         let does = |other: &&OperationEntry| {
             let place = self.chain(other.id).position(|id| id == entry.id);
             place.is_some_and(|place| place.is_multiple_of(2))
@@ -182,7 +183,7 @@ impl Repository {
             let Some(made) = made.filter(|id| !log.undone.contains(id)) else { continue };
             let found = log.entries.iter().find(|entry| entry.id == *made);
             let found = found.filter(|entry| {
-                let changes = reversed(&entry.operation);
+                let changes = reverse_changes(&entry.operation);
                 changes.iter().any(|change| change.name != PAYLOADS_REF)
             });
             if found.is_some() {
@@ -217,7 +218,7 @@ impl Repository {
         };
         let undone = log.entries.iter().find(|other| Some(other.id) == entry.operation.undoes);
         let Some(undone) = undone.cloned() else { return Ok(None) };
-        let target = moved_files(log.newest_of(&undone));
+        let target = moved_files(log.newest_redo(&undone));
         let (Some(moved), Some(target)) = (moved_files(&entry.operation), target) else {
             return Ok(None);
         };
@@ -256,15 +257,15 @@ impl Repository {
         }
         // The change of each ref, and the number of the last operation that changed it.
         let mut reversal: BTreeMap<String, (RefChange, u64)> = BTreeMap::new();
-        for OperationEntry { operation, .. } in log.together(&undone) {
-            for change in reversed(operation) {
+        for OperationEntry { operation, .. } in log.undone_together(&undone) {
+            for change in reverse_changes(operation) {
                 let name = change.name.clone();
                 let Some((whole, last)) = reversal.get_mut(&name) else {
                     reversal.insert(name, (change, operation.sequence));
                     continue;
                 };
                 if whole.old != change.new {
-                    return Err(self.changed_since(&name, *last));
+                    return Err(self.changed_error(&name, *last));
                 }
                 (whole.old, *last) = (change.old, operation.sequence);
             }
@@ -275,18 +276,18 @@ impl Repository {
         let refs = self.refs();
         for (name, (change, last)) in &reversal {
             if refs.value(name) != change.old.as_ref() {
-                return Err(self.changed_since(name, *last));
+                return Err(self.changed_error(name, *last));
             }
             if let Some(RefValue::Object(id)) = &change.new {
                 self.check_not_freed(&undone.operation, (name, id))?;
-                self.check_kept(name, id)?;
+                self.check_not_expired(name, id)?;
             }
         }
         let changes = reversal.into_values().map(|(change, _)| change).collect();
         // An undo names the newest of the reverted operations.
-        let newest = log.together(&undone).last().map(|&newest| newest.clone());
+        let newest = log.undone_together(&undone).last().map(|&newest| newest.clone());
         let undone = newest.unwrap_or(undone);
-        let moved = moved_files(log.newest_of(&undone));
+        let moved = moved_files(log.newest_redo(&undone));
         Ok(UndoPlan { undone, changes, moved })
     }
 
@@ -300,7 +301,7 @@ impl Repository {
         change.commit(stamp, reason)
     }
 
-    fn changed_since(&self, name: &str, number: u64) -> Error {
+    fn changed_error(&self, name: &str, number: u64) -> Error {
         let later = self.operations().map_while(Result::ok).find(|entry| {
             entry.operation.sequence > number
                 && entry.operation.changes.iter().any(|c| c.name == name)
@@ -316,7 +317,7 @@ impl Repository {
     }
 
     /// Refuses a value whose content expired.
-    fn check_kept(&self, name: &str, id: &ObjectId) -> Result<()> {
+    fn check_not_expired(&self, name: &str, id: &ObjectId) -> Result<()> {
         match self.store().read(id)? {
             None => Err(Error::not_found(format!("{id}, which {name} held, is not kept any more"))),
             Some(Object { kind: Kind::Commit, .. }) => {
@@ -357,7 +358,7 @@ fn moved_files(operation: &Operation) -> Option<MovedFiles> {
 }
 
 /// Returns the changes that revert an operation.
-fn reversed(operation: &Operation) -> Vec<RefChange> {
+fn reverse_changes(operation: &Operation) -> Vec<RefChange> {
     let changes = operation.changes.iter();
     let real = changes.filter(|change| change.old != change.new);
     let kept = [

@@ -16,8 +16,8 @@
 
 use std::collections::{BTreeSet, HashSet};
 
+use super::cherry_pick::PICKED_FROM;
 use super::merge::{MERGED_COMMIT, MERGED_ONLY};
-use super::pick::PICKED_FROM;
 use super::{ONLY, RESTORED_FROM, ROLLED_BACK_TO, Repository, WORKSPACE};
 use crate::context::Selection;
 use crate::error::{ErrorKind, Result};
@@ -149,12 +149,12 @@ impl FilesOrigin {
         }
         if let Some(target) = metadata.get(ROLLED_BACK_TO).or(metadata.get(RESTORED_FROM)) {
             let only = metadata.get(ONLY).map(|text| Selection::from_text(text));
-            return Self::taken(commit, target, &only.unwrap_or_default(), false);
+            return Self::from_source(commit, target, &only.unwrap_or_default(), false);
         }
         let picked = metadata.get(PICKED_FROM).or(metadata.get(MERGED_COMMIT));
         if let Some(picked) = picked {
             let only = metadata.get(MERGED_ONLY).map(|text| Selection::from_text(text));
-            return Self::taken(commit, picked, &only.unwrap_or_default(), true);
+            return Self::from_source(commit, picked, &only.unwrap_or_default(), true);
         }
         // The commit of a merge that moved files names the directory, but is not a capture.
         if commit.trigger == Trigger::Merge {
@@ -168,13 +168,13 @@ impl FilesOrigin {
 
     /// Returns the origin of files for a commit that took the part `only` from `source`. `is_mixed`
     /// if its own files stayed as well.
-    fn taken(commit: &Commit, source: &str, only: &Selection, is_mixed: bool) -> Self {
+    fn from_source(commit: &Commit, source: &str, only: &Selection, is_mixed: bool) -> Self {
         let mut sources: Vec<ObjectId> = Vec::new();
         if only.reaches_files() {
             let Ok(source) = source.parse() else { return Self::Unknown };
             sources.push(source);
         }
-        if is_mixed || !only.has_all_of("files") {
+        if is_mixed || !only.has_whole_section("files") {
             sources.extend(commit.parents.iter().take(1));
         }
         Self::Commits(sources)

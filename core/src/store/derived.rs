@@ -18,7 +18,7 @@ use bytes::Bytes;
 
 use super::derived_ids;
 use super::dir::failed;
-use super::format::codec::{Effort, compress_block, decompress_block, plausible_block};
+use super::format::codec::{Effort, compress_block, decompress_block, is_plausible_block};
 use super::format::id::{StoreId, hex};
 use super::format::segment::{CHECKSUM_BYTES, Digest, FieldReader};
 use super::io::Access;
@@ -157,7 +157,7 @@ impl DerivedFile {
     pub(crate) fn part(&self, number: usize) -> Option<Bytes> {
         let DerivedPart { start, stored_bytes, raw_bytes } = *self.parts.get(number)?;
         let stored = self.bytes.get(start..start.checked_add(stored_bytes as usize)?)?;
-        let fits = raw_bytes <= MAX_PART_BYTES && plausible_block(stored_bytes, raw_bytes);
+        let fits = raw_bytes <= MAX_PART_BYTES && is_plausible_block(stored_bytes, raw_bytes);
         let raw = fits.then(|| decompress_block(stored, &[], raw_bytes))?;
         raw.ok().map(Bytes::from)
     }

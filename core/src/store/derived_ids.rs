@@ -19,7 +19,7 @@ use super::dir::failed;
 use super::format::id::{StoreId, hex};
 use super::format::segment::{CHECKSUM_BYTES, Digest};
 use super::io::{Access, Io, IoFile};
-use super::pack::{KeptIds, Pack, PackId};
+use super::pack::{IdsCache, Pack, PackId};
 use super::{DERIVED_DIR, PACKS_DIR};
 use crate::error::Result;
 use crate::object::Checksum;
@@ -34,7 +34,7 @@ const CONTEXT: &str = "turntree v1 derived ids";
 
 /// The place where the ids of one pack are stored.
 #[derive(Debug)]
-struct IdsBeside {
+struct IdsFile {
     io: Arc<dyn Io>,
     path: PathBuf,
     pack: PathBuf,
@@ -42,7 +42,7 @@ struct IdsBeside {
     may_write: bool,
 }
 
-impl KeptIds for IdsBeside {
+impl IdsCache for IdsFile {
     fn read(&self, bytes: usize) -> Option<Bytes> {
         read(&*self.io, &self.path, self.of, bytes)
     }
@@ -64,7 +64,7 @@ impl KeptIds for IdsBeside {
 /// these have to be computed, stores them for the next time if `may_write` is true.
 ///
 /// # Errors
-/// The errors of [`Pack::open_beside`].
+/// The errors of [`Pack::open_with_cache`].
 pub(in crate::store) fn open(
     io: &Arc<dyn Io>,
     dir: &Path,
@@ -74,8 +74,8 @@ pub(in crate::store) fn open(
 ) -> Result<Pack> {
     let (io, path, pack) =
         (Arc::clone(io), path(dir, id), dir.join(PACKS_DIR).join(id.file_name()));
-    let beside = IdsBeside { io, path, pack, of: (store, id), may_write };
-    Pack::open_beside(file, id, store, Box::new(beside))
+    let beside = IdsFile { io, path, pack, of: (store, id), may_write };
+    Pack::open_with_cache(file, id, store, Box::new(beside))
 }
 
 /// Returns true if `name` is the file name of the ids of this pack.
@@ -91,7 +91,12 @@ pub(in crate::store) fn pack_of(name: &str) -> Option<PackId> {
 
 /// Returns true if the ids stored next to a pack differ from those computed from its objects.
 /// Returns false if they were not computed.
-pub(in crate::store) fn are_wrong(io: &dyn Io, dir: &Path, pack: &Pack, store: StoreId) -> bool {
+pub(in crate::store) fn has_wrong_ids(
+    io: &dyn Io,
+    dir: &Path,
+    pack: &Pack,
+    store: StoreId,
+) -> bool {
     let Some(ids) = pack.computed_ids() else { return false };
     let path = path(dir, pack.id());
     let is_there = matches!(io.identity_if_exists(&path), Ok(Some(_)));

@@ -24,7 +24,7 @@ impl dyn Io + '_ {
     /// Lists the names in a directory. Returns none if it is missing: a copy of a store may have
     /// lost an empty folder.
     pub(super) fn list_or_empty(&self, dir: &Path) -> Result<Vec<String>> {
-        Ok(unless(ErrorKind::NotFound, self.list(dir))
+        Ok(none_on(ErrorKind::NotFound, self.list(dir))
             .map_err(failed("list", dir))?
             .unwrap_or_default())
     }
@@ -40,29 +40,29 @@ impl dyn Io + '_ {
         path: &Path,
         access: Access,
     ) -> Result<Option<Arc<dyn IoFile>>> {
-        unless(ErrorKind::NotFound, self.open(path, access)).map_err(failed("open", path))
+        none_on(ErrorKind::NotFound, self.open(path, access)).map_err(failed("open", path))
     }
 
     /// Creates a file, unless the name is taken.
     pub(super) fn create_if_free(&self, path: &Path) -> Result<Option<Arc<dyn IoFile>>> {
-        unless(ErrorKind::AlreadyExists, self.create(path)).map_err(failed("create", path))
+        none_on(ErrorKind::AlreadyExists, self.create(path)).map_err(failed("create", path))
     }
 
     /// Creates a directory, unless it exists.
     pub(super) fn create_dir_if_missing(&self, dir: &Path) -> Result<()> {
-        unless(ErrorKind::AlreadyExists, self.create_dir(dir)).map_err(failed("create", dir))?;
+        none_on(ErrorKind::AlreadyExists, self.create_dir(dir)).map_err(failed("create", dir))?;
         Ok(())
     }
 
     /// Removes a name, if it exists.
     pub(super) fn remove_if_exists(&self, path: &Path) -> Result<()> {
-        unless(ErrorKind::NotFound, self.remove(path)).map_err(failed("remove", path))?;
+        none_on(ErrorKind::NotFound, self.remove(path)).map_err(failed("remove", path))?;
         Ok(())
     }
 
     /// Returns the identity of the file with a name, if it exists.
     pub(super) fn identity_if_exists(&self, path: &Path) -> Result<Option<Identity>> {
-        unless(ErrorKind::NotFound, self.identity(path)).map_err(failed("look at", path))
+        none_on(ErrorKind::NotFound, self.identity(path)).map_err(failed("look at", path))
     }
 
     /// Makes the names in a directory durable.
@@ -72,7 +72,7 @@ impl dyn Io + '_ {
 }
 
 /// Converts one kind of error to `None`.
-fn unless<T>(absent: ErrorKind, answer: io::Result<T>) -> io::Result<Option<T>> {
+fn none_on<T>(absent: ErrorKind, answer: io::Result<T>) -> io::Result<Option<T>> {
     match answer {
         Err(source) if source.kind() == absent => Ok(None),
         answer => answer.map(Some),

@@ -116,7 +116,7 @@ impl Mapping {
     /// a scan of a large store does not keep all of it in memory. Costs a system call, and a page
     /// fault for each stretch that is accessed again.
     #[expect(unsafe_code, reason = "giving pages back is unsafe in Rust; see SAFETY")]
-    pub fn let_pages_go(&self) {
+    pub fn release_pages(&self) {
         if let Some(map) = &self.map {
             // SAFETY: the mapping is private and was never written to, and its file does not
             // change, which is the condition of mapping it: rereading returns the same bytes. The
@@ -407,7 +407,7 @@ impl IoFile for RealFile {
 
 /// Returns true for a temporary error, which does not indicate damage: too many open files, no
 /// memory, no permission.
-pub(super) fn is_passing(error: &crate::Error) -> bool {
+pub(super) fn is_temporary(error: &crate::Error) -> bool {
     let passing = [
         Errno::MFILE,
         Errno::NFILE,

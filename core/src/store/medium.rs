@@ -60,10 +60,10 @@ impl Medium {
         matches!(self, Self::Memory(_))
     }
 
-    /// Releases the memory of mapped pages; see [`Mapping::let_pages_go`].
-    pub(in crate::store) fn let_pages_go(&self) {
+    /// Releases the memory of mapped pages; see [`Mapping::release_pages`].
+    pub(in crate::store) fn release_pages(&self) {
         if let Self::Memory(map) = self {
-            map.let_pages_go();
+            map.release_pages();
         }
     }
 

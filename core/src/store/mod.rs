@@ -72,7 +72,7 @@ mod format;
 mod io;
 mod medium;
 mod memory_file;
-mod paced;
+mod paced_sync;
 mod pack;
 mod parity;
 mod read;
@@ -95,19 +95,19 @@ pub use encryption::{STORE_KEY_BYTES, StoreCipher, StoreKey, StoreKeys, encipher
 pub(crate) use encryption::{decipher, encipher};
 pub use format::superblock::FORMAT_VERSION;
 pub use io::{Access, Identity, Io, IoFile, Mapping, ReadAt, RealIo};
-pub(crate) use pack::quietly;
+pub(crate) use pack::with_low_priority;
 pub use pack::{
     BundleDraft, BundleFile, BundleWritten, Outside, PackItem, PackSize, Tier, Tombstone,
 };
 pub use parity::{
-    Mended, PARITY_POLICY_REF, Parity, ParityDamage, ParityShare, Protected, append_parity,
-    repair_by_parity,
+    PARITY_POLICY_REF, Parity, ParityDamage, ParityShare, Protected, RestoredContent,
+    append_parity, repair_by_parity,
 };
 pub use read::inventory::{Inventory, InventoryEntry, InventoryFile};
 pub(crate) use read::read_guard::ReadGuard;
 pub(crate) use read::refs::MAX_JOINED;
 pub use read::refs::{Expected, OperationDraft, RefTable, RefUpdate};
-pub(crate) use repair::examine::Detached;
+pub(crate) use repair::examine::DetachedOperation;
 pub use repair::examine::{Examination, Progress, Thoroughness};
 pub use repair::known_losses::KNOWN_LOSSES_REF;
 pub(crate) use repair::known_losses::KnownLosses;
@@ -124,14 +124,14 @@ use self::format::segment::Location;
 use self::format::superblock::{self, Superblock, SuperblockContent};
 use self::pack::{BlockCache, PackId};
 use self::read::cache::Cache;
+use self::read::content_cache::ContentCache;
 use self::read::journal::Journal;
-use self::read::kept_contents::KeptContents;
-use self::read::load::{self, Opened};
+use self::read::load::{self, OpenPurpose};
 use self::read::pages::{PageCounter, STRETCHES_OF_ONE};
 use self::read::read_guard::ReadGuards;
 use self::read::sweep::WholeFiles;
 use self::read::view::View;
-use self::repair::{known_losses, remains};
+use self::repair::{known_losses, orphaned_files};
 use self::write::commit::BatchWriter;
 use self::write::untracked;
 use crate::error::{Error, ErrorKind, Result};
@@ -200,7 +200,7 @@ pub struct Store {
     without_ids: OnceLock<()>,
     cache: Cache,
     /// Contents that searches have read.
-    contents: KeptContents,
+    contents: ContentCache,
     blocks: BlockCache,
     pages: PageCounter,
     /// Files whose commits and nodes were all found intact.
@@ -345,7 +345,7 @@ impl Store {
     /// `InvalidInput` when `dir` already contains a store, `Corrupt` when it contains one that lost
     /// its superblock, `Io` when the disk refuses.
     pub fn create(io: &dyn Io, dir: &Path, new: &NewStore) -> Result<()> {
-        remains::check_not_lost(io, dir)?;
+        orphaned_files::check_not_lost(io, dir)?;
         for dir in [dir, &dir.join(JOURNAL_DIR), &dir.join(PACKS_DIR)] {
             io.create_dir_if_missing(dir)?;
         }
@@ -375,7 +375,7 @@ impl Store {
         for _ in 0..MAX_OPENINGS {
             let superblock = Superblock::open(&*disk, dir)?;
             let (io, keys) = encryption::below(&disk, &superblock, dir, &options)?;
-            let loaded = load::open(&io, dir, &superblock, Opened::Used);
+            let loaded = load::open(&io, dir, &superblock, OpenPurpose::Used);
             // A change of keys replaces the superblock before any other file. Files read with the
             // old keys may decrypt to noise, which looks like damage, or like a journal without
             // batches.
@@ -384,7 +384,7 @@ impl Store {
                 return Self::opened((io, disk, keys), dir, superblock, options, loaded?);
             }
         }
-        Err(load::too_many_retries(dir))
+        Err(load::retries_error(dir))
     }
 
     /// Builds the handle of a store from its loaded files.
@@ -408,7 +408,7 @@ impl Store {
             pack_parity: OnceLock::new(),
             without_ids: OnceLock::new(),
             cache: Cache::new(options.cache_bytes),
-            contents: KeptContents::default(),
+            contents: ContentCache::default(),
             blocks: BlockCache::new(options.block_cache_bytes),
             pages: PageCounter::default(),
             whole: Mutex::default(),
@@ -461,7 +461,7 @@ impl Store {
     #[must_use]
     pub fn tombstone(&self, id: &ObjectId) -> Option<Tombstone> {
         let view = read(&self.view);
-        if view.finds(id) {
+        if view.is_found(id) {
             return None;
         }
         view.files.tombstone(id).filter(|_| !view.contains(id))
@@ -469,7 +469,7 @@ impl Store {
 
     /// Returns the sorted ids of all objects that were removed on purpose. Costs a look-up of each
     /// id.
-    pub(crate) fn gone(&self) -> Vec<ObjectId> {
+    pub(crate) fn tombstone_ids(&self) -> Vec<ObjectId> {
         let view = read(&self.view);
         let gone = view.files.packs.iter().flat_map(|pack| pack.tombstones());
         let mut gone: Vec<_> = gone.map(|(id, ..)| id).filter(|id| !view.contains(id)).collect();
@@ -479,7 +479,7 @@ impl Store {
     }
 
     /// Returns true if a tombstone records a removed object of this kind.
-    pub(crate) fn has_gone(&self, kind: Kind) -> bool {
+    pub(crate) fn has_tombstones_of(&self, kind: Kind) -> bool {
         let view = read(&self.view);
         let mut gone = view.files.packs.iter().flat_map(|pack| pack.tombstones());
         gone.any(|(id, of, _)| of == kind && !view.contains(&id))
@@ -504,8 +504,8 @@ impl Store {
     ///
     /// # Errors
     /// The errors of looking in the remote store.
-    pub(crate) fn finds(&self, id: &ObjectId) -> Result<bool> {
-        let is_here = read(&self.view).finds(id);
+    pub(crate) fn is_found(&self, id: &ObjectId) -> Result<bool> {
+        let is_here = read(&self.view).is_found(id);
         Ok(is_here || (self.is_distant(id)? && self.tombstone(id).is_none()))
     }
 
@@ -515,7 +515,7 @@ impl Store {
     }
 
     /// Reads an object from the local files of this store.
-    fn read_here(&self, id: &ObjectId) -> Result<Option<Object>> {
+    fn read_local(&self, id: &ObjectId) -> Result<Option<Object>> {
         if let Some(object) = self.cache.find(id) {
             return Ok(Some(object));
         }
@@ -541,8 +541,9 @@ impl Store {
     pub fn findings(&self) -> Vec<Finding> {
         let view = read(&self.view);
         let mut findings = view.findings.clone();
-        findings.extend(view.files.sealed.iter().filter_map(|sealed| sealed.noticed().cloned()));
-        findings.extend(view.files.packs.iter().filter_map(|pack| pack.noticed()));
+        findings
+            .extend(view.files.sealed.iter().filter_map(|sealed| sealed.known_problem().cloned()));
+        findings.extend(view.files.packs.iter().filter_map(|pack| pack.known_problem()));
         findings
     }
 
@@ -603,7 +604,7 @@ impl Store {
 
 impl ObjectSource for Store {
     fn read(&self, id: &ObjectId) -> Result<Option<Object>> {
-        if let Some(object) = self.read_here(id)? {
+        if let Some(object) = self.read_local(id)? {
             return Ok(Some(object));
         }
         let distant = self.read_distant(std::slice::from_ref(id))?.pop();
@@ -628,7 +629,7 @@ impl ObjectSource for Store {
         let findings = self.findings();
         match findings.iter().find(|finding| finding.kind == FindingKind::Damage) {
             Some(damage) => Error::corrupt(&damage.place, format_args!("{kind} {id}"), "damage"),
-            None => known_losses::explain(self, &self.refs(), (kind, id)),
+            None => known_losses::missing_object_error(self, &self.refs(), (kind, id)),
         }
     }
 }

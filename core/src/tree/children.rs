@@ -6,7 +6,7 @@ use bytes::Bytes;
 
 use super::Link;
 use super::node::read_runs;
-use super::run::TakeRuns;
+use super::run::RunReceiver;
 use crate::error::Result;
 use crate::object::{ID_BYTES, Kind, ObjectId, key_digest};
 
@@ -103,7 +103,7 @@ impl Children {
     }
 }
 
-impl TakeRuns for Children {
+impl RunReceiver for Children {
     fn begin(&mut self, level: usize, ids: &[[u8; ID_BYTES]]) {
         self.has_items = level == 0;
         self.run = self.links.len();

@@ -36,7 +36,7 @@ struct CursorFrame {
 
 impl CursorFrame {
     /// Returns the key before the next entry; empty if there is none.
-    fn floor(&self) -> &Bytes {
+    fn lower_bound(&self) -> &Bytes {
         let before = self.next.checked_sub(1).and_then(|index| self.run.get(index));
         before.map_or(&self.floor, |entry| &entry.key)
     }
@@ -55,7 +55,7 @@ impl Cursor {
         }
         stack.reverse();
         let mut cursor = Self { shape: root.shape, level, position: 0, stack };
-        cursor.leave_finished_runs();
+        cursor.pop_finished_runs();
         cursor
     }
 
@@ -71,8 +71,8 @@ impl Cursor {
     }
 
     /// Returns the key that all remaining keys exceed; empty if there is none.
-    pub(super) fn floor(&self) -> &[u8] {
-        self.stack.last().map_or(&[], |frame| frame.floor())
+    pub(super) fn lower_bound(&self) -> &[u8] {
+        self.stack.last().map_or(&[], |frame| frame.lower_bound())
     }
 
     /// Returns true at the start of a node of the cursor's level, or of its unfinished run.
@@ -126,7 +126,7 @@ impl Cursor {
             self.position += entry.count;
             frame.next += 1;
         }
-        self.leave_finished_runs();
+        self.pop_finished_runs();
     }
 
     /// Opens the node of the next entry, which is above the cursor's level.
@@ -134,7 +134,7 @@ impl Cursor {
         let Some(frame) = self.stack.last_mut() else { return Ok(()) };
         let Some(entry) = frame.run.get(frame.next) else { return Ok(()) };
         let level = frame.level.saturating_sub(1);
-        let floor = frame.floor().clone();
+        let floor = frame.lower_bound().clone();
         let run = read_node(source, self.shape, level, entry, &floor)?;
         frame.next += 1;
         self.stack.push(CursorFrame { level, run, next: 0, floor });
@@ -155,7 +155,7 @@ impl Cursor {
     }
 
     /// Pops finished runs.
-    fn leave_finished_runs(&mut self) {
+    fn pop_finished_runs(&mut self) {
         while self.stack.len() > 1
             && self.stack.last().is_some_and(|frame| frame.next >= frame.run.len())
         {

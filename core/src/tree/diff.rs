@@ -61,7 +61,7 @@ pub fn diff_lists(old: &List, new: &List, source: &dyn ObjectSource) -> Result<V
         }
         // When one list ends, the rest of the other is one change of any length.
         if edge.old.start < old.len() && edge.new.start < new.len() {
-            let edge_here = edge.open(source, level)?.with_edge(&old.root, &new.root, level);
+            let edge_here = edge.open(source, level)?.with_unfinished(&old.root, &new.root, level);
             let mut parts = edge_here.align();
             edge = parts.pop().unwrap_or_default();
             smaller.extend(parts);
@@ -112,18 +112,18 @@ impl Side {
     }
 
     /// Returns a walk from the start of this side.
-    fn walk(&self) -> RestOfSide<'_> {
-        RestOfSide { start: self.start, rest: &self.run }
+    fn walk(&self) -> RemainingEntries<'_> {
+        RemainingEntries { start: self.start, rest: &self.run }
     }
 }
 
 /// The entries of a side that were not compared yet.
-struct RestOfSide<'a> {
+struct RemainingEntries<'a> {
     start: u64,
     rest: &'a [NodeEntry],
 }
 
-impl<'a> RestOfSide<'a> {
+impl<'a> RemainingEntries<'a> {
     /// Returns the next `n` entries, or all remaining ones.
     fn take(&mut self, n: usize) -> Side {
         let side = Side { start: self.start, run: self.next(n).to_vec() };
@@ -156,7 +156,7 @@ impl Gap {
     }
 
     /// Returns the gap followed by the unfinished runs of `level`.
-    fn with_edge(mut self, old: &Root, new: &Root, level: usize) -> Self {
+    fn with_unfinished(mut self, old: &Root, new: &Root, level: usize) -> Self {
         for (side, root) in [(&mut self.old, old), (&mut self.new, new)] {
             side.run.extend(root.runs.get(level).into_iter().flat_map(|run| run.iter().cloned()));
         }
@@ -212,7 +212,7 @@ fn equal_pairs<'a>(
 /// Returns the positions of entries that occur exactly once on both sides, as the longest sequence
 /// that rises on both.
 fn anchors(old: &[NodeEntry], new: &[NodeEntry]) -> Vec<(usize, usize)> {
-    let mut places: HashMap<&NodeEntry, (Occurrence, Occurrence)> = HashMap::new();
+    let mut places: HashMap<&NodeEntry, (OccurrenceCount, OccurrenceCount)> = HashMap::new();
     for (index, entry) in old.iter().enumerate() {
         places.entry(entry).or_default().0.add(index);
     }
@@ -220,7 +220,7 @@ fn anchors(old: &[NodeEntry], new: &[NodeEntry]) -> Vec<(usize, usize)> {
         places.entry(entry).or_default().1.add(index);
     }
     let unique = |entry: &NodeEntry| match places.get(entry) {
-        Some((Occurrence::Once(old), Occurrence::Once(new))) => Some((*old, *new)),
+        Some((OccurrenceCount::Once(old), OccurrenceCount::Once(new))) => Some((*old, *new)),
         _ => None,
     };
     longest_increasing(&old.iter().filter_map(unique).collect::<Vec<_>>())
@@ -228,17 +228,17 @@ fn anchors(old: &[NodeEntry], new: &[NodeEntry]) -> Vec<(usize, usize)> {
 
 /// How often an entry occurs on one side.
 #[derive(Debug, Default)]
-enum Occurrence {
+enum OccurrenceCount {
     #[default]
-    Nowhere,
+    Never,
     Once(usize),
     Often,
 }
 
-impl Occurrence {
+impl OccurrenceCount {
     fn add(&mut self, index: usize) {
         *self = match self {
-            Self::Nowhere => Self::Once(index),
+            Self::Never => Self::Once(index),
             Self::Once(_) | Self::Often => Self::Often,
         };
     }
@@ -320,10 +320,10 @@ impl MapWalk<'_> {
     /// Compares the next keys: `Less` advances the old side, `Greater` the new side, `Equal` both.
     fn order(&self, old: (usize, &NodeEntry), new: (usize, &NodeEntry)) -> Ordering {
         let ((old_level, old), (new_level, new)) = (old, new);
-        if old.key.as_ref() <= self.new.floor() {
+        if old.key.as_ref() <= self.new.lower_bound() {
             // Everything below is before all that remains on the other side.
             Ordering::Less
-        } else if new.key.as_ref() <= self.old.floor() {
+        } else if new.key.as_ref() <= self.old.lower_bound() {
             Ordering::Greater
         } else if old_level == 0 && new_level == 0 {
             old.key.cmp(&new.key)

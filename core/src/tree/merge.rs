@@ -107,7 +107,7 @@ pub(crate) fn regions(ours: &[ListChange], theirs: &[ListChange]) -> Vec<Region>
         let (mut ours_changed, mut theirs_changed) = (false, false);
         // Each added change may overlap the next one of the other side.
         loop {
-            let (by_ours, by_theirs) = (ours.take_to(&mut end), theirs.take_to(&mut end));
+            let (by_ours, by_theirs) = (ours.take_until(&mut end), theirs.take_until(&mut end));
             ours_changed |= by_ours;
             theirs_changed |= by_theirs;
             if !by_ours && !by_theirs {
@@ -116,8 +116,8 @@ pub(crate) fn regions(ours: &[ListChange], theirs: &[ListChange]) -> Vec<Region>
         }
         regions.push(Region {
             base: start..end,
-            ours: shifted(start, before_ours)..shifted(end, ours.shift),
-            theirs: shifted(start, before_theirs)..shifted(end, theirs.shift),
+            ours: shift_position(start, before_ours)..shifted(end, ours.shift),
+            theirs: shift_position(start, before_theirs)..shifted(end, theirs.shift),
             ours_changed,
             theirs_changed,
         });
@@ -141,7 +141,7 @@ impl<'a> Side<'a> {
     }
 
     /// Takes the changes that begin up to `end`, and extends `end` by each.
-    fn take_to(&mut self, end: &mut u64) -> bool {
+    fn take_until(&mut self, end: &mut u64) -> bool {
         let mut took = false;
         while let [change, rest @ ..] = self.rest
             && change.old.start.cmp(end) != Ordering::Greater
@@ -157,7 +157,7 @@ impl<'a> Side<'a> {
 }
 
 /// Converts a position in the base to one in a side.
-fn shifted(at: u64, shift: i64) -> u64 {
+fn shift_position(at: u64, shift: i64) -> u64 {
     at.saturating_add_signed(shift)
 }
 

@@ -84,7 +84,7 @@ pub use map::Map;
 pub(crate) use merge::{MapConflict, Region, merge_maps, regions};
 pub(crate) use multiset_diff::{MultisetChange, MultisetChanges, MultisetDiff};
 pub use node::items;
-pub use salvage::Salvaged;
+pub use salvage::SalvagedPart;
 
 use crate::error::{Error, Result};
 use crate::object::{Kind, ObjectId};

@@ -95,7 +95,7 @@ impl<'s> MultisetDiff<'s> {
         for level in (0..old.runs.len().max(new.runs.len())).rev() {
             let before = self.open(&old, level, &gone)?;
             let after = self.open(&new, level, &come)?;
-            (gone, come) = differing(&before, &after);
+            (gone, come) = find_surplus(&before, &after);
         }
         let changes = |parts: Vec<Difference>| parts.into_iter().map(Difference::change).collect();
         Ok(MultisetChanges { gone: changes(gone), come: changes(come) })
@@ -194,7 +194,7 @@ impl Difference {
     }
 }
 
-fn spots(spans: &[NodeSpan]) -> Vec<SpanEntry<'_>> {
+fn span_entries(spans: &[NodeSpan]) -> Vec<SpanEntry<'_>> {
     let mut spots = Vec::with_capacity(spans.iter().map(|stretch| stretch.run.len()).sum());
     for NodeSpan { start, floor, run } in spans {
         let (mut start, mut floor) = (*start, floor);
@@ -207,8 +207,8 @@ fn spots(spans: &[NodeSpan]) -> Vec<SpanEntry<'_>> {
 }
 
 /// Returns the surplus entries of each side.
-fn differing(old: &[NodeSpan], new: &[NodeSpan]) -> (Vec<Difference>, Vec<Difference>) {
-    let (old, new) = (spots(old), spots(new));
+fn find_surplus(old: &[NodeSpan], new: &[NodeSpan]) -> (Vec<Difference>, Vec<Difference>) {
+    let (old, new) = (span_entries(old), span_entries(new));
     let is_same = |(a, b): &(&SpanEntry<'_>, &SpanEntry<'_>)| a.identity() == b.identity();
     let head = old.iter().zip(&new).take_while(is_same).count();
     let (old, new) = (old.get(head..).unwrap_or(&[]), new.get(head..).unwrap_or(&[]));
@@ -219,11 +219,11 @@ fn differing(old: &[NodeSpan], new: &[NodeSpan]) -> (Vec<Difference>, Vec<Differ
         let parts = |spots: &[SpanEntry<'_>]| spots.iter().map(SpanEntry::part).collect();
         return (parts(old), parts(new));
     }
-    (without(old, new), without(new, old))
+    (subtract(old, new), subtract(new, old))
 }
 
 /// Subtracts `other` from `side`; removes the first occurrences.
-fn without<'a>(side: &[SpanEntry<'a>], other: &[SpanEntry<'a>]) -> Vec<Difference> {
+fn subtract<'a>(side: &[SpanEntry<'a>], other: &[SpanEntry<'a>]) -> Vec<Difference> {
     let mut there: HashMap<_, usize> = HashMap::with_capacity(other.len());
     for spot in other {
         *there.entry(spot.identity()).or_default() += 1;

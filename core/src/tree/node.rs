@@ -14,7 +14,7 @@ use bytes::Bytes;
 
 use super::boundary::TreeShape;
 use super::entry::{EntryRun, NodeEntry, total};
-use super::run::{RunFacts, TakeRuns, check_boundaries, read_run, write_run};
+use super::run::{RunFacts, RunReceiver, check_boundaries, read_run, write_run};
 use super::{Item, Link, MAX_ITEMS, MAX_LEVELS};
 use crate::error::{Error, ErrorKind, Result};
 use crate::object::{ID_BYTES, Kind, ObjectId, ObjectSink, ObjectSource, Reader, Writer};
@@ -43,7 +43,7 @@ impl Root {
     pub(super) fn read(source: &dyn ObjectSource, shape: TreeShape, id: &ObjectId) -> Result<Self> {
         let bytes = source.read_as(Kind::Node, id)?;
         match decode(&bytes).map_err(|error| error.at(id))? {
-            Decoded::Root(root) if root.shape == shape => Ok(root),
+            DecodedObject::Root(root) if root.shape == shape => Ok(root),
             other => Err(Error::corrupt(id, root_name(shape), other.name())),
         }
     }
@@ -95,7 +95,7 @@ pub(super) fn write_node(
     })
 }
 
-/// Reads the closed node of `level` that `parent` refers to; its keys must be above `floor`.
+/// Reads the closed node of `level` that `parent` refers to; its keys must be above `lower_bound`.
 pub(super) fn read_node(
     source: &dyn ObjectSource,
     shape: TreeShape,
@@ -119,13 +119,14 @@ impl Node {
     pub(super) fn read(source: &dyn ObjectSource, id: &ObjectId) -> Result<Self> {
         let bytes = source.read_as(Kind::Node, id)?;
         match decode(&bytes).map_err(|error| error.at(id))? {
-            Decoded::Node(node) => Ok(node),
+            DecodedObject::Node(node) => Ok(node),
             root => Err(Error::corrupt(id, "a node below a root", root.name())),
         }
     }
 }
 
-/// Returns the run of a node, which must match `parent` at `level`; its keys must be above `floor`.
+/// Returns the run of a node, which must match `parent` at `level`; its keys must be above
+/// `lower_bound`.
 pub(super) fn check_node(
     node: Node,
     shape: TreeShape,
@@ -136,7 +137,7 @@ pub(super) fn check_node(
     let id = &parent.item.link.id;
     if node.shape != shape || node.level != level {
         let expected = format!("a {} of level {level}", node_name(shape));
-        return Err(Error::corrupt(id, expected, Decoded::Node(node).name()));
+        return Err(Error::corrupt(id, expected, DecodedObject::Node(node).name()));
     }
     let run = node.run;
     if total(&run) != parent.count {
@@ -157,20 +158,20 @@ pub(super) fn check_node(
 /// Errors of [`links`](super::links).
 pub fn items(bytes: &Bytes) -> Result<Vec<(Bytes, Item)>> {
     let run = match decode(bytes)? {
-        Decoded::Root(root) => root.runs.into_iter().next(),
-        Decoded::Node(Node { level, run, .. }) => (level == 0).then_some(run),
+        DecodedObject::Root(root) => root.runs.into_iter().next(),
+        DecodedObject::Node(Node { level, run, .. }) => (level == 0).then_some(run),
     };
     let run = run.unwrap_or_default();
     Ok(run.iter().map(|entry| (entry.key.clone(), entry.item.clone())).collect())
 }
 
 /// The content of a node object.
-enum Decoded {
+enum DecodedObject {
     Root(Root),
     Node(Node),
 }
 
-impl Decoded {
+impl DecodedObject {
     fn name(&self) -> String {
         match self {
             Self::Root(root) => root_name(root.shape).to_owned(),
@@ -195,15 +196,15 @@ fn node_name(shape: TreeShape) -> &'static str {
     }
 }
 
-fn decode(bytes: &Bytes) -> Result<Decoded> {
+fn decode(bytes: &Bytes) -> Result<DecodedObject> {
     let mut entries = EntryRuns { bytes, runs: Vec::new() };
     let NodeForm { shape, level } = read_runs(bytes, &mut entries)?;
     let runs: Vec<EntryRun> = entries.runs.into_iter().map(EntryRun::from).collect();
     Ok(match level {
-        None => Decoded::Root(Root { shape, runs }),
+        None => DecodedObject::Root(Root { shape, runs }),
         Some(level) => {
             let run = runs.into_iter().next().unwrap_or_default();
-            Decoded::Node(Node { shape, level, run })
+            DecodedObject::Node(Node { shape, level, run })
         }
     })
 }
@@ -219,7 +220,7 @@ pub(super) struct NodeForm {
 ///
 /// # Errors
 /// Errors of [`links`](super::links).
-pub(super) fn read_runs(bytes: &[u8], taker: &mut impl TakeRuns) -> Result<NodeForm> {
+pub(super) fn read_runs(bytes: &[u8], taker: &mut impl RunReceiver) -> Result<NodeForm> {
     let mut reader = Reader::new("node", bytes);
     let fields = reader.array_up_to(3)?;
     let form = reader.uint()?;
@@ -247,7 +248,11 @@ pub(super) fn read_runs(bytes: &[u8], taker: &mut impl TakeRuns) -> Result<NodeF
     Ok(NodeForm { shape, level })
 }
 
-fn read_root(reader: &mut Reader<'_>, shape: TreeShape, taker: &mut impl TakeRuns) -> Result<()> {
+fn read_root(
+    reader: &mut Reader<'_>,
+    shape: TreeShape,
+    taker: &mut impl RunReceiver,
+) -> Result<()> {
     let levels = reader.array_up_to(MAX_LEVELS as u64)?;
     let mut runs = Vec::new();
     for level in 0..usize::try_from(levels).unwrap_or(MAX_LEVELS) {
@@ -290,7 +295,7 @@ impl EntryRuns<'_> {
     }
 }
 
-impl TakeRuns for EntryRuns<'_> {
+impl RunReceiver for EntryRuns<'_> {
     fn begin(&mut self, level: usize, ids: &[[u8; ID_BYTES]]) {
         let kind = if level == 0 { Kind::Blob } else { Kind::Node };
         let item = |id: &[u8; ID_BYTES]| Item {
@@ -372,8 +377,8 @@ mod tests {
     fn written_again(bytes: &Bytes) -> Option<ObjectId> {
         let mut objects = Memory::new();
         match decode(bytes).ok()? {
-            Decoded::Root(root) => root.write(&mut objects).ok(),
-            Decoded::Node(Node { shape, level, run }) => {
+            DecodedObject::Root(root) => root.write(&mut objects).ok(),
+            DecodedObject::Node(Node { shape, level, run }) => {
                 write_node(&mut objects, shape, level, &run).ok().map(|entry| entry.item.link.id)
             }
         }

@@ -37,7 +37,7 @@ pub(super) fn write_run(writer: &mut Writer, shape: TreeShape, level: usize, run
 
 /// Receives the entries of runs by column while they are read. They are valid only after the whole
 /// node was read without an error.
-pub(super) trait TakeRuns {
+pub(super) trait RunReceiver {
     /// Begins a run of `level`: links to blobs if it is 0, unless `kind` follows; else to nodes.
     fn begin(&mut self, level: usize, ids: &[[u8; ID_BYTES]]);
 
@@ -76,7 +76,7 @@ pub(super) fn read_run<'a>(
     reader: &mut Reader<'a>,
     shape: TreeShape,
     level: usize,
-    taker: &mut impl TakeRuns,
+    taker: &mut impl RunReceiver,
 ) -> Result<RunFacts<'a>> {
     reader.array(if level == 0 { 3 } else { 2 } + u64::from(shape == TreeShape::Map))?;
     let ids = reader.bytes()?;
@@ -114,7 +114,7 @@ fn write_kinds(writer: &mut Writer, run: &[NodeEntry]) {
     writer.bytes(if all_blobs { &[] } else { &kinds });
 }
 
-fn read_kinds(reader: &mut Reader<'_>, len: usize, taker: &mut impl TakeRuns) -> Result<()> {
+fn read_kinds(reader: &mut Reader<'_>, len: usize, taker: &mut impl RunReceiver) -> Result<()> {
     let codes = reader.bytes()?;
     let all_blobs = codes.iter().all(|code| *code == Kind::Blob.code());
     if codes.is_empty() {
@@ -141,7 +141,7 @@ fn write_metas(writer: &mut Writer, run: &[NodeEntry]) {
     }
 }
 
-fn read_metas(reader: &mut Reader<'_>, len: usize, taker: &mut impl TakeRuns) -> Result<()> {
+fn read_metas(reader: &mut Reader<'_>, len: usize, taker: &mut impl RunReceiver) -> Result<()> {
     let fields = reader.array_up_to(2 * len as u64)?;
     let mut done = 0;
     let mut previous: Option<&[u8]> = None;
@@ -162,7 +162,7 @@ fn read_metas(reader: &mut Reader<'_>, len: usize, taker: &mut impl TakeRuns) ->
 }
 
 /// Reads the counts of inner entries; returns their sum.
-fn read_counts(reader: &mut Reader<'_>, len: usize, taker: &mut impl TakeRuns) -> Result<u64> {
+fn read_counts(reader: &mut Reader<'_>, len: usize, taker: &mut impl RunReceiver) -> Result<u64> {
     reader.array(len as u64)?;
     let mut items = 0;
     for at in 0..len {
@@ -194,7 +194,7 @@ fn read_keys<'a>(
     len: usize,
     boundary: &mut Boundary,
     facts: &mut RunFacts<'a>,
-    taker: &mut impl TakeRuns,
+    taker: &mut impl RunReceiver,
 ) -> Result<()> {
     reader.array(2 * len as u64)?;
     let mut previous = Vec::new();

@@ -9,7 +9,7 @@ use crate::object::ObjectSource;
 
 /// A part of a damaged list.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Salvaged {
+pub enum SalvagedPart {
     /// The next item. Its object may be lost.
     Item(Item),
     /// Number of items of a lost node.
@@ -22,7 +22,7 @@ impl List {
     pub fn salvage<'a>(
         &self,
         source: &'a dyn ObjectSource,
-    ) -> impl Iterator<Item = Result<Salvaged>> + use<'a> {
+    ) -> impl Iterator<Item = Result<SalvagedPart>> + use<'a> {
         let mut cursor = Some(Cursor::new(&self.root, 0));
         std::iter::from_fn(move || {
             let at = cursor.as_mut()?;
@@ -35,18 +35,18 @@ impl List {
     }
 }
 
-fn next(cursor: &mut Cursor, source: &dyn ObjectSource) -> Result<Option<Salvaged>> {
+fn next(cursor: &mut Cursor, source: &dyn ObjectSource) -> Result<Option<SalvagedPart>> {
     while let Some((level, entry)) = cursor.peek() {
         if level == 0 {
             let item = entry.item.clone();
             cursor.skip();
-            return Ok(Some(Salvaged::Item(item)));
+            return Ok(Some(SalvagedPart::Item(item)));
         }
         let count = entry.count;
         match cursor.open(source) {
             Err(error) if error.is_loss() => {
                 cursor.skip();
-                return Ok(Some(Salvaged::Lost(count)));
+                return Ok(Some(SalvagedPart::Lost(count)));
             }
             opened => opened?,
         }

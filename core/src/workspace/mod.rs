@@ -23,7 +23,7 @@
 //! - Permissions are 666, or 777 for an executable, minus the user's umask, and never more than
 //!   those of the replaced file. Setuid, setgid and sticky bits are never set.
 
-mod broad;
+mod broad_directory;
 mod caches;
 mod capture;
 mod checkout;
@@ -31,7 +31,7 @@ mod disk;
 mod git;
 mod rewind;
 
-pub use broad::expect_narrow;
+pub use broad_directory::expect_narrow;
 pub use caches::{
     AdoptionCache, Claim, FileMark, database_path, make_database, read_note, was_captured_here,
     write_note,

@@ -22,9 +22,9 @@ pub(super) fn changes<T: Hash + Eq>(
     let mut interner = Interner::new(0);
     let old: Vec<u32> = old.map(|token| interner.intern(token).0).collect();
     let new: Vec<u32> = new.map(|token| interner.intern(token).0).collect();
-    let whole = RangePair { old: 0..old.len(), new: 0..new.len() }.trimmed(&old, &new);
+    let whole = RangePair { old: 0..old.len(), new: 0..new.len() }.trim(&old, &new);
     let parts = match whole.is_long() {
-        true => whole.cut(&old, &new, interner.num_tokens()),
+        true => whole.split_at_anchors(&old, &new, interner.num_tokens()),
         false => vec![whole],
     };
     let mut changes = Vec::new();
@@ -47,7 +47,7 @@ impl RangePair {
     }
 
     /// Removes the common prefix and suffix.
-    fn trimmed(self, old: &[u32], new: &[u32]) -> Self {
+    fn trim(self, old: &[u32], new: &[u32]) -> Self {
         let (a, b) = (slice(old, &self.old), slice(new, &self.new));
         let head = a.iter().zip(b).take_while(|(a, b)| a == b).count();
         let (a, b) = (a.get(head..).unwrap_or_default(), b.get(head..).unwrap_or_default());
@@ -59,7 +59,7 @@ impl RangePair {
     }
 
     /// Returns the parts between the tokens that occur once in both, in their longest common order.
-    fn cut(self, old: &[u32], new: &[u32], tokens: u32) -> Vec<Self> {
+    fn split_at_anchors(self, old: &[u32], new: &[u32], tokens: u32) -> Vec<Self> {
         let once = |all: &[u32], range: &Range<usize>| {
             let mut places = vec![None; tokens as usize];
             for (at, token) in range.clone().zip(slice(all, range)) {
@@ -79,7 +79,7 @@ impl RangePair {
         let (mut old_at, mut new_at) = (self.old.start, self.new.start);
         let end = (self.old.end, self.new.end);
         for (old_to, new_to) in longest_increasing(&pairs).into_iter().chain([end]) {
-            parts.push(Self { old: old_at..old_to, new: new_at..new_to }.trimmed(old, new));
+            parts.push(Self { old: old_at..old_to, new: new_at..new_to }.trim(old, new));
             (old_at, new_at) = (old_to + 1, new_to + 1);
         }
         parts

@@ -184,7 +184,7 @@ pub fn resolve(
         Take::Current => {}
         Take::Version(version) if key.is_empty() => {
             let items = conflict.versions.get(version).cloned().unwrap_or_default();
-            take_section(sink, builder, section, items)?;
+            set_version(sink, builder, section, items)?;
         }
         Take::Content(content) if key.is_empty() => {
             let shape = context.section(sink, section)?.map(|section| section.shape);
@@ -205,7 +205,7 @@ pub fn resolve(
                 Take::Current => None,
             };
             if section == FILES && item.is_some() {
-                removed = files::in_the_way(sink, &context.map(sink, FILES)?, key)?;
+                removed = files::clashing_files(sink, &context.map(sink, FILES)?, key)?;
                 for path in &removed {
                     builder.set(sink, FILES, path, None)?;
                 }
@@ -256,7 +256,7 @@ fn content_item(
 }
 
 /// Sets a section to one version.
-fn take_section(
+fn set_version(
     sink: &mut dyn ObjectSink,
     builder: &mut Builder,
     section: &str,
@@ -383,7 +383,7 @@ fn entries(source: &dyn ObjectSource, section: Option<Section>) -> Result<Vec<(S
 }
 
 /// Copies open conflicts of theirs. A conflict of ours about the same path stays instead.
-pub(super) fn carry(
+pub(super) fn copy_open_conflicts(
     sink: &mut dyn ObjectSink,
     builder: &mut Builder,
     [base, ours, theirs]: [&Context; 3],

@@ -64,16 +64,16 @@ fn merge_at<'a>(
         let (own, old) = (field.value, base.value(&field.name));
         let other = theirs.value(&field.name);
         if let Some((_, value)) = decided.iter().find(|(name, _)| *name == field.name) {
-            writer.keep(field, value);
+            writer.write_field(field, value);
             continue;
         }
-        if same(other, old) || same(other, Some(own)) {
-            writer.keep(field, own);
+        if is_same_value(other, old) || is_same_value(other, Some(own)) {
+            writer.write_field(field, own);
             continue;
         }
         match other {
-            None if same(Some(own), old) => {}
-            Some(other) if same(Some(own), old) => writer.keep(field, other),
+            None if is_same_value(Some(own), old) => {}
+            Some(other) if is_same_value(Some(own), old) => writer.write_field(field, other),
             _ => {
                 place.push(field.name.clone());
                 let found = conflicts.len();
@@ -84,14 +84,14 @@ fn merge_at<'a>(
                     conflicts.push(place.join("."));
                 }
                 place.pop();
-                writer.keep(field, merged.as_deref().unwrap_or(own));
+                writer.write_field(field, merged.as_deref().unwrap_or(own));
             }
         }
     }
     for field in theirs.fields.iter().filter(|field| ours.value(&field.name).is_none()) {
         match base.value(&field.name) {
             None => writer.add(field.written),
-            Some(old) if same(Some(field.value), Some(old)) => {}
+            Some(old) if is_same_value(Some(field.value), Some(old)) => {}
             Some(_) => {
                 place.push(field.name.clone());
                 conflicts.push(place.join("."));
@@ -103,7 +103,7 @@ fn merge_at<'a>(
 }
 
 /// Returns true if two values are equal apart from white space.
-fn same(a: Option<&str>, b: Option<&str>) -> bool {
+fn is_same_value(a: Option<&str>, b: Option<&str>) -> bool {
     match (a, b) {
         (Some(a), Some(b)) => a == b || tokens(a).eq(tokens(b)),
         (None, None) => true,
@@ -202,21 +202,21 @@ impl<'a> FieldWriter<'a> {
     }
 
     /// Writes a field of the object, with its own or another value.
-    fn keep(&mut self, field: &Field<'_>, value: &str) {
+    fn write_field(&mut self, field: &Field<'_>, value: &str) {
         // A field that was first has no comma before it, and a field that becomes first needs none.
         let lead = if !self.is_empty && field.lead.contains(',') { Some(field.lead) } else { None };
-        self.lead(lead);
+        self.write_lead(lead);
         self.json.push_str(field.head);
         self.json.push_str(value);
     }
 
     /// Writes a field of another object.
     fn add(&mut self, written: &str) {
-        self.lead(None);
+        self.write_lead(None);
         self.json.push_str(written);
     }
 
-    fn lead(&mut self, lead: Option<&str>) {
+    fn write_lead(&mut self, lead: Option<&str>) {
         let usual = if self.is_empty { self.leads.0 } else { &self.leads.1 };
         self.json.push_str(lead.unwrap_or(usual));
         self.is_empty = false;

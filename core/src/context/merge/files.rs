@@ -11,7 +11,7 @@ use crate::tree::{Item, Map};
 
 /// Returns the files of `files` that exclude one at `path`: files at its ancestor folders, and
 /// files below it.
-pub(super) fn in_the_way(
+pub(super) fn clashing_files(
     source: &dyn ObjectSource,
     files: &Map,
     path: &str,
@@ -43,7 +43,7 @@ pub(super) fn split_clashes(
             continue;
         }
         let stays = |path: &String| edits.get(path.as_bytes()).is_none_or(Option::is_some);
-        if in_the_way(source, ours, &text_key(key)?)?.iter().any(stays) {
+        if clashing_files(source, ours, &text_key(key)?)?.iter().any(stays) {
             clashes.push((key.clone(), item.clone()));
         }
     }

@@ -15,7 +15,7 @@ use serde::Deserialize;
 /// The count and last time of learning a lesson.
 #[derive(Default, Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Learned {
+struct LessonCount {
     count: Option<u64>,
     captured_at: Option<i64>,
     turn_id: Option<u64>,
@@ -24,11 +24,15 @@ struct Learned {
 /// Returns the fields of a lesson whose values are computed from all three versions: names that
 /// ours and theirs have, with JSON values. Empty if a version has a value of another type in such a
 /// field.
-pub(super) fn decided(base: Option<&str>, ours: &str, theirs: &str) -> Vec<(&'static str, String)> {
-    let learned = |json| serde_json::from_str::<Learned>(json).ok();
+pub(super) fn merge_counts(
+    base: Option<&str>,
+    ours: &str,
+    theirs: &str,
+) -> Vec<(&'static str, String)> {
+    let learned = |json| serde_json::from_str::<LessonCount>(json).ok();
     let old = match base {
-        Some(base) => learned(base).map(|old| Learned { count: old.count.or(Some(1)), ..old }),
-        None => Some(Learned::default()),
+        Some(base) => learned(base).map(|old| LessonCount { count: old.count.or(Some(1)), ..old }),
+        None => Some(LessonCount::default()),
     };
     let (Some(old), Some(own), Some(other)) = (old, learned(ours), learned(theirs)) else {
         return Vec::new();
@@ -41,7 +45,7 @@ pub(super) fn decided(base: Option<&str>, ours: &str, theirs: &str) -> Vec<(&'st
     fields.into_iter().filter_map(|(name, value)| Some((name, value?))).collect()
 }
 
-fn count(old: &Learned, own: &Learned, other: &Learned) -> Option<String> {
+fn count(old: &LessonCount, own: &LessonCount, other: &LessonCount) -> Option<String> {
     // With equal time and turn, one side copied the lesson from the other.
     if (own.captured_at, own.turn_id) == (other.captured_at, other.turn_id) {
         return None;
@@ -72,7 +76,7 @@ mod tests {
     fn merged(base: Option<&Value>, ours: &Value, theirs: &Value) -> (Value, Vec<String>) {
         let base = base.map(Value::to_string);
         let (ours, theirs) = (ours.to_string(), theirs.to_string());
-        let decided = super::decided(base.as_deref(), &ours, &theirs);
+        let decided = super::merge_counts(base.as_deref(), &ours, &theirs);
         let merged = fields::merge(base.as_deref(), &ours, &theirs, &decided).unwrap();
         (serde_json::from_str(&merged.json).unwrap(), merged.conflicts)
     }

@@ -22,7 +22,7 @@
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 
-use super::units::{ReadToolUse, SideMessage, calls_before, units, waits};
+use super::units::{ReadToolUse, SideMessage, is_waiting, missing_calls, units};
 use super::{Added, align};
 use crate::context::entry::{with_origin, without_origin};
 use crate::error::Result;
@@ -46,7 +46,7 @@ struct Side<'a> {
 
 /// The inputs for reading conversations.
 #[derive(Clone, Copy)]
-pub(super) struct ReadMessages<'a> {
+pub(super) struct ConversationInputs<'a> {
     pub(super) source: &'a dyn ObjectSource,
     pub(super) tools: ReadToolUse<'a>,
     /// The origin of messages taken from theirs.
@@ -57,7 +57,7 @@ pub(super) struct ReadMessages<'a> {
 /// messages taken from theirs. Messages in `also`, other common snapshots, are not additions of
 /// either side.
 pub(super) fn append(
-    reading: ReadMessages<'_>,
+    reading: ConversationInputs<'_>,
     base: &List,
     also: &[List],
     (ours, own_added): (&List, Vec<Added>),
@@ -74,13 +74,13 @@ pub(super) fn append(
         Ok::<_, crate::Error>(Side { list, changes: changes(source, base, list)?, ends })
     };
     let (ours, theirs) = (side(ours, own_added)?, side(theirs, other_added)?);
-    let copies = Copies::find(source, base, also, [&ours, &theirs])?;
+    let copies = SharedMessages::find(source, base, also, [&ours, &theirs])?;
     let mut merge =
         MessageMerge { reading, ours: &ours, theirs: &theirs, copies, back: BTreeSet::new() };
     let mut edits = Vec::new();
     let (mut came, end) = (0, base.len());
     for region in regions(&ours.changes, &theirs.changes) {
-        let (items, taken) = merge.region(&region, region.base.end == end)?;
+        let (items, taken) = merge.merge_region(&region, region.base.end == end)?;
         came += taken;
         if let Some(items) = items {
             edits.push((region.ours, items));
@@ -92,7 +92,7 @@ pub(super) fn append(
 
 /// Returns the position for new messages at the end of `list`: before a call that waits for its
 /// result.
-pub(super) fn end(reading: ReadMessages<'_>, list: &List) -> Result<u64> {
+pub(super) fn end(reading: ConversationInputs<'_>, list: &List) -> Result<u64> {
     let side = Side { list, changes: Vec::new(), ends: Vec::new() };
     let start = list.len().saturating_sub(MAX_LOOK_BACK);
     let mut last = Vec::new();
@@ -100,7 +100,7 @@ pub(super) fn end(reading: ReadMessages<'_>, list: &List) -> Result<u64> {
         last.extend(side.read(reading, at)?);
     }
     let unit = units(&last, false).pop().unwrap_or_default();
-    let waits = waits(last.get(unit.clone()).unwrap_or_default());
+    let waits = is_waiting(last.get(unit.clone()).unwrap_or_default());
     Ok(if waits { start + unit.start as u64 } else { list.len() })
 }
 
@@ -131,18 +131,18 @@ fn changes(source: &dyn ObjectSource, base: &List, side: &List) -> Result<Vec<Li
 
 impl Side<'_> {
     /// Returns true if this side dropped any message of the base.
-    fn dropped_any(&self) -> bool {
+    fn has_dropped_any(&self) -> bool {
         self.changes.iter().any(|change| !change.old.is_empty())
     }
 
     /// Returns true if this side dropped the message `at` of the base.
-    fn dropped(&self, at: u64) -> bool {
+    fn has_dropped(&self, at: u64) -> bool {
         let next = self.changes.partition_point(|change| change.old.end <= at);
         self.changes.get(next).is_some_and(|change| change.old.contains(&at))
     }
 
-    /// Returns true if this side dropped a message within `region`.
-    fn dropped_in(&self, region: &Region) -> bool {
+    /// Returns true if this side dropped a message within `merge_region`.
+    fn has_dropped_in(&self, region: &Region) -> bool {
         let inside = |change: &&ListChange| {
             change.old.start >= region.base.start && change.old.end <= region.base.end
         };
@@ -167,15 +167,15 @@ impl Side<'_> {
         (commit, self.ends.get(commit).map(|(_, time)| *time).unwrap_or_default())
     }
 
-    fn read(&self, reading: ReadMessages<'_>, at: u64) -> Result<Option<SideMessage>> {
+    fn read(&self, reading: ConversationInputs<'_>, at: u64) -> Result<Option<SideMessage>> {
         let Some(item) = self.list.get(reading.source, at)? else { return Ok(None) };
         SideMessage::read(reading.source, item, at, self.commit_of(at), reading.tools).map(Some)
     }
 
     /// Returns this side's added messages in a range.
-    fn own(
+    fn added_in(
         &self,
-        reading: ReadMessages<'_>,
+        reading: ConversationInputs<'_>,
         range: &std::ops::Range<u64>,
     ) -> Result<Vec<SideMessage>> {
         let mut messages = Vec::new();
@@ -191,7 +191,7 @@ impl Side<'_> {
 }
 
 /// Messages of theirs that ours already has.
-struct Copies {
+struct SharedMessages {
     /// Messages of ours from another origin.
     foreign: HashSet<Item>,
     /// All messages that ours added, with their counts.
@@ -201,7 +201,7 @@ struct Copies {
     known: HashMap<Item, usize>,
 }
 
-impl Copies {
+impl SharedMessages {
     fn find(
         source: &dyn ObjectSource,
         base: &List,
@@ -221,23 +221,27 @@ impl Copies {
             }
         }
         let dropped = |side: &Side<'_>| {
-            counted(source, base, side.changes.iter().map(|change| change.old.clone()))
+            count_items(source, base, side.changes.iter().map(|change| change.old.clone()))
         };
         let (by_ours, by_theirs) = (dropped(ours)?, dropped(theirs)?);
         let moved = by_ours.into_iter().map(|(item, count)| {
             let by_theirs = by_theirs.get(&item).copied().unwrap_or_default();
             (item, count.min(by_theirs))
         });
-        copies.know(moved);
+        copies.add_shared(moved);
         for list in also {
             let more = diff_lists(base, list, source)?;
-            copies.know(counted(source, list, more.into_iter().map(|change| change.new))?);
+            copies.add_shared(count_items(
+                source,
+                list,
+                more.into_iter().map(|change| change.new),
+            )?);
         }
         Ok(copies)
     }
 
     /// Adds messages that both sides already shared, as far as ours has them.
-    fn know(&mut self, items: impl IntoIterator<Item = (Item, usize)>) {
+    fn add_shared(&mut self, items: impl IntoIterator<Item = (Item, usize)>) {
         for (item, count) in items {
             let own = self.own.get(&item).copied().unwrap_or_default();
             let known = self.known.entry(item).or_default();
@@ -246,7 +250,7 @@ impl Copies {
     }
 
     /// Returns true if ours already has a message of theirs. Each shared message matches once.
-    fn take(&mut self, theirs: &Item) -> bool {
+    fn take_match(&mut self, theirs: &Item) -> bool {
         let plain = without_origin(theirs);
         if self.foreign.contains(&plain) || plain != *theirs && self.own.contains_key(&plain) {
             return true;
@@ -257,7 +261,7 @@ impl Copies {
 }
 
 /// Counts the messages in some ranges of a list, ignoring origins.
-fn counted(
+fn count_items(
     source: &dyn ObjectSource,
     list: &List,
     ranges: impl Iterator<Item = std::ops::Range<u64>>,
@@ -278,10 +282,10 @@ struct SideRun {
 }
 
 struct MessageMerge<'a> {
-    reading: ReadMessages<'a>,
+    reading: ConversationInputs<'a>,
     ours: &'a Side<'a>,
     theirs: &'a Side<'a>,
-    copies: Copies,
+    copies: SharedMessages,
     /// Messages of theirs, or of ours, that were restored with a result; each only once.
     back: BTreeSet<(bool, u64)>,
 }
@@ -289,12 +293,12 @@ struct MessageMerge<'a> {
 impl MessageMerge<'_> {
     /// Merges a region of ours. Returns its new items, if it changes, and the number of messages of
     /// theirs in it.
-    fn region(&mut self, region: &Region, is_last: bool) -> Result<(Option<Vec<Item>>, u64)> {
-        if !region.theirs_changed && !self.theirs.dropped_any() {
+    fn merge_region(&mut self, region: &Region, is_last: bool) -> Result<(Option<Vec<Item>>, u64)> {
+        if !region.theirs_changed && !self.theirs.has_dropped_any() {
             return Ok((None, 0));
         }
-        let mut own = self.ours.own(self.reading, &region.ours)?;
-        let mut other = self.theirs.own(self.reading, &region.theirs)?;
+        let mut own = self.ours.added_in(self.reading, &region.ours)?;
+        let mut other = self.theirs.added_in(self.reading, &region.theirs)?;
         let same = |(own, other): &(&SideMessage, &SideMessage)| {
             without_origin(&own.item) == without_origin(&other.item)
         };
@@ -305,10 +309,10 @@ impl MessageMerge<'_> {
         if both && !kept_any && shared == own.len().max(other.len()) {
             return Ok((None, 0));
         }
-        let mut items = keep(own.get(..shared).unwrap_or_default());
+        let mut items = plain_items(own.get(..shared).unwrap_or_default());
         own.drain(..shared);
         for message in other.drain(..shared) {
-            self.copies.take(&message.item);
+            self.copies.take_match(&message.item);
         }
         let before = own.len();
         let own = self.stretch(true, own)?;
@@ -319,28 +323,28 @@ impl MessageMerge<'_> {
         let other = self.stretch(false, other)?;
         let taken = (other.pinned.len() + other.rest.len()) as u64;
         let origin = self.reading.origin;
-        items.extend(keep(&own.pinned));
-        items.extend(mark(&other.pinned, origin)?);
+        items.extend(plain_items(&own.pinned));
+        items.extend(items_with_origin(&other.pinned, origin)?);
         let (mut own, other) = (own.rest, other.rest);
         // A call that waits for its result ends the conversation.
         let waiting = match units(&own, true).last() {
-            Some(last) if is_last && waits(own.get(last.clone()).unwrap_or_default()) => {
+            Some(last) if is_last && is_waiting(own.get(last.clone()).unwrap_or_default()) => {
                 own.split_off(last.start)
             }
             _ => Vec::new(),
         };
-        match (self.ours.dropped_in(region), self.theirs.dropped_in(region)) {
+        match (self.ours.has_dropped_in(region), self.theirs.has_dropped_in(region)) {
             (false, false) => items.extend(interleave(&own, &other, origin)?),
             (false, true) => {
-                items.extend(mark(&other, origin)?);
-                items.extend(keep(&own));
+                items.extend(items_with_origin(&other, origin)?);
+                items.extend(plain_items(&own));
             }
             (true, _) => {
-                items.extend(keep(&own));
-                items.extend(mark(&other, origin)?);
+                items.extend(plain_items(&own));
+                items.extend(items_with_origin(&other, origin)?);
             }
         }
-        items.extend(keep(&waiting));
+        items.extend(plain_items(&waiting));
         Ok((Some(items), taken))
     }
 
@@ -350,7 +354,7 @@ impl MessageMerge<'_> {
         let mut is_new = Vec::with_capacity(other.len());
         for unit in units(&other, false) {
             let unit = other.get(unit).unwrap_or_default();
-            let copies = unit.iter().filter(|m| self.copies.take(&m.item)).count();
+            let copies = unit.iter().filter(|m| self.copies.take_match(&m.item)).count();
             is_new.resize(is_new.len() + unit.len(), copies < unit.len());
         }
         let new = other.into_iter().zip(is_new).filter(|(_, is_new)| *is_new);
@@ -363,7 +367,7 @@ impl MessageMerge<'_> {
         let (side, other) =
             if is_ours { (self.ours, self.theirs) } else { (self.theirs, self.ours) };
         let first = messages.first().map_or(0, |message| message.at);
-        let mut wanted = calls_before(&messages);
+        let mut wanted = missing_calls(&messages);
         let place = |result: usize| messages.get(result).map_or(0, |message| message.at);
         let last = wanted.iter().map(|(_, result)| place(*result)).max().unwrap_or(0);
         let (mut pinned, mut dropped) = (0, BTreeSet::new());
@@ -374,10 +378,10 @@ impl MessageMerge<'_> {
             let Some(in_base) = side.base_of(at) else { continue };
             let Some(message) = side.read(self.reading, at)? else { break };
             wanted.retain(|(call, result)| {
-                if !message.makes(call) || place(*result) <= at {
+                if !message.has_call(call) || place(*result) <= at {
                     return true;
                 }
-                if other.dropped(in_base) {
+                if other.has_dropped(in_base) {
                     dropped.extend(at..place(*result));
                 } else {
                     pinned = pinned.max(result + 1);
@@ -387,7 +391,7 @@ impl MessageMerge<'_> {
         }
         let mut back = Vec::new();
         for at in dropped {
-            let is_dropped = side.base_of(at).is_some_and(|in_base| other.dropped(in_base));
+            let is_dropped = side.base_of(at).is_some_and(|in_base| other.has_dropped(in_base));
             if is_dropped && self.back.insert((is_ours, at)) {
                 back.extend(side.read(self.reading, at)?);
             }
@@ -403,12 +407,12 @@ impl MessageMerge<'_> {
 }
 
 /// Returns the items of messages of ours.
-fn keep(messages: &[SideMessage]) -> Vec<Item> {
+fn plain_items(messages: &[SideMessage]) -> Vec<Item> {
     messages.iter().map(|message| message.item.clone()).collect()
 }
 
 /// Returns the items of messages of theirs, marked with their origin.
-fn mark(messages: &[SideMessage], origin: &str) -> Result<Vec<Item>> {
+fn items_with_origin(messages: &[SideMessage], origin: &str) -> Result<Vec<Item>> {
     messages.iter().map(|message| with_origin(&message.item, origin)).collect()
 }
 
@@ -418,11 +422,11 @@ fn interleave(own: &[SideMessage], other: &[SideMessage], origin: &str) -> Resul
     let mut own_units = timed_units(own).into_iter().peekable();
     for (time, unit) in timed_units(other) {
         while let Some((_, unit)) = own_units.next_if(|(own_time, _)| *own_time <= time) {
-            items.extend(keep(unit));
+            items.extend(plain_items(unit));
         }
-        items.extend(mark(unit, origin)?);
+        items.extend(items_with_origin(unit, origin)?);
     }
-    items.extend(own_units.flat_map(|(_, unit)| keep(unit)));
+    items.extend(own_units.flat_map(|(_, unit)| plain_items(unit)));
     Ok(items)
 }
 

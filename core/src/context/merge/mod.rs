@@ -175,7 +175,7 @@ pub(crate) fn merge(
     for (key, item) in merge.edits {
         let (name, theirs) = (text_key(&key)?, section(item)?);
         let base = base.section(sink, &name)?;
-        if only.has_all_of(&name) {
+        if only.has_whole_section(&name) {
             let taken = diff::diff_section(sink, base, theirs)?.len() as u64;
             sections.insert(name.clone(), SectionMerge { taken, ..SectionMerge::default() });
             whole.push((name, theirs));
@@ -192,7 +192,7 @@ pub(crate) fn merge(
         }
     }
     // A transcript comes from one side: copied pieces are useless without their bases.
-    if let Some(sections) = transcript_of_one_side(sink, [base, ours, theirs], &options)? {
+    if let Some(sections) = choose_transcript(sink, [base, ours, theirs], &options)? {
         whole.retain(|(name, _)| !is_transcript_section(name));
         parts.retain(|(name, _)| name == SOURCE || !is_transcript_section(name));
         whole.extend(sections);
@@ -210,7 +210,7 @@ pub(crate) fn merge(
     parts.sort_by_key(|(name, _)| name != CONFLICTS);
     for (name, versions) in parts {
         if name == CONFLICTS {
-            conflicts::carry(sink, &mut merger.builder, [base, ours, theirs])?;
+            conflicts::copy_open_conflicts(sink, &mut merger.builder, [base, ours, theirs])?;
         } else {
             merger.section(sink, &name, versions)?;
         }
@@ -223,7 +223,7 @@ pub(crate) fn merge(
 
 /// Returns the transcript sections to set in ours, or to remove for `None` values, if both sides
 /// changed the transcript. `None` if only one side changed it.
-fn transcript_of_one_side(
+fn choose_transcript(
     source: &dyn ObjectSource,
     [base, ours, theirs]: [&Context; 3],
     options: &MergeOptions<'_>,
@@ -234,7 +234,7 @@ fn transcript_of_one_side(
         Ok(sections)
     };
     let (base, ours, theirs) = (sections(base)?, sections(ours)?, sections(theirs)?);
-    if base == ours || base == theirs || !options.only.has_all_of(SOURCE) {
+    if base == ours || base == theirs || !options.only.has_whole_section(SOURCE) {
         return Ok(None);
     }
     if !matches!(options.messages, MessagePolicy::Theirs) {

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use bytes::Bytes;
 
 use super::conflicts::{self, ConflictKind, MergeSide};
-use super::messages::{self, ReadMessages};
+use super::messages::{self, ConversationInputs};
 use super::value::{self, MergedValue, Versions};
 use super::{Conflict, MergeOptions, MessagePolicy, SectionMerge, files, list};
 use crate::context::entry::{MessageEntry, Role, blob_item};
@@ -121,7 +121,7 @@ impl SectionMerger<'_> {
         let (base, ours, theirs) = (open(base)?, open(ours)?, open(theirs)?);
         let mut merge = merge_maps(&base, &ours, &theirs, sink)?;
         let only = self.options.only;
-        if !only.has_all_of(name) {
+        if !only.has_whole_section(name) {
             let is_wanted = |key: &Bytes| text_key(key).is_ok_and(|key| only.has(name, &key));
             merge.edits.retain(|key, _| is_wanted(key));
             merge.conflicts.retain(|conflict| is_wanted(&conflict.key));
@@ -258,7 +258,7 @@ impl SectionMerger<'_> {
         let list = List::open(sink, &ours.id)?;
         let (edits, taken) = if let MessagePolicy::Summary(text) = policy {
             let item = summary(sink, text, self.options.labels.theirs)?;
-            let reading = self.reading(sink);
+            let reading = self.conversation_inputs(sink);
             let at = messages::end(reading, &list)?;
             (vec![(at..at, vec![item])], 1)
         } else {
@@ -277,7 +277,7 @@ impl SectionMerger<'_> {
             let own = (&list, added(MergeSide::Ours, name)?);
             let theirs = List::open(sink, &theirs.id)?;
             let other = (&theirs, added(MergeSide::Theirs, name)?);
-            messages::append(self.reading(sink), &base, &also, own, other)?
+            messages::append(self.conversation_inputs(sink), &base, &also, own, other)?
         };
         for (range, items) in edits {
             self.builder.splice(sink, name, range, items)?;
@@ -285,8 +285,8 @@ impl SectionMerger<'_> {
         Ok(SectionMerge { taken, ..SectionMerge::default() })
     }
 
-    fn reading<'s>(&'s self, source: &'s dyn ObjectSource) -> ReadMessages<'s> {
-        ReadMessages { source, tools: self.options.tools, origin: self.options.labels.theirs }
+    fn conversation_inputs<'s>(&'s self, source: &'s dyn ObjectSource) -> ConversationInputs<'s> {
+        ConversationInputs { source, tools: self.options.tools, origin: self.options.labels.theirs }
     }
 
     fn list(

@@ -56,16 +56,16 @@ impl MergedText {
         } else {
             self.conflicts += 1;
             let end = if own.ends_with("\r\n") || other.ends_with("\r\n") { "\r\n" } else { "\n" };
-            self.mark("<<<<<<< ", labels.ours, end);
+            self.add_marker("<<<<<<< ", labels.ours, end);
             self.text.push_str(own);
-            self.mark("=======", "", end);
+            self.add_marker("=======", "", end);
             self.text.push_str(other);
-            self.mark(">>>>>>> ", labels.theirs, end);
+            self.add_marker(">>>>>>> ", labels.theirs, end);
         }
     }
 
     /// Adds a marker on its own line.
-    fn mark(&mut self, marker: &str, label: &str, end: &str) {
+    fn add_marker(&mut self, marker: &str, label: &str, end: &str) {
         if !self.text.is_empty() && !self.text.ends_with('\n') {
             self.text.push_str(end);
         }

@@ -51,7 +51,7 @@ impl SideMessage {
 
     /// Returns true if the message makes the call. A result without an id belongs to the message
     /// before it, or before the other results there.
-    pub(super) fn makes(&self, call: &str) -> bool {
+    pub(super) fn has_call(&self, call: &str) -> bool {
         let made = self.tools.calls.iter().any(|made| made == call);
         made || call.is_empty() && self.tools.results.is_empty()
     }
@@ -59,7 +59,7 @@ impl SideMessage {
 
 /// Returns the calls that are missing in `messages` but have results there, with the index of the
 /// last result.
-pub(super) fn calls_before(messages: &[SideMessage]) -> Vec<(&str, usize)> {
+pub(super) fn missing_calls(messages: &[SideMessage]) -> Vec<(&str, usize)> {
     let mut made: Vec<&str> = Vec::new();
     let mut before = Vec::new();
     for (at, message) in messages.iter().enumerate() {
@@ -103,7 +103,7 @@ pub(super) fn units(messages: &[SideMessage], by_commit: bool) -> Vec<Range<usiz
 }
 
 /// Returns true if a call in the last unit waits for its result.
-pub(super) fn waits(unit: &[SideMessage]) -> bool {
+pub(super) fn is_waiting(unit: &[SideMessage]) -> bool {
     let answered = |call: &String| {
         unit.iter().any(|message| !call.is_empty() && message.tools.results.contains(call))
     };
@@ -147,16 +147,16 @@ mod tests {
     fn a_result_without_an_id_belongs_to_what_comes_before_it() {
         let found = messages(&["1:-", "2:c", "3:r", "4:r", "5:-"]);
         assert_eq!(units(&found, true), [0..1, 1..4, 4..5]);
-        assert!(calls_before(&found).is_empty());
-        assert_eq!(calls_before(&messages(&["1:r", "2:-", "2:r7"])), [("", 0), ("7", 2)]);
+        assert!(missing_calls(&found).is_empty());
+        assert_eq!(missing_calls(&messages(&["1:r", "2:-", "2:r7"])), [("", 0), ("7", 2)]);
     }
 
     #[test]
     fn a_call_that_nobody_answered_waits() {
-        assert!(waits(&messages(&["1:c1 c2", "1:r1"])));
-        assert!(waits(&messages(&["1:c"])));
-        assert!(!waits(&messages(&["1:c1 c2", "1:r1", "1:r2"])));
-        assert!(!waits(&messages(&["1:c", "1:r"])));
-        assert!(!waits(&[]));
+        assert!(is_waiting(&messages(&["1:c1 c2", "1:r1"])));
+        assert!(is_waiting(&messages(&["1:c"])));
+        assert!(!is_waiting(&messages(&["1:c1 c2", "1:r1", "1:r2"])));
+        assert!(!is_waiting(&messages(&["1:c", "1:r"])));
+        assert!(!is_waiting(&[]));
     }
 }

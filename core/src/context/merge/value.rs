@@ -100,7 +100,7 @@ fn merge_files(
     };
     let own = sink.read_as(Kind::Blob, &own.blob)?;
     let other = sink.read_as(Kind::Blob, &other.blob)?;
-    match by_lines(&old, &own, &other, labels) {
+    match merge_by_lines(&old, &own, &other, labels) {
         None => Ok(MergedValue::conflict()),
         Some((text, 0)) => Ok(MergedValue::Clean(file(text, sink)?)),
         Some((text, _)) => {
@@ -138,7 +138,7 @@ fn merge_values(
     let old = base.map(|base| sink.read_as(Kind::Blob, &base.link.id)).transpose()?;
     let own = sink.read_as(Kind::Blob, &ours.link.id)?;
     let other = sink.read_as(Kind::Blob, &theirs.link.id)?;
-    if let Some(merged) = by_fields(section, old.as_deref(), &own, &other) {
+    if let Some(merged) = merge_by_fields(section, old.as_deref(), &own, &other) {
         let item = blob_item(sink.write(Kind::Blob, merged.json.into())?, meta);
         return Ok(match merged.conflicts {
             fields if fields.is_empty() => MergedValue::Clean(item),
@@ -150,7 +150,7 @@ fn merge_values(
     if is_json {
         return Ok(MergedValue::conflict());
     }
-    Ok(match by_lines(&old.unwrap_or_default(), &own, &other, labels) {
+    Ok(match merge_by_lines(&old.unwrap_or_default(), &own, &other, labels) {
         None => MergedValue::conflict(),
         Some((text, conflicts)) => {
             let item = blob_item(sink.write(Kind::Blob, text)?, meta);
@@ -162,7 +162,7 @@ fn merge_values(
     })
 }
 
-fn by_fields(
+fn merge_by_fields(
     section: &str,
     old: Option<&[u8]>,
     own: &[u8],
@@ -174,13 +174,18 @@ fn by_fields(
     };
     let (own, other) = (text::as_text(own)?, text::as_text(other)?);
     let decided = match section {
-        LESSONS => lessons::decided(old, own, other),
+        LESSONS => lessons::merge_counts(old, own, other),
         _ => Vec::new(),
     };
     fields::merge(old, own, other, &decided)
 }
 
-fn by_lines(old: &[u8], own: &[u8], other: &[u8], labels: Labels<'_>) -> Option<(Bytes, usize)> {
+fn merge_by_lines(
+    old: &[u8],
+    own: &[u8],
+    other: &[u8],
+    labels: Labels<'_>,
+) -> Option<(Bytes, usize)> {
     let merged =
         text::merge(text::as_text(old)?, text::as_text(own)?, text::as_text(other)?, labels);
     Some((merged.text.into(), merged.conflicts))

@@ -58,7 +58,7 @@ pub(super) enum Step {
 }
 
 /// A piece with its edits made; `None` when they do not fit it.
-pub(super) fn edited(piece: &[u8], edits: &[Edit]) -> Option<Vec<u8>> {
+pub(super) fn apply_edits(piece: &[u8], edits: &[Edit]) -> Option<Vec<u8>> {
     let mut made = Vec::with_capacity(piece.len());
     let mut from = 0;
     for edit in edits {
@@ -252,7 +252,7 @@ impl TextReader<'_> {
         let digits = usize::try_from(kind - 1).ok()?;
         let last = self.times.get_mut(digits)?;
         *last = last.checked_add(unzigzag(value))?;
-        timestamp::written(*last, digits)
+        timestamp::format_time(*last, digits)
     }
 }
 
@@ -326,9 +326,9 @@ mod tests {
     #[test]
     fn edits_outside_of_their_piece_are_refused() {
         let piece = b"{\"a\":1}";
-        assert_eq!(edited(piece, &[edit(5, 1, "27")]).unwrap(), b"{\"a\":27}");
-        assert_eq!(edited(piece, &[edit(7, 1, "")]), None);
-        assert_eq!(edited(piece, &[edit(5, usize::MAX, "")]), None);
-        assert_eq!(edited(piece, &[edit(5, 1, ""), edit(4, 1, "")]), None);
+        assert_eq!(apply_edits(piece, &[edit(5, 1, "27")]).unwrap(), b"{\"a\":27}");
+        assert_eq!(apply_edits(piece, &[edit(7, 1, "")]), None);
+        assert_eq!(apply_edits(piece, &[edit(5, usize::MAX, "")]), None);
+        assert_eq!(apply_edits(piece, &[edit(5, 1, ""), edit(4, 1, "")]), None);
     }
 }

@@ -8,7 +8,7 @@ use std::ops::Range;
 use bytes::Bytes;
 use memchr::memchr2;
 
-use super::edits::{Edit, edited};
+use super::edits::{Edit, apply_edits};
 
 /// Most replacements in a record; one that differs in more is kept whole.
 const MAX_EDITS: usize = 32;
@@ -31,7 +31,7 @@ pub(super) fn edits_between(base: &[u8], piece: &Bytes) -> Option<Vec<Edit>> {
     let edits = changed_members(base, piece)?;
     let said: usize = edits.iter().map(|edit| edit.text.len()).sum();
     let is_small = edits.len() <= MAX_EDITS && said <= piece.len() / 2;
-    (is_small && edited(base, &edits)? == *piece).then_some(edits)
+    (is_small && apply_edits(base, &edits)? == *piece).then_some(edits)
 }
 
 /// Returns the changed members, if the records have the same members in the same order. Bytes
@@ -209,7 +209,7 @@ mod tests {
 
     fn edits(base: &str, piece: &str) -> Option<Vec<(usize, usize, String)>> {
         let edits = edits_between(base.as_bytes(), &Bytes::copy_from_slice(piece.as_bytes()))?;
-        assert_eq!(edited(base.as_bytes(), &edits).unwrap(), piece.as_bytes());
+        assert_eq!(apply_edits(base.as_bytes(), &edits).unwrap(), piece.as_bytes());
         let text = |edit: Edit| String::from_utf8(edit.text.to_vec()).unwrap();
         Some(edits.into_iter().map(|edit| (edit.at, edit.removed, text(edit))).collect())
     }
@@ -288,7 +288,7 @@ mod tests {
         ) {
             let piece = Bytes::from(piece);
             if let Some(edits) = edits_between(base.as_bytes(), &piece) {
-                assert_eq!(edited(base.as_bytes(), &edits).unwrap(), piece);
+                assert_eq!(apply_edits(base.as_bytes(), &edits).unwrap(), piece);
             }
         }
     }

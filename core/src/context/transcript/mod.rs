@@ -21,7 +21,7 @@ use std::ops::Range;
 
 use bytes::Bytes;
 
-use self::edits::{Step, edited};
+use self::edits::{Step, apply_edits};
 pub use self::members::without_values;
 pub use self::writer::CopyWriter;
 use super::entry::blob_item;
@@ -229,7 +229,7 @@ impl Transcript {
         let mut floors = vec![0; bases.len()];
         let copies = chunks
             .into_iter()
-            .flat_map(move |chunk| made_of(source, &chunk, &bases, &range, &mut floors));
+            .flat_map(move |chunk| expand_range(source, &chunk, &bases, &range, &mut floors));
         copies.chain(own)
     }
 }
@@ -237,7 +237,7 @@ impl Transcript {
 /// Returns the pieces of `range` that a chunk makes. `floors` has the first piece of each base that
 /// may still follow: a base is read once from its beginning to its end, so an edit cannot multiply
 /// it.
-fn made_of(
+fn expand_range(
     source: &dyn ObjectSource,
     chunk: &Chunk,
     bases: &[List],
@@ -255,10 +255,10 @@ fn made_of(
         }
     };
     let wanted = (chunk.pieces.clone()).zip(steps).filter(|(at, _)| range.contains(at));
-    wanted.map(|(_, step)| made(source, chunk, step, bases, floors)).collect()
+    wanted.map(|(_, step)| expand_step(source, chunk, step, bases, floors)).collect()
 }
 
-fn made(
+fn expand_step(
     source: &dyn ObjectSource,
     chunk: &Chunk,
     step: Step,
@@ -281,7 +281,7 @@ fn made(
         true => PieceContent::Stored(blob),
         false => {
             let bytes = source.read_as(Kind::Blob, &blob)?;
-            PieceContent::Made(edited(&bytes, &edits).ok_or_else(malformed)?.into())
+            PieceContent::Made(apply_edits(&bytes, &edits).ok_or_else(malformed)?.into())
         }
     };
     Ok(TranscriptPiece { kind, suffix, content })
@@ -389,7 +389,7 @@ impl Builder {
     /// # Errors
     /// `NotFound` or `Corrupt` when their list is lost.
     pub fn copied_pieces(&mut self, source: &dyn ObjectSource) -> Result<u64> {
-        let list = self.list_so_far(source, COPIED)?;
+        let list = self.pending_list(source, COPIED)?;
         let mut pieces = 0;
         for item in list.iter(source, 0..list.len()) {
             pieces += pieces_of(&item?).unwrap_or(0);

@@ -26,11 +26,11 @@ pub(super) fn read(text: &Bytes) -> Option<(i64, usize)> {
     let seconds = days_of(year, month, day) * DAY_SECONDS + hour * 3600 + minute * 60 + second;
     let digits_value = if digits.is_empty() { 0 } else { decimal(digits)? };
     let time = seconds.checked_mul(unit(digits.len())?)?.checked_add(digits_value)?;
-    (written(time, digits.len())? == *text).then_some((time, digits.len()))
+    (format_time(time, digits.len())? == *text).then_some((time, digits.len()))
 }
 
 /// The time as a JSON string; `None` for one that needs more than four digits for its year.
-pub(super) fn written(time: i64, digits: usize) -> Option<Bytes> {
+pub(super) fn format_time(time: i64, digits: usize) -> Option<Bytes> {
     let unit = unit(digits)?;
     let (seconds, fraction) = (time.div_euclid(unit), time.rem_euclid(unit));
     let (days, second) = (seconds.div_euclid(DAY_SECONDS), seconds.rem_euclid(DAY_SECONDS));
@@ -126,6 +126,6 @@ mod tests {
             assert_eq!(days_of(year, month, day), days);
         }
         assert_eq!(date_of(2_932_897), None);
-        assert_eq!(written(i64::MAX, 0), None);
+        assert_eq!(format_time(i64::MAX, 0), None);
     }
 }

@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use memchr::memchr_iter;
 
-use super::decoded::Decoded;
+use super::decoded_text::DecodedText;
 
 /// The shortest run of base64 characters that is decoded: eighteen bytes.
 const MIN_CHARACTERS: usize = 24;
@@ -25,7 +25,7 @@ const MIN_TEXT_BYTES: usize = 6;
 const MIN_UNITS: usize = 4;
 
 /// The separator between two decoded texts, which no match crosses.
-const BETWEEN: &[u8] = b"\n\0\n";
+const SEPARATOR: &[u8] = b"\n\0\n";
 
 /// The value of a byte that is not a base64 character.
 const NONE: u8 = 64;
@@ -65,9 +65,9 @@ fn is_base64(text: &[u8], at: usize) -> bool {
 /// Returns true if a text has a stretch of base64.
 pub(super) fn has_base64(text: &[u8]) -> bool {
     let mut is_found = false;
-    each_stretch(text, &mut |start, length| {
+    visit_base64_runs(text, &mut |start, length| {
         let line = text.get(start..start + length).unwrap_or_default();
-        let (skips, _) = beginnings(line, text.get(..start).unwrap_or_default());
+        let (skips, _) = group_offsets(line, text.get(..start).unwrap_or_default());
         is_found |= !skips.is_empty();
         // One stretch is enough, so the search ends.
         if is_found { text.len() } else { start + length }
@@ -76,14 +76,14 @@ pub(super) fn has_base64(text: &[u8]) -> bool {
 }
 
 /// Decodes every stretch of base64 in a text; `None` if there is none.
-pub(super) fn from_base64(text: &[u8]) -> Option<Decoded> {
-    let mut plain = Decoded::default();
-    each_stretch(text, &mut |start, length| {
+pub(super) fn from_base64(text: &[u8]) -> Option<DecodedText> {
+    let mut plain = DecodedText::default();
+    visit_base64_runs(text, &mut |start, length| {
         let line = text.get(start..start + length).unwrap_or_default();
-        let (skips, is_text) = beginnings(line, text.get(..start).unwrap_or_default());
+        let (skips, is_text) = group_offsets(line, text.get(..start).unwrap_or_default());
         let mut end = start + length;
         for skipped in skips {
-            let mut stretch = Decoded::with_capacity(length);
+            let mut stretch = DecodedText::with_capacity(length);
             end = add_lines(text, start + skipped, &mut stretch);
             add_decoded(&stretch, is_text, &mut plain);
         }
@@ -94,7 +94,7 @@ pub(super) fn from_base64(text: &[u8]) -> Option<Decoded> {
 
 /// Visits the start and length of each run of base64 characters, and continues where the visit
 /// returns.
-fn each_stretch(text: &[u8], visit: &mut dyn FnMut(usize, usize) -> usize) {
+fn visit_base64_runs(text: &[u8], visit: &mut dyn FnMut(usize, usize) -> usize) {
     let mut probe = MIN_CHARACTERS - 1;
     // A run of the minimum length has a character at one of these positions.
     while probe < text.len() {
@@ -115,7 +115,7 @@ fn each_stretch(text: &[u8], visit: &mut dyn FnMut(usize, usize) -> usize) {
 }
 
 /// Adds the base64 characters from `start` on, across line ends, and returns their end.
-fn add_lines(text: &[u8], start: usize, stretch: &mut Decoded) -> usize {
+fn add_lines(text: &[u8], start: usize, stretch: &mut DecodedText) -> usize {
     let mut at = start;
     loop {
         let rest = text.get(at..).unwrap_or_default();
@@ -152,7 +152,7 @@ fn line_end(text: &[u8], at: usize) -> usize {
 /// base64, like the letter of an escape, may be part of the run, so the groups begin where the
 /// result is text. If no offset gives text and the preceding bytes are unknown, any offset is
 /// possible.
-fn beginnings(line: &[u8], before: &[u8]) -> (Range<usize>, bool) {
+fn group_offsets(line: &[u8], before: &[u8]) -> (Range<usize>, bool) {
     let is_text = |from: usize| {
         let sample = line.get(from..line.len().min(from + SAMPLE)).unwrap_or_default();
         let mut bytes = [0; SAMPLE];
@@ -198,7 +198,7 @@ fn bits(byte: u8) -> u32 {
 
 /// Adds the decoded bytes of a stretch of base64: all of a text, and the possible texts in binary
 /// data.
-fn add_decoded(stretch: &Decoded, is_text: bool, plain: &mut Decoded) {
+fn add_decoded(stretch: &DecodedText, is_text: bool, plain: &mut DecodedText) {
     let text = stretch.text();
     let all = stretch.place(&(0..text.len()));
     let is_one_line = all.len() == text.len();
@@ -227,11 +227,11 @@ fn add_decoded(stretch: &Decoded, is_text: bool, plain: &mut Decoded) {
             let bytes = bytes.get(..group.len()).unwrap_or_default();
             match group.len() {
                 3 => plain.push(place.start, (3, place.len()), bytes),
-                _ => plain.unit(place, bytes),
+                _ => plain.push_unit(place, bytes),
             }
         }
         let end = place((at + length).min(groups.len() - 1) * 4).end;
-        plain.unit(end..end, BETWEEN);
+        plain.push_unit(end..end, SEPARATOR);
         at += length + 1;
     }
 }
@@ -249,8 +249,8 @@ fn decode(characters: &[u8]) -> Vec<u8> {
 }
 
 /// Decodes every stretch of UTF-16 in some bytes; `None` if there is none.
-pub(super) fn from_utf16(bytes: &[u8]) -> Option<Decoded> {
-    let mut plain = Decoded::default();
+pub(super) fn from_utf16(bytes: &[u8]) -> Option<DecodedText> {
+    let mut plain = DecodedText::default();
     let mut end = 0;
     for zero in memchr_iter(0, bytes) {
         if zero < end {
@@ -261,7 +261,7 @@ pub(super) fn from_utf16(bytes: &[u8]) -> Option<Decoded> {
             let Some(start) = start else { continue };
             if (0..MIN_UNITS).all(|number| is_ascii(bytes, start + 2 * number, is_big)) {
                 end = add_units(bytes, start, is_big, &mut plain);
-                plain.unit(end..end, BETWEEN);
+                plain.push_unit(end..end, SEPARATOR);
                 break;
             }
         }
@@ -269,20 +269,20 @@ pub(super) fn from_utf16(bytes: &[u8]) -> Option<Decoded> {
     (!plain.text().is_empty()).then_some(plain)
 }
 
-fn unit(bytes: &[u8], at: usize, is_big: bool) -> Option<u16> {
+fn utf16_unit(bytes: &[u8], at: usize, is_big: bool) -> Option<u16> {
     let pair = [*bytes.get(at)?, *bytes.get(at + 1)?];
     Some(if is_big { u16::from_be_bytes(pair) } else { u16::from_le_bytes(pair) })
 }
 
 fn is_ascii(bytes: &[u8], at: usize, is_big: bool) -> bool {
-    matches!(unit(bytes, at, is_big), Some(9 | 10 | 13 | 0x1b | 0x20..=0x7e))
+    matches!(utf16_unit(bytes, at, is_big), Some(9 | 10 | 13 | 0x1b | 0x20..=0x7e))
 }
 
 /// Adds characters from `start` on, up to an invalid one, and returns their end.
-fn add_units(bytes: &[u8], start: usize, is_big: bool, plain: &mut Decoded) -> usize {
+fn add_units(bytes: &[u8], start: usize, is_big: bool, plain: &mut DecodedText) -> usize {
     let mut at = start;
-    while let Some(first @ 1..) = unit(bytes, at, is_big) {
-        let second = unit(bytes, at + 2, is_big);
+    while let Some(first @ 1..) = utf16_unit(bytes, at, is_big) {
+        let second = utf16_unit(bytes, at + 2, is_big);
         let units = [first, second.unwrap_or(0)];
         let taken = if (0xd800..0xdc00).contains(&first) { 2 } else { 1 };
         let units = units.get(..taken).unwrap_or_default();
@@ -291,7 +291,7 @@ fn add_units(bytes: &[u8], start: usize, is_big: bool, plain: &mut Decoded) -> u
             plain.push(at, (1, 2), &[u8::try_from(first).unwrap_or(b'?')]);
         } else {
             let mut utf8 = [0; 4];
-            plain.unit(at..at + 2 * taken, character.encode_utf8(&mut utf8).as_bytes());
+            plain.push_unit(at..at + 2 * taken, character.encode_utf8(&mut utf8).as_bytes());
         }
         at += 2 * taken;
     }
@@ -307,17 +307,17 @@ pub(super) fn is_binary(bytes: &[u8]) -> bool {
         Ok(_) => true,
         Err(error) => error.error_len().is_none(),
     };
-    let is_between = |at: usize| at > 0 && bytes.get(at - 1..at + 2) == Some(BETWEEN);
+    let is_between = |at: usize| at > 0 && bytes.get(at - 1..at + 2) == Some(SEPARATOR);
     !is_text || !memchr_iter(0, bytes).all(is_between)
 }
 
 /// Extracts the texts in binary data, one per line; `None` for a text.
-pub(super) fn from_binary(bytes: &[u8]) -> Option<Decoded> {
+pub(super) fn from_binary(bytes: &[u8]) -> Option<DecodedText> {
     let is_control = |byte: u8| matches!(byte, 0..=8 | 14..=26 | 28..=31 | 127);
     if !is_binary(bytes) {
         return None;
     }
-    let mut plain = Decoded::default();
+    let mut plain = DecodedText::default();
     let mut at = 0;
     for chunk in bytes.utf8_chunks() {
         for text in chunk.valid().as_bytes().split_inclusive(|byte| is_control(*byte)) {
@@ -325,9 +325,9 @@ pub(super) fn from_binary(bytes: &[u8]) -> Option<Decoded> {
             let last = text.last().copied().is_some_and(is_control);
             let range = at..end - usize::from(last);
             if range.len() >= MIN_TEXT_BYTES {
-                plain.unit(at..at, b"\n");
+                plain.push_unit(at..at, b"\n");
                 plain.copy(bytes, range.clone());
-                plain.unit(range.end..end, b"\n");
+                plain.push_unit(range.end..end, b"\n");
             }
             at = end;
         }

@@ -3,7 +3,7 @@
 
 use memchr::{memchr, memchr_iter, memchr2};
 
-use super::decoded::Decoded;
+use super::decoded_text::DecodedText;
 
 const ESC: u8 = 0x1b;
 
@@ -27,19 +27,19 @@ pub(super) fn has_hiding_escape(text: &[u8]) -> bool {
 }
 
 /// Returns the text without one level of escapes; `None` if it has none.
-pub(super) fn unescape(text: &[u8]) -> Option<Decoded> {
+pub(super) fn unescape(text: &[u8]) -> Option<DecodedText> {
     memchr(b'\\', text)?;
-    let mut plain = Decoded::with_capacity(text.len());
+    let mut plain = DecodedText::with_capacity(text.len());
     let (mut at, mut is_changed) = (0, false);
     while let Some(found) = memchr(b'\\', text.get(at..).unwrap_or_default()) {
         let start = at + found;
         plain.copy(text, at..start);
         let escape = text.get(start..).unwrap_or_default();
-        let (character, length) = meaning(escape);
+        let (character, length) = decode_escape(escape);
         match character {
             Some(c) => {
                 is_changed = true;
-                plain.unit(start..start + length, c.encode_utf8(&mut [0; 4]).as_bytes());
+                plain.push_unit(start..start + length, c.encode_utf8(&mut [0; 4]).as_bytes());
             }
             None => plain.copy(text, start..start + 1),
         }
@@ -50,7 +50,7 @@ pub(super) fn unescape(text: &[u8]) -> Option<Decoded> {
 }
 
 /// Returns the character of an escape and its length; `None` for a literal backslash.
-fn meaning(escape: &[u8]) -> (Option<char>, usize) {
+fn decode_escape(escape: &[u8]) -> (Option<char>, usize) {
     let ascii = |digits: Option<&[u8]>, radix| character(digits?, radix).filter(char::is_ascii);
     let (found, length) = match escape.get(1) {
         Some(b'n') => (Some('\n'), 2),
@@ -120,13 +120,13 @@ fn hides(text: &[u8], at: usize) -> bool {
 
 /// Returns the text without terminal sequences, or with a space instead of each; `None` if it has
 /// none.
-pub(super) fn without_sequences(text: &[u8], is_spaced: bool) -> Option<Decoded> {
+pub(super) fn strip_sequences(text: &[u8], is_spaced: bool) -> Option<DecodedText> {
     memchr2(ESC, 0x9b, text)?;
-    let mut plain = Decoded::with_capacity(text.len());
+    let mut plain = DecodedText::with_capacity(text.len());
     let (mut at, mut searched, mut is_changed) = (0, 0, false);
     while let Some(found) = memchr2(ESC, 0x9b, text.get(searched..).unwrap_or_default()) {
         let mut start = searched + found;
-        let length = sequence(text.get(start..).unwrap_or_default());
+        let length = sequence_len(text.get(start..).unwrap_or_default());
         let before = start.checked_sub(1).filter(|before| *before >= at);
         let before = before.and_then(|before| text.get(before)).copied().unwrap_or(0);
         // In UTF-8, 0x9b is a control character only after 0xc2; otherwise it is part of another
@@ -142,7 +142,7 @@ pub(super) fn without_sequences(text: &[u8], is_spaced: bool) -> Option<Decoded>
         }
         plain.copy(text, at..start);
         if is_spaced {
-            plain.unit(start..end, b" ");
+            plain.push_unit(start..end, b" ");
         }
         is_changed = true;
         (at, searched) = (end, end);
@@ -152,7 +152,7 @@ pub(super) fn without_sequences(text: &[u8], is_spaced: bool) -> Option<Decoded>
 }
 
 /// Returns the length of the sequence at the beginning; 0 for none.
-fn sequence(text: &[u8]) -> usize {
+fn sequence_len(text: &[u8]) -> usize {
     let controlled = |from: usize| {
         let rest = text.get(from..).unwrap_or_default();
         let inner = rest.iter().take_while(|byte| matches!(byte, 0x20..=0x3f)).count();
@@ -180,9 +180,9 @@ fn sequence(text: &[u8]) -> usize {
 
 /// Returns the text without one level of percent encoding; `None` if no printable ASCII character
 /// is encoded.
-pub(super) fn without_percent(text: &[u8]) -> Option<Decoded> {
+pub(super) fn decode_percent(text: &[u8]) -> Option<DecodedText> {
     let first = memchr_iter(b'%', text).find(|at| hides(text, *at))?;
-    let mut plain = Decoded::with_capacity(text.len());
+    let mut plain = DecodedText::with_capacity(text.len());
     plain.copy(text, 0..first);
     let mut at = first;
     while let Some(found) = memchr(b'%', text.get(at..).unwrap_or_default()) {
@@ -190,7 +190,7 @@ pub(super) fn without_percent(text: &[u8]) -> Option<Decoded> {
         plain.copy(text, at..start);
         at = match percent_byte(text, start) {
             Some(byte) => {
-                plain.unit(start..start + 3, &[byte]);
+                plain.push_unit(start..start + 3, &[byte]);
                 start + 3
             }
             None => {

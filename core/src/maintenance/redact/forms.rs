@@ -27,7 +27,7 @@ const LINE_END: &str = r"(?:[\r\n]|\\{1,4}[rn]){0,2}";
 const STANDARD: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 
 /// Returns an expression for `text` in every form, the most deeply escaped first.
-pub(super) fn every_form(text: &str) -> String {
+pub(super) fn all_forms(text: &str) -> String {
     let mut forms: Vec<BTreeSet<String>> = text.chars().map(|c| [c.to_string()].into()).collect();
     let mut levels = Vec::new();
     for _ in 0..=MAX_NESTING {

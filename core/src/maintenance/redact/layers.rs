@@ -10,13 +10,13 @@ use std::collections::HashSet;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::ops::{ControlFlow, Range};
 
-use super::decoded::{Decoded, Run, place};
+use super::decoded_text::{DecodedText, Run, place};
 use super::{encodings, escapes};
 
 /// The size of a block that is checked for encoded text, and the bytes around it in which such text
 /// may begin or end.
 const BLOCK_BYTES: usize = 4 << 10;
-const BESIDE_BYTES: usize = 256;
+const ADJACENT_BYTES: usize = 256;
 
 /// The maximum number of blocks decoded together, plus one on each side: it bounds the memory of
 /// all layers. A value not longer than a block is always within one such part.
@@ -61,7 +61,7 @@ const CODINGS: [Coding; 7] = [
 
 impl Coding {
     /// Returns how often the coding may be decoded in one text.
-    const fn most(self) -> usize {
+    const fn max_repeats(self) -> usize {
         match self {
             Self::Escapes => 6,
             Self::Percent => 3,
@@ -71,13 +71,13 @@ impl Coding {
     }
 
     /// Returns the decoded text; `None` if the text has nothing encoded that could hide a match.
-    fn decode(self, text: &[u8]) -> Option<Decoded> {
+    fn decode(self, text: &[u8]) -> Option<DecodedText> {
         match self {
             Self::Escapes if escapes::has_hiding_escape(text) => escapes::unescape(text),
             Self::Escapes => None,
-            Self::Terminal => escapes::without_sequences(text, false),
-            Self::TerminalSpaced => escapes::without_sequences(text, true),
-            Self::Percent => escapes::without_percent(text),
+            Self::Terminal => escapes::strip_sequences(text, false),
+            Self::TerminalSpaced => escapes::strip_sequences(text, true),
+            Self::Percent => escapes::decode_percent(text),
             Self::Base64 => encodings::from_base64(text),
             Self::Utf16 => encodings::from_utf16(text),
             Self::Binary => encodings::from_binary(text),
@@ -109,8 +109,8 @@ impl<'t> Layer<'t> {
         escapes::unescape(&self.text).map(|decoded| self.above(Coding::Escapes, decoded))
     }
 
-    fn above(&self, coding: Coding, decoded: Decoded) -> Layer<'_> {
-        let Decoded { text, runs } = decoded;
+    fn above(&self, coding: Coding, decoded: DecodedText) -> Layer<'_> {
+        let DecodedText { text, runs } = decoded;
         Layer { below: Some(self), coding: Some(coding), offset: 0, text: Cow::Owned(text), runs }
     }
 
@@ -165,8 +165,8 @@ pub fn each_layer(
 ) -> ControlFlow<()> {
     let blocks = bytes.len().div_ceil(BLOCK_BYTES);
     let is_coded = |block: usize| {
-        let (start, end) = (block * BLOCK_BYTES, (block + 1) * BLOCK_BYTES + BESIDE_BYTES);
-        let part = bytes.get(start.saturating_sub(BESIDE_BYTES)..bytes.len().min(end));
+        let (start, end) = (block * BLOCK_BYTES, (block + 1) * BLOCK_BYTES + ADJACENT_BYTES);
+        let part = bytes.get(start.saturating_sub(ADJACENT_BYTES)..bytes.len().min(end));
         part.is_some_and(has_coding)
     };
     let mut block = 0;
@@ -215,7 +215,7 @@ impl Walk<'_> {
         for coding in CODINGS {
             let was_stripped = matches!(coding, Coding::Terminal | Coding::TerminalSpaced)
                 && layer.count(Coding::Terminal) + layer.count(Coding::TerminalSpaced) > 0;
-            if was_stripped || layer.count(coding) >= coding.most() {
+            if was_stripped || layer.count(coding) >= coding.max_repeats() {
                 continue;
             }
             let Some(decoded) = coding.decode(&layer.text) else { continue };

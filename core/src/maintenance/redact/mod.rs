@@ -57,7 +57,7 @@
 //! # Ok::<(), turntree::Error>(())
 //! ```
 
-mod decoded;
+mod decoded_text;
 mod encodings;
 mod escapes;
 mod forms;
@@ -74,7 +74,7 @@ pub use places::{MatchLocation, RedactionPlace};
 pub use search::MatchField;
 
 use self::remove::Removal;
-use self::search::{Search, hits_in_name, renamed};
+use self::search::{Search, hits_in_name, rename_ref};
 use crate::error::{Error, ErrorKind, Result};
 use crate::object::{Kind, ObjectId, RefValue};
 use crate::repo::{Repository, Signature, complete_history_index};
@@ -154,11 +154,11 @@ impl RedactionPlan {
 /// `Corrupt` when an object does not verify, since its content is unknown. `Locked` while a
 /// collection runs.
 pub fn plan_redaction(repo: &Repository, pattern: &Pattern) -> Result<RedactionPlan> {
-    check_here(repo)?;
+    check_is_local(repo)?;
     let collection = repo.store().collect()?;
     let search = Search::new(collection.inventory(), pattern)?;
-    let leftovers = collection.leftovers(&|refs| names_match(refs, pattern))?;
-    let (places, lost_commits) = if is_found(&search, pattern) {
+    let leftovers = collection.leftovers(&|refs| has_matching_ref(refs, pattern))?;
+    let (places, lost_commits) = if has_matches(&search, pattern) {
         places::places(&search, pattern)?
     } else {
         (Vec::new(), 0)
@@ -177,7 +177,7 @@ pub fn plan_redaction(repo: &Repository, pattern: &Pattern) -> Result<RedactionP
         operations,
         lost_commits,
         leftovers,
-        in_use: in_use(&collection)?,
+        in_use: files_in_use(&collection)?,
     })
 }
 
@@ -193,24 +193,24 @@ pub fn plan_redaction(repo: &Repository, pattern: &Pattern) -> Result<RedactionP
 /// process committed content to remove. `InvalidInput` when a new name is not allowed or taken. In
 /// all cases, calling it again completes the redaction.
 pub fn redact(repo: &Repository, pattern: &Pattern, stamp: &Signature) -> Result<Redacted> {
-    check_here(repo)?;
+    check_is_local(repo)?;
     let stamp = Signature { time: stamp.time, actor: pattern.hide(&stamp.actor) };
     let mut redacted = Redacted::default();
     let mut log_begin = None;
     for _ in 0..MAX_ROUNDS {
         let collection = repo.store().collect()?;
-        check_free(&collection, log_begin.is_some())?;
+        check_replaceable(&collection, log_begin.is_some())?;
         // Derived files hold keys of entries, and not all of their content is searched.
         collection.remove_derived()?;
         let search = Search::new(collection.inventory(), pattern)?;
-        if log_begin.is_none() && !is_found(&search, pattern) {
-            if !collection.leftovers(&|refs| names_match(refs, pattern))?.is_empty() {
+        if log_begin.is_none() && !has_matches(&search, pattern) {
+            if !collection.leftovers(&|refs| has_matching_ref(refs, pattern))?.is_empty() {
                 redacted.leftovers = collection.remove_leftovers()? as u64;
             }
             complete_history_index(repo, &collection);
             return Ok(redacted);
         }
-        let names_match = names_match(collection.inventory().refs(), pattern);
+        let names_match = has_matching_ref(collection.inventory().refs(), pattern);
         let is_unrecorded = |id| !search.redactions.contains(&id);
         let begins = log_begin.is_none() && search.blobs().any(is_unrecorded);
         if begins || !search.reached().is_empty() || names_match {
@@ -264,7 +264,7 @@ impl Rewritten {
 }
 
 /// Refuses a store with remote-only objects: they cannot be searched.
-fn check_here(repo: &Repository) -> Result<()> {
+fn check_is_local(repo: &Repository) -> Result<()> {
     match repo.store().has_distant() {
         true => Err(Error::invalid(
             "a part of this store lies on a remote, and was not searched: 'turntree fetch --whole' brings it here",
@@ -281,11 +281,11 @@ fn begin_log(repo: &Repository, pattern: &Pattern, stamp: &Signature) -> Result<
 }
 
 /// Returns true if an object or the name of a ref matches.
-fn is_found(search: &Search<'_>, pattern: &Pattern) -> bool {
-    !search.hits.is_empty() || names_match(search.inventory.refs(), pattern)
+fn has_matches(search: &Search<'_>, pattern: &Pattern) -> bool {
+    !search.hits.is_empty() || has_matching_ref(search.inventory.refs(), pattern)
 }
 
-fn names_match(refs: &RefTable, pattern: &Pattern) -> bool {
+fn has_matching_ref(refs: &RefTable, pattern: &Pattern) -> bool {
     let targets = refs.values.values().filter_map(|value| match value {
         RefValue::Symbolic(target) => Some(target),
         RefValue::Object(_) => None,
@@ -303,12 +303,12 @@ fn moving_refs(search: &Search<'_>, pattern: &Pattern) -> Result<Vec<String>> {
     };
     let refs = search.inventory.refs().values.iter();
     refs.filter(|(name, value)| moves(name, value))
-        .map(|(name, _)| renamed(name, pattern))
+        .map(|(name, _)| rename_ref(name, pattern))
         .collect()
 }
 
 /// Returns the files that cannot be replaced and may hold objects.
-fn in_use(collection: &Collection<'_>) -> Result<Vec<String>> {
+fn files_in_use(collection: &Collection<'_>) -> Result<Vec<String>> {
     let mut names = Vec::new();
     for file in collection.inventory().files() {
         if !file.replaceable && !collection.is_blank(file)? {
@@ -319,8 +319,8 @@ fn in_use(collection: &Collection<'_>) -> Result<Vec<String>> {
 }
 
 /// Refuses to begin or to continue while a file cannot be replaced.
-fn check_free(collection: &Collection<'_>, is_rewritten: bool) -> Result<()> {
-    let files = in_use(collection)?;
+fn check_replaceable(collection: &Collection<'_>, is_rewritten: bool) -> Result<()> {
+    let files = files_in_use(collection)?;
     let Some(named) = files.get(..files.len().min(NAMED_FILES)).filter(|named| !named.is_empty())
     else {
         return Ok(());

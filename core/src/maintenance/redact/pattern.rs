@@ -6,7 +6,7 @@ use std::ops::{ControlFlow, Range};
 
 use regex::bytes::{Captures, Regex, RegexBuilder};
 
-use super::forms::{MIN_BASE64_BYTES, every_form};
+use super::forms::{MIN_BASE64_BYTES, all_forms};
 use super::layers::each_layer;
 use crate::error::{Error, Result};
 
@@ -81,7 +81,7 @@ impl Pattern {
     /// would break JSON; `LimitExceeded` over `MAX_PATTERN_BYTES`.
     pub fn literal(text: &str, replacement: &str) -> Result<Self> {
         let plain = Some(regex::escape(text));
-        Self::new(&every_form(text), plain, text.len(), [replacement.to_owned()])
+        Self::new(&all_forms(text), plain, text.len(), [replacement.to_owned()])
     }
 
     /// Matches several strings, each with a replacement, in the forms of [`Pattern::literal`].
@@ -109,7 +109,7 @@ impl Pattern {
                 literals.iter().map(|(text, _)| format!("({})", form(text))).collect();
             groups.join("|")
         };
-        let (forms, plain) = (groups(&every_form), groups(&regex::escape));
+        let (forms, plain) = (groups(&all_forms), groups(&regex::escape));
         let replacements = literals.into_iter().map(|(_, replacement)| replacement);
         Self::new(&forms, Some(plain), 0, replacements)
     }
@@ -164,11 +164,11 @@ impl Pattern {
 
     /// Returns true if `bytes` have a match.
     pub(super) fn is_in(&self, bytes: &[u8]) -> bool {
-        self.regex.is_match(bytes) || self.each_decoded(bytes, &mut |_| ControlFlow::Break(()))
+        self.regex.is_match(bytes) || self.visit_decoded(bytes, &mut |_| ControlFlow::Break(()))
     }
 
     /// Visits the matches in decoded texts until a visit breaks; returns true if a visit broke.
-    fn each_decoded(
+    fn visit_decoded(
         &self,
         bytes: &[u8],
         visit: &mut dyn FnMut(DecodedMatch) -> ControlFlow<()>,
@@ -192,7 +192,7 @@ impl Pattern {
     /// Returns the matches in decoded texts, in the order of their places, without overlaps.
     fn decoded(&self, bytes: &[u8]) -> Vec<DecodedMatch> {
         let mut all = Vec::new();
-        self.each_decoded(bytes, &mut |found| {
+        self.visit_decoded(bytes, &mut |found| {
             all.push(found);
             ControlFlow::Continue(())
         });
@@ -281,7 +281,7 @@ impl Pattern {
                 if decoded.is_empty() {
                     return Ok(bytes);
                 }
-                bytes = self.without(&bytes, decoded, &form);
+                bytes = self.replace_decoded(&bytes, decoded, &form);
                 continue;
             }
             let replaced = self.regex.replace_all(&bytes, |found: &Captures<'_>| {
@@ -294,7 +294,7 @@ impl Pattern {
     }
 
     /// Returns the bytes with the matches in decoded texts replaced.
-    fn without(
+    fn replace_decoded(
         &self,
         bytes: &[u8],
         decoded: Vec<DecodedMatch>,

@@ -5,7 +5,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use super::pattern::{Pattern, PatternMatch};
-use super::search::{Hit, MatchField, Search, hits_in_name, renamed, shown_key, text_of_meta};
+use super::search::{Hit, MatchField, Search, display_key, hits_in_name, rename_ref, text_of_meta};
 use crate::error::Result;
 use crate::maintenance::graph::CommitGraph;
 use crate::object::{Kind, Object, ObjectId, ObjectSource, Operation, RefValue, Tag};
@@ -112,7 +112,7 @@ pub(super) fn places(search: &Search<'_>, pattern: &Pattern) -> Result<(Vec<Reda
             finder.add(&whereabouts, Some(commit.id), hit);
         }
     }
-    finder.add_others()?;
+    finder.add_unreachable()?;
     let positions = 0..search.inventory.positions();
     let is_lost = |position: &usize| {
         let entry = search.inventory.entry(*position);
@@ -141,7 +141,7 @@ struct Finder<'a> {
 
 impl Finder<'_> {
     fn add_ref(&mut self, name: &str, value: &RefValue, graph: &mut CommitGraph) -> Result<()> {
-        let shown = MatchLocation::Ref(renamed(name, self.pattern)?);
+        let shown = MatchLocation::Ref(rename_ref(name, self.pattern)?);
         for hit in hits_in_name(name, self.pattern) {
             self.add(&shown, None, &hit);
         }
@@ -175,7 +175,7 @@ impl Finder<'_> {
         let source = self.search.inventory;
         for entry in Map::open(source, tree)?.iter(source) {
             let (key, item) = entry?;
-            let section = shown_key(&key, self.pattern);
+            let section = display_key(&key, self.pattern);
             let mut entries = Vec::new();
             self.collect("", &key, &item, &mut entries);
             if self.search.is_tainted(&item.link.id) && item.link.kind == Kind::Node {
@@ -209,7 +209,7 @@ impl Finder<'_> {
         }
         for entry in Map::open(source, root)?.iter(source) {
             let (key, item) = entry?;
-            self.collect(&shown_key(&key, self.pattern), &key, &item, &mut entries);
+            self.collect(&display_key(&key, self.pattern), &key, &item, &mut entries);
         }
         Ok(entries)
     }
@@ -227,7 +227,7 @@ impl Finder<'_> {
     }
 
     /// Adds operations, and objects that no ref reaches.
-    fn add_others(&mut self) -> Result<()> {
+    fn add_unreachable(&mut self) -> Result<()> {
         for (position, hits) in &self.search.hits {
             let Some(entry) = self.search.inventory.entry(*position) else { continue };
             let whereabouts = match entry.kind {

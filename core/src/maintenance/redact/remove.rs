@@ -7,7 +7,7 @@ use super::pattern::Pattern;
 use super::search::{Search, hits_in};
 use crate::error::{Error, ErrorKind, Result};
 use crate::maintenance::cohorts::Cohorts;
-use crate::maintenance::collect::{gone, mark};
+use crate::maintenance::collect::{mark, tombstones};
 use crate::maintenance::layout::arrange;
 use crate::maintenance::mark::Marker;
 use crate::maintenance::plan_turns::is_dropped;
@@ -41,14 +41,14 @@ impl<'a> Removal<'a> {
         // Objects that reference a match are dropped, even if they may have belonged to a lost
         // object.
         marker.begin_round();
-        marker.meet_kept(&|position| !search.is_tainted_at(position))?;
+        marker.mark_possible_children(&|position| !search.is_tainted_at(position))?;
         Ok(Self { search, marker, roots, retention, now_round })
     }
 
     /// Returns true if no kept object has to be removed.
     pub(super) fn is_clean(&self) -> bool {
-        let mut met = self.marker.met().iter().map(|met| met.position as usize);
-        met.all(|at| !self.search.is_tainted_at(at) && !self.search.hits.contains_key(&at))
+        let mut marked = self.marker.marked().iter().map(|marked| marked.position as usize);
+        marked.all(|at| !self.search.is_tainted_at(at) && !self.search.hits.contains_key(&at))
     }
 
     /// Writes the pack and replaces all files with it.
@@ -66,7 +66,7 @@ impl<'a> Removal<'a> {
         store.drop_distant_frames();
         let Self { search, mut marker, now_round, roots, retention } = self;
         let inventory = search.inventory;
-        let files = replaceable(inventory);
+        let files = replaceable_files(inventory);
         let tiers = inventory.files().iter().filter_map(|file| file.tier);
         let tier = tiers.max().unwrap_or(Tier::Compacted).max(Tier::Compacted);
         let cohorts = Cohorts::find(inventory, &roots, retention.kept, tier)?;
@@ -75,9 +75,9 @@ impl<'a> Removal<'a> {
         let mut arrived = |ids: &[ObjectId]| {
             check_arrivals(store, ids, pattern)?;
             marker.begin_round();
-            let needed = marker.meet_arrived(store, ids)?;
+            let needed = marker.mark_arrivals(store, ids)?;
             if needed.iter().any(|(id, _)| search.is_tainted(id)) {
-                return Err(written_meanwhile());
+                return Err(concurrent_write());
             }
             let item = |(id, kind)| PackItem { id, kind, placement: 0, cohort: 0 };
             Ok(needed.into_iter().map(item).collect())
@@ -89,8 +89,8 @@ impl<'a> Removal<'a> {
     /// operations that are not kept.
     fn tombstones(&self) -> Result<Vec<(ObjectId, Kind, Tombstone)>> {
         let inventory = self.search.inventory;
-        let files = replaceable(inventory);
-        let earlier = gone(inventory, &self.marker, &self.roots, &self.retention, &files)?;
+        let files = replaceable_files(inventory);
+        let earlier = tombstones(inventory, &self.marker, &self.roots, &self.retention, &files)?;
         let mut gone: HashMap<ObjectId, (Kind, Tombstone)> =
             earlier.into_iter().map(|(id, kind, why)| (id, (kind, why))).collect();
         for (id, kind) in self.search.tainted() {
@@ -100,7 +100,7 @@ impl<'a> Removal<'a> {
         }
         for position in 0..inventory.positions() {
             let Some(entry) = inventory.entry(position) else { continue };
-            let kept = inventory.find(&entry.id).is_some_and(|at| self.marker.is_met(at));
+            let kept = inventory.find(&entry.id).is_some_and(|at| self.marker.is_marked(at));
             if entry.kind == Kind::Operation && !kept {
                 gone.insert(entry.id, (entry.kind, Tombstone::Elided));
             }
@@ -112,7 +112,7 @@ impl<'a> Removal<'a> {
 }
 
 /// Returns every file except blank ones in use, the only files in use at this point.
-fn replaceable(inventory: &Inventory<'_>) -> Vec<usize> {
+fn replaceable_files(inventory: &Inventory<'_>) -> Vec<usize> {
     let files = inventory.files().iter().enumerate();
     files.filter(|(_, file)| file.replaceable).map(|(number, _)| number).collect()
 }
@@ -123,13 +123,13 @@ fn check_arrivals(store: &Store, ids: &[ObjectId], pattern: &Pattern) -> Result<
         if let Some(object) = store.read(id)?
             && !hits_in(&object, pattern)?.is_empty()
         {
-            return Err(written_meanwhile());
+            return Err(concurrent_write());
         }
     }
     Ok(())
 }
 
-fn written_meanwhile() -> Error {
+fn concurrent_write() -> Error {
     let message = "somebody committed meanwhile what shall be removed: run the redaction again";
     Error::new(ErrorKind::Conflict, message)
 }

@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use bytes::Bytes;
 
 use super::pattern::{Pattern, into_text};
-use super::search::{Search, renamed, text_of_meta};
+use super::search::{Search, rename_ref, text_of_meta};
 use crate::context::{
     Builder, COPIED, Context, FileEntry, SOURCE, Transcript, TranscriptPiece, is_transcript_section,
 };
@@ -35,7 +35,7 @@ const FILES: &[u8] = b"files";
 
 /// The role of a tree in its context.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-enum Tree {
+enum TreeRole {
     Context,
     Files,
     Section,
@@ -60,7 +60,7 @@ pub(super) fn rewrite(
         expanded: HashMap::new(),
         copies: BTreeMap::new(),
     };
-    rewriter.change.pass_filter();
+    rewriter.change.skip_filter();
     for id in &search.commits {
         if search.is_reached(id) {
             rewriter.object(id)?;
@@ -80,7 +80,7 @@ struct Rewriter<'r, 's> {
     search: &'s Search<'s>,
     pattern: &'s Pattern,
     /// The rewritten objects by the original; the result for a tree depends on its role.
-    new: HashMap<(ObjectId, Tree), ObjectId>,
+    new: HashMap<(ObjectId, TreeRole), ObjectId>,
     /// The pieces of copied prefixes, by their lists of chunks.
     expanded: HashMap<ObjectId, Vec<Item>>,
     /// The replacements of copied pieces, which are not objects of their own.
@@ -90,10 +90,10 @@ struct Rewriter<'r, 's> {
 impl Rewriter<'_, '_> {
     /// Returns the replacement of an object: the object itself if nothing in it changes.
     fn object(&mut self, id: &ObjectId) -> Result<ObjectId> {
-        self.object_in(id, Tree::Context)
+        self.rewrite_in(id, TreeRole::Context)
     }
 
-    fn object_in(&mut self, id: &ObjectId, tree: Tree) -> Result<ObjectId> {
+    fn rewrite_in(&mut self, id: &ObjectId, tree: TreeRole) -> Result<ObjectId> {
         if !self.search.is_tainted(id) {
             return Ok(*id);
         }
@@ -153,7 +153,7 @@ impl Rewriter<'_, '_> {
     fn metadata_value(&self, name: &str, value: &str) -> Result<String> {
         let names_commit = [ROLLED_BACK_TO, RESTORED_FROM].contains(&name);
         let new = value.parse().ok().filter(|_| names_commit);
-        match new.and_then(|id: ObjectId| self.new.get(&(id, Tree::Context))) {
+        match new.and_then(|id: ObjectId| self.new.get(&(id, TreeRole::Context))) {
             Some(new) => Ok(new.to_string()),
             None => self.pattern.replace_text(value),
         }
@@ -164,7 +164,7 @@ impl Rewriter<'_, '_> {
     fn tags(&mut self, outer: Tag) -> Result<ObjectId> {
         let (mut inner, mut target) = (Vec::new(), outer.target);
         while self.search.is_tainted(&target)
-            && !self.new.contains_key(&(target, Tree::Context))
+            && !self.new.contains_key(&(target, TreeRole::Context))
             && self.search.inventory.find(&target).is_some()
             && let Some(Object { kind: Kind::Tag, bytes }) = self.change.read(&target)?
         {
@@ -175,7 +175,7 @@ impl Rewriter<'_, '_> {
         }
         for (id, tag) in inner.into_iter().rev() {
             let new = self.tag(tag)?;
-            self.new.insert((id, Tree::Context), new);
+            self.new.insert((id, TreeRole::Context), new);
         }
         self.tag(outer)
     }
@@ -192,9 +192,9 @@ impl Rewriter<'_, '_> {
         self.change.write(Kind::Tag, tag.encode().into())
     }
 
-    fn tree(&mut self, root: &ObjectId, tree: Tree) -> Result<ObjectId> {
-        if tree == Tree::Context
-            && let Some(expanded) = self.without_copies(root)?
+    fn tree(&mut self, root: &ObjectId, tree: TreeRole) -> Result<ObjectId> {
+        if tree == TreeRole::Context
+            && let Some(expanded) = self.inline_copies(root)?
         {
             return self.map(Map::open(&self.change, &expanded)?, tree);
         }
@@ -206,7 +206,7 @@ impl Rewriter<'_, '_> {
 
     /// Returns the context `root` with its copied transcript stored as pieces of its own, if the
     /// copies or their sources match: an edit of a rewritten piece would not apply.
-    fn without_copies(&mut self, root: &ObjectId) -> Result<Option<ObjectId>> {
+    fn inline_copies(&mut self, root: &ObjectId) -> Result<Option<ObjectId>> {
         let Ok(context) = Context::open(&self.change, root) else { return Ok(None) };
         let Ok(sections) = context.sections(&self.change) else { return Ok(None) };
         let is_hit = sections.iter().any(|(name, section)| {
@@ -224,7 +224,7 @@ impl Rewriter<'_, '_> {
         let own = transcript.own();
         let own = own.iter(&self.change, 0..own.len()).collect::<Result<Vec<Item>>>()?;
         for item in own {
-            items.push(self.item(&[], item, Tree::Section)?);
+            items.push(self.item(&[], item, TreeRole::Section)?);
         }
         let mut builder = Builder::from(context);
         builder.clear_transcript(&mut self.change)?;
@@ -259,11 +259,11 @@ impl Rewriter<'_, '_> {
             self.copies.insert(entry.blob, new);
         }
         entry.blob = new;
-        self.item(&[], entry.to_item()?, Tree::Section)
+        self.item(&[], entry.to_item()?, TreeRole::Section)
     }
 
     /// Replaces the range from the first to the last entry that changes.
-    fn list(&mut self, mut list: List, tree: Tree) -> Result<ObjectId> {
+    fn list(&mut self, mut list: List, tree: TreeRole) -> Result<ObjectId> {
         let (mut start, mut end, mut items) = (0, 0, Vec::new());
         for (index, item) in (0..).zip(list.iter(&self.change, 0..list.len())) {
             let item = item?;
@@ -284,7 +284,7 @@ impl Rewriter<'_, '_> {
         list.write(&mut self.change)
     }
 
-    fn map(&mut self, mut map: Map, tree: Tree) -> Result<ObjectId> {
+    fn map(&mut self, mut map: Map, tree: TreeRole) -> Result<ObjectId> {
         let mut entries: Vec<(Bytes, Item)> = Vec::new();
         for entry in map.iter(&self.change) {
             let (key, item) = entry?;
@@ -313,12 +313,16 @@ impl Rewriter<'_, '_> {
         self.search.is_tainted(&item.link.id) || self.pattern.is_in(text_of_meta(item))
     }
 
-    fn item(&mut self, key: &[u8], mut item: Item, tree: Tree) -> Result<Item> {
-        let inner = if tree == Tree::Context && key == FILES { Tree::Files } else { Tree::Section };
-        let inner = if item.link.kind == Kind::Node { inner } else { Tree::Context };
-        let new = self.object_in(&item.link.id, inner)?;
+    fn item(&mut self, key: &[u8], mut item: Item, tree: TreeRole) -> Result<Item> {
+        let inner = if tree == TreeRole::Context && key == FILES {
+            TreeRole::Files
+        } else {
+            TreeRole::Section
+        };
+        let inner = if item.link.kind == Kind::Node { inner } else { TreeRole::Context };
+        let new = self.rewrite_in(&item.link.id, inner)?;
         let moved = std::mem::replace(&mut item.link.id, new) != new;
-        if tree == Tree::Files && moved {
+        if tree == TreeRole::Files && moved {
             let size = self.change.read_as(Kind::Blob, &item.link.id)?.len() as u64;
             return Ok(FileEntry { size, ..FileEntry::from_item(&item)? }.to_item());
         }
@@ -393,7 +397,7 @@ impl Rewriter<'_, '_> {
     }
 
     fn ref_name(&self, full: &str) -> Result<String> {
-        let new = renamed(full, self.pattern)?;
+        let new = rename_ref(full, self.pattern)?;
         let is_branch = full.starts_with("refs/heads/");
         let allowed =
             check_full_name(&new).is_ok() && (!is_branch || BranchName::from_full(&new).is_some());

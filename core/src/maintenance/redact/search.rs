@@ -138,7 +138,7 @@ impl<'a> Search<'a> {
         let redactions = Redactions::load(inventory, inventory.refs())?;
         let mut search = Self { inventory, hits, states, commits, reached, grafts, redactions };
         search.taint()?;
-        search.reach()?;
+        search.find_reachable()?;
         Ok(search)
     }
 
@@ -197,7 +197,7 @@ impl<'a> Search<'a> {
     }
 
     /// Follows tainted objects only: a ref to anything tainted has a tainted target.
-    fn reach(&mut self) -> Result<()> {
+    fn find_reachable(&mut self) -> Result<()> {
         let values = self.inventory.refs().values.values();
         let mut open: Vec<ObjectId> = values
             .filter_map(|value| match value {
@@ -292,21 +292,21 @@ fn hits_at(inventory: &Inventory<'_>, position: usize, pattern: &Pattern) -> Res
 pub(super) fn hits_in(object: &Object, pattern: &Pattern) -> Result<Vec<Hit>> {
     let mut finder = Finder { pattern, hits: Vec::new() };
     match object.kind {
-        Kind::Blob => finder.look(MatchField::Content, &object.bytes),
+        Kind::Blob => finder.search_part(MatchField::Content, &object.bytes),
         Kind::Node => {
             for (key, item) in items(&object.bytes)? {
-                finder.look(MatchField::Key, &key);
-                finder.look(MatchField::Meta, text_of_meta(&item));
+                finder.search_part(MatchField::Key, &key);
+                finder.search_part(MatchField::Meta, text_of_meta(&item));
             }
         }
-        Kind::Commit => finder.look_at_commit(&Commit::decode(&object.bytes)?),
+        Kind::Commit => finder.search_commit(&Commit::decode(&object.bytes)?),
         Kind::Tag => {
             let tag = Tag::decode(&object.bytes)?;
-            finder.look(MatchField::Name, tag.name.as_bytes());
-            finder.look(MatchField::Author, tag.tagger.as_bytes());
-            finder.look(MatchField::Message, tag.message.as_bytes());
+            finder.search_part(MatchField::Name, tag.name.as_bytes());
+            finder.search_part(MatchField::Author, tag.tagger.as_bytes());
+            finder.search_part(MatchField::Message, tag.message.as_bytes());
         }
-        Kind::Operation => finder.look_at_operation(&Operation::decode(&object.bytes)?),
+        Kind::Operation => finder.search_operation(&Operation::decode(&object.bytes)?),
     }
     Ok(finder.hits)
 }
@@ -325,7 +325,7 @@ pub(super) fn text_of_meta(item: &Item) -> &[u8] {
 
 /// Splits the full name of a ref into its fixed prefix and the user-chosen name; `None` for refs of
 /// maintenance.
-fn chosen_part(full: &str) -> Option<(&str, &str)> {
+fn split_ref_name(full: &str) -> Option<(&str, &str)> {
     if full.starts_with(MAINTENANCE) {
         return None;
     }
@@ -337,8 +337,8 @@ fn chosen_part(full: &str) -> Option<(&str, &str)> {
 ///
 /// # Errors
 /// Errors of [`Pattern::replace_name`].
-pub(super) fn renamed(full: &str, pattern: &Pattern) -> Result<String> {
-    match chosen_part(full) {
+pub(super) fn rename_ref(full: &str, pattern: &Pattern) -> Result<String> {
+    match split_ref_name(full) {
         Some((kind, name)) => Ok(format!("{kind}{}", pattern.replace_name(name)?)),
         None => Ok(full.to_owned()),
     }
@@ -350,36 +350,36 @@ struct Finder<'a> {
 }
 
 impl Finder<'_> {
-    fn look(&mut self, part: MatchField, bytes: &[u8]) {
+    fn search_part(&mut self, part: MatchField, bytes: &[u8]) {
         self.hits.extend(Hit::find(self.pattern, part, bytes));
     }
 
-    fn look_at_commit(&mut self, commit: &Commit) {
-        self.look(MatchField::Message, commit.message.as_bytes());
-        self.look(MatchField::Author, commit.author.agent.as_bytes());
-        self.look(MatchField::Author, commit.author.model.as_bytes());
-        self.look(MatchField::Session, commit.session.as_bytes());
+    fn search_commit(&mut self, commit: &Commit) {
+        self.search_part(MatchField::Message, commit.message.as_bytes());
+        self.search_part(MatchField::Author, commit.author.agent.as_bytes());
+        self.search_part(MatchField::Author, commit.author.model.as_bytes());
+        self.search_part(MatchField::Session, commit.session.as_bytes());
         for text in commit.metadata.iter().flat_map(|(name, value)| [name, value]) {
-            self.look(MatchField::Metadata, text.as_bytes());
+            self.search_part(MatchField::Metadata, text.as_bytes());
         }
     }
 
-    fn look_at_operation(&mut self, operation: &Operation) {
-        self.look(MatchField::Author, operation.actor.as_bytes());
-        self.look(MatchField::Reason, operation.reason.as_bytes());
+    fn search_operation(&mut self, operation: &Operation) {
+        self.search_part(MatchField::Author, operation.actor.as_bytes());
+        self.search_part(MatchField::Reason, operation.reason.as_bytes());
         for change in &operation.changes {
-            self.look_at_ref(&change.name);
+            self.search_ref(&change.name);
             for value in [&change.old, &change.new].into_iter().flatten() {
                 if let RefValue::Symbolic(name) = value {
-                    self.look_at_ref(name);
+                    self.search_ref(name);
                 }
             }
         }
     }
 
-    fn look_at_ref(&mut self, full: &str) {
-        if let Some((_, name)) = chosen_part(full) {
-            self.look(MatchField::Name, name.as_bytes());
+    fn search_ref(&mut self, full: &str) {
+        if let Some((_, name)) = split_ref_name(full) {
+            self.search_part(MatchField::Name, name.as_bytes());
         }
     }
 }
@@ -387,11 +387,11 @@ impl Finder<'_> {
 /// Returns the matches in the name of a ref.
 pub(super) fn hits_in_name(full: &str, pattern: &Pattern) -> Vec<Hit> {
     let mut finder = Finder { pattern, hits: Vec::new() };
-    finder.look_at_ref(full);
+    finder.search_ref(full);
     finder.hits
 }
 
 /// Returns a key as text for reports, without matches.
-pub(super) fn shown_key(key: &Bytes, pattern: &Pattern) -> String {
+pub(super) fn display_key(key: &Bytes, pattern: &Pattern) -> String {
     pattern.hide(&String::from_utf8_lossy(key))
 }

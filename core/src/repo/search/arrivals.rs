@@ -4,7 +4,7 @@
 //! a table costs only the new turns.
 
 use super::changes::TextKind;
-use super::occurrences::{Collector, MovedEntry, ScopeTurn, SearchFilter, SearchScope};
+use super::occurrences::{ChangedEntry, OccurrenceCollector, ScopeTurn, SearchFilter, SearchScope};
 use crate::context::Role;
 use crate::error::Result;
 use crate::object::{ObjectId, Time};
@@ -16,7 +16,7 @@ use crate::repo::Repository;
     reason = "it holds what a search remembers of a whole history"
 )]
 pub struct Arrivals<'r> {
-    collector: Collector<'r>,
+    collector: OccurrenceCollector<'r>,
     turns: Vec<ScopeTurn>,
 }
 
@@ -57,7 +57,7 @@ impl Repository {
     /// # Errors
     /// `NotFound` when a start is missing, `Corrupt` when it or the grafts are damaged, `Io`.
     pub fn arrivals(&self, scope: &SearchScope) -> Result<Arrivals<'_>> {
-        let mut collector = Collector::by_walking(self, SearchFilter::default());
+        let mut collector = OccurrenceCollector::for_trees(self, SearchFilter::default());
         let turns = collector.turns(scope)?;
         Ok(Arrivals { collector, turns })
     }
@@ -96,7 +96,7 @@ impl Arrivals<'_> {
     }
 }
 
-fn arrivals_in(changes: Vec<MovedEntry>) -> Vec<Arrival> {
+fn arrivals_in(changes: Vec<ChangedEntry>) -> Vec<Arrival> {
     let came = changes.into_iter().filter(|change| change.gone_behind.is_none());
     came.map(|change| Arrival {
         message: match TextKind::of(&change.section, &change.item) {

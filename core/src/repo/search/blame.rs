@@ -13,10 +13,10 @@ use serde_json::{Map as Fields, Value};
 use super::changes::{Lineage, ReadableTurn};
 use super::gaps::Gaps;
 use super::history_index::HistoryIndex;
-use super::lines;
-use super::turn_changes::SectionMove;
+use super::line_matching;
+use super::turn_changes::SectionDelta;
 use crate::context::{
-    Context, PathTarget, Section, SectionChange, Shape, same_by_value, says_the_same, split,
+    Context, PathTarget, Section, SectionChange, Shape, equal_positions, has_equal_value, split,
     text_key,
 };
 use crate::error::{Error, Result};
@@ -80,13 +80,13 @@ impl BlameVersion {
 }
 
 /// The content of a path in a turn and in its parent, as far as a history index records it.
-enum ToldVersions {
+enum IndexedVersions {
     /// Both versions are equal.
     Same,
     /// The version of the parent and the version of the turn; `None` if the path does not exist.
     Changed(Option<BlameVersion>, Option<BlameVersion>),
     /// The index does not record it.
-    Untold,
+    NotIndexed,
 }
 
 /// The way to find parts in another version.
@@ -155,7 +155,7 @@ impl Repository {
         let kind = subject.kind();
         let mut blaming = BlameWalk { lineage, index, path, subject, waiting, open };
         let wanted = (0..parts.len()).filter(|at| only.is_none_or(|only| only == *at));
-        blaming.ask(id, wanted.map(|at| (at, at)).collect())?;
+        blaming.assign_parts(id, wanted.map(|at| (at, at)).collect())?;
         blaming.run(&mut parts)?;
         let at = |(at, part): (usize, BlamedPart)| only.is_none_or(|o| o == at).then_some(part);
         let parts = parts.into_iter().enumerate().filter_map(at).collect();
@@ -202,7 +202,7 @@ fn text_parts(source: &dyn ObjectSource, id: &ObjectId, fields: bool) -> Result<
     }
     let part =
         |(number, line): (u64, &[u8])| part(number.to_string(), Bytes::copy_from_slice(line), None);
-    let parts = (1..).zip(lines::split(&bytes)).map(part).collect();
+    let parts = (1..).zip(line_matching::split(&bytes)).map(part).collect();
     Ok(PathParts { parts, subject: BlameSubject::Lines })
 }
 
@@ -257,21 +257,25 @@ impl BlameWalk<'_, '_> {
                 if open.is_empty() {
                     break;
                 }
-                let passed = match self.told(&kept, &entry.commit.tree) {
-                    ToldVersions::Same => std::mem::take(&mut open),
-                    ToldVersions::Changed(old, new) => self.pass(old, new, &mut open)?,
-                    ToldVersions::Untold => {
+                let passed = match self.indexed_versions(&kept, &entry.commit.tree) {
+                    IndexedVersions::Same => std::mem::take(&mut open),
+                    IndexedVersions::Changed(old, new) => {
+                        self.pass_to_parent(old, new, &mut open)?
+                    }
+                    IndexedVersions::NotIndexed => {
                         let new = match now {
                             Some(known) => known,
                             None => *now.insert(self.version(&entry.commit.tree)?),
                         };
                         match new {
-                            Some(_) => self.pass(self.version(&kept.tree)?, new, &mut open)?,
+                            Some(_) => {
+                                self.pass_to_parent(self.version(&kept.tree)?, new, &mut open)?
+                            }
                             None => Vec::new(),
                         }
                     }
                 };
-                self.ask(&kept.id, passed)?;
+                self.assign_parts(&kept.id, passed)?;
             }
             for (number, _) in open {
                 if let Some(part) = parts.get_mut(number) {
@@ -282,7 +286,7 @@ impl BlameWalk<'_, '_> {
         Ok(())
     }
 
-    fn ask(&mut self, id: &ObjectId, more: UnclaimedParts) -> Result<()> {
+    fn assign_parts(&mut self, id: &ObjectId, more: UnclaimedParts) -> Result<()> {
         if more.is_empty() {
             return Ok(());
         }
@@ -298,28 +302,28 @@ impl BlameWalk<'_, '_> {
     }
 
     /// Returns the content of the path in a turn and in its parent, according to an index.
-    fn told(&self, kept: &ReadableTurn, tree: &ObjectId) -> ToldVersions {
+    fn indexed_versions(&self, kept: &ReadableTurn, tree: &ObjectId) -> IndexedVersions {
         if kept.tree == *tree {
-            return ToldVersions::Same;
+            return IndexedVersions::Same;
         }
         if self.path.is_empty() {
-            return ToldVersions::Untold;
+            return IndexedVersions::NotIndexed;
         }
-        let told = self.index.find(Some(&kept.tree), tree);
-        let Some(changes) = told else { return ToldVersions::Untold };
+        let indexed = self.index.find(Some(&kept.tree), tree);
+        let Some(changes) = indexed else { return IndexedVersions::NotIndexed };
         let (name, rest) = split(self.path);
         match changes.into_iter().find(|(section, _)| section == name) {
-            None => ToldVersions::Same,
-            Some((_, SectionMove::Entries(Shape::Map, changes))) if !rest.is_empty() => {
+            None => IndexedVersions::Same,
+            Some((_, SectionDelta::Entries(Shape::Map, changes))) if !rest.is_empty() => {
                 match changes.into_iter().find(|change| change.key == rest) {
-                    None => ToldVersions::Same,
+                    None => IndexedVersions::Same,
                     Some(SectionChange { old, new, .. }) => {
                         let version = |item: Item| BlameVersion::of_entry(&item);
-                        ToldVersions::Changed(old.map(version), new.map(version))
+                        IndexedVersions::Changed(old.map(version), new.map(version))
                     }
                 }
             }
-            Some(_) => ToldVersions::Untold,
+            Some(_) => IndexedVersions::NotIndexed,
         }
     }
 
@@ -340,7 +344,7 @@ impl BlameWalk<'_, '_> {
 
     /// Removes from `open` the parts that an earlier turn has too, and returns them with their
     /// positions there.
-    fn pass(
+    fn pass_to_parent(
         &self,
         old: Option<BlameVersion>,
         new: Option<BlameVersion>,
@@ -353,7 +357,7 @@ impl BlameWalk<'_, '_> {
         if old.shape != new.shape {
             return Ok(Vec::new());
         }
-        let found = self.found_again(&old.id, &new.id)?;
+        let found = self.position_map(&old.id, &new.id)?;
         let mut passed = Vec::new();
         open.retain(|(number, at)| match found(*at) {
             Some(before) => {
@@ -367,7 +371,7 @@ impl BlameWalk<'_, '_> {
 
     /// Returns a function from the position of a part in the new version to its position in the old
     /// one.
-    fn found_again(
+    fn position_map(
         &self,
         old: &ObjectId,
         new: &ObjectId,
@@ -376,7 +380,7 @@ impl BlameWalk<'_, '_> {
         let read = |id| source.read_as(Kind::Blob, id);
         match &self.subject {
             BlameSubject::Lines => {
-                let shared = lines::shared(&read(old)?, &read(new)?);
+                let shared = line_matching::match_lines(&read(old)?, &read(new)?);
                 Ok(Box::new(move |at| shared.get(at).copied().flatten()))
             }
             BlameSubject::Fields(names) => {
@@ -392,9 +396,9 @@ impl BlameWalk<'_, '_> {
                 {
                     let change = change?;
                     let both = change.old.as_ref().zip(change.new.as_ref());
-                    if !both
-                        .is_some_and(|(old, new)| says_the_same(source, old, new).unwrap_or(false))
-                    {
+                    if !both.is_some_and(|(old, new)| {
+                        has_equal_value(source, old, new).unwrap_or(false)
+                    }) {
                         changed.insert(text_key(&change.key)?);
                     }
                 }
@@ -404,7 +408,7 @@ impl BlameWalk<'_, '_> {
             BlameSubject::Items => {
                 let (old, new) = (List::open(source, old)?, List::open(source, new)?);
                 let changes = diff_lists(&old, &new, source)?;
-                let same = same_by_value(source, &old, &new)?;
+                let same = equal_positions(source, &old, &new)?;
                 let same: HashMap<u64, u64> =
                     same.into_iter().map(|(old, new)| (new, old)).collect();
                 Ok(Box::new(move |at| {

@@ -56,7 +56,7 @@ impl<'r> Lineage<'r> {
     }
 
     /// Returns true if the context of a commit expired, and records the gap.
-    pub(super) fn is_gone(&mut self, commit: &Commit) -> bool {
+    pub(super) fn is_expired(&mut self, commit: &Commit) -> bool {
         let gone = self.repo.store().tombstone(&commit.tree).is_some();
         if gone {
             self.gaps.add(&commit.session, commit.turn, commit.turn);
@@ -71,9 +71,9 @@ impl<'r> Lineage<'r> {
         let mut kept: Vec<ReadableTurn> = Vec::new();
         for parent in &entry.parents {
             let commit = self.repo.commit(parent)?;
-            let found = if self.is_gone(&commit) {
+            let found = if self.is_expired(&commit) {
                 gap = true;
-                self.behind(parent, commit)?
+                self.readable_ancestors(parent, commit)?
             } else {
                 let kept = ReadableTurn { id: *parent, turn: commit.turn, tree: commit.tree };
                 self.last = Some((*parent, commit));
@@ -95,14 +95,14 @@ impl<'r> Lineage<'r> {
     }
 
     /// Returns the nearest ancestors of an expired turn whose contexts exist.
-    fn behind(&mut self, id: &ObjectId, commit: Commit) -> Result<Vec<ReadableTurn>> {
+    fn readable_ancestors(&mut self, id: &ObjectId, commit: Commit) -> Result<Vec<ReadableTurn>> {
         if let Some(known) = self.behind.get(id) {
             return Ok(known.clone());
         }
         let grafts = self.repo.grafts()?;
         let (mut kept, mut seen, mut open) = (Vec::new(), HashSet::new(), vec![(*id, commit)]);
         while let Some((at, commit)) = open.pop() {
-            if !self.is_gone(&commit) {
+            if !self.is_expired(&commit) {
                 kept.push(ReadableTurn { id: at, turn: commit.turn, tree: commit.tree });
                 continue;
             }

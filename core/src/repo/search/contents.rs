@@ -43,13 +43,13 @@ pub(super) struct Candidates {
 }
 
 /// A query that a scan of contents may answer.
-pub(super) struct ContentQuestion<'a> {
+pub(super) struct ContentQuery<'a> {
     pub(super) wanted: &'a SearchFilter,
     pub(super) may_hold: Option<MayHold<'a>>,
     pub(super) scopes: &'a [SearchScope],
 }
 
-impl ContentQuestion<'_> {
+impl ContentQuery<'_> {
     /// Scans all contents, if that costs less than comparing turns.
     pub(super) fn candidates(
         &self,
@@ -69,7 +69,7 @@ impl ContentQuestion<'_> {
                     if !may_hold(&object.bytes) {
                         return;
                     }
-                    let kept = keep(&object.bytes, &room);
+                    let kept = copy_within(&object.bytes, &room);
                     if kept.is_none() && seen < 2 * KEPT_BYTES {
                         are_many.store(true, Ordering::Relaxed);
                     }
@@ -84,7 +84,7 @@ impl ContentQuestion<'_> {
         repo.store().sweep(Kind::Blob, &look, &|| !are_many.load(Ordering::Relaxed));
         let mut found = found.into_inner().unwrap_or_else(PoisonError::into_inner);
         found.are_many = are_many.into_inner();
-        found.is_doubtful = found.ids.is_empty() && !repo.store().leads_everywhere();
+        found.is_doubtful = found.ids.is_empty() && !repo.store().has_all_reachable();
         Some(found)
     }
 
@@ -117,7 +117,7 @@ impl ContentQuestion<'_> {
 
 impl Candidates {
     /// Returns the blobs to look for in history; `None` for all blobs.
-    pub(super) fn looked_for(&self) -> Option<&HashSet<ObjectId>> {
+    pub(super) fn blobs_to_find(&self) -> Option<&HashSet<ObjectId>> {
         (!self.are_many).then_some(&self.ids)
     }
 
@@ -129,13 +129,13 @@ impl Candidates {
     /// Returns true if history has to be walked: to compare turns, or to report expired ones.
     pub(super) fn needs_turns(&self, repo: &Repository) -> bool {
         self.needs_history()
-            || repo.store().has_gone(Kind::Node)
+            || repo.store().has_tombstones_of(Kind::Node)
             || repo.grafts().map_or(true, |grafts| !grafts.0.is_empty())
     }
 }
 
 /// Copies a content if there is room: a slice of a block would keep the whole block in memory.
-fn keep(content: &Bytes, room: &AtomicUsize) -> Option<Bytes> {
+fn copy_within(content: &Bytes, room: &AtomicUsize) -> Option<Bytes> {
     let taken = room
         .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |room| room.checked_sub(content.len()));
     taken.ok().map(|_| Bytes::copy_from_slice(content))

@@ -15,10 +15,11 @@ use bytes::Bytes;
 use rayon::prelude::*;
 
 use super::changes::{GrepProgress, ReadMessage, TextKind, text_of};
-use super::contents::{Candidates, ContentQuestion, MayHold};
+use super::contents::{Candidates, ContentQuery, MayHold};
 use super::gaps::Gaps;
 use super::occurrences::{
-    Collector, EntryKey, NameTable, Occurrences, ScopeTurn, SearchFilter, SearchScope, read_blob,
+    EntryKey, NameTable, OccurrenceCollector, Occurrences, ScopeTurn, SearchFilter, SearchScope,
+    read_blob,
 };
 use super::pattern::{LinePattern, TextMatches};
 use crate::context::Role;
@@ -96,7 +97,7 @@ pub struct GrepSteps<'r, 's> {
     /// The scopes that are not searched yet.
     scopes: &'s [SearchScope],
     at_once: usize,
-    collector: Collector<'r>,
+    collector: OccurrenceCollector<'r>,
     candidates: Option<Candidates>,
 }
 
@@ -128,9 +129,9 @@ impl Repository {
         query: GrepQuery<'r>,
         progress: GrepProgress<'_>,
     ) -> GrepSteps<'r, 's> {
-        let question = ContentQuestion { wanted: &query.wanted, may_hold: query.may_hold, scopes };
+        let question = ContentQuery { wanted: &query.wanted, may_hold: query.may_hold, scopes };
         let candidates = question.candidates(self, progress);
-        let collector = Collector::new(self, query.wanted.clone());
+        let collector = OccurrenceCollector::new(self, query.wanted.clone());
         GrepSteps { repo: self, query, scopes, at_once: 1, collector, candidates }
     }
 }
@@ -160,7 +161,7 @@ impl<'r> GrepSteps<'r, '_> {
         let all: Vec<Occurrences> = match candidates {
             Some(candidates) if !candidates.needs_history() => Vec::new(),
             _ => {
-                let looked_for = candidates.as_ref().and_then(Candidates::looked_for);
+                let looked_for = candidates.as_ref().and_then(Candidates::blobs_to_find);
                 let scopes = scopes.iter().zip(turns);
                 scopes.map(|(scope, turns)| collector.collect(scope, turns, looked_for)).collect()
             }
@@ -169,7 +170,7 @@ impl<'r> GrepSteps<'r, '_> {
         let searched = search(repo, query, &all, kept, progress);
         let mut places = Vec::new();
         for (scope, appearances) in scopes.iter().zip(&all) {
-            places.extend(told(collector, scope, appearances, &searched.found)?);
+            places.extend(scope_places(collector, scope, appearances, &searched.found)?);
         }
         collector.damage.extend(searched.damage);
         Ok(Grep {
@@ -222,7 +223,7 @@ impl Grep<'_> {
 
 /// The results of searching the blobs.
 #[derive(Default)]
-struct SearchedBlob {
+struct BlobResults {
     found: HashMap<ScopedPath, TextMatches>,
     damage: Vec<String>,
 }
@@ -233,7 +234,7 @@ fn search(
     all: &[Occurrences],
     known: Option<&HashMap<ObjectId, Bytes>>,
     progress: GrepProgress<'_>,
-) -> SearchedBlob {
+) -> BlobResults {
     let entries = all.iter().flat_map(|appearances| &appearances.found);
     let mut targets: Vec<(ObjectId, &str)> =
         entries.map(|(entry, appearance)| (entry.blob, appearance.reading.media())).collect();
@@ -246,13 +247,13 @@ fn search(
     let ids: Vec<ObjectId> =
         unread.iter().filter_map(|blob| blob.first()).map(|(id, _)| *id).collect();
 
-    let searching = Searching::new(query, progress, blobs.len());
+    let searching = BlobSearch::new(query, progress, blobs.len());
     known.into_par_iter().for_each(|blob| {
         let bytes = content(&blob).cloned().unwrap_or_default();
-        searching.look(blob, Ok(Object { kind: Kind::Blob, bytes }));
+        searching.search_blob(blob, Ok(Object { kind: Kind::Blob, bytes }));
     });
     repo.store().visit(&ids, &|at, object: Result<Object>| {
-        searching.look(unread.get(at).copied().unwrap_or_default(), object);
+        searching.search_blob(unread.get(at).copied().unwrap_or_default(), object);
     });
     searching.results.into_inner().unwrap_or_else(PoisonError::into_inner)
 }
@@ -261,18 +262,18 @@ fn search(
 type Targets<'t> = &'t [(ObjectId, &'t str)];
 
 /// A running search of blobs in several threads.
-struct Searching<'a> {
+struct BlobSearch<'a> {
     query: &'a GrepQuery<'a>,
     progress: GrepProgress<'a>,
     /// The number of blobs to search, and of those already searched.
     blobs: u64,
     done: AtomicU64,
-    results: Mutex<SearchedBlob>,
+    results: Mutex<BlobResults>,
     /// Bytes of the kept lines.
     kept: AtomicUsize,
 }
 
-impl<'a> Searching<'a> {
+impl<'a> BlobSearch<'a> {
     fn new(query: &'a GrepQuery<'a>, progress: GrepProgress<'a>, blobs: usize) -> Self {
         let (results, blobs) = (Mutex::default(), blobs as u64);
         let (done, kept) = (AtomicU64::new(0), AtomicUsize::new(0));
@@ -280,7 +281,7 @@ impl<'a> Searching<'a> {
     }
 
     /// Searches one blob.
-    fn look(&self, targets: Targets<'_>, object: Result<Object>) {
+    fn search_blob(&self, targets: Targets<'_>, object: Result<Object>) {
         (self.progress)(self.done.fetch_add(1, Ordering::Relaxed) + 1, self.blobs);
         let blob = object.and_then(|object| match object.kind {
             Kind::Blob => Ok(object.bytes),
@@ -302,7 +303,7 @@ impl<'a> Searching<'a> {
         }
     }
 
-    fn results(&self) -> MutexGuard<'_, SearchedBlob> {
+    fn results(&self) -> MutexGuard<'_, BlobResults> {
         self.results.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -321,8 +322,8 @@ fn find(query: &GrepQuery<'_>, text: &[u8], kept: &AtomicUsize) -> TextMatches {
 }
 
 /// Returns the places of one scope.
-fn told(
-    collector: &mut Collector<'_>,
+fn scope_places(
+    collector: &mut OccurrenceCollector<'_>,
     scope: &SearchScope,
     appearances: &Occurrences,
     found: &HashMap<ScopedPath, TextMatches>,
@@ -333,7 +334,7 @@ fn told(
             hits.push((entry, found.count));
         }
     }
-    let removed = collector.removed(appearances, hits.iter().map(|(entry, _)| *entry))?;
+    let removed = collector.find_removed(appearances, hits.iter().map(|(entry, _)| *entry))?;
     let place = |(entry, count): (&EntryKey, u64)| {
         let last = removed.get(entry).copied();
         place(&collector.names, scope, appearances, entry, last, count)

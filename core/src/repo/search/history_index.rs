@@ -11,7 +11,7 @@ use std::collections::HashSet;
 use rayon::prelude::*;
 
 use super::changes::Lineage;
-use super::index_format::{IndexTable, IndexWriter, memory_of};
+use super::index_format::{IndexTable, IndexWriter, memory_bytes};
 use super::turn_changes::{TurnChanges, TurnComparison};
 use crate::error::Result;
 use crate::object::{Commit, Kind, ObjectId, ObjectSource};
@@ -54,13 +54,13 @@ impl HistoryIndex {
     }
 
     /// Returns up to `count` entries next to this one in its index, mostly of the turns before.
-    pub(super) fn behind(
+    pub(super) fn neighbors(
         &self,
         old: Option<&ObjectId>,
         new: &ObjectId,
         count: usize,
     ) -> Vec<TurnChanges> {
-        let found = self.tables.iter().find_map(|table| table.behind(old, new, count));
+        let found = self.tables.iter().find_map(|table| table.neighbors(old, new, count));
         found.unwrap_or_default()
     }
 }
@@ -90,20 +90,20 @@ fn is_worth_it(pack: &PackHandle) -> bool {
 /// remaining turns are compared one at a time.
 fn index(repo: &Repository, pack: &PackHandle, most: usize) -> Vec<Vec<u8>> {
     let Ok(grafts) = repo.grafts() else { return Vec::new() };
-    let (mut writer, mut told) = (IndexWriter::new(pack), HashSet::new());
-    let mut tell = |(old, new, changes): ToldTurn| {
-        if told.insert((old, new)) {
+    let (mut writer, mut indexed) = (IndexWriter::new(pack), HashSet::new());
+    let mut tell = |(old, new, changes): ComparedTurn| {
+        if indexed.insert((old, new)) {
             writer.add(old.as_ref(), &new, &changes);
         }
     };
     let turns: Vec<ObjectId> = pack.of_kind(Kind::Commit).collect();
     let tasks: Vec<&[ObjectId]> = turns.chunks(TURNS_PER_TASK).collect();
     for tasks in tasks.chunks(TASKS_PER_THREAD * rayon::current_num_threads()) {
-        let compare = |turns: &&[ObjectId]| Teller::new(repo, &grafts).compare(turns, most);
+        let compare = |turns: &&[ObjectId]| TurnComparer::new(repo, &grafts).compare(turns, most);
         let compared: Vec<_> = tasks.par_iter().map(compare).collect();
         for (turns, (changes, compared)) in tasks.iter().zip(compared) {
             changes.into_iter().for_each(&mut tell);
-            let mut teller = Teller::new(repo, &grafts);
+            let mut teller = TurnComparer::new(repo, &grafts);
             for turn in turns.iter().skip(compared) {
                 teller.turn(turn).into_iter().for_each(&mut tell);
             }
@@ -113,17 +113,17 @@ fn index(repo: &Repository, pack: &PackHandle, most: usize) -> Vec<Vec<u8>> {
 }
 
 /// The context before a turn, the context of the turn, and the changes.
-type ToldTurn = (Option<ObjectId>, ObjectId, TurnChanges);
+type ComparedTurn = (Option<ObjectId>, ObjectId, TurnChanges);
 
 /// Compares turns with their parents. Neighbors share most of the nodes that are read.
-struct Teller<'r> {
+struct TurnComparer<'r> {
     repo: &'r Repository,
     grafts: &'r Grafts,
     lineage: Lineage<'r>,
     comparison: TurnComparison<'r>,
 }
 
-impl<'r> Teller<'r> {
+impl<'r> TurnComparer<'r> {
     fn new(repo: &'r Repository, grafts: &'r Grafts) -> Self {
         let comparison = TurnComparison::new(repo.store());
         Self { repo, grafts, lineage: Lineage::new(repo), comparison }
@@ -131,14 +131,14 @@ impl<'r> Teller<'r> {
 
     /// Compares turns one after another until the results take more than `most` bytes of memory.
     /// Returns the number of compared turns.
-    fn compare(mut self, turns: &[ObjectId], most: usize) -> (Vec<ToldTurn>, usize) {
+    fn compare(mut self, turns: &[ObjectId], most: usize) -> (Vec<ComparedTurn>, usize) {
         let (mut all, mut bytes) = (Vec::new(), 0);
         for (compared, turn) in turns.iter().enumerate() {
             if bytes > most {
                 return (all, compared);
             }
             let found = self.turn(turn);
-            bytes += found.iter().map(|(.., changes)| memory_of(changes)).sum::<usize>();
+            bytes += found.iter().map(|(.., changes)| memory_bytes(changes)).sum::<usize>();
             all.extend(found);
         }
         (all, turns.len())
@@ -146,14 +146,14 @@ impl<'r> Teller<'r> {
 
     /// Returns the changes of a turn, or nothing if an object cannot be read: a search then walks
     /// the trees and reports the damage.
-    fn turn(&mut self, id: &ObjectId) -> Vec<ToldTurn> {
+    fn turn(&mut self, id: &ObjectId) -> Vec<ComparedTurn> {
         let mut found = Vec::new();
         let _ = self.repo.commit(id).and_then(|commit| self.add(*id, commit, &mut found));
         found
     }
 
-    fn add(&mut self, id: ObjectId, commit: Commit, found: &mut Vec<ToldTurn>) -> Result<()> {
-        if self.lineage.is_gone(&commit) {
+    fn add(&mut self, id: ObjectId, commit: Commit, found: &mut Vec<ComparedTurn>) -> Result<()> {
+        if self.lineage.is_expired(&commit) {
             return Ok(());
         }
         let (parents, tree) = (self.grafts.parents(&commit), commit.tree);
@@ -180,8 +180,8 @@ pub(crate) fn wrong_history_indexes(store: &Store) -> Vec<String> {
             let mut comparison = TurnComparison::new(store);
             table.pairs().all(|(old, new)| {
                 let walked = comparison.between(old.as_ref(), &new);
-                let told = table.find(old.as_ref(), &new);
-                walked.map_or(true, |walked| told.as_ref() == Some(&walked))
+                let indexed = table.find(old.as_ref(), &new);
+                walked.map_or(true, |walked| indexed.as_ref() == Some(&walked))
             })
         });
         if !is_right {

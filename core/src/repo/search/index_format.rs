@@ -11,7 +11,7 @@ use std::sync::OnceLock;
 
 use bytes::Bytes;
 
-use super::turn_changes::{SectionMove, TurnChanges};
+use super::turn_changes::{SectionDelta, TurnChanges};
 use crate::context::{SectionChange, Shape};
 use crate::object::{ID_BYTES, Kind, ObjectId, push_varint, take_varint, unzigzag, zigzag};
 use crate::store::{DerivedFile, PackHandle};
@@ -41,12 +41,12 @@ const HAS_OLD: u8 = 1;
 const HAS_NEW: u8 = 2;
 
 /// Values with numbers, in the order of their first use.
-struct Numbered<T> {
+struct NumberedValues<T> {
     values: Vec<T>,
     numbers: HashMap<T, u64>,
 }
 
-impl<T: Clone + Eq + Hash> Numbered<T> {
+impl<T: Clone + Eq + Hash> NumberedValues<T> {
     fn new() -> Self {
         Self { values: Vec::new(), numbers: HashMap::new() }
     }
@@ -65,8 +65,8 @@ impl<T: Clone + Eq + Hash> Numbered<T> {
 /// Writes the index of a pack.
 pub(super) struct IndexWriter<'p> {
     pack: &'p PackHandle,
-    texts: Numbered<Bytes>,
-    others: Numbered<ObjectId>,
+    texts: NumberedValues<Bytes>,
+    others: NumberedValues<ObjectId>,
     /// For each record: the new tree, the old tree plus one, and its bytes.
     records: Vec<(u64, u64, u64)>,
     /// The parts, each with its number of records.
@@ -75,13 +75,13 @@ pub(super) struct IndexWriter<'p> {
 
 impl<'p> IndexWriter<'p> {
     pub(super) fn new(pack: &'p PackHandle) -> Self {
-        let (texts, others) = (Numbered::new(), Numbered::new());
+        let (texts, others) = (NumberedValues::new(), NumberedValues::new());
         Self { pack, texts, others, records: Vec::new(), parts: Vec::new() }
     }
 
     /// Adds the changes between two trees, unless they exceed the memory of a reader.
     pub(super) fn add(&mut self, old: Option<&ObjectId>, new: &ObjectId, changes: &TurnChanges) {
-        if memory_of(changes) > MAX_RECORD_MEMORY {
+        if memory_bytes(changes) > MAX_RECORD_MEMORY {
             return;
         }
         let (new, old) = (self.id(new), old.map_or(0, |old| self.id(old) + 1));
@@ -131,10 +131,10 @@ impl<'p> IndexWriter<'p> {
         std::iter::once(head).chain(self.parts.into_iter().map(|(_, part)| part)).collect()
     }
 
-    fn section(&mut self, out: &mut Vec<u8>, last: &mut u64, change: &SectionMove) {
+    fn section(&mut self, out: &mut Vec<u8>, last: &mut u64, change: &SectionDelta) {
         match change {
-            SectionMove::Untold => out.push(UNTOLD),
-            SectionMove::Entries(shape, changes) => {
+            SectionDelta::NotIndexed => out.push(UNTOLD),
+            SectionDelta::Entries(shape, changes) => {
                 out.push(if *shape == Shape::Blob { BLOB } else { MAP });
                 push_varint(out, changes.len() as u64);
                 for SectionChange { key, old, new } in changes {
@@ -144,7 +144,7 @@ impl<'p> IndexWriter<'p> {
                     old.iter().chain(new).for_each(|item| self.item(out, last, item));
                 }
             }
-            SectionMove::Items(MultisetChanges { gone, come }) => {
+            SectionDelta::Items(MultisetChanges { gone, come }) => {
                 out.push(LIST);
                 for side in [gone, come] {
                     push_varint(out, side.len() as u64);
@@ -178,14 +178,14 @@ impl<'p> IndexWriter<'p> {
 }
 
 /// Estimates the memory that the changes of a turn take.
-pub(super) fn memory_of(changes: &TurnChanges) -> usize {
-    let of_section = |(name, change): &(String, SectionMove)| {
+pub(super) fn memory_bytes(changes: &TurnChanges) -> usize {
+    let of_section = |(name, change): &(String, SectionDelta)| {
         let of_content = match change {
-            SectionMove::Untold => 0,
-            SectionMove::Entries(_, changes) => {
+            SectionDelta::NotIndexed => 0,
+            SectionDelta::Entries(_, changes) => {
                 changes.iter().map(|change| ENTRY_MEMORY + change.key.len()).sum()
             }
-            SectionMove::Items(changes) => ITEM_MEMORY * (changes.gone.len() + changes.come.len()),
+            SectionDelta::Items(changes) => ITEM_MEMORY * (changes.gone.len() + changes.come.len()),
         };
         SECTION_MEMORY + name.len() + of_content
     };
@@ -273,7 +273,7 @@ impl IndexTable {
 
     /// Returns up to `count` changes stored after that pair: of neighboring turns, and so mostly of
     /// the turns that are queried next.
-    pub(super) fn behind(
+    pub(super) fn neighbors(
         &self,
         old: Option<&ObjectId>,
         new: &ObjectId,
@@ -346,20 +346,20 @@ impl RecordReader<'_> {
         Some(changes)
     }
 
-    fn section(&mut self) -> Option<SectionMove> {
+    fn section(&mut self) -> Option<SectionDelta> {
         match self.byte()? {
-            UNTOLD => Some(SectionMove::Untold),
+            UNTOLD => Some(SectionDelta::NotIndexed),
             BLOB => self.entries(Shape::Blob),
             MAP => self.entries(Shape::Map),
             LIST => {
                 let (gone, come) = (self.items()?, self.items()?);
-                Some(SectionMove::Items(MultisetChanges { gone, come }))
+                Some(SectionDelta::Items(MultisetChanges { gone, come }))
             }
             _ => None,
         }
     }
 
-    fn entries(&mut self, shape: Shape) -> Option<SectionMove> {
+    fn entries(&mut self, shape: Shape) -> Option<SectionDelta> {
         let mut changes = Vec::new();
         for _ in 0..self.take()? {
             self.take_room(ENTRY_MEMORY)?;
@@ -369,7 +369,7 @@ impl RecordReader<'_> {
             let new = if sides & HAS_NEW != 0 { Some(self.item()?) } else { None };
             changes.push(SectionChange { key, old, new });
         }
-        Some(SectionMove::Entries(shape, changes))
+        Some(SectionDelta::Entries(shape, changes))
     }
 
     fn items(&mut self) -> Option<Vec<MultisetChange>> {

@@ -27,8 +27,8 @@ mod gaps;
 mod grep;
 mod history_index;
 mod index_format;
-mod lines;
-mod loose;
+mod line_matching;
+mod loose_pattern;
 mod occurrences;
 mod pattern;
 mod pickaxe;
@@ -42,7 +42,7 @@ pub use contents::MayHold;
 pub use gaps::{Gap, Gaps};
 pub use grep::{Grep, GrepPlace, GrepQuery, GrepSteps};
 pub(crate) use history_index::{complete_history_index, wrong_history_indexes};
-pub use loose::LoosePattern;
+pub use loose_pattern::LoosePattern;
 pub use occurrences::{SearchFilter, SearchScope};
 pub use pattern::{
     LinePattern, MAX_LINE_BYTES, MAX_PATTERN_BYTES, MatchedLine, PatternOptions, TextMatches,

@@ -13,7 +13,7 @@ use rayon::prelude::*;
 
 use super::changes::{Baseline, Lineage, ReadableTurn, TextKind, is_conversation};
 use super::history_index::HistoryIndex;
-use super::turn_changes::{SectionMove, TurnChanges};
+use super::turn_changes::{SectionDelta, TurnChanges};
 use crate::context::{
     Context, Role, Section, SectionChange, Selection, Shape, changed_sections,
     is_transcript_section, text_key,
@@ -123,7 +123,7 @@ pub(super) struct Occurrences {
 }
 
 /// An entry that was added or removed.
-pub(super) struct MovedEntry {
+pub(super) struct ChangedEntry {
     pub(super) section: String,
     pub(super) key: String,
     pub(super) item: Item,
@@ -134,7 +134,7 @@ pub(super) struct MovedEntry {
 }
 
 /// Finds occurrences, scope after scope.
-pub(super) struct Collector<'r> {
+pub(super) struct OccurrenceCollector<'r> {
     pub(super) lineage: Lineage<'r>,
     /// The walk through the scopes searched until now.
     history: Option<History<'r>>,
@@ -148,27 +148,28 @@ pub(super) struct Collector<'r> {
     pub(super) damage: BTreeSet<String>,
 }
 
-impl<'r> Collector<'r> {
+impl<'r> OccurrenceCollector<'r> {
     pub(super) fn new(repo: &'r Repository, wanted: SearchFilter) -> Self {
         let index = Some(HistoryIndex::open(repo.store()));
-        Self { index, ..Self::by_walking(repo, wanted) }
+        Self { index, ..Self::for_trees(repo, wanted) }
     }
 
     /// Creates a collector for everything, including the pieces of transcripts, that reads the
     /// trees only: the caller may rely on the absence of a finding.
-    pub(super) fn of_everything(repo: &'r Repository) -> Self {
-        Self { with_source: true, ..Self::by_walking(repo, SearchFilter::default()) }
+    pub(super) fn for_everything(repo: &'r Repository) -> Self {
+        Self { with_source: true, ..Self::for_trees(repo, SearchFilter::default()) }
     }
 
     /// Creates a collector that reads the trees only.
-    pub(super) fn by_walking(repo: &'r Repository, wanted: SearchFilter) -> Self {
+    pub(super) fn for_trees(repo: &'r Repository, wanted: SearchFilter) -> Self {
         let (names, damage) = (NameTable::default(), BTreeSet::new());
         let (lineage, history) = (Lineage::new(repo), None);
         Self { lineage, history, index: None, wanted, with_source: false, names, damage }
     }
 
-    /// Finds the entries that appear in the turns of a scope: those whose blob is in `looked_for`
-    /// or is remote-only, or all without `looked_for`. Records damage and continues.
+    /// Finds the entries that appear in the turns of a scope: those whose blob is in
+    /// `blobs_to_find` or is remote-only, or all without `blobs_to_find`. Records damage and
+    /// continues.
     pub(super) fn collect(
         &mut self,
         scope: &SearchScope,
@@ -196,7 +197,7 @@ impl<'r> Collector<'r> {
         &self,
         turns: &[ScopeTurn],
         looked_for: Option<&HashSet<ObjectId>>,
-    ) -> Vec<(Vec<MovedEntry>, Vec<String>)> {
+    ) -> Vec<(Vec<ChangedEntry>, Vec<String>)> {
         let in_a_row = |turns: &[ScopeTurn]| -> Vec<_> {
             let mut comparing = SectionComparison::new(self, looked_for);
             turns.iter().map(|turn| comparing.turn(turn)).collect()
@@ -218,20 +219,20 @@ impl<'r> Collector<'r> {
             Some(history) => history,
             None => repo.history(&[], &[])?,
         };
-        history.go_on(&starts, &scope.hide)?;
+        history.continue_from(&starts, &scope.hide)?;
         let mut turns = Vec::new();
         for entry in &mut history {
-            let Some(entry) = self.unless_damaged(entry)? else { continue };
+            let Some(entry) = self.skip_damage(entry)? else { continue };
             let start = along.get(&entry.id).copied().unwrap_or_default();
             for parent in &entry.parents {
                 let known = along.entry(*parent).or_insert(start);
                 *known = start.min(*known);
             }
-            if self.lineage.is_gone(&entry.commit) {
+            if self.lineage.is_expired(&entry.commit) {
                 continue;
             }
             let before = self.lineage.before(&entry);
-            let Baseline { kept: before, .. } = self.unless_damaged(before)?.unwrap_or_default();
+            let Baseline { kept: before, .. } = self.skip_damage(before)?.unwrap_or_default();
             let LogEntry { id, commit, .. } = entry;
             let session = self.names.number(&commit.session);
             turns.push(ScopeTurn {
@@ -250,7 +251,7 @@ impl<'r> Collector<'r> {
     }
 
     /// Records damage and returns `None` for it; returns other errors.
-    fn unless_damaged<T>(&mut self, result: Result<T>) -> Result<Option<T>> {
+    fn skip_damage<T>(&mut self, result: Result<T>) -> Result<Option<T>> {
         match result {
             Err(error) if error.kind() == ErrorKind::Corrupt => {
                 self.damage.insert(error.to_string());
@@ -262,7 +263,7 @@ impl<'r> Collector<'r> {
 
     fn add(
         &mut self,
-        change: &MovedEntry,
+        change: &ChangedEntry,
         number: usize,
         numbers: &HashMap<ObjectId, usize>,
         found: &mut HashMap<EntryKey, Occurrence>,
@@ -292,7 +293,7 @@ impl<'r> Collector<'r> {
 
     /// Returns, for each removed entry, the last turn that has it, unless a tip of the scope still
     /// has it.
-    pub(super) fn removed<'e>(
+    pub(super) fn find_removed<'e>(
         &mut self,
         appearances: &Occurrences,
         entries: impl Iterator<Item = &'e EntryKey>,
@@ -303,8 +304,8 @@ impl<'r> Collector<'r> {
             if gone.is_empty() {
                 break;
             }
-            let still = self.still_there(tip, &gone);
-            for entry in self.unless_damaged(still)?.unwrap_or_default() {
+            let still = self.find_remaining(tip, &gone);
+            for entry in self.skip_damage(still)?.unwrap_or_default() {
                 gone.remove(&entry);
             }
         }
@@ -312,14 +313,14 @@ impl<'r> Collector<'r> {
     }
 
     /// Returns the entries among `entries` that the turn `id` has.
-    fn still_there(
+    fn find_remaining(
         &mut self,
         id: &ObjectId,
         gone: &HashMap<EntryKey, usize>,
     ) -> Result<Vec<EntryKey>> {
         let repo = self.lineage.repo;
         let commit = repo.commit(id)?;
-        if self.lineage.is_gone(&commit) {
+        if self.lineage.is_expired(&commit) {
             return Ok(Vec::new());
         }
         let (source, mut still) = (repo.store(), Vec::new());
@@ -367,32 +368,32 @@ struct SectionComparison<'a> {
 type Sections = BTreeMap<String, Section>;
 
 impl<'a> SectionComparison<'a> {
-    fn new(of: &'a Collector<'_>, looked_for: Option<&'a HashSet<ObjectId>>) -> Self {
-        let Collector { lineage, index, wanted, with_source, .. } = of;
+    fn new(of: &'a OccurrenceCollector<'_>, looked_for: Option<&'a HashSet<ObjectId>>) -> Self {
+        let OccurrenceCollector { lineage, index, wanted, with_source, .. } = of;
         let (repo, index, with_source) = (lineage.repo, index.as_ref(), *with_source);
         let (net, sections) = (MultisetDiff::new(repo.store()), HashMap::new());
         Self { repo, index, wanted, with_source, looked_for, net, sections }
     }
 
     /// Returns the entries that a turn added and removed, and errors.
-    fn turn(&mut self, turn: &ScopeTurn) -> (Vec<MovedEntry>, Vec<String>) {
-        let (mut changes, mut damage): (Vec<MovedEntry>, Vec<String>) = (Vec::new(), Vec::new());
+    fn turn(&mut self, turn: &ScopeTurn) -> (Vec<ChangedEntry>, Vec<String>) {
+        let (mut changes, mut damage): (Vec<ChangedEntry>, Vec<String>) = (Vec::new(), Vec::new());
         let mut parents = turn.before.iter().map(Some).collect::<Vec<_>>();
         if parents.is_empty() {
             parents.push(None);
         }
         // Added entries are new to all parents; a removed entry is removed from each parent that
         // had it.
-        let mut came: Option<Vec<MovedEntry>> = None;
+        let mut came: Option<Vec<ChangedEntry>> = None;
         for parent in parents {
-            let compared = self.pair(parent, turn, &mut damage);
+            let compared = self.compare_pair(parent, turn, &mut damage);
             let (gone, new): (Vec<_>, Vec<_>) =
                 compared.into_iter().partition(|change| change.gone_behind.is_some());
             changes.extend(gone);
             came = Some(match came {
                 None => new,
                 Some(known) => {
-                    let is_new = |change: &MovedEntry| new.iter().any(|new| new.is_same(change));
+                    let is_new = |change: &ChangedEntry| new.iter().any(|new| new.is_same(change));
                     known.into_iter().filter(is_new).collect()
                 }
             });
@@ -401,19 +402,19 @@ impl<'a> SectionComparison<'a> {
         (changes, damage)
     }
 
-    fn pair(
+    fn compare_pair(
         &mut self,
         old: Option<&ReadableTurn>,
         new: &ScopeTurn,
         damage: &mut Vec<String>,
-    ) -> Vec<MovedEntry> {
+    ) -> Vec<ChangedEntry> {
         if old.is_some_and(|old| old.tree == new.tree) {
             return Vec::new();
         }
         let (mut changes, behind) = (Vec::new(), old.map(|old| old.id));
-        let told = self.index.and_then(|index| index.find(old.map(|old| &old.tree), &new.tree));
-        let untold = told.map(|told| self.told(told, behind, &mut changes));
-        if untold.as_ref().is_some_and(BTreeSet::is_empty) {
+        let indexed = self.index.and_then(|index| index.find(old.map(|old| &old.tree), &new.tree));
+        let not_indexed = indexed.map(|indexed| self.add_indexed(indexed, behind, &mut changes));
+        if not_indexed.as_ref().is_some_and(BTreeSet::is_empty) {
             return changes;
         }
         let mut read = |tree: Option<ObjectId>| {
@@ -425,8 +426,9 @@ impl<'a> SectionComparison<'a> {
         };
         let (before, after) = (read(old.map(|old| old.tree)), read(Some(new.tree)));
         for (name, before, after) in changed_sections(&before, &after) {
-            let is_untold = untold.as_ref().is_none_or(|untold| untold.contains(name));
-            if !is_untold || !self.wants(name) {
+            let is_untold =
+                not_indexed.as_ref().is_none_or(|not_indexed| not_indexed.contains(name));
+            if !is_untold || !self.includes_section(name) {
                 continue;
             }
             let compared = self.section(name, before, after, behind, &mut changes);
@@ -441,28 +443,28 @@ impl<'a> SectionComparison<'a> {
     }
 
     /// Adds changes from an index; returns the sections that have to be compared in the trees.
-    fn told(
+    fn add_indexed(
         &self,
-        told: TurnChanges,
+        indexed: TurnChanges,
         behind: Option<ObjectId>,
-        changes: &mut Vec<MovedEntry>,
+        changes: &mut Vec<ChangedEntry>,
     ) -> BTreeSet<String> {
-        let mut untold = BTreeSet::new();
-        for (name, moved) in told {
+        let mut not_indexed = BTreeSet::new();
+        for (name, moved) in indexed {
             let (shape, net) = match moved {
-                _ if !self.wants(&name) => continue,
-                SectionMove::Items(net) => (Shape::List, net),
-                SectionMove::Entries(shape, entries) => (shape, net_of(entries)),
-                SectionMove::Untold => {
-                    untold.insert(name);
+                _ if !self.includes_section(&name) => continue,
+                SectionDelta::Items(net) => (Shape::List, net),
+                SectionDelta::Entries(shape, entries) => (shape, net_map_changes(entries)),
+                SectionDelta::NotIndexed => {
+                    not_indexed.insert(name);
                     continue;
                 }
             };
             if self.add_net(&name, shape, net, behind, changes).is_err() {
-                untold.insert(name);
+                not_indexed.insert(name);
             }
         }
-        untold
+        not_indexed
     }
 
     fn sections(&mut self, tree: &ObjectId) -> Result<Arc<Sections>> {
@@ -478,14 +480,14 @@ impl<'a> SectionComparison<'a> {
         Ok(sections)
     }
 
-    fn wants(&self, section: &str) -> bool {
+    fn includes_section(&self, section: &str) -> bool {
         let SearchFilter { paths, roles } = self.wanted;
         let implied = paths.is_all() && is_transcript_section(section) && !self.with_source;
         paths.reaches(section) && !implied && (roles.is_empty() || is_conversation(section))
     }
 
     /// Includes remote-only blobs, so that the search reports them as unreadable.
-    fn looks_for(&self, blob: &ObjectId) -> bool {
+    fn includes_blob(&self, blob: &ObjectId) -> bool {
         let is_among = |blobs: &HashSet<ObjectId>| blobs.contains(blob);
         self.looked_for.is_none_or(is_among) || !self.repo.store().is_here(blob)
     }
@@ -496,7 +498,7 @@ impl<'a> SectionComparison<'a> {
         before: Option<Section>,
         after: Option<Section>,
         behind: Option<ObjectId>,
-        changes: &mut Vec<MovedEntry>,
+        changes: &mut Vec<ChangedEntry>,
     ) -> Result<()> {
         // An entry of another shape is another entry, even with the same blob.
         let pairs = match (before, after) {
@@ -505,7 +507,7 @@ impl<'a> SectionComparison<'a> {
         };
         for (before, after) in pairs {
             let Some(Section { shape, .. }) = before.or(after) else { continue };
-            let net = self.net(shape, before, after)?;
+            let net = self.net_changes(shape, before, after)?;
             self.add_net(name, shape, net, behind, changes)?;
         }
         Ok(())
@@ -518,24 +520,24 @@ impl<'a> SectionComparison<'a> {
         shape: Shape,
         net: MultisetChanges,
         behind: Option<ObjectId>,
-        changes: &mut Vec<MovedEntry>,
+        changes: &mut Vec<ChangedEntry>,
     ) -> Result<()> {
         for (found, gone_behind) in [(net.gone, behind), (net.come, None)] {
             for MultisetChange { key, index, item } in found {
-                if !is_blob(&item) || !self.looks_for(&item.link.id) {
+                if !is_blob(&item) || !self.includes_blob(&item.link.id) {
                     continue;
                 }
                 let in_list = shape == Shape::List;
                 let key = if in_list { index.to_string() } else { text_key(&key)? };
                 let section = name.to_owned();
-                changes.push(MovedEntry { section, key, item, in_list, gone_behind });
+                changes.push(ChangedEntry { section, key, item, in_list, gone_behind });
             }
         }
         Ok(())
     }
 
     /// Returns the entries that one of two sections has more often than the other.
-    fn net(
+    fn net_changes(
         &mut self,
         shape: Shape,
         before: Option<Section>,
@@ -557,11 +559,16 @@ impl<'a> SectionComparison<'a> {
     }
 
     /// Adds the entries of a section up to the first unreadable one.
-    fn readable(&self, name: &str, section: Section, changes: &mut Vec<MovedEntry>) -> Result<()> {
+    fn readable(
+        &self,
+        name: &str,
+        section: Section,
+        changes: &mut Vec<ChangedEntry>,
+    ) -> Result<()> {
         let source = self.repo.store();
         let mut add = |key: String, item: Item, in_list| {
             let section = name.to_owned();
-            changes.push(MovedEntry { section, key, item, in_list, gone_behind: None });
+            changes.push(ChangedEntry { section, key, item, in_list, gone_behind: None });
         };
         match section.shape {
             Shape::Blob => add(String::new(), Item::new(Kind::Blob, section.id), false),
@@ -582,7 +589,7 @@ impl<'a> SectionComparison<'a> {
     }
 }
 
-impl MovedEntry {
+impl ChangedEntry {
     /// Returns true if both are changes of the same entry.
     fn is_same(&self, other: &Self) -> bool {
         self.item.link == other.item.link
@@ -593,7 +600,7 @@ impl MovedEntry {
 }
 
 /// Returns the entries of a map that one side has and the other lacks, or has with another blob.
-fn net_of(entries: Vec<SectionChange>) -> MultisetChanges {
+fn net_map_changes(entries: Vec<SectionChange>) -> MultisetChanges {
     let mut net = MultisetChanges::default();
     for SectionChange { key, old, new } in entries {
         if old.as_ref().map(|item| item.link) == new.as_ref().map(|item| item.link) {

@@ -10,7 +10,7 @@ use regex_automata::meta::{Config, Regex};
 use regex_syntax::ParserBuilder;
 use regex_syntax::hir::{Class, Hir, HirKind, Look, Repetition};
 
-use super::loose::LoosePattern;
+use super::loose_pattern::LoosePattern;
 use crate::error::{Error, Result};
 
 /// The longest pattern, in bytes.
@@ -106,9 +106,9 @@ impl LinePattern {
             true => format!(r"\b{{start-half}}(?:{escaped})\b{{end-half}}"),
             false => escaped,
         };
-        let hir = within_line(&parse(&whole, ignore_case)?);
+        let hir = confine_to_line(&parse(&whole, ignore_case)?);
         let regex = compiled(&hir)?;
-        Ok(Self { regex, hir, words: required(&exact).unwrap_or_default(), ignore_case })
+        Ok(Self { regex, hir, words: required_words(&exact).unwrap_or_default(), ignore_case })
     }
 
     /// Returns the pattern without the boundaries of lines and words; `None` if a match may be
@@ -234,27 +234,27 @@ fn parse(pattern: &str, ignore_case: bool) -> Result<Hir> {
 
 /// Rewrites an expression so that no match contains a line end, and so that the ends of the text
 /// match at the ends of lines.
-fn within_line(hir: &Hir) -> Hir {
-    let all = |parts: &[Hir]| parts.iter().map(within_line).collect();
+fn confine_to_line(hir: &Hir) -> Hir {
+    let all = |parts: &[Hir]| parts.iter().map(confine_to_line).collect();
     match hir.kind() {
         HirKind::Empty => Hir::empty(),
         HirKind::Literal(literal) if memchr(b'\n', &literal.0).is_some() => Hir::fail(),
         HirKind::Literal(literal) => Hir::literal(literal.0.clone()),
-        HirKind::Class(class) => Hir::class(without_line_end(class.clone())),
+        HirKind::Class(class) => Hir::class(remove_line_end(class.clone())),
         HirKind::Look(Look::Start) => Hir::look(Look::StartLF),
         HirKind::Look(Look::End) => Hir::look(Look::EndLF),
         HirKind::Look(look) => Hir::look(*look),
         HirKind::Repetition(repetition) => {
-            let sub = Box::new(within_line(&repetition.sub));
+            let sub = Box::new(confine_to_line(&repetition.sub));
             Hir::repetition(Repetition { sub, ..repetition.clone() })
         }
-        HirKind::Capture(capture) => within_line(&capture.sub),
+        HirKind::Capture(capture) => confine_to_line(&capture.sub),
         HirKind::Concat(parts) => Hir::concat(all(parts)),
         HirKind::Alternation(parts) => Hir::alternation(all(parts)),
     }
 }
 
-fn without_line_end(mut class: Class) -> Class {
+fn remove_line_end(mut class: Class) -> Class {
     use regex_syntax::hir::{ClassBytes, ClassBytesRange, ClassUnicode, ClassUnicodeRange};
     match &mut class {
         Class::Unicode(class) => {
@@ -268,21 +268,21 @@ fn without_line_end(mut class: Class) -> Class {
 }
 
 /// Returns words of which every match contains one, if there are any.
-fn required(hir: &Hir) -> Option<Vec<String>> {
+fn required_words(hir: &Hir) -> Option<Vec<String>> {
     match hir.kind() {
         HirKind::Literal(literal) => {
             let runs = literal.0.split(|byte| !is_word(*byte));
             let longest = runs.max_by_key(|run| run.len()).filter(|run| !run.is_empty())?;
             Some(vec![String::from_utf8_lossy(longest).into_owned()])
         }
-        HirKind::Capture(capture) => required(&capture.sub),
-        HirKind::Repetition(repetition) if repetition.min > 0 => required(&repetition.sub),
+        HirKind::Capture(capture) => required_words(&capture.sub),
+        HirKind::Repetition(repetition) if repetition.min > 0 => required_words(&repetition.sub),
         HirKind::Concat(parts) => {
             let shortest = |words: &Vec<String>| words.iter().map(String::len).min();
-            parts.iter().filter_map(required).max_by_key(shortest)
+            parts.iter().filter_map(required_words).max_by_key(shortest)
         }
         HirKind::Alternation(parts) => {
-            let words: Option<Vec<Vec<String>>> = parts.iter().map(required).collect();
+            let words: Option<Vec<Vec<String>>> = parts.iter().map(required_words).collect();
             let words = words?.concat();
             (words.len() <= MAX_WORDS).then_some(words)
         }

@@ -10,7 +10,7 @@ use super::changes::{
 };
 use super::gaps::Gaps;
 use super::history_index::HistoryIndex;
-use super::turn_changes::{SectionMove, TurnChanges};
+use super::turn_changes::{SectionDelta, TurnChanges};
 use crate::context::{
     Section, SectionChange, Selection, Shape, changed_sections, diff_section, is_transcript_section,
 };
@@ -80,7 +80,7 @@ impl Pickaxe<'_> {
     /// # Errors
     /// `NotFound` or `Corrupt`, naming the unreadable object.
     pub fn of(&mut self, entry: &LogEntry) -> Result<PickaxeMatch> {
-        if self.lineage.is_gone(&entry.commit) {
+        if self.lineage.is_expired(&entry.commit) {
             return Ok(PickaxeMatch::Gone);
         }
         let before = self.lineage.before(entry)?;
@@ -115,18 +115,20 @@ impl Pickaxe<'_> {
             return Ok(BTreeSet::new());
         }
         let mut units = BTreeSet::new();
-        let told = self.index.find(old.map(|old| &old.tree), &new.tree);
-        if let Some(told) = &told {
-            self.read_ahead(old, new, told);
+        let indexed = self.index.find(old.map(|old| &old.tree), &new.tree);
+        if let Some(indexed) = &indexed {
+            self.read_ahead(old, new, indexed);
         }
-        let untold = told.map(|told| self.add_told(told, &mut units)).transpose()?;
-        if untold.as_ref().is_some_and(BTreeSet::is_empty) {
+        let not_indexed =
+            indexed.map(|indexed| self.add_indexed(indexed, &mut units)).transpose()?;
+        if not_indexed.as_ref().is_some_and(BTreeSet::is_empty) {
             return Ok(units);
         }
         let (old, new) = (sections(repo, old)?, sections(repo, Some(new))?);
         for (name, old, new) in changed_sections(&old, &new) {
-            let is_untold = untold.as_ref().is_none_or(|untold| untold.contains(name));
-            if is_untold && self.wants(name) {
+            let is_untold =
+                not_indexed.as_ref().is_none_or(|not_indexed| not_indexed.contains(name));
+            if is_untold && self.includes_section(name) {
                 self.add_section(name, old, new, &mut units)?;
             }
         }
@@ -136,14 +138,19 @@ impl Pickaxe<'_> {
     /// Counts the text in the contents of a turn and of the turns next to it in the index, if a
     /// content of the turn is not counted yet. Each block is decompressed once, and all processors
     /// count.
-    fn read_ahead(&mut self, old: Option<&ReadableTurn>, new: &ReadableTurn, told: &TurnChanges) {
+    fn read_ahead(
+        &mut self,
+        old: Option<&ReadableTurn>,
+        new: &ReadableTurn,
+        indexed: &TurnChanges,
+    ) {
         let Some((count, read)) = self.what.text else { return };
-        let mut targets = self.uncounted(told);
+        let mut targets = self.uncounted_contents(indexed);
         if targets.is_empty() {
             return;
         }
-        for told in self.index.behind(old.map(|old| &old.tree), &new.tree, self.ahead) {
-            targets.extend(self.uncounted(&told));
+        for indexed in self.index.neighbors(old.map(|old| &old.tree), &new.tree, self.ahead) {
+            targets.extend(self.uncounted_contents(&indexed));
         }
         self.ahead = (self.ahead * 2).min(MOST_AHEAD);
         let store = self.lineage.repo.store();
@@ -174,60 +181,60 @@ impl Pickaxe<'_> {
 
     /// Returns the selected contents in the changes of a turn that are not counted yet, each with
     /// its format.
-    fn uncounted(&self, told: &TurnChanges) -> Vec<(ObjectId, String)> {
+    fn uncounted_contents(&self, indexed: &TurnChanges) -> Vec<(ObjectId, String)> {
         let mut found = Vec::new();
-        for (name, moved) in told.iter().filter(|(name, _)| self.wants(name)) {
+        for (name, moved) in indexed.iter().filter(|(name, _)| self.includes_section(name)) {
             let mut add = |item: &Item| {
                 let target = (item.link.id, TextKind::of(name, item).media().to_owned());
                 found.extend((!self.counts.contains_key(&target)).then_some(target));
             };
             match moved {
-                SectionMove::Items(moved) => {
+                SectionDelta::Items(moved) => {
                     moved.gone.iter().chain(&moved.come).for_each(|change| add(&change.item));
                 }
-                SectionMove::Entries(shape, changes) => {
+                SectionDelta::Entries(shape, changes) => {
                     let is_map = *shape == Shape::Map;
                     let is_wanted = |key: &String| !is_map || self.what.paths.has(name, key);
                     let wanted = changes.iter().filter(|change| is_wanted(&change.key));
                     wanted.flat_map(|change| change.old.iter().chain(&change.new)).for_each(add);
                 }
-                SectionMove::Untold => {}
+                SectionDelta::NotIndexed => {}
             }
         }
         found
     }
 
     /// Adds changes from an index; returns the sections that have to be compared in the trees.
-    fn add_told(
+    fn add_indexed(
         &mut self,
-        told: TurnChanges,
+        indexed: TurnChanges,
         units: &mut BTreeSet<Unit>,
     ) -> Result<BTreeSet<String>> {
-        let mut untold = BTreeSet::new();
-        for (name, moved) in told {
+        let mut not_indexed = BTreeSet::new();
+        for (name, moved) in indexed {
             match moved {
-                _ if !self.wants(&name) => {}
-                SectionMove::Entries(Shape::Map, changes) => {
+                _ if !self.includes_section(&name) => {}
+                SectionDelta::Entries(Shape::Map, changes) => {
                     self.add_entries(&name, changes, units)?;
                 }
-                SectionMove::Entries(_, changes) => {
+                SectionDelta::Entries(_, changes) => {
                     let sides = changes.iter().map(|change| (&change.old, &change.new));
                     let (old, new): (Vec<_>, Vec<_>) = sides.unzip();
                     let [old, new] = [old, new].map(|side| side.into_iter().flatten());
                     self.add_whole(&name, old, new, units)?;
                 }
-                SectionMove::Items(moved) if self.what.paths.has_all_of(&name) => {
+                SectionDelta::Items(moved) if self.what.paths.has_whole_section(&name) => {
                     let [old, new] = [&moved.gone, &moved.come]
                         .map(|side| side.iter().map(|change| &change.item));
                     self.add_whole(&name, old, new, units)?;
                 }
-                SectionMove::Items(_) | SectionMove::Untold => drop(untold.insert(name)),
+                SectionDelta::Items(_) | SectionDelta::NotIndexed => drop(not_indexed.insert(name)),
             }
         }
-        Ok(untold)
+        Ok(not_indexed)
     }
 
-    fn wants(&self, section: &str) -> bool {
+    fn includes_section(&self, section: &str) -> bool {
         let implied = self.what.paths.is_all() && is_transcript_section(section);
         self.what.paths.reaches(section) && !implied
     }
@@ -240,7 +247,8 @@ impl Pickaxe<'_> {
         units: &mut BTreeSet<Unit>,
     ) -> Result<()> {
         let is = |side: Option<Section>, shape| side.is_none_or(|side| side.shape == shape);
-        if is(old, Shape::List) && is(new, Shape::List) && !self.what.paths.has_all_of(name) {
+        if is(old, Shape::List) && is(new, Shape::List) && !self.what.paths.has_whole_section(name)
+        {
             return self.add_items(name, old, new, units);
         }
         let changes = diff_section(self.lineage.repo.store(), old, new)?;

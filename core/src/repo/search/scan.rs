@@ -11,7 +11,7 @@ use std::sync::{Mutex, PoisonError};
 use super::changes::GrepProgress;
 use super::gaps::Gaps;
 use super::grep::place;
-use super::occurrences::{Collector, EntryKey, Occurrences, SearchScope};
+use super::occurrences::{EntryKey, OccurrenceCollector, Occurrences, SearchScope};
 use crate::context::{Role, is_transcript_section};
 use crate::error::{Error, Result};
 use crate::object::{Commit, Kind, Object, ObjectId};
@@ -89,7 +89,7 @@ impl Repository {
         find: FindIn<'_, F>,
         progress: GrepProgress<'_>,
     ) -> Result<Scan<F>> {
-        let mut collector = Collector::of_everything(self);
+        let mut collector = OccurrenceCollector::for_everything(self);
         let mut all = Vec::new();
         for scope in scopes {
             let turns = collector.turns(scope)?;
@@ -166,7 +166,7 @@ fn commit_places<F: Clone>(
     let starts: Vec<ObjectId> = scope.starts.iter().map(|(id, _)| *id).collect();
     let mut places = Vec::new();
     let mut seen: BTreeMap<String, bool> = BTreeMap::new();
-    history.go_on(&starts, &scope.hide)?;
+    history.continue_from(&starts, &scope.hide)?;
     for entry in history {
         let entry = entry?;
         let mut found = Vec::new();
@@ -206,7 +206,7 @@ fn texts(commit: &Commit) -> impl Iterator<Item = &str> {
 }
 
 fn entry_places<F: Clone>(
-    collector: &mut Collector<'_>,
+    collector: &mut OccurrenceCollector<'_>,
     scope: &SearchScope,
     occurrences: &Occurrences,
     contents: &HashMap<ObjectId, Vec<F>>,
@@ -221,7 +221,7 @@ fn entry_places<F: Clone>(
             hits.push((entry, ScanPart::Key, found));
         }
     }
-    let removed = collector.removed(occurrences, hits.iter().map(|(entry, ..)| *entry))?;
+    let removed = collector.find_removed(occurrences, hits.iter().map(|(entry, ..)| *entry))?;
     let mut places: Vec<(usize, ScanPlace<F>)> = Vec::new();
     for (entry, part, found) in hits {
         let last = removed.get(entry).copied();

@@ -16,13 +16,13 @@ use crate::tree::{Item, Link, MultisetChanges, MultisetDiff};
 const MAX_TOLD: usize = 1 << 16;
 
 /// The sections that differ between two contexts, in order of their names.
-pub(super) type TurnChanges = Vec<(String, SectionMove)>;
+pub(super) type TurnChanges = Vec<(String, SectionDelta)>;
 
 /// The change of one section.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum SectionMove {
+pub(super) enum SectionDelta {
     /// The section differs; its changes have to be read from the trees.
-    Untold,
+    NotIndexed,
     /// Entries of a map that were set or removed, in order of their keys; for a section that is one
     /// blob, the one entry without a key.
     Entries(Shape, Vec<SectionChange>),
@@ -69,33 +69,33 @@ impl<'s> TurnComparison<'s> {
         }
     }
 
-    fn section(&mut self, old: Option<Section>, new: Option<Section>) -> Result<SectionMove> {
+    fn section(&mut self, old: Option<Section>, new: Option<Section>) -> Result<SectionDelta> {
         let shape = |side: Option<Section>| side.map(|section| section.shape);
         let Some(shape) = shape(old).or(shape(new)).filter(|of| {
             shape(old).is_none_or(|old| old == *of) && shape(new).is_none_or(|new| new == *of)
         }) else {
-            return Ok(SectionMove::Untold);
+            return Ok(SectionDelta::NotIndexed);
         };
         let changes = diff_section(self.source, old, new)?;
         let items = || changes.iter().flat_map(|change| change.old.iter().chain(&change.new));
         if changes.len() > MAX_TOLD || items().any(|item| item.link.kind != Kind::Blob) {
-            return Ok(SectionMove::Untold);
+            return Ok(SectionDelta::NotIndexed);
         }
         if shape != Shape::List {
-            return Ok(SectionMove::Entries(shape, changes));
+            return Ok(SectionDelta::Entries(shape, changes));
         }
         let [old, new] = [&old, &new].map(|side| side.as_ref().map(|section| &section.id));
         let moved = self.multiset.lists(old, new)?;
-        match is_all_of(&moved, &changes) {
-            true => Ok(SectionMove::Items(moved)),
-            false => Ok(SectionMove::Untold),
+        match has_same_changes(&moved, &changes) {
+            true => Ok(SectionDelta::Items(moved)),
+            false => Ok(SectionDelta::NotIndexed),
         }
     }
 }
 
 /// Returns true if the changes of a list as a multiset equal its changes by index, meta included.
 /// They differ if an item only got another meta.
-fn is_all_of(moved: &MultisetChanges, changes: &[SectionChange]) -> bool {
+fn has_same_changes(moved: &MultisetChanges, changes: &[SectionChange]) -> bool {
     let mut balance: HashMap<(&Link, &Bytes), i64> = HashMap::new();
     for change in changes {
         for (item, by) in [(&change.new, 1), (&change.old, -1)] {

@@ -45,7 +45,7 @@ impl Transaction<'_> {
     /// Searches a written blob for citations. Costs a search through it, and nothing in a store
     /// without payloads.
     pub(super) fn note_citations(&mut self, blob: &[u8]) {
-        if self.begun_with(PAYLOADS_REF).is_some() {
+        if self.initial_value(PAYLOADS_REF).is_some() {
             self.cited.extend(VfsUri::cited(blob).map(|(uri, _)| uri));
         }
     }
@@ -57,7 +57,7 @@ impl Transaction<'_> {
     /// Errors of reading the pool, and `Io`.
     pub(super) fn take_cited_payloads(&mut self) -> Result<Vec<(String, ObjectId)>> {
         let cited = std::mem::take(&mut self.cited);
-        let Some(root) = root_of(self.begun_with(PAYLOADS_REF)).filter(|_| !cited.is_empty())
+        let Some(root) = root_of(self.initial_value(PAYLOADS_REF)).filter(|_| !cited.is_empty())
         else {
             return Ok(Vec::new());
         };

@@ -206,7 +206,7 @@ impl Repository {
         new: &[NewPayload],
         stamp: &Signature,
     ) -> Result<Vec<StoredPayload>> {
-        self.retried(|repo| {
+        self.retry_conflicts(|repo| {
             let mut change = repo.begin();
             let stored = change.put_payloads(new, stamp.time.micros)?;
             change.commit(stamp, "vfs put")?;
@@ -219,9 +219,9 @@ impl Repository {
     /// # Errors
     /// `NotFound` when it is not in the pool; errors of writing.
     pub fn touch_payload(&self, uri: &VfsUri, stamp: &Signature) -> Result<()> {
-        self.retried(|repo| {
+        self.retry_conflicts(|repo| {
             let mut change = repo.begin();
-            let Some(root) = root_of(change.begun_with(PAYLOADS_REF)) else {
+            let Some(root) = root_of(change.initial_value(PAYLOADS_REF)) else {
                 return Err(missing(uri));
             };
             let pool = Map::open(&change, &root)?;
@@ -252,13 +252,13 @@ impl Repository {
         }
         let mut seen = HashSet::new();
         for tip in &tips {
-            if let Some(blob) = self.carried(tip, uri, &mut seen)? {
+            if let Some(blob) = self.find_carried(tip, uri, &mut seen)? {
                 return Ok(PayloadPlace { blob, commit: Some(*tip) });
             }
         }
         for entry in self.history(&tips, &[])? {
             let LogEntry { id, .. } = entry?;
-            if let Some(blob) = self.carried(&id, uri, &mut seen)? {
+            if let Some(blob) = self.find_carried(&id, uri, &mut seen)? {
                 return Ok(PayloadPlace { blob, commit: Some(id) });
             }
         }
@@ -273,7 +273,7 @@ impl Repository {
 
     /// Returns the payload from the section `vfs` of a snapshot, unless an equal section was
     /// searched before.
-    fn carried(
+    fn find_carried(
         &self,
         commit: &ObjectId,
         uri: &VfsUri,
@@ -383,7 +383,7 @@ impl Transaction<'_> {
     }
 
     fn pool_map(&self, name: &str) -> Result<Map> {
-        match root_of(self.begun_with(name)) {
+        match root_of(self.initial_value(name)) {
             Some(root) => Map::open(self, &root).map_err(|error| error.at(name)),
             None => Ok(Map::new()),
         }
@@ -398,7 +398,7 @@ impl Transaction<'_> {
         let edits = edits.into_iter().map(|(uri, item)| (Bytes::from(uri.to_string()), item));
         map.apply(self, edits.collect())?;
         let root = map.write(self)?;
-        let expected = self.begun_with(name).cloned().map_or(Expected::Absent, Expected::Value);
+        let expected = self.initial_value(name).cloned().map_or(Expected::Absent, Expected::Value);
         self.set_ref(name, expected, Some(RefValue::Object(root)));
         Ok(())
     }

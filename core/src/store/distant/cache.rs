@@ -75,7 +75,7 @@ impl FrameFolder {
         // Mostly exists already.
         let _ = self.io.create_dir(&self.dir);
         let mut files = lock(&self.files);
-        let files = files.get_or_insert_with(|| self.found());
+        let files = files.get_or_insert_with(|| self.earlier_files());
         let mut held: u64 = files.iter().map(|(_, bytes)| bytes).sum();
         while held.saturating_add(bytes.len() as u64) > self.max_bytes {
             let Some((oldest, freed)) = files.pop_front() else { break };
@@ -96,7 +96,7 @@ impl FrameFolder {
     }
 
     /// Returns the files of earlier runs, in arbitrary order.
-    fn found(&self) -> VecDeque<(String, u64)> {
+    fn earlier_files(&self) -> VecDeque<(String, u64)> {
         let names = self.io.list(&self.dir).unwrap_or_default();
         let sized = names.into_iter().filter_map(|name| {
             let file = self.io.open(&self.dir.join(&name), Access::Read).ok()?;

@@ -35,11 +35,11 @@ const NAME_DIGITS: usize = 32;
 /// A remote bundle.
 pub(super) struct DistantBundle {
     bundle: IndexedBundle,
-    parts: Arc<Parts>,
+    parts: Arc<BundleBytes>,
 }
 
 /// The bytes of a bundle: local ends, cached frames, and the remote.
-struct Parts {
+struct BundleBytes {
     name: String,
     index: BundleIndex,
     source: Option<Arc<dyn RangeSource>>,
@@ -63,7 +63,7 @@ impl DistantBundle {
     ) -> Result<Self> {
         let (name, ids) = (name.to_owned(), index.ids.clone());
         let (frames, held) = (OnceLock::new(), Mutex::default());
-        let parts = Arc::new(Parts { name, index, source, folder, frames, held });
+        let parts = Arc::new(BundleBytes { name, index, source, folder, frames, held });
         let bundle = IndexedBundle::open(Arc::clone(&parts) as Arc<dyn ReadAt>, &ids)
             .map_err(|error| error.at(&parts.name))?;
         let _ = parts.frames.set(bundle.frames());
@@ -76,11 +76,12 @@ impl DistantBundle {
     }
 
     /// Caches the frames of these objects with as few requests as possible.
-    pub(super) fn prepare(&self, ordinals: &[u32]) -> Result<()> {
+    pub(super) fn prefetch(&self, ordinals: &[u32]) -> Result<()> {
         let numbers = self.bundle.frames_of(ordinals);
         let numbers = numbers.into_iter().map(|number| number as usize);
-        let missing: Vec<usize> =
-            numbers.filter(|number| self.parts.kept(*number, &self.bundle).is_none()).collect();
+        let missing: Vec<usize> = numbers
+            .filter(|number| self.parts.find_local(*number, &self.bundle).is_none())
+            .collect();
         let Some(frames) = self.parts.frames.get() else { return Ok(()) };
         let range = |number: &usize| frames.get(*number).cloned().unwrap_or_default();
         let mut runs: Vec<Vec<usize>> = Vec::new();
@@ -106,7 +107,7 @@ impl DistantBundle {
                 let at = |place: u64| usize::try_from(place - whole.start).unwrap_or(usize::MAX);
                 let (from, to) = (at(own.start), at(own.end));
                 if from <= to && to <= bytes.len() {
-                    self.parts.keep(number, &bytes.slice(from..to), &self.bundle)?;
+                    self.parts.cache(number, &bytes.slice(from..to), &self.bundle)?;
                 }
             }
         }
@@ -119,16 +120,16 @@ impl DistantBundle {
     /// `NotFound` when there is no reader, or the remote has deleted the bundle; `Io` when the
     /// remote did not answer; `Corrupt` when the response does not verify.
     pub(super) fn read(&self, ordinal: u32, cache: &BlockCache) -> Result<Object> {
-        let read = self.bundle.read(ordinal, cache).map_err(|error| self.parts.explain(error));
+        let read = self.bundle.read(ordinal, cache).map_err(|error| self.parts.unwrap_error(error));
         read.map(|(_, object)| object)
     }
 }
 
-impl Parts {
+impl BundleBytes {
     /// Checks for a frame in the local ends, in memory, or in a file that verifies.
-    fn kept(&self, number: usize, bundle: &IndexedBundle) -> Option<()> {
+    fn find_local(&self, number: usize, bundle: &IndexedBundle) -> Option<()> {
         let range = self.frames.get()?.get(number)?;
-        if self.index.here(range).is_some() || self.held(number).is_some() {
+        if self.index.local_bytes(range).is_some() || self.in_memory(number).is_some() {
             return Some(());
         }
         let name = self.file_name(number);
@@ -138,12 +139,12 @@ impl Parts {
             self.folder.remove(&name);
             return None;
         }
-        self.hold(number, bytes);
+        self.keep_in_memory(number, bytes);
         Some(())
     }
 
     /// Caches a frame that was read from the remote.
-    fn keep(&self, number: usize, bytes: &Bytes, bundle: &IndexedBundle) -> Result<()> {
+    fn cache(&self, number: usize, bytes: &Bytes, bundle: &IndexedBundle) -> Result<()> {
         if !u32::try_from(number).is_ok_and(|at| bundle.is_frame(at, bytes)) {
             return Err(Error::corrupt(
                 &self.name,
@@ -153,16 +154,16 @@ impl Parts {
         }
         self.folder.put(&self.file_name(number), bytes);
         // A copy, so that the rest of the response is freed.
-        self.hold(number, Bytes::copy_from_slice(bytes));
+        self.keep_in_memory(number, Bytes::copy_from_slice(bytes));
         Ok(())
     }
 
-    fn held(&self, number: usize) -> Option<Bytes> {
+    fn in_memory(&self, number: usize) -> Option<Bytes> {
         let held = lock(&self.held);
         held.iter().find(|(at, _)| *at == number).map(|(_, bytes)| bytes.clone())
     }
 
-    fn hold(&self, number: usize, bytes: Bytes) {
+    fn keep_in_memory(&self, number: usize, bytes: Bytes) {
         let mut held = lock(&self.held);
         held.retain(|(at, _)| *at != number);
         held.push_back((number, bytes));
@@ -194,11 +195,12 @@ impl Parts {
     }
 
     /// Extracts the error of the remote from the error of the frame reader.
-    fn explain(&self, error: Error) -> Error {
+    fn unwrap_error(&self, error: Error) -> Error {
         let mut cause = std::error::Error::source(&error);
         while let Some(source) = cause {
             let inner = source.downcast_ref::<io::Error>().and_then(|error| error.get_ref());
-            if let Some(Passed { kind, text }) = inner.and_then(|inner| inner.downcast_ref()) {
+            if let Some(WrappedError { kind, text }) = inner.and_then(|inner| inner.downcast_ref())
+            {
                 return Error::new(*kind, text.clone());
             }
             cause = source.source();
@@ -209,27 +211,27 @@ impl Parts {
 
 /// An error of the engine, passed through an `io::Error`.
 #[derive(Debug)]
-struct Passed {
+struct WrappedError {
     kind: ErrorKind,
     text: String,
 }
 
-impl fmt::Display for Passed {
+impl fmt::Display for WrappedError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.text)
     }
 }
 
-impl std::error::Error for Passed {}
+impl std::error::Error for WrappedError {}
 
-impl ReadAt for Parts {
+impl ReadAt for BundleBytes {
     fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
         let range = offset..offset.saturating_add(buffer.len() as u64);
         let give = |bytes: &[u8], buffer: &mut [u8]| {
             buffer.iter_mut().zip(bytes).for_each(|(to, from)| *to = *from);
             bytes.len().min(buffer.len())
         };
-        if let Some(bytes) = self.index.here(&range) {
+        if let Some(bytes) = self.index.local_bytes(&range) {
             return Ok(give(&bytes, buffer));
         }
         let frames = self.frames.get().map(Vec::as_slice).unwrap_or_default();
@@ -237,18 +239,19 @@ impl ReadAt for Parts {
         let absent = || io::Error::new(io::ErrorKind::InvalidData, "no frame lies there");
         let number = number.ok_or_else(absent)?;
         let frame = frames.get(number).cloned().unwrap_or_default();
-        let bytes = match self.held(number).or_else(|| self.folder.get(&self.file_name(number))) {
-            Some(bytes) => bytes,
-            None => {
-                let passed = |error: Error| {
-                    let text = error.to_string();
-                    io::Error::other(Passed { kind: error.kind(), text })
-                };
-                let bytes = self.fetch(frame.clone()).map_err(passed)?;
-                self.hold(number, bytes.clone());
-                bytes
-            }
-        };
+        let bytes =
+            match self.in_memory(number).or_else(|| self.folder.get(&self.file_name(number))) {
+                Some(bytes) => bytes,
+                None => {
+                    let passed = |error: Error| {
+                        let text = error.to_string();
+                        io::Error::other(WrappedError { kind: error.kind(), text })
+                    };
+                    let bytes = self.fetch(frame.clone()).map_err(passed)?;
+                    self.keep_in_memory(number, bytes.clone());
+                    bytes
+                }
+            };
         let from = usize::try_from(offset - frame.start).unwrap_or(usize::MAX);
         Ok(give(bytes.get(from..).unwrap_or_default(), buffer))
     }
@@ -258,7 +261,7 @@ impl ReadAt for Parts {
     }
 }
 
-impl fmt::Debug for Parts {
+impl fmt::Debug for BundleBytes {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Parts").field("name", &self.name).finish_non_exhaustive()
     }

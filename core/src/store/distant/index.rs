@@ -130,17 +130,17 @@ impl BundleIndex {
         let (frames, mut bases) = (bundle.frames(), Vec::new());
         for number in bundle.frames_of(&ordinals) {
             let frame = frames.get(number as usize).cloned().unwrap_or_default();
-            if self.here(&frame).is_none() {
+            if self.local_bytes(&frame).is_none() {
                 bases.push((frame.start, rest(frame)?));
             }
         }
-        let file = Arc::new(WithBases { index: self.clone(), bases });
+        let file = Arc::new(EndsWithBases { index: self.clone(), bases });
         let (bundle, cache) = (IndexedBundle::open(file, &self.ids)?, BlockCache::new(CACHE_BYTES));
         ordinals.into_iter().map(|ordinal| bundle.read(ordinal, &cache)).collect()
     }
 
     /// Returns the bytes of a range, if all of them are local.
-    pub(super) fn here(&self, range: &Range<u64>) -> Option<Bytes> {
+    pub(super) fn local_bytes(&self, range: &Range<u64>) -> Option<Bytes> {
         let part = |bytes: &Bytes, start: u64| {
             let from = usize::try_from(range.start.checked_sub(start)?).ok()?;
             let to = usize::try_from(range.end.checked_sub(start)?).ok()?;
@@ -153,7 +153,7 @@ impl BundleIndex {
 impl ReadAt for BundleIndex {
     fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
         let end = self.ends.bytes.min(offset.saturating_add(buffer.len() as u64));
-        let bytes = self.here(&(offset..end.max(offset))).ok_or_else(absent)?;
+        let bytes = self.local_bytes(&(offset..end.max(offset))).ok_or_else(absent)?;
         buffer.iter_mut().zip(&bytes).for_each(|(to, from)| *to = *from);
         Ok(bytes.len())
     }
@@ -165,12 +165,12 @@ impl ReadAt for BundleIndex {
 
 /// The ends of a bundle, with the base frames that the ends need, each with its offset.
 #[derive(Debug)]
-struct WithBases {
+struct EndsWithBases {
     index: BundleIndex,
     bases: Vec<(u64, Bytes)>,
 }
 
-impl ReadAt for WithBases {
+impl ReadAt for EndsWithBases {
     fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
         let base = self.bases.iter().find_map(|(start, bytes)| {
             let from = usize::try_from(offset.checked_sub(*start)?).ok()?;

@@ -54,12 +54,12 @@ pub trait RangeSource: fmt::Debug + Send + Sync {
 pub(in crate::store) struct Distant {
     source: OnceLock<Arc<dyn RangeSource>>,
     folder: OnceLock<Arc<FrameFolder>>,
-    seen: Mutex<Arc<Seen>>,
+    seen: Mutex<Arc<IndexedRefs>>,
 }
 
 /// The bundles whose indexes are in refs.
 #[derive(Debug, Default)]
-struct Seen {
+struct IndexedRefs {
     refs: Vec<(String, ObjectId)>,
     bundles: Vec<Arc<DistantBundle>>,
 }
@@ -147,7 +147,7 @@ impl Store {
         for (number, places) in wanted {
             let Some(bundle) = bundles.get(number) else { continue };
             let ordinals: Vec<u32> = places.iter().map(|(_, ordinal)| *ordinal).collect();
-            bundle.prepare(&ordinals)?;
+            bundle.prefetch(&ordinals)?;
             for (at, ordinal) in places {
                 found.push((at, bundle.read(ordinal, &self.blocks)?));
             }
@@ -169,13 +169,13 @@ impl Store {
             let known = known.and_then(|at| seen.bundles.get(at)).map(Arc::clone);
             bundles.push(known.map_or_else(|| self.open_distant(&entry.0, &entry.1), Ok)?);
         }
-        let seen = Seen { refs: now, bundles: bundles.clone() };
+        let seen = IndexedRefs { refs: now, bundles: bundles.clone() };
         *lock(&self.distant.seen) = Arc::new(seen);
         Ok(bundles)
     }
 
     fn open_distant(&self, name: &str, index: &ObjectId) -> Result<Arc<DistantBundle>> {
-        let index = decode_index(name, self.read_here(index)?)?;
+        let index = decode_index(name, self.read_local(index)?)?;
         let source = self.distant.source.get().map(Arc::clone);
         DistantBundle::open(name, index, source, Arc::clone(self.frame_folder())).map(Arc::new)
     }

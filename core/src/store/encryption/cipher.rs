@@ -86,7 +86,7 @@ impl FileCipher {
             }
         };
         let mut head = [0; HEAD_BYTES];
-        let copy = [&nonce[..], &mark(key, &nonce)[..]].concat();
+        let copy = [&nonce[..], &file_mark(key, &nonce)[..]].concat();
         for (byte, copied) in head.iter_mut().zip(copy.iter().cycle()) {
             *byte = *copied;
         }
@@ -94,10 +94,10 @@ impl FileCipher {
     }
 
     /// Returns the cipher of a file with this head, if the head matches one of these keys.
-    pub(super) fn of_head(keys: &StoreKeys, head: &[u8]) -> Option<Self> {
+    pub(super) fn from_head(keys: &StoreKeys, head: &[u8]) -> Option<Self> {
         head.chunks_exact(NONCE_BYTES + MARK_BYTES).find_map(|copy| {
             let (nonce, found) = copy.split_first_chunk::<NONCE_BYTES>()?;
-            let key = keys.iter().find(|key| mark(key, nonce) == *found)?;
+            let key = keys.iter().find(|key| file_mark(key, nonce) == *found)?;
             Some(Self::new(key, *nonce))
         })
     }
@@ -121,39 +121,39 @@ impl FileCipher {
                 // The library restarts the keystream at its end if one piece crosses it.
                 let end = offset.checked_add(bytes.len() as u64);
                 if end.is_none_or(|end| end > MAX_XCHACHA20_BYTES) {
-                    return Err(too_long());
+                    return Err(length_error());
                 }
-                combine(XChaCha20::new(secret.into(), nonce.into()), bytes, offset)
+                apply_keystream(XChaCha20::new(secret.into(), nonce.into()), bytes, offset)
             }
             Keystream::Aes256Ctr(cipher) => {
-                combine(counted((**cipher).clone(), [0; 16]), bytes, offset)
+                apply_keystream(keystream_at((**cipher).clone(), [0; 16]), bytes, offset)
             }
         }
     }
 }
 
 /// Returns the keystream of a counter that starts at `first`.
-fn counted(
+fn keystream_at(
     cipher: Aes256Enc,
     first: [u8; 16],
 ) -> StreamCipherCoreWrapper<CtrCore<Aes256Enc, flavors::Ctr128BE>> {
     StreamCipherCoreWrapper::from_core(CtrCore::inner_iv_init(cipher, &first.into()))
 }
 
-fn combine(
+fn apply_keystream(
     mut cipher: impl StreamCipher + StreamCipherSeek,
     bytes: &mut [u8],
     offset: u64,
 ) -> io::Result<()> {
-    cipher.try_seek(offset).map_err(|_| too_long())?;
-    cipher.try_apply_keystream(bytes).map_err(|_| too_long())
+    cipher.try_seek(offset).map_err(|_| length_error())?;
+    cipher.try_apply_keystream(bytes).map_err(|_| length_error())
 }
 
-fn too_long() -> io::Error {
+fn length_error() -> io::Error {
     io::Error::new(ErrorKind::FileTooLarge, "an encrypted file of 256 GiB")
 }
 
-fn mark(key: &StoreKey, nonce: &Nonce) -> [u8; MARK_BYTES] {
+fn file_mark(key: &StoreKey, nonce: &Nonce) -> [u8; MARK_BYTES] {
     let digest =
         Checksum::new("turntree v1 file mark").update(&key.secret()).update(nonce).finish();
     digest.first_chunk().copied().unwrap_or_default()
@@ -216,7 +216,7 @@ mod tests {
             u8::from_str_radix(std::str::from_utf8(&KEY[at * 2..at * 2 + 2]).unwrap(), 16).unwrap()
         });
         let counter: [u8; 16] = std::array::from_fn(|at| 0xf0 + u8::try_from(at).unwrap());
-        let mut stream = counted(Aes256Enc::new(&key.into()), counter);
+        let mut stream = keystream_at(Aes256Enc::new(&key.into()), counter);
         let mut block = [0x6b, 0xc1, 0xbe, 0xe2];
         stream.apply_keystream(&mut block);
         assert_eq!(block, [0x60, 0x1e, 0xc3, 0x13]);

@@ -9,7 +9,7 @@ use std::time::Duration;
 use bytes::Bytes;
 
 use super::cipher::FileCipher;
-use super::heads::{self, HEAD, HEAD_BYTES, Stretch};
+use super::heads::{self, Extent, HEAD, HEAD_BYTES};
 use super::{Nonces, StoreKey, StoreKeys};
 use crate::store::io::{Identity, IoFile, Mapping};
 use crate::store::parity::is_refusal;
@@ -82,7 +82,7 @@ impl EncryptedFile {
                 Err(error) if is_refusal(&error) => continue,
                 read => read?,
             };
-            if let Some(cipher) = FileCipher::of_head(&self.keys, &head) {
+            if let Some(cipher) = FileCipher::from_head(&self.keys, &head) {
                 return Ok(self.cipher.get_or_init(|| Some(cipher)).as_ref());
             }
             is_written |= head != [0; HEAD_BYTES];
@@ -115,7 +115,7 @@ impl EncryptedFile {
         let mut filled = 0;
         while let Some(rest) = buffer.get_mut(filled..).filter(|rest| !rest.is_empty()) {
             let at = offset + filled as u64;
-            let stretch = Stretch::at(at);
+            let stretch = Extent::at(at);
             let room = usize::try_from(stretch.end() - at).unwrap_or(usize::MAX);
             let wanted = rest.len().min(room);
             let read =
@@ -188,13 +188,13 @@ impl IoFile for EncryptedFile {
         let mut content = bytes.to_vec();
         encipher(cipher, &mut content, offset)?;
         // Heads and content in one write, so that a disk treats them like one write of the store.
-        let first = Stretch::at(offset);
-        let begins = |at: u64, stretch: &Stretch| at == stretch.start;
+        let first = Extent::at(offset);
+        let begins = |at: u64, stretch: &Extent| at == stretch.start;
         let place = first.place(offset) - if begins(offset, &first) { HEAD } else { 0 };
         let mut piece = Vec::with_capacity(content.len() + 2 * HEAD_BYTES);
         let (mut at, mut rest) = (offset, content.as_slice());
         while !rest.is_empty() {
-            let stretch = Stretch::at(at);
+            let stretch = Extent::at(at);
             if begins(at, &stretch) {
                 piece.extend_from_slice(cipher.head());
             }
@@ -267,7 +267,7 @@ pub(in crate::store) fn is_unused(
     let mut bytes = vec![0; most + 1];
     let read = file.read_at(&mut bytes, 0)?;
     let bytes = bytes.get(..read).unwrap_or_default();
-    Ok(read <= most && heads::has_no_content_behind(bytes, first))
+    Ok(read <= most && heads::is_empty_after(bytes, first))
 }
 
 impl fmt::Debug for EncryptedFile {

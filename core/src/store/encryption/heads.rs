@@ -25,7 +25,7 @@ const ROOM: u64 = STRIDE - HEAD;
 
 /// A stretch of content between two heads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Stretch {
+pub(super) struct Extent {
     /// The offset of its head in the file.
     pub(super) head: u64,
     /// The offset of its content.
@@ -34,7 +34,7 @@ pub(super) struct Stretch {
     pub(super) room: u64,
 }
 
-impl Stretch {
+impl Extent {
     /// Returns the stretch that holds the content at `offset`.
     pub(super) fn at(offset: u64) -> Self {
         if offset < FIRST_ROOM {
@@ -81,7 +81,7 @@ pub(super) fn places(file: u64) -> impl Iterator<Item = u64> {
 /// Returns true if a file that begins with these bytes has only zeros outside of its heads, after
 /// `first` bytes of content (at most 4 KiB): no other content was ever written to it. Its heads may
 /// be damaged.
-pub(super) fn has_no_content_behind(file: &[u8], first: usize) -> bool {
+pub(super) fn is_empty_after(file: &[u8], first: usize) -> bool {
     let far = (1..=file.len() as u64 / STRIDE).map(|number| number * STRIDE);
     let heads = [SECOND].into_iter().chain(far).chain([u64::MAX]);
     let mut from = HEAD_BYTES + first;
@@ -101,9 +101,9 @@ mod tests {
         let mut at = 0;
         let mut place = 0;
         for stretch in 0..5 {
-            let found = Stretch::at(at);
+            let found = Extent::at(at);
             assert_eq!((found.start, found.head), (at, place), "stretch {stretch}");
-            assert_eq!(found, Stretch::at(found.end() - 1));
+            assert_eq!(found, Extent::at(found.end() - 1));
             assert_eq!(found.place(at), place + HEAD);
             (at, place) = (found.end(), found.head + HEAD + found.room);
         }
@@ -122,14 +122,14 @@ mod tests {
             file
         };
         for (bytes, marks) in [(0, &[] as &[usize]), (30, &[2]), (5000, &[63, 4096, 4159])] {
-            assert!(has_no_content_behind(&file(bytes, marks), 0), "{bytes} {marks:?}");
+            assert!(is_empty_after(&file(bytes, marks), 0), "{bytes} {marks:?}");
         }
-        assert!(has_no_content_behind(&file(65_565, &[65_536, 65_564]), 0));
+        assert!(is_empty_after(&file(65_565, &[65_536, 65_564]), 0));
         for (bytes, mark) in [(70, 64), (5000, 4095), (5000, 4160), (65_700, 65_600)] {
-            assert!(!has_no_content_behind(&file(bytes, &[mark]), 0), "{bytes} {mark}");
+            assert!(!is_empty_after(&file(bytes, &[mark]), 0), "{bytes} {mark}");
         }
-        assert!(has_no_content_behind(&file(5000, &[64, 143]), 80));
-        assert!(!has_no_content_behind(&file(5000, &[144]), 80));
+        assert!(is_empty_after(&file(5000, &[64, 143]), 80));
+        assert!(!is_empty_after(&file(5000, &[144]), 80));
     }
 
     #[test]
@@ -137,7 +137,7 @@ mod tests {
         for content in [0, 1, 4031, 4032, 4033, 65_407, 65_408, 65_409, 130_880, 130_881, 1 << 40] {
             let file = match content {
                 0 => 0,
-                _ => Stretch::at(content - 1).place(content - 1) + 1,
+                _ => Extent::at(content - 1).place(content - 1) + 1,
             };
             assert_eq!(content_bytes(file), content, "{content} in {file}");
         }

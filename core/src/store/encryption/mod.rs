@@ -350,7 +350,7 @@ pub(crate) fn encipher(keys: &StoreKeys, content: &[u8]) -> io::Result<Vec<u8>> 
 pub(crate) fn decipher(keys: &StoreKeys, bytes: &[u8]) -> Option<Vec<u8>> {
     let (head, content) = bytes.split_first_chunk::<HEAD_BYTES>()?;
     let mut content = content.to_vec();
-    FileCipher::of_head(keys, head)?.apply(&mut content, 0).ok()?;
+    FileCipher::from_head(keys, head)?.apply(&mut content, 0).ok()?;
     Some(content)
 }
 

@@ -57,7 +57,7 @@ impl Codec {
 }
 
 /// Checks the sizes that a directory declares for an object, before anything is allocated.
-pub(in crate::store) fn plausible(
+pub(in crate::store) fn is_plausible(
     codec: Codec,
     kind: Kind,
     stored_bytes: u32,
@@ -145,7 +145,7 @@ pub(in crate::store) struct Effort {
 }
 
 /// Checks the sizes that a pack declares for a block, before anything is allocated.
-pub(in crate::store) fn plausible_block(stored_bytes: u32, raw_bytes: u32) -> bool {
+pub(in crate::store) fn is_plausible_block(stored_bytes: u32, raw_bytes: u32) -> bool {
     u64::from(raw_bytes) <= u64::from(stored_bytes) * MAX_RATIO
 }
 

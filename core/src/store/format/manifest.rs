@@ -74,7 +74,7 @@ impl Manifest {
         io: &dyn Io,
         dir: &Path,
         store: StoreId,
-    ) -> Result<Option<Prepared>> {
+    ) -> Result<Option<PreparedManifest>> {
         let path = dir.join(file_name(self.generation));
         let names = io.list_names(dir)?;
         // A new name for every attempt: temporary files of killed processes are only removed below.
@@ -86,7 +86,7 @@ impl Manifest {
         let Some(file) = io.create_if_free(&temporary)? else { return Ok(None) };
         file.write_at(&self.encode(store), 0).map_err(failed("write", &temporary))?;
         file.sync_data().map_err(failed("sync", &temporary))?;
-        Ok(Some(Prepared { temporary, path }))
+        Ok(Some(PreparedManifest { temporary, path }))
     }
 
     /// Sets the refs of a complete view, unless it has newer ones: refs never move back.
@@ -205,12 +205,12 @@ impl Manifest {
 
 /// A generation that is written and has no final name yet.
 #[derive(Debug)]
-pub(in crate::store) struct Prepared {
+pub(in crate::store) struct PreparedManifest {
     temporary: PathBuf,
     path: PathBuf,
 }
 
-impl Prepared {
+impl PreparedManifest {
     /// Renames it to its final name, which makes it current. Returns `false` if another process
     /// took the name, or published later generations and swept this one.
     pub(in crate::store) fn link(&self, io: &dyn Io) -> Result<bool> {

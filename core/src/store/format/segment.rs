@@ -25,7 +25,7 @@
 
 use std::sync::{Arc, LazyLock};
 
-use super::codec::{Codec, Encoder, plausible};
+use super::codec::{Codec, Encoder, is_plausible};
 use super::id::{SegmentId, StoreId};
 use crate::object::{Checksum, ID_BYTES, Kind, ObjectId};
 use crate::store::io::IoFile;
@@ -171,10 +171,10 @@ impl Header {
             payload_bytes: fields.u64()?,
             previous: fields.take()?,
         };
-        (header.segment == segment && header.consistent()).then_some(header)
+        (header.segment == segment && header.is_consistent()).then_some(header)
     }
 
-    fn consistent(&self) -> bool {
+    fn is_consistent(&self) -> bool {
         let directory = match self.record {
             RecordType::Batch => directory_bytes(self.objects as usize) as u64,
             RecordType::Index => 0,
@@ -235,7 +235,7 @@ pub(in crate::store) fn decode_directory(
         let [kind, codec, 0, 0] = fields.take()? else { return None };
         let (kind, codec) = (Kind::from_code(kind)?, Codec::from_code(codec)?);
         let (raw_bytes, stored_bytes) = (fields.u32()?, fields.u32()?);
-        if !plausible(codec, kind, stored_bytes, raw_bytes) {
+        if !is_plausible(codec, kind, stored_bytes, raw_bytes) {
             return None;
         }
         objects.push((id, StoredRecord { offset, stored_bytes, raw_bytes, kind, codec }));

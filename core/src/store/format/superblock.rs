@@ -24,7 +24,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::object::Checksum;
 use crate::store::dir::failed;
 use crate::store::io::{Access, Identity, Io, IoFile};
-use crate::store::repair::remains::check_not_lost;
+use crate::store::repair::orphaned_files::check_not_lost;
 use crate::store::{JOURNAL_DIR, PACKS_DIR, SUPERBLOCK_FILE};
 
 /// The timeout of opening for the ref lock, if it needs the lock: other processes hold it for
@@ -150,7 +150,7 @@ impl Superblock {
     /// acknowledged. The process that changed the keys may have died before the names were durable.
     /// Then a crash could bring back a superblock without the keys, or a file in the old
     /// encryption.
-    pub(in crate::store) fn settle(&self, io: &dyn Io, dir: &Path) -> Result<()> {
+    pub(in crate::store) fn sync_names(&self, io: &dyn Io, dir: &Path) -> Result<()> {
         if self.is_settled.load(Ordering::Acquire) {
             return Ok(());
         }

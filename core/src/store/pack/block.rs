@@ -110,7 +110,7 @@ impl Block {
     }
 
     /// Copies bytes of this block unless they are most of it, so that they do not keep it alive.
-    pub(super) fn detached(&self, bytes: Bytes) -> Bytes {
+    pub(super) fn unshared(&self, bytes: Bytes) -> Bytes {
         let is_part = self.raw.as_ptr_range().contains(&bytes.as_ptr());
         match is_part && bytes.len() <= self.raw.len() / 2 {
             true => Bytes::copy_from_slice(&bytes),

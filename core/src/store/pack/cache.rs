@@ -18,20 +18,20 @@ type BlockKey = (PackId, u32);
 pub(in crate::store) struct BlockCache {
     max_bytes: usize,
     // Few enough for a linear search.
-    slots: Mutex<Vec<Slot>>,
+    slots: Mutex<Vec<CacheSlot>>,
     #[cfg(test)]
     decoded: std::sync::atomic::AtomicU64,
 }
 
 #[derive(Debug)]
-struct Slot {
+struct CacheSlot {
     key: BlockKey,
-    block: Arc<Mutex<Option<Decoded>>>,
+    block: Arc<Mutex<Option<DecodedBlock>>>,
     bytes: usize,
 }
 
 /// A block, or its damage.
-type Decoded = Result<Arc<Block>, String>;
+type DecodedBlock = Result<Arc<Block>, String>;
 
 impl BlockCache {
     /// Returns a cache of at most `max_bytes`, which always keeps the most recently used block.
@@ -96,11 +96,11 @@ impl BlockCache {
     }
 
     /// Returns the slot for a block, and marks it as the most recently used.
-    fn slot(&self, key: BlockKey) -> Arc<Mutex<Option<Decoded>>> {
+    fn slot(&self, key: BlockKey) -> Arc<Mutex<Option<DecodedBlock>>> {
         let mut slots = lock(&self.slots);
         let slot = match slots.iter().position(|slot| slot.key == key) {
             Some(at) => slots.remove(at),
-            None => Slot { key, block: Arc::default(), bytes: 0 },
+            None => CacheSlot { key, block: Arc::default(), bytes: 0 },
         };
         let block = Arc::clone(&slot.block);
         slots.push(slot);

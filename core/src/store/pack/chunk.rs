@@ -32,9 +32,9 @@ static GEAR: LazyLock<[u64; 256]> = LazyLock::new(|| {
 
 /// A rolling hash of the last 64 bytes.
 #[derive(Debug, Default)]
-pub(super) struct Gear(u64);
+pub(super) struct RollingHash(u64);
 
-impl Gear {
+impl RollingHash {
     pub(super) fn roll(&mut self, byte: u8) -> u64 {
         let word = GEAR.get(usize::from(byte)).copied().unwrap_or(0);
         self.0 = (self.0 << 1).wrapping_add(word);
@@ -53,7 +53,7 @@ pub(super) fn parts(mut blob: &[u8]) -> impl Iterator<Item = &[u8]> {
 
 /// Returns the length of the first part.
 fn cut(blob: &[u8]) -> usize {
-    let mut gear = Gear::default();
+    let mut gear = RollingHash::default();
     let end = blob.len().min(MAX_PART_BYTES);
     for (at, byte) in blob.iter().enumerate().take(end).skip(MIN_PART_BYTES) {
         let hash = gear.roll(*byte);

@@ -11,13 +11,13 @@ use bytes::Bytes;
 use rayon::ThreadPool;
 
 use super::layout::stored_checksum;
-use super::quiet;
+use super::thread_priority;
 use crate::error::{Error, Result};
 use crate::store::format::codec::{Effort, compress_block};
 use crate::store::format::segment::Digest;
 
 /// A block as it is stored.
-pub(super) struct Compressed {
+pub(super) struct CompressedBlock {
     pub(super) number: u32,
     pub(super) stored: Vec<u8>,
     pub(super) checksum: Digest,
@@ -31,14 +31,14 @@ pub(super) struct Compressors {
     /// Started with the first block.
     threads: Option<ThreadPool>,
     /// In the order in which they were given.
-    blocks: VecDeque<GivenBlock>,
+    blocks: VecDeque<PendingBlock>,
 }
 
 /// A block that was given and not taken yet.
-struct GivenBlock {
+struct PendingBlock {
     number: u32,
     raw: Bytes,
-    compressed: Receiver<Result<Compressed>>,
+    compressed: Receiver<Result<CompressedBlock>>,
 }
 
 impl Compressors {
@@ -61,7 +61,7 @@ impl Compressors {
     }
 
     /// Gives a block to compress with its base.
-    pub(super) fn give(&mut self, number: u32, raw: Bytes, base: Bytes) {
+    pub(super) fn submit(&mut self, number: u32, raw: Bytes, base: Bytes) {
         let (send, compressed) = sync_channel(1);
         let (effort, bytes) = (self.effort, raw.clone());
         let compress = move || {
@@ -69,14 +69,14 @@ impl Compressors {
             let _ = send.send(compress(number, &bytes, &base, effort));
         };
         if self.threads.is_none() {
-            self.threads = quiet::threads(self.jobs);
+            self.threads = thread_priority::threads(self.jobs);
         }
         match &self.threads {
             Some(threads) => threads.spawn(compress),
             // If no thread can be started, compress on this one.
             None => compress(),
         }
-        self.blocks.push_back(GivenBlock { number, raw, compressed });
+        self.blocks.push_back(PendingBlock { number, raw, compressed });
     }
 
     /// Takes the block that was given first, and waits until it is compressed; returns `None` if
@@ -84,18 +84,18 @@ impl Compressors {
     ///
     /// # Errors
     /// `Io` when compression failed.
-    pub(super) fn take(&mut self) -> Result<Option<Compressed>> {
+    pub(super) fn take(&mut self) -> Result<Option<CompressedBlock>> {
         let Some(block) = self.blocks.pop_front() else { return Ok(None) };
         let lost = |_| Error::io("compress a block", std::io::Error::other("a thread ended"));
         block.compressed.recv().map_err(lost)?.map(Some)
     }
 }
 
-fn compress(number: u32, raw: &[u8], base: &[u8], effort: Effort) -> Result<Compressed> {
+fn compress(number: u32, raw: &[u8], base: &[u8], effort: Effort) -> Result<CompressedBlock> {
     let stored = compress_block(raw, base, effort);
     let stored = stored.map_err(|source| Error::io("compress a block", source))?;
     let checksum = stored_checksum(&stored);
-    Ok(Compressed { number, stored, checksum })
+    Ok(CompressedBlock { number, stored, checksum })
 }
 
 #[cfg(test)]
@@ -117,7 +117,7 @@ mod tests {
                 taken.extend(compressors.take().unwrap());
             }
             let base = number.checked_sub(1).and_then(|before| compressors.raw(before));
-            compressors.give(number, raw(number), base.unwrap_or_default());
+            compressors.submit(number, raw(number), base.unwrap_or_default());
             assert_eq!(compressors.raw(number), Some(raw(number)));
             most = most.max(number as usize + 1 - taken.len());
         }

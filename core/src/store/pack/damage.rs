@@ -10,7 +10,7 @@ use bytes::Bytes;
 use proptest::prelude::*;
 
 use super::block::Form;
-use super::index::Ids;
+use super::index::IdIndex;
 use super::layout::IdsInfo;
 use super::layout::{
     BlockInfo, BlockKind, FRAME_HEADER_BYTES, FrameHeader, HEADER_BYTES, frames_checksum,
@@ -81,7 +81,7 @@ fn readable(pack: &Pack, is_good: impl Fn(Range<u64>) -> bool) -> Vec<ObjectId> 
     ordinals.map(|ordinal| pack.id_at(ordinal).unwrap()).collect()
 }
 
-fn ids_in(rebuilt: &Rebuilt) -> Vec<ObjectId> {
+fn ids_in(rebuilt: &RecoveredObjects) -> Vec<ObjectId> {
     rebuilt.objects().map(|(_, id, _)| id).collect()
 }
 
@@ -115,7 +115,7 @@ pub(super) fn small(with_parts: bool) -> (Sample, Vec<u8>, PackId) {
 }
 
 /// Reads everything readable in a damaged pack. Returns true if no damage was found.
-fn read_damaged(sample: &Sample, bytes: Vec<u8>, id: PackId) -> (bool, Rebuilt) {
+fn read_damaged(sample: &Sample, bytes: Vec<u8>, id: PackId) -> (bool, RecoveredObjects) {
     let cache = BlockCache::new(1 << 20);
     let file = file(bytes);
     let mut whole = false;
@@ -131,7 +131,7 @@ fn read_damaged(sample: &Sample, bytes: Vec<u8>, id: PackId) -> (bool, Rebuilt) 
         }
     }
     let cache = BlockCache::new(1 << 20);
-    let rebuilt = Rebuilt::read_frames(&file, id, STORE, &cache);
+    let rebuilt = RecoveredObjects::read_frames(&file, id, STORE, &cache);
     let rebuilt = rebuilt.expect("the salt is written more than once");
     for (ordinal, id, kind) in rebuilt.objects() {
         let item = &sample.items[ordinal as usize];
@@ -164,7 +164,7 @@ fn a_shorter_pack_is_an_error_and_its_whole_frames_are_read() {
     for len in 0..HEADER_BYTES {
         let (file, cache) = (file(bytes[..len].to_vec()), BlockCache::new(0));
         assert!(Pack::open(&file, id, STORE).is_err());
-        assert!(Rebuilt::read_frames(&file, id, STORE, &cache).is_err());
+        assert!(RecoveredObjects::read_frames(&file, id, STORE, &cache).is_err());
     }
     for len in HEADER_BYTES..bytes.len() {
         let (whole, rebuilt) = read_damaged(&sample, bytes[..len].to_vec(), id);
@@ -207,7 +207,7 @@ turntree_properties::properties! {
             *at.get_mut(&mut bytes) ^= byte;
         }
         let file = file(bytes.clone());
-        if Rebuilt::read_frames(&file, written.id, STORE, &BlockCache::new(0)).is_ok() {
+        if RecoveredObjects::read_frames(&file, written.id, STORE, &BlockCache::new(0)).is_ok() {
             read_damaged(&sample, bytes, written.id);
         }
     }
@@ -234,7 +234,7 @@ pub(super) fn crafted(
     claim(&mut block);
     let column: Vec<u8> =
         (0..objects).flat_map(|n| *ObjectId::of(Kind::Tag, &n.to_le_bytes()).as_bytes()).collect();
-    let ids = Ids::build(column.into()).unwrap();
+    let ids = IdIndex::build(column.into()).unwrap();
     let (column, slots_bytes, slots) = ids.stored();
     let front = [&column[..], slots_bytes].concat();
     let info =
@@ -297,7 +297,7 @@ fn crafted_entries_are_refused() {
         let pack = Pack::open(&file(bytes.clone()), id, STORE).expect(what);
         let cache = BlockCache::new(1 << 20);
         assert!(pack.read(0, &cache).is_err(), "{what}");
-        let rebuilt = Rebuilt::read_frames(&file(bytes), id, STORE, &cache).unwrap();
+        let rebuilt = RecoveredObjects::read_frames(&file(bytes), id, STORE, &cache).unwrap();
         assert_eq!((rebuilt.objects().count(), rebuilt.findings().len()), (0, 1), "{what}");
     }
     // An object that links to itself is readable but does not match its id. Without the ids it has
@@ -308,7 +308,7 @@ fn crafted_entries_are_refused() {
     let object = pack.read(0, &cache).unwrap();
     assert!(verify(Kind::Node, &object, &pack.id_at(0).unwrap()).is_err());
     bytes[HEADER_BYTES] ^= 1;
-    let rebuilt = Rebuilt::read_frames(&file(bytes), id, STORE, &cache).unwrap();
+    let rebuilt = RecoveredObjects::read_frames(&file(bytes), id, STORE, &cache).unwrap();
     assert_eq!((rebuilt.objects().count(), rebuilt.findings().len()), (0, 2));
 }
 
@@ -333,7 +333,7 @@ fn crafted_blocks_are_refused() {
         let file = file(bytes);
         let read = Pack::open(&file, id, STORE).and_then(|pack| pack.read(0, &cache));
         assert!(read.is_err(), "{what}");
-        let rebuilt = Rebuilt::read_frames(&file, id, STORE, &cache).unwrap();
+        let rebuilt = RecoveredObjects::read_frames(&file, id, STORE, &cache).unwrap();
         assert_eq!(rebuilt.objects().count(), 0, "{what}");
     }
 }
@@ -361,7 +361,7 @@ fn a_payload_that_looks_like_a_frame_is_none() {
     let frames = frames_of(&open(dir.path(), written.id).unwrap());
     bytes[frames.start + FRAME_HEADER_BYTES + 100] ^= 1;
     let cache = BlockCache::new(0);
-    let rebuilt = Rebuilt::read_frames(&file(bytes), written.id, STORE, &cache).unwrap();
+    let rebuilt = RecoveredObjects::read_frames(&file(bytes), written.id, STORE, &cache).unwrap();
     assert_eq!(rebuilt.objects().count(), 0);
     assert!(!rebuilt.findings().is_empty());
 }
@@ -374,7 +374,7 @@ fn a_pack_of_another_store_or_name_is_refused() {
     assert!(Pack::open(&file, id, StoreId([1; 16])).is_err());
     assert!(Pack::open(&file, PackId([1; 32]), STORE).is_err());
     let cache = BlockCache::new(0);
-    assert!(Rebuilt::read_frames(&file, id, StoreId([1; 16]), &cache).is_err());
+    assert!(RecoveredObjects::read_frames(&file, id, StoreId([1; 16]), &cache).is_err());
     assert_eq!(PackId::from_file_name(&id.file_name()), Some(id));
     assert_eq!(PackId::from_file_name(&id.file_name().to_uppercase()), None);
 }

@@ -25,7 +25,7 @@ const READ_BYTES: u64 = 4 << 20;
 
 /// The kind of file that contains the frames.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Home {
+pub(super) enum FrameContainer {
     /// A pack of the store.
     Pack,
     /// A bundle, which another user owns and may change while it is read.
@@ -36,7 +36,7 @@ pub(super) enum Home {
 #[derive(Debug)]
 pub(super) struct Frames {
     id: PackId,
-    home: Home,
+    home: FrameContainer,
     medium: Medium,
     salt: Salt,
     /// Indexed by number; `None` if a frame is damaged.
@@ -50,7 +50,7 @@ pub(super) struct Frames {
 impl Frames {
     pub(super) fn new(
         id: PackId,
-        home: Home,
+        home: FrameContainer,
         medium: Medium,
         salt: Salt,
         table: Vec<Option<BlockInfo>>,
@@ -68,15 +68,15 @@ impl Frames {
     }
 
     /// Releases the memory of all pages that were read.
-    pub(super) fn let_pages_go(&self) {
-        self.medium.let_pages_go();
+    pub(super) fn release_pages(&self) {
+        self.medium.release_pages();
     }
 
     /// Releases that memory from time to time during a sequential read: after a block that crosses
     /// into the next stretch of the file.
-    pub(super) fn let_pages_go_behind(&self, info: &BlockInfo) {
+    pub(super) fn release_pages_behind(&self, info: &BlockInfo) {
         if info.offset / READ_BYTES != info.end() / READ_BYTES {
-            self.let_pages_go();
+            self.release_pages();
         }
     }
 
@@ -125,9 +125,9 @@ impl Frames {
         cache: &BlockCache,
         id_at: impl Fn(u32) -> Option<ObjectId>,
     ) -> Result<Bytes> {
-        let (number, ..) = self.locate(ordinal).ok_or_else(|| self.absent(ordinal))?;
+        let (number, ..) = self.locate(ordinal).ok_or_else(|| self.missing_error(ordinal))?;
         let block = self.decode(number, cache)?;
-        Ok(block.detached(self.read_in(&block, ordinal, cache, id_at)?))
+        Ok(block.unshared(self.read_in(&block, ordinal, cache, id_at)?))
     }
 
     /// Returns the bytes of an object in this block. They may share the memory of the block.
@@ -138,7 +138,7 @@ impl Frames {
         cache: &BlockCache,
         id_at: impl Fn(u32) -> Option<ObjectId>,
     ) -> Result<Bytes> {
-        let (number, info, at) = self.locate(ordinal).ok_or_else(|| self.absent(ordinal))?;
+        let (number, info, at) = self.locate(ordinal).ok_or_else(|| self.missing_error(ordinal))?;
         let damaged = || self.damaged(number, info, "an object", "other bytes");
         let (entry, body) = block.entry(at).ok_or_else(damaged)?;
         match entry.form {
@@ -153,7 +153,7 @@ impl Frames {
     /// Returns the share of an object in the file: an equal share of its block, and those of its
     /// parts.
     pub(super) fn stored_share(&self, ordinal: u32, cache: &BlockCache) -> Result<u64> {
-        let (number, info, at) = self.locate(ordinal).ok_or_else(|| self.absent(ordinal))?;
+        let (number, info, at) = self.locate(ordinal).ok_or_else(|| self.missing_error(ordinal))?;
         let mut stored = info.share();
         if self.parts.is_empty() || info.kind != BlockKind::Objects(Kind::Blob) {
             return Ok(stored);
@@ -165,7 +165,7 @@ impl Frames {
             for part in parts(body) {
                 let part = part.ok_or_else(damaged)?;
                 let (_, info, _) =
-                    self.position(&self.parts, part).ok_or_else(|| self.absent(ordinal))?;
+                    self.position(&self.parts, part).ok_or_else(|| self.missing_error(ordinal))?;
                 stored += info.share();
             }
         }
@@ -175,7 +175,7 @@ impl Frames {
     /// Returns the raw bytes of an object, and its bytes in the file: the part of its block in
     /// proportion to its body, and its parts.
     pub(super) fn sizes(&self, ordinal: u32, cache: &BlockCache) -> Result<(u32, u64)> {
-        let (_, info, _) = self.locate(ordinal).ok_or_else(|| self.absent(ordinal))?;
+        let (_, info, _) = self.locate(ordinal).ok_or_else(|| self.missing_error(ordinal))?;
         let (block_bytes, share) = (u64::from(info.raw_bytes.max(1)), info.share());
         let of_parts = self.stored_share(ordinal, cache)?.saturating_sub(share);
         self.with_entry(ordinal, cache, |entry, body| {
@@ -191,7 +191,7 @@ impl Frames {
         cache: &BlockCache,
         look: impl FnOnce(&BlockEntry, &[u8]) -> T,
     ) -> Result<T> {
-        let (number, info, at) = self.locate(ordinal).ok_or_else(|| self.absent(ordinal))?;
+        let (number, info, at) = self.locate(ordinal).ok_or_else(|| self.missing_error(ordinal))?;
         let block = self.decode(number, cache)?;
         let entry = block.entry(at);
         let (entry, body) =
@@ -245,7 +245,7 @@ impl Frames {
                 Err(error) => errors.push(error),
             }
             errors.extend(self.stored(number, info).err());
-            self.let_pages_go_behind(info);
+            self.release_pages_behind(info);
         }
         (errors, headers.finish())
     }
@@ -322,7 +322,7 @@ impl Frames {
         Ok((blob.len() == raw_bytes).then_some(blob))
     }
 
-    fn absent(&self, ordinal: u32) -> Error {
+    fn missing_error(&self, ordinal: u32) -> Error {
         Error::corrupt(self.place_of(ordinal), format_args!("object {ordinal}"), "none")
     }
 
@@ -332,15 +332,15 @@ impl Frames {
 
     fn name(&self) -> String {
         match self.home {
-            Home::Pack => format!("packs/{}", self.id.file_name()),
-            Home::Bundle => "the bundle".to_owned(),
+            FrameContainer::Pack => format!("packs/{}", self.id.file_name()),
+            FrameContainer::Bundle => "the bundle".to_owned(),
         }
     }
 
     fn get(&self, offset: u64, len: usize) -> Result<Option<Bytes>> {
         self.medium.get(offset, len).map_err(|error| match self.home {
-            Home::Pack => Error::io(format!("read {}", self.name()), error),
-            Home::Bundle => bundle::unreadable(error),
+            FrameContainer::Pack => Error::io(format!("read {}", self.name()), error),
+            FrameContainer::Bundle => bundle::unreadable(error),
         })
     }
 }

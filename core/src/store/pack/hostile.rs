@@ -120,7 +120,7 @@ turntree_properties::properties! {
             }
             let _ = (pack.tombstones().count(), pack.verify_frames());
         }
-        if let Ok(rebuilt) = Rebuilt::read_frames(&file, id, STORE, &cache) {
+        if let Ok(rebuilt) = RecoveredObjects::read_frames(&file, id, STORE, &cache) {
             let _ = (rebuilt.tombstones().count(), rebuilt.findings());
             for (ordinal, id, kind) in rebuilt.objects() {
                 verify(kind, &rebuilt.read(ordinal, &cache).unwrap(), &id).unwrap();
@@ -138,7 +138,7 @@ turntree_properties::properties! {
         let (file, cache) = (file(bytes), BlockCache::new(1 << 16));
         let pack = Pack::open(&file, id, STORE).unwrap();
         let read = |ordinal| pack.read(ordinal, &cache).ok();
-        let rebuilt = Rebuilt::read_frames(&file, id, STORE, &cache).unwrap();
+        let rebuilt = RecoveredObjects::read_frames(&file, id, STORE, &cache).unwrap();
         prop_assert_eq!(rebuilt.objects().count(), (0..objects).filter_map(read).count());
     }
 }

@@ -14,19 +14,19 @@ use std::collections::{BTreeMap, HashSet};
 
 use super::block::Form;
 use super::frames::Frames;
-use super::index::Ids;
+use super::index::IdIndex;
 use super::layout::{BlockInfo, BlockKind, GONE_ENTRY_BYTES, note};
 use super::{BlockCache, Tombstone, links};
 use crate::error::{Error, Result};
 use crate::object::{Kind, ObjectId};
-use crate::store::io::is_passing;
+use crate::store::io::is_temporary;
 
 /// Most passes over objects with links before the rest is resolved recursively.
 const MAX_ROUNDS: usize = 8;
 
 /// The ids of the readable objects in frames.
 #[derive(Debug, Default)]
-pub(super) struct Identified {
+pub(super) struct IdentifiedObjects {
     /// By the first ordinal of a block.
     ids: BTreeMap<u32, Vec<Option<ObjectId>>>,
     gone: BTreeMap<u32, (Tombstone, Kind)>,
@@ -46,16 +46,18 @@ struct BlockIds {
     errors: Vec<(u32, Error)>,
 }
 
-impl Identified {
+impl IdentifiedObjects {
     /// Reads and hashes every object. With `known` ids, also decodes objects with links directly,
     /// and skips gone ids.
-    pub(super) fn read(frames: &Frames, known: Option<&Ids>, cache: &BlockCache) -> Self {
+    pub(super) fn read(frames: &Frames, known: Option<&IdIndex>, cache: &BlockCache) -> Self {
         let blocks: Vec<(u32, BlockInfo)> = frames.blocks().map(|(n, block)| (n, *block)).collect();
         let look_at = |(number, block): &(u32, BlockInfo)| match block.kind {
             BlockKind::Parts => Ok(BlockIds::default()),
             BlockKind::Tombstone if known.is_some() => Ok(BlockIds::default()),
-            BlockKind::Tombstone => take_gone(frames, *number, block, cache),
-            BlockKind::Objects(kind) => look(frames, known, (*number, block, kind), cache),
+            BlockKind::Tombstone => identify_tombstones(frames, *number, block, cache),
+            BlockKind::Objects(kind) => {
+                identify_block(frames, known, (*number, block, kind), cache)
+            }
         };
         let looked: Vec<Result<BlockIds>> = blocks.iter().map(look_at).collect();
         let (mut found, mut linked) = (Self::default(), Vec::new());
@@ -69,12 +71,12 @@ impl Identified {
                         found.ids.insert(block.first, looked.ids);
                     }
                     for (ordinal, error) in looked.errors {
-                        found.lose(frames, ordinal, &error);
+                        found.report_unreadable(frames, ordinal, &error);
                     }
                 }
                 Err(error) => {
                     let message = format!("{} objects are lost: {error}", block.objects);
-                    found.may_pass |= is_passing(&error);
+                    found.may_pass |= is_temporary(&error);
                     found.problems.push(message);
                 }
             }
@@ -163,13 +165,13 @@ impl Identified {
                     *slot = Some(id);
                 }
             }
-            Err(error) => self.lose(frames, ordinal, &error),
+            Err(error) => self.report_unreadable(frames, ordinal, &error),
         }
     }
 
-    fn lose(&mut self, frames: &Frames, ordinal: u32, error: &Error) {
+    fn report_unreadable(&mut self, frames: &Frames, ordinal: u32, error: &Error) {
         let kind = frames.kind_at(ordinal).map_or("object", Kind::name);
-        self.may_pass |= is_passing(error);
+        self.may_pass |= is_temporary(error);
         self.problems.push(format!("{kind} {ordinal} is lost: {error}"));
     }
 }
@@ -182,9 +184,9 @@ fn targets(frames: &Frames, ordinal: u32, cache: &BlockCache) -> Vec<u32> {
 }
 
 /// Identifies the objects of a block. Skips those with links unless `known` is set.
-fn look(
+fn identify_block(
     frames: &Frames,
-    known: Option<&Ids>,
+    known: Option<&IdIndex>,
     (number, info, kind): (u32, &BlockInfo, Kind),
     cache: &BlockCache,
 ) -> Result<BlockIds> {
@@ -210,7 +212,7 @@ fn look(
     Ok(found)
 }
 
-fn take_gone(
+fn identify_tombstones(
     frames: &Frames,
     number: u32,
     block: &BlockInfo,

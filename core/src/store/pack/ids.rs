@@ -5,8 +5,8 @@ use std::fmt;
 use bytes::Bytes;
 
 use super::frames::Frames;
-use super::identify::Identified;
-use super::index::{Ids, UNKNOWN};
+use super::identify::IdentifiedObjects;
+use super::index::{IdIndex, UNKNOWN};
 use super::layout::{GONE_NOTE_BYTES, HEADER_BYTES, IdsInfo, ids_checksum, note};
 use super::{BlockCache, Tombstone};
 use crate::object::{ID_BYTES, Kind, ObjectId};
@@ -18,7 +18,7 @@ const CACHE_BYTES: usize = 32 << 20;
 #[derive(Debug)]
 pub(super) struct PackIds {
     /// The ids of objects, then of gone ones.
-    pub(super) index: Ids,
+    pub(super) index: IdIndex,
     objects: u32,
     /// Kind and reason of each gone id.
     pub(super) notes: Bytes,
@@ -33,7 +33,7 @@ pub(super) struct PackIds {
 }
 
 /// A place that stores the computed ids of a pack for the next process.
-pub(in crate::store) trait KeptIds: fmt::Debug + Send + Sync {
+pub(in crate::store) trait IdsCache: fmt::Debug + Send + Sync {
     /// Returns the `bytes` stored bytes of ids and notes, if they exist and are intact.
     fn read(&self, bytes: usize) -> Option<Bytes>;
 
@@ -52,27 +52,27 @@ impl PackIds {
 
     /// Splits the bytes between header and frames into ids and notes, if their number matches
     /// `info`.
-    pub(super) fn divide(mut rest: Bytes, info: &IdsInfo) -> Option<(Ids, Bytes)> {
+    pub(super) fn divide(mut rest: Bytes, info: &IdsInfo) -> Option<(IdIndex, Bytes)> {
         let [column, notes, slots] = info.bytes()?;
         if rest.len() != column.checked_add(notes)?.checked_add(slots)? {
             return None;
         }
         let column = rest.split_to(column);
         let notes = rest.split_to(notes);
-        Some((Ids::open(column, rest, info.slots)?, notes))
+        Some((IdIndex::open(column, rest, info.slots)?, notes))
     }
 
     /// Reads the stored ids of a pack that lists none.
-    pub(super) fn kept(beside: &dyn KeptIds, info: &IdsInfo) -> Option<Self> {
+    pub(super) fn kept(beside: &dyn IdsCache, info: &IdsInfo) -> Option<Self> {
         let column = (info.len() as usize).checked_mul(ID_BYTES)?;
         let notes = (info.gone as usize).checked_mul(GONE_NOTE_BYTES)?;
         let mut rest = beside.read(column.checked_add(notes)?)?;
-        let index = Ids::build(rest.split_to(column)).ok()?;
+        let index = IdIndex::build(rest.split_to(column)).ok()?;
         Some(Self::found(index, rest, info))
     }
 
     /// Returns the ids of a verified index, with the notes on gone ones.
-    pub(super) fn found(index: Ids, notes: Bytes, info: &IdsInfo) -> Self {
+    pub(super) fn found(index: IdIndex, notes: Bytes, info: &IdsInfo) -> Self {
         let (objects, problems) = (info.objects, Vec::new());
         let (is_computed, is_damaged, may_pass) = (false, false, false);
         Self { index, objects, notes, is_computed, is_damaged, problems, may_pass }
@@ -82,7 +82,7 @@ impl PackIds {
     /// objects. Uses no other threads, since those may wait for the result.
     pub(super) fn identified(frames: &Frames, info: &IdsInfo) -> Self {
         let cache = BlockCache::new(CACHE_BYTES);
-        let found = Identified::read(frames, None, &cache);
+        let found = IdentifiedObjects::read(frames, None, &cache);
         let mut column = vec![0; info.len() as usize * ID_BYTES];
         for (ordinal, slot) in (0..).zip(column.chunks_exact_mut(ID_BYTES)) {
             slot.copy_from_slice(
@@ -97,16 +97,16 @@ impl PackIds {
             }
         }
         let (mut problems, may_pass, objects) = (found.problems, found.may_pass, info.objects);
-        let index = Ids::build(column.into()).unwrap_or_else(|twice| {
+        let index = IdIndex::build(column.into()).unwrap_or_else(|twice| {
             problems.push(format!("{twice} is twice in it"));
-            Ids::unknown(info.len())
+            IdIndex::unknown(info.len())
         });
         let (notes, is_computed, is_damaged) = (notes.into(), true, false);
         Self { index, objects, notes, is_computed, is_damaged, problems, may_pass }
     }
 
     /// Computes the ids of the objects of a pack whose listed ids are damaged.
-    pub(super) fn in_place_of_damaged(frames: &Frames, info: &IdsInfo) -> Self {
+    pub(super) fn recompute(frames: &Frames, info: &IdsInfo) -> Self {
         let mut ids = Self::identified(frames, info);
         ids.is_damaged = true;
         ids

@@ -19,14 +19,14 @@ pub(super) const UNKNOWN: [u8; ID_BYTES] = [0; ID_BYTES];
 
 /// Ids by ordinal, and ordinals by id.
 #[derive(Debug)]
-pub(super) struct Ids {
+pub(super) struct IdIndex {
     column: Bytes,
-    slots: Slots,
+    slots: PackedOrdinals,
     /// Rejects most absent ids. Set once all ids were read.
     filter: Option<Filter>,
 }
 
-impl Ids {
+impl IdIndex {
     /// Builds the index of the concatenated ids in `column`. Unknown ids are not indexed.
     ///
     /// # Errors
@@ -35,7 +35,7 @@ impl Ids {
         let len = u32::try_from(column.len() / ID_BYTES).unwrap_or(u32::MAX);
         // Four of five slots are used; one is always empty, which ends every search.
         let count = len.saturating_add(len / 4).saturating_add(1);
-        let mut slots = Slots::empty(count, len);
+        let mut slots = PackedOrdinals::empty(count, len);
         for ordinal in 0..len {
             let Some(id) = id_in(&column, ordinal) else { break };
             if *id.as_bytes() == UNKNOWN {
@@ -50,22 +50,22 @@ impl Ids {
             }
             slots.fill(place, ordinal);
         }
-        let Slots { bytes, count, width } = slots;
-        let slots = Slots { bytes: bytes.into(), count, width };
+        let PackedOrdinals { bytes, count, width } = slots;
+        let slots = PackedOrdinals { bytes: bytes.into(), count, width };
         Ok(Self { filter: Some(Filter::new(&column)), slots, column })
     }
 
     /// Returns an index of `len` ids, none of which is known.
     pub(super) fn unknown(len: u32) -> Self {
         let column = Bytes::from(vec![0; len as usize * ID_BYTES]);
-        let slots = Slots { bytes: Bytes::new(), count: 1, width: 1 };
+        let slots = PackedOrdinals { bytes: Bytes::new(), count: 1, width: 1 };
         Self { filter: Some(Filter::new(&column)), slots, column }
     }
 
     /// Opens the stored index of a pack, without a filter; returns `None` if the counts do not fit.
     pub(super) fn open(column: Bytes, slots: Bytes, count: u32) -> Option<Self> {
         let len = u32::try_from(column.len() / ID_BYTES).ok()?;
-        let slots = Slots { bytes: slots, count, width: width(len) };
+        let slots = PackedOrdinals { bytes: slots, count, width: width(len) };
         // More than twice as many slots as ids only serve an attacker who wants slow searches.
         let fits = count > len
             && count <= 2 * len + 1
@@ -75,8 +75,8 @@ impl Ids {
 
     /// Returns the same ids with a filter of all of them.
     pub(super) fn with(&self, filter: Filter) -> Self {
-        let Self { column, slots: Slots { bytes, count, width }, .. } = self;
-        let slots = Slots { bytes: bytes.clone(), count: *count, width: *width };
+        let Self { column, slots: PackedOrdinals { bytes, count, width }, .. } = self;
+        let slots = PackedOrdinals { bytes: bytes.clone(), count: *count, width: *width };
         Self { column: column.clone(), slots, filter: Some(filter) }
     }
 
@@ -133,7 +133,7 @@ impl Ids {
     }
 }
 
-/// Recently found ordinals, so that [`Ids`] searches only for new ones. Versions of a node are
+/// Recently found ordinals, so that [`IdIndex`] searches only for new ones. Versions of a node are
 /// stored together and link to nearly the same objects, and a search costs several cache misses.
 #[derive(Debug)]
 pub(super) struct RecentOrdinals(Vec<Option<(ObjectId, u32)>>);
@@ -176,13 +176,13 @@ pub(super) fn slots_bytes(count: u32, len: u32) -> Option<usize> {
 
 /// Ordinals, bit-packed.
 #[derive(Debug)]
-struct Slots<B = Bytes> {
+struct PackedOrdinals<B = Bytes> {
     bytes: B,
     count: u32,
     width: u32,
 }
 
-impl<B: AsRef<[u8]>> Slots<B> {
+impl<B: AsRef<[u8]>> PackedOrdinals<B> {
     /// Returns the first slot to search for an id. Monotonic in the id.
     fn home(&self, id: &ObjectId) -> u32 {
         let fraction = id.as_bytes().first_chunk().map_or(0, |first| u64::from_be_bytes(*first));
@@ -217,7 +217,7 @@ impl<B: AsRef<[u8]>> Slots<B> {
     }
 }
 
-impl Slots<Vec<u8>> {
+impl PackedOrdinals<Vec<u8>> {
     fn empty(count: u32, len: u32) -> Self {
         let bytes = vec![0; slots_bytes(count, len).unwrap_or(0)];
         Self { bytes, count, width: width(len) }
@@ -252,9 +252,9 @@ mod tests {
         for len in [0_u32, 1, 2, 3, 7, 8, 500] {
             let id = |n: u32| ObjectId::of(Kind::Blob, &n.to_le_bytes());
             let column: Vec<u8> = (0..len).flat_map(|n| *id(n).as_bytes()).collect();
-            let built = Ids::build(column.into()).unwrap();
+            let built = IdIndex::build(column.into()).unwrap();
             let (column, slots, count) = built.stored();
-            let ids = Ids::open(column.clone(), slots.clone(), count).unwrap();
+            let ids = IdIndex::open(column.clone(), slots.clone(), count).unwrap();
             for n in 0..len {
                 assert_eq!((ids.find(&id(n)), ids.id_at(n)), (Some(n), Some(id(n))));
                 for digits in 4..8 {
@@ -272,7 +272,7 @@ mod tests {
     #[test]
     fn an_id_that_is_not_known_is_nowhere() {
         let id = ObjectId::of(Kind::Blob, b"x");
-        let ids = Ids::build([UNKNOWN, *id.as_bytes(), UNKNOWN].concat().into()).unwrap();
+        let ids = IdIndex::build([UNKNOWN, *id.as_bytes(), UNKNOWN].concat().into()).unwrap();
         assert_eq!([ids.id_at(0), ids.id_at(1), ids.id_at(2)], [None, Some(id), None]);
         assert_eq!((ids.find(&id), ids.find(&ObjectId::from_bytes(UNKNOWN))), (Some(1), None));
         assert_eq!(ids.starting_with(&"0000".parse().unwrap()), []);
@@ -300,6 +300,6 @@ mod tests {
     fn an_id_that_is_there_twice_is_named() {
         let id = ObjectId::of(Kind::Blob, b"x");
         let column = [*id.as_bytes(), [7; 32], *id.as_bytes()].concat();
-        assert_eq!(Ids::build(column.into()).unwrap_err(), id);
+        assert_eq!(IdIndex::build(column.into()).unwrap_err(), id);
     }
 }

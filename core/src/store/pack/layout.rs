@@ -25,7 +25,7 @@ use std::sync::LazyLock;
 use super::index::slots_bytes;
 use super::{PackId, Tier, Tombstone};
 use crate::object::{Checksum, ID_BYTES, Kind};
-use crate::store::format::codec::plausible_block;
+use crate::store::format::codec::is_plausible_block;
 use crate::store::format::id::StoreId;
 use crate::store::format::segment::{CHECKSUM_BYTES, Digest, FieldReader};
 
@@ -135,11 +135,11 @@ impl BlockInfo {
 
     /// Returns true if the sizes and counts are possible for a block of this number. Checked before
     /// anything is allocated.
-    fn consistent(&self, number: u32) -> bool {
+    fn is_consistent(&self, number: u32) -> bool {
         (1..=MAX_BLOCK_OBJECTS).contains(&self.objects)
             && self.first.checked_add(self.objects).is_some_and(|end| end <= MAX_OBJECTS)
             && (self.objects..=MAX_BLOCK_BYTES).contains(&self.raw_bytes)
-            && plausible_block(self.stored_bytes, self.raw_bytes)
+            && is_plausible_block(self.stored_bytes, self.raw_bytes)
             && self.base.is_none_or(|base| base < number)
             && (self.kind != BlockKind::Tombstone
                 || self.raw_bytes as usize == self.objects as usize * GONE_ENTRY_BYTES)
@@ -193,7 +193,7 @@ impl IdsInfo {
         self.bytes()?.into_iter().try_fold(HEADER_BYTES, usize::checked_add)
     }
 
-    fn consistent(&self) -> bool {
+    fn is_consistent(&self) -> bool {
         self.objects.checked_add(self.gone).is_some_and(|ids| ids <= MAX_OBJECTS)
     }
 }
@@ -225,7 +225,7 @@ impl PackHeader {
     /// Decodes and verifies the header at the start of `bytes`; returns it with its checksum.
     pub(super) fn decode(bytes: &[u8]) -> Option<(Self, Digest)> {
         let (content, header) =
-            unseal::<HEADER_BYTES>(bytes.first_chunk()?, &Checksum::new(HEADER_CONTEXT))?;
+            verify_checksum::<HEADER_BYTES>(bytes.first_chunk()?, &Checksum::new(HEADER_CONTEXT))?;
         let mut fields = FieldReader(content.strip_prefix(&HEADER_MAGIC)?);
         let version = fields.u32()?;
         let tier = Tier::from_code(fields.u32()?)?;
@@ -237,7 +237,7 @@ impl PackHeader {
         };
         let ids = IdsInfo { objects, gone, slots, checksum: fields.take()? };
         let known = version == ids.version();
-        (known && ids.consistent()).then_some((Self { tier, store, salt, ids }, header))
+        (known && ids.is_consistent()).then_some((Self { tier, store, salt, ids }, header))
     }
 }
 
@@ -274,7 +274,7 @@ impl FrameHeader {
         if fields.take()? != *salt {
             return None;
         }
-        let (_, checksum) = unseal(bytes, &FRAME_CHECKSUM)?;
+        let (_, checksum) = verify_checksum(bytes, &FRAME_CHECKSUM)?;
         let number = fields.u32()?;
         let [kind, 0, 0, 0] = fields.take()? else { return None };
         let kind = BlockKind::from_code(kind)?;
@@ -287,7 +287,7 @@ impl FrameHeader {
         let header = Self { number, block, stored: fields.take()? };
         // Each of the `number` earlier blocks has a frame before this one.
         let reachable = u64::from(number) <= offset / FRAME_HEADER_BYTES as u64;
-        (reachable && block.consistent(number)).then_some((header, checksum))
+        (reachable && block.is_consistent(number)).then_some((header, checksum))
     }
 }
 
@@ -355,7 +355,7 @@ impl Footer {
     /// Decodes and verifies the footer at the end of a pack; returns it with the name of the pack.
     pub(super) fn decode(pack: &[u8]) -> Option<(Self, PackId)> {
         let bytes = pack.last_chunk::<FOOTER_BYTES>()?;
-        let (content, name) = unseal(bytes, &Checksum::new(FOOTER_CONTEXT))?;
+        let (content, name) = verify_checksum(bytes, &Checksum::new(FOOTER_CONTEXT))?;
         let mut fields = FieldReader(content.strip_prefix(&FOOTER_MAGIC)?);
         let version = fields.u32()?;
         let (objects, gone, slots) = (fields.u32()?, fields.u32()?, fields.u32()?);
@@ -365,7 +365,7 @@ impl Footer {
         let (table, header, frames) = (fields.take()?, fields.take()?, fields.take()?);
         let footer = Self { ids, parts, blocks, salt, table_offset, table, header, frames };
         let known = version == ids.version();
-        let fits = known && ids.consistent() && parts.max(blocks) <= MAX_OBJECTS;
+        let fits = known && ids.is_consistent() && parts.max(blocks) <= MAX_OBJECTS;
         fits.then_some((footer, PackId(name)))
     }
 }
@@ -380,13 +380,13 @@ pub(super) fn note(notes: &[u8], at: u32) -> Option<(Tombstone, Kind)> {
 /// Returns the version in an intact footer, if it is newer than this build can read.
 pub(super) fn newer_version(footer: &[u8], id: PackId) -> Option<u32> {
     let (content, name) =
-        unseal::<FOOTER_BYTES>(footer.try_into().ok()?, &Checksum::new(FOOTER_CONTEXT))?;
+        verify_checksum::<FOOTER_BYTES>(footer.try_into().ok()?, &Checksum::new(FOOTER_CONTEXT))?;
     let mut fields = FieldReader(content.strip_prefix(&FOOTER_MAGIC)?);
     fields.u32().filter(|version| *version > WITHOUT_IDS_VERSION && name == id.0)
 }
 
 /// Returns the most objects of a file of `file_bytes` that does not list their ids.
-pub(super) fn most_without_ids(file_bytes: u64) -> u64 {
+pub(super) fn max_unlisted_objects(file_bytes: u64) -> u64 {
     OBJECTS_OF_ANY.saturating_add(file_bytes.saturating_mul(OBJECTS_PER_BYTE))
 }
 
@@ -438,7 +438,7 @@ pub(super) fn decode_table(table: &[u8], totals: &Totals) -> Option<Vec<BlockInf
         let block =
             BlockInfo { kind, first, objects: count, base, raw_bytes, stored_bytes, offset };
         let bases = base.map_or(Some(0), |base| Some(bases_of.get(base as usize)? + 1))?;
-        if !block.consistent(number) || bases > MAX_BASES {
+        if !block.is_consistent(number) || bases > MAX_BASES {
             return None;
         }
         bases_of.push(bases);
@@ -461,7 +461,7 @@ pub(super) fn seal(mut bytes: Vec<u8>, checksum: &Checksum) -> (Vec<u8>, Digest)
 }
 
 /// Splits off the checksum at the end of `bytes`, if it verifies.
-pub(super) fn unseal<'a, const N: usize>(
+pub(super) fn verify_checksum<'a, const N: usize>(
     bytes: &'a [u8; N],
     checksum: &Checksum,
 ) -> Option<(&'a [u8], Digest)> {

@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 
-use super::draft::{PackDraft, PackWritten};
+use super::pack_draft::{PackDraft, PackFileSize};
 use super::packer::Packer;
 use super::{BlockCache, Pack};
 use crate::error::Result;
@@ -27,7 +27,7 @@ impl PackDraft<'_> {
     /// # Errors
     /// The errors of [`PackDraft::write`], except those of a disk.
     pub(in crate::store) fn measure(&self) -> Result<u64> {
-        Ok(self.make()?.0.bytes)
+        Ok(self.pack()?.0.bytes)
     }
 
     /// Measures the pack as [`PackDraft::measure`] does, with the share of each item.
@@ -35,7 +35,7 @@ impl PackDraft<'_> {
     /// # Errors
     /// The errors of [`PackDraft::measure`].
     pub(in crate::store) fn measure_items(&self) -> Result<PackSize> {
-        let (written, bytes) = self.make()?;
+        let (written, bytes) = self.pack()?;
         let pack = Pack::in_memory(bytes, written.id, self.store)?;
         let cache = BlockCache::new(CACHE_BYTES);
         let ordinals = 0..u32::try_from(self.items.len()).unwrap_or(u32::MAX);
@@ -43,7 +43,7 @@ impl PackDraft<'_> {
         Ok(PackSize { bytes: written.bytes, items: items.collect::<Result<_>>()? })
     }
 
-    fn make(&self) -> Result<(PackWritten, Bytes)> {
+    fn pack(&self) -> Result<(PackFileSize, Bytes)> {
         let (ids, file) = (self.ids()?, MemoryFile::default());
         let written = Packer::new(self, &ids, &file).run()?;
         Ok((written, file.into_bytes().into()))

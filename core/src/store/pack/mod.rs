@@ -31,7 +31,6 @@ mod chunk;
 mod compressors;
 #[cfg(test)]
 mod damage;
-mod draft;
 #[cfg(test)]
 mod failing;
 mod frames;
@@ -44,13 +43,14 @@ mod layout;
 mod links;
 mod measure;
 mod open_ids;
+mod pack_draft;
 mod packer;
 mod parity_file;
-mod quiet;
 mod rebuild;
-mod resemblance;
+mod similarity;
 #[cfg(test)]
 mod tests;
+mod thread_priority;
 mod verify;
 #[cfg(test)]
 mod without_ids;
@@ -65,20 +65,20 @@ use self::block::Block;
 pub(in crate::store) use self::bundle::IndexedBundle;
 pub use self::bundle::{BundleDraft, BundleFile, BundleWritten, Outside};
 pub(in crate::store) use self::cache::BlockCache;
-pub use self::draft::PackItem;
-pub(in crate::store) use self::draft::{PackDraft, PackWritten};
-use self::frames::{Frames, Home};
-pub(in crate::store) use self::ids::KeptIds;
+use self::frames::{FrameContainer, Frames};
+pub(in crate::store) use self::ids::IdsCache;
 use self::ids::PackIds;
 use self::layout::{
     BlockInfo, FOOTER_BYTES, Footer, HEADER_BYTES, PackHeader, TABLE_ENTRY_BYTES, decode_table,
-    most_without_ids, newer_version, note, table_checksum,
+    max_unlisted_objects, newer_version, note, table_checksum,
 };
 pub use self::measure::PackSize;
 use self::open_ids::OpenIds;
-pub(in crate::store) use self::parity_file::{ParityFile, Restored};
-pub(crate) use self::quiet::quietly;
-pub(in crate::store) use self::rebuild::Rebuilt;
+pub use self::pack_draft::PackItem;
+pub(in crate::store) use self::pack_draft::{PackDraft, PackFileSize};
+pub(in crate::store) use self::parity_file::{ParityFile, RestoredPack};
+pub(in crate::store) use self::rebuild::RecoveredObjects;
+pub(crate) use self::thread_priority::with_low_priority;
 use super::format::codec::Effort;
 use super::format::id::{StoreId, hex};
 use super::format::segment::Digest;
@@ -277,11 +277,11 @@ impl Pack {
     ///
     /// # Errors
     /// The errors of [`Pack::open`].
-    pub(in crate::store) fn open_beside(
+    pub(in crate::store) fn open_with_cache(
         file: &Arc<dyn IoFile>,
         id: PackId,
         store: StoreId,
-        beside: Box<dyn KeptIds>,
+        beside: Box<dyn IdsCache>,
     ) -> Result<Self> {
         let medium = medium_of(file, id)?;
         // If not mapped, all ids were just read into memory, so verify them immediately.
@@ -290,7 +290,7 @@ impl Pack {
         if !is_mapped {
             pack.check_ids()?;
         }
-        pack.ids.keep_beside(beside);
+        pack.ids.set_cache(beside);
         Ok(pack)
     }
 
@@ -324,8 +324,8 @@ impl Pack {
     pub(in crate::store) fn check_ids(&self) -> Result<()> {
         let are_damaged = self.ids.are_damaged();
         // All ids were read to verify them, and usually few are looked up.
-        self.frames.let_pages_go();
-        if are_damaged { Err(not_the_ids(self.id)) } else { Ok(()) }
+        self.frames.release_pages();
+        if are_damaged { Err(damaged_ids_error(self.id)) } else { Ok(()) }
     }
 
     fn over(medium: Medium, id: PackId, store: StoreId) -> Result<Self> {
@@ -338,7 +338,7 @@ impl Pack {
         let footer = Footer::decode(&end).filter(|(_, found)| *found == id);
         let Some((footer, _)) = footer else {
             return Err(match newer_version(&end, id) {
-                Some(version) => too_new(&place(), version),
+                Some(version) => version_error(&place(), version),
                 None => Error::malformed(place(), "the footer of that pack"),
             });
         };
@@ -353,7 +353,7 @@ impl Pack {
         }
         let front = footer.ids.end().filter(|end| *end as u64 <= footer_at);
         let front = front.map(|end| get(HEADER_BYTES as u64, end - HEADER_BYTES)).transpose()?;
-        let front = front.flatten().ok_or_else(|| not_the_ids(id))?;
+        let front = front.flatten().ok_or_else(|| damaged_ids_error(id))?;
         let table = footer_at.checked_sub(footer.table_offset).and_then(|len| len.try_into().ok());
         let table = table.map(|len| get(footer.table_offset, len)).transpose()?.flatten();
         let Some(table) = table.and_then(|table| read_table(&table, &footer)) else {
@@ -361,14 +361,14 @@ impl Pack {
             return Err(Error::malformed(place, "a table of blocks"));
         };
         let table = table.into_iter().map(Some).collect();
-        let frames = Frames::new(id, Home::Pack, medium, footer.salt, table);
+        let frames = Frames::new(id, FrameContainer::Pack, medium, footer.salt, table);
         let info = &footer.ids;
         let ids = match info.is_listed() {
-            true => OpenIds::listed(front, info).ok_or_else(|| not_the_ids(id))?,
-            false if u64::from(info.len()) <= most_without_ids(file_bytes) => {
+            true => OpenIds::listed(front, info).ok_or_else(|| damaged_ids_error(id))?,
+            false if u64::from(info.len()) <= max_unlisted_objects(file_bytes) => {
                 OpenIds::unlisted(info)
             }
-            false => return Err(not_the_ids(id)),
+            false => return Err(damaged_ids_error(id)),
         };
         Ok(Self { id, tier: header.tier, footer, file_bytes, frames, ids })
     }
@@ -386,8 +386,8 @@ impl Pack {
     }
 
     /// Releases the memory of all pages that were read.
-    pub(in crate::store) fn let_pages_go(&self) {
-        self.frames.let_pages_go();
+    pub(in crate::store) fn release_pages(&self) {
+        self.frames.release_pages();
     }
 
     pub(in crate::store) fn id(&self) -> PackId {
@@ -415,14 +415,14 @@ impl Pack {
     }
 
     /// Returns the number of ids without content.
-    pub(in crate::store) fn gone_len(&self) -> u32 {
+    pub(in crate::store) fn tombstone_count(&self) -> u32 {
         self.footer.ids.gone
     }
 
     /// Looks up `id`. For most absent ids this costs one memory access, once the ids are verified.
     /// `None` is certain once they [are](Self::is_verified).
     pub(in crate::store) fn find(&self, id: &ObjectId) -> Option<PackLookup> {
-        self.ids.find(id, &self.frames).and_then(|ordinal| self.found_at(ordinal))
+        self.ids.find(id, &self.frames).and_then(|ordinal| self.lookup_at(ordinal))
     }
 
     /// Returns the ids that start with `prefix`, in order.
@@ -431,7 +431,7 @@ impl Pack {
         prefix: &IdPrefix,
     ) -> impl Iterator<Item = (ObjectId, PackLookup)> + use<'a> {
         let found = self.ids().index.starting_with(prefix).into_iter();
-        found.filter_map(|(id, ordinal)| Some((id, self.found_at(ordinal)?)))
+        found.filter_map(|(id, ordinal)| Some((id, self.lookup_at(ordinal)?)))
     }
 
     /// Returns the id of the object with this ordinal.
@@ -447,7 +447,7 @@ impl Pack {
     /// Returns the ids without content.
     pub(in crate::store) fn tombstones(&self) -> impl Iterator<Item = (ObjectId, Kind, Tombstone)> {
         // The number of tombstones is known without reading the ids.
-        let ids = (self.gone_len() > 0).then(|| self.ids());
+        let ids = (self.tombstone_count() > 0).then(|| self.ids());
         ids.into_iter().flat_map(PackIds::tombstones)
     }
 
@@ -467,7 +467,7 @@ impl Pack {
     /// # Errors
     /// `Corrupt` when the block does not verify.
     pub(in crate::store) fn read(&self, ordinal: u32, cache: &BlockCache) -> Result<Bytes> {
-        self.frames.read(ordinal, cache, |link| self.ids.as_they_lie(&self.frames).id_at(link))
+        self.frames.read(ordinal, cache, |link| self.ids.unverified(&self.frames).id_at(link))
     }
 
     /// Decodes the block with this number. Read objects of one block from it while it is held: with
@@ -515,7 +515,7 @@ impl Pack {
         findings.map(|message| Finding { kind, place: place.clone(), message }).collect()
     }
 
-    fn found_at(&self, ordinal: u32) -> Option<PackLookup> {
+    fn lookup_at(&self, ordinal: u32) -> Option<PackLookup> {
         match ordinal.checked_sub(self.len()) {
             None => self.kind_at(ordinal).map(|kind| PackLookup::Object { ordinal, kind }),
             Some(at) => {
@@ -550,7 +550,7 @@ impl OpenBlock<'_> {
             let here = format_args!("object {ordinal} in block {}", self.number);
             return Err(Error::corrupt(self.pack.place(ordinal), here, "it elsewhere"));
         }
-        let id_at = |link| self.pack.ids.as_they_lie(frames).id_at(link);
+        let id_at = |link| self.pack.ids.unverified(frames).id_at(link);
         frames.read_in(&self.block, ordinal, cache, id_at)
     }
 }
@@ -569,12 +569,12 @@ fn medium_of(file: &Arc<dyn IoFile>, id: PackId) -> Result<Medium> {
 }
 
 /// Returns the error of a pack whose ids are damaged.
-fn not_the_ids(id: PackId) -> Error {
+fn damaged_ids_error(id: PackId) -> Error {
     Error::malformed(format!("packs/{}", id.file_name()), "the ids of that pack")
 }
 
 /// Returns the error of a pack with a version that this build cannot read.
-fn too_new(place: &str, version: u32) -> Error {
+fn version_error(place: &str, version: u32) -> Error {
     let message = format!(
         "{place}: version {version} of packs is newer than this build: use a newer turntree"
     );

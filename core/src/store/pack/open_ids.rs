@@ -13,8 +13,8 @@ use std::sync::{Mutex, OnceLock};
 use bytes::Bytes;
 
 use super::frames::Frames;
-use super::ids::{KeptIds, PackIds};
-use super::index::Ids;
+use super::ids::{IdsCache, PackIds};
+use super::index::IdIndex;
 use super::layout::{IDS_CONTEXT, IdsInfo};
 use crate::object::{Checksum, ID_BYTES, ObjectId};
 use crate::store::lock;
@@ -35,9 +35,9 @@ pub(super) struct OpenIds {
     listed: Option<ListedIds>,
     verified: OnceLock<PackIds>,
     /// The progress of verification. A thread waits for `verified` only while it holds this lock.
-    verifying: Mutex<Verifying>,
+    verifying: Mutex<IdVerification>,
     /// The place where the ids of a pack that lists none are stored.
-    beside: Option<Box<dyn KeptIds>>,
+    beside: Option<Box<dyn IdsCache>>,
 }
 
 /// The bytes between the header of a pack and its frames, unverified.
@@ -45,12 +45,12 @@ pub(super) struct OpenIds {
 struct ListedIds {
     bytes: Bytes,
     notes: Bytes,
-    index: Ids,
+    index: IdIndex,
 }
 
 /// The part of the ids that was hashed.
 #[derive(Debug, Default)]
-struct Verifying {
+struct IdVerification {
     bytes: usize,
     /// `None` until the first byte was hashed.
     found: Option<(Checksum, Filter)>,
@@ -72,7 +72,7 @@ impl OpenIds {
     }
 
     /// Sets the place where ids are stored if the pack lists none.
-    pub(super) fn keep_beside(&mut self, beside: Box<dyn KeptIds>) {
+    pub(super) fn set_cache(&mut self, beside: Box<dyn IdsCache>) {
         self.beside = Some(beside);
     }
 
@@ -105,11 +105,11 @@ impl OpenIds {
                 let index = listed.index.with(verifying.take_filter());
                 PackIds::found(index, listed.notes.clone(), &self.info)
             }
-            Some(_) => PackIds::in_place_of_damaged(frames, &self.info),
+            Some(_) => PackIds::recompute(frames, &self.info),
             None => self.unlisted_ids(frames),
         };
         // All of the ids were read, and most packs are rarely searched.
-        frames.let_pages_go();
+        frames.release_pages();
         self.verified.get_or_init(|| found)
     }
 
@@ -125,7 +125,7 @@ impl OpenIds {
     }
 
     /// Returns the ids, possibly unverified: sufficient if the caller verifies the result.
-    pub(super) fn as_they_lie(&self, frames: &Frames) -> &Ids {
+    pub(super) fn unverified(&self, frames: &Frames) -> &IdIndex {
         match (self.verified.get(), &self.listed) {
             (None, Some(listed)) => &listed.index,
             (Some(_), _) | (None, None) => &self.verified(frames).index,
@@ -137,8 +137,8 @@ impl OpenIds {
     pub(super) fn find(&self, id: &ObjectId, frames: &Frames) -> Option<u32> {
         let found = match &self.listed {
             Some(listed) if !self.is_verified() => {
-                self.verify_a_piece(listed, frames);
-                let found = self.as_they_lie(frames).find(id)?;
+                self.verify_next(listed, frames);
+                let found = self.unverified(frames).find(id)?;
                 (found < self.info.objects).then_some(found)
             }
             _ => None,
@@ -147,7 +147,7 @@ impl OpenIds {
     }
 
     /// Verifies another piece, unless another thread is doing so.
-    fn verify_a_piece(&self, listed: &ListedIds, frames: &Frames) {
+    fn verify_next(&self, listed: &ListedIds, frames: &Frames) {
         let Ok(mut verifying) = self.verifying.try_lock() else { return };
         verifying.take(listed, &self.info, PIECE_BYTES);
         let is_all = verifying.bytes == listed.bytes.len();
@@ -158,7 +158,7 @@ impl OpenIds {
     }
 }
 
-impl Verifying {
+impl IdVerification {
     /// Hashes up to `bytes` more bytes.
     fn take(&mut self, listed: &ListedIds, info: &IdsInfo, bytes: usize) {
         let rest = listed.bytes.get(self.bytes..).unwrap_or_default();
@@ -197,7 +197,7 @@ mod tests {
     use super::super::damage::file;
     use super::super::layout::HEADER_BYTES;
     use super::super::tests::{STORE, Sample, noise};
-    use super::super::{BlockCache, KeptIds, Pack, PackId, PackLookup, Tier, Tombstone};
+    use super::super::{BlockCache, IdsCache, Pack, PackId, PackLookup, Tier, Tombstone};
     use super::*;
     use crate::object::{Kind, verify};
 
@@ -205,7 +205,7 @@ mod tests {
     #[derive(Debug)]
     struct Nowhere;
 
-    impl KeptIds for Nowhere {
+    impl IdsCache for Nowhere {
         fn read(&self, _: usize) -> Option<Bytes> {
             None
         }
@@ -234,7 +234,7 @@ mod tests {
     }
 
     fn open(bytes: &[u8], id: PackId) -> Pack {
-        Pack::open_beside(&file(bytes.to_vec()), id, STORE, Box::new(Nowhere)).unwrap()
+        Pack::open_with_cache(&file(bytes.to_vec()), id, STORE, Box::new(Nowhere)).unwrap()
     }
 
     #[test]
@@ -253,7 +253,7 @@ mod tests {
             assert!(pack.find(&item.id).is_some());
         }
         assert!(pack.is_verified());
-        assert_eq!((pack.problem(), pack.misindexed()), (None, 0));
+        assert_eq!((pack.problem(), pack.count_misindexed()), (None, 0));
         sample.assert_in(&pack);
     }
 
@@ -269,7 +269,7 @@ mod tests {
         damaged[HEADER_BYTES + (OBJECTS as usize + 1) * ID_BYTES + 1] ^= 3;
         let pack = open(&damaged, id);
         assert_eq!(pack.find(gone), Some(PackLookup::Tombstone(Tombstone::Elided, Kind::Blob)));
-        assert!(pack.noticed().is_some());
+        assert!(pack.known_problem().is_some());
     }
 
     #[test]
@@ -281,8 +281,8 @@ mod tests {
             damaged[at] ^= 0x51;
             assert!(Pack::open(&file(damaged.clone()), id, STORE).is_err(), "byte {at}");
             let pack = open(&damaged, id);
-            assert!(pack.check_ids().is_err() && pack.noticed().is_none(), "byte {at}");
-            assert!(pack.problem().is_some() && pack.noticed().is_some(), "byte {at}");
+            assert!(pack.check_ids().is_err() && pack.known_problem().is_none(), "byte {at}");
+            assert!(pack.problem().is_some() && pack.known_problem().is_some(), "byte {at}");
             sample.assert_in(&pack);
             // Look up damaged ids until all ids are verified.
             let pack = open(&damaged, id);
@@ -291,7 +291,7 @@ mod tests {
                     let _ = pack.find(&item.id);
                 }
             }
-            assert!(pack.is_verified() && pack.noticed().is_some(), "byte {at}");
+            assert!(pack.is_verified() && pack.known_problem().is_some(), "byte {at}");
             sample.assert_in(&pack);
         }
     }

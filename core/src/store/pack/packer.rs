@@ -10,21 +10,21 @@ use std::{iter, mem};
 use bytes::Bytes;
 
 use super::block::{Block, BlockBuilder, Form, encode_parts};
-use super::compressors::{Compressed, Compressors};
-use super::draft::{PackDraft, PackItem, PackWritten};
-use super::index::{Ids, RecentOrdinals};
+use super::compressors::{CompressedBlock, Compressors};
+use super::index::{IdIndex, RecentOrdinals};
 use super::layout::{
     BlockInfo, BlockKind, FRAME_HEADER_BYTES, Footer, FrameHeader, IdsInfo, MAX_BLOCK_OBJECTS,
     PackHeader, encode_table, frames_checksum, ids_checksum, table_checksum,
 };
-use super::resemblance::Resemblance;
+use super::pack_draft::{PackDraft, PackFileSize, PackItem};
+use super::similarity::SimilarityIndex;
 use super::{BlockCache, PackId, Parameters, chunk, links};
 use crate::error::{Error, Result};
 use crate::object::{Checksum, Kind, ObjectId};
 use crate::store::format::codec::decompress_block;
 use crate::store::format::segment::Digest;
 use crate::store::io::IoFile;
-use crate::store::paced::Pace;
+use crate::store::paced_sync::Pace;
 
 /// An object of this size is a block of its own. So its next version, or the same image in another
 /// encoding, can use it as a base. Makes sessions with images a third smaller.
@@ -52,7 +52,7 @@ const BASES_BYTES: usize = 8 << 20;
 pub(super) struct Packer<'a> {
     draft: &'a PackDraft<'a>,
     parameters: Parameters,
-    ids: &'a Ids,
+    ids: &'a IdIndex,
     recent: RecentOrdinals,
     file: &'a dyn IoFile,
     /// The offset of the next frame.
@@ -67,7 +67,7 @@ pub(super) struct Packer<'a> {
     parts: Stream,
     known_parts: HashMap<ObjectId, u32>,
     /// By cohort, and whether the blocks are contents.
-    resemblance: HashMap<(u32, bool), Resemblance>,
+    resemblance: HashMap<(u32, bool), SimilarityIndex>,
     raw_bytes: u64,
     /// True if a link may only reference ids that a sequential reader already knows: those of
     /// earlier objects, or gone ones.
@@ -76,7 +76,7 @@ pub(super) struct Packer<'a> {
 }
 
 /// The frames that were written.
-pub(super) struct FramesWritten {
+pub(super) struct WrittenFrames {
     pub(super) blocks: Vec<BlockInfo>,
     pub(super) parts: u32,
     /// The end of the last frame.
@@ -134,7 +134,7 @@ impl Stream {
 }
 
 impl<'a> Packer<'a> {
-    pub(super) fn new(draft: &'a PackDraft<'a>, ids: &'a Ids, file: &'a dyn IoFile) -> Self {
+    pub(super) fn new(draft: &'a PackDraft<'a>, ids: &'a IdIndex, file: &'a dyn IoFile) -> Self {
         let parameters = draft.tier.parameters();
         let jobs = parameters.jobs.min(rayon::current_num_threads());
         Self {
@@ -160,20 +160,20 @@ impl<'a> Packer<'a> {
 
     /// Writes the frames of the items from `offset`, so that a sequential reader can compute the
     /// ids of all objects.
-    pub(super) fn write_in_order(mut self, offset: u64) -> Result<FramesWritten> {
+    pub(super) fn write_in_order(mut self, offset: u64) -> Result<WrittenFrames> {
         (self.in_order, self.offset) = (true, offset);
         self.push_items()?;
         self.flush()?;
         let (parts, headers) = (self.parts.first, self.headers.finish());
         let (blocks, end, raw_bytes) = (self.blocks, self.offset, self.raw_bytes);
-        Ok(FramesWritten { blocks, parts, end, headers, raw_bytes })
+        Ok(WrittenFrames { blocks, parts, end, headers, raw_bytes })
     }
 
     /// Writes the whole file.
-    pub(super) fn run(mut self) -> Result<PackWritten> {
+    pub(super) fn run(mut self) -> Result<PackFileSize> {
         let (ids, header) = self.write_front()?;
         self.push_items()?;
-        self.push_gone()?;
+        self.push_tombstones()?;
         self.flush()?;
 
         let mut end = encode_table(&self.blocks);
@@ -191,7 +191,7 @@ impl<'a> Packer<'a> {
         end.extend_from_slice(&footer);
         self.write_at(&end, self.offset)?;
         let bytes = self.offset + end.len() as u64;
-        Ok(PackWritten { id, bytes, objects: ids.objects, raw_bytes: self.raw_bytes })
+        Ok(PackFileSize { id, bytes, objects: ids.objects, raw_bytes: self.raw_bytes })
     }
 
     fn push_items(&mut self) -> Result<()> {
@@ -275,7 +275,7 @@ impl<'a> Packer<'a> {
         Ok(encode_parts(&numbers))
     }
 
-    fn push_gone(&mut self) -> Result<()> {
+    fn push_tombstones(&mut self) -> Result<()> {
         let mut first = self.objects.first;
         for gone in self.draft.gone.chunks(MAX_BLOCK_OBJECTS as usize) {
             let mut raw = Vec::new();
@@ -315,7 +315,7 @@ impl<'a> Packer<'a> {
         // History must stay readable without contents, so it never uses them as a base.
         let is_content = matches!(kind, BlockKind::Objects(Kind::Blob) | BlockKind::Parts);
         let earlier = self.resemblance.entry((cohort, is_content));
-        let earlier = earlier.or_insert_with(|| Resemblance::new(most));
+        let earlier = earlier.or_insert_with(|| SimilarityIndex::new(most));
         let base = earlier.base(count(self.blocks.len()), &raw);
         self.enqueue(kind, first, objects, base, raw)
     }
@@ -339,7 +339,7 @@ impl<'a> Packer<'a> {
         {
             self.write_frame(&compressed)?;
         }
-        self.compressors.give(number, raw, base_bytes);
+        self.compressors.submit(number, raw, base_bytes);
         Ok(())
     }
 
@@ -371,8 +371,8 @@ impl<'a> Packer<'a> {
     }
 
     /// Writes a block after the previous ones.
-    fn write_frame(&mut self, compressed: &Compressed) -> Result<()> {
-        let Compressed { number, stored, checksum } = compressed;
+    fn write_frame(&mut self, compressed: &CompressedBlock) -> Result<()> {
+        let CompressedBlock { number, stored, checksum } = compressed;
         let Some(block) = self.blocks.get_mut(*number as usize) else { return Ok(()) };
         (block.offset, block.stored_bytes) = (self.offset, count(stored.len()));
         let (block, offset) = (*block, self.offset);

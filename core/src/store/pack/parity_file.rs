@@ -13,7 +13,9 @@ use crate::error::{Error, Result};
 use crate::store::dir::failed;
 use crate::store::format::id::StoreId;
 use crate::store::io::{Access, Io, IoFile, ReadAt};
-use crate::store::parity::{Mended, Parity, ParityDamage, ParityShare, PastRefused, write_parity};
+use crate::store::parity::{
+    Parity, ParityDamage, ParityShare, RestoredContent, ZeroFilledReads, write_parity,
+};
 
 /// Bytes per copy step.
 const COPY_BYTES: usize = 1 << 20;
@@ -28,9 +30,9 @@ pub(in crate::store) struct ParityFile {
 }
 
 /// A pack restored by its parity, in memory.
-pub(in crate::store) struct Restored {
+pub(in crate::store) struct RestoredPack {
     pub(in crate::store) pack: Pack,
-    mended: Mended,
+    mended: RestoredContent,
 }
 
 impl ParityFile {
@@ -51,7 +53,7 @@ impl ParityFile {
         let mut written = 0;
         put(io, &path, &mut |file| {
             written = write_parity(&pack, bytes, share, &**file, 0)?;
-            let parity = Parity::alone(&(Arc::new(Arc::clone(file)) as Arc<dyn ReadAt>))?;
+            let parity = Parity::find_separate(&(Arc::new(Arc::clone(file)) as Arc<dyn ReadAt>))?;
             match parity.is_some_and(|parity| parity.is_whole()) {
                 true => Ok(()),
                 false => Err(Error::malformed(path.display(), "the parity that was written")),
@@ -69,9 +71,9 @@ impl ParityFile {
         let open = |name: String| io.open_if_exists(&packs.join(name), Access::Read);
         let Some(file) = open(id.parity_name())? else { return Ok(None) };
         let Some(content) = open(id.file_name())? else { return Ok(None) };
-        let file: Arc<dyn ReadAt> = Arc::new(PastRefused(Arc::new(file)));
-        let Some(parity) = Parity::alone(&file)? else { return Ok(None) };
-        let content: Arc<dyn ReadAt> = Arc::new(PastRefused(Arc::new(content)));
+        let file: Arc<dyn ReadAt> = Arc::new(ZeroFilledReads(Arc::new(file)));
+        let Some(parity) = Parity::find_separate(&file)? else { return Ok(None) };
+        let content: Arc<dyn ReadAt> = Arc::new(ZeroFilledReads(Arc::new(content)));
         let damage = parity.examine(&*content)?;
         Ok(Some(Self { id, parity, content, damage }))
     }
@@ -91,11 +93,12 @@ impl ParityFile {
     ///
     /// # Errors
     /// `Io` when it cannot be read.
-    pub(in crate::store) fn restored(&self, store: StoreId) -> Result<Option<Restored>> {
+    pub(in crate::store) fn restored(&self, store: StoreId) -> Result<Option<RestoredPack>> {
         if !self.can_restore() {
             return Ok(None);
         }
-        let Ok(mended) = self.parity.mended(Arc::clone(&self.content), &self.damage) else {
+        let Ok(mended) = self.parity.restore_content(Arc::clone(&self.content), &self.damage)
+        else {
             return Ok(None);
         };
         // The parity may come from elsewhere: limit the size before allocating.
@@ -112,18 +115,18 @@ impl ParityFile {
             return Ok(None);
         };
         let is_whole = pack.verify_frames().is_empty();
-        Ok(is_whole.then_some(Restored { pack, mended }))
+        Ok(is_whole.then_some(RestoredPack { pack, mended }))
     }
 
     /// Replaces the damaged pack by the restored one. It is durable when this returns.
     ///
     /// # Errors
     /// `Io` when the disk refuses; then the damaged pack is unchanged.
-    pub(in crate::store) fn put_back(
+    pub(in crate::store) fn replace_damaged(
         &self,
         io: &dyn Io,
         packs: &Path,
-        restored: &Restored,
+        restored: &RestoredPack,
     ) -> Result<()> {
         let path = packs.join(self.id.file_name());
         put(io, &path, &mut |file| {
@@ -157,7 +160,7 @@ impl ParityFile {
         let file = io.open_if_exists(&packs.join(id.parity_name()), Access::Read)?;
         let Some(file) = file else { return Ok(None) };
         let file: Arc<dyn ReadAt> = Arc::new(file);
-        Parity::alone(&file)
+        Parity::find_separate(&file)
     }
 }
 

@@ -13,8 +13,8 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use super::frames::{Frames, Home};
-use super::identify::Identified;
+use super::frames::{FrameContainer, Frames};
+use super::identify::IdentifiedObjects;
 use super::ids::PackIds;
 use super::layout::{
     BlockInfo, FRAME_HEADER_BYTES, FRAME_MAGIC, Footer, FrameHeader, HEADER_BYTES, PackHeader,
@@ -30,22 +30,22 @@ use crate::store::{Finding, FindingKind};
 
 /// The content of a pack, as read from its frames.
 #[derive(Debug)]
-pub(in crate::store) struct Rebuilt {
+pub(in crate::store) struct RecoveredObjects {
     id: PackId,
     frames: Frames,
     /// The ids that the pack holds, if they verify.
     known: Option<PackIds>,
     /// The readable objects and gone ids.
-    found: Identified,
+    found: IdentifiedObjects,
     findings: Vec<Finding>,
 }
 
-impl Rebuilt {
+impl RecoveredObjects {
     /// Reads every frame of the pack and hashes every object.
     ///
     /// # Errors
     /// `Corrupt` when it is a pack of another store, or its salt is unknown, `Io` when it cannot be
-    /// mapped. All other problems are in [`Rebuilt::findings`].
+    /// mapped. All other problems are in [`RecoveredObjects::findings`].
     pub(in crate::store) fn read_frames(
         file: &Arc<dyn IoFile>,
         id: PackId,
@@ -68,8 +68,9 @@ impl Rebuilt {
         let start = infos.into_iter().flatten().next().and_then(|info| info.end());
         let end = footer.and_then(|footer| usize::try_from(footer.table_offset).ok());
         let (table, gaps) = find_frames(&map, &salt, start.unwrap_or(HEADER_BYTES), end);
-        let frames = Frames::new(id, Home::Pack, Medium::Memory(map.into()), salt, table);
-        let found = Identified::read(&frames, known.as_ref().map(|known| &known.index), cache);
+        let frames = Frames::new(id, FrameContainer::Pack, Medium::Memory(map.into()), salt, table);
+        let found =
+            IdentifiedObjects::read(&frames, known.as_ref().map(|known| &known.index), cache);
         let mut rebuilt = Self { id, frames, known, found, findings: Vec::new() };
         for (from, to) in gaps {
             rebuilt.report(format_args!("at {from}: no good frame up to {to}"));

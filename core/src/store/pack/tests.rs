@@ -7,7 +7,7 @@ use bytes::Bytes;
 use proptest::prelude::*;
 use proptest::sample::Index;
 
-use super::draft::PackWritten;
+use super::pack_draft::PackFileSize;
 use super::*;
 use crate::object::{Memory, ObjectSink, ObjectSource, verify};
 use crate::store::io::{Access, Io, RealIo};
@@ -33,11 +33,11 @@ impl Sample {
     }
 
     /// Writes a pack. Archives list no ids here, so that both forms are tested.
-    pub(super) fn write(&self, dir: &Path, tier: Tier) -> Result<PackWritten> {
+    pub(super) fn write(&self, dir: &Path, tier: Tier) -> Result<PackFileSize> {
         self.write_as(dir, tier, tier != Tier::Archive)
     }
 
-    pub(super) fn write_as(&self, dir: &Path, tier: Tier, lists_ids: bool) -> Result<PackWritten> {
+    pub(super) fn write_as(&self, dir: &Path, tier: Tier, lists_ids: bool) -> Result<PackFileSize> {
         let (items, gone, source) = (&self.items, &self.gone, &self.objects);
         let draft = PackDraft { store: STORE, salt: SALT, tier, lists_ids, items, gone, source };
         draft.write(&RealIo, dir)
@@ -64,7 +64,10 @@ impl Sample {
             assert_eq!(pack.find(id), Some(PackLookup::Tombstone(*gone, *kind)));
         }
         let end = pack.len();
-        assert_eq!((end as usize, pack.gone_len() as usize), (self.items.len(), self.gone.len()));
+        assert_eq!(
+            (end as usize, pack.tombstone_count() as usize),
+            (self.items.len(), self.gone.len())
+        );
         assert_eq!((pack.id_at(end), pack.kind_at(end), pack.block_of(end)), (None, None, None));
         assert!(pack.read(end, &cache).is_err());
         for n in 0..50_u32 {

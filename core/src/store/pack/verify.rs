@@ -5,7 +5,7 @@ use std::ops::Range;
 use rayon::prelude::*;
 
 use super::layout::{BlockInfo, BlockKind};
-use super::{BlockCache, Pack, PackLookup, not_the_ids};
+use super::{BlockCache, Pack, PackLookup, damaged_ids_error};
 use crate::error::{Error, ErrorKind, Result};
 use crate::object::{Kind, ObjectId, Operation, verify};
 use crate::store::{Finding, FindingKind};
@@ -26,18 +26,18 @@ impl Pack {
     /// not find those objects, though they may be in the pack.
     pub(in crate::store) fn problem(&self) -> Option<String> {
         let lost = self.ids().problems.first().map(|first| {
-            let unknown = self.unknown();
+            let unknown = self.unknown_count();
             format!("{unknown} of its objects cannot be identified: {first}")
         });
         if !self.ids().is_damaged {
             return lost;
         }
-        let damage = not_the_ids(self.id);
+        let damage = damaged_ids_error(self.id);
         Some(lost.map_or_else(|| damage.to_string(), |lost| format!("{damage}, and {lost}")))
     }
 
     /// Returns the problem as a finding, if the ids were verified already.
-    pub(in crate::store) fn noticed(&self) -> Option<Finding> {
+    pub(in crate::store) fn known_problem(&self) -> Option<Finding> {
         if !self.ids.is_verified() {
             return None;
         }
@@ -49,7 +49,7 @@ impl Pack {
     ///
     /// # Errors
     /// `Io`: the caller may try again.
-    pub(in crate::store) fn check_identified(&self) -> Result<()> {
+    pub(in crate::store) fn check_ids_known(&self) -> Result<()> {
         match self.problem().filter(|_| self.ids().may_pass) {
             Some(message) => Err(Error::new(ErrorKind::Io, message)),
             None => Ok(()),
@@ -57,14 +57,14 @@ impl Pack {
     }
 
     /// Returns the number of objects and gone ids whose ids are unknown.
-    pub(in crate::store) fn unknown(&self) -> u64 {
+    pub(in crate::store) fn unknown_count(&self) -> u64 {
         let ordinals = 0..self.footer.ids.len();
         ordinals.filter(|at| self.ids().index.id_at(*at).is_none()).count() as u64
     }
 
     /// Counts the ids of the pack that the index misses or misplaces. Unknown ids are reported by
     /// [`problem`](Self::problem) instead.
-    pub(in crate::store) fn misindexed(&self) -> usize {
+    pub(in crate::store) fn count_misindexed(&self) -> usize {
         let ids = (0..self.len()).filter_map(|ordinal| Some((ordinal, self.id_at(ordinal)?)));
         let objects = ids.filter(|(ordinal, id)| {
             let found = self.find(id);
@@ -74,7 +74,7 @@ impl Pack {
             .tombstones()
             .filter(|(id, kind, why)| self.find(id) == Some(PackLookup::Tombstone(*why, *kind)));
         let known = match self.lists_ids() {
-            true => self.gone_len() as usize,
+            true => self.tombstone_count() as usize,
             false => self.tombstones().count(),
         };
         let gone = known.saturating_sub(noted.count());
@@ -130,7 +130,7 @@ impl Pack {
     }
 
     /// Returns true if the frames of objects of a kind verify. Decompresses nothing.
-    pub(in crate::store) fn frames_verify(&self, kind: Kind) -> bool {
+    pub(in crate::store) fn has_valid_frames(&self, kind: Kind) -> bool {
         let blocks: Vec<_> = self.frames.blocks().map(|(number, block)| (number, *block)).collect();
         let of_kind = blocks.par_iter().filter(|(_, b)| b.kind == BlockKind::Objects(kind));
         of_kind.all(|(number, block)| self.frames.stored(*number, block).is_ok())

@@ -50,7 +50,7 @@ fn it_is_smaller_by_the_ids_and_what_finds_them() {
 fn a_changed_byte_costs_what_needs_its_block_and_is_told() {
     let (sample, bytes, id) = without_ids(small(false).0);
     let pack = Pack::open(&file(bytes.clone()), id, STORE).unwrap();
-    assert_eq!((pack.problem(), pack.unknown()), (None, 0));
+    assert_eq!((pack.problem(), pack.unknown_count()), (None, 0));
     let frame_of = |at: usize| -> Option<(BlockInfo, Range<u64>)> {
         let blocks = pack.frames.blocks().map(|(_, block)| (*block, block.offset..block.end()));
         blocks.into_iter().find(|(_, frame)| frame.contains(&(at as u64)))
@@ -80,9 +80,9 @@ fn a_changed_byte_costs_what_needs_its_block_and_is_told() {
             }
         }
         let gone = sample.gone.len() - damaged.tombstones().count();
-        assert_eq!(damaged.unknown(), (lost + gone) as u64, "byte {at}");
+        assert_eq!(damaged.unknown_count(), (lost + gone) as u64, "byte {at}");
         assert_eq!(damaged.problem().is_some(), lost + gone > 0, "byte {at}");
-        assert_eq!(damaged.misindexed(), 0, "byte {at}");
+        assert_eq!(damaged.count_misindexed(), 0, "byte {at}");
         let is_lost = block.kind == BlockKind::Parts || lost + gone >= block.objects as usize;
         assert!(is_lost, "byte {at}: {lost} of {block:?}");
     }
@@ -194,11 +194,11 @@ fn what_a_disk_refuses_is_lost_only_if_it_always_will_be() {
     };
     let (too_many_open_files, bad_sector) = (24, 5);
     let busy = open(too_many_open_files);
-    assert_eq!(busy.check_identified().unwrap_err().kind(), ErrorKind::Io);
+    assert_eq!(busy.check_ids_known().unwrap_err().kind(), ErrorKind::Io);
     let damaged = open(bad_sector);
-    damaged.check_identified().unwrap();
-    assert_eq!(damaged.noticed().map(|found| found.kind), Some(FindingKind::Damage));
-    assert!(damaged.unknown() > 0 && damaged.problem().is_some());
+    damaged.check_ids_known().unwrap();
+    assert_eq!(damaged.known_problem().map(|found| found.kind), Some(FindingKind::Damage));
+    assert!(damaged.unknown_count() > 0 && damaged.problem().is_some());
     assert!(sample.items.iter().any(|item| damaged.find(&item.id).is_some()));
 }
 
@@ -214,7 +214,7 @@ fn kept(sample: &Sample) -> (tempfile::TempDir, PackId, PathBuf) {
 }
 
 /// Opens the pack as a store does. Returns true if its ids were computed.
-fn open_beside(dir: &Path, id: PackId, store: StoreId, may_write: bool) -> (Pack, bool) {
+fn open_with_cache(dir: &Path, id: PackId, store: StoreId, may_write: bool) -> (Pack, bool) {
     let file = RealIo.open(&dir.join(PACKS_DIR).join(id.file_name()), Access::Read).unwrap();
     let io: Arc<dyn Io> = Arc::new(RealIo);
     let pack = derived_ids::open(&io, dir, (&file, id), store, may_write).unwrap();
@@ -227,9 +227,9 @@ fn ids_that_were_computed_are_kept_and_believed_only_whole() {
     let (sample, _, _) = small(true);
     let (folder, id, path) = kept(&sample);
     let dir = folder.path();
-    assert!(open_beside(dir, id, STORE, false).1 && !path.exists(), "nothing is written");
-    assert!(open_beside(dir, id, STORE, true).1);
-    let (pack, is_computed) = open_beside(dir, id, STORE, true);
+    assert!(open_with_cache(dir, id, STORE, false).1 && !path.exists(), "nothing is written");
+    assert!(open_with_cache(dir, id, STORE, true).1);
+    let (pack, is_computed) = open_with_cache(dir, id, STORE, true);
     assert!(!is_computed, "they are read");
     sample.assert_in(&pack);
     let good = std::fs::read(&path).unwrap();
@@ -237,14 +237,14 @@ fn ids_that_were_computed_are_kept_and_believed_only_whole() {
         let mut bad = good.clone();
         bad[at] ^= 1 << (at % 8);
         std::fs::write(&path, &bad).unwrap();
-        assert!(open_beside(dir, id, STORE, false).1, "byte {at} is in no checksum");
+        assert!(open_with_cache(dir, id, STORE, false).1, "byte {at} is in no checksum");
     }
     for len in [0, 1, 47, good.len() - 1] {
         std::fs::write(&path, &good[..len]).unwrap();
-        assert!(open_beside(dir, id, STORE, false).1, "{len} bytes");
+        assert!(open_with_cache(dir, id, STORE, false).1, "{len} bytes");
     }
     // The next process that opens the pack repairs the file, whatever its content.
-    let (pack, _) = open_beside(dir, id, STORE, true);
+    let (pack, _) = open_with_cache(dir, id, STORE, true);
     sample.assert_in(&pack);
     assert_eq!(std::fs::read(&path).unwrap(), good);
 }
@@ -253,13 +253,13 @@ fn ids_that_were_computed_are_kept_and_believed_only_whole() {
 fn ids_of_another_pack_are_not_believed() {
     let (one, one_id, one_path) = kept(&zigzag(20, b"here"));
     let (two, two_id, two_path) = kept(&zigzag(20, b"there"));
-    assert!(open_beside(one.path(), one_id, STORE, true).1);
-    assert!(open_beside(two.path(), two_id, STORE, true).1);
-    assert!(!open_beside(two.path(), two_id, STORE, false).1);
+    assert!(open_with_cache(one.path(), one_id, STORE, true).1);
+    assert!(open_with_cache(two.path(), two_id, STORE, true).1);
+    assert!(!open_with_cache(two.path(), two_id, STORE, false).1);
     let as_many = std::fs::read(&one_path).unwrap();
     assert_eq!(as_many.len(), std::fs::read(&two_path).unwrap().len());
     std::fs::write(&two_path, as_many).unwrap();
-    assert!(open_beside(two.path(), two_id, STORE, false).1);
+    assert!(open_with_cache(two.path(), two_id, STORE, false).1);
 }
 
 #[test]
@@ -268,7 +268,7 @@ fn where_ids_cannot_be_kept_a_pack_is_opened_all_the_same() {
     let (folder, id, path) = kept(&sample);
     std::fs::write(path.parent().unwrap(), b"a file in the place of the folder").unwrap();
     for _ in 0..2 {
-        let (pack, is_computed) = open_beside(folder.path(), id, STORE, true);
+        let (pack, is_computed) = open_with_cache(folder.path(), id, STORE, true);
         assert!(is_computed);
         sample.assert_in(&pack);
     }
@@ -279,8 +279,8 @@ fn forged_ids_make_objects_that_do_not_verify_and_are_found_out() {
     let (sample, _, _) = small(true);
     let (folder, id, path) = kept(&sample);
     let dir = folder.path();
-    let (pack, _) = open_beside(dir, id, STORE, true);
-    assert!(!derived_ids::are_wrong(&RealIo, dir, &pack, STORE));
+    let (pack, _) = open_with_cache(dir, id, STORE, true);
+    assert!(!derived_ids::has_wrong_ids(&RealIo, dir, &pack, STORE));
     let mut forged = std::fs::read(&path).unwrap();
     let (first, second) = (sample.items[0].id, sample.items[1].id);
     forged[16..48].copy_from_slice(second.as_bytes());
@@ -290,7 +290,7 @@ fn forged_ids_make_objects_that_do_not_verify_and_are_found_out() {
     let sum = sum.update(&STORE.0).update(&id.0).update(&forged[..end]).finish();
     forged[end..].copy_from_slice(&sum);
     std::fs::write(&path, &forged).unwrap();
-    let (believed, is_computed) = open_beside(dir, id, STORE, true);
+    let (believed, is_computed) = open_with_cache(dir, id, STORE, true);
     assert!(!is_computed);
     let cache = BlockCache::new(1 << 20);
     let mut wrong = 0;
@@ -300,5 +300,5 @@ fn forged_ids_make_objects_that_do_not_verify_and_are_found_out() {
         wrong += usize::from(!read.is_ok_and(|bytes| verify(kind, &bytes, &item.id).is_ok()));
     }
     assert!(wrong >= 2, "{wrong}");
-    assert!(derived_ids::are_wrong(&RealIo, dir, &pack, STORE));
+    assert!(derived_ids::has_wrong_ids(&RealIo, dir, &pack, STORE));
 }

@@ -8,9 +8,9 @@ use std::sync::Arc;
 
 use rayon::prelude::*;
 
-use super::draft::{PackDraft, PackWritten};
-use super::index::Ids;
+use super::index::IdIndex;
 use super::layout::{BlockInfo, BlockKind, MAX_OBJECTS};
+use super::pack_draft::{PackDraft, PackFileSize};
 use super::packer::Packer;
 use super::{BlockCache, Pack, PackId, PackLookup};
 use crate::error::{Error, Result};
@@ -29,7 +29,7 @@ impl PackDraft<'_> {
     /// # Errors
     /// `InvalidInput` when the draft is empty or an id is repeated, the errors of the source,
     /// `Corrupt` when the pack does not read back, `Io` when the disk refuses.
-    pub(in crate::store) fn write(&self, io: &dyn Io, packs: &Path) -> Result<PackWritten> {
+    pub(in crate::store) fn write(&self, io: &dyn Io, packs: &Path) -> Result<PackFileSize> {
         let ids = self.ids()?;
         let temporary = packs.join(format!("{}.tmp", hex(&self.salt)));
         let failed = failed("write", &temporary);
@@ -49,7 +49,7 @@ impl PackDraft<'_> {
     }
 
     /// Builds the index of its ids.
-    pub(super) fn ids(&self) -> Result<Ids> {
+    pub(super) fn ids(&self) -> Result<IdIndex> {
         let count = self.items.len() + self.gone.len();
         if count == 0 {
             return Err(Error::invalid("a pack of no objects"));
@@ -63,7 +63,7 @@ impl PackDraft<'_> {
             column.extend_from_slice(id.as_bytes());
         }
         let twice = |id| Error::invalid(format!("{id} is twice in one pack"));
-        Ids::build(column.into()).map_err(twice)
+        IdIndex::build(column.into()).map_err(twice)
     }
 
     /// Reads everything back.
@@ -75,7 +75,7 @@ impl PackDraft<'_> {
             blocks.into_par_iter().filter(|(_, b)| matches!(b.kind, BlockKind::Objects(_)));
         objects.try_for_each(|(number, block)| {
             let open = pack.block(number, &cache)?;
-            pack.frames.let_pages_go_behind(block);
+            pack.frames.release_pages_behind(block);
             (block.first..block.first + block.objects).try_for_each(|ordinal| {
                 let item = self.items.get(ordinal as usize);
                 let item = item.ok_or_else(|| Error::corrupt(id.file_name(), "an item", "none"))?;

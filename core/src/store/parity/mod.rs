@@ -30,9 +30,9 @@
 //!
 //! file.write_at(&[0; 1_000], 50_000)?;
 //! let file: Arc<dyn ReadAt> = Arc::new(file);
-//! let parity = Parity::behind(&file)?.ok_or("the parity is gone")?;
+//! let parity = Parity::find_appended(&file)?.ok_or("the parity is gone")?;
 //! let damage = parity.examine(&*file)?;
-//! let mended = parity.mended(file, &damage)?;
+//! let mended = parity.restore_content(file, &damage)?;
 //! let mut found = [0; 1_000];
 //! mended.read_at(&mut found, 50_000)?;
 //! assert_eq!(found, [7; 1_000]);
@@ -40,24 +40,24 @@
 //! ```
 
 mod code;
-mod mended;
 mod policy;
 mod protected;
 mod read;
-mod refused;
 mod restore;
+mod restored_content;
 mod shape;
 #[cfg(test)]
 mod tests;
 mod unit;
 mod write;
+mod zero_filled;
 
-pub use self::mended::Mended;
 pub use self::policy::PARITY_POLICY_REF;
 pub use self::protected::{Protected, repair_by_parity};
 pub use self::read::Parity;
-pub(in crate::store) use self::refused::{PastRefused, is_refusal};
 pub use self::restore::ParityDamage;
+pub use self::restored_content::RestoredContent;
 pub use self::shape::ParityShare;
 pub use self::write::append_parity;
 pub(in crate::store) use self::write::write_parity;
+pub(in crate::store) use self::zero_filled::{ZeroFilledReads, is_refusal};

@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use super::Mended;
+use super::RestoredContent;
 use super::read::Parity;
-use super::refused::PastRefused;
 use super::restore::ParityDamage;
 use super::write::{rewrite_parity, survey};
+use super::zero_filled::ZeroFilledReads;
 use crate::error::{Error, Result};
 use crate::store::io::{IoFile, ReadAt};
 
@@ -25,14 +25,14 @@ impl Protected {
     /// # Errors
     /// `Io` when it cannot be read.
     pub fn open(file: Arc<dyn ReadAt>) -> Result<Self> {
-        let past: Arc<dyn ReadAt> = Arc::new(PastRefused(Arc::clone(&file)));
-        let Some(parity) = Parity::behind(&past)? else {
+        let past: Arc<dyn ReadAt> = Arc::new(ZeroFilledReads(Arc::clone(&file)));
+        let Some(parity) = Parity::find_appended(&past)? else {
             return Ok(Self { content: file, damage: None, parity_bytes: 0 });
         };
         let damage = parity.examine(&*past)?;
         let content = match damage.can_restore {
-            true => parity.mended(past, &damage)?,
-            false => Mended::new(file, parity.content_bytes(), Vec::new()),
+            true => parity.restore_content(past, &damage)?,
+            false => RestoredContent::new(file, parity.content_bytes(), Vec::new()),
         };
         let parity_bytes = parity.bytes();
         Ok(Self { content: Arc::new(content), damage: Some(damage), parity_bytes })
@@ -64,15 +64,15 @@ impl Protected {
 /// `InvalidInput` when the file has no parity, `Corrupt` when it cannot restore the damage (then
 /// nothing is written), `Io` when the disk refuses.
 pub fn repair_by_parity(file: &Arc<dyn IoFile>) -> Result<ParityDamage> {
-    let reader: Arc<dyn ReadAt> = Arc::new(PastRefused(Arc::new(Arc::clone(file))));
-    let parity = Parity::behind(&reader)?;
+    let reader: Arc<dyn ReadAt> = Arc::new(ZeroFilledReads(Arc::new(Arc::clone(file))));
+    let parity = Parity::find_appended(&reader)?;
     let parity =
         parity.ok_or_else(|| Error::invalid("the file has no parity to repair it with"))?;
     let damage = parity.examine(&*reader)?;
     if damage.is_none() {
         return Ok(damage);
     }
-    let mended = parity.mended(reader, &damage)?;
+    let mended = parity.restore_content(reader, &damage)?;
     if survey(&mended, &parity.shape)?.1 != parity.content {
         return Err(Error::malformed("the parity", "the content that it was made of"));
     }

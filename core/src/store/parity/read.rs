@@ -5,9 +5,9 @@ use std::sync::Arc;
 
 use memchr::memmem;
 
-use super::code::Decoding;
-use super::shape::{ParityShare, Place, Role, Shape};
-use super::unit::{ContentSum, HEADER_BYTES, MAGIC, UnitHeader, verified};
+use super::code::GroupDecoder;
+use super::shape::{ParityShare, Shape, UnitPlace, UnitRole};
+use super::unit::{ContentSum, HEADER_BYTES, MAGIC, UnitHeader, verify_unit};
 use super::write::unreadable;
 use crate::error::Result;
 use crate::store::io::ReadAt;
@@ -26,7 +26,7 @@ pub struct Parity {
     /// The offset of the first unit in the file.
     pub(super) start: u64,
     /// The position of each valid unit.
-    pub(super) units: HashMap<Place, u64>,
+    pub(super) units: HashMap<UnitPlace, u64>,
     /// The checksums of the shards; `None` if too many units are lost.
     pub(super) table: Option<Vec<u8>>,
 }
@@ -38,7 +38,7 @@ impl Parity {
     ///
     /// # Errors
     /// `Io` when the file cannot be read.
-    pub fn behind(file: &Arc<dyn ReadAt>) -> Result<Option<Self>> {
+    pub fn find_appended(file: &Arc<dyn ReadAt>) -> Result<Option<Self>> {
         let Some(header) = any_unit(&**file)? else { return Ok(None) };
         Self::read(Arc::clone(file), header, header.shape.content_bytes).map(Some)
     }
@@ -47,7 +47,7 @@ impl Parity {
     ///
     /// # Errors
     /// `Io` when the file cannot be read.
-    pub(in crate::store) fn alone(file: &Arc<dyn ReadAt>) -> Result<Option<Self>> {
+    pub(in crate::store) fn find_separate(file: &Arc<dyn ReadAt>) -> Result<Option<Self>> {
         let Some(header) = any_unit(&**file)? else { return Ok(None) };
         Self::read(Arc::clone(file), header, 0).map(Some)
     }
@@ -99,19 +99,19 @@ impl Parity {
     }
 
     /// Returns the shard of a unit, if it is intact.
-    pub(super) fn shard_of(&self, place: Place) -> Result<Option<Vec<u8>>> {
+    pub(super) fn shard_of(&self, place: UnitPlace) -> Result<Option<Vec<u8>>> {
         match self.units.get(&place) {
             Some(position) => self.unit_at(*position, place),
             None => Ok(None),
         }
     }
 
-    fn unit_at(&self, position: u64, place: Place) -> Result<Option<Vec<u8>>> {
+    fn unit_at(&self, position: u64, place: UnitPlace) -> Result<Option<Vec<u8>>> {
         let mut bytes = vec![0; HEADER_BYTES + self.shape.shard_bytes as usize];
         let offset = self.start.saturating_add(position * self.unit_bytes());
         let read = self.file.read_at(&mut bytes, offset).map_err(unreadable)?;
         let wanted = UnitHeader { shape: self.shape, content: self.content, place };
-        let found = bytes.get(..read).and_then(verified).filter(|(header, _)| *header == wanted);
+        let found = bytes.get(..read).and_then(verify_unit).filter(|(header, _)| *header == wanted);
         Ok(found.map(|(_, shard)| shard.to_vec()))
     }
 
@@ -120,7 +120,7 @@ impl Parity {
         let len = |count: u64| usize::try_from(count).unwrap_or(usize::MAX);
         let (shards, recovery) = (self.shape.table_shards(), self.shape.table_recovery());
         let shard_bytes = self.shape.shard_bytes as usize;
-        let mut decoding = Decoding::new(len(shards), len(recovery), shard_bytes)?;
+        let mut decoding = GroupDecoder::new(len(shards), len(recovery), shard_bytes)?;
         let mut table = vec![0; len(shards) * shard_bytes];
         let mut put = |at: usize, bytes: &[u8]| {
             if let Some(room) = table.chunks_mut(shard_bytes).nth(at) {
@@ -129,7 +129,7 @@ impl Parity {
         };
         let (mut whole, mut spare) = (0, 0);
         for index in 0..shards {
-            if let Some(shard) = self.shard_of(Place { role: Role::Table, index })? {
+            if let Some(shard) = self.shard_of(UnitPlace { role: UnitRole::Table, index })? {
                 put(len(index), &shard);
                 decoding.shard(len(index), &shard)?;
                 whole += 1;
@@ -139,7 +139,9 @@ impl Parity {
             return Ok(Some(table));
         }
         for index in 0..recovery {
-            if let Some(shard) = self.shard_of(Place { role: Role::TableRecovery, index })? {
+            if let Some(shard) =
+                self.shard_of(UnitPlace { role: UnitRole::TableRecovery, index })?
+            {
                 decoding.recovery(len(index), &shard)?;
                 spare += 1;
             }
@@ -182,7 +184,7 @@ fn any_unit(file: &dyn ReadAt) -> Result<Option<UnitHeader>> {
             let Some(rest) = left.checked_sub(unit.len() as u64) else { return Ok(None) };
             left = rest;
             let read = file.read_at(&mut unit, offset).map_err(unreadable)?;
-            if let Some((header, _)) = unit.get(..read).and_then(verified) {
+            if let Some((header, _)) = unit.get(..read).and_then(verify_unit) {
                 return Ok(Some(header));
             }
         }

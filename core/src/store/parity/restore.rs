@@ -3,10 +3,10 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use super::Mended;
-use super::code::Decoding;
+use super::RestoredContent;
+use super::code::GroupDecoder;
 use super::read::Parity;
-use super::shape::{Place, Role, SUM_BYTES};
+use super::shape::{SUM_BYTES, UnitPlace, UnitRole};
 use super::unit::shard_sum;
 use super::write::{read_shard, survey};
 use crate::error::{Error, Result};
@@ -60,7 +60,7 @@ impl Parity {
         let can_restore = (0..groups).all(|group| {
             let lost = damaged.iter().filter(|shard| **shard % groups == group).count();
             let spare = self.units.keys();
-            let spare = spare.filter(|p| p.role == Role::Recovery && p.index % groups == group);
+            let spare = spare.filter(|p| p.role == UnitRole::Recovery && p.index % groups == group);
             lost == 0 || lost <= spare.count()
         });
         Ok(ParityDamage { shards, damaged, units, lost_units, can_restore })
@@ -71,19 +71,23 @@ impl Parity {
     ///
     /// # Errors
     /// `Corrupt` when the parity cannot restore the damage, `Io` when the content cannot be read.
-    pub fn mended(&self, content: Arc<dyn ReadAt>, damage: &ParityDamage) -> Result<Mended> {
+    pub fn restore_content(
+        &self,
+        content: Arc<dyn ReadAt>,
+        damage: &ParityDamage,
+    ) -> Result<RestoredContent> {
         let mut patches = Vec::new();
         self.restore(&*content, damage, &mut |offset, bytes| {
             patches.push((offset, bytes.to_vec()));
             Ok(())
         })?;
-        Ok(Mended::new(content, self.content_bytes(), patches))
+        Ok(RestoredContent::new(content, self.content_bytes(), patches))
     }
 
     /// Passes each restored shard to `give` with its offset. Memory holds a group, at most 100 MiB.
     ///
     /// # Errors
-    /// The errors of [`Parity::mended`] and of `give`.
+    /// The errors of [`Parity::restore_content`] and of `give`.
     pub fn restore(
         &self,
         content: &dyn ReadAt,
@@ -91,7 +95,7 @@ impl Parity {
         give: &mut dyn FnMut(u64, &[u8]) -> Result<()>,
     ) -> Result<()> {
         if !damage.can_restore {
-            return Err(too_much(damage));
+            return Err(beyond_repair_error(damage));
         }
         let table = self.table.as_deref().unwrap_or_default();
         let damaged: HashSet<u64> = damage.damaged.iter().copied().collect();
@@ -101,7 +105,7 @@ impl Parity {
                 let start = usize::try_from(shard).unwrap_or(usize::MAX).saturating_mul(SUM_BYTES);
                 let sum = table.get(start..).and_then(|rest| rest.first_chunk());
                 if sum != Some(&shard_sum(bytes)) {
-                    return Err(too_much(damage));
+                    return Err(beyond_repair_error(damage));
                 }
                 let (offset, len) = self.shape.shard(shard);
                 give(offset, bytes.get(..len).unwrap_or_default())
@@ -121,19 +125,19 @@ impl Parity {
         let shards = usize::try_from(len).unwrap_or(usize::MAX);
         let (recovery, shard_bytes) =
             (self.shape.recovery as usize, self.shape.shard_bytes as usize);
-        let mut decoding = Decoding::new(shards, recovery, shard_bytes)?;
+        let mut decoding = GroupDecoder::new(shards, recovery, shard_bytes)?;
         let mut lost = 0;
-        for (at, shard) in (0..shards).zip((group..).step_by(step(groups))) {
+        for (at, shard) in (0..shards).zip((group..).step_by(group_step(groups))) {
             match damaged.contains(&shard) {
                 true => lost += 1,
                 false => decoding.shard(at, &read_shard(content, &self.shape, shard)?)?,
             }
         }
-        for (at, index) in (0..recovery).zip((group..).step_by(step(groups))) {
+        for (at, index) in (0..recovery).zip((group..).step_by(group_step(groups))) {
             if lost == 0 {
                 break;
             }
-            if let Some(shard) = self.shard_of(Place { role: Role::Recovery, index })? {
+            if let Some(shard) = self.shard_of(UnitPlace { role: UnitRole::Recovery, index })? {
                 decoding.recovery(at, &shard)?;
                 lost -= 1;
             }
@@ -142,11 +146,11 @@ impl Parity {
     }
 }
 
-fn step(groups: u64) -> usize {
+fn group_step(groups: u64) -> usize {
     usize::try_from(groups).unwrap_or(usize::MAX)
 }
 
-fn too_much(damage: &ParityDamage) -> Error {
+fn beyond_repair_error(damage: &ParityDamage) -> Error {
     let found = match damage.damaged.len() {
         0 => format!("{} of {} units of parity damaged", damage.lost_units, damage.units),
         shards => format!("{shards} of {} shards damaged", damage.shards),

@@ -90,12 +90,12 @@ impl Shape {
         let shape = Self { recovery: u32::try_from(recovery).unwrap_or(u32::MAX), ..shape };
         let most = MAX_SHARDS * u64::from(*SHARD_BYTES.end());
         shape
-            .checked()
+            .if_valid()
             .ok_or_else(|| Error::limit("bytes of a file with parity", most, content_bytes))
     }
 
     /// Returns the shape, if a writer may choose it. This bounds the work of a reader.
-    pub(super) fn checked(self) -> Option<Self> {
+    pub(super) fn if_valid(self) -> Option<Self> {
         let good = SHARD_BYTES.contains(&self.shard_bytes)
             && self.shard_bytes.is_power_of_two()
             && (1..=MAX_SHARDS).contains(&self.shards())
@@ -161,7 +161,7 @@ impl Shape {
 
     /// Returns the unit at each position, front to back. Units of the table are spread evenly, so
     /// that no run of lost sectors destroys many of them.
-    pub(super) fn places(&self) -> impl Iterator<Item = Place> + use<> {
+    pub(super) fn places(&self) -> impl Iterator<Item = UnitPlace> + use<> {
         let (table, all, shards) = (self.table_units(), self.units(), self.table_shards());
         let (mut next_table, mut next_recovery) = (0, 0);
         (0..all).map(move |at| {
@@ -170,28 +170,28 @@ impl Shape {
                 let index = next_table;
                 next_table += 1;
                 return match index.checked_sub(shards) {
-                    None => Place { role: Role::Table, index },
-                    Some(index) => Place { role: Role::TableRecovery, index },
+                    None => UnitPlace { role: UnitRole::Table, index },
+                    Some(index) => UnitPlace { role: UnitRole::TableRecovery, index },
                 };
             }
             let index = next_recovery;
             next_recovery += 1;
-            Place { role: Role::Recovery, index }
+            UnitPlace { role: UnitRole::Recovery, index }
         })
     }
 }
 
 /// The identity of a unit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(super) struct Place {
-    pub(super) role: Role,
+pub(super) struct UnitPlace {
+    pub(super) role: UnitRole,
     /// The number of the unit among those of its role.
     pub(super) index: u64,
 }
 
 /// The role of a unit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(super) enum Role {
+pub(super) enum UnitRole {
     /// A shard of the table of checksums.
     Table,
     /// A recovery shard of the table.
@@ -200,7 +200,7 @@ pub(super) enum Role {
     Recovery,
 }
 
-impl Role {
+impl UnitRole {
     const ALL: [Self; 3] = [Self::Table, Self::TableRecovery, Self::Recovery];
 
     pub(super) const fn code(self) -> u32 {

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use proptest::prelude::*;
 use proptest::sample::Index;
 
-use super::shape::{Place, Role, Shape};
+use super::shape::{Shape, UnitPlace, UnitRole};
 use super::unit::{HEADER_BYTES, MAGIC};
 use super::*;
 use crate::error::{Error, ErrorKind, Result};
@@ -53,12 +53,12 @@ fn protected(content: &[u8], percent: u8) -> Vec<u8> {
 }
 
 /// Restores the content of a damaged file.
-fn mended(damaged: Vec<u8>) -> Result<Vec<u8>> {
+fn restore_content(damaged: Vec<u8>) -> Result<Vec<u8>> {
     let file: Arc<dyn ReadAt> = Arc::new(Memory(damaged));
     let none = || Error::not_found("no parity");
-    let parity = Parity::behind(&file)?.ok_or_else(none)?;
+    let parity = Parity::find_appended(&file)?.ok_or_else(none)?;
     let damage = parity.examine(&*file)?;
-    let mended = parity.mended(file, &damage)?;
+    let mended = parity.restore_content(file, &damage)?;
     let mut content = vec![0; usize::try_from(mended.size().unwrap()).unwrap()];
     assert_eq!(mended.read_at(&mut content, 0).unwrap(), content.len());
     // Reading in pieces gives the same bytes.
@@ -93,7 +93,7 @@ fn a_run_of_lost_sectors_is_restored_wherever_it_lies() {
         let mut damaged = whole.clone();
         let end = (start + run).min(whole.len());
         damaged[start..end].fill(0xA5);
-        assert!(mended(damaged).unwrap() == content, "lost {start}..{end}");
+        assert!(restore_content(damaged).unwrap() == content, "lost {start}..{end}");
     }
 }
 
@@ -102,7 +102,7 @@ fn a_torn_end_costs_nothing_while_its_parity_is_not_gone_whole() {
     let content = noise(60_000);
     let whole = protected(&content, 10);
     for left in (content.len() + 2_000..whole.len()).step_by(211) {
-        assert!(mended(whole[..left].to_vec()).unwrap() == content, "torn at {left}");
+        assert!(restore_content(whole[..left].to_vec()).unwrap() == content, "torn at {left}");
     }
 }
 
@@ -112,9 +112,9 @@ fn more_damage_than_promised_is_an_error_and_never_other_bytes() {
     let whole = protected(&content, 5);
     let mut damaged = whole.clone();
     damaged[..20_000].fill(0);
-    assert_eq!(mended(damaged).unwrap_err().kind(), ErrorKind::Corrupt);
+    assert_eq!(restore_content(damaged).unwrap_err().kind(), ErrorKind::Corrupt);
     // Without parity, no parity is found.
-    let kind = mended(content).unwrap_err().kind();
+    let kind = restore_content(content).unwrap_err().kind();
     assert_eq!(kind, ErrorKind::NotFound);
 }
 
@@ -122,12 +122,12 @@ fn more_damage_than_promised_is_an_error_and_never_other_bytes() {
 fn every_unit_has_a_place_of_its_own() {
     for (bytes, percent) in [(1, 1), (511, 5), (300_000, 7), (40 << 20, 5), (200 << 20, 100)] {
         let shape = shape(bytes, percent);
-        let places: Vec<Place> = shape.places().collect();
+        let places: Vec<UnitPlace> = shape.places().collect();
         let of = |role| places.iter().filter(|place| place.role == role).count() as u64;
         assert_eq!(places.len() as u64, shape.units());
-        assert_eq!(of(Role::Table), shape.table_shards());
-        assert_eq!(of(Role::TableRecovery), shape.table_recovery());
-        assert_eq!(of(Role::Recovery), shape.recovery_units());
+        assert_eq!(of(UnitRole::Table), shape.table_shards());
+        assert_eq!(of(UnitRole::TableRecovery), shape.table_recovery());
+        assert_eq!(of(UnitRole::Recovery), shape.recovery_units());
         assert_eq!(places.iter().collect::<HashSet<_>>().len(), places.len());
         let groups = (0..shape.groups()).map(|group| shape.group_len(group)).sum::<u64>();
         assert_eq!(groups, shape.shards());
@@ -153,10 +153,10 @@ fn several_groups_share_a_run_of_lost_sectors() {
     let run = 2 * shape.recovery as usize * shape.shard_bytes as usize;
     let mut damaged = whole.clone();
     damaged[8_192..8_192 + run].fill(0);
-    assert!(mended(damaged).unwrap() == content);
+    assert!(restore_content(damaged).unwrap() == content);
     let mut damaged = whole;
     damaged[8_192..=8_192 + run].fill(0);
-    assert_eq!(mended(damaged).unwrap_err().kind(), ErrorKind::Corrupt);
+    assert_eq!(restore_content(damaged).unwrap_err().kind(), ErrorKind::Corrupt);
 }
 
 turntree_properties::properties! {
@@ -174,9 +174,9 @@ turntree_properties::properties! {
         let mut damaged = protected(&content, percent);
         let shape = shape(bytes, percent);
         let recovery = shape.recovery as usize;
-        let places: Vec<Place> = shape.places().collect();
+        let places: Vec<UnitPlace> = shape.places().collect();
         let lost_units = if from_parity { recovery / 2 } else { 0 };
-        let recovery_at = (0..places.len()).filter(|at| places[*at].role == Role::Recovery);
+        let recovery_at = (0..places.len()).filter(|at| places[*at].role == UnitRole::Recovery);
         for position in recovery_at.take(lost_units) {
             let middle = unit_range(&shape, position).start + HEADER_BYTES;
             damaged[middle] ^= 1;
@@ -188,7 +188,7 @@ turntree_properties::properties! {
             let offset = usize::try_from(offset).unwrap();
             damaged[offset + len / 2] ^= 0x40;
         }
-        prop_assert!(mended(damaged).unwrap() == content);
+        prop_assert!(restore_content(damaged).unwrap() == content);
     }
 
     /// Reads the table after any half of its units is lost.
@@ -197,15 +197,15 @@ turntree_properties::properties! {
         let content = noise(220_000);
         let mut damaged = protected(&content, 5);
         let shape = shape(content.len(), 5);
-        let places: Vec<Place> = shape.places().collect();
+        let places: Vec<UnitPlace> = shape.places().collect();
         let of_table: Vec<usize> =
-            (0..places.len()).filter(|at| places[*at].role != Role::Recovery).collect();
+            (0..places.len()).filter(|at| places[*at].role != UnitRole::Recovery).collect();
         let lost: HashSet<usize> = picks.iter().map(|pick| *pick.get(&of_table)).collect();
         for position in lost.into_iter().take(of_table.len() / 2) {
             damaged[unit_range(&shape, position)].fill(0);
         }
         damaged[1_000] ^= 1;
-        prop_assert!(mended(damaged).unwrap() == content);
+        prop_assert!(restore_content(damaged).unwrap() == content);
     }
 
     /// Hostile bytes give a result or an error, and take little memory.
@@ -222,7 +222,7 @@ turntree_properties::properties! {
             let end = (at + unit.len()).min(bytes.len());
             bytes[at..end].copy_from_slice(&unit[..end - at]);
         }
-        prop_assert!(mended(bytes).is_err());
+        prop_assert!(restore_content(bytes).is_err());
     }
 
     /// Valid units of another file's shape are damage, not a panic.
@@ -231,7 +231,7 @@ turntree_properties::properties! {
         let (one, other) = (protected(&noise(bytes), 20), protected(&noise(7_777), 20));
         let at = cut.index(one.len());
         let joined: Vec<u8> = one[..at].iter().chain(&other[7_777..]).copied().collect();
-        let _ = mended(joined);
+        let _ = restore_content(joined);
     }
 }
 

@@ -7,7 +7,7 @@
 
 use std::sync::LazyLock;
 
-use super::shape::{Place, Role, SUM_BYTES, Shape};
+use super::shape::{SUM_BYTES, Shape, UnitPlace, UnitRole};
 use crate::object::Checksum;
 use crate::store::format::segment::FieldReader;
 
@@ -34,7 +34,7 @@ pub(super) type ContentSum = [u8; 16];
 pub(super) struct UnitHeader {
     pub(super) shape: Shape,
     pub(super) content: ContentSum,
-    pub(super) place: Place,
+    pub(super) place: UnitPlace,
 }
 
 impl UnitHeader {
@@ -63,14 +63,14 @@ impl UnitHeader {
         let (VERSION, shard_bytes) = (fields.u32()?, fields.u32()?) else { return None };
         let (content_bytes, content) = (fields.u64()?, fields.take()?);
         let (recovery, role, index) = (fields.u32()?, fields.u32()?, fields.u32()?);
-        let shape = Shape { content_bytes, shard_bytes, recovery }.checked()?;
-        let place = Place { role: Role::from_code(role)?, index: index.into() };
+        let shape = Shape { content_bytes, shard_bytes, recovery }.if_valid()?;
+        let place = UnitPlace { role: UnitRole::from_code(role)?, index: index.into() };
         Some(Self { shape, content, place })
     }
 }
 
 /// Verifies a unit; returns its header and its shard.
-pub(super) fn verified(bytes: &[u8]) -> Option<(UnitHeader, &[u8])> {
+pub(super) fn verify_unit(bytes: &[u8]) -> Option<(UnitHeader, &[u8])> {
     let header = UnitHeader::decode(bytes)?;
     let (head, shard) = bytes.split_at_checked(HEADER_BYTES)?;
     let (summed, sum) = head.split_at_checked(SUMMED_BYTES)?;

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use super::code::encode;
-use super::shape::{ParityShare, Place, Role, SUM_BYTES, Shape};
+use super::shape::{ParityShare, SUM_BYTES, Shape, UnitPlace, UnitRole};
 use super::unit::{ContentSum, ContentSummer, HEADER_BYTES, UnitHeader, shard_sum};
 use crate::error::{Error, Result};
 use crate::store::io::{IoFile, ReadAt};
@@ -70,7 +70,7 @@ struct Writer<'a> {
     shape: Shape,
     content: ContentSum,
     /// The position of each unit.
-    places: HashMap<Place, u64>,
+    places: HashMap<UnitPlace, u64>,
     out: &'a dyn IoFile,
     at: u64,
 }
@@ -81,10 +81,10 @@ impl Writer<'_> {
         let recovery = usize::try_from(self.shape.table_recovery()).unwrap_or(usize::MAX);
         let recovery = encode(table.chunks(shard_bytes), recovery, shard_bytes)?;
         for (index, shard) in (0..).zip(table.chunks(shard_bytes)) {
-            self.unit(Place { role: Role::Table, index }, shard)?;
+            self.unit(UnitPlace { role: UnitRole::Table, index }, shard)?;
         }
         for (index, shard) in (0..).zip(&recovery) {
-            self.unit(Place { role: Role::TableRecovery, index }, shard)?;
+            self.unit(UnitPlace { role: UnitRole::TableRecovery, index }, shard)?;
         }
         Ok(())
     }
@@ -98,12 +98,12 @@ impl Writer<'_> {
         let recovery = encode(shards.iter().map(Vec::as_slice), recovery, shard_bytes)?;
         for (at, shard) in (0..).zip(&recovery) {
             let index = group + at * self.shape.groups();
-            self.unit(Place { role: Role::Recovery, index }, shard)?;
+            self.unit(UnitPlace { role: UnitRole::Recovery, index }, shard)?;
         }
         Ok(())
     }
 
-    fn unit(&self, place: Place, shard: &[u8]) -> Result<()> {
+    fn unit(&self, place: UnitPlace, shard: &[u8]) -> Result<()> {
         let header = UnitHeader { shape: self.shape, content: self.content, place };
         let position = self.places.get(&place).copied().unwrap_or_default();
         let offset = self.at + position * unit_bytes(&self.shape);

@@ -11,7 +11,7 @@ use rayon::prelude::*;
 use super::pages::stretches_of;
 use super::view::{ObjectPlace, ReadAhead};
 use crate::error::{Error, Result};
-use crate::object::{Kind, Object, ObjectId, ObjectSource, have_their_ids};
+use crate::object::{Kind, Object, ObjectId, ObjectSource, check_ids};
 use crate::store::pack::{BlockCache, OpenBlock};
 use crate::store::{Store, read, tombstone_error};
 
@@ -22,14 +22,14 @@ const OBJECTS_FOR_THREADS: usize = 64;
 const BATCH_BYTES: usize = 1 << 20;
 
 /// An object to read: its position in the request, its id, and its place.
-pub(super) type Missing = (usize, ObjectId, ObjectPlace);
+pub(super) type WantedObject = (usize, ObjectId, ObjectPlace);
 
 impl Store {
     /// Returns the bytes of the objects `ids`, in the order of `ids`. Each must exist and be of
     /// `kind`.
     pub(in crate::store) fn read_many(&self, kind: Kind, ids: &[ObjectId]) -> Result<Vec<Bytes>> {
         let mut all = vec![Bytes::new(); ids.len()];
-        let mut missing: Vec<Missing> = Vec::new();
+        let mut missing: Vec<WantedObject> = Vec::new();
         let mut absent: Vec<(usize, ObjectId)> = Vec::new();
         for (at, (id, slot)) in ids.iter().zip(&mut all).enumerate() {
             match self.cache.find(id) {
@@ -48,12 +48,13 @@ impl Store {
         missing.sort_unstable_by_key(|(_, _, place)| place.position());
         let units = missing.chunk_by(|(_, _, a), (_, _, b)| a.unit() == b.unit());
         // If something is damaged there may be other copies.
-        let read =
-            |unit: &[Missing]| self.read_unit(kind, unit).or_else(|_| self.read_each(kind, unit));
+        let read = |unit: &[WantedObject]| {
+            self.read_unit(kind, unit).or_else(|_| self.read_each(kind, unit))
+        };
         let found: Vec<Vec<(usize, Bytes)>> = if missing.len() <= OBJECTS_FOR_THREADS {
             units.map(read).collect::<Result<_>>()?
         } else {
-            let units: Vec<&[Missing]> = units.collect();
+            let units: Vec<&[WantedObject]> = units.collect();
             units.into_par_iter().map(read).collect::<Result<_>>()?
         };
         for (at, bytes) in found.into_iter().flatten() {
@@ -99,7 +100,7 @@ impl Store {
     /// error of reading it. Runs in storage order on all processors; any thread may call `visit`.
     /// Objects are not cached, so memory holds only the units that the threads work on.
     pub fn visit(&self, ids: &[ObjectId], visit: &(dyn Fn(usize, Result<Object>) + Sync)) {
-        let mut found: Vec<Missing> = Vec::with_capacity(ids.len());
+        let mut found: Vec<WantedObject> = Vec::with_capacity(ids.len());
         for (at, id) in ids.iter().enumerate() {
             let place = read(&self.view).place(id);
             match place {
@@ -112,7 +113,7 @@ impl Store {
             }
         }
         found.sort_unstable_by_key(|(_, _, place)| place.position());
-        let units: Vec<&[Missing]> =
+        let units: Vec<&[WantedObject]> =
             found.chunk_by(|(_, _, a), (_, _, b)| a.unit() == b.unit()).collect();
         units.into_par_iter().for_each(|unit| self.visit_unit(unit, visit));
     }
@@ -120,13 +121,13 @@ impl Store {
     /// Reads objects of one unit, and passes each or its error to `visit`.
     pub(super) fn visit_unit(
         &self,
-        unit: &[Missing],
+        unit: &[WantedObject],
         visit: &(dyn Fn(usize, Result<Object>) + Sync),
     ) {
         let open = OpenUnit::of(unit, &self.blocks);
         self.note_pages(stretches_of(unit.len(), open.raw_bytes()));
         // There may be another copy.
-        let give_read = |(at, id, _): &Missing, object: Result<Object>| {
+        let give_read = |(at, id, _): &WantedObject, object: Result<Object>| {
             visit(*at, object.or_else(|error| self.read_stored(id)?.ok_or(error)));
         };
         let (mut batch, mut bytes) = (Vec::new(), 0);
@@ -152,7 +153,7 @@ impl Store {
 
     /// Reads objects of one unit. Objects of a block, or of a part of a segment, share one
     /// allocation: the block itself, if they are most of it.
-    fn read_unit(&self, kind: Kind, unit: &[Missing]) -> Result<Vec<(usize, Bytes)>> {
+    fn read_unit(&self, kind: Kind, unit: &[WantedObject]) -> Result<Vec<(usize, Bytes)>> {
         let open = OpenUnit::of(unit, &self.blocks);
         let found = unit.iter().map(|missing| Ok((missing, open.read(missing, &self.blocks)?)));
         let found = verified(found.collect::<Result<Vec<_>>>()?).into_iter();
@@ -162,7 +163,7 @@ impl Store {
         self.note_pages(stretches_of(unit.len(), unit_bytes));
         let len = read.iter().map(|(_, _, bytes)| bytes.len()).sum();
         if len < unit_bytes / 2 {
-            move_together(&mut read, len);
+            copy_together(&mut read, len);
         }
         let keep = |(at, id, bytes): (usize, ObjectId, Bytes)| {
             self.cache.insert(id, Object { kind, bytes: bytes.clone() });
@@ -171,7 +172,7 @@ impl Store {
         Ok(read.into_iter().map(keep).collect())
     }
 
-    fn read_each(&self, kind: Kind, unit: &[Missing]) -> Result<Vec<(usize, Bytes)>> {
+    fn read_each(&self, kind: Kind, unit: &[WantedObject]) -> Result<Vec<(usize, Bytes)>> {
         unit.iter().map(|(at, id, _)| Ok((*at, self.read_as(kind, id)?))).collect()
     }
 }
@@ -185,7 +186,7 @@ struct OpenUnit<'u> {
 }
 
 impl<'u> OpenUnit<'u> {
-    fn of(unit: &'u [Missing], blocks: &BlockCache) -> Self {
+    fn of(unit: &'u [WantedObject], blocks: &BlockCache) -> Self {
         let block = match unit.first() {
             Some((_, _, ObjectPlace::Packed(pack, _, first))) => {
                 pack.block(pack.block_of(*first).unwrap_or_default(), blocks).ok()
@@ -201,7 +202,7 @@ impl<'u> OpenUnit<'u> {
     }
 
     /// Reads one of the objects without verifying it.
-    fn read(&self, (_, id, place): &Missing, blocks: &BlockCache) -> Result<Object> {
+    fn read(&self, (_, id, place): &WantedObject, blocks: &BlockCache) -> Result<Object> {
         match (&self.block, place) {
             (Some(block), ObjectPlace::Packed(_, kind, ordinal)) => {
                 Ok(Object { kind: *kind, bytes: block.read(*ordinal, blocks)? })
@@ -212,10 +213,12 @@ impl<'u> OpenUnit<'u> {
 }
 
 /// Verifies objects that were read: returns each, or an error if its bytes do not match its id.
-pub(super) fn verified<M: Borrow<Missing>>(read: Vec<(M, Object)>) -> Vec<(M, Result<Object>)> {
+pub(super) fn verified<M: Borrow<WantedObject>>(
+    read: Vec<(M, Object)>,
+) -> Vec<(M, Result<Object>)> {
     let objects: Vec<_> =
         read.iter().map(|(missing, object)| (&missing.borrow().1, object)).collect();
-    let are_right = have_their_ids(&objects);
+    let are_right = check_ids(&objects);
     let verify = |((missing, object), is_right): ((M, Object), bool)| {
         let (_, id, place) = missing.borrow();
         let object = if is_right { Ok(object) } else { place.verified(object, id) };
@@ -226,7 +229,7 @@ pub(super) fn verified<M: Borrow<Missing>>(read: Vec<(M, Object)>) -> Vec<(M, Re
 
 /// Copies objects of `len` bytes in total to an allocation of their own, so that they do not keep a
 /// mostly unused block alive.
-fn move_together(objects: &mut [(usize, ObjectId, Bytes)], len: usize) {
+fn copy_together(objects: &mut [(usize, ObjectId, Bytes)], len: usize) {
     let mut together = Vec::with_capacity(len);
     for (_, _, bytes) in &*objects {
         together.extend_from_slice(bytes);

@@ -15,7 +15,7 @@ use std::io;
 use bytes::Bytes;
 
 use crate::object::{ID_BYTES, Kind, ObjectId};
-use crate::store::format::codec::{Codec, plausible};
+use crate::store::format::codec::{Codec, is_plausible};
 use crate::store::format::segment::{
     CHECKSUM_BYTES, FieldReader, HEADER_BYTES, Header, Location, RecordBuilder, RecordType,
     SegmentFile, StoredRecord, trailer_checksum,
@@ -126,7 +126,7 @@ pub(super) struct IndexHead {
 
 /// The result of a look-up in an unverified index.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Looked {
+pub(super) enum IndexLookup {
     /// The index has the id at this location. The reader verifies the object.
     Found(StoredRecord),
     /// The index does not have the id.
@@ -175,11 +175,11 @@ impl IndexHead {
     }
 
     /// Looks up an id. Reads the ids with the same first byte, and the location of a match.
-    pub(super) fn look(&self, segment: &SegmentFile, id: &ObjectId) -> Looked {
-        self.try_look(segment, id).unwrap_or(Looked::Unsure)
+    pub(super) fn look(&self, segment: &SegmentFile, id: &ObjectId) -> IndexLookup {
+        self.try_look(segment, id).unwrap_or(IndexLookup::Unsure)
     }
 
-    fn try_look(&self, segment: &SegmentFile, id: &ObjectId) -> Option<Looked> {
+    fn try_look(&self, segment: &SegmentFile, id: &ObjectId) -> Option<IndexLookup> {
         let first = usize::from(id.as_bytes()[0]);
         let start = first.checked_sub(1).map_or(0, |before| fan_out(&self.fan_out, before));
         let end = fan_out(&self.fan_out, first);
@@ -196,11 +196,11 @@ impl IndexHead {
         read(&mut ids, FAN_OUT_BYTES + start * ID_BYTES)?;
         let (ids, _) = ids.as_chunks::<ID_BYTES>();
         let Some(at) = ids.iter().position(|found| found == id.as_bytes()) else {
-            return Some(Looked::Absent);
+            return Some(IndexLookup::Absent);
         };
         let mut place = [0; PLACE_BYTES];
         read(&mut place, FAN_OUT_BYTES + self.objects * ID_BYTES + (start + at) * PLACE_BYTES)?;
-        stored_in(&place).map(Looked::Found)
+        stored_in(&place).map(IndexLookup::Found)
     }
 }
 
@@ -216,7 +216,7 @@ fn stored_in(place: &[u8]) -> Option<StoredRecord> {
     let (offset, raw_bytes, stored_bytes) = (fields.u64()?, fields.u32()?, fields.u32()?);
     let [kind, codec] = fields.take()?;
     let (kind, codec) = (Kind::from_code(kind)?, Codec::from_code(codec)?);
-    plausible(codec, kind, stored_bytes, raw_bytes).then_some(StoredRecord {
+    is_plausible(codec, kind, stored_bytes, raw_bytes).then_some(StoredRecord {
         offset,
         stored_bytes,
         raw_bytes,

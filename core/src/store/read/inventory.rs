@@ -7,11 +7,11 @@
 use std::collections::HashMap;
 use std::sync::{Arc, OnceLock};
 
-use super::batch_read::{Missing, verified};
+use super::batch_read::{WantedObject, verified};
 use super::pages::{STRETCHES_OF_ONE, stretches_in};
 use super::positions::{Positions, RecentPositions};
 use super::refs::RefTable;
-use super::sealed::Sealed;
+use super::sealed::SealedSegment;
 use super::view::{ObjectPlace, OpenFiles, ReadAhead};
 use crate::error::{Error, Result};
 use crate::object::{Kind, Object, ObjectId, ObjectSource};
@@ -163,8 +163,8 @@ impl<'s> Inventory<'s> {
     /// Releases the memory of pages that were read. Reading objects does this from time to time,
     /// since otherwise a full walk would load all of a store into memory. A scan of all positions
     /// should call it too. Costs a system call for each file.
-    pub fn let_pages_go(&self) {
-        self.files.let_pages_go();
+    pub fn release_pages(&self) {
+        self.files.release_pages();
     }
 
     /// Returns the position of an object in a segment that is not sealed.
@@ -179,7 +179,7 @@ impl<'s> Inventory<'s> {
         Positions::new(self.files.sealed.iter().zip(files).flat_map(|(sealed, file)| {
             let ids = (0..sealed.len()).filter_map(|at| Some((sealed.id(at)?, file.first + at)));
             let end = std::iter::from_fn(|| {
-                sealed.let_pages_go();
+                sealed.release_pages();
                 None
             });
             ids.chain(end)
@@ -189,7 +189,7 @@ impl<'s> Inventory<'s> {
     /// Returns the id of the object at a position.
     #[must_use]
     pub fn id_at(&self, position: usize) -> Option<ObjectId> {
-        let (number, at) = self.located(position)?;
+        let (number, at) = self.locate(position)?;
         match self.file(number)? {
             File::Active => self.active.get(position).map(|(id, _)| *id),
             File::Sealed(sealed) => sealed.id(at),
@@ -199,7 +199,7 @@ impl<'s> Inventory<'s> {
 
     /// Returns the place of the object at a position.
     fn place_at(&self, position: usize) -> Option<ObjectPlace> {
-        let (number, at) = self.located(position)?;
+        let (number, at) = self.locate(position)?;
         Some(match self.file(number)? {
             File::Active => ObjectPlace::Active(self.active.get(position)?.1.clone()),
             File::Sealed(sealed) => ObjectPlace::Sealed(Arc::clone(sealed), sealed.stored(at)?),
@@ -233,7 +233,7 @@ impl<'s> Inventory<'s> {
         units.dedup();
         let stretches = stretches_in(read.len(), units.len());
         self.store.pages.note(stretches, || Arc::clone(&self.files));
-        let give = |((at, id, _), object): (Missing, Result<Object>)| {
+        let give = |((at, id, _), object): (WantedObject, Result<Object>)| {
             (at, object.map(|object| (id, object)))
         };
         all.extend(verified(read).into_iter().map(give));
@@ -251,7 +251,7 @@ impl<'s> Inventory<'s> {
     }
 
     /// Returns the number of the file that has a position, and the number of the object in it.
-    fn located(&self, position: usize) -> Option<(usize, usize)> {
+    fn locate(&self, position: usize) -> Option<(usize, usize)> {
         let number = self.file_of(position)?;
         Some((number, position - self.stored.get(number)?.first))
     }
@@ -274,7 +274,7 @@ impl<'s> Inventory<'s> {
     /// Returns the object at a position.
     #[must_use]
     pub fn entry(&self, position: usize) -> Option<InventoryEntry> {
-        let (number, at) = self.located(position)?;
+        let (number, at) = self.locate(position)?;
         let (id, kind, stored_bytes) = match self.file(number)? {
             File::Active => {
                 let (id, location) = self.active.get(position)?;
@@ -300,7 +300,7 @@ impl<'s> Inventory<'s> {
     /// # Errors
     /// `Corrupt` when the block does not verify.
     pub fn sizes(&self, position: usize) -> Result<Option<(u32, u64)>> {
-        let file = self.located(position).and_then(|(number, at)| Some((self.file(number)?, at)));
+        let file = self.locate(position).and_then(|(number, at)| Some((self.file(number)?, at)));
         let stored = match file {
             None => None,
             Some((File::Active, _)) => self.active.get(position).map(|(_, at)| at.stored),
@@ -350,7 +350,7 @@ impl<'s> Inventory<'s> {
     /// Returns true if an archive lists the ids of its objects and a new one would not, or the
     /// reverse.
     #[must_use]
-    pub fn is_of_another_form(&self, file: &InventoryFile) -> bool {
+    pub fn has_outdated_form(&self, file: &InventoryFile) -> bool {
         let packs = self.stored.iter().skip(self.segments() + self.files.sealed.len());
         let found = packs.zip(&self.files.packs).find(|(stored, _)| *stored == file);
         let archive = found.filter(|_| file.tier == Some(Tier::Archive));
@@ -403,7 +403,7 @@ impl<'s> Inventory<'s> {
     }
 
     /// Returns a sealed segment by its id.
-    pub(in crate::store) fn sealed(&self, id: SegmentId) -> Option<Arc<Sealed>> {
+    pub(in crate::store) fn sealed(&self, id: SegmentId) -> Option<Arc<SealedSegment>> {
         self.files.sealed.iter().find(|sealed| sealed.segment().id == id).cloned()
     }
 
@@ -419,7 +419,7 @@ impl<'s> Inventory<'s> {
         let sealed = self.files.sealed.iter().flat_map(|sealed| {
             let operations = sealed.entries().filter(|(_, stored)| stored.kind == Kind::Operation);
             let ids: Vec<ObjectId> = operations.map(|(id, _)| id).collect();
-            sealed.let_pages_go();
+            sealed.release_pages();
             ids
         });
         let packed = self.files.packs.iter().flat_map(|pack| pack.of_kind(Kind::Operation));
@@ -436,7 +436,7 @@ impl<'s> Inventory<'s> {
 enum File<'f> {
     /// A segment that is not sealed: the index of its objects is in memory, by position.
     Active,
-    Sealed(&'f Arc<Sealed>),
+    Sealed(&'f Arc<SealedSegment>),
     Pack(&'f Arc<Pack>),
 }
 
@@ -456,6 +456,6 @@ impl ObjectSource for Inventory<'_> {
     }
 
     fn missing(&self, kind: Kind, id: &ObjectId) -> Error {
-        known_losses::explain(self, &self.refs, (kind, id))
+        known_losses::missing_object_error(self, &self.refs, (kind, id))
     }
 }

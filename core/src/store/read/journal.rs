@@ -8,7 +8,7 @@ use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, RwLock};
 
-use super::scan::{Depth, End, FoundOperation, ScanFindings, Tail, scan};
+use super::scan::{FoundOperation, ScanDepth, ScanFindings, SegmentEnd, Tail, scan};
 use super::view::View;
 use crate::error::{ErrorKind, Result};
 use crate::object::{ObjectId, Operation};
@@ -44,7 +44,7 @@ pub(in crate::store) struct Segment {
     pub(in crate::store) synced: u64,
     /// True if this handle writes to the segment, and therefore knows its content.
     pub(in crate::store) owned: bool,
-    /// Must never be written to again, see [`End::Torn`] and [`Journal::resolve_orphans`].
+    /// Must never be written to again, see [`SegmentEnd::Torn`] and [`Journal::resolve_orphans`].
     pub(in crate::store) closed: bool,
     /// True if a sync failed: a crash may lose the last record, even if a later sync succeeds.
     pub(in crate::store) failed: bool,
@@ -89,7 +89,7 @@ impl Journal {
         view: &RwLock<View>,
         superblock: &Superblock,
     ) -> Result<()> {
-        self.catch_up(io, view, Depth::Whole)?;
+        self.catch_up(io, view, ScanDepth::Whole)?;
         if self.waiting.is_empty() {
             return Ok(());
         }
@@ -97,7 +97,7 @@ impl Journal {
         // child was. A missing parent is certain to be missing only while no process writes.
         match superblock.lock(io, LOCK_TIMEOUT) {
             Ok(_ref_lock) => {
-                self.catch_up(io, view, Depth::Next)?;
+                self.catch_up(io, view, ScanDepth::Next)?;
                 self.resolve_orphans(view);
                 Ok(())
             }
@@ -112,13 +112,13 @@ impl Journal {
         &mut self,
         io: &dyn Io,
         view: &RwLock<View>,
-        depth: Depth,
+        depth: ScanDepth,
     ) -> Result<()> {
         self.find_segments(io)?;
         let mut found = ScanFindings::default();
         let mut scanned = Ok(());
         for segment in &mut self.segments {
-            let ended = segment.closed || segment.tail.end == End::Index;
+            let ended = segment.closed || segment.tail.end == SegmentEnd::Index;
             if !segment.owned && !ended && scanned.is_ok() {
                 scanned = scan(&segment.file, &mut segment.tail, depth, &mut found);
             }
@@ -141,7 +141,7 @@ impl Journal {
         for finding in findings {
             view.add_finding(finding);
         }
-        self.attach(&mut view);
+        self.apply_waiting(&mut view);
     }
 
     /// Starts recording arriving objects.
@@ -219,7 +219,7 @@ impl Journal {
     }
 
     /// Returns the records whose sync failed.
-    pub(in crate::store) fn lost(&self) -> Vec<UnsyncedRecord> {
+    pub(in crate::store) fn failed_syncs(&self) -> Vec<UnsyncedRecord> {
         self.unsynced(|segment| segment.failed)
     }
 
@@ -244,13 +244,13 @@ impl Journal {
     }
 
     /// Returns the segments whose files exist.
-    pub(in crate::store) fn present(&self, io: &dyn Io) -> Result<HashSet<SegmentId>> {
+    pub(in crate::store) fn existing_segments(&self, io: &dyn Io) -> Result<HashSet<SegmentId>> {
         let names = io.list_or_empty(&self.dir)?;
         Ok(names.iter().filter_map(|name| SegmentId::from_file_name(name)).collect())
     }
 
     fn find_segments(&mut self, io: &dyn Io) -> Result<()> {
-        let mut ids: Vec<SegmentId> = self.present(io)?.into_iter().collect();
+        let mut ids: Vec<SegmentId> = self.existing_segments(io)?.into_iter().collect();
         ids.sort_unstable();
         for id in ids {
             let known = |segment: &Segment| segment.file.id == id;
@@ -273,7 +273,7 @@ impl Journal {
     }
 
     /// Applies all waiting operations whose parent is applied.
-    fn attach(&mut self, view: &mut View) {
+    fn apply_waiting(&mut self, view: &mut View) {
         // A child has a higher sequence than its parent, so one pass finds the whole chain.
         self.waiting.sort_by_key(|found| found.operation.sequence);
         self.waiting.retain(|found| {
@@ -307,7 +307,7 @@ impl Journal {
         }
         let mut view = write(view);
         loop {
-            self.attach(&mut view);
+            self.apply_waiting(&mut view);
             // Files of the manifest first: an operation there was acknowledged, and skipping it
             // would roll refs back to old values.
             if self.apply_listed(&mut view) {

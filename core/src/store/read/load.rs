@@ -10,8 +10,8 @@ use std::path::Path;
 use std::sync::{Arc, RwLock};
 
 use super::journal::Journal;
-use super::scan::Depth;
-use super::sealed::Sealed;
+use super::scan::ScanDepth;
+use super::sealed::SealedSegment;
 use super::view::{OpenFiles, View};
 use crate::error::{Error, ErrorKind, Result};
 use crate::object::ObjectId;
@@ -20,7 +20,7 @@ use crate::store::format::id::SegmentId;
 use crate::store::format::manifest::Manifest;
 use crate::store::format::segment::SegmentFile;
 use crate::store::format::superblock::{LOCK_TIMEOUT, Superblock};
-use crate::store::io::{Access, Io, IoFile, is_passing};
+use crate::store::io::{Access, Io, IoFile, is_temporary};
 use crate::store::pack::{BlockCache, Pack, PackId};
 use crate::store::{Finding, FindingKind, JOURNAL_DIR, PACKS_DIR, Store, lock, read, write};
 
@@ -31,7 +31,7 @@ const MAX_ATTEMPTS: usize = 16;
 const CACHE_BYTES: usize = 8 << 20;
 
 /// The newest manifest, with its files open.
-struct Loaded {
+struct LoadedManifest {
     manifest: Manifest,
     files: OpenFiles,
     /// The epoch before any of these files was read.
@@ -43,7 +43,7 @@ struct Loaded {
 
 /// The purpose for which files are opened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in crate::store) enum Opened {
+pub(in crate::store) enum OpenPurpose {
     /// The files are used. Ids that have to be computed are saved for the next time.
     Used,
     /// A refresh shows the changes of other processes.
@@ -57,13 +57,13 @@ pub(in crate::store) fn open(
     io: &Arc<dyn Io>,
     dir: &Path,
     superblock: &Superblock,
-    opened: Opened,
+    opened: OpenPurpose,
 ) -> Result<(RwLock<View>, Journal)> {
     for _ in 0..MAX_ATTEMPTS {
         let loaded = load(io, dir, superblock, &OpenFiles::default(), opened)?;
         let mut journal = Journal::new(dir.join(JOURNAL_DIR), loaded.skipped_segments());
         let incomplete = loaded.is_incomplete();
-        let Loaded { manifest, files, epoch, findings, unlisted } = loaded;
+        let LoadedManifest { manifest, files, epoch, findings, unlisted } = loaded;
         let generation = manifest.generation;
         let (files, refs) = (Arc::new(files), Arc::new(manifest.refs));
         let view = View { files, epoch, refs, findings, incomplete, ..View::default() };
@@ -76,8 +76,9 @@ pub(in crate::store) fn open(
                 0 => view.contains(id),
                 _ => sequence <= view.refs.sequence,
             };
-            let holds_unknown = |id: &PackId| holds_unknown(&**io, dir, *id, superblock, &is_known);
-            unlisted.iter().any(holds_unknown)
+            let is_unknown =
+                |id: &PackId| has_unknown_operation(&**io, dir, *id, superblock, &is_known);
+            unlisted.iter().any(is_unknown)
         };
         if is_incomplete {
             write(&view).incomplete = true;
@@ -87,7 +88,7 @@ pub(in crate::store) fn open(
             return Ok((view, journal));
         }
     }
-    Err(too_many_retries(dir))
+    Err(retries_error(dir))
 }
 
 impl Store {
@@ -102,13 +103,13 @@ impl Store {
             if self.superblock.epoch()? != read(&self.view).epoch {
                 self.reload()?;
             }
-            lock(&self.journal).catch_up(&*self.io, &self.view, Depth::Next)?;
+            lock(&self.journal).catch_up(&*self.io, &self.view, ScanDepth::Next)?;
             // Otherwise a segment may have been removed, with its commits, before it was read.
             if self.superblock.epoch()? == read(&self.view).epoch {
                 return Ok(());
             }
         }
-        Err(too_many_retries(&self.dir))
+        Err(retries_error(&self.dir))
     }
 
     /// Returns a number that changes when this handle notices that a collection has removed files.
@@ -120,44 +121,50 @@ impl Store {
 
     /// Replaces this handle's view of the files by the files of the newest manifest.
     pub(in crate::store) fn reload(&self) -> Result<()> {
-        self.see_newest(&|| Arc::clone(&read(&self.view).files))
+        self.apply_newest_manifest(&|| Arc::clone(&read(&self.view).files))
     }
 
     /// Reopens every file that the newest manifest lists: a file may have been restored under its
     /// name.
     pub(in crate::store) fn reopen(&self) -> Result<()> {
-        self.see_newest(&Arc::default)?;
+        self.apply_newest_manifest(&Arc::default)?;
         self.blocks.clear();
         Ok(())
     }
 
     /// Loads the newest manifest, and opens its files that are not `known`.
-    fn see_newest(&self, known: &dyn Fn() -> Arc<OpenFiles>) -> Result<()> {
+    fn apply_newest_manifest(&self, known: &dyn Fn() -> Arc<OpenFiles>) -> Result<()> {
         self.superblock.check_name(&*self.io)?;
         for _ in 0..MAX_ATTEMPTS {
             let known = known();
-            let loaded = load(&self.io, &self.dir, &self.superblock, &known, Opened::Refreshed);
+            let loaded =
+                load(&self.io, &self.dir, &self.superblock, &known, OpenPurpose::Refreshed);
             // Files of a store whose keys have changed look damaged with the old keys.
             self.superblock.check_name(&*self.io)?;
             let loaded = loaded?;
             let mut journal = lock(&self.journal);
-            let present = journal.present(&*self.io)?;
+            let present = journal.existing_segments(&*self.io)?;
             // Otherwise files may be missing that this manifest still lists.
             if self.superblock.epoch()? == loaded.epoch {
-                self.see(loaded, &mut journal, &present);
+                self.apply_manifest(loaded, &mut journal, &present);
                 return Ok(());
             }
         }
-        Err(too_many_retries(&self.dir))
+        Err(retries_error(&self.dir))
     }
 
-    fn see(&self, loaded: Loaded, journal: &mut Journal, present: &HashSet<SegmentId>) {
+    fn apply_manifest(
+        &self,
+        loaded: LoadedManifest,
+        journal: &mut Journal,
+        present: &HashSet<SegmentId>,
+    ) {
         let mut settled = loaded.skipped_segments();
         let incomplete = loaded.is_incomplete();
-        let Loaded { manifest, mut files, epoch, findings, .. } = loaded;
+        let LoadedManifest { manifest, mut files, epoch, findings, .. } = loaded;
         let mut view = write(&self.view);
         // From now on these are not scanned, so their objects count as arrivals here.
-        let is_new = |sealed: &&Arc<Sealed>| {
+        let is_new = |sealed: &&Arc<SealedSegment>| {
             let id = sealed.segment().id;
             !view.files.sealed.iter().any(|known| known.segment().id == id)
         };
@@ -208,7 +215,7 @@ impl Store {
     }
 }
 
-impl Loaded {
+impl LoadedManifest {
     /// Returns true if packs exist that only a damaged manifest can have listed.
     fn is_incomplete(&self) -> bool {
         !self.findings.is_empty() && !self.unlisted.is_empty()
@@ -228,8 +235,8 @@ fn load(
     dir: &Path,
     superblock: &Superblock,
     known: &OpenFiles,
-    opened: Opened,
-) -> Result<Loaded> {
+    opened: OpenPurpose,
+) -> Result<LoadedManifest> {
     let mut last = None;
     for _ in 0..MAX_ATTEMPTS {
         let mut epoch = superblock.epoch()?;
@@ -251,12 +258,12 @@ fn load(
         // The same manifest twice: the missing file was lost, not replaced.
         let settled = last == Some(manifest.generation);
         last = Some(manifest.generation);
-        let opening = Opening { io, dir, superblock, known, opened };
+        let opening = FileOpener { io, dir, superblock, known, opened };
         if let Some(files) = opening.files(&manifest, settled, &mut findings)? {
-            return Ok(Loaded { manifest, files, epoch, findings, unlisted });
+            return Ok(LoadedManifest { manifest, files, epoch, findings, unlisted });
         }
     }
-    Err(too_many_retries(dir))
+    Err(retries_error(dir))
 }
 
 /// Returns the packs that a manifest does not list. Either a collection is running or was killed,
@@ -272,7 +279,7 @@ pub(in crate::store) fn unlisted_packs(
 }
 
 /// Returns true if a pack holds an operation that is not known, by its sequence and id.
-pub(in crate::store) fn holds_unknown(
+pub(in crate::store) fn has_unknown_operation(
     io: &dyn Io,
     dir: &Path,
     id: PackId,
@@ -287,7 +294,7 @@ pub(in crate::store) fn holds_unknown(
     pack.operations(&cache).any(|(sequence, id)| !is_known(sequence, &id))
 }
 
-pub(in crate::store) fn too_many_retries(dir: &Path) -> Error {
+pub(in crate::store) fn retries_error(dir: &Path) -> Error {
     let message = format!(
         "gave up opening {}: collections keep replacing its files: try again",
         dir.display()
@@ -295,15 +302,15 @@ pub(in crate::store) fn too_many_retries(dir: &Path) -> Error {
     Error::new(ErrorKind::Locked, message)
 }
 
-struct Opening<'a> {
+struct FileOpener<'a> {
     io: &'a Arc<dyn Io>,
     dir: &'a Path,
     superblock: &'a Superblock,
     known: &'a OpenFiles,
-    opened: Opened,
+    opened: OpenPurpose,
 }
 
-impl Opening<'_> {
+impl FileOpener<'_> {
     /// Opens the files of a manifest. Returns `None` if one is missing and may have been replaced.
     /// A file that cannot be opened becomes a finding.
     fn files(
@@ -324,10 +331,10 @@ impl Opening<'_> {
                 Ok(None) => return Ok(None),
                 Ok(Some(file)) => match self.sealed(*id, file, *index) {
                     Ok(opened) => files.sealed.push(Arc::new(opened)),
-                    Err(error) if is_passing(&error) => return Err(error),
+                    Err(error) if is_temporary(&error) => return Err(error),
                     Err(error) => findings.push(damage(id.file_name(), &error)),
                 },
-                Err(error) if is_passing(&error) => return Err(error),
+                Err(error) if is_temporary(&error) => return Err(error),
                 Err(error) => findings.push(damage(id.file_name(), &error)),
             }
         }
@@ -340,19 +347,19 @@ impl Opening<'_> {
                 Ok(None) => return Ok(None),
                 Ok(Some(file)) => match self.pack(&file, *id) {
                     Ok(opened) => files.packs.push(Arc::new(opened)),
-                    Err(error) if is_passing(&error) => return Err(error),
+                    Err(error) if is_temporary(&error) => return Err(error),
                     Err(error) => findings.push(damage(id.file_name(), &error)),
                 },
-                Err(error) if is_passing(&error) => return Err(error),
+                Err(error) if is_temporary(&error) => return Err(error),
                 Err(error) => findings.push(damage(id.file_name(), &error)),
             }
         }
         Ok(Some(files))
     }
 
-    fn sealed(&self, id: SegmentId, file: Arc<dyn IoFile>, index: u64) -> Result<Sealed> {
-        let sealed = Sealed::open(Arc::new(SegmentFile { id, file }), index)?;
-        if self.opened == Opened::Examined
+    fn sealed(&self, id: SegmentId, file: Arc<dyn IoFile>, index: u64) -> Result<SealedSegment> {
+        let sealed = SealedSegment::open(Arc::new(SegmentFile { id, file }), index)?;
+        if self.opened == OpenPurpose::Examined
             && let Some(problem) = sealed.problem()
         {
             return Err(Error::new(ErrorKind::Corrupt, problem.message.clone()));
@@ -362,9 +369,9 @@ impl Opening<'_> {
 
     fn pack(&self, file: &Arc<dyn IoFile>, id: PackId) -> Result<Pack> {
         let store = self.superblock.store;
-        let may_write = self.opened == Opened::Used;
+        let may_write = self.opened == OpenPurpose::Used;
         let pack = derived_ids::open(self.io, self.dir, (file, id), store, may_write)?;
-        if self.opened == Opened::Examined {
+        if self.opened == OpenPurpose::Examined {
             pack.check_ids()?;
         }
         Ok(pack)

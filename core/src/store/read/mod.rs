@@ -10,10 +10,10 @@
 
 pub(super) mod batch_read;
 pub(super) mod cache;
+pub(super) mod content_cache;
 pub(super) mod index;
 pub(super) mod inventory;
 pub(super) mod journal;
-pub(super) mod kept_contents;
 pub(super) mod load;
 pub(super) mod operations;
 pub(super) mod pages;

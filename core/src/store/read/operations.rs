@@ -74,7 +74,11 @@ impl Operations {
     ///
     /// If an ancestor is missing, continues with the newest older operation: the operations in
     /// between are unknown, but those before are still known.
-    pub(in crate::store) fn line(&self, tip: ObjectId, after: u64) -> Vec<(ObjectId, &Operation)> {
+    pub(in crate::store) fn lineage(
+        &self,
+        tip: ObjectId,
+        after: u64,
+    ) -> Vec<(ObjectId, &Operation)> {
         let mut line: Vec<(ObjectId, &Operation)> = Vec::new();
         let mut next = Some(tip);
         while let Some((id, operation)) = next.and_then(|id| Some((id, self.0.get(&id)?))) {
@@ -92,7 +96,7 @@ impl Operations {
     }
 
     /// Returns an operation and all of its ancestors, through every parent.
-    pub(in crate::store) fn followed_by(&self, newest: Option<ObjectId>) -> HashSet<ObjectId> {
+    pub(in crate::store) fn ancestors(&self, newest: Option<ObjectId>) -> HashSet<ObjectId> {
         let mut followed = HashSet::new();
         let mut open: Vec<ObjectId> = newest.into_iter().collect();
         while let Some(id) = open.pop() {
@@ -107,7 +111,7 @@ impl Operations {
 
     /// Returns the committed operations that are not ancestors of `newest`, oldest first.
     pub(in crate::store) fn detached(&self, newest: Option<ObjectId>) -> Vec<ObjectId> {
-        let mut included = self.followed_by(newest);
+        let mut included = self.ancestors(newest);
         let mut others: Vec<_> = self.0.iter().filter(|(id, _)| !included.contains(id)).collect();
         // A parent comes before its children.
         others.sort_unstable_by_key(|(id, operation)| (operation.sequence, **id));
@@ -198,7 +202,7 @@ mod tests {
         let lines =
             operations(&[(1, &[], 1), (2, &[1], 2), (4, &[3], 4), (5, &[4], 5), (7, &[2], 3)]);
         let numbers = |tip, after| {
-            let line = lines.line(id(tip), after);
+            let line = lines.lineage(id(tip), after);
             line.iter().map(|(_, operation)| operation.sequence).collect::<Vec<_>>()
         };
         assert_eq!(numbers(5, 0), [1, 2, 3, 4, 5]);

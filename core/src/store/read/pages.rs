@@ -32,7 +32,7 @@ impl PageCounter {
         let before = self.0.fetch_add(stretches, Ordering::Relaxed);
         let after = before.wrapping_add(stretches);
         if before / STRETCHES_IN_MEMORY != after / STRETCHES_IN_MEMORY {
-            files().let_pages_go_if_many();
+            files().release_pages_if_many();
         }
     }
 }
@@ -40,17 +40,17 @@ impl PageCounter {
 impl OpenFiles {
     /// Releases the memory of all pages that were read. Costs a system call for each file that was
     /// read.
-    pub(in crate::store) fn let_pages_go(&self) {
-        self.sealed.iter().for_each(|sealed| sealed.let_touched_pages_go());
-        self.packs.iter().for_each(|pack| pack.let_pages_go());
+    pub(in crate::store) fn release_pages(&self) {
+        self.sealed.iter().for_each(|sealed| sealed.release_touched_pages());
+        self.packs.iter().for_each(|pack| pack.release_pages());
     }
 
     /// Releases the memory if the files are too large to stay.
-    fn let_pages_go_if_many(&self) {
+    fn release_pages_if_many(&self) {
         let sealed = self.sealed.iter().map(|sealed| sealed.file_bytes());
         let packs = self.packs.iter().map(|pack| pack.file_bytes());
         if sealed.chain(packs).sum::<u64>() > FEW_BYTES {
-            self.let_pages_go();
+            self.release_pages();
         }
     }
 }

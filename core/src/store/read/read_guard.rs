@@ -13,7 +13,7 @@ use super::view::{ObjectPlace, OpenFiles};
 use crate::error::Result;
 use crate::object::{Object, ObjectId};
 use crate::store::format::segment::Location;
-use crate::store::write::ownership::Owned;
+use crate::store::write::ownership::OwnedSegment;
 use crate::store::{Store, lock, read};
 
 /// The open transactions of a handle.
@@ -21,7 +21,7 @@ use crate::store::{Store, lock, read};
 pub(in crate::store) struct ReadGuards {
     open: usize,
     /// Sealed segments that stay locked while a transaction is open.
-    locked: Vec<Owned>,
+    locked: Vec<OwnedSegment>,
     /// Former locations of objects in segments that were replaced while a transaction was open.
     replaced: HashMap<ObjectId, Location>,
 }
@@ -55,7 +55,7 @@ impl Store {
     }
 
     /// Keeps a sealed segment locked while a transaction is open.
-    pub(in crate::store) fn keep_locked(&self, owned: Owned) {
+    pub(in crate::store) fn keep_locked(&self, owned: OwnedSegment) {
         let mut read_guards = lock(&self.read_guards);
         if read_guards.open > 0 {
             read_guards.locked.push(owned);

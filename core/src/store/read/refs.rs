@@ -184,7 +184,7 @@ impl RefTable {
             Expected::Value(value) => Some(value),
         };
         if old != expected {
-            let (name, expected, old) = (&update.name, ShownValue(expected), ShownValue(old));
+            let (name, expected, old) = (&update.name, DisplayValue(expected), DisplayValue(old));
             let message = format!("ref '{name}': expected {expected}, found {old}");
             return Err(Error::new(ErrorKind::Conflict, message));
         }
@@ -194,9 +194,9 @@ impl RefTable {
 }
 
 /// A value of a ref, for people.
-struct ShownValue<'a>(Option<&'a RefValue>);
+struct DisplayValue<'a>(Option<&'a RefValue>);
 
-impl fmt::Display for ShownValue<'_> {
+impl fmt::Display for DisplayValue<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.0 {
             None => f.write_str("no such ref"),

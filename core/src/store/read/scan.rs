@@ -46,7 +46,7 @@ pub(in crate::store) struct Tail {
     /// True if the mark follows it: the record is durable, and so is everything before it.
     pub(in crate::store) marked: bool,
     /// The classification of the bytes after the last good record.
-    pub(in crate::store) end: End,
+    pub(in crate::store) end: SegmentEnd,
     /// True if something before it is damaged. Such a segment is not appended to: records after
     /// damage are found by searching, and must stay where the search found them.
     pub(in crate::store) damaged: bool,
@@ -54,7 +54,7 @@ pub(in crate::store) struct Tail {
 
 /// The end of a segment, after the last good record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in crate::store) enum End {
+pub(in crate::store) enum SegmentEnd {
     /// Not scanned.
     Unknown,
     /// Zeros to the end of the file, or no bytes; a mark may precede them.
@@ -68,14 +68,14 @@ pub(in crate::store) enum End {
 impl Default for Tail {
     fn default() -> Self {
         let (offset, trailer) = (SEGMENT_HEADER_BYTES as u64, [0; CHECKSUM_BYTES]);
-        let (sequence, marked, end, damaged) = (0, false, End::Unknown, false);
+        let (sequence, marked, end, damaged) = (0, false, SegmentEnd::Unknown, false);
         Self { offset, sequence, last: offset, trailer, marked, end, damaged }
     }
 }
 
 /// The depth of a scan after the last good record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in crate::store) enum Depth {
+pub(in crate::store) enum ScanDepth {
     /// Only up to the next record: reads records that other processes have appended.
     Next,
     /// Everything, to distinguish a clean end, a torn batch and damage.
@@ -106,7 +106,7 @@ pub(in crate::store) struct FoundOperation {
 pub(in crate::store) fn scan(
     segment: &Arc<SegmentFile>,
     tail: &mut Tail,
-    depth: Depth,
+    depth: ScanDepth,
     found: &mut ScanFindings,
 ) -> Result<()> {
     SegmentScan { segment, window: Window::new(segment), tail, found, last: None, depth }.run()
@@ -154,14 +154,14 @@ struct SegmentScan<'a> {
     found: &'a mut ScanFindings,
     /// The last record read. No later record attests it yet.
     last: Option<Record>,
-    depth: Depth,
+    depth: ScanDepth,
 }
 
 impl SegmentScan<'_> {
     fn run(mut self) -> Result<()> {
         let mut suspect = None;
         let mut damaged = false;
-        self.tail.end = End::Unknown;
+        self.tail.end = SegmentEnd::Unknown;
         loop {
             let (at, sequence) = self.next();
             match read_record(self.segment, &mut self.window, at, sequence)? {
@@ -171,8 +171,8 @@ impl SegmentScan<'_> {
                 }
                 ScanStep::Nothing { search_from } => {
                     let marked = sequence > 0 && self.is_marked(at)?;
-                    if self.depth == Depth::Next {
-                        return self.finish(End::Unknown, marked);
+                    if self.depth == ScanDepth::Next {
+                        return self.finish(SegmentEnd::Unknown, marked);
                     }
                     let from = if marked { at + SYNCED_MARK.len() as u64 } else { search_from };
                     match self.search(from, sequence)? {
@@ -190,9 +190,11 @@ impl SegmentScan<'_> {
                             damaged = true;
                         }
                         Search::Zeros if marked || search_from == at => {
-                            return self.finish(End::Clean, marked);
+                            return self.finish(SegmentEnd::Clean, marked);
                         }
-                        Search::Zeros | Search::Rubbish => return self.finish(End::Torn, marked),
+                        Search::Zeros | Search::Rubbish => {
+                            return self.finish(SegmentEnd::Torn, marked);
+                        }
                     }
                 }
             }
@@ -230,7 +232,7 @@ impl SegmentScan<'_> {
 
     /// Verifies every byte of the last record, if the depth requires it.
     fn verify_last(&mut self) -> Result<()> {
-        if self.depth == Depth::Bytes
+        if self.depth == ScanDepth::Bytes
             && let Some(record) = &self.last
             && !trailer_verifies(&mut self.window, record)?
         {
@@ -251,7 +253,11 @@ impl SegmentScan<'_> {
             last: offset,
             trailer,
             marked: false,
-            end: if header.record == RecordType::Index { End::Index } else { End::Unknown },
+            end: if header.record == RecordType::Index {
+                SegmentEnd::Index
+            } else {
+                SegmentEnd::Unknown
+            },
             damaged: self.tail.damaged,
         };
         let segment = self.segment;
@@ -267,7 +273,7 @@ impl SegmentScan<'_> {
     }
 
     /// Ends the scan. Accepts the last record if its trailer verifies.
-    fn finish(mut self, end: End, marked: bool) -> Result<()> {
+    fn finish(mut self, end: SegmentEnd, marked: bool) -> Result<()> {
         let mut torn = self.torn_record()?;
         if torn.is_some() && marked {
             // The record was whole before the mark was written, so the buffered bytes are outdated.
@@ -278,16 +284,16 @@ impl SegmentScan<'_> {
             self.accept_last();
             // A durable record stays durable, also when a record overwrites the mark.
             self.tail.marked |= marked;
-            if self.tail.end != End::Index {
+            if self.tail.end != SegmentEnd::Index {
                 self.tail.end = end;
                 self.check_length()?;
             }
-        } else if end != End::Unknown {
-            self.tail.end = End::Torn;
+        } else if end != SegmentEnd::Unknown {
+            self.tail.end = SegmentEnd::Torn;
         }
-        if let Some(at) = torn.filter(|_| marked && self.tail.end == End::Torn) {
+        if let Some(at) = torn.filter(|_| marked && self.tail.end == SegmentEnd::Torn) {
             self.report(at, "the last batch has changed since it was durable".into());
-        } else if self.tail.end == End::Torn {
+        } else if self.tail.end == SegmentEnd::Torn {
             let place = self.segment.place(torn.unwrap_or(self.tail.offset));
             let message = "a batch that was never acknowledged is not whole; it is ignored";
             self.found.findings.push(Finding {
@@ -310,7 +316,7 @@ impl SegmentScan<'_> {
     /// Reports a file that is shorter than any segment with a record can be: the cut may be exactly
     /// at the end of a record.
     fn check_length(&mut self) -> Result<()> {
-        if self.depth != Depth::Next && self.tail.sequence > 0 {
+        if self.depth != ScanDepth::Next && self.tail.sequence > 0 {
             let size = self.window.size()?;
             if size < NEW_SEGMENT_BYTES as u64 {
                 let message = format!("cut here: a segment has at least {NEW_SEGMENT_BYTES} bytes");
@@ -338,7 +344,7 @@ impl SegmentScan<'_> {
         let mut at = from;
         let mut rubbish = false;
         loop {
-            let Some(bytes) = self.window.some(at, SEARCH_BYTES)? else {
+            let Some(bytes) = self.window.read_up_to(at, SEARCH_BYTES)? else {
                 return Ok(if rubbish { Search::Rubbish } else { Search::Zeros });
             };
             // A partial word at the end of the file holds no record. Zeros that were cut there do
@@ -503,23 +509,23 @@ impl<'a> Window<'a> {
 
     /// Returns `len` bytes at `offset`, or `None` if the file is shorter.
     fn slice(&mut self, offset: u64, len: usize) -> Result<Option<&[u8]>> {
-        if self.kept(offset, len).is_none() {
+        if self.buffered(offset, len).is_none() {
             // Never allocate more than the file has, whatever length a record declares.
             if len > WINDOW_BYTES && offset.saturating_add(len as u64) > self.size()? {
                 return Ok(None);
             }
             self.fill(offset, len.max(WINDOW_BYTES))?;
         }
-        Ok(self.kept(offset, len))
+        Ok(self.buffered(offset, len))
     }
 
     /// Returns up to `len` bytes at `offset`, or `None` at the end of the file.
-    fn some(&mut self, offset: u64, len: usize) -> Result<Option<&[u8]>> {
+    fn read_up_to(&mut self, offset: u64, len: usize) -> Result<Option<&[u8]>> {
         self.fill(offset, len)?;
         Ok(self.buffer.get(..self.filled).filter(|bytes| !bytes.is_empty()))
     }
 
-    fn kept(&self, offset: u64, len: usize) -> Option<&[u8]> {
+    fn buffered(&self, offset: u64, len: usize) -> Option<&[u8]> {
         let start = usize::try_from(offset.checked_sub(self.offset)?).ok()?;
         self.buffer.get(..self.filled)?.get(start..start.checked_add(len)?)
     }

@@ -14,8 +14,8 @@ use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
 
-use super::index::{Index, IndexHead, Looked};
-use super::scan::{Depth, ScanFindings, Tail, scan};
+use super::index::{Index, IndexHead, IndexLookup};
+use super::scan::{ScanDepth, ScanFindings, Tail, scan};
 use crate::error::{Error, Result};
 use crate::object::{IdPrefix, Kind, ObjectId};
 use crate::store::format::segment::{SegmentFile, StoredRecord};
@@ -28,26 +28,26 @@ const MAX_LOOKS: u32 = 128;
 
 /// A sealed segment.
 #[derive(Debug)]
-pub(in crate::store) struct Sealed {
+pub(in crate::store) struct SealedSegment {
     segment: Arc<SegmentFile>,
     medium: Medium,
     file_bytes: u64,
     head: IndexHead,
     /// Look-ups that the unverified index has answered.
     looks: AtomicU32,
-    verified: OnceLock<Verified>,
+    verified: OnceLock<VerifiedIndex>,
     /// Set when pages were read since their memory was released.
     is_touched: AtomicBool,
 }
 
 /// An index that matches the batches, and the damage of the one in the file.
 #[derive(Debug)]
-struct Verified {
+struct VerifiedIndex {
     index: Index,
     problem: Option<Finding>,
 }
 
-impl Sealed {
+impl SealedSegment {
     /// Opens the segment whose index record is at `offset`, and verifies the header of that record.
     /// The rest is verified on first use, or here if the file is not mapped.
     ///
@@ -65,7 +65,7 @@ impl Sealed {
         if !medium.is_in_memory() {
             let index = Index::read(&medium, &segment, offset).map_err(failed)?;
             let index = index.ok_or_else(malformed)?;
-            let _ = verified.set(Verified { index, problem: None });
+            let _ = verified.set(VerifiedIndex { index, problem: None });
         }
         let (looks, is_touched) = (AtomicU32::new(0), AtomicBool::new(false));
         Ok(Self { segment, medium, file_bytes, head, looks, verified, is_touched })
@@ -77,7 +77,7 @@ impl Sealed {
     }
 
     /// Returns the damage of the index that was noticed until now.
-    pub(in crate::store) fn noticed(&self) -> Option<&Finding> {
+    pub(in crate::store) fn known_problem(&self) -> Option<&Finding> {
         self.verified.get()?.problem.as_ref()
     }
 
@@ -86,22 +86,22 @@ impl Sealed {
         self.verified.get().is_some()
     }
 
-    fn verified(&self) -> &Verified {
+    fn verified(&self) -> &VerifiedIndex {
         self.verified.get_or_init(|| {
             let index = Index::read(&self.medium, &self.segment, self.head.offset());
             // All of it was read, and most segments are rarely searched.
-            self.medium.let_pages_go();
+            self.medium.release_pages();
             match index {
-                Ok(Some(index)) => Verified { index, problem: None },
-                Ok(None) | Err(_) => self.scanned(),
+                Ok(Some(index)) => VerifiedIndex { index, problem: None },
+                Ok(None) | Err(_) => self.build_index(),
             }
         })
     }
 
     /// Builds the index from the batches.
-    fn scanned(&self) -> Verified {
+    fn build_index(&self) -> VerifiedIndex {
         let (mut found, mut tail) = (ScanFindings::default(), Tail::default());
-        let scanned = scan(&self.segment, &mut tail, Depth::Whole, &mut found);
+        let scanned = scan(&self.segment, &mut tail, ScanDepth::Whole, &mut found);
         let damage = Error::malformed(self.segment.place(self.head.offset()), "an index");
         let message = match scanned {
             Ok(()) => damage.to_string(),
@@ -109,24 +109,24 @@ impl Sealed {
         };
         let place = self.segment.id.file_name();
         let problem = Some(Finding { kind: FindingKind::Damage, place, message });
-        Verified { index: Index::of(found.objects), problem }
+        VerifiedIndex { index: Index::of(found.objects), problem }
     }
 
     /// Releases the memory of all pages that were read.
-    pub(in crate::store) fn let_pages_go(&self) {
+    pub(in crate::store) fn release_pages(&self) {
         self.is_touched.store(false, Ordering::Relaxed);
-        self.medium.let_pages_go();
+        self.medium.release_pages();
     }
 
     /// Releases the memory of pages, if an object was found or read since the last time.
-    pub(in crate::store) fn let_touched_pages_go(&self) {
+    pub(in crate::store) fn release_touched_pages(&self) {
         if self.is_touched.load(Ordering::Relaxed) {
-            self.let_pages_go();
+            self.release_pages();
         }
     }
 
     /// Notes a read. Many threads call this, so the flag is written only when it changes.
-    fn touch(&self) {
+    fn note_read(&self) {
         if !self.is_touched.load(Ordering::Relaxed) {
             self.is_touched.store(true, Ordering::Relaxed);
         }
@@ -157,15 +157,15 @@ impl Sealed {
             false if self.looks.fetch_add(1, Ordering::Relaxed) < MAX_LOOKS => {
                 self.head.look(&self.segment, id)
             }
-            _ => Looked::Unsure,
+            _ => IndexLookup::Unsure,
         };
         let found = match looked {
-            Looked::Found(stored) => Some(stored),
-            Looked::Absent => None,
-            Looked::Unsure => self.verified().index.find(id),
+            IndexLookup::Found(stored) => Some(stored),
+            IndexLookup::Absent => None,
+            IndexLookup::Unsure => self.verified().index.find(id),
         };
         if found.is_some() {
-            self.touch();
+            self.note_read();
         }
         found
     }
@@ -178,20 +178,20 @@ impl Sealed {
     /// Returns the id and the location of every object. Verifies the index first, since a damaged
     /// one may have fewer or more objects.
     pub(in crate::store) fn entries(&self) -> impl Iterator<Item = (ObjectId, StoredRecord)> {
-        self.touch();
+        self.note_read();
         let index = &self.verified().index;
         (0..index.len()).filter_map(|at| Some((index.id(at)?, index.stored(at)?)))
     }
 
     /// Returns the id of the object with a number, in the order of ids.
     pub(in crate::store) fn id(&self, at: usize) -> Option<ObjectId> {
-        self.touch();
+        self.note_read();
         self.verified().index.id(at)
     }
 
     /// Returns the location of the object with a number.
     pub(in crate::store) fn stored(&self, at: usize) -> Option<StoredRecord> {
-        self.touch();
+        self.note_read();
         self.verified().index.stored(at)
     }
 
@@ -201,7 +201,7 @@ impl Sealed {
     /// # Errors
     /// When they cannot be read.
     pub(in crate::store) fn bytes(&self, offset: u64, len: usize) -> io::Result<Option<Bytes>> {
-        self.touch();
+        self.note_read();
         self.medium.get(offset, len)
     }
 
@@ -249,7 +249,7 @@ mod tests {
         Store::open(Arc::new(RealIo), dir, OpenOptions::new([2; 16])).unwrap()
     }
 
-    fn sealed(store: &Store) -> Arc<Sealed> {
+    fn sealed(store: &Store) -> Arc<SealedSegment> {
         let view = read(&store.view);
         let [sealed] = view.files.sealed.as_slice() else { panic!("one sealed segment") };
         Arc::clone(sealed)
@@ -266,7 +266,7 @@ mod tests {
             assert_eq!(store.read(id).unwrap().as_ref(), Some(object));
         }
         let absent = ObjectId::of(Kind::Blob, b"absent");
-        assert!(!read(&store.view).finds(&absent));
+        assert!(!read(&store.view).is_found(&absent));
         assert!(!sealed(&store).is_verified());
         assert!(!store.contains(&absent).unwrap());
         assert!(sealed(&store).is_verified());

@@ -11,8 +11,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use rayon::prelude::*;
 
-use super::batch_read::Missing;
-use super::sealed::Sealed;
+use super::batch_read::WantedObject;
+use super::sealed::SealedSegment;
 use super::view::ObjectPlace;
 use crate::error::Result;
 use crate::object::{Kind, Object, ObjectId};
@@ -21,7 +21,7 @@ use crate::store::pack::PackId;
 use crate::store::{FindingKind, KNOWN_LOSSES_REF, Store, lock, read};
 
 /// Called with each object and its id, or with the error of reading it; from any thread.
-type GivenObject<'a> = &'a (dyn Fn(ObjectId, Result<Object>) + Sync);
+type ObjectVisitor<'a> = &'a (dyn Fn(ObjectId, Result<Object>) + Sync);
 
 /// The files and objects whose commits and nodes were all verified before.
 #[derive(Debug, Default)]
@@ -37,14 +37,14 @@ impl Store {
     /// with the error of reading it. Runs on all processors, in storage order. An object with two
     /// copies may be passed twice. Elided and redacted objects are not passed. Stops soon after
     /// `goes_on` returns false. Blobs that [are kept](Self::keep_contents) are not read.
-    pub fn sweep(&self, kind: Kind, visit: GivenObject<'_>, goes_on: &(dyn Fn() -> bool + Sync)) {
+    pub fn sweep(&self, kind: Kind, visit: ObjectVisitor<'_>, goes_on: &(dyn Fn() -> bool + Sync)) {
         let files = Arc::clone(&read(&self.view).files);
         // A full sweep must not miss an object because of a damaged index.
         files.verify_indexes();
         for (number, pack) in files.packs.iter().enumerate() {
             let newer = files.packs.get(number + 1..).unwrap_or_default();
             // Newer packs have tombstones of objects removed from an older pack.
-            let newer: Vec<_> = newer.iter().filter(|pack| pack.gone_len() > 0).collect();
+            let newer: Vec<_> = newer.iter().filter(|pack| pack.tombstone_count() > 0).collect();
             let blocks: Vec<Range<u32>> = pack.ordinals_of(kind).collect();
             blocks.into_par_iter().filter(|_| goes_on()).for_each(|block| {
                 let ids = block.filter_map(|ordinal| Some((ordinal, pack.id_at(ordinal)?)));
@@ -52,14 +52,14 @@ impl Store {
                 let read_here = ids.filter(|(_, id)| is_here(id));
                 let place =
                     |(ordinal, id)| (id, ObjectPlace::Packed(Arc::clone(pack), kind, ordinal));
-                self.give(read_here.map(place), visit);
+                self.visit_places(read_here.map(place), visit);
             });
         }
         for sealed in files.sealed.iter().filter(|_| goes_on()) {
             self.sweep_sealed(sealed, kind, visit);
         }
         if goes_on() {
-            self.give_sorted(self.active_of(kind), visit);
+            self.visit_sorted_places(self.active_objects(kind), visit);
         }
     }
 
@@ -78,7 +78,7 @@ impl Store {
         let active = view.active.values().filter(|at| at.stored.kind == kind).count();
         let sealed = view.files.sealed.iter().map(|sealed| {
             let count = sealed.entries().filter(|(_, stored)| stored.kind == kind).count();
-            sealed.let_pages_go();
+            sealed.release_pages();
             count
         });
         let packed = view.files.packs.iter().flat_map(|pack| pack.ordinals_of(kind));
@@ -92,7 +92,7 @@ impl Store {
     /// packs without unpacking them, and their records in the journal, as far as they are new since
     /// the last call.
     #[must_use]
-    pub fn leads_everywhere(&self) -> bool {
+    pub fn has_all_reachable(&self) -> bool {
         let files = Arc::clone(&read(&self.view).files);
         files.verify_indexes();
         let is_damage = |finding: &super::super::Finding| finding.kind == FindingKind::Damage;
@@ -110,7 +110,7 @@ impl Store {
         };
         let is_whole = [Kind::Commit, Kind::Node].into_iter().all(|kind| {
             let mut unknown = files.packs.iter().filter(|pack| !known.packs.contains(&pack.id()));
-            let is_whole = AtomicBool::new(unknown.all(|pack| pack.frames_verify(kind)));
+            let is_whole = AtomicBool::new(unknown.all(|pack| pack.has_valid_frames(kind)));
             let visit = |_: ObjectId, object: Result<Object>| {
                 is_whole.fetch_and(object.is_ok(), Ordering::Relaxed);
             };
@@ -120,10 +120,10 @@ impl Store {
                     self.sweep_sealed(sealed, kind, &visit);
                 }
             }
-            let mut active = self.active_of(kind);
+            let mut active = self.active_objects(kind);
             whole.active.extend(active.iter().map(|(id, _)| *id));
             active.retain(|(id, _)| !known.active.contains(id));
-            self.give_sorted(active, &visit);
+            self.visit_sorted_places(active, &visit);
             is_whole.into_inner()
         });
         if is_whole {
@@ -132,29 +132,37 @@ impl Store {
         is_whole
     }
 
-    fn sweep_sealed(&self, sealed: &Arc<Sealed>, kind: Kind, visit: GivenObject<'_>) {
+    fn sweep_sealed(&self, sealed: &Arc<SealedSegment>, kind: Kind, visit: ObjectVisitor<'_>) {
         let wanted = sealed.entries().filter(|(_, stored)| stored.kind == kind);
         let place = |(id, stored)| (id, ObjectPlace::Sealed(Arc::clone(sealed), stored));
-        self.give_sorted(wanted.map(place).collect(), visit);
-        sealed.let_pages_go();
+        self.visit_sorted_places(wanted.map(place).collect(), visit);
+        sealed.release_pages();
     }
 
     /// Returns the objects of a kind in segments that may still grow.
-    fn active_of(&self, kind: Kind) -> Vec<(ObjectId, ObjectPlace)> {
+    fn active_objects(&self, kind: Kind) -> Vec<(ObjectId, ObjectPlace)> {
         let view = read(&self.view);
         let wanted = view.active.iter().filter(|(_, at)| at.stored.kind == kind);
         wanted.map(|(id, at)| (*id, ObjectPlace::Active(at.clone()))).collect()
     }
 
     /// Passes objects of segments to `visit`, unit by unit.
-    fn give_sorted(&self, mut places: Vec<(ObjectId, ObjectPlace)>, visit: GivenObject<'_>) {
+    fn visit_sorted_places(
+        &self,
+        mut places: Vec<(ObjectId, ObjectPlace)>,
+        visit: ObjectVisitor<'_>,
+    ) {
         places.sort_unstable_by_key(|(_, place)| place.position());
         let units: Vec<_> = places.chunk_by(|(_, a), (_, b)| a.unit() == b.unit()).collect();
-        units.into_par_iter().for_each(|unit| self.give(unit.iter().cloned(), visit));
+        units.into_par_iter().for_each(|unit| self.visit_places(unit.iter().cloned(), visit));
     }
 
     /// Passes objects of one unit to `visit`.
-    fn give(&self, places: impl Iterator<Item = (ObjectId, ObjectPlace)>, visit: GivenObject<'_>) {
+    fn visit_places(
+        &self,
+        places: impl Iterator<Item = (ObjectId, ObjectPlace)>,
+        visit: ObjectVisitor<'_>,
+    ) {
         let unread = places.filter(|(id, _)| match self.contents.find(id) {
             Some(kept) => {
                 visit(*id, Ok(kept));
@@ -162,7 +170,7 @@ impl Store {
             }
             None => true,
         });
-        let unit: Vec<Missing> =
+        let unit: Vec<WantedObject> =
             unread.enumerate().map(|(at, (id, place))| (at, id, place)).collect();
         if unit.is_empty() {
             return;

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use bytes::Bytes;
 
 use super::refs::RefTable;
-use super::sealed::Sealed;
+use super::sealed::SealedSegment;
 use crate::error::{Error, Result};
 use crate::object::{IdPrefix, Kind, Object, ObjectId, Operation, verify};
 use crate::store::Finding;
@@ -25,7 +25,7 @@ pub(in crate::store) enum ObjectPlace {
     /// A file that is still written to: read with a system call.
     Active(Location),
     /// A segment mapped into memory.
-    Sealed(Arc<Sealed>, StoredRecord),
+    Sealed(Arc<SealedSegment>, StoredRecord),
     /// A pack mapped into memory: kind and ordinal.
     Packed(Arc<Pack>, Kind, u32),
 }
@@ -33,7 +33,7 @@ pub(in crate::store) enum ObjectPlace {
 /// Immutable files with their own index, oldest first.
 #[derive(Debug, Default, Clone)]
 pub(in crate::store) struct OpenFiles {
-    pub(in crate::store) sealed: Vec<Arc<Sealed>>,
+    pub(in crate::store) sealed: Vec<Arc<SealedSegment>>,
     pub(in crate::store) packs: Vec<Arc<Pack>>,
     /// The number of the sealed segment that was last found to have an object.
     found_in: Arc<AtomicUsize>,
@@ -67,11 +67,11 @@ impl OpenFiles {
             });
             sealed.or_else(|| self.packed_place(id))
         };
-        self.surely(newest)
+        self.look_up(newest)
     }
 
     /// Runs a look-up, and repeats it if it found nothing and an index turns out to be damaged.
-    fn surely<T>(&self, look: impl Fn() -> Option<T>) -> Option<T> {
+    fn look_up<T>(&self, look: impl Fn() -> Option<T>) -> Option<T> {
         look().or_else(|| if self.verify_indexes() { look() } else { None })
     }
 
@@ -87,8 +87,8 @@ impl OpenFiles {
     /// Returns the place of some copy of an object. The reader tries the other copies if it is
     /// damaged. Consecutive reads mostly hit one segment, so this costs one look-up where
     /// [`Self::place`] costs one for each newer segment.
-    fn some_place(&self, id: &ObjectId) -> Option<ObjectPlace> {
-        self.surely(|| {
+    fn any_place(&self, id: &ObjectId) -> Option<ObjectPlace> {
+        self.look_up(|| {
             let sealed = self.sealed_with(id);
             let sealed = sealed.map(|(sealed, at)| ObjectPlace::Sealed(Arc::clone(sealed), at));
             sealed.or_else(|| self.packed_place(id))
@@ -96,7 +96,7 @@ impl OpenFiles {
     }
 
     /// Returns a sealed segment that has an object.
-    fn sealed_with(&self, id: &ObjectId) -> Option<(&Arc<Sealed>, StoredRecord)> {
+    fn sealed_with(&self, id: &ObjectId) -> Option<(&Arc<SealedSegment>, StoredRecord)> {
         let found = |at: usize| {
             let sealed = self.sealed.get(at)?;
             Some((at, sealed, sealed.find(id)?))
@@ -134,18 +134,18 @@ impl OpenFiles {
     }
 
     pub(in crate::store) fn contains(&self, id: &ObjectId) -> bool {
-        self.surely(|| self.finds(id).then_some(())).is_some()
+        self.look_up(|| self.is_found(id).then_some(())).is_some()
     }
 
     /// Returns true if an object is found. Does not verify indexes if it is not.
-    fn finds(&self, id: &ObjectId) -> bool {
+    fn is_found(&self, id: &ObjectId) -> bool {
         self.sealed_with(id).is_some()
             || matches!(self.packed(id), Some((_, PackLookup::Object { .. })))
     }
 
     /// Returns the reason why an object was removed, if it has no copy and the reason is known.
     pub(in crate::store) fn tombstone(&self, id: &ObjectId) -> Option<Tombstone> {
-        self.surely(|| match self.packed(id)? {
+        self.look_up(|| match self.packed(id)? {
             (_, PackLookup::Tombstone(why, _)) => Some(why),
             (_, PackLookup::Object { .. }) => None,
         })
@@ -165,7 +165,7 @@ impl View {
     pub(in crate::store) fn place(&self, id: &ObjectId) -> Option<ObjectPlace> {
         match self.active.get(id) {
             Some(location) => Some(ObjectPlace::Active(location.clone())),
-            None => self.files.some_place(id),
+            None => self.files.any_place(id),
         }
     }
 
@@ -182,8 +182,8 @@ impl View {
 
     /// Returns true if an object is found. A damaged index may hide one that exists. This suffices
     /// to decide which objects need not be stored again.
-    pub(in crate::store) fn finds(&self, id: &ObjectId) -> bool {
-        self.active.contains_key(id) || self.files.finds(id)
+    pub(in crate::store) fn is_found(&self, id: &ObjectId) -> bool {
+        self.active.contains_key(id) || self.files.is_found(id)
     }
 
     /// Returns up to `limit` objects whose ids start with `prefix`, in order.

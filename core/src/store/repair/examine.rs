@@ -22,13 +22,13 @@ use crate::store::format::segment::{
     encode_segment_header,
 };
 use crate::store::format::superblock::Superblock;
-use crate::store::io::{Access, is_passing};
+use crate::store::io::{Access, is_temporary};
 use crate::store::pack::{BlockCache, Pack, PackId, ParityFile};
 use crate::store::read::inventory::{Inventory, InventoryFiles};
-use crate::store::read::load::{self, Opened};
+use crate::store::read::load::{self, OpenPurpose};
 use crate::store::read::operations::Operations;
-use crate::store::read::scan::{Depth, End, ScanFindings, Tail, scan};
-use crate::store::read::sealed::Sealed;
+use crate::store::read::scan::{ScanDepth, ScanFindings, SegmentEnd, Tail, scan};
+use crate::store::read::sealed::SealedSegment;
 use crate::store::read::view::ObjectPlace;
 use crate::store::replace::collect;
 use crate::store::replace::idle::LAST_STEP_FILE;
@@ -72,14 +72,14 @@ pub struct Examination<'s> {
     /// Bytes of the files, excluding leftovers.
     pub bytes: u64,
     /// Committed operations that are not ancestors of the newest one, oldest first.
-    pub(crate) detached: Vec<Detached>,
+    pub(crate) detached: Vec<DetachedOperation>,
     epoch: u64,
-    pub(in crate::store) damaged: Damaged,
+    pub(in crate::store) damaged: DamagedFiles,
 }
 
 /// A committed operation that is not an ancestor of the newest one.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Detached {
+pub(crate) struct DetachedOperation {
     /// The id of the operation.
     pub id: ObjectId,
     /// The operation itself.
@@ -90,7 +90,7 @@ pub(crate) struct Detached {
 
 /// Damaged and unlisted files.
 #[derive(Debug, Default)]
-pub(in crate::store) struct Damaged {
+pub(in crate::store) struct DamagedFiles {
     /// Damaged packs that the manifest lists.
     pub(in crate::store) packs: Vec<PackId>,
     /// Unlisted packs with operations newer than the refs.
@@ -125,7 +125,7 @@ impl Store {
         progress: &mut Progress<'_>,
     ) -> Result<Examination<'_>> {
         let superblock = Superblock::open(&*self.io, &self.dir)?;
-        let opened = load::open(&self.io, &self.dir, &superblock, Opened::Examined);
+        let opened = load::open(&self.io, &self.dir, &superblock, OpenPurpose::Examined);
         self.check_keys()?;
         let (view, journal) = opened?;
         let view = view.into_inner().unwrap_or_else(PoisonError::into_inner);
@@ -147,7 +147,7 @@ impl Store {
             blocks: BlockCache::new(CACHE_BYTES),
             findings: view.findings,
             bad: HashSet::new(),
-            damaged: Damaged::default(),
+            damaged: DamagedFiles::default(),
             newest: (view.refs.sequence, view.refs.operation),
             listed: (0, 0),
             done: (0, bytes),
@@ -229,7 +229,7 @@ struct Examiner<'a, 'p> {
     findings: Vec<Finding>,
     /// Objects with a copy that does not verify.
     bad: HashSet<ObjectId>,
-    damaged: Damaged,
+    damaged: DamagedFiles,
     /// The newest operation in the refs.
     newest: (u64, Option<ObjectId>),
     /// The generation of the newest manifest, and the sequence of its refs.
@@ -241,18 +241,18 @@ struct Examiner<'a, 'p> {
 
 impl Examiner<'_, '_> {
     /// Examines a segment by its records; `sealed` is its index, if the segment is sealed.
-    fn segment(&mut self, file: &Arc<SegmentFile>, sealed: Option<&Sealed>) -> Result<()> {
+    fn segment(&mut self, file: &Arc<SegmentFile>, sealed: Option<&SealedSegment>) -> Result<()> {
         let mut found = ScanFindings::default();
         let mut tail = Tail::default();
         let depth = match self.thoroughness {
-            Thoroughness::Quick => Depth::Whole,
-            Thoroughness::Full => Depth::Bytes,
+            Thoroughness::Quick => ScanDepth::Whole,
+            Thoroughness::Full => ScanDepth::Bytes,
         };
         scan(file, &mut tail, depth, &mut found)?;
         self.segment_header(file, &tail)?;
         if let Some(sealed) = sealed {
             self.segment_index(sealed, &found.objects);
-            if tail.end != End::Index {
+            if tail.end != SegmentEnd::Index {
                 self.damage(file.place(tail.offset), "the segment does not end with its index");
             }
             // Batches of a sealed segment were acknowledged, so a torn one is damage.
@@ -260,7 +260,7 @@ impl Examiner<'_, '_> {
                 finding.kind = FindingKind::Damage;
             }
         }
-        if sealed.is_none() && tail.end == End::Torn {
+        if sealed.is_none() && tail.end == SegmentEnd::Torn {
             self.damaged.torn.push(file.id);
         }
         let is_damaged = found.findings.iter().any(|f| f.kind == FindingKind::Damage);
@@ -282,7 +282,7 @@ impl Examiner<'_, '_> {
         if self.findings.iter().any(damaged) {
             self.damaged.segments.push(file.id);
         }
-        self.pass(file.file.size().unwrap_or_default());
+        self.add_progress(file.file.size().unwrap_or_default());
         Ok(())
     }
 
@@ -302,7 +302,7 @@ impl Examiner<'_, '_> {
         };
         if tail.sequence > 0 {
             self.damage(file.place(0), "the header is not that of this segment");
-        } else if tail.end == End::Clean || is_unfinished()? {
+        } else if tail.end == SegmentEnd::Clean || is_unfinished()? {
             self.leftover(file.place(0), "a segment that was never completed");
         } else {
             self.damage(file.place(0), "nothing in it is a segment");
@@ -311,7 +311,7 @@ impl Examiner<'_, '_> {
     }
 
     /// Compares an index with the directories.
-    fn segment_index(&mut self, sealed: &Sealed, objects: &[(ObjectId, Location)]) {
+    fn segment_index(&mut self, sealed: &SealedSegment, objects: &[(ObjectId, Location)]) {
         let mut stored: HashMap<ObjectId, Vec<StoredRecord>> = HashMap::new();
         for (id, location) in objects {
             stored.entry(*id).or_default().push(location.stored);
@@ -349,7 +349,7 @@ impl Examiner<'_, '_> {
         if let Some(message) = pack.problem() {
             self.damage(place.clone(), message);
         }
-        let stray = pack.misindexed();
+        let stray = pack.count_misindexed();
         if stray > 0 {
             self.damage(
                 place.clone(),
@@ -367,7 +367,7 @@ impl Examiner<'_, '_> {
         if self.findings.len() > before {
             self.damaged.packs.push(pack.id());
         }
-        self.pass(pack.file_bytes());
+        self.add_progress(pack.file_bytes());
         Ok(())
     }
 
@@ -377,20 +377,20 @@ impl Examiner<'_, '_> {
         let Some(file) = file else { return Ok(None) };
         let computed = match Pack::open(&file, pack.id(), self.superblock.store) {
             Ok(computed) => computed,
-            Err(error) if is_passing(&error) => return Err(error),
+            Err(error) if is_temporary(&error) => return Err(error),
             Err(error) => {
                 self.damage(place.to_owned(), error.to_string());
                 return Ok(None);
             }
         };
-        computed.check_identified()?;
+        computed.check_ids_known()?;
         Ok(Some(computed))
     }
 
     /// Compares the ids stored next to a pack with the computed ones.
     fn kept_ids(&mut self, pack: &Pack) {
         let (io, dir, store) = (&*self.store.io, &self.store.dir, self.superblock.store);
-        if derived_ids::are_wrong(io, dir, pack, store) {
+        if derived_ids::has_wrong_ids(io, dir, pack, store) {
             let place = format!("{DERIVED_DIR}/{}", derived_ids::file_name(pack.id()));
             self.leftover(place, "not the ids of its pack: remove the file");
         }
@@ -416,7 +416,7 @@ impl Examiner<'_, '_> {
         mut bad: Vec<(ObjectId, Error)>,
         explained: bool,
     ) -> Result<()> {
-        if let Some(at) = bad.iter().position(|(_, error)| is_passing(error)) {
+        if let Some(at) = bad.iter().position(|(_, error)| is_temporary(error)) {
             return Err(bad.swap_remove(at).1);
         }
         if bad.is_empty() {
@@ -469,7 +469,7 @@ impl Examiner<'_, '_> {
                 (Some(id), _) if manifest.packs.contains(&id) => {}
                 (Some(id), _) => self.unlisted_pack(id)?,
                 (None, Some(id)) => self.parity(id, manifest.packs.contains(&id), &names)?,
-                (None, None) => self.stranger(format!("{PACKS_DIR}/{name}")),
+                (None, None) => self.add_unknown_file(format!("{PACKS_DIR}/{name}")),
             }
         }
         let listed: HashSet<SegmentId> = manifest.sealed.iter().map(|(id, _)| *id).collect();
@@ -482,7 +482,7 @@ impl Examiner<'_, '_> {
                 Some(id) if listed.contains(&id) || active.iter().any(|s| s.file.id == id) => {}
                 // Created since the journal was read.
                 Some(_) => {}
-                None => self.stranger(place),
+                None => self.add_unknown_file(place),
             }
         }
         let known = [
@@ -507,7 +507,7 @@ impl Examiner<'_, '_> {
         for name in self.list("")? {
             let is_known = known.contains(&&*name) || folders.contains(&&*name);
             if !is_known && manifest::generation(&name).is_none() {
-                self.stranger(name);
+                self.add_unknown_file(name);
             }
         }
         Ok(())
@@ -529,7 +529,7 @@ impl Examiner<'_, '_> {
                 Some(_) => {
                     self.leftover(place, "derived from a pack that is gone; 'gc' removes it");
                 }
-                None => self.stranger(place),
+                None => self.add_unknown_file(place),
             }
         }
         Ok(())
@@ -609,7 +609,7 @@ impl Examiner<'_, '_> {
         self.add(Finding { kind: FindingKind::Leftover, place, message: message.into() });
     }
 
-    fn stranger(&mut self, place: String) {
+    fn add_unknown_file(&mut self, place: String) {
         let message = match place.ends_with(".tmp") {
             true => "left by a process that ended before it was done",
             false => "not a file of the store",
@@ -623,7 +623,7 @@ impl Examiner<'_, '_> {
         }
     }
 
-    fn pass(&mut self, bytes: u64) {
+    fn add_progress(&mut self, bytes: u64) {
         self.done.0 = (self.done.0 + bytes).min(self.done.1);
         (self.progress)(self.done.0, self.done.1);
     }
@@ -638,7 +638,7 @@ fn unknown_to_manifest(
     (generation, listed): (u64, u64),
 ) -> Option<Finding> {
     let newest = inventory.refs().operation.map(|id| operations.newest_after(id));
-    let included = operations.followed_by(newest);
+    let included = operations.ancestors(newest);
     let ids = inventory.listed_operations().filter(|id| included.contains(id));
     let sequences = ids.filter_map(|id| operations.get(&id)).map(|found| found.sequence);
     let newest = sequences.max().filter(|newest| *newest > listed)?;
@@ -651,9 +651,11 @@ fn unknown_to_manifest(
     })
 }
 
-fn detached(operations: &Operations, inventory: &Inventory<'_>) -> Vec<Detached> {
+fn detached(operations: &Operations, inventory: &Inventory<'_>) -> Vec<DetachedOperation> {
     let ids = operations.detached(inventory.refs().operation);
     let heads: HashSet<ObjectId> = operations.heads(&ids).into_iter().collect();
     let found = ids.into_iter().filter_map(|id| Some((id, operations.get(&id)?.clone())));
-    found.map(|(id, operation)| Detached { id, operation, is_head: heads.contains(&id) }).collect()
+    found
+        .map(|(id, operation)| DetachedOperation { id, operation, is_head: heads.contains(&id) })
+        .collect()
 }

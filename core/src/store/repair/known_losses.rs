@@ -122,7 +122,7 @@ impl KnownLosses {
 }
 
 /// Returns the error for a missing object: whether it is remote-only, accepted as lost, or unknown.
-pub(in crate::store) fn explain(
+pub(in crate::store) fn missing_object_error(
     source: &dyn ObjectSource,
     refs: &RefTable,
     (kind, id): (Kind, &ObjectId),

@@ -8,8 +8,8 @@
 
 use std::path::Path;
 
+use super::orphaned_files::file_of_store;
 use super::quarantine;
-use super::remains::file_of_store;
 use crate::error::{Error, ErrorKind, Result};
 use crate::store::dir::failed;
 use crate::store::encryption::EncryptedIo;

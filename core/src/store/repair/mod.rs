@@ -4,8 +4,8 @@
 pub(super) mod examine;
 pub(super) mod known_losses;
 pub(super) mod lost_superblock;
+pub(super) mod orphaned_files;
 pub(super) mod quarantine;
-pub(super) mod remains;
 pub(super) mod salvage;
 #[cfg(test)]
 mod salvage_tests;

@@ -14,7 +14,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use super::examine::{Damaged, Examination, Progress, Thoroughness};
+use super::examine::{DamagedFiles, Examination, Progress, Thoroughness};
 use super::quarantine;
 use crate::error::{Error, ErrorKind, Result};
 use crate::object::{Kind, Object, ObjectId, ObjectSource, verify};
@@ -24,15 +24,15 @@ use crate::store::format::manifest::{self, Manifest};
 use crate::store::format::segment::{Location, SegmentFile};
 use crate::store::io::{Access, IoFile};
 use crate::store::pack::{
-    BlockCache, Pack, PackDraft, PackId, PackItem, PackLookup, ParityFile, Rebuilt, Restored, Tier,
-    Tombstone,
+    BlockCache, Pack, PackDraft, PackId, PackItem, PackLookup, ParityFile, RecoveredObjects,
+    RestoredPack, Tier, Tombstone,
 };
 use crate::store::parity::ParityShare;
 use crate::store::read::operations::Operations;
 use crate::store::read::refs::RefTable;
-use crate::store::read::scan::{Depth, End, ScanFindings, Tail, scan, torn_batch};
+use crate::store::read::scan::{ScanDepth, ScanFindings, SegmentEnd, Tail, scan, torn_batch};
 use crate::store::read::view::{FileId, ObjectPlace};
-use crate::store::write::publish::{ManifestEdit, Published};
+use crate::store::write::publish::{ManifestEdit, PublishOutcome};
 use crate::store::{JOURNAL_DIR, PACKS_DIR, Store, lock, read};
 
 /// Attempts to publish while other processes commit.
@@ -43,7 +43,7 @@ const CACHE_BYTES: usize = if cfg!(test) { 1 << 20 } else { 32 << 20 };
 
 /// The right to repair a store, and its examination. No collection can run concurrently.
 #[derive(Debug)]
-pub(crate) struct Repair<'s> {
+pub(crate) struct RepairLock<'s> {
     store: &'s Store,
     /// The content of the store and its damage.
     pub examination: Examination<'s>,
@@ -52,7 +52,7 @@ pub(crate) struct Repair<'s> {
 
 /// The plan for damaged files, with the objects in them that verify.
 #[derive(Debug)]
-pub(crate) struct Salvage {
+pub(crate) struct SalvagePlan {
     /// Damaged files, in order of their names.
     pub files: Vec<SalvagedFile>,
     /// Unlisted packs with missing objects, by name. The repair lists them.
@@ -65,18 +65,18 @@ pub(crate) struct Salvage {
     restored: HashSet<ObjectId>,
     gone: Vec<(ObjectId, Kind, Tombstone)>,
     tier: Option<Tier>,
-    rebuilt: Vec<Rebuilt>,
+    rebuilt: Vec<RecoveredObjects>,
     blocks: BlockCache,
     /// Damaged segments, locked.
     locks: Vec<Arc<dyn IoFile>>,
     /// The files to quarantine.
-    moved: Damaged,
+    moved: DamagedFiles,
     adopted_packs: Vec<Arc<Pack>>,
 }
 
 /// The packs that parity restores, and their objects.
 #[derive(Debug, Default)]
-pub(crate) struct Restorable {
+pub(crate) struct RestorablePacks {
     /// Paths of the packs in the store.
     pub(crate) packs: Vec<String>,
     /// The objects in them.
@@ -139,7 +139,7 @@ impl Store {
     /// # Errors
     /// The errors of [`Store::examine`]; `Locked` while a collection runs, `Unsupported` when this
     /// build may not write to the store.
-    pub(crate) fn begin_repair(&self, progress: &mut Progress<'_>) -> Result<Repair<'_>> {
+    pub(crate) fn begin_repair(&self, progress: &mut Progress<'_>) -> Result<RepairLock<'_>> {
         self.superblock.check_writable()?;
         let collector = self.lock_collector()?.0;
         // Operations that an older view misses would be missing from the published refs.
@@ -153,13 +153,13 @@ impl Store {
         }
         drop(writer);
         let examination = self.examine(Thoroughness::Full, progress)?;
-        Ok(Repair { store: self, examination, collector })
+        Ok(RepairLock { store: self, examination, collector })
     }
 }
 
 impl Examination<'_> {
     /// Restores a damaged pack by its parity in memory. Does not change the file.
-    fn restored(&self, id: PackId) -> Result<Option<(ParityFile, Restored)>> {
+    fn restored(&self, id: PackId) -> Result<Option<(ParityFile, RestoredPack)>> {
         let store = self.store;
         let parity = ParityFile::examine(&*store.io, &store.dir.join(PACKS_DIR), id)?;
         let Some(parity) = parity else { return Ok(None) };
@@ -172,10 +172,10 @@ impl Examination<'_> {
     ///
     /// # Errors
     /// `Io` when a pack or its parity cannot be read.
-    pub(crate) fn restorable(&self) -> Result<Restorable> {
-        let mut found = Restorable::default();
+    pub(crate) fn restorable(&self) -> Result<RestorablePacks> {
+        let mut found = RestorablePacks::default();
         for id in &self.damaged.restorable {
-            let Some((_, Restored { pack, .. })) = self.restored(*id)? else { continue };
+            let Some((_, RestoredPack { pack, .. })) = self.restored(*id)? else { continue };
             found.packs.push(format!("{PACKS_DIR}/{}", id.file_name()));
             found.objects.extend((0..pack.len()).filter_map(|ordinal| pack.id_at(ordinal)));
         }
@@ -183,7 +183,7 @@ impl Examination<'_> {
     }
 }
 
-impl Repair<'_> {
+impl RepairLock<'_> {
     /// Replaces damaged packs by those restored by their parity, and rewrites damaged parities.
     /// Returns the repaired files; if there are none, the examination is still valid.
     ///
@@ -194,7 +194,7 @@ impl Repair<'_> {
         let packs = store.dir.join(PACKS_DIR);
         for id in &self.examination.damaged.restorable {
             let Some((parity, restored)) = self.examination.restored(*id)? else { continue };
-            parity.put_back(&*store.io, &packs, &restored)?;
+            parity.replace_damaged(&*store.io, &packs, &restored)?;
             files.push(SalvagedFile::restored(&id.file_name(), restored.pack.len()));
             if parity.damage().lost_units > 0 {
                 parity.rewrite(&*store.io, &packs)?;
@@ -217,8 +217,8 @@ impl Repair<'_> {
     ///
     /// # Errors
     /// `Io` when files cannot be read.
-    pub(crate) fn salvage(&self, lost: &BTreeMap<ObjectId, Kind>) -> Result<Salvage> {
-        let mut salvage = Salvage::new();
+    pub(crate) fn salvage(&self, lost: &BTreeMap<ObjectId, Kind>) -> Result<SalvagePlan> {
+        let mut salvage = SalvagePlan::new();
         let damaged = &self.examination.damaged;
         salvage.lists_unknown = damaged.lists_unknown;
         for generation in &damaged.manifests {
@@ -235,7 +235,7 @@ impl Repair<'_> {
         }
         for id in &damaged.restorable {
             let restored = self.examination.restored(*id)?;
-            let Some((_, Restored { pack, .. })) = restored else { continue };
+            let Some((_, RestoredPack { pack, .. })) = restored else { continue };
             salvage.files.push(SalvagedFile::restored(&id.file_name(), pack.len()));
             salvage.restored.extend((0..pack.len()).filter_map(|ordinal| pack.id_at(ordinal)));
         }
@@ -256,7 +256,7 @@ impl Repair<'_> {
                 salvage.adopted_packs.push(Arc::new(pack));
             }
         }
-        let Salvage { sources, gone, .. } = &mut salvage;
+        let SalvagePlan { sources, gone, .. } = &mut salvage;
         gone.sort_by_key(|(id, ..)| *id);
         gone.dedup_by_key(|(id, ..)| *id);
         gone.retain(|(id, ..)| !sources.contains_key(id));
@@ -268,7 +268,7 @@ impl Repair<'_> {
     /// # Errors
     /// `Locked` when other processes keep publishing, `Io` when the disk refuses, `Corrupt` when an
     /// object that verified before does not now. Files that were not moved are unchanged.
-    pub(crate) fn apply(&self, salvage: &Salvage, given_up: &[(ObjectId, Kind)]) -> Result<()> {
+    pub(crate) fn apply(&self, salvage: &SalvagePlan, given_up: &[(ObjectId, Kind)]) -> Result<()> {
         let store = self.store;
         let mut packs: Vec<PackId> = salvage.adopted_packs.iter().map(|pack| pack.id()).collect();
         let mut gone = salvage.gone.clone();
@@ -325,7 +325,7 @@ impl Repair<'_> {
     fn is_torn_off(&self, id: SegmentId, lost: &BTreeMap<ObjectId, Kind>) -> Result<bool> {
         let Some(segment) = self.open_segment(id)? else { return Ok(false) };
         let mut tail = Tail::default();
-        scan(&segment, &mut tail, Depth::Whole, &mut ScanFindings::default())?;
+        scan(&segment, &mut tail, ScanDepth::Whole, &mut ScanFindings::default())?;
         Ok(torn_batch(&segment, &tail)?.iter().any(|(id, _)| lost.contains_key(id)))
     }
 
@@ -339,7 +339,7 @@ impl Repair<'_> {
         &self,
         id: SegmentId,
         lost: &BTreeMap<ObjectId, Kind>,
-        salvage: &mut Salvage,
+        salvage: &mut SalvagePlan,
     ) -> Result<()> {
         let store = self.store;
         let name = format!("{JOURNAL_DIR}/{}", id.file_name());
@@ -360,8 +360,8 @@ impl Repair<'_> {
         }
         let mut found = ScanFindings::default();
         let mut tail = Tail::default();
-        scan(&segment, &mut tail, Depth::Whole, &mut found)?;
-        if tail.end == End::Torn {
+        scan(&segment, &mut tail, ScanDepth::Whole, &mut found)?;
+        if tail.end == SegmentEnd::Torn {
             // Operations in the torn batch are used only if they are known to be committed.
             let torn = torn_batch(&segment, &tail)?.into_iter();
             let is_known = |id: &ObjectId, at: &Location| {
@@ -394,7 +394,7 @@ impl Repair<'_> {
         Ok(())
     }
 
-    fn salvage_pack(&self, id: PackId, salvage: &mut Salvage) -> Result<()> {
+    fn salvage_pack(&self, id: PackId, salvage: &mut SalvagePlan) -> Result<()> {
         let name = format!("{PACKS_DIR}/{}", id.file_name());
         let path = self.store.dir.join(&name);
         let mut file = SalvagedFile::new(name);
@@ -409,7 +409,7 @@ impl Repair<'_> {
         let pack = derived_ids::open(io, dir, (&opened, id), store, false);
         if let Ok(pack) = pack.and_then(|pack| pack.check_ids().map(|()| pack)) {
             salvage.tier = salvage.tier.max(Some(pack.tier()));
-            pack.check_identified()?;
+            pack.check_ids_known()?;
             let is_kept = !pack.lists_ids() && !pack.is_computed();
             take_objects(pack, &mut file, salvage, false);
             // Ids stored next to the pack may be wrong, but may also cover more objects than the
@@ -418,7 +418,9 @@ impl Repair<'_> {
                 file.damaged = 0;
                 take_objects(computed, &mut file, salvage, true);
             }
-        } else if let Ok(rebuilt) = Rebuilt::read_frames(&opened, id, store, &salvage.blocks) {
+        } else if let Ok(rebuilt) =
+            RecoveredObjects::read_frames(&opened, id, store, &salvage.blocks)
+        {
             let number = salvage.rebuilt.len();
             for (ordinal, id, kind) in rebuilt.objects() {
                 file.saved += 1;
@@ -444,7 +446,12 @@ impl Repair<'_> {
     /// lack. `listed` are the manifest's refs, and `refs` those of a complete view.
     ///
     /// Starts from the manifest's refs, since a journal that starts later contains only changes.
-    fn refs_with(&self, salvage: &Salvage, listed: &RefTable, refs: &RefTable) -> Result<RefTable> {
+    fn refs_with(
+        &self,
+        salvage: &SalvagePlan,
+        listed: &RefTable,
+        refs: &RefTable,
+    ) -> Result<RefTable> {
         let (store, inventory) = (self.store, &self.examination.inventory);
         let mut operations = Operations::read(inventory, inventory.operations());
         for PackItem { id, .. } in
@@ -453,7 +460,7 @@ impl Repair<'_> {
             operations.add(salvage, *id);
         }
         for pack in &salvage.adopted_packs {
-            let source = Packed(pack, &salvage.blocks);
+            let source = PackSource(pack, &salvage.blocks);
             for (_, id) in pack.of_kind(Kind::Operation) {
                 operations.add(&source, id);
             }
@@ -480,7 +487,7 @@ impl Repair<'_> {
         };
         // Operations missing in between are unknown; the newest values are known.
         let mut found = listed.clone();
-        for (id, operation) in operations.line(tip, listed.sequence) {
+        for (id, operation) in operations.lineage(tip, listed.sequence) {
             found.apply(id, operation);
         }
         Ok(if found.sequence < refs.sequence { refs.clone() } else { found })
@@ -492,9 +499,9 @@ impl Repair<'_> {
         for _ in 0..MAX_ATTEMPTS {
             let mut change = Listing { repair: self, edit, ahead_of: None };
             match store.publish(&mut change)? {
-                Published::Done | Published::Unchanged => return store.reload(),
-                Published::Withheld => {}
-                Published::Stale => {
+                PublishOutcome::Done | PublishOutcome::Unchanged => return store.reload(),
+                PublishOutcome::Withheld => {}
+                PublishOutcome::Stale => {
                     store.check_collector(&*self.collector)?;
                     store.reload()?;
                 }
@@ -510,7 +517,7 @@ type ListingEdit<'a> = dyn FnMut(&mut Manifest, &RefTable) -> Result<()> + 'a;
 
 /// Files to add to the list or remove from it, with refs that may be ahead of the journal.
 struct Listing<'m, 'e, 'f> {
-    repair: &'m Repair<'m>,
+    repair: &'m RepairLock<'m>,
     edit: &'e mut ListingEdit<'f>,
     /// The newest operation in the journal, if the refs are ahead of it.
     ahead_of: Option<Option<ObjectId>>,
@@ -526,7 +533,7 @@ impl ManifestEdit for Listing<'_, '_, '_> {
     /// Rejects the change if new commits exist: refs ahead of the journal would hide them.
     fn may_hold(&mut self) -> Result<bool> {
         let (store, Some(newest)) = (self.repair.store, self.ahead_of) else { return Ok(true) };
-        lock(&store.journal).catch_up(&*store.io, &store.view, Depth::Next)?;
+        lock(&store.journal).catch_up(&*store.io, &store.view, ScanDepth::Next)?;
         Ok(read(&store.view).refs.operation == newest)
     }
 
@@ -540,9 +547,9 @@ impl ManifestEdit for Listing<'_, '_, '_> {
 }
 
 /// The objects of one pack.
-struct Packed<'a>(&'a Pack, &'a BlockCache);
+struct PackSource<'a>(&'a Pack, &'a BlockCache);
 
-impl ObjectSource for Packed<'_> {
+impl ObjectSource for PackSource<'_> {
     fn read(&self, id: &ObjectId) -> Result<Option<Object>> {
         let Some(PackLookup::Object { ordinal, kind }) = self.0.find(id) else { return Ok(None) };
         let bytes = self.0.read(ordinal, self.1)?;
@@ -556,9 +563,9 @@ impl ObjectSource for Packed<'_> {
 }
 
 /// Salvages the objects of a pack that verify. If `is_again`, skips objects already salvaged.
-fn take_objects(pack: Pack, file: &mut SalvagedFile, salvage: &mut Salvage, is_again: bool) {
+fn take_objects(pack: Pack, file: &mut SalvagedFile, salvage: &mut SalvagePlan, is_again: bool) {
     let pack = Arc::new(pack);
-    file.damaged += pack.unknown();
+    file.damaged += pack.unknown_count();
     for (ordinal, id, kind, is_good) in pack.try_objects(&salvage.blocks) {
         if is_again && salvage.sources.contains_key(&id) {
             continue;
@@ -574,7 +581,7 @@ fn take_objects(pack: Pack, file: &mut SalvagedFile, salvage: &mut Salvage, is_a
     salvage.gone.extend(pack.tombstones());
 }
 
-impl Salvage {
+impl SalvagePlan {
     /// Returns true if the plan changes nothing.
     #[must_use]
     pub(crate) fn is_empty(&self) -> bool {
@@ -585,7 +592,7 @@ impl Salvage {
 
     /// Returns true if an object is readable after the repair.
     #[must_use]
-    pub(crate) fn saves(&self, id: &ObjectId) -> bool {
+    pub(crate) fn has_readable(&self, id: &ObjectId) -> bool {
         let has = |pack: &Arc<Pack>| matches!(pack.find(id), Some(PackLookup::Object { .. }));
         self.sources.contains_key(id)
             || self.restored.contains(id)
@@ -621,7 +628,7 @@ impl Salvage {
             rebuilt: Vec::new(),
             blocks: BlockCache::new(CACHE_BYTES),
             locks: Vec::new(),
-            moved: Damaged::default(),
+            moved: DamagedFiles::default(),
             adopted_packs: Vec::new(),
         }
     }
@@ -652,7 +659,7 @@ impl Source {
     }
 }
 
-impl ObjectSource for Salvage {
+impl ObjectSource for SalvagePlan {
     fn read(&self, id: &ObjectId) -> Result<Option<Object>> {
         match self.sources.get(id) {
             None => Ok(None),

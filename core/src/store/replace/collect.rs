@@ -28,16 +28,16 @@ use crate::store::format::id::SegmentId;
 use crate::store::format::manifest::Manifest;
 use crate::store::io::{Access, IoFile};
 use crate::store::pack::{
-    PARITY_EXTENSION, PackDraft, PackId, PackItem, PackWritten, ParityFile, Tier, Tombstone,
+    PARITY_EXTENSION, PackDraft, PackFileSize, PackId, PackItem, ParityFile, Tier, Tombstone,
 };
 use crate::store::parity::{Parity, ParityShare};
 use crate::store::read::inventory::{Inventory, InventoryFile, InventoryFiles};
-use crate::store::read::load::{holds_unknown, too_many_retries, unlisted_packs};
+use crate::store::read::load::{has_unknown_operation, retries_error, unlisted_packs};
 use crate::store::read::operations::Operations;
 use crate::store::read::refs::RefTable;
-use crate::store::read::scan::Depth;
-use crate::store::write::ownership::Owned;
-use crate::store::write::publish::{ManifestEdit, Published};
+use crate::store::read::scan::ScanDepth;
+use crate::store::write::ownership::OwnedSegment;
+use crate::store::write::publish::{ManifestEdit, PublishOutcome};
 use crate::store::{FindingKind, JOURNAL_DIR, PACKS_DIR, Store, lock, read};
 
 /// The file whose lock excludes a second collection.
@@ -104,7 +104,7 @@ pub struct Replaced {
 }
 
 /// Called with objects committed since the inventory. Returns the dropped items that they need.
-pub(crate) type Arrived<'a> = dyn FnMut(&[ObjectId]) -> Result<Vec<PackItem>> + 'a;
+pub(crate) type ArrivalCheck<'a> = dyn FnMut(&[ObjectId]) -> Result<Vec<PackItem>> + 'a;
 
 impl Store {
     /// Begins a collection. A store has at most one at a time.
@@ -114,14 +114,14 @@ impl Store {
     /// [waits](Store::wait_for_collections). `Corrupt` when damage is known, or a pack holds
     /// operations that the manifest lacks. `Io` when the store cannot be written to.
     pub fn collect(&self) -> Result<Collection<'_>> {
-        self.collect_under(&self.lock_collector()?)
+        self.collect_locked(&self.lock_collector()?)
     }
 
     /// Begins a collection under a lock that the caller holds.
     ///
     /// # Errors
     /// The errors of [`Store::collect`].
-    pub fn collect_under(&self, right: &CollectorLock) -> Result<Collection<'_>> {
+    pub fn collect_locked(&self, right: &CollectorLock) -> Result<Collection<'_>> {
         let collector = Arc::clone(&right.0);
         self.refresh()?;
         for folder in [PACKS_DIR, JOURNAL_DIR] {
@@ -135,7 +135,7 @@ impl Store {
         if self.complete_refs()?.is_none() {
             // Only the holder of the collector's lock removes files.
             self.check_collector(&*collector)?;
-            return Err(too_many_retries(&self.dir));
+            return Err(retries_error(&self.dir));
         }
         let mut segments: Vec<Arc<dyn IoFile>> = Vec::new();
         let mut sealed_replaceable = Vec::new();
@@ -277,7 +277,7 @@ impl Store {
         // An object in an unidentified pack would look as if it had never existed.
         let files = Arc::clone(&read(&self.view).files);
         for pack in &files.packs {
-            pack.check_identified()?;
+            pack.check_ids_known()?;
         }
         files.verify_indexes();
         let findings = self.findings();
@@ -287,7 +287,9 @@ impl Store {
         let (manifest, _) = Manifest::load(&*self.io, &self.dir, self.superblock.store)?;
         let known = read(&self.view).refs.sequence.max(manifest.refs.sequence);
         for id in unlisted_packs(&*self.io, &self.dir, &manifest)? {
-            if holds_unknown(&*self.io, &self.dir, id, &self.superblock, &|at, _| at <= known) {
+            if has_unknown_operation(&*self.io, &self.dir, id, &self.superblock, &|at, _| {
+                at <= known
+            }) {
                 let place = format!("{PACKS_DIR}/{}", id.file_name());
                 return refuse(&place, "holds operations that no manifest knows");
             }
@@ -297,7 +299,7 @@ impl Store {
 
     /// Locks every segment without a writer. This includes the handle's own segment unless a
     /// transaction is open on it.
-    fn lock_idle_segments(&self) -> Result<Vec<Owned>> {
+    fn lock_idle_segments(&self) -> Result<Vec<OwnedSegment>> {
         let mut writer = lock(&self.writer);
         let mut idle = Vec::new();
         if !self.has_read_guard()
@@ -374,7 +376,7 @@ impl<'s> Collection<'s> {
     pub fn replace(
         &self,
         replacement: &FileReplacement,
-        arrived: &mut Arrived<'_>,
+        arrived: &mut ArrivalCheck<'_>,
     ) -> Result<Replaced> {
         let store = self.store;
         let mut replaced = Replaced::default();
@@ -405,7 +407,7 @@ impl<'s> Collection<'s> {
             if !needed.is_empty() {
                 packs.push(self.write(replacement, &needed, parity, &mut replaced)?);
             }
-            let mut change = Replacing {
+            let mut change = FileReplacementEdit {
                 collection: self,
                 replacement,
                 packs: &packs,
@@ -414,15 +416,15 @@ impl<'s> Collection<'s> {
             };
             match store.publish(&mut change)? {
                 // The manifest's name is durable: now files that it does not list may be deleted.
-                Published::Done | Published::Unchanged => {
+                PublishOutcome::Done | PublishOutcome::Unchanged => {
                     self.remove_replaced(replacement)?;
                     return Ok(replaced);
                 }
-                Published::Withheld => {
+                PublishOutcome::Withheld => {
                     let needed = change.needed;
                     packs.push(self.write(replacement, &needed, parity, &mut replaced)?);
                 }
-                Published::Stale => {
+                PublishOutcome::Stale => {
                     // Another process published after the announcement of this one.
                     store.check_collector(&*self.collector)?;
                     store.reload()?;
@@ -507,7 +509,7 @@ impl<'s> Collection<'s> {
             lists_ids,
             items,
             gone: if first { &replacement.gone } else { &[] },
-            source: &Newest { inventory: &self.inventory, store },
+            source: &NewestObjects { inventory: &self.inventory, store },
         };
         let written = store.write_pack(&draft, parity)?;
         replaced.written_bytes += written.bytes;
@@ -574,25 +576,25 @@ impl<'s> Collection<'s> {
 }
 
 /// A manifest edit that replaces files by packs.
-struct Replacing<'c, 'a, 'f> {
+struct FileReplacementEdit<'c, 'a, 'f> {
     collection: &'c Collection<'a>,
     replacement: &'c FileReplacement,
     packs: &'c [PackId],
-    arrived: &'c mut Arrived<'f>,
+    arrived: &'c mut ArrivalCheck<'f>,
     /// Items that would be dropped and that new commits need.
     needed: Vec<PackItem>,
 }
 
-impl Replacing<'_, '_, '_> {
+impl FileReplacementEdit<'_, '_, '_> {
     /// Checks the objects that were committed since the last check. Returns their number.
-    fn look(&mut self) -> Result<usize> {
+    fn check_arrivals(&mut self) -> Result<usize> {
         let ids = self.collection.store.arrivals()?;
         self.needed = (self.arrived)(&ids)?;
         Ok(ids.len())
     }
 }
 
-impl ManifestEdit for Replacing<'_, '_, '_> {
+impl ManifestEdit for FileReplacementEdit<'_, '_, '_> {
     fn edit(&mut self, manifest: &mut Manifest, _refs: &RefTable) -> Result<bool> {
         self.collection.change(manifest, self.replacement, self.packs)?;
         Ok(true)
@@ -602,7 +604,7 @@ impl ManifestEdit for Replacing<'_, '_, '_> {
     /// wait.
     fn look_ahead(&mut self) -> Result<bool> {
         for _ in 0..MAX_ATTEMPTS {
-            let arrived = self.look()?;
+            let arrived = self.check_arrivals()?;
             if !self.needed.is_empty() || arrived <= FEW_ARRIVALS {
                 break;
             }
@@ -612,7 +614,7 @@ impl ManifestEdit for Replacing<'_, '_, '_> {
 
     fn may_hold(&mut self) -> Result<bool> {
         // No process can commit now, so only commits since the last check can still need something.
-        self.look()?;
+        self.check_arrivals()?;
         Ok(self.needed.is_empty())
     }
 
@@ -653,7 +655,7 @@ impl Store {
         &self,
         draft: &PackDraft<'_>,
         parity: Option<ParityShare>,
-    ) -> Result<PackWritten> {
+    ) -> Result<PackFileSize> {
         let packs = self.dir.join(PACKS_DIR);
         // Blocks read for the plan are not read again, and building a pack needs memory.
         self.blocks.clear();
@@ -674,19 +676,19 @@ impl Store {
     /// Returns the ids of objects that were committed since the last call, or since the inventory.
     fn arrivals(&self) -> Result<Vec<ObjectId>> {
         let mut journal = lock(&self.journal);
-        journal.catch_up(&*self.io, &self.view, Depth::Next)?;
+        journal.catch_up(&*self.io, &self.view, ScanDepth::Next)?;
         Ok(journal.take_arrivals())
     }
 }
 
 /// Objects as of the inventory, read without a copy in the store's cache; later objects from the
 /// store.
-struct Newest<'a> {
+struct NewestObjects<'a> {
     inventory: &'a Inventory<'a>,
     store: &'a Store,
 }
 
-impl ObjectSource for Newest<'_> {
+impl ObjectSource for NewestObjects<'_> {
     fn read(&self, id: &ObjectId) -> Result<Option<crate::object::Object>> {
         match self.inventory.read(id)? {
             Some(object) => Ok(Some(object)),

@@ -42,7 +42,7 @@ impl Store {
         let mut change = EncryptionChange::default();
         let converter = Converter::new(self, target);
         for path in converter.files()? {
-            if let Some(file) = converter.other(&path)? {
+            if let Some(file) = converter.open_unconverted(&path)? {
                 change.files += 1;
                 change.bytes += file.size().map_err(failed("read", &path))?;
             }
@@ -71,7 +71,7 @@ impl Store {
         seed: [u8; 16],
     ) -> Result<EncryptionChange> {
         self.superblock.check_writable()?;
-        let meanwhile = self.keys_meanwhile(target)?;
+        let meanwhile = self.transition_keys(target)?;
         let collector = self.lock_collector()?.0;
         let _ref_lock = self.superblock.lock(&*self.disk, self.lock_timeout)?;
         self.check_collector(&*collector)?;
@@ -90,7 +90,7 @@ impl Store {
     }
 
     /// Returns the keys that read every file during a change to `target`.
-    fn keys_meanwhile(&self, target: Option<StoreKey>) -> Result<Option<StoreKeys>> {
+    fn transition_keys(&self, target: Option<StoreKey>) -> Result<Option<StoreKeys>> {
         let Some(present) = self.keys else { return Ok(target.map(StoreKeys::from)) };
         match target {
             Some(newest) if newest == present.newest => Ok(Some(present)),
@@ -141,7 +141,7 @@ impl<'a> Converter<'a> {
 
     /// Opens a file that is not yet in the target encryption. Returns `None` if it is, or is
     /// missing.
-    fn other(&self, path: &Path) -> Result<Option<Arc<dyn IoFile>>> {
+    fn open_unconverted(&self, path: &Path) -> Result<Option<Arc<dyn IoFile>>> {
         let Some(file) = self.io.open_if_exists(path, Access::Read)? else { return Ok(None) };
         let Some(keys) = self.keys else { return Ok(None) };
         let found = EncryptedFile::of(file, keys);
@@ -162,7 +162,7 @@ impl<'a> Converter<'a> {
         loop {
             let before = change.files;
             for path in self.files()? {
-                let Some(file) = self.other(&path)? else { continue };
+                let Some(file) = self.open_unconverted(&path)? else { continue };
                 change.files += 1;
                 change.bytes += file.size().map_err(failed("read", &path))?;
                 self.convert(&*file, to, &path)?;

@@ -97,7 +97,7 @@ impl Store {
     ///
     /// # Errors
     /// `Io` when the disk refuses; the files stay as they are.
-    pub(crate) fn keep_last_step(&self, right: &CollectorLock, content: &[u8]) -> Result<()> {
+    pub(crate) fn write_last_step(&self, right: &CollectorLock, content: &[u8]) -> Result<()> {
         if content.len() as u64 > MAX_LAST_STEP_BYTES {
             return Err(Error::limit(LAST_STEP_FILE, MAX_LAST_STEP_BYTES, content.len() as u64));
         }

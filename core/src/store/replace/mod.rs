@@ -4,6 +4,6 @@ pub(super) mod collect;
 pub(super) mod encryption;
 pub(super) mod idle;
 pub(super) mod leftovers;
-mod planned;
+mod planned_inventory;
 pub(super) mod reserve;
 mod without_ids;

@@ -36,7 +36,7 @@ impl Store {
         // The work reports the errors of the disk itself; the reserve only makes success likelier.
         let is_released = self.release_reserve().unwrap_or(false);
         let done = work();
-        let _ = self.keep_reserve_beside(budget_bytes, if is_released { 0 } else { ROOM_BYTES });
+        let _ = self.create_reserve(budget_bytes, if is_released { 0 } else { ROOM_BYTES });
         done
     }
 
@@ -46,7 +46,7 @@ impl Store {
     /// # Errors
     /// `Io` when the disk refuses; then there is no reserve.
     pub fn keep_reserve(&self, budget_bytes: Option<u64>) -> Result<()> {
-        self.keep_reserve_beside(budget_bytes, ROOM_BYTES)
+        self.create_reserve(budget_bytes, ROOM_BYTES)
     }
 
     /// Returns the current size of the reserve.
@@ -68,7 +68,7 @@ impl Store {
     }
 
     /// Creates the reserve if at least `least_free` bytes are free.
-    fn keep_reserve_beside(&self, budget_bytes: Option<u64>, least_free: u64) -> Result<()> {
+    fn create_reserve(&self, budget_bytes: Option<u64>, least_free: u64) -> Result<()> {
         let budget = budget_bytes.unwrap_or(u64::MAX);
         let wanted = (budget / BUDGET_PARTS).min(RESERVE_BYTES) / WORD_BYTES * WORD_BYTES;
         let path = self.dir.join(RESERVE_FILE);

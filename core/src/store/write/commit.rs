@@ -16,14 +16,18 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use super::ownership::{Owned, RESERVE_MAX_BYTES, RESERVE_MIN_BYTES, SEAL_BYTES, SegmentIds};
+use super::ownership::{
+    OwnedSegment, RESERVE_MAX_BYTES, RESERVE_MIN_BYTES, SEAL_BYTES, SegmentIds,
+};
 use crate::error::{Error, ErrorKind, Result};
 use crate::object::{Kind, Object, ObjectId, ObjectSource as _, Operation, check_size, verify};
 use crate::store::format::codec::Encoder;
 use crate::store::format::segment::{Location, MAX_BATCH_OBJECTS, Record, RecordBuilder};
 use crate::store::read::journal::UnsyncedRecord;
 use crate::store::read::refs::OperationDraft;
-use crate::store::read::scan::{Depth, End, FoundOperation, ScanFindings, Tail, read_batch};
+use crate::store::read::scan::{
+    FoundOperation, ScanDepth, ScanFindings, SegmentEnd, Tail, read_batch,
+};
 use crate::store::{BatchReport, Committed, Store, lock, read};
 
 /// Most bytes of objects in one commit or append. A larger import is split.
@@ -51,7 +55,7 @@ const BLOCK_BYTES: u64 = 4096;
 pub(in crate::store) struct BatchWriter {
     encoder: Encoder,
     ids: SegmentIds,
-    pub(in crate::store) owned: Option<Owned>,
+    pub(in crate::store) owned: Option<OwnedSegment>,
 }
 
 impl BatchWriter {
@@ -67,7 +71,7 @@ impl BatchWriter {
 }
 
 /// A batch that was written and is not durable yet.
-struct Placed {
+struct WrittenBatch {
     written: BatchReport,
     operation: Option<(ObjectId, u64)>,
     batch: UnsyncedRecord,
@@ -142,7 +146,7 @@ impl Store {
         check: &mut CommitCheck<'_>,
     ) -> Result<Outcome> {
         self.superblock.check_writable()?;
-        self.superblock.settle(&*self.disk, &self.dir)?;
+        self.superblock.sync_names(&*self.disk, &self.dir)?;
         let mut writer = lock(&self.writer);
         for _ in 0..MAX_ATTEMPTS {
             self.check_complete()?;
@@ -171,7 +175,7 @@ impl Store {
         writer: &mut BatchWriter,
     ) -> Result<Option<Outcome>> {
         let outcome = self.write_batch(&fresh, draft, epoch, writer);
-        if outcome.is_err() && !lock(&self.journal).lost().is_empty() {
+        if outcome.is_err() && !lock(&self.journal).failed_syncs().is_empty() {
             // Other processes see the batch that could not be made durable, and may build on it:
             // store it again immediately. If that fails too, the next commit tries.
             let _ = self.write_batch(&[], None, epoch, writer);
@@ -197,7 +201,7 @@ impl Store {
         epoch: u64,
         writer: &mut BatchWriter,
     ) -> Result<Option<Outcome>> {
-        let lost = lock(&self.journal).lost();
+        let lost = lock(&self.journal).failed_syncs();
         let mut batch = start_batch(fresh, &lost, draft.is_some())?;
         for (id, object) in fresh {
             batch.push(*id, object.kind, &object.bytes, &mut writer.encoder);
@@ -208,7 +212,7 @@ impl Store {
             return Ok(Some((BatchReport::default(), None)));
         }
         // Another thread's sync of the segment may have failed.
-        let usable = |owned: &Owned| lock(&self.journal).is_usable(&owned.segment);
+        let usable = |owned: &OwnedSegment| lock(&self.journal).is_usable(&owned.segment);
         let owned = match writer.owned.take().filter(usable) {
             Some(owned) => owned,
             None => self.acquire(&mut writer.ids)?,
@@ -219,7 +223,7 @@ impl Store {
         if let Some(owned) = writer.owned.take() {
             // A segment that fails here is never written to again.
             self.sync(&placed.batch, &*owned.file)?;
-            self.leave_mark(&owned);
+            self.write_durable_mark(&owned);
             writer.owned = Some(owned);
         }
         for repeated in &lost {
@@ -245,16 +249,16 @@ impl Store {
                 return Err(Error::invalid("operations are made by the store alone"));
             }
             debug_assert!(verify(object.kind, &object.bytes, id).is_ok(), "the id of the object");
-            if seen.insert(*id) && !self.has_whole(id) {
+            if seen.insert(*id) && !self.has_readable_copy(id) {
                 fresh.push((*id, object.clone()));
             }
         }
         Ok(fresh)
     }
 
-    fn has_whole(&self, id: &ObjectId) -> bool {
+    fn has_readable_copy(&self, id: &ObjectId) -> bool {
         // The cache may hold an object that a collection has removed.
-        let is_there = read(&self.view).finds(id);
+        let is_there = read(&self.view).is_found(id);
         is_there && (self.cache.find(id).is_some() || matches!(self.read_stored(id), Ok(Some(_))))
     }
 
@@ -266,8 +270,8 @@ impl Store {
         draft: Option<&OperationDraft>,
         epoch: u64,
         writer: &mut BatchWriter,
-        owned: Owned,
-    ) -> Result<Option<Placed>> {
+        owned: OwnedSegment,
+    ) -> Result<Option<WrittenBatch>> {
         let owned = writer.owned.insert(owned);
         // Until the batch is written no other process compares refs or appends an operation: two
         // writers that compare with the same refs would both win.
@@ -282,7 +286,7 @@ impl Store {
         // ends.
         self.check_named(&journal, owned)?;
         // The operation must follow the newest one: two children of one parent split the history.
-        journal.catch_up(&*self.io, &self.view, Depth::Next)?;
+        journal.catch_up(&*self.io, &self.view, ScanDepth::Next)?;
         journal.resolve_orphans(&self.view);
         let operation = draft.map(|draft| self.operation(draft)).transpose()?;
         if let Some((id, _, bytes)) = &operation {
@@ -313,7 +317,7 @@ impl Store {
             writer.owned = None;
             return Err(error);
         }
-        let (marked, ended, damaged) = (false, End::Clean, false);
+        let (marked, ended, damaged) = (false, SegmentEnd::Clean, false);
         segment.tail =
             Tail { offset: end, sequence, last: offset, trailer, marked, end: ended, damaged };
         let file = &owned.segment;
@@ -332,7 +336,7 @@ impl Store {
         };
         let batch = UnsyncedRecord { segment: Arc::clone(file), offset, sequence };
         journal.apply(&self.view, found);
-        Ok(Some(Placed { written, operation: change, batch, end, others }))
+        Ok(Some(WrittenBatch { written, operation: change, batch, end, others }))
     }
 
     /// Builds the operation of a draft on the newest refs. Returns its id, the operation and its
@@ -357,7 +361,7 @@ impl Store {
 
 /// Writes a record. When the zeros written ahead are used up, writes new ones after it: fewer of
 /// them if the disk has no room for more.
-fn append(owned: &mut Owned, mut bytes: Vec<u8>, offset: u64) -> Result<()> {
+fn append(owned: &mut OwnedSegment, mut bytes: Vec<u8>, offset: u64) -> Result<()> {
     let end = offset + bytes.len() as u64;
     let failed = |source| Error::io(format!("write {}", owned.segment.place(offset)), source);
     if end <= owned.reserved {

@@ -17,7 +17,7 @@ use crate::store::format::segment::{
 };
 use crate::store::io::{Access, IoFile};
 use crate::store::read::journal::{Journal, Segment, UnsyncedRecord};
-use crate::store::read::scan::{Depth, End, ScanFindings, Tail, scan};
+use crate::store::read::scan::{ScanDepth, ScanFindings, SegmentEnd, Tail, scan};
 use crate::store::{Durability, Store, lock};
 
 /// Least and most bytes of zeros that are written ahead, so that a commit changes neither the size
@@ -43,7 +43,7 @@ const SEGMENT_ID_CONTEXT: &str = "turntree v1 segment id";
 
 /// A segment that this handle writes to.
 #[derive(Debug)]
-pub(in crate::store) struct Owned {
+pub(in crate::store) struct OwnedSegment {
     pub(in crate::store) segment: Arc<SegmentFile>,
     /// Open to write, and locked.
     pub(in crate::store) file: Arc<dyn IoFile>,
@@ -73,10 +73,10 @@ impl SegmentIds {
 
 impl Store {
     /// Returns a segment to write to. Seals segments that are too large or too many.
-    pub(in crate::store) fn acquire(&self, ids: &mut SegmentIds) -> Result<Owned> {
+    pub(in crate::store) fn acquire(&self, ids: &mut SegmentIds) -> Result<OwnedSegment> {
         let candidates: Vec<Arc<SegmentFile>> = {
             let mut journal = lock(&self.journal);
-            journal.catch_up(&*self.io, &self.view, Depth::Next)?;
+            journal.catch_up(&*self.io, &self.view, ScanDepth::Next)?;
             let open = journal.segments.iter().filter(|segment| !segment.closed && !segment.owned);
             open.map(|segment| Arc::clone(&segment.file)).collect()
         };
@@ -107,10 +107,10 @@ impl Store {
         }
     }
 
-    fn is_full(&self, owned: &Owned) -> bool {
+    fn is_full(&self, owned: &OwnedSegment) -> bool {
         let mut journal = lock(&self.journal);
         let tail = journal.segment(&owned.segment).map(|segment| segment.tail);
-        tail.is_none_or(|tail| tail.offset >= SEAL_BYTES || tail.end == End::Index)
+        tail.is_none_or(|tail| tail.offset >= SEAL_BYTES || tail.end == SegmentEnd::Index)
     }
 
     /// Makes a record in `file` durable, and notes success or failure.
@@ -126,7 +126,7 @@ impl Store {
                 Ok(())
             }
             Err(source) => {
-                self.give_up(&mut journal, &record.segment);
+                self.close_after_failure(&mut journal, &record.segment);
                 Err(Error::io(format!("sync {}", record.segment.place(record.offset)), source))
             }
         }
@@ -137,7 +137,7 @@ impl Store {
     ///
     /// The mark itself is not synced. Losing it only costs another sync. The mark may be written
     /// only after the sync has returned: a process that finds the mark after a crash trusts it.
-    pub(in crate::store) fn leave_mark(&self, owned: &Owned) {
+    pub(in crate::store) fn write_durable_mark(&self, owned: &OwnedSegment) {
         // Until the mark is written no other thread may close the segment.
         let mut journal = lock(&self.journal);
         let is_usable = journal.is_usable(&owned.segment);
@@ -152,7 +152,7 @@ impl Store {
     }
 
     /// Closes a segment, so that no writer appends after a record that a failed sync may have lost.
-    fn give_up(&self, journal: &mut Journal, file: &Arc<SegmentFile>) {
+    fn close_after_failure(&self, journal: &mut Journal, file: &Arc<SegmentFile>) {
         let path = journal.path(file.id);
         let Some(segment) = journal.segment(file) else { return };
         segment.failed = true;
@@ -163,7 +163,7 @@ impl Store {
             .filter(|file| segment.owned || file.lock(Duration::ZERO).is_ok_and(|locked| locked));
         // Another writer may have taken it over since it was read, and its records stay.
         let mut tail = segment.tail;
-        let scanned = scan(&segment.file, &mut tail, Depth::Next, &mut ScanFindings::default());
+        let scanned = scan(&segment.file, &mut tail, ScanDepth::Next, &mut ScanFindings::default());
         let is_last = scanned.is_ok() && tail.sequence == segment.tail.sequence;
         if let Some(file) = idle.filter(|_| segment.owned || is_last) {
             // Any invalid bytes close a segment permanently. If they cannot be written, the next
@@ -179,17 +179,17 @@ impl Store {
     pub(in crate::store) fn lock_idle(
         &self,
         file: &Arc<SegmentFile>,
-    ) -> Result<Option<(Owned, bool)>> {
+    ) -> Result<Option<(OwnedSegment, bool)>> {
         let mut journal = lock(&self.journal);
         let Some(owned) = self.try_lock(&journal, file)? else { return Ok(None) };
         let Some(segment) = journal.segment(file) else { return Ok(None) };
         let mut found = ScanFindings::default();
         let mut scanned = Ok(());
-        if segment.tail.end != End::Index {
+        if segment.tail.end != SegmentEnd::Index {
             // The last owner may have died in the middle of a batch.
-            scanned = scan(&segment.file, &mut segment.tail, Depth::Whole, &mut found);
+            scanned = scan(&segment.file, &mut segment.tail, ScanDepth::Whole, &mut found);
         }
-        let ended = matches!(segment.tail.end, End::Clean | End::Index);
+        let ended = matches!(segment.tail.end, SegmentEnd::Clean | SegmentEnd::Index);
         let usable = ended && !segment.tail.damaged;
         segment.closed |= !usable && scanned.is_ok();
         // Also after an error: the tail has passed these records, so they are not read again.
@@ -198,7 +198,11 @@ impl Store {
     }
 
     /// Locks a segment, unless another process owns it or it is missing.
-    fn try_lock(&self, journal: &Journal, segment: &Arc<SegmentFile>) -> Result<Option<Owned>> {
+    fn try_lock(
+        &self,
+        journal: &Journal,
+        segment: &Arc<SegmentFile>,
+    ) -> Result<Option<OwnedSegment>> {
         let path = journal.path(segment.id);
         let failed = failed("take over", &path);
         let Some(file) = self.io.open_if_exists(&path, Access::Write)? else { return Ok(None) };
@@ -217,12 +221,16 @@ impl Store {
         if header.get(..read) != Some(&*expected) || reserved < NEW_SEGMENT_BYTES as u64 {
             return Ok(None);
         }
-        Ok(Some(Owned { segment: Arc::clone(segment), file, reserved }))
+        Ok(Some(OwnedSegment { segment: Arc::clone(segment), file, reserved }))
     }
 
     /// Fails if a segment has lost its name: no other process would find the records written to it,
     /// and they would be lost when this process ends.
-    pub(in crate::store) fn check_named(&self, journal: &Journal, owned: &Owned) -> Result<()> {
+    pub(in crate::store) fn check_named(
+        &self,
+        journal: &Journal,
+        owned: &OwnedSegment,
+    ) -> Result<()> {
         let path = journal.path(owned.segment.id);
         if self.is_named(&path, &*owned.file)? {
             return Ok(());
@@ -239,7 +247,7 @@ impl Store {
 
     /// Syncs the last owner's records before appending to them, unless a mark records that they are
     /// durable. So a segment never holds more than one record that a crash can lose.
-    fn take_over(&self, owned: Owned) -> Result<Owned> {
+    fn take_over(&self, owned: OwnedSegment) -> Result<OwnedSegment> {
         let (last, marked, dir) = {
             let mut journal = lock(&self.journal);
             let dir = journal.dir().to_owned();
@@ -260,7 +268,7 @@ impl Store {
     }
 
     /// Creates a new segment. The file and its name are durable afterwards.
-    fn create_segment(&self, ids: &mut SegmentIds) -> Result<Owned> {
+    fn create_segment(&self, ids: &mut SegmentIds) -> Result<OwnedSegment> {
         let dir = lock(&self.journal).dir().to_owned();
         self.io.create_dir_if_missing(&dir)?;
         for _ in 0..MAX_ATTEMPTS {
@@ -297,7 +305,7 @@ impl Store {
                 closed: false,
                 failed: false,
             });
-            return Ok(Owned { segment, file, reserved: RESERVE_MIN_BYTES });
+            return Ok(OwnedSegment { segment, file, reserved: RESERVE_MIN_BYTES });
         }
         Err(Error::invalid("every new segment id is taken: the writer's seed is not random"))
     }

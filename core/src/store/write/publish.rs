@@ -29,10 +29,10 @@
 use std::sync::Arc;
 
 use crate::error::{Error, ErrorKind, Result};
-use crate::store::format::manifest::{self, Manifest, Prepared};
+use crate::store::format::manifest::{self, Manifest, PreparedManifest};
 use crate::store::io::IoFile;
 use crate::store::read::refs::RefTable;
-use crate::store::read::scan::Depth;
+use crate::store::read::scan::ScanDepth;
 use crate::store::{Store, lock, read};
 
 /// Attempts to publish. An attempt fails if another process published first.
@@ -70,7 +70,7 @@ pub(in crate::store) trait ManifestEdit {
 
 /// The outcome of an attempt to publish.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in crate::store) enum Published {
+pub(in crate::store) enum PublishOutcome {
     /// The change was published.
     Done,
     /// There was nothing to change.
@@ -88,9 +88,12 @@ impl Store {
     /// `Locked` when other processes keep publishing, `Corrupt` when a newer manifest is damaged,
     /// `Io` when the disk refuses. After an error nothing was published, as far as the disk
     /// reports.
-    pub(in crate::store) fn publish(&self, change: &mut dyn ManifestEdit) -> Result<Published> {
+    pub(in crate::store) fn publish(
+        &self,
+        change: &mut dyn ManifestEdit,
+    ) -> Result<PublishOutcome> {
         for _ in 0..MAX_ATTEMPTS {
-            let Some(refs) = self.complete_refs()? else { return Ok(Published::Stale) };
+            let Some(refs) = self.complete_refs()? else { return Ok(PublishOutcome::Stale) };
             if let Some(published) = self.try_publish(change, &refs)? {
                 return Ok(published);
             }
@@ -111,9 +114,9 @@ impl Store {
             if self.superblock.epoch()? != read(&self.view).epoch {
                 return Ok(None);
             }
-            journal.catch_up(&*self.io, &self.view, Depth::Next)?;
+            journal.catch_up(&*self.io, &self.view, ScanDepth::Next)?;
             journal.resolve_orphans(&self.view);
-            if let Some(lost) = journal.lost().first() {
+            if let Some(lost) = journal.failed_syncs().first() {
                 // The refs include it, and a crash would lose it: the next commit stores it again.
                 let place = lost.segment.place(lost.offset);
                 let message = format!("{place}: a sync failed: commit again, which stores it anew");
@@ -134,7 +137,7 @@ impl Store {
         &self,
         change: &mut dyn ManifestEdit,
         refs: &RefTable,
-    ) -> Result<Option<Published>> {
+    ) -> Result<Option<PublishOutcome>> {
         let (io, dir) = (&*self.io, &*self.dir);
         let (mut manifest, damaged) = Manifest::load(io, dir, self.superblock.store)?;
         if let Some(damage) = damaged.first().filter(|_| !change.replaces_damaged()) {
@@ -145,7 +148,7 @@ impl Store {
         let newest = taken.chain([manifest.generation]).max().unwrap_or_default();
         manifest.generation = newest + 1;
         if !change.edit(&mut manifest, refs)? {
-            return Ok(Some(Published::Unchanged));
+            return Ok(Some(PublishOutcome::Unchanged));
         }
         manifest.advance(refs);
         let Some(prepared) = manifest.prepare(io, dir, self.superblock.store)? else {
@@ -153,30 +156,30 @@ impl Store {
         };
         if !change.look_ahead()? {
             prepared.discard(io)?;
-            return Ok(Some(Published::Withheld));
+            return Ok(Some(PublishOutcome::Withheld));
         }
-        match self.link_last(change, &prepared, newest)? {
-            Verdict::Linked => {
+        match self.link_if_newest(change, &prepared, newest)? {
+            LinkOutcome::Linked => {
                 self.io.sync_names(dir)?;
                 // A repair still needs the damaged ones.
                 if !change.replaces_damaged() {
                     manifest.sweep(io, dir)?;
                 }
-                Ok(Some(Published::Done))
+                Ok(Some(PublishOutcome::Done))
             }
-            Verdict::Overtaken => prepared.discard(io).map(|()| None),
-            Verdict::Refused(published) => prepared.discard(io).map(|()| Some(published)),
+            LinkOutcome::Overtaken => prepared.discard(io).map(|()| None),
+            LinkOutcome::Refused(published) => prepared.discard(io).map(|()| Some(published)),
         }
     }
 
     /// Links a generation to its name, if its predecessor is still the newest. Holds the ref lock,
     /// so no process commits, publishes, or removes files.
-    fn link_last(
+    fn link_if_newest(
         &self,
         change: &mut dyn ManifestEdit,
-        prepared: &Prepared,
+        prepared: &PreparedManifest,
         newest: u64,
-    ) -> Result<Verdict> {
+    ) -> Result<LinkOutcome> {
         let io = &*self.io;
         let _ref_lock = self.superblock.lock(io, self.lock_timeout)?;
         if let Some(collector) = change.collector() {
@@ -186,24 +189,24 @@ impl Store {
         // Since the refs were read, a collection may have removed segments whose operations this
         // view has not read: its refs would end before them.
         if self.superblock.epoch()? != read(&self.view).epoch {
-            return Ok(Verdict::Refused(Published::Stale));
+            return Ok(LinkOutcome::Refused(PublishOutcome::Stale));
         }
         if manifest::newest_generation(io, &self.dir)? != newest {
-            return Ok(Verdict::Overtaken);
+            return Ok(LinkOutcome::Overtaken);
         }
         if !change.may_hold()? {
-            return Ok(Verdict::Refused(Published::Withheld));
+            return Ok(LinkOutcome::Refused(PublishOutcome::Withheld));
         }
         let linked = match change.collector() {
-            Some(_) => self.link_announced(prepared)?,
+            Some(_) => self.link_and_announce(prepared)?,
             None => prepared.link(io)?,
         };
-        Ok(if linked { Verdict::Linked } else { Verdict::Overtaken })
+        Ok(if linked { LinkOutcome::Linked } else { LinkOutcome::Overtaken })
     }
 
-    /// [`Prepared::link`] for a generation that removes files: announces the change, so that every
-    /// process with the store open reloads. Only under the ref lock.
-    fn link_announced(&self, prepared: &Prepared) -> Result<bool> {
+    /// [`PreparedManifest::link`] for a generation that removes files: announces the change, so
+    /// that every process with the store open reloads. Only under the ref lock.
+    fn link_and_announce(&self, prepared: &PreparedManifest) -> Result<bool> {
         let io = &*self.io;
         self.superblock.begin_change(io)?;
         let linked = prepared.link(io);
@@ -213,9 +216,9 @@ impl Store {
 }
 
 /// The outcome of linking a generation.
-enum Verdict {
+enum LinkOutcome {
     Linked,
     /// Another process has published since it was prepared.
     Overtaken,
-    Refused(Published),
+    Refused(PublishOutcome),
 }

@@ -6,16 +6,16 @@
 
 use std::sync::Arc;
 
-use super::ownership::Owned;
-use super::publish::{ManifestEdit, Published};
+use super::ownership::OwnedSegment;
+use super::publish::{ManifestEdit, PublishOutcome};
 use crate::error::{Error, Result};
 use crate::store::format::id::SegmentId;
 use crate::store::format::manifest::Manifest;
 use crate::store::read::index::build;
 use crate::store::read::journal::UnsyncedRecord;
 use crate::store::read::refs::RefTable;
-use crate::store::read::scan::{Depth, End, ScanFindings, Tail, scan};
-use crate::store::read::sealed::Sealed;
+use crate::store::read::scan::{ScanDepth, ScanFindings, SegmentEnd, Tail, scan};
+use crate::store::read::sealed::SealedSegment;
 use crate::store::{Store, lock, write};
 
 impl Store {
@@ -24,13 +24,13 @@ impl Store {
     /// Leaves the segment unchanged if this handle does not know the newest state, or the segment
     /// ends in an operation that never took effect. Releases its lock, unless a transaction is
     /// open: that one may have put objects into the segment that no ref references yet.
-    pub(in crate::store) fn seal(&self, owned: Owned) -> Result<()> {
+    pub(in crate::store) fn seal(&self, owned: OwnedSegment) -> Result<()> {
         let sealing = self.try_seal(&owned);
         if let Some(segment) = lock(&self.journal).segment(&owned.segment) {
             segment.owned = false;
         }
         let Some(index) = sealing? else { return Ok(()) };
-        let sealed = Arc::new(Sealed::open(Arc::clone(&owned.segment), index)?);
+        let sealed = Arc::new(SealedSegment::open(Arc::clone(&owned.segment), index)?);
         {
             let mut journal = lock(&self.journal);
             let mut view = write(&self.view);
@@ -47,25 +47,25 @@ impl Store {
     }
 
     /// Writes the index and publishes it. Returns `None` if the segment is not sealed afterwards.
-    fn try_seal(&self, owned: &Owned) -> Result<Option<u64>> {
+    fn try_seal(&self, owned: &OwnedSegment) -> Result<Option<u64>> {
         // No record may follow an operation that did not take effect, not even an index. Only a
         // complete view knows whether one did.
         if self.complete_refs()?.is_none() || !lock(&self.journal).is_usable(&owned.segment) {
             return Ok(None);
         }
         let index = self.write_index(owned)?;
-        let mut sealing = Sealing { segment: owned.segment.id, index, is_retired: false };
+        let mut sealing = SealedListing { segment: owned.segment.id, index, is_retired: false };
         let published = self.publish(&mut sealing)?;
-        let is_listed = matches!(published, Published::Done | Published::Unchanged);
+        let is_listed = matches!(published, PublishOutcome::Done | PublishOutcome::Unchanged);
         Ok((is_listed && !sealing.is_retired).then_some(index))
     }
 
     /// Appends the index, unless the segment has one, and returns its offset.
-    fn write_index(&self, owned: &Owned) -> Result<u64> {
+    fn write_index(&self, owned: &OwnedSegment) -> Result<u64> {
         let mut found = ScanFindings::default();
         let mut tail = Tail::default();
-        scan(&owned.segment, &mut tail, Depth::Next, &mut found)?;
-        if tail.end != End::Index {
+        scan(&owned.segment, &mut tail, ScanDepth::Next, &mut found)?;
+        if tail.end != SegmentEnd::Index {
             let record = build(found.objects).finish(
                 owned.segment.id,
                 tail.sequence + 1,
@@ -85,14 +85,14 @@ impl Store {
 }
 
 /// A segment to list in the manifest, with the offset of its index.
-struct Sealing {
+struct SealedListing {
     segment: SegmentId,
     index: u64,
     /// Packs have replaced it.
     is_retired: bool,
 }
 
-impl ManifestEdit for Sealing {
+impl ManifestEdit for SealedListing {
     fn edit(&mut self, manifest: &mut Manifest, _refs: &RefTable) -> Result<bool> {
         self.is_retired = manifest.retired.contains(&self.segment);
         if self.is_retired || manifest.sealed.iter().any(|(id, _)| *id == self.segment) {

@@ -5,8 +5,8 @@ use std::fmt;
 use std::sync::Arc;
 
 use super::manifest::{BundledRef, Counts, Manifest, check_head};
-use super::operations::{BundledOperation, Places, decode};
-use super::select::{MAX_TAGS, SessionTally};
+use super::operations::{BundledOperation, NameableObjects, decode};
+use super::select::{MAX_TAGS, SessionCounts};
 use crate::error::{Error, ErrorKind, Result};
 use crate::object::{Commit, Kind, Object, ObjectId, Tag};
 use crate::repo::{BranchName, check_full_name, links, pin_name, tag_name};
@@ -162,7 +162,7 @@ impl Bundle {
         let outside = u32::try_from(self.outside.len()).unwrap_or(u32::MAX);
         let sessions = self.manifest.branch_sessions();
         let count = self.file.len().saturating_add(outside);
-        let places = Places { ids: &contents.named, count, sessions };
+        let places = NameableObjects { ids: &contents.named, count, sessions };
         decode(&self.file.operations()?, &places, visit)
     }
 
@@ -185,7 +185,7 @@ struct Verification<'b> {
     named: HashSet<ObjectId>,
     grafts: BTreeMap<ObjectId, Option<ObjectId>>,
     required: HashMap<ObjectId, u64>,
-    sessions: SessionTally,
+    sessions: SessionCounts,
     contents: BundleContents,
 }
 
@@ -207,7 +207,7 @@ impl<'b> Verification<'b> {
             return Err(refuse("each graft and prerequisite once", "one twice"));
         }
         let outside_at = (bundle.file.len()..).zip(&bundle.outside);
-        let named = outside_at.filter(|(_, (_, kind, _))| is_named(*kind));
+        let named = outside_at.filter(|(_, (_, kind, _))| is_nameable(*kind));
         let named = named.map(|(ordinal, (id, ..))| (ordinal, *id)).collect();
         Ok(Self {
             bundle,
@@ -215,7 +215,7 @@ impl<'b> Verification<'b> {
             named: HashSet::new(),
             grafts,
             required,
-            sessions: SessionTally::default(),
+            sessions: SessionCounts::default(),
             contents: BundleContents { named, ..BundleContents::default() },
         })
     }
@@ -244,7 +244,7 @@ impl<'b> Verification<'b> {
             }
             Kind::Operation => return Err(place(refuse("no operation", "one"))),
         }
-        if is_named(object.kind) {
+        if is_nameable(object.kind) {
             let ordinal = u32::try_from(self.contents.kinds.len()).unwrap_or(u32::MAX);
             self.contents.named.insert(ordinal, id);
         }
@@ -355,7 +355,7 @@ impl BundleContents {
 }
 
 /// Returns true if operations can name objects of this kind.
-pub(super) const fn is_named(kind: Kind) -> bool {
+pub(super) const fn is_nameable(kind: Kind) -> bool {
     matches!(kind, Kind::Commit | Kind::Tag)
 }
 

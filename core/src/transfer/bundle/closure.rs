@@ -45,7 +45,7 @@ pub(super) struct ClosureItems {
 }
 
 /// A node whose children are being visited.
-struct Open {
+struct OpenNode {
     id: ObjectId,
     left: IntoIter<Link>,
 }
@@ -63,7 +63,7 @@ impl<'a> Closure<'a> {
     }
 
     /// Excludes every object of a context that the recipient has.
-    pub(super) fn leave_out(&mut self, tree: &ObjectId) -> Result<()> {
+    pub(super) fn exclude(&mut self, tree: &ObjectId) -> Result<()> {
         let mut waiting = vec![Link { kind: Kind::Node, id: *tree }];
         while let Some(link) = waiting.pop() {
             if self.left_out.insert(link.id) && link.kind == Kind::Node {
@@ -75,11 +75,11 @@ impl<'a> Closure<'a> {
 
     /// Collects every object of a context that is not yet collected or excluded.
     pub(super) fn take(&mut self, tree: &ObjectId) -> Result<()> {
-        let mut open: Vec<Open> = Vec::new();
-        self.enter(Link { kind: Kind::Node, id: *tree }, &mut open)?;
+        let mut open: Vec<OpenNode> = Vec::new();
+        self.visit_link(Link { kind: Kind::Node, id: *tree }, &mut open)?;
         while let Some(node) = open.last_mut() {
             match node.left.next() {
-                Some(link) => self.enter(link, &mut open)?,
+                Some(link) => self.visit_link(link, &mut open)?,
                 None => {
                     let id = node.id;
                     open.pop();
@@ -90,14 +90,14 @@ impl<'a> Closure<'a> {
         Ok(())
     }
 
-    fn enter(&mut self, link: Link, open: &mut Vec<Open>) -> Result<()> {
+    fn visit_link(&mut self, link: Link, open: &mut Vec<OpenNode>) -> Result<()> {
         if self.left_out.contains(&link.id) {
-            self.name(link.id, link.kind, Outside::Required);
+            self.note_outside(link.id, link.kind, Outside::Required);
         } else if self.seen.insert(link.id) {
             match link.kind {
                 Kind::Node => {
                     let left = self.children(&link.id)?.into_iter();
-                    open.push(Open { id: link.id, left });
+                    open.push(OpenNode { id: link.id, left });
                 }
                 kind => self.push(link.id, kind),
             }
@@ -116,7 +116,7 @@ impl<'a> Closure<'a> {
     }
 
     /// Records an object that is named but not collected.
-    pub(super) fn name(&mut self, id: ObjectId, kind: Kind, why: Outside) {
+    pub(super) fn note_outside(&mut self, id: ObjectId, kind: Kind, why: Outside) {
         if self.named.insert(id, why).is_none() {
             self.outside.push((id, kind, why));
         }

@@ -6,8 +6,8 @@
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 
+use super::ancestry::Ancestry;
 use super::operations::{BundledChange, BundledOperation, Held};
-use super::reach::Reach;
 use super::request::BundleRequest;
 use crate::error::Result;
 use crate::object::{Kind, ObjectId, ObjectSource, Operation, RefChange, RefValue};
@@ -22,23 +22,23 @@ pub(super) struct BundleScope<'a> {
     /// Commits in the bundle.
     pub(super) chosen: &'a HashSet<ObjectId>,
     /// The ancestors of its branches, with these.
-    pub(super) reach: &'a Reach<'a>,
+    pub(super) reach: &'a Ancestry<'a>,
     /// Sessions named by its refs and commits.
     pub(super) sessions: &'a BTreeSet<String>,
     /// Operations that an earlier bundle included, if known.
-    pub(super) told: Option<&'a ToldBefore>,
+    pub(super) told: Option<&'a SentOperations>,
 }
 
 /// Identifies operations on branches that an earlier push already sent: those older than the
 /// operation in which this store recorded that the branch on the remote is at one of `tips`.
-pub(in crate::transfer) struct ToldBefore {
+pub(in crate::transfer) struct SentOperations {
     /// The branches already pushed, each with its remote-tracking ref.
     pub(in crate::transfer) branches: Vec<(BranchName, String)>,
     pub(in crate::transfer) tips: HashSet<ObjectId>,
 }
 
 /// Branches with possibly unsent operations, while operations are read newest first.
-struct Untold<'a> {
+struct UnsentBranches<'a> {
     tips: &'a HashSet<ObjectId>,
     /// By the full name of the branch.
     open: HashMap<String, OpenBranch<'a>>,
@@ -50,8 +50,8 @@ struct OpenBranch<'a> {
     is_there: bool,
 }
 
-impl<'a> Untold<'a> {
-    fn new(told: &'a ToldBefore) -> Self {
+impl<'a> UnsentBranches<'a> {
+    fn new(told: &'a SentOperations) -> Self {
         let open = told
             .branches
             .iter()
@@ -62,7 +62,7 @@ impl<'a> Untold<'a> {
     /// Removes changes of branches that an earlier push sent, and closes branches whose unsent
     /// operations are complete. An operation made during a push is older than the record of this
     /// push, but sets a commit of the bundle, so it is kept.
-    fn take_away(&mut self, changes: &mut Vec<BundledChange>, chosen: &HashSet<ObjectId>) {
+    fn drop_sent(&mut self, changes: &mut Vec<BundledChange>, chosen: &HashSet<ObjectId>) {
         changes.retain(|change| {
             if session_of(&change.name).is_none() {
                 return true;
@@ -78,7 +78,7 @@ impl<'a> Untold<'a> {
     }
 
     /// Records which branches the remote had, according to an operation.
-    fn meet(&mut self, operation: &Operation) {
+    fn note_remote_tips(&mut self, operation: &Operation) {
         for RefChange { name, new, .. } in &operation.changes {
             let is_told = matches!(new, Some(RefValue::Object(id)) if self.tips.contains(id));
             let mut open = self.open.values_mut();
@@ -90,16 +90,16 @@ impl<'a> Untold<'a> {
 }
 
 /// An operation, reduced to the refs of the bundle.
-struct KeptOperation {
+struct ReducedOperation {
     operation: Operation,
     changes: Vec<BundledChange>,
     /// True if it also changed a branch, tag or pin outside of the bundle.
     is_shared: bool,
 }
 
-impl KeptOperation {
+impl ReducedOperation {
     /// Returns true if its reason may name a session outside of the bundle.
-    fn may_name_others(&self) -> bool {
+    fn may_name_other_sessions(&self) -> bool {
         !self.is_shared && self.operation.reason.contains(' ')
     }
 }
@@ -117,18 +117,18 @@ impl BundleScope<'_> {
     /// Errors of reading operations.
     pub(super) fn operations(&self) -> Result<Vec<BundledOperation>> {
         let (mut kept, mut sequences, mut others) = (Vec::new(), HashMap::new(), HashSet::new());
-        let mut untold = self.told.map(Untold::new);
+        let mut untold = self.told.map(UnsentBranches::new);
         let mut entries = self.repo.operations();
         for entry in entries.by_ref() {
             let OperationEntry { id, operation } = entry?;
             sequences.insert(id, operation.sequence);
-            self.add_others(&operation, &mut others);
+            self.add_other_sessions(&operation, &mut others);
             if let Some(untold) = &mut untold {
-                untold.meet(&operation);
+                untold.note_remote_tips(&operation);
             }
-            if let Some(mut own) = self.keep(operation)? {
+            if let Some(mut own) = self.reduce(operation)? {
                 if let Some(untold) = &mut untold {
-                    untold.take_away(&mut own.changes, self.chosen);
+                    untold.drop_sent(&mut own.changes, self.chosen);
                 }
                 kept.extend((!own.changes.is_empty()).then_some(own));
             }
@@ -138,28 +138,28 @@ impl BundleScope<'_> {
         }
         kept.reverse();
         if untold.is_none() {
-            self.leave_out_known(&mut kept);
-        } else if kept.iter().any(KeptOperation::may_name_others) {
+            self.drop_known(&mut kept);
+        } else if kept.iter().any(ReducedOperation::may_name_other_sessions) {
             // Reasons of kept operations may also name sessions of older operations.
             for entry in entries {
-                self.add_others(&entry?.operation, &mut others);
+                self.add_other_sessions(&entry?.operation, &mut others);
             }
         }
         let present = self.repo.branches().into_iter();
         let names = present.map(|(branch, _)| branch.session().to_owned());
         others.extend(names.filter(|session| !self.sessions.contains(session)));
-        let tell = |KeptOperation { operation, changes, is_shared }| BundledOperation {
+        let tell = |ReducedOperation { operation, changes, is_shared }| BundledOperation {
             sequence: operation.sequence,
             time_micros: operation.time_micros,
             actor: operation.actor,
-            reason: own_words(&operation.reason, is_shared, &others).to_owned(),
+            reason: shareable_reason(&operation.reason, is_shared, &others).to_owned(),
             undoes: operation.undoes.map(|id| self.sequence_of(&id, &sequences)),
             changes,
         };
         Ok(kept.into_iter().map(tell).collect())
     }
 
-    fn add_others(&self, operation: &Operation, others: &mut HashSet<String>) {
+    fn add_other_sessions(&self, operation: &Operation, others: &mut HashSet<String>) {
         let names = operation.changes.iter().filter_map(|change| session_of(&change.name));
         others.extend(names.filter(|session| !self.sessions.contains(session)));
     }
@@ -174,20 +174,23 @@ impl BundleScope<'_> {
         known.get(id).copied().or_else(read).unwrap_or_default()
     }
 
-    fn keep(&self, operation: Operation) -> Result<Option<KeptOperation>> {
+    fn reduce(&self, operation: Operation) -> Result<Option<ReducedOperation>> {
         let (mut changes, mut is_shared) = (Vec::new(), false);
         for change in &operation.changes {
-            match self.own(change)? {
+            match self.own_change(change)? {
                 Some(own) => changes.push(own),
-                None => is_shared |= is_of_sessions(&change.name),
+                None => is_shared |= is_session_ref(&change.name),
             }
         }
-        Ok((!changes.is_empty()).then_some(KeptOperation { operation, changes, is_shared }))
+        Ok((!changes.is_empty()).then_some(ReducedOperation { operation, changes, is_shared }))
     }
 
     /// Returns the change if its ref belongs to the bundle. A deleted branch belongs to it if its
     /// session does; a deleted tag or pin if it pointed into the bundle.
-    fn own(&self, RefChange { name, old, new }: &RefChange) -> Result<Option<BundledChange>> {
+    fn own_change(
+        &self,
+        RefChange { name, old, new }: &RefChange,
+    ) -> Result<Option<BundledChange>> {
         let (Some(old), Some(new)) = (object(old), object(new)) else { return Ok(None) };
         let is_own = match BranchName::from_full(name) {
             Some(branch) => self.wanted.iter().any(|wanted| match wanted {
@@ -197,8 +200,8 @@ impl BundleScope<'_> {
                 }
                 BundleRequest::Commit(_) => false,
             }),
-            None if is_of_sessions(name) && check_full_name(name).is_ok() => {
-                self.leads_into_it(old)? || self.leads_into_it(new)?
+            None if is_session_ref(name) && check_full_name(name).is_ok() => {
+                self.is_in_bundle(old)? || self.is_in_bundle(new)?
             }
             None => false,
         };
@@ -206,19 +209,19 @@ impl BundleScope<'_> {
         Ok(is_own.then(|| BundledChange { name: name.clone(), old, new }))
     }
 
-    fn leads_into_it(&self, held: Option<ObjectId>) -> Result<bool> {
+    fn is_in_bundle(&self, held: Option<ObjectId>) -> Result<bool> {
         let commit = held.map(|id| self.repo.peel(&id));
         commit.and_then(Result::ok).map_or(Ok(false), |commit| self.reach.contains(&commit))
     }
 
     /// Removes changes that the recipient knows.
-    fn leave_out_known(&self, kept: &mut Vec<KeptOperation>) {
+    fn drop_known(&self, kept: &mut Vec<ReducedOperation>) {
         if self.without.is_empty() {
             return;
         }
-        let starts = self.starts(kept);
+        let starts = self.first_sequences(kept);
         let first = starts.values().min().copied().unwrap_or(u64::MAX);
-        for KeptOperation { operation, changes, .. } in kept.iter_mut() {
+        for ReducedOperation { operation, changes, .. } in kept.iter_mut() {
             changes.retain(|change| {
                 let start = match session_of(&change.name) {
                     Some(session) => starts.get(&session).copied().unwrap_or(u64::MAX),
@@ -231,9 +234,9 @@ impl BundleScope<'_> {
     }
 
     /// Returns the sequence number of the first operation to keep, by session.
-    fn starts(&self, kept: &[KeptOperation]) -> HashMap<String, u64> {
+    fn first_sequences(&self, kept: &[ReducedOperation]) -> HashMap<String, u64> {
         let (mut starts, mut built_on) = (HashMap::new(), HashMap::new());
-        for KeptOperation { operation, changes, .. } in kept {
+        for ReducedOperation { operation, changes, .. } in kept {
             for change in changes {
                 let Some(session) = session_of(&change.name) else { continue };
                 let sets = |holds: &dyn Fn(&ObjectId) -> bool| match &change.new {
@@ -269,13 +272,13 @@ fn session_of(name: &str) -> Option<String> {
 }
 
 /// Returns true if a ref is a branch, tag or pin.
-fn is_of_sessions(name: &str) -> bool {
+fn is_session_ref(name: &str) -> bool {
     BranchName::from_full(name).is_some() || tag_name(name).is_some() || pin_name(name).is_some()
 }
 
 /// Returns the reason of an operation, or only its command (the first word) if the rest may name
 /// something outside of the bundle.
-fn own_words<'r>(reason: &'r str, is_shared: bool, others: &HashSet<String>) -> &'r str {
+fn shareable_reason<'r>(reason: &'r str, is_shared: bool, others: &HashSet<String>) -> &'r str {
     let (command, rest) = reason.split_once(' ').unwrap_or((reason, ""));
     // A name ends at a character that no name has, and at the slash after a session.
     let ends = |c: char| c.is_whitespace() || "/,:;\"'()[]~^@".contains(c);
@@ -299,8 +302,8 @@ mod tests {
             ("secretly", "secretly"),
             ("make it secretly", "make it secretly"),
         ] {
-            assert_eq!(own_words(reason, false, &others), told, "{reason}");
+            assert_eq!(shareable_reason(reason, false, &others), told, "{reason}");
         }
-        assert_eq!(own_words("delete tag a, b", true, &others), "delete");
+        assert_eq!(shareable_reason("delete tag a, b", true, &others), "delete");
     }
 }

@@ -53,6 +53,7 @@
 //! # Ok::<(), turntree::Error>(())
 //! ```
 
+mod ancestry;
 mod check;
 mod closure;
 mod create;
@@ -60,14 +61,13 @@ mod log;
 mod manifest;
 mod operations;
 mod partial;
-mod reach;
 mod request;
 mod select;
 mod substitute;
 mod unbundle;
 
 pub use check::{Bundle, BundleContents};
-pub(super) use log::ToldBefore;
+pub(super) use log::SentOperations;
 pub(super) use manifest::utc;
 pub use manifest::{
     BundledLabels, BundledRef, BundledSession, Counts, Graft, Manifest, Prerequisite, TextId,

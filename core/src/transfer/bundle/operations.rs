@@ -64,7 +64,7 @@ pub enum Held {
 }
 
 impl Held {
-    fn beginning(&self) -> [u8; BEGINNING_BYTES] {
+    fn prefix(&self) -> [u8; BEGINNING_BYTES] {
         match self {
             Self::Object(id) => id.as_bytes().first_chunk().copied().unwrap_or_default(),
             Self::Abandoned(beginning) => *beginning,
@@ -84,7 +84,7 @@ impl fmt::Display for Held {
 }
 
 /// The objects that operations may name.
-pub(super) struct Places<'a> {
+pub(super) struct NameableObjects<'a> {
     /// Commits and tags, both internal and external, by their ordinals.
     pub(super) ids: &'a HashMap<u32, ObjectId>,
     /// Number of internal and external objects.
@@ -93,7 +93,7 @@ pub(super) struct Places<'a> {
     pub(super) sessions: BTreeSet<String>,
 }
 
-impl Places<'_> {
+impl NameableObjects<'_> {
     fn allow(&self, name: &str) -> bool {
         let known = match BranchName::from_full(name) {
             Some(branch) => self.sessions.contains(branch.session()),
@@ -118,8 +118,8 @@ pub(super) fn encode(
             Held::Abandoned(_) => None,
         };
         let ordinal = known.unwrap_or_else(|| {
-            *behind.entry(held.beginning()).or_insert_with(|| {
-                abandoned.extend_from_slice(&held.beginning());
+            *behind.entry(held.prefix()).or_insert_with(|| {
+                abandoned.extend_from_slice(&held.prefix());
                 count = count.saturating_add(1);
                 count - 1
             })
@@ -154,7 +154,7 @@ pub(super) fn encode(
 /// `Corrupt` for bytes that [`encode`] does not write, and any error of `visit`.
 pub(super) fn decode(
     bytes: &[u8],
-    places: &Places<'_>,
+    places: &NameableObjects<'_>,
     visit: &mut dyn FnMut(BundledOperation),
 ) -> Result<u64> {
     let mut reader = Reader::new("the operations of the bundle", bytes);
@@ -186,7 +186,7 @@ pub(super) fn decode(
 
 /// The state of decoding.
 struct Decoder<'a> {
-    places: &'a Places<'a>,
+    places: &'a NameableObjects<'a>,
     abandoned: &'a [[u8; BEGINNING_BYTES]],
     /// Number of abandoned ids named until now.
     used: usize,
@@ -277,7 +277,7 @@ mod tests {
     /// Returns the value as operations record it.
     fn held(n: u32) -> Held {
         let (held, is_known) = (Held::Object(id(n)), n < COUNT && n.is_multiple_of(2));
-        if is_known { held } else { Held::Abandoned(held.beginning()) }
+        if is_known { held } else { Held::Abandoned(held.prefix()) }
     }
 
     fn commits() -> HashMap<u32, ObjectId> {
@@ -287,7 +287,7 @@ mod tests {
     fn read(bytes: &[u8]) -> Result<Vec<BundledOperation>> {
         let mut operations = Vec::new();
         let sessions = ["s".to_owned()].into();
-        let places = Places { ids: &commits(), count: COUNT, sessions };
+        let places = NameableObjects { ids: &commits(), count: COUNT, sessions };
         let count = decode(bytes, &places, &mut |operation| operations.push(operation))?;
         assert_eq!(count, operations.len() as u64);
         Ok(operations)
@@ -366,7 +366,7 @@ mod tests {
     #[test]
     fn what_no_writer_writes_is_refused_with_its_place() {
         let main = "refs/heads/s/main";
-        let gone: &[u8] = &held(99).beginning();
+        let gone: &[u8] = &held(99).prefix();
         let good: &[(&str, i64, i64)] = &[(main, 0, 1)];
         assert!(read(&rows(&[], &[(1, 1, good), (1, 0, &[(main, 0, 2)])])).is_ok());
         assert!(read(&rows(gone, &[(1, 0, &[(main, 0, 9)])])).is_ok());

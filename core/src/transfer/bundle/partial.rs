@@ -14,10 +14,10 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 
-use super::check::{Bundle, PLAIN_BYTES, PLAIN_RATIO, is_named};
+use super::check::{Bundle, PLAIN_BYTES, PLAIN_RATIO, is_nameable};
 use super::manifest::{BundledRef, Counts, Manifest, TextId};
-use super::operations::{Held, Places, decode};
-use super::select::SessionTally;
+use super::operations::{Held, NameableObjects, decode};
+use super::select::SessionCounts;
 use crate::error::{ErrorKind, Result};
 use crate::object::{Commit, Kind, Object, ObjectId};
 use crate::repo::{BranchName, links};
@@ -80,10 +80,10 @@ impl Bundle {
         }
         let content = Protected::open(file)?.content();
         let file = BundleFile::open(Arc::clone(&content))
-            .or_else(|_| BundleFile::open_damaged(&content, &counts_in))?;
+            .or_else(|_| BundleFile::open_damaged(&content, &parse_counts))?;
         let manifest = Manifest::decode(file.front())?;
         let plain = PLAIN_BYTES.max(file.file_bytes().saturating_mul(PLAIN_RATIO));
-        let left = Left::read(&file, &manifest, max_bytes.unwrap_or(plain))?;
+        let left = UsableObjects::read(&file, &manifest, max_bytes.unwrap_or(plain))?;
         let (manifest, losses, kept) = left.manifest(&file, &manifest);
         let outside = file.outside().iter().filter(|(id, ..)| kept.contains(id));
         let outside = outside.copied().collect();
@@ -94,14 +94,14 @@ impl Bundle {
 }
 
 /// Returns the numbers of objects and external ids, according to the manifest.
-fn counts_in(front: &str) -> Result<(u32, u32)> {
+fn parse_counts(front: &str) -> Result<(u32, u32)> {
     let manifest = Manifest::decode(front)?;
-    Ok((manifest.objects.sum(), manifest.outside))
+    Ok((manifest.objects.total(), manifest.outside))
 }
 
 impl Counts {
     /// Returns the number of objects of all kinds.
-    fn sum(self) -> u32 {
+    fn total(self) -> u32 {
         let structures = self.nodes.saturating_add(self.commits).saturating_add(self.tags);
         self.blobs.saturating_add(structures)
     }
@@ -109,7 +109,7 @@ impl Counts {
 
 /// The objects of a damaged bundle from which nothing lost is reachable.
 #[derive(Default)]
-struct Left {
+struct UsableObjects {
     kinds: HashMap<ObjectId, Kind>,
     /// Objects with links, and the objects that they name, in order.
     linked: Vec<(ObjectId, Vec<ObjectId>)>,
@@ -124,25 +124,25 @@ struct Left {
     named: HashMap<u32, ObjectId>,
 }
 
-impl Left {
+impl UsableObjects {
     fn read(file: &BundleFile, manifest: &Manifest, limit: u64) -> Result<Self> {
         let outside = file.outside().iter().map(|(id, kind, why)| (*id, (*kind, *why)));
         let grafts = manifest.grafts.iter();
         let required = manifest.prerequisites.iter();
         let lost = ObjectId::from_bytes(LOST);
         let outside_at = (file.len()..).zip(file.outside());
-        let outside_at = outside_at.filter(|(_, (_, kind, _))| is_named(*kind));
+        let outside_at = outside_at.filter(|(_, (_, kind, _))| is_nameable(*kind));
         let mut left = Self {
             outside: outside.collect(),
             grafts: grafts.map(|it| (it.forgotten.0, it.next.map(|next| next.0))).collect(),
             required: required.map(|known| (known.commit.0, known.turn)).collect(),
-            named: file.ordinals_of(is_named).map(|ordinal| (ordinal, lost)).collect(),
+            named: file.ordinals_of(is_nameable).map(|ordinal| (ordinal, lost)).collect(),
             ..Self::default()
         };
         left.named.extend(outside_at.map(|(ordinal, (id, ..))| (ordinal, *id)));
         file.salvage(limit, &mut |ordinal, id, object| {
             // An object that does not decode as its kind counts as lost.
-            if left.take(id, &object).is_ok_and(|taken| taken) && is_named(object.kind) {
+            if left.take(id, &object).is_ok_and(|taken| taken) && is_nameable(object.kind) {
                 left.named.insert(ordinal, id);
             }
             Ok(())
@@ -194,14 +194,14 @@ impl Left {
     ) -> (Manifest, BundleLosses, HashSet<ObjectId>) {
         let (mut refs, mut lost) = (BTreeMap::new(), Vec::new());
         let is_there = |id: &ObjectId| match self.kinds.get(id) {
-            Some(kind) => is_named(*kind),
+            Some(kind) => is_nameable(*kind),
             None => self.required.contains_key(id),
         };
         for (name, value) in whole.refs.iter().filter(|(_, value)| is_there(&value.id.0)) {
             refs.insert(name.clone(), value.clone());
         }
         let mut taken = self.reach(refs.values().map(|value| value.id.0));
-        let told = self.told(file, whole);
+        let told = self.ref_values(file, whole);
         for (name, value) in whole.refs.iter().filter(|(_, value)| !is_there(&value.id.0)) {
             let found = BranchName::from_full(name).and_then(|branch| {
                 let were = told.iter().rev().filter(|(known, _)| known == name);
@@ -223,7 +223,7 @@ impl Left {
         let mut taken = self.reach(refs.values().map(|value| value.id.0));
         let kept = taken.iter().filter_map(|id| self.kinds.get(id).copied());
         let objects = Counts::of(kept);
-        let mut sessions = SessionTally::default();
+        let mut sessions = SessionCounts::default();
         for (_, commit) in self.commits.iter().filter(|(id, _)| taken.contains(*id)) {
             let elided = matches!(self.outside.get(&commit.tree), Some((_, Outside::Tombstone(_))));
             sessions.add(&commit.session, commit.turn, commit.time.micros, elided);
@@ -245,9 +245,9 @@ impl Left {
         manifest.grafts.retain(|graft| taken.contains(&graft.forgotten.0));
         let named = manifest.branch_sessions();
         manifest.labels.retain(|session, _| named.contains(session));
-        let of_objects = u64::from(whole.objects.sum());
+        let of_objects = u64::from(whole.objects.total());
         let losses = BundleLosses {
-            objects: of_objects.saturating_sub(objects.sum().into()),
+            objects: of_objects.saturating_sub(objects.total().into()),
             of_objects,
             turns: whole.objects.commits.saturating_sub(objects.commits).into(),
             refs: lost,
@@ -282,9 +282,10 @@ impl Left {
     }
 
     /// Returns the values that refs held, oldest first, as far as the operations are readable.
-    fn told(&self, file: &BundleFile, manifest: &Manifest) -> Vec<(String, ObjectId)> {
+    fn ref_values(&self, file: &BundleFile, manifest: &Manifest) -> Vec<(String, ObjectId)> {
         let count = file.len().saturating_add(manifest.outside);
-        let places = Places { ids: &self.named, count, sessions: manifest.branch_sessions() };
+        let places =
+            NameableObjects { ids: &self.named, count, sessions: manifest.branch_sessions() };
         let mut told = Vec::new();
         let read = file.operations().and_then(|bytes| {
             decode(&bytes, &places, &mut |operation| {

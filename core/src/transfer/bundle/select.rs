@@ -2,13 +2,13 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
+use super::ancestry::Ancestry;
 use super::closure::{Closure, ClosureItems, ObjectOrder};
-use super::log::{BundleScope, ToldBefore};
+use super::log::{BundleScope, SentOperations};
 use super::manifest::{
     BundledLabels, BundledRef, BundledSession, Counts, Graft, Manifest, Prerequisite, TextId, utc,
 };
 use super::operations;
-use super::reach::Reach;
 use super::request::BundleRequest;
 use crate::error::{Error, ErrorKind, Result};
 use crate::object::{Kind, Object, ObjectId, ObjectSource, RefValue, Tag};
@@ -61,7 +61,7 @@ pub(in crate::transfer) fn plan_increment(
     repo: &Repository,
     wanted: &[BundleRequest],
     without: &[ObjectId],
-    told: Option<&ToldBefore>,
+    told: Option<&SentOperations>,
 ) -> Result<BundlePlan> {
     plan(repo, wanted, without, told, ObjectOrder::ContentsFirst)
 }
@@ -70,7 +70,7 @@ fn plan(
     repo: &Repository,
     wanted: &[BundleRequest],
     without: &[ObjectId],
-    told: Option<&ToldBefore>,
+    told: Option<&SentOperations>,
     order: ObjectOrder,
 ) -> Result<BundlePlan> {
     let mut heads = heads(repo, wanted)?;
@@ -82,7 +82,7 @@ fn plan(
         return Err(Error::invalid("there is nothing to bundle: no turn is left"));
     }
     let ids: HashSet<ObjectId> = chosen.iter().map(|entry| entry.id).collect();
-    let reach = Reach::new(repo, &starts)?;
+    let reach = Ancestry::new(repo, &starts)?;
     let (names, tags) = names(repo, &reach)?;
     heads.extend(names);
 
@@ -99,28 +99,28 @@ fn plan(
     let store = repo.store();
     let mut closure = Closure::new(store);
     for prerequisite in prerequisites.iter().filter(|known| known.context) {
-        closure.leave_out(&repo.commit(&prerequisite.commit.0)?.tree)?;
+        closure.exclude(&repo.commit(&prerequisite.commit.0)?.tree)?;
     }
     let mut grafts = BTreeMap::new();
     let repo_grafts = repo.grafts()?;
     for LogEntry { id, commit, .. } in &chosen {
         match store.tombstone(&commit.tree) {
-            Some(why) => closure.name(commit.tree, Kind::Node, Outside::Tombstone(why)),
+            Some(why) => closure.note_outside(commit.tree, Kind::Node, Outside::Tombstone(why)),
             None => closure.take(&commit.tree).map_err(|error| error.at(id))?,
         }
         for parent in &commit.parents {
             if let Some(next) = repo_grafts.0.get(parent) {
                 grafts.insert(*parent, *next);
-                closure.name(*parent, Kind::Commit, Outside::Forgotten);
+                closure.note_outside(*parent, Kind::Commit, Outside::Forgotten);
             } else if !ids.contains(parent) {
-                closure.name(*parent, Kind::Commit, Outside::Required);
+                closure.note_outside(*parent, Kind::Commit, Outside::Required);
             }
         }
         closure.push(*id, Kind::Commit);
     }
     for (id, tag) in &tags {
         if required.contains(&tag.target) {
-            closure.name(tag.target, Kind::Commit, Outside::Required);
+            closure.note_outside(tag.target, Kind::Commit, Outside::Required);
         }
         closure.push(*id, Kind::Tag);
     }
@@ -139,7 +139,7 @@ fn plan(
     manifest.objects = Counts::of(items.iter().map(|item| item.kind));
     manifest.outside = u32::try_from(outside.len()).unwrap_or(u32::MAX);
     manifest.labels = labels(repo, &manifest)?;
-    let own = own_sessions(&manifest);
+    let own = named_sessions(&manifest);
     let (reach, chosen, sessions) = (&reach, &ids, &own);
     let subject = BundleScope { repo, wanted, without, chosen, reach, sessions, told };
     let log = subject.operations()?;
@@ -157,7 +157,7 @@ impl BundlePlan {
 
     /// Puts the newest blobs into separate blocks, so that a client that needs only them reads
     /// little.
-    pub(in crate::transfer) fn set_newest_apart(&mut self) {
+    pub(in crate::transfer) fn separate_newest(&mut self) {
         let is_blob = |item: &PackItem| item.kind == Kind::Blob;
         let blobs = self.items.iter().filter(|item| is_blob(item)).count();
         let newest = (blobs / NEWEST_SHARE).min(MAX_NEWEST);
@@ -238,7 +238,7 @@ fn labels(repo: &Repository, manifest: &Manifest) -> Result<BTreeMap<String, Bun
 }
 
 /// Returns the sessions that a manifest names.
-fn own_sessions(manifest: &Manifest) -> BTreeSet<String> {
+fn named_sessions(manifest: &Manifest) -> BTreeSet<String> {
     let branches = manifest.branch_sessions().into_iter();
     let commits = manifest.sessions.iter().map(|session| session.session.clone());
     let required = manifest.prerequisites.iter().map(|known| known.session.clone());
@@ -258,7 +258,7 @@ fn ordinals(items: &[PackItem], outside: &[(ObjectId, Kind, Outside)]) -> HashMa
 #[expect(clippy::type_complexity, reason = "both are taken apart at once")]
 fn names(
     repo: &Repository,
-    reach: &Reach<'_>,
+    reach: &Ancestry<'_>,
 ) -> Result<(BTreeMap<String, ObjectId>, Vec<(ObjectId, Tag)>)> {
     let (mut names, mut tags) = (BTreeMap::new(), Vec::new());
     let mut known = HashSet::new();
@@ -267,7 +267,7 @@ fn names(
         if tag_name(name).is_none() && pin_name(name).is_none() {
             continue;
         }
-        let chain = chain(repo.store(), id).map_err(|error| error.at(name))?;
+        let chain = tag_chain(repo.store(), id).map_err(|error| error.at(name))?;
         let target = chain.last().map_or(*id, |(_, tag)| tag.target);
         if reach.contains(&target)? {
             names.insert(name.clone(), *id);
@@ -278,12 +278,12 @@ fn names(
 }
 
 /// Returns the chain of tag objects from `id`.
-fn chain(source: &dyn ObjectSource, id: &ObjectId) -> Result<Vec<(ObjectId, Tag)>> {
+fn tag_chain(source: &dyn ObjectSource, id: &ObjectId) -> Result<Vec<(ObjectId, Tag)>> {
     let mut chain: Vec<(ObjectId, Tag)> = Vec::new();
     let mut at = *id;
     while chain.len() < MAX_TAGS {
         // The target of an expired pin may have been collected.
-        let Some(Object { kind: Kind::Tag, bytes }) = there(source.read(&at))? else { break };
+        let Some(Object { kind: Kind::Tag, bytes }) = readable(source.read(&at))? else { break };
         let tag = Tag::decode(&bytes).map_err(|error| error.at(at))?;
         let next = tag.target;
         chain.push((at, tag));
@@ -293,7 +293,7 @@ fn chain(source: &dyn ObjectSource, id: &ObjectId) -> Result<Vec<(ObjectId, Tag)
 }
 
 /// Returns the object read, or `None` if it was elided or redacted.
-fn there(read: Result<Option<Object>>) -> Result<Option<Object>> {
+fn readable(read: Result<Option<Object>>) -> Result<Option<Object>> {
     match read {
         Err(error) if matches!(error.kind(), ErrorKind::Expired | ErrorKind::Redacted) => Ok(None),
         read => read,
@@ -340,7 +340,7 @@ pub(super) fn sessions<'a>(
     commits: impl Iterator<Item = &'a LogEntry>,
     gone: &dyn Fn(&ObjectId) -> Option<Tombstone>,
 ) -> Vec<BundledSession> {
-    let mut tally = SessionTally::default();
+    let mut tally = SessionCounts::default();
     for entry in commits {
         let commit = &entry.commit;
         let elided = gone(&commit.tree).is_some();
@@ -351,9 +351,9 @@ pub(super) fn sessions<'a>(
 
 /// Counts the turns of sessions.
 #[derive(Debug, Default)]
-pub(super) struct SessionTally(BTreeMap<String, (BundledSession, i64, i64)>);
+pub(super) struct SessionCounts(BTreeMap<String, (BundledSession, i64, i64)>);
 
-impl SessionTally {
+impl SessionCounts {
     pub(super) fn add(&mut self, session: &str, turn: u64, micros: i64, elided: bool) {
         let begin = || {
             let name = session.to_owned();

@@ -41,7 +41,7 @@ pub(super) struct Substitutes {
 
 impl Substitutes {
     /// Finds content of a bundle that is redacted in this store, and writes replacements in memory.
-    /// Reads the bundle only if it has such content. `own` has the commits of the store.
+    /// Reads the bundle only if it has such content. `find_own_turn` has the commits of the store.
     ///
     /// # Errors
     /// `Redacted` if an object has no replacement: a name or the message of a turn was redacted,
@@ -66,7 +66,7 @@ impl Substitutes {
         if redacted.is_empty() && !is_touched {
             return Ok(Self::default());
         }
-        let places = Places { store, found: Memory::new(), written: Memory::new() };
+        let places = TreeSources { store, found: Memory::new(), written: Memory::new() };
         let found = Self { redacted, ..Self::default() };
         let mut own_by_tree: HashMap<ObjectId, Vec<ObjectId>> = HashMap::new();
         for (commit, tree) in own {
@@ -81,7 +81,7 @@ impl Substitutes {
     }
 
     /// Returns true if the import skips the object.
-    pub(super) fn leaves_out(&self, id: &ObjectId) -> bool {
+    pub(super) fn is_skipped(&self, id: &ObjectId) -> bool {
         self.redacted.contains(id) || self.tainted.contains(id)
     }
 
@@ -110,14 +110,14 @@ impl Substitutes {
 }
 
 /// Sources of trees while they are rewritten.
-struct Places<'a> {
+struct TreeSources<'a> {
     store: &'a Store,
     /// The nodes of the bundle.
     found: Memory,
     written: Memory,
 }
 
-impl ObjectSource for Places<'_> {
+impl ObjectSource for TreeSources<'_> {
     fn read(&self, id: &ObjectId) -> Result<Option<Object>> {
         match self.written.read(id)? {
             Some(object) => Ok(Some(object)),
@@ -133,23 +133,23 @@ impl ObjectSource for Places<'_> {
     }
 }
 
-impl ObjectSink for Places<'_> {
+impl ObjectSink for TreeSources<'_> {
     fn write(&mut self, kind: Kind, bytes: bytes::Bytes) -> Result<ObjectId> {
         self.written.write(kind, bytes)
     }
 }
 
 /// Redacted blobs reachable from an object.
-type Reached = Arc<BTreeSet<ObjectId>>;
+type RedactedBlobs = Arc<BTreeSet<ObjectId>>;
 
 struct Writer<'a> {
     repo: &'a Repository,
     redactions: Arc<Redactions>,
-    places: Places<'a>,
+    places: TreeSources<'a>,
     /// Commits of the store by their contexts.
     own_by_tree: HashMap<ObjectId, Vec<ObjectId>>,
     /// Redacted blobs reachable from tainted nodes and from contexts of commits.
-    reached: HashMap<ObjectId, Reached>,
+    reached: HashMap<ObjectId, RedactedBlobs>,
     /// Rewritten trees; the key's flag marks trees of files, whose entries record sizes.
     trees: HashMap<(ObjectId, bool), ObjectId>,
     found: Substitutes,
@@ -233,7 +233,7 @@ impl Writer<'_> {
         if self.found.tainted.contains(&tree) {
             commit.tree = self.tree(&tree, true, false)?;
         }
-        let new = match self.own(&commit)? {
+        let new = match self.find_own_turn(&commit)? {
             Some(known) => known,
             None => {
                 if !brought.is_empty() {
@@ -249,7 +249,7 @@ impl Writer<'_> {
     }
 
     /// Returns the store's turn that differs from this one only in its message.
-    fn own(&self, commit: &Commit) -> Result<Option<ObjectId>> {
+    fn find_own_turn(&self, commit: &Commit) -> Result<Option<ObjectId>> {
         for id in self.own_by_tree.get(&commit.tree).into_iter().flatten() {
             let known = self.repo.commit(id)?;
             if known.session == commit.session
@@ -284,7 +284,7 @@ impl Writer<'_> {
                 let mut changes = Vec::new();
                 for (index, item) in (0..).zip(list.iter(&self.places, 0..list.len())) {
                     let item = item?;
-                    if self.found.leaves_out(&item.link.id) {
+                    if self.found.is_skipped(&item.link.id) {
                         changes.push((index, item));
                     }
                 }
@@ -299,7 +299,7 @@ impl Writer<'_> {
                 let mut changes = Vec::new();
                 for entry in map.iter(&self.places) {
                     let (key, item) = entry?;
-                    if self.found.leaves_out(&item.link.id) {
+                    if self.found.is_skipped(&item.link.id) {
                         changes.push((key, item));
                     }
                 }

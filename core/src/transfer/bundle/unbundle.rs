@@ -172,7 +172,7 @@ pub fn unbundle(
     stamp: &Signature,
 ) -> Result<Unbundled> {
     let mut change = repo.begin();
-    change.pass_filter();
+    change.skip_filter();
     let plan = plan_unbundle(repo, bundle, options)?;
     plan.check()?;
     if plan.is_empty() {
@@ -181,7 +181,7 @@ pub fn unbundle(
     let may_be_absent = bundle.outside.iter().filter(|(.., why)| *why != Outside::Required);
     may_be_absent.for_each(|(id, ..)| change.allow_elided(*id));
     bundle.visit(&mut |id, object| {
-        if plan.substitutes.leaves_out(&id) {
+        if plan.substitutes.is_skipped(&id) {
             return Ok(());
         }
         change.write(object.kind, object.bytes)?;
@@ -256,7 +256,7 @@ impl Planner<'_> {
             return Err(Error::new(ErrorKind::Redacted, message));
         }
         plan.substitutes.apply(&mut self.contents);
-        let kept = self.contents.ids().filter(|id| !plan.substitutes.leaves_out(id));
+        let kept = self.contents.ids().filter(|id| !plan.substitutes.is_skipped(id));
         for id in kept.chain(plan.substitutes.written.iter().map(|(id, _)| id)) {
             match store.contains(id)? {
                 true => plan.known_objects += 1,
@@ -287,7 +287,7 @@ impl Planner<'_> {
         let session = options.session.as_ref();
         plan.labels = planned_labels(self.repo, self.bundle.manifest(), session)?;
         if self.repo.tip(&self.repo.shared_head()?).is_none() {
-            plan.switch = main_of(&plan.refs);
+            plan.switch = initial_branch(&plan.refs);
         }
         Ok(plan)
     }
@@ -347,7 +347,7 @@ impl Planner<'_> {
         substitutes: &Substitutes,
     ) -> Result<Option<Grafts>> {
         let before = self.repo.grafts()?;
-        let comes = |id| self.contents.contains(id) && !substitutes.leaves_out(id);
+        let comes = |id| self.contents.contains(id) && !substitutes.is_skipped(id);
         let kept = before.0.iter().filter(|(forgotten, _)| !comes(forgotten));
         let mut grafts: BTreeMap<_, _> = kept.map(|(id, next)| (*id, *next)).collect();
         for graft in &self.bundle.manifest().grafts {
@@ -383,7 +383,7 @@ impl Planner<'_> {
                 Some(RefValue::Symbolic(_)) => continue,
                 None => None,
             };
-            let fate = self.fate(name, id, before.as_ref())?;
+            let fate = self.ref_fate(name, id, before.as_ref())?;
             if let Some(fate) = fate.filter(|_| !taken.contains(&becomes)) {
                 let (name, id) = (name.to_owned(), *id);
                 return Ok(PlannedRef { name, becomes, fate, id, turn, before });
@@ -413,7 +413,7 @@ impl Planner<'_> {
             (None, _) => RefFate::New,
             (Some(_), None) => RefFate::Known,
             (Some(before), Some(_)) => {
-                self.fate(name, id, Some(&before))?.unwrap_or(RefFate::Forward)
+                self.ref_fate(name, id, Some(&before))?.unwrap_or(RefFate::Forward)
             }
         };
         let (name, id) = (name.to_owned(), *id);
@@ -422,7 +422,7 @@ impl Planner<'_> {
 
     /// Returns the fate of a ref whose value in the store is `before`; `None` if the histories
     /// diverge.
-    fn fate(
+    fn ref_fate(
         &self,
         name: &str,
         id: &ObjectId,
@@ -522,7 +522,7 @@ pub(in crate::transfer) fn stage_labels(
 
 /// Returns the initial current branch of an empty store: the first main branch, or the first
 /// branch.
-fn main_of(refs: &[PlannedRef]) -> Option<BranchName> {
+fn initial_branch(refs: &[PlannedRef]) -> Option<BranchName> {
     let branches = || refs.iter().filter_map(|planned| BranchName::from_full(&planned.becomes));
     branches().find(|branch| branch.branch() == MAIN_BRANCH).or_else(|| branches().next())
 }

@@ -6,10 +6,10 @@ use std::sync::Arc;
 
 use super::Remote;
 use super::bucket::Key;
-use super::fetch::{MAX_LOOKS, expect_own};
-use super::head::{Head, PushedBundle};
+use super::fetch::{MAX_LOOKS, check_session};
+use super::head::{PushedBundle, SessionHead};
 use super::known::KnownHead;
-use super::listing::{each_head, each_object};
+use super::listing::{visit_heads, visit_objects};
 use crate::error::{ErrorKind, Result};
 use crate::object::ObjectId;
 use crate::transfer::bundle::{Bundle, BundleContents};
@@ -56,13 +56,13 @@ impl Remote<'_> {
         let mut there: BTreeMap<Key, u64> = BTreeMap::new();
         // List bundles before reading heads: bundles that these heads list existed before the
         // heads.
-        each_object(self.bucket, "bundles/", &mut |object| {
+        visit_objects(self.bucket, "bundles/", &mut |object| {
             there.insert(object.key.clone(), object.size);
             Ok(())
         })?;
         let (mut checked, mut listed) = (Checked::default(), BTreeMap::new());
         let (mut heads, mut seen) = (Vec::new(), BTreeSet::new());
-        each_head(self.bucket, &mut |object| {
+        visit_heads(self.bucket, &mut |object| {
             seen.insert(object.key.clone());
             let Some(found) = self.read_head(&object.key)? else { return Ok(()) };
             if found.head.is_closed() && found.head.session.is_empty() {
@@ -113,7 +113,7 @@ impl Remote<'_> {
 
     /// Verifies the bundles of a head, and of its successors if another machine replaces it
     /// concurrently.
-    fn check_contents(&self, key: &Key, head: &Head, checked: &mut Checked) -> Result<()> {
+    fn check_contents(&self, key: &Key, head: &SessionHead, checked: &mut Checked) -> Result<()> {
         let mut head = head.clone();
         for _ in 0..MAX_LOOKS {
             match self.check_bundles(key, &head, checked)? {
@@ -126,7 +126,12 @@ impl Remote<'_> {
 
     /// Verifies the bundles of a head, and that they contain its branches. Returns the new head if
     /// a bundle was deleted because another client replaced it.
-    fn check_bundles(&self, key: &Key, head: &Head, checked: &mut Checked) -> Result<Option<Head>> {
+    fn check_bundles(
+        &self,
+        key: &Key,
+        head: &SessionHead,
+        checked: &mut Checked,
+    ) -> Result<Option<SessionHead>> {
         let mut ends: HashSet<ObjectId> = head.branches().map(|(_, id)| id).collect();
         let mut is_whole = true;
         for bundle in &head.bundles {
@@ -157,10 +162,10 @@ impl Remote<'_> {
         Ok(None)
     }
 
-    fn verify(&self, head: &Head, bundle: &PushedBundle) -> Result<BundleContents> {
+    fn verify(&self, head: &SessionHead, bundle: &PushedBundle) -> Result<BundleContents> {
         let file = self.download(head, bundle)?;
         let verified = Bundle::open(Arc::new(file)).and_then(|opened| {
-            expect_own(head, opened.manifest())?;
+            check_session(head, opened.manifest())?;
             opened.verify(None)
         });
         let key = head.bundle_key(self.bucket.names(), &bundle.name)?;

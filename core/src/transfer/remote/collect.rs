@@ -16,11 +16,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::bucket::{Key, Listed, Version};
-use super::head::{Head, Root, generation_of};
+use super::head::{RemoteRoot, SessionHead, generation_of};
 use super::known::KnownHead;
-use super::listing::each_object;
-use super::push::Swap;
-use super::{Remote, lost};
+use super::listing::visit_objects;
+use super::push::SwapOutcome;
+use super::{Remote, lost_session_error};
 use crate::error::{Error, ErrorKind, Result};
 
 /// Maximum number of objects deleted by one request.
@@ -57,12 +57,12 @@ pub struct Collected {
 
 /// The listed objects of a session.
 #[derive(Default)]
-struct Lying {
+struct ListedSession {
     head: Option<Version>,
-    bundles: Vec<LyingBundle>,
+    bundles: Vec<ListedBundle>,
 }
 
-struct LyingBundle {
+struct ListedBundle {
     name: String,
     generation: u64,
     object: Listed,
@@ -70,11 +70,11 @@ struct LyingBundle {
 
 /// The bundles of a session, classified by its head.
 #[derive(Default)]
-struct Sorted<'a> {
-    garbage: Vec<&'a LyingBundle>,
+struct ClassifiedBundles<'a> {
+    garbage: Vec<&'a ListedBundle>,
     /// Bundles for the next head, which may still be written.
-    waiting: Vec<&'a LyingBundle>,
-    unknown: Vec<&'a LyingBundle>,
+    waiting: Vec<&'a ListedBundle>,
+    unknown: Vec<&'a ListedBundle>,
 }
 
 impl Remote<'_> {
@@ -94,12 +94,12 @@ impl Remote<'_> {
             }
         }
         let known: BTreeMap<Key, KnownHead> = known.into_iter().collect();
-        let lying = self.lying("", &mut collected)?;
-        collected.sessions = lying.len() as u64;
+        let listed = self.list_sessions("", &mut collected)?;
+        collected.sessions = listed.len() as u64;
         let mut garbage: Vec<Key> = Vec::new();
-        for (part, lying) in &lying {
+        for (part, listed) in &listed {
             let key = Key::new(format!("heads/{part}"))?;
-            let dead = self.dead(&key, known.get(&key), lying, options, &mut collected)?;
+            let dead = self.dead_bundles(&key, known.get(&key), listed, options, &mut collected)?;
             for bundle in dead {
                 collected.bundles += 1;
                 collected.bytes = collected.bytes.saturating_add(bundle.object.size);
@@ -113,12 +113,16 @@ impl Remote<'_> {
     }
 
     /// Deletes unlisted bundles of a session up to the generation of `head`, except `spared` ones.
-    pub(super) fn collect_passed(&self, head: &Head, spared: &BTreeSet<&str>) -> Result<()> {
-        let part = self.bucket.names().part_of(&head.session);
-        let lying = self.lying(&format!("bundles/{part}/"), &mut Collected::default())?;
-        let lying = lying.get(&part).map(|lying| &*lying.bundles).unwrap_or_default();
-        let passed = sorted(Some(head), lying).garbage.into_iter();
-        let dead = passed.filter(|bundle| !spared.contains(&*bundle.name));
+    pub(super) fn collect_unlisted(
+        &self,
+        head: &SessionHead,
+        spared: &BTreeSet<&str>,
+    ) -> Result<()> {
+        let part = self.bucket.names().key_part(&head.session);
+        let listed = self.list_sessions(&format!("bundles/{part}/"), &mut Collected::default())?;
+        let listed = listed.get(&part).map(|listed| &*listed.bundles).unwrap_or_default();
+        let rewritten = classify(Some(head), listed).garbage.into_iter();
+        let dead = rewritten.filter(|bundle| !spared.contains(&*bundle.name));
         self.delete_all(&dead.map(|bundle| bundle.object.key.clone()).collect::<Vec<_>>())
     }
 
@@ -127,9 +131,13 @@ impl Remote<'_> {
     }
 
     /// Lists everything below a prefix, by the part of the key that names the session.
-    fn lying(&self, prefix: &str, collected: &mut Collected) -> Result<BTreeMap<String, Lying>> {
-        let (root, mut all) = (Root::key()?, BTreeMap::<String, Lying>::new());
-        each_object(self.bucket, prefix, &mut |object| {
+    fn list_sessions(
+        &self,
+        prefix: &str,
+        collected: &mut Collected,
+    ) -> Result<BTreeMap<String, ListedSession>> {
+        let (root, mut all) = (RemoteRoot::key()?, BTreeMap::<String, ListedSession>::new());
+        visit_objects(self.bucket, prefix, &mut |object| {
             let parts: Vec<&str> = object.key.as_str().split('/').collect();
             match *parts {
                 ["heads", part] => {
@@ -138,7 +146,7 @@ impl Remote<'_> {
                 ["keys"] => {}
                 ["bundles", part, name] if let Some(generation) = generation_of(name) => {
                     let (name, object) = (name.to_owned(), object.clone());
-                    let bundle = LyingBundle { name, generation, object };
+                    let bundle = ListedBundle { name, generation, object };
                     all.entry(part.to_owned()).or_default().bundles.push(bundle);
                 }
                 _ if object.key == root => {}
@@ -150,24 +158,24 @@ impl Remote<'_> {
     }
 
     /// Returns the bundles of a session that no future head can list.
-    fn dead<'a>(
+    fn dead_bundles<'a>(
         &self,
         key: &Key,
         known: Option<&KnownHead>,
-        lying: &'a Lying,
+        listed: &'a ListedSession,
         options: CollectOptions,
         collected: &mut Collected,
-    ) -> Result<Vec<&'a LyingBundle>> {
+    ) -> Result<Vec<&'a ListedBundle>> {
         // The last known head was once current, so unlisted bundles up to its generation can never
         // be listed.
         if let Some(known) = known
-            && lying.head.as_ref() == Some(&known.version)
+            && listed.head.as_ref() == Some(&known.version)
         {
-            let sorted = sorted(Some(&known.head), &lying.bundles);
+            let sorted = classify(Some(&known.head), &listed.bundles);
             if sorted.waiting.is_empty() && sorted.unknown.is_empty() {
                 return Ok(sorted.garbage);
             }
-        } else if lying.bundles.is_empty() {
+        } else if listed.bundles.is_empty() {
             return Ok(Vec::new());
         }
         // Read the head after the listing, so that no bundle is more than one generation newer.
@@ -175,24 +183,24 @@ impl Remote<'_> {
         for _ in 0..MAX_LOOKS {
             match (known, &found) {
                 (Some(known), Some(found)) => known.check_after(&found.head)?,
-                (Some(known), None) => return Err(lost(&known.head.session)),
+                (Some(known), None) => return Err(lost_session_error(&known.head.session)),
                 (None, _) => {}
             }
-            let mut sorted = sorted(found.as_ref().map(|found| &found.head), &lying.bundles);
+            let mut sorted = classify(found.as_ref().map(|found| &found.head), &listed.bundles);
             if options.is_dry || sorted.waiting.is_empty() {
                 sorted.garbage.append(&mut sorted.waiting);
                 let unknown = sorted.unknown.iter().map(|bundle| bundle.object.key.to_string());
                 collected.unknown.extend(unknown);
                 return Ok(sorted.garbage);
             }
-            found = Some(match self.pass(key, found.as_ref())? {
-                (Swap::Done(version), head) => {
+            found = Some(match self.rewrite_head(key, found.as_ref())? {
+                (SwapOutcome::Done(version), head) => {
                     collected.rewritten += 1;
-                    let passed = KnownHead { head, version };
-                    self.record_passed(known, found.as_ref(), &passed)?;
-                    passed
+                    let rewritten = KnownHead { head, version };
+                    self.record_rewritten(known, found.as_ref(), &rewritten)?;
+                    rewritten
                 }
-                (Swap::Moved(found), _) => *found,
+                (SwapOutcome::Moved(found), _) => *found,
             });
         }
         let message = format!("others push to {key} again and again: collect again later");
@@ -201,25 +209,29 @@ impl Remote<'_> {
 
     /// Rewrites a head unchanged as the next generation. Without a head it writes an empty one
     /// without a session name, which cannot always be derived from the key.
-    pub(super) fn pass(&self, key: &Key, found: Option<&KnownHead>) -> Result<(Swap, Head)> {
+    pub(super) fn rewrite_head(
+        &self,
+        key: &Key,
+        found: Option<&KnownHead>,
+    ) -> Result<(SwapOutcome, SessionHead)> {
         let mut next = match found {
             Some(found) => found.head.clone(),
-            None => Head::first(self.id, String::new()),
+            None => SessionHead::first(self.id, String::new()),
         };
-        self.go_on(&mut next, found)?;
+        self.set_successor(&mut next, found)?;
         Ok((self.swap(key, found, &next)?, next))
     }
 
     /// Records a rewritten head, if this store knew the head before it.
-    pub(super) fn record_passed(
+    pub(super) fn record_rewritten(
         &self,
         known: Option<&KnownHead>,
         found: Option<&KnownHead>,
-        passed: &KnownHead,
+        rewritten: &KnownHead,
     ) -> Result<()> {
         match known.zip(found) {
             Some((known, found)) if known.head == found.head => {
-                self.record(passed, &format!("write the head again on {},", self.name))
+                self.record_head(rewritten, &format!("write the head again on {},", self.name))
             }
             _ => Ok(()),
         }
@@ -227,8 +239,8 @@ impl Remote<'_> {
 }
 
 /// Classifies bundles by a head.
-fn sorted<'a>(head: Option<&Head>, bundles: &'a [LyingBundle]) -> Sorted<'a> {
-    let mut sorted = Sorted::default();
+fn classify<'a>(head: Option<&SessionHead>, bundles: &'a [ListedBundle]) -> ClassifiedBundles<'a> {
+    let mut sorted = ClassifiedBundles::default();
     let generation = head.map_or(0, |head| head.generation);
     let listed = head.map(|head| head.bundles.iter().map(|bundle| &*bundle.name));
     let listed: BTreeSet<&str> = listed.into_iter().flatten().collect();

@@ -13,13 +13,13 @@ use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 
 use super::bucket::{Got, Key, Listed};
-use super::head::{Head, PushedBundle};
+use super::head::{PushedBundle, SessionHead};
 use super::hex::Hex;
 use super::known::KnownHead;
 use super::line::Line;
-use super::listing::{Survey, each_head};
+use super::listing::{Survey, visit_heads};
 use super::names::checksum;
-use super::{Remote, check_whole, lost};
+use super::{Remote, check_size, lost_session_error};
 use crate::error::{Error, ErrorKind, Result};
 use crate::object::{ObjectId, ObjectSource};
 use crate::repo::BranchName;
@@ -67,25 +67,25 @@ impl Remote<'_> {
     /// `Redacted` if it has content redacted here; `Io` if it does not answer.
     pub fn fetch(&self, session: &str) -> Result<Option<Fetched>> {
         let known = KnownHead::load(self.repo, self.name, session)?;
-        match self.look(session, known.as_ref())? {
+        match self.read_changed_head(session, known.as_ref())? {
             // A deletion that changes nothing here.
             Some(found) if known.is_none() && found.head.is_closed() => Ok(None),
-            Some(found) => self.take(&found).map(Some),
-            None => self.take_again(session, known),
+            Some(found) => self.import(&found).map(Some),
+            None => self.reimport(session, known),
         }
     }
 
     /// Imports the known head again, if the session was forgotten here since.
-    fn take_again(&self, session: &str, known: Option<KnownHead>) -> Result<Option<Fetched>> {
+    fn reimport(&self, session: &str, known: Option<KnownHead>) -> Result<Option<Fetched>> {
         match known {
             None => Ok(None),
-            Some(known) if self.has_forgotten(&known.head) => self.take(&known).map(Some),
+            Some(known) if self.has_forgotten(&known.head) => self.import(&known).map(Some),
             Some(_) => Ok(Some(Fetched { session: session.to_owned(), ..Fetched::default() })),
         }
     }
 
     /// Returns true if the session of a head was forgotten here, and not fetched explicitly since.
-    fn has_forgotten(&self, head: &Head) -> bool {
+    fn has_forgotten(&self, head: &SessionHead) -> bool {
         self.repo.is_forgotten(&head.session)
             && self.repo.remote_branches(self.name, Some(&head.session)).is_empty()
     }
@@ -98,14 +98,14 @@ impl Remote<'_> {
     pub fn fetch_all(&self, tell: &mut dyn FnMut(&Fetched)) -> Result<()> {
         let known: BTreeMap<Key, KnownHead> = self.known_keys()?.into_iter().collect();
         let mut seen = HashSet::new();
-        each_head(self.bucket, &mut |object| {
+        visit_heads(self.bucket, &mut |object| {
             seen.insert(object.key.clone());
             self.fetch_listed(object, known.get(&object.key), tell)
         })?;
         // A listing may lag; a session whose head is missing was lost.
         for (key, known) in known.iter().filter(|(key, _)| !seen.contains(*key)) {
             if self.read_head(key)?.is_none() {
-                return Err(lost(&known.head.session));
+                return Err(lost_session_error(&known.head.session));
             }
         }
         Ok(())
@@ -139,7 +139,7 @@ impl Remote<'_> {
         if self.has_forgotten(&found.head) {
             return Ok(());
         }
-        tell(&self.take(&found)?);
+        tell(&self.import(&found)?);
         Ok(())
     }
 
@@ -148,7 +148,7 @@ impl Remote<'_> {
         let mut keys = Vec::new();
         for session in self.repo.remote_sessions(self.name) {
             if let Some(known) = KnownHead::load(self.repo, self.name, &session)? {
-                keys.push((Head::key(self.bucket.names(), &session)?, known));
+                keys.push((SessionHead::key(self.bucket.names(), &session)?, known));
             }
         }
         Ok(keys)
@@ -167,19 +167,19 @@ impl Remote<'_> {
     ///
     /// # Errors
     /// `Corrupt` if the head cannot be a successor of the known one, or is missing.
-    pub(super) fn look(
+    pub(super) fn read_changed_head(
         &self,
         session: &str,
         known: Option<&KnownHead>,
     ) -> Result<Option<KnownHead>> {
-        let key = Head::key(self.bucket.names(), session)?;
+        let key = SessionHead::key(self.bucket.names(), session)?;
         match self.bucket.get(&key, None, known.map(|known| &known.version))? {
             Got::Same if known.is_some() => Ok(None),
             Got::Missing if known.is_none() => Ok(None),
-            Got::Same | Got::Missing => Err(lost(session)),
+            Got::Same | Got::Missing => Err(lost_session_error(session)),
             Got::Bytes { bytes, version, size } => {
-                check_whole(&format!("the head of {session}"), &bytes, size)?;
-                let head = Head::decode(&bytes, &self.id, session)?;
+                check_size(&format!("the head of {session}"), &bytes, size)?;
+                let head = SessionHead::decode(&bytes, &self.id, session)?;
                 known.map_or(Ok(()), |known| known.check_after(&head))?;
                 Ok(Some(KnownHead { head, version }))
             }
@@ -191,10 +191,10 @@ impl Remote<'_> {
         let Got::Bytes { bytes, version, size } = self.bucket.get(key, None, None)? else {
             return Ok(None);
         };
-        check_whole(key.as_str(), &bytes, size)?;
-        let session = Head::session_in(&bytes)?;
-        let head = Head::decode(&bytes, &self.id, &session)?;
-        if !session.is_empty() && Head::key(self.bucket.names(), &session)? != *key {
+        check_size(key.as_str(), &bytes, size)?;
+        let session = SessionHead::session_in(&bytes)?;
+        let head = SessionHead::decode(&bytes, &self.id, &session)?;
+        if !session.is_empty() && SessionHead::key(self.bucket.names(), &session)? != *key {
             return Err(Error::corrupt(key, "the head of that session", "that of another one"));
         }
         Ok(Some(KnownHead { head, version }))
@@ -202,27 +202,29 @@ impl Remote<'_> {
 
     /// Imports the content of a head and records the head. Retries if another process of this store
     /// commits first.
-    pub(super) fn take(&self, found: &KnownHead) -> Result<Fetched> {
-        self.repo.retried(|_| self.take_once(found))
+    pub(super) fn import(&self, found: &KnownHead) -> Result<Fetched> {
+        self.repo.retry_conflicts(|_| self.try_import(found))
     }
 
-    fn take_once(&self, found: &KnownHead) -> Result<Fetched> {
+    fn try_import(&self, found: &KnownHead) -> Result<Fetched> {
         let mut found = found.clone();
         let session = found.head.session.clone();
         let mut fetched = Fetched { session: session.clone(), ..Fetched::default() };
         let before = self.repo.remote_branches(self.name, Some(&session));
         for look in 0..MAX_LOOKS {
-            match self.take_bundles(&found.head, &mut fetched)? {
+            match self.import_bundles(&found.head, &mut fetched)? {
                 None => break,
                 Some(gone) if look + 1 == MAX_LOOKS => return Err(gone),
                 // Another client folded bundles concurrently.
-                Some(gone) => match self.read_head(&Head::key(self.bucket.names(), &session)?)? {
-                    Some(later) if later.head.push != found.head.push => {
-                        found.check_after(&later.head)?;
-                        found = later;
+                Some(gone) => {
+                    match self.read_head(&SessionHead::key(self.bucket.names(), &session)?)? {
+                        Some(later) if later.head.push != found.head.push => {
+                            found.check_after(&later.head)?;
+                            found = later;
+                        }
+                        _ => return Err(gone),
                     }
-                    _ => return Err(gone),
-                },
+                }
             }
         }
         for (branch, id) in found.head.branches() {
@@ -236,28 +238,28 @@ impl Remote<'_> {
                 ));
             }
         }
-        fetched.moved = moved(&before, &found.head);
+        fetched.moved = moved_branches(&before, &found.head);
         fetched.is_deleted = found.head.is_closed() && !before.is_empty();
-        self.record(&found, &format!("fetch from {}", self.name))?;
+        self.record_head(&found, &format!("fetch from {}", self.name))?;
         Ok(fetched)
     }
 
     /// Imports the bundles with missing content. Returns the error for a deleted bundle, if any.
-    fn take_bundles(&self, head: &Head, fetched: &mut Fetched) -> Result<Option<Error>> {
-        let distant = self.distant_of(head);
+    fn import_bundles(&self, head: &SessionHead, fetched: &mut Fetched) -> Result<Option<Error>> {
+        let distant = self.distant_bundles_of(head);
         for bundle in &head.bundles {
             let is_distant = distant.kept.contains(&bundle.name);
             if self.lazy && is_distant {
                 continue;
             }
-            let has_all = self.has_all(head, bundle)?;
+            let has_all = self.has_tips(head, bundle)?;
             if has_all && !is_distant && distant.stale.is_empty() {
                 continue;
             }
             if self.lazy
                 && let Some(index) = &bundle.index
             {
-                match self.take_ends(head, bundle, index) {
+                match self.import_ends(head, bundle, index) {
                     Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Some(error)),
                     bytes => fetched.bytes = fetched.bytes.saturating_add(bytes?),
                 }
@@ -269,7 +271,7 @@ impl Remote<'_> {
                 file => file?,
             };
             if has_all || is_distant {
-                self.take_whole(head, bundle, &file)?;
+                self.import_whole(head, bundle, &file)?;
                 fetched.bundles += 1;
                 fetched.bytes = fetched.bytes.saturating_add(bundle.bytes);
                 continue;
@@ -281,7 +283,7 @@ impl Remote<'_> {
             let place =
                 |error: Error| error.at(format_args!("bundle {} of the remote", bundle.name));
             let opened = Bundle::open(Arc::new(file)).map_err(place)?;
-            expect_own(head, opened.manifest()).map_err(place)?;
+            check_session(head, opened.manifest()).map_err(place)?;
             unbundle(self.repo, &opened, &options, self.stamp).map_err(place)?;
             (fetched.bundles, fetched.bytes) =
                 (fetched.bundles + 1, fetched.bytes.saturating_add(bundle.bytes));
@@ -291,7 +293,7 @@ impl Remote<'_> {
 
     /// Returns true if every tip of a bundle is an ancestor of a branch of this remote or of a
     /// local branch of the session.
-    fn has_all(&self, head: &Head, bundle: &PushedBundle) -> Result<bool> {
+    fn has_tips(&self, head: &SessionHead, bundle: &PushedBundle) -> Result<bool> {
         let mut known: Vec<ObjectId> = Vec::new();
         let there = self.repo.remote_branches(self.name, Some(&head.session));
         known.extend(there.into_iter().map(|(_, id)| id));
@@ -316,7 +318,11 @@ impl Remote<'_> {
     }
 
     /// Downloads a bundle into a file, and checks that it is the listed one.
-    pub(super) fn download(&self, head: &Head, bundle: &PushedBundle) -> Result<Arc<dyn IoFile>> {
+    pub(super) fn download(
+        &self,
+        head: &SessionHead,
+        bundle: &PushedBundle,
+    ) -> Result<Arc<dyn IoFile>> {
         let (key, file) = (head.bundle_key(self.bucket.names(), &bundle.name)?, (self.spool)()?);
         let (mut hash, mut at) = (checksum(), 0);
         while at < bundle.bytes {
@@ -345,23 +351,23 @@ impl Remote<'_> {
 
     /// Records a head and the remote-tracking refs in one operation. Keeps a later head that
     /// another process of this store has recorded.
-    pub(super) fn record(&self, known: &KnownHead, reason: &str) -> Result<()> {
+    pub(super) fn record_head(&self, known: &KnownHead, reason: &str) -> Result<()> {
         let session = &known.head.session;
         let reason = format!("{reason} {session}");
-        self.repo.retried(|repo| {
+        self.repo.retry_conflicts(|repo| {
             let there = KnownHead::load(repo, self.name, session)?;
             let is_later = |there: &KnownHead| there.head.generation > known.head.generation;
             let newest = there.filter(is_later).unwrap_or_else(|| known.clone());
             let mut change = repo.begin();
             newest.stage(repo, self, &mut change)?;
-            self.drop_stale(&newest.head, &mut change)?;
+            self.drop_stale_indexes(&newest.head, &mut change)?;
             change.commit(self.stamp, &reason).map(drop)
         })
     }
 }
 
 /// Refuses a bundle with branches of another session than the head.
-pub(super) fn expect_own(head: &Head, manifest: &Manifest) -> Result<()> {
+pub(super) fn check_session(head: &SessionHead, manifest: &Manifest) -> Result<()> {
     let is_own = |name: &String| match BranchName::from_full(name) {
         Some(branch) => branch.session() == head.session,
         None => true,
@@ -373,7 +379,7 @@ pub(super) fn expect_own(head: &Head, manifest: &Manifest) -> Result<()> {
 }
 
 /// Returns the branches that changed.
-fn moved(before: &[(BranchName, ObjectId)], head: &Head) -> Vec<MovedBranch> {
+fn moved_branches(before: &[(BranchName, ObjectId)], head: &SessionHead) -> Vec<MovedBranch> {
     let was =
         |branch: &BranchName| before.iter().find(|(name, _)| name == branch).map(|(_, id)| *id);
     let now: Vec<(BranchName, ObjectId)> = head.branches().collect();

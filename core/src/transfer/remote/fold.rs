@@ -15,9 +15,9 @@
 use std::collections::HashSet;
 
 use super::Remote;
-use super::head::{Head, PushedBundle};
+use super::head::{PushedBundle, SessionHead};
 use super::known::KnownHead;
-use super::push::{Draft, PushedBranch, Swap};
+use super::push::{PushDraft, PushedBranch, SwapOutcome};
 use crate::error::Result;
 use crate::object::ObjectId;
 use crate::transfer::bundle::{BundleRequest, plan_increment};
@@ -42,7 +42,7 @@ impl Remote<'_> {
     /// `Corrupt` if the record of the remote cannot be read.
     pub fn is_fold_due(&self, session: &str) -> Result<bool> {
         let known = KnownHead::load(self.repo, self.name, session)?;
-        Ok(known.is_some_and(|known| !self.worth(&known.head).is_empty()))
+        Ok(known.is_some_and(|known| !self.fold_candidates(&known.head).is_empty()))
     }
 
     /// Folds bundles of a session, if it is worth it, this store has all their content, and no
@@ -56,14 +56,14 @@ impl Remote<'_> {
         let Some(known) = KnownHead::load(self.repo, self.name, session)? else {
             return Ok(false);
         };
-        for kept in self.worth(&known.head) {
-            if let Some(draft) = self.folded(&known.head, &[], kept) {
+        for kept in self.fold_candidates(&known.head) {
+            if let Some(draft) = self.plan_fold(&known.head, &[], kept) {
                 let Some(folded) = self.replace(&known, draft)? else { return Ok(false) };
                 let replaced = known.head.bundles.iter();
                 let spared = replaced.filter(|bundle| bundle.index.is_some());
                 let spared = spared.map(|bundle| &*bundle.name).collect();
                 // A collection deletes them if this client may not.
-                let _ = self.collect_passed(&folded.head, &spared);
+                let _ = self.collect_unlisted(&folded.head, &spared);
                 return Ok(true);
             }
         }
@@ -73,7 +73,7 @@ impl Remote<'_> {
     /// Folds all bundles of a session into one. A bundle that was sealed before a member was
     /// removed is sealed again.
     pub(super) fn fold_all(&self, known: &KnownHead) -> Result<bool> {
-        let kept = self.without_distant(&known.head, 0);
+        let kept = self.skip_distant(&known.head, 0);
         let is_due = match known.head.bundles.get(kept..).unwrap_or_default() {
             [] => false,
             [one] => {
@@ -85,37 +85,39 @@ impl Remote<'_> {
         if !is_due {
             return Ok(false);
         }
-        let Some(draft) = self.folded(&known.head, &[], kept) else { return Ok(false) };
+        let Some(draft) = self.plan_fold(&known.head, &[], kept) else { return Ok(false) };
         Ok(self.replace(known, draft)?.is_some())
     }
 
     /// Returns the bundle into which a push folds others with its own content, if this store has
     /// all of it. The bundle stays if the push is large; otherwise the next push folds it again.
-    pub(super) fn folded_by_push(
+    pub(super) fn plan_push_fold(
         &self,
-        base: &Head,
+        base: &SessionHead,
         branches: &[PushedBranch],
         brings_much: bool,
-    ) -> Option<Draft> {
+    ) -> Option<PushDraft> {
         let all = base.bundles.len();
-        let worth = if all < MAX_UNFOLDED { Vec::new() } else { self.worth(base) };
-        let small = self.without_distant(base, small(&base.bundles));
+        let worth = if all < MAX_UNFOLDED { Vec::new() } else { self.fold_candidates(base) };
+        let small = self.skip_distant(base, count_before_small(&base.bundles));
         let kept = worth.into_iter().map(|kept| (kept, true)).chain([(small, brings_much)]);
         let mut kept = kept.filter(|(kept, _)| *kept < all);
-        kept.find_map(|(kept, stays)| Some(Draft { stays, ..self.folded(base, branches, kept)? }))
+        kept.find_map(|(kept, stays)| {
+            Some(PushDraft { stays, ..self.plan_fold(base, branches, kept)? })
+        })
     }
 
     /// Returns how many leading bundles to keep when folding the others: candidates, the best
     /// first.
-    fn worth(&self, base: &Head) -> Vec<usize> {
-        let from = self.foldable(base);
+    fn fold_candidates(&self, base: &SessionHead) -> Vec<usize> {
+        let from = self.first_foldable(base);
         let foldable = base.bundles.get(from..).unwrap_or_default();
-        worth(foldable).into_iter().map(|kept| from + kept).collect()
+        candidates(foldable).into_iter().map(|kept| from + kept).collect()
     }
 
     /// Returns the index of the first bundle that can be folded: after all bundles that were not
     /// fetched, and after the last bundle with a tip that is expired here.
-    fn foldable(&self, base: &Head) -> usize {
+    fn first_foldable(&self, base: &SessionHead) -> usize {
         let is_expired = |id: &ObjectId| {
             let tree = self.repo.commit(id).map(|commit| commit.tree);
             tree.is_ok_and(|tree| self.repo.store().tombstone(&tree).is_some())
@@ -124,11 +126,11 @@ impl Remote<'_> {
             let mut tips = bundle.tips.iter();
             tips.any(|tip| is_expired(&tip.0))
         });
-        self.without_distant(base, expired.map_or(0, |last| last + 1))
+        self.skip_distant(base, expired.map_or(0, |last| last + 1))
     }
 
     /// Returns the index, at least `kept`, of the first bundle after all remote-only bundles.
-    fn without_distant(&self, base: &Head, kept: usize) -> usize {
+    fn skip_distant(&self, base: &SessionHead, kept: usize) -> usize {
         let distant = self.repo.distant_bundles(self.name);
         let is_distant = |name: &str| {
             distant.iter().any(|(session, bundle)| *session == base.session && bundle == name)
@@ -139,7 +141,12 @@ impl Remote<'_> {
 
     /// Plans the bundle that replaces all but the first `kept` ones; `None` if this store lacks
     /// some of their content.
-    fn folded(&self, base: &Head, branches: &[PushedBranch], kept: usize) -> Option<Draft> {
+    fn plan_fold(
+        &self,
+        base: &SessionHead,
+        branches: &[PushedBranch],
+        kept: usize,
+    ) -> Option<PushDraft> {
         // A branch that is not pushed keeps its value on the remote.
         let there = base.branches().map(|(branch, id)| BundleRequest::BranchAt(branch, id));
         let pushed = branches.iter().filter(|own| own.line.is_pushed());
@@ -154,24 +161,28 @@ impl Remote<'_> {
         let behind = base.branches().filter(|(_, id)| !tips.contains(id));
         let moved = branches.iter().filter(|own| own.line.is_pushed());
         let named = behind.map(|(branch, _)| branch).chain(moved.map(|own| own.branch.clone()));
-        let told = self.told_before(named, tips.clone()).ok()?;
+        let told = self.sent_operations(named, tips.clone()).ok()?;
         let plan = plan_increment(self.repo, &wanted, &without, Some(&told)).ok()?;
         // The remote may have turns that retention has expired here.
         let is_whole = plan.manifest.sessions.iter().all(|session| session.elided == 0);
-        (is_whole && plan.manifest.grafts.is_empty()).then(|| Draft::that_stays(plan, kept))
+        (is_whole && plan.manifest.grafts.is_empty()).then(|| PushDraft::standalone(plan, kept))
     }
 
     /// Writes a head that lists the bundle instead of others, unless another client writes first.
-    fn replace(&self, known: &KnownHead, draft: Draft) -> Result<Option<KnownHead>> {
+    fn replace(&self, known: &KnownHead, draft: PushDraft) -> Result<Option<KnownHead>> {
         let (next, _) = self.upload(&known.head, Some(known), Some(draft), &[])?;
-        match self.swap(&Head::key(self.bucket.names(), &next.session)?, Some(known), &next)? {
-            Swap::Done(version) => {
+        match self.swap(
+            &SessionHead::key(self.bucket.names(), &next.session)?,
+            Some(known),
+            &next,
+        )? {
+            SwapOutcome::Done(version) => {
                 let folded = KnownHead { head: next, version };
-                self.record(&folded, &format!("make bundles one on {}", self.name))?;
+                self.record_head(&folded, &format!("make bundles one on {}", self.name))?;
                 Ok(Some(folded))
             }
-            Swap::Moved(found) => {
-                self.clear_away(&next, &found)?;
+            SwapOutcome::Moved(found) => {
+                self.delete_lost_bundle(&next, &found)?;
                 Ok(None)
             }
         }
@@ -179,7 +190,7 @@ impl Remote<'_> {
 }
 
 /// Returns how many bundles precede the newest ones that are small.
-fn small(bundles: &[PushedBundle]) -> usize {
+fn count_before_small(bundles: &[PushedBundle]) -> usize {
     let mut left = PUSHED_BYTES;
     let newest = bundles.iter().rev();
     let small = newest.take_while(|bundle| match left.checked_sub(bundle.bytes) {
@@ -193,21 +204,21 @@ fn small(bundles: &[PushedBundle]) -> usize {
 }
 
 /// Returns how many leading bundles to keep when folding the others: candidates, the best first.
-fn worth(bundles: &[PushedBundle]) -> Vec<usize> {
+fn candidates(bundles: &[PushedBundle]) -> Vec<usize> {
     let Some((first, others)) = bundles.split_first() else { return Vec::new() };
     let mut worth = Vec::new();
     if bytes(others).saturating_mul(FIRST_TO_OTHERS) > first.bytes {
         worth.push(0);
     }
     if bundles.len() > MAX_BUNDLES {
-        worth.push(newest(bundles));
+        worth.push(count_before_newest(bundles));
     }
     worth
 }
 
 /// Returns how many leading bundles to keep when folding the newest of many: those with at least
 /// twice the bytes of all bundles after them, so that each byte is rewritten about log n times.
-fn newest(bundles: &[PushedBundle]) -> usize {
+fn count_before_newest(bundles: &[PushedBundle]) -> usize {
     let mut kept = (bundles.len() - MAX_BUNDLES / 2).min(MAX_BUNDLES - 2);
     let mut behind = bytes(bundles.get(kept..).unwrap_or_default());
     while let Some(last) = kept.checked_sub(1).and_then(|at| bundles.get(at)) {
@@ -262,15 +273,15 @@ mod tests {
 
         fn push(&mut self, turn: u64) {
             let all = self.bundles.len();
-            let due = worth(&self.bundles).first().copied().filter(|_| all >= MAX_UNFOLDED);
-            let again = self.make_one(due.unwrap_or(small(&self.bundles)), turn);
+            let due = candidates(&self.bundles).first().copied().filter(|_| all >= MAX_UNFOLDED);
+            let again = self.make_one(due.unwrap_or(count_before_small(&self.bundles)), turn);
             assert!(again <= PUSHED_BYTES || due.is_some(), "a push waits for {again} bytes");
             (self.pushed, self.again) = (self.pushed + turn, self.again + again);
             assert!(self.bundles.len() <= MAX_UNFOLDED);
         }
 
         fn fold(&mut self) {
-            if let Some(&kept) = worth(&self.bundles).first() {
+            if let Some(&kept) = candidates(&self.bundles).first() {
                 self.folded += self.make_one(kept, 0);
             }
             let (first, others) = self.bundles.split_first().unwrap();

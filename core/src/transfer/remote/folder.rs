@@ -71,7 +71,9 @@ impl FolderBucket {
         let bucket = Self::new(io, root.into(), salt);
         match bucket.io.identity(&bucket.root.join(LOCK)) {
             Ok(_) => Ok(bucket),
-            Err(error) if error.kind() == ErrorKind::NotFound => Err(bucket.absent(Kind::NotFound)),
+            Err(error) if error.kind() == ErrorKind::NotFound => {
+                Err(bucket.missing_error(Kind::NotFound))
+            }
             Err(error) => Err(failed("look at", &bucket.root.join(LOCK))(error)),
         }
     }
@@ -83,14 +85,14 @@ impl FolderBucket {
     pub fn create(io: Arc<dyn Io>, root: impl Into<PathBuf>, salt: [u8; 16]) -> Result<Self> {
         let bucket = Self::new(io, root.into(), salt);
         let Self { io, root, .. } = &bucket;
-        let made = unless(ErrorKind::AlreadyExists, io.create_dir(root));
+        let made = none_on(ErrorKind::AlreadyExists, io.create_dir(root));
         if made.map_err(failed("create", root))?.is_some() {
             let above = root.parent().filter(|above| !above.as_os_str().is_empty());
             let above = above.unwrap_or_else(|| Path::new("."));
             io.sync_dir(above).map_err(failed("sync", above))?;
         }
         let lock = root.join(LOCK);
-        unless(ErrorKind::AlreadyExists, io.create(&lock)).map_err(failed("create", &lock))?;
+        none_on(ErrorKind::AlreadyExists, io.create(&lock)).map_err(failed("create", &lock))?;
         io.sync_dir(root).map_err(failed("sync", root))?;
         Ok(bucket)
     }
@@ -101,7 +103,7 @@ impl FolderBucket {
         Self { io, root, salt, files, is_swept, durable }
     }
 
-    fn absent(&self, kind: Kind) -> Error {
+    fn missing_error(&self, kind: Kind) -> Error {
         let root = self.root.display();
         Error::new(kind, format!("{root} is no folder of a remote: is its disk there?"))
     }
@@ -121,7 +123,7 @@ impl FolderBucket {
     /// Returns true for a folder, and false for a link, which could point outside; `None` if
     /// nothing exists.
     fn is_folder(&self, path: &Path) -> Result<Option<bool>> {
-        let looked = unless(ErrorKind::NotFound, self.io.identity(path));
+        let looked = none_on(ErrorKind::NotFound, self.io.identity(path));
         let Some(found) = looked.map_err(failed("look at", path))? else { return Ok(None) };
         // `link/.` is the folder that the link points to, and `file/.` does not exist.
         match self.io.identity(&path.join(".")) {
@@ -143,7 +145,7 @@ impl FolderBucket {
                 None => return self.missing(),
             }
         }
-        let opened = unless(ErrorKind::NotFound, self.io.open(&path, Access::Read));
+        let opened = none_on(ErrorKind::NotFound, self.io.open(&path, Access::Read));
         match opened.map_err(failed("open", &path))? {
             Some(file) => Ok(Some(file)),
             None => self.missing(),
@@ -154,7 +156,7 @@ impl FolderBucket {
     fn missing<T>(&self) -> Result<Option<T>> {
         match self.io.identity(&self.root.join(LOCK)) {
             Ok(_) => Ok(None),
-            Err(error) => Err(self.absent(Kind::Io).with_source(error)),
+            Err(error) => Err(self.missing_error(Kind::Io).with_source(error)),
         }
     }
 
@@ -165,31 +167,31 @@ impl FolderBucket {
             if durable.contains(folder) {
                 continue;
             }
-            let made = unless(ErrorKind::AlreadyExists, self.io.create_dir(folder));
+            let made = none_on(ErrorKind::AlreadyExists, self.io.create_dir(folder));
             made.map_err(failed("create", folder))?;
             if self.is_folder(folder)? != Some(true) {
                 return Err(not_a_folder(folder));
             }
             // Needed also if another process created it, perhaps just now.
-            self.sync_names_of(folder)?;
+            self.sync_name(folder)?;
             durable.insert(folder.to_owned());
         }
         Ok(())
     }
 
     /// Makes the name of a path durable.
-    fn sync_names_of(&self, path: &Path) -> Result<()> {
+    fn sync_name(&self, path: &Path) -> Result<()> {
         let folder = path.parent().unwrap_or(&self.root);
         self.io.sync_dir(folder).map_err(failed("sync", folder))
     }
 
     /// Writes a temporary file, whole and durable.
-    fn write(&self, from: &dyn ReadAt) -> Result<Incoming<'_>> {
+    fn write(&self, from: &dyn ReadAt) -> Result<TemporaryFile<'_>> {
         let incoming = self.root.join(INCOMING);
         if self.io.identity(&self.root.join(LOCK)).is_err() {
-            return Err(self.absent(Kind::Io));
+            return Err(self.missing_error(Kind::Io));
         }
-        let made = unless(ErrorKind::AlreadyExists, self.io.create_dir(&incoming));
+        let made = none_on(ErrorKind::AlreadyExists, self.io.create_dir(&incoming));
         made.map_err(failed("create", &incoming))?;
         if self.is_folder(&incoming)? != Some(true) {
             return Err(not_a_folder(&incoming));
@@ -203,13 +205,13 @@ impl FolderBucket {
         Ok(file)
     }
 
-    fn create_incoming(&self, incoming: &Path) -> Result<Incoming<'_>> {
+    fn create_incoming(&self, incoming: &Path) -> Result<TemporaryFile<'_>> {
         loop {
             let number = self.files.fetch_add(1, Ordering::Relaxed);
             let path = incoming.join(format!("{:032x}-{number}", u128::from_be_bytes(self.salt)));
-            let made = unless(ErrorKind::AlreadyExists, self.io.create(&path));
+            let made = none_on(ErrorKind::AlreadyExists, self.io.create(&path));
             let Some(file) = made.map_err(failed("create", &path))? else { continue };
-            let file = Incoming { io: &*self.io, path, file };
+            let file = TemporaryFile { io: &*self.io, path, file };
             // Another handle may have swept the file away before it was locked.
             if file.lock()? && self.io.identity(&file.path).is_ok() {
                 return Ok(file);
@@ -272,17 +274,17 @@ impl FolderBucket {
             Err(error) if is_refusal(&error) => return Err(failed("name", &path)(error)),
             Err(_) => return Ok(Put::Unknown),
         }
-        match self.sync_names_of(&path) {
+        match self.sync_name(&path) {
             Ok(()) => Ok(Put::Done(version_of(bytes.len() as u64, bytes, &[]))),
             Err(_) => Ok(Put::Unknown),
         }
     }
 
     /// Collects the keys below a folder that begin with a prefix.
-    fn walk(&self, folder: &str, prefix: &str, keys: &mut BTreeSet<Key>) -> Result<()> {
+    fn collect_keys(&self, folder: &str, prefix: &str, keys: &mut BTreeSet<Key>) -> Result<()> {
         let path = self.root.join(folder);
         let names =
-            unless(ErrorKind::NotFound, self.io.list(&path)).map_err(failed("list", &path))?;
+            none_on(ErrorKind::NotFound, self.io.list(&path)).map_err(failed("list", &path))?;
         for name in names.unwrap_or_default() {
             let inner = if folder.is_empty() { name } else { format!("{folder}/{name}") };
             // Other files in the folder, of users or of the system, are not objects.
@@ -293,7 +295,7 @@ impl FolderBucket {
                 continue;
             }
             match self.is_folder(&self.path(&key))? {
-                Some(true) => self.walk(key.as_str(), prefix, keys)?,
+                Some(true) => self.collect_keys(key.as_str(), prefix, keys)?,
                 Some(false) if is_asked => drop(keys.insert(key)),
                 _ => {}
             }
@@ -305,7 +307,7 @@ impl FolderBucket {
     ///
     /// # Errors
     /// `Corrupt` for a pipe, a socket or a device with the name of an object.
-    fn look(&self, key: Key) -> Result<Option<Listed>> {
+    fn listing_entry(&self, key: Key) -> Result<Option<Listed>> {
         let path = self.path(&key);
         let file = match self.io.open(&path, Access::Read) {
             Ok(file) => file,
@@ -351,16 +353,16 @@ impl Bucket for FolderBucket {
         let incoming = self.write(from)?;
         self.make_folders(&path)?;
         self.io.replace(&incoming.path, &path).map_err(failed("name", &path))?;
-        self.sync_names_of(&path)
+        self.sync_name(&path)
     }
 
     /// Returns everything in one page: a second page would walk the folders again.
     fn list(&self, prefix: &str, after: Option<&Key>) -> Result<Page> {
         self.missing::<()>()?;
         let mut keys = BTreeSet::new();
-        self.walk("", prefix, &mut keys)?;
+        self.collect_keys("", prefix, &mut keys)?;
         let asked = keys.into_iter().filter(|key| after.is_none_or(|after| key > after));
-        let looked = asked.filter_map(|key| self.look(key).transpose());
+        let looked = asked.filter_map(|key| self.listing_entry(key).transpose());
         Ok(Page { objects: looked.collect::<Result<_>>()?, has_more: false })
     }
 
@@ -374,7 +376,7 @@ impl Bucket for FolderBucket {
             let way = self.folders(&path);
             let is_there = |folder: &&Path| self.is_folder(folder).map(|is| is == Some(true));
             if !way.iter().map(is_there).collect::<Result<Vec<_>>>()?.contains(&false) {
-                let removed = unless(ErrorKind::NotFound, self.io.remove(&path));
+                let removed = none_on(ErrorKind::NotFound, self.io.remove(&path));
                 removed.map_err(failed("remove", &path))?;
                 folders.extend(path.parent().map(Path::to_owned));
             }
@@ -385,19 +387,19 @@ impl Bucket for FolderBucket {
 }
 
 /// A temporary file, until it is renamed or dropped.
-struct Incoming<'a> {
+struct TemporaryFile<'a> {
     io: &'a dyn Io,
     path: PathBuf,
     file: Arc<dyn IoFile>,
 }
 
-impl Incoming<'_> {
+impl TemporaryFile<'_> {
     fn lock(&self) -> Result<bool> {
         self.file.lock(Duration::ZERO).map_err(failed("lock", &self.path))
     }
 }
 
-impl Drop for Incoming<'_> {
+impl Drop for TemporaryFile<'_> {
     fn drop(&mut self) {
         // A sweep by another handle removes the file if this fails.
         let _ = self.io.remove(&self.path);
@@ -461,7 +463,7 @@ fn version_of(size: u64, head: &[u8], tail: &[u8]) -> Version {
 }
 
 /// Converts one kind of error to `None`.
-fn unless<T>(absent: ErrorKind, answer: io::Result<T>) -> io::Result<Option<T>> {
+fn none_on<T>(absent: ErrorKind, answer: io::Result<T>) -> io::Result<Option<T>> {
     match answer {
         Err(source) if source.kind() == absent => Ok(None),
         answer => answer.map(Some),
@@ -502,7 +504,7 @@ fn failed_on(key: &Key) -> impl Fn(io::Error) -> Error + use<'_> {
     move |source| Error::io(format!("read {key}"), source)
 }
 
-impl fmt::Debug for Incoming<'_> {
+impl fmt::Debug for TemporaryFile<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.path.fmt(f)
     }

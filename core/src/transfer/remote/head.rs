@@ -37,7 +37,7 @@ pub type RemoteId = Hex<16>;
 /// The root of a remote.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Root {
+pub struct RemoteRoot {
     version: u64,
     /// The id, drawn at creation.
     pub remote: RemoteId,
@@ -48,7 +48,7 @@ pub struct Root {
 /// The state of a session on a remote.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Head {
+pub struct SessionHead {
     version: u64,
     /// The remote.
     pub remote: RemoteId,
@@ -109,7 +109,7 @@ impl PushedBundle {
     }
 }
 
-impl Root {
+impl RemoteRoot {
     pub(super) const fn new(remote: RemoteId, made: String) -> Self {
         Self { version: VERSION, remote, made }
     }
@@ -128,7 +128,7 @@ impl Root {
     }
 }
 
-impl Head {
+impl SessionHead {
     /// Returns the head of a session that was never pushed: generation 0, which is never written.
     pub(super) const fn first(remote: RemoteId, session: String) -> Self {
         Self {
@@ -147,13 +147,13 @@ impl Head {
 
     /// Returns the head with the name of its session: a collection that closes an unpushed head
     /// does not know the name.
-    pub(super) fn named(self, session: &str) -> Self {
+    pub(super) fn with_session(self, session: &str) -> Self {
         Self { session: session.to_owned(), ..self }
     }
 
     /// Returns the key of the head of a session.
     pub(super) fn key(names: Names, session: &str) -> Result<Key> {
-        Key::new(format!("heads/{}", names.part_of(session)))
+        Key::new(format!("heads/{}", names.key_part(session)))
     }
 
     /// Returns the key of one of its bundles.
@@ -234,7 +234,7 @@ pub(super) fn generation_of(name: &str) -> Option<u64> {
 
 /// Returns the key of a bundle of a session.
 pub(super) fn bundle_key(names: Names, session: &str, name: &str) -> Result<Key> {
-    Key::new(format!("bundles/{}/{name}", names.part_of(session)))
+    Key::new(format!("bundles/{}/{name}", names.key_part(session)))
 }
 
 pub(super) fn encode<T: Serialize>(document: &T) -> Result<Vec<u8>> {
@@ -275,9 +275,9 @@ mod tests {
 
     const REMOTE: RemoteId = Hex([7; 16]);
 
-    fn sample() -> Head {
+    fn sample() -> SessionHead {
         let id = TextId(ObjectId::of(Kind::Commit, b"x"));
-        let mut head = Head::first(REMOTE, "task".into());
+        let mut head = SessionHead::first(REMOTE, "task".into());
         (head.generation, head.before) = (2, Some(hash(b"before")));
         let value = BundledRef { kind: "commit".into(), id, turn: 3 };
         head.refs.insert("refs/heads/task/main".into(), value);
@@ -289,9 +289,9 @@ mod tests {
     #[test]
     fn a_head_round_trips_and_no_other_one_is_taken_for_it() {
         let bytes = sample().encode().unwrap();
-        assert_eq!(Head::decode(&bytes, &REMOTE, "task").unwrap(), sample());
+        assert_eq!(SessionHead::decode(&bytes, &REMOTE, "task").unwrap(), sample());
         for (remote, session) in [(Hex([8; 16]), "task"), (REMOTE, "other")] {
-            let error = Head::decode(&bytes, &remote, session).unwrap_err();
+            let error = SessionHead::decode(&bytes, &remote, session).unwrap_err();
             assert_eq!(error.kind(), ErrorKind::Corrupt);
         }
         let text = String::from_utf8(bytes).unwrap();
@@ -308,13 +308,13 @@ mod tests {
         ] {
             let changed = text.replace(from, to);
             assert_ne!(changed, text, "{from}");
-            let error = Head::decode(changed.as_bytes(), &REMOTE, "task").unwrap_err();
+            let error = SessionHead::decode(changed.as_bytes(), &REMOTE, "task").unwrap_err();
             assert_eq!(error.kind(), ErrorKind::Corrupt, "{to}");
         }
         let later = text.replace("\"version\":1", "\"version\":2");
-        let error = Head::decode(later.as_bytes(), &REMOTE, "task").unwrap_err();
+        let error = SessionHead::decode(later.as_bytes(), &REMOTE, "task").unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Unsupported);
-        assert!(Head::decode("[".repeat(100_000).as_bytes(), &REMOTE, "task").is_err());
+        assert!(SessionHead::decode("[".repeat(100_000).as_bytes(), &REMOTE, "task").is_err());
     }
 
     #[test]
@@ -333,11 +333,11 @@ mod tests {
         let names = ["task", "Task", ".task", "a.b", "a%2Eb", "ä b", &long, &long[..252], "-x"];
         let keys: BTreeSet<_> = names
             .iter()
-            .map(|name| Head::key(Names::Plain, name).unwrap().as_str().to_lowercase())
+            .map(|name| SessionHead::key(Names::Plain, name).unwrap().as_str().to_lowercase())
             .collect();
         // On case-insensitive file systems, two of them may be one.
         assert!(keys.len() >= names.len() - 1, "{keys:?}");
-        assert_eq!(Head::key(Names::Plain, "ä b").unwrap().as_str(), "heads/%C3%A4%20b");
+        assert_eq!(SessionHead::key(Names::Plain, "ä b").unwrap().as_str(), "heads/%C3%A4%20b");
         assert!(
             sample()
                 .bundle_key(Names::Plain, "2-00ff")

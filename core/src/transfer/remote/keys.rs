@@ -74,7 +74,7 @@ impl RemoteKeys {
 
     /// Returns true if these keys equal `earlier` or extend it by later epochs.
     #[must_use]
-    pub fn goes_on_from(&self, earlier: &Self) -> bool {
+    pub fn continues(&self, earlier: &Self) -> bool {
         self.0.starts_with(&earlier.0)
     }
 
@@ -177,7 +177,7 @@ impl KeysDocument {
             push: Hex(push),
             mac: Hex([0; 32]),
         };
-        document.mac = document.mac_by(keys)?;
+        document.mac = document.compute_mac(keys)?;
         document.check().map_err(|expected| Error::invalid(format!("{PLACE}: {expected}")))?;
         Ok(document)
     }
@@ -256,7 +256,7 @@ impl KeysDocument {
     /// # Errors
     /// `Corrupt` if it was not authenticated by the newest secret.
     pub fn verify(&self, keys: &RemoteKeys) -> Result<()> {
-        if self.epoch == keys.epoch() && self.mac == self.mac_by(keys)? {
+        if self.epoch == keys.epoch() && self.mac == self.compute_mac(keys)? {
             return Ok(());
         }
         Err(Error::corrupt(PLACE, "what a member wrote", "what somebody else did"))
@@ -268,7 +268,7 @@ impl KeysDocument {
     /// `Corrupt` if the generation is not later, or the secrets do not extend the known ones.
     pub fn check_after(&self, keys: &RemoteKeys, known: &Self, before: &RemoteKeys) -> Result<()> {
         let is_later = self.generation > known.generation || self == known;
-        if is_later && keys.goes_on_from(before) {
+        if is_later && keys.continues(before) {
             return Ok(());
         }
         let expected = format_args!("those of generation {}, or later ones", known.generation);
@@ -281,7 +281,7 @@ impl KeysDocument {
         }
     }
 
-    fn mac_by(&self, keys: &RemoteKeys) -> Result<Hex<32>> {
+    fn compute_mac(&self, keys: &RemoteKeys) -> Result<Hex<32>> {
         let secret = keys.secret(keys.epoch()).map_or(&[][..], |secret| secret);
         let unsigned = Self { mac: Hex([0; 32]), ..self.clone() };
         let mut mac = Checksum::new("turntree v1 remote keys");

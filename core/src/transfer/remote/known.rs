@@ -7,10 +7,10 @@
 use serde::{Deserialize, Serialize};
 
 use super::bucket::Version;
-use super::head::Head;
+use super::head::SessionHead;
 use super::hex::Hex;
 use super::names::hash;
-use super::{Remote, gone_back};
+use super::{Remote, rollback_error};
 use crate::error::{Error, Result};
 use crate::object::{Kind, ObjectId, ObjectSink, ObjectSource, RefValue};
 use crate::repo::{
@@ -24,7 +24,7 @@ const WHAT: &str = "what is known of the head of a remote";
 /// A head that this store has read or written.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct KnownHead {
-    pub(super) head: Head,
+    pub(super) head: SessionHead,
     /// The version of the head in the bucket.
     pub(super) version: Version,
 }
@@ -34,7 +34,7 @@ pub(super) struct KnownHead {
 struct StoredHead {
     version: u64,
     state: String,
-    head: Head,
+    head: SessionHead,
 }
 
 impl KnownHead {
@@ -56,16 +56,16 @@ impl KnownHead {
     ///
     /// # Errors
     /// `Corrupt` if it is older, differs in the same generation, or has another predecessor.
-    pub(super) fn check_after(&self, next: &Head) -> Result<()> {
+    pub(super) fn check_after(&self, next: &SessionHead) -> Result<()> {
         let (known, found) = (self.head.generation, next.generation);
         let place = &next.session;
         if found < known {
             let expected =
                 format_args!("generation {known} or a later one, which was there before");
-            return Err(gone_back(place, expected, format_args!("generation {found}")));
+            return Err(rollback_error(place, expected, format_args!("generation {found}")));
         }
         if found == known && *next != self.head {
-            return Err(gone_back(
+            return Err(rollback_error(
                 place,
                 "the head that was there before",
                 "another one of its time",
@@ -73,13 +73,17 @@ impl KnownHead {
         }
         if next.session != self.head.session && !self.head.session.is_empty() {
             let session = &self.head.session;
-            return Err(gone_back(session, "a head of this session", "one of no session"));
+            return Err(rollback_error(session, "a head of this session", "one of no session"));
         }
         if found > known && next.before.is_none() {
-            return Err(gone_back(place, "a head that goes on from another one", "a first one"));
+            return Err(rollback_error(
+                place,
+                "a head that goes on from another one",
+                "a first one",
+            ));
         }
         if found == known + 1 && next.before != Some(self.hash()?) {
-            return Err(gone_back(
+            return Err(rollback_error(
                 place,
                 "a head that goes on from the one before",
                 "another history",

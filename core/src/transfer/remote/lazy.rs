@@ -18,8 +18,8 @@ use bytes::Bytes;
 
 use super::Remote;
 use super::bucket::{Bucket, Got, Key};
-use super::fetch::expect_own;
-use super::head::{Head, PushedBundle, PushedIndex, bundle_key};
+use super::fetch::check_session;
+use super::head::{PushedBundle, PushedIndex, SessionHead, bundle_key};
 use super::hex::Hex;
 use super::names::checksum;
 use crate::error::{Error, ErrorKind, Result};
@@ -35,7 +35,7 @@ const MIN_BYTES: u64 = 256 << 10;
 const MAX_ENDS_BYTES: u64 = 128 << 20;
 
 /// The remote-only bundles of a session, of which this store has only the ends.
-pub(super) struct DistantOf {
+pub(super) struct DistantBundles {
     /// Bundles that the head lists.
     pub(super) kept: BTreeSet<String>,
     /// Bundles that the head does not list.
@@ -82,32 +82,32 @@ impl Remote<'_> {
         let distant = self.repo.distant_bundles(self.name).into_iter();
         let sessions: BTreeSet<String> = distant.map(|(session, _)| session).collect();
         for session in sessions {
-            let found = whole.read_head(&Head::key(self.bucket.names(), &session)?)?;
-            let found = found.ok_or_else(|| super::lost(&session))?;
+            let found = whole.read_head(&SessionHead::key(self.bucket.names(), &session)?)?;
+            let found = found.ok_or_else(|| super::lost_session_error(&session))?;
             if let Some(known) = super::known::KnownHead::load(self.repo, self.name, &session)? {
                 known.check_after(&found.head)?;
             }
-            bytes = bytes.saturating_add(whole.take(&found)?.bytes);
+            bytes = bytes.saturating_add(whole.import(&found)?.bytes);
         }
         Ok(bytes)
     }
 
     /// Returns the remote-only bundles of the session of a head.
-    pub(super) fn distant_of(&self, head: &Head) -> DistantOf {
+    pub(super) fn distant_bundles_of(&self, head: &SessionHead) -> DistantBundles {
         let all = self.repo.distant_bundles(self.name).into_iter();
         let own = all.filter(|(session, _)| *session == head.session).map(|(_, bundle)| bundle);
         let is_listed = |name: &String| head.bundles.iter().any(|bundle| bundle.name == *name);
         let (kept, stale) = own.partition(is_listed);
-        DistantOf { kept, stale }
+        DistantBundles { kept, stale }
     }
 
     /// Imports the ends of a bundle: its history, and the index of the rest. Returns their bytes.
     ///
     /// # Errors
     /// `NotFound` if the bundle was deleted, `Corrupt` if it does not verify.
-    pub(super) fn take_ends(
+    pub(super) fn import_ends(
         &self,
-        head: &Head,
+        head: &SessionHead,
         bundle: &PushedBundle,
         index: &PushedIndex,
     ) -> Result<u64> {
@@ -117,13 +117,13 @@ impl Remote<'_> {
         let index = self.read_ends(&key, bundle, index)?;
         let opened = Bundle::open(index.ends()).map_err(place)?;
         let manifest = opened.manifest();
-        expect_own(head, manifest).map_err(place)?;
+        check_session(head, manifest).map_err(place)?;
         let is_whole = opened.outside.iter().all(|(.., why)| *why == Outside::Required);
         if !is_whole || !manifest.grafts.is_empty() {
             return Err(place(Error::malformed("its turns", "whole ones, as it has an index")));
         }
         let mut change = self.repo.begin();
-        change.pass_filter();
+        change.skip_filter();
         let history = index.history(&mut |range| self.read_exactly(&key, range, stored));
         for (_, object) in history.map_err(place)? {
             if object.kind == Kind::Commit {
@@ -186,9 +186,9 @@ impl Remote<'_> {
     }
 
     /// Imports every object of a bundle whose history is already here, and drops its index.
-    pub(super) fn take_whole(
+    pub(super) fn import_whole(
         &self,
-        head: &Head,
+        head: &SessionHead,
         bundle: &PushedBundle,
         file: &Arc<dyn IoFile>,
     ) -> Result<()> {
@@ -196,7 +196,7 @@ impl Remote<'_> {
         let opened = Bundle::open(Arc::new(Arc::clone(file))).map_err(place)?;
         opened.verify(None).map_err(place)?;
         let mut change = self.repo.begin();
-        change.pass_filter();
+        change.skip_filter();
         opened.outside.iter().for_each(|(id, ..)| change.allow_elided(*id));
         opened.visit(&mut |_, object| {
             change.write(object.kind, object.bytes)?;
@@ -209,17 +209,21 @@ impl Remote<'_> {
 
     /// Drops indexes of bundles that the head does not list, if listed bundles or the store have
     /// all their objects.
-    pub(super) fn drop_stale(&self, head: &Head, change: &mut Transaction<'_>) -> Result<()> {
-        let DistantOf { kept, stale } = self.distant_of(head);
+    pub(super) fn drop_stale_indexes(
+        &self,
+        head: &SessionHead,
+        change: &mut Transaction<'_>,
+    ) -> Result<()> {
+        let DistantBundles { kept, stale } = self.distant_bundles_of(head);
         if stale.is_empty() {
             return Ok(());
         }
         let mut there = HashSet::new();
         for name in &kept {
-            there.extend(self.index_of(&head.session, name)?.ids());
+            there.extend(self.read_index(&head.session, name)?.ids());
         }
         for name in &stale {
-            let ids: Vec<ObjectId> = self.index_of(&head.session, name)?.ids().collect();
+            let ids: Vec<ObjectId> = self.read_index(&head.session, name)?.ids().collect();
             let is_had = |id: &ObjectId| there.contains(id) || self.repo.store().is_here(id);
             if ids.iter().all(is_had) {
                 self.set(change, &distant_ref(self.name, &head.session, name)?, None);
@@ -228,7 +232,7 @@ impl Remote<'_> {
         Ok(())
     }
 
-    fn index_of(&self, session: &str, bundle: &str) -> Result<BundleIndex> {
+    fn read_index(&self, session: &str, bundle: &str) -> Result<BundleIndex> {
         let name = distant_ref(self.name, session, bundle)?;
         let refs = self.repo.refs();
         match refs.value(&name) {
@@ -250,11 +254,11 @@ impl Remote<'_> {
 }
 
 /// Opens the bucket of a remote by name.
-type OpenBucket = Box<dyn Fn(&str) -> Result<Arc<dyn Bucket>> + Send + Sync>;
+type BucketOpener = Box<dyn Fn(&str) -> Result<Arc<dyn Bucket>> + Send + Sync>;
 
 /// Reads the content of remote-only bundles from their remotes.
 pub struct RemoteRanges {
-    open: OpenBucket,
+    open: BucketOpener,
     opened: Mutex<HashMap<String, Arc<dyn Bucket>>>,
 }
 

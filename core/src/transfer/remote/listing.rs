@@ -27,7 +27,7 @@ impl Survey {
     pub fn of(bucket: &dyn Bucket) -> Result<Self> {
         let keys = KeysDocument::key()?;
         let mut survey = Self { heads: Vec::new(), is_encrypted: false };
-        each_object_after(bucket, "", Some(Key::new("heads")?), &mut |object| {
+        visit_objects_after(bucket, "", Some(Key::new("heads")?), &mut |object| {
             survey.is_encrypted = survey.is_encrypted || object.key == keys;
             if object.key.as_str().starts_with(HEADS) {
                 survey.heads.push(object.clone());
@@ -39,23 +39,23 @@ impl Survey {
 }
 
 /// Visits every head.
-pub(super) fn each_head(
+pub(super) fn visit_heads(
     bucket: &dyn Bucket,
     visit: &mut dyn FnMut(&Listed) -> Result<()>,
 ) -> Result<()> {
-    each_object(bucket, HEADS, visit)
+    visit_objects(bucket, HEADS, visit)
 }
 
 /// Visits every object whose key begins with `prefix`.
-pub(super) fn each_object(
+pub(super) fn visit_objects(
     bucket: &dyn Bucket,
     prefix: &str,
     visit: &mut dyn FnMut(&Listed) -> Result<()>,
 ) -> Result<()> {
-    each_object_after(bucket, prefix, None, visit)
+    visit_objects_after(bucket, prefix, None, visit)
 }
 
-fn each_object_after(
+fn visit_objects_after(
     bucket: &dyn Bucket,
     prefix: &str,
     mut after: Option<Key>,

@@ -47,7 +47,7 @@ pub use collect::{CollectOptions, Collected};
 pub use fetch::{Fetched, MovedBranch};
 pub use folder::{FolderBucket, MAX_CHANGEABLE_BYTES};
 pub use follow::{Followed, HowFollowed};
-pub use head::{Head, PushedBundle, PushedIndex, RemoteId, Root};
+pub use head::{PushedBundle, PushedIndex, RemoteId, RemoteRoot, SessionHead};
 pub use hex::Hex;
 pub use keys::{KeysDocument, NewKeys, RemoteKeys, SECRET_BYTES, not_a_member};
 pub use lazy::RemoteRanges;
@@ -106,10 +106,10 @@ impl fmt::Debug for Remote<'_> {
 /// # Errors
 /// `Corrupt` if the root is invalid, `Unsupported` for a later version, `Io` without an answer.
 pub fn find_remote(bucket: &dyn Bucket) -> Result<Option<RemoteId>> {
-    match bucket.get(&Root::key()?, None, None)? {
+    match bucket.get(&RemoteRoot::key()?, None, None)? {
         Got::Bytes { bytes, size, .. } => {
-            check_whole("the root of the remote", &bytes, size)?;
-            Ok(Some(Root::decode(&bytes)?.remote))
+            check_size("the root of the remote", &bytes, size)?;
+            Ok(Some(RemoteRoot::decode(&bytes)?.remote))
         }
         Got::Missing | Got::Same => Ok(None),
     }
@@ -120,8 +120,8 @@ pub fn find_remote(bucket: &dyn Bucket) -> Result<Option<RemoteId>> {
 /// # Errors
 /// Errors of [`find_remote`]; `Io` if writing fails.
 pub fn make_remote(bucket: &dyn Bucket, id: RemoteId, stamp: &Signature) -> Result<RemoteId> {
-    let root = Root::new(id, utc(stamp.time.micros)).encode()?;
-    let put = bucket.put_new(&Root::key()?, Bytes::from(root))?;
+    let root = RemoteRoot::new(id, utc(stamp.time.micros)).encode()?;
+    let put = bucket.put_new(&RemoteRoot::key()?, Bytes::from(root))?;
     match (put, find_remote(bucket)?) {
         (_, Some(found)) => Ok(found),
         (_, None) => {
@@ -148,7 +148,7 @@ impl Remote<'_> {
 }
 
 /// Refuses a truncated or oversized document.
-fn check_whole(place: &str, bytes: &Bytes, size: u64) -> Result<()> {
+fn check_size(place: &str, bytes: &Bytes, size: u64) -> Result<()> {
     if size > MAX_HEAD_BYTES {
         return Err(Error::limit(format!("bytes of {place}"), MAX_HEAD_BYTES, size));
     }
@@ -160,7 +160,7 @@ fn check_whole(place: &str, bytes: &Bytes, size: u64) -> Result<()> {
 }
 
 /// Returns the error for a remote whose state was rolled back or replaced.
-fn gone_back(session: &str, expected: impl fmt::Display, found: impl fmt::Display) -> Error {
+fn rollback_error(session: &str, expected: impl fmt::Display, found: impl fmt::Display) -> Error {
     Error::corrupt(
         format_args!("the remote was changed behind its back, {session}"),
         expected,
@@ -169,6 +169,6 @@ fn gone_back(session: &str, expected: impl fmt::Display, found: impl fmt::Displa
 }
 
 /// Returns the error for a session that disappeared from a remote.
-fn lost(session: &str) -> Error {
-    gone_back(session, "the session, which was there before", "nothing")
+fn lost_session_error(session: &str) -> Error {
+    rollback_error(session, "the session, which was there before", "nothing")
 }

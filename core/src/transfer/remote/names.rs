@@ -18,9 +18,9 @@ pub enum Names {
 }
 
 impl Names {
-    pub(super) fn part_of(self, session: &str) -> String {
+    pub(super) fn key_part(self, session: &str) -> String {
         match self {
-            Self::Plain => part_of(session),
+            Self::Plain => key_part(session),
             Self::Keyed(key) => {
                 let mut keyed = Checksum::new("turntree v1 remote session");
                 keyed.update(&key).update(session.as_bytes());
@@ -52,7 +52,7 @@ pub(super) fn checksum() -> Checksum {
 }
 
 /// Encodes a session name as a part of a key: percent-coded; a long name is cut and gets a hash.
-fn part_of(session: &str) -> String {
+fn key_part(session: &str) -> String {
     let mut part = String::new();
     for (at, byte) in session.bytes().enumerate() {
         let is_plain =

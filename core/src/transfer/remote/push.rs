@@ -15,18 +15,18 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use super::bucket::{Key, Put, Version};
-use super::head::{Head, MAX_HEAD_BYTES, PushedBundle};
+use super::head::{MAX_HEAD_BYTES, PushedBundle, SessionHead};
 use super::hex::Hex;
 use super::known::KnownHead;
 use super::line::Line;
 use super::names::checksum;
-use super::{Remote, lost};
+use super::{Remote, lost_session_error};
 use crate::error::{Error, ErrorKind, Result};
 use crate::object::{Kind, ObjectId, ObjectSource};
 use crate::repo::{BranchName, remote_branch_ref};
 use crate::store::{IoFile, ReadAt, Tier};
 use crate::transfer::bundle::{
-    BundlePlan, BundleRequest, BundledRef, TextId, ToldBefore, plan_increment, utc,
+    BundlePlan, BundleRequest, BundledRef, SentOperations, TextId, plan_increment, utc,
 };
 
 /// Maximum number of restarts of a push after concurrent pushes to the session.
@@ -110,7 +110,7 @@ impl Remote<'_> {
             let mut known = KnownHead::load(self.repo, self.name, session)?;
             if known.is_none() {
                 self.check_id()?;
-                if let Some(found) = self.look(session, None)? {
+                if let Some(found) = self.read_changed_head(session, None)? {
                     self.catch_up(session, &found)?;
                     known = Some(found);
                 }
@@ -119,16 +119,17 @@ impl Remote<'_> {
                 && known.head.is_closed()
                 && !options.is_revived
             {
-                return Err(deleted(self.name, &known.head));
+                return Err(deleted_error(self.name, &known.head));
             }
             let base = match &known {
-                Some(known) => known.head.clone().named(session),
-                None => Head::first(self.id, session.to_owned()),
+                Some(known) => known.head.clone().with_session(session),
+                None => SessionHead::first(self.id, session.to_owned()),
             };
-            let branches = self.lines(&base, session, options.branches)?;
-            refuse_apart(self.name, &branches)?;
+            let branches = self.compare_branches(&base, session, options.branches)?;
+            check_not_apart(self.name, &branches)?;
             if !branches.iter().any(|branch| branch.line.is_pushed()) {
-                let news = if looked { None } else { self.look(session, known.as_ref())? };
+                let news =
+                    if looked { None } else { self.read_changed_head(session, known.as_ref())? };
                 let Some(found) = news else {
                     return Ok(Pushed { branches, bytes: 0, generation: base.generation });
                 };
@@ -136,19 +137,26 @@ impl Remote<'_> {
                 looked = true;
                 continue;
             }
-            let draft = self.draft(&base, &branches)?;
-            if let Some(Draft { plan, .. }) = &draft {
+            let draft = self.plan_draft(&base, &branches)?;
+            if let Some(PushDraft { plan, .. }) = &draft {
                 (options.check)(&branches, plan)?;
             }
             let (next, bytes) = self.upload(&base, known.as_ref(), draft, &branches)?;
-            match self.swap(&Head::key(self.bucket.names(), session)?, known.as_ref(), &next)? {
-                Swap::Done(version) => {
+            match self.swap(
+                &SessionHead::key(self.bucket.names(), session)?,
+                known.as_ref(),
+                &next,
+            )? {
+                SwapOutcome::Done(version) => {
                     let (generation, head) = (next.generation, next);
-                    self.record(&KnownHead { head, version }, &format!("push to {}", self.name))?;
+                    self.record_head(
+                        &KnownHead { head, version },
+                        &format!("push to {}", self.name),
+                    )?;
                     return Ok(Pushed { branches, bytes, generation });
                 }
-                Swap::Moved(found) => {
-                    self.clear_away(&next, &found)?;
+                SwapOutcome::Moved(found) => {
+                    self.delete_lost_bundle(&next, &found)?;
                     self.catch_up(session, &found)?;
                     looked = true;
                 }
@@ -165,10 +173,10 @@ impl Remote<'_> {
         if found.head.is_closed() && known.is_none() {
             return Ok(());
         }
-        self.take(found)?;
+        self.import(found)?;
         let was_there = known.is_some_and(|known| !known.head.is_closed());
         if was_there && found.head.is_closed() {
-            return Err(deleted(self.name, &found.head));
+            return Err(deleted_error(self.name, &found.head));
         }
         Ok(())
     }
@@ -190,17 +198,17 @@ impl Remote<'_> {
         let mut next = known.head.clone();
         next.refs.clear();
         next.bundles.clear();
-        self.go_on(&mut next, Some(&known))?;
+        self.set_successor(&mut next, Some(&known))?;
         next.by.clone_from(&self.stamp.actor);
         next.at = utc(self.stamp.time.micros);
-        match self.swap(&Head::key(self.bucket.names(), session)?, Some(&known), &next)? {
-            Swap::Done(version) => {
+        match self.swap(&SessionHead::key(self.bucket.names(), session)?, Some(&known), &next)? {
+            SwapOutcome::Done(version) => {
                 let (branches, generation) = (known.head.branches().collect(), next.generation);
                 let closed = KnownHead { head: next, version };
-                self.record(&closed, &format!("delete on {}", self.name))?;
+                self.record_head(&closed, &format!("delete on {}", self.name))?;
                 Ok(DeletedSession { branches, generation })
             }
-            Swap::Moved(_) => {
+            SwapOutcome::Moved(_) => {
                 let message = format!("others pushed to {session}: fetch, and look at it first");
                 Err(Error::new(ErrorKind::Conflict, message))
             }
@@ -208,9 +216,9 @@ impl Remote<'_> {
     }
 
     /// Compares the requested branches with a head.
-    fn lines(
+    fn compare_branches(
         &self,
-        base: &Head,
+        base: &SessionHead,
         session: &str,
         wanted: Option<&[BranchName]>,
     ) -> Result<Vec<PushedBranch>> {
@@ -239,7 +247,11 @@ impl Remote<'_> {
 
     /// Plans the bundle of a push: new turns, and the bundles folded with them. `None` if the
     /// remote has every turn, e.g. for a new branch at a commit of the remote.
-    fn draft(&self, base: &Head, branches: &[PushedBranch]) -> Result<Option<Draft>> {
+    fn plan_draft(
+        &self,
+        base: &SessionHead,
+        branches: &[PushedBranch],
+    ) -> Result<Option<PushDraft>> {
         let moved = || branches.iter().filter(|branch| branch.line.is_pushed());
         let wanted: Vec<_> =
             moved().map(|moved| BundleRequest::Branch(moved.branch.clone())).collect();
@@ -253,42 +265,42 @@ impl Remote<'_> {
         without.retain(is_here);
         let starts: Vec<ObjectId> = moved().map(|moved| moved.id).collect();
         let new = self.repo.history(&starts, &without)?.take(LARGE_TURNS).count();
-        if let Some(draft) = self.folded_by_push(base, branches, new >= LARGE_TURNS) {
+        if let Some(draft) = self.plan_push_fold(base, branches, new >= LARGE_TURNS) {
             return Ok(Some(draft));
         }
         if new == 0 {
             return Ok(None);
         }
         let known: HashSet<ObjectId> = moved().filter_map(|moved| moved.before).collect();
-        let told = self.told_before(moved().map(|moved| moved.branch.clone()), known)?;
+        let told = self.sent_operations(moved().map(|moved| moved.branch.clone()), known)?;
         let plan = plan_increment(self.repo, &wanted, &without, Some(&told))?;
-        Ok(Some(Draft::that_stays(plan, base.bundles.len())))
+        Ok(Some(PushDraft::standalone(plan, base.bundles.len())))
     }
 
     /// Describes the operations on branches that were sent up to some tips of this remote.
-    pub(super) fn told_before(
+    pub(super) fn sent_operations(
         &self,
         branches: impl Iterator<Item = BranchName>,
         tips: HashSet<ObjectId>,
-    ) -> Result<ToldBefore> {
+    ) -> Result<SentOperations> {
         let on_remote = |branch: BranchName| {
             let there = remote_branch_ref(self.name, &branch)?;
             Ok((branch, there))
         };
-        Ok(ToldBefore { branches: branches.map(on_remote).collect::<Result<_>>()?, tips })
+        Ok(SentOperations { branches: branches.map(on_remote).collect::<Result<_>>()?, tips })
     }
 
     /// Writes and uploads the bundle of a draft, if there is one. Returns the head that lists it,
     /// which is not written yet.
     pub(super) fn upload(
         &self,
-        base: &Head,
+        base: &SessionHead,
         known: Option<&KnownHead>,
-        draft: Option<Draft>,
+        draft: Option<PushDraft>,
         branches: &[PushedBranch],
-    ) -> Result<(Head, u64)> {
+    ) -> Result<(SessionHead, u64)> {
         let mut next = base.clone();
-        self.go_on(&mut next, known)?;
+        self.set_successor(&mut next, known)?;
         next.by.clone_from(&self.stamp.actor);
         next.at = utc(self.stamp.time.micros);
         let pushed = branches.iter().filter(|own| own.line.is_pushed());
@@ -306,7 +318,7 @@ impl Remote<'_> {
             tips.sort_unstable();
             tips.dedup();
             let file = (self.spool)()?;
-            let bundle = self.written(&draft, next.generation, tips, &file)?;
+            let bundle = self.write_bundle(&draft, next.generation, tips, &file)?;
             next.bundles.truncate(kept);
             next.bundles.push(bundle.clone());
             next.refs.extend(draft.plan.manifest.refs);
@@ -322,26 +334,30 @@ impl Remote<'_> {
     }
 
     /// Writes a bundle to a file, and gives it a unique name.
-    fn written(
+    fn write_bundle(
         &self,
-        draft: &Draft,
+        draft: &PushDraft,
         generation: u64,
         tips: Vec<TextId>,
         file: &Arc<dyn IoFile>,
     ) -> Result<PushedBundle> {
-        let Draft { plan, stays, .. } = draft;
+        let PushDraft { plan, stays, .. } = draft;
         let turns: u64 = plan.manifest.sessions.iter().map(|session| session.turns).sum();
         let tier =
             if *stays && turns >= LARGE_TURNS as u64 { Tier::Archive } else { Tier::Compacted };
         plan.write(self.repo, tier, file)?;
-        let (bytes, hash) = measured(file)?;
+        let (bytes, hash) = measure(file)?;
         let index = super::lazy::append_index(plan, file, bytes)?;
         let name = format!("{generation}-{}", Hex((self.random)()));
         Ok(PushedBundle { name, bytes, hash, tips, index })
     }
 
     /// Turns a head into the successor of the known one.
-    pub(super) fn go_on(&self, next: &mut Head, known: Option<&KnownHead>) -> Result<()> {
+    pub(super) fn set_successor(
+        &self,
+        next: &mut SessionHead,
+        known: Option<&KnownHead>,
+    ) -> Result<()> {
         let after = known.map_or(Some(1), |known| known.head.generation.checked_add(1));
         let full = || Error::limit("heads of a session", u64::MAX, u64::MAX);
         next.generation = after.ok_or_else(full)?;
@@ -351,7 +367,12 @@ impl Remote<'_> {
     }
 
     /// Replaces the known head by compare-and-swap.
-    pub(super) fn swap(&self, key: &Key, known: Option<&KnownHead>, next: &Head) -> Result<Swap> {
+    pub(super) fn swap(
+        &self,
+        key: &Key,
+        known: Option<&KnownHead>,
+        next: &SessionHead,
+    ) -> Result<SwapOutcome> {
         let bytes = Bytes::from(next.encode()?);
         for _ in 0..MAX_WRITES {
             let put = match known {
@@ -359,23 +380,23 @@ impl Remote<'_> {
                 None => self.bucket.put_new(key, bytes.clone())?,
             };
             if let Put::Done(version) = put {
-                return Ok(Swap::Done(version));
+                return Ok(SwapOutcome::Done(version));
             }
             // This write may have been sent twice, or its answer lost.
             match self.read_head(key)? {
                 Some(found) if found.head.push == next.push => {
-                    return Ok(Swap::Done(found.version));
+                    return Ok(SwapOutcome::Done(found.version));
                 }
                 Some(found) => match known {
                     Some(known) if found.head.push == known.head.push => {}
                     Some(known) => {
                         known.check_after(&found.head)?;
-                        return Ok(Swap::Moved(Box::new(found)));
+                        return Ok(SwapOutcome::Moved(Box::new(found)));
                     }
-                    None => return Ok(Swap::Moved(Box::new(found))),
+                    None => return Ok(SwapOutcome::Moved(Box::new(found))),
                 },
                 None if known.is_none() => {}
-                None => return Err(lost(&next.session)),
+                None => return Err(lost_session_error(&next.session)),
             }
         }
         let message = format!(
@@ -387,7 +408,7 @@ impl Remote<'_> {
     /// Deletes the bundle of a push that lost the race, unless the current head lists it. The head
     /// that it was made for was replaced, so no head can list it. A collection deletes it if this
     /// client may not.
-    pub(super) fn clear_away(&self, next: &Head, found: &KnownHead) -> Result<()> {
+    pub(super) fn delete_lost_bundle(&self, next: &SessionHead, found: &KnownHead) -> Result<()> {
         let made = format!("{}-", next.generation);
         let own = next.bundles.last().filter(|last| last.name.starts_with(&made));
         let Some(own) = own else { return Ok(()) };
@@ -399,30 +420,30 @@ impl Remote<'_> {
 }
 
 /// A planned bundle, and the number of bundles that stay before it.
-pub(super) struct Draft {
+pub(super) struct PushDraft {
     pub(super) plan: BundlePlan,
     pub(super) kept: usize,
     /// False if the next push folds this bundle into its own.
     pub(super) stays: bool,
 }
 
-impl Draft {
+impl PushDraft {
     /// Creates a draft of a bundle that the next push does not fold.
-    pub(super) fn that_stays(mut plan: BundlePlan, kept: usize) -> Self {
-        plan.set_newest_apart();
+    pub(super) fn standalone(mut plan: BundlePlan, kept: usize) -> Self {
+        plan.separate_newest();
         Self { plan, kept, stays: true }
     }
 }
 
 /// The result of writing a head.
-pub(super) enum Swap {
+pub(super) enum SwapOutcome {
     /// The head is written.
     Done(Version),
     /// Another head was written first.
     Moved(Box<KnownHead>),
 }
 
-fn refuse_apart(remote: &str, branches: &[PushedBranch]) -> Result<()> {
+fn check_not_apart(remote: &str, branches: &[PushedBranch]) -> Result<()> {
     let apart = branches.iter().filter(|branch| branch.line == Line::Apart);
     let apart: Vec<String> = apart.map(|apart| apart.branch.to_string()).collect();
     if apart.is_empty() {
@@ -436,14 +457,14 @@ fn refuse_apart(remote: &str, branches: &[PushedBranch]) -> Result<()> {
 }
 
 /// Returns the error for a session that was deleted on the remote.
-fn deleted(remote: &str, head: &Head) -> Error {
-    let Head { session, by, at, .. } = head;
+fn deleted_error(remote: &str, head: &SessionHead) -> Error {
+    let SessionHead { session, by, at, .. } = head;
     let message = format!("{session} was deleted on {remote}, by {by} at {at}");
     Error::new(ErrorKind::Conflict, message)
 }
 
 /// Returns the size of a file and the hash of its bytes.
-fn measured(file: &Arc<dyn IoFile>) -> Result<(u64, Hex<32>)> {
+fn measure(file: &Arc<dyn IoFile>) -> Result<(u64, Hex<32>)> {
     let failed = |error| Error::io("read the bundle that was written", error);
     let (mut hash, mut at) = (checksum(), 0);
     let mut piece = vec![0; PIECE_BYTES];

@@ -5,8 +5,8 @@ use super::Remote;
 use super::bucket::Key;
 use super::collect::MAX_LOOKS;
 use super::known::KnownHead;
-use super::listing::each_head;
-use super::push::Swap;
+use super::listing::visit_heads;
+use super::push::SwapOutcome;
 use crate::error::{Error, ErrorKind, Result};
 
 impl Remote<'_> {
@@ -17,15 +17,15 @@ impl Remote<'_> {
     /// Errors of [`Remote::fetch`]; `Conflict` after repeated concurrent pushes.
     pub fn renew_heads(&self) -> Result<u64> {
         let mut keys = Vec::new();
-        each_head(self.bucket, &mut |object| {
+        visit_heads(self.bucket, &mut |object| {
             keys.push(object.key.clone());
             Ok(())
         })?;
-        keys.iter().try_for_each(|key| self.renew(key))?;
+        keys.iter().try_for_each(|key| self.renew_head(key))?;
         Ok(keys.len() as u64)
     }
 
-    fn renew(&self, key: &Key) -> Result<()> {
+    fn renew_head(&self, key: &Key) -> Result<()> {
         let Some(mut found) = self.read_head(key)? else { return Ok(()) };
         let known = match &*found.head.session {
             "" => None,
@@ -35,12 +35,12 @@ impl Remote<'_> {
             if let Some(known) = &known {
                 known.check_after(&found.head)?;
             }
-            match self.pass(key, Some(&found))? {
-                (Swap::Done(version), head) => {
+            match self.rewrite_head(key, Some(&found))? {
+                (SwapOutcome::Done(version), head) => {
                     let passed = KnownHead { head, version };
-                    return self.record_passed(known.as_ref(), Some(&found), &passed);
+                    return self.record_rewritten(known.as_ref(), Some(&found), &passed);
                 }
-                (Swap::Moved(moved), _) => found = *moved,
+                (SwapOutcome::Moved(moved), _) => found = *moved,
             }
         }
         let message = format!("others push to {key} again and again: do it again later");

@@ -39,13 +39,13 @@ const TAG_BYTES: u64 = 16;
 const SEALED_CHUNK: u64 = CHUNK_BYTES + TAG_BYTES;
 
 /// Returns random bytes.
-type Draw = Box<dyn Fn() -> [u8; 16] + Send + Sync>;
+type RandomBytes = Box<dyn Fn() -> [u8; 16] + Send + Sync>;
 
 /// A bucket whose heads and bundles are sealed.
 pub struct SealedBucket {
     bucket: Arc<dyn Bucket>,
     keys: RemoteKeys,
-    draw: Draw,
+    draw: RandomBytes,
     /// True while heads are rewritten: heads of the previous epoch are accepted.
     takes_old_heads: bool,
     /// Headers of immutable objects, so that a range takes one request.
@@ -113,11 +113,11 @@ impl SealedBucket {
     }
 
     /// Returns the header of an object from its first bytes, and caches it.
-    fn learn(&self, key: &Key, bytes: &[u8]) -> Result<Header> {
+    fn parse_header(&self, key: &Key, bytes: &[u8]) -> Result<Header> {
         if (bytes.len() as u64) < HEADER_BYTES {
-            return Err(short(key));
+            return Err(truncated_error(key));
         }
-        let header = Header::decode(bytes).ok_or_else(|| not_sealed(key))?;
+        let header = Header::decode(bytes).ok_or_else(|| not_sealed_error(key))?;
         if !is_head(key) {
             let mut headers = self.headers.lock().unwrap_or_else(PoisonError::into_inner);
             headers.insert(key.clone(), header);
@@ -130,17 +130,17 @@ impl SealedBucket {
     }
 
     fn get_whole(&self, key: &Key, unless: Option<&Version>) -> Result<Got> {
-        let (bytes, version, size) = match whole(self.bucket.get(key, None, unless)?)? {
+        let (bytes, version, size) = match expect_whole(self.bucket.get(key, None, unless)?)? {
             Got::Bytes { bytes, version, size } => (bytes, version, size),
             other => return Ok(other),
         };
-        let shape = Shape::of(size).ok_or_else(|| not_sealed(key))?;
-        let sealer = self.sealer(key, self.learn(key, &bytes)?)?;
+        let shape = Shape::of(size).ok_or_else(|| not_sealed_error(key))?;
+        let sealer = self.sealer(key, self.parse_header(key, &bytes)?)?;
         let mut plain = Vec::with_capacity(bytes.len());
         for index in 0..shape.chunks {
             let chunk = slice(&bytes, HEADER_BYTES + index * SEALED_CHUNK, SEALED_CHUNK);
             let opened = sealer.open(index, index + 1 == shape.chunks, chunk);
-            plain.extend(opened.ok_or_else(|| forged(key))?);
+            plain.extend(opened.ok_or_else(|| forged_error(key))?);
         }
         Ok(Got::Bytes { bytes: plain.into(), version, size: shape.plain })
     }
@@ -151,9 +151,9 @@ impl SealedBucket {
         if header.is_none() && first > 0 {
             match self.bucket.get(key, Some(0..HEADER_BYTES), None)? {
                 Got::Bytes { size, .. } if Shape::of(size).is_none() => {
-                    return Err(not_sealed(key));
+                    return Err(not_sealed_error(key));
                 }
-                Got::Bytes { bytes, .. } => header = Some(self.learn(key, &bytes)?),
+                Got::Bytes { bytes, .. } => header = Some(self.parse_header(key, &bytes)?),
                 other => return Ok(other),
             }
         }
@@ -163,10 +163,10 @@ impl SealedBucket {
         let Got::Bytes { bytes, version, size } = self.bucket.get(key, Some(asked), None)? else {
             return Ok(Got::Missing);
         };
-        let shape = Shape::of(size).ok_or_else(|| not_sealed(key))?;
+        let shape = Shape::of(size).ok_or_else(|| not_sealed_error(key))?;
         let header = match header {
             Some(header) => header,
-            None => self.learn(key, &bytes)?,
+            None => self.parse_header(key, &bytes)?,
         };
         let sealer = self.sealer(key, header)?;
         let mut plain = Vec::with_capacity(bytes.len());
@@ -178,11 +178,11 @@ impl SealedBucket {
                 break;
             }
             let opened = sealer.open(index, index + 1 == shape.chunks, chunk);
-            plain.extend(opened.ok_or_else(|| forged(key))?);
+            plain.extend(opened.ok_or_else(|| forged_error(key))?);
         }
         let begin = first * CHUNK_BYTES;
         if plain.is_empty() && range.start < range.end.min(shape.plain) {
-            return Err(short(key));
+            return Err(truncated_error(key));
         }
         let wanted = slice(&plain, range.start - begin, range.end.saturating_sub(range.start));
         Ok(Got::Bytes { bytes: Bytes::copy_from_slice(wanted), version, size: shape.plain })
@@ -239,7 +239,7 @@ impl Bucket for SealedBucket {
         let header = match self.known_header(key) {
             Some(header) => header,
             None => match self.bucket.get(key, Some(0..HEADER_BYTES), None)? {
-                Got::Bytes { bytes, .. } => self.learn(key, &bytes)?,
+                Got::Bytes { bytes, .. } => self.parse_header(key, &bytes)?,
                 Got::Missing | Got::Same => return Ok(false),
             },
         };
@@ -415,7 +415,7 @@ fn is_sealed(key: &Key) -> bool {
 }
 
 /// Returns an answer only if it has the whole object.
-fn whole(got: Got) -> Result<Got> {
+fn expect_whole(got: Got) -> Result<Got> {
     match &got {
         Got::Bytes { bytes, size, .. } if bytes.len() as u64 != *size => {
             let error = io::Error::from(io::ErrorKind::UnexpectedEof);
@@ -425,14 +425,14 @@ fn whole(got: Got) -> Result<Got> {
     }
 }
 
-fn short(key: &Key) -> Error {
+fn truncated_error(key: &Key) -> Error {
     Error::io(format!("read {key}"), io::ErrorKind::UnexpectedEof.into())
 }
 
-fn not_sealed(key: &Key) -> Error {
+fn not_sealed_error(key: &Key) -> Error {
     Error::corrupt(key, "an object that was sealed", "another one")
 }
 
-fn forged(key: &Key) -> Error {
+fn forged_error(key: &Key) -> Error {
     Error::corrupt(key, "what a member sealed for this place", "what does not open")
 }

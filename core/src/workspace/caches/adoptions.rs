@@ -62,7 +62,7 @@ impl AdoptionCache {
     #[must_use]
     pub fn open(store: &Store) -> Self {
         let place = CacheFolder::open(store).and_then(|folder| {
-            let moment = folder.moment()?;
+            let moment = folder.file_system_time()?;
             Ok((folder, moment))
         });
         let Ok((folder, moment)) = place else { return Self::peek(store) };
@@ -106,7 +106,7 @@ impl AdoptionCache {
     #[must_use]
     pub fn mark(&self, path: &Path, entry: Option<&str>) -> Option<FileMark> {
         let (_, moment) = self.place.as_ref()?;
-        stats_of(path, entry, &|stat| stat.lasts(moment)).map(FileMark)
+        stats_of(path, entry, &|stat| stat.is_stable_after(moment)).map(FileMark)
     }
 
     /// Records that `branch` with this tip has the file at `path`, or the transcript `entry` in it,

@@ -76,8 +76,8 @@ impl CacheFolder {
     }
 
     /// Returns the current time of the file system.
-    pub(in crate::workspace) fn moment(&self) -> io::Result<FileTime> {
-        Ok(FileTime::of_change(&Stat::from(&self.folder.touch()?)))
+    pub(in crate::workspace) fn file_system_time(&self) -> io::Result<FileTime> {
+        Ok(FileTime::change_time(&Stat::from(&self.folder.touch()?)))
     }
 
     /// Returns the bytes of a file; `None` if it is missing or not a valid cache.
@@ -117,17 +117,17 @@ impl CacheFolder {
     }
 
     /// Removes the oldest files accepted by `is_one` until at most `most` are left.
-    pub(in crate::workspace) fn bound(
+    pub(in crate::workspace) fn remove_oldest(
         &self,
         most: usize,
         is_one: &dyn Fn(&[u8]) -> bool,
     ) -> io::Result<()> {
-        bound(&self.folder, most, is_one)
+        remove_oldest(&self.folder, most, is_one)
     }
 }
 
 /// Removes the oldest files accepted by `is_one` until at most `most` are left.
-fn bound(folder: &Folder, most: usize, is_one: &dyn Fn(&[u8]) -> bool) -> io::Result<()> {
+fn remove_oldest(folder: &Folder, most: usize, is_one: &dyn Fn(&[u8]) -> bool) -> io::Result<()> {
     let mut files = Vec::new();
     for (name, _) in folder.names()?.into_iter().filter(|(name, _)| is_one(name.as_bytes())) {
         // A file deleted concurrently needs no removal.

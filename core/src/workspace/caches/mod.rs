@@ -4,14 +4,14 @@
 //! file and treats an invalid one as missing. Only a database holds content of a store.
 
 mod adoptions;
-mod captured;
+mod captured_directories;
 mod database;
 mod folder;
 mod notes;
 
 pub use self::adoptions::{AdoptionCache, FileMark};
-pub use self::captured::was_captured_here;
-pub(super) use self::captured::{note_capture, note_captured};
+pub use self::captured_directories::was_captured_here;
+pub(super) use self::captured_directories::{note_capture, note_captured};
 pub use self::database::{database_path, make_database};
 pub(super) use self::folder::{CacheFolder, NOTES_PREFIX};
 pub use self::notes::{Claim, read_note, write_note};

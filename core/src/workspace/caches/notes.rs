@@ -40,7 +40,7 @@ pub fn write_note(store: &Store, name: &str, bytes: &[u8]) -> Result<()> {
         Err(error) => Err(error),
         Ok(false) => Ok(()),
         Ok(true) => folder
-            .bound(MAX_FILES, &|name| name.starts_with(NOTES_PREFIX.as_bytes()))
+            .remove_oldest(MAX_FILES, &|name| name.starts_with(NOTES_PREFIX.as_bytes()))
             .map_err(failed),
     }
 }

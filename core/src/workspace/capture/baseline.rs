@@ -76,7 +76,7 @@ impl<'t> Baseline<'t> {
     }
 
     /// Returns the paths of all files with one of these names.
-    pub(in crate::workspace) fn named<'k>(
+    pub(in crate::workspace) fn paths_named<'k>(
         &'k self,
         names: &'k [&str],
     ) -> impl Iterator<Item = String> + 'k {
@@ -107,7 +107,7 @@ impl<'t> Baseline<'t> {
     }
 
     /// Returns true if the table alone is the baseline.
-    pub(in crate::workspace) fn is_all_in_table(&self) -> bool {
+    pub(in crate::workspace) fn is_table_complete(&self) -> bool {
         self.table.is_some() && self.corrections.is_empty()
     }
 }

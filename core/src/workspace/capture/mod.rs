@@ -6,9 +6,9 @@
 
 mod baseline;
 mod options;
-mod reach;
 mod reader;
 mod report;
+mod rule_scope;
 mod rules;
 mod scan;
 mod sides;
@@ -21,11 +21,11 @@ use std::path::{Path, PathBuf};
 
 use self::baseline::Baseline;
 pub use self::options::{CaptureOptions, CaptureProgress, MAX_FILE_BYTES};
-use self::reader::{FileReader, ReadOutcome, ReadRequest, window};
+use self::reader::{FileReader, ReadOutcome, ReadRequest, batch_len};
 pub(in crate::workspace) use self::report::IGNORED;
 use self::report::SECTION;
 pub use self::report::{CaptureReport, SkippedFile, workspace_metadata};
-use self::scan::{FileFate, ScanInput, ScanResult, SeenFile, TIME_IS_UP, UNKNOWN_RULES, scan};
+use self::scan::{FileFate, ScanInput, ScanResult, ScannedFile, TIME_IS_UP, UNKNOWN_RULES, scan};
 pub(in crate::workspace) use self::sides::OtherState;
 use self::sides::Side;
 pub use self::stat_cache::StatCache;
@@ -56,7 +56,7 @@ pub fn capture(
     dir: &Path,
     options: &CaptureOptions<'_>,
 ) -> Result<CaptureReport> {
-    capture_beside(sink, parent, builder, dir, options, &[])
+    capture_with_others(sink, parent, builder, dir, options, &[])
 }
 
 /// Captures a directory before it is changed: also omits paths ignored by the rules of `others`,
@@ -64,7 +64,7 @@ pub fn capture(
 ///
 /// # Errors
 /// As [`capture`].
-pub(in crate::workspace) fn capture_beside(
+pub(in crate::workspace) fn capture_with_others(
     sink: &mut dyn ObjectSink,
     parent: &Context,
     builder: &mut Builder,
@@ -121,14 +121,14 @@ struct Capture<'a> {
 }
 
 /// A file to read: its key, the length of the folder part, and its index in the folder.
-struct ToRead {
+struct FileToRead {
     key: String,
     prefix: usize,
     at: usize,
     size: u64,
 }
 
-impl ToRead {
+impl FileToRead {
     fn prefix(&self) -> &str {
         self.key.get(..self.prefix).unwrap_or_default()
     }
@@ -146,7 +146,7 @@ impl Capture<'_> {
         parent: &Context,
         builder: &mut Builder,
     ) -> Result<()> {
-        let files = self.to_read();
+        let files = self.files_to_read();
         let keys = files.iter().map(|file| file.key.as_bytes());
         let known = parent.map(sink, SECTION)?.get_sorted(sink, keys)?;
         let mut wanted = Vec::with_capacity(files.len());
@@ -166,7 +166,7 @@ impl Capture<'_> {
         };
         let mut done = 0;
         while let Some(rest) = wanted.get(done..).filter(|rest| !rest.is_empty()) {
-            let next = rest.get(..window(rest)).unwrap_or(rest);
+            let next = rest.get(..batch_len(rest)).unwrap_or(rest);
             let outcomes = reader.read(next, done == 0);
             for ((file, wanted), outcome) in files.iter().skip(done).zip(next).zip(outcomes) {
                 self.put(sink, builder, file, wanted.known.is_some(), outcome)?;
@@ -179,14 +179,14 @@ impl Capture<'_> {
     }
 
     /// Returns the files to read, ordered by key.
-    fn to_read(&self) -> Vec<ToRead> {
+    fn files_to_read(&self) -> Vec<FileToRead> {
         let mut files = Vec::new();
         for (prefix, folder) in &self.scan.folders {
             for (at, file) in folder.files.iter().flatten().enumerate() {
                 if file.fate == FileFate::Read {
                     let key = format!("{prefix}{}", file.name);
                     let size = file.stat.map_or(0, |stat| stat.size);
-                    files.push(ToRead { key, prefix: prefix.len(), at, size });
+                    files.push(FileToRead { key, prefix: prefix.len(), at, size });
                 }
             }
         }
@@ -198,7 +198,7 @@ impl Capture<'_> {
         &mut self,
         sink: &mut dyn ObjectSink,
         builder: &mut Builder,
-        file: &ToRead,
+        file: &FileToRead,
         is_known: bool,
         outcome: ReadOutcome,
     ) -> Result<()> {
@@ -234,13 +234,13 @@ impl Capture<'_> {
             },
         };
         self.found.bytes += stat.map_or(0, |stat| stat.size);
-        let moment = self.options.cache.map(StatCache::moment);
-        let lasts = |moment: &FileTime| stat.is_some_and(|stat| stat.lasts(moment));
+        let moment = self.options.cache.map(StatCache::file_system_time);
+        let lasts = |moment: &FileTime| stat.is_some_and(|stat| stat.is_stable_after(moment));
         let stat = stat.filter(|_| moment.as_ref().is_some_and(lasts));
         let folder = self.scan.folders.get_mut(file.prefix());
         let files = folder.and_then(|folder| folder.files.as_mut());
         if let Some(seen) = files.and_then(|files| files.get_mut(file.at)) {
-            *seen = SeenFile { name: std::mem::take(&mut seen.name), stat, fate };
+            *seen = ScannedFile { name: std::mem::take(&mut seen.name), stat, fate };
         }
         Ok(())
     }
@@ -255,7 +255,7 @@ impl Capture<'_> {
         }
         let closed: HashSet<&str> = self.scan.closed.iter().map(String::as_str).collect();
         for prefix in self.known.folders() {
-            if self.scan.folders.contains_key(prefix) || is_closed(&closed, prefix) {
+            if self.scan.folders.contains_key(prefix) || is_below_skipped(&closed, prefix) {
                 continue;
             }
             for file in self.known.folder(prefix) {
@@ -282,7 +282,7 @@ impl Capture<'_> {
     fn draft(&self) -> Option<TableDraft> {
         self.options.cache?;
         let is_same = self.scan.folders.values().all(|folder| folder.files.is_none());
-        if is_same && self.found.removed == 0 && self.known.is_all_in_table() {
+        if is_same && self.found.removed == 0 && self.known.is_table_complete() {
             return None;
         }
         let closed: HashSet<&str> = self.scan.closed.iter().map(String::as_str).collect();
@@ -298,7 +298,7 @@ impl Capture<'_> {
                     draft.add(prefix, &folder.rules, files);
                 }
                 // Unchanged, or not entered.
-                (None, folder) if folder.is_some() || is_closed(&closed, prefix) => {
+                (None, folder) if folder.is_some() || is_below_skipped(&closed, prefix) => {
                     self.copy(&mut draft, prefix);
                 }
                 (None, _) => {}
@@ -321,7 +321,7 @@ impl Capture<'_> {
 }
 
 /// Returns true if a folder or one of its ancestors was skipped.
-fn is_closed(closed: &HashSet<&str>, prefix: &str) -> bool {
+fn is_below_skipped(closed: &HashSet<&str>, prefix: &str) -> bool {
     let mut ends = prefix.match_indices('/').map(|(at, _)| prefix.get(..=at).unwrap_or_default());
     closed.contains("") || ends.any(|above| closed.contains(above))
 }

@@ -66,7 +66,7 @@ pub(in crate::workspace) struct FileReader<'a> {
 }
 
 /// Returns how many of the first `wanted` files are read in one batch.
-pub(in crate::workspace) fn window(wanted: &[ReadRequest<'_>]) -> usize {
+pub(in crate::workspace) fn batch_len(wanted: &[ReadRequest<'_>]) -> usize {
     let mut bytes = 0_u64;
     let fits = |file: &&ReadRequest<'_>| {
         bytes = bytes.saturating_add(file.size);
@@ -114,12 +114,14 @@ impl FileReader<'_> {
         };
         for _ in 0..MAX_TRIES {
             let (stat, content) = match self.read_once(folder, wanted.name)? {
-                Attempt::Read(stat, content) => (stat, content),
-                Attempt::TooLarge => return Ok(ReadOutcome::Skipped(too_large(self.max_bytes))),
-                Attempt::NotAFile => {
+                ReadAttempt::Read(stat, content) => (stat, content),
+                ReadAttempt::TooLarge => {
+                    return Ok(ReadOutcome::Skipped(too_large(self.max_bytes)));
+                }
+                ReadAttempt::NotAFile => {
                     return Ok(ReadOutcome::Skipped("it is no file any more".to_owned()));
                 }
-                Attempt::Changed => continue,
+                ReadAttempt::Changed => continue,
             };
             let Some(mode) = stat.file_mode() else { continue };
             let is_same = wanted.known.as_ref().is_some_and(|known| {
@@ -135,24 +137,24 @@ impl FileReader<'_> {
         Ok(ReadOutcome::Skipped(CHANGES.to_owned()))
     }
 
-    fn read_once(&self, folder: &Folder, name: &str) -> io::Result<Attempt> {
+    fn read_once(&self, folder: &Folder, name: &str) -> io::Result<ReadAttempt> {
         let c_name = CString::new(name)?;
         let before = Stat::from(&folder.stat(&c_name)?);
         let content = match before.file_mode() {
-            None => return Ok(Attempt::NotAFile),
-            Some(_) if before.size > self.max_bytes => return Ok(Attempt::TooLarge),
+            None => return Ok(ReadAttempt::NotAFile),
+            Some(_) if before.size > self.max_bytes => return Ok(ReadAttempt::TooLarge),
             Some(FileMode::Symlink) => folder.read_link(OsStr::new(name))?,
             Some(FileMode::Regular | FileMode::Executable) => {
                 let file = folder.read(OsStr::new(name))?;
                 // Skip the file if the opened one differs from the examined one: it could be a
                 // pipe.
                 if Stat::from(&rustix::fs::fstat(&file)?) != before {
-                    return Ok(Attempt::Changed);
+                    return Ok(ReadAttempt::Changed);
                 }
                 let mut content = Vec::with_capacity(usize::try_from(before.size).unwrap_or(0));
                 (&file).take(before.size + 1).read_to_end(&mut content)?;
                 if Stat::from(&rustix::fs::fstat(&file)?) != before {
-                    return Ok(Attempt::Changed);
+                    return Ok(ReadAttempt::Changed);
                 }
                 content
             }
@@ -160,9 +162,9 @@ impl FileReader<'_> {
         let is_link = before.file_mode() == Some(FileMode::Symlink);
         let is_still = !is_link || Stat::from(&folder.stat(&c_name)?) == before;
         if is_still && content.len() as u64 == before.size {
-            return Ok(Attempt::Read(before, content));
+            return Ok(ReadAttempt::Read(before, content));
         }
-        Ok(Attempt::Changed)
+        Ok(ReadAttempt::Changed)
     }
 }
 
@@ -170,7 +172,7 @@ impl FileReader<'_> {
 type OpenFolder = Option<(String, Folder)>;
 
 /// The outcome of one attempt.
-enum Attempt {
+enum ReadAttempt {
     Read(Stat, Vec<u8>),
     Changed,
     TooLarge,

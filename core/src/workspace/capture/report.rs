@@ -37,14 +37,14 @@ pub struct CaptureReport {
     /// Problems with ignored settings and indexes of git, one sentence each.
     pub warnings: Vec<String>,
     /// Paths that another state ignores or did not capture; they stay unchanged.
-    pub(in crate::workspace) beside: BTreeMap<PathBuf, LeftBeside>,
+    pub(in crate::workspace) beside: BTreeMap<PathBuf, UnchangedPath>,
     /// The table for the next capture; `None` if it did not change.
     pub(in crate::workspace) draft: Option<TableDraft>,
 }
 
 /// A path that another state ignores or did not capture.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(in crate::workspace) struct LeftBeside {
+pub(in crate::workspace) struct UnchangedPath {
     /// The path, or the skipped folder that contains it.
     pub(in crate::workspace) shown: PathBuf,
     /// The reason.

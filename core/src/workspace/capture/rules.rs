@@ -71,7 +71,7 @@ pub(in crate::workspace) enum Verdict {
 
 impl Rules {
     /// Returns the rules of a directory outside of any repository.
-    pub(in crate::workspace) fn outermost(git: GitRules) -> Arc<Self> {
+    pub(in crate::workspace) fn without_repository(git: GitRules) -> Arc<Self> {
         let repository = Some(Arc::new(git));
         Self::new(None, RulesPlace::Inside(0), &RuleTexts { repository, ..RuleTexts::default() })
     }
@@ -79,11 +79,11 @@ impl Rules {
     /// Returns the rules that apply in `dir` from the repository around it, including rule files in
     /// the folders between. A repository that ignores the directory does not affect its content.
     pub(in crate::workspace) fn around(dir: &Path, repositories: &Repositories<'_>) -> Arc<Self> {
-        Self::of_outer_repository(dir, repositories)
-            .unwrap_or_else(|| Self::outermost(repositories.none()))
+        Self::from_outer_repository(dir, repositories)
+            .unwrap_or_else(|| Self::without_repository(repositories.without_repository()))
     }
 
-    fn of_outer_repository(dir: &Path, repositories: &Repositories<'_>) -> Option<Arc<Self>> {
+    fn from_outer_repository(dir: &Path, repositories: &Repositories<'_>) -> Option<Arc<Self>> {
         use std::os::unix::ffi::OsStrExt;
         let dir = dir.canonicalize().ok()?;
         if has_dot_git(&dir) {
@@ -102,7 +102,7 @@ impl Rules {
             // The folder itself is judged by the rules of its ancestors and its parent folder.
             folder.push(name);
             let inside = dir.strip_prefix(&folder).ok()?.as_os_str().len();
-            if here.is_around_ignored(inside) {
+            if here.is_ancestor_ignored(inside) {
                 return None;
             }
             rules = Some(here);
@@ -112,7 +112,7 @@ impl Rules {
 
     /// Returns true if these rules ignore the ancestor of the directory that has `rest` bytes of
     /// the path after it.
-    fn is_around_ignored(&self, rest: usize) -> bool {
+    fn is_ancestor_ignored(&self, rest: usize) -> bool {
         let levels = std::iter::successors(Some(self), |rules| rules.above.as_deref());
         for rules in levels {
             let RulesPlace::Around(lead) = &rules.place else { break };
@@ -212,20 +212,20 @@ impl Rules {
     }
 
     /// Returns whether git tracks `path`, or, for a folder, anything in it.
-    pub(in crate::workspace) fn tracks(
+    pub(in crate::workspace) fn tracked_part(
         &self,
         path: &[u8],
         is_folder: bool,
         repositories: &Repositories<'_>,
-    ) -> Tracked {
+    ) -> TrackedPart {
         let repository = self.levels().find_map(|rules| Some((rules, rules.repository.as_ref()?)));
-        let Some((rules, level)) = repository else { return Tracked::No };
-        let (tracked, path) = (level.git.tracked(repositories), rules.inside(path));
+        let Some((rules, level)) = repository else { return TrackedPart::No };
+        let (tracked, path) = (level.git.tracked_paths(repositories), rules.inside(path));
         if tracked.has(&path, is_folder) {
-            return Tracked::Itself;
+            return TrackedPart::Itself;
         }
         let below = || tracked.has_below(&[&*path, b"/"].concat());
-        if is_folder && below() { Tracked::Below } else { Tracked::No }
+        if is_folder && below() { TrackedPart::Below } else { TrackedPart::No }
     }
 
     fn levels(&self) -> impl Iterator<Item = &Self> {
@@ -248,7 +248,7 @@ impl Rules {
 
 /// The part of a path that git tracks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in crate::workspace) enum Tracked {
+pub(in crate::workspace) enum TrackedPart {
     No,
     /// The file, or the repository in the folder.
     Itself,
@@ -351,10 +351,10 @@ mod tests {
             rules.excludes = text.into();
             rules
         };
-        let none = Rules::outermost(GitRules::default());
+        let none = Rules::without_repository(GitRules::default());
         let mut digests = BTreeSet::from([*none.digest().as_bytes()]);
         for rules in [
-            Rules::outermost(named("a")),
+            Rules::without_repository(named("a")),
             none.below(0, &texts("a", "", None)),
             none.below(2, &texts("a", "", None)),
             none.below(0, &texts("", "a", None)),

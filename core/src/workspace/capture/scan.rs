@@ -17,9 +17,9 @@ use rustix::fs::FileType;
 
 use super::baseline::{Baseline, BaselineFile};
 use super::options::{CaptureOptions, CaptureProgress};
-use super::reach::{Ignored, Reach};
-use super::report::{IGNORED, LeftBeside, NOT_A_FILE, NOT_UTF8, SkippedFile, TOO_LONG};
-use super::rules::{GIT_RULES, MAX_RULES_BYTES, OWN_RULES, RuleTexts, Rules, Tracked, Verdict};
+use super::report::{IGNORED, NOT_A_FILE, NOT_UTF8, SkippedFile, TOO_LONG, UnchangedPath};
+use super::rule_scope::{IgnoredFolder, RuleScope};
+use super::rules::{GIT_RULES, MAX_RULES_BYTES, OWN_RULES, RuleTexts, Rules, TrackedPart, Verdict};
 use super::sides::Side;
 use crate::object::ObjectId;
 use crate::tree::MAX_KEY_BYTES;
@@ -44,7 +44,7 @@ pub(in crate::workspace) const TIME_IS_UP: &str = "the time was up before it was
 #[derive(Debug, Default)]
 pub(in crate::workspace) struct ScanResult {
     /// By prefix: empty, or with a trailing slash.
-    pub(in crate::workspace) folders: BTreeMap<String, SeenFolder>,
+    pub(in crate::workspace) folders: BTreeMap<String, ScannedFolder>,
     /// Prefixes of folders that were not entered. Known files below them stay.
     pub(in crate::workspace) closed: Vec<String>,
     pub(in crate::workspace) skipped: Vec<SkippedFile>,
@@ -54,7 +54,7 @@ pub(in crate::workspace) struct ScanResult {
     /// True if the deadline passed.
     pub(in crate::workspace) unfinished: bool,
     /// Paths that a side ignores or did not capture.
-    pub(in crate::workspace) beside: BTreeMap<PathBuf, LeftBeside>,
+    pub(in crate::workspace) beside: BTreeMap<PathBuf, UnchangedPath>,
     /// Problems with files of git.
     pub(in crate::workspace) warnings: Vec<String>,
 }
@@ -73,17 +73,17 @@ pub(in crate::workspace) struct ScanInput<'a> {
 
 /// A folder that was examined.
 #[derive(Debug)]
-pub(in crate::workspace) struct SeenFolder {
+pub(in crate::workspace) struct ScannedFolder {
     pub(in crate::workspace) rules: ObjectId,
     /// The files, by name; `None` if they equal those of the table.
-    pub(in crate::workspace) files: Option<Vec<SeenFile>>,
+    pub(in crate::workspace) files: Option<Vec<ScannedFile>>,
     /// Names of deleted files.
     pub(in crate::workspace) gone: Vec<String>,
 }
 
 /// A file that was found, or a known one that could not be examined.
 #[derive(Debug)]
-pub(in crate::workspace) struct SeenFile {
+pub(in crate::workspace) struct ScannedFile {
     pub(in crate::workspace) name: String,
     pub(in crate::workspace) stat: Option<Stat>,
     pub(in crate::workspace) fate: FileFate,
@@ -105,11 +105,11 @@ struct FolderTask {
     /// The path, empty or with a trailing slash.
     prefix: String,
     /// The open parent folder, if it is still held.
-    parent: Option<Arc<FoundNames>>,
+    parent: Option<Arc<OpenFolderNames>>,
     /// The scope of the directory's rules, inherited from the parent.
-    disk: Reach,
+    disk: RuleScope,
     /// The scope of each side's rules.
-    sides: Vec<Reach>,
+    sides: Vec<RuleScope>,
     /// The ancestors of the folder.
     above: Arc<ParentFolders>,
 }
@@ -128,12 +128,12 @@ impl ParentFolders {
 }
 
 /// A folder held open, counted.
-struct FoundNames {
+struct OpenFolderNames {
     folder: Folder,
     open: Arc<AtomicUsize>,
 }
 
-impl Drop for FoundNames {
+impl Drop for OpenFolderNames {
     fn drop(&mut self) {
         self.open.fetch_sub(1, Ordering::Relaxed);
     }
@@ -179,15 +179,15 @@ pub(in crate::workspace) fn scan(input: &ScanInput<'_>) -> ScanResult {
     };
     // No folder has this identity: inode 0 does not exist.
     let above = Arc::new(ParentFolders { identity: (0, 0), above: None });
-    let disk = Reach { rules: Rules::around(dir, &walk.repositories), ignored: None };
+    let disk = RuleScope { rules: Rules::around(dir, &walk.repositories), ignored: None };
     let top = |side: &Side| {
-        let ignored = Ignored { verdict: Verdict::IgnoredByOwn, folder: "".into() };
-        let ignored = side.skips("").then_some(ignored);
-        Reach { rules: Arc::clone(&disk.rules), ignored }
+        let ignored = IgnoredFolder { verdict: Verdict::IgnoredByOwn, folder: "".into() };
+        let ignored = side.has_skipped("").then_some(ignored);
+        RuleScope { rules: Arc::clone(&disk.rules), ignored }
     };
     let sides = sides.iter().map(top).collect();
     let top = FolderTask { prefix: String::new(), parent: None, disk, sides, above };
-    rayon::scope(|scope| walk.look_into(scope, top));
+    rayon::scope(|scope| walk.scan_folder(scope, top));
     let mut found = walk.found.into_inner().unwrap_or_else(PoisonError::into_inner);
     found.unfinished = walk.is_over.into_inner();
     found.warnings = walk.repositories.into_warnings();
@@ -195,7 +195,7 @@ pub(in crate::workspace) fn scan(input: &ScanInput<'_>) -> ScanResult {
 }
 
 impl<'a> FolderWalk<'a> {
-    fn look_into<'s>(&'s self, scope: &Scope<'s>, task: FolderTask) {
+    fn scan_folder<'s>(&'s self, scope: &Scope<'s>, task: FolderTask) {
         if self.is_over.load(Ordering::Relaxed) || (self.options.over_budget)() {
             self.is_over.store(true, Ordering::Relaxed);
             return self.close(task.prefix, TIME_IS_UP.to_owned());
@@ -206,7 +206,7 @@ impl<'a> FolderWalk<'a> {
             Ok((folder, identity, names))
         });
         match listed {
-            Ok((_, identity, names)) if self.is_left_out(identity, &names) => {}
+            Ok((_, identity, names)) if self.is_excluded(identity, &names) => {}
             Ok((_, identity, _)) if task.above.holds(identity) => {
                 self.close(task.prefix, "it leads back to a folder that it lies in".to_owned());
             }
@@ -233,7 +233,7 @@ impl<'a> FolderWalk<'a> {
         }
     }
 
-    fn is_left_out(&self, identity: (u64, u64), names: &[(CString, FileType)]) -> bool {
+    fn is_excluded(&self, identity: (u64, u64), names: &[(CString, FileType)]) -> bool {
         let has = |wanted: &str| names.iter().any(|(name, _)| name.as_bytes() == wanted.as_bytes());
         self.never.contains(&identity) || OF_A_STORE.iter().all(|name| has(name))
     }
@@ -306,8 +306,8 @@ fn read_rules(folder: &Folder, name: &CStr) -> io::Result<Vec<u8>> {
 struct FolderScan<'s, 'a> {
     walk: &'s FolderWalk<'a>,
     prefix: String,
-    disk: Reach,
-    sides: Vec<Reach>,
+    disk: RuleScope,
+    sides: Vec<RuleScope>,
     above: Arc<ParentFolders>,
 }
 
@@ -316,7 +316,7 @@ enum NameFate {
     /// It is captured; `by_index` if a rule ignores it but git tracks it.
     Take { by_index: bool },
     /// It is a folder to enter, with these scopes of rules.
-    Enter { disk: Reach, sides: Vec<Reach> },
+    Enter { disk: RuleScope, sides: Vec<RuleScope> },
     /// It is ignored.
     Leave,
     /// It is ignored, possibly with the ignored `folder` that contains it, but a side would include
@@ -334,18 +334,18 @@ impl<'s, 'a> FolderScan<'s, 'a> {
         above: Arc<ParentFolders>,
     ) -> Self {
         let FolderTask { prefix, disk, sides, .. } = task;
-        let below = |reach: &Reach, texts: &RuleTexts| Reach {
+        let below = |reach: &RuleScope, texts: &RuleTexts| RuleScope {
             rules: reach.rules.below(prefix.len(), texts),
             ignored: reach.ignored.clone(),
         };
-        let of_side = |(reach, side): (&Reach, &Side)| {
+        let of_side = |(reach, side): (&RuleScope, &Side)| {
             let (mut texts, found) = (texts.clone(), side.texts(&prefix));
             texts.git = found.map(|it| it.git.clone()).unwrap_or_default();
             texts.own = found.map(|it| it.own.clone()).unwrap_or_default();
             let mut here = below(reach, &texts);
             if found.is_some_and(|found| found.is_unreadable) && here.ignored.is_none() {
                 let folder = prefix.trim_end_matches('/').into();
-                here.ignored = Some(Ignored { verdict: Verdict::IgnoredByGit, folder });
+                here.ignored = Some(IgnoredFolder { verdict: Verdict::IgnoredByGit, folder });
             }
             here
         };
@@ -363,17 +363,17 @@ impl<'s, 'a> FolderScan<'s, 'a> {
         // folder with a file captured only because git tracked it, since git may have untracked it.
         let is_judged = block.is_some_and(|(_, block)| block.rules == digest)
             && self.disk.ignored.is_none()
-            && self.sides.iter().all(|reach| reach.is_as(&self.disk))
+            && self.sides.iter().all(|reach| reach.has_same_verdicts(&self.disk))
             && self.walk.sides.iter().all(Side::skips_nothing);
         let mut files = BaselineFiles { known: &known, ..BaselineFiles::default() };
         let (mut folders, mut beside) = (Vec::new(), Vec::new());
         let mut path = self.prefix.clone().into_bytes();
         for (name, kind) in &names {
             let bytes = name.as_bytes();
-            if is_never(bytes) {
+            if is_never_captured(bytes) {
                 continue;
             }
-            let stat = match look_at(&folder, name, *kind) {
+            let stat = match stat_of(&folder, name, *kind) {
                 Ok(found) => found,
                 // Deleted since it was listed.
                 Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
@@ -383,7 +383,7 @@ impl<'s, 'a> FolderScan<'s, 'a> {
                 }
             };
             let is_folder = stat.is_none();
-            let before = if is_folder { None } else { files.known_as(bytes) };
+            let before = if is_folder { None } else { files.take_baseline(bytes) };
             let mut into = None;
             if !(is_judged && before.is_some()) {
                 path.truncate(self.prefix.len());
@@ -396,19 +396,19 @@ impl<'s, 'a> FolderScan<'s, 'a> {
                     }
                     NameFate::Enter { disk, sides } => into = Some((disk, sides)),
                     NameFate::Leave => {
-                        files.leave_out(before);
+                        files.exclude(before);
                         continue;
                     }
                     NameFate::LeaveUncovered { folder } => {
-                        beside.push(left_beside(&path, folder.as_deref(), IGNORED));
-                        files.leave_out(before);
+                        beside.push(unchanged_path(&path, folder.as_deref(), IGNORED));
+                        files.exclude(before);
                         continue;
                     }
                     // The report names each file that the capture cannot read.
                     NameFate::LeaveBeside { .. }
                         if stat.is_some_and(|stat| self.walk.refusal(&stat).is_some()) => {}
                     NameFate::LeaveBeside { folder, reason } => {
-                        beside.push(left_beside(&path, folder.as_deref(), reason));
+                        beside.push(unchanged_path(&path, folder.as_deref(), reason));
                         files.keep(before);
                         continue;
                     }
@@ -430,7 +430,7 @@ impl<'s, 'a> FolderScan<'s, 'a> {
         (self.walk.options.progress)(CaptureProgress::Looked(looked_at));
         self.spawn(scope, folder, folders);
         let is_of_rules = block.is_some_and(|(_, block)| block.rules == digest);
-        let is_same = (is_of_rules || known.is_empty()) && files.is_as_known();
+        let is_same = (is_of_rules || known.is_empty()) && files.is_unchanged();
         self.report(files, digest, beside, is_same);
     }
 
@@ -439,22 +439,23 @@ impl<'s, 'a> FolderScan<'s, 'a> {
     fn judge(&self, path: &[u8], is_folder: bool, is_known: bool) -> NameFate {
         let tracked = OnceLock::new();
         let tracks = |verdict| match verdict {
-            Verdict::IgnoredByGit => *tracked
-                .get_or_init(|| self.disk.rules.tracks(path, is_folder, &self.walk.repositories)),
-            _ => Tracked::No,
+            Verdict::IgnoredByGit => *tracked.get_or_init(|| {
+                self.disk.rules.tracked_part(path, is_folder, &self.walk.repositories)
+            }),
+            _ => TrackedPart::No,
         };
         let text = String::from_utf8_lossy(path);
         let mut verdict = self.disk.verdict(path, is_folder);
         let by_index = verdict != Verdict::Included;
         match (verdict, tracks(verdict)) {
-            (Verdict::Included, _) | (_, Tracked::Below) => {}
-            (_, Tracked::Itself) => verdict = Verdict::Included,
-            (_, Tracked::No) => {
-                let includes = |(reach, side): (&Reach, &Side)| {
+            (Verdict::Included, _) | (_, TrackedPart::Below) => {}
+            (_, TrackedPart::Itself) => verdict = Verdict::Included,
+            (_, TrackedPart::No) => {
+                let includes = |(reach, side): (&RuleScope, &Side)| {
                     let verdict = reach.verdict(path, is_folder);
                     let is_included =
-                        verdict == Verdict::Included || tracks(verdict) != Tracked::No;
-                    is_included && !reach.is_as(&self.disk) && !side.skips(&text)
+                        verdict == Verdict::Included || tracks(verdict) != TrackedPart::No;
+                    is_included && !reach.has_same_verdicts(&self.disk) && !side.has_skipped(&text)
                 };
                 let folder = self.disk.ignored.as_ref().map(|it| Arc::clone(&it.folder));
                 return match self.sides.iter().zip(self.walk.sides).any(includes) {
@@ -465,21 +466,21 @@ impl<'s, 'a> FolderScan<'s, 'a> {
         }
         let mut sides = Vec::new();
         for (reach, side) in self.sides.iter().zip(self.walk.sides) {
-            let mut verdict = match (side.skips(&text), reach.is_as(&self.disk)) {
+            let mut verdict = match (side.has_skipped(&text), reach.has_same_verdicts(&self.disk)) {
                 (true, _) => Verdict::IgnoredByOwn,
                 (false, true) => verdict,
                 (false, false) => reach.verdict(path, is_folder),
             };
             let folder = || format!("{text}/");
             let is_taken = match (verdict, tracks(verdict)) {
-                (Verdict::Included, _) | (_, Tracked::Below) => true,
-                (_, Tracked::Itself) => {
+                (Verdict::Included, _) | (_, TrackedPart::Below) => true,
+                (_, TrackedPart::Itself) => {
                     verdict = Verdict::Included;
                     true
                 }
-                (_, Tracked::No) if !is_folder => side.took(&text, is_known),
-                (_, Tracked::No) => {
-                    side.has_more_below(&folder()) || self.walk.has_known_below(&folder())
+                (_, TrackedPart::No) if !is_folder => side.has_captured(&text, is_known),
+                (_, TrackedPart::No) => {
+                    side.has_new_file_below(&folder()) || self.walk.has_known_below(&folder())
                 }
             };
             if !is_taken {
@@ -487,29 +488,29 @@ impl<'s, 'a> FolderScan<'s, 'a> {
                 return NameFate::LeaveBeside { folder, reason: side.reason };
             }
             if is_folder {
-                sides.push(reach.inside(&text, verdict));
+                sides.push(reach.subfolder_scope(&text, verdict));
             }
         }
         if !is_folder {
             return NameFate::Take { by_index };
         }
-        NameFate::Enter { disk: self.disk.inside(&text, verdict), sides }
+        NameFate::Enter { disk: self.disk.subfolder_scope(&text, verdict), sides }
     }
 
     fn spawn(
         &self,
         scope: &Scope<'s>,
         folder: Folder,
-        folders: Vec<(String, (Reach, Vec<Reach>))>,
+        folders: Vec<(String, (RuleScope, Vec<RuleScope>))>,
     ) {
         let walk = self.walk;
         let is_held = walk.open.fetch_add(1, Ordering::Relaxed) < MAX_OPEN;
-        let held = FoundNames { folder, open: Arc::clone(&walk.open) };
+        let held = OpenFolderNames { folder, open: Arc::clone(&walk.open) };
         let parent = if is_held { Some(Arc::new(held)) } else { None };
         for (prefix, (disk, sides)) in folders {
             let (parent, above) = (parent.clone(), Arc::clone(&self.above));
             let task = FolderTask { prefix, parent, disk, sides, above };
-            scope.spawn(move |scope| walk.look_into(scope, task));
+            scope.spawn(move |scope| walk.scan_folder(scope, task));
         }
     }
 
@@ -517,7 +518,7 @@ impl<'s, 'a> FolderScan<'s, 'a> {
         self,
         mut files: BaselineFiles<'_>,
         rules: ObjectId,
-        beside: Vec<(PathBuf, LeftBeside)>,
+        beside: Vec<(PathBuf, UnchangedPath)>,
         is_same: bool,
     ) {
         let mut found = self.walk.found.lock().unwrap_or_else(PoisonError::into_inner);
@@ -525,27 +526,31 @@ impl<'s, 'a> FolderScan<'s, 'a> {
         found.same_bytes += files.same_bytes;
         found.skipped.append(&mut files.skipped);
         found.beside.extend(beside);
-        let files_here = if is_same { None } else { Some(files.seen()) };
+        let files_here = if is_same { None } else { Some(files.into_files()) };
         found
             .folders
-            .insert(self.prefix, SeenFolder { rules, files: files_here, gone: files.gone });
+            .insert(self.prefix, ScannedFolder { rules, files: files_here, gone: files.gone });
     }
 }
 
 /// Returns a path that stays because of a rule, with the ignored folder that contains it, if any.
-fn left_beside(path: &[u8], folder: Option<&str>, reason: &'static str) -> (PathBuf, LeftBeside) {
+fn unchanged_path(
+    path: &[u8],
+    folder: Option<&str>,
+    reason: &'static str,
+) -> (PathBuf, UnchangedPath) {
     let whole = |path: &[u8]| PathBuf::from(OsStr::from_bytes(path));
     let shown = whole(folder.map_or(path, str::as_bytes));
-    (whole(path), LeftBeside { shown, reason })
+    (whole(path), UnchangedPath { shown, reason })
 }
 
-fn is_never(name: &[u8]) -> bool {
+fn is_never_captured(name: &[u8]) -> bool {
     NEVER.iter().any(|never| name == never.as_bytes())
         || name.starts_with(temp_file::PREFIX.as_bytes())
 }
 
 /// Returns the stat of `name`; `None` if it is a folder.
-fn look_at(folder: &Folder, name: &CStr, kind: FileType) -> io::Result<Option<Stat>> {
+fn stat_of(folder: &Folder, name: &CStr, kind: FileType) -> io::Result<Option<Stat>> {
     if kind == FileType::Directory {
         return Ok(None);
     }
@@ -560,7 +565,7 @@ struct BaselineFiles<'k> {
     /// Number of files of the baseline that were passed.
     passed: usize,
     /// Stats and fates of the files that are not ignored, in order.
-    seen: Vec<(FoundName<'k>, Option<Stat>, FileFate)>,
+    seen: Vec<(FolderName<'k>, Option<Stat>, FileFate)>,
     gone: Vec<String>,
     skipped: Vec<SkippedFile>,
     same_files: u64,
@@ -569,7 +574,7 @@ struct BaselineFiles<'k> {
 }
 
 /// A known or a new name.
-enum FoundName<'k> {
+enum FolderName<'k> {
     Baseline(&'k str),
     New(String),
 }
@@ -577,7 +582,7 @@ enum FoundName<'k> {
 impl<'k> BaselineFiles<'k> {
     /// Returns the file `name` of the baseline. Names come in order; skipped files of the baseline
     /// were deleted.
-    fn known_as(&mut self, name: &[u8]) -> Option<BaselineFile<'k>> {
+    fn take_baseline(&mut self, name: &[u8]) -> Option<BaselineFile<'k>> {
         while let Some(known) = self.known.get(self.passed) {
             match known.name.as_bytes().cmp(name) {
                 std::cmp::Ordering::Less => self.gone.push(known.name.to_owned()),
@@ -592,7 +597,7 @@ impl<'k> BaselineFiles<'k> {
         None
     }
 
-    fn leave_out(&mut self, before: Option<BaselineFile<'k>>) {
+    fn exclude(&mut self, before: Option<BaselineFile<'k>>) {
         self.gone.extend(before.map(|known| known.name.to_owned()));
     }
 
@@ -614,13 +619,13 @@ impl<'k> BaselineFiles<'k> {
             Some(known) if known.stat == Some(stat) => {
                 self.same_files += 1;
                 self.same_bytes += stat.size;
-                self.seen.push((FoundName::Baseline(known.name), Some(stat), FileFate::Keep));
+                self.seen.push((FolderName::Baseline(known.name), Some(stat), FileFate::Keep));
             }
             before => {
                 self.differing += 1;
                 let name = before.map_or_else(
-                    || FoundName::New(name.to_owned()),
-                    |k| FoundName::Baseline(k.name),
+                    || FolderName::New(name.to_owned()),
+                    |k| FolderName::Baseline(k.name),
                 );
                 self.seen.push((name, Some(stat), FileFate::Read));
             }
@@ -629,7 +634,7 @@ impl<'k> BaselineFiles<'k> {
 
     /// Skips a name, and keeps its last known file.
     fn skip(&mut self, prefix: &str, name: &[u8], reason: String) {
-        let before = self.known_as(name);
+        let before = self.take_baseline(name);
         self.keep(before);
         let path = Path::new(prefix).join(OsStr::from_bytes(name));
         self.skipped.push(SkippedFile { path, reason });
@@ -637,7 +642,7 @@ impl<'k> BaselineFiles<'k> {
 
     fn keep(&mut self, before: Option<BaselineFile<'k>>) {
         if let Some(known) = before {
-            self.seen.push((FoundName::Baseline(known.name), None, FileFate::Keep));
+            self.seen.push((FolderName::Baseline(known.name), None, FileFate::Keep));
         }
     }
 
@@ -649,17 +654,17 @@ impl<'k> BaselineFiles<'k> {
     }
 
     /// Returns true if every file has its baseline stat, and none is missing.
-    fn is_as_known(&self) -> bool {
+    fn is_unchanged(&self) -> bool {
         self.same_files == self.known.len() as u64 && self.seen.len() == self.known.len()
     }
 
-    fn seen(&mut self) -> Vec<SeenFile> {
+    fn into_files(&mut self) -> Vec<ScannedFile> {
         let name = |name| match name {
-            FoundName::Baseline(name) => name.to_owned(),
-            FoundName::New(name) => name,
+            FolderName::Baseline(name) => name.to_owned(),
+            FolderName::New(name) => name,
         };
         let seen = std::mem::take(&mut self.seen).into_iter();
-        seen.map(|(found, stat, fate)| SeenFile { name: name(found), stat, fate }).collect()
+        seen.map(|(found, stat, fate)| ScannedFile { name: name(found), stat, fate }).collect()
     }
 }
 

@@ -59,7 +59,7 @@ impl Side {
         other: &OtherState<'_>,
     ) -> Result<Self> {
         let files = other.context.map(source, SECTION)?;
-        let mut keys: BTreeSet<String> = known.named(&[GIT_RULES, OWN_RULES]).collect();
+        let mut keys: BTreeSet<String> = known.paths_named(&[GIT_RULES, OWN_RULES]).collect();
         let mut differing = BTreeMap::new();
         for change in diff_maps(&parent.map(source, SECTION)?, &files, source) {
             let change = change?;
@@ -86,7 +86,7 @@ impl Side {
     }
 
     /// Returns true if its captures skipped a path; the empty path means everything.
-    pub(in crate::workspace) fn skips(&self, path: &str) -> bool {
+    pub(in crate::workspace) fn has_skipped(&self, path: &str) -> bool {
         self.skipped.contains(path)
     }
 
@@ -102,12 +102,12 @@ impl Side {
 
     /// Returns true if the state captured the file, whatever its rules; `is_known` if the baseline
     /// has it.
-    pub(in crate::workspace) fn took(&self, path: &str, is_known: bool) -> bool {
+    pub(in crate::workspace) fn has_captured(&self, path: &str, is_known: bool) -> bool {
         self.is_whole && self.differing.get(path).copied().unwrap_or(is_known)
     }
 
     /// Returns true if it has a file below the folder that the baseline lacks.
-    pub(in crate::workspace) fn has_more_below(&self, folder: &str) -> bool {
+    pub(in crate::workspace) fn has_new_file_below(&self, folder: &str) -> bool {
         let below = self.differing.range(folder.to_owned()..);
         below.take_while(|(path, _)| path.starts_with(folder)).any(|(_, is_there)| *is_there)
     }

@@ -57,7 +57,7 @@ impl StatCache {
         let failed = |error| Error::io(format!("open the cache of {}", dir.display()), error);
         let path = fs::canonicalize(dir).map_err(failed)?;
         let folder = CacheFolder::open(store).map_err(failed)?;
-        let moment = folder.moment().map_err(failed)?;
+        let moment = folder.file_system_time().map_err(failed)?;
         let bytes = path.as_os_str().as_encoded_bytes();
         let (directory, name) = (ObjectId::of(Kind::Blob, bytes), folder.file_name("", bytes));
         let table = folder.read(&name).and_then(|bytes| Table::decode(&bytes, &directory));
@@ -89,7 +89,7 @@ impl StatCache {
             // Another capture of the same directory finished first; its stats are as good.
             Err(error) if matches!(error.kind(), ErrorKind::Locked | ErrorKind::Conflict) => Ok(()),
             Err(error) => Err(error),
-            Ok(()) => self.bound().map_err(|error| Error::io("remove old caches", error)),
+            Ok(()) => self.remove_oldest().map_err(|error| Error::io("remove old caches", error)),
         }
     }
 
@@ -109,7 +109,7 @@ impl StatCache {
     }
 
     /// Returns the time of opening, by the clock of the file system.
-    pub(in crate::workspace) fn moment(&self) -> FileTime {
+    pub(in crate::workspace) fn file_system_time(&self) -> FileTime {
         self.moment
     }
 
@@ -119,9 +119,9 @@ impl StatCache {
     }
 
     /// Removes the oldest directory caches while there are too many.
-    fn bound(&self) -> io::Result<()> {
+    fn remove_oldest(&self) -> io::Result<()> {
         let others = [NOTES_PREFIX, DATABASE_PREFIX, CAPTURED_FILE];
         let is_one = |name: &[u8]| !others.iter().any(|it| name.starts_with(it.as_bytes()));
-        self.folder.bound(MAX_FILES, &is_one)
+        self.folder.remove_oldest(MAX_FILES, &is_one)
     }
 }

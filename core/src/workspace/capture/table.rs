@@ -283,7 +283,7 @@ mod tests {
     fn draft(folders: &[(&str, &[&str])]) -> TableDraft {
         let mut draft = TableDraft::default();
         for (prefix, names) in folders {
-            let stat = |name: &str| (name != "b").then(|| Stat::made_up(9, 1, 2));
+            let stat = |name: &str| (name != "b").then(|| Stat::artificial(9, 1, 2));
             draft.add(prefix, &id(prefix), names.iter().map(|name| (*name, stat(name))));
         }
         draft
@@ -297,7 +297,7 @@ mod tests {
         let table = Table::decode(&bytes(&written), &id("directory")).unwrap();
         assert_eq!((table.files, table.root, table.blocks().len()), (4, id("root"), 2));
         let top = table.find("").unwrap();
-        let stat = Some(Stat::made_up(9, 1, 2));
+        let stat = Some(Stat::artificial(9, 1, 2));
         assert_eq!(table.files(top).collect::<Vec<_>>(), [("", stat), ("a", stat), ("b", None)]);
         assert_eq!(top.rules, id(""));
         assert!(table.find("none/").is_none() && table.find("x/").is_none());

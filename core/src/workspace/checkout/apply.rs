@@ -72,7 +72,7 @@ impl FilesPlan {
             restored.written += 1;
             current = Some((parent, folder));
         }
-        target.finish()
+        target.sync_changed()
     }
 }
 

@@ -3,8 +3,8 @@
 
 mod apply;
 mod plan;
-mod scratch;
+mod scratch_directory;
 
 pub use self::apply::CheckoutReport;
 pub use self::plan::{FileAction, FilesPlan, PlannedFile, plan_checkout};
-pub use self::scratch::Scratch;
+pub use self::scratch_directory::Scratch;

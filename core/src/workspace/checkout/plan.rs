@@ -92,7 +92,7 @@ pub fn plan_checkout(
     let mut files = Vec::with_capacity(wanted.len());
     for (path, (mode, content)) in wanted {
         let (action, found) = looking
-            .look(&path, mode, &content)
+            .plan_file(&path, mode, &content)
             .map_err(|error| error.at(target.join(&path).display()))?;
         files.push(PlannedFile { path, action, mode, content, found });
     }
@@ -162,7 +162,7 @@ fn add(wanted: &mut WantedFiles, path: PathBuf, mode: FileMode, content: Content
 fn refuse_files_as_folders<'p>(paths: impl Iterator<Item = &'p PathBuf> + Clone) -> Result<()> {
     let mut neighbours = paths.clone().zip(paths.skip(1));
     match neighbours.find(|(file, next)| next.starts_with(file)) {
-        Some((file, next)) => Err(clash(file, next)),
+        Some((file, next)) => Err(clash_error(file, next)),
         None => Ok(()),
     }
 }
@@ -176,13 +176,13 @@ fn refuse_names_of_one_file(files: &[PlannedFile]) -> Result<()> {
         let Some(other) = known.insert(found.identity, file) else { continue };
         let folded = |file: &PlannedFile| file.path.to_string_lossy().to_lowercase();
         if found.names == 1 || folded(file) == folded(other) {
-            return Err(clash(&other.path, &file.path));
+            return Err(clash_error(&other.path, &file.path));
         }
     }
     Ok(())
 }
 
-fn clash(a: &Path, b: &Path) -> Error {
+fn clash_error(a: &Path, b: &Path) -> Error {
     let (a, b) = (a.display(), b.display());
     Error::invalid(format!(
         "{a} and {b} cannot both be files here: restore one of them with --only"
@@ -200,14 +200,14 @@ struct FilePlanner<'a> {
 
 impl FilePlanner<'_> {
     /// Returns the action for a file, and its current entry on disk.
-    fn look(
+    fn plan_file(
         &mut self,
         path: &Path,
         mode: FileMode,
         content: &Content,
     ) -> Result<(FileAction, Option<FolderEntry>)> {
         let (source, context) = (self.source, self.context);
-        let (Some(folder), Some(name)) = (self.enter(path)?, path.file_name()) else {
+        let (Some(folder), Some(name)) = (self.open_folder(path)?, path.file_name()) else {
             return Ok((FileAction::Create, None));
         };
         let failed = |error| Error::io("look at it", error);
@@ -229,18 +229,18 @@ impl FilePlanner<'_> {
             (FileMode::Regular | FileMode::Executable, EntryKind::File) => {
                 let executable = found.mode & 0o100 != 0;
                 executable == (mode == FileMode::Executable)
-                    && content.is_in(source, context, folder.read(name).map_err(failed)?)?
+                    && content.is_content_of(source, context, folder.read(name).map_err(failed)?)?
             }
         };
         Ok((if same { FileAction::Keep } else { FileAction::Overwrite }, Some(found)))
     }
 
     /// Returns the folder of `path`, if it exists.
-    fn enter(&mut self, path: &Path) -> Result<Option<&Folder>> {
+    fn open_folder(&mut self, path: &Path) -> Result<Option<&Folder>> {
         let parent = path.parent().unwrap_or(Path::new(""));
         if self.folder.as_ref().is_none_or(|(known, _)| known != parent) {
             let folder = match &self.target {
-                Some(target) => target.enter(parent)?,
+                Some(target) => target.open_folder(parent)?,
                 None => None,
             };
             self.folder = Some((parent.to_owned(), folder));

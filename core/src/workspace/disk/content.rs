@@ -53,15 +53,15 @@ impl Content {
     }
 
     /// Returns true if `file` has exactly this content.
-    pub(in crate::workspace) fn is_in(
+    pub(in crate::workspace) fn is_content_of(
         &self,
         source: &dyn ObjectSource,
         context: &Context,
         file: File,
     ) -> Result<bool> {
-        let mut comparing = Comparing { file: BufReader::new(file), same: true };
+        let mut comparing = ComparingWriter { file: BufReader::new(file), same: true };
         self.write(source, context, &mut comparing)?;
-        comparing.ends_here().map_err(|error| Error::io("read", error))
+        comparing.is_at_end().map_err(|error| Error::io("read", error))
     }
 }
 
@@ -75,7 +75,7 @@ pub(in crate::workspace) fn store(
     write: impl FnOnce(&mut dyn Write) -> Result<()>,
 ) -> Result<u64> {
     let checksum = Checksum::new(CHECKSUM);
-    let mut out = Hashing { out: BufWriter::new(&*file), checksum, bytes: 0 };
+    let mut out = HashingWriter { out: BufWriter::new(&*file), checksum, bytes: 0 };
     write(&mut out)?;
     out.flush().map_err(|error| Error::io("write the content", error))?;
     let (written, bytes) = (out.checksum.finish(), out.bytes);
@@ -104,13 +104,13 @@ fn digest(file: &mut File) -> io::Result<[u8; 32]> {
 }
 
 /// Counts and hashes the bytes that pass through.
-struct Hashing<W> {
+struct HashingWriter<W> {
     out: W,
     checksum: Checksum,
     bytes: u64,
 }
 
-impl<W: Write> Write for Hashing<W> {
+impl<W: Write> Write for HashingWriter<W> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let written = self.out.write(bytes)?;
         self.checksum.update(bytes.get(..written).unwrap_or_default());
@@ -124,18 +124,18 @@ impl<W: Write> Write for Hashing<W> {
 }
 
 /// Compares written bytes with a file, without holding either in memory.
-struct Comparing<R> {
+struct ComparingWriter<R> {
     file: R,
     same: bool,
 }
 
-impl<R: Read> Comparing<R> {
-    fn ends_here(mut self) -> io::Result<bool> {
+impl<R: Read> ComparingWriter<R> {
+    fn is_at_end(mut self) -> io::Result<bool> {
         Ok(self.same && self.file.read(&mut [0])? == 0)
     }
 }
 
-impl<R: Read> Write for Comparing<R> {
+impl<R: Read> Write for ComparingWriter<R> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         if self.same {
             let mut found = vec![0; bytes.len()];

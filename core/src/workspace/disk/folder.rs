@@ -37,7 +37,7 @@ impl Folder {
     }
 
     /// Duplicates the handle.
-    pub(in crate::workspace) fn again(&self) -> io::Result<Self> {
+    pub(in crate::workspace) fn duplicate(&self) -> io::Result<Self> {
         Ok(Self(self.0.try_clone()?))
     }
 
@@ -55,7 +55,7 @@ impl Folder {
     /// Opens the directory `path` below this one, name by name; `NotADirectory` if a component is
     /// anything else.
     pub(in crate::workspace) fn descend(&self, path: &Path) -> io::Result<Self> {
-        path.iter().try_fold(self.again()?, |folder, name| folder.enter(name))
+        path.iter().try_fold(self.duplicate()?, |folder, name| folder.enter(name))
     }
 
     /// Creates the directory `name`; `AlreadyExists` if the name is taken.
@@ -207,7 +207,7 @@ impl FolderEntry {
 
     /// Narrows the permissions `wanted` for a file that replaces this one: users who could not read
     /// or write this file cannot read or write the new one.
-    pub(in crate::workspace) fn narrow(&self, wanted: u32) -> u32 {
+    pub(in crate::workspace) fn narrow_permissions(&self, wanted: u32) -> u32 {
         let readers = self.mode & 0o444;
         match self.kind {
             EntryKind::File => wanted & (0o700 | self.mode & 0o066 | readers >> 2),
@@ -216,7 +216,7 @@ impl FolderEntry {
     }
 
     /// Returns true if this is the same entry as `before`, unchanged.
-    pub(in crate::workspace) fn is_still(&self, before: &Self) -> bool {
+    pub(in crate::workspace) fn is_unchanged_since(&self, before: &Self) -> bool {
         // Replacing one name of a file changes the file behind its other names.
         let is_unchanged = self.changed == before.changed || before.names > 1;
         self.identity == before.identity && self.content == before.content && is_unchanged

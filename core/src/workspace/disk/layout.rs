@@ -59,10 +59,10 @@ fn path<'n>(components: impl Iterator<Item = &'n str>) -> Result<PathBuf> {
     let mut path = PathBuf::new();
     for component in components {
         let name = safe_component(component);
-        limit("bytes of the file name", &name, name.len(), MAX_COMPONENT_BYTES)?;
+        check_limit("bytes of the file name", &name, name.len(), MAX_COMPONENT_BYTES)?;
         path.push(name);
         let length = path.as_os_str().len();
-        limit(
+        check_limit(
             "bytes of the path that begins with",
             &path.to_string_lossy(),
             length,
@@ -72,12 +72,12 @@ fn path<'n>(components: impl Iterator<Item = &'n str>) -> Result<PathBuf> {
     Ok(path)
 }
 
-fn limit(what: &str, name: &str, found: usize, limit: usize) -> Result<()> {
+fn check_limit(what: &str, name: &str, found: usize, limit: usize) -> Result<()> {
     if found <= limit {
         return Ok(());
     }
     let shown: String = name.chars().take(SHOWN_CHARS).collect();
-    Err(Error::limit(format_args!("{what} '{shown}...'"), limit as u64, found as u64))
+    Err(Error::check_limit(format_args!("{what} '{shown}...'"), limit as u64, found as u64))
 }
 
 fn safe_component(component: &str) -> String {
@@ -105,14 +105,14 @@ fn safe_component(component: &str) -> String {
 /// Some file systems fold case, Apple's skip invisible characters, and those of Windows drop
 /// trailing dots and spaces and everything after a colon.
 pub fn is_reserved(name: &str) -> bool {
-    let seen: String = name.chars().filter(|c| !is_skipped(*c)).collect();
+    let seen: String = name.chars().filter(|c| !is_ignorable(*c)).collect();
     let folded = seen.to_lowercase();
     let stem = folded.split(':').next().unwrap_or_default().trim_end_matches(['.', ' ']);
     OF_OTHERS.contains(&stem) || folded.starts_with(temp_file::PREFIX)
 }
 
 /// Returns true for characters that Apple's file systems skip when comparing names.
-fn is_skipped(c: char) -> bool {
+fn is_ignorable(c: char) -> bool {
     matches!(
         c,
         '\u{200c}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{206a}'..='\u{206f}' | '\u{feff}'

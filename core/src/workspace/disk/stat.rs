@@ -3,7 +3,7 @@
 //! A file with the same [`Stat`] was not written to, with one exception: clocks of file systems
 //! advance in steps, and a file written twice within one step keeps its times. So a stat is valid
 //! for a later comparison only if the clock had advanced since the change of the file
-//! ([`Stat::lasts`]).
+//! ([`Stat::is_stable_after`]).
 
 use super::folder::EntryKind;
 use crate::context::FileMode;
@@ -50,7 +50,7 @@ pub(in crate::workspace) struct FileTime {
 
 impl FileTime {
     /// Returns the change time of a stat.
-    pub(in crate::workspace) fn of_change(stat: &Stat) -> Self {
+    pub(in crate::workspace) fn change_time(stat: &Stat) -> Self {
         Self { nanos: stat.changed, device: stat.device }
     }
 }
@@ -59,19 +59,19 @@ impl FileTime {
 /// equality.
 impl From<&rustix::fs::Stat> for Stat {
     fn from(stat: &rustix::fs::Stat) -> Self {
-        let nanos = |seconds: i128, rest: i128| folded(seconds * i128::from(NANOS) + rest);
+        let nanos = |seconds: i128, rest: i128| fold(seconds * i128::from(NANOS) + rest);
         Self {
-            size: folded(stat.st_size.into()),
+            size: fold(stat.st_size.into()),
             modified: nanos(stat.st_mtime.into(), stat.st_mtime_nsec.into()).cast_signed(),
             changed: nanos(stat.st_ctime.into(), stat.st_ctime_nsec.into()).cast_signed(),
-            inode: folded(stat.st_ino.into()),
-            device: folded(stat.st_dev.into()),
-            mode: u32::try_from(folded(stat.st_mode.into())).unwrap_or_default(),
+            inode: fold(stat.st_ino.into()),
+            device: fold(stat.st_dev.into()),
+            mode: u32::try_from(fold(stat.st_mode.into())).unwrap_or_default(),
         }
     }
 }
 
-fn folded(number: i128) -> u64 {
+fn fold(number: i128) -> u64 {
     let [low, ..] = *number.to_le_bytes().as_chunks::<8>().0 else { return 0 };
     u64::from_le_bytes(low)
 }
@@ -107,8 +107,8 @@ impl Stat {
         (self.device, self.inode)
     }
 
-    /// Returns true if every change of the file after `moment` gives it a different stat.
-    pub(in crate::workspace) fn lasts(&self, moment: &FileTime) -> bool {
+    /// Returns true if every change of the file after `file_system_time` gives it a different stat.
+    pub(in crate::workspace) fn is_stable_after(&self, moment: &FileTime) -> bool {
         let step = match self.changed % COARSE_UNIT {
             _ if self.device != moment.device => OTHER_CLOCK,
             0 => COARSE_STEP,
@@ -151,7 +151,7 @@ impl Stat {
 #[cfg(test)]
 impl Stat {
     /// Returns an artificial stat, changed and modified at these times.
-    pub(in crate::workspace) fn made_up(inode: u64, modified: i64, changed: i64) -> Self {
+    pub(in crate::workspace) fn artificial(inode: u64, modified: i64, changed: i64) -> Self {
         Self { size: 3, modified, changed, inode, device: 7, mode: 0o100_644 }
     }
 }
@@ -162,7 +162,7 @@ mod tests {
 
     #[test]
     fn a_stat_comes_back_from_a_table() {
-        for stat in [None, Some(Stat::made_up(5, -1, i64::MAX))] {
+        for stat in [None, Some(Stat::artificial(5, -1, i64::MAX))] {
             let mut bytes = Vec::new();
             Stat::encode(stat.as_ref(), &mut bytes);
             assert_eq!(Stat::decode(bytes.as_slice().try_into().unwrap()), stat);
@@ -172,17 +172,17 @@ mod tests {
     #[test]
     fn a_stat_lasts_only_if_the_clock_has_gone_on() {
         let at = |nanos| FileTime { nanos, device: 7 };
-        let fine = Stat::made_up(1, 0, 100 * NANOS + 1);
-        assert!(!fine.lasts(&at(100 * NANOS)));
-        assert!(!fine.lasts(&at(100 * NANOS + FINE_STEP)));
-        assert!(fine.lasts(&at(100 * NANOS + FINE_STEP + 2)));
-        let coarse = Stat::made_up(1, 0, 100 * NANOS);
-        assert!(!coarse.lasts(&at(101 * NANOS)));
-        assert!(coarse.lasts(&at(103 * NANOS)));
+        let fine = Stat::artificial(1, 0, 100 * NANOS + 1);
+        assert!(!fine.is_stable_after(&at(100 * NANOS)));
+        assert!(!fine.is_stable_after(&at(100 * NANOS + FINE_STEP)));
+        assert!(fine.is_stable_after(&at(100 * NANOS + FINE_STEP + 2)));
+        let coarse = Stat::artificial(1, 0, 100 * NANOS);
+        assert!(!coarse.is_stable_after(&at(101 * NANOS)));
+        assert!(coarse.is_stable_after(&at(103 * NANOS)));
         let elsewhere = FileTime { nanos: 103 * NANOS, device: 8 };
-        assert!(!coarse.lasts(&elsewhere));
+        assert!(!coarse.is_stable_after(&elsewhere));
         // The modification time is in the future, or was set back.
-        assert!(!Stat::made_up(1, 900 * NANOS, 1).lasts(&at(500 * NANOS)));
-        assert!(!Stat::made_up(1, 0, 500 * NANOS).lasts(&at(500 * NANOS)));
+        assert!(!Stat::artificial(1, 900 * NANOS, 1).is_stable_after(&at(500 * NANOS)));
+        assert!(!Stat::artificial(1, 0, 500 * NANOS).is_stable_after(&at(500 * NANOS)));
     }
 }

@@ -69,13 +69,13 @@ impl<'a> TargetDir<'a> {
     /// # Errors
     /// `InvalidInput` if a component is not a real directory, or the path enters a store.
     pub(in crate::workspace) fn enter(&self, path: &Path) -> Result<Option<Folder>> {
-        self.walk(path, &mut |_, _| Ok(false))
+        self.descend_to(path, &mut |_, _| Ok(false))
     }
 
     /// Opens the folder `path` below the target, and creates missing folders.
     pub(in crate::workspace) fn enter_or_create(&mut self, path: &Path) -> Result<Folder> {
         let mut touched = std::mem::take(&mut self.touched);
-        let entered = self.walk(path, &mut |parent, way| {
+        let entered = self.descend_to(path, &mut |parent, way| {
             let failed =
                 |error| Error::io(format!("make {}", self.path.join(way).display()), error);
             match parent.make(way.file_name().unwrap_or_default()) {
@@ -100,7 +100,7 @@ impl<'a> TargetDir<'a> {
     }
 
     /// Records that a name in the folder `path` was removed.
-    pub(in crate::workspace) fn touch(&mut self, path: &Path) {
+    pub(in crate::workspace) fn note_removed(&mut self, path: &Path) {
         self.touched.insert(path.to_owned());
     }
 
@@ -111,13 +111,13 @@ impl<'a> TargetDir<'a> {
         let Ok(Some(folder)) = self.enter(parent) else { return };
         if folder.remove_folder(name).is_ok() {
             self.touched.remove(path);
-            self.touch(parent);
+            self.note_removed(parent);
         }
     }
 
     /// Removes the folder `path` if it contains only empty folders, so that a file can take its
     /// name.
-    pub(in crate::workspace) fn remove_hollow(&mut self, path: &Path) {
+    pub(in crate::workspace) fn remove_if_hollow(&mut self, path: &Path) {
         let is_folder = |found: &FolderEntry| found.kind == EntryKind::Folder;
         let parent = path.parent().unwrap_or(Path::new(""));
         let name = path.file_name().unwrap_or_default();
@@ -127,13 +127,13 @@ impl<'a> TargetDir<'a> {
         }
         let names = self.enter(path).ok().flatten().and_then(|folder| folder.names().ok());
         for (name, _) in names.unwrap_or_default() {
-            self.remove_hollow(&path.join(OsStr::from_bytes(name.as_bytes())));
+            self.remove_if_hollow(&path.join(OsStr::from_bytes(name.as_bytes())));
         }
         self.remove_if_empty(path);
     }
 
     /// Descends to `path`, one name at a time. `missing` may create missing folders.
-    fn walk(
+    fn descend_to(
         &self,
         path: &Path,
         missing: &mut dyn FnMut(&Folder, &Path) -> Result<bool>,
@@ -143,7 +143,7 @@ impl<'a> TargetDir<'a> {
             _ => Error::io(format!("{action} {}", self.path.join(way).display()), error),
         };
         let mut way = PathBuf::new();
-        let again = self.folder.again();
+        let again = self.folder.duplicate();
         let mut folder = again.map_err(|error| failed("open", &way, error))?;
         for name in path {
             way.push(name);
@@ -172,7 +172,7 @@ impl<'a> TargetDir<'a> {
     ///
     /// # Errors
     /// `InvalidInput` if another process replaced a folder concurrently.
-    pub(in crate::workspace) fn finish(self) -> Result<()> {
+    pub(in crate::workspace) fn sync_changed(self) -> Result<()> {
         let failed = |path: &Path, error| Error::io(format!("sync {}", path.display()), error);
         for path in self.touched.iter().rev() {
             let full = self.path.join(path);

@@ -37,14 +37,14 @@ impl<'f> TempFile<'f> {
         name: &OsStr,
         mode: u32,
     ) -> Result<(Self, File)> {
-        let name = vacant(folder, name)?;
-        let file = folder.create(&name, mode).map_err(|error| not_made(&name, error))?;
+        let name = free_name(folder, name)?;
+        let file = folder.create(&name, mode).map_err(|error| create_error(&name, error))?;
         lock(&file)?;
         // Before it was locked, it looked like remains and may have been removed.
         let failed = |error| Error::io(format!("look at {}", name.display()), error);
         let mine = FolderEntry::of(&file).map_err(failed)?.identity;
         if folder.find(&name).map_err(failed)?.is_none_or(|found| found.identity != mine) {
-            return Err(in_use());
+            return Err(in_use_error());
         }
         Ok((Self { folder, name, is_named: false }, file))
     }
@@ -58,8 +58,8 @@ impl<'f> TempFile<'f> {
         name: &OsStr,
         target: &OsStr,
     ) -> Result<Self> {
-        let name = vacant(folder, name)?;
-        folder.link(target, &name).map_err(|error| not_made(&name, error))?;
+        let name = free_name(folder, name)?;
+        folder.link(target, &name).map_err(|error| create_error(&name, error))?;
         Ok(Self { folder, name, is_named: false })
     }
 
@@ -74,7 +74,7 @@ impl<'f> TempFile<'f> {
     ) -> Result<()> {
         let Some(before) = before else {
             self.folder.publish(&self.name, name).map_err(|error| match error.kind() {
-                io::ErrorKind::AlreadyExists => conflict(
+                io::ErrorKind::AlreadyExists => conflict_error(
                     "something has this name since it was looked at, or one that this file \
                      system cannot tell from it: it was left as it is",
                 ),
@@ -84,8 +84,8 @@ impl<'f> TempFile<'f> {
             return Ok(());
         };
         let now = self.folder.find(name).map_err(|error| Error::io("look at it", error))?;
-        if !now.is_some_and(|now| now.is_still(before)) {
-            return Err(conflict("it changed since it was looked at, and was left as it is"));
+        if !now.is_some_and(|now| now.is_unchanged_since(before)) {
+            return Err(conflict_error("it changed since it was looked at, and was left as it is"));
         }
         self.folder.replace(&self.name, name).map_err(|error| Error::io("rename", error))?;
         self.is_named = true;
@@ -103,7 +103,7 @@ impl Drop for TempFile<'_> {
 }
 
 /// Returns the temporary name for `name`, after removing remains with that name.
-fn vacant(folder: &Folder, name: &OsStr) -> Result<OsString> {
+fn free_name(folder: &Folder, name: &OsStr) -> Result<OsString> {
     let digits = ObjectId::of(Kind::Blob, name.as_encoded_bytes()).short(DIGITS);
     let part = OsString::from(format!("{PREFIX}{digits}"));
     let failed = |error| Error::io(format!("remove {}", part.display()), error);
@@ -114,7 +114,7 @@ fn vacant(folder: &Folder, name: &OsStr) -> Result<OsString> {
             lock(&file)?;
             // The previous lock holder may have renamed the file.
             if FolderEntry::of(&file).map_err(failed)?.identity != left.identity {
-                return Err(in_use());
+                return Err(in_use_error());
             }
             if folder.find(&part).map_err(failed)?.is_some_and(|now| now.identity == left.identity)
             {
@@ -135,23 +135,23 @@ fn vacant(folder: &Folder, name: &OsStr) -> Result<OsString> {
 /// Locks a file that this process created or is about to remove.
 fn lock(file: &File) -> Result<()> {
     match file.try_lock() {
-        Err(TryLockError::WouldBlock) => Err(in_use()),
+        Err(TryLockError::WouldBlock) => Err(in_use_error()),
         // Without locks in the file system, two concurrent restores fail when they rename the file.
         Ok(()) | Err(TryLockError::Error(_)) => Ok(()),
     }
 }
 
-fn not_made(name: &OsStr, error: io::Error) -> Error {
+fn create_error(name: &OsStr, error: io::Error) -> Error {
     if error.kind() == io::ErrorKind::AlreadyExists {
-        return in_use();
+        return in_use_error();
     }
     Error::io(format!("make {}", name.display()), error)
 }
 
-fn conflict(message: &str) -> Error {
+fn conflict_error(message: &str) -> Error {
     Error::new(ErrorKind::Conflict, message)
 }
 
-fn in_use() -> Error {
+fn in_use_error() -> Error {
     Error::new(ErrorKind::Locked, "another restore writes this file right now")
 }

@@ -85,7 +85,7 @@ fn write_file(
     before: Option<&FolderEntry>,
     write: impl FnOnce(&mut dyn Write) -> Result<()>,
 ) -> Result<u64> {
-    let mode = before.map_or(wanted, |found| found.narrow(wanted));
+    let mode = before.map_or(wanted, |found| found.narrow_permissions(wanted));
     // The file stays open until it is renamed, because closing it releases the lock.
     let (part, mut file) = TempFile::file(folder, name, mode)?;
     let bytes = store(&mut file, write)?;

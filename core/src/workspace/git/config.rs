@@ -40,10 +40,10 @@ pub(super) struct ConfigScope<'a> {
 impl Settings {
     /// Reads a settings file on top of the known settings.
     pub(super) fn read(&mut self, path: &Path, scope: &ConfigScope<'_>) {
-        self.read_to(path, scope, 0);
+        self.read_file(path, scope, 0);
     }
 
-    fn read_to(&mut self, path: &Path, scope: &ConfigScope<'_>, depth: usize) {
+    fn read_file(&mut self, path: &Path, scope: &ConfigScope<'_>, depth: usize) {
         let bytes = match read_file(path, MAX_CONFIG_BYTES) {
             Ok(Some(bytes)) => bytes,
             Ok(None) => return,
@@ -57,7 +57,7 @@ impl Settings {
             match (section.as_str(), key.as_str()) {
                 ("core" | "extensions", _) if !name.is_empty() => {}
                 ("core", "excludesfile") => {
-                    if let Some(file) = expanded(&value, scope.home) {
+                    if let Some(file) = expand_path(&value, scope.home) {
                         self.excludes = Some(file);
                     }
                 }
@@ -69,11 +69,11 @@ impl Settings {
                     self.has_worktree_config = is_true(&value);
                 }
                 ("include" | "includeif", "path") => {
-                    let holds = section == "include" || scope.holds(&name, path);
-                    if let Some(file) = expanded(&value, scope.home).filter(|_| holds) {
+                    let holds = section == "include" || scope.is_condition_true(&name, path);
+                    if let Some(file) = expand_path(&value, scope.home).filter(|_| holds) {
                         let file = path.parent().unwrap_or(path).join(file);
                         if depth < MAX_DEPTH {
-                            self.read_to(&file, scope, depth + 1);
+                            self.read_file(&file, scope, depth + 1);
                         }
                     }
                 }
@@ -85,7 +85,7 @@ impl Settings {
 
 impl ConfigScope<'_> {
     /// Returns true if the condition of an `includeIf` in the file `from` holds.
-    fn holds(&self, condition: &str, from: &Path) -> bool {
+    fn is_condition_true(&self, condition: &str, from: &Path) -> bool {
         let Some((kind, pattern)) = condition.split_once(':') else { return false };
         match kind {
             "gitdir" | "gitdir/i" => {
@@ -95,7 +95,7 @@ impl ConfigScope<'_> {
                         let folder = from.parent().unwrap_or(from);
                         format!("{}/{inside}", folder.display())
                     }
-                    None => match expanded(pattern, self.home) {
+                    None => match expand_path(pattern, self.home) {
                         Some(path) => path.to_string_lossy().into_owned(),
                         None => return false,
                     },
@@ -124,7 +124,7 @@ fn is_true(value: &str) -> bool {
 
 /// Expands a path in settings: `~/` is the home directory. `None` for paths that depend on git's
 /// installation, or on other users.
-fn expanded(value: &str, home: Option<&Path>) -> Option<PathBuf> {
+fn expand_path(value: &str, home: Option<&Path>) -> Option<PathBuf> {
     if let Some(inside) = value.strip_prefix("~/") {
         return home.map(|home| home.join(inside));
     }

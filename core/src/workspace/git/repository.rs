@@ -34,7 +34,10 @@ pub(in crate::workspace) struct GitRules {
 
 impl GitRules {
     /// Returns the paths that the repository tracks. The first call reads the index.
-    pub(in crate::workspace) fn tracked(&self, repositories: &Repositories<'_>) -> &TrackedPaths {
+    pub(in crate::workspace) fn tracked_paths(
+        &self,
+        repositories: &Repositories<'_>,
+    ) -> &TrackedPaths {
         self.tracked.get_or_init(|| {
             let Some(git_dir) = &self.git_dir else { return TrackedPaths::default() };
             TrackedPaths::read(git_dir, self.id_bytes).unwrap_or_else(|warning| {
@@ -58,7 +61,7 @@ impl<'a> Repositories<'a> {
     }
 
     /// Returns the rules in a directory outside of any repository.
-    pub(in crate::workspace) fn none(&self) -> GitRules {
+    pub(in crate::workspace) fn without_repository(&self) -> GitRules {
         let settings = self.settings(&ConfigScope::default(), &[]);
         let excludes = self.excludes(settings.excludes, Path::new("/"));
         GitRules { excludes, ..GitRules::default() }
@@ -66,7 +69,7 @@ impl<'a> Repositories<'a> {
 
     /// Returns the rules of the repository whose working tree is `dir`, which has a `.git`.
     pub(in crate::workspace) fn of(&self, dir: &Path) -> GitRules {
-        let Some(git_dir) = self.git_dir(dir) else { return self.none() };
+        let Some(git_dir) = self.git_dir(dir) else { return self.without_repository() };
         let whole = git_dir.canonicalize().ok();
         let common = self.line(&git_dir.join("commondir"));
         let common = common.map_or_else(|| git_dir.clone(), |common| git_dir.join(common));

@@ -13,7 +13,7 @@ pub fn tracking_repository(path: &Path) -> Option<PathBuf> {
         let Ok(below) = path.strip_prefix(top) else { return false };
         let repositories = Repositories::new(&NO_PLACES);
         let rules = repositories.of(top);
-        let (tracked, below) = (rules.tracked(&repositories), below.as_os_str().as_bytes());
+        let (tracked, below) = (rules.tracked_paths(&repositories), below.as_os_str().as_bytes());
         let folder = if below.is_empty() { Vec::new() } else { [below, b"/"].concat() };
         tracked.has(below, false) || tracked.has(below, true) || tracked.has_below(&folder)
     };

@@ -59,7 +59,7 @@ impl FileChanges {
         };
         self.delete_files(&mut target, &mut done);
         self.write_files(&mut target, source, &mut done);
-        if let Err(error) = target.finish() {
+        if let Err(error) = target.sync_changed() {
             done.failed.push((PathBuf::new(), error));
         }
         done
@@ -96,7 +96,7 @@ impl FileChanges {
         let mut current: Option<(&Path, Folder)> = None;
         for file in self.files.iter().filter(|file| file.kind != ChangeKind::Delete) {
             if file.kind == ChangeKind::Create {
-                target.remove_hollow(&file.path);
+                target.remove_if_hollow(&file.path);
             }
             let parent = file.path.parent().unwrap_or(Path::new(""));
             let folder = match current.take().filter(|(path, _)| *path == parent) {
@@ -132,12 +132,12 @@ fn delete(target: &mut TargetDir<'_>, parent: &Path, file: &FileChange) -> Resul
     let failed = |error| Error::io("delete it", error);
     let now = folder.find(name).map_err(failed)?;
     let is_as_planned =
-        |now: &FolderEntry| file.found.as_ref().is_some_and(|found| now.is_still(found));
+        |now: &FolderEntry| file.found.as_ref().is_some_and(|found| now.is_unchanged_since(found));
     match now {
         None => Ok(()),
         Some(now) if is_as_planned(&now) => {
             folder.remove(name).map_err(failed)?;
-            target.touch(parent);
+            target.note_removed(parent);
             Ok(())
         }
         Some(_) => {

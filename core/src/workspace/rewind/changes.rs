@@ -78,7 +78,7 @@ pub struct UntouchedFile {
 }
 
 /// The states that a plan compares.
-pub(in crate::workspace) struct Sides<'a> {
+pub(in crate::workspace) struct ComparedStates<'a> {
     /// The workspace as it was just captured.
     pub(in crate::workspace) now: &'a Context,
     /// The newest snapshot of the branch.
@@ -113,14 +113,14 @@ impl FileChanges {
     pub(in crate::workspace) fn plan(
         source: &dyn ObjectSource,
         dir: &Path,
-        sides: &Sides<'_>,
+        sides: &ComparedStates<'_>,
     ) -> Result<Self> {
         let open = |context: &Context| context.map(source, FILES);
         let (now, saved, wanted) = (open(sides.now)?, open(sides.saved)?, open(sides.wanted)?);
         let target = TargetDir::open(dir)?
             .ok_or_else(|| Error::not_found(format!("{} is not a directory", dir.display())))?;
         let mut looking = ChangePlanner::new(source, target, sides.captured);
-        let pending = looking.pending(&now, &wanted, sides)?;
+        let pending = looking.find_differing(&now, &wanted, sides)?;
         let is_leaving = |(path, file): &(&PathBuf, &PendingChange)| {
             file.want.is_none() && !sides.captured.beside.contains_key(*path)
         };
@@ -138,7 +138,7 @@ impl FileChanges {
                 continue;
             }
             let (have, wanted) = (entry(have.as_ref())?, entry(want.as_ref())?);
-            match looking.look(&path, have.as_ref(), wanted.as_ref(), &leaving) {
+            match looking.plan_change(&path, have.as_ref(), wanted.as_ref(), &leaving) {
                 Ok(None) => {}
                 Ok(Some((kind, found))) => {
                     let known = entry(saved.get(source, key.as_bytes())?.as_ref())?;
@@ -153,7 +153,7 @@ impl FileChanges {
                     }
                     files.push(FileChange { path, kind, unsaved, unknown, is_new, wanted, found });
                 }
-                Err(reason) => looking.leave(path, reason),
+                Err(reason) => looking.note_untouched(path, reason),
             }
         }
         let (left, deletes) = (looking.finish(), sides.whole);
@@ -189,7 +189,7 @@ struct ChangePlanner<'a> {
 
 /// The change of a file and its entry on disk; `None` for no change; an error with the reason to
 /// skip it.
-type PlannedLook = Result<Option<(ChangeKind, Option<FolderEntry>)>, String>;
+type PlannedChange = Result<Option<(ChangeKind, Option<FolderEntry>)>, String>;
 
 impl<'a> ChangePlanner<'a> {
     fn new(
@@ -203,11 +203,11 @@ impl<'a> ChangePlanner<'a> {
     }
 
     /// Collects the files that differ between `now` and `wanted`, by path.
-    fn pending(
+    fn find_differing(
         &mut self,
         now: &Map,
         wanted: &Map,
-        sides: &Sides<'_>,
+        sides: &ComparedStates<'_>,
     ) -> Result<BTreeMap<PathBuf, PendingChange>> {
         let mut pending = BTreeMap::new();
         for change in diff_maps(now, wanted, self.source) {
@@ -221,13 +221,13 @@ impl<'a> ChangePlanner<'a> {
                 Ok(path) => {
                     pending.insert(path, PendingChange { key, have: change.old, want: change.new });
                 }
-                Err(error) => self.leave(PathBuf::from(key), error.to_string()),
+                Err(error) => self.note_untouched(PathBuf::from(key), error.to_string()),
             }
         }
         Ok(pending)
     }
 
-    fn leave(&mut self, path: PathBuf, reason: String) {
+    fn note_untouched(&mut self, path: PathBuf, reason: String) {
         self.left.entry(path).or_insert(reason);
     }
 
@@ -239,20 +239,20 @@ impl<'a> ChangePlanner<'a> {
     }
 
     /// Returns the reason why a file, or a folder above it, could not be captured.
-    fn why_skipped(&self, path: &Path) -> Option<&str> {
+    fn skip_reason(&self, path: &Path) -> Option<&str> {
         path.ancestors().find_map(|above| self.skipped.get(above).copied())
     }
 
-    /// Returns the change from `have`, the captured file at `path`, to `want`. The paths `leaving`
-    /// are deleted.
-    fn look(
+    /// Returns the change from `have`, the captured file at `path`, to `want`. The paths
+    /// `current_state` are deleted.
+    fn plan_change(
         &mut self,
         path: &Path,
         have: Option<&FileEntry>,
         want: Option<&FileEntry>,
         leaving: &BTreeSet<PathBuf>,
-    ) -> PlannedLook {
-        if let Some(reason) = self.why_skipped(path) {
+    ) -> PlannedChange {
+        if let Some(reason) = self.skip_reason(path) {
             return Err(reason.to_owned());
         }
         let kind = match (have, want) {
@@ -263,7 +263,7 @@ impl<'a> ChangePlanner<'a> {
         let missing = Ok(want.map(|_| (ChangeKind::Create, None)));
         let source = self.source;
         let in_the_way = |above: &Path| above != path && leaving.contains(above);
-        let folder = match self.enter(path) {
+        let folder = match self.open_folder(path) {
             Ok(folder) => folder,
             // A file or a link at the place of a folder will be deleted.
             Err(error)
@@ -271,15 +271,15 @@ impl<'a> ChangePlanner<'a> {
             {
                 return missing;
             }
-            Err(error) => return Err(words(&error)),
+            Err(error) => return Err(format_error(&error)),
         };
         let (Some(folder), Some(name)) = (folder, path.file_name()) else { return missing };
         let failed = |error: std::io::Error| format!("it cannot be looked at: {error}");
         let Some(found) = folder.find(name).map_err(failed)? else { return missing };
         match (found.kind, have) {
             (EntryKind::Folder, _) => {
-                let inside = folder.enter(name).map_err(failed)?;
-                if is_emptied(&inside, path, leaving).map_err(failed)? {
+                let inside = folder.open_folder(name).map_err(failed)?;
+                if is_empty_after(&inside, path, leaving).map_err(failed)? {
                     return missing;
                 }
                 Err("a folder is in its place, with files that stay".to_owned())
@@ -287,8 +287,8 @@ impl<'a> ChangePlanner<'a> {
             (EntryKind::Special, _) => {
                 Err("a pipe, a socket or a device is in its place".to_owned())
             }
-            (_, None) => match namesake(folder, name, &found).map_err(failed)? {
-                None => Err(why_not_captured(self.captured, path)),
+            (_, None) => match find_other_name(folder, name, &found).map_err(failed)? {
+                None => Err(uncaptured_reason(self.captured, path)),
                 // The file system considers two names equal, and the other file will be deleted.
                 Some(other) if leaving.contains(&path.with_file_name(&other)) => missing,
                 Some(other) => {
@@ -296,33 +296,33 @@ impl<'a> ChangePlanner<'a> {
                     Err(format!("the file system takes its name for that of {other}, which stays"))
                 }
             },
-            (_, Some(have)) => match is_just_so(source, folder, path, &found, have) {
+            (_, Some(have)) => match is_equal_on_disk(source, folder, path, &found, have) {
                 Ok(true) => Ok(Some((kind, Some(found)))),
                 Ok(false) => Err("it changed while it was looked at".to_owned()),
-                Err(error) => Err(words(&error)),
+                Err(error) => Err(format_error(&error)),
             },
         }
     }
 
     /// Returns the folder of `path`, if it exists.
-    fn enter(&mut self, path: &Path) -> Result<Option<&Folder>> {
+    fn open_folder(&mut self, path: &Path) -> Result<Option<&Folder>> {
         let parent = path.parent().unwrap_or(Path::new(""));
         if self.folder.as_ref().is_none_or(|(known, _)| known != parent) {
-            self.folder = Some((parent.to_owned(), self.target.enter(parent)?));
+            self.folder = Some((parent.to_owned(), self.target.open_folder(parent)?));
         }
         Ok(self.folder.as_ref().and_then(|(_, folder)| folder.as_ref()))
     }
 }
 
 /// Returns the reason why an existing file was not captured.
-fn why_not_captured(captured: &CaptureReport, path: &Path) -> String {
+fn uncaptured_reason(captured: &CaptureReport, path: &Path) -> String {
     let beside = path.ancestors().find_map(|above| captured.beside.get(above));
     beside.map_or(IGNORED, |left| left.reason).to_owned()
 }
 
 /// Returns the name in a folder of a file that was found under another name. Some file systems
 /// consider names equal that differ by case or normal form.
-fn namesake(
+fn find_other_name(
     folder: &Folder,
     name: &OsStr,
     found: &FolderEntry,
@@ -337,14 +337,14 @@ fn namesake(
             namesake = Some(other.to_owned());
         }
     }
-    Ok(namesake)
+    Ok(find_other_name)
 }
 
 /// Returns true if a file that differs between `before` and `wanted` is in `dir` as in `before`.
 ///
 /// # Errors
 /// Errors of reading the contexts, and `Io` if a file cannot be examined.
-pub(in crate::workspace) fn any_as_before(
+pub(in crate::workspace) fn has_unrestored(
     source: &dyn ObjectSource,
     dir: &Path,
     before: &Context,
@@ -357,14 +357,16 @@ pub(in crate::workspace) fn any_as_before(
         let Ok(path) = workspace_path(&text_key(&change.key)?) else { continue };
         let parent = path.parent().unwrap_or(Path::new(""));
         // A path through a link or a file does not exist.
-        let folder = target.enter(parent).ok().flatten();
+        let folder = target.open_folder(parent).ok().flatten();
         let name = path.file_name().unwrap_or_default();
         let failed = |error| Error::io(format!("look at {}", path.display()), error);
         let found = folder.as_ref().map(|folder| folder.find(name)).transpose().map_err(failed)?;
         let found = found.flatten();
         let is_so = match (entry(change.old.as_ref())?, folder.zip(found)) {
             (None, None) => true,
-            (Some(old), Some((folder, found))) => is_just_so(source, &folder, &path, &found, &old)?,
+            (Some(old), Some((folder, found))) => {
+                is_equal_on_disk(source, &folder, &path, &found, &old)?
+            }
             _ => false,
         };
         if is_so {
@@ -374,8 +376,12 @@ pub(in crate::workspace) fn any_as_before(
     Ok(false)
 }
 
-/// Returns true if a folder is empty after the paths `leaving` are deleted.
-fn is_emptied(folder: &Folder, path: &Path, leaving: &BTreeSet<PathBuf>) -> std::io::Result<bool> {
+/// Returns true if a folder is empty after the paths `current_state` are deleted.
+fn is_empty_after(
+    folder: &Folder,
+    path: &Path,
+    leaving: &BTreeSet<PathBuf>,
+) -> std::io::Result<bool> {
     for (name, _) in folder.names()? {
         let name = OsStr::from_bytes(name.as_bytes());
         let inner = path.join(name);
@@ -383,7 +389,7 @@ fn is_emptied(folder: &Folder, path: &Path, leaving: &BTreeSet<PathBuf>) -> std:
             continue;
         }
         let is_folder = folder.find(name)?.is_some_and(|found| found.kind == EntryKind::Folder);
-        if !is_folder || !is_emptied(&folder.enter(name)?, &inner, leaving)? {
+        if !is_folder || !is_empty_after(&folder.open_folder(name)?, &inner, leaving)? {
             return Ok(false);
         }
     }
@@ -391,7 +397,7 @@ fn is_emptied(folder: &Folder, path: &Path, leaving: &BTreeSet<PathBuf>) -> std:
 }
 
 /// Returns true if the file on disk equals the entry.
-fn is_just_so(
+fn is_equal_on_disk(
     source: &dyn ObjectSource,
     folder: &Folder,
     path: &Path,
@@ -408,7 +414,7 @@ fn is_just_so(
         (FileMode::Regular | FileMode::Executable, EntryKind::File) => {
             let is_executable = found.mode & 0o111 != 0;
             Ok(is_executable == (entry.mode == FileMode::Executable)
-                && content.is_in(
+                && content.is_content_of(
                     source,
                     &Context::default(),
                     folder.read(name).map_err(failed)?,
@@ -423,7 +429,7 @@ fn entry(item: Option<&Item>) -> Result<Option<FileEntry>> {
 }
 
 /// Formats an error and its causes on one line.
-pub(in crate::workspace) fn words(error: &Error) -> String {
+pub(in crate::workspace) fn format_error(error: &Error) -> String {
     let causes = std::iter::successors(std::error::Error::source(error), |cause| cause.source());
     causes.fold(error.to_string(), |text, cause| format!("{text}: {cause}"))
 }

@@ -28,14 +28,14 @@
 
 mod apply;
 mod changes;
-mod place;
+mod check_readable;
+mod own_directory;
 mod plan;
-mod readable;
 mod worktree;
 
 pub use self::apply::AppliedFiles;
 pub use self::changes::{ChangeKind, FileChange, FileChanges, UntouchedFile};
-pub use self::place::expect_own_directory;
+pub use self::own_directory::expect_own_directory;
 pub use self::plan::{
     KeptWorkspace, PreparedRewind, RewindChanges, RewindReport, RewindRequest, WorkspaceBackup,
     is_undo_unfinished, prepare_rewind, prepare_undo, prepare_undo_rest,

@@ -4,9 +4,9 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use super::apply::AppliedFiles;
-use super::changes::{FileChanges, Sides, any_as_before};
-use super::place::expect_own_directory;
-use super::readable::check_readable;
+use super::changes::{ComparedStates, FileChanges, has_unrestored};
+use super::check_readable::check_readable;
+use super::own_directory::expect_own_directory;
 use crate::context::{
     Builder, Context, JSON_MEDIA, LESSONS, MAIN_AGENT, MessageEntry, Role, Selection, agent_section,
 };
@@ -19,7 +19,7 @@ use crate::repo::{
 use crate::store::Committed;
 use crate::workspace::caches::note_capture;
 use crate::workspace::capture::{
-    CaptureOptions, CaptureReport, OtherState, capture_beside, workspace_metadata,
+    CaptureOptions, CaptureReport, OtherState, capture_with_others, workspace_metadata,
 };
 
 const FILES: &str = "files";
@@ -156,7 +156,7 @@ pub fn prepare_rewind<'r>(
     let current = tip.map_or_else(|| Ok(Context::default()), |tip| repo.context(&tip))?;
     let whole = repo.whole_workspace(&restore.from)?;
     let has_files = has_files(repo, &wanted, whole.as_ref())?;
-    if !(only.is_all() || has_files && only.has_all_of(FILES)) {
+    if !(only.is_all() || has_files && only.has_whole_section(FILES)) {
         only.check(repo.store(), [&current, &wanted])?;
     }
     check_readable(repo.store(), &wanted, only)?;
@@ -179,12 +179,12 @@ pub fn prepare_rewind<'r>(
             wanted_whole: whole.as_ref(),
             only,
         };
-        keep(repo, &mut change, branch, dir, &state, options, stamp, message)
+        save_workspace(repo, &mut change, branch, dir, &state, options, stamp, message)
     });
     let (before, files) = captured.transpose()?.unzip();
 
     let mut builder = Builder::from(current.clone());
-    let mut sections = builder.take_from(&mut change, &wanted, only)?;
+    let mut sections = builder.copy_selection(&mut change, &wanted, only)?;
     if restore.keep_lessons {
         builder.set_as_in(&mut change, LESSONS, &current)?;
         sections.retain(|section| section != LESSONS);
@@ -210,7 +210,7 @@ pub fn prepare_rewind<'r>(
         // INVARIANT: a workspace is whole after a restore only if both the restored and the kept
         // part are. Files kept because of an ignore rule stay unknown: the rule may have been
         // deleted.
-        let stayed = if only.has_all_of(FILES) { None } else { Some(tip_whole) };
+        let stayed = if only.has_whole_section(FILES) { None } else { Some(tip_whole) };
         let seen = before.as_ref().map(|before| before.captured.whole());
         draft.metadata.extend(files_metadata([Some(whole), stayed, seen].into_iter().flatten()));
     }
@@ -260,7 +260,7 @@ pub fn prepare_undo<'r>(
         let short = moved.before.short(12);
         Error::invalid(format!("{short} does not say which directory its files are from"))
     })?;
-    files_back(repo, &moved.branch, &moved.before, dir, Some(undo), options, stamp, message)
+    prepare_files(repo, &moved.branch, &moved.before, dir, Some(undo), options, stamp, message)
 }
 
 /// The states that a rewind compares.
@@ -280,7 +280,7 @@ struct RewindState<'a> {
 /// Errors of reading commits, contexts and files.
 pub fn is_undo_unfinished(repo: &Repository, last: &LastUndo, dir: &Path) -> Result<bool> {
     let (before, wanted) = (repo.context(&last.moved.before)?, repo.context(&last.target)?);
-    any_as_before(repo.store(), dir, &before, &wanted)
+    has_unrestored(repo.store(), dir, &before, &wanted)
 }
 
 /// Plans to complete an interrupted undo of files. Saves their current state as usual, in an
@@ -296,13 +296,13 @@ pub fn prepare_undo_rest<'r>(
     stamp: &Signature,
     message: &str,
 ) -> Result<PreparedRewind<'r>> {
-    files_back(repo, &last.moved.branch, &last.target, dir, None, options, stamp, message)
+    prepare_files(repo, &last.moved.branch, &last.target, dir, None, options, stamp, message)
 }
 
 /// Plans to restore the files of a commit to a workspace, optionally as part of undoing an
 /// operation.
 #[expect(clippy::too_many_arguments, reason = "what its two callers are given")]
-fn files_back<'r>(
+fn prepare_files<'r>(
     repo: &'r Repository,
     branch: &BranchName,
     commit: &ObjectId,
@@ -328,7 +328,7 @@ fn files_back<'r>(
         only: &all,
     };
     let (kept, files) =
-        keep(repo, &mut change, branch, dir, &state, options, stamp, message.clone())?;
+        save_workspace(repo, &mut change, branch, dir, &state, options, stamp, message.clone())?;
     if let Some(undo) = undo {
         change.take_back(undo)?;
     }
@@ -340,7 +340,7 @@ fn files_back<'r>(
 
 /// Saves the current workspace in a commit on top of the branch's tip, and plans its file changes.
 #[expect(clippy::too_many_arguments, reason = "what its two callers are given")]
-fn keep(
+fn save_workspace(
     repo: &Repository,
     change: &mut Transaction<'_>,
     branch: &BranchName,
@@ -351,16 +351,16 @@ fn keep(
     message: String,
 ) -> Result<(WorkspaceBackup, FileChanges)> {
     let RewindState { tip, current, current_whole, wanted, wanted_whole, only } = *state;
-    let others = [leaving(current, current_whole), coming(wanted, wanted_whole)];
+    let others = [current_state(current, current_whole), target_state(wanted, wanted_whole)];
     let mut builder = Builder::from(current.clone());
-    let captured = capture_beside(change, current, &mut builder, dir, options, &others)?;
+    let captured = capture_with_others(change, current, &mut builder, dir, options, &others)?;
     let tree = builder.write(change)?;
     let now = Context::open(change, &tree)?;
     let is_here = match tip {
         Some(tip) => repo.workspace_of(&tip)? == Some(workspace_metadata(dir).1),
         None => false,
     };
-    let sides = Sides {
+    let sides = ComparedStates {
         now: &now,
         saved: current,
         saved_whole: current_whole.filter(|_| is_here),
@@ -378,22 +378,22 @@ fn keep(
 }
 
 /// Returns the current snapshot of the workspace, as a state whose rules apply.
-pub(super) fn leaving<'a>(
+pub(super) fn current_state<'a>(
     context: &'a Context,
     whole: Option<&'a WholeWorkspace>,
 ) -> OtherState<'a> {
-    side(context, whole, "the newest snapshot ignores it, or did not take it along")
+    rule_state(context, whole, "the newest snapshot ignores it, or did not take it along")
 }
 
 /// Returns the target state, as a state whose rules apply.
-pub(super) fn coming<'a>(
+pub(super) fn target_state<'a>(
     context: &'a Context,
     whole: Option<&'a WholeWorkspace>,
 ) -> OtherState<'a> {
-    side(context, whole, "the state that comes back ignores it, or did not take it along")
+    rule_state(context, whole, "the state that comes back ignores it, or did not take it along")
 }
 
-fn side<'a>(
+fn rule_state<'a>(
     context: &'a Context,
     whole: Option<&'a WholeWorkspace>,
     reason: &'static str,

@@ -4,9 +4,9 @@
 use std::path::Path;
 
 use super::apply::AppliedFiles;
-use super::changes::{FileChanges, Sides};
-use super::plan::{WorkspaceBackup, coming, files_metadata, has_files, leaving};
-use super::readable::check_readable;
+use super::changes::{ComparedStates, FileChanges};
+use super::check_readable::check_readable;
+use super::plan::{WorkspaceBackup, current_state, files_metadata, has_files, target_state};
 use crate::context::{Builder, Context, Selection};
 use crate::error::{Error, ErrorKind, Result};
 use crate::object::{Commit, Kind, ObjectId, ObjectSink, Trigger};
@@ -17,7 +17,7 @@ use crate::repo::{
 use crate::store::Committed;
 use crate::workspace::caches::note_capture;
 use crate::workspace::capture::{
-    CaptureOptions, CaptureReport, OtherState, capture_beside, workspace_metadata,
+    CaptureOptions, CaptureReport, OtherState, capture_with_others, workspace_metadata,
 };
 
 const FILES: &str = "files";
@@ -43,9 +43,9 @@ pub fn lay_out_files(
     let only = Selection::parse(&[FILES.to_owned()]);
     check_readable(repo.store(), &wanted, &only)?;
     let (mut change, empty) = (repo.begin(), Context::default());
-    let others = [coming(&wanted, whole.as_ref())];
-    let (_, now, captured) = look(&mut change, &empty, dir, options, &others)?;
-    let sides = Sides {
+    let others = [target_state(&wanted, whole.as_ref())];
+    let (_, now, captured) = capture_onto(&mut change, &empty, dir, options, &others)?;
+    let sides = ComparedStates {
         now: &now,
         saved: &now,
         saved_whole: None,
@@ -120,15 +120,16 @@ pub fn prepare_merge<'r>(
     let ours = repo.context(&tip)?;
     let theirs = repo.context(&request.theirs)?;
     let whole = [repo.whole_workspace(&tip)?, repo.whole_workspace(&request.theirs)?];
-    let others = [leaving(&ours, whole[0].as_ref()), coming(&theirs, whole[1].as_ref())];
-    let (tree, now, captured) = look(&mut change, &ours, dir, options, &others)?;
+    let others =
+        [current_state(&ours, whole[0].as_ref()), target_state(&theirs, whole[1].as_ref())];
+    let (tree, now, captured) = capture_onto(&mut change, &ours, dir, options, &others)?;
     let mut draft = SnapshotDraft::new(tree, format!("before: merge {}", request.label), stamp);
     draft.trigger = Trigger::BeforeRestore;
     draft.metadata.extend(captured.metadata(dir));
     let before = WorkspaceBackup { commit: change.record(into, draft)?, tree, captured };
 
     let mut saved = None;
-    if is_unsaved(repo, &change, &tip, [&ours, &now], dir)? {
+    if has_unsaved_changes(repo, &change, &tip, [&ours, &now], dir)? {
         let mut draft = SnapshotDraft::new(tree, "the workspace before a merge", stamp);
         draft.metadata.extend(before.captured.metadata(dir));
         saved = Some(change.snapshot(into, draft)?);
@@ -140,7 +141,7 @@ pub fn prepare_merge<'r>(
     let wanted = Context::open(&change, &commit.tree)?;
     let only = Selection::default();
     let [_, theirs_whole] = whole;
-    let sides = Sides {
+    let sides = ComparedStates {
         now: &now,
         saved: &now,
         saved_whole: None,
@@ -157,7 +158,7 @@ pub fn prepare_merge<'r>(
         // From now on the metadata records that the directory has the files of the branch.
         MergeKind::Merged => {
             commit.metadata.extend(made_of);
-            report.commit = with_workspace(&mut change, into, &mut commit, dir)?;
+            report.commit = add_workspace(&mut change, into, &mut commit, dir)?;
         }
         MergeKind::UpToDate if files.files.is_empty() => {}
         MergeKind::FastForward | MergeKind::UpToDate => {
@@ -174,7 +175,7 @@ pub fn prepare_merge<'r>(
 }
 
 /// Captures a directory on top of a context. Returns the context with its files, and its tree.
-fn look(
+fn capture_onto(
     change: &mut Transaction<'_>,
     known: &Context,
     dir: &Path,
@@ -182,14 +183,14 @@ fn look(
     others: &[OtherState<'_>],
 ) -> Result<(ObjectId, Context, CaptureReport)> {
     let mut builder = Builder::from(known.clone());
-    let captured = capture_beside(change, known, &mut builder, dir, options, others)?;
+    let captured = capture_with_others(change, known, &mut builder, dir, options, others)?;
     let tree = builder.write(change)?;
     Ok((tree, Context::open(change, &tree)?, captured))
 }
 
 /// Returns true if the workspace has changes that no snapshot of the branch has. Returns false if
 /// it only lacks changes that the branch got without the directory.
-fn is_unsaved(
+fn has_unsaved_changes(
     repo: &Repository,
     change: &Transaction<'_>,
     tip: &ObjectId,
@@ -228,7 +229,7 @@ fn is_unsaved(
 }
 
 /// Rewrites the merge commit with the directory of its files.
-fn with_workspace(
+fn add_workspace(
     change: &mut Transaction<'_>,
     into: &BranchName,
     commit: &mut Commit,

@@ -6,7 +6,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use super::super::BlockCache;
-use super::super::index::Ids;
+use super::super::index::IdIndex;
 use super::super::layout::{BlockInfo, BlockKind, FRAME_HEADER_BYTES};
 use super::read::BundleFile;
 use crate::error::{Error, Result};
@@ -23,7 +23,7 @@ const MAX_NEWEST_BYTES: u64 = 256 << 10;
 pub(in crate::store) struct IndexedBundle {
     file: BundleFile,
     /// The ids of the objects, then of the outside objects: links are ordinals of both.
-    ids: Ids,
+    ids: IdIndex,
 }
 
 impl IndexedBundle {
@@ -41,7 +41,7 @@ impl IndexedBundle {
         for (id, ..) in file.outside() {
             column.extend_from_slice(id.as_bytes());
         }
-        let ids = Ids::build(column.into()).map_err(|_| malformed())?;
+        let ids = IdIndex::build(column.into()).map_err(|_| malformed())?;
         Ok(Self { file, ids })
     }
 

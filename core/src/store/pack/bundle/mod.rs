@@ -30,7 +30,7 @@ pub(in crate::store) use self::by_id::IndexedBundle;
 pub use self::read::BundleFile;
 pub use self::write::{BundleDraft, BundleWritten};
 use super::Tombstone;
-use super::layout::{Salt, Totals, seal, unseal};
+use super::layout::{Salt, Totals, seal, verify_checksum};
 use crate::error::Error;
 use crate::object::{Checksum, ID_BYTES, Kind, ObjectId};
 use crate::store::format::segment::{Digest, FieldReader};
@@ -128,7 +128,7 @@ impl Footer {
 
     /// Decodes and verifies a footer; returns it with the name of the bundle.
     fn decode(bytes: &[u8; FOOTER_BYTES]) -> Option<(Self, Digest)> {
-        let (content, name) = unseal(bytes, &FOOTER_CHECKSUM)?;
+        let (content, name) = verify_checksum(bytes, &FOOTER_CHECKSUM)?;
         let mut fields = FieldReader(content.strip_prefix(&MAGIC)?);
         let (VERSION, objects, outside) = (fields.u32()?, fields.u32()?, fields.u32()?) else {
             return None;

@@ -3,10 +3,10 @@
 use std::fmt;
 use std::sync::Arc;
 
-use super::super::frames::{Frames, Home};
+use super::super::frames::{FrameContainer, Frames};
 use super::super::layout::{
-    BlockInfo, BlockKind, FRAME_HEADER_BYTES, TABLE_ENTRY_BYTES, decode_table, most_without_ids,
-    table_checksum,
+    BlockInfo, BlockKind, FRAME_HEADER_BYTES, TABLE_ENTRY_BYTES, decode_table,
+    max_unlisted_objects, table_checksum,
 };
 use super::super::{BlockCache, PackId};
 use super::{
@@ -15,7 +15,7 @@ use super::{
 };
 use crate::error::{Error, Result};
 use crate::object::{Kind, Object, ObjectId};
-use crate::store::format::codec::{decompress_block, plausible_block};
+use crate::store::format::codec::{decompress_block, is_plausible_block};
 use crate::store::io::ReadAt;
 use crate::store::medium::Medium;
 
@@ -62,9 +62,9 @@ impl BundleFile {
             totals.start <= totals.end
                 && totals.end.checked_add(table) == Some(footer_at)
                 && footer.front_bytes <= MAX_FRONT_BYTES
-                && may_hold(footer.operations, footer.operations_bytes)
+                && is_plausible(footer.operations, footer.operations_bytes)
                 && u64::from(footer.blocks) <= bytes / FRAME_HEADER_BYTES as u64
-                && u64::from(footer.objects) <= most_without_ids(bytes)
+                && u64::from(footer.objects) <= max_unlisted_objects(bytes)
         });
         let totals = totals.ok_or_else(|| malformed(footer_at, "object counts in range"))?;
 
@@ -86,8 +86,13 @@ impl BundleFile {
         let table: Vec<_> = table.into_iter().map(Some).collect();
         let blocks = object_blocks(&table);
         let salt = salt(&footer.front);
-        let frames =
-            Frames::new(PackId(name), Home::Bundle, Medium::File(file, bytes), salt, table);
+        let frames = Frames::new(
+            PackId(name),
+            FrameContainer::Bundle,
+            Medium::File(file, bytes),
+            salt,
+            table,
+        );
         let name = ObjectId::from_bytes(name);
         Ok(Self { footer, name, bytes, front, outside, operations, frames, blocks })
     }
@@ -168,16 +173,16 @@ impl BundleFile {
                 let number = self.frames.locate(ordinal).map(|(number, ..)| number);
                 let block = self.frames.decode(number.unwrap_or(u32::MAX), &cache)?;
                 let size = self.frames.with_entry(ordinal, &cache, |entry, _| entry.raw_bytes)?;
-                left = left.checked_sub(size.into()).ok_or_else(|| self.other_size())?;
+                left = left.checked_sub(size.into()).ok_or_else(|| self.size_error())?;
                 let bytes =
                     self.frames.read_in(&block, ordinal, &cache, |link| self.id_at(&ids, link))?;
-                let bytes = block.detached(bytes);
+                let bytes = block.unshared(bytes);
                 let id = ObjectId::of(*kind, &bytes);
                 ids.push(id);
                 visit(id, Object { kind: *kind, bytes })?;
             }
         }
-        if left == 0 { Ok(()) } else { Err(self.other_size()) }
+        if left == 0 { Ok(()) } else { Err(self.size_error()) }
     }
 
     /// Resolves a link, if the id of its target is already known.
@@ -194,7 +199,7 @@ impl BundleFile {
         self.outside.get(outside as usize).map(|(id, ..)| *id)
     }
 
-    fn other_size(&self) -> Error {
+    fn size_error(&self) -> Error {
         let expected = format_args!("{} bytes of objects", self.footer.raw_bytes);
         Error::corrupt("the bundle", expected, "more or fewer")
     }
@@ -217,8 +222,8 @@ pub(super) fn object_blocks(table: &[Option<BlockInfo>]) -> Vec<(u32, u32, Kind)
 }
 
 /// Checks the declared size of the operations, before anything is allocated.
-pub(super) fn may_hold(stored_bytes: u32, raw_bytes: u64) -> bool {
-    let raw = u32::try_from(raw_bytes).is_ok_and(|raw| plausible_block(stored_bytes, raw));
+pub(super) fn is_plausible(stored_bytes: u32, raw_bytes: u64) -> bool {
+    let raw = u32::try_from(raw_bytes).is_ok_and(|raw| is_plausible_block(stored_bytes, raw));
     raw && raw_bytes <= MAX_OPERATIONS_BYTES
 }
 

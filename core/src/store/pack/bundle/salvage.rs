@@ -7,11 +7,11 @@
 
 use std::sync::Arc;
 
-use super::super::frames::{Frames, Home};
-use super::super::layout::{BlockInfo, BlockKind, most_without_ids};
+use super::super::frames::{FrameContainer, Frames};
+use super::super::layout::{BlockInfo, BlockKind, max_unlisted_objects};
 use super::super::rebuild::find_frames;
 use super::super::{BlockCache, PackId};
-use super::read::{BundleFile, CACHE_BYTES, may_hold, object_blocks};
+use super::read::{BundleFile, CACHE_BYTES, is_plausible, object_blocks};
 use super::{Footer, MAX_FRONT_BYTES, OUTSIDE_BYTES, front_checksum, read_outside, salt};
 use crate::error::{Error, Result};
 use crate::object::{Kind, Object, ObjectId};
@@ -34,7 +34,7 @@ impl BundleFile {
         file: &Arc<dyn ReadAt>,
         counts: &dyn Fn(&str) -> Result<(u32, u32)>,
     ) -> Result<Self> {
-        let map = readable(&**file)?;
+        let map = read_zero_filled(&**file)?;
         let bytes = map.len() as u64;
         let end = map.windows(2).position(|pair| pair == b"\n\n").map_or(0, |at| at + 2);
         let front = map.get(..end).map(<[u8]>::to_vec).unwrap_or_default();
@@ -49,14 +49,14 @@ impl BundleFile {
         let salt = salt(&checksum);
         let (mut table, _) = find_frames(&map, &salt, start, None);
         let stored_bytes = u32::try_from(stored).unwrap_or(u32::MAX);
-        let fits = u64::from(objects) <= most_without_ids(bytes)
+        let fits = u64::from(objects) <= max_unlisted_objects(bytes)
             && end as u64 <= MAX_FRONT_BYTES
-            && may_hold(stored_bytes, operations_bytes);
+            && is_plausible(stored_bytes, operations_bytes);
         if !fits || table.iter().all(Option::is_none) {
             return Err(damaged_front());
         }
         for block in &mut table {
-            *block = block.filter(|block| is_among(block, objects));
+            *block = block.filter(|block| fits_in(block, objects));
         }
         drop_overlapping(&mut table);
         let ids = map.get(end..ids_end).unwrap_or_default();
@@ -80,7 +80,7 @@ impl BundleFile {
         };
         let frames = Frames::new(
             PackId(checksum),
-            Home::Bundle,
+            FrameContainer::Bundle,
             Medium::Memory(bytes::Bytes::from(map).into()),
             salt,
             table,
@@ -119,7 +119,7 @@ impl BundleFile {
                 if given > limit {
                     return Err(Error::limit("bytes in the bundle", limit, given));
                 }
-                let bytes = block.detached(bytes);
+                let bytes = block.unshared(bytes);
                 let id = ObjectId::of(*kind, &bytes);
                 if let Some(place) = ids.get_mut(ordinal as usize) {
                     *place = Some(id);
@@ -138,7 +138,7 @@ impl BundleFile {
 }
 
 /// Returns true if the objects that a block declares can be among `objects` objects.
-fn is_among(block: &BlockInfo, objects: u32) -> bool {
+fn fits_in(block: &BlockInfo, objects: u32) -> bool {
     let end = block.first.checked_add(block.objects);
     match block.kind {
         BlockKind::Objects(_) => end.is_some_and(|end| end <= objects),
@@ -165,7 +165,7 @@ fn drop_overlapping(table: &mut [Option<BlockInfo>]) {
 }
 
 /// Reads the bytes of a file; unreadable ones are zeros.
-fn readable(file: &dyn ReadAt) -> Result<Vec<u8>> {
+fn read_zero_filled(file: &dyn ReadAt) -> Result<Vec<u8>> {
     let bytes = file.size().map_err(|error| Error::io("read the bundle", error))?;
     let mut map = vec![0; usize::try_from(bytes).unwrap_or(usize::MAX)];
     for (at, piece) in (0..).step_by(PIECE_BYTES).zip(map.chunks_mut(PIECE_BYTES)) {

@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use super::super::Tier;
-use super::super::draft::{PackDraft, PackItem};
-use super::super::index::Ids;
+use super::super::index::IdIndex;
 use super::super::layout::{MAX_OBJECTS, encode_table, table_checksum};
+use super::super::pack_draft::{PackDraft, PackItem};
 use super::super::packer::Packer;
 use super::read::BundleFile;
 use super::{
@@ -122,7 +122,7 @@ impl BundleDraft<'_> {
             .map_err(|error| Error::io("compress the operations", error))
     }
 
-    fn ids(&self) -> Result<Ids> {
+    fn ids(&self) -> Result<IdIndex> {
         let count = self.items.len() + self.outside.len();
         if count > MAX_OBJECTS as usize {
             return Err(Error::limit("objects of a bundle", MAX_OBJECTS.into(), count as u64));
@@ -133,7 +133,7 @@ impl BundleDraft<'_> {
             column.extend_from_slice(id.as_bytes());
         }
         let twice = |id| Error::invalid(format!("{id} is twice in one bundle"));
-        Ids::build(column.into()).map_err(twice)
+        IdIndex::build(column.into()).map_err(twice)
     }
 
     /// Reads everything back.

@@ -67,39 +67,39 @@ impl PipeBucket {
     }
 
     /// Sends one request and reads its answer.
-    fn ask(&self, request: &Frame<Request>) -> Result<Frame<Answer>> {
-        self.converse(&mut |connection| {
-            connection.say(request)?;
+    fn request(&self, request: &Frame<Request>) -> Result<Frame<Answer>> {
+        self.exchange(&mut |connection| {
+            connection.send(request)?;
             connection.answer()
         })
     }
 
     /// Runs an exchange. A connection is not reused after an error.
-    fn converse(
+    fn exchange(
         &self,
         work: &mut dyn FnMut(&mut Connection) -> Result<Frame<Answer>>,
     ) -> Result<Frame<Answer>> {
         let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
         let mut connection = match open.take() {
             Some(connection) => connection,
-            None => Connection::greeted((self.connect)()?)?,
+            None => Connection::await_greeting((self.connect)()?)?,
         };
         let answer = work(&mut connection)?;
         *open = Some(connection);
         match answer.header {
-            Answer::Failed { kind, message } => Err(told(&kind, &message)),
+            Answer::Failed { kind, message } => Err(server_error(&kind, &message)),
             _ => Ok(answer),
         }
     }
 
     fn put(&self, header: Request, bytes: Bytes) -> Result<Put> {
-        match self.ask(&Frame { header, payload: bytes }) {
+        match self.request(&Frame { header, payload: bytes }) {
             Ok(Frame { header: Answer::Done { version }, .. }) => Ok(Put::Done(Version(version))),
             Ok(Frame { header: Answer::Lost {}, .. }) => Ok(Put::Lost),
             Ok(Frame { header: Answer::Unknown {}, .. }) => Ok(Put::Unknown),
             Ok(_) => Err(unexpected()),
             // The connection ended after the request was sent.
-            Err(error) if is_cut(&error) => Ok(Put::Unknown),
+            Err(error) if is_disconnect(&error) => Ok(Put::Unknown),
             Err(error) => Err(error),
         }
     }
@@ -113,7 +113,7 @@ impl PipeBucket {
     ) -> Result<Got> {
         let most = range.as_ref().map(|range| range.end.saturating_sub(range.start));
         let (key, unless) = (key.to_string(), unless.map(|version| version.0.clone()));
-        let answer = self.ask(&Frame::plain(Request::Get { key, range, unless }))?;
+        let answer = self.request(&Frame::plain(Request::Get { key, range, unless }))?;
         match answer.header {
             Answer::Missing {} => Ok(Got::Missing),
             Answer::Same {} => Ok(Got::Same),
@@ -174,9 +174,9 @@ impl Bucket for PipeBucket {
     fn upload(&self, key: &Key, from: &dyn ReadAt) -> Result<()> {
         let failed = |error| Error::io("read what is uploaded", error);
         let size = from.size().map_err(failed)?;
-        let answer = self.converse(&mut |connection| {
+        let answer = self.exchange(&mut |connection| {
             let upload = Request::Upload { key: key.to_string(), bytes: size };
-            connection.say(&Frame::plain(upload))?;
+            connection.send(&Frame::plain(upload))?;
             let mut at = 0;
             while at < size {
                 let length = (size - at).min(MAX_PAYLOAD_BYTES.into());
@@ -187,7 +187,7 @@ impl Bucket for PipeBucket {
                 }
                 part.truncate(read);
                 at += read as u64;
-                connection.say(&Frame { header: Request::Part {}, payload: part.into() })?;
+                connection.send(&Frame { header: Request::Part {}, payload: part.into() })?;
             }
             connection.answer()
         })?;
@@ -196,7 +196,7 @@ impl Bucket for PipeBucket {
 
     fn list(&self, prefix: &str, after: Option<&Key>) -> Result<Page> {
         let (prefix, after) = (prefix.to_owned(), after.map(Key::to_string));
-        match self.ask(&Frame::plain(Request::List { prefix, after }))?.header {
+        match self.request(&Frame::plain(Request::List { prefix, after }))?.header {
             Answer::Page { objects, has_more } => page(objects, has_more),
             _ => Err(unexpected()),
         }
@@ -205,14 +205,14 @@ impl Bucket for PipeBucket {
     fn delete(&self, keys: &[Key]) -> Result<()> {
         keys.chunks(KEYS_AT_ONCE).try_for_each(|keys| {
             let keys = keys.iter().map(Key::to_string).collect();
-            expect_ok(&self.ask(&Frame::plain(Request::Delete { keys }))?.header)
+            expect_ok(&self.request(&Frame::plain(Request::Delete { keys }))?.header)
         })
     }
 }
 
 impl Connection {
     /// Waits for the greeting of a server.
-    fn greeted(pipe: Pipe) -> Result<Self> {
+    fn await_greeting(pipe: Pipe) -> Result<Self> {
         let Pipe { input, output, guard } = pipe;
         let mut input = BufReader::new(input);
         let mut line = Vec::new();
@@ -221,7 +221,7 @@ impl Connection {
         if line.strip_suffix(b"\n") == Some(GREETING.as_bytes()) {
             return Ok(Self { input, output, _guard: guard });
         }
-        let said = shown(&String::from_utf8_lossy(&line));
+        let said = sanitized(&String::from_utf8_lossy(&line));
         let message = if said.is_empty() {
             "the other side of the remote ended before it said who it is".to_owned()
         } else {
@@ -234,9 +234,9 @@ impl Connection {
 
     /// Sends a request or a part of one. Maps a broken pipe to another error, because callers treat
     /// a broken pipe as an output whose reader has read enough; here the request was not executed.
-    fn say(&mut self, frame: &Frame<Request>) -> Result<()> {
+    fn send(&mut self, frame: &Frame<Request>) -> Result<()> {
         frame.write(&mut self.output).map_err(|error| {
-            let is_unheard = cause(&error).is_some_and(|cause| cause.kind() == Io::BrokenPipe);
+            let is_unheard = io_cause(&error).is_some_and(|cause| cause.kind() == Io::BrokenPipe);
             match is_unheard {
                 true => Error::io("ask the other side of the remote", Io::ConnectionAborted.into()),
                 false => error,
@@ -251,12 +251,12 @@ impl Connection {
 }
 
 /// Returns true if the connection ended, so that the result of the request is unknown.
-fn is_cut(error: &Error) -> bool {
-    error.kind() == ErrorKind::Io && cause(error).is_some()
+fn is_disconnect(error: &Error) -> bool {
+    error.kind() == ErrorKind::Io && io_cause(error).is_some()
 }
 
 /// Returns the I/O error behind an error.
-fn cause(error: &Error) -> Option<&io::Error> {
+fn io_cause(error: &Error) -> Option<&io::Error> {
     error.source().and_then(|cause| cause.downcast_ref())
 }
 
@@ -272,7 +272,7 @@ fn unexpected() -> Error {
 }
 
 /// Converts a failure reported by the server to an error.
-fn told(kind: &str, message: &str) -> Error {
+fn server_error(kind: &str, message: &str) -> Error {
     let kinds = [
         ErrorKind::NotFound,
         ErrorKind::Locked,
@@ -281,11 +281,11 @@ fn told(kind: &str, message: &str) -> Error {
         ErrorKind::InvalidInput,
     ];
     let kind = kinds.into_iter().find(|known| known.name() == kind).unwrap_or(ErrorKind::Io);
-    Error::new(kind, format!("the other side of the remote: {}", shown(message)))
+    Error::new(kind, format!("the other side of the remote: {}", sanitized(message)))
 }
 
 /// Sanitizes a server message for a terminal.
-fn shown(text: &str) -> String {
+fn sanitized(text: &str) -> String {
     text.trim().chars().filter(|c| !c.is_control()).take(MAX_SAID).collect()
 }
 
@@ -320,7 +320,11 @@ mod tests {
         ];
         for asked in asked {
             let error = asked.unwrap_err();
-            assert_eq!(cause(&error).map(io::Error::kind), Some(Io::ConnectionAborted), "{error}");
+            assert_eq!(
+                io_cause(&error).map(io::Error::kind),
+                Some(Io::ConnectionAborted),
+                "{error}"
+            );
         }
         assert_eq!(bucket.put_new(&key, Bytes::new()).unwrap(), Put::Unknown);
     }

@@ -9,7 +9,7 @@
 
 use std::collections::HashMap;
 
-use super::chunk::Gear;
+use super::chunk::RollingHash;
 use super::layout::MAX_BASES;
 
 /// Bits of the hash that are zero at a feature.
@@ -23,7 +23,7 @@ const MIN_SHARE: usize = 64;
 
 /// The previous blocks that may be bases.
 #[derive(Debug, Default)]
-pub(super) struct Resemblance {
+pub(super) struct SimilarityIndex {
     /// Blocks by feature: the first few that have it.
     holders: HashMap<u64, Vec<u32>>,
     /// For each block by its number, the number of its successive bases.
@@ -36,7 +36,7 @@ pub(super) struct Resemblance {
     max_dependent: Option<usize>,
 }
 
-impl Resemblance {
+impl SimilarityIndex {
     /// Creates an empty index. At most `max_dependent` bytes of blocks depend on one base.
     pub(super) fn new(max_dependent: Option<usize>) -> Self {
         Self { max_dependent, ..Self::default() }
@@ -45,7 +45,7 @@ impl Resemblance {
     /// Returns the best base for the block with this number and these bytes, and adds the block.
     pub(super) fn base(&mut self, number: u32, raw: &[u8]) -> Option<u32> {
         let features = features(raw);
-        let base = self.most_alike(&features, raw.len());
+        let base = self.most_similar(&features, raw.len());
         let bases = base.and_then(|base| self.bases.get(&base)).map_or(0, |bases| bases + 1);
         if bases < MAX_BASES {
             self.bases.insert(number, bases);
@@ -58,7 +58,7 @@ impl Resemblance {
         }
         if let Some(base) = base {
             self.base_of.insert(number, base);
-            for needed in self.needed(base) {
+            for needed in self.required_blocks(base) {
                 *self.dependent.entry(needed).or_default() += raw.len();
             }
         }
@@ -66,13 +66,13 @@ impl Resemblance {
     }
 
     /// Returns the blocks that a block with this base depends on.
-    fn needed(&self, base: u32) -> Vec<u32> {
+    fn required_blocks(&self, base: u32) -> Vec<u32> {
         std::iter::successors(Some(base), |at| self.base_of.get(at).copied()).collect()
     }
 
     /// Returns the block that shares most of these features. If counts are close, prefers the block
     /// that is cheaper to read.
-    fn most_alike(&self, features: &[u64], bytes: usize) -> Option<u32> {
+    fn most_similar(&self, features: &[u64], bytes: usize) -> Option<u32> {
         let mut common: HashMap<u32, usize> = HashMap::new();
         for holder in features.iter().filter_map(|feature| self.holders.get(feature)).flatten() {
             *common.entry(*holder).or_default() += 1;
@@ -85,7 +85,7 @@ impl Resemblance {
             let dependent = self.dependent.get(needed).copied().unwrap_or_default();
             self.max_dependent.is_none_or(|most| dependent.saturating_add(bytes) <= most)
         };
-        let is_free = |number: &u32| self.needed(*number).iter().all(has_room);
+        let is_free = |number: &u32| self.required_blocks(*number).iter().all(has_room);
         let common = common.into_iter().filter(|(number, _)| is_free(number));
         let common = common.filter(|(_, count)| count * MIN_SHARE >= features.len());
         common.max_by_key(|(number, count)| worth(number, *count)).map(|(number, _)| number)
@@ -94,7 +94,7 @@ impl Resemblance {
 
 /// Returns the distinct features of some bytes, in ascending order.
 fn features(bytes: &[u8]) -> Vec<u64> {
-    let mut gear = Gear::default();
+    let mut gear = RollingHash::default();
     let mut features: Vec<u64> =
         bytes.iter().map(|byte| gear.roll(*byte)).filter(|hash| hash & FEATURE_MASK == 0).collect();
     features.sort_unstable();

@@ -1,7 +1,7 @@
 //! Finds the positions of links of nodes. Versions of a node link to nearly the same objects, so
 //! most positions come from the previous node of the section, in order and without a search.
 
-use super::walk::short;
+use super::walk::to_number;
 use crate::error::Result;
 use crate::object::ObjectId;
 use crate::store::Inventory;
@@ -9,7 +9,7 @@ use crate::tree::Link;
 
 /// A link and its position.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Found {
+pub(super) struct LinkPosition {
     id: ObjectId,
     /// The position; `None` for a missing object.
     pub(super) position: Option<u32>,
@@ -19,14 +19,14 @@ pub(super) struct Found {
 
 /// The links of the last node of each section.
 #[derive(Debug)]
-pub(super) struct Siblings<'i> {
+pub(super) struct NodeVersions<'i> {
     inventory: &'i Inventory<'i>,
-    by_section: Vec<(u32, Vec<Found>)>,
+    by_section: Vec<(u32, Vec<LinkPosition>)>,
     /// A buffer that is reused.
-    spare: Vec<Found>,
+    spare: Vec<LinkPosition>,
 }
 
-impl<'i> Siblings<'i> {
+impl<'i> NodeVersions<'i> {
     /// Starts without known links.
     pub(super) fn new(inventory: &'i Inventory<'i>) -> Self {
         Self { inventory, by_section: Vec::new(), spare: Vec::new() }
@@ -37,7 +37,7 @@ impl<'i> Siblings<'i> {
     ///
     /// # Errors
     /// `LimitExceeded` when the store has more objects than a walk can number.
-    pub(super) fn find(&mut self, section: u32, links: &[Link]) -> Result<&[Found]> {
+    pub(super) fn find(&mut self, section: u32, links: &[Link]) -> Result<&[LinkPosition]> {
         let at = self.by_section.iter().position(|(number, _)| *number == section);
         let at = at.unwrap_or_else(|| {
             self.by_section.push((section, Vec::new()));
@@ -55,9 +55,9 @@ impl<'i> Siblings<'i> {
                     rest = behind;
                     known.position
                 }
-                None => self.inventory.find(id).map(short).transpose()?,
+                None => self.inventory.find(id).map(to_number).transpose()?,
             };
-            found.push(Found { id: *id, position, is_repeated: known.is_some() });
+            found.push(LinkPosition { id: *id, position, is_repeated: known.is_some() });
         }
         std::mem::swap(before, found);
         Ok(before)
@@ -88,10 +88,10 @@ mod tests {
         let objects = stored.iter().map(|content| (link(content).id, object(content)));
         store.append(objects.collect()).unwrap();
         let inventory = store.inventory().unwrap();
-        let mut siblings = Siblings::new(&inventory);
+        let mut node_versions = NodeVersions::new(&inventory);
         let mut repeated = |section: u32, contents: &[&str]| {
             let links: Vec<Link> = contents.iter().map(|content| link(content)).collect();
-            let found = siblings.find(section, &links).unwrap();
+            let found = node_versions.find(section, &links).unwrap();
             for (link, found) in links.iter().zip(found) {
                 let position = found.position.map(|at| at as usize);
                 assert_eq!(position, inventory.find(&link.id), "{contents:?}");

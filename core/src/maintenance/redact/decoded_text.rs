@@ -14,12 +14,12 @@ pub(super) struct Run {
 
 /// A text while it is being decoded.
 #[derive(Debug, Default)]
-pub(super) struct Decoded {
+pub(super) struct DecodedText {
     pub(super) text: Vec<u8>,
     pub(super) runs: Vec<Run>,
 }
 
-impl Decoded {
+impl DecodedText {
     pub(super) fn with_capacity(bytes: usize) -> Self {
         Self { text: Vec::with_capacity(bytes), runs: Vec::new() }
     }
@@ -31,7 +31,7 @@ impl Decoded {
     }
 
     /// Adds bytes that a part of the source decodes to as a whole.
-    pub(super) fn unit(&mut self, from: Range<usize>, bytes: &[u8]) {
+    pub(super) fn push_unit(&mut self, from: Range<usize>, bytes: &[u8]) {
         let (at, decoded, encoded) = (self.text.len(), bytes.len(), from.len());
         if decoded > 0 {
             self.runs.push(Run { at, from: from.start, decoded, encoded });

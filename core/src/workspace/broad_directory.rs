@@ -15,7 +15,7 @@ use crate::error::{Error, Result};
 /// # Errors
 /// `InvalidInput`, naming the directory.
 pub fn expect_narrow(dir: &Path, home: Option<&Path>) -> Result<()> {
-    let Some(found) = identity(&resolved(dir)) else { return Ok(()) };
+    let Some(found) = identity(&resolve_missing(dir)) else { return Ok(()) };
     let home = home.and_then(|home| home.canonicalize().ok());
     let homes = home.iter().flat_map(|home| home.ancestors());
     let broad = homes.chain([Path::new("/")]).find(|broad| identity(broad) == Some(found));
@@ -32,7 +32,7 @@ pub fn expect_narrow(dir: &Path, home: Option<&Path>) -> Result<()> {
 }
 
 /// Resolves `dir` as if all of it existed: follows links, and appends missing parts.
-fn resolved(dir: &Path) -> PathBuf {
+fn resolve_missing(dir: &Path) -> PathBuf {
     let Ok(dir) = std::path::absolute(dir) else { return dir.to_owned() };
     let mut whole = PathBuf::new();
     for part in dir.components() {

@@ -1,31 +1,31 @@
 //! Keeps the mark of one collection step for the next step, so that a large store is walked once.
 //!
 //! ```text
-//! step     mark ──> replace files ──> ids of all that was met
-//! next     positions of these ids ──> mark again: only what was not met is walked
+//! step     mark ──> replace files ──> ids of all that was marked
+//! next     positions of these ids ──> mark again: only what was not marked is walked
 //! ```
 //!
 //! The next step rereads refs, operations, policies and known losses and marks from all of them, so
-//! it meets everything that a new mark would meet. The walk stops at known objects, because a mark
-//! meets everything below a met node. Objects that became unreachable since the first step stay
+//! it marks everything that a new mark would. The walk stops at known objects, because a mark
+//! marks everything below a marked node. Objects that became unreachable since the first step stay
 //! until the next collection. Positions are valid for one step only, so each id is looked up again.
 //! If an id is missing, another process removed the object, and the store is marked from scratch.
 
 use rayon::prelude::*;
 
 use super::sections::Sections;
-use super::walk::short;
+use super::walk::to_number;
 use crate::object::{Kind, ObjectId};
 use crate::store::Inventory;
 
-/// A met object.
+/// A marked object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Met {
+pub(super) struct MarkedObject {
     /// The position in the inventory.
     pub(super) position: u32,
     /// The round, starting at 0.
     pub(super) round: u32,
-    /// The section in which it was first met, as a number of the mark.
+    /// The section in which it was first marked, as a number of the mark.
     pub(super) section: u32,
     /// The kind of the object.
     pub(super) kind: Kind,
@@ -35,36 +35,39 @@ pub(super) struct Met {
     pub(super) versioned: bool,
 }
 
-/// Everything that a mark met, in order, and the names of its sections.
+/// The marked objects, in order, and the names of its sections.
 #[derive(Debug)]
-pub(super) struct KnownMark {
-    /// The id of each met object.
+pub(super) struct PreviousMark {
+    /// The id of each marked object.
     ids: Vec<ObjectId>,
-    met: Vec<Met>,
+    marked: Vec<MarkedObject>,
     sections: Sections,
 }
 
-impl KnownMark {
+impl PreviousMark {
     /// Returns the mark with ids instead of positions; `None` if a position has no id.
     pub(super) fn new(
         inventory: &Inventory<'_>,
-        met: Vec<Met>,
+        marked: Vec<MarkedObject>,
         sections: Sections,
     ) -> Option<Self> {
-        let id = |met: &Met| inventory.id_at(met.position as usize);
-        let ids = met.par_iter().map(id).collect::<Option<Vec<ObjectId>>>()?;
-        inventory.let_pages_go();
-        Some(Self { ids, met, sections })
+        let id = |marked: &MarkedObject| inventory.id_at(marked.position as usize);
+        let ids = marked.par_iter().map(id).collect::<Option<Vec<ObjectId>>>()?;
+        inventory.release_pages();
+        Some(Self { ids, marked, sections })
     }
 
     /// Returns the mark with the positions of a later inventory; `None` if it lacks an object.
-    pub(super) fn found_in(mut self, inventory: &Inventory<'_>) -> Option<(Vec<Met>, Sections)> {
-        let position = |id: &ObjectId| short(inventory.find(id)?).ok();
-        let found = self.met.par_iter_mut().zip(&self.ids).try_for_each(|(met, id)| {
-            met.position = position(id)?;
+    pub(super) fn found_in(
+        mut self,
+        inventory: &Inventory<'_>,
+    ) -> Option<(Vec<MarkedObject>, Sections)> {
+        let position = |id: &ObjectId| to_number(inventory.find(id)?).ok();
+        let found = self.marked.par_iter_mut().zip(&self.ids).try_for_each(|(marked, id)| {
+            marked.position = position(id)?;
             Some(())
         });
-        inventory.let_pages_go();
-        found.map(|()| (self.met, self.sections))
+        inventory.release_pages();
+        found.map(|()| (self.marked, self.sections))
     }
 }

@@ -53,7 +53,7 @@ pub(super) struct PromptPlace {
 }
 
 /// Cached counts, by commit.
-type KeptPlaces = BTreeMap<ObjectId, PromptPlace>;
+type CachedPlaces = BTreeMap<ObjectId, PromptPlace>;
 
 /// The basis of counts besides commits: counts made on another basis may differ.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -68,8 +68,8 @@ impl Repository {
     }
 
     /// Returns the current basis, and the cached counts on the same basis.
-    pub(super) fn recall_prompts(&self, grafts: &Grafts) -> (CountBasis, KeptPlaces) {
-        let basis = self.basis_of_prompts(grafts);
+    pub(super) fn load_prompt_counts(&self, grafts: &Grafts) -> (CountBasis, CachedPlaces) {
+        let basis = self.count_basis(grafts);
         let kept = self.note_keeper().and_then(|notes| notes.read(&self.store, NOTE));
         let kept = kept.and_then(|bytes| {
             let (found, entries) = bytes.split_first_chunk::<ID_BYTES>()?;
@@ -80,14 +80,14 @@ impl Repository {
 
     /// Caches some turns of a line that were counted in a row, oldest first, if the basis has not
     /// changed since counting began. Turns that are not cached are counted again.
-    pub(super) fn keep_prompts(
+    pub(super) fn store_prompt_counts(
         &self,
         grafts: &Grafts,
         begun: CountBasis,
         counted: &[(ObjectId, PromptPlace)],
     ) {
         let Some(notes) = self.note_keeper().filter(|_| counted.len() >= STRETCH) else { return };
-        let (basis, mut kept) = self.recall_prompts(grafts);
+        let (basis, mut kept) = self.load_prompt_counts(grafts);
         if basis != begun {
             return;
         }
@@ -110,9 +110,9 @@ impl Repository {
         self.notes.as_deref().filter(|_| self.past.is_none())
     }
 
-    fn basis_of_prompts(&self, grafts: &Grafts) -> CountBasis {
+    fn count_basis(&self, grafts: &Grafts) -> CountBasis {
         let mut basis = VERSION.as_bytes().to_vec();
-        for id in self.store.gone() {
+        for id in self.store.tombstone_ids() {
             basis.extend_from_slice(id.as_bytes());
         }
         basis.extend_from_slice(grafts.encode().as_bytes());
@@ -121,8 +121,8 @@ impl Repository {
 }
 
 /// Decodes the counts in a note.
-fn decode(mut entries: &[u8]) -> Option<KeptPlaces> {
-    let mut kept = KeptPlaces::new();
+fn decode(mut entries: &[u8]) -> Option<CachedPlaces> {
+    let mut kept = CachedPlaces::new();
     while !entries.is_empty() {
         let (entry, rest) = entries.split_first_chunk::<ENTRY_BYTES>()?;
         let (id, entry) = entry.split_first_chunk::<ID_BYTES>()?;

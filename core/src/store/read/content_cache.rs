@@ -20,19 +20,19 @@ const ENTRY_BYTES: usize = 96;
 
 /// Verified contents by id, bounded in bytes.
 #[derive(Debug, Default)]
-pub(in crate::store) struct KeptContents {
+pub(in crate::store) struct ContentCache {
     /// Zero by default.
     max_bytes: AtomicUsize,
-    kept: RwLock<Kept>,
+    kept: RwLock<CachedContents>,
 }
 
 #[derive(Debug, Default)]
-struct Kept {
+struct CachedContents {
     contents: HashMap<ObjectId, Bytes>,
     bytes: usize,
 }
 
-impl KeptContents {
+impl ContentCache {
     /// Sets the most bytes to keep.
     pub(in crate::store) fn set_room(&self, bytes: usize) {
         self.max_bytes.store(bytes, Ordering::Relaxed);
@@ -66,7 +66,7 @@ impl KeptContents {
 
     /// Drops all contents.
     pub(in crate::store) fn clear(&self) {
-        *self.kept.write().unwrap_or_else(PoisonError::into_inner) = Kept::default();
+        *self.kept.write().unwrap_or_else(PoisonError::into_inner) = CachedContents::default();
     }
 
     fn room(&self) -> usize {
@@ -85,7 +85,7 @@ mod tests {
 
     #[test]
     fn only_blobs_are_kept_as_many_as_there_is_room_for_and_the_first_stay() {
-        let kept = KeptContents::default();
+        let kept = ContentCache::default();
         let (id, object) = blob(b"content");
         kept.keep(id, &object);
         assert_eq!(kept.find(&id), None, "nothing is kept unless somebody says so");

@@ -39,7 +39,8 @@ struct CapturedDirectories {
 #[must_use]
 pub fn was_captured_here(store: &Store, dir: &Path) -> bool {
     let Ok(dir) = fs::canonicalize(dir) else { return false };
-    let noted = CacheFolder::peek(store).ok().and_then(|folder| noted(&folder, store.dir()));
+    let noted =
+        CacheFolder::peek(store).ok().and_then(|folder| read_directories(&folder, store.dir()));
     noted.is_some_and(|noted| noted.directories.contains(&key(&dir)))
 }
 
@@ -53,11 +54,11 @@ pub(in crate::workspace) fn note_capture(store: &Store, dir: &Path) {
 /// Records that the store at `store` captured the directory with the canonical path `dir`.
 pub(in crate::workspace) fn note_captured(folder: &CacheFolder, store: &Path, dir: &Path) {
     let key = key(dir);
-    let mut noted = noted(folder, store).unwrap_or_default();
+    let mut noted = read_directories(folder, store).unwrap_or_default();
     if noted.directories.contains(&key) {
         return;
     }
-    let Ok(place) = place_of(store) else { return };
+    let Ok(place) = store_identity(store) else { return };
     noted.directories.push(key);
     let spare = noted.directories.len().saturating_sub(MAX_DIRECTORIES);
     noted.directories.drain(..spare);
@@ -68,10 +69,10 @@ pub(in crate::workspace) fn note_captured(folder: &CacheFolder, store: &Path, di
     }
 }
 
-fn noted(folder: &CacheFolder, store: &Path) -> Option<CapturedDirectories> {
+fn read_directories(folder: &CacheFolder, store: &Path) -> Option<CapturedDirectories> {
     let noted: CapturedDirectories = serde_json::from_slice(&folder.read(CAPTURED_FILE)?).ok()?;
-    let place = place_of(store).ok()?;
-    (noted.version == VERSION && noted.place == place).then_some(noted)
+    let place = store_identity(store).ok()?;
+    (noted.version == VERSION && noted.place == place).then_some(read_directories)
 }
 
 fn key(dir: &Path) -> String {
@@ -80,7 +81,7 @@ fn key(dir: &Path) -> String {
 
 /// Returns the identity of a store's directory, which no copy shares: inodes and creation times
 /// cannot be chosen.
-fn place_of(store: &Path) -> io::Result<Vec<i128>> {
+fn store_identity(store: &Path) -> io::Result<Vec<i128>> {
     let found = fs::metadata(store)?;
     let made = found.created().ok().and_then(|time| time.duration_since(UNIX_EPOCH).ok());
     if let Some(made) = made {

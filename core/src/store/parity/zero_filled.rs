@@ -13,9 +13,9 @@ const EIO: i32 = 5;
 
 /// A file with sectors that the disk may fail to read.
 #[derive(Debug)]
-pub(in crate::store) struct PastRefused(pub(in crate::store) Arc<dyn ReadAt>);
+pub(in crate::store) struct ZeroFilledReads(pub(in crate::store) Arc<dyn ReadAt>);
 
-impl ReadAt for PastRefused {
+impl ReadAt for ZeroFilledReads {
     fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
         match self.0.read_at(buffer, offset) {
             Err(error) if is_refusal(&error) => {}

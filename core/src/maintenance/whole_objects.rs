@@ -7,7 +7,7 @@
 use std::collections::HashSet;
 
 use super::mark::Bits;
-use super::reach::Reach;
+use super::reachability::ReachabilityWalk;
 use crate::error::Result;
 use crate::object::{Commit, Kind, ObjectId, Tag};
 use crate::repo::links;
@@ -17,17 +17,17 @@ use crate::tree::Link;
 /// The maximum number of commits tried on one line for a ref.
 const MAX_TRIED: usize = 10_000;
 
-/// The set of whole objects at the moment of a [`Reach`].
+/// The set of whole objects at the moment of a [`ReachabilityWalk`].
 #[derive(Debug)]
-pub(super) struct Wholeness<'a> {
+pub(super) struct WholeObjects<'a> {
     inventory: &'a Inventory<'a>,
     /// The positions of objects that are not whole.
     broken: Bits,
 }
 
-impl<'a> Wholeness<'a> {
+impl<'a> WholeObjects<'a> {
     /// Reads every object with links. Takes eight bytes of memory per link.
-    pub(super) fn find(reach: &Reach<'a>) -> Self {
+    pub(super) fn find(reach: &ReachabilityWalk<'a>) -> Self {
         let inventory = reach.inventory();
         let mut whole = Self { inventory, broken: Bits::new(inventory.positions()) };
         let (mut needs, mut open) = (Vec::new(), Vec::new());
@@ -96,8 +96,8 @@ impl<'a> Wholeness<'a> {
 /// Returns the first whole commit on the first-parent line of `start`, or `start` itself if it is a
 /// whole object of another kind.
 pub(super) fn newest_whole(
-    reach: &Reach<'_>,
-    whole: &Wholeness<'_>,
+    reach: &ReachabilityWalk<'_>,
+    whole: &WholeObjects<'_>,
     start: ObjectId,
 ) -> Option<ObjectId> {
     let mut tried = HashSet::new();

@@ -11,33 +11,33 @@
 
 use std::collections::{BTreeMap, HashSet};
 
-use super::reach::Reach;
+use super::reachability::ReachabilityWalk;
 use super::repair_commit::commit;
-use super::wholeness::{Wholeness, newest_whole};
+use super::whole_objects::{WholeObjects, newest_whole};
 use crate::error::Result;
 use crate::object::{Commit, Kind, ObjectId, RefChange, RefValue};
 use crate::repo::{HEAD, Signature, is_place};
-use crate::store::{Detached, Expected, MAX_JOINED, RefUpdate, Store};
+use crate::store::{DetachedOperation, Expected, MAX_JOINED, RefUpdate, Store};
 
 /// The suffix of a ref for a value that conflicts with the current one.
-const BESIDE: &str = "-recovered";
+const CONFLICT_SUFFIX: &str = "-recovered";
 
 /// The prefix for conflicting values of refs other than branches, tags and pins.
 const RECOVERED: &str = "refs/recovered/";
 
 /// Kinds of refs that users see: their conflicting values get the suffix, not the prefix.
-const SEEN: [&str; 3] = ["refs/heads/", "refs/tags/", "refs/pins/"];
+const USER_PREFIXES: [&str; 3] = ["refs/heads/", "refs/tags/", "refs/pins/"];
 
 /// Plans the changes of refs that rejoin `detached` operations, by name.
-pub(super) fn plan(reach: &Reach<'_>, detached: &[Detached]) -> Vec<RefChange> {
+pub(super) fn plan(reach: &ReachabilityWalk<'_>, detached: &[DetachedOperation]) -> Vec<RefChange> {
     if detached.is_empty() {
         return Vec::new();
     }
     let before = &reach.inventory().refs().values;
-    let whole = Wholeness::find(reach);
-    let mut plan = Plan { reach, whole, values: before.clone(), beside: BTreeMap::new() };
+    let whole = WholeObjects::find(reach);
+    let mut plan = RefPlan { reach, whole, values: before.clone(), beside: BTreeMap::new() };
     for change in detached.iter().flat_map(|found| &found.operation.changes) {
-        plan.make(change);
+        plan.plan_change(change);
     }
     let names: HashSet<&String> = before.keys().chain(plan.values.keys()).collect();
     let changes = names.into_iter().filter_map(|name| {
@@ -55,7 +55,7 @@ pub(super) fn plan(reach: &Reach<'_>, detached: &[Detached]) -> Vec<RefChange> {
 /// `Conflict` when another process changed a ref, and errors of a commit.
 pub(super) fn apply(
     store: &Store,
-    detached: &[Detached],
+    detached: &[DetachedOperation],
     refs: &[RefChange],
     stamp: &Signature,
 ) -> Result<()> {
@@ -75,16 +75,16 @@ pub(super) fn apply(
 }
 
 /// The values of refs after the changes planned up to now.
-struct Plan<'r, 'a> {
-    reach: &'r Reach<'a>,
-    whole: Wholeness<'a>,
+struct RefPlan<'r, 'a> {
+    reach: &'r ReachabilityWalk<'a>,
+    whole: WholeObjects<'a>,
     values: BTreeMap<String, RefValue>,
     /// The refs with conflicting values, by the refs that they belong to.
     beside: BTreeMap<String, String>,
 }
 
-impl Plan<'_, '_> {
-    fn make(&mut self, change: &RefChange) {
+impl RefPlan<'_, '_> {
+    fn plan_change(&mut self, change: &RefChange) {
         let name = self.beside.get(&change.name).unwrap_or(&change.name).clone();
         let now = self.values.get(&name);
         let Some(new) = &change.new else {
@@ -94,7 +94,7 @@ impl Plan<'_, '_> {
             }
             return;
         };
-        let Some(new) = self.whole(new) else { return };
+        let Some(new) = self.newest_whole_value(new) else { return };
         if now == Some(&new) || now.is_some_and(|now| self.is_before(&new, now)) {
             return;
         }
@@ -112,7 +112,7 @@ impl Plan<'_, '_> {
 
     /// Returns the newest whole value: the value itself, or the newest whole ancestor of the
     /// commit.
-    fn whole(&self, value: &RefValue) -> Option<RefValue> {
+    fn newest_whole_value(&self, value: &RefValue) -> Option<RefValue> {
         match value {
             RefValue::Object(id) => {
                 newest_whole(self.reach, &self.whole, *id).map(RefValue::Object)
@@ -149,8 +149,8 @@ impl Plan<'_, '_> {
     }
 
     fn free_name(&self, name: &str) -> String {
-        let name = match SEEN.iter().any(|kind| name.starts_with(kind)) {
-            true => format!("{name}{BESIDE}"),
+        let name = match USER_PREFIXES.iter().any(|kind| name.starts_with(kind)) {
+            true => format!("{name}{CONFLICT_SUFFIX}"),
             false => format!("{RECOVERED}{}", name.strip_prefix("refs/").unwrap_or(name)),
         };
         let numbered = (2_u64..).map(|number| format!("{name}-{number}"));

@@ -23,11 +23,11 @@ impl Transaction<'_> {
         request: &MergeRequest<'_>,
         stamp: &Signature,
     ) -> Result<MergeReport> {
-        self.pass_filter();
+        self.skip_filter();
         let (ours, theirs) = (self.tip_of(&request.into)?, request.theirs);
         let picked = self.read_commit(&theirs)?;
         let other = self.context_of(&theirs)?;
-        let base = self.parent_of_pick(&picked)?;
+        let base = self.pick_parent(&picked)?;
         let base_context = match &base {
             Some(base) => self.context_of(base)?,
             None => Context::default(),
@@ -59,11 +59,11 @@ impl Transaction<'_> {
         if report.tree == self.read_commit(&ours)?.tree {
             return Ok(found);
         }
-        let commit = self.picked(request, &picked, report.tree, stamp)?;
+        let commit = self.record_pick(request, &picked, report.tree, stamp)?;
         Ok(MergeReport { kind: MergeKind::Merged, commit, report: Some(report), ..found })
     }
 
-    fn picked(
+    fn record_pick(
         &mut self,
         request: &MergeRequest<'_>,
         picked: &Commit,
@@ -80,7 +80,7 @@ impl Transaction<'_> {
     }
 
     /// Returns the parent that a commit continues; `None` for a first commit.
-    fn parent_of_pick(&self, commit: &Commit) -> Result<Option<ObjectId>> {
+    fn pick_parent(&self, commit: &Commit) -> Result<Option<ObjectId>> {
         let Some(parent) = commit.parents.first() else { return Ok(None) };
         if self.repo().grafts()?.is_forgotten(parent) {
             let (turn, session) = (commit.turn.saturating_sub(1), &commit.session);

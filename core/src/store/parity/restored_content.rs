@@ -8,14 +8,14 @@ use crate::store::io::ReadAt;
 
 /// A file with restored pieces. It ends at the end of its content.
 #[derive(Debug)]
-pub struct Mended {
+pub struct RestoredContent {
     content: Arc<dyn ReadAt>,
     bytes: u64,
     /// Restored pieces, by offset; they do not overlap.
     pieces: BTreeMap<u64, Vec<u8>>,
 }
 
-impl Mended {
+impl RestoredContent {
     /// Returns the first `bytes` of a content, with these pieces replaced.
     pub(super) fn new(content: Arc<dyn ReadAt>, bytes: u64, pieces: Vec<(u64, Vec<u8>)>) -> Self {
         Self { content, bytes, pieces: pieces.into_iter().collect() }
@@ -33,7 +33,7 @@ impl Mended {
     }
 }
 
-impl ReadAt for Mended {
+impl ReadAt for RestoredContent {
     fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
         let left = usize::try_from(self.bytes.saturating_sub(offset)).unwrap_or(usize::MAX);
         let wanted = left.min(buffer.len());

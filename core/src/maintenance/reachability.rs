@@ -10,10 +10,10 @@ use bytes::Bytes;
 
 use super::finding::{FsckFinding, FsckKind};
 use super::mark::Bits;
+use super::node_versions::{LinkPosition, NodeVersions};
 use super::roots::{Reason, Roots, is_kept_operation};
 use super::sections::{CONTEXT, Sections};
-use super::siblings::{Found, Siblings};
-use super::walk::{ContextWalk, short};
+use super::walk::{ContextWalk, to_number};
 use crate::error::{Error, ErrorKind, Result};
 use crate::object::{Commit, Kind, Object, ObjectId, Operation, RefChange, RefValue, Tag};
 use crate::repo::{BranchName, Grafts, HEAD, forgotten_through, is_place, pin_name};
@@ -25,7 +25,7 @@ const UNREADABLE: &str = "no copy of it verifies";
 
 /// A walk over everything reachable, with its findings.
 #[derive(Debug)]
-pub(super) struct Reach<'a> {
+pub(super) struct ReachabilityWalk<'a> {
     inventory: &'a Inventory<'a>,
     unreadable: &'a HashSet<ObjectId>,
     now: i64,
@@ -78,17 +78,17 @@ pub(super) struct ReachedLink {
     begins: Option<Bytes>,
 }
 
-impl<'a> Reach<'a> {
+impl<'a> ReachabilityWalk<'a> {
     /// Follows everything reachable from the roots at the moment `now`.
     pub(super) fn find(examination: &'a Examination<'_>, now: i64) -> Self {
         let inventory = &examination.inventory;
         // If they are unreadable, the walk from the roots reports it.
         let holes = KnownLosses::load(inventory, inventory.refs()).unwrap_or_default();
-        Self::find_around(examination, now, Arc::new(holes))
+        Self::find_with_losses(examination, now, Arc::new(holes))
     }
 
-    /// Like [`Reach::find`], with these holes.
-    pub(super) fn find_around(
+    /// Like [`ReachabilityWalk::find`], with these holes.
+    pub(super) fn find_with_losses(
         examination: &'a Examination<'_>,
         now: i64,
         holes: Arc<KnownLosses>,
@@ -192,7 +192,7 @@ impl<'a> Reach<'a> {
                         continue;
                     }
                     Ok(None) => None,
-                    Ok(Some(Object { kind, .. })) => misplaced(name, kind),
+                    Ok(Some(Object { kind, .. })) => kind_problem(name, kind),
                 },
             };
             if let Some(message) = problem {
@@ -222,13 +222,13 @@ impl<'a> Reach<'a> {
             let operation = match self.read(&id) {
                 _ if recorded => {
                     if is_kept && self.holes.is_lost(&id) {
-                        self.lose(&id, Kind::Operation, place, ABSENT);
+                        self.report_lost(&id, Kind::Operation, place, ABSENT);
                     }
                     return;
                 }
                 Ok(None) => return,
                 Err(_) if !is_kept => return,
-                Err(why) => return self.lose(&id, Kind::Operation, place, &why),
+                Err(why) => return self.report_lost(&id, Kind::Operation, place, &why),
                 Ok(Some(object)) => Operation::decode(&object.bytes),
             };
             let operation = match operation {
@@ -248,7 +248,7 @@ impl<'a> Reach<'a> {
             }
             for change in operation.changes {
                 if is_kept {
-                    self.note_given_up(&change, &place);
+                    self.report_accepted_losses(&change, &place);
                 }
                 // Either a ref changed without an operation, or an operation was lost. In both
                 // cases `undo` would set values that the ref never had.
@@ -279,12 +279,12 @@ impl<'a> Reach<'a> {
     }
 
     /// Reports old values of refs that are accepted losses. Other old values may be freed.
-    fn note_given_up(&mut self, change: &RefChange, place: &str) {
+    fn report_accepted_losses(&mut self, change: &RefChange, place: &str) {
         for value in [&change.old, &change.new].into_iter().flatten() {
             if let RefValue::Object(id) = value
                 && self.is_hole(id)
             {
-                self.lose(id, Kind::Commit, place.to_owned(), ABSENT);
+                self.report_lost(id, Kind::Commit, place.to_owned(), ABSENT);
             }
         }
     }
@@ -292,7 +292,7 @@ impl<'a> Reach<'a> {
     /// Reaches the commits and the single objects that must stay.
     fn follow_roots(&mut self) {
         let (refs, holes) = (self.inventory.refs(), Arc::clone(&self.holes));
-        match Roots::find_around(self.inventory, refs, self.now, None, holes) {
+        match Roots::find_with_losses(self.inventory, refs, self.now, None, holes) {
             Ok(roots) => {
                 for (id, reasons) in &roots.commits {
                     let reason = reasons.first().map(Reason::to_string).unwrap_or_default();
@@ -327,7 +327,7 @@ impl<'a> Reach<'a> {
             let object = match self.read(&id) {
                 Ok(Some(object)) => object,
                 Ok(None) => return,
-                Err(why) => return self.lose(&id, Kind::Blob, place.to_owned(), &why),
+                Err(why) => return self.report_lost(&id, Kind::Blob, place.to_owned(), &why),
             };
             match object.kind {
                 Kind::Commit => self.follow_commits(id, place),
@@ -363,7 +363,7 @@ impl<'a> Reach<'a> {
                 Ok(Some(object)) => object,
                 Ok(None) => continue,
                 Err(why) => {
-                    self.lose(&id, Kind::Commit, place, &why);
+                    self.report_lost(&id, Kind::Commit, place, &why);
                     continue;
                 }
             };
@@ -395,7 +395,7 @@ impl<'a> Reach<'a> {
             }
             let link = Link { kind: Kind::Node, id: tree.root };
             let number = u32::try_from(number).unwrap_or(u32::MAX);
-            let position = self.inventory.find(&link.id).and_then(|at| short(at).ok());
+            let position = self.inventory.find(&link.id).and_then(|at| to_number(at).ok());
             self.reach_link((link, position), number, CONTEXT, &mut open);
         }
         // Damage in a node becomes a finding, so this walk never stops early.
@@ -418,7 +418,7 @@ impl<'a> Reach<'a> {
                     let message = "expired, and not all of its objects are removed yet".to_owned();
                     return self.add(FsckKind::Leftover, self.place(tree, CONTEXT), message, None);
                 }
-                self.lose(&id, kind, place, ABSENT);
+                self.report_lost(&id, kind, place, ABSENT);
             }
             return;
         };
@@ -429,7 +429,7 @@ impl<'a> Reach<'a> {
             next.push(ReachedNode { id, position, tree, section });
         } else if self.unreadable.contains(&id) {
             let place = self.place(tree, section);
-            self.lose(&id, kind, place, UNREADABLE);
+            self.report_lost(&id, kind, place, UNREADABLE);
         }
     }
 
@@ -438,14 +438,14 @@ impl<'a> Reach<'a> {
         &self,
         section: u32,
         children: &Children,
-        found: &[Found],
+        found: &[LinkPosition],
     ) -> Vec<ReachedLink> {
-        let is_reached = |found: &Found| {
+        let is_reached = |found: &LinkPosition| {
             let is_seen = |at: u32| found.is_repeated || self.seen.contains(at as usize);
             found.position.is_some_and(is_seen)
         };
         let new = children.iter().zip(found).filter(|(_, found)| !is_reached(found));
-        let link = |((key, link), found): ((Option<&[u8]>, &Link), &Found)| ReachedLink {
+        let link = |((key, link), found): ((Option<&[u8]>, &Link), &LinkPosition)| ReachedLink {
             link: *link,
             position: found.position,
             begins: key.filter(|_| section == CONTEXT).map(Bytes::copy_from_slice),
@@ -466,7 +466,7 @@ impl<'a> Reach<'a> {
         }
     }
 
-    fn lose(&mut self, id: &ObjectId, kind: Kind, place: String, why: &str) {
+    fn report_lost(&mut self, id: &ObjectId, kind: Kind, place: String, why: &str) {
         let is_elsewhere = self.holes.is_distant(id) && self.inventory.find(id).is_none();
         if is_elsewhere || self.lost.insert(*id, kind).is_some() {
             return;
@@ -499,14 +499,15 @@ impl<'a> Reach<'a> {
     }
 }
 
-impl ContextWalk for Reach<'_> {
+impl ContextWalk for ReachabilityWalk<'_> {
     type Node = ReachedNode;
     type Links = Vec<ReachedLink>;
 
     fn links(&self, nodes: &[ReachedNode]) -> Vec<Result<Vec<ReachedLink>>> {
         let positions = nodes.iter().map(|node| node.position as usize);
         let read = self.inventory.read_each_at(positions);
-        let (mut children, mut siblings) = (Children::default(), Siblings::new(self.inventory));
+        let (mut children, mut node_versions) =
+            (Children::default(), NodeVersions::new(self.inventory));
         let links = nodes.iter().zip(read).map(|(node, read)| {
             let object = match read {
                 Ok((_, object)) => object,
@@ -519,13 +520,13 @@ impl ContextWalk for Reach<'_> {
                 return Err(Error::corrupt(node.id, Kind::Node, object.kind));
             }
             children.read(&object.bytes)?;
-            let found = siblings.find(node.section, children.links())?;
+            let found = node_versions.find(node.section, children.links())?;
             Ok(self.reached_links(node.section, &children, found))
         });
         links.collect()
     }
 
-    fn meet_links(
+    fn visit_links(
         &mut self,
         node: ReachedNode,
         links: Result<Vec<ReachedLink>>,
@@ -540,7 +541,7 @@ impl ContextWalk for Reach<'_> {
                         let message = error.to_string();
                         self.add(FsckKind::Malformed, place, message, Some(node.id));
                     }
-                    Err(_) => self.lose(&node.id, Kind::Node, place, UNREADABLE),
+                    Err(_) => self.report_lost(&node.id, Kind::Node, place, UNREADABLE),
                 }
                 return Ok(());
             }
@@ -554,7 +555,7 @@ impl ContextWalk for Reach<'_> {
 }
 
 /// Returns the problem if a ref of this name must not hold an object of this kind.
-fn misplaced(name: &str, kind: Kind) -> Option<String> {
+fn kind_problem(name: &str, kind: Kind) -> Option<String> {
     let is_branch = name.starts_with("refs/heads/");
     if is_branch && BranchName::from_full(name).is_none() {
         return Some("no branch can have this name".to_owned());

@@ -12,7 +12,7 @@ pub(super) fn split(text: &[u8]) -> Vec<&[u8]> {
 /// Returns for each line of `new` its number in `old`, if it is one of the shared lines.
 ///
 /// The work is bounded: for very different texts, fewer lines count as shared.
-pub(super) fn shared(old: &[u8], new: &[u8]) -> Vec<Option<usize>> {
+pub(super) fn match_lines(old: &[u8], new: &[u8]) -> Vec<Option<usize>> {
     let mut numbers: HashMap<&[u8], u32> = HashMap::new();
     let mut number = |text| -> Vec<u32> {
         let lines = split(text).into_iter();
@@ -42,7 +42,7 @@ mod tests {
     turntree_properties::properties! {
         #[test]
         fn shared_lines_are_equal_and_rise(old in "[ab\n]{0,20}", new in "[ab\n]{0,20}") {
-            let found = shared(old.as_bytes(), new.as_bytes());
+            let found = match_lines(old.as_bytes(), new.as_bytes());
             let (old, new) = (split(old.as_bytes()), split(new.as_bytes()));
             prop_assert_eq!(found.len(), new.len());
             let pairs = found.iter().enumerate().filter_map(|(at, old)| Some((at, (*old)?)));
@@ -57,6 +57,6 @@ mod tests {
         let text = |from: u32| (from..from + 100_000).map(|n| format!("{}\n", n % 90_000));
         let (old, new): (String, String) =
             (text(0).collect(), text(45_000).collect::<Vec<_>>().into_iter().rev().collect());
-        assert_eq!(shared(old.as_bytes(), new.as_bytes()).len(), 100_000);
+        assert_eq!(match_lines(old.as_bytes(), new.as_bytes()).len(), 100_000);
     }
 }

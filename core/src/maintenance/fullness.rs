@@ -15,7 +15,7 @@ use crate::store::{RefTable, StoreSummary};
 ///
 /// # Errors
 /// Errors of reading the budget and the policies.
-pub(super) fn bound_of(source: &dyn ObjectSource, refs: &RefTable) -> Result<Option<u64>> {
+pub(super) fn size_bound(source: &dyn ObjectSource, refs: &RefTable) -> Result<Option<u64>> {
     let whole = store_budget(source, refs)?;
     let policies = Policies::load(source, refs)?;
     if !policies.has_budget() {
@@ -53,7 +53,7 @@ impl Fullness {
     pub fn of(repo: &Repository) -> Result<Self> {
         let StoreSummary { file_bytes, journal_bytes, journal_objects, .. } =
             repo.store().summary()?;
-        let bound_bytes = bound_of(repo.store(), &repo.refs())?;
+        let bound_bytes = size_bound(repo.store(), &repo.refs())?;
         let file_bytes = file_bytes + repo.store().reserve_bytes();
         Ok(Self { file_bytes, bound_bytes, journal_bytes, journal_objects })
     }

@@ -21,13 +21,13 @@ impl Repository {
     pub fn branch_of_word(&self, session: Option<&str>, word: &str) -> Result<BranchName> {
         let Some((first, _)) = word.split_once('/') else {
             let head = || self.head().map(|head| head.branch.session().to_owned());
-            return self.checked(match session {
+            return self.check_new_branch(match session {
                 Some(session) => BranchName::new(session, word),
                 None => BranchName::new(&head()?, word),
             }?);
         };
         if session == Some(first) {
-            return self.checked(word.parse()?);
+            return self.check_new_branch(word.parse()?);
         }
         let head = self.head_if_any()?.map(|head| head.branch.session().to_owned());
         let of_session = session.or(head.as_deref().filter(|head| *head != first));
@@ -40,8 +40,8 @@ impl Repository {
             return Ok(own.clone());
         }
         match (session, own) {
-            (None, _) => self.checked(named),
-            (Some(_), Some(own)) if !self.has_session(first) => self.checked(own),
+            (None, _) => self.check_new_branch(named),
+            (Some(_), Some(own)) if !self.has_session(first) => self.check_new_branch(own),
             (Some(session), _) => Err(Error::invalid(format!(
                 "'{word}' is a branch of session {first}, and not of {session}"
             ))),
@@ -80,7 +80,7 @@ impl Repository {
     }
 
     /// Refuses a name that new branches must not have, unless the branch exists.
-    fn checked(&self, branch: BranchName) -> Result<BranchName> {
+    fn check_new_branch(&self, branch: BranchName) -> Result<BranchName> {
         if self.tip(&branch).is_none() {
             branch.check_new()?;
         }

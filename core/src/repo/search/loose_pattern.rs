@@ -32,7 +32,7 @@ impl LoosePattern {
     /// Returns the loose form of an expression; `None` if it matches the empty string or is too
     /// large.
     pub(super) fn of(hir: &Hir, build: impl FnOnce(&Hir) -> Option<Regex>) -> Option<Self> {
-        let hir = without_looks(hir);
+        let hir = strip_assertions(hir);
         if hir.properties().minimum_len().is_none_or(|bytes| bytes == 0) {
             return None;
         }
@@ -48,19 +48,19 @@ impl LoosePattern {
     /// Returns true if a match may contain one of these ASCII characters.
     #[must_use]
     pub fn may_have(&self, characters: &str) -> bool {
-        Characters::within(&self.hir).ascii & bits_of(characters) != 0
+        Characters::contained_in(&self.hir).ascii & bits_of(characters) != 0
     }
 
     /// Returns true if a match may contain a control character.
     #[must_use]
     pub fn may_have_controls(&self) -> bool {
-        Characters::within(&self.hir).ascii & CONTROLS != 0
+        Characters::contained_in(&self.hir).ascii & CONTROLS != 0
     }
 
     /// Returns true if a match may contain a non-ASCII character, or bytes that are not characters.
     #[must_use]
     pub fn may_have_others(&self) -> bool {
-        Characters::within(&self.hir).has_others
+        Characters::contained_in(&self.hir).has_others
     }
 
     /// Returns true if a match may begin with one of these ASCII characters.
@@ -72,7 +72,7 @@ impl LoosePattern {
     /// Returns true if every match contains a character other than these ASCII characters.
     #[must_use]
     pub fn needs_other_than(&self, characters: &str) -> bool {
-        needs_other(&self.hir, bits_of(characters))
+        needs_other_character(&self.hir, bits_of(characters))
     }
 }
 
@@ -107,15 +107,15 @@ impl Characters {
     }
 
     /// Returns the characters that a match may contain.
-    fn within(hir: &Hir) -> Self {
+    fn contained_in(hir: &Hir) -> Self {
         match hir.kind() {
             HirKind::Empty | HirKind::Look(_) => Self::default(),
             HirKind::Literal(literal) => Self::of_bytes(&literal.0),
             HirKind::Class(class) => Self::of_class(class),
-            HirKind::Repetition(repetition) => Self::within(&repetition.sub),
-            HirKind::Capture(capture) => Self::within(&capture.sub),
+            HirKind::Repetition(repetition) => Self::contained_in(&repetition.sub),
+            HirKind::Capture(capture) => Self::contained_in(&capture.sub),
             HirKind::Concat(parts) | HirKind::Alternation(parts) => {
-                parts.iter().map(Self::within).fold(Self::default(), Self::and)
+                parts.iter().map(Self::contained_in).fold(Self::default(), Self::and)
             }
         }
     }
@@ -149,7 +149,7 @@ fn bits_of(characters: &str) -> u128 {
     Characters::of_bytes(characters.as_bytes()).ascii
 }
 
-fn needs_other(hir: &Hir, than: u128) -> bool {
+fn needs_other_character(hir: &Hir, than: u128) -> bool {
     let is_other = |found: Characters| found.ascii & than == 0;
     match hir.kind() {
         HirKind::Empty | HirKind::Look(_) => false,
@@ -157,24 +157,26 @@ fn needs_other(hir: &Hir, than: u128) -> bool {
             literal.0.iter().any(|byte| is_other(Characters::of_bytes([byte])))
         }
         HirKind::Class(class) => is_other(Characters::of_class(class)),
-        HirKind::Repetition(Repetition { min, sub, .. }) => *min > 0 && needs_other(sub, than),
-        HirKind::Capture(capture) => needs_other(&capture.sub, than),
-        HirKind::Concat(parts) => parts.iter().any(|part| needs_other(part, than)),
-        HirKind::Alternation(parts) => parts.iter().all(|part| needs_other(part, than)),
+        HirKind::Repetition(Repetition { min, sub, .. }) => {
+            *min > 0 && needs_other_character(sub, than)
+        }
+        HirKind::Capture(capture) => needs_other_character(&capture.sub, than),
+        HirKind::Concat(parts) => parts.iter().any(|part| needs_other_character(part, than)),
+        HirKind::Alternation(parts) => parts.iter().all(|part| needs_other_character(part, than)),
     }
 }
 
-fn without_looks(hir: &Hir) -> Hir {
-    let all = |parts: &[Hir]| parts.iter().map(without_looks).collect();
+fn strip_assertions(hir: &Hir) -> Hir {
+    let all = |parts: &[Hir]| parts.iter().map(strip_assertions).collect();
     match hir.kind() {
         HirKind::Empty | HirKind::Look(_) => Hir::empty(),
         HirKind::Literal(literal) => Hir::literal(literal.0.clone()),
         HirKind::Class(class) => Hir::class(class.clone()),
         HirKind::Repetition(repetition) => {
-            let sub = Box::new(without_looks(&repetition.sub));
+            let sub = Box::new(strip_assertions(&repetition.sub));
             Hir::repetition(Repetition { sub, ..repetition.clone() })
         }
-        HirKind::Capture(capture) => without_looks(&capture.sub),
+        HirKind::Capture(capture) => strip_assertions(&capture.sub),
         HirKind::Concat(parts) => Hir::concat(all(parts)),
         HirKind::Alternation(parts) => Hir::alternation(all(parts)),
     }

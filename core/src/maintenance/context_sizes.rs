@@ -15,10 +15,10 @@ use super::collection_plan::{ObjectsSize, StoreFilePlan};
 use super::full_copies::{FullCopies, PartialSum, Sum, Summand, copies_per_message};
 use super::graph::{CommitGraph, GraphCommit};
 use super::mark::Bits;
+use super::node_versions::NodeVersions;
 use super::sections::{CONTEXT, Sections};
-use super::siblings::Siblings;
 use super::usage::{LargeObject, SessionStats, Stats, StorageUsage};
-use super::walk::{ContextWalk, OpenNode, read_nodes, short};
+use super::walk::{ContextWalk, OpenNode, read_nodes, to_number};
 use crate::error::{Error, Result};
 use crate::object::{Kind, ObjectId};
 use crate::store::Inventory;
@@ -34,7 +34,7 @@ const COMMITS_PER_ROUND: usize = 256;
 const NOBODY: u32 = u32::MAX;
 
 /// The owners and sizes of every object, and sums over them.
-pub(super) struct Tally<'a> {
+pub(super) struct ContextSizes<'a> {
     inventory: &'a Inventory<'a>,
     graph: &'a CommitGraph,
     /// Uncompressed and stored bytes by position.
@@ -54,18 +54,18 @@ pub(super) struct Tally<'a> {
     /// True if objects of the current session may be among the largest ones.
     names_large: bool,
     /// The largest objects, the smallest of them on top.
-    largest: BinaryHeap<Reverse<Large>>,
+    largest: BinaryHeap<Reverse<LargeCandidate>>,
 }
 
 /// The children of a node that may have to be counted, and its partial sum, unless the sum is
 /// known.
-pub(super) struct Below {
-    arrows: Vec<Arrow>,
+pub(super) struct UncountedChildren {
+    arrows: Vec<UncountedChild>,
     sum: Option<PartialSum>,
 }
 
 /// A child of a node.
-struct Arrow {
+struct UncountedChild {
     position: u32,
     kind: Kind,
     key: Option<Bytes>,
@@ -73,7 +73,7 @@ struct Arrow {
 
 /// A candidate for the largest objects, in order of size.
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct Large {
+struct LargeCandidate {
     raw_bytes: u32,
     position: Reverse<u32>,
     section: u32,
@@ -81,7 +81,7 @@ struct Large {
     key: Option<Bytes>,
 }
 
-impl<'a> Tally<'a> {
+impl<'a> ContextSizes<'a> {
     /// Starts without counts for an inventory with these [`sizes`].
     pub(super) fn new(
         inventory: &'a Inventory<'a>,
@@ -137,7 +137,7 @@ impl<'a> Tally<'a> {
         name: &str,
         commits: &[(usize, &GraphCommit)],
     ) -> Result<()> {
-        self.current = short(number)?;
+        self.current = to_number(number)?;
         self.usages = vec![StorageUsage::default()];
         let mut tally = SessionStats { session: name.to_owned(), ..SessionStats::default() };
         for commits in commits.chunks(COMMITS_PER_ROUND) {
@@ -146,7 +146,7 @@ impl<'a> Tally<'a> {
                 let (itself, context) = self.commits.get(*at).copied().unwrap_or_default();
                 if let Some(position) = itself {
                     tally.commits.add(self.usage(position as usize));
-                    self.own(position as usize);
+                    self.set_owner(position as usize);
                 }
                 let Some(position) = context else {
                     tally.elided += 1;
@@ -175,7 +175,7 @@ impl<'a> Tally<'a> {
     fn round(&mut self, roots: &[u32]) -> Result<()> {
         let mut open = Vec::new();
         for position in roots {
-            if self.meet(*position, CONTEXT, None) {
+            if self.count(*position, CONTEXT, None) {
                 open.push(OpenNode { position: *position, section: CONTEXT });
             }
         }
@@ -188,12 +188,12 @@ impl<'a> Tally<'a> {
 
     /// Counts an object. Returns true if everything below it has to be counted too: the object is
     /// new, or has just become shared.
-    fn meet(&mut self, position: u32, section: u32, key: Option<Bytes>) -> bool {
+    fn count(&mut self, position: u32, section: u32, key: Option<Bytes>) -> bool {
         let at = position as usize;
         let usage = self.usage(at);
         match self.owners.get(at) {
             Some(&NOBODY) => {
-                self.own(at);
+                self.set_owner(at);
                 let number = section as usize;
                 if self.usages.len() <= number {
                     self.usages.resize(number + 1, StorageUsage::default());
@@ -214,7 +214,7 @@ impl<'a> Tally<'a> {
         }
     }
 
-    fn own(&mut self, position: usize) {
+    fn set_owner(&mut self, position: usize) {
         if let Some(owner) = self.owners.get_mut(position) {
             *owner = self.current;
         }
@@ -238,7 +238,7 @@ impl<'a> Tally<'a> {
             return;
         }
         let (position, owner) = (Reverse(position), self.current);
-        self.largest.push(Reverse(Large { raw_bytes, position, section, owner, key }));
+        self.largest.push(Reverse(LargeCandidate { raw_bytes, position, section, owner, key }));
         if self.largest.len() > LARGEST {
             self.largest.pop();
         }
@@ -262,7 +262,7 @@ impl<'a> Tally<'a> {
     }
 
     /// Returns the positions of everything in every context of every session, after the walk.
-    pub(super) fn walked(&self) -> Bits {
+    pub(super) fn walked_positions(&self) -> Bits {
         let mut walked = Bits::new(self.owners.len());
         let owned = self.owners.iter().enumerate().filter(|(_, owner)| **owner != NOBODY);
         for (position, _) in owned {
@@ -271,7 +271,7 @@ impl<'a> Tally<'a> {
         walked
     }
 
-    pub(super) fn change(&mut self, session: &str, change: impl FnOnce(&mut SessionStats)) {
+    pub(super) fn update_session(&mut self, session: &str, change: impl FnOnce(&mut SessionStats)) {
         let number = self.graph.session_number(session);
         if let Some(tally) = number.and_then(|number| self.tallies.get_mut(number)) {
             change(tally);
@@ -318,7 +318,8 @@ impl<'a> Tally<'a> {
     }
 
     fn largest(&self) -> Vec<LargeObject> {
-        let mut largest: Vec<&Large> = self.largest.iter().map(|Reverse(large)| large).collect();
+        let mut largest: Vec<&LargeCandidate> =
+            self.largest.iter().map(|Reverse(large)| large).collect();
         largest.sort_unstable_by(|a, b| b.cmp(a));
         let named = largest.into_iter().filter_map(|large| {
             let position = large.position.0 as usize;
@@ -344,17 +345,17 @@ impl<'a> Tally<'a> {
     }
 
     /// Returns the children of a node that may have to be counted, and its partial sum.
-    fn below_node(
+    fn uncounted_children(
         &self,
-        siblings: &mut Siblings<'_>,
+        node_versions: &mut NodeVersions<'_>,
         node: OpenNode,
         (id, children): (ObjectId, &Children),
-    ) -> Result<Below> {
+    ) -> Result<UncountedChildren> {
         let in_context = node.section == CONTEXT;
         let mut arrows = Vec::new();
         let is_summed = self.copies.sum(node.position).is_some();
         let mut sum = (!is_summed).then(PartialSum::default);
-        let found = siblings.find(node.section, children.links())?;
+        let found = node_versions.find(node.section, children.links())?;
         for ((key, link), found) in children.iter().zip(found) {
             let Some(position) = found.position else {
                 if self.graph.is_lost(&link.id) {
@@ -373,40 +374,40 @@ impl<'a> Tally<'a> {
                     _ => sum.add_item(child, self.raw_bytes(position)),
                 }
             }
-            // Children of an earlier node are met by then.
+            // Children of an earlier node are marked by then.
             if !found.is_repeated && !self.is_done(position) {
                 let key = key.map(Bytes::copy_from_slice);
-                arrows.push(Arrow { position, kind: link.kind, key });
+                arrows.push(UncountedChild { position, kind: link.kind, key });
             }
         }
-        Ok(Below { arrows, sum })
+        Ok(UncountedChildren { arrows, sum })
     }
 }
 
-impl ContextWalk for Tally<'_> {
+impl ContextWalk for ContextSizes<'_> {
     type Node = OpenNode;
-    type Links = Below;
+    type Links = UncountedChildren;
 
-    fn links(&self, nodes: &[OpenNode]) -> Vec<Result<Below>> {
-        let mut siblings = Siblings::new(self.inventory);
+    fn links(&self, nodes: &[OpenNode]) -> Vec<Result<UncountedChildren>> {
+        let mut node_versions = NodeVersions::new(self.inventory);
         read_nodes(self.inventory, nodes, |node, id, children| {
-            self.below_node(&mut siblings, node, (id, children))
+            self.uncounted_children(&mut node_versions, node, (id, children))
         })
     }
 
-    fn meet_links(
+    fn visit_links(
         &mut self,
         node: OpenNode,
-        links: Result<Below>,
+        links: Result<UncountedChildren>,
         open: &mut Vec<OpenNode>,
     ) -> Result<()> {
-        let Below { arrows, sum } = links?;
-        for Arrow { position, kind, key } in arrows {
+        let UncountedChildren { arrows, sum } = links?;
+        for UncountedChild { position, kind, key } in arrows {
             let (section, key) = match key {
                 Some(name) if node.section == CONTEXT => (self.sections.number(name), None),
                 key => (node.section, key),
             };
-            if self.meet(position, section, key) && kind == Kind::Node {
+            if self.count(position, section, key) && kind == Kind::Node {
                 open.push(OpenNode { position, section });
             }
         }
@@ -428,7 +429,7 @@ pub(super) fn sizes(inventory: &Inventory<'_>) -> Result<Vec<(u32, u32)>> {
             let (raw, stored) = inventory.sizes(position)?.unwrap_or_default();
             sizes.push((raw, u32::try_from(stored).unwrap_or(u32::MAX)));
         }
-        inventory.let_pages_go();
+        inventory.release_pages();
     }
     Ok(sizes)
 }
@@ -438,7 +439,7 @@ fn positions_of(
     inventory: &Inventory<'_>,
     graph: &CommitGraph,
 ) -> Result<Vec<(Option<u32>, Option<u32>)>> {
-    let find = |id: &ObjectId| inventory.find(id).map(short).transpose();
+    let find = |id: &ObjectId| inventory.find(id).map(to_number).transpose();
     let found =
         graph.commits().par_iter().map(|commit| Ok((find(&commit.id)?, find(&commit.tree)?)));
     found.collect()

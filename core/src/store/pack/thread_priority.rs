@@ -15,15 +15,15 @@ thread_local! {
 }
 
 /// Runs background work: compression threads that it starts have lower priority.
-pub(crate) fn quietly<T>(work: impl FnOnce() -> T) -> T {
-    let _before = Restored(IS_QUIET.replace(true));
+pub(crate) fn with_low_priority<T>(work: impl FnOnce() -> T) -> T {
+    let _before = PriorityGuard(IS_QUIET.replace(true));
     work()
 }
 
 /// Restores the previous value on drop.
-struct Restored(bool);
+struct PriorityGuard(bool);
 
-impl Drop for Restored {
+impl Drop for PriorityGuard {
     fn drop(&mut self) {
         IS_QUIET.set(self.0);
     }
@@ -35,7 +35,7 @@ pub(super) fn threads(count: usize) -> Option<ThreadPool> {
     let is_quiet = IS_QUIET.get();
     let begin = move |_| {
         if is_quiet {
-            give_way();
+            lower_priority();
         }
     };
     ThreadPoolBuilder::new().num_threads(count).start_handler(begin).build().ok()
@@ -43,7 +43,7 @@ pub(super) fn threads(count: usize) -> Option<ThreadPool> {
 
 /// Lowers the priority of this thread. Does nothing except on Linux: elsewhere niceness applies to
 /// the whole process, which has other work.
-fn give_way() {
+fn lower_priority() {
     #[cfg(target_os = "linux")]
     {
         // A thread with a higher niceness keeps it. Without permission, the thread keeps its
@@ -63,7 +63,7 @@ mod tests {
         let before = niceness();
         let theirs = || threads(2).unwrap().broadcast(|_| niceness());
         assert_eq!(theirs(), [before; 2]);
-        assert_eq!(quietly(theirs), [before.max(NICENESS); 2]);
+        assert_eq!(with_low_priority(theirs), [before.max(NICENESS); 2]);
         assert_eq!(theirs(), [before; 2]);
         assert_eq!(niceness(), before);
     }

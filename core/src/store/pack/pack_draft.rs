@@ -37,7 +37,7 @@ pub(in crate::store) struct PackDraft<'a> {
 
 /// The size of the written pack.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in crate::store) struct PackWritten {
+pub(in crate::store) struct PackFileSize {
     pub(in crate::store) id: PackId,
     /// Bytes of the file, and of its parity.
     pub(in crate::store) bytes: u64,

@@ -8,7 +8,7 @@ use crate::object::ObjectId;
 use crate::repo::{History, LogEntry, Repository};
 
 /// Some commits and their ancestors. An increment tests few commits, most of them new.
-pub(super) struct Reach<'a> {
+pub(super) struct Ancestry<'a> {
     repo: &'a Repository,
     walk: RefCell<Walk<'a>>,
 }
@@ -21,7 +21,7 @@ struct Walk<'a> {
     turn: u64,
 }
 
-impl<'a> Reach<'a> {
+impl<'a> Ancestry<'a> {
     /// Starts a walk from `starts`. Reads only these commits.
     ///
     /// # Errors

@@ -10,7 +10,7 @@ const ENCODING: &[u8] = b"\nencoding ";
 
 /// Decodes text in the encoding of a header: UTF-8 without one, or for an unknown one. Replaces
 /// invalid bytes by a replacement character, like git.
-pub(super) fn text_in<'t>(encoding: Option<&[u8]>, bytes: &'t [u8]) -> Cow<'t, str> {
+pub(super) fn decode_text<'t>(encoding: Option<&[u8]>, bytes: &'t [u8]) -> Cow<'t, str> {
     let named = encoding.and_then(Encoding::for_label);
     named.unwrap_or(UTF_8).decode_without_bom_handling(bytes).0
 }
@@ -43,7 +43,7 @@ mod tests {
             (Some(b"klingon"), "café".as_bytes(), "café"),
             (None, b"caf\xe9", "caf\u{fffd}"),
         ] {
-            assert_eq!(text_in(encoding, bytes), expected);
+            assert_eq!(decode_text(encoding, bytes), expected);
         }
     }
 

@@ -29,7 +29,7 @@ use self::view::{COMMUNICATION, is_sent, view};
 use super::files::{FileChange, FileContents};
 use super::session::{GIT_REMOTE, Session, TITLE, record, without_credentials};
 use crate::model::event::{Content, Event, MessageEvent, Parser};
-use crate::model::format::{Format, FormatReader, Lineage, PiecesBefore, RecordOrigin, Records};
+use crate::model::format::{FilePrefix, Format, FormatReader, Lineage, RecordOrigin, Records};
 use crate::model::headline::Headline;
 use crate::model::record_kind::RecordKind;
 use crate::model::view::MessageView;
@@ -94,7 +94,7 @@ fn origin(line: &Value) -> RecordOrigin {
     match text_at(base, "/thread_id") {
         Some(thread) if bytes.is_some() || ordinal.is_some() => RecordOrigin::From {
             session: thread.to_owned(),
-            pieces: Some(PiecesBefore { bytes, ordinal }),
+            pieces: Some(FilePrefix { bytes, ordinal }),
         },
         _ => match text_at(line, "/payload/forked_from_id") {
             Some(thread) => RecordOrigin::From { session: thread.to_owned(), pieces: None },
@@ -174,7 +174,7 @@ impl Parser for Codex {
         true
     }
 
-    fn wanted(&self) -> Vec<ObjectId> {
+    fn missing_blobs(&self) -> Vec<ObjectId> {
         self.files.wanted()
     }
 }

@@ -160,7 +160,7 @@ impl Lineage {
 
 /// The part of a file that another file continues from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct PiecesBefore {
+pub struct FilePrefix {
     /// The size of the part in bytes.
     pub bytes: Option<u64>,
     /// The field that numbers records, and the number of the first record after the part. A fork
@@ -181,7 +181,7 @@ pub enum RecordOrigin {
         session: String,
         /// The part of that session's file that precedes this file, if this file has no copies of
         /// it.
-        pieces: Option<PiecesBefore>,
+        pieces: Option<FilePrefix>,
     },
     /// Another session in its state after one of its records, if this file has no copies of it.
     Behind {

@@ -11,7 +11,7 @@ use crate::text::json::SUMMARY_CHARS;
 const MAX_LINE_CHARS: usize = 2000;
 
 /// Elements that a client adds, including their content.
-const ADDED: &[&str] = &[
+const ADDED_ELEMENTS: &[&str] = &[
     "app-context",
     "apps_instructions",
     "available_skills",
@@ -53,7 +53,7 @@ const ADDED: &[&str] = &[
 ];
 
 /// Elements around the text of a person.
-const AROUND: &[&str] = &["task", "user_query", "user_message", "feedback", "answer"];
+const WRAPPER_ELEMENTS: &[&str] = &["task", "user_query", "user_message", "feedback", "answer"];
 
 /// Starts of messages that a client writes in the name of its user.
 const PREAMBLES: &[&str] = &[
@@ -185,8 +185,9 @@ fn element<'t>(text: &'t str, name: &str) -> Option<&'t str> {
 fn without_added(text: &str) -> &str {
     let mut text = text.trim();
     loop {
-        let shorter = ADDED.iter().find_map(|name| without_element(text, name));
-        let shorter = shorter.or_else(|| AROUND.iter().find_map(|name| inside_element(text, name)));
+        let shorter = ADDED_ELEMENTS.iter().find_map(|name| without_element(text, name));
+        let shorter =
+            shorter.or_else(|| WRAPPER_ELEMENTS.iter().find_map(|name| inside_element(text, name)));
         match shorter {
             Some(shorter) => text = shorter.trim(),
             None => return text,

@@ -196,11 +196,11 @@ impl Parser for ClaudeCode {
         true
     }
 
-    fn is_lost(&self) -> bool {
+    fn lacks_context(&self) -> bool {
         self.links.is_lost()
     }
 
-    fn wanted(&self) -> Vec<ObjectId> {
+    fn missing_blobs(&self) -> Vec<ObjectId> {
         self.files.wanted()
     }
 }
@@ -503,7 +503,7 @@ impl ClaudeCode {
         let line = json!({"type": "user", "message": {"role": "user", "content": [result]}});
         let content = Content::Own(line.to_string().into());
         let message = view(&line).event(MAIN_AGENT, content, None, None);
-        events.push(Event::Again { message, back });
+        events.push(Event::ReplaceMessage { message, back });
     }
 
     /// Returns the effect of a tool, from its result.

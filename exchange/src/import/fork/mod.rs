@@ -25,7 +25,7 @@ pub(crate) use self::origin::{RecordKey, context_at};
 pub(crate) use self::origins::Origins;
 use super::rewind::{RewindPoint, Timeline};
 use crate::model::format::{
-    Format, FormatReader, Lineage, PiecesBefore, RecordFormat, RecordOrigin, Records,
+    FilePrefix, Format, FormatReader, Lineage, RecordFormat, RecordOrigin, Records,
 };
 use crate::text::json;
 use crate::text::piece::{Piece, PieceKind};
@@ -269,7 +269,7 @@ pub(crate) fn record_key(format: RecordFormat, piece: &Piece) -> Option<RecordKe
 fn place_behind(
     change: &Transaction<'_>,
     named: &str,
-    part: PiecesBefore,
+    part: FilePrefix,
 ) -> Result<Option<RewindPoint>> {
     let Some((main, _)) = find_session(change, named) else { return Ok(None) };
     let mut branches = change.branches_of(main.session());
@@ -288,7 +288,7 @@ fn place_behind(
         }
     }
     let Some((branch, source, at)) = found else { return Ok(None) };
-    Timeline::of(change, branch.session(), &branch, &source)?.place(change, Some(at))
+    Timeline::of_session(change, branch.session(), &branch, &source)?.point_at(change, Some(at))
 }
 
 /// The last piece of a part of a file, and whether a piece ends with the bytes of the part: what is
@@ -296,7 +296,7 @@ fn place_behind(
 fn last_piece(
     change: &Transaction<'_>,
     source: &Transcript,
-    part: PiecesBefore,
+    part: FilePrefix,
 ) -> Result<Option<(u64, bool)>> {
     let (mut bytes, mut next, mut last) = (0, 0, None);
     for (at, entry) in (0..).zip(source.pieces(change, 0..source.len())) {

@@ -66,7 +66,7 @@ struct TurnMessages {
 }
 
 /// A message with its call ids and result ids.
-struct Seen {
+struct LinkedMessage {
     item: Item,
     entry: MessageEntry,
     bytes: bytes::Bytes,
@@ -106,7 +106,7 @@ pub fn edit_conversation(
     };
     let (mut out, chosen) = (all(cuts)?, all(shorten)?);
     let asked = out.len();
-    close(&seen, &mut out);
+    close_pairs(&seen, &mut out);
     let mut edited = EditedConversation {
         dropped: out.len() as u64,
         with_pairs: (out.len() - asked) as u64,
@@ -161,7 +161,7 @@ pub fn uncompacted(repo: &Repository, tip: &ObjectId) -> Result<(EditedConversat
             all.iter().flat_map(|message| message.results.clone()).collect();
         let later = now.split_off(index(then).min(now.len()));
         // A client may compact between a call and its result, and then record that result again.
-        let is_again = |message: &Seen| {
+        let is_again = |message: &LinkedMessage| {
             !message.results.is_empty()
                 && message.calls.is_empty()
                 && message.results.iter().all(|id| !id.is_empty() && answered.contains(id))
@@ -175,11 +175,11 @@ pub fn uncompacted(repo: &Repository, tip: &ObjectId) -> Result<(EditedConversat
     Err(Error::not_found("no compaction is on this branch: there is nothing to bring back"))
 }
 
-fn bytes_of(messages: &[Seen]) -> u64 {
+fn bytes_of(messages: &[LinkedMessage]) -> u64 {
     messages.iter().map(|message| message.bytes.len() as u64).sum()
 }
 
-fn read(repo: &Repository, context: &Context) -> Result<Vec<Seen>> {
+fn read(repo: &Repository, context: &Context) -> Result<Vec<LinkedMessage>> {
     let store = repo.store();
     let list = context.messages(store, MAIN_AGENT)?;
     let seen = |item: Result<Item>| {
@@ -189,20 +189,20 @@ fn read(repo: &Repository, context: &Context) -> Result<Vec<Seen>> {
         let message = view(&entry.media, &bytes);
         let calls = message.tool_calls.into_iter().map(|call| call.id).collect();
         let results = message.tool_results.into_iter().map(|result| result.call_id).collect();
-        Ok(Seen { item, entry, bytes, calls, results })
+        Ok(LinkedMessage { item, entry, bytes, calls, results })
     };
     list.iter(store, 0..list.len()).map(seen).collect()
 }
 
 /// Extends `out` by the results of removed calls and the calls of removed results.
-fn close(seen: &[Seen], out: &mut BTreeSet<usize>) {
+fn close_pairs(seen: &[LinkedMessage], out: &mut BTreeSet<usize>) {
     loop {
         let gone = |at: &usize| seen.get(*at);
         let calls: BTreeSet<&String> =
             out.iter().filter_map(gone).flat_map(|message| &message.calls).collect();
         let results: BTreeSet<&String> =
             out.iter().filter_map(gone).flat_map(|message| &message.results).collect();
-        let belongs = |message: &Seen| {
+        let belongs = |message: &LinkedMessage| {
             let is_of = |ids: &[String], gone: &BTreeSet<&String>| {
                 ids.iter().any(|id| !id.is_empty() && gone.contains(id))
             };

@@ -62,9 +62,9 @@ pub enum RollbackIntent {
 pub fn rollback_intent(message: &str) -> Option<RollbackIntent> {
     let message = message.trim();
     if let Some(rest) = after_command(message) {
-        return command(rest);
+        return parse_command(rest);
     }
-    if phrases::takes_back(message).is_some() {
+    if phrases::undo_language(message).is_some() {
         return Some(RollbackIntent::Steps(1));
     }
     if message.encode_utf16().take(MAX_PLAIN_UNITS + 1).count() > MAX_PLAIN_UNITS {
@@ -75,7 +75,7 @@ pub fn rollback_intent(message: &str) -> Option<RollbackIntent> {
     if is_one_step(&words) {
         return Some(RollbackIntent::Steps(1));
     }
-    (0..words.len()).find_map(|at| last_steps(&words, at)).flatten()
+    (0..words.len()).find_map(|at| parse_last_steps(&words, at)).flatten()
 }
 
 /// Returns the rollback request in `message` if the message is nothing else and not a question.
@@ -91,8 +91,8 @@ pub fn asks_back(message: &str) -> Option<RollbackIntent> {
         let words: Vec<&str> = said.split_whitespace().collect();
         (is_one_step(&words) || is_last_steps(&words)).then_some(())
     };
-    let is_whole =
-        phrases::takes_back(message).is_some() || phrases::find_bare(message, is_wish).is_some();
+    let is_whole = phrases::undo_language(message).is_some()
+        || phrases::find_without_politeness(message, is_wish).is_some();
     let asks = message.trim_end_matches(|c: char| c == '!' || c.is_whitespace());
     (is_whole && !asks.ends_with(QUESTION)).then_some(wish)
 }
@@ -125,7 +125,7 @@ fn is_last_steps(words: &[&str]) -> bool {
 /// Returns the language of a message that is a rollback sentence, or `None` for other messages.
 #[must_use]
 pub fn rollback_language(message: &str) -> Option<Language> {
-    phrases::takes_back(message.trim())
+    phrases::undo_language(message.trim())
 }
 
 /// Returns the text after the command, if the message starts with the command.
@@ -136,7 +136,7 @@ fn after_command(message: &str) -> Option<&str> {
 }
 
 /// Parses the text after the command.
-fn command(rest: &str) -> Option<RollbackIntent> {
+fn parse_command(rest: &str) -> Option<RollbackIntent> {
     let rest = rest.to_ascii_lowercase();
     let mut words: Vec<&str> = rest.split_whitespace().collect();
     // The number may follow the word without a space.
@@ -150,15 +150,15 @@ fn command(rest: &str) -> Option<RollbackIntent> {
     }
     match *words {
         [] => Some(RollbackIntent::Steps(1)),
-        [number] => steps(number),
-        ["to" | "turn", number] | ["to", "turn", number] => turn(number),
+        [number] => parse_steps(number),
+        ["to" | "turn", number] | ["to", "turn", number] => parse_turn(number),
         _ => None,
     }
 }
 
 /// Parses a verb at `at` followed by `last N`. Returns `None` without such words, and `Some(None)`
 /// for a negated or invalid request.
-fn last_steps(words: &[&str], at: usize) -> Option<Option<RollbackIntent>> {
+fn parse_last_steps(words: &[&str], at: usize) -> Option<Option<RollbackIntent>> {
     let verb = words.get(at)?.rsplit(|c: char| !is_word(c)).next()?;
     if !VERBS.contains(&verb) {
         return None;
@@ -175,7 +175,7 @@ fn last_steps(words: &[&str], at: usize) -> Option<Option<RollbackIntent>> {
     }
     let before = words.get(..at)?.iter();
     let is_denied = before.clone().any(|word| is_negation(word));
-    Some(if is_denied { None } else { steps(digits) })
+    Some(if is_denied { None } else { parse_steps(digits) })
 }
 
 fn is_word(c: char) -> bool {
@@ -190,12 +190,12 @@ fn is_negation(word: &str) -> bool {
 }
 
 /// Parses a number of steps. An overflow becomes the maximum, which is more than any history has.
-fn steps(number: &str) -> Option<RollbackIntent> {
+fn parse_steps(number: &str) -> Option<RollbackIntent> {
     let steps = digits(number)?.parse().unwrap_or(u64::MAX);
     (steps > 0).then_some(RollbackIntent::Steps(steps))
 }
 
-fn turn(number: &str) -> Option<RollbackIntent> {
+fn parse_turn(number: &str) -> Option<RollbackIntent> {
     digits(number)?.parse().ok().filter(|turn| *turn > 0).map(RollbackIntent::Turn)
 }
 

@@ -153,7 +153,7 @@ fn head(text: &str, options: &OffloadOptions) -> Vec<u16> {
     if options.head_chars == 0 {
         return Vec::new();
     }
-    let cut = Cut::at(text, options.head_chars);
+    let cut = CutPosition::at(text, options.head_chars);
     // Include a line end right after the cut.
     let until = match text.as_bytes().get(cut.byte) {
         Some(b'\n') if cut.half.is_none() => cut.byte + 1,
@@ -172,7 +172,7 @@ fn head(text: &str, options: &OffloadOptions) -> Vec<u16> {
 
 /// Returns the units from `start` on, or from the next line on if there is one.
 fn tail(text: &str, start: u64, whole_characters: bool) -> Vec<u16> {
-    let cut = Cut::at(text, start);
+    let cut = CutPosition::at(text, start);
     let after = match cut.half {
         None => cut.byte,
         Some(_) => cut.byte + 4,
@@ -186,14 +186,14 @@ fn tail(text: &str, start: u64, whole_characters: bool) -> Vec<u16> {
 }
 
 /// A position between two UTF-16 units of a text.
-struct Cut {
+struct CutPosition {
     /// The start of the character after the position, or of the split character, in bytes.
     byte: usize,
     /// Both halves of the character, if the position splits it.
     half: Option<(u16, u16)>,
 }
 
-impl Cut {
+impl CutPosition {
     /// Returns the position after `units`, or the end of the text if it is shorter.
     fn at(text: &str, units: u64) -> Self {
         let mut passed = 0;

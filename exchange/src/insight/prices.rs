@@ -14,7 +14,7 @@ const BUILT_IN: &str = include_str!("prices.toml");
 const MILLION: f64 = 1e6;
 
 /// Marks a prefix at the end of a model name.
-const ANY: char = '*';
+const WILDCARD: char = '*';
 
 /// Minimum number of digits of a date suffix. A shorter number is a version.
 const DATE_DIGITS: usize = 4;
@@ -23,7 +23,7 @@ const DATE_DIGITS: usize = 4;
 const RELEASES: [&str; 4] = ["latest", "preview", "v1", "v2"];
 
 /// Separators after the provider in the name of a model.
-const OFFERED: [&str; 2] = ["/", "anthropic."];
+const PROVIDER_SEPARATORS: [&str; 2] = ["/", "anthropic."];
 
 /// The prices of models. The default has no prices.
 #[derive(Debug, Clone, Default, Deserialize)]
@@ -88,7 +88,7 @@ impl PriceTable {
         for (name, price) in &table.models {
             let mut all = price.all().to_vec();
             all.push(price.web_search);
-            all.extend(price.fast.iter().flat_map(|fast| price.served_fast(fast).all()));
+            all.extend(price.fast.iter().flat_map(|fast| price.with_fast_prices(fast).all()));
             if !all.iter().flatten().all(is_sound) {
                 return Err(Error::invalid(format!("a price of {name} is no amount of dollars")));
             }
@@ -114,7 +114,7 @@ impl PriceTable {
     /// dot where the vendor writes a dash.
     pub(super) fn price(&self, model: &str) -> Option<&Price> {
         let model = model.to_lowercase();
-        let bare = OFFERED.iter().filter_map(|mark| model.rsplit_once(*mark));
+        let bare = PROVIDER_SEPARATORS.iter().filter_map(|mark| model.rsplit_once(*mark));
         let names: Vec<String> = [model.as_str()]
             .into_iter()
             .chain(bare.map(|(_, name)| name))
@@ -122,7 +122,7 @@ impl PriceTable {
             .collect();
         let fits = |known: &str| {
             let known = known.to_lowercase();
-            names.iter().any(|name| is_model(&known, name))
+            names.iter().any(|name| is_release_of(&known, name))
         };
         let fitting = self.models.iter().filter(|(known, _)| fits(known));
         fitting.max_by_key(|(known, _)| known.len()).map(|(_, price)| price)
@@ -135,7 +135,7 @@ impl Price {
         [Some(input), Some(output), cache_read, cache_write, cache_write_1h]
     }
 
-    const fn served_fast(&self, fast: &FastPrice) -> Self {
+    const fn with_fast_prices(&self, fast: &FastPrice) -> Self {
         let FastPrice { input, output, cache_read, cache_write, cache_write_1h } = *fast;
         let (web_search, fast) = (self.web_search, None);
         Self { input, output, cache_read, cache_write, cache_write_1h, web_search, fast }
@@ -145,7 +145,7 @@ impl Price {
     /// price, uses the usual price and sets `lacks_part`.
     pub(super) fn cost(&self, tokens: &TokenUsage, service: &str) -> Option<TableCost> {
         let fast = self.fast.as_ref().filter(|_| service == FAST);
-        let price = fast.map_or(*self, |fast| self.served_fast(fast));
+        let price = fast.map_or(*self, |fast| self.with_fast_prices(fast));
         let mut dollars = price.cost_of_tokens(tokens)?;
         let mut lacks_part = fast.is_none() && !service.is_empty();
         if tokens.web_searches > 0 {
@@ -179,8 +179,8 @@ impl Price {
 }
 
 /// Returns true if `name` is the model `known` or a release of it.
-fn is_model(known: &str, name: &str) -> bool {
-    if let Some(beginning) = known.strip_suffix(ANY) {
+fn is_release_of(known: &str, name: &str) -> bool {
+    if let Some(beginning) = known.strip_suffix(WILDCARD) {
         return name.starts_with(beginning);
     }
     let Some(rest) = name.strip_prefix(known) else { return false };

@@ -3,8 +3,8 @@
 //! All data except for the first prompt comes from the newest commit of a session. The first prompt
 //! is searched once and cached.
 
+mod cache;
 mod first_prompts;
-mod known;
 
 use std::sync::Arc;
 
@@ -12,8 +12,8 @@ use turntree::error::{Error, ErrorKind, Result};
 use turntree::object::{Commit, ObjectId, Time};
 use turntree::repo::{BranchName, NewestBranch, Repository, SessionLabels};
 
+pub use self::cache::KnownSessions;
 use self::first_prompts::LinePrompts;
-pub use self::known::KnownSessions;
 use super::origin::{Origin, origin};
 use super::usage::context_tokens;
 

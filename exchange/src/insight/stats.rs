@@ -12,10 +12,10 @@ use crate::text::json::text_at;
 /// Returns the answers, each with its identity.
 pub(super) fn answers_of_stats(stats: &Value) -> Vec<(String, RecordedUsage)> {
     let uses = stats.get("usage_to_metrics").and_then(Value::as_object);
-    uses.into_iter().flatten().flat_map(|(name, metrics)| answers_of_use(name, metrics)).collect()
+    uses.into_iter().flatten().flat_map(|(name, metrics)| answers_of_model(name, metrics)).collect()
 }
 
-fn answers_of_use(name: &str, metrics: &Value) -> Vec<(String, RecordedUsage)> {
+fn answers_of_model(name: &str, metrics: &Value) -> Vec<(String, RecordedUsage)> {
     let list =
         |name: &str| metrics.get(name).and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
     let (taken, costs) = (list("token_usages"), list("costs"));

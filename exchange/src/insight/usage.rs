@@ -13,7 +13,7 @@ use crate::text::json::{self, text_at};
 pub const TOKENS: &str = "tokens";
 
 /// The JSON pointers of a format to the counts of an answer, its id and its model.
-struct Place {
+struct UsagePointers {
     counts: &'static str,
     /// The id of the answer, and the id of the request if the first is not unique.
     answer: [&'static str; 2],
@@ -21,51 +21,63 @@ struct Place {
 }
 
 /// A pointer that no record has.
-const NOWHERE: &str = "/-";
+const NO_POINTER: &str = "/-";
 
-const PLACES: [Place; 13] = [
+const FORMAT_POINTERS: [UsagePointers; 13] = [
     // Claude Code, pi.
-    Place {
+    UsagePointers {
         counts: "/message/usage",
         answer: ["/message/id", "/requestId"],
         model: "/message/model",
     },
     // Claude Code: the record of a sub-agent inside a record of its caller.
-    Place {
+    UsagePointers {
         counts: "/data/message/message/usage",
         answer: ["/data/message/message/id", "/data/message/requestId"],
         model: "/data/message/message/model",
     },
     // Chats.
-    Place { counts: "/usage", answer: [NOWHERE; 2], model: "/model" },
+    UsagePointers { counts: "/usage", answer: [NO_POINTER; 2], model: "/model" },
     // OpenHands: each call of an answer is a record.
-    Place {
+    UsagePointers {
         counts: "/tool_call_metadata/model_response/usage",
-        answer: ["/tool_call_metadata/model_response/id", NOWHERE],
+        answer: ["/tool_call_metadata/model_response/id", NO_POINTER],
         model: "/tool_call_metadata/model_response/model",
     },
     // Cline before its SDK.
-    Place { counts: "/metrics/tokens", answer: [NOWHERE; 2], model: "/modelInfo/modelId" },
+    UsagePointers {
+        counts: "/metrics/tokens",
+        answer: [NO_POINTER; 2],
+        model: "/modelInfo/modelId",
+    },
     // ATIF.
-    Place { counts: "/metrics", answer: [NOWHERE; 2], model: "/model_name" },
+    UsagePointers { counts: "/metrics", answer: [NO_POINTER; 2], model: "/model_name" },
     // opencode: a message is rewritten while it grows.
-    Place { counts: "/info/tokens", answer: ["/info/id", NOWHERE], model: "/info/modelID" },
+    UsagePointers {
+        counts: "/info/tokens",
+        answer: ["/info/id", NO_POINTER],
+        model: "/info/modelID",
+    },
     // Gemini CLI: a message is rewritten while it grows.
-    Place { counts: "/tokens", answer: ["/id", NOWHERE], model: "/model" },
+    UsagePointers { counts: "/tokens", answer: ["/id", NO_POINTER], model: "/model" },
     // Qwen Code.
-    Place { counts: "/usageMetadata", answer: ["/uuid", NOWHERE], model: "/model" },
+    UsagePointers { counts: "/usageMetadata", answer: ["/uuid", NO_POINTER], model: "/model" },
     // mini-swe-agent: the API response is stored next to the message.
-    Place {
+    UsagePointers {
         counts: "/extra/response/usage",
-        answer: ["/extra/response/id", NOWHERE],
+        answer: ["/extra/response/id", NO_POINTER],
         model: "/extra/response/model",
     },
     // OpenHands 1: the counts are in the statistics next to the conversation.
-    Place { counts: NOWHERE, answer: ["/llm_response_id", NOWHERE], model: NOWHERE },
+    UsagePointers {
+        counts: NO_POINTER,
+        answer: ["/llm_response_id", NO_POINTER],
+        model: NO_POINTER,
+    },
     // Codex: the last request, next to the sum of all requests.
-    Place { counts: LAST_OF_CODEX, answer: [NOWHERE; 2], model: NOWHERE },
+    UsagePointers { counts: CODEX_LAST_USAGE, answer: [NO_POINTER; 2], model: NO_POINTER },
     // Copilot CLI: an answer may be several messages.
-    Place { counts: "/data", answer: [COPILOT_CALL, NOWHERE], model: "/data/model" },
+    UsagePointers { counts: "/data", answer: [COPILOT_CALL, NO_POINTER], model: "/data/model" },
 ];
 
 /// The id of the request of an answer of Copilot CLI, and the id of the message, the only id that
@@ -74,8 +86,8 @@ const COPILOT_CALL: &str = "/data/apiCallId";
 const COPILOT_MESSAGE: &str = "/data/messageId";
 
 /// The counts of the last request in an event of Codex, and the sum of all requests so far.
-const LAST_OF_CODEX: &str = "/payload/info/last_token_usage";
-const TOTAL_OF_CODEX: &str = "/payload/info/total_token_usage";
+const CODEX_LAST_USAGE: &str = "/payload/info/last_token_usage";
+const CODEX_TOTAL_USAGE: &str = "/payload/info/total_token_usage";
 
 /// Names of the input tokens.
 const INPUT: [&str; 6] =
@@ -85,11 +97,11 @@ const INPUT: [&str; 6] =
 const PROMPT: &str = "/prompt_tokens";
 
 /// Names of cache reads that the input does not include.
-const READ_BESIDE: [&str; 4] =
+const SEPARATE_CACHE_READS: [&str; 4] =
     ["/cache_read_input_tokens", "/cacheRead", "/cacheReadTokens", "/cache/read"];
 
 /// Names of cache reads that the input includes.
-const READ_INSIDE: [&str; 7] = [
+const INCLUDED_CACHE_READS: [&str; 7] = [
     "/prompt_tokens_details/cached_tokens",
     "/input_tokens_details/cached_tokens",
     "/cached_input_tokens",
@@ -100,7 +112,7 @@ const READ_INSIDE: [&str; 7] = [
 ];
 
 /// Names of cache writes, which the input does not include.
-const WRITTEN: [&str; 5] = [
+const CACHE_WRITES: [&str; 5] = [
     "/cache_creation_input_tokens",
     "/cacheWrite",
     "/cacheWriteTokens",
@@ -109,7 +121,7 @@ const WRITTEN: [&str; 5] = [
 ];
 
 /// The part of the cache writes that is kept for an hour.
-const WRITTEN_FOR_AN_HOUR: &str = "/cache_creation/ephemeral_1h_input_tokens";
+const HOUR_CACHE_WRITES: &str = "/cache_creation/ephemeral_1h_input_tokens";
 
 /// Tool result tokens, which Gemini counts separately from the input.
 const TOOL: &str = "/tool";
@@ -128,7 +140,7 @@ const OUTPUT: [&str; 6] = [
 const SUM: [&str; 4] = ["/total", "/totalTokens", QWEN_SUM, "/total_tokens"];
 
 /// Names of reasoning tokens that the output includes.
-const REASONING_INSIDE: [&str; 6] = [
+const INCLUDED_REASONING: [&str; 6] = [
     "/completion_tokens_details/reasoning_tokens",
     "/output_tokens_details/thinking_tokens",
     "/output_tokens_details/reasoning_tokens",
@@ -152,7 +164,7 @@ const CACHE: &str = "/cache";
 /// Names of the cost in US dollars, in the counts and in the record: opencode, and Claude Code
 /// before 1.0.9.
 const COST: [&str; 3] = ["/cost/total", "/cost", "/cost_usd"];
-const COST_OF_RECORD: [&str; 3] = ["/info/cost", "/costUSD", "/metrics/cost"];
+const RECORD_COST: [&str; 3] = ["/info/cost", "/costUSD", "/metrics/cost"];
 
 /// Web searches that the vendor ran for an answer. Each has a fee.
 const WEB_SEARCHES: &str = "/server_tool_use/web_search_requests";
@@ -160,20 +172,20 @@ const WEB_SEARCHES: &str = "/server_tool_use/web_search_requests";
 /// The parts of an answer of Anthropic, and the kinds of parts that the sum does not include:
 /// requests to an advisor model, and a compaction by the vendor.
 const PARTS: &str = "/iterations";
-const PARTS_BESIDE: [&str; 2] = ["advisor_message", "compaction"];
+const SEPARATE_PARTS: [&str; 2] = ["advisor_message", "compaction"];
 
 /// Maximum number of parts of an answer to read.
 const MAX_PARTS: usize = 1000;
 
 /// How Anthropic served an answer: the pointers, and the values with the usual price.
-const SERVED: [(&str, &[&str]); 3] = [
+const SERVICE_LEVELS: [(&str, &[&str]); 3] = [
     ("/speed", &["standard"]),
     ("/service_tier", &["standard", "batch"]),
     ("/inference_geo", &["", "global", "not_available"]),
 ];
 
 /// The cost of mini-swe-agent and of tau2-bench, which write zero for an unknown cost.
-const COST_BESIDE: [&str; 2] = ["/extra/cost", "/cost"];
+const OUTER_COST: [&str; 2] = ["/extra/cost", "/cost"];
 
 /// The steps of a message of opencode. The counts of the message are only those of its last step.
 const STEPS: &str = "/parts";
@@ -287,8 +299,8 @@ pub fn usage(bytes: &[u8]) -> Option<RecordedUsage> {
 pub(super) fn usage_of(record: &Value) -> Option<RecordedUsage> {
     let cost = |value: &Value| value.as_f64().filter(|cost| (0.0..1e9).contains(cost));
     let known = |path: &&str| record.pointer(path).and_then(cost).filter(|cost| *cost > 0.0);
-    let beside = COST_BESIDE.iter().find_map(known);
-    let Some(place) = place_of(record) else {
+    let beside = OUTER_COST.iter().find_map(known);
+    let Some(place) = pointers_of(record) else {
         // An answer without recorded tokens may still have a recorded cost.
         return beside.map(|cost| RecordedUsage { cost: Some(cost), ..RecordedUsage::default() });
     };
@@ -297,7 +309,7 @@ pub(super) fn usage_of(record: &Value) -> Option<RecordedUsage> {
     let steps = steps_of(record);
     let tokens = steps.map_or(last, |(steps, _)| steps);
     let of_counts = COST.iter().find_map(|path| counts.pointer(path).and_then(cost));
-    let of_record = COST_OF_RECORD.iter().find_map(|path| record.pointer(path).and_then(cost));
+    let of_record = RECORD_COST.iter().find_map(|path| record.pointer(path).and_then(cost));
     let of_whole = match steps.and_then(|(_, cost)| cost) {
         Some(of_steps) => Some(of_record.map_or(of_steps, |it| it.max(of_steps))),
         None => of_record,
@@ -315,12 +327,12 @@ pub(super) fn usage_of(record: &Value) -> Option<RecordedUsage> {
 
 /// Returns the parts of an answer that its sum does not include. Each counts as an answer. Its
 /// `answer` is the kind and the number of the part, unique within the record.
-pub(super) fn usage_beside(record: &Value) -> Vec<RecordedUsage> {
-    let of = |place: &Place| {
+pub(super) fn separate_usage(record: &Value) -> Vec<RecordedUsage> {
+    let of = |place: &UsagePointers| {
         let counts = record.pointer(place.counts)?;
         let parts = counts.pointer(PARTS)?.as_array()?;
         let beside = (0_usize..).zip(parts).take(MAX_PARTS).filter_map(|(number, part)| {
-            let kind = text_at(part, "/type").filter(|kind| PARTS_BESIDE.contains(kind))?;
+            let kind = text_at(part, "/type").filter(|kind| SEPARATE_PARTS.contains(kind))?;
             let (tokens, is_output_alone) = tokens(part)?;
             let answer = Some(format!("{kind} {number}"));
             let model = model_of(part, "/model").or_else(|| model_of(record, place.model));
@@ -329,19 +341,19 @@ pub(super) fn usage_beside(record: &Value) -> Vec<RecordedUsage> {
         });
         Some(beside.collect())
     };
-    place_of(record).and_then(of).unwrap_or_default()
+    pointers_of(record).and_then(of).unwrap_or_default()
 }
 
-fn place_of(record: &Value) -> Option<&'static Place> {
-    PLACES.iter().find(|place| record.pointer(place.counts).is_some_and(Value::is_object))
+fn pointers_of(record: &Value) -> Option<&'static UsagePointers> {
+    FORMAT_POINTERS.iter().find(|place| record.pointer(place.counts).is_some_and(Value::is_object))
 }
 
 /// Returns the id of the answer of a record. The record need not have counts.
 pub(super) fn answer_id(record: &Value) -> Option<String> {
-    PLACES.iter().find_map(|place| answer_of(record, place))
+    FORMAT_POINTERS.iter().find_map(|place| answer_of(record, place))
 }
 
-fn answer_of(record: &Value, place: &Place) -> Option<String> {
+fn answer_of(record: &Value, place: &UsagePointers) -> Option<String> {
     let [answer, request] = place.answer.map(|path| text_at(record, path));
     let answer = answer.or_else(|| text_at(record, COPILOT_MESSAGE));
     answer.map(|answer| match request {
@@ -357,7 +369,7 @@ fn model_of(record: &Value, path: &str) -> Option<String> {
 
 /// Returns the service level of an answer, or an empty string for the usual one.
 fn service_of(counts: &Value) -> String {
-    let told = SERVED
+    let told = SERVICE_LEVELS
         .iter()
         .filter_map(|(path, usual)| text_at(counts, path).filter(|served| !usual.contains(served)));
     let told: Vec<&str> = told.map(json::plain).collect();
@@ -382,7 +394,7 @@ fn steps_of(record: &Value) -> Option<(TokenUsage, Option<f64>)> {
 /// requests so far.
 pub(super) fn running_total(record: &Value) -> Option<(Option<TokenUsage>, TokenUsage)> {
     let of = |path| Some(tokens(record.pointer(path)?)?.0);
-    Some((of(LAST_OF_CODEX), of(TOTAL_OF_CODEX)?))
+    Some((of(CODEX_LAST_USAGE), of(CODEX_TOTAL_USAGE)?))
 }
 
 /// Returns the tokens and the id of an answer of Codex.
@@ -420,9 +432,9 @@ pub(super) fn tokens(counts: &Value) -> Option<(TokenUsage, bool)> {
     if input.or(output).is_none() {
         output = Some(first(&SUM).filter(|sum| *sum > 0)?);
     }
-    let (beside, inside) = (first(&READ_BESIDE), first(&READ_INSIDE));
+    let (beside, inside) = (first(&SEPARATE_CACHE_READS), first(&INCLUDED_CACHE_READS));
     let cache_read = beside.or(inside).unwrap_or(0);
-    let cache_write = first(&WRITTEN).unwrap_or(0);
+    let cache_write = first(&CACHE_WRITES).unwrap_or(0);
     let mut all = input.unwrap_or(0).saturating_add(at(TOOL).unwrap_or(0));
     if at(PROMPT).is_none() {
         let apart = if beside.is_some() { cache_read } else { 0 };
@@ -442,9 +454,9 @@ pub(super) fn tokens(counts: &Value) -> Option<(TokenUsage, bool)> {
         input: all,
         cache_read: cache_read.min(all),
         cache_write: cache_write.min(all),
-        cache_write_hour: at(WRITTEN_FOR_AN_HOUR).unwrap_or(0).min(cache_write),
+        cache_write_hour: at(HOUR_CACHE_WRITES).unwrap_or(0).min(cache_write),
         output,
-        reasoning: apart.or_else(|| first(&REASONING_INSIDE)).unwrap_or(0).min(output),
+        reasoning: apart.or_else(|| first(&INCLUDED_REASONING)).unwrap_or(0).min(output),
         web_searches: at(WEB_SEARCHES).unwrap_or(0),
     };
     Some((tokens, input.is_none()))
@@ -536,7 +548,7 @@ mod tests {
         let told = |part: RecordedUsage| (part.answer, part.model, part.tokens.total());
         let expected =
             |id: &str, model: &str, tokens| (Some(id.into()), Some(model.into()), tokens);
-        let beside: Vec<_> = usage_beside(&record).into_iter().map(told).collect();
+        let beside: Vec<_> = separate_usage(&record).into_iter().map(told).collect();
         let [advisor, compaction] = ["advisor_message 1", "compaction 2"];
         assert_eq!(beside, [expected(advisor, "large", 56), expected(compaction, "small", 78)]);
     }

@@ -108,12 +108,12 @@ pub struct SpiralReport {
 
 /// The turns since the newest prompt, and the turns before it.
 #[derive(Clone, Copy)]
-struct Newest<'s> {
+struct RecentTurns<'s> {
     before: &'s [SpiralStep],
     steps: &'s [SpiralStep],
 }
 
-impl<'s> Newest<'s> {
+impl<'s> RecentTurns<'s> {
     fn of(steps: &'s [SpiralStep]) -> Self {
         let begin = steps.iter().rposition(|step| step.is_prompt).unwrap_or_default();
         let (before, steps) = steps.split_at(begin);
@@ -206,7 +206,7 @@ impl SignKind {
 #[must_use]
 pub fn find_spiral(steps: &[SpiralStep], window: usize) -> SpiralReport {
     let steps = steps.get(steps.len().saturating_sub(SPIRAL_TURNS)..).unwrap_or(steps);
-    let (window, newest) = (window.max(2), Newest::of(steps));
+    let (window, newest) = (window.max(2), RecentTurns::of(steps));
     let streak = streak(newest.steps, window);
     let mut signs: Vec<Sign> = same_tree(newest).into_iter().collect();
     signs.extend(oscillations(newest));
@@ -218,13 +218,13 @@ pub fn find_spiral(steps: &[SpiralStep], window: usize) -> SpiralReport {
     let evidence = signs.iter().filter(|sign| is_bad(sign.verdict)).flat_map(|sign| &sign.turns);
     let streaks = streak.iter().filter(|streak| is_bad(streak.verdict));
     let first = evidence.chain(streaks.flat_map(|streak| &streak.turns)).min();
-    let rollback_to = first.and_then(|first| before_damage(newest.steps, *first));
+    let rollback_to = first.and_then(|first| last_undamaged_turn(newest.steps, *first));
     SpiralReport { verdict, streak, signs, rollback_to }
 }
 
 /// Returns the last turn before the damage that began with the turn `first`. If no turn between the
 /// prompt and `first` changed a file, that is the turn before the prompt.
-fn before_damage(steps: &[SpiralStep], first: u64) -> Option<u64> {
+fn last_undamaged_turn(steps: &[SpiralStep], first: u64) -> Option<u64> {
     let prompt = steps.first().filter(|step| step.is_prompt);
     let is_untouched = steps.iter().all(|step| step.turn >= first || step.changed.is_empty());
     let before_prompt = prompt.filter(|_| is_untouched).map(|prompt| prompt.turn);
@@ -255,7 +255,7 @@ fn streak(steps: &[SpiralStep], window: usize) -> Option<Streak> {
 
 /// Returns a sign if the newest tree existed before, with another tree in between, and it returned
 /// more than once or after several turns. A change that is reverted immediately is not a sign.
-fn same_tree(newest: Newest<'_>) -> Option<Sign> {
+fn same_tree(newest: RecentTurns<'_>) -> Option<Sign> {
     let tree = newest.steps.last()?.files?;
     let is_newest = |step: &SpiralStep| step.files == Some(tree);
     let known = newest.before.last().into_iter().chain(newest.steps);
@@ -278,7 +278,7 @@ fn same_tree(newest: Newest<'_>) -> Option<Sign> {
 
 /// Returns the files that returned to an earlier content more than once, or whose size went up and
 /// down.
-fn oscillations(newest: Newest<'_>) -> Vec<Sign> {
+fn oscillations(newest: RecentTurns<'_>) -> Vec<Sign> {
     let steps = newest.steps;
     let recent = steps.get(steps.len().saturating_sub(SWING_TURNS)..).unwrap_or(steps);
     let mut signs = Vec::new();
@@ -315,7 +315,7 @@ fn oscillations(newest: Newest<'_>) -> Vec<Sign> {
 
 /// Returns the newest edits of a file, if each reverts at least half of the size change of the
 /// previous edit.
-fn size_swings<'s>(newest: Newest<'s>, path: &String) -> Option<Vec<&'s SpiralStep>> {
+fn size_swings<'s>(newest: RecentTurns<'s>, path: &String) -> Option<Vec<&'s SpiralStep>> {
     let edits = newest.steps.iter().rev().filter(|step| step.changed.contains_key(path));
     let mut edits: Vec<&SpiralStep> = edits.take(SIZED_EDITS).collect();
     edits.reverse();

@@ -11,7 +11,7 @@
 //! shows.
 
 mod blocks;
-mod compressed;
+mod compress;
 mod data;
 mod live;
 
@@ -24,13 +24,13 @@ use turntree::error::{Error, Result};
 use turntree::object::ObjectId;
 use turntree::repo::Repository;
 
-pub use self::compressed::compress_page;
-use self::data::Data;
+pub use self::compress::compress_page;
+use self::data::PageData;
 pub use self::live::{
     LivePage, NotePage, PagePart, SCREENS_ADDRESS, live_page, note_page, write_parts, write_turns,
 };
 use super::ShowTime;
-use super::escape::html;
+use super::escape::escape_html;
 use crate::insight::prices::PriceTable;
 
 const SHELL: &str = include_str!("shell.html");
@@ -137,7 +137,7 @@ pub fn export_page(repo: &Repository, page: &Page<'_>, out: &mut dyn Write) -> R
         |result: std::io::Result<()>| result.map_err(|error| Error::io("write the page", error));
     let style = rules(&[STYLE]);
     written(write_head((page.title, ""), &style, &policy(&script, &style, ""), out))?;
-    Data::new(repo, out).write(page)?;
+    PageData::new(repo, out).write(page)?;
     written(write!(out, "<script>{script}</script>\n</body>\n</html>\n"))
 }
 
@@ -166,7 +166,7 @@ fn write_head(
          <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
          <meta name=\"color-scheme\" content=\"light dark\">\n\
          <title>{}</title>\n{more}<style>{style}</style>\n</head>\n{SHELL}",
-        html(title),
+        escape_html(title),
     )
 }
 

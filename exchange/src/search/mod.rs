@@ -22,9 +22,9 @@ mod document;
 #[cfg(feature = "sqlite")]
 mod index;
 #[cfg(feature = "sqlite")]
-mod kept;
-#[cfg(feature = "sqlite")]
 mod matches;
+#[cfg(feature = "sqlite")]
+mod memory_index;
 #[cfg(not(feature = "sqlite"))]
 mod no_index;
 #[cfg(feature = "sqlite")]
@@ -43,7 +43,7 @@ mod words;
 
 pub use answer::{IndexKept, SearchAnswer, SearchHit, SearchQuery, Snippet};
 #[cfg(feature = "sqlite")]
-pub use kept::KeptIndex;
+pub use memory_index::KeptIndex;
 #[cfg(not(feature = "sqlite"))]
 pub use no_index::{KeptIndex, search, search_keeping};
 #[cfg(feature = "sqlite")]

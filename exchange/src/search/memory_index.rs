@@ -10,15 +10,15 @@ use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
 
 use turntree::store::Store;
 
-use super::index::{Index, Trouble};
+use super::index::{Index, IndexError};
 
 /// An in-memory index, built by the first search that needs it; see
 /// [`search_keeping`](super::search_keeping).
 #[derive(Debug, Default)]
-pub struct KeptIndex(Mutex<Option<IndexOfEpoch>>);
+pub struct KeptIndex(Mutex<Option<CachedIndex>>);
 
 #[derive(Debug)]
-struct IndexOfEpoch {
+struct CachedIndex {
     index: Index,
     /// The id of the store, and its epoch before the index read anything.
     store: [u8; 16],
@@ -47,21 +47,21 @@ impl KeptIndex {
     pub(super) fn with<T>(
         &self,
         store: &Store,
-        work: impl FnOnce(&Index) -> Result<T, Trouble>,
-    ) -> Result<T, Trouble> {
+        work: impl FnOnce(&Index) -> Result<T, IndexError>,
+    ) -> Result<T, IndexError> {
         let mut kept = self.lock();
         let (id, epoch) = (store.id(), store.epoch());
-        let of_now = |kept: &IndexOfEpoch| (kept.store, kept.epoch) == (id, epoch);
+        let of_now = |kept: &CachedIndex| (kept.store, kept.epoch) == (id, epoch);
         let index = match kept.take().filter(of_now) {
             Some(kept) => kept.index,
             None => Index::in_memory(store)?,
         };
         let done = work(&index)?;
-        *kept = Some(IndexOfEpoch { index, store: id, epoch });
+        *kept = Some(CachedIndex { index, store: id, epoch });
         Ok(done)
     }
 
-    fn lock(&self) -> MutexGuard<'_, Option<IndexOfEpoch>> {
+    fn lock(&self) -> MutexGuard<'_, Option<CachedIndex>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -49,7 +49,7 @@ pub use import::follow::{
     FollowOptions, Followed, TurnFiles, followed_branch, followed_bytes, holds_call,
 };
 pub use import::gap_limit::{MAX_GAP_BYTES, MAX_GAP_PIECES};
-pub use import::taken_back::{ClientLine, WentBack, client_line, is_line_of, went_back};
+pub use import::rollback::{ClientLine, WentBack, client_line, is_line_of, went_back};
 pub use insight::compare::{CHECK_PREFIX, Comparison, FAILED, PASSED, Strategy, compare};
 pub use insight::edit::{Cut, EditedConversation, EditedMessage, edit_conversation, uncompacted};
 pub use insight::intent::{

@@ -156,11 +156,11 @@ mod tests {
     use regex::bytes::RegexBuilder;
 
     use super::super::rules::RULES;
-    use super::super::scanner::BEFORE;
+    use super::super::scanner::MAX_BYTES_BEFORE;
     use super::*;
 
     fn of(expression: &str) -> Vec<String> {
-        let found = keywords(expression, BEFORE).unwrap_or_default();
+        let found = keywords(expression, MAX_BYTES_BEFORE).unwrap_or_default();
         found.into_iter().map(|word| String::from_utf8(word).unwrap()).collect()
     }
 
@@ -182,7 +182,7 @@ mod tests {
     fn table() -> String {
         let mut rules_of: BTreeMap<Vec<u8>, Vec<usize>> = BTreeMap::new();
         for (number, rule) in RULES.iter().enumerate() {
-            for keyword in keywords(rule.pattern, BEFORE).unwrap_or_default() {
+            for keyword in keywords(rule.pattern, MAX_BYTES_BEFORE).unwrap_or_default() {
                 rules_of.entry(keyword).or_default().push(number);
             }
         }
@@ -244,7 +244,7 @@ pub(super) const KEYWORDS: &[(&str, &[usize])] = &[
             (state >> 33) as usize % below
         };
         for rule in RULES {
-            let words = keywords(rule.pattern, BEFORE).unwrap_or_default();
+            let words = keywords(rule.pattern, MAX_BYTES_BEFORE).unwrap_or_default();
             assert!(!words.is_empty(), "{}", rule.id);
             let hir = parsed(rule.pattern).unwrap();
             let regex = RegexBuilder::new(rule.pattern).unicode(false).build().unwrap();
@@ -254,7 +254,7 @@ pub(super) const KEYWORDS: &[(&str, &[usize])] = &[
                 let Some(found) = regex.find(&example) else { continue };
                 let lower = found.as_bytes().to_ascii_lowercase();
                 let at = words.iter().filter_map(|word| memchr::memmem::find(&lower, word)).min();
-                assert!(at.is_some_and(|at| at <= BEFORE), "{}: {at:?}", rule.id);
+                assert!(at.is_some_and(|at| at <= MAX_BYTES_BEFORE), "{}: {at:?}", rule.id);
             }
         }
     }

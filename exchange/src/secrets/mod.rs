@@ -21,5 +21,5 @@ pub use filter::{SecretFilter, SeenSecrets};
 pub(crate) use mask::has_mask;
 pub use mask::{mask_of, masked};
 pub use rules::{RULES, SecretRule};
-pub(crate) use scanner::stands_in;
+pub(crate) use scanner::has_value;
 pub use scanner::{FoundSecret, find_secrets};

@@ -34,7 +34,7 @@ pub(crate) struct Text<'a>(Cow<'a, str>);
 impl<'a> Text<'a> {
     /// Returns the text in `bytes`, or `None` if they are not UTF-8.
     pub(crate) fn new(bytes: &'a [u8]) -> Option<Self> {
-        std::str::from_utf8(bytes).ok().map(|text| Self(mended(text)))
+        std::str::from_utf8(bytes).ok().map(|text| Self(repair_surrogates(text)))
     }
 
     /// Returns the text itself.
@@ -144,7 +144,7 @@ pub(crate) fn is_too_deep(text: &[u8]) -> bool {
 }
 
 /// Replaces every unpaired surrogate escape. Borrows the text if there is none.
-fn mended(text: &str) -> Cow<'_, str> {
+fn repair_surrogates(text: &str) -> Cow<'_, str> {
     if !text.contains("\\ud") && !text.contains("\\uD") {
         return Cow::Borrowed(text);
     }

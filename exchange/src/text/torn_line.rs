@@ -16,7 +16,7 @@ use super::shape::JsonShape;
 
 /// Maximum number of bytes before the stop position where the next record may start: its brace,
 /// whitespace, and the quotation mark that ended a torn string.
-const BACK: usize = 8;
+const MAX_LOOKBACK: usize = 8;
 
 /// Number of fields that distinguish a record from a value inside of one.
 const FIRST_FIELDS: usize = 3;
@@ -26,7 +26,7 @@ const FIRST_FIELDS: usize = 3;
 pub(super) fn next_record(line: &[u8], damage: &Damage) -> Option<usize> {
     let line = without_line_end(line);
     let (mut torn, mut stopped) = (0, damage.ends);
-    let mut next = stopped.saturating_sub(BACK).max(1);
+    let mut next = stopped.saturating_sub(MAX_LOOKBACK).max(1);
     if let Some(at) = record_inside(line, torn, stopped) {
         return Some(at);
     }
@@ -46,7 +46,7 @@ pub(super) fn next_record(line: &[u8], damage: &Damage) -> Option<usize> {
                 if let Some(at) = record_inside(line, torn, stopped) {
                     return Some(at);
                 }
-                next = stopped.saturating_sub(BACK).max(start + 1);
+                next = stopped.saturating_sub(MAX_LOOKBACK).max(start + 1);
             }
         }
     }

@@ -15,7 +15,7 @@ use turntree::transfer::bundle::{
     Bundle, BundleRequest, RefFate, UnbundleOptions, Unbundled, plan_bundle, unbundle,
 };
 use turntree::workspace::{CaptureOptions, RewindRequest, prepare_rewind};
-use turntree_exchange::{FollowOptions, Followed, follow};
+use turntree_exchange::{FollowOptions, FollowReport, follow};
 use turntree_tests::workspace_fixture::{WorkspaceFixture, reasons};
 use turntree_tests::{Sandbox, claude_code, claude_code_turn, stamp};
 
@@ -150,7 +150,7 @@ fn a_pattern_that_is_in_every_id_ends_too() {
 }
 
 /// One event of a hook.
-fn step(sandbox: &Sandbox, text: &str, notes: Option<&[u8]>) -> Followed {
+fn step(sandbox: &Sandbox, text: &str, notes: Option<&[u8]>) -> FollowReport {
     let options = FollowOptions {
         session: "task".to_owned(),
         onto: None,
@@ -171,20 +171,20 @@ fn a_transcript_that_is_followed_goes_on_and_is_quick_again() {
     let mut text = claude_code(9);
     let notes = step(&sandbox, &text, None).notes;
     take_out(&sandbox, SECRET);
-    let (mut notes, mut was_quick) = (notes, false);
+    let (mut notes, mut is_incremental) = (notes, false);
     for turn in 9..60 {
         for record in claude_code_turn(turn) {
             text += &record;
             text.push('\n');
             let followed = step(&sandbox, &text, notes.as_deref());
             assert_eq!(followed.branch.to_string(), "task/main");
-            (notes, was_quick) = (followed.notes, followed.was_quick);
+            (notes, is_incremental) = (followed.notes, followed.is_incremental);
         }
         if turn % 10 == 0 {
             assert_out(&sandbox, SECRET);
         }
     }
-    assert!(was_quick, "once it lies far behind");
+    assert!(is_incremental, "once it lies far behind");
     assert_eq!(branches(&sandbox), ["task/main"]);
     let head = sandbox.repo.tip(&BranchName::main("task").unwrap()).unwrap();
     let source = String::from_utf8(sandbox.source(&head)).unwrap();

@@ -5,7 +5,7 @@ use turntree_exchange::UsageScope;
 use turntree_exchange::render::export_openai;
 use turntree_tests::Sandbox;
 
-use crate::went_back::{Rollout, fact, said, usage};
+use crate::client_branches::{Rollout, fact, said, usage};
 
 /// A fork with copies of the lines of its origins, and of what they are where `has_metas`.
 fn copy(id: &str, of: &str, origin: &Rollout, has_metas: bool) -> Rollout {

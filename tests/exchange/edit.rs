@@ -7,7 +7,7 @@ use turntree::object::{Kind, ObjectId, ObjectSource, Trigger};
 use turntree::tree::Item;
 use turntree_exchange::formats::view;
 use turntree_exchange::{
-    Cut, EditedConversation, EditedMessage, edit_conversation, is_prompt, uncompacted,
+    Cut, EditedConversation, EditedMessage, edit_conversation, expand_compaction, is_prompt,
 };
 use turntree_tests::{Sandbox, recorded_sessions};
 
@@ -104,10 +104,10 @@ fn what_a_compaction_of_a_recording_replaced_comes_back() {
         let found =
             line.map(Result::unwrap).find(|entry| entry.commit.trigger == Trigger::Compaction);
         let Some(compaction) = found else {
-            assert!(uncompacted(&sandbox.repo, &head).is_err(), "{}", file.display());
+            assert!(expand_compaction(&sandbox.repo, &head).is_err(), "{}", file.display());
             continue;
         };
-        let (edited, turn) = uncompacted(&sandbox.repo, &head).unwrap();
+        let (edited, turn) = expand_compaction(&sandbox.repo, &head).unwrap();
         assert_eq!(turn, compaction.commit.turn);
         let blobs: Vec<ObjectId> = entries(&edited).iter().map(|(entry, _)| entry.blob).collect();
         let blob = |item: &Item| MessageEntry::from_item(item).unwrap().blob;
@@ -147,7 +147,7 @@ fn a_result_that_is_recorded_again_behind_a_compaction_comes_back_once() {
     ];
     let sandbox = Sandbox::new();
     let head = sandbox.import("g1", (lines.join("\n") + "\n").as_bytes()).unwrap().head;
-    let (edited, _) = uncompacted(&sandbox.repo, &head).unwrap();
+    let (edited, _) = expand_compaction(&sandbox.repo, &head).unwrap();
     let views = entries(&edited).into_iter().map(|(entry, _)| {
         let bytes = sandbox.repo.store().read_as(Kind::Blob, &entry.blob).unwrap();
         view(&entry.media, &bytes)

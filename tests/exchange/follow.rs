@@ -5,11 +5,11 @@ use std::io::Cursor;
 
 use proptest::prelude::*;
 use turntree::object::ObjectId;
-use turntree_exchange::{FollowOptions, Followed, follow};
+use turntree_exchange::{FollowOptions, FollowReport, follow};
 use turntree_tests::{Sandbox, claude_code, recorded_sessions, stamp};
 
 /// Follows `text` once.
-fn step(sandbox: &Sandbox, text: &[u8], notes: Option<&[u8]>) -> Option<Followed> {
+fn step(sandbox: &Sandbox, text: &[u8], notes: Option<&[u8]>) -> Option<FollowReport> {
     let options = FollowOptions {
         session: "work".to_owned(),
         onto: None,
@@ -97,21 +97,21 @@ fn only_the_end_is_read_while_the_notes_hold() {
     let text = claude_code(20);
     let lines: Vec<usize> = text.match_indices('\n').map(|(at, _)| at + 1).collect();
     let first = step(&sandbox, &text.as_bytes()[..lines[9]], None).unwrap();
-    assert!(!first.was_quick);
+    assert!(!first.is_incremental);
     let second = step(&sandbox, &text.as_bytes()[..lines[12] + 7], first.notes.as_deref()).unwrap();
-    assert!(second.was_quick && second.moved);
+    assert!(second.is_incremental && second.moved);
     let same = step(&sandbox, &text.as_bytes()[..lines[12]], second.notes.as_deref()).unwrap();
-    assert!(same.was_quick && !same.moved);
+    assert!(same.is_incremental && !same.moved);
 
     // Another branch tip, another end of the file, and nonsense are not gone on from.
     let old = step(&sandbox, text.as_bytes(), first.notes.as_deref()).unwrap();
-    assert!(!old.was_quick);
+    assert!(!old.is_incremental);
     let rewritten = text.replace("part_3", "part_9");
     let other = step(&sandbox, rewritten.as_bytes(), old.notes.as_deref()).unwrap();
-    assert!(!other.was_quick);
+    assert!(!other.is_incremental);
     assert_eq!(other.branch.branch(), "main");
     let nonsense = step(&sandbox, text.as_bytes(), Some(b"{}")).unwrap();
-    assert!(!nonsense.was_quick && !nonsense.moved);
+    assert!(!nonsense.is_incremental && !nonsense.moved);
 }
 
 #[test]

@@ -400,14 +400,15 @@ fn an_export_without_new_commits_says_what_it_did_with_refs() {
     let sandbox = sample();
     let (repo, dir) = (&sandbox.repo, sandbox.folder().join("out.git"));
     let made = |report: &GitExport| {
-        let is_made = |found: &&turntree_exchange::git::GitRef| found.change == GitRefChange::Made;
+        let is_made =
+            |found: &&turntree_exchange::git::GitRef| found.change == GitRefChange::Created;
         report.refs.iter().filter(is_made).count()
     };
     let first = export_all(repo, &dir);
     assert_eq!(made(&first), first.refs.len());
     assert_eq!(first.head.as_deref(), Some("refs/heads/work/plan"));
     let again = export_all(repo, &dir);
-    assert!(again.refs.iter().all(|found| found.change == GitRefChange::Kept), "{again:?}");
+    assert!(again.refs.iter().all(|found| found.change == GitRefChange::Unchanged), "{again:?}");
     assert_eq!((again.deleted.len(), again.head), (0, None));
     assert_eq!((again.objects, again.bytes), (0, 0), "a tag is written once");
 
@@ -458,8 +459,8 @@ fn a_rewound_branch_moves_and_a_name_in_the_way_goes() {
     let said: Vec<_> = report.refs.iter().map(|it| (it.git_name.as_str(), it.change)).collect();
     let expected = [
         ("refs/heads/work/main", GitRefChange::Moved),
-        ("refs/heads/work/x", GitRefChange::Made),
-        ("refs/heads/work/x%2Fdeep", GitRefChange::Made),
+        ("refs/heads/work/x", GitRefChange::Created),
+        ("refs/heads/work/x%2Fdeep", GitRefChange::Created),
     ];
     assert_eq!(said, expected);
     assert_eq!(

@@ -53,7 +53,7 @@ fn on(repo: &Repository) -> Vec<(String, String)> {
 }
 
 fn made(report: &GitImport) -> Vec<&str> {
-    report.tags.iter().filter(|found| found.made).map(|found| found.tag.as_str()).collect()
+    report.tags.iter().filter(|found| found.is_new).map(|found| found.tag.as_str()).collect()
 }
 
 /// What was left out, by place.

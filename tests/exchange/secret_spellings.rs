@@ -3,7 +3,7 @@
 
 use base64::Engine;
 use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
-use turntree_exchange::{find_secrets, masked};
+use turntree_exchange::{find_secrets, mask_secrets};
 use turntree_tests::sim::Random;
 
 use super::secrets::{FORMS, HEX, WORD, drawn, made, private_key};
@@ -164,9 +164,9 @@ fn a_mask_takes_out_every_spelling_or_fails() {
         let (_, text) = kinds.iter().find(|(rule, _)| *rule == wanted).unwrap();
         for (name, spell) in SPELLINGS {
             let bytes = spell(text);
-            let new = masked(&bytes, &|_| true).unwrap().unwrap();
+            let new = mask_secrets(&bytes, &|_| true).unwrap().unwrap();
             assert_eq!(find_secrets(&new), [], "{wanted} {name}");
-            assert_eq!(masked(&bytes, &|_| true).unwrap().unwrap(), new, "{wanted} {name}");
+            assert_eq!(mask_secrets(&bytes, &|_| true).unwrap().unwrap(), new, "{wanted} {name}");
             if let (Ok(before), Err(error)) = (
                 serde_json::from_slice::<serde_json::Value>(&bytes),
                 serde_json::from_slice::<serde_json::Value>(&new),

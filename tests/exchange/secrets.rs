@@ -1,7 +1,7 @@
 //! Secrets: what the rules find, and what they leave alone. No secret stands in this file: each is
 //! made while the test runs, or a scanner of a host would refuse it.
 
-use turntree_exchange::{RULES, find_secrets, masked};
+use turntree_exchange::{RULES, find_secrets, mask_secrets};
 use turntree_tests::recorded_sessions;
 use turntree_tests::sim::Random;
 
@@ -293,14 +293,14 @@ fn masks_stand_in_the_place_of_every_form_and_the_record_stays_json() {
     let record =
         serde_json::json!({"text": format!("use {token}"), "arguments": inner}).to_string();
     let all = |_: &_| true;
-    let new = masked(record.as_bytes(), &all).unwrap().unwrap();
+    let new = mask_secrets(record.as_bytes(), &all).unwrap().unwrap();
     let value: serde_json::Value = serde_json::from_slice(&new).unwrap();
     assert_eq!(value["text"], "use [secret: github-token]");
     let inner: serde_json::Value =
         serde_json::from_str(value["arguments"].as_str().unwrap()).unwrap();
     assert_eq!(inner["cmd"], "curl -H 'x: [secret: github-token]'");
     assert_eq!(inner["key"], "[secret: private-key]");
-    assert_eq!(masked(&new, &all).unwrap(), None);
-    assert_eq!(masked(record.as_bytes(), &all).unwrap().unwrap(), new, "deterministic");
-    assert_eq!(masked(record.as_bytes(), &|_| false).unwrap(), None);
+    assert_eq!(mask_secrets(&new, &all).unwrap(), None);
+    assert_eq!(mask_secrets(record.as_bytes(), &all).unwrap().unwrap(), new, "deterministic");
+    assert_eq!(mask_secrets(record.as_bytes(), &|_| false).unwrap(), None);
 }

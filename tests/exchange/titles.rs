@@ -107,7 +107,7 @@ fn who_asks_again_is_told_what_has_changed_since() {
         change.commit(&stamp, step).unwrap();
         check(step);
     }
-    known.let_go();
+    known.clear();
     check("all of it was let go of");
 }
 

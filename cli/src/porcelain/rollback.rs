@@ -110,7 +110,7 @@ pub(crate) fn question(said: Option<&str>) -> &'static str {
     let language = said.and_then(rollback_language);
     language
         .unwrap_or_else(|| Language::of_locale(&locale().unwrap_or_default()))
-        .asks_what_to_do_differently()
+        .follow_up_question()
 }
 
 /// Keeps what the agent is to do differently as a lesson of `branch`, about the line that ended in

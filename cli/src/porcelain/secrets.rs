@@ -8,7 +8,8 @@ use clap::Args;
 use turntree::repo::{Repository, ScanPart, SearchScope, SecretMode};
 use turntree::{Error, ErrorKind};
 use turntree_exchange::{
-    FoundSecret, RULES, SecretFinding, SecretPlace, SecretScan, find_secrets, masked, scan_secrets,
+    FoundSecret, RULES, SecretFinding, SecretPlace, SecretScan, find_secrets, mask_secrets,
+    scan_secrets,
 };
 
 use super::search::warn_of_gaps;
@@ -149,11 +150,11 @@ pub(crate) fn still_found(left: &[SecretFinding]) -> Failure {
 /// Text as it may go out: masks in the places of all secrets that are not allowed.
 ///
 /// # Errors
-/// Those of [`masked`] and of reading the settings.
+/// Those of [`mask_secrets`] and of reading the settings.
 pub(crate) fn without_secrets(repo: &Repository, text: Vec<u8>) -> Result<Vec<u8>> {
     let settings = repo.secret_settings()?;
     let is_open = |secret: &FoundSecret| !SecretFinding::new(repo, &settings, secret).is_allowed;
-    Ok(masked(&text, &is_open)?.unwrap_or(text))
+    Ok(mask_secrets(&text, &is_open)?.unwrap_or(text))
 }
 
 /// Refuses texts that go out beside a scrubbed copy and still have a secret.

@@ -29,7 +29,7 @@ use std::time::{Duration, Instant};
 use turntree::object::ObjectId;
 use turntree::repo::Repository;
 use turntree::workspace::open_regular;
-use turntree_exchange::{KeptIndex, KnownSessions};
+use turntree_exchange::{KnownSessions, MemoryIndex};
 
 use super::invocation::{Location, has_own_branch, open};
 use crate::view::error::Result;
@@ -58,7 +58,7 @@ pub(crate) struct HeldStore {
 /// What was read of a store, beside its handle.
 #[derive(Debug, Default)]
 struct Memory {
-    index: KeptIndex,
+    index: MemoryIndex,
     sessions: KnownSessions,
 }
 
@@ -102,7 +102,7 @@ impl HeldStore {
     }
 
     /// The index of words in memory, for searches that look.
-    pub(crate) fn index(&self) -> &KeptIndex {
+    pub(crate) fn index(&self) -> &MemoryIndex {
         &self.memory.index
     }
 
@@ -186,8 +186,8 @@ impl Kept {
         if self.seen == superblock {
             return;
         }
-        memory.sessions.let_go();
-        if memory.index.try_let_go() {
+        memory.sessions.clear();
+        if memory.index.try_clear() {
             self.seen = superblock;
         }
     }

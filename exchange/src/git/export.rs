@@ -58,9 +58,9 @@ pub struct GitRef {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum GitRefChange {
     /// The ref is unchanged.
-    Kept,
+    Unchanged,
     /// The ref is new.
-    Made,
+    Created,
     /// The ref moved.
     Moved,
 }
@@ -70,8 +70,8 @@ impl GitRefChange {
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
-            Self::Kept => "kept",
-            Self::Made => "made",
+            Self::Unchanged => "kept",
+            Self::Created => "made",
             Self::Moved => "moved",
         }
     }
@@ -144,9 +144,9 @@ pub fn export(
             continue;
         };
         let change = match known.refs.get(&git_name) {
-            Some(found) if found.target == target => GitRefChange::Kept,
+            Some(found) if found.target == target => GitRefChange::Unchanged,
             Some(_) => GitRefChange::Moved,
-            None => GitRefChange::Made,
+            None => GitRefChange::Created,
         };
         let git_id = target.to_string();
         report.refs.push(GitRef { name, git_name: git_name.clone(), git_id, change });

@@ -384,7 +384,7 @@ impl ImportRun<'_> {
         }
         report.notes = self.notes;
         let moves = report.branches.iter().any(|found| found.moved);
-        if switches || moves || report.tags.iter().any(|found| found.made) {
+        if switches || moves || report.tags.iter().any(|found| found.is_new) {
             let reason = format!("git import {}", self.options.session);
             let committed = self.change.commit(&self.options.stamp, &reason)?;
             report.new_bytes = committed.written.stored_bytes;

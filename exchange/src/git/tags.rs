@@ -32,7 +32,7 @@ pub struct GitTag {
     /// The tagged snapshot.
     pub commit: ObjectId,
     /// True if it is new.
-    pub made: bool,
+    pub is_new: bool,
 }
 
 /// A tag in the repository.
@@ -147,12 +147,12 @@ impl TagWriter<'_, '_> {
             found.annotation.as_ref().map(|annotation| annotation.encode(&found.name, commit));
         let id = encoded.as_ref().map_or(commit, |bytes| ObjectId::of(Kind::Tag, bytes));
         let value = RefValue::Object(id);
-        let made = match self.refs.get(&full) {
+        let is_new = match self.refs.get(&full) {
             Some(known) if *known == value => false,
             Some(_) => return Ok(Err("there is another tag of this name".to_owned())),
             None => true,
         };
-        if made {
+        if is_new {
             let tree = self.change.read_commit(&commit)?.tree;
             match self.change.read_as(Kind::Node, &tree) {
                 Err(error) if matches!(error.kind(), ErrorKind::Expired | ErrorKind::Redacted) => {
@@ -166,7 +166,7 @@ impl TagWriter<'_, '_> {
             self.change.set_ref(&full, Expected::Absent, Some(value));
         }
         let (tag, git_name) = (found.name.clone(), found.git_name.clone());
-        Ok(Ok(GitTag { tag, git_name, commit, made }))
+        Ok(Ok(GitTag { tag, git_name, commit, is_new }))
     }
 }
 

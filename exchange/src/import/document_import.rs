@@ -36,7 +36,7 @@ pub(crate) fn import_document(
     options: &ImportOptions,
 ) -> Result<ImportReport> {
     let document = ValidatedDocument::new(format, read_all(input)?)?.redact(repo)?;
-    let asked = options.branch.clone().filter(|_| document.facts.beside.is_empty());
+    let asked = options.branch.clone().filter(|_| document.facts.session_suffix.is_empty());
     let branch = asked.map_or_else(|| document.branch(&options.session), Ok)?;
     let mut change = repo.begin();
     let known = document.find_commit(repo, change.tip(&branch))?;
@@ -103,7 +103,7 @@ impl ValidatedDocument {
     /// # Errors
     /// `InvalidInput` for a name that no session can have.
     pub(crate) fn branch(&self, session: &str) -> Result<BranchName> {
-        BranchName::main(&format!("{session}{}", self.facts.beside))
+        BranchName::main(&format!("{session}{}", self.facts.session_suffix))
     }
 
     /// Commits the document on top of `branch`.

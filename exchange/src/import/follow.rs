@@ -45,7 +45,7 @@ use crate::model::format::{Format, RecordFormat};
 use crate::model::unread::UnreadRecords;
 use crate::text::piece::{Piece, PieceKind};
 use crate::text::unpack::HEAD_BYTES;
-pub use calls::holds_call;
+pub use calls::has_call;
 use earlier_files::import_earlier_files;
 use notes::Notes;
 pub use notes::{followed_branch, followed_bytes};
@@ -94,12 +94,12 @@ pub struct FollowOptions<'a> {
 
 /// The result of following a transcript.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Followed {
+pub struct FollowReport {
     /// The branch that has the file now.
     pub branch: BranchName,
     /// The branch that was rolled back, if `branch` starts now and continues from the rolled-back
     /// turns.
-    pub beside: Option<BranchName>,
+    pub rolled_back: Option<BranchName>,
     /// True if the file has turns that were rolled back from the branch, and no newer ones.
     pub was_longer: bool,
     /// The newest commit of the branch.
@@ -111,9 +111,9 @@ pub struct Followed {
     /// The root of the context that has the reported files: the one of `head`, or of a capture.
     pub files: ObjectId,
     /// True if a capture waits for its call.
-    pub waits: bool,
+    pub has_pending: bool,
     /// True if only the end of the file was read.
-    pub was_quick: bool,
+    pub is_incremental: bool,
     /// The notes for the next call. `None` if the next call must read the whole file.
     pub notes: Option<Vec<u8>>,
     /// New records of kinds that the parser does not know.
@@ -132,7 +132,7 @@ pub(crate) fn follow(
     options: FollowOptions<'_>,
     detect: fn(&[u8]) -> Result<&'static Format>,
     origins: &Arc<Origins>,
-) -> Result<Option<Followed>> {
+) -> Result<Option<FollowReport>> {
     let (end, head) = whole_records(&mut input)?;
     if end == 0 {
         return Ok(None);
@@ -236,7 +236,7 @@ struct Progress<'r> {
     run: TranscriptImport<'r>,
     branch: BranchName,
     /// The branch that was rolled back, if `branch` starts now.
-    beside: Option<BranchName>,
+    rolled_back: Option<BranchName>,
     /// True if the file has turns that were rolled back from the branch.
     was_longer: bool,
     /// The old tip of the branch.
@@ -244,7 +244,7 @@ struct Progress<'r> {
     /// Number of bytes of the file that the source has. `None` if the source has more than the
     /// file.
     offset: Option<u64>,
-    was_quick: bool,
+    is_incremental: bool,
 }
 
 impl<'r, R: Read + Seek> Follower<'r, '_, R> {
@@ -290,9 +290,9 @@ impl<'r, R: Read + Seek> Follower<'r, '_, R> {
         for (piece, events) in pieces.iter().zip(told) {
             run.apply(piece, events)?;
         }
-        let (branch, beside, tip) = (notes.branch, None, Some(notes.head));
-        let (was_longer, offset, was_quick) = (false, Some(self.end), true);
-        Ok(Some(Progress { run, branch, beside, was_longer, tip, offset, was_quick }))
+        let (branch, rolled_back, tip) = (notes.branch, None, Some(notes.head));
+        let (was_longer, offset, is_incremental) = (false, Some(self.end), true);
+        Ok(Some(Progress { run, branch, rolled_back, was_longer, tip, offset, is_incremental }))
     }
 
     /// Returns true if the file before `offset` ends like the source.
@@ -417,7 +417,7 @@ impl<'r, R: Read + Seek> Follower<'r, '_, R> {
             }
         };
         let (branch, tip) = (point.branch.clone(), staging.tip(&point.branch));
-        let beside = point.beside.clone();
+        let rolled_back = point.rolled_back.clone();
         let base = point.base;
         let is_new = point.stored.is_empty() && is_conversation_start(repo, point.base.as_ref())?;
         let remade = if may_rebuild { reopen(repo, format, &mut point, tip)? } else { None };
@@ -455,13 +455,14 @@ impl<'r, R: Read + Seek> Follower<'r, '_, R> {
         run.note_anchors();
         // A branch may have more than the file.
         let offset = (!is_known || run.known_bytes == self.end).then_some(self.end);
-        let was_quick = false;
-        Ok(Some(Progress { run, branch, beside, was_longer, tip, offset, was_quick }))
+        let is_incremental = false;
+        Ok(Some(Progress { run, branch, rolled_back, was_longer, tip, offset, is_incremental }))
     }
 
     /// Commits the unfinished turn and makes all changes durable.
-    fn finish(mut self, progress: Progress<'r>) -> Result<Followed> {
-        let Progress { mut run, branch, beside, was_longer, tip, offset, was_quick } = progress;
+    fn finish(mut self, progress: Progress<'r>) -> Result<FollowReport> {
+        let Progress { mut run, branch, rolled_back, was_longer, tip, offset, is_incremental } =
+            progress;
         let writer = &mut run.writer;
         if let Some(moment) = self.options.settled {
             writer.captures.assign_until(moment);
@@ -494,7 +495,7 @@ impl<'r, R: Read + Seek> Follower<'r, '_, R> {
             // since.
             writer.transaction.move_branch(&branch, Some(head));
         }
-        let waits = writer.captures.has_pending();
+        let has_pending = writer.captures.has_pending();
         let (moved, mut new_bytes) = (tip != Some(head), 0);
         if writer.captures.save(&mut writer.transaction)? || moved {
             if self.repo.tip(&self.repo.shared_head()?).is_none() {
@@ -509,16 +510,16 @@ impl<'r, R: Read + Seek> Follower<'r, '_, R> {
             Notes { session, format, branch: branch.clone(), head, offset, open, parser }.encode()
         });
         let files = self.earlier.unwrap_or(tree);
-        Ok(Followed {
+        Ok(FollowReport {
             branch,
-            beside,
+            rolled_back,
             was_longer,
             head,
             moved,
             new_bytes,
             files,
-            waits,
-            was_quick,
+            has_pending,
+            is_incremental,
             notes,
             unread: run.unread,
         })
@@ -560,7 +561,7 @@ fn resume_at_end(repo: &Repository, branch: BranchName, head: ObjectId) -> Resul
     let pieces = stored.len();
     Ok(ResumePoint {
         branch,
-        beside: None,
+        rolled_back: None,
         base: Some(head),
         base_pieces: pieces,
         stored,
@@ -569,8 +570,8 @@ fn resume_at_end(repo: &Repository, branch: BranchName, head: ObjectId) -> Resul
         replacement: Vec::new(),
         lookahead: Vec::new(),
         restart: false,
-        apart: false,
-        left: None,
+        is_detached: false,
+        abandoned: None,
     })
 }
 
@@ -596,7 +597,7 @@ fn reopen(
     let is_turn = commit.trigger == Trigger::Turn && commit.author.agent == format.name;
     if !is_turn
         || point.restart
-        || point.apart
+        || point.is_detached
         || format.continues.is_some()
         || commit.parents.len() > 1
     {
@@ -619,7 +620,7 @@ fn reopen(
         return Ok(None);
     }
     let context = repo.context(&head)?;
-    (point.base, point.base_pieces, point.apart) = (parent, pieces, own.is_some());
+    (point.base, point.base_pieces, point.is_detached) = (parent, pieces, own.is_some());
     let time = time.or(Some(commit.time));
     Ok(Some(RebuiltTurn { time, metadata: commit.metadata, context }))
 }

@@ -13,7 +13,7 @@ use turntree::object::{Kind, ObjectId, ObjectSource};
 use turntree::repo::{BranchName, LogEntry, Repository};
 
 use super::rewind::{free_name, source_start};
-use super::rollback::{free_client_branch, is_line_of, rolled_back_turns};
+use super::rollback::{free_client_branch, is_client_branch_of, rolled_back_turns};
 use crate::import::source::source_kind;
 use crate::model::format::RecordFormat;
 use crate::text::piece::Piece;
@@ -39,7 +39,7 @@ pub(crate) struct ResumePoint {
     /// The branch that gets the new turns.
     pub(crate) branch: BranchName,
     /// The branch that was rolled back, if the client continues from the rolled-back turns.
-    pub(crate) beside: Option<BranchName>,
+    pub(crate) rolled_back: Option<BranchName>,
     /// The commit that the import continues from. `None` for a new branch.
     pub(crate) base: Option<ObjectId>,
     /// The number of pieces in the source of that commit.
@@ -59,9 +59,9 @@ pub(crate) struct ResumePoint {
     /// source.
     pub(crate) restart: bool,
     /// True if the source of the base is not a prefix of `stored`.
-    pub(crate) apart: bool,
+    pub(crate) is_detached: bool,
     /// The new name of the old content of the file, if the file was rewound in place.
-    pub(crate) left: Option<AbandonedLine>,
+    pub(crate) abandoned: Option<AbandonedLine>,
 }
 
 /// The old content of a file that was rewound in place and then continued differently.
@@ -88,7 +88,9 @@ impl BranchScope<'_> {
     pub(super) fn has(self, repo: &Repository, branch: &BranchName) -> Result<bool> {
         match self {
             BranchScope::Session(session) => Ok(branch.session() == session),
-            BranchScope::Branch(name) => Ok(branch == name || is_line_of(repo, branch, name)?),
+            BranchScope::Branch(name) => {
+                Ok(branch == name || is_client_branch_of(repo, branch, name)?)
+            }
         }
     }
 }
@@ -147,7 +149,7 @@ pub(crate) fn find_resume_point(
 struct Candidate<'r> {
     branch: BranchName,
     /// The branch that was rolled back, if this candidate consists of the rolled-back turns.
-    beside: Option<BranchName>,
+    rolled_back: Option<BranchName>,
     tip: ObjectId,
     list: Transcript,
     entries: Peekable<Box<dyn Iterator<Item = Result<SourceEntry>> + 'r>>,
@@ -182,9 +184,9 @@ impl Candidate<'_> {
     /// Returns the relation of a file whose every record is known. For rolled-back turns, reports
     /// the branch that was rolled back.
     fn relation(&self, repo: &Repository) -> Result<Relation> {
-        let branch = self.beside.as_ref().unwrap_or(&self.branch);
-        let tip = if self.beside.is_some() { repo.tip(branch) } else { None };
-        let was_longer = self.beside.is_some() && self.common > 0;
+        let branch = self.rolled_back.as_ref().unwrap_or(&self.branch);
+        let tip = if self.rolled_back.is_some() { repo.tip(branch) } else { None };
+        let was_longer = self.rolled_back.is_some() && self.common > 0;
         let (branch, head) = (branch.clone(), tip.unwrap_or(self.tip));
         Ok(Relation::Known(KnownFile { branch, head, was_longer }))
     }
@@ -254,21 +256,21 @@ fn diverging_point(
 ) -> Result<ResumePoint> {
     let grown = longest_exhausted(&mut matching)?;
     let candidate = matching.swap_remove(grown.unwrap_or(0));
-    let (mut restart, mut apart, mut left) = (false, false, None);
+    let (mut restart, mut is_detached, mut left) = (false, false, None);
     let (branch, base, base_pieces) = match grown {
         Some(_) => (candidate.branch, Some(candidate.tip), candidate.list.len()),
         None => {
             let base = last_common_turn(repo, format, &candidate.tip, candidate.common)?;
             let (commit, pieces) = base.map_or((None, 0), |(id, pieces, _)| (Some(id), pieces));
-            apart = base.is_some_and(|(_, _, apart)| apart);
+            is_detached = base.is_some_and(|(_, _, is_detached)| is_detached);
             if let Some(id) = commit {
                 restart = pieces == 0 && is_document_below(repo, format, &id)?;
             }
-            let stem = candidate.beside.as_ref().unwrap_or(&candidate.branch);
+            let stem = candidate.rolled_back.as_ref().unwrap_or(&candidate.branch);
             let name = free_name(stem, |name| repo.tip(name).is_none())?;
             // The file is the conversation, so its branch continues with the new content of the
             // file. Another branch keeps the old content.
-            if candidate.common > 0 && candidate.beside.is_none() {
+            if candidate.common > 0 && candidate.rolled_back.is_none() {
                 let pieces_left = candidate.list.len();
                 left =
                     Some(AbandonedLine { branch: name, tip: candidate.tip, pieces: pieces_left });
@@ -280,7 +282,7 @@ fn diverging_point(
     };
     Ok(ResumePoint {
         branch,
-        beside: candidate.beside.filter(|_| grown.is_some()),
+        rolled_back: candidate.rolled_back.filter(|_| grown.is_some()),
         base,
         base_pieces,
         stored: candidate.list,
@@ -289,8 +291,8 @@ fn diverging_point(
         replacement: difference.since(candidate.keep),
         lookahead,
         restart,
-        apart,
-        left,
+        is_detached,
+        abandoned: left,
     })
 }
 
@@ -323,7 +325,7 @@ fn relation_at_end(
     }
     Ok(Relation::Resumed(Box::new(ResumePoint {
         branch: candidate.branch,
-        beside: candidate.beside,
+        rolled_back: candidate.rolled_back,
         base: Some(candidate.tip),
         base_pieces: candidate.list.len(),
         stored: candidate.list,
@@ -332,8 +334,8 @@ fn relation_at_end(
         replacement: difference.since(candidate.keep),
         lookahead,
         restart: false,
-        apart: false,
-        left: None,
+        is_detached: false,
+        abandoned: None,
     })))
 }
 
@@ -389,7 +391,7 @@ fn candidates<'r>(
 fn open_candidate(
     repo: &Repository,
     branch: BranchName,
-    beside: Option<BranchName>,
+    rolled_back: Option<BranchName>,
     tip: ObjectId,
     list: Transcript,
 ) -> Candidate<'_> {
@@ -397,7 +399,7 @@ fn open_candidate(
         Box::new(list.pieces(repo.store(), 0..list.len()).map(|piece| Ok(piece?.entry())));
     let entries = stored.peekable();
     let (position, common, keep, exact) = (0, 0, 0, true);
-    Candidate { branch, beside, tip, list, entries, position, common, keep, exact }
+    Candidate { branch, rolled_back, tip, list, entries, position, common, keep, exact }
 }
 
 /// Returns the point for another transcript on top of a branch, with its own source.
@@ -405,7 +407,7 @@ fn resume_on_top(repo: &Repository, branch: BranchName, lookahead: Vec<Piece>) -
     ResumePoint {
         base: repo.tip(&branch),
         branch,
-        beside: None,
+        rolled_back: None,
         base_pieces: 0,
         stored: Transcript::default(),
         common: 0,
@@ -413,8 +415,8 @@ fn resume_on_top(repo: &Repository, branch: BranchName, lookahead: Vec<Piece>) -
         replacement: Vec::new(),
         lookahead,
         restart: false,
-        apart: true,
-        left: None,
+        is_detached: true,
+        abandoned: None,
     }
 }
 
@@ -429,7 +431,7 @@ fn start_branch(
     Ok(ResumePoint {
         base,
         branch,
-        beside: None,
+        rolled_back: None,
         base_pieces: 0,
         stored: Transcript::default(),
         common: 0,
@@ -437,8 +439,8 @@ fn start_branch(
         replacement: Vec::new(),
         lookahead: Vec::new(),
         restart: restart.unwrap_or(false),
-        apart: false,
-        left: None,
+        is_detached: false,
+        abandoned: None,
     })
 }
 

@@ -21,7 +21,7 @@ use crate::model::format::RecordFormat;
 
 /// The branch on which a client continues from rolled-back turns.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ClientLine {
+pub struct ClientBranch {
     /// The name of that branch.
     pub branch: BranchName,
     /// The newest rolled-back turn.
@@ -30,7 +30,7 @@ pub struct ClientLine {
 
 /// The branch that was rolled back when a client's branch began.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct WentBack {
+pub struct RolledBackBranch {
     /// The name of the rolled-back branch.
     pub branch: BranchName,
     /// True if turns were added to it since the rollback.
@@ -42,11 +42,11 @@ pub struct WentBack {
 ///
 /// # Errors
 /// The errors of reading the history.
-pub fn client_line(repo: &Repository, branch: &BranchName) -> Result<Option<ClientLine>> {
+pub fn client_branch(repo: &Repository, branch: &BranchName) -> Result<Option<ClientBranch>> {
     let Some(tip) = repo.tip(branch) else { return Ok(None) };
     // The client still has the turns before the first of several rollbacks.
     let Some(base) = rolled_back_turns_of(repo, &tip, |_| true)?.pop() else { return Ok(None) };
-    Ok(Some(ClientLine { branch: free_client_branch(repo, branch)?, base }))
+    Ok(Some(ClientBranch { branch: free_client_branch(repo, branch)?, base }))
 }
 
 /// Returns the branch that was rolled back when `line` began. `None` if `line` does not continue
@@ -54,7 +54,10 @@ pub fn client_line(repo: &Repository, branch: &BranchName) -> Result<Option<Clie
 ///
 /// # Errors
 /// The errors of reading the history.
-pub fn went_back(repo: &Repository, line: &BranchName) -> Result<Option<WentBack>> {
+pub fn rolled_back_branch(
+    repo: &Repository,
+    line: &BranchName,
+) -> Result<Option<RolledBackBranch>> {
     let Some(branch) = rolled_back_name(line) else { return Ok(None) };
     let (Some(own), Some(tip)) = (repo.tip(line), repo.tip(&branch)) else { return Ok(None) };
     let begun = repo.merge_base(&tip, &own)?.filter(|begun| *begun != own);
@@ -66,7 +69,7 @@ pub fn went_back(repo: &Repository, line: &BranchName) -> Result<Option<WentBack
             break;
         }
         if is_rollback(&commit) && commit.parents.first() == Some(&begun) {
-            return Ok(Some(WentBack { branch, has_turns }));
+            return Ok(Some(RolledBackBranch { branch, has_turns }));
         }
         has_turns |= commit.trigger == Trigger::Turn;
     }
@@ -78,12 +81,16 @@ pub fn went_back(repo: &Repository, line: &BranchName) -> Result<Option<WentBack
 ///
 /// # Errors
 /// The errors of reading the history.
-pub fn is_line_of(repo: &Repository, line: &BranchName, branch: &BranchName) -> Result<bool> {
+pub fn is_client_branch_of(
+    repo: &Repository,
+    line: &BranchName,
+    branch: &BranchName,
+) -> Result<bool> {
     let is_longer = |line: &BranchName| line.branch().len() > branch.branch().len();
     let mut above = Some(line.clone());
     // Terminates, because each name is shorter than the one before.
     while let Some(line) = above.take().filter(is_longer) {
-        above = went_back(repo, &line)?.map(|back| back.branch);
+        above = rolled_back_branch(repo, &line)?.map(|back| back.branch);
         if above.as_ref() == Some(branch) {
             return Ok(true);
         }

@@ -193,7 +193,7 @@ impl<'r> TranscriptImport<'r> {
         if point.base != staging.tip(&point.branch) {
             staging.move_branch(&point.branch, point.base);
         }
-        if let Some(left) = &point.left {
+        if let Some(left) = &point.abandoned {
             staging.move_branch(&left.branch, Some(left.tip));
         }
         let captures = Captures::load(repo, point.branch.session())?;
@@ -202,7 +202,7 @@ impl<'r> TranscriptImport<'r> {
         if let Some(base) = &point.base {
             writer.continue_from(&repo.context(base)?)?;
         }
-        if let Some(left) = &point.left {
+        if let Some(left) = &point.abandoned {
             writer.mark_rewound(left);
         }
         let is_new = point.stored.is_empty() && is_conversation_start(repo, point.base.as_ref())?;
@@ -243,7 +243,7 @@ impl<'r> TranscriptImport<'r> {
         if point.restart {
             self.writer.replace_source(0, &[])?;
         }
-        if point.apart {
+        if point.is_detached {
             self.writer.begin_source(&stored, base_pieces)?;
         }
         if keep < base_pieces {
@@ -257,7 +257,7 @@ impl<'r> TranscriptImport<'r> {
             self.parser.piece(&piece, &mut events);
             if index >= base_pieces {
                 self.writer.apply(&piece, events, index < keep)?;
-            } else if point.apart {
+            } else if point.is_detached {
                 self.writer.apply_facts(&piece, events)?;
             }
         }

@@ -145,7 +145,7 @@ pub fn edit_conversation(
 ///
 /// # Errors
 /// `NotFound` if the line has no compaction, `Expired` if the original messages expired.
-pub fn uncompacted(repo: &Repository, tip: &ObjectId) -> Result<(EditedConversation, u64)> {
+pub fn expand_compaction(repo: &Repository, tip: &ObjectId) -> Result<(EditedConversation, u64)> {
     for entry in repo.history(&[*tip], &[])?.first_parent() {
         let entry = entry?;
         if entry.commit.trigger != Trigger::Compaction {

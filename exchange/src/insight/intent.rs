@@ -14,8 +14,8 @@
 //! not after a `not`: a wrong rollback is worse than a request that the user has to repeat. The
 //! rules are those proposed for open-codesign, except that the proposal ignores negations.
 //!
-//! A hook receives all messages of a user and acts on them without confirmation. [`asks_back`]
-//! therefore accepts a request without a slash only if it is the whole message, politeness aside:
+//! A hook receives all messages of a user and acts on them without confirmation.
+//! [`rollback_request`] therefore accepts a request without a slash only if it is the whole message, politeness aside:
 //! `revert the last 3 commits` and `why did you undo the last 2?` are for the agent.
 //!
 //! ```
@@ -81,7 +81,7 @@ pub fn rollback_intent(message: &str) -> Option<RollbackIntent> {
 /// Returns the rollback request in `message` if the message is nothing else and not a question.
 /// Ignores requests that [`rollback_intent`] finds inside of other messages.
 #[must_use]
-pub fn asks_back(message: &str) -> Option<RollbackIntent> {
+pub fn rollback_request(message: &str) -> Option<RollbackIntent> {
     let wish = rollback_intent(message)?;
     let message = message.trim();
     if after_command(message).is_some() {
@@ -404,7 +404,7 @@ mod tests {
             ("不要撤销", 0),
         ] {
             let expected = (steps > 0).then_some(Steps(steps));
-            assert_eq!(asks_back(message), expected, "{message:?}");
+            assert_eq!(rollback_request(message), expected, "{message:?}");
         }
     }
 
@@ -420,7 +420,7 @@ mod tests {
             ),
         ) {
             let said = words.join(" ");
-            let heard = asks_back(&said);
+            let heard = rollback_request(&said);
             prop_assert!(heard.is_none() || heard == rollback_intent(&said));
             let strange = ["commits", "why", "?"];
             prop_assert!(heard.is_none() || !words.iter().any(|word| strange.contains(word)));

@@ -174,9 +174,9 @@ pub enum RecordOrigin {
     /// Not recorded.
     Unknown,
     /// The session of its file.
-    Here,
+    OwnSession,
     /// Another session.
-    From {
+    OtherSession {
         /// The name of that session, or the end of its name.
         session: String,
         /// The part of that session's file that precedes this file, if this file has no copies of
@@ -184,7 +184,7 @@ pub enum RecordOrigin {
         pieces: Option<FilePrefix>,
     },
     /// Another session in its state after one of its records, if this file has no copies of it.
-    Behind {
+    AfterRecord {
         /// The name of that session, as in [`RecordOrigin::From`].
         session: String,
         /// The id of that record.
@@ -231,7 +231,7 @@ pub struct DocumentFacts {
     pub title: String,
     /// The suffix for the name of the session, such as `.modes`. Empty for a part of the
     /// conversation.
-    pub beside: &'static str,
+    pub session_suffix: &'static str,
     /// Further metadata of the commit.
     pub metadata: BTreeMap<String, String>,
     /// The byte ranges of its messages, in order, without overlap.

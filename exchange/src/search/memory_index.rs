@@ -13,9 +13,9 @@ use turntree::store::Store;
 use super::index::{Index, IndexError};
 
 /// An in-memory index, built by the first search that needs it; see
-/// [`search_keeping`](super::search_keeping).
+/// [`search_with_index`](super::search_with_index).
 #[derive(Debug, Default)]
-pub struct KeptIndex(Mutex<Option<CachedIndex>>);
+pub struct MemoryIndex(Mutex<Option<CachedIndex>>);
 
 #[derive(Debug)]
 struct CachedIndex {
@@ -25,15 +25,15 @@ struct CachedIndex {
     epoch: u64,
 }
 
-impl KeptIndex {
+impl MemoryIndex {
     /// Drops the index, so that no content of a store stays in memory.
-    pub fn let_go(&self) {
+    pub fn clear(&self) {
         *self.lock() = None;
     }
 
     /// Drops the index, or returns false if a search is using it.
     #[must_use]
-    pub fn try_let_go(&self) -> bool {
+    pub fn try_clear(&self) -> bool {
         match self.0.try_lock() {
             Ok(mut kept) => *kept = None,
             Err(TryLockError::Poisoned(kept)) => *kept.into_inner() = None,

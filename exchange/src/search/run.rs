@@ -8,11 +8,11 @@ use turntree::object::{Kind, ObjectId, ObjectSource};
 use turntree::repo::Repository;
 use turntree::tree::{List, Map};
 
-use super::answer::{IndexKept, SearchAnswer, SearchHit, SearchQuery};
+use super::answer::{IndexPlace, SearchAnswer, SearchHit, SearchQuery};
 use super::document::text_of;
 use super::index::{Candidate, Index, IndexError, SearchFilter, claim};
 use super::matches::Matcher;
-use super::memory_index::KeptIndex;
+use super::memory_index::MemoryIndex;
 use super::query::Terms;
 
 /// How often a search tries an index on disk before it falls back to memory.
@@ -33,20 +33,20 @@ pub fn search(
     query: &SearchQuery<'_>,
     progress: &(dyn Fn(u64, u64) + Sync),
 ) -> Result<SearchAnswer> {
-    search_keeping(repo, query, progress, &KeptIndex::default())
+    search_with_index(repo, query, progress, &MemoryIndex::default())
 }
 
-/// Searches like [`search`], but keeps an in-memory index in `kept`. The next search adds only new
-/// turns to it. The index is dropped when the epoch of the store changes, e.g. after a redaction.
-/// Searches that share `kept` run one at a time.
+/// Searches like [`search`], but keeps an in-memory index in `memory`. The next search adds only
+/// new turns to it. The index is dropped when the epoch of the store changes, e.g. after a
+/// redaction. Searches that share `memory` run one at a time.
 ///
 /// # Errors
 /// The errors of [`search`].
-pub fn search_keeping(
+pub fn search_with_index(
     repo: &Repository,
     query: &SearchQuery<'_>,
     progress: &(dyn Fn(u64, u64) + Sync),
-    kept: &KeptIndex,
+    memory: &MemoryIndex,
 ) -> Result<SearchAnswer> {
     let terms = Terms::parse(query.text)?;
     let wanted = SearchFilter {
@@ -56,9 +56,9 @@ pub fn search_keeping(
         since: query.since,
         paths: query.paths.clone(),
     };
-    let run = SearchRun { repo, terms, wanted, query, progress, kept };
+    let run = SearchRun { repo, terms, wanted, query, progress, memory };
     if query.rebuild {
-        kept.let_go();
+        memory.clear();
         Index::remove(repo.store());
     }
     let mut why = "it is damaged".to_owned();
@@ -92,7 +92,7 @@ struct SearchRun<'a> {
     wanted: SearchFilter<'a>,
     query: &'a SearchQuery<'a>,
     progress: &'a (dyn Fn(u64, u64) + Sync),
-    kept: &'a KeptIndex,
+    memory: &'a MemoryIndex,
 }
 
 impl SearchRun<'_> {
@@ -103,7 +103,7 @@ impl SearchRun<'_> {
         if let Some(index) = index
             && index.is_current(self.repo)?
         {
-            return self.answer(&index, Vec::new(), IndexKept::BesideStore);
+            return self.answer(&index, Vec::new(), IndexPlace::InStore);
         }
         let claim = claim(store, self.progress)?;
         // Another search may have filled or removed the index before this one got the claim. The
@@ -114,22 +114,22 @@ impl SearchRun<'_> {
         store.refresh()?;
         let damage = index.catch_up(self.repo, self.progress)?;
         drop(claim);
-        self.answer(&index, damage, IndexKept::BesideStore)
+        self.answer(&index, damage, IndexPlace::InStore)
     }
 
     /// Queries an index that is not writable, if the store has no new turns.
     fn search_current_index(&self) -> Result<Option<SearchAnswer>, IndexError> {
         let index = Index::open_read_only(self.repo.store())?;
         match index.is_current(self.repo)? {
-            true => self.answer(&index, Vec::new(), IndexKept::BesideStore).map(Some),
+            true => self.answer(&index, Vec::new(), IndexPlace::InStore).map(Some),
             false => Ok(None),
         }
     }
 
     fn search_in_memory(&self, why: String) -> Result<SearchAnswer, IndexError> {
-        self.kept.with(self.repo.store(), |index| {
+        self.memory.with(self.repo.store(), |index| {
             let damage = index.catch_up(self.repo, self.progress)?;
-            self.answer(index, damage, IndexKept::InMemory(why))
+            self.answer(index, damage, IndexPlace::InMemory(why))
         })
     }
 
@@ -137,7 +137,7 @@ impl SearchRun<'_> {
         &self,
         index: &Index,
         mut damage: Vec<String>,
-        kept: IndexKept,
+        place: IndexPlace,
     ) -> Result<SearchAnswer, IndexError> {
         let matcher = Matcher::new(&self.terms);
         let (mut hits, mut passed, mut more) = (Vec::new(), 0, false);
@@ -155,7 +155,7 @@ impl SearchRun<'_> {
             }
             ControlFlow::Continue(())
         })?;
-        Ok(SearchAnswer { hits, candidates, more, damage, kept })
+        Ok(SearchAnswer { hits, candidates, more, damage, place })
     }
 }
 

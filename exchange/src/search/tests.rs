@@ -21,7 +21,9 @@ use turntree::workspace::Claim;
 
 use super::document::text_of;
 use super::words::words_of;
-use super::{IndexKept, KeptIndex, SearchAnswer, SearchHit, SearchQuery, search, search_keeping};
+use super::{
+    IndexPlace, MemoryIndex, SearchAnswer, SearchHit, SearchQuery, search, search_with_index,
+};
 
 /// A store in a temporary folder.
 struct World {
@@ -326,7 +328,7 @@ fn phrases_beginnings_and_filters_say_what_is_found() {
     let second = SearchQuery { offset: 1, limit: 2, ..retry };
     let second = search(&world.repo, &second, &|_, _| {}).unwrap();
     assert_eq!((second.hits.as_slice(), second.more), (&all.hits[1..3], true));
-    assert_eq!(all.kept, IndexKept::BesideStore);
+    assert_eq!(all.place, IndexPlace::InStore);
 }
 
 #[test]
@@ -468,7 +470,7 @@ fn an_index_that_is_damaged_or_of_another_store_is_made_again() {
     for (at, damage) in damages.iter().enumerate() {
         damage();
         assert_eq!(search_in(&world.again(9), "number 7"), whole, "damage {at}");
-        assert_eq!(search_in(&world.again(9), "number 7").kept, IndexKept::BesideStore);
+        assert_eq!(search_in(&world.again(9), "number 7").place, IndexPlace::InStore);
     }
     // A search must not trust wrong places of the index.
     connect().execute_batch("UPDATE places SET key = key - 1").unwrap();
@@ -536,7 +538,7 @@ fn a_search_waits_for_another_one_that_fills_the_index() {
             });
         });
         let second = started.into_inner().unwrap().unwrap().join().unwrap().unwrap();
-        assert_eq!((&second.hits, second.kept), (&first.unwrap().hits, IndexKept::BesideStore));
+        assert_eq!((&second.hits, second.place), (&first.unwrap().hits, IndexPlace::InStore));
     });
     assert_eq!(told.into_inner().unwrap().try_recv().ok(), None, "it takes up nothing");
 }
@@ -553,7 +555,7 @@ fn a_search_makes_no_index_while_another_one_may() {
         }
     };
     let answer = search(&world.repo, &query("words"), &let_go).unwrap();
-    assert_eq!((answer.hits.len(), answer.kept), (1, IndexKept::BesideStore));
+    assert_eq!((answer.hits.len(), answer.place), (1, IndexPlace::InStore));
     assert!(claim.into_inner().unwrap().is_none(), "it waited");
 }
 
@@ -630,7 +632,7 @@ fn nothing_of_an_encrypted_store_lies_in_the_clear() {
     let repo = Repository::open(Arc::new(RealIo), &world.dir(), options).unwrap();
     let answer = search_in(&repo, "hunter22");
     assert_eq!(answer.hits.len(), 1);
-    assert!(matches!(answer.kept, IndexKept::InMemory(why) if why.contains("encrypted")));
+    assert!(matches!(answer.place, IndexPlace::InMemory(why) if why.contains("encrypted")));
     assert!(!is_in_files(&world.dir(), b"hunter22"));
 }
 
@@ -644,13 +646,13 @@ fn an_index_in_memory_takes_up_what_is_new_until_something_is_redacted() {
     world.repo.store().change_encryption(Some(key), [9; 16]).unwrap();
     let options = OpenOptions { keys: Some(key.into()), ..OpenOptions::new([3; 16]) };
     world.repo = Repository::open(Arc::new(RealIo), &world.dir(), options).unwrap();
-    let kept = KeptIndex::default();
+    let memory = MemoryIndex::default();
     // Returns the hits and the number of turns that the search indexed.
     let ask = |repo: &Repository, words: &str| {
         let taken = Mutex::new(0);
         let progress = |_: u64, all: u64| *taken.lock().unwrap() = all;
-        let answer = search_keeping(repo, &query(words), &progress, &kept).unwrap();
-        assert!(matches!(answer.kept, IndexKept::InMemory(_)), "{:?}", answer.kept);
+        let answer = search_with_index(repo, &query(words), &progress, &memory).unwrap();
+        assert!(matches!(answer.place, IndexPlace::InMemory(_)), "{:?}", answer.place);
         (answer.hits.len(), taken.into_inner().unwrap())
     };
     assert_eq!(ask(&world.repo, "hunter22"), (1, 3));
@@ -661,9 +663,9 @@ fn an_index_in_memory_takes_up_what_is_new_until_something_is_redacted() {
     redact(&world.repo, &pattern, &stamp(90)).unwrap();
     assert_eq!(ask(&world.repo, "hunter22"), (0, 4));
     assert_eq!(ask(&world.repo, "gone"), (2, 0));
-    kept.let_go();
+    memory.clear();
     assert_eq!(ask(&world.repo, "gone"), (2, 4));
-    assert!(kept.try_let_go());
+    assert!(memory.try_clear());
 }
 
 #[test]
@@ -675,9 +677,9 @@ fn where_nothing_can_be_kept_a_search_has_its_index_in_memory() {
     fs::write(&folder, b"in the way").unwrap();
     let answer = world.search("words");
     assert_eq!(answer.hits.len(), 1);
-    assert!(matches!(answer.kept, IndexKept::InMemory(_)), "{:?}", answer.kept);
+    assert!(matches!(answer.place, IndexPlace::InMemory(_)), "{:?}", answer.place);
     // A read-only index is usable as long as the store has no new turns.
     fs::remove_file(&folder).unwrap();
-    assert_eq!(world.search("words").kept, IndexKept::BesideStore);
+    assert_eq!(world.search("words").place, IndexPlace::InStore);
     assert!(!world.search("words").hits[0].snippet.matches.is_empty());
 }

@@ -28,7 +28,10 @@ pub fn mask_of(rule: &str) -> String {
 /// # Errors
 /// `LimitExceeded` for a value that is too long to search for, and `InvalidInput` if secrets remain
 /// after masking.
-pub fn masked(bytes: &[u8], is_masked: &dyn Fn(&FoundSecret) -> bool) -> Result<Option<Vec<u8>>> {
+pub fn mask_secrets(
+    bytes: &[u8],
+    is_masked: &dyn Fn(&FoundSecret) -> bool,
+) -> Result<Option<Vec<u8>>> {
     let mut masked: Option<Vec<u8>> = None;
     for _ in 0..MAX_ROUNDS {
         let text = masked.as_deref().unwrap_or(bytes);

@@ -24,7 +24,7 @@ const MIN_ALLOWED_BYTES: u64 = 64 << 20;
 /// # Errors
 /// `InvalidInput` if it is compressed and damaged, `Io` if it is unreadable.
 pub fn read_head(input: impl BufRead) -> Result<Vec<u8>> {
-    Ok(unpacked(Box::new(input))?.0)
+    Ok(decompress(Box::new(input))?.0)
 }
 
 /// Returns the start of a transcript and a reader of all of it, decompressed if necessary. Memory
@@ -33,7 +33,9 @@ pub fn read_head(input: impl BufRead) -> Result<Vec<u8>> {
 /// # Errors
 /// `InvalidInput` if it is compressed and damaged, `Io` if it is unreadable. The reader reports
 /// later damage, and output over 64 MiB plus 500 times the input.
-pub fn unpacked<'r>(mut input: Box<dyn BufRead + 'r>) -> Result<(Vec<u8>, Box<dyn BufRead + 'r>)> {
+pub fn decompress<'r>(
+    mut input: Box<dyn BufRead + 'r>,
+) -> Result<(Vec<u8>, Box<dyn BufRead + 'r>)> {
     let head = read_beginning(&mut input)?;
     if !head.starts_with(STREAM_MAGIC) {
         return Ok((head, input));

@@ -108,17 +108,16 @@ fn recognise(shape: &JsonShape<'_>) -> bool {
 fn origin(line: &Value) -> RecordOrigin {
     if text_at(line, "/type") == Some(CALLER) {
         let named = text_at(line, "/parentSessionId").zip(text_at(line, "/parentLastUuid"));
-        return named.map_or(RecordOrigin::Unknown, |(session, record)| RecordOrigin::Behind {
-            session: session.to_owned(),
-            record: record.to_owned(),
+        return named.map_or(RecordOrigin::Unknown, |(session, record)| {
+            RecordOrigin::AfterRecord { session: session.to_owned(), record: record.to_owned() }
         });
     }
     // A fork names its origin in each line; answers alone name the session that sent the request.
     let asked_in =
         text_at(line, "/forkedFrom/sessionId").or_else(|| text_at(line, "/requestSessionId"));
     match asked_in.filter(|session| Some(*session) != text_at(line, "/sessionId")) {
-        Some(session) => RecordOrigin::From { session: session.to_owned(), pieces: None },
-        None if text_at(line, "/type") == Some("assistant") => RecordOrigin::Here,
+        Some(session) => RecordOrigin::OtherSession { session: session.to_owned(), pieces: None },
+        None if text_at(line, "/type") == Some("assistant") => RecordOrigin::OwnSession,
         None => RecordOrigin::Unknown,
     }
 }

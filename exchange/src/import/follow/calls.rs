@@ -18,7 +18,7 @@ const TAIL_BYTES: u64 = 8 << 20;
 ///
 /// # Errors
 /// `Io` if the file is unreadable.
-pub fn holds_call(mut input: impl Read + Seek, call: &str) -> Result<bool> {
+pub fn has_call(mut input: impl Read + Seek, call: &str) -> Result<bool> {
     let failed = |error| Error::io("read the transcript", error);
     let len = input.seek(std::io::SeekFrom::End(0)).map_err(failed)?;
     let end = last_line_end(&mut input, len)?;

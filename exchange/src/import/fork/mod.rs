@@ -29,7 +29,7 @@ use crate::model::format::{
 };
 use crate::text::json;
 use crate::text::piece::{Piece, PieceKind};
-use crate::text::unpack::unpacked;
+use crate::text::unpack::decompress;
 
 /// Most pieces, and most bytes of them, that are looked at for what a file goes on from.
 const MAX_HELD: usize = 512;
@@ -127,9 +127,9 @@ impl<'r> Forking<'r> {
         let identity = record.as_ref().and_then(|record| self.lineage.identity(piece, record));
         self.has_identity |= identity.is_some();
         let origin = record.as_ref().map_or(RecordOrigin::Unknown, self.lineage.origin);
-        let is_here = origin == RecordOrigin::Here;
+        let is_here = origin == RecordOrigin::OwnSession;
         match origin {
-            RecordOrigin::From { session, pieces: None } => {
+            RecordOrigin::OtherSession { session, pieces: None } => {
                 if self.origin.as_ref().is_some_and(|origin| origin.is_of(&session)) {
                     return self.begin(change, None);
                 }
@@ -140,18 +140,18 @@ impl<'r> Forking<'r> {
                     return Ok(self.go_on_from(found, 0));
                 }
             }
-            RecordOrigin::From { session, pieces: Some(pieces) } => {
+            RecordOrigin::OtherSession { session, pieces: Some(pieces) } => {
                 let place = place_behind(change, &session, pieces)?;
                 let missing = place.is_none().then_some(session);
                 return Ok(ForkStep::Begins { place, pieces: self.take(), missing });
             }
-            RecordOrigin::Behind { session, record } => {
+            RecordOrigin::AfterRecord { session, record } => {
                 self.origin =
                     Origin::named(change, &session, self.lineage, &self.origins.histories)?;
                 let is_there = self.origin.as_mut().is_some_and(|origin| origin.move_to(&record));
                 return self.begin(change, (!is_there).then_some(session));
             }
-            RecordOrigin::Unknown | RecordOrigin::Here => {}
+            RecordOrigin::Unknown | RecordOrigin::OwnSession => {}
         }
         if let Some(identity) = identity {
             let Self { repo, format, lineage, .. } = *self;
@@ -354,7 +354,7 @@ pub(crate) fn beginning(format: &Format, input: impl BufRead) -> Result<Beginnin
     else {
         return Ok(beginning);
     };
-    let (head, input) = unpacked(Box::new(input))?;
+    let (head, input) = decompress(Box::new(input))?;
     let mut bytes = 0;
     for piece in split(Box::new(Cursor::new(head).chain(input))).take(MAX_HELD) {
         let piece = piece?;
@@ -365,13 +365,14 @@ pub(crate) fn beginning(format: &Format, input: impl BufRead) -> Result<Beginnin
         let identity = lineage.identity(&piece, &record);
         beginning.identity = beginning.identity.take().or(identity);
         match (lineage.origin)(&record) {
-            RecordOrigin::From { session, .. } | RecordOrigin::Behind { session, .. } => {
+            RecordOrigin::OtherSession { session, .. }
+            | RecordOrigin::AfterRecord { session, .. } => {
                 beginning.origin = Some(session);
                 break;
             }
-            RecordOrigin::Here if beginning.identity.is_some() => break,
-            RecordOrigin::Unknown | RecordOrigin::Here if bytes < MAX_HELD_BYTES => {}
-            RecordOrigin::Unknown | RecordOrigin::Here => break,
+            RecordOrigin::OwnSession if beginning.identity.is_some() => break,
+            RecordOrigin::Unknown | RecordOrigin::OwnSession if bytes < MAX_HELD_BYTES => {}
+            RecordOrigin::Unknown | RecordOrigin::OwnSession => break,
         }
     }
     Ok(beginning)

@@ -44,7 +44,7 @@ use std::fmt;
 pub use document::{DocumentEntry, LessonsDocument, MAX_DOCUMENT_BYTES, MergedLessons};
 pub use learn::learn;
 pub use lesson::{FailedWith, Lesson, LessonKind, MAX_LESSON_BYTES};
-pub use prompt::{PROMPT_BYTES, Prompt, prompt};
+pub use prompt::{LessonPrompt, PROMPT_BYTES, prompt};
 pub use select::{Call, MAX_SELECTED, select};
 
 use turntree::context::{Builder, Context, JSON_MEDIA, LESSONS};

@@ -173,7 +173,7 @@ fn what_is_learned_again_is_one_lesson_and_models_are_counted() {
 #[test]
 fn a_prompt_tells_its_kinds_in_order_and_nothing_in_it_passes_for_its_end() {
     let mut lessons = Lessons::default();
-    assert_eq!(prompt(&select(&lessons, &call("x"))), Prompt::default());
+    assert_eq!(prompt(&select(&lessons, &call("x"))), LessonPrompt::default());
     let budget = Lesson {
         kind: LessonKind::Budget,
         estimated_tokens_remaining: Some(900),
@@ -205,7 +205,7 @@ fn a_prompt_tells_its_kinds_in_order_and_nothing_in_it_passes_for_its_end() {
         \n### budget\n- about 900 tokens left\n  task: layout\n\
         \n## End of lessons\n";
     assert_eq!(block.text, expected);
-    assert_eq!((block.told.len(), block.left_out.len()), (4, 0));
+    assert_eq!((block.included.len(), block.left_out.len()), (4, 0));
 }
 
 #[test]
@@ -223,7 +223,7 @@ fn what_does_not_fit_is_left_out_pinned_last_and_the_prompt_says_so() {
         ("short", Lesson { captured_at: 1, ..lesson("x", "short") }),
     ]);
     let block = prompt(&select(&lessons, &call("x")));
-    assert_eq!(block.told, ["p2", "p1", "a4", "short"]);
+    assert_eq!(block.included, ["p2", "p1", "a4", "short"]);
     assert_eq!(block.left_out, ["a3"]);
     assert!(block.text.len() <= PROMPT_BYTES);
     assert!(
@@ -377,7 +377,7 @@ turntree_properties::properties! {
         prop_assert!(selected.iter().all(|(_, lesson)| lesson.is_live(turn)));
         let block = prompt(&selected);
         prop_assert!(block.text.len() <= PROMPT_BYTES);
-        prop_assert_eq!(block.told.len() + block.left_out.len(), selected.len());
+        prop_assert_eq!(block.included.len() + block.left_out.len(), selected.len());
         prop_assert_eq!(block.text.is_empty(), selected.is_empty());
         prop_assert_eq!(block.text.matches("\n## End of lessons\n").count(), selected.len().min(1));
     }

@@ -45,7 +45,7 @@ struct SessionRequest {
 
 impl KnownSessions {
     /// Drops all summaries, so that no content of a store stays in memory.
-    pub fn let_go(&self) {
+    pub fn clear(&self) {
         let mut known = self.lock();
         *known = SessionCache { clears: known.clears + 1, ..SessionCache::default() };
     }

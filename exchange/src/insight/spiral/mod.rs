@@ -40,7 +40,7 @@ mod read;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-pub use read::steps;
+pub use read::read_steps;
 
 use turntree::object::ObjectId;
 

@@ -22,7 +22,7 @@ const PATHS: [&str; 7] =
 ///
 /// # Errors
 /// `NotFound` or `Corrupt`, with the id of the unreadable object.
-pub fn steps(repo: &Repository, tip: &ObjectId) -> Result<Vec<SpiralStep>> {
+pub fn read_steps(repo: &Repository, tip: &ObjectId) -> Result<Vec<SpiralStep>> {
     let mut steps = Vec::new();
     for entry in repo.history(&[*tip], &[])?.first_parent().take(SPIRAL_TURNS) {
         let entry = entry?;

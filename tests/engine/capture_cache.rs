@@ -40,7 +40,7 @@ fn unchanged_files_are_not_read_and_only_what_changed_is_written() {
 }
 
 #[test]
-fn what_was_touched_and_is_the_same_is_read_and_changes_nothing() {
+fn touched_files_with_equal_content_cause_no_change() {
     let fixture = WorkspaceFixture::new();
     fixture.write("a", "a");
     fixture.write("b", "b");
@@ -57,7 +57,7 @@ fn what_was_touched_and_is_the_same_is_read_and_changes_nothing() {
 
 /// Another branch, or a way back: the cache belongs to another snapshot then.
 #[test]
-fn a_cache_serves_whatever_the_snapshot_goes_on_from() {
+fn caches_are_valid_for_any_parent_snapshot() {
     let fixture = WorkspaceFixture::new();
     for file in 0..30 {
         fixture.write(&format!("f/{file}"), "first");
@@ -86,7 +86,7 @@ fn a_cache_serves_whatever_the_snapshot_goes_on_from() {
 }
 
 #[test]
-fn what_the_state_put_into_the_section_gives_way_to_the_directory() {
+fn captures_overwrite_the_section_with_the_directory() {
     let fixture = WorkspaceFixture::new();
     fixture.write("a", "a");
     fixture.let_the_clock_go_on();
@@ -106,7 +106,7 @@ fn what_the_state_put_into_the_section_gives_way_to_the_directory() {
 }
 
 #[test]
-fn whatever_happens_to_the_bytes_of_a_cache_nobody_sees_it() {
+fn damaged_caches_are_ignored() {
     let fixture = WorkspaceFixture::new();
     fixture.write("a", "1");
     fixture.write("b/c", "22");
@@ -149,7 +149,7 @@ fn whatever_happens_to_the_bytes_of_a_cache_nobody_sees_it() {
 
 /// A cache of which the snapshot was never taken names a section that is not in the store.
 #[test]
-fn a_cache_of_what_was_never_stored_is_of_no_use_and_does_no_harm() {
+fn caches_of_unstored_snapshots_are_ignored() {
     let fixture = WorkspaceFixture::new();
     fixture.write("a", "a");
     fixture.let_the_clock_go_on();
@@ -174,7 +174,7 @@ fn a_cache_of_what_was_never_stored_is_of_no_use_and_does_no_harm() {
 }
 
 #[test]
-fn a_store_keeps_few_caches_for_its_owner_alone_and_loses_nothing_without() {
+fn stores_keep_few_private_caches_and_work_without_them() {
     let fixture = WorkspaceFixture::new();
     let repo = &fixture.sandbox.repo;
     for at in 0..20 {
@@ -197,7 +197,7 @@ fn a_store_keeps_few_caches_for_its_owner_alone_and_loses_nothing_without() {
 }
 
 #[test]
-fn captures_at_once_each_keep_the_truth() {
+fn concurrent_captures_are_all_correct() {
     let fixture = WorkspaceFixture::new();
     for file in 0..60 {
         fixture.write(&format!("f-{}/{file}", file % 6), "0");
@@ -227,7 +227,7 @@ fn captures_at_once_each_keep_the_truth() {
 }
 
 #[test]
-fn what_was_seen_before_an_edit_is_not_taken_for_what_is_there_after() {
+fn caches_detect_edits_after_the_stat() {
     let fixture = WorkspaceFixture::new();
     fixture.write("a", "1");
     fixture.let_the_clock_go_on();
@@ -246,7 +246,7 @@ fn what_was_seen_before_an_edit_is_not_taken_for_what_is_there_after() {
 
 /// A cache names files, and a name may be what is to go: also when nothing else has it any more.
 #[test]
-fn a_redaction_takes_caches_along() {
+fn redactions_delete_caches() {
     let fixture = WorkspaceFixture::new();
     fixture.write("secret-name", "a");
     fixture.let_the_clock_go_on();
@@ -383,7 +383,7 @@ turntree_properties::properties! {
 
     /// Whatever is done to a directory, a capture with a cache has what one without has.
     #[test]
-    fn a_cache_is_never_seen(edits in prop::collection::vec((edit(), any::<bool>()), 1..16)) {
+    fn captures_with_and_without_a_cache_are_equal(edits in prop::collection::vec((edit(), any::<bool>()), 1..16)) {
         let fixture = WorkspaceFixture::new();
         let mut history = vec![Context::default()];
         for (edit, is_taken) in &edits {

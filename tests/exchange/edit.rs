@@ -43,7 +43,7 @@ fn items(sandbox: &Sandbox, id: &ObjectId) -> Vec<Item> {
 }
 
 #[test]
-fn no_edit_of_a_recording_parts_a_call_from_its_result() {
+fn edits_keep_calls_with_their_results() {
     for file in recorded_sessions() {
         let bytes = std::fs::read(&file).unwrap();
         if bytes.len() > 700_000 {
@@ -92,7 +92,7 @@ fn no_edit_of_a_recording_parts_a_call_from_its_result() {
 }
 
 #[test]
-fn what_a_compaction_of_a_recording_replaced_comes_back() {
+fn expanding_a_compaction_restores_the_replaced_messages() {
     for file in recorded_sessions() {
         let bytes = std::fs::read(&file).unwrap();
         if bytes.len() > 4_000_000 {
@@ -120,7 +120,7 @@ fn what_a_compaction_of_a_recording_replaced_comes_back() {
 }
 
 #[test]
-fn a_result_that_is_recorded_again_behind_a_compaction_comes_back_once() {
+fn results_repeated_after_a_compaction_are_restored_once() {
     let time = r#""timestamp":"2026-11-20T10:00:00.000Z""#;
     let text = |id: &str, by: &str, text: &str| {
         format!(r#"{{"id":"{id}",{time},"type":"{by}","content":[{{"text":"{text}"}}]}}"#)

@@ -62,7 +62,7 @@ fn compare(text: &[u8], ends: impl Iterator<Item = usize>, keeps_notes: impl Fn(
 }
 
 #[test]
-fn line_by_line_gives_the_commits_of_an_import() {
+fn following_line_by_line_equals_one_import() {
     let text = claude_code(30);
     let ends = text.match_indices('\n').map(|(at, _)| at + 1);
     compare(text.as_bytes(), ends.clone(), |_| true);
@@ -71,7 +71,7 @@ fn line_by_line_gives_the_commits_of_an_import() {
 }
 
 #[test]
-fn recorded_sessions_line_by_line_give_the_commits_of_an_import() {
+fn following_recorded_sessions_equals_one_import() {
     let mut seen = 0;
     for path in recorded_sessions() {
         let name = path.to_string_lossy().into_owned();
@@ -92,7 +92,7 @@ fn recorded_sessions_line_by_line_give_the_commits_of_an_import() {
 }
 
 #[test]
-fn only_the_end_is_read_while_the_notes_hold() {
+fn following_reads_only_the_end_while_the_notes_are_valid() {
     let sandbox = Sandbox::new();
     let text = claude_code(20);
     let lines: Vec<usize> = text.match_indices('\n').map(|(at, _)| at + 1).collect();
@@ -115,7 +115,7 @@ fn only_the_end_is_read_while_the_notes_hold() {
 }
 
 #[test]
-fn a_file_without_a_whole_record_is_nothing_yet() {
+fn files_without_a_complete_record_are_not_imported() {
     let sandbox = Sandbox::new();
     assert!(step(&sandbox, b"", None).is_none());
     assert!(step(&sandbox, br#"{"type":"user","uuid":"u"#, None).is_none());
@@ -123,7 +123,7 @@ fn a_file_without_a_whole_record_is_nothing_yet() {
 }
 
 #[test]
-fn the_first_record_counts_when_its_line_has_ended() {
+fn the_first_record_is_imported_once_its_line_ends() {
     let text = claude_code(3);
     let end = text.find('\n').unwrap();
     assert!(step(&Sandbox::new(), &text.as_bytes()[..end], None).is_none());
@@ -135,7 +135,7 @@ turntree_properties::properties! {
     cases = 24;
 
     #[test]
-    fn wherever_it_is_cut_and_whatever_is_forgotten(
+    fn following_equals_one_import_at_any_cut_and_with_lost_notes(
         mut ends in proptest::collection::vec(0_usize..20_000, 1..12),
         forgets in any::<u16>(),
         turns in 3_usize..14,

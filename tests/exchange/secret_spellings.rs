@@ -141,7 +141,7 @@ fn kinds() -> Vec<(&'static str, String)> {
 }
 
 #[test]
-fn every_kind_is_found_in_every_spelling() {
+fn every_secret_kind_is_found_in_every_encoding() {
     let kinds = kinds();
     assert!(kinds.len() >= 130 && SPELLINGS.len() >= 20, "{} {}", kinds.len(), SPELLINGS.len());
     let mut missed = Vec::new();
@@ -158,7 +158,7 @@ fn every_kind_is_found_in_every_spelling() {
 }
 
 #[test]
-fn a_mask_takes_out_every_spelling_or_fails() {
+fn masking_removes_every_encoding_or_fails() {
     let kinds = kinds();
     for wanted in ["github-token", "command-password", "azure-sas", "assignment"] {
         let (_, text) = kinds.iter().find(|(rule, _)| *rule == wanted).unwrap();

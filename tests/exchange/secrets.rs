@@ -194,7 +194,7 @@ fn rules_in(text: &str) -> Vec<&'static str> {
 }
 
 #[test]
-fn each_known_format_is_found_however_it_stands() {
+fn every_secret_format_is_found_in_any_surroundings() {
     let mut random = Random(17);
     let mut missing: Vec<&str> = RULES.iter().map(|rule| rule.id).collect();
     for (rule, parts) in FORMS {
@@ -230,7 +230,7 @@ fn each_known_format_is_found_however_it_stands() {
 }
 
 #[test]
-fn what_is_no_secret_is_left_alone() {
+fn non_secrets_are_not_reported() {
     let mut random = Random(4);
     let hash = drawn(&mut random, HEX, 40);
     let long = drawn(&mut random, HEX, 64);
@@ -275,7 +275,7 @@ fn what_is_no_secret_is_left_alone() {
 }
 
 #[test]
-fn recorded_sessions_are_clean() {
+fn recorded_sessions_have_no_secrets() {
     let sessions = recorded_sessions();
     for path in &sessions {
         let bytes = std::fs::read(path).unwrap();
@@ -285,7 +285,7 @@ fn recorded_sessions_are_clean() {
 }
 
 #[test]
-fn masks_stand_in_the_place_of_every_form_and_the_record_stays_json() {
+fn masks_replace_every_encoding_and_keep_records_valid_json() {
     let mut random = Random(9);
     let token = made(&mut random, &[("ghp_", WORD, 36)]);
     let key = private_key(&mut random, "PRIVATE");

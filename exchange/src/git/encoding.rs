@@ -33,7 +33,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn text_is_read_in_the_encoding_that_is_named() {
+    fn text_is_decoded_in_its_declared_encoding() {
         for (encoding, bytes, expected) in [
             (Some(&b"ISO-8859-1"[..]), &b"caf\xe9"[..], "café"),
             (Some(b"Shift_JIS"), b"\x8c\x9f\x8d\xf5", "検索"),
@@ -48,7 +48,7 @@ mod tests {
     }
 
     #[test]
-    fn the_encoding_of_a_tag_is_taken_out_of_its_headers_alone() {
+    fn only_headers_of_a_tag_declare_its_encoding() {
         let tag = b"object x\ntag v1\nencoding ISO-8859-1\n\nencoding none\n";
         let (rest, encoding) = without_encoding(tag);
         assert_eq!(&*rest, b"object x\ntag v1\n\nencoding none\n");

@@ -438,10 +438,10 @@ impl ImportRun<'_> {
         if self.continues(&old, head)? || self.is_descendant(&old, &head)? {
             return Ok(branch);
         }
-        let beside = BranchName::new(session, &format!("{}-{digits}", branch.branch()))?;
-        let what = format!("was rewritten, or {branch} was: it is {beside} now");
+        let renamed = BranchName::new(session, &format!("{}-{digits}", branch.branch()))?;
+        let what = format!("was rewritten, or {branch} was: it is {renamed} now");
         self.note(&tip.git_name, &what);
-        Ok(beside)
+        Ok(renamed)
     }
 
     /// Returns true if the new or stored snapshot `head` continues `old`.

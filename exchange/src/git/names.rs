@@ -222,7 +222,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_that_git_refuses_are_coded_and_all_others_stay() {
+    fn names_that_git_rejects_are_encoded() {
         for (name, written) in [
             ("a.rs", "a.rs"),
             ("aux:b\\c d", "aux:b\\c d"),
@@ -250,20 +250,20 @@ mod tests {
 
     turntree_properties::properties! {
         #[test]
-        fn every_component_leads_back(name in "[.%2E5FgitGIT~1\\\\a\0 ]{0,12}") {
+        fn encoded_components_decode_to_the_original(name in "[.%2E5FgitGIT~1\\\\a\0 ]{0,12}") {
             let written = encode_component(&name);
             prop_assert_eq!(decode_component(&written), name);
             prop_assert!(!needs_encoding(&written));
         }
 
         #[test]
-        fn two_components_are_never_written_alike(a in "[.%25E0g\0]{0,6}", b in "[.%25E0g\0]{0,6}") {
+        fn encoded_components_are_unique(a in "[.%25E0g\0]{0,6}", b in "[.%25E0g\0]{0,6}") {
             prop_assert_eq!(a == b, encode_component(&a) == encode_component(&b));
         }
     }
 
     #[test]
-    fn sections_lie_beside_each_other() {
+    fn sections_have_separate_paths() {
         assert_eq!(section_path("scratchpad"), ["scratchpad"]);
         assert_eq!(section_path("agents/a@b/state"), ["agents", "a@b", "state"]);
         assert_eq!(section_path("agents"), ["%61gents"]);
@@ -272,7 +272,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_of_git_keeps_its_name_only_when_git_can_read_it() {
+    fn git_files_keep_their_name_only_if_git_accepts_them() {
         let mut objects = Memory::new();
         let plain = "[submodule \"lib/a\"]\n\tpath = lib/a\n\turl = https://example.org/a.git\n";
         for (name, content, keeps) in [
@@ -298,7 +298,7 @@ mod tests {
     }
 
     #[test]
-    fn what_no_file_system_has_is_left_out() {
+    fn unsupported_paths_are_skipped() {
         let objects = Memory::new();
         let fits = |key: &str| entry_path(&objects, "files", key, None).unwrap().is_some();
         assert!(fits(&"x".repeat(255)));

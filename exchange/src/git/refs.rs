@@ -145,7 +145,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_branch_below_a_branch_gets_a_name_of_its_own() {
+    fn branches_below_a_branch_get_a_distinct_name() {
         let names = ["refs/heads/s/a", "refs/heads/s/a/b", "refs/heads/s/a/b/c", "refs/heads/t/a%"];
         let written = git_names(names.into_iter());
         let expected =

@@ -242,7 +242,7 @@ mod tests {
 
     turntree_properties::properties! {
         #[test]
-        fn facts_come_back_whatever_the_words(
+        fn facts_round_trip_with_any_text(
             text in "(.|\n|\r|Turntree-Id: 1){0,20}",
             agent in ".{0,8}",
             name in "[a=%\n ]{1,4}",
@@ -261,7 +261,7 @@ mod tests {
     }
 
     #[test]
-    fn a_fact_may_be_named_like_what_stands_before_its_value() {
+    fn facts_may_be_named_like_their_prefix() {
         let commit = commit("", "", ("=", ""), 0);
         let bytes = written(&commit);
         let parsed = CommitRef::from_bytes(&bytes, gix::hash::Kind::Sha1).unwrap();
@@ -279,7 +279,7 @@ mod tests {
     }
 
     #[test]
-    fn what_somebody_else_committed_is_not_ours() {
+    fn commits_of_other_tools_have_no_facts() {
         let bytes = written(&commit("x", "me", ("a", "b"), 5));
         let other = String::from_utf8(bytes).unwrap().replace("committer turntree", "committer me");
         let parsed = CommitRef::from_bytes(other.as_bytes(), gix::hash::Kind::Sha1).unwrap();

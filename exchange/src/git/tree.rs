@@ -58,9 +58,9 @@ impl Folder {
     ) -> Result<()> {
         let Some((name, rest)) = path.split_first() else { return Ok(()) };
         let entries = self.open(load)?;
-        let beside = [FOLDER_FILE.to_owned()];
+        let inside = [FOLDER_FILE.to_owned()];
         let (folder, rest) = match (entries.get_mut(name), rest.is_empty()) {
-            (Some(Node::Folder(folder)), true) => (folder, &beside[..]),
+            (Some(Node::Folder(folder)), true) => (folder, &inside[..]),
             (_, true) => {
                 entries.insert(name.clone(), Node::Leaf(leaf));
                 return Ok(());
@@ -69,7 +69,7 @@ impl Folder {
             (found, false) => {
                 let mut folder = Self::default();
                 if let Some(Node::Leaf(leaf)) = found {
-                    folder.put(load, &beside, *leaf)?;
+                    folder.put(load, &inside, *leaf)?;
                 }
                 entries.insert(name.clone(), Node::Folder(folder));
                 return self.put(load, path, leaf);
@@ -88,8 +88,8 @@ impl Folder {
             }
             return Ok(());
         };
-        let beside = [FOLDER_FILE.to_owned()];
-        folder.remove(load, if rest.is_empty() { &beside } else { rest })?;
+        let inside = [FOLDER_FILE.to_owned()];
+        folder.remove(load, if rest.is_empty() { &inside } else { rest })?;
         let left = folder.open(load)?;
         match (left.len(), left.get(FOLDER_FILE)) {
             (0, _) => drop(entries.remove(name)),
@@ -157,7 +157,7 @@ mod tests {
 
     turntree_properties::properties! {
         #[test]
-        fn a_tree_follows_from_what_is_in_it(
+        fn trees_depend_only_on_their_content(
             edits in prop::collection::vec(("[ab](/[ab]){0,2}", prop::option::weighted(0.7, 1..9_u8)), 0..30),
         ) {
             let (mut edited, mut model) = (Folder::default(), BTreeMap::new());

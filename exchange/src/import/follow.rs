@@ -270,7 +270,7 @@ impl<'r, R: Read + Seek> Follower<'r, '_, R> {
         let bytes = Bytes::from(read_at(&mut self.input, notes.offset, new)?);
         let cut = redact_pieces(self.repo, (self.format.split)(Box::new(Cursor::new(bytes))))?;
         let pieces = cut.collect::<Result<Vec<Piece>>>()?;
-        let Some((parser, told)) = self.parse(&notes, &pieces)? else { return Ok(None) };
+        let Some((parser, parsed)) = self.parse(&notes, &pieces)? else { return Ok(None) };
 
         if notes.open.is_some() {
             let parents = self.repo.commit(&notes.head)?.parents;
@@ -287,7 +287,7 @@ impl<'r, R: Read + Seek> Follower<'r, '_, R> {
         }
         self.earlier = import_earlier_files(&mut writer, notes.head, is_open, &mut self.options)?;
         let mut run = TranscriptImport::resume(parser, writer);
-        for (piece, events) in pieces.iter().zip(told) {
+        for (piece, events) in pieces.iter().zip(parsed) {
             run.apply(piece, events)?;
         }
         let (branch, rolled_back, tip) = (notes.branch, None, Some(notes.head));
@@ -376,13 +376,13 @@ impl<'r, R: Read + Seek> Follower<'r, '_, R> {
                 parser.piece(piece, &mut events);
                 events
             };
-            let told: Vec<_> = pieces.iter().map(tell).collect();
+            let parsed: Vec<_> = pieces.iter().map(tell).collect();
             if parser.lacks_context() {
                 return Ok(None);
             }
             let wanted = parser.missing_blobs();
             if wanted.is_empty() {
-                return Ok(Some((parser, told)));
+                return Ok(Some((parser, parsed)));
             }
             for id in wanted {
                 let Some(object) = self.repo.store().read(&id)? else { return Ok(None) };

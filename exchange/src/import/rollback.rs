@@ -135,7 +135,7 @@ fn rolled_back_turns_of(
     is_its: impl Fn(&str) -> bool,
 ) -> Result<Vec<ObjectId>> {
     let source = |id: &ObjectId| Transcript::open(repo.store(), &repo.context(id)?);
-    let mut taken = Vec::new();
+    let mut rolled_back = Vec::new();
     for entry in repo.history(&[*tip], &[])?.first_parent() {
         let commit = entry?.commit;
         if is_rollback(&commit) {
@@ -147,14 +147,14 @@ fn rolled_back_turns_of(
             if is_there {
                 let had = source(before)?;
                 if !had.is_empty() && !is_source_prefix(repo.store(), &had, &source(tip)?)? {
-                    taken.push(*before);
+                    rolled_back.push(*before);
                 }
             }
         } else if commit.trigger == Trigger::Turn && is_its(&commit.author.agent) {
             break;
         }
     }
-    Ok(taken)
+    Ok(rolled_back)
 }
 
 /// Returns a free name for the branch on which the client of `branch` continues.

@@ -218,8 +218,8 @@ impl<'r> TurnWriter<'r> {
         let says = |event: &&Event| {
             !matches!(event, Event::Meta { .. } | Event::Unread { .. } | Event::Unknown { .. })
         };
-        let told = events.iter().find(says);
-        if told.is_some_and(starts_turn) {
+        let first = events.iter().find(says);
+        if first.is_some_and(starts_turn) {
             self.end_turn(Trigger::Turn)?;
         }
         if to_source {
@@ -540,8 +540,8 @@ impl<'r> TurnWriter<'r> {
 
     /// Adds the files that were captured after the calls of the current turn.
     fn add_captured_files(&mut self) -> Result<()> {
-        let told = self.captures.take_files(&mut self.transaction, &mut self.builder)?;
-        self.pending.metadata.extend(told);
+        let metadata = self.captures.take_files(&mut self.transaction, &mut self.builder)?;
+        self.pending.metadata.extend(metadata);
         Ok(())
     }
 

@@ -289,19 +289,21 @@ impl AnswerCounter {
             let model = text_at(&record, "/data/model").unwrap_or(&turn.commit.author.model);
             self.runs.record_answer(model, key_of(&key), found.tokens);
         }
-        let said = answer_fingerprint(&record);
+        let fingerprint = answer_fingerprint(&record);
         let mut add = |key: &str, found, calls| {
             let answer = self.add(turn, (agent.clone(), key), found, calls);
-            answer
-                .side_fingerprints
-                .extend(said.filter(|(_, is_aside)| *is_aside).map(|(said, _)| said));
+            answer.side_fingerprints.extend(
+                fingerprint.filter(|(_, is_aside)| *is_aside).map(|(fingerprint, _)| fingerprint),
+            );
         };
         add(&key, (found, is_silent), calls.collect());
         for part in separate_usage(&record) {
             let name = part.answer.as_deref().unwrap_or_default();
             add(&format!("{key} {name}"), (part, false), Vec::new());
         }
-        self.main_fingerprints.extend(said.filter(|(_, is_aside)| !is_aside).map(|(said, _)| said));
+        self.main_fingerprints.extend(
+            fingerprint.filter(|(_, is_aside)| !is_aside).map(|(fingerprint, _)| fingerprint),
+        );
         Ok(())
     }
 
@@ -613,9 +615,9 @@ impl AnswerCounter {
         };
         // A side question of Claude Code starts with a copy of the conversation, with other request
         // ids.
-        let said = self.main_fingerprints;
+        let main = self.main_fingerprints;
         let is_copy =
-            |answer: &OpenAnswer| answer.side_fingerprints.iter().any(|it| said.contains(it));
+            |answer: &OpenAnswer| answer.side_fingerprints.iter().any(|it| main.contains(it));
         let mut open: Vec<(u64, OpenAnswer)> =
             self.answers.into_iter().filter(|(_, it)| took(it) && !is_copy(it)).collect();
         open.sort_by_key(|(key, answer)| (answer.second, *key));

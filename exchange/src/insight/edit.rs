@@ -93,27 +93,27 @@ pub fn edit_conversation(
     keep_recent: u64,
     put_away: &mut dyn FnMut(&str, bool) -> Result<Option<String>>,
 ) -> Result<EditedConversation> {
-    let seen = read(repo, &repo.context(tip)?)?;
+    let linked = read(repo, &repo.context(tip)?)?;
     let is_by_part = !(cuts.is_empty() && shorten.is_empty());
     let turns = if is_by_part { turns(repo, tip, prompts)? } else { Vec::new() };
     let all = |cuts: &[Cut]| -> Result<BTreeSet<usize>> {
         let mut all = BTreeSet::new();
         for cut in cuts {
-            let found = indexes(*cut, &turns, seen.len() as u64)?;
+            let found = indexes(*cut, &turns, linked.len() as u64)?;
             all.extend(found.into_iter().flatten().map(index));
         }
         Ok(all)
     };
     let (mut out, chosen) = (all(cuts)?, all(shorten)?);
     let asked = out.len();
-    close_pairs(&seen, &mut out);
+    close_pairs(&linked, &mut out);
     let mut edited = EditedConversation {
         dropped: out.len() as u64,
         with_pairs: (out.len() - asked) as u64,
         ..EditedConversation::default()
     };
-    let recent = seen.len().saturating_sub(index(keep_recent));
-    for (at, message) in seen.into_iter().enumerate() {
+    let recent = linked.len().saturating_sub(index(keep_recent));
+    for (at, message) in linked.into_iter().enumerate() {
         edited.bytes.0 += message.bytes.len() as u64;
         if out.contains(&at) {
             continue;
@@ -182,7 +182,7 @@ fn bytes_of(messages: &[LinkedMessage]) -> u64 {
 fn read(repo: &Repository, context: &Context) -> Result<Vec<LinkedMessage>> {
     let store = repo.store();
     let list = context.messages(store, MAIN_AGENT)?;
-    let seen = |item: Result<Item>| {
+    let linked = |item: Result<Item>| {
         let item = item?;
         let entry = MessageEntry::from_item(&item)?;
         let bytes = store.read_as(Kind::Blob, &entry.blob)?;
@@ -191,13 +191,13 @@ fn read(repo: &Repository, context: &Context) -> Result<Vec<LinkedMessage>> {
         let results = message.tool_results.into_iter().map(|result| result.call_id).collect();
         Ok(LinkedMessage { item, entry, bytes, calls, results })
     };
-    list.iter(store, 0..list.len()).map(seen).collect()
+    list.iter(store, 0..list.len()).map(linked).collect()
 }
 
 /// Extends `out` by the results of removed calls and the calls of removed results.
-fn close_pairs(seen: &[LinkedMessage], out: &mut BTreeSet<usize>) {
+fn close_pairs(linked: &[LinkedMessage], out: &mut BTreeSet<usize>) {
     loop {
-        let gone = |at: &usize| seen.get(*at);
+        let gone = |at: &usize| linked.get(*at);
         let calls: BTreeSet<&String> =
             out.iter().filter_map(gone).flat_map(|message| &message.calls).collect();
         let results: BTreeSet<&String> =
@@ -208,8 +208,8 @@ fn close_pairs(seen: &[LinkedMessage], out: &mut BTreeSet<usize>) {
             };
             is_of(&message.results, &calls) || is_of(&message.calls, &results)
         };
-        let more: Vec<usize> = (0..seen.len())
-            .filter(|at| !out.contains(at) && seen.get(*at).is_some_and(belongs))
+        let more: Vec<usize> = (0..linked.len())
+            .filter(|at| !out.contains(at) && linked.get(*at).is_some_and(belongs))
             .collect();
         if more.is_empty() {
             return;

@@ -213,7 +213,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn commands_and_plain_words_are_understood() {
+    fn commands_and_plain_words_are_recognized() {
         for (message, expected) in [
             ("/rollback to 42", Some(Turn(42))),
             ("/rollback to turn 42", Some(Turn(42))),
@@ -248,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn people_say_it_in_their_own_words() {
+    fn rollback_requests_are_recognized_in_every_language() {
         for message in [
             "please undo what you did since my last message",
             "Undo what you just did.",
@@ -299,7 +299,7 @@ mod tests {
     }
 
     #[test]
-    fn what_may_mean_something_else_is_not_understood() {
+    fn ambiguous_messages_are_not_rollback_requests() {
         for message in [
             "undo that?",
             "can I undo that",
@@ -354,7 +354,7 @@ mod tests {
     }
 
     #[test]
-    fn a_plain_wish_is_short_and_a_command_need_not_be() {
+    fn plain_requests_are_short_and_commands_may_be_long() {
         let padded = |units: usize| {
             let wish = "undo last 3 ";
             format!("{wish}{}", "x".repeat(units - wish.len()))
@@ -368,7 +368,7 @@ mod tests {
     }
 
     #[test]
-    fn a_hook_takes_only_whole_messages_for_wishes() {
+    fn hooks_accept_only_whole_message_requests() {
         for (message, steps) in [
             ("undo", 1),
             ("undo that", 1),
@@ -410,7 +410,7 @@ mod tests {
 
     turntree_properties::properties! {
         #[test]
-        fn a_hook_reads_no_wish_that_is_none(
+        fn hooks_recognize_no_other_messages(
             words in prop::collection::vec(
                 prop::sample::select(vec![
                     "please", "undo", "revert", "last", "the", "that", "7", "commits", "turns", "why",
@@ -427,7 +427,7 @@ mod tests {
         }
 
         #[test]
-        fn whatever_is_said_is_a_wish_within_bounds_or_none(message in ".*") {
+        fn any_message_is_a_bounded_request_or_none(message in ".*") {
             match rollback_intent(&message) {
                 Some(Steps(steps)) => prop_assert!(steps > 0),
                 Some(Turn(turn)) => prop_assert!(turn > 0),
@@ -436,7 +436,7 @@ mod tests {
         }
 
         #[test]
-        fn words_of_wishes_in_any_order_are_read_whatever_their_case_and_space(
+        fn request_words_in_any_order_ignore_case_and_spaces(
             words in prop::collection::vec(
                 prop::sample::select(vec![
                     "/rollback", "undo", "revert", "last", "the", "that", "to", "turn", "7", "0",

@@ -271,7 +271,7 @@ mod tests {
     }
 
     #[test]
-    fn a_head_takes_the_line_end_that_follows_it() {
+    fn heads_include_the_following_line_end() {
         let text = "abc\ndefghijklmnop";
         assert_eq!(shown(text, &options(1, 3, Tail::Chars(0))).0, "abc");
         assert_eq!(shown(text, &options(1, 2, Tail::Chars(0))).0, "ab");
@@ -279,7 +279,7 @@ mod tests {
     }
 
     #[test]
-    fn half_a_character_is_written_as_its_unit_or_left_out() {
+    fn split_characters_are_escaped_or_dropped() {
         let text = "\u{1f600}".repeat(8);
         let split = options(1, 3, Tail::Chars(3));
         let both = offload(&text, &split, URI, None).unwrap();
@@ -293,7 +293,7 @@ mod tests {
 
     turntree_properties::properties! {
         #[test]
-        fn what_is_shown_is_what_stood_there(
+        fn offloaded_texts_keep_their_head_and_tail(
             text in "([a-c\n]|\u{1f600}|é|\u{feff}){0,60}",
             head in 0_u64..30, tail in 0_u64..30, threshold in 0_u64..40, whole: bool,
         ) {

@@ -277,7 +277,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lines_count_as_often_as_they_occur() {
+    fn repeated_lines_are_counted_individually() {
         let changed = |old: &'static str, new: &'static str| {
             let changed = count_changed_lines((old.into(), new.into()));
             (changed.added, changed.removed)

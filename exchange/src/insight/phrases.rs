@@ -433,8 +433,8 @@ const SENTENCES: &[(Language, &[&str])] = &[
 
 /// Returns the language of a message that as a whole requests to undo the last prompt.
 pub(super) fn undo_language(message: &str) -> Option<Language> {
-    find_without_politeness(message, |said| {
-        let found = SENTENCES.iter().find(|(_, sentences)| sentences.contains(&said));
+    find_without_politeness(message, |sentence| {
+        let found = SENTENCES.iter().find(|(_, sentences)| sentences.contains(&sentence));
         found.map(|(language, _)| *language)
     })
 }
@@ -450,16 +450,16 @@ pub(super) fn find_without_politeness<T>(
     }
     let message = message.to_lowercase().replace('\u{2019}', "'");
     let message = message.split_whitespace().collect::<Vec<_>>().join(" ");
-    let mut said = strip_final_marks(&message);
+    let mut sentence = strip_final_marks(&message);
     loop {
-        if let Some(found) = find(said) {
+        if let Some(found) = find(sentence) {
             return Some(found);
         }
         let shorter = POLITE_PREFIXES
             .iter()
-            .find_map(|word| strip_first_word(said, word))
-            .or_else(|| POLITE_SUFFIXES.iter().find_map(|word| strip_last_word(said, word)));
-        said = strip_final_marks(shorter?);
+            .find_map(|word| strip_first_word(sentence, word))
+            .or_else(|| POLITE_SUFFIXES.iter().find_map(|word| strip_last_word(sentence, word)));
+        sentence = strip_final_marks(shorter?);
     }
 }
 

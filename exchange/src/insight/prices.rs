@@ -206,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn the_table_that_comes_along_is_one() {
+    fn the_built_in_price_table_is_valid() {
         let table = PriceTable::built_in().unwrap();
         assert_eq!(cost(&table, "claude-opus-4-5-20251101"), Some(5.0));
         assert_eq!(cost(&table, "us.anthropic.claude-opus-4-5-20251101-v1:0"), Some(5.0));
@@ -219,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn another_model_is_not_one_whose_name_it_begins_with() {
+    fn models_do_not_match_by_prefix_alone() {
         let table = PriceTable::built_in().unwrap();
         let others = [
             "claude-opus-4-9",
@@ -236,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn the_longest_name_counts_and_a_star_stands_for_any_rest() {
+    fn the_longest_model_name_wins_and_a_star_is_a_wildcard() {
         let text = "date = 'd'\n[models.'own-*']\ninput = 1\noutput = 2\n\
                     [models.'own-large']\ninput = 3.5\noutput = 4\n";
         let table = PriceTable::parse(text).unwrap();
@@ -245,7 +245,7 @@ mod tests {
     }
 
     #[test]
-    fn each_kind_of_token_has_its_price_and_none_is_guessed() {
+    fn each_token_kind_has_its_price_and_none_is_guessed() {
         let text = "date = 'd'\n[models.m]\ninput = 1\noutput = 2\ncache_read = 0.5\n";
         let table = PriceTable::parse(text).unwrap();
         let tokens = TokenUsage {
@@ -259,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn a_fee_or_a_surcharge_that_the_table_does_not_say_is_missing() {
+    fn unlisted_fees_and_surcharges_are_reported_as_missing() {
         let text = "date = 'd'\n[models.m]\ninput = 1\noutput = 2\nweb_search = 10\n\
                     [models.m.fast]\ninput = 6\noutput = 12\n[models.n]\ninput = 1\noutput = 2\n";
         let table = PriceTable::parse(text).unwrap();
@@ -277,7 +277,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_table_is_refused() {
+    fn invalid_price_tables_are_rejected() {
         for text in [
             "",
             "date = 1",

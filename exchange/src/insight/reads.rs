@@ -180,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn what_differs_or_is_gone_must_be_read_again() {
+    fn changed_or_missing_files_must_be_read_again() {
         let folder = tempfile::tempdir().unwrap();
         let root = folder.path();
         for (name, content) in [("same", ""), ("other", "x"), ("paper.pdf", "x")] {
@@ -207,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn a_path_of_another_place_is_looked_for_in_this_one() {
+    fn paths_of_another_directory_are_mapped_to_the_workspace() {
         let folder = tempfile::tempdir().unwrap();
         std::fs::write(folder.path().join("same"), "").unwrap();
         let absolute = folder.path().join("same").display().to_string();

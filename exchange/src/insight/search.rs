@@ -208,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn a_message_is_one_text_without_escapes() {
+    fn messages_are_searched_as_unescaped_text() {
         let record = json!({"role": "assistant", "content": [
             {"type": "thinking", "thinking": "hm"},
             {"type": "text", "text": "say \"é\"\nagain"},
@@ -228,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn an_expression_is_looked_for_in_bytes_where_they_tell_it() {
+    fn expressions_are_searched_in_bytes_only_where_exact() {
         for (expression, is_told) in [
             ("ba[a-f]+ [a-m]o", true),
             (r"[a-z]+_\d+\(", true),
@@ -256,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn a_word_written_with_escapes_is_not_missed() {
+    fn escaped_words_are_found() {
         for (record, word) in [
             (r#"{"role":"user","content":"n\u0065edle"}"#, "needle"),
             (r#"{"role":"user","content":"x\nneedle"}"#, "needle"),
@@ -278,7 +278,7 @@ mod tests {
 
     turntree_properties::properties! {
         #[test]
-        fn what_a_text_says_is_never_passed_over(said in "\\PC{0,30}", ascii: bool, from in 0..30_usize) {
+        fn words_of_a_text_are_never_skipped(said in "\\PC{0,30}", ascii: bool, from in 0..30_usize) {
             let mut record = json!({"role": "user", "content": said}).to_string();
             if ascii {
                 record = record.chars().map(|c| match c {
@@ -295,7 +295,7 @@ mod tests {
         }
 
         #[test]
-        fn what_an_expression_matches_is_never_passed_over(
+        fn matches_of_expressions_are_never_skipped(
             said in prop::collection::vec("(?:[qx1e ]|q1|\\\\|\"|\t|\n|é|:|\u{212a}){0,8}", 1..4),
             shape in 0..4_usize,
             ascii: bool,

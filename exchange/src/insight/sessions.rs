@@ -130,7 +130,7 @@ pub fn find_session(repo: &Repository, text: &str) -> Result<Option<String>> {
         _ => return Err(ambiguous(text, begins.iter().map(|name| (*name).clone()))),
     }
     let sessions = sessions(repo)?;
-    let told = |session: &&SessionSummary| match session.title() {
+    let describe = |session: &&SessionSummary| match session.title() {
         None => session.name.clone(),
         Some((title, _)) => format!("{} ({title})", session.name),
     };
@@ -146,7 +146,7 @@ pub fn find_session(repo: &Repository, text: &str) -> Result<Option<String>> {
         match meant.as_slice() {
             [] => {}
             [only] => return Ok(Some(only.name.clone())),
-            _ => return Err(ambiguous(text, meant.iter().map(told))),
+            _ => return Err(ambiguous(text, meant.iter().map(describe))),
         }
     }
     Ok(None)

@@ -366,7 +366,7 @@ fn distinct_answers(sessions: &[(String, Answers)], since: Option<i64>) -> Vec<S
         parents.map(|(session, parent)| (session.as_str(), parent.as_str())).collect();
     let mut families: HashMap<&str, &str> = HashMap::new();
     let mut places: HashMap<u64, usize> = HashMap::new();
-    let mut asked: Vec<SessionAnswer<'_>> = Vec::new();
+    let mut distinct: Vec<SessionAnswer<'_>> = Vec::new();
     for (session, Answers { groups, answers, .. }) in sessions {
         for answer in answers {
             if since.is_some_and(|since| answer.second.saturating_mul(SECOND) < since) {
@@ -378,9 +378,9 @@ fn distinct_answers(sessions: &[(String, Answers)], since: Option<i64>) -> Vec<S
                 .entry(group.family.as_str())
                 .or_insert_with(|| oldest_ancestor(&parents, &group.family));
             let key = family_key(family, answer.key);
-            let Some(known) = places.get(&key).and_then(|at| asked.get_mut(*at)) else {
-                places.insert(key, asked.len());
-                asked.push(found);
+            let Some(known) = places.get(&key).and_then(|at| distinct.get_mut(*at)) else {
+                places.insert(key, distinct.len());
+                distinct.push(found);
                 continue;
             };
             // The copy may have been taken before the answer was complete.
@@ -397,5 +397,5 @@ fn distinct_answers(sessions: &[(String, Answers)], since: Option<i64>) -> Vec<S
             known.answer.counts = tokens.counts();
         }
     }
-    asked
+    distinct
 }

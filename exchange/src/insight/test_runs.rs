@@ -314,7 +314,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_runner_is_found_behind_what_stands_before_it() {
+    fn test_runners_are_found_after_command_prefixes() {
         let name = |script: &str| command(script).map(|command| command.runner);
         for (script, expected) in [
             ("cargo test", Some("cargo test")),
@@ -340,7 +340,7 @@ mod tests {
     }
 
     #[test]
-    fn an_outcome_is_what_the_output_says_and_else_none() {
+    fn test_outcomes_come_from_the_output_only() {
         let of = |script: &str, output: &str| outcome(&command(script).unwrap(), output);
         for (script, output, expected) in [
             ("cargo test", "running 2 tests\ntest result: ok. 2 passed; 0 failed", Some(true)),

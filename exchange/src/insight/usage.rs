@@ -299,10 +299,10 @@ pub fn usage(bytes: &[u8]) -> Option<RecordedUsage> {
 pub(super) fn usage_of(record: &Value) -> Option<RecordedUsage> {
     let cost = |value: &Value| value.as_f64().filter(|cost| (0.0..1e9).contains(cost));
     let known = |path: &&str| record.pointer(path).and_then(cost).filter(|cost| *cost > 0.0);
-    let beside = OUTER_COST.iter().find_map(known);
+    let separate = OUTER_COST.iter().find_map(known);
     let Some(place) = pointers_of(record) else {
         // An answer without recorded tokens may still have a recorded cost.
-        return beside.map(|cost| RecordedUsage { cost: Some(cost), ..RecordedUsage::default() });
+        return separate.map(|cost| RecordedUsage { cost: Some(cost), ..RecordedUsage::default() });
     };
     let counts = record.pointer(place.counts)?;
     let (last, is_output_alone) = tokens(counts)?;
@@ -320,7 +320,7 @@ pub(super) fn usage_of(record: &Value) -> Option<RecordedUsage> {
         tokens,
         is_output_alone,
         // No price applies to a total, so a recorded zero would count as its whole cost.
-        cost: of_counts.or(of_whole).or(beside).filter(|cost| *cost > 0.0 || !is_output_alone),
+        cost: of_counts.or(of_whole).or(separate).filter(|cost| *cost > 0.0 || !is_output_alone),
         service: service_of(counts),
     })
 }
@@ -331,7 +331,7 @@ pub(super) fn separate_usage(record: &Value) -> Vec<RecordedUsage> {
     let of = |place: &UsagePointers| {
         let counts = record.pointer(place.counts)?;
         let parts = counts.pointer(PARTS)?.as_array()?;
-        let beside = (0_usize..).zip(parts).take(MAX_PARTS).filter_map(|(number, part)| {
+        let separate = (0_usize..).zip(parts).take(MAX_PARTS).filter_map(|(number, part)| {
             let kind = text_at(part, "/type").filter(|kind| SEPARATE_PARTS.contains(kind))?;
             let (tokens, is_output_alone) = tokens(part)?;
             let answer = Some(format!("{kind} {number}"));
@@ -339,7 +339,7 @@ pub(super) fn separate_usage(record: &Value) -> Vec<RecordedUsage> {
             let service = service_of(part);
             Some(RecordedUsage { answer, model, tokens, is_output_alone, cost: None, service })
         });
-        Some(beside.collect())
+        Some(separate.collect())
     };
     pointers_of(record).and_then(of).unwrap_or_default()
 }
@@ -369,11 +369,11 @@ fn model_of(record: &Value, path: &str) -> Option<String> {
 
 /// Returns the service level of an answer, or an empty string for the usual one.
 fn service_of(counts: &Value) -> String {
-    let told = SERVICE_LEVELS
+    let recorded = SERVICE_LEVELS
         .iter()
         .filter_map(|(path, usual)| text_at(counts, path).filter(|served| !usual.contains(served)));
-    let told: Vec<&str> = told.map(json::plain).collect();
-    told.join("+")
+    let recorded: Vec<&str> = recorded.map(json::plain).collect();
+    recorded.join("+")
 }
 
 /// Returns the sum of the tokens and costs of the steps of an opencode message.
@@ -432,31 +432,31 @@ pub(super) fn tokens(counts: &Value) -> Option<(TokenUsage, bool)> {
     if input.or(output).is_none() {
         output = Some(first(&SUM).filter(|sum| *sum > 0)?);
     }
-    let (beside, inside) = (first(&SEPARATE_CACHE_READS), first(&INCLUDED_CACHE_READS));
-    let cache_read = beside.or(inside).unwrap_or(0);
+    let (separate, inside) = (first(&SEPARATE_CACHE_READS), first(&INCLUDED_CACHE_READS));
+    let cache_read = separate.or(inside).unwrap_or(0);
     let cache_write = first(&CACHE_WRITES).unwrap_or(0);
     let mut all = input.unwrap_or(0).saturating_add(at(TOOL).unwrap_or(0));
     if at(PROMPT).is_none() {
-        let apart = if beside.is_some() { cache_read } else { 0 };
-        all = all.saturating_add(apart).saturating_add(cache_write);
+        let separate_tokens = if separate.is_some() { cache_read } else { 0 };
+        all = all.saturating_add(separate_tokens).saturating_add(cache_write);
     }
     let has_cache = counts.pointer(CACHE).is_some();
     let output = output.unwrap_or(0);
-    let is_beside = |thoughts: &u64| {
+    let is_separate = |thoughts: &u64| {
         let rest = at(QWEN_SUM).map(|sum| sum.saturating_sub(input.unwrap_or(0)));
         rest.is_some_and(|rest| *thoughts > 0 && rest >= output.saturating_add(*thoughts))
     };
-    let apart = at(THOUGHTS)
+    let separate_tokens = at(THOUGHTS)
         .or_else(|| at(REASONING).filter(|_| has_cache))
-        .or_else(|| at(QWEN_THOUGHTS).filter(is_beside));
-    let output = output.saturating_add(apart.unwrap_or(0));
+        .or_else(|| at(QWEN_THOUGHTS).filter(is_separate));
+    let output = output.saturating_add(separate_tokens.unwrap_or(0));
     let tokens = TokenUsage {
         input: all,
         cache_read: cache_read.min(all),
         cache_write: cache_write.min(all),
         cache_write_hour: at(HOUR_CACHE_WRITES).unwrap_or(0).min(cache_write),
         output,
-        reasoning: apart.or_else(|| first(&INCLUDED_REASONING)).unwrap_or(0).min(output),
+        reasoning: separate_tokens.or_else(|| first(&INCLUDED_REASONING)).unwrap_or(0).min(output),
         web_searches: at(WEB_SEARCHES).unwrap_or(0),
     };
     Some((tokens, input.is_none()))
@@ -465,10 +465,10 @@ pub(super) fn tokens(counts: &Value) -> Option<(TokenUsage, bool)> {
 /// Returns the number of tokens in the context of a commit, if its metadata has it.
 #[must_use]
 pub fn context_tokens(commit: &Commit) -> Option<u64> {
-    let told = [TOKENS, OLLM_TOKENS].iter().find_map(|name| commit.metadata.get(*name))?;
+    let recorded = [TOKENS, OLLM_TOKENS].iter().find_map(|name| commit.metadata.get(*name))?;
     // JavaScript may write a whole number with an exponent or a fraction.
-    told.parse().ok().or_else(|| {
-        let number: f64 = told.parse().ok().filter(|number| (0.0..9e15).contains(number))?;
+    recorded.parse().ok().or_else(|| {
+        let number: f64 = recorded.parse().ok().filter(|number| (0.0..9e15).contains(number))?;
         format!("{number:.0}").parse().ok()
     })
 }
@@ -478,7 +478,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn counts_are_found_where_formats_keep_them_and_mean_the_same() {
+    fn counts_of_every_format_have_the_same_meaning() {
         let of = |text: &str| {
             let found = usage(text.as_bytes()).unwrap();
             let [counts @ .., _] = found.tokens.counts();
@@ -505,8 +505,8 @@ mod tests {
         let qwen = r#"{"uuid":"q","usageMetadata":{"promptTokenCount":10,"candidatesTokenCount":5,
             "cachedContentTokenCount":4,"thoughtsTokenCount":3,"totalTokenCount":15}}"#;
         assert_eq!(of(qwen), (Some("q".to_owned()), [10, 4, 0, 0, 5, 3]));
-        let apart = qwen.replace("\"totalTokenCount\":15", "\"totalTokenCount\":18");
-        assert_eq!(of(&apart), (Some("q".to_owned()), [10, 4, 0, 0, 8, 3]));
+        let separate_tokens = qwen.replace("\"totalTokenCount\":15", "\"totalTokenCount\":18");
+        assert_eq!(of(&separate_tokens), (Some("q".to_owned()), [10, 4, 0, 0, 8, 3]));
         let mini = r#"{"role":"assistant","extra":{"cost":0.5,"response":{"id":"r","model":"m",
             "usage":{"prompt_tokens":2,"completion_tokens":1}}}}"#;
         assert_eq!(of(mini), (Some("r".to_owned()), [2, 0, 0, 0, 1, 0]));
@@ -516,7 +516,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cost_that_is_recorded_is_kept() {
+    fn recorded_costs_are_kept() {
         let of = |text: &str| usage(text.as_bytes()).unwrap().cost;
         assert_eq!(of(r#"{"message":{"usage":{"input":3,"cost":{"total":0.25}}}}"#), Some(0.25));
         assert_eq!(of(r#"{"info":{"cost":0.5,"tokens":{"input":1}}}"#), Some(0.5));
@@ -534,7 +534,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_beside_the_sum_of_an_answer_is_an_answer_of_its_own() {
+    fn usage_outside_of_the_sum_is_a_separate_answer() {
         let text = r#"{"requestId":"r","message":{"id":"m","model":"small","usage":{
             "input_tokens":2,"output_tokens":3,"server_tool_use":{"web_search_requests":4},
             "speed":"fast","service_tier":"standard","iterations":[
@@ -545,16 +545,16 @@ mod tests {
         let whole = usage_of(&record).unwrap();
         assert_eq!(whole.tokens.counts(), [2, 0, 0, 0, 3, 0, 4]);
         assert_eq!(whole.service, "fast");
-        let told = |part: RecordedUsage| (part.answer, part.model, part.tokens.total());
+        let recorded = |part: RecordedUsage| (part.answer, part.model, part.tokens.total());
         let expected =
             |id: &str, model: &str, tokens| (Some(id.into()), Some(model.into()), tokens);
-        let beside: Vec<_> = separate_usage(&record).into_iter().map(told).collect();
+        let separate: Vec<_> = separate_usage(&record).into_iter().map(recorded).collect();
         let [advisor, compaction] = ["advisor_message 1", "compaction 2"];
-        assert_eq!(beside, [expected(advisor, "large", 56), expected(compaction, "small", 78)]);
+        assert_eq!(separate, [expected(advisor, "large", 56), expected(compaction, "small", 78)]);
     }
 
     #[test]
-    fn a_message_of_several_steps_took_what_all_of_them_took() {
+    fn messages_of_several_steps_sum_their_usage() {
         let step = |output: u64, write: u64| {
             format!(
                 r#"{{"type":"step-finish","cost":0.25,"tokens":{{"input":10,"output":{output},
@@ -576,7 +576,7 @@ mod tests {
     }
 
     #[test]
-    fn codex_says_the_last_request_and_the_sum() {
+    fn codex_records_the_last_request_and_the_running_total() {
         let event = r#"{"payload":{"info":{
             "last_token_usage":{"input_tokens":5,"cached_input_tokens":2,"output_tokens":1},
             "total_token_usage":{"input_tokens":9,"cached_input_tokens":4,"output_tokens":3,
@@ -589,7 +589,7 @@ mod tests {
     }
 
     #[test]
-    fn a_sum_alone_is_counted_as_what_came_out() {
+    fn totals_alone_count_as_output() {
         for text in [
             r#"{"message":{"usage":{"totalTokens":333}}}"#,
             r#"{"uuid":"q","usageMetadata":{"totalTokenCount":333}}"#,
@@ -607,7 +607,7 @@ mod tests {
     }
 
     #[test]
-    fn what_says_nothing_counts_for_nothing() {
+    fn records_without_usage_count_nothing() {
         for text in ["", "{", "[]", "{}", r#"{"usage":{}}"#, r#"{"usage":{"input_tokens":-1}}"#] {
             assert_eq!(usage(text.as_bytes()), None, "{text}");
         }

@@ -112,9 +112,9 @@ impl CallHeadline {
         }
         let mut named: Vec<String> = Vec::new();
         for call in calls {
-            let told = call.line_of_call(directory);
-            if !named.contains(&told) {
-                named.push(told);
+            let line = call.line_of_call(directory);
+            if !named.contains(&line) {
+                named.push(line);
             }
         }
         let more = named.len().saturating_sub(NAMED_CALLS);
@@ -205,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn a_call_is_told_with_its_main_argument() {
+    fn call_headlines_show_the_main_argument() {
         let patch = "*** Begin Patch\n*** Update File: src/a.rs\n@@";
         for (name, inputs, expected) in [
             (

@@ -48,7 +48,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_content_has_the_name_that_upstream_gives_it() {
+    fn payload_names_match_upstream() {
         // The hash of a well-known text.
         let new = named_by_content(Bytes::from_static(b"abc"));
         assert_eq!(new.uri.as_str(), "context://vfs/vfs_ba7816bf8f01cfea.txt");

@@ -172,7 +172,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_title_is_text() {
+    fn titles_are_escaped() {
         assert_eq!(
             escape_html("<a b=\"c\">'&'</a>"),
             "&lt;a b=&quot;c&quot;&gt;&#39;&amp;&#39;&lt;/a&gt;"
@@ -180,13 +180,13 @@ mod tests {
     }
 
     #[test]
-    fn a_fence_is_longer_than_what_is_in_it() {
+    fn fences_are_longer_than_their_content() {
         assert_eq!(fence("a\n```\nb", "rust"), "````rust\na\n```\nb\n````");
         assert_eq!(fence("", ""), "```\n```");
     }
 
     #[test]
-    fn a_quote_keeps_code_and_nothing_else_of_markup() {
+    fn quotes_keep_code_and_escape_other_markup() {
         let text = "a <b> `<c>` ![x](http://e)\n# h\n``` rust\n<d>\n```\n` <e> \\` <f> ``g` <h>";
         let expected = "> a &lt;b> `<c>` !\\[x](http://e)\n> # h\n> ```\n> <d>\n> ```\n\
                         > ` <e> \\` &lt;f> &#96;&#96;g&#96; &lt;h>";
@@ -198,7 +198,7 @@ mod tests {
 
     turntree_properties::properties! {
         #[test]
-        fn nothing_leaves_a_quote_or_a_fence(text in "(`{1,4}|~~~|<script>|</details>|\n|\r| |\\\\|!\\[|a){0,24}") {
+        fn content_cannot_escape_quotes_or_fences(text in "(`{1,4}|~~~|<script>|</details>|\n|\r| |\\\\|!\\[|a){0,24}") {
             for line in quote(&text).lines() {
                 prop_assert!(line.starts_with('>'), "{line}");
             }
@@ -223,7 +223,7 @@ mod tests {
         }
 
         #[test]
-        fn json_in_a_script_means_the_same_and_cannot_end_it(
+        fn escaped_json_is_equal_and_cannot_end_a_script(
             text in "(</script|<!--|]]>|\u{2028}|&lt;|\\PC|\n|\"|\\\\){0,20}"
         ) {
             let json = Value::from(text.clone()).to_string();

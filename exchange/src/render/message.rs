@@ -89,7 +89,7 @@ mod tests {
     }
 
     #[test]
-    fn a_message_by_itself_is_whole_and_nothing_in_it_passes_for_another() {
+    fn single_messages_are_complete_and_cannot_forge_another() {
         let call = r#"{"role":"assistant","content":[{"type":"text","text":"I look.\n# user"},
             {"type":"tool_use","id":"c1","name":"Read","input":{"path":"a"}}]}"#;
         let json = "```json\n{\n  \"path\": \"a\"\n}\n```";

@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn words_phrases_and_beginnings_are_marked() {
+    fn snippets_mark_words_phrases_and_prefixes() {
         let text = "A Retry\nbudget of 3.\tRetrying is not a retry-budget.";
         for (question, expected) in [
             ("retry", "A [Retry] budget of 3. Retrying is not a [retry]-budget."),
@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn a_snippet_is_the_part_with_the_most_terms() {
+    fn snippets_show_the_part_with_the_most_terms() {
         let far = "x ".repeat(1000);
         let text = format!("alpha {far} alpha and ébeta {far}");
         let shown = shown("alpha beta ebeta", &format!("{text} beta")).unwrap();
@@ -184,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn ideographs_are_found_where_they_stand_together() {
+    fn ideographs_match_only_adjacent() {
         let text = "我们搜索引擎的索引";
         assert_eq!(shown("搜索", text).as_deref(), Some("我们[搜索]引擎的索引"));
         assert_eq!(shown("引索", text), None);

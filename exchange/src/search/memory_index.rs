@@ -35,8 +35,8 @@ impl MemoryIndex {
     #[must_use]
     pub fn try_clear(&self) -> bool {
         match self.0.try_lock() {
-            Ok(mut kept) => *kept = None,
-            Err(TryLockError::Poisoned(kept)) => *kept.into_inner() = None,
+            Ok(mut cached) => *cached = None,
+            Err(TryLockError::Poisoned(cached)) => *cached.into_inner() = None,
             Err(TryLockError::WouldBlock) => return false,
         }
         true
@@ -49,15 +49,15 @@ impl MemoryIndex {
         store: &Store,
         work: impl FnOnce(&Index) -> Result<T, IndexError>,
     ) -> Result<T, IndexError> {
-        let mut kept = self.lock();
+        let mut cached = self.lock();
         let (id, epoch) = (store.id(), store.epoch());
-        let of_now = |kept: &CachedIndex| (kept.store, kept.epoch) == (id, epoch);
-        let index = match kept.take().filter(of_now) {
-            Some(kept) => kept.index,
+        let of_now = |cached: &CachedIndex| (cached.store, cached.epoch) == (id, epoch);
+        let index = match cached.take().filter(of_now) {
+            Some(cached) => cached.index,
             None => Index::in_memory(store)?,
         };
         let done = work(&index)?;
-        *kept = Some(CachedIndex { index, store: id, epoch });
+        *cached = Some(CachedIndex { index, store: id, epoch });
         Ok(done)
     }
 

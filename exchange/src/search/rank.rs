@@ -74,7 +74,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn rare_words_short_texts_and_new_ones_come_first() {
+    fn rare_words_short_texts_and_recent_entries_rank_first() {
         let totals = Totals { documents: 1000, words: 100_000 };
         assert!(totals.weight(1) > totals.weight(10));
         assert!(totals.weight(1000) > 0.0, "a word that all have does not take away");

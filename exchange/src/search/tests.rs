@@ -264,7 +264,7 @@ turntree_properties::properties! {
     cases = 16;
 
     #[test]
-    fn what_has_all_words_is_found_and_ranked_as_the_model_says(
+    fn matches_and_ranks_equal_the_model(
         steps in prop::collection::vec(any_step(), 1..12),
         asked in prop::sample::select(vec![vec!["ant"], vec!["bee", "cat"], vec!["dog", "虎"], vec!["elk"]]),
     ) {
@@ -286,7 +286,7 @@ turntree_properties::properties! {
 }
 
 #[test]
-fn phrases_beginnings_and_filters_say_what_is_found() {
+fn phrases_prefixes_and_filters_restrict_matches() {
     let mut world = World::new();
     let call = |id: &str, name: &str| {
         json!({"role": "assistant", "content": [
@@ -332,7 +332,7 @@ fn phrases_beginnings_and_filters_say_what_is_found() {
 }
 
 #[test]
-fn a_content_that_two_sessions_have_is_found_in_each() {
+fn shared_content_is_found_in_each_session() {
     let mut world = World::new();
     for session in ["one/main", "two/main"] {
         world.turn(session, &[text("the same words")]);
@@ -347,7 +347,7 @@ fn a_content_that_two_sessions_have_is_found_in_each() {
 }
 
 #[test]
-fn of_a_word_that_very_many_documents_have_the_few_that_are_wanted_are_found() {
+fn filters_find_rare_places_of_frequent_words() {
     let mut world = World::new();
     let texts: Vec<String> = (0..3000).map(|at| format!("common words of {at}")).collect();
     let all: Vec<Said<'_>> = texts.iter().map(|said| text(said)).collect();
@@ -367,7 +367,7 @@ fn of_a_word_that_very_many_documents_have_the_few_that_are_wanted_are_found() {
 }
 
 #[test]
-fn where_some_places_are_wanted_their_age_counts_and_not_that_of_others() {
+fn ranking_uses_the_age_of_the_wanted_places_only() {
     const DAY: i64 = 86_400;
     let mut world = World::new();
     world.turn("other/main", &[text("again the parser")]);
@@ -384,7 +384,7 @@ fn where_some_places_are_wanted_their_age_counts_and_not_that_of_others() {
 }
 
 #[test]
-fn what_was_dropped_and_is_not_merged_yet_counts_for_nothing() {
+fn dropped_documents_do_not_count_before_a_merge() {
     let mut world = World::new();
     for at in 0..4 {
         world.turn("one/main", &[text(&format!("number {at}"))]);
@@ -415,7 +415,7 @@ fn ideographs_are_found_without_spaces() {
 }
 
 #[test]
-fn hostile_questions_are_words_or_are_refused() {
+fn hostile_queries_are_treated_as_words_or_rejected() {
     let mut world = World::new();
     world.turn("one/main", &[text("near the column or not")]);
     for (asked, is_found) in [
@@ -444,7 +444,7 @@ fn hostile_questions_are_words_or_are_refused() {
 }
 
 #[test]
-fn an_index_that_is_damaged_or_of_another_store_is_made_again() {
+fn damaged_or_foreign_indexes_are_rebuilt() {
     let mut world = World::new();
     for at in 0..30 {
         world.turn("one/main", &[text(&format!("number {at} of many words to find {at}"))]);
@@ -482,7 +482,7 @@ fn rusqlite_of(path: &Path) -> rusqlite::Connection {
 }
 
 #[test]
-fn a_search_that_dies_while_it_fills_the_index_leaves_nothing_wrong() {
+fn crashes_while_filling_the_index_leave_it_consistent() {
     let mut world = World::new();
     world.turn("one/main", &[text("first words")]);
     let died = catch_unwind(AssertUnwindSafe(|| {
@@ -496,7 +496,7 @@ fn a_search_that_dies_while_it_fills_the_index_leaves_nothing_wrong() {
 }
 
 #[test]
-fn several_processes_fill_one_index_at_once() {
+fn concurrent_processes_can_fill_one_index() {
     let mut world = World::new();
     for at in 0..40 {
         world.turn("one/main", &[text(&format!("words of turn {at}"))]);
@@ -518,7 +518,7 @@ fn several_processes_fill_one_index_at_once() {
 }
 
 #[test]
-fn a_search_waits_for_another_one_that_fills_the_index() {
+fn searches_wait_for_a_concurrent_fill_of_the_index() {
     let mut world = World::new();
     for at in 0..5 {
         world.turn("one/main", &[text(&format!("words of turn {at}"))]);
@@ -544,7 +544,7 @@ fn a_search_waits_for_another_one_that_fills_the_index() {
 }
 
 #[test]
-fn a_search_makes_no_index_while_another_one_may() {
+fn searches_create_no_index_while_another_process_may() {
     let mut world = World::new();
     world.turn("one/main", &[text("some words")]);
     // Simulates a process that holds the claim and has not created the index yet.
@@ -568,7 +568,7 @@ fn is_in_files(dir: &Path, bytes: &[u8]) -> bool {
 }
 
 #[test]
-fn a_redaction_reaches_the_index_before_it_returns() {
+fn redactions_clear_the_index_before_they_return() {
     let mut world = World::new();
     world.turn(
         "one/main",
@@ -591,7 +591,7 @@ fn a_redaction_reaches_the_index_before_it_returns() {
 }
 
 #[test]
-fn what_retention_dropped_is_not_found_and_the_index_shrinks() {
+fn expired_content_is_not_found_and_the_index_shrinks() {
     let mut world = World::new();
     for at in 0..30 {
         let note = format!("only in turn {at}");
@@ -621,7 +621,7 @@ fn what_retention_dropped_is_not_found_and_the_index_shrinks() {
 }
 
 #[test]
-fn nothing_of_an_encrypted_store_lies_in_the_clear() {
+fn searching_an_encrypted_store_writes_no_plaintext() {
     let mut world = World::new();
     world.turn("one/main", &[text("plain hunter22")]);
     assert_eq!(world.search("hunter22").hits.len(), 1);
@@ -637,7 +637,7 @@ fn nothing_of_an_encrypted_store_lies_in_the_clear() {
 }
 
 #[test]
-fn an_index_in_memory_takes_up_what_is_new_until_something_is_redacted() {
+fn memory_indexes_add_new_turns_until_a_redaction() {
     let mut world = World::new();
     for word in ["first", "second hunter22", "third"] {
         world.turn("one/main", &[text(word)]);
@@ -669,7 +669,7 @@ fn an_index_in_memory_takes_up_what_is_new_until_something_is_redacted() {
 }
 
 #[test]
-fn where_nothing_can_be_kept_a_search_has_its_index_in_memory() {
+fn searches_use_a_memory_index_where_no_file_can_be_kept() {
     let mut world = World::new();
     world.turn("one/main", &[text("some words")]);
     let folder = world.dir().join("workspaces");

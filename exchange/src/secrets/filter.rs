@@ -55,7 +55,7 @@ pub struct SecretFilter {
     warns: bool,
     settings: OnceLock<FilterSettings>,
     /// New findings, by rule: the ids of values, or the ids of masked contents.
-    seen: Mutex<BTreeMap<&'static str, BTreeSet<String>>>,
+    findings: Mutex<BTreeMap<&'static str, BTreeSet<String>>>,
     /// Masked contents that have not been stored yet.
     masked: Mutex<HashSet<ObjectId>>,
 }
@@ -81,20 +81,20 @@ impl SecretFilter {
     /// `warns`.
     #[must_use]
     pub fn new(warns: bool) -> Self {
-        let (settings, seen, masked) = (OnceLock::new(), Mutex::default(), Mutex::default());
-        Self { warns, settings, seen, masked }
+        let (settings, findings, masked) = (OnceLock::new(), Mutex::default(), Mutex::default());
+        Self { warns, settings, findings, masked }
     }
 
     /// Returns the findings in new content since the last call. `None` if there are none.
     #[must_use]
     pub fn take_new(&self) -> Option<NewSecrets> {
-        let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
-        let seen = std::mem::take(&mut *seen).into_iter();
-        let seen: BTreeMap<_, _> = seen.map(|(rule, found)| (rule, found.len())).collect();
-        let settings = self.settings.get().filter(|_| !seen.is_empty())?;
+        let mut findings = self.findings.lock().unwrap_or_else(PoisonError::into_inner);
+        let findings = std::mem::take(&mut *findings).into_iter();
+        let findings: BTreeMap<_, _> = findings.map(|(rule, found)| (rule, found.len())).collect();
+        let settings = self.settings.get().filter(|_| !findings.is_empty())?;
         Some(match settings.mode {
-            SecretMode::Mask => NewSecrets::Masked(seen),
-            SecretMode::Warn | SecretMode::Off => NewSecrets::Stored(seen),
+            SecretMode::Mask => NewSecrets::Masked(findings),
+            SecretMode::Warn | SecretMode::Off => NewSecrets::Stored(findings),
         })
     }
 
@@ -109,8 +109,8 @@ impl SecretFilter {
     }
 
     fn note(&self, rule: &'static str, what: String) {
-        let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
-        seen.entry(rule).or_default().insert(what);
+        let mut findings = self.findings.lock().unwrap_or_else(PoisonError::into_inner);
+        findings.entry(rule).or_default().insert(what);
     }
 
     /// Returns the masked contents.

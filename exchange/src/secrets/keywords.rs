@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn keywords_are_what_every_match_has() {
+    fn every_match_has_a_derived_keyword() {
         assert_eq!(of(r"\b(gh[po]_[A-Za-z0-9]{36})\b"), ["gho_", "ghp_"]);
         assert_eq!(
             of(r"(?i)\w{0,40}(?:api[_-]?key|secret)s?\w{0,9}[:=](\w+)"),
@@ -203,7 +203,7 @@ pub(super) const KEYWORDS: &[(&str, &[usize])] = &[
 ";
 
     #[test]
-    fn the_keyword_table_is_what_the_expressions_say() {
+    fn the_keyword_table_matches_the_expressions() {
         let path = concat!(env!("CARGO_MANIFEST_DIR"), "/src/secrets/keyword_table.rs");
         if std::env::var_os("UPDATE_KEYWORDS").is_some() {
             std::fs::write(path, table()).unwrap();
@@ -237,7 +237,7 @@ pub(super) const KEYWORDS: &[(&str, &[usize])] = &[
     }
 
     #[test]
-    fn every_match_of_every_rule_has_a_keyword_of_it() {
+    fn every_match_of_a_rule_contains_its_keyword() {
         let mut state = 7_u64;
         let mut next = |below: usize| {
             state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);

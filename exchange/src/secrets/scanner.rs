@@ -268,7 +268,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_rule_compiles_and_is_named_once() {
+    fn every_rule_compiles_and_has_a_unique_id() {
         let scanner = Scanner::new().unwrap();
         let mut ids = BTreeSet::new();
         for (number, rule) in RULES.iter().enumerate() {
@@ -281,7 +281,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_found_in_little_and_in_much_is_the_same() {
+    fn small_and_large_inputs_yield_the_same_secrets() {
         let text: String = KEYWORDS.iter().map(|(keyword, _)| *keyword).collect();
         let text = format!("{text} {}", text.to_ascii_uppercase());
         let hits = |kind| -> Vec<_> {

@@ -168,7 +168,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn text_that_a_client_tells_is_written_as_the_file_was() {
+    fn reported_text_keeps_the_byte_order_mark_and_line_ends() {
         let reported = Bytes::from_static(b"a\nb\n");
         for (known, expected) in [
             (&b"a\nb\n"[..], None),

@@ -126,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn ends_are_sums_or_of_one_run_as_the_numbers_say() {
+    fn run_totals_are_detected_as_cumulative_or_separate() {
         for (second, expected) in [(metrics(1, 300, 20), 300), (metrics(2, 400, 30), 300)] {
             let mut runs = Runs::default();
             runs.begin();
@@ -142,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn what_came_out_without_an_answer_is_counted_where_all_answers_are_known() {
+    fn unattributed_output_is_counted_if_all_answers_are_known() {
         for (has_begun, expected) in [(true, 10), (false, 0)] {
             let mut runs = Runs { has_begun, ..Runs::default() };
             let end = runs.end(&metrics(1, 100, 10)).remove(0);

@@ -64,16 +64,16 @@ impl KnownSessions {
         let heads = heads(&repo.refs(), |_| true);
         // Forget deleted sessions.
         self.lock().sessions.retain(|name, _| heads.contains_key(name));
-        let (asked, clears) = self.look_up(repo, heads);
-        let all = asked.len();
+        let (requests, clears) = self.look_up(repo, heads);
+        let all = requests.len();
         let mut dated = Vec::with_capacity(all);
-        for asked in asked {
-            dated.push((asked.newest(repo)?, asked));
+        for request in requests {
+            dated.push((request.newest(repo)?, request));
         }
         dated.sort_by_key(|(newest, _)| Reverse(newest.as_ref().map(|it| it.time.micros)));
         dated.truncate(most);
         let tips = (most >= all).then(|| {
-            let branches = dated.iter().flat_map(|(_, asked)| &asked.head.branches);
+            let branches = dated.iter().flat_map(|(_, request)| &request.head.branches);
             branches.map(|(_, tip)| *tip).collect()
         });
         Ok((self.read(repo, dated, tips.as_ref(), clears)?, all))
@@ -81,8 +81,8 @@ impl KnownSessions {
 
     /// Returns true if a list of all sessions needs no read.
     pub fn has_all(&self, repo: &Repository) -> bool {
-        let (asked, _) = self.look_up(repo, heads(&repo.refs(), |_| true));
-        asked.iter().all(|asked| asked.known.is_some())
+        let (requests, _) = self.look_up(repo, heads(&repo.refs(), |_| true));
+        requests.iter().all(|request| request.known.is_some())
     }
 
     /// Returns the existing sessions among `names`, by name. Reads like [`Self::newest`], only for
@@ -95,10 +95,11 @@ impl KnownSessions {
         repo: &Repository,
         names: &BTreeSet<&str>,
     ) -> Result<HashMap<String, Arc<SessionSummary>>> {
-        let (asked, clears) = self.look_up(repo, heads(&repo.refs(), |name| names.contains(name)));
-        let mut dated = Vec::with_capacity(asked.len());
-        for asked in asked {
-            dated.push((asked.newest(repo)?, asked));
+        let (requests, clears) =
+            self.look_up(repo, heads(&repo.refs(), |name| names.contains(name)));
+        let mut dated = Vec::with_capacity(requests.len());
+        for request in requests {
+            dated.push((request.newest(repo)?, request));
         }
         let read = self.read(repo, dated, None, clears)?;
         Ok(read.into_iter().map(|session| (session.name.clone(), session)).collect())
@@ -115,12 +116,12 @@ impl KnownSessions {
         if known.of != of {
             *known = SessionCache { of, clears: known.clears + 1, ..SessionCache::default() };
         }
-        let asked = heads.into_iter().map(|(name, head)| {
+        let requests = heads.into_iter().map(|(name, head)| {
             let found = known.sessions.get(&name).filter(|(before, _)| *before == head);
             let found = found.map(|(_, summary)| Arc::clone(summary));
             SessionRequest { name, head, known: found }
         });
-        (asked.collect(), known.clears)
+        (requests.collect(), known.clears)
     }
 
     /// Reads the missing summaries and keeps the given order. If `tips` has the tips of all
@@ -133,12 +134,12 @@ impl KnownSessions {
         clears: u64,
     ) -> Result<Vec<Arc<SessionSummary>>> {
         let mut sessions = Vec::with_capacity(dated.len());
-        if dated.iter().all(|(_, asked)| asked.known.is_some()) {
-            sessions.extend(dated.into_iter().filter_map(|(_, asked)| asked.known));
+        if dated.iter().all(|(_, request)| request.known.is_some()) {
+            sessions.extend(dated.into_iter().filter_map(|(_, request)| request.known));
             return Ok(sessions);
         }
-        let kept = self.lock().prompts.clone();
-        let mut lines = kept.unwrap_or_else(|| FirstPrompts::read(repo));
+        let cached = self.lock().prompts.clone();
+        let mut lines = cached.unwrap_or_else(|| FirstPrompts::read(repo));
         let mut prompts = repo.prompts(Some(&is_prompt))?;
         let mut fresh = Vec::new();
         for (newest, SessionRequest { name, head, known }) in dated {

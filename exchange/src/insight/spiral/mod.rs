@@ -243,10 +243,11 @@ fn streak(steps: &[SpiralStep], window: usize) -> Option<Streak> {
     if equal.len() < window {
         return None;
     }
-    let made: Option<BTreeSet<&String>> = equal.iter().map(|step| step.artifact.as_ref()).collect();
-    let verdict = match made {
-        Some(made) if made.len() == 1 => SpiralVerdict::Confirmed,
-        Some(made) if made.len() == equal.len() => SpiralVerdict::Progress,
+    let contents: Option<BTreeSet<&String>> =
+        equal.iter().map(|step| step.artifact.as_ref()).collect();
+    let verdict = match contents {
+        Some(contents) if contents.len() == 1 => SpiralVerdict::Confirmed,
+        Some(contents) if contents.len() == equal.len() => SpiralVerdict::Progress,
         Some(_) | None => SpiralVerdict::Suspected,
     };
     let signature = format!("{tool}:{arguments}");
@@ -371,8 +372,8 @@ fn same_file(steps: &[SpiralStep], window: usize) -> Option<Sign> {
 
 /// Returns true if every step left the file with a different content, which is steady work.
 fn is_each_new(steps: &[&SpiralStep], path: &String) -> bool {
-    let made = steps.iter().map(|step| step.changed.get(path).copied().flatten());
-    made.collect::<Option<BTreeSet<_>>>().is_some_and(|made| made.len() == steps.len())
+    let contents = steps.iter().map(|step| step.changed.get(path).copied().flatten());
+    contents.collect::<Option<BTreeSet<_>>>().is_some_and(|contents| contents.len() == steps.len())
 }
 
 fn turns(steps: &[&SpiralStep]) -> Vec<u64> {
@@ -404,7 +405,7 @@ mod tests {
     }
 
     #[test]
-    fn work_that_goes_on_is_no_spiral() {
+    fn continued_work_is_not_a_spiral() {
         let steps: Vec<SpiralStep> = (1..20)
             .map(|turn| SpiralStep {
                 path: Some(format!("{turn}.rs")),
@@ -419,7 +420,7 @@ mod tests {
     }
 
     #[test]
-    fn edits_and_looks_that_alternate_on_one_file_are_seen() {
+    fn alternating_edits_and_reads_of_one_file_are_detected() {
         let steps: Vec<SpiralStep> = (41..=48)
             .map(|turn| match turn % 2 {
                 1 => step(turn, "edit", &turn.to_string(), &turn.to_string()),
@@ -438,7 +439,7 @@ mod tests {
     }
 
     #[test]
-    fn steady_writes_to_one_file_are_progress() {
+    fn steady_writes_to_one_file_count_as_progress() {
         let steps: Vec<SpiralStep> =
             (1..=8).map(|turn| step(turn, "write", &turn.to_string(), &turn.to_string())).collect();
         let found = find_spiral(&steps, SPIRAL_WINDOW);
@@ -462,7 +463,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_whose_size_goes_up_and_down_is_a_circle_and_one_that_grows_is_none() {
+    fn oscillating_file_sizes_are_a_spiral_and_growth_is_not() {
         let found = find_spiral(&sized(&[280, 291, 409, 285, 403, 279, 397]), SPIRAL_WINDOW);
         assert_eq!(found.verdict, SpiralVerdict::Confirmed, "{found:?}");
         assert_eq!(found.rollback_to, Some(3), "before the prompt");
@@ -478,7 +479,7 @@ mod tests {
     }
 
     #[test]
-    fn a_loop_begins_no_earlier_than_the_newest_prompt() {
+    fn loops_begin_after_the_newest_prompt() {
         let prompt = |turn| SpiralStep { turn, is_prompt: true, ..SpiralStep::default() };
         let edit = |turn: u64, content: &str| SpiralStep {
             path: None,
@@ -504,7 +505,7 @@ mod tests {
     }
 
     #[test]
-    fn files_that_come_back_are_a_circle() {
+    fn files_returning_to_an_earlier_state_are_a_spiral() {
         let steps: Vec<SpiralStep> = (1..=5)
             .map(|turn| {
                 let content = if turn % 2 == 0 { "b" } else { "a" };

@@ -188,7 +188,7 @@ mod tests {
     const LINES: usize = 3000;
 
     #[test]
-    fn the_document_is_small_and_its_scripts_need_no_framework() {
+    fn the_document_is_small_and_has_no_framework() {
         let page = live_page(true);
         assert!(page.html.len() <= BYTES, "{} bytes", page.html.len());
         let packed = compress_lines(page.html.as_bytes()).unwrap().len();
@@ -198,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn no_type_stands_in_a_script() {
+    fn scripts_contain_no_type_comments() {
         let page = live_page(true);
         assert!(!page.html.contains("@type") && !page.screens.contains("@type"));
         assert!(

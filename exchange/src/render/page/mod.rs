@@ -201,14 +201,14 @@ fn rules(sheets: &[&str]) -> String {
 /// Removes the type comments from a line.
 fn without_types(line: &str) -> String {
     let mut rest = line;
-    let mut kept = String::with_capacity(line.len());
+    let mut plain = String::with_capacity(line.len());
     while let Some((before, (_, after))) =
         rest.split_once(TYPE).and_then(|(before, type_)| Some((before, type_.split_once("*/")?)))
     {
-        kept.push_str(before);
+        plain.push_str(before);
         rest = after.strip_prefix(' ').unwrap_or(after);
     }
-    kept + rest
+    plain + rest
 }
 
 /// Returns the hash of a script or style for a policy.
@@ -221,7 +221,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_script_loses_its_comments_and_no_code() {
+    fn scripts_lose_comments_but_no_code() {
         let part = "// First.\n\n/** @type {any} */\nlet a;\n  /** @type {any} */ (a)?.b(/** @type {c} */ (d));\n\
                     /**\n * @param {any} e\n */\nconst e = \"// no\";\n";
         let expected = "\"use strict\";\nlet a;\n(a)?.b((d));\nconst e = \"// no\";\n";

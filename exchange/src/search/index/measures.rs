@@ -152,12 +152,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_time_is_never_told_too_early() {
+    fn stored_times_are_upper_bounds() {
         let unknown = Measure { words: 1, second: u32::MAX };
         assert_eq!(unknown.micros(), None);
         for micros in [i64::MIN, -1, 0, 1, 999_999, 1_000_000, 1_700_000_000_123_456] {
             let known = unknown.with_turn_at(micros);
-            assert!(known.micros().is_some_and(|told| told >= micros), "{micros}");
+            assert!(known.micros().is_some_and(|bound| bound >= micros), "{micros}");
             assert_eq!(known.with_turn_at(i64::MAX), known, "only an older turn changes it");
         }
         assert_eq!(unknown.with_turn_at(i64::MAX).micros(), None);

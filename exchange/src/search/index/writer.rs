@@ -110,19 +110,19 @@ impl<'c> IndexWriter<'c> {
         damage: &mut BTreeSet<String>,
     ) -> IndexResult<()> {
         let contents = self.contents(arrived)?;
-        let mut taken =
+        let mut batch =
             TurnDocuments::find(self.change, &mut self.names, contents.iter().flatten())?;
-        taken.index_unknown(repo, self)?;
-        damage.extend(taken.damage.iter().cloned());
+        batch.index_unknown(repo, self)?;
+        damage.extend(batch.damage.iter().cloned());
         let change = self.change;
         let (mut add_turn, mut add_place) = (change.prepare(ADD_TURN)?, change.prepare(ADD_PLACE)?);
         for ((turn, (arrivals, unread)), contents) in turns.iter().zip(arrived).zip(&contents) {
             damage.extend(unread.iter().cloned());
-            let is_lost = |arrival: &Arrival| taken.lost.contains(&arrival.blob);
+            let is_lost = |arrival: &Arrival| batch.lost.contains(&arrival.blob);
             let is_whole = unread.is_empty() && !arrivals.iter().any(is_lost);
             let number = insert_turn(&mut add_turn, &mut self.names, turn, is_whole)?;
             self.newest = self.newest.max(turn.time.micros);
-            let known = contents.iter().map(|content| taken.documents.get(content));
+            let known = contents.iter().map(|content| batch.documents.get(content));
             let arrived: Vec<_> = arrivals.iter().zip(known).collect();
             self.insert_places(&mut add_place, (number, turn), &arrived)?;
         }
@@ -194,21 +194,21 @@ impl TurnDocuments {
         names: &mut TextTable<'_>,
         contents: impl Iterator<Item = &'c Content>,
     ) -> IndexResult<Self> {
-        let mut taken = Self::default();
+        let mut batch = Self::default();
         let mut find = change.prepare(FIND_DOCUMENT)?;
         for content in contents {
-            if let Entry::Vacant(place) = taken.documents.entry(*content) {
+            if let Entry::Vacant(place) = batch.documents.entry(*content) {
                 let known = known(&mut find, place.key())?;
                 if known.is_none() {
-                    taken.unknown.push(*content);
-                    if let Entry::Vacant(format) = taken.formats.entry(content.1) {
+                    batch.unknown.push(*content);
+                    if let Entry::Vacant(format) = batch.formats.entry(content.1) {
                         format.insert(names.text(content.1)?);
                     }
                 }
                 place.insert(known.unwrap_or_default());
             }
         }
-        Ok(taken)
+        Ok(batch)
     }
 
     /// Reads the unknown contents and inserts their documents.

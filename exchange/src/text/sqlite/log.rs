@@ -85,8 +85,8 @@ impl Header {
         let big_endian = magic & 1 == 1;
         let sum = checksum((0, 0), log.get(..24)?, big_endian);
         let salt = log.get(16..24)?.try_into().ok()?;
-        let told = (word(log, 24)?, word(log, 28)?);
-        (sum == told).then_some(Self { big_endian, page_bytes, salt, sum })
+        let recorded = (word(log, 24)?, word(log, 28)?);
+        (sum == recorded).then_some(Self { big_endian, page_bytes, salt, sum })
     }
 
     /// Reads all frames up to the last one that commits.

@@ -46,14 +46,18 @@ pub use formats::state::apply_state;
 pub use formats::state_edits::apply_edits;
 pub use formats::{MESSAGE_FORMATS, is_prompt};
 pub use import::follow::{
-    FollowOptions, Followed, TurnFiles, followed_branch, followed_bytes, holds_call,
+    FollowOptions, FollowReport, TurnFiles, followed_branch, followed_bytes, has_call,
 };
 pub use import::gap_limit::{MAX_GAP_BYTES, MAX_GAP_PIECES};
-pub use import::taken_back::{ClientLine, WentBack, client_line, is_line_of, went_back};
+pub use import::rollback::{
+    ClientBranch, RolledBackBranch, client_branch, is_client_branch_of, rolled_back_branch,
+};
 pub use insight::compare::{CHECK_PREFIX, Comparison, FAILED, PASSED, Strategy, compare};
-pub use insight::edit::{Cut, EditedConversation, EditedMessage, edit_conversation, uncompacted};
+pub use insight::edit::{
+    Cut, EditedConversation, EditedMessage, edit_conversation, expand_compaction,
+};
 pub use insight::intent::{
-    MAX_ROLLBACK_STEPS, RollbackIntent, asks_back, rollback_intent, rollback_language,
+    MAX_ROLLBACK_STEPS, RollbackIntent, rollback_intent, rollback_language, rollback_request,
 };
 pub use insight::language::Language;
 pub use insight::lessons;
@@ -61,7 +65,7 @@ pub use insight::offload::{OffloadOptions, Placeholder, Tail, offload};
 pub use insight::origin::{GIT_BRANCH, Origin, origin};
 pub use insight::outline::{ChangedFile, OutlinePart, TurnFacts, outline, turn_facts};
 pub use insight::prices::PriceTable;
-pub use insight::reads::{Reads, Stale, StaleReason, check_reads};
+pub use insight::reads::{ReadCheck, StaleFile, StaleReason, check_reads};
 pub use insight::search::MessageText;
 pub use insight::secrets::{SecretFinding, SecretPlace, SecretScan, scan_secrets};
 pub use insight::sessions::{KnownSessions, SessionSummary, TitleSource, find_session, sessions};
@@ -70,7 +74,7 @@ pub use insight::spending::{
 };
 pub use insight::spiral::{
     SPIRAL_TURNS, SPIRAL_WINDOW, Sign, SignKind, SpiralReport, SpiralStep, SpiralVerdict, Streak,
-    find_spiral, steps,
+    find_spiral, read_steps,
 };
 pub use insight::test_runs::TestRuns;
 pub use insight::usage::{RecordedUsage, TOKENS, TokenUsage, context_tokens, usage};
@@ -87,12 +91,13 @@ pub use model::report::{ImportNote, ImportReport, ImportedBranch};
 pub use model::unread::UnreadRecords;
 pub use model::view::{MessageView, ToolCall, ToolResult};
 pub use search::{
-    IndexKept, KeptIndex, SearchAnswer, SearchHit, SearchQuery, Snippet, search, search_keeping,
+    IndexPlace, MemoryIndex, SearchAnswer, SearchHit, SearchQuery, Snippet, search,
+    search_with_index,
 };
 pub use secrets::{
-    FoundSecret, RULES, SecretFilter, SecretRule, SeenSecrets, find_secrets, mask_of, masked,
+    FoundSecret, NewSecrets, RULES, SecretFilter, SecretRule, find_secrets, mask_of, mask_secrets,
 };
 pub use text::piece::{Piece, PieceKind, Pieces};
 pub use text::shape::JsonShape;
-pub use text::unpack::{HEAD_BYTES, read_head, unpacked};
+pub use text::unpack::{HEAD_BYTES, decompress, read_head};
 pub use text::{document, lines};

@@ -39,7 +39,7 @@ pub fn lessons(bytes: &[u8]) {
     assert!(unpinned <= MAX_SELECTED, "{unpinned} lessons");
     let block = prompt(&selected);
     assert!(block.text.len() <= PROMPT_BYTES, "{} bytes", block.text.len());
-    assert_eq!(block.told.len() + block.left_out.len(), selected.len());
+    assert_eq!(block.included.len() + block.left_out.len(), selected.len());
 
     let document = LessonsDocument::of(&found);
     let read = LessonsDocument::parse(&document.to_text().unwrap()).unwrap();

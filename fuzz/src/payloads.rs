@@ -128,6 +128,6 @@ pub fn vfs_uri(bytes: &[u8]) {
     }
     let new = named_by_content(Bytes::copy_from_slice(bytes));
     for uri in [Some(new.uri), new.otherwise].into_iter().flatten() {
-        assert_eq!(check_name(&uri, bytes), NameCheck::Fits);
+        assert_eq!(check_name(&uri, bytes), NameCheck::Matches);
     }
 }

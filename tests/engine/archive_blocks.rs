@@ -119,7 +119,7 @@ fn check(repo: &Repository) -> FsckReport {
 }
 
 #[test]
-fn one_bad_block_leaves_each_session_its_older_turns_or_what_is_in_the_newer_ones() {
+fn one_damaged_block_keeps_older_or_newer_turns_of_each_session() {
     FORMS.into_iter().for_each(one_bad_block);
 }
 
@@ -143,7 +143,7 @@ fn one_bad_block(lists_ids: bool) {
 }
 
 #[test]
-fn a_session_whose_newest_commits_are_lost_goes_back_to_its_newest_whole_turn() {
+fn sessions_with_lost_commits_fall_back_to_their_newest_intact_turn() {
     FORMS.into_iter().for_each(newest_commits_are_lost);
 }
 
@@ -180,7 +180,7 @@ fn newest_commits_are_lost(lists_ids: bool) {
 }
 
 #[test]
-fn lost_turns_are_told_as_runs_with_the_newest_that_is_whole() {
+fn lost_turns_are_reported_as_runs_with_the_newest_intact_turn() {
     let archive = Archive::new(true);
     let blobs: Vec<usize> = archive
         .blocks()
@@ -198,7 +198,7 @@ fn lost_turns_are_told_as_runs_with_the_newest_that_is_whole() {
 }
 
 #[test]
-fn where_ids_follow_from_contents_a_bad_one_costs_the_turns_that_have_it_and_those_after() {
+fn damage_in_archives_without_ids_loses_the_affected_and_later_turns() {
     let archive = Archive::new(false);
     let blobs = archive.blocks().into_iter().filter(|(_, kind)| *kind == Kind::Blob.code());
     let newest = blobs.map(|(at, _)| at).next_back().unwrap();
@@ -215,7 +215,7 @@ fn where_ids_follow_from_contents_a_bad_one_costs_the_turns_that_have_it_and_tho
 }
 
 #[test]
-fn an_archive_is_written_anew_when_it_is_to_have_ids_or_none() {
+fn archives_are_rewritten_to_add_or_remove_ids() {
     let archive = Archive::new(true);
     let repack = |seed, lists_ids| {
         let repack = Purpose::Repack(Tier::Archive);

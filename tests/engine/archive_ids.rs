@@ -53,7 +53,7 @@ fn use_archive(disk: &SimDisk, seed: u8) {
 }
 
 #[test]
-fn who_needs_an_object_of_an_archive_first_keeps_its_ids_and_a_collection_leaves_them() {
+fn the_first_reader_of_an_archive_caches_its_ids() {
     let disk = archive();
     assert_eq!(ids(&disk), Vec::<PathBuf>::new(), "nobody has used it yet");
     drop(open(&disk, 3));
@@ -87,7 +87,7 @@ fn who_needs_an_object_of_an_archive_first_keeps_its_ids_and_a_collection_leaves
 }
 
 #[test]
-fn ids_go_with_their_pack_and_before_a_redaction_returns() {
+fn cached_ids_are_deleted_with_their_pack_and_by_redactions() {
     let disk = archive();
     use_archive(&disk, 3);
     let before = ids(&disk);
@@ -105,7 +105,7 @@ fn ids_go_with_their_pack_and_before_a_redaction_returns() {
 }
 
 #[test]
-fn a_store_says_that_it_may_have_archives_without_ids_before_it_has_one() {
+fn the_feature_flag_precedes_the_first_archive_without_ids() {
     let disk = SimDisk::new(Path::new("/disk"));
     let (io, dir) = (Arc::new(disk.clone()), Path::new("/disk/store"));
     let options = OpenOptions::new([1; 16]);
@@ -144,7 +144,7 @@ fn a_store_says_that_it_may_have_archives_without_ids_before_it_has_one() {
 }
 
 #[test]
-fn who_had_a_pack_open_that_a_redaction_took_away_keeps_no_ids_of_it() {
+fn open_readers_do_not_cache_ids_of_redacted_packs() {
     let disk = archive();
     let reader = open(&disk, 5);
     redact(&open(&disk, 6), &Pattern::literal("xyzzy", "[redacted]").unwrap(), &stamp(5)).unwrap();
@@ -155,7 +155,7 @@ fn who_had_a_pack_open_that_a_redaction_took_away_keeps_no_ids_of_it() {
 }
 
 #[test]
-fn two_who_need_an_archive_at_once_both_have_it() {
+fn concurrent_readers_can_both_read_an_archive() {
     let disk = archive();
     let readers = [open(&disk, 5), open(&disk, 6)];
     for repo in &readers {
@@ -168,7 +168,7 @@ fn two_who_need_an_archive_at_once_both_have_it() {
 }
 
 #[test]
-fn where_nothing_can_be_written_an_archive_is_read_all_the_same() {
+fn archives_are_readable_on_a_full_disk() {
     let disk = archive();
     disk.arm(Fault::DiskFull);
     use_archive(&disk, 5);
@@ -180,7 +180,7 @@ fn where_nothing_can_be_written_an_archive_is_read_all_the_same() {
 }
 
 #[test]
-fn a_call_that_fails_while_ids_are_made_costs_only_them() {
+fn failed_calls_while_caching_ids_lose_only_the_cache() {
     let disk = archive();
     let calls = {
         let copy = disk.crash(Keep::All);

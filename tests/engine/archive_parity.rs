@@ -89,7 +89,7 @@ fn is_ok(disk: &SimDisk) -> bool {
 }
 
 #[test]
-fn an_archive_of_which_three_percent_of_the_sectors_are_destroyed_is_as_it_was() {
+fn parity_restores_an_archive_with_three_percent_destroyed_sectors() {
     let sample = archive();
     let (pack, bytes) = the_file(&sample.disk, "pack");
     let (parity, parity_bytes) = the_file(&sample.disk, "parity");
@@ -110,7 +110,7 @@ fn an_archive_of_which_three_percent_of_the_sectors_are_destroyed_is_as_it_was()
 }
 
 #[test]
-fn a_run_of_lost_sectors_a_torn_end_and_a_lost_front_come_back() {
+fn parity_restores_runs_of_sectors_and_both_ends() {
     let sample = archive();
     let (pack, bytes) = the_file(&sample.disk, "pack");
     let run = bytes.len() * 45 / 1000;
@@ -129,7 +129,7 @@ fn a_run_of_lost_sectors_a_torn_end_and_a_lost_front_come_back() {
 }
 
 #[test]
-fn also_with_manifest_and_superblock_gone() {
+fn parity_restores_archives_without_manifest_and_superblock() {
     let sample = archive();
     let (pack, bytes) = the_file(&sample.disk, "pack");
     let disk = sample.copy();
@@ -162,7 +162,7 @@ fn also_with_manifest_and_superblock_gone() {
 }
 
 #[test]
-fn more_damage_than_promised_is_salvaged_and_nothing_is_deleted() {
+fn damage_beyond_parity_is_salvaged_and_quarantined() {
     let sample = archive();
     let (pack, bytes) = the_file(&sample.disk, "pack");
     let (parity, parity_bytes) = the_file(&sample.disk, "parity");
@@ -179,7 +179,7 @@ fn more_damage_than_promised_is_salvaged_and_nothing_is_deleted() {
 }
 
 #[test]
-fn a_damaged_parity_is_told_and_made_again() {
+fn damaged_parity_is_reported_and_rebuilt() {
     let sample = archive();
     let (parity, bytes) = the_file(&sample.disk, "parity");
     let other = vec![0x11; bytes.len()];
@@ -197,7 +197,7 @@ fn a_damaged_parity_is_told_and_made_again() {
 }
 
 #[test]
-fn a_repair_that_is_cut_short_loses_nothing_and_can_be_done_again() {
+fn interrupted_parity_repairs_can_be_repeated() {
     let sample = archive();
     let (pack, bytes) = the_file(&sample.disk, "pack");
     let damaged = sample.copy();
@@ -223,7 +223,7 @@ fn a_repair_that_is_cut_short_loses_nothing_and_can_be_done_again() {
 }
 
 #[test]
-fn collections_keep_the_share_and_take_parity_away_with_its_pack() {
+fn collections_keep_the_parity_share_and_delete_parity_with_its_pack() {
     let sample = archive();
     let disk = sample.copy();
     let before = the_file(&disk, "parity");
@@ -276,7 +276,7 @@ fn promised(disk: &SimDisk) -> usize {
 }
 
 #[test]
-fn every_pack_has_the_parity_of_the_store_whoever_writes_it() {
+fn every_writer_applies_the_parity_policy() {
     let disk = journal(48_000);
     promise(&disk, 77, Some(7));
     assert_eq!(promised(&disk), 0, "what is not packed has none");
@@ -308,7 +308,7 @@ fn every_pack_has_the_parity_of_the_store_whoever_writes_it() {
 }
 
 #[test]
-fn a_policy_reaches_the_packs_of_before_with_a_repack_and_can_be_taken_back() {
+fn repacking_applies_a_changed_parity_policy() {
     let disk = journal(12_000);
     let repack = |seed| {
         let repo = open(&disk, seed);
@@ -333,7 +333,7 @@ fn a_policy_reaches_the_packs_of_before_with_a_repack_and_can_be_taken_back() {
 }
 
 #[test]
-fn a_policy_that_is_none_stops_collections_and_no_repair() {
+fn invalid_parity_policies_stop_collections_but_not_repairs() {
     let sample = archive();
     let disk = sample.copy();
     let repo = open(&disk, 77);
@@ -354,7 +354,7 @@ fn a_policy_that_is_none_stops_collections_and_no_repair() {
 }
 
 #[test]
-fn a_parity_that_somebody_made_up_does_no_harm() {
+fn forged_parity_does_no_harm() {
     let sample = archive();
     let (parity, _) = the_file(&sample.disk, "parity");
     let (pack, bytes) = the_file(&sample.disk, "pack");
@@ -382,7 +382,7 @@ fn a_parity_that_somebody_made_up_does_no_harm() {
 }
 
 #[test]
-fn a_disk_that_is_full_keeps_what_was_there() {
+fn parity_repair_on_a_full_disk_keeps_existing_files() {
     let sample = archive();
     let (pack, _) = the_file(&sample.disk, "pack");
     let disk = sample.copy();

@@ -60,7 +60,7 @@ turntree_properties::properties! {
     cases = 24;
 
     #[test]
-    fn the_first_bad_turn_is_found_with_few_answers(
+    fn bisect_finds_the_first_bad_turn_with_few_answers(
         turns in 2..40_u32, skipped in prop::collection::btree_set(2..40_u64, 0..8), durable: bool,
     ) {
         let sandbox = Sandbox::new();
@@ -110,7 +110,7 @@ turntree_properties::properties! {
 }
 
 #[test]
-fn answers_that_cannot_be_are_refused() {
+fn contradictory_bisect_answers_are_rejected() {
     let sandbox = Sandbox::new();
     let ids = session(&sandbox, &[(None, 1), (None, 2), (None, 3), (None, 4), (None, 5)]);
     let repo = &sandbox.repo;
@@ -193,7 +193,7 @@ impl<'s> Shell<'s> {
 }
 
 #[test]
-fn a_run_finds_what_a_look_at_every_turn_finds_and_tests_no_tree_twice() {
+fn bisect_run_equals_a_linear_search_and_tests_each_tree_once() {
     // Bad from 30 on. Many turns change only a note, and one tree appears again.
     let files = [1, 1, 5, 1, 9, 9, 12, 30, 30, 30, 31, 40, 40, 41, 50, 50];
     for first_bad in [9, 12, 30, 31, 40, 50] {
@@ -218,7 +218,7 @@ fn a_run_finds_what_a_look_at_every_turn_finds_and_tests_no_tree_twice() {
 }
 
 #[test]
-fn a_run_that_stopped_goes_on_and_an_interrupted_one_leaves_nothing() {
+fn stopped_bisect_runs_resume_and_interrupted_ones_clean_up() {
     let sandbox = Sandbox::new();
     let contents: Vec<_> = (0..30).map(|n| (Some(n), n)).collect();
     session(&sandbox, &contents);
@@ -244,7 +244,7 @@ fn a_run_that_stopped_goes_on_and_an_interrupted_one_leaves_nothing() {
 }
 
 #[test]
-fn turns_without_files_are_tested_by_what_else_they_hold() {
+fn bisect_run_tests_whole_contexts_of_turns_without_files() {
     let sandbox = Sandbox::new();
     let contents: Vec<_> = (1..=12).map(|n| (None, n)).collect();
     session(&sandbox, &contents);

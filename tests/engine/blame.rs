@@ -24,7 +24,7 @@ turntree_properties::properties! {
     cases = 48;
 
     #[test]
-    fn an_entry_is_of_the_turn_that_set_it(steps in steps()) {
+    fn blame_attributes_entries_to_the_turn_that_set_them(steps in steps()) {
         let history = RandomHistory::new(&steps);
         for (at, turn) in history.turns.iter().enumerate() {
             for (section, of) in [
@@ -50,7 +50,7 @@ turntree_properties::properties! {
     }
 
     #[test]
-    fn a_message_is_of_the_turn_that_said_it(texts in prop::collection::vec((0..4_usize, 0..3_usize), 1..12)) {
+    fn blame_attributes_messages_to_the_turn_that_added_them(texts in prop::collection::vec((0..4_usize, 0..3_usize), 1..12)) {
         // Each message appears once, so that its author is unambiguous.
         let mut history = RandomHistory::new(&[]);
         let mut tips = [None; 3];
@@ -94,7 +94,7 @@ turntree_properties::properties! {
 }
 
 #[test]
-fn fields_and_sections_have_writers_too() {
+fn blame_covers_fields_and_sections() {
     let mut history = RandomHistory::new(&[]);
     let note = |text: &str| {
         let mut content = Content::default();

@@ -26,7 +26,7 @@ fn played(case: &BoundedCase, before: Before) -> Bounded {
 }
 
 #[test]
-fn ten_policies_end_as_they_say() {
+fn ten_retention_policies_keep_their_promise() {
     for case in ten_policies(SCALE) {
         let found = played(&case, Before::Written);
         let what = format!("{}: {found:?}", case.name);
@@ -47,7 +47,7 @@ fn ten_policies_end_as_they_say() {
 }
 
 #[test]
-fn the_same_turns_fit_whatever_was_packed_before() {
+fn budgets_keep_the_same_turns_regardless_of_earlier_packing() {
     let budget = Policy { budget_bytes: Some(102_000), ..Policy::default() };
     let case = BoundedCase { window: 40, ..BoundedCase::new("budget", 120, 1500) };
     let case = case.with(budget, 2, 1);
@@ -86,7 +86,7 @@ fn kept(sandbox: &Sandbox) -> Vec<u64> {
 }
 
 #[test]
-fn what_recent_operations_spare_is_named_and_a_strict_collection_spares_nothing() {
+fn turns_protected_by_recent_operations_are_reported_unless_strict() {
     let sandbox = thirty(&Policy { keep_last: Some(5), ..Policy::default() });
     let (repo, now) = (&sandbox.repo, stamp(40));
     let plan = plan_collection(repo, Purpose::Gc, now.time).unwrap().retention;
@@ -112,7 +112,7 @@ fn what_recent_operations_spare_is_named_and_a_strict_collection_spares_nothing(
 }
 
 #[test]
-fn a_strict_policy_keeps_what_it_says_whatever_was_undone_and_lost() {
+fn strict_policies_ignore_undone_and_lost_turns() {
     let policy = Policy { keep_last: Some(5), strict: true, ..Policy::default() };
     let sandbox = thirty(&policy);
     let (repo, main) = (&sandbox.repo, BranchName::main("s").unwrap());
@@ -133,7 +133,7 @@ fn a_strict_policy_keeps_what_it_says_whatever_was_undone_and_lost() {
 }
 
 #[test]
-fn a_time_to_live_is_kept_to_the_microsecond() {
+fn retention_by_age_is_exact_to_the_microsecond() {
     const HOUR: i64 = 3600 * 1_000_000;
     let policy = Policy { keep_within: Some(HOUR), strict: true, ..Policy::default() };
     let sandbox = thirty(&policy);
@@ -145,7 +145,7 @@ fn a_time_to_live_is_kept_to_the_microsecond() {
 }
 
 #[test]
-fn a_policy_is_measured_before_it_is_set() {
+fn policies_are_previewed_before_they_are_set() {
     let sandbox = thirty(&Policy::default());
     let repo = &sandbox.repo;
     let policy = Policy { budget_bytes: Some(1), strict: true, ..Policy::default() };
@@ -158,7 +158,7 @@ fn a_policy_is_measured_before_it_is_set() {
 }
 
 #[test]
-fn what_a_policy_would_let_expire_is_what_expires_once_it_is_set() {
+fn previewed_expirations_equal_actual_expirations() {
     // The operation that sets the policy pushes one operation out of those kept for undo, and adds
     // bytes.
     let rules = [5_u64, 12].map(|turns| Policy { keep_last: Some(turns), ..Policy::default() });

@@ -131,7 +131,7 @@ turntree_properties::properties! {
     }
 
     #[test]
-    fn what_the_store_has_of_its_own_stays(
+    fn unbundling_keeps_existing_content_and_one_undo_reverts_it(
         ours in steps(), theirs in steps(), name in prop::sample::select(vec!["s", "other"]),
     ) {
         let (ours, theirs) = (RandomHistory::new(&ours), RandomHistory::new(&theirs));
@@ -161,7 +161,7 @@ turntree_properties::properties! {
 }
 
 #[test]
-fn a_branch_that_goes_on_moves_and_one_that_parts_gets_a_name() {
+fn unbundling_fast_forwards_branches_and_renames_diverged_ones() {
     let (source, target) = (Sandbox::new(), Sandbox::new());
     let turn = |repo: &Repository, text: &str| {
         commit_note(repo, &BranchName::main("s").unwrap(), ("say", text), &stamp(1));
@@ -189,7 +189,7 @@ fn a_branch_that_goes_on_moves_and_one_that_parts_gets_a_name() {
 }
 
 #[test]
-fn what_was_dropped_travels_as_dropped() {
+fn expired_turns_stay_expired_in_bundles() {
     let sandbox = Sandbox::new();
     let repo = &sandbox.repo;
     for second in 1..=640 {
@@ -247,7 +247,7 @@ fn sample() -> (Repository, Vec<u8>) {
 }
 
 #[test]
-fn every_byte_counts_and_so_does_every_length() {
+fn changed_bytes_and_truncations_of_bundles_are_rejected() {
     let mut history = RandomHistory::new(&[]);
     for n in 0..4 {
         let parents = history.tips.get("main").copied().into_iter().collect();
@@ -275,7 +275,7 @@ fn every_byte_counts_and_so_does_every_length() {
 }
 
 #[test]
-fn a_bundle_of_everything_verifies_and_limits_hold() {
+fn complete_bundles_verify_within_their_limits() {
     let (repo, bytes) = sample();
     let bundle = open(&bytes).unwrap();
     let contents = bundle.verify(None).unwrap();
@@ -289,7 +289,7 @@ fn a_bundle_of_everything_verifies_and_limits_hold() {
 }
 
 #[test]
-fn whichever_call_fails_what_was_written_is_whole_and_durable() {
+fn written_bundles_are_complete_and_durable_or_the_write_fails() {
     let history = {
         let mut history = RandomHistory::new(&[]);
         let mut content = turntree_tests::random_history::Content::default();
@@ -327,7 +327,7 @@ fn whichever_call_fails_what_was_written_is_whole_and_durable() {
 }
 
 #[test]
-fn an_unbundling_that_fails_leaves_the_refs_and_can_be_made_again() {
+fn failed_unbundling_keeps_refs_and_can_be_repeated() {
     let (_, bytes) = sample();
     let bundle = open(&bytes).unwrap();
     for at in (1..).step_by(3) {
@@ -354,7 +354,7 @@ fn an_unbundling_that_fails_leaves_the_refs_and_can_be_made_again() {
 }
 
 #[test]
-fn recorded_sessions_come_back_turn_by_turn() {
+fn recorded_sessions_round_trip_through_bundles() {
     let Some(file) = recorded_sessions()
         .into_iter()
         .min_by_key(|file| std::fs::metadata(file).map_or(u64::MAX, |found| found.len()))
@@ -375,7 +375,7 @@ fn recorded_sessions_come_back_turn_by_turn() {
 }
 
 #[test]
-fn titles_and_labels_come_along_and_never_over_those_of_the_receiver() {
+fn bundles_carry_titles_and_labels_without_overwriting_existing_ones() {
     let (theirs, ours) = (Sandbox::new(), Sandbox::new());
     let name = |repo: &Repository, title: Option<&str>, labels: &[&str]| {
         let mut change = repo.begin();

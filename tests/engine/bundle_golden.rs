@@ -60,7 +60,7 @@ fn write_golden_parity() {
 }
 
 #[test]
-fn the_golden_parity_is_what_is_written_today_and_restores() {
+fn golden_parity_is_reproducible_and_restores() {
     let (plain, whole) = (golden(GOLDEN[0]), golden(WITH_PARITY));
     let [plain, whole] = [plain, whole].map(|path| std::fs::read(path).unwrap());
     let folder = tempfile::tempdir().unwrap();
@@ -75,7 +75,7 @@ fn the_golden_parity_is_what_is_written_today_and_restores() {
 }
 
 #[test]
-fn golden_bundles_open_and_are_taken_in() {
+fn golden_bundles_can_be_imported() {
     let [whole, since] = GOLDEN.map(|name| open(&golden(name)));
     let target = Sandbox::new();
     let plan = plan_unbundle(&target.repo, &since, &UnbundleOptions::default()).unwrap();

@@ -76,7 +76,7 @@ fn here(id: ObjectId) -> Option<Held> {
 const MAIN: &str = "refs/heads/work/main";
 
 #[test]
-fn rewinds_undos_and_what_was_abandoned_are_told() {
+fn bundles_record_rewinds_undos_and_abandoned_turns() {
     let sandbox = Sandbox::new();
     let repo = &sandbox.repo;
     let turns = [1, 2, 3].map(|second| turn(repo, "work/main", second));
@@ -104,7 +104,7 @@ fn rewinds_undos_and_what_was_abandoned_are_told() {
 }
 
 #[test]
-fn what_was_deleted_or_renamed_meanwhile_is_told_of() {
+fn bundles_record_operations_on_deleted_and_renamed_branches() {
     let sandbox = Sandbox::new();
     let repo = &sandbox.repo;
     let first = turn(repo, "work/main", 1);
@@ -135,7 +135,7 @@ fn what_was_deleted_or_renamed_meanwhile_is_told_of() {
 }
 
 #[test]
-fn no_name_of_another_session_comes_along() {
+fn bundles_contain_no_names_of_other_sessions() {
     let sandbox = Sandbox::new();
     let repo = &sandbox.repo;
     let (own, foreign) = (turn(repo, "work/main", 1), turn(repo, "secret/main", 2));
@@ -184,7 +184,7 @@ fn no_name_of_another_session_comes_along() {
 }
 
 #[test]
-fn an_increment_has_the_operations_since() {
+fn incremental_bundles_contain_only_later_operations() {
     let sandbox = Sandbox::new();
     let repo = &sandbox.repo;
     let turns = [1, 2, 3].map(|second| turn(repo, "work/main", second));
@@ -219,7 +219,7 @@ fn an_increment_has_the_operations_since() {
 }
 
 #[test]
-fn taking_a_bundle_in_is_one_operation_and_none_of_the_others() {
+fn importing_a_bundle_is_one_operation() {
     let (source, target) = (Sandbox::new(), Sandbox::new());
     for second in 1..=5 {
         turn(&source.repo, "work/main", second);
@@ -237,7 +237,7 @@ fn taking_a_bundle_in_is_one_operation_and_none_of_the_others() {
 }
 
 #[test]
-fn a_thousand_turns_cost_at_most_15_kilobytes() {
+fn operations_of_a_thousand_turns_take_at_most_15_kilobytes() {
     let sandbox = Sandbox::new();
     let repo = &sandbox.repo;
     // Turns some seconds apart, at times that are not whole seconds.
@@ -298,7 +298,7 @@ fn independent(sandbox: &Sandbox, file: &Arc<dyn IoFile>) -> Option<bool> {
 }
 
 #[test]
-fn operations_that_cannot_be_are_refused_and_nothing_is_taken_in() {
+fn bundles_with_invalid_operations_are_rejected() {
     let (source, target) = (Sandbox::new(), Sandbox::new());
     turn(&source.repo, "work/main", 1);
     let (disk, bundle) = bundle(&source.repo, &session("work"), &[]);

@@ -122,7 +122,7 @@ fn check(sandbox: &Sandbox, bytes: &[u8], place: &str) -> BTreeMap<String, u64> 
 }
 
 #[test]
-fn frames_that_are_there_twice_are_read_once() {
+fn duplicated_frames_are_read_once() {
     let sandbox = sample();
     let bytes = bundled(&sandbox.repo);
     // The footer of the copy does not describe the whole file.
@@ -135,7 +135,7 @@ fn frames_that_are_there_twice_are_read_once() {
 }
 
 #[test]
-fn whatever_block_is_damaged_each_branch_is_had_up_to_the_turn_that_needs_it() {
+fn damaged_blocks_keep_each_branch_up_to_the_first_affected_turn() {
     let sandbox = sample();
     let whole = bundled(&sandbox.repo);
     let blocks = frames(&whole);
@@ -157,7 +157,7 @@ fn whatever_block_is_damaged_each_branch_is_had_up_to_the_turn_that_needs_it() {
 }
 
 #[test]
-fn a_bundle_whose_end_is_torn_off_gives_what_lies_in_front() {
+fn truncated_bundles_yield_the_content_before_the_cut() {
     let sandbox = sample();
     let whole = bundled(&sandbox.repo);
     let table = whole.len() - 192;
@@ -176,7 +176,7 @@ fn a_bundle_whose_end_is_torn_off_gives_what_lies_in_front() {
 }
 
 #[test]
-fn no_block_of_an_archive_holds_all_of_a_session() {
+fn archive_blocks_never_hold_a_whole_session() {
     let sandbox = Sandbox::new();
     let repo = &sandbox.repo;
     let branch = BranchName::main("work").unwrap();
@@ -213,7 +213,7 @@ fn no_block_of_an_archive_holds_all_of_a_session() {
 }
 
 #[test]
-fn a_bundle_that_is_whole_is_taken_in_as_it_is() {
+fn intact_bundles_are_opened_without_losses() {
     let sandbox = sample();
     let bytes = bundled(&sandbox.repo);
     let (bundle, losses) = open(&bytes).unwrap();
@@ -226,7 +226,7 @@ fn a_bundle_that_is_whole_is_taken_in_as_it_is() {
 }
 
 #[test]
-fn what_was_lost_comes_with_the_whole_bundle_later() {
+fn lost_turns_are_added_by_a_later_intact_bundle() {
     let sandbox = sample();
     let whole = bundled(&sandbox.repo);
     let mut blobs = frames(&whole).into_iter().filter(|(_, holds)| *holds == Kind::Blob.code());
@@ -245,7 +245,7 @@ fn what_was_lost_comes_with_the_whole_bundle_later() {
 }
 
 #[test]
-fn without_its_front_nothing_can_be_told_and_nothing_is_taken_in() {
+fn bundles_without_their_header_are_rejected() {
     let sandbox = sample();
     let whole = bundled(&sandbox.repo);
     let json = whole.windows(2).position(|pair| pair == b"\n{").unwrap();

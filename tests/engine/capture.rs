@@ -14,7 +14,7 @@ use turntree::workspace::{CaptureOptions, capture};
 use turntree_tests::workspace_fixture::{WorkspaceFixture, pipe, reasons};
 
 #[test]
-fn what_is_no_file_of_the_workspace_is_left_out() {
+fn captures_skip_repositories_stores_and_special_files() {
     let fixture = WorkspaceFixture::new();
     fixture.write("kept", "kept");
     fixture.write("sub/.git/HEAD", "never");
@@ -54,7 +54,7 @@ fn what_is_no_file_of_the_workspace_is_left_out() {
 }
 
 #[test]
-fn odd_names_go_in_and_those_that_cannot_are_named() {
+fn captures_keep_unusual_names_and_report_unsupported_ones() {
     let fixture = WorkspaceFixture::new();
     let long = "x".repeat(255);
     let names = ["line\nend", "back\\slash", "-rf", " ", "ä", "A", "a", "..a", "a:b", "%2F", &long];
@@ -74,7 +74,7 @@ fn odd_names_go_in_and_those_that_cannot_are_named() {
 }
 
 #[test]
-fn what_is_captured_does_not_stay_in_memory() {
+fn captures_release_file_contents_from_memory() {
     let fixture = WorkspaceFixture::new();
     for at in 0..6_u8 {
         fs::write(fixture.path(&at.to_string()), vec![at; 6 << 20]).unwrap();
@@ -91,7 +91,7 @@ fn what_is_captured_does_not_stay_in_memory() {
 
 /// Folders nested deeper than the limit of open handles, and than the longest key.
 #[test]
-fn deep_folders_are_no_trouble() {
+fn captures_support_deeply_nested_folders() {
     let fixture = WorkspaceFixture::new();
     let mut path = fixture.work.clone();
     let home = std::env::current_dir().unwrap();
@@ -107,7 +107,7 @@ fn deep_folders_are_no_trouble() {
 }
 
 #[test]
-fn large_files_are_left_out_by_their_size_and_never_read() {
+fn large_files_are_skipped_without_reading() {
     let fixture = WorkspaceFixture::new();
     fixture.write("small", "12345");
     fixture.write("grows", "1");
@@ -128,7 +128,7 @@ fn large_files_are_left_out_by_their_size_and_never_read() {
 }
 
 #[test]
-fn what_a_capture_has_no_time_for_stays_as_known_and_the_next_one_goes_on() {
+fn captures_out_of_time_keep_known_files_and_resume_later() {
     let fixture = WorkspaceFixture::new();
     for file in 0..50 {
         fixture.write(&format!("folder-{}/file-{file}", file % 5), "old");
@@ -172,7 +172,7 @@ fn what_a_capture_has_no_time_for_stays_as_known_and_the_next_one_goes_on() {
 }
 
 #[test]
-fn what_cannot_be_read_keeps_its_content_and_comes_back() {
+fn unreadable_files_keep_their_captured_content() {
     let fixture = WorkspaceFixture::new();
     for name in ["closed/a", "closed/deep/b", "open/c", "shut"] {
         fixture.write(name, "old");
@@ -202,7 +202,7 @@ fn what_cannot_be_read_keeps_its_content_and_comes_back() {
 
 /// Files in `/proc` report a length of zero but return bytes, like files that change constantly.
 #[test]
-fn a_file_that_changes_while_it_is_read_is_left_as_known() {
+fn files_that_change_during_a_read_keep_their_captured_content() {
     let kernel = Path::new("/proc/sys/kernel/random");
     if !kernel.is_dir() {
         return;
@@ -215,7 +215,7 @@ fn a_file_that_changes_while_it_is_read_is_left_as_known() {
 }
 
 #[test]
-fn files_that_are_written_all_the_time_are_whole_or_left_out() {
+fn captured_files_are_consistent_or_skipped() {
     let fixture = WorkspaceFixture::new();
     let (stop, versions) = (AtomicBool::new(false), ["a".repeat(1 << 16), "b".repeat(1 << 15)]);
     fixture.write("busy", &versions[0]);

@@ -41,7 +41,7 @@ fn unchanged_files_are_not_read_and_only_what_changed_is_written() {
 }
 
 #[test]
-fn what_was_touched_and_is_the_same_is_read_and_changes_nothing() {
+fn touched_files_with_equal_content_cause_no_change() {
     let fixture = WorkspaceFixture::new();
     fixture.write("a", "a");
     fixture.write("b", "b");
@@ -58,7 +58,7 @@ fn what_was_touched_and_is_the_same_is_read_and_changes_nothing() {
 
 /// After a switch of branches or a rewind, the cache belongs to another snapshot.
 #[test]
-fn a_cache_serves_whatever_the_snapshot_goes_on_from() {
+fn caches_are_valid_for_any_parent_snapshot() {
     let fixture = WorkspaceFixture::new();
     for file in 0..30 {
         fixture.write(&format!("f/{file}"), "first");
@@ -87,7 +87,7 @@ fn a_cache_serves_whatever_the_snapshot_goes_on_from() {
 }
 
 #[test]
-fn what_the_state_put_into_the_section_gives_way_to_the_directory() {
+fn captures_overwrite_the_section_with_the_directory() {
     let fixture = WorkspaceFixture::new();
     fixture.write("a", "a");
     fixture.let_the_clock_go_on();
@@ -107,7 +107,7 @@ fn what_the_state_put_into_the_section_gives_way_to_the_directory() {
 }
 
 #[test]
-fn whatever_happens_to_the_bytes_of_a_cache_nobody_sees_it() {
+fn damaged_caches_are_ignored() {
     let fixture = WorkspaceFixture::new();
     fixture.write("a", "1");
     fixture.write("b/c", "22");
@@ -151,7 +151,7 @@ fn whatever_happens_to_the_bytes_of_a_cache_nobody_sees_it() {
 
 /// A cache whose snapshot was never committed names a section that the store does not have.
 #[test]
-fn a_cache_of_what_was_never_stored_is_of_no_use_and_does_no_harm() {
+fn caches_of_unstored_snapshots_are_ignored() {
     let fixture = WorkspaceFixture::new();
     fixture.write("a", "a");
     fixture.let_the_clock_go_on();
@@ -176,7 +176,7 @@ fn a_cache_of_what_was_never_stored_is_of_no_use_and_does_no_harm() {
 }
 
 #[test]
-fn a_store_keeps_few_caches_for_its_owner_alone_and_loses_nothing_without() {
+fn stores_keep_few_private_caches_and_work_without_them() {
     let fixture = WorkspaceFixture::new();
     let repo = &fixture.sandbox.repo;
     for at in 0..20 {
@@ -199,7 +199,7 @@ fn a_store_keeps_few_caches_for_its_owner_alone_and_loses_nothing_without() {
 }
 
 #[test]
-fn captures_at_once_each_keep_the_truth() {
+fn concurrent_captures_are_all_correct() {
     let fixture = WorkspaceFixture::new();
     for file in 0..60 {
         fixture.write(&format!("f-{}/{file}", file % 6), "0");
@@ -229,7 +229,7 @@ fn captures_at_once_each_keep_the_truth() {
 }
 
 #[test]
-fn what_was_seen_before_an_edit_is_not_taken_for_what_is_there_after() {
+fn caches_detect_edits_after_the_stat() {
     let fixture = WorkspaceFixture::new();
     fixture.write("a", "1");
     fixture.let_the_clock_go_on();
@@ -248,7 +248,7 @@ fn what_was_seen_before_an_edit_is_not_taken_for_what_is_there_after() {
 
 /// A cache contains file names, and a redacted file name may be in it, even if nothing else has it.
 #[test]
-fn a_redaction_takes_caches_along() {
+fn redactions_delete_caches() {
     let fixture = WorkspaceFixture::new();
     fixture.write("secret-name", "a");
     fixture.let_the_clock_go_on();
@@ -385,7 +385,7 @@ turntree_properties::properties! {
 
     /// After any edits of a directory, a capture with a cache equals one without.
     #[test]
-    fn a_cache_is_never_seen(edits in prop::collection::vec((edit(), any::<bool>()), 1..16)) {
+    fn captures_with_and_without_a_cache_are_equal(edits in prop::collection::vec((edit(), any::<bool>()), 1..16)) {
         let fixture = WorkspaceFixture::new();
         let mut history = vec![Context::default()];
         for (edit, is_taken) in &edits {

@@ -26,7 +26,7 @@ fn put(repo: &Repo, name: &str, key: &str, content: &'static str) {
 }
 
 #[test]
-fn one_operation_changes_several_branches_and_one_undo_takes_it_back() {
+fn one_operation_changes_several_branches_and_one_undo_reverts_it() {
     let (_folder, repo) = repo();
     let mut change = repo.change();
     let on = change.on(&branch("a"));
@@ -45,7 +45,7 @@ fn one_operation_changes_several_branches_and_one_undo_takes_it_back() {
 }
 
 #[test]
-fn scans_go_both_ways_from_any_key() {
+fn scans_run_in_both_directions_from_any_key() {
     let (_folder, repo) = repo();
     let mut change = repo.change();
     let keys: Vec<String> = (0..500).map(|n| format!("c/{n:04}")).collect();
@@ -76,7 +76,7 @@ fn scans_go_both_ways_from_any_key() {
 }
 
 #[test]
-fn what_does_not_depend_on_the_newest_snapshot_never_loses_a_race() {
+fn independent_changes_never_conflict() {
     let (folder, _) = repo();
     let open = || Repo::open(folder.path().join("store")).unwrap();
     let write = |writer: usize| {
@@ -102,7 +102,7 @@ fn what_does_not_depend_on_the_newest_snapshot_never_loses_a_race() {
 }
 
 #[test]
-fn what_was_expected_is_held_to() {
+fn expected_tips_are_enforced() {
     let (folder, repo) = repo();
     put(&repo, "a", "k", "1");
     let tip = repo.snapshot("a").unwrap().id();
@@ -116,7 +116,7 @@ fn what_was_expected_is_held_to() {
 }
 
 #[test]
-fn branches_go_on_from_elsewhere_begin_anew_and_end() {
+fn changes_can_continue_restart_and_delete_branches() {
     let (_folder, repo) = repo();
     put(&repo, "a", "k", "1");
     let a = repo.snapshot("a").unwrap().id();
@@ -138,7 +138,7 @@ fn branches_go_on_from_elsewhere_begin_anew_and_end() {
 }
 
 #[test]
-fn what_changes_nothing_makes_no_snapshot() {
+fn empty_changes_create_no_snapshot() {
     let (_folder, repo) = repo();
     put(&repo, "a", "k", "1");
     let tip = repo.snapshot("a").unwrap().id();
@@ -152,7 +152,7 @@ fn what_changes_nothing_makes_no_snapshot() {
 }
 
 #[test]
-fn lists_are_cut_and_sections_of_other_shapes_refuse() {
+fn lists_can_be_truncated_and_shape_mismatches_are_rejected() {
     let (_folder, repo) = repo();
     let mut change = repo.change();
     let on = change.on(&branch("a"));

@@ -37,7 +37,7 @@ fn every_file(folder: &Path) -> Vec<PathBuf> {
 }
 
 #[test]
-fn a_context_is_laid_out_as_files() {
+fn checkout_writes_a_context_as_files() {
     let folder = tempfile::tempdir().unwrap();
     let (objects, context) = context(
         r#"{"agents":{"main":{"messages":[{"role":"user","content":"hi"},{"n": 2}],"system-prompt":"be brief","state":{"mode":"plan"}}},
@@ -71,7 +71,7 @@ fn capture_mode(path: &Path) -> bool {
 }
 
 #[test]
-fn a_transcript_is_laid_out_with_its_source() {
+fn checkout_writes_the_source_of_a_transcript() {
     let sandbox = Sandbox::new();
     let text = claude_code(12);
     let head = sandbox.import("task", text.as_bytes()).unwrap().head;
@@ -85,7 +85,7 @@ fn a_transcript_is_laid_out_with_its_source() {
 }
 
 #[test]
-fn only_what_is_named_is_restored() {
+fn checkout_restores_only_selected_paths() {
     let (objects, context) = context(
         r#"{"memory":{"a":1},"files":{"src/a.rs":"a","src/b.rs":"b","srcs/c":"c"},"agents":{"main":{"messages":[{}]},"mainly":{"messages":[{}]}}}"#,
     );
@@ -126,7 +126,7 @@ fn a_changed_file_is_not_overwritten_unless_allowed() {
 }
 
 #[test]
-fn a_file_that_lost_its_executable_bit_gets_it_back() {
+fn checkout_restores_the_executable_bit() {
     use std::os::unix::fs::PermissionsExt;
     let folder = tempfile::tempdir().unwrap();
     let (objects, context) = context(r#"{"files":{"run":{"content":"x","mode":"executable"}}}"#);
@@ -144,7 +144,7 @@ fn a_file_that_lost_its_executable_bit_gets_it_back() {
 }
 
 #[test]
-fn entries_that_cannot_both_be_files_are_named() {
+fn checkout_reports_conflicting_file_paths() {
     for document in [
         r#"{"files":{"a":"x","a/b":"x"}}"#,
         r#"{"files":{"dir":{"content":"/etc","mode":"symlink"},"dir/passwd":"x"}}"#,
@@ -157,7 +157,7 @@ fn entries_that_cannot_both_be_files_are_named() {
 }
 
 #[test]
-fn a_workspace_goes_in_by_its_rules_and_comes_back() {
+fn workspaces_round_trip_under_their_ignore_rules() {
     let folder = tempfile::tempdir().unwrap();
     let workspace = folder.path().join("work");
     for (path, content) in [
@@ -202,7 +202,7 @@ fn a_workspace_goes_in_by_its_rules_and_comes_back() {
 }
 
 #[test]
-fn what_cannot_be_read_is_reported_and_keeps_its_last_content() {
+fn unreadable_files_are_reported_and_keep_their_content() {
     use std::os::unix::fs::PermissionsExt;
     let folder = tempfile::tempdir().unwrap();
     let closed = folder.path().join("closed");
@@ -241,7 +241,7 @@ fn what_cannot_be_read_is_reported_and_keeps_its_last_content() {
 /// A file is synced before it is renamed to its final name, and each folder is synced once, at the
 /// end.
 #[test]
-fn a_file_is_synced_before_it_is_named_and_a_folder_after() {
+fn files_are_synced_before_their_rename_and_folders_after() {
     let sandbox = Sandbox::new();
     let mut change = sandbox.repo.begin();
     let mut builder = Builder::new();
@@ -294,7 +294,7 @@ fn a_file_is_synced_before_it_is_named_and_a_folder_after() {
 
 /// Kills a restore after a number of files. A second restore finishes it.
 #[test]
-fn a_restore_that_is_killed_leaves_whole_files_and_can_be_repeated() {
+fn killed_restores_leave_complete_files_and_can_be_repeated() {
     let sandbox = Sandbox::new();
     let content = |n: usize| format!("file {n}\n").repeat(2000);
     let mut change = sandbox.repo.begin();

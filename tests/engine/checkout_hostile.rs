@@ -161,7 +161,7 @@ fn ambushed(
 }
 
 #[test]
-fn a_key_that_leads_out_has_a_place_inside() {
+fn escaping_keys_are_written_inside_the_target() {
     let place = Place::new();
     let canary = place.canary().join("file");
     let tree = regular(&[
@@ -178,7 +178,7 @@ fn a_key_that_leads_out_has_a_place_inside() {
 }
 
 #[test]
-fn nothing_is_written_into_a_folder_of_git() {
+fn git_folders_are_never_written() {
     let place = Place::new();
     fs::create_dir(place.file(".git")).unwrap();
     fs::write(place.file(".git/config"), "[core]").unwrap();
@@ -197,7 +197,7 @@ fn nothing_is_written_into_a_folder_of_git() {
 }
 
 #[test]
-fn nothing_is_written_into_a_store_whatever_its_name() {
+fn stores_are_never_overwritten() {
     let place = Place::new();
     for store in ["knowledge", ".turntree"] {
         fs::create_dir_all(place.file(store).join("journal")).unwrap();
@@ -217,7 +217,7 @@ fn nothing_is_written_into_a_store_whatever_its_name() {
 }
 
 #[test]
-fn no_link_is_followed_that_was_there_before() {
+fn existing_links_are_not_followed() {
     let place = Place::new();
     symlink(place.canary(), place.file("out")).unwrap();
     symlink("../../canary", place.file("near")).unwrap();
@@ -230,7 +230,7 @@ fn no_link_is_followed_that_was_there_before() {
 }
 
 #[test]
-fn no_link_is_followed_that_the_context_brings() {
+fn links_from_the_context_are_not_followed() {
     let place = Place::new();
     let canary = place.canary();
     let tree = files(&[
@@ -246,7 +246,7 @@ fn no_link_is_followed_that_the_context_brings() {
 }
 
 #[test]
-fn a_folder_that_becomes_a_link_meanwhile_is_not_written_through() {
+fn folders_replaced_by_links_are_not_written_through() {
     let place = Place::new();
     let tree = regular(&[("d/1", "first"), ("d/2", "second"), ("d/e/3", "third")]);
     let error = ambushed(&tree, &place.target(), "first", || {
@@ -261,7 +261,7 @@ fn a_folder_that_becomes_a_link_meanwhile_is_not_written_through() {
 }
 
 #[test]
-fn success_means_that_the_folders_are_still_there() {
+fn restores_fail_if_a_folder_was_moved_away() {
     let place = Place::new();
     let error = ambushed(&regular(&[("d/last", "last")]), &place.target(), "last", || {
         fs::rename(place.file("d"), place.file("moved")).unwrap();
@@ -271,7 +271,7 @@ fn success_means_that_the_folders_are_still_there() {
 }
 
 #[test]
-fn a_file_that_comes_or_changes_meanwhile_stays() {
+fn concurrently_created_or_changed_files_are_kept() {
     let place = Place::new();
     let tree = regular(&[("new", "from the snapshot")]);
     let come = || fs::write(place.file("new"), "precious").unwrap();
@@ -295,7 +295,7 @@ fn a_file_that_comes_or_changes_meanwhile_stays() {
 }
 
 #[test]
-fn a_link_comes_as_safely_as_a_file() {
+fn links_are_restored_as_safely_as_files() {
     let place = Place::new();
     let tree = files(&[("link", FileMode::Symlink, "somewhere")]);
     let come = || fs::write(place.file("link"), "precious").unwrap();
@@ -308,7 +308,7 @@ fn a_link_comes_as_safely_as_a_file() {
 }
 
 #[test]
-fn what_does_not_read_back_never_gets_its_name() {
+fn files_that_do_not_verify_are_not_renamed_into_place() {
     let place = Place::new();
     fs::write(place.file("a"), "before").unwrap();
     let spoil = || {
@@ -322,7 +322,7 @@ fn what_does_not_read_back_never_gets_its_name() {
 }
 
 #[test]
-fn what_is_no_file_is_never_replaced_nor_waited_for() {
+fn special_files_are_neither_replaced_nor_opened() {
     let place = Place::new();
     fs::create_dir(place.file("folder")).unwrap();
     let _socket = UnixListener::bind(place.file("socket")).unwrap();
@@ -345,7 +345,7 @@ fn what_is_no_file_is_never_replaced_nor_waited_for() {
 }
 
 #[test]
-fn other_names_of_a_replaced_file_keep_the_old_content() {
+fn hard_links_of_a_replaced_file_keep_the_old_content() {
     let place = Place::new();
     fs::hard_link(place.canary().join("file"), place.file("a")).unwrap();
     fs::hard_link(place.canary().join("file"), place.file("b")).unwrap();
@@ -354,7 +354,7 @@ fn other_names_of_a_replaced_file_keep_the_old_content() {
 }
 
 #[test]
-fn names_that_are_one_file_here_are_not_written_over_each_other() {
+fn names_that_fold_to_one_file_do_not_overwrite_each_other() {
     let place = Place::new();
     let tree = regular(&[("README", "upper"), ("Readme", "lower")]);
     // On a file system that distinguishes case, both files are restored.
@@ -371,7 +371,7 @@ fn names_that_are_one_file_here_are_not_written_over_each_other() {
 }
 
 #[test]
-fn what_a_killed_restore_left_is_removed_by_the_next() {
+fn the_next_restore_removes_leftovers_of_a_killed_one() {
     let place = Place::new();
     let [a, b, other] =
         [part_of("a"), part_of("b"), part_of("other")].map(|name| place.file(&name));
@@ -385,7 +385,7 @@ fn what_a_killed_restore_left_is_removed_by_the_next() {
 }
 
 #[test]
-fn a_restore_that_still_runs_is_not_disturbed() {
+fn running_restores_are_not_disturbed() {
     let place = Place::new();
     let tree = regular(&[("a", "content")]);
     let part = place.file(&part_of("a"));
@@ -399,7 +399,7 @@ fn a_restore_that_still_runs_is_not_disturbed() {
 }
 
 #[test]
-fn a_restore_that_fails_says_how_far_it_came_and_leaves_no_part() {
+fn failed_restores_report_progress_and_leave_no_partial_files() {
     let place = Place::new();
     let (mut objects, context) = regular(&[("a", "first"), ("b", "second"), ("c", "third")]);
     let planned = plan_checkout(&objects, &context, &place.target(), &[]).unwrap();
@@ -416,7 +416,7 @@ fn a_restore_that_fails_says_how_far_it_came_and_leaves_no_part() {
 }
 
 #[test]
-fn the_longest_name_and_the_deepest_path_come_back() {
+fn the_longest_name_and_deepest_path_are_restored() {
     let place = Place::new();
     let long = "n".repeat(255);
     let deep = format!("{}end", "d/".repeat(2030));
@@ -433,7 +433,7 @@ fn the_longest_name_and_the_deepest_path_come_back() {
 }
 
 #[test]
-fn what_cannot_be_written_is_named() {
+fn unwritable_files_are_reported() {
     let place = Place::new();
     fs::write(place.file("fixed"), "before").unwrap();
     let attribute = |change: &str| {
@@ -457,7 +457,7 @@ fn what_cannot_be_written_is_named() {
 }
 
 #[test]
-fn permissions_are_those_of_a_file_that_a_program_makes() {
+fn restored_files_get_default_permissions() {
     let place = Place::new();
     let umask = {
         let probe = place.target().join("probe");
@@ -487,7 +487,7 @@ fn permissions_are_those_of_a_file_that_a_program_makes() {
 
 /// Another process constantly swaps a folder with a link to the canary.
 #[test]
-fn a_race_for_a_folder_never_leads_out() {
+fn racing_link_swaps_never_escape_the_target() {
     let place = Place::new();
     let names: Vec<String> = (0..4).map(|n| format!("d/e/{n}")).collect();
     let entries: Vec<(&str, &str)> = names.iter().map(|name| (&**name, "content")).collect();
@@ -598,7 +598,7 @@ turntree_properties::properties! {
     /// For any keys and any directory: nothing outside changes, git folders stay as they were, and
     /// every file has either its old or its new content.
     #[test]
-    fn any_context_in_any_directory_stays_inside(
+    fn any_context_is_restored_only_inside_the_target(
         keys in prop::collection::btree_map(path(), (0..3_u8, any::<bool>()), 1..8),
         obstacles in prop::collection::vec((path(), obstacle()), 0..6),
         overwrite in any::<bool>(),

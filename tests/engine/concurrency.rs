@@ -63,7 +63,7 @@ fn writers_on_refs_of_their_own_never_conflict_and_readers_see_whole_commits() {
 }
 
 #[test]
-fn of_writers_on_one_ref_exactly_one_wins_each_round() {
+fn exactly_one_concurrent_writer_of_a_ref_wins() {
     let temporary = tempfile::tempdir().unwrap();
     let dir = create(temporary.path());
     // Each writer increments a counter, and retries a lost race from the new value.
@@ -102,7 +102,7 @@ fn of_writers_on_one_ref_exactly_one_wins_each_round() {
 }
 
 #[test]
-fn processes_that_come_one_after_the_other_share_one_segment() {
+fn successive_processes_share_one_segment() {
     let temporary = tempfile::tempdir().unwrap();
     let dir = create(temporary.path());
     for n in 0..100 {
@@ -115,7 +115,7 @@ fn processes_that_come_one_after_the_other_share_one_segment() {
 }
 
 #[test]
-fn a_full_segment_is_sealed_and_everything_stays_readable() {
+fn full_segments_are_sealed_and_stay_readable() {
     let temporary = tempfile::tempdir().unwrap();
     let dir = create(temporary.path());
     let store = open(&dir, 1);

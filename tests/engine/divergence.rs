@@ -42,7 +42,7 @@ turntree_properties::properties! {
     cases = 32;
 
     #[test]
-    fn divergence_is_what_a_naive_walk_says(
+    fn divergence_equals_a_naive_walk(
         steps in prop::collection::vec((0..4_usize, prop::option::weighted(0.3, 0..4_usize)), 1..40),
     ) {
         let sandbox = Sandbox::new();

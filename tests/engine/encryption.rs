@@ -68,7 +68,7 @@ fn expect_whole(repo: &Repository) {
 }
 
 #[test]
-fn contents_names_and_ids_are_nowhere_in_the_clear() {
+fn encrypted_stores_contain_no_plaintext() {
     for key in [KEY, OTHER] {
         expect_nothing_in_the_clear(key);
     }
@@ -106,7 +106,7 @@ fn expect_nothing_in_the_clear(key: StoreKey) {
 }
 
 #[test]
-fn a_cipher_that_a_program_does_not_know_is_told_by_the_superblock() {
+fn unknown_ciphers_are_detected_in_the_superblock() {
     let sandbox = Sandbox::new();
     note(&sandbox.repo, "s", "one", 1);
     let features = || {
@@ -126,7 +126,7 @@ fn a_cipher_that_a_program_does_not_know_is_told_by_the_superblock() {
 }
 
 #[test]
-fn it_opens_with_its_key_alone() {
+fn encrypted_stores_open_only_with_their_key() {
     let sandbox = Sandbox::new();
     note(&sandbox.repo, "s", "one", 1);
     sandbox.repo.store().change_encryption(Some(KEY), [9; 16]).unwrap();
@@ -148,7 +148,7 @@ fn it_opens_with_its_key_alone() {
 }
 
 #[test]
-fn what_a_handle_of_before_leaves_is_not_written_to_in_the_clear() {
+fn stale_handles_write_no_plaintext() {
     let sandbox = Sandbox::new();
     let dir = sandbox.store();
     note(&sandbox.repo, "s", "before", 1);
@@ -181,7 +181,7 @@ fn what_a_handle_of_before_leaves_is_not_written_to_in_the_clear() {
 }
 
 #[test]
-fn a_new_segment_that_a_crash_left_incomplete_is_no_damage() {
+fn incomplete_new_encrypted_segments_are_not_damage() {
     let sandbox = Sandbox::new();
     let dir = sandbox.store();
     sandbox.repo.store().change_encryption(Some(KEY), [9; 16]).unwrap();
@@ -201,7 +201,7 @@ fn a_new_segment_that_a_crash_left_incomplete_is_no_damage() {
 }
 
 #[test]
-fn what_is_stored_has_the_ids_that_it_has_elsewhere_and_two_stores_have_nothing_in_common() {
+fn encryption_keeps_object_ids_and_shares_no_bytes_between_stores() {
     let plain = Sandbox::new();
     let tip = note(&plain.repo, "s", "the same in all of them", 1);
     let mut pieces: HashSet<[u8; 16]> = HashSet::new();
@@ -222,7 +222,7 @@ fn what_is_stored_has_the_ids_that_it_has_elsewhere_and_two_stores_have_nothing_
 }
 
 #[test]
-fn a_store_that_is_there_is_encrypted_changes_its_key_and_is_plain_again() {
+fn existing_stores_can_be_encrypted_rekeyed_and_decrypted() {
     let sandbox = Sandbox::new();
     let dir = sandbox.store();
     for turn in 0..20 {
@@ -255,7 +255,7 @@ fn a_store_that_is_there_is_encrypted_changes_its_key_and_is_plain_again() {
 }
 
 #[test]
-fn a_change_that_did_not_end_is_done_again_and_no_other_is_begun() {
+fn interrupted_key_changes_must_be_finished_first() {
     let sandbox = Sandbox::new();
     let dir = sandbox.store();
     let tip = note(&sandbox.repo, "s", "one", 1);
@@ -282,7 +282,7 @@ fn a_change_that_did_not_end_is_done_again_and_no_other_is_begun() {
 }
 
 #[test]
-fn redaction_repair_and_lost_superblocks_work_in_it_as_ever() {
+fn redaction_and_repair_work_in_encrypted_stores() {
     let sandbox = Sandbox::new();
     let dir = sandbox.store();
     sandbox.repo.store().change_encryption(Some(KEY), [9; 16]).unwrap();
@@ -321,7 +321,7 @@ fn redaction_repair_and_lost_superblocks_work_in_it_as_ever() {
 }
 
 #[test]
-fn a_store_without_a_key_is_what_it_was() {
+fn unencrypted_stores_ignore_keys() {
     let folder = tempfile::tempdir().unwrap();
     let dir = folder.path().join("store");
     drop(new_store(&dir));

@@ -66,7 +66,7 @@ fn with_sessions(names: &[&str]) -> Sandbox {
 }
 
 #[test]
-fn pins_tags_rollbacks_and_operations_on_a_forgotten_session_hold_nothing() {
+fn refs_and_operations_do_not_keep_forgotten_sessions() {
     let sandbox = with_sessions(&["a", "b"]);
     let repo = open_store(&sandbox.store(), 2);
     let (a, tip) = (branch("a"), repo.tip(&branch("a")).unwrap());
@@ -112,7 +112,7 @@ fn pins_tags_rollbacks_and_operations_on_a_forgotten_session_hold_nothing() {
 }
 
 #[test]
-fn a_pin_that_was_taken_off_may_outlive_its_turn_in_a_file_that_somebody_writes_to() {
+fn removed_pins_in_live_segments_may_outlive_their_turn() {
     let sandbox = with_sessions(&["a", "b"]);
     let writing = open_store(&sandbox.store(), 2);
     let tip = writing.tip(&branch("a")).unwrap();
@@ -134,7 +134,7 @@ fn a_pin_that_was_taken_off_may_outlive_its_turn_in_a_file_that_somebody_writes_
 }
 
 #[test]
-fn an_undo_takes_it_back_until_the_content_is_freed() {
+fn undo_restores_forgotten_sessions_until_a_collection() {
     let sandbox = with_sessions(&["a", "b"]);
     let repo = open_store(&sandbox.store(), 2);
     let tip = repo.tip(&branch("a")).unwrap();
@@ -160,7 +160,7 @@ fn an_undo_takes_it_back_until_the_content_is_freed() {
 }
 
 #[test]
-fn a_session_that_came_back_and_is_deleted_later_is_not_forgotten() {
+fn restored_sessions_deleted_later_are_not_forgotten() {
     let sandbox = with_sessions(&["a"]);
     let repo = open_store(&sandbox.store(), 2);
     let undo_newest = |second: i64| {
@@ -197,7 +197,7 @@ fn a_session_that_came_back_and_is_deleted_later_is_not_forgotten() {
 }
 
 #[test]
-fn a_session_that_was_renamed_is_known_by_both_names() {
+fn forgetting_a_renamed_session_covers_both_names() {
     let sandbox = with_sessions(&["a", "b"]);
     let repo = open_store(&sandbox.store(), 2);
     let mut change = repo.begin();
@@ -215,7 +215,7 @@ fn a_session_that_was_renamed_is_known_by_both_names() {
 }
 
 #[test]
-fn what_another_session_goes_on_from_stays() {
+fn turns_shared_with_another_session_are_kept() {
     let sandbox = with_sessions(&["a"]);
     let repo = open_store(&sandbox.store(), 2);
     let tip = repo.tip(&branch("a")).unwrap();
@@ -242,7 +242,7 @@ fn what_another_session_goes_on_from_stays() {
 }
 
 #[test]
-fn steps_that_free_a_part_leave_nothing_dangling() {
+fn incremental_collections_leave_no_dangling_references() {
     let sandbox = with_sessions(&["a", "b", "c"]);
     let repo = open_store(&sandbox.store(), 2);
     collect(&repo, Purpose::Step, &stamp(300), &mut |_| ()).unwrap();
@@ -263,7 +263,7 @@ fn steps_that_free_a_part_leave_nothing_dangling() {
 }
 
 #[test]
-fn a_budget_lets_the_oldest_sessions_go_and_none_that_is_kept() {
+fn budgets_forget_the_oldest_unprotected_sessions() {
     let sandbox = with_sessions(&["oldest", "pinned", "middle", "newest"]);
     let repo = open_store(&sandbox.store(), 2);
     let tip = repo.tip(&branch("pinned")).unwrap();
@@ -304,7 +304,7 @@ fn a_budget_lets_the_oldest_sessions_go_and_none_that_is_kept() {
 }
 
 #[test]
-fn every_program_that_looks_after_a_store_keeps_its_budget() {
+fn every_maintenance_entry_point_enforces_the_budget() {
     for steps in [true, false] {
         let sandbox = Sandbox::new();
         let writer = open_store(&sandbox.store(), 2);
@@ -343,7 +343,7 @@ fn every_program_that_looks_after_a_store_keeps_its_budget() {
 }
 
 #[test]
-fn a_damaged_commit_among_garbage_stops_no_collection() {
+fn damaged_garbage_commits_do_not_stop_collections() {
     let sandbox = with_sessions(&["a"]);
     let repo = open_store(&sandbox.store(), 2);
     let tip = repo.tip(&branch("a")).unwrap();

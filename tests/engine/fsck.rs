@@ -20,7 +20,7 @@ fn check_with(disk: &SimDisk, thoroughness: Thoroughness) -> Option<FsckReport> 
 }
 
 #[test]
-fn a_whole_store_is_clean_and_its_parts_are_counted() {
+fn intact_stores_are_clean_and_counted() {
     let sample = Sample::new();
     for thoroughness in [Thoroughness::Full, Thoroughness::Quick] {
         let report = check_with(&sample.disk, thoroughness).unwrap();
@@ -35,7 +35,7 @@ fn a_whole_store_is_clean_and_its_parts_are_counted() {
 }
 
 #[test]
-fn a_lost_object_is_named_with_the_place_that_needs_it() {
+fn lost_objects_are_reported_with_their_references() {
     let sample = Sample::new();
     let mut files = sample.disk.files().into_iter();
     let (path, bytes) = files.find(|(path, _)| path.to_string_lossy().ends_with(".pack")).unwrap();
@@ -57,7 +57,7 @@ fn a_lost_object_is_named_with_the_place_that_needs_it() {
 }
 
 #[test]
-fn a_store_in_use_is_clean_at_every_moment() {
+fn stores_in_use_are_always_clean() {
     let sandbox = turntree_tests::Sandbox::new();
     let (dir, done) = (sandbox.store(), std::sync::atomic::AtomicBool::new(false));
     std::thread::scope(|scope| {

@@ -153,7 +153,7 @@ fn work(repo: &Repository, model: &mut Model, random: &mut Random, second: i64) 
 }
 
 #[test]
-fn whatever_a_branch_or_a_pin_leads_to_stays() {
+fn content_reachable_from_branches_and_pins_is_kept() {
     for seed in 0..6 {
         let (sandbox, mut random, mut model) = (Sandbox::new(), Random(seed), Model::default());
         let others = [open_store(&sandbox.store(), 20), open_store(&sandbox.store(), 21)];
@@ -172,7 +172,7 @@ fn whatever_a_branch_or_a_pin_leads_to_stays() {
 }
 
 #[test]
-fn a_transaction_may_build_on_what_is_collected_under_it() {
+fn transactions_survive_concurrent_collection_of_their_base() {
     for purpose in [Purpose::Gc, Purpose::Repack(Tier::Compacted)] {
         let sandbox = Sandbox::new();
         let (main, side) = (BranchName::main("s").unwrap(), BranchName::new("s", "side").unwrap());
@@ -213,7 +213,7 @@ fn a_transaction_may_build_on_what_is_collected_under_it() {
 }
 
 #[test]
-fn a_branch_may_be_put_on_what_is_collected_meanwhile() {
+fn branches_can_move_to_concurrently_collected_commits() {
     let sandbox = Sandbox::new();
     let (main, side) = (BranchName::main("s").unwrap(), BranchName::new("s", "side").unwrap());
     note(&sandbox.repo, &main, 1, "a", "kept").unwrap();
@@ -248,7 +248,7 @@ fn a_branch_may_be_put_on_what_is_collected_meanwhile() {
 }
 
 #[test]
-fn a_branch_that_is_put_on_garbage_while_it_is_collected_keeps_it() {
+fn moving_a_branch_to_garbage_during_a_collection_keeps_it() {
     for purpose in [Purpose::Gc, Purpose::Repack(Tier::Archive)] {
         let sandbox = Sandbox::new();
         let (main, side) = (BranchName::main("s").unwrap(), BranchName::new("s", "side").unwrap());
@@ -299,7 +299,7 @@ fn a_branch_that_is_put_on_garbage_while_it_is_collected_keeps_it() {
 }
 
 #[test]
-fn what_an_open_transaction_has_stored_stays() {
+fn content_of_open_transactions_is_kept() {
     let sandbox = Sandbox::new();
     let mut random = Random(5);
     let mut noise =
@@ -328,7 +328,7 @@ fn what_an_open_transaction_has_stored_stays() {
 }
 
 #[test]
-fn garbage_goes_and_what_was_stored_without_a_ref_is_garbage() {
+fn unreferenced_objects_are_collected() {
     let sandbox = Sandbox::new();
     let main = BranchName::main("s").unwrap();
     let kept = note(&sandbox.repo, &main, 1, "a", "kept").unwrap();
@@ -349,7 +349,7 @@ fn garbage_goes_and_what_was_stored_without_a_ref_is_garbage() {
 }
 
 #[test]
-fn what_killed_processes_left_goes_though_there_is_nothing_else_to_do() {
+fn leftovers_of_killed_processes_are_always_removed() {
     let sandbox = Sandbox::new();
     let main = BranchName::main("s").unwrap();
     note(&sandbox.repo, &main, 1, "a", "kept").unwrap();
@@ -381,7 +381,7 @@ fn what_killed_processes_left_goes_though_there_is_nothing_else_to_do() {
 }
 
 #[test]
-fn empty_segments_of_killed_processes_go_unless_somebody_holds_them() {
+fn empty_segments_are_removed_unless_locked() {
     let sandbox = Sandbox::new();
     let main = BranchName::main("s").unwrap();
     note(&sandbox.repo, &main, 1, "a", "kept").unwrap();
@@ -408,7 +408,7 @@ fn empty_segments_of_killed_processes_go_unless_somebody_holds_them() {
 }
 
 #[test]
-fn threads_share_a_handle_with_a_collection() {
+fn threads_can_share_a_handle_with_a_collection() {
     let sandbox = Sandbox::new();
     let repo = &sandbox.repo;
     let others = open_store(&sandbox.store(), 50);
@@ -447,7 +447,7 @@ fn threads_share_a_handle_with_a_collection() {
 }
 
 #[test]
-fn of_two_collections_at_once_one_is_told_so() {
+fn concurrent_collections_are_rejected() {
     let sandbox = Sandbox::new();
     let collection = sandbox.repo.store().collect().unwrap();
     let other = open_store(&sandbox.store(), 9);
@@ -458,7 +458,7 @@ fn of_two_collections_at_once_one_is_told_so() {
 }
 
 #[test]
-fn an_expired_turn_is_answered_as_expired_and_history_goes_on_behind_it() {
+fn expired_turns_are_reported_and_history_continues_behind_them() {
     let sandbox = Sandbox::new();
     let repo = &sandbox.repo;
     let main = BranchName::main("s").unwrap();
@@ -495,7 +495,7 @@ fn an_expired_turn_is_answered_as_expired_and_history_goes_on_behind_it() {
 }
 
 #[test]
-fn nothing_is_written_while_packs_are_there_that_only_a_damaged_manifest_lists() {
+fn packs_listed_only_by_a_damaged_manifest_block_writes() {
     let sandbox = Sandbox::new();
     let main = BranchName::main("s").unwrap();
     for second in 1..5 {
@@ -527,7 +527,7 @@ fn nothing_is_written_while_packs_are_there_that_only_a_damaged_manifest_lists()
 }
 
 #[test]
-fn a_copy_that_lost_the_empty_folders_is_a_store() {
+fn copies_without_empty_folders_are_valid_stores() {
     let sandbox = Sandbox::new();
     let main = BranchName::main("s").unwrap();
     let id = note(&sandbox.repo, &main, 1, "a", "kept").unwrap();
@@ -544,7 +544,7 @@ fn a_copy_that_lost_the_empty_folders_is_a_store() {
 }
 
 #[test]
-fn what_is_forgotten_is_planned_first_and_still_answered_as_expired() {
+fn forgotten_turns_are_planned_and_reported_as_expired() {
     let sandbox = Sandbox::new();
     let (repo, main) = (&sandbox.repo, BranchName::main("s").unwrap());
     let mut change = repo.begin();
@@ -577,7 +577,7 @@ fn what_is_forgotten_is_planned_first_and_still_answered_as_expired() {
 }
 
 #[test]
-fn what_two_writers_stored_at_once_is_read_from_the_segment_that_stays() {
+fn objects_stored_twice_survive_the_removal_of_one_segment() {
     // The seeds name the segments, and collections process segments in the order of their names.
     for seed in 20..28 {
         let sandbox = Sandbox::new();

@@ -108,7 +108,7 @@ turntree_properties::properties! {
     cases = 16;
 
     #[test]
-    fn a_store_answers_the_same_with_and_without_it(
+    fn history_queries_are_equal_with_and_without_the_index(
         steps in steps(),
         later in prop::collection::vec(0..6_usize, 0..3),
         tier in prop::sample::select(&Tier::ALL[..]),
@@ -140,7 +140,7 @@ turntree_properties::properties! {
 }
 
 #[test]
-fn every_collection_leaves_one_for_each_pack_and_none_for_packs_that_went() {
+fn collections_keep_exactly_one_history_index_per_pack() {
     let sandbox = Sandbox::new();
     fill(&sandbox.repo);
     run(&sandbox.repo, Purpose::Repack(Tier::Hot), 10);
@@ -169,7 +169,7 @@ fn every_collection_leaves_one_for_each_pack_and_none_for_packs_that_went() {
 }
 
 #[test]
-fn one_that_is_damaged_is_as_good_as_none_and_made_anew() {
+fn damaged_history_indexes_are_ignored_and_rebuilt() {
     let sandbox = Sandbox::new();
     fill(&sandbox.repo);
     sandbox.import("s", claude_code(30).as_bytes()).unwrap();
@@ -202,7 +202,7 @@ fn one_that_is_damaged_is_as_good_as_none_and_made_anew() {
 }
 
 #[test]
-fn packed_turns_are_answered_for_without_reading_a_tree() {
+fn the_history_index_answers_for_packed_turns_without_trees() {
     let sandbox = Sandbox::new();
     fill(&sandbox.repo);
     let session = claude_code(60);
@@ -227,7 +227,7 @@ fn packed_turns_are_answered_for_without_reading_a_tree() {
 }
 
 #[test]
-fn one_that_somebody_forged_is_told_by_fsck_and_hides_nothing_from_a_redaction() {
+fn forged_history_indexes_are_reported_and_hide_nothing_from_redactions() {
     let sandbox = Sandbox::new();
     let branch = BranchName::main("s").unwrap();
     for second in 1..=40 {
@@ -287,7 +287,7 @@ fn forge(sandbox: &Sandbox, texts: &[&str], record: &[u8]) -> String {
 }
 
 #[test]
-fn a_redaction_takes_a_word_out_of_an_index_whoever_wrote_it_there() {
+fn redactions_remove_words_from_any_history_index() {
     let sandbox = Sandbox::new();
     fill(&sandbox.repo);
     run(&sandbox.repo, Purpose::Repack(Tier::Hot), 33);
@@ -303,7 +303,7 @@ fn a_redaction_takes_a_word_out_of_an_index_whoever_wrote_it_there() {
 }
 
 #[test]
-fn a_few_bytes_that_name_much_are_not_believed() {
+fn implausible_section_names_in_an_index_are_rejected() {
     let sandbox = Sandbox::new();
     let branch = BranchName::main("s").unwrap();
     for second in 1..=40 {
@@ -343,7 +343,7 @@ fn distance(to: u64, from: u64) -> u64 {
 }
 
 #[test]
-fn a_redaction_and_turns_that_expire_leave_no_name_in_it() {
+fn redactions_and_expirations_remove_names_from_the_history_index() {
     for expires in [false, true] {
         let sandbox = Sandbox::new();
         let branch = BranchName::main("s").unwrap();
@@ -385,7 +385,7 @@ fn a_redaction_and_turns_that_expire_leave_no_name_in_it() {
 }
 
 #[test]
-fn that_of_an_encrypted_store_is_enciphered() {
+fn history_indexes_of_encrypted_stores_are_encrypted() {
     let sandbox = Sandbox::new();
     fill(&sandbox.repo);
     sandbox.import("s", claude_code(30).as_bytes()).unwrap();
@@ -411,7 +411,7 @@ fn that_of_an_encrypted_store_is_enciphered() {
 }
 
 #[test]
-fn an_item_that_only_got_another_meta_is_not_told_as_nothing() {
+fn metadata_changes_of_items_are_changes() {
     let sandbox = Sandbox::new();
     let branch = BranchName::main("s").unwrap();
     fill(&sandbox.repo);

@@ -22,7 +22,7 @@ use turntree_tests::sim::{Random, SimDisk};
 use turntree_tests::stamp;
 
 #[test]
-fn a_store_of_changed_files_gives_nothing_wrong_and_loses_nothing_in_silence() {
+fn changed_store_files_yield_no_wrong_data_and_no_silent_loss() {
     let programs = Programs { turntree: PathBuf::new(), prove: PathBuf::new() };
     let figures = damage::run(&Effort { scale: 1, seed: 1, programs });
     for (what, value) in figures.rows {
@@ -31,7 +31,7 @@ fn a_store_of_changed_files_gives_nothing_wrong_and_loses_nothing_in_silence() {
 }
 
 #[test]
-fn bytes_that_somebody_changed_with_every_checksum_are_not_those_of_the_id() {
+fn forged_checksums_do_not_hide_wrong_content() {
     let disk = SimDisk::new(Path::new("/disk"));
     let (io, dir): (Arc<dyn Io>, _) = (Arc::new(disk.clone()), Path::new(DIR));
     Store::create(&*io, dir, &NewStore { id: [5; 16] }).unwrap();
@@ -50,7 +50,7 @@ fn bytes_that_somebody_changed_with_every_checksum_are_not_those_of_the_id() {
 }
 
 #[test]
-fn what_is_stored_again_over_a_damaged_copy_is_there_afterwards() {
+fn storing_an_object_again_replaces_its_damaged_copy() {
     for sealed in [false, true] {
         let disk = SimDisk::new(Path::new("/disk"));
         let (io, dir): (Arc<dyn Io>, _) = (Arc::new(disk.clone()), Path::new(DIR));
@@ -89,7 +89,7 @@ fn what_is_stored_again_over_a_damaged_copy_is_there_afterwards() {
 }
 
 #[test]
-fn of_two_copies_the_one_that_verifies_is_read() {
+fn reads_use_the_copy_that_verifies() {
     let disk = SimDisk::new(Path::new("/disk"));
     let (io, dir): (Arc<dyn Io>, _) = (Arc::new(disk.clone()), Path::new(DIR));
     Store::create(&*io, dir, &NewStore { id: [5; 16] }).unwrap();
@@ -118,7 +118,7 @@ fn of_two_copies_the_one_that_verifies_is_read() {
 }
 
 #[test]
-fn damage_in_front_of_a_good_batch_is_reported_and_the_rest_is_read() {
+fn damage_before_a_valid_batch_is_reported_and_skipped() {
     let disk = SimDisk::new(Path::new("/disk"));
     let io: Arc<dyn Io> = Arc::new(disk.clone());
     let promise = Script { phases: vec![1], commits: 5, seed: 4, ..Script::default() }
@@ -139,7 +139,7 @@ fn damage_in_front_of_a_good_batch_is_reported_and_the_rest_is_read() {
 }
 
 #[test]
-fn compressed_bytes_that_yield_more_or_less_than_they_should_are_refused() {
+fn frames_of_a_wrong_decompressed_size_are_rejected() {
     let zeros = vec![0; 64 << 20];
     let bomb = zstd::bulk::compress(&zeros, 19).unwrap();
     assert!(bomb.len() < 8 << 10);
@@ -171,7 +171,7 @@ fn compressed_bytes_that_yield_more_or_less_than_they_should_are_refused() {
 }
 
 #[test]
-fn a_message_that_looks_like_files_of_a_store_is_a_message() {
+fn messages_resembling_store_files_are_stored_as_messages() {
     let sample = Sample::small(6);
     let disk = sample.copy();
     let files = disk.files();
@@ -188,7 +188,7 @@ fn a_message_that_looks_like_files_of_a_store_is_a_message() {
 }
 
 #[test]
-fn a_batch_inside_a_message_never_counts_whatever_happens_to_the_one_around_it() {
+fn batches_embedded_in_messages_are_never_applied() {
     let disk = SimDisk::new(Path::new("/disk"));
     let io: Arc<dyn Io> = Arc::new(disk.clone());
     let script = Script { phases: vec![1], commits: 2, seed: 4, ..Script::default() };
@@ -231,7 +231,7 @@ fn deeply_nested_structures_are_refused() {
 }
 
 #[test]
-fn a_node_whose_child_is_anything_else_is_refused_or_ends() {
+fn nodes_with_invalid_children_are_rejected_or_terminate() {
     let mut objects = Memory::new();
     let item = |n: u32| {
         let id = ObjectId::of(Kind::Blob, &n.to_le_bytes());
@@ -275,7 +275,7 @@ fn a_node_whose_child_is_anything_else_is_refused_or_ends() {
 }
 
 #[test]
-fn a_tag_of_a_tag_of_a_tag_and_so_on_is_answered() {
+fn long_chains_of_tags_are_handled() {
     let sample = Sample::small(6);
     let repo = try_open(&sample.disk, 60).unwrap();
     let commit = repo.resolve("one").unwrap().commit;
@@ -311,7 +311,7 @@ fn a_tag_of_a_tag_of_a_tag_and_so_on_is_answered() {
 }
 
 #[test]
-fn what_stands_in_the_words_of_the_program_can_be_redacted_too() {
+fn words_in_operation_reasons_can_be_redacted() {
     let repo = try_open(&Sample::small(6).disk, 60).unwrap();
     let pattern = Pattern::regex("red|move", "-").unwrap();
     redact(&repo, &pattern, &stamp(63)).unwrap();
@@ -319,7 +319,7 @@ fn what_stands_in_the_words_of_the_program_can_be_redacted_too() {
 }
 
 #[test]
-fn files_with_odd_names_are_notes_and_nothing_else() {
+fn unknown_files_in_a_store_are_only_noted() {
     let sample = Sample::small(6);
     let disk = sample.copy();
     let (path, bytes) = segment(&disk);

@@ -105,7 +105,7 @@ fn commit(repo: &Repository) -> turntree::Result<()> {
 }
 
 #[test]
-fn what_is_no_file_is_not_waited_for_and_not_followed() {
+fn special_files_in_a_store_are_not_opened() {
     let (_, files) = new_store();
     for number in 0..files.len() {
         for thing in THINGS {
@@ -143,7 +143,7 @@ fn what_is_no_file_is_not_waited_for_and_not_followed() {
 }
 
 #[test]
-fn folders_of_a_store_may_be_links() {
+fn store_folders_may_be_links() {
     let sandbox = Sandbox::new();
     let elsewhere = sandbox.folder().join("elsewhere");
     fs::rename(sandbox.store().join("packs"), &elsewhere).unwrap();

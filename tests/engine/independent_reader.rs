@@ -104,7 +104,7 @@ fn log_without_times(store: &Path, start: &str) -> Vec<String> {
 }
 
 #[test]
-fn a_reader_from_the_pages_sees_what_the_library_wrote() {
+fn the_independent_reader_reads_stores_of_the_library() {
     if !reader_runs() {
         return;
     }
@@ -340,7 +340,7 @@ fn damaged_store(golden: &str, random: &mut Random, to: &Path) -> PathBuf {
 }
 
 #[test]
-fn what_is_left_of_a_damaged_store_is_the_same_to_both() {
+fn both_readers_agree_on_damaged_stores() {
     if !reader_runs() {
         return;
     }
@@ -369,7 +369,7 @@ fn what_is_left_of_a_damaged_store_is_the_same_to_both() {
 }
 
 #[test]
-fn the_reader_says_what_is_redacted() {
+fn the_reader_reports_redacted_content() {
     if !reader_runs() {
         return;
     }
@@ -393,7 +393,7 @@ fn the_reader_says_what_is_redacted() {
 }
 
 #[test]
-fn operations_that_only_listed_files_have_are_found_by_both() {
+fn both_readers_find_operations_of_listed_files() {
     if !reader_runs() {
         return;
     }
@@ -415,7 +415,7 @@ fn assert_refused(store: &Path, arguments: &[&str], why: &str) {
 }
 
 #[test]
-fn the_reader_tells_where_a_changed_byte_lies() {
+fn the_reader_locates_changed_bytes() {
     if !reader_runs() {
         return;
     }
@@ -431,7 +431,7 @@ fn the_reader_tells_where_a_changed_byte_lies() {
 }
 
 #[test]
-fn a_last_batch_that_has_changed_since_it_was_durable_is_told() {
+fn the_reader_reports_changes_of_the_last_durable_batch() {
     if !reader_runs() {
         return;
     }
@@ -450,7 +450,7 @@ fn a_last_batch_that_has_changed_since_it_was_durable_is_told() {
 }
 
 #[test]
-fn a_damaged_pack_of_any_tier_is_named_and_gives_no_wrong_bytes() {
+fn the_reader_reports_damaged_packs_of_every_tier() {
     if !reader_runs() {
         return;
     }
@@ -488,7 +488,7 @@ fn assert_told(store: &Path, damaged: &Path) {
 }
 
 #[test]
-fn trees_built_by_the_page_have_the_roots_of_the_vectors() {
+fn trees_of_the_reader_match_the_vectors() {
     if !reader_runs() {
         return;
     }
@@ -498,7 +498,7 @@ fn trees_built_by_the_page_have_the_roots_of_the_vectors() {
 }
 
 #[test]
-fn an_encrypted_store_is_read_by_its_page_whatever_its_cipher() {
+fn the_reader_decrypts_stores_of_every_cipher() {
     if !reader_runs() || !decipher_runs() {
         return;
     }
@@ -530,7 +530,7 @@ fn an_encrypted_store_is_read_by_its_page_whatever_its_cipher() {
 }
 
 #[test]
-fn the_reader_is_short_enough_to_be_read() {
+fn the_reader_stays_short() {
     for program in ["reader.py", "bundle.py", "decipher.py"] {
         let text = fs::read_to_string(format_spec().join(program)).unwrap();
         assert!(text.lines().count() <= 525, "{program}");

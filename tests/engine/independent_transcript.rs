@@ -23,7 +23,7 @@ fn bundle(sandbox: &Sandbox, session: &str) -> PathBuf {
 }
 
 #[test]
-fn a_transcript_is_had_back_byte_for_byte_from_journal_archive_and_bundle() {
+fn the_reader_extracts_transcripts_from_journal_archive_and_bundle() {
     if !reader_runs() {
         return;
     }
@@ -59,7 +59,7 @@ fn a_transcript_is_had_back_byte_for_byte_from_journal_archive_and_bundle() {
 }
 
 #[test]
-fn without_a_source_each_message_is_a_line() {
+fn sessions_without_a_source_are_extracted_as_message_lines() {
     if !reader_runs() {
         return;
     }
@@ -90,7 +90,7 @@ fn without_a_source_each_message_is_a_line() {
 }
 
 #[test]
-fn the_golden_stores_give_their_messages() {
+fn the_reader_extracts_the_messages_of_golden_stores() {
     if !reader_runs() {
         return;
     }
@@ -109,7 +109,7 @@ fn the_golden_stores_give_their_messages() {
 }
 
 #[test]
-fn what_is_whole_in_a_damaged_bundle_is_given_and_the_rest_told() {
+fn the_reader_extracts_intact_parts_of_damaged_bundles() {
     if !reader_runs() {
         return;
     }
@@ -137,7 +137,7 @@ fn what_is_whole_in_a_damaged_bundle_is_given_and_the_rest_told() {
 }
 
 #[test]
-fn of_an_encrypted_bundle_the_reader_says_so() {
+fn the_reader_reports_encrypted_bundles() {
     if !reader_runs() {
         return;
     }

@@ -159,7 +159,7 @@ fn expect_whole(repo: &Repository) {
 }
 
 #[test]
-fn a_store_whose_keys_change_while_it_is_opened_is_opened_again() {
+fn stores_reopen_when_keys_change_during_opening() {
     let changes =
         [(None, Some(KEY)), (Some(KEY), Some(OTHER)), (Some(OTHER), Some(KEY)), (Some(KEY), None)];
     for (from, to) in changes {
@@ -190,7 +190,7 @@ fn a_store_whose_keys_change_while_it_is_opened_is_opened_again() {
 }
 
 #[test]
-fn who_has_it_open_is_told_that_keys_have_changed_and_not_of_damage() {
+fn open_handles_report_key_changes_instead_of_damage() {
     let sandbox = store(Some(KEY));
     let dir = sandbox.store();
     let repo = open(&dir, Some(KEY), 2);
@@ -203,7 +203,7 @@ fn who_has_it_open_is_told_that_keys_have_changed_and_not_of_damage() {
 }
 
 #[test]
-fn a_segment_that_is_made_while_keys_change_leaves_nothing_behind() {
+fn segments_created_during_a_key_change_leave_no_files() {
     let sandbox = store(Some(KEY));
     let dir = sandbox.store();
     // No segment exists that the writer could reuse.
@@ -229,7 +229,7 @@ fn a_segment_that_is_made_while_keys_change_leaves_nothing_behind() {
 }
 
 #[test]
-fn a_segment_that_a_killed_process_made_with_the_key_of_before_is_no_damage() {
+fn segments_with_the_previous_key_are_not_damage() {
     let sandbox = store(Some(KEY));
     let dir = sandbox.store();
     drop(sandbox.repo);

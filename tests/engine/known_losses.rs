@@ -144,7 +144,7 @@ fn victims(sample: &Sample) -> Vec<(String, Vec<ObjectId>)> {
 }
 
 #[test]
-fn a_search_that_finds_nothing_tells_what_was_given_up() {
+fn searches_report_accepted_losses() {
     let sample = Sample::new();
     let mut told = 0;
     for (_, ids) in victims(&sample) {
@@ -161,7 +161,7 @@ fn a_search_that_finds_nothing_tells_what_was_given_up() {
 }
 
 #[test]
-fn a_collection_takes_nothing_away_because_of_a_hole() {
+fn collections_keep_everything_reachable_around_a_hole() {
     let sample = Sample::new();
     let whole = sample.copy();
     gc(&whole, Purpose::Gc, 62).unwrap();
@@ -190,7 +190,7 @@ fn a_collection_takes_nothing_away_because_of_a_hole() {
 }
 
 #[test]
-fn what_is_lost_and_was_not_accepted_stops_every_collection_and_never_passes_for_expired() {
+fn unaccepted_losses_stop_collections_and_are_not_expired() {
     let sample = Sample::new();
     for (what, ids) in victims(&sample) {
         if ids.iter().any(|id| sample.kinds[id] == Kind::Operation) {
@@ -210,7 +210,7 @@ fn what_is_lost_and_was_not_accepted_stops_every_collection_and_never_passes_for
 }
 
 #[test]
-fn a_loss_after_the_one_that_was_accepted_is_new() {
+fn later_losses_must_be_accepted_again() {
     let sample = Sample::new();
     let repo = open(&sample.disk, 75);
     let (first, second) = (tree(&repo, "two~9"), tree(&repo, "two~12"));
@@ -229,7 +229,7 @@ fn a_loss_after_the_one_that_was_accepted_is_new() {
 }
 
 #[test]
-fn a_hole_is_told_from_damage_and_named_to_whoever_asks() {
+fn holes_are_distinguished_from_damage_in_errors() {
     let sample = Sample::new();
     let repo = open(&sample.disk, 75);
     let (commit, root) = (repo.resolve("two~9").unwrap().commit, tree(&repo, "two~9"));
@@ -255,7 +255,7 @@ fn a_hole_is_told_from_damage_and_named_to_whoever_asks() {
 }
 
 #[test]
-fn what_comes_back_is_no_hole_and_lets_go_of_what_was_kept_for_it() {
+fn restored_objects_close_their_hole_and_release_kept_content() {
     let sample = Sample::new();
     let repo = open(&sample.disk, 75);
     let root = tree(&repo, "two~9");
@@ -283,7 +283,7 @@ fn what_comes_back_is_no_hole_and_lets_go_of_what_was_kept_for_it() {
 }
 
 #[test]
-fn a_redaction_takes_what_it_must_from_behind_a_hole_too() {
+fn redactions_remove_content_behind_a_hole() {
     let sample = Sample::new();
     let repo = open(&sample.disk, 75);
     let commit = repo.resolve("two~9").unwrap().commit;
@@ -307,7 +307,7 @@ fn a_redaction_takes_what_it_must_from_behind_a_hole_too() {
 }
 
 #[test]
-fn garbage_of_later_is_freed_beside_a_hole() {
+fn later_garbage_is_freed_despite_a_hole() {
     let sample = Sample::new();
     let repo = open(&sample.disk, 75);
     let root = tree(&repo, "two~9");

@@ -51,7 +51,7 @@ fn sessions(repo: &Repository) -> Vec<String> {
 }
 
 #[test]
-fn sessions_expire_whole_and_an_undo_brings_them_back_for_a_day() {
+fn sessions_expire_completely_and_undo_restores_them_for_a_day() {
     let sandbox = Sandbox::new();
     let repo = &sandbox.repo;
     policy(repo, Scope::Default, &expire(30));
@@ -112,7 +112,7 @@ fn caches_after(sandbox: &Sandbox, change: impl FnOnce()) -> Vec<String> {
 }
 
 #[test]
-fn caches_go_with_what_they_may_name() {
+fn caches_are_deleted_with_the_content_they_may_name() {
     let sandbox = Sandbox::new();
     let repo = &sandbox.repo;
     turns(repo, "cut", 1, 4);
@@ -143,7 +143,7 @@ fn caches_go_with_what_they_may_name() {
 }
 
 #[test]
-fn what_expires_strictly_is_freed_at_once() {
+fn strictly_expired_content_is_freed_immediately() {
     let sandbox = Sandbox::new();
     let repo = &sandbox.repo;
     let hour = Policy { expire_session: Some(3600 * 1_000_000), strict: true, ..Policy::default() };
@@ -164,7 +164,7 @@ fn what_expires_strictly_is_freed_at_once() {
 }
 
 #[test]
-fn what_came_in_lately_stays_when_its_operation_is_forgotten_with_all_others() {
+fn recently_imported_sessions_stay_when_their_operation_is_forgotten() {
     let sandbox = Sandbox::new();
     let repo = &sandbox.repo;
     policy(repo, Scope::Default, &expire(30));
@@ -192,7 +192,7 @@ fn what_came_in_lately_stays_when_its_operation_is_forgotten_with_all_others() {
 }
 
 #[test]
-fn a_step_that_is_due_lets_sessions_expire_too() {
+fn due_incremental_collections_expire_sessions() {
     let sandbox = Sandbox::new();
     let repo = &sandbox.repo;
     policy(repo, Scope::Default, &expire(1));

@@ -33,7 +33,7 @@ fn a_store_is_created_once_and_opened_after() {
 }
 
 #[test]
-fn a_store_is_never_made_among_other_files() {
+fn stores_are_never_created_among_other_files() {
     let folder = tempdir().unwrap();
     let project = folder.path().join("project");
     fs::create_dir(&project).unwrap();
@@ -78,7 +78,7 @@ fn a_snapshot_reads_messages_entries_and_agents() {
 }
 
 #[test]
-fn a_revision_is_found_in_what_others_have_committed() {
+fn revisions_of_other_processes_are_resolved() {
     let (folder, repo) = repo();
     let other = Repo::open(folder.path().join("store")).unwrap();
     say(&other.session("one").unwrap(), "first");
@@ -91,7 +91,7 @@ fn a_revision_is_found_in_what_others_have_committed() {
 }
 
 #[test]
-fn a_session_is_deleted_with_its_branches_and_one_undo_brings_it_back() {
+fn sessions_are_deleted_with_their_branches_and_one_undo_restores_them() {
     let (_folder, repo) = repo();
     let session = repo.session("one").unwrap();
     say(&session, "first");
@@ -106,7 +106,7 @@ fn a_session_is_deleted_with_its_branches_and_one_undo_brings_it_back() {
 }
 
 #[test]
-fn broad_directories_are_refused_unless_they_are_allowed() {
+fn broad_directories_are_rejected_unless_allowed() {
     let (_folder, repo) = repo();
     let session = repo.session("one").unwrap();
     say(&session, "first");
@@ -132,7 +132,7 @@ fn broad_directories_are_refused_unless_they_are_allowed() {
 }
 
 #[test]
-fn a_turn_that_is_dropped_or_refused_changes_nothing() {
+fn dropped_or_rejected_turns_change_nothing() {
     let (_folder, repo) = repo();
     let session = repo.session("one").unwrap();
     say(&session, "first");
@@ -147,7 +147,7 @@ fn a_turn_that_is_dropped_or_refused_changes_nothing() {
 }
 
 #[test]
-fn of_two_turns_at_once_the_second_is_told() {
+fn the_second_of_two_concurrent_turns_conflicts() {
     let (_folder, repo) = repo();
     let session = repo.session("one").unwrap();
     say(&session, "first");
@@ -159,7 +159,7 @@ fn of_two_turns_at_once_the_second_is_told() {
 }
 
 #[test]
-fn strategies_are_forked_compared_merged_and_conflicts_named() {
+fn strategies_are_forked_compared_and_merged_with_conflicts() {
     let (_folder, repo) = repo();
     let session = repo.session("one").unwrap();
     say(&session, "first");
@@ -182,7 +182,7 @@ fn strategies_are_forked_compared_merged_and_conflicts_named() {
 }
 
 #[test]
-fn a_rewind_brings_the_workspace_back_and_an_undo_brings_back_what_was_there() {
+fn rewinds_restore_the_workspace_and_undo_reverts_them() {
     let (folder, repo) = repo();
     let work = folder.path().join("work");
     fs::create_dir(&work).unwrap();
@@ -215,7 +215,7 @@ fn a_rewind_brings_the_workspace_back_and_an_undo_brings_back_what_was_there() {
 }
 
 #[test]
-fn a_checkout_writes_where_nothing_is_and_asks_before_it_overwrites() {
+fn checkouts_do_not_overwrite_without_permission() {
     let (folder, repo) = repo();
     let session = repo.session("one").unwrap();
     let mut turn = session.turn().unwrap();
@@ -235,7 +235,7 @@ fn a_checkout_writes_where_nothing_is_and_asks_before_it_overwrites() {
 }
 
 #[test]
-fn search_finds_what_any_turn_said_once() {
+fn search_reports_each_match_of_the_history_once() {
     let (_folder, repo) = repo();
     let repo = repo.reading(MESSAGE_FORMATS);
     let session = repo.session("one").unwrap();
@@ -249,7 +249,7 @@ fn search_finds_what_any_turn_said_once() {
 }
 
 #[test]
-fn undo_takes_back_only_what_this_actor_did() {
+fn undo_reverts_only_operations_of_its_actor() {
     let (_folder, repo) = repo();
     assert_eq!(repo.undo().unwrap(), None);
     let mine = repo.clone().acting_as("me");

@@ -20,7 +20,7 @@ fn error_of<T>(result: turntree::Result<T>) -> ErrorKind {
 }
 
 #[test]
-fn it_is_noticed_and_nothing_is_made_in_its_place() {
+fn lost_superblocks_are_detected_and_not_recreated_implicitly() {
     let journal = SimDisk::new(Path::new("/disk"));
     let io: Arc<dyn Io> = Arc::new(journal.clone());
     let _ = Script { phases: vec![1], commits: 2, seed: 1, ..Script::default() }
@@ -43,7 +43,7 @@ fn it_is_noticed_and_nothing_is_made_in_its_place() {
 }
 
 #[test]
-fn made_again_it_is_the_same_store() {
+fn recreated_superblocks_restore_the_store() {
     let sample = Sample::new();
     let disk = without_superblock(&sample.copy());
     Store::remake_superblock(&disk, Path::new(DIR), None).unwrap();
@@ -55,7 +55,7 @@ fn made_again_it_is_the_same_store() {
 }
 
 #[test]
-fn a_damaged_one_is_put_aside_and_made_again() {
+fn damaged_superblocks_are_quarantined_and_recreated() {
     let sample = Sample::new();
     let disk = sample.copy();
     let path = Path::new(DIR).join("superblock");
@@ -68,7 +68,7 @@ fn a_damaged_one_is_put_aside_and_made_again() {
 }
 
 #[test]
-fn files_of_two_stores_are_not_made_one() {
+fn superblocks_are_not_recreated_for_files_of_two_stores() {
     let sample = Sample::new();
     let other = SimDisk::new(Path::new("/disk"));
     let io: Arc<dyn Io> = Arc::new(other.clone());
@@ -86,7 +86,7 @@ fn files_of_two_stores_are_not_made_one() {
 }
 
 #[test]
-fn a_directory_without_files_of_a_store_is_free() {
+fn directories_without_store_files_can_become_stores() {
     let disk = SimDisk::new(Path::new("/disk"));
     let dir = Path::new(DIR);
     for folder in ["", "journal", "packs"] {

@@ -71,7 +71,7 @@ fn assert_sound(repo: &Repository) {
 }
 
 #[test]
-fn a_merge_has_both_parents_and_comes_once() {
+fn merges_have_both_parents_and_are_not_repeated() {
     let sandbox = Sandbox::new();
     let repo = &sandbox.repo;
     let start = turn(repo, "main", "start", "1", 1);
@@ -100,7 +100,7 @@ fn a_merge_has_both_parents_and_comes_once() {
 }
 
 #[test]
-fn a_part_can_be_taken_first_and_the_rest_later() {
+fn merges_can_take_a_part_first_and_the_rest_later() {
     let sandbox = Sandbox::new();
     let repo = &sandbox.repo;
     let start = turn(repo, "main", "start", "1", 1);
@@ -121,7 +121,7 @@ fn a_part_can_be_taken_first_and_the_rest_later() {
 }
 
 #[test]
-fn histories_that_share_nothing_come_together() {
+fn unrelated_histories_can_be_merged() {
     let sandbox = Sandbox::new();
     let repo = &sandbox.repo;
     turn(repo, "main", "a", "1", 1);
@@ -134,7 +134,7 @@ fn histories_that_share_nothing_come_together() {
 }
 
 #[test]
-fn of_two_merges_at_once_one_loses_and_can_try_again() {
+fn concurrent_merges_conflict_and_can_be_retried() {
     let sandbox = Sandbox::new();
     let (one, two) = (&sandbox.repo, &sandbox.reopened());
     let start = turn(one, "main", "start", "1", 1);
@@ -156,7 +156,7 @@ fn of_two_merges_at_once_one_loses_and_can_try_again() {
 }
 
 #[test]
-fn what_expired_cannot_be_merged_and_nothing_changes() {
+fn expired_turns_cannot_be_merged() {
     let sandbox = Sandbox::new();
     let repo = &sandbox.repo;
     let policy = Policy { keep_last: Some(1), ..Policy::default() };
@@ -196,7 +196,7 @@ fn what_expired_cannot_be_merged_and_nothing_changes() {
 }
 
 #[test]
-fn picks_are_one_operation_and_bring_what_each_changed() {
+fn picks_are_one_operation_with_the_changes_of_each_turn() {
     let sandbox = Sandbox::new();
     let repo = &sandbox.repo;
     let start = turn(repo, "main", "start", "1", 1);
@@ -224,7 +224,7 @@ fn picks_are_one_operation_and_bring_what_each_changed() {
 }
 
 #[test]
-fn conflicts_outlive_collections_and_are_decided_by_a_snapshot() {
+fn conflicts_survive_collections_until_a_snapshot_resolves_them() {
     let sandbox = Sandbox::new();
     let repo = &sandbox.repo;
     let start = turn(repo, "main", "plan", "1", 1);
@@ -359,7 +359,7 @@ fn distances(talk: &[(ObjectId, Vec<String>, Vec<String>)]) -> BTreeMap<(ObjectI
 /// Forks two branches after the first third of a recording. One continues with the second third,
 /// the other cherry-picks the last third turn by turn.
 #[test]
-fn recorded_conversations_come_together_whole_and_with_their_calls() {
+fn merged_recordings_keep_all_messages_and_call_pairs() {
     let files = recorded_sessions();
     if files.is_empty() {
         eprintln!("skipped: no recorded sessions beside the project, nor in TURNTREE_SESSIONS");

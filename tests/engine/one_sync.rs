@@ -73,7 +73,7 @@ fn end_of(segment: &[u8]) -> usize {
 }
 
 #[test]
-fn each_new_handle_commits_with_one_sync() {
+fn every_new_handle_commits_with_one_sync() {
     for key in [None, Some(KEY)] {
         let mut counted = Counted::new(key);
         counted.one_shot(Durability::Full);
@@ -84,7 +84,7 @@ fn each_new_handle_commits_with_one_sync() {
 }
 
 #[test]
-fn handles_that_are_open_at_once_do_not_sync_for_each_other() {
+fn concurrent_handles_do_not_sync_for_each_other() {
     let mut counted = Counted::new(None);
     let stores: Vec<Store> = (0..3).map(|_| counted.open(Durability::Full)).collect();
     for store in &stores {
@@ -99,7 +99,7 @@ fn handles_that_are_open_at_once_do_not_sync_for_each_other() {
 }
 
 #[test]
-fn what_nobody_synced_is_synced_by_who_comes_next() {
+fn unsynced_batches_are_synced_by_the_next_handle() {
     let mut counted = Counted::new(None);
     counted.one_shot(Durability::Full);
     let unsynced = Calls { writes: 1, ..Calls::default() };
@@ -131,7 +131,7 @@ fn found(counted: &mut Counted) -> (Vec<FindingKind>, u64) {
 }
 
 #[test]
-fn a_last_batch_that_has_changed_since_it_was_durable_is_damage_and_not_a_torn_one() {
+fn changed_durable_last_batches_are_damage_and_not_torn() {
     // In the trailer, which no other checksum covers.
     let (mut counted, _) = changed(|segment, mark| segment[mark - 1] ^= 1);
     assert_eq!(found(&mut counted), (vec![FindingKind::Damage], 1));
@@ -144,7 +144,7 @@ fn a_last_batch_that_has_changed_since_it_was_durable_is_damage_and_not_a_torn_o
 }
 
 #[test]
-fn a_mark_that_is_lost_costs_a_sync_and_one_that_is_torn_a_new_segment() {
+fn lost_marks_cost_a_sync_and_torn_marks_a_new_segment() {
     let (mut counted, _) = changed(|segment, mark| segment[mark..mark + 8].fill(0));
     assert_eq!(found(&mut counted), (vec![], 2));
     assert_eq!(counted.one_shot(Durability::Full), Calls { syncs: 2, ..ONE_SYNC });
@@ -159,7 +159,7 @@ fn a_mark_that_is_lost_costs_a_sync_and_one_that_is_torn_a_new_segment() {
 }
 
 #[test]
-fn a_mark_with_anything_behind_it_ends_nothing() {
+fn marks_followed_by_data_are_ignored() {
     let (mut counted, path) = changed(|segment, mark| segment[mark + 500] = 1);
     assert_eq!(found(&mut counted), (vec![FindingKind::TornTail], 2));
     let before = fs::read(&path).unwrap();
@@ -168,7 +168,7 @@ fn a_mark_with_anything_behind_it_ends_nothing() {
 }
 
 #[test]
-fn a_mark_where_no_batch_is_in_front_is_rubbish() {
+fn marks_without_a_preceding_batch_are_ignored() {
     let (mut counted, path) = changed(|segment, _| {
         segment[80..].fill(0);
         segment[80..88].copy_from_slice(MARK);

@@ -81,7 +81,7 @@ fn places(pack: &[u8]) -> Vec<usize> {
 }
 
 #[test]
-fn all_that_is_there_is_read_what_has_gone_stays_gone_and_the_damage_is_told_and_named() {
+fn damaged_pack_ids_are_reported_and_hide_no_objects() {
     let sample = Sample::new();
     let absent = ObjectId::of(Kind::Blob, b"absent");
     let gone = packs(&sample.disk).into_iter().flat_map(|(_, pack)| {
@@ -128,7 +128,7 @@ fn all_that_is_there_is_read_what_has_gone_stays_gone_and_the_damage_is_told_and
 }
 
 #[test]
-fn what_damaged_ids_hide_is_found_by_who_asks_for_it_first() {
+fn objects_behind_damaged_ids_are_found_on_the_first_lookup() {
     let disk = many_files();
     let [(path, pack)] = <[_; 1]>::try_from(packs(&disk)).unwrap();
     for (nth, id) in ids_of(&pack).into_iter().enumerate().skip(7).step_by(450) {

@@ -36,7 +36,7 @@ fn pin(repo: &Repository, commit: &ObjectId, new: NewPin) -> turntree::Result<St
 }
 
 #[test]
-fn a_pin_is_named_by_its_commit_unless_it_has_a_name_and_is_renewed_in_place() {
+fn pins_default_to_their_commit_as_name_and_are_renewed_in_place() {
     let (sandbox, ids) = session(3);
     let repo = &sandbox.repo;
     assert_eq!(pin(repo, &ids[0], NewPin::default()).unwrap(), ids[0].short(12));
@@ -57,7 +57,7 @@ fn a_pin_is_named_by_its_commit_unless_it_has_a_name_and_is_renewed_in_place() {
 }
 
 #[test]
-fn of_two_that_take_a_name_at_once_one_has_to_look_again() {
+fn concurrent_pins_of_one_name_conflict() {
     let (sandbox, ids) = session(2);
     let mut change = sandbox.repo.begin();
     change.pin(&ids[0], named("good"), &stamp(50)).unwrap();
@@ -68,7 +68,7 @@ fn of_two_that_take_a_name_at_once_one_has_to_look_again() {
 }
 
 #[test]
-fn what_plumbing_put_among_the_pins_protects_as_well() {
+fn pins_created_by_update_ref_protect_turns() {
     let (sandbox, ids) = session(2);
     let mut change = sandbox.repo.begin();
     change.set_ref(&pin_ref("bare").unwrap(), Expected::Absent, Some(RefValue::Object(ids[0])));
@@ -80,7 +80,7 @@ fn what_plumbing_put_among_the_pins_protects_as_well() {
 }
 
 #[test]
-fn a_pin_that_was_removed_or_has_expired_protects_nothing() {
+fn removed_or_expired_pins_protect_nothing() {
     let (sandbox, ids) = session(3);
     let repo = &sandbox.repo;
     pin(repo, &ids[0], NewPin { expires_micros: Some(100), ..named("short") }).unwrap();
@@ -108,7 +108,7 @@ fn a_pin_that_was_removed_or_has_expired_protects_nothing() {
 }
 
 #[test]
-fn what_is_not_there_cannot_be_pinned() {
+fn missing_commits_cannot_be_pinned() {
     let (sandbox, _) = session(1);
     let missing = ObjectId::from_bytes([9; 32]);
     let error = pin(&sandbox.repo, &missing, named("x")).unwrap_err();

@@ -67,7 +67,7 @@ fn count(repo: &Repository, commit: &ObjectId) -> (u64, usize) {
 }
 
 #[test]
-fn what_one_process_counted_the_next_one_does_not_count_again() {
+fn prompt_counts_are_reused_by_later_processes() {
     let sandbox = Sandbox::new();
     let main = BranchName::main("talk").unwrap();
     talk(&sandbox.repo, &main, TURNS);
@@ -104,7 +104,7 @@ fn what_one_process_counted_the_next_one_does_not_count_again() {
 }
 
 #[test]
-fn where_contexts_have_gone_it_is_counted_anew() {
+fn contexts_that_expired_cause_a_recount() {
     let sandbox = Sandbox::new();
     let main = BranchName::main("talk").unwrap();
     talk(&sandbox.repo, &main, TURNS);
@@ -125,7 +125,7 @@ fn where_contexts_have_gone_it_is_counted_anew() {
 }
 
 #[test]
-fn a_note_that_is_not_whole_is_none() {
+fn truncated_notes_are_ignored() {
     let sandbox = Sandbox::new();
     let main = BranchName::main("talk").unwrap();
     talk(&sandbox.repo, &main, TURNS);
@@ -143,7 +143,7 @@ fn a_note_that_is_not_whole_is_none() {
 }
 
 #[test]
-fn counts_are_kept_beside_the_store_and_may_be_removed() {
+fn stored_counts_can_be_deleted() {
     let sandbox = Sandbox::new();
     let main = BranchName::main("talk").unwrap();
     talk(&sandbox.repo, &main, TURNS);

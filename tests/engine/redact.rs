@@ -248,7 +248,7 @@ fn world(secret: &str) -> World {
 }
 
 #[test]
-fn afterwards_nothing_has_it_and_everything_else_is_as_it_was() {
+fn redactions_remove_all_occurrences_and_keep_everything_else() {
     for secret in [PLAIN, SECRET] {
         let World { sandbox, old, branches } = world(secret);
         let reader = sandbox.reopened();
@@ -284,7 +284,7 @@ fn afterwards_nothing_has_it_and_everything_else_is_as_it_was() {
 }
 
 #[test]
-fn files_have_their_new_sizes_and_trees_the_shape_of_their_content() {
+fn redactions_update_file_sizes_and_tree_shapes() {
     let World { sandbox, branches, .. } = world(PLAIN);
     redact(&sandbox.repo, &pattern(PLAIN), &stamp(100)).unwrap();
     let repo = sandbox.reopened();
@@ -308,7 +308,7 @@ fn files_have_their_new_sizes_and_trees_the_shape_of_their_content() {
 }
 
 #[test]
-fn the_report_says_where_and_never_what() {
+fn redaction_reports_have_places_without_content() {
     let World { sandbox, .. } = world(PLAIN);
     let plan = plan_redaction(&sandbox.repo, &pattern(PLAIN)).unwrap();
     assert!(!format!("{plan:?}").contains(PLAIN));
@@ -332,7 +332,7 @@ fn the_report_says_where_and_never_what() {
 }
 
 #[test]
-fn what_is_not_there_changes_nothing() {
+fn redactions_without_matches_change_nothing() {
     let World { sandbox, .. } = world(PLAIN);
     let files = |sandbox: &Sandbox| {
         let mut files: Vec<_> = every_file(&sandbox.store())
@@ -350,7 +350,7 @@ fn what_is_not_there_changes_nothing() {
 }
 
 #[test]
-fn names_of_sessions_branches_and_pins_are_changed_too() {
+fn redactions_rename_sessions_branches_and_pins() {
     let sandbox = Sandbox::new();
     let repo = &sandbox.repo;
     let branch: BranchName = format!("for-{PLAIN}/fix-{PLAIN}").parse().unwrap();
@@ -369,7 +369,7 @@ fn names_of_sessions_branches_and_pins_are_changed_too() {
 }
 
 #[test]
-fn names_that_become_equal_are_kept_apart_or_refused() {
+fn redacted_names_that_collide_are_numbered_or_rejected() {
     let sandbox = Sandbox::new();
     let repo = &sandbox.repo;
     let main = BranchName::main("one").unwrap();
@@ -393,7 +393,7 @@ fn names_that_become_equal_are_kept_apart_or_refused() {
 }
 
 #[test]
-fn what_nothing_leads_to_is_removed_too() {
+fn redactions_remove_unreachable_content() {
     let sandbox = Sandbox::new();
     let repo = &sandbox.repo;
     let main = BranchName::main("one").unwrap();
@@ -419,7 +419,7 @@ fn what_nothing_leads_to_is_removed_too() {
 }
 
 #[test]
-fn packs_are_searched_and_expired_turns_stay_expired() {
+fn redactions_cover_packs_and_keep_turns_expired() {
     let World { sandbox, branches, .. } = world(PLAIN);
     let repo = &sandbox.repo;
     let mut change = repo.begin();
@@ -451,7 +451,7 @@ fn packs_are_searched_and_expired_turns_stay_expired() {
 }
 
 #[test]
-fn two_redactions_after_another_answer_for_both() {
+fn successive_redactions_map_old_ids_through_both() {
     let World { sandbox, old, .. } = world(PLAIN);
     redact(&sandbox.repo, &pattern(PLAIN), &stamp(100)).unwrap();
     redact(&sandbox.repo, &pattern("clean turn 3"), &stamp(101)).unwrap();
@@ -464,7 +464,7 @@ fn two_redactions_after_another_answer_for_both() {
 }
 
 #[test]
-fn history_goes_on_behind_turns_that_were_forgotten() {
+fn redactions_keep_history_behind_forgotten_turns() {
     let sandbox = Sandbox::new();
     let (repo, main) = (&sandbox.repo, BranchName::main("one").unwrap());
     let texts = [PLAIN, "b", "graft-c", "d", "e"];
@@ -491,7 +491,7 @@ fn history_goes_on_behind_turns_that_were_forgotten() {
 }
 
 #[test]
-fn a_change_that_was_open_meanwhile_does_not_bring_it_back() {
+fn changes_open_during_a_redaction_do_not_restore_content() {
     let World { sandbox, branches, .. } = world(PLAIN);
     collect(&sandbox.repo, Purpose::Repack(Tier::Hot), &stamp(100), &mut |_| {}).unwrap();
     let other = sandbox.reopened();
@@ -510,7 +510,7 @@ fn a_change_that_was_open_meanwhile_does_not_bring_it_back() {
 }
 
 #[test]
-fn a_history_larger_than_what_is_staged_at_once_goes_in_pieces() {
+fn large_histories_are_redacted_in_batches() {
     let sandbox = Sandbox::new();
     let main = BranchName::main("one").unwrap();
     for second in 0..4 {
@@ -529,7 +529,7 @@ fn a_history_larger_than_what_is_staged_at_once_goes_in_pieces() {
 }
 
 #[test]
-fn what_stands_beside_an_entry_is_searched_and_sizes_of_files_are_not() {
+fn redactions_search_item_metadata_but_not_file_sizes() {
     let sandbox = Sandbox::new();
     let (repo, main) = (&sandbox.repo, BranchName::main("one").unwrap());
     let mut change = repo.begin();
@@ -555,7 +555,7 @@ fn what_stands_beside_an_entry_is_searched_and_sizes_of_files_are_not() {
 }
 
 #[test]
-fn while_somebody_writes_nothing_begins() {
+fn redactions_do_not_start_during_a_concurrent_write() {
     let World { sandbox, .. } = world(PLAIN);
     let other = open_store(&sandbox.store(), 9);
     take(&other, &BranchName::main("other").unwrap(), &say("mine"), 100);
@@ -572,7 +572,7 @@ fn while_somebody_writes_nothing_begins() {
 }
 
 #[test]
-fn files_that_killed_collections_left_are_removed() {
+fn redactions_remove_leftovers_of_killed_collections() {
     let sandbox = Sandbox::new();
     let left = ["manifest-00000000000000ff.0.tmp", "packs/x.tmp", "quarantine/old.seg"];
     fs::create_dir(sandbox.store().join("quarantine")).unwrap();
@@ -644,7 +644,7 @@ fn assert_completes(disk: &SimDisk, wanted: &BTreeMap<String, Vec<String>>) {
 }
 
 #[test]
-fn a_redaction_that_a_crash_ended_anywhere_is_completed_by_the_next() {
+fn crashed_redactions_are_completed_by_the_next() {
     let begin = SimDisk::new(Path::new("/disk"));
     small_world(&begin);
     let whole = begin.crash(Keep::All);
@@ -669,7 +669,7 @@ fn a_redaction_that_a_crash_ended_anywhere_is_completed_by_the_next() {
 }
 
 #[test]
-fn a_redaction_in_which_any_call_failed_is_completed_by_the_next() {
+fn failed_redactions_are_completed_by_the_next() {
     let begin = SimDisk::new(Path::new("/disk"));
     small_world(&begin);
     let whole = begin.crash(Keep::All);

@@ -15,7 +15,7 @@ use turntree::transfer::bundle::{
     Bundle, BundleRequest, RefFate, UnbundleOptions, Unbundled, plan_bundle, unbundle,
 };
 use turntree::workspace::{CaptureOptions, RewindRequest, prepare_rewind};
-use turntree_exchange::{FollowOptions, Followed, follow};
+use turntree_exchange::{FollowOptions, FollowReport, follow};
 use turntree_tests::workspace_fixture::{WorkspaceFixture, reasons};
 use turntree_tests::{Sandbox, claude_code, claude_code_turn, stamp};
 
@@ -44,7 +44,7 @@ fn branches(sandbox: &Sandbox) -> Vec<String> {
 }
 
 #[test]
-fn a_transcript_that_comes_again_is_unchanged() {
+fn reimported_transcripts_stay_redacted() {
     let sandbox = Sandbox::new();
     let text = claude_code(20);
     sandbox.import("task", text.as_bytes()).unwrap();
@@ -71,7 +71,7 @@ fn a_transcript_that_comes_again_is_unchanged() {
 }
 
 #[test]
-fn collections_do_not_forget_it() {
+fn collections_keep_the_list_of_redactions() {
     let sandbox = Sandbox::new();
     let text = claude_code(20);
     sandbox.import("task", text.as_bytes()).unwrap();
@@ -84,7 +84,7 @@ fn collections_do_not_forget_it() {
 }
 
 #[test]
-fn a_session_that_was_deleted_comes_back_without_it() {
+fn reimported_deleted_sessions_stay_redacted() {
     let sandbox = Sandbox::new();
     let text = claude_code(20);
     for deleted_first in [true, false] {
@@ -112,7 +112,7 @@ fn a_session_that_was_deleted_comes_back_without_it() {
 }
 
 #[test]
-fn what_stands_for_it_may_be_redacted_too() {
+fn replacements_can_be_redacted() {
     let sandbox = Sandbox::new();
     let text = claude_code(20);
     sandbox.import("task", text.as_bytes()).unwrap();
@@ -124,7 +124,7 @@ fn what_stands_for_it_may_be_redacted_too() {
 }
 
 #[test]
-fn a_record_that_is_no_json_any_more_is_known_again() {
+fn records_that_are_no_longer_json_are_recognized() {
     let sandbox = Sandbox::new();
     // A tab and "he", which looks like the word in the record.
     let text = claude_code(12).replace("part 4", r"\the part 4");
@@ -136,7 +136,7 @@ fn a_record_that_is_no_json_any_more_is_known_again() {
 }
 
 #[test]
-fn a_pattern_that_is_in_every_id_ends_too() {
+fn patterns_matching_every_id_terminate() {
     let sandbox = Sandbox::new();
     let text = claude_code(12);
     sandbox.import("task", text.as_bytes()).unwrap();
@@ -150,7 +150,7 @@ fn a_pattern_that_is_in_every_id_ends_too() {
 }
 
 /// Handles one event of a hook.
-fn step(sandbox: &Sandbox, text: &str, notes: Option<&[u8]>) -> Followed {
+fn step(sandbox: &Sandbox, text: &str, notes: Option<&[u8]>) -> FollowReport {
     let options = FollowOptions {
         session: "task".to_owned(),
         onto: None,
@@ -166,25 +166,25 @@ fn step(sandbox: &Sandbox, text: &str, notes: Option<&[u8]>) -> Followed {
 }
 
 #[test]
-fn a_transcript_that_is_followed_goes_on_and_is_quick_again() {
+fn followed_transcripts_continue_incrementally_after_a_redaction() {
     let sandbox = Sandbox::new();
     let mut text = claude_code(9);
     let notes = step(&sandbox, &text, None).notes;
     take_out(&sandbox, SECRET);
-    let (mut notes, mut was_quick) = (notes, false);
+    let (mut notes, mut is_incremental) = (notes, false);
     for turn in 9..60 {
         for record in claude_code_turn(turn) {
             text += &record;
             text.push('\n');
             let followed = step(&sandbox, &text, notes.as_deref());
             assert_eq!(followed.branch.to_string(), "task/main");
-            (notes, was_quick) = (followed.notes, followed.was_quick);
+            (notes, is_incremental) = (followed.notes, followed.is_incremental);
         }
         if turn % 10 == 0 {
             assert_out(&sandbox, SECRET);
         }
     }
-    assert!(was_quick, "once it lies far behind");
+    assert!(is_incremental, "once it lies far behind");
     assert_eq!(branches(&sandbox), ["task/main"]);
     let head = sandbox.repo.tip(&BranchName::main("task").unwrap()).unwrap();
     let source = String::from_utf8(sandbox.source(&head)).unwrap();
@@ -193,7 +193,7 @@ fn a_transcript_that_is_followed_goes_on_and_is_quick_again() {
 }
 
 #[test]
-fn documents_come_in_without_it_too() {
+fn reimported_documents_stay_redacted() {
     let chat = r#"{"model": "m", "messages": [{"role": "user", "content": "the key is k-1234"},
         {"role": "assistant", "content": "thanks"}], "note": "k-1234 again"}"#;
     let list = r#"[{"role": "user", "content": "the key is k-1234"}, {"role": "assistant", "content": "thanks"}]"#;
@@ -221,7 +221,7 @@ fn documents_come_in_without_it_too() {
 }
 
 #[test]
-fn a_file_that_has_it_is_left_out_of_snapshots_and_not_touched() {
+fn snapshots_skip_files_with_redacted_content() {
     let fixture = WorkspaceFixture::new();
     fixture.write("key.env", "KEY=k-1234\n");
     fixture.write("a.rs", "fn a() {}\n");
@@ -257,7 +257,7 @@ fn a_file_that_has_it_is_left_out_of_snapshots_and_not_touched() {
 }
 
 #[test]
-fn a_list_that_is_lost_stops_nothing_else_and_lets_nothing_back() {
+fn damaged_redaction_lists_do_not_restore_content() {
     let fixture = WorkspaceFixture::new();
     let (sandbox, text) = (&fixture.sandbox, claude_code(20));
     sandbox.import("task", text.as_bytes()).unwrap();
@@ -290,7 +290,7 @@ fn a_list_that_is_lost_stops_nothing_else_and_lets_nothing_back() {
 }
 
 #[test]
-fn any_other_change_that_has_it_is_refused() {
+fn changes_with_redacted_content_are_rejected() {
     let sandbox = Sandbox::new();
     let branch = BranchName::main("task").unwrap();
     let take = |content: &str| {
@@ -347,7 +347,7 @@ fn turns_of(sandbox: &Sandbox) -> Vec<(ObjectId, String)> {
 }
 
 #[test]
-fn a_bundle_from_before_a_redaction_leads_to_the_turns_as_they_are_now() {
+fn bundles_from_before_a_redaction_map_to_the_redacted_turns() {
     let sandbox = Sandbox::new();
     sandbox.import("task", claude_code(20).as_bytes()).unwrap();
     let bundle = bundle_of(&sandbox, &[]);
@@ -366,7 +366,7 @@ fn a_bundle_from_before_a_redaction_leads_to_the_turns_as_they_are_now() {
 }
 
 #[test]
-fn a_bundle_of_another_store_comes_in_without_what_is_redacted_here() {
+fn bundles_of_other_stores_are_redacted_on_import() {
     let theirs = Sandbox::new();
     let text = claude_code(20);
     theirs.import("task", text.as_bytes()).unwrap();
@@ -395,7 +395,7 @@ fn a_bundle_of_another_store_comes_in_without_what_is_redacted_here() {
 }
 
 #[test]
-fn a_bundle_with_a_file_that_was_redacted_says_its_new_size() {
+fn imported_bundles_update_the_sizes_of_redacted_files() {
     let theirs = WorkspaceFixture::new();
     theirs.write("key.env", "KEY=k-1234\n");
     theirs.write("a.rs", "fn a() {}\n");

@@ -34,7 +34,7 @@ fn there(machine: &Machine<MemoryClient>, name: &str) -> Option<ObjectId> {
 }
 
 #[test]
-fn what_one_machine_pushes_another_one_goes_on_with() {
+fn another_machine_continues_pushed_sessions() {
     let bucket = MemoryBucket::new(1);
     let [a, b] = machines(&bucket);
     for turn in 0..20 {
@@ -65,7 +65,7 @@ fn what_one_machine_pushes_another_one_goes_on_with() {
 }
 
 #[test]
-fn a_branch_whose_turns_are_all_there_is_pushed_without_a_bundle() {
+fn branches_of_known_turns_are_pushed_without_a_bundle() {
     let bucket = MemoryBucket::new(1);
     let [a, b] = machines(&bucket);
     let first = a.large_turn(&branch("main"));
@@ -88,7 +88,7 @@ fn a_branch_whose_turns_are_all_there_is_pushed_without_a_bundle() {
 }
 
 #[test]
-fn a_push_of_a_turn_takes_two_requests_and_16_kilobytes_and_one_of_nothing_one() {
+fn pushing_a_turn_takes_two_requests_and_16_kilobytes() {
     let bucket = MemoryBucket::new(1);
     let [a, b] = machines(&bucket);
     let main = branch("main");
@@ -119,7 +119,7 @@ fn a_push_of_a_turn_takes_two_requests_and_16_kilobytes_and_one_of_nothing_one()
 }
 
 #[test]
-fn both_went_on_so_the_second_one_merges_and_nothing_is_lost() {
+fn diverged_pushes_are_rejected_until_merged() {
     let bucket = MemoryBucket::new(1);
     let [a, b] = machines(&bucket);
     let main = branch("main");
@@ -163,7 +163,7 @@ fn bucket_keys(bucket: &MemoryBucket) -> (Vec<String>, Vec<String>) {
 }
 
 #[test]
-fn a_remote_that_goes_back_in_time_or_tells_another_story_is_noticed() {
+fn rolled_back_or_forked_remotes_are_detected() {
     let bucket = MemoryBucket::new(1);
     let [a, b, c] = machines(&bucket);
     let main = branch("main");
@@ -218,7 +218,7 @@ fn a_remote_that_goes_back_in_time_or_tells_another_story_is_noticed() {
 }
 
 #[test]
-fn what_was_damaged_or_forged_on_the_remote_is_refused_and_changes_nothing() {
+fn damaged_or_forged_remote_objects_are_rejected() {
     let bucket = MemoryBucket::new(1);
     let [a] = machines(&bucket);
     let main = branch("main");
@@ -269,7 +269,7 @@ fn what_was_damaged_or_forged_on_the_remote_is_refused_and_changes_nothing() {
 }
 
 #[test]
-fn an_undo_does_not_change_what_is_known_of_a_remote() {
+fn undo_keeps_the_known_state_of_a_remote() {
     let bucket = MemoryBucket::new(1);
     let [a, b] = machines(&bucket);
     let main = branch("main");
@@ -287,7 +287,7 @@ fn an_undo_does_not_change_what_is_known_of_a_remote() {
 }
 
 #[test]
-fn what_expired_here_stays_whole_on_the_remote() {
+fn locally_expired_turns_stay_complete_on_the_remote() {
     let bucket = MemoryBucket::new(1);
     let [a, b] = machines(&bucket);
     let main = branch("main");
@@ -319,7 +319,7 @@ fn what_expired_here_stays_whole_on_the_remote() {
 }
 
 #[test]
-fn a_push_whose_answer_was_lost_and_that_others_went_on_from_is_there() {
+fn pushes_with_a_lost_answer_are_recognized_in_later_heads() {
     let bucket = MemoryBucket::new(1);
     let [a, b, c] = machines(&bucket);
     let main = branch("main");

@@ -56,7 +56,7 @@ fn die_after_an_upload(machine: &Client) {
 }
 
 #[test]
-fn a_collection_leaves_exactly_what_heads_list_and_costs_little_when_there_is_nothing_to_do() {
+fn remote_collections_keep_exactly_the_listed_bundles() {
     let bucket = MemoryBucket::new(1);
     let [a, dying, other] = machines(&bucket);
     for turn in 0..20 {
@@ -95,7 +95,7 @@ fn a_collection_leaves_exactly_what_heads_list_and_costs_little_when_there_is_no
 }
 
 #[test]
-fn an_aggressive_collection_leaves_one_bundle_and_a_clone_of_it_is_whole() {
+fn aggressive_collections_leave_one_complete_bundle() {
     let bucket = MemoryBucket::new(1);
     let [a, fresh] = machines(&bucket);
     for turn in 0..10 {
@@ -115,7 +115,7 @@ fn an_aggressive_collection_leaves_one_bundle_and_a_clone_of_it_is_whole() {
 }
 
 #[test]
-fn whoever_makes_bundles_one_leaves_nothing_behind_and_stands_in_nobodys_way() {
+fn folding_bundles_leaves_no_files_and_blocks_no_push() {
     let bucket = MemoryBucket::new(1);
     let [a, b] = machines(&bucket);
     a.large_turn(&branch("main"));
@@ -155,7 +155,7 @@ fn whoever_makes_bundles_one_leaves_nothing_behind_and_stands_in_nobodys_way() {
 }
 
 #[test]
-fn machines_with_a_branch_each_leave_few_bundles_though_nobody_has_all_of_them() {
+fn machines_with_separate_branches_keep_few_bundles() {
     let bucket = MemoryBucket::new(1);
     let all: [Client; 4] = machines(&bucket);
     let mut most = 0;
@@ -178,7 +178,7 @@ fn machines_with_a_branch_each_leave_few_bundles_though_nobody_has_all_of_them()
 }
 
 #[test]
-fn a_push_makes_bundles_one_that_nobody_else_made_one() {
+fn pushes_fold_bundles_if_needed() {
     let bucket = MemoryBucket::new(1);
     let [a] = machines(&bucket);
     let (mut most, mut fewest) = (0, usize::MAX);
@@ -193,7 +193,7 @@ fn a_push_makes_bundles_one_that_nobody_else_made_one() {
 }
 
 #[test]
-fn a_first_push_that_died_is_collected_and_the_session_is_free_for_others() {
+fn interrupted_first_pushes_are_collected() {
     let bucket = MemoryBucket::new(1);
     let [collector, dying, next, again] = machines(&bucket);
     die_after_an_upload(&dying);
@@ -217,7 +217,7 @@ fn a_first_push_that_died_is_collected_and_the_session_is_free_for_others() {
 }
 
 #[test]
-fn what_no_push_made_is_left_where_it_is_and_named() {
+fn foreign_remote_objects_are_kept_and_reported() {
     let bucket = MemoryBucket::new(1);
     let [a] = machines(&bucket);
     a.turn(&branch("main"), "one");
@@ -240,7 +240,7 @@ fn what_no_push_made_is_left_where_it_is_and_named() {
 }
 
 #[test]
-fn a_remote_that_went_back_in_time_is_not_collected() {
+fn rolled_back_remotes_are_not_collected() {
     let bucket = MemoryBucket::new(1);
     let [a] = machines(&bucket);
     a.turn(&branch("main"), "one");
@@ -258,7 +258,7 @@ fn a_remote_that_went_back_in_time_is_not_collected() {
 }
 
 #[test]
-fn a_key_that_may_not_delete_pushes_all_the_same() {
+fn keys_without_delete_permission_can_push() {
     let bucket = MemoryBucket::new(1);
     let [a, b] = machines(&bucket);
     bucket.choose(|call| (call.verb == Verb::Delete).then_some(Fault::Refused));
@@ -285,7 +285,7 @@ fn a_key_that_may_not_delete_pushes_all_the_same() {
 }
 
 #[test]
-fn a_session_that_was_deleted_is_told_to_who_knew_it_and_comes_back_when_it_is_asked_for() {
+fn remotely_deleted_sessions_are_reported_and_can_be_revived() {
     let bucket = MemoryBucket::new(1);
     let [a, b, c, stranger] = machines(&bucket);
     let main = branch("main");
@@ -490,7 +490,7 @@ fn play(start: Start, schedule: &[(usize, u64)]) {
 const CALLS: u64 = 6;
 
 #[test]
-fn two_pushers_and_a_collector_in_every_order_with_one_or_two_switches() {
+fn two_pushes_and_a_collection_interleave_safely() {
     for start in STARTS {
         for first in 0..3 {
             for second in (0..3).filter(|second| *second != first) {
@@ -511,7 +511,7 @@ fn two_pushers_and_a_collector_in_every_order_with_one_or_two_switches() {
 }
 
 #[test]
-fn whatever_goes_wrong_in_any_call_of_a_push_or_a_collection() {
+fn faults_in_any_call_of_a_push_or_collection_lose_nothing() {
     let faults = [
         Fault::Refused,
         Fault::RequestLost,
@@ -552,7 +552,7 @@ fn whatever_goes_wrong_in_any_call_of_a_push_or_a_collection() {
 }
 
 #[test]
-fn whoever_dies_in_any_call_stands_in_nobodys_way() {
+fn crashes_in_any_call_block_no_other_machine() {
     for start in STARTS {
         for dies in [0, 2] {
             for call in 1..=CALLS {
@@ -577,7 +577,7 @@ fn whoever_dies_in_any_call_stands_in_nobodys_way() {
 }
 
 #[test]
-fn a_check_beside_a_fold_reads_the_later_head_and_names_no_damage() {
+fn checks_during_a_fold_report_no_damage() {
     let bucket = MemoryBucket::new(1);
     let [folding, checking] = machines(&bucket);
     for _ in 0..4 {

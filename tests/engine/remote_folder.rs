@@ -72,7 +72,7 @@ impl ReadAt for Source {
 }
 
 #[test]
-fn what_is_written_is_read_whole_by_range_and_unless_it_is_the_same() {
+fn folder_remotes_read_whole_ranged_and_conditionally() {
     let (_dir, bucket) = new_folder();
     let head = key("heads/a");
     assert_eq!(bucket.get(&head, None, None).unwrap(), Got::Missing);
@@ -96,7 +96,7 @@ fn what_is_written_is_read_whole_by_range_and_unless_it_is_the_same() {
 }
 
 #[test]
-fn an_upload_is_whole_at_any_size_and_may_be_repeated() {
+fn uploads_of_any_size_are_complete_and_repeatable() {
     let (_dir, bucket) = new_folder();
     for size in [0, 1, MAX_CHANGEABLE_BYTES, MAX_CHANGEABLE_BYTES + 1, 3 << 20] {
         let bytes: Vec<u8> = (0..size).map(|at| ((at * 31) >> 3) as u8).collect();
@@ -113,7 +113,7 @@ fn an_upload_is_whole_at_any_size_and_may_be_repeated() {
 }
 
 #[test]
-fn a_listing_is_in_order_of_keys_whatever_lies_between_them() {
+fn listings_are_sorted_by_key() {
     let (dir, bucket) = new_folder();
     let all = ["a%2Fb", "a-b", "a.b/c", "a/b", "a/b-c", "ab/0", "heads/a", "heads/b", "root"];
     for name in all.iter().rev() {
@@ -138,7 +138,7 @@ fn a_listing_is_in_order_of_keys_whatever_lies_between_them() {
 }
 
 #[test]
-fn a_folder_that_is_not_there_is_no_empty_remote() {
+fn missing_folders_are_not_empty_remotes() {
     let (dir, bucket) = new_folder();
     let root = dir.path().join("remote");
     let version = done(bucket.put_new(&key("heads/a"), "a".into()));
@@ -158,7 +158,7 @@ fn a_folder_that_is_not_there_is_no_empty_remote() {
 }
 
 #[test]
-fn a_link_leads_nowhere() {
+fn folder_remotes_do_not_follow_links() {
     let (dir, bucket) = new_folder();
     let (root, outside) = (dir.path().join("remote"), dir.path().join("outside"));
     fs::create_dir(&outside).unwrap();
@@ -179,7 +179,7 @@ fn a_link_leads_nowhere() {
 }
 
 #[test]
-fn what_killed_writers_left_is_swept_and_what_others_write_is_not() {
+fn leftovers_of_killed_writers_are_removed_and_active_files_kept() {
     let (dir, bucket) = new_folder();
     bucket.upload(&key("a"), &Source(vec![1])).unwrap();
     let incoming = dir.path().join("remote/.incoming");
@@ -195,7 +195,7 @@ fn what_killed_writers_left_is_swept_and_what_others_write_is_not() {
 }
 
 #[test]
-fn of_writers_that_race_exactly_one_wins() {
+fn exactly_one_racing_writer_wins() {
     const ROUNDS: u64 = 40;
     let (dir, first) = new_folder();
     let root = dir.path().join("remote");
@@ -318,7 +318,7 @@ fn new_disk() -> SimDisk {
 }
 
 #[test]
-fn what_was_answered_is_there_after_a_crash_and_the_rest_is_whole_or_absent() {
+fn acknowledged_writes_survive_crashes_and_others_are_atomic() {
     let (disk, promise) = (new_disk(), Shared::default());
     let (watched, promised) = (disk.clone(), Arc::clone(&promise));
     let images = Arc::new(Mutex::new(0));
@@ -353,7 +353,7 @@ fn what_was_answered_is_there_after_a_crash_and_the_rest_is_whole_or_absent() {
 }
 
 #[test]
-fn a_call_that_fails_says_whether_it_was_done() {
+fn failed_calls_report_whether_they_took_effect() {
     let calls = {
         let disk = new_disk();
         play(Arc::new(disk.clone()), &Shared::default());
@@ -418,7 +418,7 @@ fn count_up(schedule: &Schedule) {
 }
 
 #[test]
-fn two_processes_in_any_order_lose_nothing() {
+fn interleaved_processes_lose_no_updates() {
     for seed in 0..150 {
         count_up(&Schedule { policy: Policy::Walk(seed), kill: None });
         let policy = Policy::Priorities { seed, changes: 3, calls: 300 };

@@ -84,7 +84,7 @@ fn assert_whole(repo: &Repository) {
 }
 
 #[test]
-fn history_comes_at_once_and_every_turn_is_read_where_it_lies() {
+fn lazy_clones_fetch_history_first_and_read_turns_remotely() {
     let bucket = MemoryBucket::new(1);
     let ([a, b], ids) = pushed(&bucket);
     let before = b.bucket.requests();
@@ -120,7 +120,7 @@ fn history_comes_at_once_and_every_turn_is_read_where_it_lies() {
 }
 
 #[test]
-fn without_the_remote_what_was_read_is_there_and_the_rest_is_said_to_be_elsewhere() {
+fn lazy_clones_without_the_remote_keep_read_content_and_report_the_rest() {
     let bucket = MemoryBucket::new(1);
     let ([a, b], ids) = pushed(&bucket);
     b.fetch("s").unwrap();
@@ -148,7 +148,7 @@ fn without_the_remote_what_was_read_is_there_and_the_rest_is_said_to_be_elsewher
 }
 
 #[test]
-fn a_lazy_machine_goes_on_and_what_it_wrote_leans_on_nobody() {
+fn new_turns_of_lazy_clones_are_self_contained() {
     let bucket = MemoryBucket::new(1);
     let ([a, b], ids) = pushed(&bucket);
     b.fetch("s").unwrap();
@@ -179,7 +179,7 @@ fn a_lazy_machine_goes_on_and_what_it_wrote_leans_on_nobody() {
 }
 
 #[test]
-fn bundles_that_were_made_one_are_read_from_the_new_one() {
+fn lazy_reads_use_folded_bundles() {
     let bucket = MemoryBucket::new(1);
     let ([a, b], ids) = pushed(&bucket);
     b.fetch("s").unwrap();
@@ -208,7 +208,7 @@ fn bundles_that_were_made_one_are_read_from_the_new_one() {
 }
 
 #[test]
-fn bytes_that_are_not_those_that_were_pushed_are_refused() {
+fn lazy_reads_reject_changed_bytes() {
     let bucket = MemoryBucket::new(1);
     let ([_a, b], ids) = pushed(&bucket);
     b.fetch("s").unwrap();
@@ -238,7 +238,7 @@ fn bytes_that_are_not_those_that_were_pushed_are_refused() {
 }
 
 #[test]
-fn a_search_tells_what_is_elsewhere_whichever_way_it_goes() {
+fn searches_report_remote_only_content_consistently() {
     let bucket = MemoryBucket::new(1);
     let ([_a, b], ids) = pushed(&bucket);
     b.fetch("s").unwrap();

@@ -89,7 +89,7 @@ fn work(machine: &Machine<MemoryClient>, random: &mut Random, steps: usize) {
 }
 
 #[test]
-fn every_operation_on_a_branch_is_told_and_few_are_told_twice() {
+fn pushed_bundles_have_every_branch_operation_with_few_repeats() {
     let (mut all_told, mut all_distinct) = (0, 0);
     for seed in 0..60 {
         let bucket = MemoryBucket::new(seed);

@@ -97,7 +97,7 @@ fn check(bucket: &MemoryBucket, acknowledged: &Acknowledged, trace: &str) {
 }
 
 #[test]
-fn whatever_a_network_does_nothing_that_was_acknowledged_is_lost() {
+fn acknowledged_pushes_survive_any_network_fault() {
     for seed in 0..60 {
         let bucket = MemoryBucket::new(seed);
         bucket.trouble([0, 12, 5, 3][usize::try_from(seed % 4).unwrap()]);
@@ -154,7 +154,7 @@ fn work(machine: &Machine<MemoryClient>, acknowledged: &Acknowledged) {
 }
 
 #[test]
-fn a_machine_that_dies_in_any_call_loses_nothing_and_stands_in_nobodys_way() {
+fn crashed_machines_lose_nothing_and_block_no_other() {
     let calls = {
         let machine = Machine::new(1, MemoryBucket::new(1).client());
         machine.make();

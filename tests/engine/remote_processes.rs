@@ -136,7 +136,7 @@ fn assert_all_there(bucket: &MemoryBucket, turn: Option<&ObjectId>, trace: &str)
 }
 
 #[test]
-fn what_was_done_is_no_failure_because_another_process_of_the_machine_did_something_too() {
+fn concurrent_processes_of_a_machine_cause_no_false_failures() {
     for own_deed in Deed::ALL {
         for other_deed in Deed::ALL {
             let mut calls = u64::MAX;
@@ -170,7 +170,7 @@ fn what_was_done_is_no_failure_because_another_process_of_the_machine_did_someth
 }
 
 #[test]
-fn a_head_that_was_seen_stays_when_a_slower_process_remembers_an_older_one() {
+fn slower_processes_do_not_overwrite_newer_known_heads() {
     let (bucket, own, _) = prepared();
     own.fetch("s").unwrap();
     let (other, main) = (Machine::new(4, bucket.client()), main_branch());

@@ -77,7 +77,7 @@ fn assert_refused(bucket: &MemoryBucket, what: &str) {
 }
 
 #[test]
-fn members_read_everything_and_the_bucket_sees_sizes_and_times_only() {
+fn sealed_buckets_reveal_only_sizes_and_times() {
     let (bucket, a) = pushed(12);
     for (key, bytes) in heads_and_bundles(&bucket) {
         let is_seen = |word: &str| bytes.windows(word.len()).any(|part| part == word.as_bytes());
@@ -99,7 +99,7 @@ fn members_read_everything_and_the_bucket_sees_sizes_and_times_only() {
 }
 
 #[test]
-fn what_was_damaged_cut_swapped_or_replayed_is_refused() {
+fn damaged_swapped_or_replayed_sealed_objects_are_rejected() {
     let (bucket, _) = pushed(1);
     let early = heads_and_bundles(&bucket);
     let good = bucket.save();
@@ -140,7 +140,7 @@ fn what_was_damaged_cut_swapped_or_replayed_is_refused() {
 }
 
 #[test]
-fn a_removed_member_reads_nothing_new_and_passes_for_nobody() {
+fn removed_members_cannot_read_or_forge_new_heads() {
     let (bucket, a) = pushed(2);
     let removed = member(2, &bucket);
     removed.fetch(SESSION).unwrap();
@@ -182,7 +182,7 @@ fn a_removed_member_reads_nothing_new_and_passes_for_nobody() {
 }
 
 #[test]
-fn what_a_removed_member_could_read_is_sealed_again_when_everything_is_made_one() {
+fn aggressive_collections_reseal_content_for_remaining_members() {
     let (bucket, a) = pushed(3);
     let renewing = Machine::new(3, sealed(&bucket, later_keys(), true));
     renewing.renew_heads().unwrap();
@@ -213,7 +213,7 @@ fn file(length: usize) -> (Vec<u8>, std::fs::File) {
 }
 
 #[test]
-fn any_range_of_any_size_is_read_as_if_it_were_not_sealed() {
+fn sealed_ranges_read_like_plain_ranges() {
     const CHUNK: usize = 64 << 10;
     let bucket = MemoryBucket::new(1);
     let (writer, reader) =
@@ -244,7 +244,7 @@ fn any_range_of_any_size_is_read_as_if_it_were_not_sealed() {
 }
 
 #[test]
-fn an_answer_that_ends_early_gives_a_part_or_says_so_and_never_other_bytes() {
+fn truncated_answers_yield_no_wrong_bytes() {
     let bucket = MemoryBucket::new(3);
     let (plain, file) = file(400_000);
     let key = Key::new("bundles/x/1").unwrap();
@@ -267,7 +267,7 @@ fn an_answer_that_ends_early_gives_a_part_or_says_so_and_never_other_bytes() {
 }
 
 #[test]
-fn a_sealed_object_and_the_names_of_sessions_are_those_of_the_format() {
+fn sealed_objects_match_the_format_vectors() {
     let text = include_str!("../../format-spec/vectors/remote-sealed.json");
     let vector: serde_json::Value = serde_json::from_str(text).unwrap();
     let word = |name: &str| vector[name].as_str().unwrap().to_owned();

@@ -69,7 +69,7 @@ fn assert_repaired(sample: &Sample, disk: &SimDisk, what: &str) -> FsckReport {
 }
 
 #[test]
-fn without_its_manifest_a_store_loses_nothing_to_a_collection() {
+fn collections_without_a_manifest_lose_nothing() {
     let sample = Sample::new();
     for is_gone in [true, false] {
         for all in [true, false] {
@@ -118,7 +118,7 @@ fn without_its_manifest_a_store_loses_nothing_to_a_collection() {
 }
 
 #[test]
-fn a_whole_store_needs_no_repair() {
+fn intact_stores_need_no_repair() {
     let sample = Sample::new();
     let plan = plan_repair(open(&sample.disk, 70).store(), &stamp(61), &mut |_, _| {}).unwrap();
     assert!(plan.is_empty(Loss::Accept) && plan.lost.is_empty(), "{plan:?}");
@@ -129,7 +129,7 @@ fn a_whole_store_needs_no_repair() {
 }
 
 #[test]
-fn a_pack_whose_index_or_ends_are_damaged_comes_back_whole() {
+fn packs_with_damaged_indexes_or_ends_are_restored() {
     let sample = Sample::new();
     let packs: Vec<_> = sample.disk.files().into_iter().filter(|(path, _)| is_pack(path)).collect();
     for (path, bytes) in packs {
@@ -150,7 +150,7 @@ fn a_pack_whose_index_or_ends_are_damaged_comes_back_whole() {
 }
 
 #[test]
-fn of_a_damaged_frame_only_its_own_objects_are_lost() {
+fn damaged_frames_lose_only_their_own_objects() {
     let sample = Sample::new();
     let packs: Vec<_> = sample.disk.files().into_iter().filter(|(path, _)| is_pack(path)).collect();
     for (path, bytes) in packs {
@@ -165,7 +165,7 @@ fn of_a_damaged_frame_only_its_own_objects_are_lost() {
 }
 
 #[test]
-fn a_damaged_segment_gives_what_verifies() {
+fn damaged_segments_yield_their_valid_batches() {
     let sample = Sample::new();
     let segments: Vec<_> =
         sample.disk.files().into_iter().filter(|(path, _)| is_segment(path)).collect();
@@ -182,7 +182,7 @@ fn a_damaged_segment_gives_what_verifies() {
 }
 
 #[test]
-fn files_that_are_cut_or_gone_leave_a_store_that_names_its_losses() {
+fn truncated_or_missing_files_leave_reported_losses() {
     let sample = Sample::new();
     let files: Vec<_> = sample
         .disk
@@ -201,7 +201,7 @@ fn files_that_are_cut_or_gone_leave_a_store_that_names_its_losses() {
 }
 
 #[test]
-fn a_lost_manifest_is_made_again() {
+fn lost_manifests_are_rebuilt() {
     let sample = Sample::new();
     let manifests: Vec<_> =
         sample.disk.files().into_iter().filter(|(path, _)| is_manifest(path)).collect();
@@ -227,7 +227,7 @@ fn a_lost_manifest_is_made_again() {
 }
 
 #[test]
-fn refs_go_back_to_what_is_whole_only_when_that_is_accepted() {
+fn refs_move_to_intact_turns_only_if_losses_are_accepted() {
     let sample = Sample::new();
     // The newest turn of a session whose root is in a sealed segment, uncompressed.
     let tip = open(&sample.disk, 70).resolve("two").unwrap().commit;
@@ -256,7 +256,7 @@ fn refs_go_back_to_what_is_whole_only_when_that_is_accepted() {
 }
 
 #[test]
-fn what_a_process_writes_to_is_left_alone() {
+fn repairs_leave_active_segments_alone() {
     let sample = Sample::new();
     let repo = open(&sample.disk, 80);
     let mut change = repo.begin();
@@ -278,7 +278,7 @@ fn what_a_process_writes_to_is_left_alone() {
 }
 
 #[test]
-fn a_repair_that_is_killed_anywhere_is_finished_by_the_next_one() {
+fn killed_repairs_are_finished_by_the_next() {
     let sample = Sample::new();
     let damaged: Vec<_> = sample
         .disk

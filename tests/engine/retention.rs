@@ -55,7 +55,7 @@ fn assert_whole(repo: &Repository, stamp: &Signature, what: &str) {
 }
 
 #[test]
-fn whatever_is_collected_when() {
+fn collections_at_any_time_keep_the_retention_promise() {
     for seed in 1..=3 {
         let sandbox = Sandbox::new();
         let mut random = Random(seed);

@@ -77,7 +77,7 @@ fn disk_bytes(folder: &std::path::Path) -> u64 {
 }
 
 #[test]
-fn a_thousand_turns_under_the_cap() {
+fn a_thousand_turns_stay_under_the_turn_limit() {
     for seed in 1..=2 {
         let (sandbox, mut random) = (Sandbox::new(), Random(seed));
         let repo = &sandbox.repo;

@@ -110,7 +110,7 @@ fn messages(repo: &Repository, id: &ObjectId) -> turntree::Result<u64> {
 }
 
 #[test]
-fn ten_thousand_turns_stay_small_and_keep_every_promise() {
+fn ten_thousand_turns_stay_small_and_keep_protected_turns() {
     let folder = tempfile::tempdir().unwrap();
     let dir = folder.path().join("store");
     let _ = new_store(&dir);

@@ -26,7 +26,7 @@ fn line(branch: &str, turns: i64) -> (Sandbox, Vec<ObjectId>) {
 }
 
 #[test]
-fn names_steps_and_turns_lead_to_commits() {
+fn names_steps_and_turns_resolve_to_commits() {
     let (sandbox, ids) = line("task/main", 6);
     let last = ids[5];
     for (text, expected) in [
@@ -59,7 +59,7 @@ fn names_steps_and_turns_lead_to_commits() {
 }
 
 #[test]
-fn a_ref_is_found_as_it_was_at_a_time() {
+fn refs_resolve_at_a_past_time() {
     let (sandbox, ids) = line("task/main", 3);
     let seconds = |text: &str| Some(text.parse::<i64>().ok()? * 1_000_000);
     // A bare number counts values, so a time needs a marker here.
@@ -73,7 +73,7 @@ fn a_ref_is_found_as_it_was_at_a_time() {
 }
 
 #[test]
-fn the_branch_before_is_remembered() {
+fn the_previous_branch_is_remembered() {
     let (sandbox, _) = line("task/main", 2);
     let other = snapshot(&sandbox, "task/other", 90);
     let mut change = sandbox.repo.begin();
@@ -87,7 +87,7 @@ fn the_branch_before_is_remembered() {
 }
 
 #[test]
-fn a_tag_is_followed_to_its_commit() {
+fn tags_resolve_to_their_commit() {
     let (sandbox, ids) = line("task/main", 3);
     let mut change = sandbox.repo.begin();
     let tag = Tag {
@@ -109,7 +109,7 @@ fn a_tag_is_followed_to_its_commit() {
 }
 
 #[test]
-fn what_has_no_commit_is_named_in_the_error() {
+fn unresolvable_revisions_are_named_in_the_error() {
     let (sandbox, ids) = line("task/main", 2);
     for (text, kind) in [
         ("nowhere", ErrorKind::NotFound),
@@ -136,7 +136,7 @@ fn what_has_no_commit_is_named_in_the_error() {
 }
 
 #[test]
-fn an_abbreviation_of_several_commits_lists_them() {
+fn ambiguous_abbreviations_list_their_commits() {
     let (sandbox, ids) = line("task/main", 600);
     let mut prefixes: Vec<String> = ids.iter().map(|id| id.short(4)).collect();
     prefixes.sort();
@@ -147,7 +147,7 @@ fn an_abbreviation_of_several_commits_lists_them() {
 }
 
 #[test]
-fn a_range_is_what_one_side_has_and_the_other_has_not() {
+fn ranges_exclude_the_commits_of_the_other_side() {
     let (sandbox, ids) = line("task/main", 5);
     let mut change = sandbox.repo.begin();
     change.move_branch(&"task/side".parse().unwrap(), Some(ids[2]));
@@ -167,7 +167,7 @@ fn a_range_is_what_one_side_has_and_the_other_has_not() {
 }
 
 #[test]
-fn a_context_built_on_a_change_that_failed_is_refused() {
+fn contexts_built_on_a_failed_change_are_rejected() {
     let (sandbox, ids) = line("task/main", 2);
     let branch: BranchName = "task/main".parse().unwrap();
     let mut builder = Builder::from(sandbox.repo.context(&ids[1]).unwrap());
@@ -192,7 +192,7 @@ fn a_context_built_on_a_change_that_failed_is_refused() {
 }
 
 #[test]
-fn a_change_begun_before_another_does_not_undo_it() {
+fn earlier_begun_changes_do_not_revert_later_commits() {
     let (sandbox, ids) = line("task/main", 2);
     let branch: BranchName = "task/main".parse().unwrap();
     let mut ours = sandbox.repo.begin();
@@ -209,7 +209,7 @@ fn a_change_begun_before_another_does_not_undo_it() {
 }
 
 #[test]
-fn somebody_elses_move_of_a_branch_is_a_conflict_and_changes_nothing() {
+fn concurrent_branch_moves_conflict_without_changes() {
     let (sandbox, ids) = line("task/main", 2);
     let branch: BranchName = "task/main".parse().unwrap();
     let other = sandbox.reopened();

@@ -274,7 +274,7 @@ turntree_properties::properties! {
     cases = 48;
 
     #[test]
-    fn whatever_is_done_workspace_and_branch_are_as_the_model_says(
+    fn workspace_and_branch_match_the_model(
         steps in prop::collection::vec(any_step(), 1..40),
     ) {
         let (mut place, mut model) = (Place::new(), Model::default());
@@ -353,7 +353,7 @@ turntree_properties::properties! {
 }
 
 #[test]
-fn what_was_edited_since_the_last_snapshot_is_kept_before_it_is_overwritten() {
+fn unsaved_edits_are_captured_before_a_restore_overwrites_them() {
     let mut place = Place::new();
     place.write("a", "one");
     let first = place.snapshot("1");
@@ -380,7 +380,7 @@ fn what_was_edited_since_the_last_snapshot_is_kept_before_it_is_overwritten() {
 }
 
 #[test]
-fn a_part_comes_back_alone() {
+fn restores_of_a_part_keep_the_rest() {
     let mut place = Place::new();
     for path in ["src/a", "src/b", "doc"] {
         place.write(path, "one");
@@ -404,7 +404,7 @@ fn a_part_comes_back_alone() {
 }
 
 #[test]
-fn two_rollbacks_by_one_turn_are_one_by_two_and_parts_go_back_apart() {
+fn rollbacks_add_up_and_parts_roll_back_separately() {
     let mut place = Place::new();
     let mut states = Vec::new();
     for turn in 1..=5 {
@@ -433,7 +433,7 @@ fn two_rollbacks_by_one_turn_are_one_by_two_and_parts_go_back_apart() {
 }
 
 #[test]
-fn a_file_comes_where_a_folder_with_nothing_in_it_was_left() {
+fn files_replace_empty_folders() {
     let mut place = Place::new();
     place.write("d", "file");
     let first = place.snapshot("1");
@@ -466,7 +466,7 @@ fn gc(place: &mut Place) {
 }
 
 #[test]
-fn a_turn_that_expired_says_what_there_is_instead_and_nothing_moves() {
+fn rollbacks_to_expired_turns_report_the_oldest_available_turn() {
     let mut place = Place::new();
     thinned(&mut place);
     gc(&mut place);
@@ -481,7 +481,7 @@ fn a_turn_that_expired_says_what_there_is_instead_and_nothing_moves() {
 }
 
 #[test]
-fn a_collection_keeps_what_a_rollback_went_back_to_and_what_it_overwrote() {
+fn collections_keep_rollback_targets_and_overwritten_files() {
     let mut place = Place::new();
     let ids = thinned(&mut place);
     let target = ids[2];
@@ -511,7 +511,7 @@ fn a_collection_keeps_what_a_rollback_went_back_to_and_what_it_overwrote() {
 }
 
 #[test]
-fn a_redaction_moves_what_a_rollback_went_back_to_along() {
+fn redactions_map_rollback_targets() {
     let mut place = Place::new();
     for turn in 1..=5 {
         place.write("a", &format!("turn {turn}"));
@@ -544,7 +544,7 @@ fn harm(place: &Place, bytes: &[u8]) {
 }
 
 #[test]
-fn a_damaged_message_is_named_before_anything_of_its_conversation_comes_back() {
+fn damaged_messages_stop_a_conversation_restore() {
     let mut place = Place::new();
     let stamp = place.stamp();
     let (mut change, mut builder) = (place.repo().begin(), Builder::new());
@@ -575,7 +575,7 @@ fn a_damaged_message_is_named_before_anything_of_its_conversation_comes_back() {
 }
 
 #[test]
-fn a_damaged_file_stops_a_restore_before_anything_is_changed() {
+fn damaged_files_stop_a_restore_before_any_change() {
     let mut place = Place::new();
     // Incompressible content, so that its bytes can be found in the store.
     let random: String =
@@ -600,7 +600,7 @@ fn a_damaged_file_stops_a_restore_before_anything_is_changed() {
 }
 
 #[test]
-fn an_undo_of_a_redo_brings_what_was_there_before_the_redo() {
+fn undoing_a_redo_restores_the_state_before_it() {
     let mut place = Place::new();
     place.write("a", "one");
     let first = place.snapshot("1");
@@ -616,7 +616,7 @@ fn an_undo_of_a_redo_brings_what_was_there_before_the_redo() {
 }
 
 #[test]
-fn a_branch_that_goes_takes_what_keeps_its_workspace_along() {
+fn renaming_a_branch_removes_its_saved_workspace_until_undone() {
     let mut place = Place::new();
     place.write("a", "one");
     let first = place.snapshot("1");

@@ -108,7 +108,7 @@ fn planned(
 }
 
 #[test]
-fn what_is_not_managed_is_left_and_said_so() {
+fn unmanaged_files_are_kept_and_reported() {
     let place = Place::new(&[
         ("plain", "1"),
         ("ignored", "1"),
@@ -169,7 +169,7 @@ fn two(text: &str) -> (String, String) {
 }
 
 #[test]
-fn no_name_leads_out_or_to_git_or_into_a_store() {
+fn escaping_git_and_store_paths_are_not_written() {
     let place = Place::new(&[("plain", "1")]);
     let evil = [
         ("../outside/canary", FileMode::Regular, "evil"),
@@ -197,7 +197,7 @@ fn no_name_leads_out_or_to_git_or_into_a_store() {
 }
 
 #[test]
-fn a_file_that_changes_meanwhile_is_left_and_the_others_are_done() {
+fn concurrently_changed_files_are_kept_and_others_restored() {
     let place = Place::new(&[("a", "1"), ("b", "1"), ("c", "1")]);
     let first = place.snapshot(&[]);
     for path in ["a", "b", "new", "d/new"] {
@@ -229,7 +229,7 @@ fn a_file_that_changes_meanwhile_is_left_and_the_others_are_done() {
 }
 
 #[test]
-fn a_folder_that_becomes_a_link_meanwhile_is_not_written_through() {
+fn folders_replaced_by_links_are_not_written_through() {
     let place = Place::new(&[("d/canary", "1"), ("plain", "1")]);
     let first = place.snapshot(&[]);
     place.write("d/canary", "2");
@@ -245,7 +245,7 @@ fn a_folder_that_becomes_a_link_meanwhile_is_not_written_through() {
 }
 
 #[test]
-fn files_of_a_transcript_are_not_all_there_are_so_nothing_is_deleted() {
+fn files_known_only_from_a_transcript_cause_no_deletions() {
     let place = Place::new(&[("mine", "mine")]);
     let mut change = place.sandbox.repo.begin();
     let mut builder = Builder::new();
@@ -391,7 +391,7 @@ const CALLS: [&str; 6] =
     ["renameat,renameat2", "unlinkat", "fsync", "mkdirat", "write", "fdatasync"];
 
 #[test]
-fn a_rollback_that_is_killed_in_any_call_leaves_whole_files_and_is_finished_by_a_restore() {
+fn killed_rollbacks_are_finished_by_a_restore() {
     if !may_inject() {
         return;
     }
@@ -419,7 +419,7 @@ fn a_rollback_that_is_killed_in_any_call_leaves_whole_files_and_is_finished_by_a
 }
 
 #[test]
-fn an_undo_that_is_killed_in_any_call_is_finished_by_the_next() {
+fn killed_undos_are_finished_by_the_next() {
     if !may_inject() {
         return;
     }
@@ -446,7 +446,7 @@ fn an_undo_that_is_killed_in_any_call_is_finished_by_the_next() {
 }
 
 #[test]
-fn a_system_that_refuses_is_told_and_the_same_again_finishes() {
+fn system_errors_are_reported_and_a_retry_finishes() {
     if !may_inject() {
         return;
     }
@@ -469,7 +469,7 @@ fn a_system_that_refuses_is_told_and_the_same_again_finishes() {
 }
 
 #[test]
-fn a_directory_that_may_not_be_written_keeps_its_files_and_the_others_come_back() {
+fn unwritable_directories_keep_their_files_and_others_are_restored() {
     let shell = Shell::new();
     let closed = shell.work().join("d");
     fs::set_permissions(&closed, fs::Permissions::from_mode(0o500)).unwrap();

@@ -168,7 +168,7 @@ turntree_properties::properties! {
     cases = 48;
 
     #[test]
-    fn everything_that_ever_was_is_found_once(steps in steps(), text in 0..TEXTS.len()) {
+    fn every_match_of_the_history_is_found_once(steps in steps(), text in 0..TEXTS.len()) {
         let (history, text) = (RandomHistory::new(&steps), TEXTS[text]);
         let tips: Vec<usize> = history.tips.values().copied().collect();
         let members = history.reachable(&tips);
@@ -179,7 +179,7 @@ turntree_properties::properties! {
     }
 
     #[test]
-    fn a_range_and_a_second_scope_tell_what_is_new_in_them(steps in steps(), text in 0..2_usize) {
+    fn ranges_and_later_scopes_report_only_new_matches(steps in steps(), text in 0..2_usize) {
         let (history, text) = (RandomHistory::new(&steps), TEXTS[text]);
         let tips: Vec<usize> = history.tips.values().copied().collect();
         let (first, rest) = tips.split_first().unwrap();
@@ -198,7 +198,7 @@ turntree_properties::properties! {
     }
 
     #[test]
-    fn of_many_scopes_each_tells_what_those_before_it_do_not_have(
+    fn each_scope_reports_only_matches_not_in_earlier_scopes(
         steps in steps(), text in 0..TEXTS.len(), hidden in 0..4_usize,
     ) {
         let (history, text) = (RandomHistory::new(&steps), TEXTS[text]);
@@ -229,7 +229,7 @@ turntree_properties::properties! {
     }
 
     #[test]
-    fn a_turn_touches_a_path_when_something_below_it_differs(steps in steps(), path in 0..7_usize) {
+    fn turns_touch_a_path_if_anything_below_it_differs(steps in steps(), path in 0..7_usize) {
         let history = RandomHistory::new(&steps);
         let path = ["files", "files/dir", "scratchpad/a", "agents", MESSAGES,
             "agents/main/messages/1", "nowhere"][path];
@@ -246,7 +246,7 @@ turntree_properties::properties! {
     }
 
     #[test]
-    fn a_turn_changes_how_often_a_text_occurs(steps in steps(), text in 0..TEXTS.len()) {
+    fn pickaxe_finds_turns_that_change_the_number_of_occurrences(steps in steps(), text in 0..TEXTS.len()) {
         let (history, text) = (RandomHistory::new(&steps), TEXTS[text]);
         let pattern = pattern(text);
         let messages = messages(&pattern);
@@ -294,7 +294,7 @@ fn messages_found(sandbox: &Sandbox, scopes: &[SearchScope], pattern: &LinePatte
 }
 
 #[test]
-fn words_and_expressions_are_found_in_every_message_of_a_recording_that_says_them() {
+fn words_and_expressions_are_found_in_every_matching_recorded_message() {
     let files = recorded_sessions();
     if files.is_empty() {
         eprintln!("skipped: no recorded sessions beside the project, nor in TURNTREE_SESSIONS");

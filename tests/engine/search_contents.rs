@@ -196,7 +196,7 @@ turntree_properties::properties! {
     cases = 48;
 
     #[test]
-    fn random_histories_tell_the_same_both_ways(
+    fn both_search_methods_agree_on_random_histories(
         steps in steps(),
         later_words in prop::collection::vec(0..12_usize, 0..4),
         fate in prop::sample::select(&[
@@ -233,7 +233,7 @@ turntree_properties::properties! {
 }
 
 #[test]
-fn expired_redacted_and_sealed_parts_of_a_store_make_no_difference() {
+fn both_search_methods_agree_on_expired_redacted_and_sealed_content() {
     for sample in [Sample::new(), Sample::small(3)] {
         let there = sample.copy();
         for text in TEXTS {
@@ -244,7 +244,7 @@ fn expired_redacted_and_sealed_parts_of_a_store_make_no_difference() {
 }
 
 #[test]
-fn every_content_is_looked_at_once_and_nothing_else_where_nothing_matches() {
+fn searches_without_matches_read_each_content_once() {
     let sandbox = Sandbox::new();
     sandbox.import("s", claude_code(60).as_bytes()).unwrap();
     let stray = BranchName::main("stray").unwrap();
@@ -277,7 +277,7 @@ fn every_content_is_looked_at_once_and_nothing_else_where_nothing_matches() {
 }
 
 #[test]
-fn what_most_of_a_large_store_has_is_told_the_same_both_ways() {
+fn both_search_methods_agree_on_frequent_words() {
     let sandbox = Sandbox::new();
     let main = BranchName::main("s").unwrap();
     for second in 0..40 {
@@ -293,7 +293,7 @@ fn what_most_of_a_large_store_has_is_told_the_same_both_ways() {
 }
 
 #[test]
-fn damage_anywhere_is_told_the_same_both_ways() {
+fn both_search_methods_report_the_same_damage() {
     for tier in [None, Some(Tier::Hot), Some(Tier::Compacted)] {
         let sandbox = Sandbox::new();
         sandbox.import("s", claude_code(200).as_bytes()).unwrap();
@@ -339,7 +339,7 @@ fn largest_file(folder: &Path) -> std::path::PathBuf {
 }
 
 #[test]
-fn what_cannot_be_read_among_contents_that_nobody_asks_about_is_not_told() {
+fn damage_outside_of_the_scope_is_not_reported() {
     let sandbox = Sandbox::new();
     let main = BranchName::main("s").unwrap();
     let stray = BranchName::main("stray").unwrap();
@@ -366,7 +366,7 @@ fn what_cannot_be_read_among_contents_that_nobody_asks_about_is_not_told() {
 }
 
 #[test]
-fn contents_that_a_handle_keeps_are_found_again_with_what_came_since_and_without_what_has_gone() {
+fn cached_contents_follow_additions_and_removals() {
     for tier in [None, Some(Tier::Compacted)] {
         let sandbox = Sandbox::new();
         let main = BranchName::main("s").unwrap();

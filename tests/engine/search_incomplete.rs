@@ -55,7 +55,7 @@ fn found(
 }
 
 #[test]
-fn turns_that_expired_are_named_and_what_they_left_is_found() {
+fn expired_turns_are_reported_and_remaining_content_is_found() {
     let sample = Sample::new();
     let repo = open(&sample.copy(), 60);
     let scope = scope(&repo, "one");
@@ -115,7 +115,7 @@ fn reopen(store: &Path) -> turntree::Result<Repository> {
 }
 
 #[test]
-fn of_a_damaged_history_the_rest_is_searched_and_the_damage_named() {
+fn damaged_histories_are_searched_partially_with_a_report() {
     let sandbox = Sandbox::new();
     sandbox.import("s", claude_code(400).as_bytes()).unwrap();
     let whole = scope(&sandbox.repo, "s");
@@ -155,7 +155,7 @@ fn of_a_damaged_history_the_rest_is_searched_and_the_damage_named() {
 }
 
 #[test]
-fn the_command_ends_with_4_when_parts_could_not_be_searched() {
+fn incomplete_searches_exit_with_code_4() {
     let folder = tempfile::tempdir().unwrap();
     fs::write(folder.path().join("s.jsonl"), claude_code(400)).unwrap();
     let store = folder.path().join("store");

@@ -72,7 +72,7 @@ fn assert_all_there(dir: &Path, acknowledged: &Acknowledged) {
 }
 
 #[test]
-fn a_handle_from_before_a_collection_hides_nothing_of_others() {
+fn handles_from_before_a_collection_hide_no_operations() {
     for rounds in [1, 2] {
         let folder = tempfile::tempdir().unwrap();
         let dir = folder.path().join("store");
@@ -137,7 +137,7 @@ fn missing(dir: &Path, acknowledged: &[(String, ObjectId)]) -> Vec<String> {
 const DAMAGED: [&str; 3] = ["silent", "gap", "forked"];
 
 #[test]
-fn hidden_operations_are_named_and_nothing_is_collected_before_they_are_back() {
+fn hidden_operations_are_reported_and_block_collections() {
     for name in DAMAGED {
         let (_folder, dir, _) = damaged(name);
         assert!(!check(&dir).is_ok(), "{name}");
@@ -149,7 +149,7 @@ fn hidden_operations_are_named_and_nothing_is_collected_before_they_are_back() {
 }
 
 #[test]
-fn repair_brings_hidden_operations_back() {
+fn repair_restores_hidden_operations() {
     for name in DAMAGED {
         let (_folder, dir, acknowledged) = damaged(name);
         // The store accepts commits before the repair.
@@ -174,7 +174,7 @@ fn repair_brings_hidden_operations_back() {
 }
 
 #[test]
-fn a_branch_that_went_on_stays_and_its_hidden_line_stands_beside_it() {
+fn hidden_turns_of_a_continued_branch_are_recovered_to_another() {
     let (_folder, dir, acknowledged) = damaged("forked");
     let tip = |dir: &Path, branch: &str| {
         let branch: BranchName = branch.parse().unwrap();

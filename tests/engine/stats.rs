@@ -71,7 +71,7 @@ fn objects(stats: &Stats) -> u64 {
 }
 
 #[test]
-fn every_object_is_counted_once_whatever_file_it_lies_in() {
+fn every_object_is_counted_once_in_any_file() {
     let sandbox = sandbox();
     let journal = look(&sandbox.repo, None);
     assert_eq!(objects(&journal), sandbox.repo.store().summary().unwrap().objects as u64);
@@ -89,7 +89,7 @@ fn every_object_is_counted_once_whatever_file_it_lies_in() {
 }
 
 #[test]
-fn what_sessions_share_is_counted_for_the_first_and_for_the_one_that_is_asked_about() {
+fn shared_content_counts_for_the_first_and_the_requested_session() {
     let sandbox = sandbox();
     let all = look(&sandbox.repo, None);
     let (long, longer) = (session(&all, "long"), session(&all, "longer"));
@@ -105,7 +105,7 @@ fn what_sessions_share_is_counted_for_the_first_and_for_the_one_that_is_asked_ab
 }
 
 #[test]
-fn full_copies_take_what_every_context_takes_when_it_is_read() {
+fn full_copy_sizes_equal_the_sum_of_the_contexts() {
     let sandbox = sandbox();
     let found = look(&sandbox.repo, None);
     for name in ["long", "longer", "short"] {
@@ -120,7 +120,7 @@ fn full_copies_take_what_every_context_takes_when_it_is_read() {
 }
 
 #[test]
-fn gc_frees_what_was_announced_and_the_turns_are_elided() {
+fn gc_frees_the_announced_bytes_and_elides_the_turns() {
     let sandbox = sandbox();
     let mut change = sandbox.repo.begin();
     let policy = Policy { keep_last: Some(5), ..Policy::default() };

@@ -364,7 +364,7 @@ fn stores_of_version_1_are_read_and_written() {
 }
 
 #[test]
-fn the_store_with_packs_has_two_tiers_and_tells_what_expired() {
+fn the_golden_store_with_packs_has_two_tiers_and_expired_turns() {
     let folder = tempfile::tempdir().unwrap();
     let dir = folder.path().join("store");
     copy(&golden(WITH_PACKS).join("store"), &dir);
@@ -389,7 +389,7 @@ fn the_store_with_packs_has_two_tiers_and_tells_what_expired() {
 }
 
 #[test]
-fn the_store_with_every_tier_tells_expired_forgotten_and_redacted_turns_apart() {
+fn the_golden_store_distinguishes_expired_forgotten_and_redacted_turns() {
     let folder = tempfile::tempdir().unwrap();
     let dir = folder.path().join("store");
     copy(&golden(EVERY_TIER).join("store"), &dir);
@@ -414,7 +414,7 @@ fn the_store_with_every_tier_tells_expired_forgotten_and_redacted_turns_apart() 
 }
 
 #[test]
-fn the_archive_that_lists_no_ids_is_of_version_2_and_the_superblock_says_so() {
+fn golden_archives_without_ids_have_version_2() {
     let superblock = fs::read(golden(WITHOUT_IDS).join("store/superblock")).unwrap();
     assert_eq!(superblock[40..48], [4, 0, 0, 0, 0, 0, 0, 0], "unknown to programs of before");
     let packs = fs::read_dir(golden(WITHOUT_IDS).join("store/packs")).unwrap();
@@ -425,7 +425,7 @@ fn the_archive_that_lists_no_ids_is_of_version_2_and_the_superblock_says_so() {
 }
 
 #[test]
-fn the_same_calls_make_the_same_objects_and_refs() {
+fn golden_stores_are_reproducible() {
     // A redaction now also records its replacement, which the stored one does not have.
     for (name, make) in GOLDEN.into_iter().filter(|(name, _)| *name != EVERY_TIER) {
         let folder = tempfile::tempdir().unwrap();
@@ -437,7 +437,7 @@ fn the_same_calls_make_the_same_objects_and_refs() {
 
 #[test]
 #[ignore = "makes golden stores whose folders were removed"]
-fn make_the_golden_stores_again() {
+fn rebuild_missing_golden_stores() {
     for (name, make) in GOLDEN {
         let dir = golden(name).join("store");
         if !dir.exists() {

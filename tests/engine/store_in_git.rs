@@ -9,7 +9,7 @@ use turntree_tests::git::{Git, is_installed};
 use turntree_tests::{Sandbox, claude_code, new_store, stamp};
 
 #[test]
-fn git_adds_nothing_of_a_store() {
+fn git_ignores_a_store() {
     if !is_installed() {
         return;
     }
@@ -27,7 +27,7 @@ fn git_adds_nothing_of_a_store() {
 }
 
 #[test]
-fn the_file_is_one_of_the_store_and_an_old_store_does_without() {
+fn gitignore_belongs_to_the_store_and_is_optional() {
     let sandbox = Sandbox::new();
     sandbox.import("task", claude_code(12).as_bytes()).unwrap();
     let file = sandbox.store().join(".gitignore");
@@ -44,7 +44,7 @@ fn the_file_is_one_of_the_store_and_an_old_store_does_without() {
 }
 
 #[test]
-fn one_that_was_begun_is_finished_and_what_somebody_wrote_stays() {
+fn incomplete_gitignore_is_finished_and_user_content_kept() {
     for (there, expected) in [("", "*\n"), ("*\0", "*\n"), ("!kept\n", "!kept\n")] {
         let folder = tempfile::tempdir().unwrap();
         let dir = folder.path().join("store");

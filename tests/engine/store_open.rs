@@ -139,7 +139,7 @@ fn commit(store: &Store, name: &str, number: &AtomicU64) -> Option<ObjectId> {
 }
 
 #[test]
-fn whoever_opens_a_busy_store_sees_one_line_of_operations_and_goes_on_with_it() {
+fn opening_a_busy_store_yields_a_consistent_operation_log() {
     // Other writers commit at two of the reads. If they did at every one, the opening would never
     // end.
     let moments = (1..30).flat_map(|first| (first..30).map(move |second| [first, second]));

@@ -91,7 +91,7 @@ turntree_properties::properties! {
     cases = 48;
 
     #[test]
-    fn as_many_redos_as_undos_lead_back_and_undos_alone_to_the_beginning(
+    fn undos_and_redos_are_symmetric(
         steps in prop::collection::vec(any_step(), 1..24), undos in 1..12_usize,
     ) {
         let (sandbox, me) = (Sandbox::new(), by("me"));
@@ -116,7 +116,7 @@ turntree_properties::properties! {
 }
 
 #[test]
-fn what_was_made_again_last_is_undone_first() {
+fn the_last_redo_is_undone_first() {
     let sandbox = Sandbox::new();
     let (repo, me) = (&sandbox.repo, by("me"));
     let put = |from: ObjectId| {
@@ -140,7 +140,7 @@ fn what_was_made_again_last_is_undone_first() {
 }
 
 #[test]
-fn nobodys_work_is_undone_by_chance() {
+fn undo_does_not_revert_operations_of_others() {
     let sandbox = Sandbox::new();
     let repo = &sandbox.repo;
     let (me, other) = (by("me"), by("other"));
@@ -163,7 +163,7 @@ fn nobodys_work_is_undone_by_chance() {
 }
 
 #[test]
-fn what_was_undone_survives_collections_and_can_be_looked_at() {
+fn undone_turns_survive_collections() {
     let sandbox = Sandbox::new();
     let (repo, me) = (&sandbox.repo, by("me"));
     let mut change = repo.begin();
@@ -197,7 +197,7 @@ fn what_was_undone_survives_collections_and_can_be_looked_at() {
 }
 
 #[test]
-fn what_maintenance_says_of_the_store_is_not_undone() {
+fn maintenance_operations_are_not_undone() {
     let sandbox = Sandbox::new();
     let (repo, me) = (&sandbox.repo, by("me"));
     let mut change = repo.begin();

@@ -47,7 +47,7 @@ fn many_objects(repo: &Repository, first: u64) {
 }
 
 #[test]
-fn what_a_live_writer_holds_makes_no_step_due() {
+fn segments_of_live_writers_make_no_collection_due() {
     let folder = tempfile::tempdir().unwrap();
     let dir = folder.path().join("store");
     let writer = new_store(&dir);
@@ -60,7 +60,7 @@ fn what_a_live_writer_holds_makes_no_step_due() {
 }
 
 #[test]
-fn a_step_is_due_again_when_as_much_is_new_since_the_last_try() {
+fn collections_are_due_again_after_enough_new_data() {
     let folder = tempfile::tempdir().unwrap();
     let dir = folder.path().join("store");
     let repo = new_store(&dir);
@@ -78,7 +78,7 @@ fn a_step_is_due_again_when_as_much_is_new_since_the_last_try() {
 }
 
 #[test]
-fn a_collection_of_another_process_ends_a_step_before_it_looks() {
+fn concurrent_collections_stop_an_incremental_collection_early() {
     let folder = tempfile::tempdir().unwrap();
     let dir = folder.path().join("store");
     let (repo, other) = (new_store(&dir), open_store(&dir, 2));
@@ -98,7 +98,7 @@ fn a_collection_of_another_process_ends_a_step_before_it_looks() {
 }
 
 #[test]
-fn steps_keep_a_store_within_twice_its_budget_and_settling_within_it() {
+fn incremental_collections_keep_a_store_within_twice_its_budget() {
     let folder = tempfile::tempdir().unwrap();
     let dir = folder.path().join("store");
     let repo = with_budget(&dir);
@@ -126,7 +126,7 @@ fn steps_keep_a_store_within_twice_its_budget_and_settling_within_it() {
 }
 
 #[test]
-fn a_budget_that_cannot_be_kept_is_tried_once_until_much_is_new() {
+fn unreachable_budgets_are_not_retried_until_enough_new_data() {
     let folder = tempfile::tempdir().unwrap();
     let dir = folder.path().join("store");
     let repo = with_budget(&dir);
@@ -151,7 +151,7 @@ fn a_budget_that_cannot_be_kept_is_tried_once_until_much_is_new() {
 }
 
 #[test]
-fn the_reserve_goes_only_where_the_disk_is_full_and_its_lack_is_no_damage() {
+fn the_reserve_is_used_only_on_a_full_disk() {
     let folder = tempfile::tempdir().unwrap();
     let dir = folder.path().join("store");
     let repo = new_store(&dir);

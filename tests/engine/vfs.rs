@@ -89,7 +89,7 @@ struct Expected<'a> {
 }
 
 #[test]
-fn every_vector_of_upstream_comes_out_unit_by_unit() {
+fn offloading_matches_the_upstream_vectors() {
     let text = include_str!("../vectors/context-chef/offload-3.9.0.json");
     let Vectors { config, cases } = serde_json::from_str(text).unwrap();
     assert!(cases.len() >= 7);
@@ -212,7 +212,7 @@ turntree_properties::properties! {
     cases = 48;
 
     #[test]
-    fn any_text_comes_back_byte_for_byte(texts in prop::collection::vec(any::<String>(), 1..8)) {
+    fn any_payload_round_trips(texts in prop::collection::vec(any::<String>(), 1..8)) {
         let sandbox = Sandbox::new();
         let mut stored = Vec::new();
         for text in &texts {
@@ -227,7 +227,7 @@ turntree_properties::properties! {
 }
 
 #[test]
-fn the_snapshot_that_cites_a_payload_carries_it_and_forks_do_too() {
+fn snapshots_and_forks_carry_cited_payloads() {
     let sandbox = Sandbox::new();
     let repo = &sandbox.repo;
     let inner = put(repo, "the innermost", 1);
@@ -257,7 +257,7 @@ fn the_snapshot_that_cites_a_payload_carries_it_and_forks_do_too() {
 }
 
 #[test]
-fn a_payload_that_only_text_cites_is_never_evicted() {
+fn payloads_cited_only_in_text_are_never_evicted() {
     let sandbox = Sandbox::new();
     let repo = &sandbox.repo;
     let (inner, spare) = (put(repo, "inner", 1), put(repo, "spare", 1));
@@ -270,7 +270,7 @@ fn a_payload_that_only_text_cites_is_never_evicted() {
 }
 
 #[test]
-fn payloads_go_by_age_then_the_longest_unused_first() {
+fn payloads_are_evicted_by_age_and_then_least_recent_use() {
     let sandbox = Sandbox::new();
     let repo = &sandbox.repo;
     let names: Vec<VfsUri> = (0..5).map(|n| put(repo, &format!("payload {n}"), 10 + n)).collect();
@@ -298,7 +298,7 @@ fn payloads_go_by_age_then_the_longest_unused_first() {
 }
 
 #[test]
-fn an_eviction_can_be_taken_back_and_a_put_is_not() {
+fn evictions_can_be_undone_and_puts_are_skipped() {
     let sandbox = Sandbox::new();
     let repo = &sandbox.repo;
     let turn = say(repo, "work", "before");
@@ -318,7 +318,7 @@ fn an_eviction_can_be_taken_back_and_a_put_is_not() {
 }
 
 #[test]
-fn a_plan_that_is_too_old_changes_nothing() {
+fn outdated_eviction_plans_change_nothing() {
     let sandbox = Sandbox::new();
     let repo = &sandbox.repo;
     let uri = put(repo, "payload", 1);
@@ -330,7 +330,7 @@ fn a_plan_that_is_too_old_changes_nothing() {
 }
 
 #[test]
-fn the_same_content_is_stored_once_and_another_never_gets_its_name() {
+fn payload_names_identify_one_content() {
     let sandbox = Sandbox::new();
     let repo = &sandbox.repo;
     let text = named_by_content(Bytes::from_static(b"the text"));
@@ -359,7 +359,7 @@ fn the_same_content_is_stored_once_and_another_never_gets_its_name() {
 }
 
 #[test]
-fn what_many_processes_offload_at_once_is_all_there() {
+fn concurrent_offloads_are_all_stored() {
     const PROCESSES: usize = 6;
     const EACH: usize = 5;
     let folder = tempfile::tempdir().unwrap();
@@ -390,7 +390,7 @@ fn what_many_processes_offload_at_once_is_all_there() {
 }
 
 #[test]
-fn payloads_outlive_collections_and_expire_with_what_cites_them() {
+fn payloads_survive_collections_and_expire_with_their_citations() {
     let sandbox = Sandbox::new();
     let repo = &sandbox.repo;
     let pooled = put(repo, "in the pool", 1);

@@ -98,7 +98,7 @@ fn tree(folder: &Path) -> BTreeMap<PathBuf, (Vec<u8>, std::time::SystemTime)> {
 const PROJECT: &str = ".claude/projects/-home-user-p";
 
 #[test]
-fn only_new_turns_come_in_and_nothing_outside_the_store_changes() {
+fn adopt_imports_only_new_turns_and_writes_only_to_the_store() {
     let home = Home::new();
     home.write(&format!("{PROJECT}/a.jsonl"), claude_code(9).as_bytes());
     home.write(&format!("{PROJECT}/b.jsonl"), claude_code(4).replace("part", "piece").as_bytes());
@@ -124,7 +124,7 @@ fn only_new_turns_come_in_and_nothing_outside_the_store_changes() {
 }
 
 #[test]
-fn a_file_that_did_not_change_is_not_read_again_unless_its_branch_is_gone() {
+fn adopt_skips_unchanged_files_unless_their_branch_was_deleted() {
     // A file of the repository with an old timestamp, which a new file cannot have.
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("vectors/swarmsdk/event-log.jsonl");
     let place = SessionPlace { agent: String::new(), path };
@@ -161,7 +161,7 @@ fn a_file_that_did_not_change_is_not_read_again_unless_its_branch_is_gone() {
 }
 
 #[test]
-fn one_undo_takes_back_an_adoption_and_a_redo_brings_it_again() {
+fn one_undo_reverts_an_adoption_and_redo_restores_it() {
     let home = Home::new();
     let repo = &home.sandbox.repo;
     let write = |name: &str, turns: usize| {
@@ -203,7 +203,7 @@ fn one_undo_takes_back_an_adoption_and_a_redo_brings_it_again() {
 }
 
 #[test]
-fn an_adoption_is_not_taken_back_when_somebody_goes_on_with_a_session_of_it() {
+fn undo_rejects_an_adoption_after_a_session_of_it_continued() {
     let home = Home::new();
     let repo = &home.sandbox.repo;
     for name in ["a", "b"] {
@@ -227,7 +227,7 @@ fn an_adoption_is_not_taken_back_when_somebody_goes_on_with_a_session_of_it() {
 }
 
 #[test]
-fn an_undo_of_an_adoption_loses_nothing_that_lands_meanwhile() {
+fn undo_of_an_adoption_keeps_concurrent_turns() {
     let home = Home::new();
     let repo = &home.sandbox.repo;
     let text = |name: &str, turns: usize| claude_code(turns).replace("parser", name);
@@ -274,7 +274,7 @@ fn an_undo_of_an_adoption_loses_nothing_that_lands_meanwhile() {
 }
 
 #[test]
-fn what_cannot_be_read_does_not_keep_the_rest_out() {
+fn unreadable_sessions_do_not_stop_the_adoption_of_others() {
     let home = Home::new();
     home.write(&format!("{PROJECT}/good.jsonl"), claude_code(3).as_bytes());
     let sessions = ".local/share/opencode/storage";
@@ -288,7 +288,7 @@ fn what_cannot_be_read_does_not_keep_the_rest_out() {
 }
 
 #[test]
-fn the_files_of_an_opencode_session_are_its_export() {
+fn opencode_files_are_adopted_as_the_session_export() {
     let home = Home::new();
     let storage = ".local/share/opencode/storage";
     let put = |path: &str, value: &Value| {
@@ -317,7 +317,7 @@ fn the_files_of_an_opencode_session_are_its_export() {
 }
 
 #[test]
-fn a_session_of_gemini_that_writes_messages_again_has_each_once() {
+fn rewritten_gemini_messages_are_imported_once() {
     let home = Home::new();
     let prompt = json!({"id": "1", "type": "user", "content": "go"});
     let answer = |status: &str| {
@@ -354,7 +354,7 @@ fn a_session_of_gemini_that_writes_messages_again_has_each_once() {
 }
 
 #[test]
-fn a_session_of_cline_is_called_after_its_folder_and_has_the_paths_of_its_workspace() {
+fn cline_sessions_use_folder_names_and_workspace_paths() {
     let home = Home::new();
     let edit = json!({"type": "tool_use", "id": "1", "name": "editor",
         "input": {"path": "/p/src/a", "new_text": "A"}});
@@ -391,7 +391,7 @@ fn a_session_of_cline_is_called_after_its_folder_and_has_the_paths_of_its_worksp
 }
 
 #[test]
-fn what_others_were_forked_from_comes_before_them() {
+fn fork_origins_are_adopted_before_their_forks() {
     let line = |id: &str, session: &str, kind: &str| {
         let message = json!({"role": kind, "id": format!("m-{id}"), "content": id});
         json!({"type": kind, "uuid": id, "sessionId": session, "requestSessionId": "base",
@@ -423,7 +423,7 @@ fn what_others_were_forked_from_comes_before_them() {
 }
 
 #[test]
-fn processes_that_adopt_at_once_leave_each_session_once() {
+fn concurrent_adoptions_import_each_session_once() {
     let home = Home::new();
     for session in 0..6 {
         let text = claude_code(8).replace("part", &format!("part {session}"));
@@ -448,7 +448,7 @@ fn processes_that_adopt_at_once_leave_each_session_once() {
 }
 
 #[test]
-fn no_link_is_followed_and_a_file_that_is_named_must_be_a_session() {
+fn adopt_follows_no_links_and_rejects_named_files_that_are_not_sessions() {
     let home = Home::new();
     let outside = home.write("outside/a.jsonl", claude_code(2).as_bytes());
     fs::create_dir_all(home.path.join(PROJECT)).unwrap();

@@ -104,7 +104,7 @@ impl Home {
 }
 
 #[test]
-fn a_rollout_that_was_compressed_since_is_known_and_goes_on() {
+fn compressed_rollouts_continue_their_session() {
     let home = Home::new();
     fs::write(home.plain(), rollout(3)).unwrap();
     let first = home.new_turns();
@@ -126,7 +126,7 @@ fn a_rollout_that_was_compressed_since_is_known_and_goes_on() {
 }
 
 #[test]
-fn an_import_reads_it_too() {
+fn import_reads_compressed_rollouts() {
     let sandbox = Sandbox::new();
     let report = sandbox.import("s", &packed(rollout(2).as_bytes())).unwrap();
     assert_eq!(report.format, "codex");
@@ -138,7 +138,7 @@ fn an_import_reads_it_too() {
 }
 
 #[test]
-fn damage_is_the_fault_of_the_input_wherever_it_is() {
+fn damaged_compressed_files_are_invalid_input() {
     let whole = packed(rollout(300).as_bytes());
     let sandbox = Sandbox::new();
     for end in [4, 5, 9, whole.len() / 2, whole.len() - 1] {
@@ -150,7 +150,7 @@ fn damage_is_the_fault_of_the_input_wherever_it_is() {
 }
 
 #[test]
-fn what_grows_beyond_measure_or_ends_early_leaves_no_trace() {
+fn decompression_bombs_and_truncated_files_leave_the_store_unchanged() {
     let home = Home::new();
     let mut bomb = rollout(2).into_bytes();
     for _ in 0..80 {

@@ -252,7 +252,7 @@ const EXPORT: &str = r#"{
 "#;
 
 #[test]
-fn a_session_in_the_log_alone_is_its_export_and_nothing_outside_the_store_changes() {
+fn sessions_in_the_write_ahead_log_are_adopted_without_outside_writes() {
     let home = Home::new();
     home.session("ses_1");
     home.opencode
@@ -294,7 +294,7 @@ fn a_session_in_the_log_alone_is_its_export_and_nothing_outside_the_store_change
 }
 
 #[test]
-fn a_database_that_nobody_has_open_stays_alone() {
+fn adopting_a_closed_database_creates_no_files_next_to_it() {
     let home = Home::new();
     home.session("ses_1");
     home.turn("ses_1", 1);
@@ -308,7 +308,7 @@ fn a_database_that_nobody_has_open_stays_alone() {
 }
 
 #[test]
-fn a_session_that_grew_adds_only_what_is_new_and_what_is_still_written_waits() {
+fn grown_sessions_add_new_turns_and_unfinished_answers_wait() {
     let home = Home::new();
     home.session("ses_1");
     home.session("ses_2");
@@ -334,7 +334,7 @@ fn a_session_that_grew_adds_only_what_is_new_and_what_is_still_written_waits() {
 }
 
 #[test]
-fn files_that_opencode_took_over_and_their_database_are_one_session() {
+fn migrated_opencode_files_and_their_database_are_one_session() {
     let home = Home::new();
     let storage = home.path.join(DATA).join("storage");
     let put = |path: &str, value: &Value| {
@@ -371,7 +371,7 @@ fn files_that_opencode_took_over_and_their_database_are_one_session() {
 }
 
 #[test]
-fn a_database_without_changes_is_not_read_again_and_a_row_in_the_log_is_a_change() {
+fn unchanged_databases_are_skipped_and_log_rows_count_as_changes() {
     let home = Home::new();
     home.session("ses_1");
     home.turn("ses_1", 1);
@@ -385,7 +385,7 @@ fn a_database_without_changes_is_not_read_again_and_a_row_in_the_log_is_a_change
 }
 
 #[test]
-fn databases_and_folders_with_one_can_be_named() {
+fn named_databases_and_their_folders_are_adopted() {
     let home = Home::new();
     home.session("ses_1");
     home.turn("ses_1", 1);
@@ -416,7 +416,7 @@ fn databases_and_folders_with_one_can_be_named() {
 }
 
 #[test]
-fn what_is_no_database_of_opencode_is_named_and_the_others_go_in() {
+fn invalid_opencode_databases_are_reported_and_others_adopted() {
     let cut = |home: &Home| {
         home.opencode.execute_batch("PRAGMA wal_checkpoint(TRUNCATE)").unwrap();
         let bytes = fs::read(home.database()).unwrap();
@@ -461,7 +461,7 @@ fn what_is_no_database_of_opencode_is_named_and_the_others_go_in() {
 }
 
 #[test]
-fn rows_that_cannot_be_read_keep_their_session_out_and_no_other() {
+fn unreadable_rows_exclude_only_their_session() {
     let home = Home::new();
     for id in
         ["ses_good", "ses_large", "ses_text", "ses_deep", "ses_gone", "../../up", "ses_a", "ses_b"]
@@ -500,7 +500,7 @@ fn rows_that_cannot_be_read_keep_their_session_out_and_no_other() {
 }
 
 #[test]
-fn a_million_rows_are_refused_before_they_are_kept() {
+fn sessions_of_a_million_rows_are_rejected_before_buffering() {
     let home = Home::new();
     home.session("ses_1");
     home.session("ses_good");
@@ -518,7 +518,7 @@ fn a_million_rows_are_refused_before_they_are_kept() {
 }
 
 #[test]
-fn flipped_bytes_are_refused_or_read_and_change_nothing_outside() {
+fn flipped_database_bytes_are_rejected_or_read_without_outside_writes() {
     let home = Home::new();
     for session in 0..5 {
         home.session(&format!("ses_{session}"));
@@ -562,7 +562,7 @@ fn flipped_bytes_are_refused_or_read_and_change_nothing_outside() {
 }
 
 #[test]
-fn what_is_adopted_while_opencode_writes_and_checkpoints_is_whole() {
+fn adoption_during_writes_and_checkpoints_reads_consistent_sessions() {
     let home = Home::new();
     home.session("ses_1");
     home.turn("ses_1", 0);

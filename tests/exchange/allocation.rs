@@ -61,8 +61,8 @@ fn damage(disk: &SimDisk, path: &Path, mut bytes: Vec<u8>) {
 }
 
 #[test]
-fn a_number_that_says_how_much_follows_is_not_believed() {
-    alone("a_number_that_says_how_much_follows_is_not_believed", || {
+fn memory_is_not_allocated_by_declared_lengths() {
+    alone("memory_is_not_allocated_by_declared_lengths", || {
         let sample = Sample::small(6);
         let (mut opening, mut reading, mut checking, mut mending) = (0, 0, 0, 0);
         for (path, bytes) in sample.disk.files() {
@@ -132,8 +132,8 @@ fn import_peak(text: &[u8]) -> (u64, usize) {
 }
 
 #[test]
-fn an_import_takes_memory_for_its_longest_record_and_not_for_what_is_in_it() {
-    alone("an_import_takes_memory_for_its_longest_record_and_not_for_what_is_in_it", || {
+fn import_memory_is_bounded_by_the_longest_record() {
+    alone("import_memory_is_bounded_by_the_longest_record", || {
         let line = |content: &str| {
             let message = format!("{{\"role\":\"user\",\"content\":\"{content}\"}}");
             format!("{{\"type\":\"user\",\"uuid\":\"a\",\"message\":{message}}}\n")
@@ -156,8 +156,8 @@ fn an_import_takes_memory_for_its_longest_record_and_not_for_what_is_in_it() {
 }
 
 #[test]
-fn adopting_more_sessions_takes_memory_for_their_index_only() {
-    alone("adopting_more_sessions_takes_memory_for_their_index_only", || {
+fn adoption_memory_grows_only_with_the_journal_index() {
+    alone("adoption_memory_grows_only_with_the_journal_index", || {
         let folder = tempfile::tempdir().unwrap();
         let home = folder.path().join("sessions");
         std::fs::create_dir(&home).unwrap();
@@ -193,8 +193,8 @@ fn adopting_more_sessions_takes_memory_for_their_index_only() {
 }
 
 #[test]
-fn a_turn_that_begins_a_branch_takes_no_memory_for_what_its_file_had_before() {
-    alone("a_turn_that_begins_a_branch_takes_no_memory_for_what_its_file_had_before", || {
+fn new_branches_take_no_memory_for_earlier_records() {
+    alone("new_branches_take_no_memory_for_earlier_records", || {
         let record = |number: u32| {
             let (parent, kind) = match number {
                 0 => (Value::Null, "user"),

@@ -163,7 +163,7 @@ fn started() -> Log {
 }
 
 #[test]
-fn a_line_whose_record_came_before_is_that_record_again() {
+fn repeated_lines_are_the_same_record() {
     let mut once = started();
     once.user("u2", "more").call("c2").result("r2", "c2").answer("a2");
     let expected = once.import();
@@ -190,7 +190,7 @@ fn a_line_whose_record_came_before_is_that_record_again() {
 }
 
 #[test]
-fn a_conversation_goes_back_to_a_record_that_was_written_twice() {
+fn rewinding_to_a_repeated_record_restores_its_state() {
     let mut log = started();
     log.user("u2", "more").answer("a2").again(&["u1", "c1", "r1", "a1", "u2", "a2"]);
     log.after("a1").user("u3", "other").answer("a3");
@@ -208,7 +208,7 @@ fn a_conversation_goes_back_to_a_record_that_was_written_twice() {
 }
 
 #[test]
-fn a_rewind_that_the_client_notes_takes_back_what_came_behind_whatever_follows() {
+fn recorded_rewinds_remove_the_records_after_their_target() {
     let note = |leaf: Value| {
         let explicit = leaf.is_null();
         json!({"type": "last-prompt", "sessionId": "s", "lastPrompt": "x", "leafUuid": leaf,
@@ -235,7 +235,7 @@ fn a_rewind_that_the_client_notes_takes_back_what_came_behind_whatever_follows()
 }
 
 #[test]
-fn a_second_compaction_that_repeats_what_the_first_has_seen_changes_nothing_before_it() {
+fn repeated_messages_of_a_second_compaction_keep_earlier_turns() {
     let meta = |anchor: &str, kept: &str| {
         json!({"preservedSegment": {"headUuid": kept, "anchorUuid": anchor, "tailUuid": kept},
             "preservedMessages": {"anchorUuid": anchor, "uuids": [kept], "allUuids": [kept]}})
@@ -251,7 +251,7 @@ fn a_second_compaction_that_repeats_what_the_first_has_seen_changes_nothing_befo
 }
 
 #[test]
-fn what_two_processes_write_into_one_file_goes_on_each_with_its_own_line() {
+fn two_processes_in_one_file_continue_separate_branches() {
     let mut log = started();
     log.after("a1").user("ua", "for a").after("a1").user("ub", "for b");
     log.after("ua").call("ca").after("ub").call("cb");
@@ -270,7 +270,7 @@ fn what_two_processes_write_into_one_file_goes_on_each_with_its_own_line() {
 }
 
 #[test]
-fn a_result_without_its_parent_goes_to_the_line_of_its_call() {
+fn results_with_a_missing_parent_follow_their_call() {
     let mut log = started();
     log.after("a1").user("ua", "for a").call("ca").after("a1").user("ub", "for b").call("cb");
     log.after("nobody").result("ra", "ca").after("nobody").result("rb", "cb");
@@ -281,7 +281,7 @@ fn a_result_without_its_parent_goes_to_the_line_of_its_call() {
 }
 
 #[test]
-fn lines_of_another_session_are_none_of_the_conversation_but_copies_are() {
+fn lines_of_other_sessions_are_ignored_unless_copied() {
     let mut log = started();
     let title = |text: &str, session: &str| json!({"type": "custom-title", "customTitle": text, "sessionId": session});
     log.lines.push(title("Of a stranger", "other"));
@@ -314,7 +314,7 @@ fn lines_of_another_session_are_none_of_the_conversation_but_copies_are() {
 }
 
 #[test]
-fn a_compaction_keeps_what_its_boundary_says_where_it_says() {
+fn compaction_boundaries_place_the_kept_messages() {
     let segment = |head: &str, anchor: &str, tail: &str| json!({"preservedSegment": {"headUuid": head, "anchorUuid": anchor, "tailUuid": tail}});
     let list = |anchor: &str, ids: &[&str]| json!({"preservedMessages": {"anchorUuid": anchor, "uuids": ids, "allUuids": ids}});
     let cases = [
@@ -345,7 +345,7 @@ fn a_compaction_keeps_what_its_boundary_says_where_it_says() {
 }
 
 #[test]
-fn a_summary_that_follows_a_message_without_a_boundary_takes_nothing_away() {
+fn summaries_without_a_boundary_keep_the_conversation() {
     let mut log = started();
     log.summary("s").user("u2", "more");
     let stem = ["start", "Bash run c1", "result c1", "answer a1"];
@@ -358,7 +358,7 @@ fn a_summary_that_follows_a_message_without_a_boundary_takes_nothing_away() {
 }
 
 #[test]
-fn results_that_are_sent_otherwise_later_are_so_from_then_on() {
+fn replaced_results_change_from_their_replacement_on() {
     let lines = [
         json!({"type": "content-replacement", "sessionId": "s", "replacements":
             [{"kind": "tool-result", "toolUseId": "t-c1", "replacement": "(kept in a file)"}]}),
@@ -380,7 +380,7 @@ fn results_that_are_sent_otherwise_later_are_so_from_then_on() {
 }
 
 #[test]
-fn what_is_typed_while_the_agent_works_is_a_prompt_and_what_programs_say_is_none() {
+fn prompts_typed_during_work_count_and_program_messages_do_not() {
     let rendered = |text: &str| {
         json!({"renderedRole": "user", "rendered": [{"type": "text",
         "text": format!("The user sent a new message while you were working:\n{text}\n\nDo it.")}]})
@@ -426,7 +426,7 @@ fn what_is_typed_while_the_agent_works_is_a_prompt_and_what_programs_say_is_none
 }
 
 #[test]
-fn what_left_the_queue_without_being_sent_is_not_said() {
+fn dequeued_prompts_are_not_imported() {
     for operation in ["remove", "popAll", "dequeue"] {
         let mut log = Log::new();
         log.user("u1", "start").call("c1");
@@ -440,7 +440,7 @@ fn what_left_the_queue_without_being_sent_is_not_said() {
 }
 
 #[test]
-fn commands_are_sent_from_then_on_and_errors_of_the_client_never_are() {
+fn local_commands_join_the_next_request_and_client_errors_do_not() {
     let command = |content: &str| {
         json!({"type": "system", "subtype": "local_command",
         "content": content, "level": "info", "isMeta": false})
@@ -461,7 +461,7 @@ fn commands_are_sent_from_then_on_and_errors_of_the_client_never_are() {
 }
 
 #[test]
-fn results_of_parallel_calls_are_exported_in_the_order_in_which_they_came() {
+fn parallel_results_are_exported_in_arrival_order() {
     let mut log = Log::new();
     log.user("u1", "start").call("c1").call("c2");
     log.lines[2]["message"]["id"] = "m-c1".into();
@@ -481,7 +481,7 @@ fn results_of_parallel_calls_are_exported_in_the_order_in_which_they_came() {
 }
 
 #[test]
-fn a_search_for_tools_is_answered_as_it_was_sent() {
+fn tool_search_results_are_exported_as_sent() {
     let mut log = Log::new();
     let found = json!([{"type": "tool_result", "tool_use_id": "t-c1",
         "content": [{"type": "tool_reference", "tool_name": "mcp__x__y"}]}]);
@@ -496,7 +496,7 @@ fn a_search_for_tools_is_answered_as_it_was_sent() {
 }
 
 #[test]
-fn a_branch_of_a_session_goes_on_from_the_turn_where_it_was_made() {
+fn client_branches_continue_from_their_fork_turn() {
     let sandbox = Sandbox::new();
     let base = started();
     sandbox.import("s", base.text().as_bytes()).unwrap();

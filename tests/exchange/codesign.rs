@@ -126,7 +126,7 @@ fn refused(format: &str, bytes: &[u8]) -> Error {
 }
 
 #[test]
-fn the_example_comes_back_byte_for_byte_and_every_design_is_there() {
+fn codesign_example_round_trips_with_all_designs() {
     let sandbox = Sandbox::new();
     let report = sandbox.import("work", STORE.as_bytes()).unwrap();
     assert_eq!(report.format, "codesign");
@@ -169,7 +169,7 @@ fn a_store_with_one_design_is_exported_as_upstream_writes_it() {
 }
 
 #[test]
-fn parents_forks_and_moments_are_those_of_the_store() {
+fn codesign_parents_forks_and_times_match_the_store() {
     let store = store_of(&[
         snapshot("c", Some("b"), "edit", 3),
         snapshot("a", None, "initial", 1),
@@ -207,7 +207,7 @@ fn parents_forks_and_moments_are_those_of_the_store() {
 }
 
 #[test]
-fn a_store_that_grew_adds_only_what_is_new_wherever_the_branches_have_gone() {
+fn grown_design_stores_add_only_new_snapshots() {
     let all = [
         snapshot("a", None, "initial", 1),
         snapshot("b", Some("a"), "edit", 2),
@@ -303,7 +303,7 @@ fn a_session_of_another_system_becomes_a_design() {
 }
 
 #[test]
-fn a_deleted_design_is_kept_and_marked_and_what_nobody_knows_comes_out_again() {
+fn deleted_designs_and_unknown_fields_are_preserved() {
     let mut store = store_of(&[snapshot("a", None, "initial", 1)]);
     store["designs"][0]["deletedAt"] = json!("2026-05-02T00:00:00.000Z");
     store["designs"][0]["workspaceMode"] = json!("blank-canvas");
@@ -323,7 +323,7 @@ fn a_deleted_design_is_kept_and_marked_and_what_nobody_knows_comes_out_again() {
 }
 
 #[test]
-fn bad_stores_are_named_by_place() {
+fn invalid_design_stores_are_rejected_with_their_location() {
     type Change = fn(&mut Value);
     let cases: &[(Change, &str)] = &[
         (|s| s["schemaVersion"] = json!(2), "Unsupported design store schemaVersion: 2"),
@@ -381,7 +381,7 @@ fn bad_stores_are_named_by_place() {
 }
 
 #[test]
-fn what_upstream_tolerates_is_a_warning_and_nothing_is_lost() {
+fn tolerated_irregularities_are_warnings_without_loss() {
     let mut store = store_of(&[
         snapshot("a", Some("gone"), "initial", 1),
         snapshot("b", Some("gone"), "edit", 2),
@@ -424,7 +424,7 @@ fn what_upstream_tolerates_is_a_warning_and_nothing_is_lost() {
 }
 
 #[test]
-fn half_a_character_is_kept_and_told() {
+fn unpaired_surrogates_are_kept_and_reported() {
     let text = pretty(&store_of(&[snapshot("a", None, "initial", 1)]))
         .replace("<p>a</p>", "<p>\\ud83d</p>")
         .replace("make a", "make \\ude00");
@@ -436,7 +436,7 @@ fn half_a_character_is_kept_and_told() {
 }
 
 #[test]
-fn paths_are_those_that_upstream_takes() {
+fn design_paths_match_upstream_rules() {
     let cases = value(PATHS);
     for case in cases.as_array().unwrap() {
         let found = design_path(case["path"].as_str().unwrap());
@@ -450,7 +450,7 @@ fn paths_are_those_that_upstream_takes() {
 }
 
 #[test]
-fn a_chat_is_a_transcript_that_grows() {
+fn chats_are_imported_as_growing_transcripts() {
     let sandbox = Sandbox::new();
     let lines: Vec<&str> = CHAT.lines().collect();
     let mut turns = 0;
@@ -538,7 +538,7 @@ fn comments_and_settings_are_replayed() {
 }
 
 #[test]
-fn a_malformed_entry_is_refused_as_upstream_does() {
+fn malformed_entries_are_rejected_like_upstream() {
     let good = json!({"schemaVersion": 1, "id": 0, "seq": 0, "kind": "user", "payload": {}, "snapshotId": null});
     for (kind, field, bad, name) in [
         ("chat.message", "seq", json!("0"), "chat message"),
@@ -573,7 +573,7 @@ fn stored(path: &str, bytes: &[u8]) -> FolderFile {
 }
 
 #[test]
-fn a_directory_ties_designs_to_their_chats() {
+fn directories_combine_designs_with_their_chats() {
     let sandbox = Sandbox::new();
     let chat = format!("sessions/{PRICING}.jsonl");
     let lines: Vec<&str> = CHAT.lines().collect();
@@ -616,7 +616,7 @@ turntree_properties::properties! {
     /// For any parents: every snapshot is exported again, and importing a store in parts gives the
     /// same result as importing it whole.
     #[test]
-    fn every_snapshot_comes_out_again(
+    fn every_design_snapshot_round_trips(
         rows in proptest::collection::vec((0..10_usize, 0..3_usize, 0..4_u32, 0..8_usize), 1..10),
         at in 0..10_usize,
     ) {

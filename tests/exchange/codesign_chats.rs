@@ -125,7 +125,7 @@ fn file(lines: &[Value]) -> String {
 }
 
 #[test]
-fn a_chat_that_was_imported_comes_out_line_by_line() {
+fn imported_chats_are_exported_line_by_line() {
     let sandbox = Sandbox::new();
     sandbox.import("chat", CHAT.as_bytes()).unwrap();
     // The last line marks a missing comment, so it has no effect.
@@ -135,7 +135,7 @@ fn a_chat_that_was_imported_comes_out_line_by_line() {
 }
 
 #[test]
-fn comments_and_settings_go_out_as_they_are_now() {
+fn comments_and_settings_are_exported_in_their_current_state() {
     let comment = |action: &str, more: Value| {
         let mut data = json!({"schemaVersion": 1, "action": action});
         data.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
@@ -184,7 +184,7 @@ fn comments_and_settings_go_out_as_they_are_now() {
 }
 
 #[test]
-fn designs_come_again_with_their_chats() {
+fn exported_designs_and_chats_reimport_together() {
     let alone = |repo: &Repository, sessions: &[String]| -> Vec<(String, String)> {
         let chat = |session: &String| {
             let id = store_of(repo, &[session]);
@@ -217,7 +217,7 @@ fn designs_come_again_with_their_chats() {
 }
 
 #[test]
-fn several_sessions_are_several_designs_of_one_store() {
+fn several_sessions_export_as_designs_of_one_store() {
     let sandbox = Sandbox::new();
     sandbox.import("work", STORE.as_bytes()).unwrap();
     edit(&sandbox.repo, "mine", &json!({"files": {"index.svg": "<svg/>"}}));
@@ -252,7 +252,7 @@ fn several_sessions_are_several_designs_of_one_store() {
 }
 
 #[test]
-fn what_is_said_here_has_the_shape_of_upstream() {
+fn new_chat_messages_are_exported_in_the_upstream_format() {
     let sandbox = Sandbox::new();
     let user = line("chat.message", &row(4, "user", &json!({"text": "hi"})), "a", None);
     sandbox.import("work", file(std::slice::from_ref(&user)).as_bytes()).unwrap();
@@ -360,7 +360,7 @@ turntree_properties::properties! {
     cases = 60;
 
     #[test]
-    fn any_chat_says_the_same_when_it_comes_again(lines in chats()) {
+    fn any_exported_chat_reimports_with_the_same_messages(lines in chats()) {
         prop_assume!(lines.iter().any(|line| line["customType"] == "open-codesign.chat.message"));
         let sandbox = Sandbox::new();
         sandbox.import("work", file(&lines).as_bytes()).unwrap();

@@ -168,7 +168,7 @@ fn exported(repo: &Repository, session: &str) -> Value {
 }
 
 #[test]
-fn the_history_that_the_migration_drops_is_there() {
+fn database_import_keeps_the_history_that_the_migration_drops() {
     let sandbox = Sandbox::new();
     let report = sandbox.import("work", DATABASE).unwrap();
     assert_eq!((report.format, report.branch.to_string().as_str()), ("codesign", "work/main"));
@@ -190,7 +190,7 @@ fn the_history_that_the_migration_drops_is_there() {
 }
 
 #[test]
-fn every_table_has_its_place() {
+fn every_database_table_is_imported() {
     let sandbox = Sandbox::new();
     let report = sandbox.import("work", &bytes_of(SCHEMA)).unwrap();
     let repo = &sandbox.repo;
@@ -219,7 +219,7 @@ fn every_table_has_its_place() {
 }
 
 #[test]
-fn chats_and_comments_of_a_database_go_out_as_those_of_today() {
+fn database_chats_and_comments_are_exported_in_the_current_format() {
     let sandbox = Sandbox::new();
     sandbox.import("work", &bytes_of(SCHEMA)).unwrap();
     let repo = &sandbox.repo;
@@ -260,7 +260,7 @@ fn chats_and_comments_of_a_database_go_out_as_those_of_today() {
 }
 
 #[test]
-fn what_is_only_in_the_log_counts_and_nothing_is_written_beside_the_database() {
+fn database_import_reads_the_log_and_writes_no_files() {
     let (_folder, path, connection) = database("PRAGMA journal_mode = WAL;");
     connection.execute_batch(SCHEMA).unwrap();
     connection
@@ -297,7 +297,7 @@ fn what_is_only_in_the_log_counts_and_nothing_is_written_beside_the_database() {
 }
 
 #[test]
-fn backups_databases_and_the_store_of_today_are_one_history() {
+fn database_backups_and_the_current_store_share_one_history() {
     let old = bytes_of(SCHEMA);
     let new = json!({
         "schemaVersion": 1,
@@ -324,7 +324,7 @@ fn backups_databases_and_the_store_of_today_are_one_history() {
 }
 
 #[test]
-fn a_database_that_is_cut_off_is_refused_at_every_length() {
+fn truncated_databases_are_rejected_at_every_length() {
     let (sandbox, bytes) = (Sandbox::new(), bytes_of(SCHEMA));
     for bytes in [DATABASE, &bytes] {
         let mut length = 16;
@@ -338,7 +338,7 @@ fn a_database_that_is_cut_off_is_refused_at_every_length() {
 }
 
 #[test]
-fn flipped_bytes_are_refused_or_read_and_leave_no_trace() {
+fn flipped_database_bytes_are_rejected_or_read() {
     let (sandbox, bytes) = (Sandbox::new(), bytes_of(SCHEMA));
     let mut random = Random(11);
     let (mut damaged, mut read) = (0, 0);
@@ -367,7 +367,7 @@ fn flipped_bytes_are_refused_or_read_and_leave_no_trace() {
 }
 
 #[test]
-fn what_is_no_design_store_is_refused_with_its_place() {
+fn invalid_design_databases_are_rejected_with_their_location() {
     let design = "INSERT INTO designs VALUES ('d3', 1, 'x', 't', 't', NULL, NULL, NULL);";
     for (more, expected) in [
         ("DROP TABLE designs;", "the database has no table 'designs'"),
@@ -399,7 +399,7 @@ fn what_is_no_design_store_is_refused_with_its_place() {
 }
 
 #[test]
-fn computed_columns_and_constraints_are_not_run_for_ever() {
+fn computed_columns_and_constraints_are_not_evaluated() {
     let computed = "CREATE TABLE db_meta2(key TEXT, value TEXT GENERATED ALWAYS AS (hex(zeroblob(400000000))) VIRTUAL);
         DROP TABLE db_meta; ALTER TABLE db_meta2 RENAME TO db_meta; INSERT INTO db_meta(key) VALUES ('a');";
     let sandbox = Sandbox::new();
@@ -411,7 +411,7 @@ fn computed_columns_and_constraints_are_not_run_for_ever() {
 }
 
 #[test]
-fn a_large_row_is_refused_before_it_is_read() {
+fn oversized_rows_are_rejected_before_reading() {
     let large = "UPDATE design_snapshots SET artifact_source = (SELECT hex(zeroblob(33600000))) WHERE id = 's2';";
     let error = refused(&Sandbox::new(), &bytes_of(&format!("{SCHEMA}{large}")));
     assert_eq!(error.kind(), ErrorKind::LimitExceeded, "{error}");

@@ -6,7 +6,7 @@ use turntree_exchange::UsageScope;
 use turntree_exchange::render::export_openai;
 use turntree_tests::Sandbox;
 
-use crate::went_back::{Rollout, fact, said, usage};
+use crate::client_branches::{Rollout, fact, said, usage};
 
 /// A fork with copies of the lines of its origins, and with their metadata lines if `has_metas`.
 fn copy(id: &str, of: &str, origin: &Rollout, has_metas: bool) -> Rollout {
@@ -21,7 +21,7 @@ fn copy(id: &str, of: &str, origin: &Rollout, has_metas: bool) -> Rollout {
 }
 
 #[test]
-fn a_fork_with_copies_is_who_its_first_line_says() {
+fn copied_headers_do_not_change_the_identity_of_a_fork() {
     for has_metas in [true, false] {
         let sandbox = Sandbox::new();
         let mut a = Rollout::new(&json!({"id": "a", "cwd": "/a"}));
@@ -41,7 +41,7 @@ fn a_fork_with_copies_is_who_its_first_line_says() {
 }
 
 #[test]
-fn answers_of_a_family_count_once_and_none_vanishes() {
+fn answers_copied_within_a_family_are_counted_once() {
     for (name, has_metas, id_of_turn) in [
         ("metas are copied", true, "t"),
         ("metas are missing", false, "t"),
@@ -94,7 +94,7 @@ fn family(part: fn(&mut Value)) -> [Rollout; 3] {
 }
 
 #[test]
-fn a_fork_of_a_fork_has_the_whole_history() {
+fn forks_of_forks_have_the_whole_history() {
     type Change = fn(&mut Value);
     let parts: [(&str, Change); 4] = [
         ("both", |_| {}),
@@ -122,7 +122,7 @@ fn a_fork_of_a_fork_has_the_whole_history() {
 }
 
 #[test]
-fn a_missing_origin_is_said_once() {
+fn missing_fork_origins_are_reported_once() {
     let [a, b, c] = family(|_| {});
     let note = |report: &turntree_exchange::ImportReport| match &report.notes[..] {
         [note] => note.what.clone(),
@@ -141,7 +141,7 @@ fn a_missing_origin_is_said_once() {
 }
 
 #[test]
-fn an_answer_that_is_told_twice_counts_once() {
+fn answers_recorded_twice_are_counted_once() {
     let usage_of = |tokens: u64| json!({"input_tokens": tokens, "output_tokens": 0});
     let record = |id: &str, tokens: u64| json!({"response_id": id, "turn_id": "t", "usage": usage_of(tokens)});
     let mut a = Rollout::new(&json!({"id": "a"}));
@@ -159,7 +159,7 @@ fn an_answer_that_is_told_twice_counts_once() {
 }
 
 #[test]
-fn a_result_that_was_lost_is_what_codex_sends_for_it() {
+fn lost_codex_results_are_exported_as_aborted() {
     let mut rollout = Rollout::new(&json!({"id": "a"}));
     let call = json!({"type": "function_call", "name": "run", "arguments": "{}", "call_id": "c1"});
     rollout.said("user", "go").line("response_item", &call).said("user", "go on");

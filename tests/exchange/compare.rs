@@ -19,7 +19,7 @@ fn messages(repo: &Repository, commit: &ObjectId) -> Vec<MessageView> {
 }
 
 #[test]
-fn what_a_strategy_did_is_what_was_added_since_the_fork() {
+fn strategies_report_only_changes_since_the_fork() {
     let file = recorded_sessions().into_iter().find(|file| {
         file.parent().is_some_and(|folder| folder.ends_with("claude-code"))
             && file.metadata().is_ok_and(|found| found.len() < 1 << 20)

@@ -75,7 +75,7 @@ fn edit(repo: &Repository, branch: &str, state: &Value) -> ObjectId {
 }
 
 #[test]
-fn every_example_comes_back_byte_for_byte_and_value_for_value() {
+fn context_chef_examples_round_trip_exactly() {
     for document in [SNAPSHOT, EMPTY] {
         let sandbox = Sandbox::new();
         let head = import(&sandbox, document);
@@ -91,7 +91,7 @@ fn every_example_comes_back_byte_for_byte_and_value_for_value() {
 }
 
 #[test]
-fn what_a_snapshot_holds_is_where_people_look_for_it() {
+fn context_chef_snapshots_map_to_standard_sections() {
     let sandbox = Sandbox::new();
     let head = import(&sandbox, SNAPSHOT);
     let (repo, store) = (&sandbox.repo, sandbox.repo.store());
@@ -154,7 +154,7 @@ fn an_edited_snapshot_has_the_documented_shape() {
 }
 
 #[test]
-fn documents_of_the_first_eras_are_mapped_to_the_names_of_today() {
+fn early_context_chef_documents_use_current_names() {
     let message = json!({"role": "user", "content": "hi"});
     let janitor = json!({"externalTokenUsage": 5, "suppressNextCompression": true});
     let entry =
@@ -215,7 +215,7 @@ fn documents_of_the_first_eras_are_mapped_to_the_names_of_today() {
 }
 
 #[test]
-fn what_4_2_and_later_add_comes_out_again() {
+fn fields_of_version_4_2_and_later_round_trip() {
     let document = changed(|document| {
         document["guardrailOptions"] = json!({"outputTag": "answer"});
         document["modules"]["janitor"]["anchorDoc"] = Value::Null;
@@ -241,7 +241,7 @@ fn what_4_2_and_later_add_comes_out_again() {
 }
 
 #[test]
-fn announcements_are_known_and_keep_their_place() {
+fn announcements_keep_their_position() {
     let with = |announcements: Value| {
         changed(|document| {
             let fields = document.as_object_mut().unwrap();
@@ -269,7 +269,7 @@ fn announcements_are_known_and_keep_their_place() {
 }
 
 #[test]
-fn numbers_and_escapes_come_out_as_they_were_written() {
+fn numbers_and_escapes_keep_their_spelling() {
     let document = SNAPSHOT
         .replace("6400", "6.40e3")
         .replace("1772442001000", "1772442001000.0")
@@ -283,7 +283,7 @@ fn numbers_and_escapes_come_out_as_they_were_written() {
 }
 
 #[test]
-fn half_a_character_in_a_text_is_kept_and_told_and_in_a_key_refused() {
+fn unpaired_surrogates_are_kept_in_texts_and_rejected_in_keys() {
     let document = SNAPSHOT.replace("line 58 ok", "\\ude00 ok");
     let sandbox = Sandbox::new();
     let report = sandbox.import("work", document.as_bytes()).unwrap();
@@ -302,7 +302,7 @@ fn half_a_character_in_a_text_is_kept_and_told_and_in_a_key_refused() {
 }
 
 #[test]
-fn bad_documents_are_named_by_place() {
+fn invalid_documents_are_rejected_with_their_location() {
     type Change = fn(&mut Value);
     let cases: &[(Change, &str)] = &[
         (|d| d["history"] = json!({}), "history: expected an array, found an object"),
@@ -365,7 +365,7 @@ fn remove(document: &mut Value, below: &str, name: &str) -> Option<Value> {
 }
 
 #[test]
-fn what_upstream_tolerates_is_a_warning() {
+fn tolerated_irregularities_are_warnings() {
     let document = changed(|document| {
         for name in ["dynamicStatePlacement", "dynamicStateXml", "createdAt"] {
             remove(document, "", name);
@@ -439,7 +439,7 @@ fn snapshots_are_restored_in_any_order_and_any_number_of_times() {
 }
 
 #[test]
-fn memory_expires_by_turns_and_by_time_when_either_has_come() {
+fn memory_expires_by_turn_or_time() {
     let document = changed(|document| {
         document["modules"]["memory"] = json!({"turnCount": 5, "entries": {
             "stays": {"value": ""},
@@ -466,7 +466,7 @@ fn memory_expires_by_turns_and_by_time_when_either_has_come() {
 }
 
 #[test]
-fn a_snapshot_takes_over_the_payloads_that_it_cites() {
+fn snapshots_carry_their_cited_payloads() {
     let sandbox = Sandbox::new();
     let payload =
         include_bytes!("../vectors/context-chef/store-3.9.0/.context_vfs/vfs_fd7492402b36f442.txt");
@@ -512,7 +512,7 @@ fn beside(folder: &str) -> Vec<PathBuf> {
 }
 
 #[test]
-fn real_documents_make_the_round_trip() {
+fn recorded_context_chef_documents_round_trip() {
     let files = [beside("real/contextchef"), beside("examples/contextchef/store-3.9.0")].concat();
     if files.is_empty() {
         eprintln!("skipped: no documents of ContextChef beside the project");
@@ -549,7 +549,7 @@ turntree_properties::properties! {
     cases = 32;
 
     #[test]
-    fn any_snapshot_makes_the_round_trip(
+    fn any_context_chef_snapshot_round_trips(
         system in messages(), history in messages(), dynamic in messages(), xml: String,
         keys in prop::collection::vec("[a-z/é \"\\\\]{1,12}", 0..5), turn in 0..9_u64,
         label in prop::option::of(any::<String>()), pretty: bool,
@@ -670,7 +670,7 @@ fn a_store_of_4_2_is_imported_as_a_directory() {
 }
 
 #[test]
-fn a_directory_of_something_else_is_refused_and_leaves_no_store() {
+fn unknown_directories_are_rejected_without_creating_a_store() {
     let folder = tempfile::tempdir().unwrap();
     std::fs::create_dir(folder.path().join("project")).unwrap();
     let project = folder.path().join("project");

@@ -135,7 +135,7 @@ fn own(rollout: &mut Rollout, number: usize) {
 const NAMED: &str = "019f0001-0000-7000-8000-00000000000a";
 
 #[test]
-fn a_fork_that_copies_every_line_with_a_new_time_shares_its_turns() {
+fn forks_with_copied_lines_share_turns_despite_new_times() {
     for meta in [json!({"forked_from_id": NAMED}), json!({})] {
         let sandbox = Sandbox::new();
         let parent = parent(NAMED, 6);
@@ -155,7 +155,7 @@ fn a_fork_that_copies_every_line_with_a_new_time_shares_its_turns() {
 }
 
 #[test]
-fn whichever_file_comes_first_has_the_turns() {
+fn the_first_imported_file_owns_shared_turns() {
     let parent = parent(NAMED, 6);
     let until = 1 + 5 * 3;
     let mut fork = Rollout::fork("b", &json!({}), &parent, 1, until, 90_000);
@@ -181,7 +181,7 @@ fn whichever_file_comes_first_has_the_turns() {
 }
 
 #[test]
-fn a_fork_that_begins_at_a_compaction_goes_on_from_it() {
+fn forks_at_a_compaction_continue_from_it() {
     let mut parent = parent(NAMED, 3);
     parent.compact("what was said so far, in short");
     let from = parent.lines.len() - 1;
@@ -197,7 +197,7 @@ fn a_fork_that_begins_at_a_compaction_goes_on_from_it() {
 }
 
 #[test]
-fn the_same_prompts_twice_are_no_fork() {
+fn equal_prompts_alone_do_not_make_a_fork() {
     let one = parent("one", 3);
     let mut two = Rollout::new("two", &json!({}));
     two.clock = 50_000;
@@ -227,7 +227,7 @@ fn the_same_prompts_twice_are_no_fork() {
 }
 
 #[test]
-fn what_is_said_again_later_is_no_beginning_of_a_copy() {
+fn repeated_messages_do_not_start_a_copy() {
     let mut first = Rollout::new(NAMED, &json!({}));
     for turn in 0..4 {
         let call = call(turn);
@@ -252,7 +252,7 @@ fn what_is_said_again_later_is_no_beginning_of_a_copy() {
 }
 
 #[test]
-fn a_fork_that_grows_or_is_cut_back_stays_a_file_that_comes_back() {
+fn grown_or_truncated_forks_still_round_trip() {
     let parent = parent(NAMED, 4);
     let meta = json!({"forked_from_id": NAMED});
     let mut fork = Rollout::fork("b", &meta, &parent, 1, parent.lines.len(), 90_000);
@@ -278,7 +278,7 @@ fn a_fork_that_grows_or_is_cut_back_stays_a_file_that_comes_back() {
 }
 
 #[test]
-fn a_fork_that_is_followed_becomes_what_an_import_makes_of_it() {
+fn followed_forks_equal_imported_forks() {
     let parent = parent(NAMED, 4);
     let meta = json!({"forked_from_id": NAMED});
     let mut fork = Rollout::fork("b", &meta, &parent, 1, parent.lines.len(), 90_000);
@@ -318,7 +318,7 @@ fn a_fork_that_is_followed_becomes_what_an_import_makes_of_it() {
 }
 
 #[test]
-fn what_is_redacted_is_gone_from_forks_and_stays_gone() {
+fn redacted_content_stays_removed_from_forks() {
     let parent = parent(NAMED, 4);
     let meta = json!({"forked_from_id": NAMED});
     let mut fork = Rollout::fork("b", &meta, &parent, 1, parent.lines.len(), 90_000);
@@ -353,7 +353,7 @@ fn what_is_redacted_is_gone_from_forks_and_stays_gone() {
 }
 
 #[test]
-fn a_fork_of_turns_that_retention_dropped_has_all_it_says_itself() {
+fn forks_of_expired_turns_keep_their_own_records() {
     let parent = parent(NAMED, 6);
     let meta = json!({"forked_from_id": NAMED});
     let mut fork = Rollout::fork("b", &meta, &parent, 1, 1 + 3 * 5, 90_000);
@@ -372,7 +372,7 @@ fn a_fork_of_turns_that_retention_dropped_has_all_it_says_itself() {
 }
 
 #[test]
-fn a_merge_has_the_transcript_of_one_side() {
+fn merges_keep_the_transcript_of_one_side() {
     for (into, messages) in [
         (NAMED, MessagePolicy::Append),
         (NAMED, MessagePolicy::Theirs),
@@ -407,7 +407,7 @@ fn a_merge_has_the_transcript_of_one_side() {
 }
 
 #[test]
-fn an_origin_is_found_without_the_note_and_a_fork_is_whole_without_its_origin() {
+fn fork_origins_are_found_without_the_note() {
     let parent = parent(NAMED, 4);
     let mut fork = Rollout::fork("b", &json!({}), &parent, 1, parent.lines.len(), 90_000);
     own(&mut fork, 0);
@@ -430,7 +430,7 @@ fn an_origin_is_found_without_the_note_and_a_fork_is_whole_without_its_origin() 
 }
 
 #[test]
-fn a_copy_of_claude_code_that_differs_in_the_name_of_the_session_is_a_fork() {
+fn claude_code_copies_under_another_session_are_forks() {
     let uuid = |n: usize| format!("{n:08x}-7d1e-4c2b-9a35-6f0e8d4b{n:04x}");
     let file = |session: &str, numbers: std::ops::Range<usize>| -> Vec<u8> {
         let mut lines = String::new();

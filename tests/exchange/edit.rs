@@ -8,7 +8,7 @@ use turntree::object::{Kind, ObjectId, ObjectSource, Trigger};
 use turntree::tree::Item;
 use turntree_exchange::formats::view;
 use turntree_exchange::{
-    Cut, EditedConversation, EditedMessage, edit_conversation, is_prompt, uncompacted,
+    Cut, EditedConversation, EditedMessage, edit_conversation, expand_compaction, is_prompt,
 };
 use turntree_tests::{Sandbox, recorded_sessions};
 
@@ -44,7 +44,7 @@ fn items(sandbox: &Sandbox, id: &ObjectId) -> Vec<Item> {
 }
 
 #[test]
-fn no_edit_of_a_recording_parts_a_call_from_its_result() {
+fn edits_keep_calls_with_their_results() {
     for file in recorded_sessions() {
         let bytes = std::fs::read(&file).unwrap();
         if bytes.len() > 700_000 {
@@ -93,7 +93,7 @@ fn no_edit_of_a_recording_parts_a_call_from_its_result() {
 }
 
 #[test]
-fn what_a_compaction_of_a_recording_replaced_comes_back() {
+fn expanding_a_compaction_restores_the_replaced_messages() {
     for file in recorded_sessions() {
         let bytes = std::fs::read(&file).unwrap();
         if bytes.len() > 4_000_000 {
@@ -105,10 +105,10 @@ fn what_a_compaction_of_a_recording_replaced_comes_back() {
         let found =
             line.map(Result::unwrap).find(|entry| entry.commit.trigger == Trigger::Compaction);
         let Some(compaction) = found else {
-            assert!(uncompacted(&sandbox.repo, &head).is_err(), "{}", file.display());
+            assert!(expand_compaction(&sandbox.repo, &head).is_err(), "{}", file.display());
             continue;
         };
-        let (edited, turn) = uncompacted(&sandbox.repo, &head).unwrap();
+        let (edited, turn) = expand_compaction(&sandbox.repo, &head).unwrap();
         assert_eq!(turn, compaction.commit.turn);
         let blobs: Vec<ObjectId> = entries(&edited).iter().map(|(entry, _)| entry.blob).collect();
         let blob = |item: &Item| MessageEntry::from_item(item).unwrap().blob;
@@ -121,7 +121,7 @@ fn what_a_compaction_of_a_recording_replaced_comes_back() {
 }
 
 #[test]
-fn a_result_that_is_recorded_again_behind_a_compaction_comes_back_once() {
+fn results_repeated_after_a_compaction_are_restored_once() {
     let time = r#""timestamp":"2026-11-20T10:00:00.000Z""#;
     let text = |id: &str, by: &str, text: &str| {
         format!(r#"{{"id":"{id}",{time},"type":"{by}","content":[{{"text":"{text}"}}]}}"#)
@@ -148,7 +148,7 @@ fn a_result_that_is_recorded_again_behind_a_compaction_comes_back_once() {
     ];
     let sandbox = Sandbox::new();
     let head = sandbox.import("g1", (lines.join("\n") + "\n").as_bytes()).unwrap().head;
-    let (edited, _) = uncompacted(&sandbox.repo, &head).unwrap();
+    let (edited, _) = expand_compaction(&sandbox.repo, &head).unwrap();
     let views = entries(&edited).into_iter().map(|(entry, _)| {
         let bytes = sandbox.repo.store().read_as(Kind::Blob, &entry.blob).unwrap();
         view(&entry.media, &bytes)

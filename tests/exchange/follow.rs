@@ -5,11 +5,11 @@ use std::io::Cursor;
 
 use proptest::prelude::*;
 use turntree::object::ObjectId;
-use turntree_exchange::{FollowOptions, Followed, follow};
+use turntree_exchange::{FollowOptions, FollowReport, follow};
 use turntree_tests::{Sandbox, claude_code, recorded_sessions, stamp};
 
 /// Follows `text` once.
-fn step(sandbox: &Sandbox, text: &[u8], notes: Option<&[u8]>) -> Option<Followed> {
+fn step(sandbox: &Sandbox, text: &[u8], notes: Option<&[u8]>) -> Option<FollowReport> {
     let options = FollowOptions {
         session: "work".to_owned(),
         onto: None,
@@ -63,7 +63,7 @@ fn compare(text: &[u8], ends: impl Iterator<Item = usize>, keeps_notes: impl Fn(
 }
 
 #[test]
-fn line_by_line_gives_the_commits_of_an_import() {
+fn following_line_by_line_equals_one_import() {
     let text = claude_code(30);
     let ends = text.match_indices('\n').map(|(at, _)| at + 1);
     compare(text.as_bytes(), ends.clone(), |_| true);
@@ -72,7 +72,7 @@ fn line_by_line_gives_the_commits_of_an_import() {
 }
 
 #[test]
-fn recorded_sessions_line_by_line_give_the_commits_of_an_import() {
+fn following_recorded_sessions_equals_one_import() {
     let mut seen = 0;
     for path in recorded_sessions() {
         let name = path.to_string_lossy().into_owned();
@@ -93,30 +93,30 @@ fn recorded_sessions_line_by_line_give_the_commits_of_an_import() {
 }
 
 #[test]
-fn only_the_end_is_read_while_the_notes_hold() {
+fn following_reads_only_the_end_while_the_notes_are_valid() {
     let sandbox = Sandbox::new();
     let text = claude_code(20);
     let lines: Vec<usize> = text.match_indices('\n').map(|(at, _)| at + 1).collect();
     let first = step(&sandbox, &text.as_bytes()[..lines[9]], None).unwrap();
-    assert!(!first.was_quick);
+    assert!(!first.is_incremental);
     let second = step(&sandbox, &text.as_bytes()[..lines[12] + 7], first.notes.as_deref()).unwrap();
-    assert!(second.was_quick && second.moved);
+    assert!(second.is_incremental && second.moved);
     let same = step(&sandbox, &text.as_bytes()[..lines[12]], second.notes.as_deref()).unwrap();
-    assert!(same.was_quick && !same.moved);
+    assert!(same.is_incremental && !same.moved);
 
     // Notes for another branch tip, for a file with another end, and invalid notes are ignored.
     let old = step(&sandbox, text.as_bytes(), first.notes.as_deref()).unwrap();
-    assert!(!old.was_quick);
+    assert!(!old.is_incremental);
     let rewritten = text.replace("part_3", "part_9");
     let other = step(&sandbox, rewritten.as_bytes(), old.notes.as_deref()).unwrap();
-    assert!(!other.was_quick);
+    assert!(!other.is_incremental);
     assert_eq!(other.branch.branch(), "main");
     let nonsense = step(&sandbox, text.as_bytes(), Some(b"{}")).unwrap();
-    assert!(!nonsense.was_quick && !nonsense.moved);
+    assert!(!nonsense.is_incremental && !nonsense.moved);
 }
 
 #[test]
-fn a_file_without_a_whole_record_is_nothing_yet() {
+fn files_without_a_complete_record_are_not_imported() {
     let sandbox = Sandbox::new();
     assert!(step(&sandbox, b"", None).is_none());
     assert!(step(&sandbox, br#"{"type":"user","uuid":"u"#, None).is_none());
@@ -124,7 +124,7 @@ fn a_file_without_a_whole_record_is_nothing_yet() {
 }
 
 #[test]
-fn the_first_record_counts_when_its_line_has_ended() {
+fn the_first_record_is_imported_once_its_line_ends() {
     let text = claude_code(3);
     let end = text.find('\n').unwrap();
     assert!(step(&Sandbox::new(), &text.as_bytes()[..end], None).is_none());
@@ -136,7 +136,7 @@ turntree_properties::properties! {
     cases = 24;
 
     #[test]
-    fn wherever_it_is_cut_and_whatever_is_forgotten(
+    fn following_equals_one_import_at_any_cut_and_with_lost_notes(
         mut ends in proptest::collection::vec(0_usize..20_000, 1..12),
         forgets in any::<u16>(),
         turns in 3_usize..14,

@@ -187,7 +187,7 @@ fn without_messages(mut files: Files) -> Files {
 }
 
 #[test]
-fn every_turn_checks_out_as_a_restore_lays_it_out() {
+fn git_checkouts_equal_restores_at_every_turn() {
     if !is_installed() {
         return;
     }
@@ -220,7 +220,7 @@ fn every_turn_checks_out_as_a_restore_lays_it_out() {
 }
 
 #[test]
-fn branches_tags_and_facts_are_there() {
+fn git_exports_have_branches_tags_and_facts() {
     if !is_installed() {
         return;
     }
@@ -261,7 +261,7 @@ fn branches_tags_and_facts_are_there() {
 }
 
 #[test]
-fn the_same_store_has_the_same_commits_everywhere_and_step_by_step() {
+fn git_commits_are_deterministic_and_independent_of_steps() {
     if !is_installed() {
         return;
     }
@@ -286,7 +286,7 @@ turntree_properties::properties! {
     cases = 12;
 
     #[test]
-    fn tangled_histories_go_over_whole_or_bit_by_bit(steps in steps(), cut: prop::sample::Index) {
+    fn incremental_git_exports_equal_full_exports(steps in steps(), cut: prop::sample::Index) {
         if !is_installed() {
             return Ok(());
         }
@@ -325,7 +325,7 @@ turntree_properties::properties! {
 }
 
 #[test]
-fn an_export_that_is_killed_anywhere_can_be_run_again() {
+fn killed_git_exports_can_be_repeated() {
     if !is_installed() {
         return;
     }
@@ -355,7 +355,7 @@ fn an_export_that_is_killed_anywhere_can_be_run_again() {
 }
 
 #[test]
-fn nothing_that_others_made_is_touched() {
+fn git_exports_do_not_overwrite_foreign_repositories_or_refs() {
     if !is_installed() {
         return;
     }
@@ -394,21 +394,22 @@ fn nothing_that_others_made_is_touched() {
 }
 
 #[test]
-fn an_export_without_new_commits_says_what_it_did_with_refs() {
+fn git_exports_without_commits_report_ref_changes() {
     if !is_installed() {
         return;
     }
     let sandbox = sample();
     let (repo, dir) = (&sandbox.repo, sandbox.folder().join("out.git"));
     let made = |report: &GitExport| {
-        let is_made = |found: &&turntree_exchange::git::GitRef| found.change == GitRefChange::Made;
+        let is_made =
+            |found: &&turntree_exchange::git::GitRef| found.change == GitRefChange::Created;
         report.refs.iter().filter(is_made).count()
     };
     let first = export_all(repo, &dir);
     assert_eq!(made(&first), first.refs.len());
     assert_eq!(first.head.as_deref(), Some("refs/heads/work/plan"));
     let again = export_all(repo, &dir);
-    assert!(again.refs.iter().all(|found| found.change == GitRefChange::Kept), "{again:?}");
+    assert!(again.refs.iter().all(|found| found.change == GitRefChange::Unchanged), "{again:?}");
     assert_eq!((again.deleted.len(), again.head), (0, None));
     assert_eq!((again.objects, again.bytes), (0, 0), "a tag is written once");
 
@@ -422,7 +423,7 @@ fn an_export_without_new_commits_says_what_it_did_with_refs() {
 }
 
 #[test]
-fn tags_in_an_export_that_lead_to_each_other_are_no_trouble() {
+fn cyclic_tags_do_not_stop_a_git_export() {
     if !is_installed() {
         return;
     }
@@ -436,7 +437,7 @@ fn tags_in_an_export_that_lead_to_each_other_are_no_trouble() {
 }
 
 #[test]
-fn a_rewound_branch_moves_and_a_name_in_the_way_goes() {
+fn git_exports_move_rewound_branches_and_delete_conflicting_names() {
     if !is_installed() {
         return;
     }
@@ -459,8 +460,8 @@ fn a_rewound_branch_moves_and_a_name_in_the_way_goes() {
     let said: Vec<_> = report.refs.iter().map(|it| (it.git_name.as_str(), it.change)).collect();
     let expected = [
         ("refs/heads/work/main", GitRefChange::Moved),
-        ("refs/heads/work/x", GitRefChange::Made),
-        ("refs/heads/work/x%2Fdeep", GitRefChange::Made),
+        ("refs/heads/work/x", GitRefChange::Created),
+        ("refs/heads/work/x%2Fdeep", GitRefChange::Created),
     ];
     assert_eq!(said, expected);
     assert_eq!(
@@ -475,7 +476,7 @@ fn a_rewound_branch_moves_and_a_name_in_the_way_goes() {
 }
 
 #[test]
-fn one_session_or_some_names_can_be_chosen() {
+fn git_exports_select_sessions_and_names() {
     if !is_installed() {
         return;
     }
@@ -500,7 +501,7 @@ fn one_session_or_some_names_can_be_chosen() {
 }
 
 #[test]
-fn the_transcript_goes_over_when_it_is_wanted_and_only_then() {
+fn git_exports_include_transcripts_only_on_request() {
     if !is_installed() {
         return;
     }
@@ -519,7 +520,7 @@ fn the_transcript_goes_over_when_it_is_wanted_and_only_then() {
 }
 
 #[test]
-fn expired_turns_are_left_out_and_those_that_were_exported_stay() {
+fn git_exports_skip_expired_turns_and_keep_exported_ones() {
     if !is_installed() {
         return;
     }
@@ -562,7 +563,7 @@ fn expired_turns_are_left_out_and_those_that_were_exported_stay() {
 }
 
 #[test]
-fn recorded_sessions_become_sound_repositories() {
+fn recorded_sessions_export_to_valid_git_repositories() {
     if !is_installed() {
         return;
     }

@@ -54,7 +54,7 @@ fn files(repo: &Repository, id: &ObjectId) -> Files {
 }
 
 #[test]
-fn what_was_redacted_comes_in_as_what_stands_for_it() {
+fn git_imports_replace_redacted_content() {
     if !is_installed() {
         return;
     }
@@ -133,7 +133,7 @@ fn expect_same(repo: &Repository, git: &Git) {
 }
 
 #[test]
-fn a_real_history_comes_in_with_files_branches_and_merges() {
+fn git_imports_keep_files_branches_and_merges() {
     if !is_installed() {
         return;
     }
@@ -162,7 +162,7 @@ fn a_real_history_comes_in_with_files_branches_and_merges() {
 }
 
 #[test]
-fn what_is_new_is_added_and_what_was_rewritten_stands_beside() {
+fn git_imports_add_new_commits_and_branch_off_rewritten_ones() {
     if !is_installed() {
         return;
     }
@@ -193,7 +193,7 @@ fn what_is_new_is_added_and_what_was_rewritten_stands_beside() {
 }
 
 #[test]
-fn a_branch_tag_or_commit_can_be_chosen() {
+fn git_imports_select_branches_tags_and_commits() {
     if !is_installed() {
         return;
     }
@@ -222,7 +222,7 @@ turntree_properties::properties! {
     cases = 12;
 
     #[test]
-    fn an_export_comes_back_with_the_same_files_at_every_turn(steps in steps()) {
+    fn git_exports_reimport_with_the_same_files(steps in steps()) {
         if !is_installed() {
             return Ok(());
         }
@@ -265,7 +265,7 @@ fn commit_tree(git: &Git, entries: &[(&str, &str, &str)]) -> String {
 }
 
 #[test]
-fn messages_and_names_are_read_in_the_encoding_that_they_name() {
+fn git_imports_decode_declared_encodings() {
     if !is_installed() {
         return;
     }
@@ -294,7 +294,7 @@ fn messages_and_names_are_read_in_the_encoding_that_they_name() {
 }
 
 #[test]
-fn what_leads_out_or_is_too_large_is_left_out_and_said() {
+fn git_imports_skip_and_report_escaping_paths_and_large_files() {
     if !is_installed() {
         return;
     }
@@ -334,7 +334,7 @@ fn what_leads_out_or_is_too_large_is_left_out_and_said() {
 }
 
 #[test]
-fn a_tree_that_claims_to_hold_the_world_is_refused() {
+fn git_tree_bombs_are_rejected() {
     if !is_installed() {
         return;
     }
@@ -355,7 +355,7 @@ fn a_tree_that_claims_to_hold_the_world_is_refused() {
 }
 
 #[test]
-fn paths_that_are_longer_together_than_any_history_has_are_refused() {
+fn git_imports_limit_the_total_path_length() {
     if !is_installed() {
         return;
     }
@@ -378,7 +378,7 @@ fn paths_that_are_longer_together_than_any_history_has_are_refused() {
 }
 
 #[test]
-fn damaged_objects_are_refused_and_the_store_stays() {
+fn damaged_git_objects_are_rejected_without_store_changes() {
     if !is_installed() {
         return;
     }
@@ -411,7 +411,7 @@ fn damaged_objects_are_refused_and_the_store_stays() {
 }
 
 #[test]
-fn what_is_no_file_or_has_no_end_is_neither_waited_for_nor_read() {
+fn pipes_and_devices_in_a_git_repository_are_not_read() {
     if !is_installed() {
         return;
     }
@@ -469,7 +469,7 @@ fn what_is_no_file_or_has_no_end_is_neither_waited_for_nor_read() {
 }
 
 #[test]
-fn refs_that_are_kept_in_another_way_or_lead_nowhere_are_said_to() {
+fn dangling_refs_and_reftables_are_reported() {
     if !is_installed() {
         return;
     }
@@ -489,7 +489,7 @@ fn refs_that_are_kept_in_another_way_or_lead_nowhere_are_said_to() {
 }
 
 #[test]
-fn a_place_that_no_file_can_have_is_bad_input() {
+fn impossible_paths_in_a_git_repository_are_invalid_input() {
     if !is_installed() {
         return;
     }
@@ -512,7 +512,7 @@ fn a_place_that_no_file_can_have_is_bad_input() {
 }
 
 #[test]
-fn no_setting_or_hook_of_a_repository_counts() {
+fn git_imports_ignore_repository_settings_and_hooks() {
     if !is_installed() {
         return;
     }
@@ -540,7 +540,7 @@ fn no_setting_or_hook_of_a_repository_counts() {
 }
 
 #[test]
-fn a_shallow_history_begins_where_it_is_cut() {
+fn shallow_git_histories_begin_at_their_boundary() {
     if !is_installed() {
         return;
     }
@@ -556,7 +556,7 @@ fn a_shallow_history_begins_where_it_is_cut() {
 }
 
 #[test]
-fn work_on_top_of_an_export_comes_back_as_files() {
+fn git_commits_on_an_export_import_as_file_changes() {
     if !is_installed() {
         return;
     }

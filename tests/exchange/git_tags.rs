@@ -53,7 +53,7 @@ fn on(repo: &Repository) -> Vec<(String, String)> {
 }
 
 fn made(report: &GitImport) -> Vec<&str> {
-    report.tags.iter().filter(|found| found.made).map(|found| found.tag.as_str()).collect()
+    report.tags.iter().filter(|found| found.is_new).map(|found| found.tag.as_str()).collect()
 }
 
 /// The skipped tags and their reasons.
@@ -62,7 +62,7 @@ fn left_out(report: &GitImport) -> BTreeMap<&str, &str> {
 }
 
 #[test]
-fn tags_on_what_came_in_come_in_with_their_words_and_only_once() {
+fn git_tags_are_imported_once_with_their_messages() {
     if !is_installed() {
         return;
     }
@@ -95,7 +95,7 @@ fn tags_on_what_came_in_come_in_with_their_words_and_only_once() {
 }
 
 #[test]
-fn a_tag_that_cannot_come_in_is_left_out_and_told() {
+fn git_tags_that_cannot_be_imported_are_reported() {
     if !is_installed() {
         return;
     }
@@ -145,7 +145,7 @@ fn a_tag_that_cannot_come_in_is_left_out_and_told() {
 }
 
 #[test]
-fn one_branch_brings_the_tags_on_it_and_a_tag_that_was_asked_for_is_a_branch() {
+fn git_branches_import_their_tags_and_named_tags_become_branches() {
     if !is_installed() {
         return;
     }
@@ -164,7 +164,7 @@ fn one_branch_brings_the_tags_on_it_and_a_tag_that_was_asked_for_is_a_branch() {
 }
 
 #[test]
-fn the_tags_of_an_export_come_back_as_they_were() {
+fn exported_git_tags_reimport_unchanged() {
     if !is_installed() {
         return;
     }
@@ -196,7 +196,7 @@ fn the_tags_of_an_export_come_back_as_they_were() {
 }
 
 #[test]
-fn a_damaged_tag_or_one_that_leads_to_itself_takes_nothing_else_away() {
+fn damaged_or_cyclic_git_tags_do_not_affect_other_refs() {
     if !is_installed() {
         return;
     }

@@ -19,7 +19,7 @@ fn joined(lines: &[&str]) -> String {
 }
 
 #[test]
-fn every_turn_becomes_a_commit_and_the_head_moves_once() {
+fn every_turn_becomes_a_commit_and_head_moves_once() {
     let sandbox = Sandbox::new();
     let report = sandbox.import("work", claude_code(40).as_bytes()).unwrap();
     assert_eq!((report.turns, report.messages, report.format), (40, 70, "claude-code"));
@@ -37,7 +37,7 @@ fn every_turn_becomes_a_commit_and_the_head_moves_once() {
 }
 
 #[test]
-fn whole_files_of_a_transcript_are_in_the_context() {
+fn complete_files_of_a_transcript_are_in_the_context() {
     let sandbox = Sandbox::new();
     let head = sandbox.import("work", claude_code(8).as_bytes()).unwrap().head;
     let context = sandbox.repo.context(&head).unwrap();
@@ -50,7 +50,7 @@ fn whole_files_of_a_transcript_are_in_the_context() {
 }
 
 #[test]
-fn a_transcript_that_is_rewritten_inside_a_turn_keeps_what_was_said_before() {
+fn rewrites_inside_a_turn_keep_earlier_messages() {
     let (sandbox, fresh) = (Sandbox::new(), Sandbox::new());
     let text = claude_code(3);
     sandbox.import("work", text.as_bytes()).unwrap();
@@ -86,7 +86,7 @@ fn a_shorter_or_equal_transcript_changes_nothing() {
 }
 
 #[test]
-fn a_rewritten_transcript_goes_on_from_the_last_common_turn_and_leaves_what_it_had() {
+fn rewritten_transcripts_continue_from_the_last_common_turn() {
     let sandbox = Sandbox::new();
     let text = claude_code(20);
     let first = sandbox.import("work", text.as_bytes()).unwrap();
@@ -130,7 +130,7 @@ fn expired(pinned: bool) -> Sandbox {
 }
 
 #[test]
-fn a_transcript_is_known_though_its_old_turns_have_expired() {
+fn transcripts_with_expired_turns_are_recognized() {
     let sandbox = expired(false);
     let again = sandbox.import("work", claude_code(40).as_bytes()).unwrap();
     assert_eq!((again.turns, again.branch.branch()), (0, "main"));
@@ -141,7 +141,7 @@ fn a_transcript_is_known_though_its_old_turns_have_expired() {
 }
 
 #[test]
-fn a_transcript_rewritten_among_expired_turns_begins_at_one_that_is_there() {
+fn rewrites_among_expired_turns_continue_from_an_existing_turn() {
     for (pinned, turns) in [(true, 35), (false, 40)] {
         let sandbox = expired(pinned);
         let rewritten = claude_code(40).replace("part 20 of", "chapter 20 of");
@@ -154,7 +154,7 @@ fn a_transcript_rewritten_among_expired_turns_begins_at_one_that_is_there() {
 }
 
 #[test]
-fn a_turn_changed_by_hand_stays_under_the_turns_that_follow() {
+fn manual_snapshots_remain_below_later_turns() {
     let sandbox = Sandbox::new();
     sandbox.import("work", claude_code(5).as_bytes()).unwrap();
     let branch = BranchName::main("work").unwrap();
@@ -178,7 +178,7 @@ fn a_turn_changed_by_hand_stays_under_the_turns_that_follow() {
 
 /// Checks that each kind of damage is reported with its line, and that the rest is imported.
 #[test]
-fn damaged_lines_are_kept_and_named_and_the_rest_is_read() {
+fn damaged_lines_are_kept_and_reported() {
     let text = claude_code(12);
     let good = lines(&text);
     let torn = good[6].get(..40).unwrap();
@@ -239,7 +239,7 @@ fn lone_surrogates_are_kept_and_readable() {
 }
 
 #[test]
-fn a_huge_record_goes_in_and_comes_back() {
+fn records_of_100_mebibytes_round_trip() {
     let filler = "x".repeat(100 << 20);
     let record = format!(
         r#"{{"type":"user","uuid":"u","sessionId":"s","message":{{"role":"user","content":"{filler}"}}}}"#
@@ -251,7 +251,7 @@ fn a_huge_record_goes_in_and_comes_back() {
 }
 
 #[test]
-fn a_path_that_no_store_can_hold_does_not_stop_an_import() {
+fn unstorable_paths_do_not_stop_an_import() {
     let text = claude_code(8).replace("part_2.rs", &format!("{}.rs", "deep/".repeat(2000)));
     let sandbox = Sandbox::new();
     let report = sandbox.import("task", text.as_bytes()).unwrap();
@@ -260,7 +260,7 @@ fn a_path_that_no_store_can_hold_does_not_stop_an_import() {
 }
 
 #[test]
-fn what_is_no_transcript_is_refused_and_leaves_no_trace() {
+fn invalid_transcripts_are_rejected_without_store_changes() {
     let sandbox = Sandbox::new();
     for (bytes, expected) in [
         (&b""[..], "the file is empty"),
@@ -281,7 +281,7 @@ turntree_properties::properties! {
 
     /// For any changes of a transcript between two imports, both versions can be exported.
     #[test]
-    fn both_versions_of_a_changed_transcript_come_back(
+    fn both_versions_of_a_changed_transcript_round_trip(
         turns in 2_usize..14,
         edits in prop::collection::vec((any::<prop::sample::Index>(), 0_u8..4, any::<u8>()), 1..4),
     ) {

@@ -19,7 +19,7 @@ fn run(shell: &Shell, line: &str) -> (Option<i32>, String) {
 }
 
 #[test]
-fn what_is_no_transcript_is_refused_and_makes_no_store() {
+fn invalid_transcripts_are_rejected_without_creating_a_store() {
     let shell = shell();
     let _socket = UnixListener::bind(shell.work().join("socket")).unwrap();
     symlink("nowhere", shell.work().join("dangling")).unwrap();
@@ -39,7 +39,7 @@ fn what_is_no_transcript_is_refused_and_makes_no_store() {
 }
 
 #[test]
-fn a_file_without_end_is_refused_at_its_limits() {
+fn endless_files_are_rejected_at_their_limits() {
     let shell = shell();
     let (code, said) = run(&shell, "turntree import /dev/null");
     assert!(code == Some(2) && said.contains("is empty"), "{said}");
@@ -61,7 +61,7 @@ fn a_file_without_end_is_refused_at_its_limits() {
 }
 
 #[test]
-fn a_pipe_in_a_workspace_is_left_out() {
+fn pipes_in_a_workspace_are_skipped() {
     let shell = shell();
     assert!(shell.run("mkfifo project/pipe").status.success());
     let (code, said) = run(&shell, "turntree snapshot -m x --workspace project");
@@ -70,7 +70,7 @@ fn a_pipe_in_a_workspace_is_left_out() {
 }
 
 #[test]
-fn a_pipe_and_a_link_are_read_as_files_are() {
+fn transcripts_are_read_from_pipes_and_links() {
     let shell = shell();
     symlink("session.jsonl", shell.work().join("link")).unwrap();
     for line in [
@@ -90,7 +90,7 @@ fn a_pipe_and_a_link_are_read_as_files_are() {
 /// An import that opened a path of this transcript would block forever, or store a file that was
 /// not given.
 #[test]
-fn no_path_in_a_transcript_is_opened() {
+fn import_opens_no_paths_from_a_transcript() {
     let shell = shell();
     assert!(shell.run("mkfifo pipe; mkdir -p src; echo 'not given' > beside").status.success());
     let root = shell.work();

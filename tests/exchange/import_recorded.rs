@@ -23,7 +23,7 @@ fn each_recording(check: impl Fn(&Path, &str, &[u8])) {
 }
 
 #[test]
-fn every_recording_comes_back_byte_for_byte() {
+fn every_recording_round_trips() {
     let sandbox = Sandbox::new();
     let mut heads = BTreeMap::new();
     each_recording(|file, session, bytes| {
@@ -75,7 +75,7 @@ fn every_turn_of_a_recording_is_a_prefix_of_the_session_up_to_compactions() {
 }
 
 #[test]
-fn a_recording_cut_anywhere_and_imported_again_ends_like_the_whole() {
+fn truncated_recordings_resume_to_the_same_state() {
     each_recording(|file, session, bytes| {
         if bytes.len() > 1_000_000 {
             return;

@@ -38,7 +38,7 @@ fn qwen(id: u32, kind: &str, parts: &Value) -> Value {
 }
 
 #[test]
-fn a_file_of_another_format_is_refused_with_or_without_a_name_and_nothing_is_written() {
+fn files_of_another_format_are_rejected_without_store_changes() {
     let sandbox = Sandbox::new();
     let chat: Vec<Value> =
         (1..5).map(|id| qwen(id, "user", &json!([{"text": format!("prompt {id}")}]))).collect();
@@ -59,7 +59,7 @@ fn a_file_of_another_format_is_refused_with_or_without_a_name_and_nothing_is_wri
 }
 
 #[test]
-fn an_answer_that_never_came_is_no_reason_to_refuse_a_chat() {
+fn chats_with_an_empty_answer_are_accepted() {
     let sandbox = Sandbox::new();
     let said = |role: &str, text: &str| json!({"role": role, "content": text});
     let chat = lines(&[said("user", "go"), said("assistant", ""), said("user", "on")]);
@@ -72,7 +72,7 @@ fn an_answer_that_never_came_is_no_reason_to_refuse_a_chat() {
 }
 
 #[test]
-fn steps_that_are_written_before_their_text_or_calls_are_no_reason_to_refuse_a_session() {
+fn sessions_with_empty_steps_are_accepted() {
     // Each client writes steps with only calls, and some clients write a step before its calls are
     // known.
     let gemini = |id: u32, more: Value| {
@@ -123,7 +123,7 @@ fn steps_that_are_written_before_their_text_or_calls_are_no_reason_to_refuse_a_s
 }
 
 #[test]
-fn damage_on_a_line_costs_the_torn_record_alone() {
+fn damaged_lines_lose_only_the_torn_record() {
     let whole = claude_code(9);
     let told: Vec<&str> = whole.lines().collect();
     let torn = &told[1][..told[1].len() - 20];
@@ -149,7 +149,7 @@ fn damage_on_a_line_costs_the_torn_record_alone() {
 }
 
 #[test]
-fn what_was_paid_for_counts_though_it_is_in_no_context() {
+fn usage_outside_of_the_context_is_counted() {
     let sandbox = Sandbox::new();
     let reply = |reason: &str, cost: f64| {
         json!({"type": "message", "message": {"role": "assistant", "stopReason": reason, "model": "m",
@@ -197,7 +197,7 @@ fn what_was_paid_for_counts_though_it_is_in_no_context() {
 }
 
 #[test]
-fn the_clock_of_the_last_record_does_not_say_how_old_a_session_is() {
+fn session_age_ignores_a_wrong_clock_in_the_last_record() {
     let said = |time: &str| json!({"role": "user", "content": "go", "timestamp": time});
     let now = Time { micros: 1_780_000_000_000_000, offset_minutes: 0 };
     let week = "2026-05-25T10:00:00Z";
@@ -218,7 +218,7 @@ fn the_clock_of_the_last_record_does_not_say_how_old_a_session_is() {
 }
 
 #[test]
-fn a_conversation_of_openhands_is_found_grows_and_says_what_it_cost() {
+fn openhands_conversations_are_found_grow_and_have_costs() {
     let sandbox = Sandbox::new();
     let folder = sandbox.folder().join("conversations/c1");
     let events = folder.join("events");

@@ -130,7 +130,7 @@ fn rewound() -> Claude {
 }
 
 #[test]
-fn a_rewind_begins_at_the_common_turn_and_what_it_left_is_a_branch() {
+fn rewinds_continue_from_the_common_turn_and_branch_off_abandoned_turns() {
     let sandbox = Sandbox::new();
     let report = rewound().import(&sandbox);
     assert_eq!(report.branch.to_string(), "s/main");
@@ -157,7 +157,7 @@ fn a_rewind_begins_at_the_common_turn_and_what_it_left_is_a_branch() {
 }
 
 #[test]
-fn a_rewind_into_a_turn_takes_what_was_said_up_to_there() {
+fn rewinds_into_a_turn_keep_its_earlier_messages() {
     let mut session = Claude::new("s");
     session.prompt("one").step("work").prompt("two").answer("end");
     session.after("workc2").prompt("other").answer("fine");
@@ -169,7 +169,7 @@ fn a_rewind_into_a_turn_takes_what_was_said_up_to_there() {
 }
 
 #[test]
-fn a_line_that_was_left_and_is_taken_up_again_changes_places_with_the_other() {
+fn resuming_an_abandoned_branch_swaps_it_with_main() {
     let mut session = rewound();
     session.after("late").prompt("back").answer("again");
     let sandbox = Sandbox::new();
@@ -258,7 +258,7 @@ fn line_of_parents(session: &Claude) -> Vec<String> {
 }
 
 #[test]
-fn a_rewind_that_is_followed_gives_the_branches_of_an_import() {
+fn followed_rewinds_create_the_branches_of_an_import() {
     let ends: Vec<prop::sample::Index> = Vec::new();
     same(&[rewound()], &ends, 0);
     for forgets in [0, u16::MAX, 0b0101_0110] {
@@ -273,7 +273,7 @@ fn a_rewind_that_is_followed_gives_the_branches_of_an_import() {
 }
 
 #[test]
-fn two_processes_that_write_one_file_are_followed_as_they_are_imported() {
+fn following_two_processes_in_one_file_equals_one_import() {
     let mut session = Claude::new("s");
     session.prompt("one").answer("good").prompt("a").after("good").prompt("b");
     session.after("a").step("wa").after("b").step("wb");
@@ -296,7 +296,7 @@ turntree_properties::properties! {
     cases = 24;
 
     #[test]
-    fn whatever_is_taken_back_the_context_is_the_line_of_parents(
+    fn after_any_rewinds_the_context_follows_the_parent_records(
         backs in prop::collection::vec(prop::option::of(any::<prop::sample::Index>()), 1..7),
         ends in prop::collection::vec(any::<prop::sample::Index>(), 0..8),
         forgets in any::<u16>(),
@@ -310,7 +310,7 @@ turntree_properties::properties! {
 }
 
 #[test]
-fn a_fork_begins_where_it_was_forked() {
+fn forks_continue_from_their_fork_point() {
     let sandbox = Sandbox::new();
     let base = rewound();
     base.import(&sandbox);
@@ -339,7 +339,7 @@ fn a_fork_begins_where_it_was_forked() {
 }
 
 #[test]
-fn a_sub_agent_that_begins_with_the_conversation_of_its_caller_has_it() {
+fn sub_agents_inherit_the_conversation_of_their_caller() {
     let line = |id: &str, kind: &str, text: &str, is_of_agent: bool| {
         let message = json!({"role": kind, "id": format!("m-{id}"), "content": text});
         json!({"type": kind, "uuid": id, "sessionId": "base", "requestSessionId": "base",
@@ -363,7 +363,7 @@ fn a_sub_agent_that_begins_with_the_conversation_of_its_caller_has_it() {
 }
 
 #[test]
-fn a_fork_of_a_session_that_is_not_here_is_read_by_itself() {
+fn forks_of_a_missing_session_are_imported_alone() {
     let sandbox = Sandbox::new();
     let mut fork = rewound().fork("f", &["one", "workc1", "workc2", "workr1", "work", "good"]);
     fork.prompt("new");
@@ -372,7 +372,7 @@ fn a_fork_of_a_session_that_is_not_here_is_read_by_itself() {
 }
 
 #[test]
-fn a_compaction_keeps_the_messages_that_its_boundary_names() {
+fn compactions_keep_the_messages_of_their_boundary() {
     let mut session = Claude::new("s");
     session.prompt("one").answer("first").prompt("two").answer("second");
     session.last = None;
@@ -464,7 +464,7 @@ fn codex_said(role: &str, text: &str) -> Value {
 }
 
 #[test]
-fn a_fork_of_codex_has_the_history_that_it_names() {
+fn codex_forks_have_their_named_history() {
     let base = [
         codex_line("session_meta", &json!({"id": "t-1", "cwd": "/p"})),
         codex_said("user", "one"),
@@ -498,7 +498,7 @@ fn a_fork_of_codex_has_the_history_that_it_names() {
 }
 
 #[test]
-fn kinds_of_records_that_are_not_read_are_counted_once() {
+fn unknown_record_kinds_are_counted_once() {
     let mut lines = vec![codex_line("session_meta", &json!({"id": "t", "cwd": "/p"}))];
     for _ in 0..4 {
         lines.push(codex_line("novel_record", &json!({})));
@@ -527,7 +527,7 @@ fn opencode(messages: &[Value]) -> Vec<u8> {
 }
 
 #[test]
-fn a_compaction_of_opencode_keeps_what_it_says_after_the_summary() {
+fn opencode_compactions_keep_the_tail_after_the_summary() {
     for (tail, kept) in [(json!(null), &[][..]), (json!("3"), &["user 3", "assistant 4"][..])] {
         let mut summary = opencode_said("6", "assistant");
         summary["info"]["summary"] = true.into();
@@ -549,7 +549,7 @@ fn a_compaction_of_opencode_keeps_what_it_says_after_the_summary() {
 }
 
 #[test]
-fn what_opencode_reverted_is_left_and_main_is_the_line_that_lives() {
+fn reverted_opencode_messages_are_abandoned_from_main() {
     let sandbox = Sandbox::new();
     let mut messages: Vec<Value> =
         (1..=4).map(|at| opencode_said(&at.to_string(), "user")).collect();
@@ -574,7 +574,7 @@ fn copilot(kind: &str, agent: Option<&str>, data: &Value) -> Value {
 }
 
 #[test]
-fn sub_agents_and_compactions_of_copilot_are_told_apart() {
+fn copilot_sub_agents_and_compactions_are_distinguished() {
     let said_by = |kind, agent, text: &str| copilot(kind, agent, &json!({"content": text}));
     let start = json!({"turnId": "0"});
     let lines = [
@@ -608,7 +608,7 @@ fn sub_agents_and_compactions_of_copilot_are_told_apart() {
 }
 
 #[test]
-fn results_of_commands_of_cline_are_shown() {
+fn cline_command_results_are_shown() {
     let record = json!({"role": "user", "content": [{"type": "tool_result", "tool_use_id": "1",
         "content": [{"query": "ls", "result": "a.txt", "success": true}]}]});
     let sent = r#"[{"query":"ls","result":"a.txt","success":true}]"#;

@@ -60,7 +60,7 @@ fn edit(repo: &Repository, state: &Value) -> ObjectId {
 }
 
 #[test]
-fn every_document_comes_back_byte_for_byte_and_value_for_value() {
+fn ollm_documents_round_trip_exactly() {
     let mut documents = files("context-snapshots", "snapshot-");
     documents.extend(files("real/mode-transition", "transition-"));
     documents.extend(
@@ -97,7 +97,7 @@ fn every_document_comes_back_byte_for_byte_and_value_for_value() {
 }
 
 #[test]
-fn lists_of_a_debug_switch_are_no_snapshots() {
+fn debug_lists_are_not_snapshots() {
     for path in files("real/snapshot-debug", "snapshot-debug") {
         let error = detect(&fs::read(path).unwrap()).unwrap_err();
         assert!(error.to_string().contains("unknown format"), "{error}");
@@ -105,7 +105,7 @@ fn lists_of_a_debug_switch_are_no_snapshots() {
 }
 
 #[test]
-fn every_vector_of_the_storage_holds() {
+fn storage_vectors_match() {
     let cases: Vec<Value> = serde_json::from_str(&vector("vectors/storage-cases.json")).unwrap();
     assert_eq!(cases.len(), 9);
     for case in &cases {
@@ -222,7 +222,7 @@ fn rolling_cleanup(case: &Value) {
 }
 
 #[test]
-fn what_a_snapshot_holds_is_where_people_look_for_it() {
+fn context_chef_snapshots_map_to_standard_sections() {
     let sandbox = Sandbox::new();
     let head = import(&sandbox, &one_snapshot().to_string());
     let (repo, store) = (&sandbox.repo, sandbox.repo.store());
@@ -250,7 +250,7 @@ fn what_a_snapshot_holds_is_where_people_look_for_it() {
 }
 
 #[test]
-fn user_messages_are_never_cut_and_each_message_is_there_once() {
+fn user_messages_are_complete_and_not_duplicated() {
     let long = "é".repeat(300_000);
     let mut document = one_snapshot();
     document["userMessages"][0]["content"] = json!(long);
@@ -274,7 +274,7 @@ fn user_messages_are_never_cut_and_each_message_is_there_once() {
 }
 
 #[test]
-fn a_message_stands_where_its_copy_says_that_it_was_said() {
+fn messages_are_ordered_by_the_time_of_their_copy() {
     let mut document = one_snapshot();
     let copy =
         json!({"id": "b", "role": "user", "content": "", "timestamp": "2026-01-21T01:00:00Z"});
@@ -368,7 +368,7 @@ fn conversations() -> Vec<(Sandbox, ObjectId)> {
 }
 
 #[test]
-fn the_upstream_of_today_restores_a_file_that_is_made_for_it() {
+fn compatible_exports_restore_in_current_upstream() {
     let keys =
         |value: &Value| -> Vec<String> { value.as_object().unwrap().keys().cloned().collect() };
     let known = ["id", "role", "content", "timestamp", "tokenCount"];
@@ -422,7 +422,7 @@ fn a_session_of_another_system_can_be_exported() {
 }
 
 #[test]
-fn bad_documents_are_named_by_place() {
+fn invalid_documents_are_rejected_with_their_location() {
     type Change = fn(&mut Value);
     fn remove(document: &mut Value, name: &str) {
         document.as_object_mut().unwrap().shift_remove(name);
@@ -510,7 +510,7 @@ fn bad_documents_are_named_by_place() {
 }
 
 #[test]
-fn what_upstream_tolerates_is_a_warning() {
+fn tolerated_irregularities_are_warnings() {
     let mut document = one_snapshot();
     document["version"] = json!("2.0");
     document["tokenCount"] = json!(-1);

@@ -53,7 +53,7 @@ fn import_files(
 }
 
 #[test]
-fn a_directory_becomes_sessions_in_the_order_of_time() {
+fn directories_import_sessions_in_chronological_order() {
     let sandbox = Sandbox::new();
     let report = import_dir(&sandbox, &vectors().join("context-snapshots"), None).unwrap();
     assert_eq!(report.odd, []);
@@ -84,7 +84,7 @@ fn a_directory_becomes_sessions_in_the_order_of_time() {
 }
 
 #[test]
-fn damaged_directories_are_read_as_far_as_they_can_be() {
+fn damaged_directories_are_imported_partially() {
     let root = vectors().join("context-snapshots");
     let mut found = read_tree(&root, folders_of).unwrap();
     let place = |name: &str, files: &[FolderFile]| {
@@ -125,7 +125,7 @@ fn damaged_directories_are_read_as_far_as_they_can_be() {
 }
 
 #[test]
-fn a_directory_of_which_nothing_can_be_read_is_refused() {
+fn unreadable_directories_are_rejected() {
     let sandbox = Sandbox::new();
     let file = |path: &str| FolderFile { path: path.to_owned(), bytes: "{\"torn\":".into() };
     let files = ["snapshots/session-a/transition-1.json", "snapshots/session-a/transition-2.json"];
@@ -139,7 +139,7 @@ fn a_directory_of_which_nothing_can_be_read_is_refused() {
 }
 
 #[test]
-fn all_that_lies_in_dot_ollm_is_imported_at_once() {
+fn the_whole_dot_ollm_directory_is_imported_together() {
     let folder = tempfile::tempdir().unwrap();
     let ollm = folder.path().join(".ollm");
     let copy = |from: &Path, to: &str| {
@@ -184,7 +184,7 @@ fn all_that_lies_in_dot_ollm_is_imported_at_once() {
 }
 
 #[test]
-fn transitions_are_a_line_of_their_own_and_two_of_one_moment_are_two() {
+fn transitions_have_a_separate_session_and_equal_times_stay_distinct() {
     let sandbox = Sandbox::new();
     let main = import(&sandbox, &one_snapshot().to_string());
     let first = vector("transition-1769000000123.json");
@@ -207,7 +207,7 @@ fn transitions_are_a_line_of_their_own_and_two_of_one_moment_are_two() {
 }
 
 #[test]
-fn a_transition_of_a_conversation_is_light() {
+fn transitions_share_the_messages_of_the_conversation() {
     let sandbox = Sandbox::new();
     let head = sandbox.import("work", claude_code(40).as_bytes()).unwrap().head;
     let repo = &sandbox.repo;
@@ -249,7 +249,7 @@ fn a_transition_of_a_conversation_is_light() {
 }
 
 #[test]
-fn intents_stand_beside_the_conversation() {
+fn intents_do_not_change_the_conversation() {
     let sandbox = Sandbox::new();
     let main = import(&sandbox, &one_snapshot().to_string());
     let intent = vector("intent-0001.json");
@@ -274,7 +274,7 @@ fn intents_stand_beside_the_conversation() {
 }
 
 #[test]
-fn a_directory_leaves_out_sessions_that_were_forgotten() {
+fn directories_skip_forgotten_sessions() {
     let sandbox = Sandbox::new();
     let dir = vectors().join("context-snapshots");
     let report = import_dir(&sandbox, &dir, None).unwrap();

@@ -86,7 +86,7 @@ fn clean(browser: &mut Browser) {
 }
 
 #[test]
-fn clicks_keys_and_addresses_lead_where_they_say() {
+fn clicks_keys_and_addresses_navigate_to_their_targets() {
     let Some(mut browser) = Browser::start() else { return };
     let (_sandbox, file) = strategies();
     browser.open(&file, "");
@@ -136,7 +136,7 @@ fn clicks_keys_and_addresses_lead_where_they_say() {
 }
 
 #[test]
-fn a_step_is_no_place_to_come_back_to() {
+fn single_steps_add_no_browser_history() {
     let Some(mut browser) = Browser::start() else { return };
     let (_sandbox, file) = strategies();
     browser.open(&file, "#turn-1");
@@ -153,7 +153,7 @@ fn a_step_is_no_place_to_come_back_to() {
 }
 
 #[test]
-fn any_two_turns_are_compared() {
+fn any_two_turns_can_be_compared() {
     let Some(mut browser) = Browser::start() else { return };
     let (_sandbox, file) = strategies();
     browser.open(&file, "#diff-3..9");
@@ -174,7 +174,7 @@ fn any_two_turns_are_compared() {
 }
 
 #[test]
-fn a_match_inside_folds_is_opened_marked_and_in_sight() {
+fn matches_in_folded_parts_are_opened_and_scrolled_into_view() {
     let Some(mut browser) = Browser::start() else { return };
     let mut messages = vec![json!({"role": "user", "content": "look for it"})];
     for number in 0..30 {
@@ -199,7 +199,7 @@ fn a_match_inside_folds_is_opened_marked_and_in_sight() {
 }
 
 #[test]
-fn words_that_json_or_markup_write_otherwise_are_found_as_they_were_said() {
+fn page_search_finds_words_that_json_or_markup_escapes() {
     let Some(mut browser) = Browser::start() else { return };
     let messages = [
         json!({"role": "user", "content": "close the </div>, and say \"quoted\" & 'so'"}),
@@ -227,7 +227,7 @@ fn words_that_json_or_markup_write_otherwise_are_found_as_they_were_said() {
 }
 
 #[test]
-fn matches_have_kinds_and_are_stepped_through() {
+fn matches_are_filtered_by_kind_and_stepped_through() {
     let Some(mut browser) = Browser::start() else { return };
     let mut messages = vec![json!({"role": "user", "content": "say gravel"})];
     messages.extend(call("Bash", &json!({"command": "echo \"gravel\" <b>"}), "gravel <b>"));
@@ -325,7 +325,7 @@ fn long_names() -> (Sandbox, PathBuf) {
 }
 
 #[test]
-fn nothing_is_wider_than_the_window_and_the_story_begins_high() {
+fn pages_fit_the_window_and_show_content_without_scrolling() {
     let Some(mut browser) = Browser::start() else { return };
     let (_sandbox, file) = strategies();
     for place in PLACES {
@@ -388,7 +388,7 @@ pub(super) fn story() -> (Sandbox, PathBuf) {
 }
 
 #[test]
-fn the_overview_tells_the_story_and_the_outline_has_its_chapters() {
+fn the_overview_and_the_outline_list_the_prompts() {
     let Some(mut browser) = Browser::start() else { return };
     let (_sandbox, file) = story();
     browser.open(&file, "");
@@ -431,7 +431,7 @@ fn the_overview_tells_the_story_and_the_outline_has_its_chapters() {
 }
 
 #[test]
-fn tools_are_cards_and_markdown_is_whole() {
+fn tool_calls_render_as_cards_and_markdown_is_complete() {
     let Some(mut browser) = Browser::start() else { return };
     let (_sandbox, file) = story();
     browser.open(&file, "#read");
@@ -479,7 +479,7 @@ fn filters_show_turns_of_a_kind() {
 }
 
 #[test]
-fn an_agent_stands_in_the_call_that_started_it() {
+fn sub_agents_are_shown_in_their_starting_call() {
     let Some(mut browser) = Browser::start() else { return };
     let sandbox = Sandbox::new();
     let mut change = sandbox.repo.begin();
@@ -545,7 +545,7 @@ fn an_agent_stands_in_the_call_that_started_it() {
 }
 
 #[test]
-fn a_compressed_page_reads_as_the_other() {
+fn compressed_pages_equal_plain_pages() {
     let sandbox = Sandbox::new();
     let made = claude_code(60).replace("fn part_", "fn \u{e4}\u{1f980}part_");
     let tip = sandbox.import("s", made.as_bytes()).unwrap().head;
@@ -602,7 +602,7 @@ fn npm(file: &str) -> Option<PathBuf> {
 }
 
 #[test]
-fn nobody_is_kept_out_as_far_as_axe_sees() {
+fn pages_pass_the_axe_accessibility_checks() {
     let Some(axe) = npm("axe-core/axe.min.js") else { return };
     let Some(mut browser) = Browser::start() else { return };
     let axe = std::fs::read_to_string(axe).unwrap();
@@ -625,7 +625,7 @@ fn nobody_is_kept_out_as_far_as_axe_sees() {
 }
 
 #[test]
-fn the_scripts_fit_together_as_far_as_types_tell() {
+fn page_scripts_pass_the_type_checker() {
     let Some(tsc) = npm(".bin/tsc") else { return };
     let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../exchange/src/render/page");
     let entries = std::fs::read_dir(&folder).unwrap().map(|entry| entry.unwrap().path());

@@ -13,7 +13,7 @@ const WIDTHS: [u32; 4] = [320, 768, 1024, 1440];
 const HEIGHT: u32 = 800;
 
 #[test]
-fn every_screen_looks_as_in_its_picture() {
+fn every_screen_matches_its_golden_picture() {
     let Some(mut browser) = Browser::start() else { return };
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("exchange/page_goldens");
     let mut pictures = Pictures::of(folder, &mut browser);

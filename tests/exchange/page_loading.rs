@@ -49,7 +49,7 @@ fn number(value: &Value, name: &str) -> u64 {
 }
 
 #[test]
-fn a_page_reads_turns_and_what_it_shows() {
+fn pages_load_only_turns_and_visible_content() {
     let (sandbox, page) = long(1100);
     let (turns, messages) = (lines(&page, 't').len() as u64, lines(&page, 'm').len() as u64);
     assert!(messages >= 1500, "{messages}");
@@ -82,7 +82,7 @@ fn a_page_reads_turns_and_what_it_shows() {
 }
 
 #[test]
-fn what_lies_in_a_block_that_is_not_read_yet_comes_when_it_is_asked_for() {
+fn unread_blocks_load_on_demand() {
     let (sandbox, page) = long(1100);
     let Some(mut browser) = Browser::start() else { return };
     let packed = String::from_utf8(compress_page(page.as_bytes()).unwrap()).unwrap();
@@ -117,7 +117,7 @@ fn what_lies_in_a_block_that_is_not_read_yet_comes_when_it_is_asked_for() {
 }
 
 #[test]
-fn a_story_and_a_context_that_are_made_in_steps_are_whole() {
+fn overview_and_context_built_in_steps_are_complete() {
     let (sandbox, page) = long(2100);
     let Some(mut browser) = Browser::start() else { return };
     let file = saved(&sandbox, &page);

@@ -40,7 +40,7 @@ fn written(history: RandomHistory, tips: &[(String, usize)]) -> (Sandbox, PathBu
 }
 
 #[test]
-fn the_picture_shows_where_one_is_and_has_no_holes() {
+fn the_map_shows_the_current_turn_without_gaps() {
     let Some(mut browser) = Browser::start() else { return };
     let (_sandbox, file) = nested(30);
     for place in ["#turn-63@b20", "#turn-2", "#turn-93@b29"] {
@@ -93,7 +93,7 @@ pub(super) fn side_by_side(branches: usize) -> (Sandbox, PathBuf) {
 }
 
 #[test]
-fn finished_branches_are_stubs_until_they_are_asked_for() {
+fn finished_branches_are_collapsed_until_selected() {
     let Some(mut browser) = Browser::start() else { return };
     let (_sandbox, file) = side_by_side(24);
     browser.open(&file, "#turn-5@b05");
@@ -118,7 +118,7 @@ fn finished_branches_are_stubs_until_they_are_asked_for() {
 }
 
 #[test]
-fn the_picture_is_dragged_higher_and_moved_by_arrows() {
+fn the_map_is_resized_by_dragging_and_moved_by_arrow_keys() {
     let Some(mut browser) = Browser::start() else { return };
     let (_sandbox, file) = side_by_side(24);
     browser.open(&file, "#read");

@@ -122,7 +122,7 @@ fn records() -> Vec<(Value, &'static str, Option<u64>)> {
 }
 
 #[test]
-fn a_turn_is_called_after_what_was_asked_said_or_called() {
+fn turn_titles_come_from_prompts_answers_or_calls() {
     let sandbox = Sandbox::new();
     let mut file = String::new();
     let mut last = Value::Null;
@@ -158,7 +158,7 @@ fn a_turn_is_called_after_what_was_asked_said_or_called() {
 }
 
 #[test]
-fn what_importers_note_is_what_turns_added() {
+fn recorded_prompts_equal_the_prompts_of_the_turns() {
     let files = recorded_sessions();
     for file in files.iter().filter(|file| file.metadata().unwrap().len() < MAX_RECORDING) {
         let sandbox = Sandbox::new();
@@ -170,7 +170,7 @@ fn what_importers_note_is_what_turns_added() {
 }
 
 #[test]
-fn a_handle_that_stays_open_counts_as_one_that_was_opened_just_now() {
+fn open_handles_count_prompts_like_new_handles() {
     let sandbox = Sandbox::new();
     let repo = &sandbox.repo;
     let branch = BranchName::main("talk").unwrap();

@@ -246,7 +246,7 @@ fn check_all(sandbox: &Sandbox, id: &ObjectId) {
 }
 
 #[test]
-fn recorded_sessions_become_what_interfaces_take() {
+fn recorded_sessions_export_to_valid_api_requests() {
     let mut kinds = HashSet::new();
     let sessions = recorded_sessions();
     if sessions.is_empty() {
@@ -294,7 +294,7 @@ turntree_properties::properties! {
     cases = 64;
 
     #[test]
-    fn any_chat_becomes_what_interfaces_take(messages in prop::collection::vec(message(), 1..12)) {
+    fn any_chat_exports_to_valid_api_requests(messages in prop::collection::vec(message(), 1..12)) {
         let sandbox = Sandbox::new();
         let document = json!({"messages": messages}).to_string();
         let tip = sandbox.import_as("s", "openai-chat", document.as_bytes()).unwrap().head;
@@ -306,7 +306,7 @@ turntree_properties::properties! {
     }
 
     #[test]
-    fn a_context_is_whole_in_json_and_its_history_in_markdown(steps in steps()) {
+    fn json_exports_have_the_whole_context_and_markdown_the_history(steps in steps()) {
         let history = RandomHistory::new(&steps);
         let repo = &history.sandbox.repo;
         for at in history.tips.values() {

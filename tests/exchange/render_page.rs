@@ -99,7 +99,7 @@ turntree_properties::properties! {
     cases = 48;
 
     #[test]
-    fn every_turn_can_be_made_again_from_the_page(steps in steps()) {
+    fn pages_contain_enough_to_rebuild_every_turn(steps in steps()) {
         let history = RandomHistory::new(&steps);
         let repo = &history.sandbox.repo;
         let tips: Vec<(&str, ObjectId)> =
@@ -200,7 +200,7 @@ pub(super) fn saved(sandbox: &Sandbox, page: &str) -> PathBuf {
 }
 
 #[test]
-fn hostile_content_cannot_leave_the_data() {
+fn hostile_content_cannot_escape_the_page_data() {
     let (sandbox, tip) = hostile();
     let page = page_of(&sandbox.repo, HOSTILE[1], &[("main", tip)]);
     let (blocks, around) = blocks(&page);
@@ -228,7 +228,7 @@ fn hostile_content_cannot_leave_the_data() {
 }
 
 #[test]
-fn a_hostile_session_runs_nothing_and_reads_as_it_was_written() {
+fn hostile_sessions_run_no_scripts_and_display_verbatim() {
     let Some(mut browser) = Browser::start() else { return };
     let (sandbox, tip) = hostile();
     let file = saved(
@@ -279,7 +279,7 @@ fn a_hostile_session_runs_nothing_and_reads_as_it_was_written() {
 }
 
 #[test]
-fn text_that_runs_backwards_shows_why_and_is_kept_as_it_is() {
+fn bidirectional_controls_are_marked_and_kept() {
     let sandbox = Sandbox::new();
     let said = "live \u{202e}edirrevo\u{2069}";
     let line = json!({"role": "user", "content": said}).to_string();

@@ -85,7 +85,7 @@ fn begun(
 }
 
 #[test]
-fn every_recording_says_the_same_in_every_agent() {
+fn recordings_keep_their_conversation_in_every_agent_format() {
     for file in recorded_sessions() {
         let bytes = std::fs::read(&file).unwrap();
         if bytes.len() > 700_000 {
@@ -116,7 +116,7 @@ fn every_recording_says_the_same_in_every_agent() {
 }
 
 #[test]
-fn what_the_agent_adds_comes_back_to_a_branch_that_begins_at_the_turn() {
+fn turns_of_a_resumed_agent_import_to_a_branch_at_the_turn() {
     let sandbox = Sandbox::new();
     let text = claude_code(12);
     let head = sandbox.import("original", text.as_bytes()).unwrap().head;
@@ -190,7 +190,7 @@ fn longer(agent: NativeAgent, transcript: &NativeTranscript) -> Vec<u8> {
 }
 
 #[test]
-fn records_of_the_agent_itself_are_linked_anew_and_stay_what_they_are() {
+fn own_records_of_an_agent_are_relinked_and_otherwise_unchanged() {
     let sandbox = Sandbox::new();
     let text = claude_code(6);
     let head = sandbox.import("original", text.as_bytes()).unwrap().head;
@@ -219,7 +219,7 @@ fn records_of_the_agent_itself_are_linked_anew_and_stay_what_they_are() {
 }
 
 #[test]
-fn what_has_no_place_is_counted_and_a_conversation_without_messages_is_refused() {
+fn omitted_content_is_counted_and_empty_conversations_are_rejected() {
     let sandbox = Sandbox::new();
     let chat = json!({"messages": [
         {"role": "system", "content": "Be brief."},
@@ -249,7 +249,7 @@ fn what_has_no_place_is_counted_and_a_conversation_without_messages_is_refused()
 }
 
 #[test]
-fn pictures_and_prompts_like_commands_stay_in_a_session_of_gemini() {
+fn gemini_sessions_keep_pictures_and_command_like_prompts() {
     let sandbox = Sandbox::new();
     let picture = "data:image/png;base64,AAAA";
     let chat = json!({"messages": [
@@ -275,7 +275,7 @@ fn pictures_and_prompts_like_commands_stay_in_a_session_of_gemini() {
 }
 
 #[test]
-fn what_an_extension_tells_the_model_stays_in_a_session_of_pi() {
+fn pi_sessions_keep_extension_messages() {
     let sandbox = Sandbox::new();
     let time = "2026-11-18T10:00:00.000Z";
     let message = |id: &str, parent: &str, role: &str, text: &str| {
@@ -305,7 +305,7 @@ fn what_an_extension_tells_the_model_stays_in_a_session_of_pi() {
 }
 
 #[test]
-fn pictures_in_prompts_and_results_stay_where_they_are_in_every_agent() {
+fn pictures_keep_their_position_in_every_agent_format() {
     let sandbox = Sandbox::new();
     let picture = |data: &str| json!({"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": data}});
     let chat = json!({"messages": [
@@ -332,7 +332,7 @@ fn pictures_in_prompts_and_results_stay_where_they_are_in_every_agent() {
 }
 
 #[test]
-fn ids_of_sessions_are_as_the_agents_draw_them() {
+fn session_ids_match_the_format_of_each_agent() {
     let later = Time { micros: facts().now.micros + 1000, offset_minutes: 0 };
     for _ in 0..20 {
         let [older, newer] =

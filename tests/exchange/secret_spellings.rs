@@ -3,7 +3,7 @@
 
 use base64::Engine;
 use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
-use turntree_exchange::{find_secrets, masked};
+use turntree_exchange::{find_secrets, mask_secrets};
 use turntree_tests::sim::Random;
 
 use super::secrets::{FORMS, HEX, WORD, drawn, made, private_key};
@@ -141,7 +141,7 @@ fn kinds() -> Vec<(&'static str, String)> {
 }
 
 #[test]
-fn every_kind_is_found_in_every_spelling() {
+fn every_secret_kind_is_found_in_every_encoding() {
     let kinds = kinds();
     assert!(kinds.len() >= 130 && SPELLINGS.len() >= 20, "{} {}", kinds.len(), SPELLINGS.len());
     let mut missed = Vec::new();
@@ -158,15 +158,15 @@ fn every_kind_is_found_in_every_spelling() {
 }
 
 #[test]
-fn a_mask_takes_out_every_spelling_or_fails() {
+fn masking_removes_every_encoding_or_fails() {
     let kinds = kinds();
     for wanted in ["github-token", "command-password", "azure-sas", "assignment"] {
         let (_, text) = kinds.iter().find(|(rule, _)| *rule == wanted).unwrap();
         for (name, spell) in SPELLINGS {
             let bytes = spell(text);
-            let new = masked(&bytes, &|_| true).unwrap().unwrap();
+            let new = mask_secrets(&bytes, &|_| true).unwrap().unwrap();
             assert_eq!(find_secrets(&new), [], "{wanted} {name}");
-            assert_eq!(masked(&bytes, &|_| true).unwrap().unwrap(), new, "{wanted} {name}");
+            assert_eq!(mask_secrets(&bytes, &|_| true).unwrap().unwrap(), new, "{wanted} {name}");
             if let (Ok(before), Err(error)) = (
                 serde_json::from_slice::<serde_json::Value>(&bytes),
                 serde_json::from_slice::<serde_json::Value>(&new),

@@ -1,7 +1,7 @@
 //! Secrets: values that the rules find, and values that they ignore. This file contains no secret:
 //! each is generated when the test runs, since scanners of hosts would refuse it.
 
-use turntree_exchange::{RULES, find_secrets, masked};
+use turntree_exchange::{RULES, find_secrets, mask_secrets};
 use turntree_tests::recorded_sessions;
 use turntree_tests::sim::Random;
 
@@ -194,7 +194,7 @@ fn rules_in(text: &str) -> Vec<&'static str> {
 }
 
 #[test]
-fn each_known_format_is_found_however_it_stands() {
+fn every_secret_format_is_found_in_any_surroundings() {
     let mut random = Random(17);
     let mut missing: Vec<&str> = RULES.iter().map(|rule| rule.id).collect();
     for (rule, parts) in FORMS {
@@ -230,7 +230,7 @@ fn each_known_format_is_found_however_it_stands() {
 }
 
 #[test]
-fn what_is_no_secret_is_left_alone() {
+fn non_secrets_are_not_reported() {
     let mut random = Random(4);
     let hash = drawn(&mut random, HEX, 40);
     let long = drawn(&mut random, HEX, 64);
@@ -275,7 +275,7 @@ fn what_is_no_secret_is_left_alone() {
 }
 
 #[test]
-fn recorded_sessions_are_clean() {
+fn recorded_sessions_have_no_secrets() {
     let sessions = recorded_sessions();
     for path in &sessions {
         let bytes = std::fs::read(path).unwrap();
@@ -285,7 +285,7 @@ fn recorded_sessions_are_clean() {
 }
 
 #[test]
-fn masks_stand_in_the_place_of_every_form_and_the_record_stays_json() {
+fn masks_replace_every_encoding_and_keep_records_valid_json() {
     let mut random = Random(9);
     let token = made(&mut random, &[("ghp_", WORD, 36)]);
     let key = private_key(&mut random, "PRIVATE");
@@ -293,14 +293,14 @@ fn masks_stand_in_the_place_of_every_form_and_the_record_stays_json() {
     let record =
         serde_json::json!({"text": format!("use {token}"), "arguments": inner}).to_string();
     let all = |_: &_| true;
-    let new = masked(record.as_bytes(), &all).unwrap().unwrap();
+    let new = mask_secrets(record.as_bytes(), &all).unwrap().unwrap();
     let value: serde_json::Value = serde_json::from_slice(&new).unwrap();
     assert_eq!(value["text"], "use [secret: github-token]");
     let inner: serde_json::Value =
         serde_json::from_str(value["arguments"].as_str().unwrap()).unwrap();
     assert_eq!(inner["cmd"], "curl -H 'x: [secret: github-token]'");
     assert_eq!(inner["key"], "[secret: private-key]");
-    assert_eq!(masked(&new, &all).unwrap(), None);
-    assert_eq!(masked(record.as_bytes(), &all).unwrap().unwrap(), new, "deterministic");
-    assert_eq!(masked(record.as_bytes(), &|_| false).unwrap(), None);
+    assert_eq!(mask_secrets(&new, &all).unwrap(), None);
+    assert_eq!(mask_secrets(record.as_bytes(), &all).unwrap().unwrap(), new, "deterministic");
+    assert_eq!(mask_secrets(record.as_bytes(), &|_| false).unwrap(), None);
 }

@@ -10,7 +10,7 @@ fn text(value: &Value) -> Option<String> {
 }
 
 #[test]
-fn streaks_are_judged_as_the_reference_does() {
+fn streak_verdicts_match_the_reference() {
     let cases: Vec<Value> = serde_json::from_str(CASES).unwrap();
     assert!(cases.len() >= 7);
     for case in cases {

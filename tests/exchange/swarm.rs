@@ -93,7 +93,7 @@ turntree_properties::properties! {
 
     /// For any order of the events in a log, each turn equals the reconstruction from its prefix.
     #[test]
-    fn every_turn_is_the_moment_it_says(events in prop::collection::vec(event(), 1..40)) {
+    fn swarm_turns_equal_the_log_prefix_of_their_time(events in prop::collection::vec(event(), 1..40)) {
         let log = lines(&events);
         let sandbox = Sandbox::new();
         let head = sandbox.import_as("s", "swarm-events", log.as_bytes()).unwrap().head;
@@ -107,7 +107,7 @@ turntree_properties::properties! {
 
     /// A growing log continues from a snapshot.
     #[test]
-    fn a_log_goes_on_from_a_snapshot(
+    fn swarm_logs_continue_from_a_snapshot(
         before in prop::collection::vec(event(), 1..15),
         after in prop::collection::vec(event(), 1..15),
         cut in any::<prop::sample::Index>(),
@@ -130,7 +130,7 @@ turntree_properties::properties! {
 
     /// Excluding later events equals a log without them.
     #[test]
-    fn until_a_time_is_a_shorter_log(events in prop::collection::vec(event(), 0..30), until in 0..30_i64) {
+    fn reconstruction_until_a_time_equals_a_filtered_log(events in prop::collection::vec(event(), 0..30), until in 0..30_i64) {
         let micros = 1_767_225_600_000_000 + until * 1_000_000;
         let time = |event: &Value| -> i64 {
             let text = event["timestamp"].as_str().unwrap_or("nonsense");
@@ -157,7 +157,7 @@ turntree_properties::properties! {
 
 /// A snapshot records the position of the last to-do list. A log may show that there is none.
 #[test]
-fn a_log_takes_back_the_place_of_the_to_do_list() {
+fn logs_can_clear_the_to_do_list_position() {
     let todo = |call| json!({"type": "tool_call", "tool": "TodoWrite", "tool_call_id": call, "agent": "lead"});
     let step = json!({"type": "agent_step", "agent": "lead", "content": null,
         "tool_calls": [{"id": "made", "name": "TodoWrite", "arguments": {}}]});
@@ -176,7 +176,7 @@ fn a_log_takes_back_the_place_of_the_to_do_list() {
 const SNAPSHOT: &[u8] = include_bytes!("../vectors/swarmsdk/snapshot-2.1.0-swarm.json");
 
 #[test]
-fn a_swarm_goes_on_in_a_new_process_and_says_what_it_could_not_take_along() {
+fn restored_swarms_report_what_could_not_be_restored() {
     let sandbox = Sandbox::new();
     let head = sandbox.import("review", SNAPSHOT).unwrap().head;
     // Another process, with a configuration that lacks an agent and has another prompt.
@@ -231,7 +231,7 @@ fn a_swarm_goes_on_in_a_new_process_and_says_what_it_could_not_take_along() {
 }
 
 #[test]
-fn a_newer_snapshot_is_a_turn_and_an_old_one_is_known() {
+fn newer_swarm_snapshots_add_a_turn_and_older_ones_are_recognized() {
     let sandbox = Sandbox::new();
     let first = sandbox.import("review", SNAPSHOT).unwrap();
     let mut newer: Value = serde_json::from_slice(SNAPSHOT).unwrap();
@@ -247,7 +247,7 @@ fn a_newer_snapshot_is_a_turn_and_an_old_one_is_known() {
 }
 
 #[test]
-fn an_edited_context_comes_out_in_the_documented_shape() {
+fn edited_contexts_export_in_the_documented_swarm_format() {
     let sandbox = Sandbox::new();
     let id = sandbox.import("work", turntree_tests::claude_code(6).as_bytes()).unwrap().head;
     let document = exported(&sandbox.repo, &id);
@@ -261,7 +261,7 @@ fn an_edited_context_comes_out_in_the_documented_shape() {
 }
 
 #[test]
-fn a_bad_document_is_refused_at_its_place_and_leaves_nothing() {
+fn invalid_swarm_documents_are_rejected_with_their_location() {
     let sandbox = Sandbox::new();
     sandbox.import("other", SNAPSHOT).unwrap();
     let good: Value = serde_json::from_slice(SNAPSHOT).unwrap();
@@ -299,7 +299,7 @@ fn a_bad_document_is_refused_at_its_place_and_leaves_nothing() {
 }
 
 #[test]
-fn what_upstream_tolerates_is_said() {
+fn tolerated_irregularities_are_reported() {
     let document = br#"{"version":"2.1.0","type":"swarm","agents":{"lead":{"conversation":[
         {"role":"assistant","content":"lone \ud800","tool_calls":[{"id":"1","name":"a","arguments":"x"},{"id":"1","name":"b"}]},
         {"role":"tool","content":null,"tool_call_id":"2"}],"system_prompt":null,

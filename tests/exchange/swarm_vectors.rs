@@ -62,7 +62,7 @@ fn exported_as(sandbox: &Sandbox, id: &ObjectId, options: &SnapshotOptions) -> V
 }
 
 #[test]
-fn a_log_becomes_the_document_that_upstream_makes_of_it() {
+fn reconstructed_logs_equal_the_upstream_document() {
     let log = read("event-log.jsonl");
     let expected = json(&read("event-log.reconstructed.json"));
     for compat in [SwarmCompat::Sound, SwarmCompat::Upstream] {
@@ -78,7 +78,7 @@ fn a_log_becomes_the_document_that_upstream_makes_of_it() {
 }
 
 #[test]
-fn every_edge_case_of_reconstruction_is_as_recorded() {
+fn reconstruction_edge_cases_match_the_vectors() {
     for case in cases("vectors/reconstruct-edge-cases.json") {
         let (name, events) = (case["name"].as_str().unwrap(), case["events"].as_array().unwrap());
         let mut expected = case["expected"].clone();
@@ -111,7 +111,7 @@ fn every_edge_case_of_reconstruction_is_as_recorded() {
 }
 
 #[test]
-fn every_document_makes_the_round_trip() {
+fn every_swarm_document_round_trips() {
     let mut folders = vec![folder()];
     let mut seen = 0;
     let real = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../shared/formats/real/swarmsdk");
@@ -146,7 +146,7 @@ fn every_document_makes_the_round_trip() {
 }
 
 #[test]
-fn a_document_of_an_old_version_converts_as_upstream_says() {
+fn old_swarm_documents_convert_like_upstream() {
     let sandbox = Sandbox::new();
     let head = sandbox.import("old", &read("snapshot-1.0.0-swarm.json")).unwrap().head;
     let (old, new) = (SnapshotVersion::V1_0, SnapshotVersion::V2_1);
@@ -205,7 +205,7 @@ fn snapshot_of(case: &Value) -> Value {
 }
 
 #[test]
-fn every_restore_case_is_as_recorded() {
+fn restore_cases_match_the_vectors() {
     for case in cases("vectors/restore-cases.json") {
         let name = case["name"].as_str().unwrap();
         let sandbox = Sandbox::new();

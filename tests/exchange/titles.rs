@@ -7,7 +7,7 @@ use turntree_exchange::{KnownSessions, TitleSource, find_session, sessions};
 use turntree_tests::{Sandbox, claude_code, recorded_sessions, stamp};
 
 #[test]
-fn a_recorded_session_has_no_title_of_another_one() {
+fn recorded_sessions_have_no_titles_of_other_sessions() {
     // Files of Claude Code begin with the summaries of other sessions of the project.
     let mut seen = 0;
     for path in recorded_sessions() {
@@ -30,7 +30,7 @@ fn a_recorded_session_has_no_title_of_another_one() {
 }
 
 #[test]
-fn every_recorded_session_is_found_by_its_title_once_that_is_its_own() {
+fn recorded_sessions_are_found_by_a_unique_title() {
     let sandbox = Sandbox::new();
     for (number, path) in recorded_sessions().into_iter().enumerate() {
         let bytes = std::fs::read(&path).unwrap();
@@ -53,7 +53,7 @@ fn every_recorded_session_is_found_by_its_title_once_that_is_its_own() {
 }
 
 #[test]
-fn a_title_that_a_client_gives_later_is_the_title_of_the_session() {
+fn later_client_titles_become_the_session_title() {
     let sandbox = Sandbox::new();
     let mut text = claude_code(5);
     sandbox.import("s", text.as_bytes()).unwrap();
@@ -70,7 +70,7 @@ fn a_title_that_a_client_gives_later_is_the_title_of_the_session() {
 }
 
 #[test]
-fn who_asks_again_is_told_what_has_changed_since() {
+fn cached_session_lists_equal_fresh_lists_after_changes() {
     let sandbox = Sandbox::new();
     let repo = &sandbox.repo;
     let known = KnownSessions::default();
@@ -107,12 +107,12 @@ fn who_asks_again_is_told_what_has_changed_since() {
         change.commit(&stamp, step).unwrap();
         check(step);
     }
-    known.let_go();
+    known.clear();
     check("all of it was let go of");
 }
 
 #[test]
-fn what_was_read_of_a_session_goes_with_it() {
+fn deleted_sessions_leave_the_session_cache() {
     let sandbox = Sandbox::new();
     let repo = &sandbox.repo;
     for name in ["a", "b"] {
@@ -129,7 +129,7 @@ fn what_was_read_of_a_session_goes_with_it() {
 }
 
 #[test]
-fn a_step_that_is_written_again_with_its_calls_has_them_in_its_title() {
+fn rewritten_steps_have_their_calls_in_the_title() {
     let call = |path: &str| serde_json::json!({"id": path, "name": "write_file", "args": {"file_path": path}});
     let step = |calls: &[serde_json::Value]| {
         let thought = serde_json::json!({"subject": "Plan", "description": "Think."});

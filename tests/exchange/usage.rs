@@ -78,7 +78,7 @@ fn of_claude_code(text: &str) -> (u64, TokenUsage) {
 }
 
 #[test]
-fn an_answer_that_was_written_again_without_its_request_counts_once() {
+fn answers_rewritten_without_a_request_id_are_counted_once() {
     let line = |uuid: &str, parent: Option<&str>, kind: &str, message: Value| json!({"type": kind, "uuid": uuid, "parentUuid": parent, "sessionId": "s", "message": message});
     let said = |id: &str| {
         json!({"role": "assistant", "id": id, "model": "m",
@@ -108,7 +108,7 @@ fn an_answer_that_was_written_again_without_its_request_counts_once() {
 }
 
 #[test]
-fn each_answer_of_claude_code_counts_once() {
+fn claude_code_answers_are_counted_once() {
     for file in recorded("claude-code") {
         let text = std::fs::read_to_string(&file).unwrap();
         let (answers, tokens) = of_claude_code(&text);
@@ -135,7 +135,7 @@ fn each_answer_of_claude_code_counts_once() {
 }
 
 #[test]
-fn sub_agents_have_rows_of_their_own() {
+fn sub_agents_have_separate_usage_rows() {
     for file in recorded("claude-code") {
         let text = std::fs::read_to_string(&file).unwrap();
         if !text.contains("\"agent_progress\"") {
@@ -151,7 +151,7 @@ fn sub_agents_have_rows_of_their_own() {
 }
 
 #[test]
-fn a_rollout_of_codex_took_what_it_says_at_its_end() {
+fn codex_usage_equals_the_final_running_total() {
     for file in recorded("codex") {
         let text = std::fs::read_to_string(&file).unwrap();
         let sums = records(&text)
@@ -179,7 +179,7 @@ fn a_rollout_of_codex_took_what_it_says_at_its_end() {
 }
 
 #[test]
-fn the_cost_that_pi_records_is_the_cost() {
+fn pi_cost_equals_the_recorded_cost() {
     for file in recorded("pi") {
         let text = std::fs::read_to_string(&file).unwrap();
         let cost = |record: Value| record.pointer("/message/usage/cost/total")?.as_f64();
@@ -212,7 +212,7 @@ fn record(turn: usize, parent: Option<&str>, answer: &str, output: u64) -> Vec<S
 }
 
 #[test]
-fn a_branch_that_a_rewind_left_is_told_apart_until_it_goes_on() {
+fn usage_of_abandoned_branches_is_separate_until_they_continue() {
     let mut lines = record(0, None, "", 0);
     lines.extend(record(1, Some("u-0-0"), "m1", 100));
     lines.extend(record(2, Some("u-1-2"), "m2", 20));
@@ -234,7 +234,7 @@ fn a_branch_that_a_rewind_left_is_told_apart_until_it_goes_on() {
 }
 
 #[test]
-fn a_fork_by_a_person_is_not_left_behind() {
+fn manual_forks_do_not_count_as_abandoned() {
     let mut lines = record(0, None, "", 0);
     lines.extend(record(1, Some("u-0-0"), "m1", 100));
     lines.extend(record(2, Some("u-1-2"), "m2", 20));
@@ -261,7 +261,7 @@ fn answered(usage: Value, more: &Value) -> String {
 }
 
 #[test]
-fn what_is_recorded_beside_the_tokens_of_an_answer_is_in_its_cost_or_missed() {
+fn extra_charges_are_priced_or_reported_as_missing() {
     use serde_json::json;
     let usage = |more: Value| {
         let mut usage = json!({"input_tokens": 1_000_000, "output_tokens": 0});
@@ -311,7 +311,7 @@ fn what_is_recorded_beside_the_tokens_of_an_answer_is_in_its_cost_or_missed() {
 }
 
 #[test]
-fn answers_that_do_not_say_what_they_took_are_found_in_every_format() {
+fn answers_without_usage_are_found_in_every_format() {
     let codex = |count: &str| {
         let message = r#"{"type":"response_item","payload":{"type":"message","role":"assistant","content":[{"type":"output_text","text":"So."}]}}"#;
         let meta = r#"{"type":"session_meta","payload":{"id":"c","cwd":"/p"}}"#;

@@ -68,7 +68,7 @@ fn rollout(id: &str, more: Value, parts: &[Vec<Value>]) -> Vec<u8> {
 }
 
 #[test]
-fn a_fork_of_codex_counts_what_its_sum_grew_by() {
+fn codex_forks_count_the_growth_of_the_running_total() {
     let history = asked(START, "one", count(START, [1000, 100, 200], None));
     let more = asked(LATER, "two", count(LATER, [1600, 300, 450], None));
     let parent = rollout("a", json!({}), std::slice::from_ref(&history));
@@ -79,7 +79,7 @@ fn a_fork_of_codex_counts_what_its_sum_grew_by() {
 }
 
 #[test]
-fn sub_agents_of_codex_do_not_count_the_history_that_they_repeat() {
+fn codex_sub_agents_do_not_count_repeated_history() {
     let replay = |time| {
         let first = asked(time, "one", count(time, [1000, 100, 200], Some([1000, 100, 200])));
         let second = asked(time, "two", count(time, [1500, 150, 300], Some([500, 50, 100])));
@@ -123,7 +123,7 @@ fn claude(uuid: &str, parent: Option<&str>, text: &str, answer: Option<(&str, u6
 }
 
 #[test]
-fn a_question_beside_the_conversation_does_not_count_what_it_copies() {
+fn side_questions_do_not_count_copied_answers() {
     let talk =
         [claude("1", None, "Well?", None), claude("2", Some("1"), "So.", Some(("m", 20, 10)))];
     let mut aside = [
@@ -143,7 +143,7 @@ fn a_question_beside_the_conversation_does_not_count_what_it_copies() {
 }
 
 #[test]
-fn a_line_of_a_sub_agent_inside_one_of_its_caller_counts() {
+fn nested_sub_agent_records_are_counted() {
     let mut inner = claude("9", None, "Mine.", Some(("m", 20, 10)));
     inner["isSidechain"] = true.into();
     let mut outer = claude("3", Some("2"), "", None);
@@ -155,7 +155,7 @@ fn a_line_of_a_sub_agent_inside_one_of_its_caller_counts() {
 }
 
 #[test]
-fn a_sum_without_its_parts_counts_in_every_format() {
+fn totals_without_input_and_output_are_counted_in_every_format() {
     let pi = lines(&[
         json!({"type": "session", "version": 3, "id": "p", "timestamp": START, "cwd": "/p"}),
         json!({"type": "message", "id": "1", "parentId": null, "timestamp": START,
@@ -208,7 +208,7 @@ fn opencode(tokens: &Value, cost: f64) -> Vec<u8> {
 }
 
 #[test]
-fn a_recorded_cost_of_zero_is_none_where_a_price_is_known() {
+fn recorded_zero_costs_are_ignored_where_a_price_is_known() {
     let tokens = json!({"input": 1_000_000, "output": 0, "cache": {"read": 0, "write": 0}});
     let cost = |recorded| report(&[("s", opencode(&tokens, recorded))]).total.cost();
     assert_eq!(cost(0.25), Some(0.25));

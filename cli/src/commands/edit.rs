@@ -8,7 +8,7 @@ use turntree::object::{ObjectId, Trigger};
 use turntree::repo::Repository;
 use turntree::{Error, ErrorKind};
 use turntree_exchange::{
-    Cut, EditedConversation, OffloadOptions, Tail, edit_conversation, is_prompt, uncompacted,
+    Cut, EditedConversation, OffloadOptions, Tail, edit_conversation, expand_compaction, is_prompt,
 };
 
 use super::Verb;
@@ -178,7 +178,7 @@ impl Verb for Uncompact {
         run.keep_quiet();
         let repo = run.open()?;
         let from = resolve(&repo, &self.revision)?.commit;
-        let (edited, turn) = uncompacted(&repo, &from)?;
+        let (edited, turn) = expand_compaction(&repo, &from)?;
         let messages = count(edited.messages.len() as u64, "message");
         let what = format!("{messages}, with those before the compaction of turn {turn}");
         self.branch.begin(run, &repo, &from, edited, "uncompact", &what)

@@ -234,7 +234,7 @@ impl Import {
                 tag: found.tag,
                 git_name: found.git_name,
                 id: found.commit.to_string(),
-                created: found.made,
+                created: found.is_new,
             });
             run.out.record(&json::GitImported {
                 session: options.session,
@@ -259,7 +259,7 @@ impl Import {
             return Ok(Answer::Yes);
         }
         let commits = run.out.paint.paint(STRONG, count(report.commits, "commit"));
-        let made = report.tags.iter().filter(|found| found.made).count() as u64;
+        let made = report.tags.iter().filter(|found| found.is_new).count() as u64;
         let tags = Some(made).filter(|made| *made > 0);
         let tags = tags.map_or(String::new(), |made| format!(" with {}", count(made, "new tag")));
         let written = size(report.new_bytes);
@@ -298,7 +298,7 @@ fn whole_names(repo: &Repository, names: &[String]) -> Result<Vec<String>> {
 fn changed_names(report: &GitImport) -> Vec<String> {
     let moved = report.branches.iter().filter(|found| found.moved);
     let moved: Vec<_> = moved.map(|found| found.branch.branch()).collect();
-    let made: Vec<_> = report.tags.iter().filter(|found| found.made).map(|it| &*it.tag).collect();
+    let made: Vec<_> = report.tags.iter().filter(|found| found.is_new).map(|it| &*it.tag).collect();
     let named = [("moved", moved), ("tagged", made)];
     let some = named.into_iter().filter(|(_, names)| !names.is_empty());
     some.map(|(what, names)| format!("{what} {}", names.join(", "))).collect()
@@ -308,7 +308,7 @@ fn changed_names(report: &GitImport) -> Vec<String> {
 fn changed_refs(report: &GitExport) -> Vec<String> {
     let of = |change| report.refs.iter().filter(|found| found.change == change).count() as u64;
     let counts = [
-        (of(GitRefChange::Made), "made"),
+        (of(GitRefChange::Created), "made"),
         (of(GitRefChange::Moved), "moved"),
         (report.deleted.len() as u64, "deleted"),
     ];

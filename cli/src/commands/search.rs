@@ -5,7 +5,7 @@ use std::io::Write;
 use clap::Args;
 use clap_complete::ArgValueCandidates;
 use turntree::context::Selection;
-use turntree_exchange::{IndexKept, SearchHit, SearchQuery, Snippet, search};
+use turntree_exchange::{IndexPlace, SearchHit, SearchQuery, Snippet, search};
 
 use super::Verb;
 use crate::hook::settings::shell_word;
@@ -100,7 +100,7 @@ impl Verb for Search {
                 false => write_hit(&mut run.out, hit)?,
             }
         }
-        if let IndexKept::InMemory(why) = &answer.kept {
+        if let IndexPlace::InMemory(why) = &answer.place {
             note(&format!("the index was made in memory, for this search alone: {why}"));
         }
         if answer.more && !run.out.json {

@@ -10,7 +10,7 @@ use turntree::Error;
 use turntree_exchange::{
     SPIRAL_WINDOW, SignKind, SpiralReport as Found, SpiralStep, SpiralVerdict,
 };
-use turntree_exchange::{find_spiral, steps};
+use turntree_exchange::{find_spiral, read_steps};
 
 use super::Verb;
 use crate::porcelain::revision::resolve;
@@ -68,7 +68,7 @@ impl Verb for Spiral {
             Some(path) => read_turns(path)?,
             None => {
                 let repo = run.open()?;
-                steps(&repo, &resolve(&repo, &self.revision)?.commit)?
+                read_steps(&repo, &resolve(&repo, &self.revision)?.commit)?
             }
         };
         let found = find_spiral(&steps, usize::try_from(self.window).unwrap_or(SPIRAL_WINDOW));

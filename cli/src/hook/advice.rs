@@ -105,7 +105,7 @@ pub(super) fn circle(
     if !moments.contains(&event.moment) {
         return Ok(None);
     }
-    let found = find_spiral(&steps(repo, tip)?, SPIRAL_WINDOW);
+    let found = find_spiral(&read_steps(repo, tip)?, SPIRAL_WINDOW);
     let newest = repo.commit(tip)?;
     if found.verdict < SpiralVerdict::Confirmed {
         return Ok(None);

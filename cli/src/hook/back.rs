@@ -20,7 +20,9 @@ use turntree::object::Trigger;
 use turntree::repo::{BranchName, SnapshotDraft, workspace_files};
 use turntree::workspace::{ChangeKind, KeptWorkspace, RewindReport};
 use turntree_exchange::agents::hook::{Dialect, EventKind, HookEvent};
-use turntree_exchange::{Followed, RollbackIntent, asks_back, client_line, went_back};
+use turntree_exchange::{
+    FollowReport, RollbackIntent, client_branch, rollback_request, rolled_back_branch,
+};
 
 use super::lessons;
 use super::turn::HookTurn;
@@ -40,7 +42,7 @@ const MAX_NAMED: usize = 10;
 
 /// Parses a rollback request from a prompt.
 pub(super) fn asked_back(event: &HookEvent) -> Option<RollbackIntent> {
-    asks_back(event.prompt.as_deref()?)
+    rollback_request(event.prompt.as_deref()?)
 }
 
 /// The answer when the time limit ends a rollback before it changed anything.
@@ -112,7 +114,7 @@ impl HookTurn<'_> {
 
     /// Returns true if the client still has the rolled-back turns of `branch`. Several agents may
     /// work on an agreed branch, so there the transcript decides.
-    fn remembers(&self, branch: &BranchName, followed: Option<&Followed>) -> bool {
+    fn remembers(&self, branch: &BranchName, followed: Option<&FollowReport>) -> bool {
         self.onto.as_ref() != Some(branch) || followed.is_some_and(|followed| followed.was_longer)
     }
 
@@ -123,7 +125,7 @@ impl HookTurn<'_> {
             return Ok(None);
         }
         let repo = self.repo;
-        let Some(back) = went_back(repo, line)?.filter(|back| !back.has_turns) else {
+        let Some(back) = rolled_back_branch(repo, line)?.filter(|back| !back.has_turns) else {
             return Ok(None);
         };
         let (Some(own), Some(other)) = (repo.tip(line), repo.tip(&back.branch)) else {
@@ -138,11 +140,11 @@ impl HookTurn<'_> {
     pub(super) fn go_on(
         &self,
         branch: &BranchName,
-        followed: Option<&Followed>,
+        followed: Option<&FollowReport>,
     ) -> Result<(BranchName, Option<BranchName>)> {
         let repo = self.repo;
-        let beside = followed.and_then(|followed| followed.beside.clone());
-        let line = client_line(repo, branch)?.filter(|_| self.remembers(branch, followed));
+        let beside = followed.and_then(|followed| followed.rolled_back.clone());
+        let line = client_branch(repo, branch)?.filter(|_| self.remembers(branch, followed));
         let (line, base, back) = match (self.gone_back(branch)?, line) {
             (Some(back), _) => (branch.clone(), repo.tip(branch), back),
             (None, Some(line)) => (line.branch, Some(line.base), branch.clone()),

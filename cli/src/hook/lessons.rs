@@ -7,7 +7,7 @@ use turntree::repo::{BranchName, LESSONS_CHANGED, Repository, SnapshotDraft, WOR
 use turntree::workspace::{read_note, write_note};
 use turntree::{Error, Result};
 use turntree_exchange::lessons::{Lesson, Lessons};
-use turntree_exchange::went_back;
+use turntree_exchange::rolled_back_branch;
 
 use super::turn::HookTurn;
 
@@ -77,7 +77,7 @@ pub(super) fn bring(turn: &HookTurn<'_>, line: &BranchName) -> Result<()> {
     let repo = turn.repo;
     let mut above = Vec::new();
     let mut at = line.clone();
-    while let Some(back) = went_back(repo, &at)? {
+    while let Some(back) = rolled_back_branch(repo, &at)? {
         at = back.branch.clone();
         above.push(back.branch);
     }

@@ -9,7 +9,7 @@ use turntree::object::{ObjectId, Trigger};
 use turntree::repo::{BranchName, SnapshotDraft, Transaction};
 use turntree_exchange::agents::hook::{EventKind, ToolEvent};
 use turntree_exchange::agents::session_name;
-use turntree_exchange::{Followed, MessageView};
+use turntree_exchange::{FollowReport, MessageView};
 
 use super::running::RunningCalls;
 use super::turn::HookTurn;
@@ -54,12 +54,12 @@ impl HookTurn<'_> {
         self.watch.doing("go on after a rollback");
         let (branch, beside) = match of_agent.is_none() && self.says_more() {
             true => self.again(|| self.go_on(&branch, followed.as_ref()))?,
-            false => (branch, followed.as_ref().and_then(|it| it.beside.clone())),
+            false => (branch, followed.as_ref().and_then(|it| it.rolled_back.clone())),
         };
         self.watch.doing("look at the workspace");
         // Stores files that no turn of the transcript has yet.
         if of_agent.is_none() && self.takes_snapshot(followed.is_some()) {
-            let waiting = followed.as_ref().filter(|followed| followed.waits);
+            let waiting = followed.as_ref().filter(|followed| followed.has_pending);
             let known = waiting.map(|followed| followed.files);
             self.take_snapshot(&branch, onto, known)?;
         }
@@ -149,7 +149,7 @@ impl HookTurn<'_> {
         path: &Path,
         session: &str,
         onto: Option<&BranchName>,
-    ) -> Result<Option<Followed>> {
+    ) -> Result<Option<FollowReport>> {
         let repo = self.repo;
         // Before a destructive call the pin captures the workspace, not this turn.
         let interrupted = self.interrupted();

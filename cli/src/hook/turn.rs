@@ -10,7 +10,7 @@ use turntree::workspace::{open_regular, read_note, write_note};
 use turntree::{Error, ErrorKind, Result};
 use turntree_exchange::agents::hook::HookEvent;
 use turntree_exchange::{
-    FollowOptions, Followed, RollbackIntent, TurnFiles, UnreadRecords, follow,
+    FollowOptions, FollowReport, RollbackIntent, TurnFiles, UnreadRecords, follow,
 };
 
 use super::files::HookFiles;
@@ -62,7 +62,7 @@ impl HookTurn<'_> {
         onto: Option<&BranchName>,
         (call, interrupted): (Option<&str>, Option<&str>),
         files: &mut TurnFiles<'_>,
-    ) -> Result<Option<Followed>> {
+    ) -> Result<Option<FollowReport>> {
         self.again(|| {
             if self.repo.is_forgotten(session) {
                 return Ok(None);

@@ -7,7 +7,7 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use turntree::workspace::open_regular;
-use turntree_exchange::holds_call;
+use turntree_exchange::has_call;
 
 /// The longest time that an agent waits for the record of its call.
 const FOR_CALL: Duration = Duration::from_millis(200);
@@ -32,7 +32,7 @@ pub(super) fn for_call(transcript: &Path, call: &str) {
         let found = length(transcript);
         if found != looked_at {
             looked_at = found;
-            let held = open_regular(transcript).map(|file| holds_call(file, call));
+            let held = open_regular(transcript).map(|file| has_call(file, call));
             if matches!(held, Ok(Ok(true))) {
                 return;
             }

@@ -109,7 +109,7 @@ pub(crate) fn question(said: Option<&str>) -> &'static str {
     let language = said.and_then(rollback_language);
     language
         .unwrap_or_else(|| Language::of_locale(&locale().unwrap_or_default()))
-        .asks_what_to_do_differently()
+        .follow_up_question()
 }
 
 /// Keeps the user's answer as a lesson of `branch`, about the abandoned history that ended in

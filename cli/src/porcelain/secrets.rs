@@ -8,7 +8,8 @@ use clap::Args;
 use turntree::repo::{Repository, ScanPart, SearchScope, SecretMode};
 use turntree::{Error, ErrorKind};
 use turntree_exchange::{
-    FoundSecret, RULES, SecretFinding, SecretPlace, SecretScan, find_secrets, masked, scan_secrets,
+    FoundSecret, RULES, SecretFinding, SecretPlace, SecretScan, find_secrets, mask_secrets,
+    scan_secrets,
 };
 
 use super::search::warn_of_gaps;
@@ -149,7 +150,7 @@ pub(crate) fn still_found(left: &[SecretFinding]) -> Failure {
 pub(crate) fn without_secrets(repo: &Repository, text: Vec<u8>) -> Result<Vec<u8>> {
     let settings = repo.secret_settings()?;
     let is_open = |secret: &FoundSecret| !SecretFinding::new(repo, &settings, secret).is_allowed;
-    Ok(masked(&text, &is_open)?.unwrap_or(text))
+    Ok(mask_secrets(&text, &is_open)?.unwrap_or(text))
 }
 
 /// Refuses texts sent with a scrubbed copy that still contain a secret.

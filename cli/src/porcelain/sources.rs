@@ -16,7 +16,7 @@ use turntree::maintenance::Pattern;
 use turntree::workspace::open_regular;
 use turntree::{Error, Result};
 use turntree_exchange::agents::places;
-use turntree_exchange::{HEAD_BYTES, unpacked};
+use turntree_exchange::{HEAD_BYTES, decompress};
 
 /// Maximum number of files to read.
 const MAX_FILES: usize = 1 << 20;
@@ -88,7 +88,7 @@ fn read(path: &Path) -> std::io::Result<(Vec<u8>, bool)> {
     let mut bytes = Vec::new();
     if is_packed {
         let input = Box::new(BufReader::with_capacity(HEAD_BYTES, file));
-        let (head, rest) = unpacked(input).map_err(std::io::Error::other)?;
+        let (head, rest) = decompress(input).map_err(std::io::Error::other)?;
         bytes = head;
         rest.take(MAX_BYTES).read_to_end(&mut bytes)?;
     } else {

@@ -30,7 +30,7 @@ use std::time::{Duration, Instant};
 use turntree::object::ObjectId;
 use turntree::repo::Repository;
 use turntree::workspace::open_regular;
-use turntree_exchange::{KeptIndex, KnownSessions};
+use turntree_exchange::{KnownSessions, MemoryIndex};
 
 use super::invocation::{Location, has_own_branch, open};
 use crate::view::error::Result;
@@ -59,7 +59,7 @@ pub(crate) struct HeldStore {
 /// Data derived from a store, kept separately from its handle.
 #[derive(Debug, Default)]
 struct Memory {
-    index: KeptIndex,
+    index: MemoryIndex,
     sessions: KnownSessions,
 }
 
@@ -103,7 +103,7 @@ impl HeldStore {
     }
 
     /// The word index in memory, for read-only searches.
-    pub(crate) fn index(&self) -> &KeptIndex {
+    pub(crate) fn index(&self) -> &MemoryIndex {
         &self.memory.index
     }
 
@@ -186,8 +186,8 @@ impl Kept {
         if self.seen == superblock {
             return;
         }
-        memory.sessions.let_go();
-        if memory.index.try_let_go() {
+        memory.sessions.clear();
+        if memory.index.try_clear() {
             self.seen = superblock;
         }
     }

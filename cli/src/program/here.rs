@@ -21,7 +21,7 @@ use turntree::Error;
 use turntree::object::{Kind, ObjectId, Time};
 use turntree::repo::{BranchName, NewestBranch, Repository, WORKSPACE};
 use turntree::workspace::read_note;
-use turntree_exchange::{followed_branch, is_line_of, origin};
+use turntree_exchange::{followed_branch, is_client_branch_of, origin};
 
 use super::global::STORE_DIR;
 use super::live::{LiveSession, client_session};
@@ -193,7 +193,7 @@ pub(crate) fn workspace_of(
         let Some(dir) = entry?.commit.metadata.remove(WORKSPACE) else { continue };
         let dir = moved.present(Path::new(&dir));
         let is_its = match repo.worktree_at(&place_key(&dir)) {
-            Some(of) => of == *branch || is_line_of(repo, branch, &of)?,
+            Some(of) => of == *branch || is_client_branch_of(repo, branch, &of)?,
             None => true,
         };
         if is_its {

@@ -2,22 +2,22 @@
 
 use std::collections::BTreeMap;
 
-use turntree_exchange::SeenSecrets;
+use turntree_exchange::NewSecrets;
 
 use crate::view::output::{note, warn};
 use crate::view::render::count;
 
 /// Reports which secrets were stored or masked, by rule; never their location or value.
-pub(crate) fn tell(seen: SeenSecrets) {
+pub(crate) fn tell(seen: NewSecrets) {
     match seen {
-        SeenSecrets::Stored(seen) => {
+        NewSecrets::Stored(seen) => {
             let (all, rules) = sum(&seen, "secret");
             warn(&format!("{all} came in: {rules}"));
             note(
                 "'turntree secrets scan --all' says where; 'turntree secrets mode mask' masks what comes in",
             );
         }
-        SeenSecrets::Masked(seen) => {
+        NewSecrets::Masked(seen) => {
             let (all, rules) = sum(&seen, "content");
             note(&format!("secrets are masked in {all}: {rules}"));
         }

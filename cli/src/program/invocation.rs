@@ -325,7 +325,7 @@ impl Invocation {
     pub(crate) fn finish(self) -> io::Result<()> {
         let may_maintain = self.may_maintain();
         self.out.finish()?;
-        if let Some(seen) = self.secrets.get().and_then(|secrets| secrets.take_seen()) {
+        if let Some(seen) = self.secrets.get().and_then(|secrets| secrets.take_new()) {
             tell(seen);
         }
         if let Some(opened) = self.opened.into_inner() {

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use turntree::Error;
 use turntree::context::Selection;
 use turntree::repo::{GrepQuery, LinePattern, MayHold, PatternOptions, SearchFilter};
-use turntree_exchange::{SearchQuery, search_keeping};
+use turntree_exchange::{SearchQuery, search_with_index};
 
 use super::page::{items, limit, within};
 use super::{Effect, Request, ServiceCall};
@@ -143,7 +143,7 @@ impl SearchArguments {
             limit: limit as u64,
             rebuild: false,
         };
-        let answer = search_keeping(&repo, &query, &|_, _| {}, call.service.store.index())?;
+        let answer = search_with_index(&repo, &query, &|_, _| {}, call.service.store.index())?;
         let next = self.offset.saturating_add(answer.hits.len() as u64);
         let mut not_searched = answer.damage;
         not_searched.truncate(TOLD);

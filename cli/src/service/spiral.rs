@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::Deserialize;
 use turntree::repo::HEAD;
-use turntree_exchange::{SPIRAL_WINDOW, find_spiral, steps};
+use turntree_exchange::{SPIRAL_WINDOW, find_spiral, read_steps};
 
 use super::page::within;
 use super::{Effect, Request, ServiceCall};
@@ -39,6 +39,6 @@ impl Request for SpiralArguments {
         let window = within("window", window, MIN_WINDOW..=MAX_WINDOW)?;
         let repo = call.open()?;
         let newest = resolve(&repo, self.revision.as_deref().unwrap_or(HEAD))?.commit;
-        Ok(json::SpiralRecord::new(&find_spiral(&steps(&repo, &newest)?, window)))
+        Ok(json::SpiralRecord::new(&find_spiral(&read_steps(&repo, &newest)?, window)))
     }
 }

@@ -8,7 +8,7 @@ use turntree::repo::{
     BranchName, LogEntry, MAIN_BRANCH, OperationEntry, Pin, Repository, RollbackTarget, is_place,
 };
 use turntree_exchange::{
-    IndexKept, SearchHit, SearchQuery, SessionSummary, is_prompt, search_keeping,
+    IndexPlace, SearchHit, SearchQuery, SessionSummary, is_prompt, search_with_index,
 };
 
 use super::content::{Answer, Cell, Question, Row, Span};
@@ -292,7 +292,7 @@ fn hits(store: &HeldStore, repo: &Repository, words: &str) -> Result<Answer> {
         limit: HITS,
         rebuild: false,
     };
-    let found = search_keeping(repo, &query, &|_, _| {}, store.index())?;
+    let found = search_with_index(repo, &query, &|_, _| {}, store.index())?;
     let names = found.hits.iter().map(|hit| hit.session.as_str()).collect();
     let sessions = store.sessions().named(repo, &names)?;
     let mut listed = Vec::new();
@@ -305,7 +305,7 @@ fn hits(store: &HeldStore, repo: &Repository, words: &str) -> Result<Answer> {
         notes.push("Nothing has all of these words: 'turntree grep' finds parts of words.".into());
     }
     notes.extend(found.damage.iter().map(|text| format!("Not searched: {text}.")));
-    if let IndexKept::InMemory(why) = &found.kept {
+    if let IndexPlace::InMemory(why) = &found.place {
         notes.push(format!("The index was made in memory: {why}."));
     }
     let note = (!notes.is_empty()).then(|| notes.join(" "));

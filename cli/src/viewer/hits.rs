@@ -9,7 +9,7 @@ use turntree::context::{Role, Selection};
 use turntree::repo::{
     GrepQuery, LinePattern, MayHold, PatternOptions, Repository, SearchFilter, SearchScope,
 };
-use turntree_exchange::{SearchHit, SearchQuery, Snippet, search_keeping};
+use turntree_exchange::{SearchHit, SearchQuery, Snippet, search_with_index};
 
 use super::lines::Lines;
 use super::store::WatchedStore;
@@ -92,7 +92,7 @@ pub(super) fn words(
                 *told = Instant::now();
             }
         };
-        search_keeping(repo, &query, &tell, store.index())?
+        search_with_index(repo, &query, &tell, store.index())?
     };
     let names = found.hits.iter().map(|hit| hit.session.as_str()).collect();
     let sessions = store.sessions().named(repo, &names)?;

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use tokio::sync::mpsc::{Receiver, Sender, channel};
 use turntree::repo::{BranchName, Repository, SESSION_REFS};
 use turntree::store::RefTable;
-use turntree_exchange::{KeptIndex, KnownSessions};
+use turntree_exchange::{KnownSessions, MemoryIndex};
 
 use super::lines::Part;
 use crate::program::held_store::HeldStore;
@@ -49,7 +49,7 @@ impl WatchedStore {
     }
 
     /// The word index in memory, for searches.
-    pub(super) fn index(&self) -> &KeptIndex {
+    pub(super) fn index(&self) -> &MemoryIndex {
         self.store.index()
     }
 

@@ -17,7 +17,7 @@ use turntree::workspace::open_regular;
 use super::beside::working_directory;
 use super::find::has_own_file;
 use super::found::FoundSession;
-use crate::text::unpack::{HEAD_BYTES, unpacked};
+use crate::text::unpack::{HEAD_BYTES, decompress};
 use crate::text::zstd::PackedSize;
 
 /// Keys of a record whose values depend on the file and not on the conversation.
@@ -106,7 +106,7 @@ impl Copies {
         }
         let file = open_regular(&found.path).map_err(|error| Error::io("open it", error))?;
         let input = BufReader::with_capacity(HEAD_BYTES, file);
-        let (head, mut rest) = unpacked(Box::new(input))?;
+        let (head, mut rest) = decompress(Box::new(input))?;
         let directory = working_directory(&found.path).or_else(|| directory_in(&head));
         let is_records = found.format.records().is_ok();
         self.files = self.files.saturating_add(1);

@@ -16,7 +16,7 @@ use turntree::repo::{BranchName, Repository, Signature, SnapshotDraft, Transacti
 use super::gemini_project::ProjectFolder;
 use super::places::places;
 use crate::formats::named;
-use crate::import::rewind::BEGINS;
+use crate::import::rewind::SOURCE_START;
 use crate::import::source::write_piece;
 use crate::render::native::{NativeAgent, NativeFacts, NativeTranscript};
 
@@ -172,7 +172,7 @@ impl ResumedSession<'_> {
         {
             builder.set_entry(change, META, key, Some(Bytes::copy_from_slice(value.as_bytes())))?;
         }
-        let metadata = [(BEGINS, pieces.to_string()), (RESUMED_FROM, from.to_string())];
+        let metadata = [(SOURCE_START, pieces.to_string()), (RESUMED_FROM, from.to_string())];
         let draft = SnapshotDraft {
             tree: builder.write(change)?,
             author: Author { agent: agent.name().to_owned(), model: String::new() },

@@ -8,12 +8,12 @@ use turntree::repo::Repository;
 
 use super::detect::detect;
 use crate::import::document_import::{import_document, read_all};
-use crate::import::follow::{self, FollowOptions, Followed};
+use crate::import::follow::{self, FollowOptions, FollowReport};
 use crate::import::fork::Origins;
 use crate::import::transcript::import_transcript;
 use crate::model::format::{FormatReader, ImportOptions, RecordFormat};
 use crate::model::report::ImportReport;
-use crate::text::unpack::unpacked;
+use crate::text::unpack::decompress;
 
 /// Imports a transcript. A transcript compressed with zstd is stored decompressed.
 /// Memory: the largest record, and a few MiB; 8 MiB more to decompress.
@@ -60,7 +60,7 @@ pub(crate) fn import_beside(
     directory: Option<&str>,
     origins: &Arc<Origins>,
 ) -> Result<ImportReport> {
-    let (head, input) = unpacked(Box::new(input))?;
+    let (head, input) = decompress(Box::new(input))?;
     if head.is_empty() {
         return Err(Error::invalid("the file is empty: expected a transcript"));
     }
@@ -94,7 +94,7 @@ pub fn follow(
     input: impl Read + Seek,
     notes: Option<&[u8]>,
     options: FollowOptions<'_>,
-) -> Result<Option<Followed>> {
+) -> Result<Option<FollowReport>> {
     let origins = Arc::default();
     let followed = follow_beside(repo, input, notes, options, &origins)?;
     origins.save(repo);
@@ -111,6 +111,6 @@ pub(crate) fn follow_beside(
     notes: Option<&[u8]>,
     options: FollowOptions<'_>,
     origins: &Arc<Origins>,
-) -> Result<Option<Followed>> {
+) -> Result<Option<FollowReport>> {
     follow::follow(repo, input, notes, options, detect, origins)
 }

@@ -61,7 +61,7 @@ struct ClineSdk {
 }
 
 impl Parser for ClineSdk {
-    fn worked_in(&mut self, directory: &str) {
+    fn set_directory(&mut self, directory: &str) {
         self.directory = Some(directory.to_owned());
     }
 
@@ -243,7 +243,7 @@ mod tests {
     #[test]
     fn files_lie_where_the_session_worked() {
         let mut parser = ClineSdk::default();
-        parser.worked_in("/p");
+        parser.set_directory("/p");
         let file = br#"{"sessionId": "s", "messages": [
             {"role": "assistant", "content": [{"type": "tool_use", "id": "1", "name": "editor",
              "input": {"path": "/p/a", "new_text": "A"}}]},

@@ -29,7 +29,7 @@ use self::view::{COMMUNICATION, is_sent, view};
 use super::files::{FileChange, FileContents};
 use super::session::{GIT_REMOTE, Session, TITLE, record, without_credentials};
 use crate::model::event::{Content, Event, MessageEvent, Parser};
-use crate::model::format::{Format, FormatReader, Lineage, PiecesBefore, RecordOrigin, Records};
+use crate::model::format::{FilePrefix, Format, FormatReader, Lineage, RecordOrigin, Records};
 use crate::model::headline::Headline;
 use crate::model::record_kind::RecordKind;
 use crate::model::view::MessageView;
@@ -85,19 +85,19 @@ fn identity(line: &Value) -> Option<&str> {
 fn origin(line: &Value) -> RecordOrigin {
     if text_at(line, "/type") != Some("session_meta") {
         let is_said = matches!(text_at(line, "/type"), Some("response_item" | "compacted"));
-        return if is_said { RecordOrigin::Here } else { RecordOrigin::Unknown };
+        return if is_said { RecordOrigin::OwnSession } else { RecordOrigin::Unknown };
     }
     let base = line.pointer("/payload/history_base").unwrap_or(&Value::Null);
     let number = |name| base.get(name).and_then(Value::as_u64);
     let bytes = number("end_byte_offset");
     let ordinal = number("end_ordinal_exclusive").map(|end| (ORDINAL, end));
     match text_at(base, "/thread_id") {
-        Some(thread) if bytes.is_some() || ordinal.is_some() => RecordOrigin::From {
+        Some(thread) if bytes.is_some() || ordinal.is_some() => RecordOrigin::OtherSession {
             session: thread.to_owned(),
-            pieces: Some(PiecesBefore { bytes, ordinal }),
+            pieces: Some(FilePrefix { bytes, ordinal }),
         },
         _ => match text_at(line, "/payload/forked_from_id") {
-            Some(thread) => RecordOrigin::From { session: thread.to_owned(), pieces: None },
+            Some(thread) => RecordOrigin::OtherSession { session: thread.to_owned(), pieces: None },
             None => RecordOrigin::Unknown,
         },
     }
@@ -174,7 +174,7 @@ impl Parser for Codex {
         true
     }
 
-    fn wanted(&self) -> Vec<ObjectId> {
+    fn missing_blobs(&self) -> Vec<ObjectId> {
         self.files.wanted()
     }
 }

@@ -118,7 +118,7 @@ impl Parser for Gemini {
         true
     }
 
-    fn wanted(&self) -> Vec<ObjectId> {
+    fn missing_blobs(&self) -> Vec<ObjectId> {
         self.files.wanted()
     }
 }
@@ -265,7 +265,7 @@ impl Gemini {
                 let time = time.and_then(json::time);
                 let message = view.event(MAIN_AGENT, content, time, model);
                 let back = self.order.len().saturating_sub(at + 1) as u64;
-                events.push(Event::Again { message, back });
+                events.push(Event::ReplaceMessage { message, back });
             }
             None => {
                 let facts = MessageFacts { conversation: None, time, model };

@@ -78,8 +78,8 @@ fn origin(entry: &Value) -> RecordOrigin {
     let name = path.and_then(|path| path.rsplit(['/', '\\']).next());
     let name = name.map(|name| name.strip_suffix(".jsonl").unwrap_or(name));
     match name.filter(|_| text_at(entry, "/type") == Some("session")) {
-        Some(name) => RecordOrigin::From { session: name.to_owned(), pieces: None },
-        None => RecordOrigin::Here,
+        Some(name) => RecordOrigin::OtherSession { session: name.to_owned(), pieces: None },
+        None => RecordOrigin::OwnSession,
     }
 }
 
@@ -450,7 +450,7 @@ mod tests {
         );
         assert_eq!(
             origin(&lines[0]),
-            RecordOrigin::From { session: "2026_a".to_owned(), pieces: None }
+            RecordOrigin::OtherSession { session: "2026_a".to_owned(), pieces: None }
         );
     }
 

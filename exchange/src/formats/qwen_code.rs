@@ -81,8 +81,8 @@ fn recognise(shape: &JsonShape<'_>) -> bool {
 
 fn origin(line: &Value) -> RecordOrigin {
     match text_at(line, "/forkedFrom/sessionId") {
-        Some(session) => RecordOrigin::From { session: session.to_owned(), pieces: None },
-        None => RecordOrigin::Here,
+        Some(session) => RecordOrigin::OtherSession { session: session.to_owned(), pieces: None },
+        None => RecordOrigin::OwnSession,
     }
 }
 

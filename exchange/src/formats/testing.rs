@@ -52,8 +52,10 @@ pub(super) fn outline(events: &[Event]) -> Vec<String> {
         Event::Meta { key, value } => format!("{key}={value}"),
         Event::File { path, content } => format!("file {path}: {}", entry(content)),
         Event::Scratchpad { key, content } => format!("pad {key}: {}", entry(content)),
-        Event::Late { message: event, back } => format!("late {back} {}", message(event)),
-        Event::Again { message: event, back } => format!("again {} {back}", message(event)),
+        Event::LateMessage { message: event, back } => format!("late {back} {}", message(event)),
+        Event::ReplaceMessage { message: event, back } => {
+            format!("again {} {back}", message(event))
+        }
         Event::Entry { section, key, content, .. } => {
             format!("entry {section}/{key}: {}", entry(content))
         }
@@ -61,7 +63,7 @@ pub(super) fn outline(events: &[Event]) -> Vec<String> {
         Event::SystemPrompt { agent, content } => format!("prompt {agent}: {}", text(content)),
         Event::Unknown { what } => format!("unknown: {what}"),
         Event::Unread { kind } => format!("unread: {kind}"),
-        Event::Back { at, to } => format!("back to {to:?} at {at}"),
+        Event::Rewind { at, to } => format!("back to {to:?} at {at}"),
         Event::Rearrange { agent, before, summary, after } => {
             let summary: Vec<_> = summary.iter().map(message).collect();
             format!("compact {agent} {before:?} [{}] {after:?}", summary.join("; "))

@@ -12,10 +12,10 @@ use turntree::object::{Commit, ObjectId, ObjectSource, Tag, Time};
 use turntree::repo::{BranchName, LogEntry, NamedTag, Repository, Resolver, tag_ref};
 use turntree::workspace::store_above;
 
-use super::known::{KnownCommit, RepositoryState};
 use super::pack::PackWriter;
-use super::refs::{git_names, in_the_way, update};
+use super::refs::{conflicting_refs, git_names, update};
 use super::repository::ExportRepository;
+use super::repository_state::{KnownCommit, RepositoryState};
 use super::sections::{TreeWriter, sections};
 use super::tree::Folder;
 use super::{GitNote, git_error, trailers};
@@ -58,9 +58,9 @@ pub struct GitRef {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum GitRefChange {
     /// The ref is unchanged.
-    Kept,
+    Unchanged,
     /// The ref is new.
-    Made,
+    Created,
     /// The ref moved.
     Moved,
 }
@@ -70,8 +70,8 @@ impl GitRefChange {
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
-            Self::Kept => "kept",
-            Self::Made => "made",
+            Self::Unchanged => "kept",
+            Self::Created => "made",
             Self::Moved => "moved",
         }
     }
@@ -115,15 +115,15 @@ pub fn export(
     options: &GitExportOptions,
     progress: &mut dyn FnMut(u64, u64),
 ) -> Result<GitExport> {
-    let wanted = select(repo, &options.selection)?;
-    refuse_store(dir)?;
+    let wanted = select_refs(repo, &options.selection)?;
+    reject_store(dir)?;
     let target = ExportRepository::open(dir, options.source)?;
     let known = RepositoryState::read(&target.git)?;
     let names = git_names(repo.refs().values.keys().map(String::as_str));
     let names: BTreeMap<String, String> =
         names.into_iter().filter(|(name, _)| wanted.contains_key(name)).collect();
-    let removed = in_the_way(&known, &names)?;
-    let plan = Plan::make(repo, &known, wanted.values().map(SelectedRef::commit))?;
+    let removed = conflicting_refs(&known, &names)?;
+    let plan = ExportPlan::build(repo, &known, wanted.values().map(SelectedRef::commit))?;
     let mut run = ExportRun {
         repo,
         done: known.commits.clone(),
@@ -131,22 +131,22 @@ pub fn export(
     };
     let mut report = GitExport {
         commits: plan.steps.len() as u64,
-        expired: plan.left_out.len() as u64,
+        expired: plan.skipped.len() as u64,
         ..GitExport::default()
     };
-    report.notes = run.commits(&target, &plan, options.source, progress)?;
+    report.notes = run.write_commits(&target, &plan, options.source, progress)?;
     let mut targets = BTreeMap::new();
     for (name, git_name) in names {
         let Some(wanted) = wanted.get(&name) else { continue };
-        let Some(target) = run.target(&target.git, &plan, wanted)? else {
+        let Some(target) = run.ref_target(&target.git, &plan, wanted)? else {
             let what = "left out: retention has dropped what it is on".to_owned();
             report.notes.push(GitNote { place: name, what });
             continue;
         };
         let change = match known.refs.get(&git_name) {
-            Some(found) if found.target == target => GitRefChange::Kept,
+            Some(found) if found.target == target => GitRefChange::Unchanged,
             Some(_) => GitRefChange::Moved,
-            None => GitRefChange::Made,
+            None => GitRefChange::Created,
         };
         let git_id = target.to_string();
         report.refs.push(GitRef { name, git_name: git_name.clone(), git_id, change });
@@ -155,7 +155,7 @@ pub fn export(
     let written = run.pack.finish()?;
     (report.objects, report.bytes) = (written.objects, written.bytes);
     report.deleted = removed.iter().map(|(name, _)| (*name).to_owned()).collect();
-    report.head = head(repo, &target.git, &report)?;
+    report.head = head_branch(repo, &target.git, &report)?;
     update(&target.git, &known, &removed, &targets, report.head.as_deref())?;
     Ok(report)
 }
@@ -176,7 +176,10 @@ impl SelectedRef {
 }
 
 /// Returns the selected refs, by full name.
-fn select(repo: &Repository, selection: &ExportSelection) -> Result<BTreeMap<String, SelectedRef>> {
+fn select_refs(
+    repo: &Repository,
+    selection: &ExportSelection,
+) -> Result<BTreeMap<String, SelectedRef>> {
     let mut wanted = BTreeMap::new();
     let mut tags = Vec::new();
     for NamedTag { name, mut tag } in repo.tags()? {
@@ -223,7 +226,7 @@ fn select(repo: &Repository, selection: &ExportSelection) -> Result<BTreeMap<Str
 }
 
 /// Rejects a directory inside of a store.
-fn refuse_store(dir: &Path) -> Result<()> {
+fn reject_store(dir: &Path) -> Result<()> {
     let above = dir.ancestors().find(|folder| folder.is_dir());
     let store = match above.map(store_above) {
         Some(found) => {
@@ -241,21 +244,21 @@ fn refuse_store(dir: &Path) -> Result<()> {
 }
 
 /// The snapshots to write, parents first.
-struct Plan {
-    steps: Vec<ExportedCommit>,
+struct ExportPlan {
+    steps: Vec<PlannedCommit>,
     /// The snapshots without content, each with the snapshots that its children continue instead.
-    left_out: HashMap<ObjectId, Vec<ObjectId>>,
+    skipped: HashMap<ObjectId, Vec<ObjectId>>,
 }
 
-struct ExportedCommit {
+struct PlannedCommit {
     id: ObjectId,
     commit: Commit,
     /// The parents in git.
     parents: Vec<ObjectId>,
 }
 
-impl Plan {
-    fn make(
+impl ExportPlan {
+    fn build(
         repo: &Repository,
         known: &RepositoryState,
         starts: impl Iterator<Item = ObjectId>,
@@ -269,46 +272,46 @@ impl Plan {
         }
         let mut entries: Vec<LogEntry> = repo.history(&starts, &hide)?.collect::<Result<_>>()?;
         entries.reverse();
-        let (mut steps, mut left_out) = (Vec::new(), HashMap::new());
-        let mut there: HashSet<ObjectId> = known.commits.keys().copied().collect();
+        let (mut steps, mut skipped) = (Vec::new(), HashMap::new());
+        let mut exported: HashSet<ObjectId> = known.commits.keys().copied().collect();
         for LogEntry { id, commit, parents } in entries {
-            if there.contains(&id) {
+            if exported.contains(&id) {
                 continue;
             }
-            let parents = nearest(repo, &there, &mut left_out, parents)?;
+            let parents = nearest_exported(repo, &exported, &mut skipped, parents)?;
             match Context::open(repo.store(), &commit.tree) {
                 Ok(_) => {
-                    there.insert(id);
-                    steps.push(ExportedCommit { id, commit, parents });
+                    exported.insert(id);
+                    steps.push(PlannedCommit { id, commit, parents });
                 }
                 Err(error) if matches!(error.kind(), ErrorKind::Expired | ErrorKind::Redacted) => {
-                    left_out.insert(id, parents);
+                    skipped.insert(id, parents);
                 }
                 Err(error) => return Err(error),
             }
         }
-        Ok(Self { steps, left_out })
+        Ok(Self { steps, skipped })
     }
 }
 
 /// Returns the nearest ancestors of `from` that are in git, without duplicates.
-fn nearest(
+fn nearest_exported(
     repo: &Repository,
-    there: &HashSet<ObjectId>,
-    left_out: &mut HashMap<ObjectId, Vec<ObjectId>>,
+    exported: &HashSet<ObjectId>,
+    skipped: &mut HashMap<ObjectId, Vec<ObjectId>>,
     from: Vec<ObjectId>,
 ) -> Result<Vec<ObjectId>> {
     let mut found = Vec::new();
     let mut left = from;
     left.reverse();
     while let Some(id) = left.pop() {
-        if there.contains(&id) {
+        if exported.contains(&id) {
             if !found.contains(&id) {
                 found.push(id);
             }
             continue;
         }
-        let parents = match left_out.entry(id) {
+        let parents = match skipped.entry(id) {
             Entry::Occupied(known) => known.into_mut(),
             // An earlier export skipped this snapshot.
             Entry::Vacant(place) => place.insert(repo.grafts()?.parents(&repo.commit(&id)?)),
@@ -328,10 +331,10 @@ struct ExportRun<'r> {
 
 impl ExportRun<'_> {
     /// Writes the commits.
-    fn commits(
+    fn write_commits(
         &mut self,
         target: &ExportRepository,
-        plan: &Plan,
+        plan: &ExportPlan,
         with_source: bool,
         progress: &mut dyn FnMut(u64, u64),
     ) -> Result<Vec<GitNote>> {
@@ -345,7 +348,7 @@ impl ExportRun<'_> {
             known: HashMap::new(),
             notes: Vec::new(),
         };
-        let mut bases = Bases::new(plan);
+        let mut bases = BaseTrees::new(plan);
         let all = plan.steps.len() as u64;
         for (at, step) in (1..).zip(&plan.steps) {
             let base = step.parents.first();
@@ -374,17 +377,17 @@ impl ExportRun<'_> {
 
     /// Returns the git object for a ref, if its target is in git. For a branch with an expired tip,
     /// the nearest exported ancestor.
-    fn target(
+    fn ref_target(
         &mut self,
         git: &gix::Repository,
-        plan: &Plan,
+        plan: &ExportPlan,
         wanted: &SelectedRef,
     ) -> Result<Option<GitId>> {
         let commit = wanted.commit();
         let found = self.done.get(&commit).map(|known| known.commit);
         match wanted {
             SelectedRef::Branch(_) => {
-                let before = plan.left_out.get(&commit).and_then(|parents| parents.first());
+                let before = plan.skipped.get(&commit).and_then(|parents| parents.first());
                 let before = before.and_then(|id| self.done.get(id)).map(|known| known.commit);
                 Ok(found.or(before))
             }
@@ -417,14 +420,14 @@ impl ExportRun<'_> {
 }
 
 /// The trees of commits that later commits continue.
-struct Bases {
+struct BaseTrees {
     /// The number of remaining commits that continue a snapshot.
     children: HashMap<ObjectId, usize>,
     trees: HashMap<ObjectId, (Folder, BTreeMap<String, Section>)>,
 }
 
-impl Bases {
-    fn new(plan: &Plan) -> Self {
+impl BaseTrees {
+    fn new(plan: &ExportPlan) -> Self {
         let mut children = HashMap::new();
         for base in plan.steps.iter().filter_map(|step| step.parents.first()) {
             *children.entry(*base).or_insert(0) += 1;
@@ -470,7 +473,11 @@ impl Bases {
 
 /// Returns the branch that HEAD should point to: the branch of HEAD in the store, if it was
 /// exported. Otherwise HEAD stays, unless its branch does not exist.
-fn head(repo: &Repository, git: &gix::Repository, report: &GitExport) -> Result<Option<String>> {
+fn head_branch(
+    repo: &Repository,
+    git: &gix::Repository,
+    report: &GitExport,
+) -> Result<Option<String>> {
     let now = git.head().map_err(|error| git_error("read HEAD of the repository", error))?;
     let full = repo.head_if_any()?.map(|head| head.branch.full());
     let branches = || report.refs.iter().filter(|found| found.name.starts_with("refs/heads/"));

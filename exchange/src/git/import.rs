@@ -17,14 +17,14 @@ use turntree::object::{
 use turntree::repo::{BranchName, MAIN_BRANCH, Repository, Signature, Transaction};
 
 use super::GitNote;
-use super::incoming::{
-    Incoming, MAX_STRUCTURED_BYTES, PathChange, TreeEntry, is_too_large, parse_commit,
-};
+use super::encoding::decode_text;
 use super::repository::open;
+use super::source_repository::{
+    MAX_STRUCTURED_BYTES, PathChange, SourceRepository, TreeEntry, is_limit_error, parse_commit,
+};
 use super::tags::{self, GitTag};
-use super::text::text_in;
 use super::tips::{SHORT_DIGITS, Tip, tips};
-use super::trailers::{self, Facts};
+use super::trailers::{self, CommitFacts};
 use crate::model::report::MAX_NOTES;
 
 /// Metadata key of a snapshot: the id of its git commit.
@@ -107,13 +107,13 @@ pub fn import(
     options: &GitImportOptions,
     progress: &mut dyn FnMut(u64, u64),
 ) -> Result<GitImport> {
-    let incoming = Incoming { git: open(dir)? };
-    let tips = tips(&incoming, &options.revisions)?;
-    let known = imported(repo, &options.session)?;
-    let order = order(&incoming, &tips, &known)?;
+    let source = SourceRepository { git: open(dir)? };
+    let tips = tips(&source, &options.revisions)?;
+    let known = imported_commits(repo, &options.session)?;
+    let order = commit_order(&source, &tips, &known)?;
     let mut run = ImportRun {
         repo,
-        incoming: &incoming,
+        source: &source,
         options,
         change: repo.begin(),
         done: known,
@@ -124,7 +124,7 @@ pub fn import(
     };
     let all = order.len() as u64;
     for (at, id) in (1..).zip(&order) {
-        run.commit(id).map_err(|error| error.at(format_args!("git commit {id}")))?;
+        run.import_commit(id).map_err(|error| error.at(format_args!("git commit {id}")))?;
         run.change.make_room()?;
         progress(at, all);
     }
@@ -132,7 +132,7 @@ pub fn import(
 }
 
 /// Returns the snapshots of a session that were git commits.
-fn imported(repo: &Repository, session: &str) -> Result<HashMap<GitId, ObjectId>> {
+fn imported_commits(repo: &Repository, session: &str) -> Result<HashMap<GitId, ObjectId>> {
     let own = repo.branches().into_iter().filter(|(name, _)| name.session() == session);
     let starts: Vec<ObjectId> = own.map(|(_, tip)| tip).collect();
     let mut known = HashMap::new();
@@ -147,8 +147,8 @@ fn imported(repo: &Repository, session: &str) -> Result<HashMap<GitId, ObjectId>
 }
 
 /// Returns the commits to import, parents first.
-fn order(
-    incoming: &Incoming,
+fn commit_order(
+    source: &SourceRepository,
     tips: &[Tip],
     known: &HashMap<GitId, ObjectId>,
 ) -> Result<Vec<GitId>> {
@@ -165,10 +165,10 @@ fn order(
             continue;
         }
         left.push((id, true));
-        let bytes = incoming.read(&id, GitKind::Commit, MAX_STRUCTURED_BYTES)?;
+        let bytes = source.read(&id, GitKind::Commit, MAX_STRUCTURED_BYTES)?;
         let parents: Vec<GitId> = parse_commit(&bytes, &id)?.parents().collect();
         for parent in parents.into_iter().rev() {
-            if !seen.contains(&parent) && incoming.has(&parent)? {
+            if !seen.contains(&parent) && source.has(&parent)? {
                 left.push((parent, false));
             }
         }
@@ -179,7 +179,7 @@ fn order(
 /// An import in progress.
 struct ImportRun<'r> {
     repo: &'r Repository,
-    incoming: &'r Incoming,
+    source: &'r SourceRepository,
     options: &'r GitImportOptions,
     change: Transaction<'r>,
     /// The snapshot of each commit.
@@ -193,10 +193,10 @@ struct ImportRun<'r> {
 }
 
 impl ImportRun<'_> {
-    fn commit(&mut self, id: &GitId) -> Result<()> {
-        let bytes = self.incoming.read(id, GitKind::Commit, MAX_STRUCTURED_BYTES)?;
+    fn import_commit(&mut self, id: &GitId) -> Result<()> {
+        let bytes = self.source.read(id, GitKind::Commit, MAX_STRUCTURED_BYTES)?;
         let git = parse_commit(&bytes, id)?;
-        let facts = trailers::facts(&git);
+        let facts = trailers::parse_facts(&git);
         let mut parents = Vec::new();
         for parent in git.parents() {
             match self.done.get(&parent) {
@@ -212,12 +212,13 @@ impl ImportRun<'_> {
         if is_exported {
             self.exported.insert(*id);
         }
-        let tree = self.context(&git, first.as_ref(), parents.first(), is_exported)?;
+        let tree = self.build_context(&git, first.as_ref(), parents.first(), is_exported)?;
         let mut turn = 1;
         for parent in &parents {
             turn = self.change.read_commit(parent)?.turn.saturating_add(1).max(turn);
         }
-        let commit = snapshot(&git, id, facts, &self.options.session, tree, parents.clone(), turn);
+        let commit =
+            snapshot_of(&git, id, facts, &self.options.session, tree, parents.clone(), turn);
         let written = self.change.write(Kind::Commit, commit.encode().into())?;
         self.parents.insert(written, parents);
         self.done.insert(*id, written);
@@ -248,7 +249,7 @@ impl ImportRun<'_> {
     }
 
     /// Returns the context of a commit: the context of its first parent with the changes.
-    fn context(
+    fn build_context(
         &mut self,
         git: &CommitRef<'_>,
         first: Option<&GitId>,
@@ -264,15 +265,15 @@ impl ImportRun<'_> {
         };
         let old = match first {
             Some(first) => {
-                let bytes = self.incoming.read(first, GitKind::Commit, MAX_STRUCTURED_BYTES)?;
+                let bytes = self.source.read(first, GitKind::Commit, MAX_STRUCTURED_BYTES)?;
                 let is_exported = self.continues_export(Some(first))?;
-                self.incoming.files_of(parse_commit(&bytes, first)?.tree(), is_exported)?
+                self.source.files_of(parse_commit(&bytes, first)?.tree(), is_exported)?
             }
             None => None,
         };
-        let new = self.incoming.files_of(git.tree(), is_exported)?;
-        for change in self.incoming.changes(old, new, is_exported)? {
-            self.file(&mut builder, change)?;
+        let new = self.source.files_of(git.tree(), is_exported)?;
+        for change in self.source.compare_trees(old, new, is_exported)? {
+            self.import_file(&mut builder, change)?;
         }
         builder.clear(&mut self.change, SECTION)?;
         for (key, value) in facts_section(git) {
@@ -281,11 +282,11 @@ impl ImportRun<'_> {
         builder.write(&mut self.change)
     }
 
-    fn file(&mut self, builder: &mut Builder, change: PathChange) -> Result<()> {
+    fn import_file(&mut self, builder: &mut Builder, change: PathChange) -> Result<()> {
         let path = match change.path {
             Ok(path) => path,
             Err(bad) => {
-                self.note(&bad.shown, &format!("left out: {}", bad.what));
+                self.note(&bad.display, &format!("left out: {}", bad.what));
                 return Ok(());
             }
         };
@@ -294,14 +295,14 @@ impl ImportRun<'_> {
             return Ok(());
         }
         let entry = match change.new {
-            Some(entry) => self.content(&path, entry)?,
+            Some(entry) => self.file_content(&path, entry)?,
             None => None,
         };
         builder.set(&self.change, FILES, &path, entry.map(|entry| entry.to_item()))
     }
 
     /// Returns the content of a file, or `None` for a skipped file.
-    fn content(&mut self, path: &str, entry: TreeEntry) -> Result<Option<FileEntry>> {
+    fn file_content(&mut self, path: &str, entry: TreeEntry) -> Result<Option<FileEntry>> {
         let mode = match entry.kind {
             EntryKind::Blob => FileMode::Regular,
             EntryKind::BlobExecutable => FileMode::Executable,
@@ -317,14 +318,14 @@ impl ImportRun<'_> {
             Some(known) => *known,
             None => {
                 let limit = self.options.max_file_bytes.min(MAX_BLOB_BYTES as u64);
-                let bytes = match self.incoming.read(&entry.id, GitKind::Blob, limit) {
-                    Err(error) if is_too_large(&error) => {
+                let bytes = match self.source.read(&entry.id, GitKind::Blob, limit) {
+                    Err(error) if is_limit_error(&error) => {
                         self.note(&path, &format!("left out: it is larger than {limit} bytes"));
                         return Ok(None);
                     }
                     read => read.map_err(|error| error.at(path))?,
                 };
-                let bytes = self.allowed(path, bytes.into())?;
+                let bytes = self.redacted_bytes(path, bytes.into())?;
                 if let Some(reason) = self.change.refuses(&bytes)? {
                     self.note(&path, &format!("left out: {reason}"));
                     return Ok(None);
@@ -340,7 +341,7 @@ impl ImportRun<'_> {
     }
 
     /// Returns the content to store: redacted content becomes its replacement.
-    fn allowed(&mut self, path: &str, bytes: Bytes) -> Result<Bytes> {
+    fn redacted_bytes(&mut self, path: &str, bytes: Bytes) -> Result<Bytes> {
         let redactions = self.repo.redactions()?;
         if redactions.is_empty() {
             return Ok(bytes);
@@ -357,12 +358,12 @@ impl ImportRun<'_> {
         let mut report = GitImport { commits, ..GitImport::default() };
         for tip in tips {
             let Some(head) = self.done.get(&tip.commit).copied() else { continue };
-            let branch = self.place(tip, head)?;
+            let branch = self.branch_for_tip(tip, head)?;
             let moved = self.repo.tip(&branch) != Some(head);
             // A branch with newer local snapshots stays.
             let ahead = match self.repo.tip(&branch) {
                 Some(tip) if moved && !self.parents.contains_key(&head) => {
-                    self.reaches(&tip, &head)?
+                    self.is_descendant(&tip, &head)?
                 }
                 _ => false,
             };
@@ -372,7 +373,7 @@ impl ImportRun<'_> {
             let (git_name, moved) = (tip.git_name.clone(), moved && !ahead);
             report.branches.push(GitBranch { branch, git_name, head, moved });
         }
-        self.tags(tips, &mut report)?;
+        self.import_tags(tips, &mut report)?;
         let first = report.branches.first().map(|found| found.branch.clone());
         let main = report.branches.iter().find(|found| found.branch.branch() == MAIN_BRANCH);
         let main = main.map(|found| found.branch.clone()).or(first);
@@ -383,7 +384,7 @@ impl ImportRun<'_> {
         }
         report.notes = self.notes;
         let moves = report.branches.iter().any(|found| found.moved);
-        if switches || moves || report.tags.iter().any(|found| found.made) {
+        if switches || moves || report.tags.iter().any(|found| found.is_new) {
             let reason = format!("git import {}", self.options.session);
             let committed = self.change.commit(&self.options.stamp, &reason)?;
             report.new_bytes = committed.written.stored_bytes;
@@ -392,7 +393,7 @@ impl ImportRun<'_> {
     }
 
     /// Imports the tags on commits of this session.
-    fn tags(&mut self, tips: &[Tip], report: &mut GitImport) -> Result<()> {
+    fn import_tags(&mut self, tips: &[Tip], report: &mut GitImport) -> Result<()> {
         let refs = self.repo.refs();
         let head = self.repo.head_if_any()?;
         let own = self.options.session.as_str();
@@ -403,7 +404,7 @@ impl ImportRun<'_> {
         let mut target =
             tags::TagWriter { change: &mut self.change, refs: &refs.values, hidden: &hidden };
         let (wants_all, mut left_out) = (self.options.revisions.is_empty(), Vec::new());
-        for found in tags::find(self.incoming)? {
+        for found in tags::find(self.source)? {
             // A tag requested by name becomes a branch.
             if tips.iter().any(|tip| tip.git_name == found.git_name) {
                 continue;
@@ -423,7 +424,7 @@ impl ImportRun<'_> {
 
     /// Returns the branch for a tip: the branch with its name if it continues `head` or the
     /// reverse, else a new branch with the short commit id as suffix.
-    fn place(&mut self, tip: &Tip, head: ObjectId) -> Result<BranchName> {
+    fn branch_for_tip(&mut self, tip: &Tip, head: ObjectId) -> Result<BranchName> {
         let (session, digits) = (&self.options.session, tip.commit.to_hex_with_len(SHORT_DIGITS));
         let branch = match BranchName::new(session, &tip.name) {
             Ok(branch) => branch,
@@ -434,13 +435,13 @@ impl ImportRun<'_> {
             }
         };
         let Some(old) = self.repo.tip(&branch) else { return Ok(branch) };
-        if self.continues(&old, head)? || self.reaches(&old, &head)? {
+        if self.continues(&old, head)? || self.is_descendant(&old, &head)? {
             return Ok(branch);
         }
-        let beside = BranchName::new(session, &format!("{}-{digits}", branch.branch()))?;
-        let what = format!("was rewritten, or {branch} was: it is {beside} now");
+        let renamed = BranchName::new(session, &format!("{}-{digits}", branch.branch()))?;
+        let what = format!("was rewritten, or {branch} was: it is {renamed} now");
         self.note(&tip.git_name, &what);
-        Ok(beside)
+        Ok(renamed)
     }
 
     /// Returns true if the new or stored snapshot `head` continues `old`.
@@ -459,7 +460,7 @@ impl ImportRun<'_> {
     }
 
     /// Returns true if the stored snapshot `from` continues `to`.
-    fn reaches(&self, from: &ObjectId, to: &ObjectId) -> Result<bool> {
+    fn is_descendant(&self, from: &ObjectId, to: &ObjectId) -> Result<bool> {
         if self.parents.contains_key(to) {
             return Ok(false);
         }
@@ -475,10 +476,10 @@ impl ImportRun<'_> {
 }
 
 /// Returns the snapshot of a commit.
-fn snapshot(
+fn snapshot_of(
     git: &CommitRef<'_>,
     id: &GitId,
-    facts: Option<Facts>,
+    facts: Option<CommitFacts>,
     session: &str,
     tree: ObjectId,
     parents: Vec<ObjectId>,
@@ -491,9 +492,10 @@ fn snapshot(
         micros: time.seconds.saturating_mul(1_000_000),
         offset_minutes: i16::try_from(time.offset / 60).unwrap_or_default(),
     });
-    let text = text_in(git.encoding.map(|name| &**name), git.message);
+    let text = decode_text(git.encoding.map(|name| &**name), git.message);
     let mut message = text.trim_end();
-    let name = signature.map(|it| text_in(git.encoding.map(|name| &**name), it.name).into_owned());
+    let name =
+        signature.map(|it| decode_text(git.encoding.map(|name| &**name), it.name).into_owned());
     let mut author = Author { agent: name.unwrap_or_default(), model: String::new() };
     let mut trigger = if parents.len() > 1 { Trigger::Merge } else { Trigger::Manual };
     if let Some(facts) = facts {

@@ -26,18 +26,18 @@
 //!
 //! This is the only folder that uses gix.
 
+mod check;
+mod encoding;
 mod export;
 mod import;
-mod incoming;
-mod known;
 mod names;
 mod pack;
-mod plain;
 mod refs;
 mod repository;
+mod repository_state;
 mod sections;
+mod source_repository;
 mod tags;
-mod text;
 mod tips;
 mod trailers;
 mod tree;
@@ -61,7 +61,7 @@ pub struct GitNote {
 
 /// Returns true if the system rejects a path as invalid. Refs and lists in a repository can contain
 /// such paths.
-fn is_no_path(error: &io::Error) -> bool {
+fn is_invalid_path(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::InvalidInput | io::ErrorKind::InvalidFilename)
 }
 
@@ -77,7 +77,7 @@ fn git_error(action: impl Into<String>, error: gix::Error) -> Error {
         ErrorKind::Unsupported
     } else if error.is_resource_exhausted() {
         ErrorKind::LimitExceeded
-    } else if error.downcast_any_ref().is_some_and(is_no_path) {
+    } else if error.downcast_any_ref().is_some_and(is_invalid_path) {
         ErrorKind::InvalidInput
     } else {
         ErrorKind::Io

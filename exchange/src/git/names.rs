@@ -11,7 +11,7 @@ use turntree::object::{Kind, ObjectId, ObjectSource};
 use turntree::workspace::is_reserved;
 
 /// The name of a file inside of the folder that has the file's own name.
-pub(super) const BESIDE: &str = "%";
+pub(super) const FOLDER_FILE: &str = "%";
 
 /// Longest component that file systems support, in bytes.
 const MAX_COMPONENT_BYTES: usize = 255;
@@ -42,13 +42,15 @@ const MAX_GIT_FILE_BYTES: usize = 1 << 20;
 pub(super) fn section_path(section: &str) -> Vec<String> {
     let parts: Vec<&str> = section.split('/').collect();
     match parts[..] {
-        [AGENTS, agent, part] => vec![AGENTS.to_owned(), component(agent), component(part)],
+        [AGENTS, agent, part] => {
+            vec![AGENTS.to_owned(), encode_component(agent), encode_component(part)]
+        }
         [AGENTS] => vec!["%61gents".to_owned()],
         _ if section.contains(['/', '%']) => {
             let flat = section.replace('%', "%25").replace('/', "%2F");
-            vec![if is_odd(&flat) { coded(&flat) } else { flat }]
+            vec![if needs_encoding(&flat) { percent_encode(&flat) } else { flat }]
         }
-        _ => vec![component(section)],
+        _ => vec![encode_component(section)],
     }
 }
 
@@ -64,10 +66,10 @@ pub(super) fn entry_path(
     blob: Option<&ObjectId>,
 ) -> Result<Option<Vec<String>>> {
     let mut path = section_path(section);
-    path.extend(key.split('/').map(component));
+    path.extend(key.split('/').map(encode_component));
     let name = key.rsplit('/').next().unwrap_or_default();
     if let (true, Some(blob), Some(last)) = (GIT_FILES.contains(&name), blob, path.last_mut())
-        && is_harmless(name, &source.read_as(Kind::Blob, blob)?)
+        && is_accepted_by_fsck(name, &source.read_as(Kind::Blob, blob)?)
     {
         name.clone_into(last);
     }
@@ -98,26 +100,26 @@ pub(super) fn message_path(section: &str, index: u64, message: &MessageEntry) ->
 }
 
 /// Encodes a component.
-pub(super) fn component(name: &str) -> String {
-    if is_odd(name) {
-        return coded(name);
+pub(super) fn encode_component(name: &str) -> String {
+    if needs_encoding(name) {
+        return percent_encode(name);
     }
-    let looks_coded = decoded(name).is_some_and(|plain| component(&plain) == name);
-    if looks_coded { name.replace('%', "%25") } else { name.to_owned() }
+    let looks_encoded = percent_decode(name).is_some_and(|plain| encode_component(&plain) == name);
+    if looks_encoded { name.replace('%', "%25") } else { name.to_owned() }
 }
 
 /// Decodes the component `name`.
-pub(super) fn original(name: &str) -> String {
-    match decoded(name) {
-        Some(plain) if component(&plain) == name => plain,
+pub(super) fn decode_component(name: &str) -> String {
+    match percent_decode(name) {
+        Some(plain) if encode_component(&plain) == name => plain,
         _ => name.to_owned(),
     }
 }
 
 /// Returns true if git or a file system would interpret `name`.
-fn is_odd(name: &str) -> bool {
+fn needs_encoding(name: &str) -> bool {
     let is_special = |part: &str| is_reserved(part) || is_git_file(part);
-    matches!(name, "" | "." | ".." | BESIDE)
+    matches!(name, "" | "." | ".." | FOLDER_FILE)
         || name.contains('\0')
         || name.split('\\').any(is_special)
 }
@@ -130,15 +132,15 @@ fn is_git_file(name: &str) -> bool {
     GIT_FILES.contains(&stem) || GIT_FILES_SHORT.iter().any(|short| folded.starts_with(short))
 }
 
-fn coded(name: &str) -> String {
+fn percent_encode(name: &str) -> String {
     if name.is_empty() {
         return "%2F".to_owned();
     }
     let first = name.split('\\').next().unwrap_or_default();
-    let codes_first = matches!(name, "." | "..") || is_reserved(first) || is_git_file(first);
+    let encodes_first = matches!(name, "." | "..") || is_reserved(first) || is_git_file(first);
     let mut written = String::with_capacity(name.len() + 3);
     for (at, c) in name.chars().enumerate() {
-        if matches!(c, '\0' | '%' | '\\') || (at == 0 && codes_first) {
+        if matches!(c, '\0' | '%' | '\\') || (at == 0 && encodes_first) {
             let mut buffer = [0; 4];
             for byte in c.encode_utf8(&mut buffer).bytes() {
                 written.push_str(&format!("%{byte:02X}"));
@@ -151,7 +153,7 @@ fn coded(name: &str) -> String {
 }
 
 /// Returns `name` with its percent codes decoded, if it has any.
-fn decoded(name: &str) -> Option<String> {
+fn percent_decode(name: &str) -> Option<String> {
     if name == "%2F" {
         return Some(String::new());
     }
@@ -176,7 +178,7 @@ fn decoded(name: &str) -> Option<String> {
 }
 
 /// Returns true if `git fsck` accepts a file with this name and content.
-fn is_harmless(name: &str, content: &[u8]) -> bool {
+fn is_accepted_by_fsck(name: &str, content: &[u8]) -> bool {
     if ![GIT_MODULES, GIT_ATTRIBUTES].contains(&name) {
         return true;
     }
@@ -220,7 +222,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_that_git_refuses_are_coded_and_all_others_stay() {
+    fn names_that_git_rejects_are_encoded() {
         for (name, written) in [
             ("a.rs", "a.rs"),
             ("aux:b\\c d", "aux:b\\c d"),
@@ -241,27 +243,27 @@ mod tests {
             (".gitignore", "%2Egitignore"),
             (".Mailmap", "%2EMailmap"),
         ] {
-            assert_eq!(component(name), written, "{name:?}");
-            assert_eq!(original(written), name);
+            assert_eq!(encode_component(name), written, "{name:?}");
+            assert_eq!(decode_component(written), name);
         }
     }
 
     turntree_properties::properties! {
         #[test]
-        fn every_component_leads_back(name in "[.%2E5FgitGIT~1\\\\a\0 ]{0,12}") {
-            let written = component(&name);
-            prop_assert_eq!(original(&written), name);
-            prop_assert!(!is_odd(&written));
+        fn encoded_components_decode_to_the_original(name in "[.%2E5FgitGIT~1\\\\a\0 ]{0,12}") {
+            let written = encode_component(&name);
+            prop_assert_eq!(decode_component(&written), name);
+            prop_assert!(!needs_encoding(&written));
         }
 
         #[test]
-        fn two_components_are_never_written_alike(a in "[.%25E0g\0]{0,6}", b in "[.%25E0g\0]{0,6}") {
-            prop_assert_eq!(a == b, component(&a) == component(&b));
+        fn encoded_components_are_unique(a in "[.%25E0g\0]{0,6}", b in "[.%25E0g\0]{0,6}") {
+            prop_assert_eq!(a == b, encode_component(&a) == encode_component(&b));
         }
     }
 
     #[test]
-    fn sections_lie_beside_each_other() {
+    fn sections_have_separate_paths() {
         assert_eq!(section_path("scratchpad"), ["scratchpad"]);
         assert_eq!(section_path("agents/a@b/state"), ["agents", "a@b", "state"]);
         assert_eq!(section_path("agents"), ["%61gents"]);
@@ -270,7 +272,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_of_git_keeps_its_name_only_when_git_can_read_it() {
+    fn git_files_keep_their_name_only_if_git_accepts_them() {
         let mut objects = Memory::new();
         let plain = "[submodule \"lib/a\"]\n\tpath = lib/a\n\turl = https://example.org/a.git\n";
         for (name, content, keeps) in [
@@ -296,7 +298,7 @@ mod tests {
     }
 
     #[test]
-    fn what_no_file_system_has_is_left_out() {
+    fn unsupported_paths_are_skipped() {
         let objects = Memory::new();
         let fits = |key: &str| entry_path(&objects, "files", key, None).unwrap().is_some();
         assert!(fits(&"x".repeat(255)));

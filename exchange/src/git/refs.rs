@@ -9,7 +9,7 @@ use turntree::error::{Error, Result};
 use turntree::repo::HEAD;
 
 use super::git_error;
-use super::known::{FoundRef, RepositoryState};
+use super::repository_state::{ExistingRef, RepositoryState};
 
 /// Number of components before the name of a branch or tag.
 const KIND_COMPONENTS: usize = 2;
@@ -47,7 +47,7 @@ pub(super) fn original_name(written: &str) -> String {
 /// # Errors
 /// `InvalidInput` with the name of a ref that would be moved or removed and that turntree did not
 /// write.
-pub(super) fn in_the_way<'k>(
+pub(super) fn conflicting_refs<'k>(
     known: &'k RepositoryState,
     wanted: &BTreeMap<String, String>,
 ) -> Result<Vec<(&'k str, GitId)>> {
@@ -63,7 +63,7 @@ pub(super) fn in_the_way<'k>(
         if !blocks && !is_wanted {
             continue;
         }
-        check_own(name, found)?;
+        check_ownership(name, found)?;
         if blocks {
             removed.push((name.as_str(), found.target));
         }
@@ -71,7 +71,7 @@ pub(super) fn in_the_way<'k>(
     Ok(removed)
 }
 
-fn check_own(name: &str, found: &FoundRef) -> Result<()> {
+fn check_ownership(name: &str, found: &ExistingRef) -> Result<()> {
     if found.is_own {
         return Ok(());
     }
@@ -95,9 +95,9 @@ pub(super) fn update(
 ) -> Result<()> {
     let removals = removed.iter().map(|(name, target)| {
         let expected = PreviousValue::MustExistAndMatch(Target::Object(*target));
-        edit(name, Change::Delete { expected, log: RefLog::AndReference })
+        ref_edit(name, Change::Delete { expected, log: RefLog::AndReference })
     });
-    apply(git, removals.collect::<Result<_>>()?)?;
+    apply_edits(git, removals.collect::<Result<_>>()?)?;
     let mut edits = Vec::new();
     for (name, target) in wanted {
         let found = known.refs.get(name).map(|found| found.target);
@@ -107,16 +107,16 @@ pub(super) fn update(
         let expected = found.map_or(PreviousValue::MustNotExist, |found| {
             PreviousValue::MustExistAndMatch(Target::Object(found))
         });
-        edits.push(edit(name, move_to(Target::Object(*target), expected))?);
+        edits.push(ref_edit(name, update_change(Target::Object(*target), expected))?);
     }
     if let Some(branch) = head {
         let target = Target::Symbolic(full_name(branch)?);
-        edits.push(edit(HEAD, move_to(target, PreviousValue::Any))?);
+        edits.push(ref_edit(HEAD, update_change(target, PreviousValue::Any))?);
     }
-    apply(git, edits)
+    apply_edits(git, edits)
 }
 
-fn apply(git: &gix::Repository, edits: Vec<RefEdit>) -> Result<()> {
+fn apply_edits(git: &gix::Repository, edits: Vec<RefEdit>) -> Result<()> {
     if edits.is_empty() {
         return Ok(());
     }
@@ -124,13 +124,13 @@ fn apply(git: &gix::Repository, edits: Vec<RefEdit>) -> Result<()> {
     moved.map(drop).map_err(|error| git_error("move the refs of the repository", error))
 }
 
-fn move_to(new: Target, expected: PreviousValue) -> Change {
+fn update_change(new: Target, expected: PreviousValue) -> Change {
     let log =
         LogChange { mode: RefLog::AndReference, force_create_reflog: false, message: "".into() };
     Change::Update { log, expected, new }
 }
 
-fn edit(name: &str, change: Change) -> Result<RefEdit> {
+fn ref_edit(name: &str, change: Change) -> Result<RefEdit> {
     Ok(RefEdit { change, name: full_name(name)?, deref: false })
 }
 
@@ -145,7 +145,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_branch_below_a_branch_gets_a_name_of_its_own() {
+    fn branches_below_a_branch_get_a_distinct_name() {
         let names = ["refs/heads/s/a", "refs/heads/s/a/b", "refs/heads/s/a/b/c", "refs/heads/t/a%"];
         let written = git_names(names.into_iter());
         let expected =

@@ -14,20 +14,20 @@ use gix::objs::tree::EntryKind;
 use turntree::error::{Error, ErrorKind, Result};
 
 use super::tree::{Entries, Folder, Leaf, Node};
-use super::{git_error, plain};
+use super::{check, git_error};
 
 /// The file that marks a repository of turntree.
-const MARK: &str = "turntree";
+const MARKER_NAME: &str = "turntree";
 
 /// The first line of the file. It includes the version of the layout.
-const MARK_TEXT: &str = "turntree git export 1\n";
+const MARKER_TEXT: &str = "turntree git export 1\n";
 
 /// The second line: with or without the transcript.
 const WITH_SOURCE: &str = "source: yes\n";
 const WITHOUT_SOURCE: &str = "source: no\n";
 
 /// Maximum size of the file in bytes.
-const MAX_MARK_BYTES: u64 = 4096;
+const MAX_MARKER_BYTES: u64 = 4096;
 
 /// Settings for every repository: a limit of the object size, and no replacement objects.
 const OVERRIDES: [&str; 2] =
@@ -40,14 +40,14 @@ const FOLDERS: [&str; 5] = ["objects", "objects/info", "objects/pack", "refs/hea
 pub(super) struct ExportRepository {
     pub(super) git: gix::Repository,
     /// The marker file, which holds the lock.
-    mark: File,
+    marker: File,
 }
 
 impl Drop for ExportRepository {
     fn drop(&mut self) {
         // Closing the file does not release the lock while a newly started process still has it
         // open. If the unlock fails, the lock is released when this process ends.
-        let _ = self.mark.unlock();
+        let _ = self.marker.unlock();
     }
 }
 
@@ -59,11 +59,11 @@ impl ExportRepository {
     /// about the transcript; `Locked` while another export runs.
     pub(super) fn open(dir: &Path, with_source: bool) -> Result<Self> {
         let failed = |error| Error::io(format!("write {}", dir.display()), error);
-        let mark = match open_mark(dir)? {
-            Some(mark) => mark,
-            None => make_mark(dir)?,
+        let marker = match open_marker(dir)? {
+            Some(marker) => marker,
+            None => create_marker(dir)?,
         };
-        match mark.try_lock() {
+        match marker.try_lock() {
             Err(TryLockError::WouldBlock) => {
                 let message = format!("another export to {} is at work", dir.display());
                 return Err(Error::new(ErrorKind::Locked, message));
@@ -71,12 +71,12 @@ impl ExportRepository {
             Err(TryLockError::Error(error)) => return Err(failed(error)),
             Ok(()) => {}
         }
-        if is_unfinished(dir, &mark).map_err(failed)? {
-            write_mark(&mark, with_source).map_err(failed)?;
+        if is_unfinished(dir, &marker).map_err(failed)? {
+            write_marker(&marker, with_source).map_err(failed)?;
         }
-        check_mark(dir, &mark, with_source)?;
-        make_skeleton(dir).map_err(failed)?;
-        Ok(Self { git: open(dir)?, mark })
+        check_marker(dir, &marker, with_source)?;
+        create_skeleton(dir).map_err(failed)?;
+        Ok(Self { git: open(dir)?, marker })
     }
 
     /// Returns the entries of the tree `id`.
@@ -110,7 +110,7 @@ impl ExportRepository {
 /// `InvalidInput` if there is no readable repository, `LimitExceeded` if a file that is read as a
 /// whole is too long, `Unsupported` if its refs are not stored in files.
 pub(super) fn open(dir: &Path) -> Result<gix::Repository> {
-    plain::check(dir)?;
+    check::check(dir)?;
     let options = gix::open::Options::isolated().with(gix::sec::Trust::Reduced);
     let options = options.config_overrides(OVERRIDES);
     let opened = options.open(dir);
@@ -129,8 +129,8 @@ pub(super) fn open(dir: &Path) -> Result<gix::Repository> {
     }
 }
 
-fn open_mark(dir: &Path) -> Result<Option<File>> {
-    let path = dir.join(MARK);
+fn open_marker(dir: &Path) -> Result<Option<File>> {
+    let path = dir.join(MARKER_NAME);
     match OpenOptions::new().read(true).write(true).open(&path) {
         Ok(file) => Ok(Some(file)),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
@@ -142,7 +142,7 @@ fn open_mark(dir: &Path) -> Result<Option<File>> {
 }
 
 /// Creates an empty marker file in `dir`, which must be empty.
-fn make_mark(dir: &Path) -> Result<File> {
+fn create_marker(dir: &Path) -> Result<File> {
     let failed = |error| Error::io(format!("make {}", dir.display()), error);
     fs::create_dir_all(dir).map_err(failed)?;
     if fs::read_dir(dir).map_err(failed)?.next().is_some() {
@@ -152,11 +152,11 @@ fn make_mark(dir: &Path) -> Result<File> {
         );
         return Err(Error::invalid(message));
     }
-    let path = dir.join(MARK);
+    let path = dir.join(MARKER_NAME);
     match OpenOptions::new().read(true).write(true).create_new(true).open(&path) {
         // Another export created the file first and is running.
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
-            open_mark(dir)?.ok_or_else(|| failed(error))
+            open_marker(dir)?.ok_or_else(|| failed(error))
         }
         made => made.map_err(failed),
     }
@@ -164,26 +164,27 @@ fn make_mark(dir: &Path) -> Result<File> {
 
 /// Returns true if the marker file is incomplete: it is the only file, and shorter than a complete
 /// one.
-fn is_unfinished(dir: &Path, mark: &File) -> io::Result<bool> {
-    let is_short = mark.metadata()?.len() < (MARK_TEXT.len() + WITHOUT_SOURCE.len()) as u64;
+fn is_unfinished(dir: &Path, marker: &File) -> io::Result<bool> {
+    let is_short = marker.metadata()?.len() < (MARKER_TEXT.len() + WITHOUT_SOURCE.len()) as u64;
     Ok(is_short && fs::read_dir(dir)?.count() == 1)
 }
 
-fn write_mark(mut mark: &File, with_source: bool) -> io::Result<()> {
+fn write_marker(mut marker: &File, with_source: bool) -> io::Result<()> {
     let choice = if with_source { WITH_SOURCE } else { WITHOUT_SOURCE };
-    mark.rewind()?;
-    mark.write_all(format!("{MARK_TEXT}{choice}").as_bytes())?;
-    mark.sync_all()
+    marker.rewind()?;
+    marker.write_all(format!("{MARKER_TEXT}{choice}").as_bytes())?;
+    marker.sync_all()
 }
 
-fn check_mark(dir: &Path, mut mark: &File, with_source: bool) -> Result<()> {
-    let path = dir.join(MARK);
+fn check_marker(dir: &Path, mut marker: &File, with_source: bool) -> Result<()> {
+    let path = dir.join(MARKER_NAME);
     let mut text = String::new();
-    mark.rewind()
-        .and_then(|()| mark.take(MAX_MARK_BYTES).read_to_string(&mut text))
+    marker
+        .rewind()
+        .and_then(|()| marker.take(MAX_MARKER_BYTES).read_to_string(&mut text))
         .map_err(|error| Error::io(format!("read {}", path.display()), error))?;
     let shown = dir.display();
-    match (text.strip_prefix(MARK_TEXT), with_source) {
+    match (text.strip_prefix(MARKER_TEXT), with_source) {
         (Some(WITH_SOURCE), true) | (Some(WITHOUT_SOURCE), false) => Ok(()),
         (Some(WITH_SOURCE), false) => Err(Error::invalid(format!(
             "{shown} was first exported with --source: pass --source again"
@@ -200,7 +201,7 @@ fn check_mark(dir: &Path, mut mark: &File, with_source: bool) -> Result<()> {
 
 /// Creates the missing files of an empty repository. Writes HEAD last, because git recognizes a
 /// repository by it.
-fn make_skeleton(dir: &Path) -> io::Result<()> {
+fn create_skeleton(dir: &Path) -> io::Result<()> {
     for folder in FOLDERS {
         fs::create_dir_all(dir.join(folder))?;
     }

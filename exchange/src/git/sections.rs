@@ -16,7 +16,7 @@ use turntree::tree::{Item, List, diff_lists};
 use super::GitNote;
 use super::names::{entry_path, item_path, message_path, section_path};
 use super::pack::PackWriter;
-use super::tree::{Folder, Leaf, Load};
+use super::tree::{Folder, Leaf, LoadEntries};
 use crate::model::report::MAX_NOTES;
 use crate::render::message_markdown;
 
@@ -26,7 +26,7 @@ const FILES: &str = "files";
 /// Writes successive contexts as git trees.
 pub(super) struct TreeWriter<'a> {
     pub(super) store: &'a dyn ObjectSource,
-    pub(super) load: &'a Load<'a>,
+    pub(super) load: &'a LoadEntries<'a>,
     pub(super) pack: &'a mut PackWriter,
     /// True to write the section `source`, too.
     pub(super) with_source: bool,

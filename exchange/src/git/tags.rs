@@ -12,9 +12,11 @@ use turntree::object::{Kind, ObjectId, ObjectSink, ObjectSource, RefValue, Tag};
 use turntree::repo::{BranchName, Transaction, tag_ref};
 use turntree::store::Expected;
 
-use super::incoming::{Incoming, MAX_STRUCTURED_BYTES, Peeled, follow, parse_commit};
+use super::encoding::{decode_text, without_encoding};
 use super::refs::original_name;
-use super::text::{text_in, without_encoding};
+use super::source_repository::{
+    MAX_STRUCTURED_BYTES, PeeledCommit, SourceRepository, parse_commit, resolve_ref,
+};
 use super::{git_error, trailers};
 
 /// Prefix of the names in the repository.
@@ -30,11 +32,11 @@ pub struct GitTag {
     /// The tagged snapshot.
     pub commit: ObjectId,
     /// True if it is new.
-    pub made: bool,
+    pub is_new: bool,
 }
 
 /// A tag in the repository.
-pub(super) struct FoundTag {
+pub(super) struct SourceTag {
     /// The full name in the repository.
     pub(super) git_name: String,
     /// The name in the store.
@@ -42,12 +44,12 @@ pub(super) struct FoundTag {
     /// The tagged commit, or the error of resolving it.
     pub(super) commit: Result<GitId>,
     /// The content of an annotated tag.
-    words: Option<Words>,
+    annotation: Option<TagAnnotation>,
 }
 
 /// The content of an annotated tag.
 #[derive(Debug, Default, PartialEq, Eq)]
-struct Words {
+struct TagAnnotation {
     tagger: String,
     time_micros: i64,
     message: String,
@@ -58,21 +60,21 @@ struct Words {
 ///
 /// # Errors
 /// The errors of reading the refs, and `Io`.
-pub(super) fn find(incoming: &Incoming) -> Result<Vec<FoundTag>> {
+pub(super) fn find(source: &SourceRepository) -> Result<Vec<SourceTag>> {
     let failed = |error| git_error("read the refs of the repository", error);
-    let platform = incoming.git.references().map_err(failed)?;
+    let platform = source.git.references().map_err(failed)?;
     let mut tags = Vec::new();
     for found in platform.tags().map_err(failed)? {
         let found =
             found.map_err(|error| git_error("read a ref", gix::Error::from_error(error)))?;
         let git_name = found.name().as_bstr().to_string();
         let name = git_name.strip_prefix(TAGS).unwrap_or(&git_name).to_owned();
-        let tag = match read(incoming, found) {
+        let tag = match read_tag(source, found) {
             Err(error) if error.kind() == ErrorKind::Io => return Err(error),
-            Err(error) => FoundTag { git_name, name, commit: Err(error), words: None },
-            Ok(TagContent { commit, words, is_exported }) => {
+            Err(error) => SourceTag { git_name, name, commit: Err(error), annotation: None },
+            Ok(TagContent { commit, annotation, is_exported }) => {
                 let name = if is_exported { original_name(&name) } else { name };
-                FoundTag { git_name, name, commit: Ok(commit), words }
+                SourceTag { git_name, name, commit: Ok(commit), annotation }
             }
         };
         tags.push(tag);
@@ -84,17 +86,17 @@ pub(super) fn find(incoming: &Incoming) -> Result<Vec<FoundTag>> {
 /// The content of a tag ref.
 struct TagContent {
     commit: GitId,
-    words: Option<Words>,
+    annotation: Option<TagAnnotation>,
     /// True if turntree wrote the tag.
     is_exported: bool,
 }
 
-fn read(incoming: &Incoming, found: gix::Reference<'_>) -> Result<TagContent> {
-    let id = follow(found)?;
-    let Peeled { commit, tag } = incoming.peel(id)?;
-    let bytes = incoming.read(&commit, GitKind::Commit, MAX_STRUCTURED_BYTES)?;
-    let is_exported = trailers::facts(&parse_commit(&bytes, &commit)?).is_some();
-    let Some(bytes) = tag else { return Ok(TagContent { commit, words: None, is_exported }) };
+fn read_tag(source: &SourceRepository, found: gix::Reference<'_>) -> Result<TagContent> {
+    let id = resolve_ref(found)?;
+    let PeeledCommit { commit, tag } = source.peel(id)?;
+    let bytes = source.read(&commit, GitKind::Commit, MAX_STRUCTURED_BYTES)?;
+    let is_exported = trailers::parse_facts(&parse_commit(&bytes, &commit)?).is_some();
+    let Some(bytes) = tag else { return Ok(TagContent { commit, annotation: None, is_exported }) };
     let (bytes, encoding) = without_encoding(&bytes);
     let tag = TagRef::from_bytes(&bytes, id.kind())
         .map_err(|error| git_error(format!("decode git tag {id}"), error))?;
@@ -102,14 +104,14 @@ fn read(incoming: &Incoming, found: gix::Reference<'_>) -> Result<TagContent> {
     let is_own = is_exported && signature.as_ref().is_some_and(trailers::is_own);
     let time = signature.and_then(|signature| signature.time().ok());
     let time_micros = time.map_or(0, |time| time.seconds.saturating_mul(1_000_000));
-    let text = text_in(encoding, tag.message);
+    let text = decode_text(encoding, tag.message);
     let (message, tagger) = match signature {
-        Some(_) if is_own => trailers::tag_words(&text),
-        Some(signature) => (text.trim_end(), text_in(encoding, signature.name).into_owned()),
+        Some(_) if is_own => trailers::parse_tag_message(&text),
+        Some(signature) => (text.trim_end(), decode_text(encoding, signature.name).into_owned()),
         None => (text.trim_end(), String::new()),
     };
-    let words = Words { tagger, time_micros, message: message.to_owned() };
-    Ok(TagContent { commit, words: Some(words), is_exported: is_own })
+    let annotation = TagAnnotation { tagger, time_micros, message: message.to_owned() };
+    Ok(TagContent { commit, annotation: Some(annotation), is_exported: is_own })
 }
 
 /// Writes tags to the store.
@@ -128,7 +130,7 @@ impl TagWriter<'_, '_> {
     /// The errors of reading the commit.
     pub(super) fn put(
         &mut self,
-        found: &FoundTag,
+        found: &SourceTag,
         commit: Option<ObjectId>,
     ) -> Result<std::result::Result<GitTag, String>> {
         let Some(commit) = commit else {
@@ -141,15 +143,16 @@ impl TagWriter<'_, '_> {
         if self.hidden.contains(&found.name) {
             return Ok(Err("a branch or session is called so".to_owned()));
         }
-        let encoded = found.words.as_ref().map(|words| words.encode(&found.name, commit));
+        let encoded =
+            found.annotation.as_ref().map(|annotation| annotation.encode(&found.name, commit));
         let id = encoded.as_ref().map_or(commit, |bytes| ObjectId::of(Kind::Tag, bytes));
         let value = RefValue::Object(id);
-        let made = match self.refs.get(&full) {
+        let is_new = match self.refs.get(&full) {
             Some(known) if *known == value => false,
             Some(_) => return Ok(Err("there is another tag of this name".to_owned())),
             None => true,
         };
-        if made {
+        if is_new {
             let tree = self.change.read_commit(&commit)?.tree;
             match self.change.read_as(Kind::Node, &tree) {
                 Err(error) if matches!(error.kind(), ErrorKind::Expired | ErrorKind::Redacted) => {
@@ -163,11 +166,11 @@ impl TagWriter<'_, '_> {
             self.change.set_ref(&full, Expected::Absent, Some(value));
         }
         let (tag, git_name) = (found.name.clone(), found.git_name.clone());
-        Ok(Ok(GitTag { tag, git_name, commit, made }))
+        Ok(Ok(GitTag { tag, git_name, commit, is_new }))
     }
 }
 
-impl Words {
+impl TagAnnotation {
     /// Encodes a tag on `target` with this content.
     fn encode(&self, name: &str, target: ObjectId) -> Vec<u8> {
         let tag = Tag {

@@ -8,8 +8,8 @@ use gix::objs::Kind as GitKind;
 use turntree::error::{Error, ErrorKind, Result};
 use turntree::repo::{HEAD, MAIN_BRANCH};
 
-use super::incoming::{Incoming, MAX_STRUCTURED_BYTES, follow, parse_commit};
 use super::refs::original_name;
+use super::source_repository::{MAX_STRUCTURED_BYTES, SourceRepository, parse_commit, resolve_ref};
 use super::{git_error, trailers};
 
 /// Number of digits of a git id in the name of a branch.
@@ -28,9 +28,9 @@ pub(super) struct Tip {
 ///
 /// # Errors
 /// `InvalidInput` or `Ambiguous` for a revision that does not identify a commit, and the errors of
-/// [`Incoming::peel`].
-pub(super) fn tips(incoming: &Incoming, revisions: &[String]) -> Result<Vec<Tip>> {
-    let git = &incoming.git;
+/// [`SourceRepository::peel`].
+pub(super) fn tips(source: &SourceRepository, revisions: &[String]) -> Result<Vec<Tip>> {
+    let git = &source.git;
     let failed = |error| git_error("read the refs of the repository", error);
     let mut tips = Vec::new();
     if revisions.is_empty() {
@@ -38,37 +38,37 @@ pub(super) fn tips(incoming: &Incoming, revisions: &[String]) -> Result<Vec<Tip>
         for found in platform.local_branches().map_err(failed)? {
             let found =
                 found.map_err(|error| git_error("read a ref", gix::Error::from_error(error)))?;
-            tips.push(tip(incoming, found)?);
+            tips.push(tip_of_ref(source, found)?);
         }
         let head = git.find_reference(HEAD).ok();
-        let head = head.filter(|head| follow(head.clone()).is_ok());
+        let head = head.filter(|head| resolve_ref(head.clone()).is_ok());
         if let (true, Some(head)) = (tips.is_empty(), head) {
-            tips.push(Tip { name: MAIN_BRANCH.to_owned(), ..tip(incoming, head)? });
+            tips.push(Tip { name: MAIN_BRANCH.to_owned(), ..tip_of_ref(source, head)? });
         }
     }
     for revision in revisions {
-        tips.push(named_tip(incoming, revision)?);
+        tips.push(resolve_revision(source, revision)?);
     }
     if tips.is_empty() {
         return Err(Error::invalid("the repository has no branch with a commit"));
     }
-    name_branches(incoming, &mut tips)?;
+    name_branches(source, &mut tips)?;
     Ok(tips)
 }
 
 /// Returns the target of a revision: a full ref, a branch, a tag, a remote branch, or an id.
-fn named_tip(incoming: &Incoming, revision: &str) -> Result<Tip> {
+fn resolve_revision(source: &SourceRepository, revision: &str) -> Result<Tip> {
     for folder in ["", "refs/heads/", "refs/tags/", "refs/remotes/"] {
         let full = format!("{folder}{revision}");
         let Ok(name) = gix::refs::FullName::try_from(full.as_str()) else { continue };
-        let found = incoming.git.try_find_reference(name.as_ref());
+        let found = source.git.try_find_reference(name.as_ref());
         if let Some(found) = found.map_err(|error| git_error(format!("read {full}"), error))? {
-            return tip(incoming, found);
+            return tip_of_ref(source, found);
         }
     }
     let missing = || Error::invalid(format!("'{revision}' is no branch, tag or commit there"));
     let prefix = gix::hash::Prefix::from_hex(revision).map_err(|_| missing())?;
-    let found = incoming.git.objects.lookup_prefix(prefix, None);
+    let found = source.git.objects.lookup_prefix(prefix, None);
     let found = found.map_err(|error| git_error(format!("look for {revision}"), error))?;
     let commit = match found {
         Some(Ok(id)) => id,
@@ -78,14 +78,14 @@ fn named_tip(incoming: &Incoming, revision: &str) -> Result<Tip> {
         }
         None => return Err(missing()),
     };
-    let commit = incoming.peel(commit)?.commit;
+    let commit = source.peel(commit)?.commit;
     let name = commit.to_hex_with_len(SHORT_DIGITS).to_string();
     Ok(Tip { git_name: commit.to_string(), name, commit })
 }
 
-fn tip(incoming: &Incoming, found: gix::Reference<'_>) -> Result<Tip> {
+fn tip_of_ref(source: &SourceRepository, found: gix::Reference<'_>) -> Result<Tip> {
     let git_name = found.name().as_bstr().to_string();
-    let peeled = follow(found).and_then(|id| incoming.peel(id));
+    let peeled = resolve_ref(found).and_then(|id| source.peel(id));
     let commit = peeled.map_err(|error| error.at(&git_name))?.commit;
     let name = git_name.splitn(3, '/').nth(2).unwrap_or(&git_name).to_owned();
     Ok(Tip { git_name, name, commit })
@@ -94,11 +94,11 @@ fn tip(incoming: &Incoming, found: gix::Reference<'_>) -> Result<Tip> {
 /// Assigns branch names in the session. Branches of an export drop the name of their session,
 /// unless this causes duplicates. Of other branches, the branch of HEAD becomes main, unless
 /// another branch has this name.
-fn name_branches(incoming: &Incoming, tips: &mut [Tip]) -> Result<()> {
+fn name_branches(source: &SourceRepository, tips: &mut [Tip]) -> Result<()> {
     let (mut bare, mut exported) = (Vec::new(), HashSet::new());
     for tip in tips.iter() {
-        let bytes = incoming.read(&tip.commit, GitKind::Commit, MAX_STRUCTURED_BYTES)?;
-        let facts = trailers::facts(&parse_commit(&bytes, &tip.commit)?);
+        let bytes = source.read(&tip.commit, GitKind::Commit, MAX_STRUCTURED_BYTES)?;
+        let facts = trailers::parse_facts(&parse_commit(&bytes, &tip.commit)?);
         let name = facts.map(|facts| {
             exported.insert(tip.git_name.clone());
             let name = original_name(&tip.name);
@@ -112,7 +112,7 @@ fn name_branches(incoming: &Incoming, tips: &mut [Tip]) -> Result<()> {
             tip.name = name;
         }
     }
-    let head = incoming.git.head_name().ok().flatten().map(|name| name.as_bstr().to_string());
+    let head = source.git.head_name().ok().flatten().map(|name| name.as_bstr().to_string());
     let head = head.filter(|head| !exported.contains(head));
     if !tips.iter().any(|tip| tip.name == MAIN_BRANCH)
         && let Some(tip) = tips.iter_mut().find(|tip| Some(&tip.git_name) == head.as_ref())

@@ -36,7 +36,7 @@ const MAX_OFFSET_MINUTES: i16 = 5999;
 
 /// The facts of a snapshot from the trailers of its commit.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Facts {
+pub(super) struct CommitFacts {
     pub(super) id: ObjectId,
     pub(super) session: String,
     pub(super) author: Author,
@@ -67,15 +67,15 @@ pub(super) fn message(id: &ObjectId, commit: &Commit) -> String {
         }
     };
     add("Id", &id.to_string());
-    add("Session", &one_line(&commit.session));
+    add("Session", &encode_line(&commit.session));
     add("Turn", &commit.turn.to_string());
     add("Trigger", commit.trigger.name());
-    add("Agent", &one_line(&commit.author.agent));
-    add("Model", &one_line(&commit.author.model));
+    add("Agent", &encode_line(&commit.author.agent));
+    add("Model", &encode_line(&commit.author.model));
     add("Time", &commit.time.micros.to_string());
     for (name, value) in &commit.metadata {
-        let name = one_line(name).replace('=', "%3D");
-        add("Meta", &format!("{name}={}", one_line(value)));
+        let name = encode_line(name).replace('=', "%3D");
+        add("Meta", &format!("{name}={}", encode_line(value)));
     }
     message
 }
@@ -83,7 +83,7 @@ pub(super) fn message(id: &ObjectId, commit: &Commit) -> String {
 /// Returns the author and the committer of the git commit.
 pub(super) fn signatures(commit: &Commit) -> (Signature, Signature) {
     let time = git_time(commit.time);
-    let agent = plain_name(&commit.author.agent);
+    let agent = sanitize_name(&commit.author.agent);
     let author = Signature { name: agent.into(), email: EMAIL.into(), time };
     (author, committer(commit.time))
 }
@@ -99,7 +99,7 @@ pub(super) fn is_own(signature: &gix::actor::SignatureRef<'_>) -> bool {
 }
 
 /// Returns the facts of a commit that turntree wrote. `None` for other commits.
-pub(super) fn facts(commit: &CommitRef<'_>) -> Option<Facts> {
+pub(super) fn parse_facts(commit: &CommitRef<'_>) -> Option<CommitFacts> {
     if !commit.committer().is_ok_and(|signature| is_own(&signature)) {
         return None;
     }
@@ -111,13 +111,13 @@ pub(super) fn facts(commit: &CommitRef<'_>) -> Option<Facts> {
         let (key, value) = line.strip_prefix("Turntree-")?.split_once(": ")?;
         if key == "Meta" {
             let (name, value) = value.split_once('=')?;
-            metadata.insert(plain(name), plain(value));
+            metadata.insert(decode_line(name), decode_line(value));
         } else {
-            facts.insert(key, plain(value));
+            facts.insert(key, decode_line(value));
         }
     }
     let mut take = |key: &str| facts.remove(key).unwrap_or_default();
-    Some(Facts {
+    Some(CommitFacts {
         id: take("Id").parse().ok()?,
         session: take("Session"),
         author: Author { agent: take("Agent"), model: take("Model") },
@@ -133,15 +133,15 @@ pub(super) fn tag_message(message: &str, tagger: &str) -> String {
     let message = message.trim_end();
     match tagger.is_empty() {
         true => format!("{message}\n"),
-        false => format!("{message}{TAGGER}{}\n", one_line(tagger)),
+        false => format!("{message}{TAGGER}{}\n", encode_line(tagger)),
     }
 }
 
 /// Decodes the message and the author from the output of [`tag_message`].
-pub(super) fn tag_words(text: &str) -> (&str, String) {
+pub(super) fn parse_tag_message(text: &str) -> (&str, String) {
     let text = text.trim_end_matches('\n');
     match text.rsplit_once(TAGGER).filter(|(_, tagger)| !tagger.contains('\n')) {
-        Some((message, tagger)) => (message, plain(tagger)),
+        Some((message, tagger)) => (message, decode_line(tagger)),
         None => (text, String::new()),
     }
 }
@@ -154,7 +154,7 @@ fn git_time(time: Time) -> gix::date::Time {
 }
 
 /// Removes the characters that git does not allow in a name.
-fn plain_name(name: &str) -> String {
+fn sanitize_name(name: &str) -> String {
     let kept: String = name.chars().filter(|c| !c.is_control() && !"<>".contains(*c)).collect();
     let trimmed = kept.trim_matches(|c: char| c.is_whitespace() || ".,:;\"'\\".contains(c));
     if trimmed.is_empty() { UNKNOWN.to_owned() } else { trimmed.to_owned() }
@@ -162,7 +162,7 @@ fn plain_name(name: &str) -> String {
 
 /// Encodes a value on one line. Percent-encodes control characters, and whitespace that would be
 /// trimmed.
-pub(super) fn one_line(value: &str) -> String {
+pub(super) fn encode_line(value: &str) -> String {
     let last = value.chars().count().saturating_sub(1);
     let mut line = String::with_capacity(value.len());
     for (at, c) in value.chars().enumerate() {
@@ -181,7 +181,7 @@ pub(super) fn one_line(value: &str) -> String {
 }
 
 /// Decodes the value of a line.
-fn plain(line: &str) -> String {
+fn decode_line(line: &str) -> String {
     let mut bytes = Vec::with_capacity(line.len());
     let mut rest = line.as_bytes();
     while let Some((byte, after)) = rest.split_first() {
@@ -242,7 +242,7 @@ mod tests {
 
     turntree_properties::properties! {
         #[test]
-        fn facts_come_back_whatever_the_words(
+        fn facts_round_trip_with_any_text(
             text in "(.|\n|\r|Turntree-Id: 1){0,20}",
             agent in ".{0,8}",
             name in "[a=%\n ]{1,4}",
@@ -252,7 +252,7 @@ mod tests {
             let commit = commit(&text, &agent, (&name, &value), micros);
             let bytes = written(&commit);
             let parsed = CommitRef::from_bytes(&bytes, gix::hash::Kind::Sha1).unwrap();
-            let facts = facts(&parsed).unwrap();
+            let facts = parse_facts(&parsed).unwrap();
             prop_assert_eq!(facts.id, ObjectId::of(Kind::Commit, &commit.encode()));
             prop_assert_eq!(facts.author, commit.author);
             prop_assert_eq!(facts.micros, Some(micros));
@@ -261,11 +261,11 @@ mod tests {
     }
 
     #[test]
-    fn a_fact_may_be_named_like_what_stands_before_its_value() {
+    fn facts_may_be_named_like_their_prefix() {
         let commit = commit("", "", ("=", ""), 0);
         let bytes = written(&commit);
         let parsed = CommitRef::from_bytes(&bytes, gix::hash::Kind::Sha1).unwrap();
-        assert_eq!(facts(&parsed).unwrap().metadata, commit.metadata);
+        assert_eq!(parse_facts(&parsed).unwrap().metadata, commit.metadata);
     }
 
     #[test]
@@ -279,10 +279,10 @@ mod tests {
     }
 
     #[test]
-    fn what_somebody_else_committed_is_not_ours() {
+    fn commits_of_other_tools_have_no_facts() {
         let bytes = written(&commit("x", "me", ("a", "b"), 5));
         let other = String::from_utf8(bytes).unwrap().replace("committer turntree", "committer me");
         let parsed = CommitRef::from_bytes(other.as_bytes(), gix::hash::Kind::Sha1).unwrap();
-        assert_eq!(facts(&parsed), None);
+        assert_eq!(parse_facts(&parsed), None);
     }
 }

@@ -10,11 +10,11 @@ use gix::ObjectId as GitId;
 use gix::objs::tree::{Entry, EntryKind};
 use turntree::error::Result;
 
-use super::names::BESIDE;
+use super::names::FOLDER_FILE;
 use super::pack::PackWriter;
 
 /// Reads the entries of a folder.
-pub(super) type Load<'a> = dyn Fn(&GitId) -> Result<Entries> + 'a;
+pub(super) type LoadEntries<'a> = dyn Fn(&GitId) -> Result<Entries> + 'a;
 
 /// The entries of a folder, by name.
 pub(super) type Entries = BTreeMap<String, Node>;
@@ -47,15 +47,20 @@ impl Folder {
         Self { written: Some(id), entries: None }
     }
 
-    /// Adds a file. If `path` is already a folder, the file goes inside of it as [`BESIDE`], and
+    /// Adds a file. If `path` is already a folder, the file goes inside of it as [`FOLDER_FILE`], and
     /// likewise if a file has the name of a folder that is needed. The tree thus depends only on
     /// the added files, not on their order.
-    pub(super) fn put(&mut self, load: &Load<'_>, path: &[String], leaf: Leaf) -> Result<()> {
+    pub(super) fn put(
+        &mut self,
+        load: &LoadEntries<'_>,
+        path: &[String],
+        leaf: Leaf,
+    ) -> Result<()> {
         let Some((name, rest)) = path.split_first() else { return Ok(()) };
         let entries = self.open(load)?;
-        let beside = [BESIDE.to_owned()];
+        let inside = [FOLDER_FILE.to_owned()];
         let (folder, rest) = match (entries.get_mut(name), rest.is_empty()) {
-            (Some(Node::Folder(folder)), true) => (folder, &beside[..]),
+            (Some(Node::Folder(folder)), true) => (folder, &inside[..]),
             (_, true) => {
                 entries.insert(name.clone(), Node::Leaf(leaf));
                 return Ok(());
@@ -64,7 +69,7 @@ impl Folder {
             (found, false) => {
                 let mut folder = Self::default();
                 if let Some(Node::Leaf(leaf)) = found {
-                    folder.put(load, &beside, *leaf)?;
+                    folder.put(load, &inside, *leaf)?;
                 }
                 entries.insert(name.clone(), Node::Folder(folder));
                 return self.put(load, path, leaf);
@@ -74,7 +79,7 @@ impl Folder {
     }
 
     /// Removes a file, and the folders that become empty.
-    pub(super) fn remove(&mut self, load: &Load<'_>, path: &[String]) -> Result<()> {
+    pub(super) fn remove(&mut self, load: &LoadEntries<'_>, path: &[String]) -> Result<()> {
         let Some((name, rest)) = path.split_first() else { return Ok(()) };
         let entries = self.open(load)?;
         let Some(Node::Folder(folder)) = entries.get_mut(name) else {
@@ -83,10 +88,10 @@ impl Folder {
             }
             return Ok(());
         };
-        let beside = [BESIDE.to_owned()];
-        folder.remove(load, if rest.is_empty() { &beside } else { rest })?;
+        let inside = [FOLDER_FILE.to_owned()];
+        folder.remove(load, if rest.is_empty() { &inside } else { rest })?;
         let left = folder.open(load)?;
-        match (left.len(), left.get(BESIDE)) {
+        match (left.len(), left.get(FOLDER_FILE)) {
             (0, _) => drop(entries.remove(name)),
             (1, Some(Node::Leaf(leaf))) => {
                 let leaf = Node::Leaf(*leaf);
@@ -117,7 +122,7 @@ impl Folder {
     }
 
     /// Returns the entries for modification.
-    fn open(&mut self, load: &Load<'_>) -> Result<&mut Entries> {
+    fn open(&mut self, load: &LoadEntries<'_>) -> Result<&mut Entries> {
         if let (None, Some(id)) = (&self.entries, &self.written) {
             self.entries = Some(Arc::new(load(id)?));
         }
@@ -152,7 +157,7 @@ mod tests {
 
     turntree_properties::properties! {
         #[test]
-        fn a_tree_follows_from_what_is_in_it(
+        fn trees_depend_only_on_their_content(
             edits in prop::collection::vec(("[ab](/[ab]){0,2}", prop::option::weighted(0.7, 1..9_u8)), 0..30),
         ) {
             let (mut edited, mut model) = (Folder::default(), BTreeMap::new());

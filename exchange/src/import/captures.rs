@@ -34,7 +34,7 @@ const CALL: &str = "call";
 const SINCE: &str = "since";
 
 /// Maximum number of pending captures of a session. Above it, the next capture replaces the oldest.
-const MAX_WAITING: usize = 64;
+const MAX_PENDING: usize = 64;
 
 /// The section of files.
 const FILES: &str = "files";
@@ -44,17 +44,17 @@ pub(crate) struct Captures {
     name: String,
     session: String,
     /// The old value of the ref.
-    held: Option<RefValue>,
+    old_value: Option<RefValue>,
     /// The commit whose files the oldest capture is compared with.
     since: Option<ObjectId>,
     /// The pending captures, oldest first.
-    waiting: Vec<Waiting>,
+    pending: Vec<PendingCapture>,
     /// The number of captures that belong to the current turn.
-    reached: usize,
+    assigned: usize,
     is_changed: bool,
 }
 
-struct Waiting {
+struct PendingCapture {
     call: String,
     micros: i64,
     commit: ObjectId,
@@ -64,74 +64,74 @@ impl Captures {
     /// Reads the pending captures of a session. Reads one object per capture.
     pub(crate) fn load(repo: &Repository, session: &str) -> Result<Self> {
         let name = format!("{CAPTURES}{session}");
-        let held = repo.refs().value(&name).cloned();
-        let mut next = match &held {
+        let old_value = repo.refs().value(&name).cloned();
+        let mut next = match &old_value {
             Some(RefValue::Object(id)) => Some(*id),
             _ => None,
         };
-        let (mut waiting, mut since) = (Vec::new(), None);
-        while let Some(id) = next.filter(|id| Some(*id) != since && waiting.len() < MAX_WAITING) {
+        let (mut pending, mut since) = (Vec::new(), None);
+        while let Some(id) = next.filter(|id| Some(*id) != since && pending.len() < MAX_PENDING) {
             let mut commit = repo.commit(&id)?;
             let Some(call) = commit.metadata.remove(CALL) else { break };
-            let told = commit.metadata.get(SINCE).and_then(|id| id.parse().ok());
-            since = since.or(told);
-            waiting.push(Waiting { call, micros: commit.time.micros, commit: id });
+            let recorded = commit.metadata.get(SINCE).and_then(|id| id.parse().ok());
+            since = since.or(recorded);
+            pending.push(PendingCapture { call, micros: commit.time.micros, commit: id });
             next = commit.parents.first().copied();
         }
-        waiting.reverse();
+        pending.reverse();
         let session = session.to_owned();
-        Ok(Self { name, session, held, since: next, waiting, reached: 0, is_changed: false })
+        Ok(Self { name, session, old_value, since: next, pending, assigned: 0, is_changed: false })
     }
 
     /// Looks for pending calls in a record of the current turn.
-    pub(crate) fn note(&mut self, record: &[u8]) {
-        for (at, waiting) in self.waiting.iter().enumerate().skip(self.reached) {
-            if names_call(record, &waiting.call) {
-                self.reached = at + 1;
+    pub(crate) fn scan_record(&mut self, record: &[u8]) {
+        for (at, pending) in self.pending.iter().enumerate().skip(self.assigned) {
+            if contains_call(record, &pending.call) {
+                self.assigned = at + 1;
             }
         }
     }
 
     /// Assigns the captures up to `moment` to the current turn: their calls will not appear any
     /// later.
-    pub(crate) fn reach_until(&mut self, moment: Time) {
-        let is_later = |waiting: &Waiting| waiting.micros > moment.micros;
-        let older = self.waiting.iter().position(is_later).unwrap_or(self.waiting.len());
-        self.reached = self.reached.max(older);
+    pub(crate) fn assign_until(&mut self, moment: Time) {
+        let is_later = |pending: &PendingCapture| pending.micros > moment.micros;
+        let older = self.pending.iter().position(is_later).unwrap_or(self.pending.len());
+        self.assigned = self.assigned.max(older);
     }
 
     /// Assigns all captures to the current turn.
-    pub(crate) fn reach_all(&mut self) {
-        self.reached = self.waiting.len();
+    pub(crate) fn assign_all(&mut self) {
+        self.assigned = self.pending.len();
     }
 
     /// Forgets the newest capture, whose call will never appear.
     pub(crate) fn forget_newest(&mut self) {
-        self.waiting.pop();
-        self.reached = self.reached.min(self.waiting.len());
+        self.pending.pop();
+        self.assigned = self.assigned.min(self.pending.len());
     }
 
     /// Returns true if a capture still waits for its call.
-    pub(crate) fn is_waiting(&self) -> bool {
-        self.reached < self.waiting.len()
+    pub(crate) fn has_pending(&self) -> bool {
+        self.assigned < self.pending.len()
     }
 
     /// Returns the newest capture: the last known state of the workspace.
     pub(crate) fn newest(&self) -> Option<ObjectId> {
-        self.waiting.last().map(|waiting| waiting.commit)
+        self.pending.last().map(|pending| pending.commit)
     }
 
     /// Adds the files of the captures of the current turn to `builder`. Returns the metadata about
     /// the files for the commit of the turn.
-    pub(crate) fn join(
+    pub(crate) fn take_files(
         &mut self,
         change: &mut Transaction<'_>,
         builder: &mut Builder,
     ) -> Result<BTreeMap<String, String>> {
-        let Some(last) = self.waiting.drain(..self.reached).next_back() else {
+        let Some(last) = self.pending.drain(..self.assigned).next_back() else {
             return Ok(BTreeMap::new());
         };
-        self.reached = 0;
+        self.assigned = 0;
         let mut commit = change.read_commit(&last.commit)?;
         let captured = Context::open(change, &commit.tree)?;
         match self.context_since(change)? {
@@ -159,7 +159,7 @@ impl Captures {
 
     /// Stores the context `tree` as a capture that waits for `call`. `tip` is the tip of the
     /// branch.
-    pub(crate) fn keep(
+    pub(crate) fn store(
         &mut self,
         change: &mut Transaction<'_>,
         call: &str,
@@ -168,11 +168,11 @@ impl Captures {
         mut metadata: BTreeMap<String, String>,
         stamp: &Signature,
     ) -> Result<()> {
-        if self.waiting.is_empty() {
+        if self.pending.is_empty() {
             self.since = Some(tip);
         }
-        if self.waiting.len() == MAX_WAITING {
-            self.since = Some(self.waiting.remove(0).commit);
+        if self.pending.len() == MAX_PENDING {
+            self.since = Some(self.pending.remove(0).commit);
         }
         let parent = self.newest().unwrap_or(tip);
         let turn = change.read_commit(&parent)?.turn.saturating_add(1);
@@ -191,7 +191,7 @@ impl Captures {
         };
         let commit = change.write(Kind::Commit, commit.encode().into())?;
         let micros = stamp.time.micros;
-        self.waiting.push(Waiting { call: call.to_owned(), micros, commit });
+        self.pending.push(PendingCapture { call: call.to_owned(), micros, commit });
         self.is_changed = true;
         Ok(())
     }
@@ -210,16 +210,16 @@ impl Captures {
             }
             None => None,
         };
-        if self.held == newest {
+        if self.old_value == newest {
             return Ok(false);
         }
-        let expected = self.held.clone().map_or(Expected::Absent, Expected::Value);
+        let expected = self.old_value.clone().map_or(Expected::Absent, Expected::Value);
         change.set_ref(&self.name, expected, newest);
         Ok(true)
     }
 }
 
 /// Returns true if a record contains the id of a call as a JSON string.
-pub(crate) fn names_call(record: &[u8], call: &str) -> bool {
+pub(crate) fn contains_call(record: &[u8], call: &str) -> bool {
     !call.is_empty() && Finder::new(&format!("\"{call}\"")).find(record).is_some()
 }

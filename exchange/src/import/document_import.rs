@@ -15,7 +15,7 @@ use turntree::object::{Author, Memory, ObjectId, Trigger};
 use turntree::repo::{BranchName, Repository, Signature, SnapshotDraft, Transaction};
 
 use super::finish::finish_import;
-use super::redacted::redacted_document;
+use super::redact::redact_document;
 use super::source::{pieces, sources_of, write_source};
 use crate::model::format::{DocumentFacts, DocumentReader, Format, FormatReader, ImportOptions};
 use crate::model::report::{BASE, ImportReport};
@@ -35,11 +35,11 @@ pub(crate) fn import_document(
     input: impl BufRead,
     options: &ImportOptions,
 ) -> Result<ImportReport> {
-    let document = ValidatedDocument::new(format, read_all(input)?)?.redacted(repo)?;
-    let asked = options.branch.clone().filter(|_| document.facts.beside.is_empty());
+    let document = ValidatedDocument::new(format, read_all(input)?)?.redact(repo)?;
+    let asked = options.branch.clone().filter(|_| document.facts.session_suffix.is_empty());
     let branch = asked.map_or_else(|| document.branch(&options.session), Ok)?;
     let mut change = repo.begin();
-    let known = document.find(repo, change.tip(&branch))?;
+    let known = document.find_commit(repo, change.tip(&branch))?;
     let (head, turns, messages) = match known {
         Some(tip) => (tip, 0, 0),
         None => (document.add(&mut change, &branch, &options.stamp)?, 1, document.facts.messages),
@@ -89,9 +89,9 @@ impl ValidatedDocument {
     ///
     /// # Errors
     /// The errors of [`ValidatedDocument::new`], and of reading a replacement.
-    fn redacted(self, repo: &Repository) -> Result<Self> {
+    fn redact(self, repo: &Repository) -> Result<Self> {
         let pieces = pieces(self.bytes.len(), &self.facts.records).into_iter();
-        let redacted = redacted_document(repo, &self.bytes, pieces.map(|(_, range)| range))?;
+        let redacted = redact_document(repo, &self.bytes, pieces.map(|(_, range)| range))?;
         match redacted {
             Some(bytes) => Self::new(self.format, bytes),
             None => Ok(self),
@@ -103,7 +103,7 @@ impl ValidatedDocument {
     /// # Errors
     /// `InvalidInput` for a name that no session can have.
     pub(crate) fn branch(&self, session: &str) -> Result<BranchName> {
-        BranchName::main(&format!("{session}{}", self.facts.beside))
+        BranchName::main(&format!("{session}{}", self.facts.session_suffix))
     }
 
     /// Commits the document on top of `branch`.
@@ -139,7 +139,7 @@ impl ValidatedDocument {
     }
 
     /// Returns the tip if a commit on its line has this document.
-    fn find(&self, repo: &Repository, tip: Option<ObjectId>) -> Result<Option<ObjectId>> {
+    fn find_commit(&self, repo: &Repository, tip: Option<ObjectId>) -> Result<Option<ObjectId>> {
         let known = tip.map(|tip| sources_of(repo, &tip)).transpose()?.unwrap_or_default();
         Ok(tip.filter(|_| known.contains(&self.source)))
     }

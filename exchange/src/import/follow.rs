@@ -15,7 +15,7 @@
 //! the file before that position against the store. It ignores unterminated lines until they end.
 
 mod calls;
-mod earlier;
+mod earlier_files;
 mod notes;
 
 use std::collections::{BTreeMap, HashMap};
@@ -32,10 +32,12 @@ use turntree::repo::{BranchName, Repository, Signature, Transaction};
 use super::captures::Captures;
 use super::finish::imported_tip;
 use super::fork::Origins;
-use super::redacted::redacted;
-use super::resume::{KnownFile, Line, Relation, ResumePoint, describe, find_resume_point};
-use super::rewind::begins;
-use super::transcript::{TranscriptImport, is_beginning};
+use super::redact::redact_pieces;
+use super::resume::{
+    BranchScope, KnownFile, Relation, ResumePoint, describe_piece, find_resume_point,
+};
+use super::rewind::source_start;
+use super::transcript::{TranscriptImport, is_conversation_start};
 use super::turns::{OpenTurn, ROOT, TurnWriter, fact};
 use crate::import::source::write_piece;
 use crate::model::event::Parser;
@@ -43,8 +45,8 @@ use crate::model::format::{Format, RecordFormat};
 use crate::model::unread::UnreadRecords;
 use crate::text::piece::{Piece, PieceKind};
 use crate::text::unpack::HEAD_BYTES;
-pub use calls::holds_call;
-use earlier::take_earlier_files;
+pub use calls::has_call;
+use earlier_files::import_earlier_files;
 use notes::Notes;
 pub use notes::{followed_branch, followed_bytes};
 
@@ -92,12 +94,12 @@ pub struct FollowOptions<'a> {
 
 /// The result of following a transcript.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Followed {
+pub struct FollowReport {
     /// The branch that has the file now.
     pub branch: BranchName,
     /// The branch that was rolled back, if `branch` starts now and continues from the rolled-back
     /// turns.
-    pub beside: Option<BranchName>,
+    pub rolled_back: Option<BranchName>,
     /// True if the file has turns that were rolled back from the branch, and no newer ones.
     pub was_longer: bool,
     /// The newest commit of the branch.
@@ -109,9 +111,9 @@ pub struct Followed {
     /// The root of the context that has the reported files: the one of `head`, or of a capture.
     pub files: ObjectId,
     /// True if a capture waits for its call.
-    pub waits: bool,
+    pub has_pending: bool,
     /// True if only the end of the file was read.
-    pub was_quick: bool,
+    pub is_incremental: bool,
     /// The notes for the next call. `None` if the next call must read the whole file.
     pub notes: Option<Vec<u8>>,
     /// New records of kinds that the parser does not know.
@@ -130,7 +132,7 @@ pub(crate) fn follow(
     options: FollowOptions<'_>,
     detect: fn(&[u8]) -> Result<&'static Format>,
     origins: &Arc<Origins>,
-) -> Result<Option<Followed>> {
+) -> Result<Option<FollowReport>> {
     let (end, head) = whole_records(&mut input)?;
     if end == 0 {
         return Ok(None);
@@ -140,7 +142,7 @@ pub(crate) fn follow(
         let message = format!("{} documents are no transcript: import them", format.name);
         return Err(Error::invalid(message));
     };
-    if is_unended_line(format, &mut input, end)? {
+    if is_unterminated_line(format, &mut input, end)? {
         return Ok(None);
     }
     let origins = Arc::clone(origins);
@@ -193,7 +195,11 @@ fn last_line_end(input: &mut (impl Read + Seek), len: u64) -> Result<u64> {
 /// Returns true if the file up to `end` is a single record of a line format without its line end.
 /// Importing it would store a record without the line end that a later import finds. A document may
 /// be one line without an end.
-fn is_unended_line(format: RecordFormat, input: &mut (impl Read + Seek), end: u64) -> Result<bool> {
+fn is_unterminated_line(
+    format: RecordFormat,
+    input: &mut (impl Read + Seek),
+    end: u64,
+) -> Result<bool> {
     if read_at(input, end.saturating_sub(1), 1)? == b"\n" {
         return Ok(false);
     }
@@ -230,7 +236,7 @@ struct Progress<'r> {
     run: TranscriptImport<'r>,
     branch: BranchName,
     /// The branch that was rolled back, if `branch` starts now.
-    beside: Option<BranchName>,
+    rolled_back: Option<BranchName>,
     /// True if the file has turns that were rolled back from the branch.
     was_longer: bool,
     /// The old tip of the branch.
@@ -238,7 +244,7 @@ struct Progress<'r> {
     /// Number of bytes of the file that the source has. `None` if the source has more than the
     /// file.
     offset: Option<u64>,
-    was_quick: bool,
+    is_incremental: bool,
 }
 
 impl<'r, R: Read + Seek> Follower<'r, '_, R> {
@@ -246,7 +252,7 @@ impl<'r, R: Read + Seek> Follower<'r, '_, R> {
     /// and file.
     fn resume(&mut self, notes: Notes) -> Result<Option<Progress<'r>>> {
         let is_there = match &self.options.onto {
-            Some(branch) => Line::Branch(branch).has(self.repo, &notes.branch)?,
+            Some(branch) => BranchScope::Branch(branch).has(self.repo, &notes.branch)?,
             None => true,
         };
         let is_known = notes.session == self.options.session && notes.format == self.format.name;
@@ -262,9 +268,9 @@ impl<'r, R: Read + Seek> Follower<'r, '_, R> {
             return Ok(None);
         }
         let bytes = Bytes::from(read_at(&mut self.input, notes.offset, new)?);
-        let cut = redacted(self.repo, (self.format.split)(Box::new(Cursor::new(bytes))))?;
+        let cut = redact_pieces(self.repo, (self.format.split)(Box::new(Cursor::new(bytes))))?;
         let pieces = cut.collect::<Result<Vec<Piece>>>()?;
-        let Some((parser, told)) = self.parse(&notes, &pieces)? else { return Ok(None) };
+        let Some((parser, parsed)) = self.parse(&notes, &pieces)? else { return Ok(None) };
 
         if notes.open.is_some() {
             let parents = self.repo.commit(&notes.head)?.parents;
@@ -274,19 +280,19 @@ impl<'r, R: Read + Seek> Follower<'r, '_, R> {
         let captures = Captures::load(self.repo, notes.branch.session())?;
         let mut writer =
             TurnWriter::new(staging, builder, notes.branch.clone(), self.format, stamp, captures);
-        writer.go_on_from(&context)?;
+        writer.continue_from(&context)?;
         let is_open = notes.open.is_some();
         if let Some(open) = notes.open {
             writer.reopen(open);
         }
-        self.earlier = take_earlier_files(&mut writer, notes.head, is_open, &mut self.options)?;
+        self.earlier = import_earlier_files(&mut writer, notes.head, is_open, &mut self.options)?;
         let mut run = TranscriptImport::resume(parser, writer);
-        for (piece, events) in pieces.iter().zip(told) {
+        for (piece, events) in pieces.iter().zip(parsed) {
             run.apply(piece, events)?;
         }
-        let (branch, beside, tip) = (notes.branch, None, Some(notes.head));
-        let (was_longer, offset, was_quick) = (false, Some(self.end), true);
-        Ok(Some(Progress { run, branch, beside, was_longer, tip, offset, was_quick }))
+        let (branch, rolled_back, tip) = (notes.branch, None, Some(notes.head));
+        let (was_longer, offset, is_incremental) = (false, Some(self.end), true);
+        Ok(Some(Progress { run, branch, rolled_back, was_longer, tip, offset, is_incremental }))
     }
 
     /// Returns true if the file before `offset` ends like the source.
@@ -331,7 +337,7 @@ impl<'r, R: Read + Seek> Follower<'r, '_, R> {
         if !tail.ends_with(b"\n") {
             return Ok(false);
         }
-        let cut = redacted(self.repo, (self.format.split)(Box::new(Cursor::new(tail))))?;
+        let cut = redact_pieces(self.repo, (self.format.split)(Box::new(Cursor::new(tail))))?;
         // Records that are not lines cannot be split from the middle of a file.
         let Ok(there) = cut.collect::<Result<Vec<Piece>>>() else { return Ok(false) };
         let is_whole = match (is_all, start == 0) {
@@ -344,7 +350,7 @@ impl<'r, R: Read + Seek> Follower<'r, '_, R> {
             return Ok(false);
         }
         for (piece, stored) in there.iter().rev().zip(stored) {
-            if !describe(self.repo, self.format.side_paths, piece).is(stored)? {
+            if !describe_piece(self.repo, self.format.side_paths, piece).is_equal_to(stored)? {
                 return Ok(false);
             }
         }
@@ -370,13 +376,13 @@ impl<'r, R: Read + Seek> Follower<'r, '_, R> {
                 parser.piece(piece, &mut events);
                 events
             };
-            let told: Vec<_> = pieces.iter().map(tell).collect();
-            if parser.is_lost() {
+            let parsed: Vec<_> = pieces.iter().map(tell).collect();
+            if parser.lacks_context() {
                 return Ok(None);
             }
-            let wanted = parser.wanted();
+            let wanted = parser.missing_blobs();
             if wanted.is_empty() {
-                return Ok(Some((parser, told)));
+                return Ok(Some((parser, parsed)));
             }
             for id in wanted {
                 let Some(object) = self.repo.store().read(&id)? else { return Ok(None) };
@@ -387,18 +393,18 @@ impl<'r, R: Read + Seek> Follower<'r, '_, R> {
         }
     }
 
-    /// Compares the whole file with the session and rebuilds the last turn if it `may_remake` it.
+    /// Compares the whole file with the session and rebuilds the last turn if it `may_rebuild` it.
     /// Returns `None` if that turn has content that does not come from the file.
-    fn start(&mut self, may_remake: bool) -> Result<Option<Progress<'r>>> {
+    fn start(&mut self, may_rebuild: bool) -> Result<Option<Progress<'r>>> {
         let failed = |error| Error::io("read the transcript", error);
         self.input.seek(SeekFrom::Start(0)).map_err(failed)?;
         let file = BufReader::with_capacity(HEAD_BYTES, (&mut self.input).take(self.end));
-        let mut pieces = redacted(self.repo, (self.format.split)(Box::new(file)))?;
+        let mut pieces = redact_pieces(self.repo, (self.format.split)(Box::new(file)))?;
 
         let (repo, format) = (self.repo, self.format);
         let line = match &self.options.onto {
-            Some(branch) => Line::Branch(branch),
-            None => Line::Session(&self.options.session),
+            Some(branch) => BranchScope::Branch(branch),
+            None => BranchScope::Session(&self.options.session),
         };
         let mut staging = repo.begin();
         let relation = find_resume_point(repo, line, format, &mut pieces, |piece| {
@@ -407,36 +413,36 @@ impl<'r, R: Read + Seek> Follower<'r, '_, R> {
         let (mut point, is_known, was_longer) = match relation {
             Relation::Resumed(point) => (*point, false, false),
             Relation::Known(KnownFile { branch, head, was_longer }) => {
-                (whole_source(repo, branch, head)?, true, was_longer)
+                (resume_at_end(repo, branch, head)?, true, was_longer)
             }
         };
         let (branch, tip) = (point.branch.clone(), staging.tip(&point.branch));
-        let beside = point.beside.clone();
+        let rolled_back = point.rolled_back.clone();
         let base = point.base;
-        let is_new = point.stored.is_empty() && is_beginning(repo, point.base.as_ref())?;
-        let remade = if may_remake { reopen(repo, format, &mut point, tip)? } else { None };
+        let is_new = point.stored.is_empty() && is_conversation_start(repo, point.base.as_ref())?;
+        let remade = if may_rebuild { reopen(repo, format, &mut point, tip)? } else { None };
         let (stamp, origins) = (self.options.stamp.clone(), Arc::clone(&self.origins));
         let mut run = TranscriptImport::begin(repo, staging, format, &point, stamp, origins)?;
-        if let Some(Remade { time, metadata, .. }) = &remade {
-            run.writer.remake(*time, metadata.clone());
+        if let Some(RebuiltTurn { time, metadata, .. }) = &remade {
+            run.writer.rebuild(*time, metadata.clone());
         }
         let root = match &remade {
-            Some(Remade { context, .. }) => fact(repo.store(), context, ROOT)?,
+            Some(RebuiltTurn { context, .. }) => fact(repo.store(), context, ROOT)?,
             None => self.options.root.clone().filter(|_| is_new),
         };
         if let Some(root) = root {
             run.writer.set_root(&root)?;
         }
         let lookahead = run.catch_up(repo, point)?;
-        if let Some(Remade { context, .. }) = &remade {
-            run.writer.carry_files(context)?;
+        if let Some(RebuiltTurn { context, .. }) = &remade {
+            run.writer.copy_files(context)?;
             if !run.writer.has_sections_of(context)? {
                 return Ok(None);
             }
         }
         if let Some(tip) = tip.filter(|tip| remade.is_some() || base == Some(*tip)) {
             let is_open = remade.is_some();
-            self.earlier = take_earlier_files(&mut run.writer, tip, is_open, &mut self.options)?;
+            self.earlier = import_earlier_files(&mut run.writer, tip, is_open, &mut self.options)?;
         }
         for piece in lookahead.into_iter().map(Ok).chain(&mut pieces) {
             run.piece(&piece?)?;
@@ -449,20 +455,21 @@ impl<'r, R: Read + Seek> Follower<'r, '_, R> {
         run.note_anchors();
         // A branch may have more than the file.
         let offset = (!is_known || run.known_bytes == self.end).then_some(self.end);
-        let was_quick = false;
-        Ok(Some(Progress { run, branch, beside, was_longer, tip, offset, was_quick }))
+        let is_incremental = false;
+        Ok(Some(Progress { run, branch, rolled_back, was_longer, tip, offset, is_incremental }))
     }
 
     /// Commits the unfinished turn and makes all changes durable.
-    fn finish(mut self, progress: Progress<'r>) -> Result<Followed> {
-        let Progress { mut run, branch, beside, was_longer, tip, offset, was_quick } = progress;
+    fn finish(mut self, progress: Progress<'r>) -> Result<FollowReport> {
+        let Progress { mut run, branch, rolled_back, was_longer, tip, offset, is_incremental } =
+            progress;
         let writer = &mut run.writer;
         if let Some(moment) = self.options.settled {
-            writer.captures.reach_until(moment);
+            writer.captures.assign_until(moment);
         }
         let was_interrupted = self.options.interrupted.is_some();
         // The client never wrote the call, so its files belong to no turn.
-        if was_interrupted && writer.captures.is_waiting() {
+        if was_interrupted && writer.captures.has_pending() {
             writer.captures.forget_newest();
         }
         let newest = writer.captures.newest().or(tip);
@@ -473,7 +480,7 @@ impl<'r, R: Read + Seek> Follower<'r, '_, R> {
             }
             None => Context::default(),
         };
-        let has_place = !writer.captures.is_waiting() && self.has_call()?;
+        let has_place = !writer.captures.has_pending() && self.has_call()?;
         let files = &mut *self.options.files;
         let open = writer.pause(&mut |change, builder| match has_place && !was_interrupted {
             true => files(change, &context, builder),
@@ -483,12 +490,12 @@ impl<'r, R: Read + Seek> Follower<'r, '_, R> {
         let mut tree = writer.transaction.read_commit(&head)?.tree;
         if !has_place && !was_interrupted {
             let call = self.options.call.clone().unwrap_or_default();
-            tree = keep_aside(writer, head, &call, &mut self.options)?;
+            tree = store_capture(writer, head, &call, &mut self.options)?;
             // The capture is valid only for this tip: another process may have imported the call
             // since.
             writer.transaction.move_branch(&branch, Some(head));
         }
-        let waits = writer.captures.is_waiting();
+        let has_pending = writer.captures.has_pending();
         let (moved, mut new_bytes) = (tip != Some(head), 0);
         if writer.captures.save(&mut writer.transaction)? || moved {
             if self.repo.tip(&self.repo.shared_head()?).is_none() {
@@ -503,16 +510,16 @@ impl<'r, R: Read + Seek> Follower<'r, '_, R> {
             Notes { session, format, branch: branch.clone(), head, offset, open, parser }.encode()
         });
         let files = self.earlier.unwrap_or(tree);
-        Ok(Followed {
+        Ok(FollowReport {
             branch,
-            beside,
+            rolled_back,
             was_longer,
             head,
             moved,
             new_bytes,
             files,
-            waits,
-            was_quick,
+            has_pending,
+            is_incremental,
             notes,
             unread: run.unread,
         })
@@ -522,7 +529,7 @@ impl<'r, R: Read + Seek> Follower<'r, '_, R> {
     /// call.
     fn has_call(&mut self) -> Result<bool> {
         match &self.options.call {
-            Some(call) => calls::is_before(&mut self.input, self.end, call),
+            Some(call) => calls::has_call_before(&mut self.input, self.end, call),
             None => Ok(true),
         }
     }
@@ -530,7 +537,7 @@ impl<'r, R: Read + Seek> Follower<'r, '_, R> {
 
 /// Runs `files` and stores the result as a capture that waits for `call`, on top of the pending
 /// captures. Returns the root of the context with the files.
-fn keep_aside(
+fn store_capture(
     writer: &mut TurnWriter<'_>,
     head: ObjectId,
     call: &str,
@@ -543,18 +550,18 @@ fn keep_aside(
     let metadata = (options.files)(change, &context, &mut builder)?;
     let tree = builder.write(change)?;
     if tree != newest {
-        writer.captures.keep(change, call, tree, head, metadata, &options.stamp)?;
+        writer.captures.store(change, call, tree, head, metadata, &options.stamp)?;
     }
     Ok(tree)
 }
 
 /// Returns a resume point at the end of a branch that has the whole file.
-fn whole_source(repo: &Repository, branch: BranchName, head: ObjectId) -> Result<ResumePoint> {
+fn resume_at_end(repo: &Repository, branch: BranchName, head: ObjectId) -> Result<ResumePoint> {
     let stored = Transcript::open(repo.store(), &repo.context(&head)?)?;
     let pieces = stored.len();
     Ok(ResumePoint {
         branch,
-        beside: None,
+        rolled_back: None,
         base: Some(head),
         base_pieces: pieces,
         stored,
@@ -563,13 +570,13 @@ fn whole_source(repo: &Repository, branch: BranchName, head: ObjectId) -> Result
         replacement: Vec::new(),
         lookahead: Vec::new(),
         restart: false,
-        apart: false,
-        left: None,
+        is_detached: false,
+        abandoned: None,
     })
 }
 
 /// A turn that is rebuilt.
-struct Remade {
+struct RebuiltTurn {
     /// The fallback time for records without one.
     time: Option<Time>,
     metadata: BTreeMap<String, String>,
@@ -584,20 +591,20 @@ fn reopen(
     format: RecordFormat,
     point: &mut ResumePoint,
     tip: Option<ObjectId>,
-) -> Result<Option<Remade>> {
+) -> Result<Option<RebuiltTurn>> {
     let Some(head) = point.base.filter(|base| Some(*base) == tip) else { return Ok(None) };
     let commit = repo.commit(&head)?;
     let is_turn = commit.trigger == Trigger::Turn && commit.author.agent == format.name;
     if !is_turn
         || point.restart
-        || point.apart
+        || point.is_detached
         || format.continues.is_some()
         || commit.parents.len() > 1
     {
         return Ok(None);
     }
     let parent = commit.parents.first().copied();
-    let own = begins(&commit);
+    let own = source_start(&commit);
     let (pieces, time) = match parent {
         None => (own.unwrap_or(0), None),
         Some(parent) => {
@@ -613,7 +620,7 @@ fn reopen(
         return Ok(None);
     }
     let context = repo.context(&head)?;
-    (point.base, point.base_pieces, point.apart) = (parent, pieces, own.is_some());
+    (point.base, point.base_pieces, point.is_detached) = (parent, pieces, own.is_some());
     let time = time.or(Some(commit.time));
-    Ok(Some(Remade { time, metadata: commit.metadata, context }))
+    Ok(Some(RebuiltTurn { time, metadata: commit.metadata, context }))
 }

@@ -29,7 +29,7 @@ impl GapLimit {
     ///
     /// # Errors
     /// `LimitExceeded`, with the line of the piece, if the gap exceeds a limit.
-    pub(crate) fn pass(&mut self, side_paths: &[&str], piece: &Piece) -> Result<()> {
+    pub(crate) fn count(&mut self, side_paths: &[&str], piece: &Piece) -> Result<()> {
         if source_kind(side_paths, piece) == SourceKind::Record {
             *self = Self::default();
             return Ok(());

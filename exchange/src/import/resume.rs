@@ -12,8 +12,8 @@ use turntree::error::Result;
 use turntree::object::{Kind, ObjectId, ObjectSource};
 use turntree::repo::{BranchName, LogEntry, Repository};
 
-use super::rewind::{begins, free_name};
-use super::taken_back::{client_branch, is_line_of, taken_back};
+use super::rewind::{free_name, source_start};
+use super::rollback::{free_client_branch, is_client_branch_of, rolled_back_turns};
 use crate::import::source::source_kind;
 use crate::model::format::RecordFormat;
 use crate::text::piece::Piece;
@@ -39,7 +39,7 @@ pub(crate) struct ResumePoint {
     /// The branch that gets the new turns.
     pub(crate) branch: BranchName,
     /// The branch that was rolled back, if the client continues from the rolled-back turns.
-    pub(crate) beside: Option<BranchName>,
+    pub(crate) rolled_back: Option<BranchName>,
     /// The commit that the import continues from. `None` for a new branch.
     pub(crate) base: Option<ObjectId>,
     /// The number of pieces in the source of that commit.
@@ -59,14 +59,14 @@ pub(crate) struct ResumePoint {
     /// source.
     pub(crate) restart: bool,
     /// True if the source of the base is not a prefix of `stored`.
-    pub(crate) apart: bool,
+    pub(crate) is_detached: bool,
     /// The new name of the old content of the file, if the file was rewound in place.
-    pub(crate) left: Option<LeftLine>,
+    pub(crate) abandoned: Option<AbandonedLine>,
 }
 
 /// The old content of a file that was rewound in place and then continued differently.
 #[derive(Debug, Clone)]
-pub(crate) struct LeftLine {
+pub(crate) struct AbandonedLine {
     /// The branch that keeps the old content.
     pub(crate) branch: BranchName,
     pub(crate) tip: ObjectId,
@@ -76,7 +76,7 @@ pub(crate) struct LeftLine {
 
 /// The branches that a transcript may continue.
 #[derive(Clone, Copy)]
-pub(crate) enum Line<'a> {
+pub(crate) enum BranchScope<'a> {
     /// Any branch of the session that has its records.
     Session(&'a str),
     /// This branch, or a branch of its client. A transcript without common records is added on top
@@ -84,11 +84,13 @@ pub(crate) enum Line<'a> {
     Branch(&'a BranchName),
 }
 
-impl Line<'_> {
+impl BranchScope<'_> {
     pub(super) fn has(self, repo: &Repository, branch: &BranchName) -> Result<bool> {
         match self {
-            Line::Session(session) => Ok(branch.session() == session),
-            Line::Branch(name) => Ok(branch == name || is_line_of(repo, branch, name)?),
+            BranchScope::Session(session) => Ok(branch.session() == session),
+            BranchScope::Branch(name) => {
+                Ok(branch == name || is_client_branch_of(repo, branch, name)?)
+            }
         }
     }
 }
@@ -97,20 +99,20 @@ impl Line<'_> {
 /// returns its source entry.
 pub(crate) fn find_resume_point(
     repo: &Repository,
-    line: Line<'_>,
+    line: BranchScope<'_>,
     format: RecordFormat,
     pieces: &mut dyn Iterator<Item = Result<Piece>>,
     mut write: impl FnMut(&Piece) -> Result<SourceEntry>,
 ) -> Result<Relation> {
-    let mut alive = candidates(repo, line, format)?;
-    if alive.is_empty() {
+    let mut matching = candidates(repo, line, format)?;
+    if matching.is_empty() {
         let branch = match line {
-            Line::Session(session) => BranchName::main(session)?,
-            Line::Branch(branch) => branch.clone(),
+            BranchScope::Session(session) => BranchName::main(session)?,
+            BranchScope::Branch(branch) => branch.clone(),
         };
-        return fresh(repo, branch, format).map(|point| Relation::Resumed(Box::new(point)));
+        return start_branch(repo, branch, format).map(|point| Relation::Resumed(Box::new(point)));
     }
-    let mut differing = Differing::default();
+    let mut difference = Difference::default();
     let mut group: Vec<Piece> = Vec::new();
     while let Some(piece) = pieces.next().transpose()? {
         let is_record = source_kind(format.side_paths, &piece) == SourceKind::Record;
@@ -119,33 +121,35 @@ pub(crate) fn find_resume_point(
             continue;
         }
         let described: Vec<DescribedPiece<'_>> =
-            group.iter().map(|piece| describe(repo, format.side_paths, piece)).collect();
-        let accepted = alive
+            group.iter().map(|piece| describe_piece(repo, format.side_paths, piece)).collect();
+        let accepted = matching
             .iter_mut()
             .map(|candidate| candidate.advance(&described))
             .collect::<Result<Vec<bool>>>()?;
         if !accepted.contains(&true) {
-            let is_unknown = alive.iter().all(|candidate| candidate.common == 0);
+            let is_unknown = matching.iter().all(|candidate| candidate.common == 0);
             let point = match line {
-                Line::Branch(branch) if is_unknown => on_top(repo, branch.clone(), group),
-                _ => join(repo, format, alive, differing, group)?,
+                BranchScope::Branch(branch) if is_unknown => {
+                    resume_on_top(repo, branch.clone(), group)
+                }
+                _ => diverging_point(repo, format, matching, difference, group)?,
             };
             return Ok(Relation::Resumed(Box::new(point)));
         }
         let mut accepted = accepted.into_iter();
-        alive.retain(|_| accepted.next().unwrap_or(false));
-        differing.note(&alive, &group, &mut write)?;
+        matching.retain(|_| accepted.next().unwrap_or(false));
+        difference.add(&matching, &group, &mut write)?;
         group.clear();
     }
     let side_paths = format.side_paths;
-    at_end(repo, alive, differing, group, side_paths)
+    relation_at_end(repo, matching, difference, group, side_paths)
 }
 
 /// A branch whose records agree with the file so far.
 struct Candidate<'r> {
     branch: BranchName,
     /// The branch that was rolled back, if this candidate consists of the rolled-back turns.
-    beside: Option<BranchName>,
+    rolled_back: Option<BranchName>,
     tip: ObjectId,
     list: Transcript,
     entries: Peekable<Box<dyn Iterator<Item = Result<SourceEntry>> + 'r>>,
@@ -161,7 +165,7 @@ impl Candidate<'_> {
     fn advance(&mut self, group: &[DescribedPiece<'_>]) -> Result<bool> {
         if self.exact {
             self.exact = group.iter().try_fold(true, |equal, entry| {
-                Ok::<_, turntree::Error>(equal && self.pass_if(|stored| entry.is(stored))?)
+                Ok::<_, turntree::Error>(equal && self.skip_if(|stored| entry.is_equal_to(stored))?)
             })?;
             if self.exact {
                 (self.common, self.keep) = (self.position, self.position);
@@ -169,8 +173,8 @@ impl Candidate<'_> {
             }
         }
         let Some(record) = group.last() else { return Ok(true) };
-        while self.pass_if(|stored| Ok(stored.kind != SourceKind::Record))? {}
-        let same = self.pass_if(|stored| record.has_content(stored))?;
+        while self.skip_if(|stored| Ok(stored.kind != SourceKind::Record))? {}
+        let same = self.skip_if(|stored| record.has_content(stored))?;
         if same {
             self.common = self.position;
         }
@@ -179,21 +183,21 @@ impl Candidate<'_> {
 
     /// Returns the relation of a file whose every record is known. For rolled-back turns, reports
     /// the branch that was rolled back.
-    fn known(&self, repo: &Repository) -> Result<Relation> {
-        let branch = self.beside.as_ref().unwrap_or(&self.branch);
-        let tip = if self.beside.is_some() { repo.tip(branch) } else { None };
-        let was_longer = self.beside.is_some() && self.common > 0;
+    fn relation(&self, repo: &Repository) -> Result<Relation> {
+        let branch = self.rolled_back.as_ref().unwrap_or(&self.branch);
+        let tip = if self.rolled_back.is_some() { repo.tip(branch) } else { None };
+        let was_longer = self.rolled_back.is_some() && self.common > 0;
         let (branch, head) = (branch.clone(), tip.unwrap_or(self.tip));
         Ok(Relation::Known(KnownFile { branch, head, was_longer }))
     }
 
     /// Returns true if the file has every record of this branch.
     fn is_exhausted(&mut self) -> Result<bool> {
-        while self.pass_if(|stored| Ok(stored.kind != SourceKind::Record))? {}
+        while self.skip_if(|stored| Ok(stored.kind != SourceKind::Record))? {}
         Ok(self.entries.peek().is_none())
     }
 
-    fn pass_if(&mut self, wanted: impl FnOnce(&SourceEntry) -> Result<bool>) -> Result<bool> {
+    fn skip_if(&mut self, wanted: impl FnOnce(&SourceEntry) -> Result<bool>) -> Result<bool> {
         let is_wanted = match self.entries.peek() {
             None => return Ok(false),
             Some(Ok(entry)) => wanted(entry)?,
@@ -209,20 +213,20 @@ impl Candidate<'_> {
 
 /// The pieces of the file from the first difference to a branch that still agrees in its records.
 #[derive(Default)]
-struct Differing {
+struct Difference {
     passed: u64,
     from: u64,
     entries: Vec<SourceEntry>,
 }
 
-impl Differing {
-    fn note(
+impl Difference {
+    fn add(
         &mut self,
-        alive: &[Candidate<'_>],
+        matching: &[Candidate<'_>],
         group: &[Piece],
         write: &mut impl FnMut(&Piece) -> Result<SourceEntry>,
     ) -> Result<()> {
-        if alive.iter().any(|candidate| !candidate.exact) {
+        if matching.iter().any(|candidate| !candidate.exact) {
             if self.entries.is_empty() {
                 self.from = self.passed;
             }
@@ -243,32 +247,33 @@ impl Differing {
 }
 
 /// Returns the point where a file resumes that has a record which no branch has at this place.
-fn join(
+fn diverging_point(
     repo: &Repository,
     format: RecordFormat,
-    mut alive: Vec<Candidate<'_>>,
-    differing: Differing,
+    mut matching: Vec<Candidate<'_>>,
+    difference: Difference,
     lookahead: Vec<Piece>,
 ) -> Result<ResumePoint> {
-    let grown = longest_exhausted(&mut alive)?;
-    let candidate = alive.swap_remove(grown.unwrap_or(0));
-    let (mut restart, mut apart, mut left) = (false, false, None);
+    let grown = longest_exhausted(&mut matching)?;
+    let candidate = matching.swap_remove(grown.unwrap_or(0));
+    let (mut restart, mut is_detached, mut left) = (false, false, None);
     let (branch, base, base_pieces) = match grown {
         Some(_) => (candidate.branch, Some(candidate.tip), candidate.list.len()),
         None => {
             let base = last_common_turn(repo, format, &candidate.tip, candidate.common)?;
             let (commit, pieces) = base.map_or((None, 0), |(id, pieces, _)| (Some(id), pieces));
-            apart = base.is_some_and(|(_, _, apart)| apart);
+            is_detached = base.is_some_and(|(_, _, is_detached)| is_detached);
             if let Some(id) = commit {
                 restart = pieces == 0 && is_document_below(repo, format, &id)?;
             }
-            let stem = candidate.beside.as_ref().unwrap_or(&candidate.branch);
+            let stem = candidate.rolled_back.as_ref().unwrap_or(&candidate.branch);
             let name = free_name(stem, |name| repo.tip(name).is_none())?;
             // The file is the conversation, so its branch continues with the new content of the
             // file. Another branch keeps the old content.
-            if candidate.common > 0 && candidate.beside.is_none() {
+            if candidate.common > 0 && candidate.rolled_back.is_none() {
                 let pieces_left = candidate.list.len();
-                left = Some(LeftLine { branch: name, tip: candidate.tip, pieces: pieces_left });
+                left =
+                    Some(AbandonedLine { branch: name, tip: candidate.tip, pieces: pieces_left });
                 (candidate.branch, commit, pieces)
             } else {
                 (name, commit, pieces)
@@ -277,65 +282,67 @@ fn join(
     };
     Ok(ResumePoint {
         branch,
-        beside: candidate.beside.filter(|_| grown.is_some()),
+        rolled_back: candidate.rolled_back.filter(|_| grown.is_some()),
         base,
         base_pieces,
         stored: candidate.list,
         common: candidate.common,
         keep: candidate.keep,
-        replacement: differing.since(candidate.keep),
+        replacement: difference.since(candidate.keep),
         lookahead,
         restart,
-        apart,
-        left,
+        is_detached,
+        abandoned: left,
     })
 }
 
 /// Returns the relation of a file that ended after a known record.
-fn at_end(
+fn relation_at_end(
     repo: &Repository,
-    mut alive: Vec<Candidate<'_>>,
-    differing: Differing,
+    mut matching: Vec<Candidate<'_>>,
+    difference: Difference,
     lookahead: Vec<Piece>,
     side_paths: &[&str],
 ) -> Result<Relation> {
     let tail: Vec<DescribedPiece<'_>> =
-        lookahead.iter().map(|piece| describe(repo, side_paths, piece)).collect();
-    for candidate in &mut alive {
+        lookahead.iter().map(|piece| describe_piece(repo, side_paths, piece)).collect();
+    for candidate in &mut matching {
         let same_tail = candidate.exact
             && tail.iter().try_fold(true, |equal, entry| {
-                Ok::<_, turntree::Error>(equal && candidate.pass_if(|stored| entry.is(stored))?)
+                Ok::<_, turntree::Error>(
+                    equal && candidate.skip_if(|stored| entry.is_equal_to(stored))?,
+                )
             })?
             && candidate.entries.peek().is_none();
         if same_tail {
-            return candidate.known(repo);
+            return candidate.relation(repo);
         }
     }
-    let grown = longest_exhausted(&mut alive)?;
-    let candidate = alive.swap_remove(grown.unwrap_or(0));
+    let grown = longest_exhausted(&mut matching)?;
+    let candidate = matching.swap_remove(grown.unwrap_or(0));
     if grown.is_none() {
-        return candidate.known(repo);
+        return candidate.relation(repo);
     }
     Ok(Relation::Resumed(Box::new(ResumePoint {
         branch: candidate.branch,
-        beside: candidate.beside,
+        rolled_back: candidate.rolled_back,
         base: Some(candidate.tip),
         base_pieces: candidate.list.len(),
         stored: candidate.list,
         common: candidate.common,
         keep: candidate.keep,
-        replacement: differing.since(candidate.keep),
+        replacement: difference.since(candidate.keep),
         lookahead,
         restart: false,
-        apart: false,
-        left: None,
+        is_detached: false,
+        abandoned: None,
     })))
 }
 
 /// Returns the branch without further records that has the largest exact part of the file.
-fn longest_exhausted(alive: &mut [Candidate<'_>]) -> Result<Option<usize>> {
+fn longest_exhausted(matching: &mut [Candidate<'_>]) -> Result<Option<usize>> {
     let mut best: Option<(u64, usize)> = None;
-    for (index, candidate) in alive.iter_mut().enumerate() {
+    for (index, candidate) in matching.iter_mut().enumerate() {
         if candidate.is_exhausted()? && best.is_none_or(|(keep, _)| candidate.keep > keep) {
             best = Some((candidate.keep, index));
         }
@@ -355,7 +362,7 @@ fn is_document_below(repo: &Repository, format: RecordFormat, commit: &ObjectId)
 /// Returns the branches of a line that have a source of this format.
 fn candidates<'r>(
     repo: &'r Repository,
-    line: Line<'_>,
+    line: BranchScope<'_>,
     format: RecordFormat,
 ) -> Result<Vec<Candidate<'r>>> {
     let (mut candidates, mut taken) = (Vec::new(), Vec::new());
@@ -363,15 +370,15 @@ fn candidates<'r>(
         if !line.has(repo, &branch)? {
             continue;
         }
-        for tip in taken_back(repo, format, &tip)? {
+        for tip in rolled_back_turns(repo, format, &tip)? {
             let list = Transcript::open(repo.store(), &repo.context(&tip)?)?;
-            let name = client_branch(repo, &branch)?;
-            taken.push(candidate(repo, name, Some(branch.clone()), tip, list));
+            let name = free_client_branch(repo, &branch)?;
+            taken.push(open_candidate(repo, name, Some(branch.clone()), tip, list));
         }
         // A branch may have been rolled back to before its first record.
         let list = Transcript::open(repo.store(), &repo.context(&tip)?)?;
         if !list.is_empty() && !is_document_below(repo, format, &tip)? {
-            candidates.push(candidate(repo, branch, None, tip, list));
+            candidates.push(open_candidate(repo, branch, None, tip, list));
         }
     }
     // Try the main branch of the session first, so that it wins a tie.
@@ -381,10 +388,10 @@ fn candidates<'r>(
     Ok(candidates)
 }
 
-fn candidate(
+fn open_candidate(
     repo: &Repository,
     branch: BranchName,
-    beside: Option<BranchName>,
+    rolled_back: Option<BranchName>,
     tip: ObjectId,
     list: Transcript,
 ) -> Candidate<'_> {
@@ -392,15 +399,15 @@ fn candidate(
         Box::new(list.pieces(repo.store(), 0..list.len()).map(|piece| Ok(piece?.entry())));
     let entries = stored.peekable();
     let (position, common, keep, exact) = (0, 0, 0, true);
-    Candidate { branch, beside, tip, list, entries, position, common, keep, exact }
+    Candidate { branch, rolled_back, tip, list, entries, position, common, keep, exact }
 }
 
 /// Returns the point for another transcript on top of a branch, with its own source.
-fn on_top(repo: &Repository, branch: BranchName, lookahead: Vec<Piece>) -> ResumePoint {
+fn resume_on_top(repo: &Repository, branch: BranchName, lookahead: Vec<Piece>) -> ResumePoint {
     ResumePoint {
         base: repo.tip(&branch),
         branch,
-        beside: None,
+        rolled_back: None,
         base_pieces: 0,
         stored: Transcript::default(),
         common: 0,
@@ -408,19 +415,23 @@ fn on_top(repo: &Repository, branch: BranchName, lookahead: Vec<Piece>) -> Resum
         replacement: Vec::new(),
         lookahead,
         restart: false,
-        apart: true,
-        left: None,
+        is_detached: true,
+        abandoned: None,
     }
 }
 
 /// Returns the point for a branch without a source: new, or continued from a manual snapshot.
-fn fresh(repo: &Repository, branch: BranchName, format: RecordFormat) -> Result<ResumePoint> {
+fn start_branch(
+    repo: &Repository,
+    branch: BranchName,
+    format: RecordFormat,
+) -> Result<ResumePoint> {
     let base = repo.tip(&branch);
     let restart = base.map(|base| is_document_below(repo, format, &base)).transpose()?;
     Ok(ResumePoint {
         base,
         branch,
-        beside: None,
+        rolled_back: None,
         base_pieces: 0,
         stored: Transcript::default(),
         common: 0,
@@ -428,8 +439,8 @@ fn fresh(repo: &Repository, branch: BranchName, format: RecordFormat) -> Result<
         replacement: Vec::new(),
         lookahead: Vec::new(),
         restart: restart.unwrap_or(false),
-        apart: false,
-        left: None,
+        is_detached: false,
+        abandoned: None,
     })
 }
 
@@ -446,7 +457,7 @@ fn last_common_turn(
     for entry in repo.history(&[*tip], &[])?.first_parent() {
         let LogEntry { id, commit, .. } = entry?;
         let above = after.take();
-        after = begins(&commit).map(|pieces| (pieces, commit.session.clone()));
+        after = source_start(&commit).map(|pieces| (pieces, commit.session.clone()));
         if repo.store().tombstone(&commit.tree).is_some() {
             continue;
         }
@@ -469,7 +480,7 @@ fn last_common_turn(
 }
 
 /// Returns the entry that a piece of the file would have in the store.
-pub(super) fn describe<'p>(
+pub(super) fn describe_piece<'p>(
     repo: &'p Repository,
     side_paths: &[&str],
     piece: &'p Piece,
@@ -492,7 +503,7 @@ pub(super) struct DescribedPiece<'p> {
 
 impl DescribedPiece<'_> {
     /// Returns true if a stored piece equals this one.
-    pub(super) fn is(&self, stored: &SourceEntry) -> Result<bool> {
+    pub(super) fn is_equal_to(&self, stored: &SourceEntry) -> Result<bool> {
         let SourceEntry { kind, suffix, .. } = &self.entry;
         Ok(stored.kind == *kind && stored.suffix == *suffix && self.has_content(stored)?)
     }

@@ -16,24 +16,24 @@ use crate::text::unique_name::unique_name;
 
 /// Metadata key of a commit that does not continue the source of its parent: the number of pieces
 /// of its own source before its first one.
-pub(crate) const BEGINS: &str = "source-from";
+pub(crate) const SOURCE_START: &str = "source-from";
 
 /// Metadata key of the first commit after a client rewound a file in place: the branch that keeps
 /// the abandoned content of the file, and the number of pieces of its source.
-pub(crate) const LEFT: &str = "source-left";
+pub(crate) const ABANDONED_BRANCH: &str = "source-left";
 
 /// Maximum number of digits that are parsed.
 const MAX_DIGITS: usize = 19;
 
 /// Returns the number of pieces of its source before `commit`, if the commit does not continue the
 /// source of its parent.
-pub(crate) fn begins(commit: &Commit) -> Option<u64> {
-    commit.metadata.get(BEGINS).filter(|pieces| pieces.len() <= MAX_DIGITS)?.parse().ok()
+pub(crate) fn source_start(commit: &Commit) -> Option<u64> {
+    commit.metadata.get(SOURCE_START).filter(|pieces| pieces.len() <= MAX_DIGITS)?.parse().ok()
 }
 
 /// Returns the branch that was abandoned with `commit`, and the number of pieces of its source.
-pub(crate) fn left_with(commit: &Commit) -> Option<(&str, u64)> {
-    let (branch, pieces) = commit.metadata.get(LEFT)?.rsplit_once(' ')?;
+pub(crate) fn abandoned_branch(commit: &Commit) -> Option<(&str, u64)> {
+    let (branch, pieces) = commit.metadata.get(ABANDONED_BRANCH)?.rsplit_once(' ')?;
     Some((branch, pieces.parse().ok()?))
 }
 
@@ -107,7 +107,7 @@ impl Timeline {
     ///
     /// # Errors
     /// The errors of reading commits and contexts.
-    pub(crate) fn of(
+    pub(crate) fn of_session(
         change: &Transaction<'_>,
         session: &str,
         first: &BranchName,
@@ -128,14 +128,14 @@ impl Timeline {
     ///
     /// # Errors
     /// The errors of reading commits and contexts.
-    pub(crate) fn below(
+    pub(crate) fn of_tip(
         change: &Transaction<'_>,
         tip: &ObjectId,
         source: &Transcript,
     ) -> Result<Self> {
         let session = change.read_commit(tip)?.session;
         let first = BranchName::main(&session)?;
-        let mut timeline = Self::of(change, &session, &first, source)?;
+        let mut timeline = Self::of_session(change, &session, &first, source)?;
         timeline.add_line(change, (tip, &session), source, &mut HashSet::new())?;
         Ok(timeline)
     }
@@ -153,7 +153,7 @@ impl Timeline {
             next = commit.parents.first().copied().filter(|_| commit.session == session);
             let Some(context) = context_of(change, &commit)? else { continue };
             let own = Transcript::open(change, &context)?;
-            if commit.session == session && is_beginning(change, &own, source)? {
+            if commit.session == session && is_source_prefix(change, &own, source)? {
                 self.turns.entry(own.len()).or_insert(id);
             }
         }
@@ -170,7 +170,7 @@ impl Timeline {
     ///
     /// # Errors
     /// The errors of reading commits and contexts.
-    pub(crate) fn place(
+    pub(crate) fn point_at(
         &self,
         change: &Transaction<'_>,
         to: Option<u64>,
@@ -192,11 +192,12 @@ impl Timeline {
         };
         let Some(below) = below else { return Ok(None) };
         let known = below.messages(change, MAIN_AGENT)?.len();
-        let begins = match begins(&commit) {
+        let begins = match source_start(&commit) {
             Some(begins) => begins,
             None => Transcript::open(change, &below)?.len(),
         };
-        let Some(messages) = said_until(change, &context, to, begins..*end, known)? else {
+        let Some(messages) = count_messages_until(change, &context, to, begins..*end, known)?
+        else {
             return Ok(Some(whole));
         };
         let has_more = known < messages;
@@ -207,7 +208,7 @@ impl Timeline {
 /// Returns the number of messages of a turn up to the piece `to`, or `None` if the whole turn
 /// counts. `pieces` are the pieces of the turn in its source. The first `known` messages are older
 /// than the turn. A piece that repeats a piece before `to` adds no message.
-fn said_until(
+fn count_messages_until(
     change: &Transaction<'_>,
     context: &Context,
     to: u64,
@@ -246,7 +247,7 @@ fn context_of(change: &Transaction<'_>, commit: &Commit) -> Result<Option<Contex
 
 /// Returns true if `part` is a nonempty prefix of `source`. Compares only the last record of
 /// `part`, because records contain their ids.
-pub(super) fn is_beginning(
+pub(super) fn is_source_prefix(
     objects: &dyn ObjectSource,
     part: &Transcript,
     source: &Transcript,

@@ -10,7 +10,7 @@
 //! | a longer version of a branch | the branch gets the new turns |
 //! | rewritten after a point | continues from the last common turn; a new branch keeps the rest |
 //!
-//! Redacted content is imported as its replacement (`redacted.rs`), so a file that still has the
+//! Redacted content is imported as its replacement (`redact.rs`), so a file that still has the
 //! original content does not count as rewritten.
 //!
 //! To continue in the middle of a file, the parser first rereads the known part from the store,
@@ -29,8 +29,8 @@ use super::captures::Captures;
 use super::finish::{finish_import, imported_tip};
 use super::fork::{CopiedPiece, ForkStep, Forking, Origins, RecordKey, record_key};
 use super::gap_limit::GapLimit;
-use super::redacted::redacted;
-use super::resume::{KnownFile, Line, Relation, ResumePoint, find_resume_point};
+use super::redact::redact_pieces;
+use super::resume::{BranchScope, KnownFile, Relation, ResumePoint, find_resume_point};
 use super::source::{SourceReader, write_piece};
 use super::turns::TurnWriter;
 use crate::model::event::{Event, Parser};
@@ -63,18 +63,21 @@ pub(crate) fn import_transcript(
     let mut input_bytes = 0;
     let mut gap = GapLimit::default();
     let pieces = (format.split)(input);
-    let mut pieces = redacted(repo, pieces)?.map(|piece| {
+    let mut pieces = redact_pieces(repo, pieces)?.map(|piece| {
         let piece = piece?;
-        gap.pass(format.side_paths, &piece)?;
+        gap.count(format.side_paths, &piece)?;
         input_bytes += (piece.bytes.len() + piece.suffix.len()) as u64;
         Ok(piece)
     });
 
     let mut staging = repo.begin();
-    let relation =
-        find_resume_point(repo, Line::Session(&options.session), format, &mut pieces, |piece| {
-            write_piece(&mut staging, format.side_paths, piece)
-        })?;
+    let relation = find_resume_point(
+        repo,
+        BranchScope::Session(&options.session),
+        format,
+        &mut pieces,
+        |piece| write_piece(&mut staging, format.side_paths, piece),
+    )?;
     let point = match relation {
         Relation::Resumed(point) => *point,
         Relation::Known(KnownFile { branch, head, .. }) => {
@@ -88,7 +91,7 @@ pub(crate) fn import_transcript(
     let (stamp, origins) = (options.stamp.clone(), Arc::clone(origins));
     let mut run = TranscriptImport::begin(repo, staging, format, &point, stamp, origins)?;
     if let Some(directory) = directory {
-        run.parser.worked_in(directory);
+        run.parser.set_directory(directory);
     }
     let lookahead = run.catch_up(repo, point)?;
     for piece in lookahead.into_iter().map(Ok).chain(&mut pieces) {
@@ -120,7 +123,7 @@ fn document_below(
 
 /// Returns true if `base` holds nothing of a conversation: it is missing, or has only snapshots of
 /// files that a hook took before the client wrote the first record.
-pub(super) fn is_beginning(repo: &Repository, base: Option<&ObjectId>) -> Result<bool> {
+pub(super) fn is_conversation_start(repo: &Repository, base: Option<&ObjectId>) -> Result<bool> {
     let Some(base) = base else { return Ok(true) };
     let sections = repo.context(base)?.sections(repo.store())?;
     if sections.keys().any(|name| name != FILES) {
@@ -137,7 +140,7 @@ pub(super) fn is_beginning(repo: &Repository, base: Option<&ObjectId>) -> Result
 /// Rejects a file if more than a tenth of its messages have no visible content: it has another
 /// format, or an unknown version of this format. A single such message may be an answer that was
 /// never received.
-fn refuse_silent(writer: &TurnWriter<'_>) -> Result<()> {
+fn reject_silent_file(writer: &TurnWriter<'_>) -> Result<()> {
     let (all, silent, name) = (writer.messages, writer.silent, writer.format().name);
     if silent.saturating_mul(10) <= all || (silent == 1 && all > 1) {
         return Ok(());
@@ -190,19 +193,19 @@ impl<'r> TranscriptImport<'r> {
         if point.base != staging.tip(&point.branch) {
             staging.move_branch(&point.branch, point.base);
         }
-        if let Some(left) = &point.left {
+        if let Some(left) = &point.abandoned {
             staging.move_branch(&left.branch, Some(left.tip));
         }
         let captures = Captures::load(repo, point.branch.session())?;
         let branch = point.branch.clone();
         let mut writer = TurnWriter::new(staging, builder, branch, format, stamp, captures);
         if let Some(base) = &point.base {
-            writer.go_on_from(&repo.context(base)?)?;
+            writer.continue_from(&repo.context(base)?)?;
         }
-        if let Some(left) = &point.left {
-            writer.leaves(left);
+        if let Some(left) = &point.abandoned {
+            writer.mark_rewound(left);
         }
-        let is_new = point.stored.is_empty() && is_beginning(repo, point.base.as_ref())?;
+        let is_new = point.stored.is_empty() && is_conversation_start(repo, point.base.as_ref())?;
         let session = point.branch.session();
         let forking = match is_new {
             true => Forking::new(repo, format, session, Arc::clone(&origins)),
@@ -240,7 +243,7 @@ impl<'r> TranscriptImport<'r> {
         if point.restart {
             self.writer.replace_source(0, &[])?;
         }
-        if point.apart {
+        if point.is_detached {
             self.writer.begin_source(&stored, base_pieces)?;
         }
         if keep < base_pieces {
@@ -254,8 +257,8 @@ impl<'r> TranscriptImport<'r> {
             self.parser.piece(&piece, &mut events);
             if index >= base_pieces {
                 self.writer.apply(&piece, events, index < keep)?;
-            } else if point.apart {
-                self.writer.note_facts(&piece, events)?;
+            } else if point.is_detached {
+                self.writer.apply_facts(&piece, events)?;
             }
         }
         if !replacement.is_empty() {
@@ -271,7 +274,7 @@ impl<'r> TranscriptImport<'r> {
         };
         let step = forking.piece(&self.writer.transaction, piece)?;
         self.forking = Some(forking);
-        self.step(step)
+        self.apply_fork_step(step)
     }
 
     /// Returns true if the file has only had copies of another session's records so far.
@@ -283,10 +286,10 @@ impl<'r> TranscriptImport<'r> {
     pub(crate) fn end(&mut self) -> Result<()> {
         let Some(mut forking) = self.forking.take() else { return Ok(()) };
         let step = forking.begin(&self.writer.transaction, None)?;
-        self.step(step)
+        self.apply_fork_step(step)
     }
 
-    fn step(&mut self, step: ForkStep) -> Result<()> {
+    fn apply_fork_step(&mut self, step: ForkStep) -> Result<()> {
         match step {
             ForkStep::Hold => Ok(()),
             ForkStep::Copied(pieces) => {
@@ -301,7 +304,7 @@ impl<'r> TranscriptImport<'r> {
                 }
                 match place {
                     Some(place) => self.writer.begin_fork(&place)?,
-                    None => self.own_copies()?,
+                    None => self.import_copies_as_own()?,
                 }
                 if let Some((piece, session)) = pieces.first().zip(missing) {
                     let name = BranchName::main(&session).map(|_| session).unwrap_or_default();
@@ -315,7 +318,7 @@ impl<'r> TranscriptImport<'r> {
 
     /// Imports supposed copies as records of the file itself, because the other session has no turn
     /// to continue from.
-    fn own_copies(&mut self) -> Result<()> {
+    fn import_copies_as_own(&mut self) -> Result<()> {
         if !self.writer.has_copies() {
             return Ok(());
         }
@@ -375,12 +378,12 @@ impl<'r> TranscriptImport<'r> {
         self.parser.finish(&mut events);
         self.writer.finish(events)?;
         if self.is_first {
-            refuse_silent(&self.writer)?;
+            reject_silent_file(&self.writer)?;
         }
         let Self { mut writer, notes, unread, anchors, origins, .. } = self;
         writer.captures.save(&mut writer.transaction)?;
         let head = imported_tip(&writer.transaction, &branch)?;
-        let others = writer.left().into_iter();
+        let others = writer.abandoned_branches().into_iter();
         let others =
             others.map(|(branch, head)| ImportedBranch { branch, turns: 0, messages: 0, head });
         let report = ImportReport {

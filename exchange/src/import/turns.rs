@@ -1,6 +1,6 @@
 //! Turns events into commits: each event updates a context, and each turn becomes a snapshot.
 
-mod back;
+mod rewind;
 mod side_branches;
 
 use std::collections::BTreeMap;
@@ -22,8 +22,8 @@ use turntree::tree::{Item, Link, MAX_KEY_BYTES};
 use self::side_branches::SideBranches;
 use super::captures::Captures;
 use super::flush::flush_if_needed;
-use super::resume::LeftLine;
-use super::rewind::{BEGINS, LEFT, Timeline};
+use super::resume::AbandonedLine;
+use super::rewind::{ABANDONED_BRANCH, SOURCE_START, Timeline};
 use super::source::write_piece;
 use crate::model::event::{Content, Event, MessageEvent};
 use crate::model::format::RecordFormat;
@@ -33,7 +33,7 @@ use crate::text::piece::Piece;
 
 /// Adds the workspace to the context and returns the metadata about it for the commit. Empty if
 /// nothing changed.
-pub(crate) type FilesOfTurn<'f> =
+pub(crate) type AddTurnFiles<'f> =
     dyn FnMut(&mut Transaction<'_>, &mut Builder) -> Result<BTreeMap<String, String>> + 'f;
 
 /// Sections that a commit adds to: the format, and the payloads that messages reference.
@@ -68,7 +68,7 @@ pub(crate) struct TurnWriter<'r> {
     branch: BranchName,
     format: RecordFormat,
     stamp: Signature,
-    pending: Pending,
+    pending: PendingTurn,
     /// The number of commits.
     pub(crate) turns: u64,
     /// The number of messages in them.
@@ -95,7 +95,7 @@ pub(crate) struct TurnWriter<'r> {
 
 /// The content of the current turn so far.
 #[derive(Default, Clone, Serialize, Deserialize)]
-pub(crate) struct Pending {
+pub(crate) struct PendingTurn {
     pieces: u64,
     messages: u64,
     #[serde(with = "moment")]
@@ -121,7 +121,7 @@ pub(crate) struct Pending {
 /// An unfinished turn that was committed and may still grow.
 #[derive(Clone, Serialize, Deserialize)]
 pub(crate) struct OpenTurn {
-    pending: Pending,
+    pending: PendingTurn,
     /// The time of the previous commit.
     #[serde(with = "moment")]
     last_time: Option<Time>,
@@ -176,7 +176,7 @@ impl<'r> TurnWriter<'r> {
             branch,
             format,
             stamp,
-            pending: Pending::default(),
+            pending: PendingTurn::default(),
             turns: 0,
             messages: 0,
             silent: 0,
@@ -208,15 +208,18 @@ impl<'r> TurnWriter<'r> {
         let starts_turn = |event: &Event| {
             matches!(
                 event,
-                Event::Turn | Event::Compact { .. } | Event::Rearrange { .. } | Event::Back { .. }
+                Event::Turn
+                    | Event::Compact { .. }
+                    | Event::Rearrange { .. }
+                    | Event::Rewind { .. }
             )
         };
         // Facts before the start of a turn belong to the turn, like the bytes of their piece.
         let says = |event: &&Event| {
             !matches!(event, Event::Meta { .. } | Event::Unread { .. } | Event::Unknown { .. })
         };
-        let told = events.iter().find(says);
-        if told.is_some_and(starts_turn) {
+        let first = events.iter().find(says);
+        if first.is_some_and(starts_turn) {
             self.end_turn(Trigger::Turn)?;
         }
         if to_source {
@@ -224,7 +227,7 @@ impl<'r> TurnWriter<'r> {
             self.builder.push(&mut self.transaction, SOURCE, entry.to_item()?)?;
         }
         self.pending.pieces += 1;
-        self.captures.note(&piece.bytes);
+        self.captures.scan_record(&piece.bytes);
         for (at, event) in events.into_iter().enumerate() {
             if at > 0 && starts_turn(&event) {
                 self.end_turn(Trigger::Turn)?;
@@ -235,7 +238,7 @@ impl<'r> TurnWriter<'r> {
     }
 
     /// Marks the next turn as the first one after the file was rewound in place.
-    pub(crate) fn leaves(&mut self, line: &LeftLine) {
+    pub(crate) fn mark_rewound(&mut self, line: &AbandonedLine) {
         self.pending.leaves = Some(format!("{} {}", line.branch.branch(), line.pieces));
         self.left.push(line.branch.clone());
     }
@@ -274,7 +277,7 @@ impl<'r> TurnWriter<'r> {
     }
 
     /// Restores the facts about the session's directories from `context`.
-    pub(crate) fn go_on_from(&mut self, context: &Context) -> Result<()> {
+    pub(crate) fn continue_from(&mut self, context: &Context) -> Result<()> {
         self.directory = fact(&self.transaction, context, DIRECTORY)?;
         self.root = fact(&self.transaction, context, ROOT)?;
         Ok(())
@@ -301,13 +304,13 @@ impl<'r> TurnWriter<'r> {
 
     /// Rebuilds a turn that was committed with `metadata`. `time` is the fallback for records
     /// without a time.
-    pub(crate) fn remake(&mut self, time: Option<Time>, metadata: BTreeMap<String, String>) {
+    pub(crate) fn rebuild(&mut self, time: Option<Time>, metadata: BTreeMap<String, String>) {
         self.last_time = time;
         self.pending.metadata = metadata;
     }
 
     /// Copies the files of `context`.
-    pub(crate) fn carry_files(&mut self, context: &Context) -> Result<()> {
+    pub(crate) fn copy_files(&mut self, context: &Context) -> Result<()> {
         self.builder.set_as_in(&mut self.transaction, FILES, context)
     }
 
@@ -335,9 +338,9 @@ impl<'r> TurnWriter<'r> {
     /// Commits the unfinished turn after `files` updated the workspace in the context. Commits
     /// nothing if the turn is empty and the context is unchanged. Returns the unfinished turn, if
     /// it was committed.
-    pub(crate) fn pause(&mut self, files: &mut FilesOfTurn<'_>) -> Result<Option<OpenTurn>> {
+    pub(crate) fn pause(&mut self, files: &mut AddTurnFiles<'_>) -> Result<Option<OpenTurn>> {
         let before = self.transaction.tip(&self.branch);
-        self.join_captures()?;
+        self.add_captured_files()?;
         let metadata = files(&mut self.transaction, &mut self.builder)?;
         if !metadata.is_empty() {
             self.pending.metadata = metadata;
@@ -378,7 +381,7 @@ impl<'r> TurnWriter<'r> {
                 let section = agent_section(&agent_name(&message.agent), "messages")?;
                 self.builder.push(&mut self.transaction, &section, item)
             }
-            Event::Late { message, back } => {
+            Event::LateMessage { message, back } => {
                 self.note_message(&message);
                 let item = self.message_item(piece, &message)?;
                 let section = agent_section(&agent_name(&message.agent), "messages")?;
@@ -386,9 +389,9 @@ impl<'r> TurnWriter<'r> {
                 let at = len.saturating_sub(back);
                 self.builder.splice(&mut self.transaction, &section, at..at, vec![item])
             }
-            Event::Again { message, back } => {
+            Event::ReplaceMessage { message, back } => {
                 if back < self.pending.messages {
-                    self.said_by(&message.agent).note_again(&message.headline);
+                    self.title_of(&message.agent).note_rewritten(&message.headline);
                 }
                 let item = self.message_item(piece, &message)?;
                 let section = agent_section(&agent_name(&message.agent), "messages")?;
@@ -397,7 +400,7 @@ impl<'r> TurnWriter<'r> {
                 let at = end.saturating_sub(1);
                 self.builder.splice(&mut self.transaction, &section, at..end, vec![item])
             }
-            Event::Back { at, to } => self.go_back(at, to),
+            Event::Rewind { at, to } => self.rewind(at, to),
             Event::Compact { agent, summary, keep } => {
                 self.compact(piece, &agent, &summary, keep)?;
                 self.commit(Trigger::Compaction)
@@ -509,11 +512,11 @@ impl<'r> TurnWriter<'r> {
         if let Some(model) = &message.model {
             pending.model.clone_from(model);
         }
-        self.said_by(&message.agent).note(&message.headline);
+        self.title_of(&message.agent).note(&message.headline);
     }
 
     /// Returns the title of the current turn for an agent.
-    fn said_by(&mut self, agent: &str) -> &mut TurnTitle {
+    fn title_of(&mut self, agent: &str) -> &mut TurnTitle {
         match agent == MAIN_AGENT {
             true => &mut self.pending.main,
             false => &mut self.pending.others,
@@ -536,20 +539,20 @@ impl<'r> TurnWriter<'r> {
     }
 
     /// Adds the files that were captured after the calls of the current turn.
-    fn join_captures(&mut self) -> Result<()> {
-        let told = self.captures.join(&mut self.transaction, &mut self.builder)?;
-        self.pending.metadata.extend(told);
+    fn add_captured_files(&mut self) -> Result<()> {
+        let metadata = self.captures.take_files(&mut self.transaction, &mut self.builder)?;
+        self.pending.metadata.extend(metadata);
         Ok(())
     }
 
     fn commit(&mut self, trigger: Trigger) -> Result<()> {
-        self.join_captures()?;
+        self.add_captured_files()?;
         let mut pending = std::mem::take(&mut self.pending);
         if let Some(begins) = pending.begins {
-            pending.metadata.insert(BEGINS.to_owned(), begins.to_string());
+            pending.metadata.insert(SOURCE_START.to_owned(), begins.to_string());
         }
         if let Some(left) = pending.leaves {
-            pending.metadata.insert(LEFT.to_owned(), left);
+            pending.metadata.insert(ABANDONED_BRANCH.to_owned(), left);
         }
         if self.turns == 0 {
             let format = Bytes::from_static(self.format.name.as_bytes());
@@ -632,7 +635,7 @@ impl TurnTitle {
 
     /// Notes the headline of a message that its client rewrites while it grows: the calls follow
     /// the thinking.
-    fn note_again(&mut self, headline: &Headline) {
+    fn note_rewritten(&mut self, headline: &Headline) {
         let Headline::Calls(calls) = headline else { return self.note(headline) };
         let new = calls.iter().filter(|call| !self.called.contains(call)).cloned().collect();
         self.note(&Headline::Calls(new));

@@ -26,11 +26,11 @@ use turntree::tree::Item;
 use self::runs::Runs;
 use super::stats::answers_of_stats;
 use super::usage::{
-    Counts, RecordedUsage, TokenUsage, answer_id, response_usage, running_total, usage_beside,
+    Counts, RecordedUsage, TokenUsage, answer_id, response_usage, running_total, separate_usage,
     usage_of, usage_with_cache,
 };
 use crate::formats::{FAMILY, view};
-use crate::import::rewind::begins;
+use crate::import::rewind::source_start;
 use crate::text::json::text_at;
 
 /// The section of facts, and keys of facts.
@@ -48,11 +48,11 @@ const OPENHANDS: &str = "openhands";
 const STATS: &[u8] = b"usage_to_metrics";
 
 /// The formats with usage in records outside of the context, and fields of such records.
-const WITH_UNSENT: [&str; 2] = ["pi", "opencode"];
-const UNSENT: [&[u8]; 3] = [b"\"error\"", b"\"aborted\"", b"\"usage\""];
+const FORMATS_WITH_UNSENT: [&str; 2] = ["pi", "opencode"];
+const UNSENT_MARKS: [&[u8]; 3] = [b"\"error\"", b"\"aborted\"", b"\"usage\""];
 
 /// Every piece of Codex with usage contains one of these.
-const TELLING: [&[u8]; 7] = [
+const CODEX_USAGE_MARKS: [&[u8]; 7] = [
     b"token_count",
     b"token_usage_record",
     b"turn_context",
@@ -66,7 +66,7 @@ const TELLING: [&[u8]; 7] = [
 const COPILOT: &str = "copilot-cli";
 
 /// Every piece of Copilot CLI with usage contains one of these.
-const TELLING_OF_RUNS: [&[u8]; 5] = [
+const COPILOT_USAGE_MARKS: [&[u8]; 5] = [
     b"session.start",
     b"session.resume",
     b"session.shutdown",
@@ -168,8 +168,8 @@ struct OpenAnswer {
     cost: Option<f64>,
     /// True if its usage is counted with another answer of its run.
     is_in_sum: bool,
-    /// Fingerprints of its records in side conversations: see [`said_in`].
-    said_aside: Vec<u64>,
+    /// Fingerprints of its records in side conversations: see [`answer_fingerprint`].
+    side_fingerprints: Vec<u64>,
 }
 
 /// The identity of an answer, and the family of sessions in which it is unique.
@@ -191,8 +191,8 @@ pub(super) struct AnswerCounter {
     answers: HashMap<u64, OpenAnswer>,
     /// The messages and pieces that were read.
     read: HashSet<ObjectId>,
-    /// Fingerprints of the answers in main conversations: see [`said_in`].
-    said: HashSet<u64>,
+    /// Fingerprints of the answers in main conversations: see [`answer_fingerprint`].
+    main_fingerprints: HashSet<u64>,
     /// Keys that consist of the id of an answer and a request id, by the id of the answer.
     requests: HashMap<String, String>,
     /// State of the current Codex line: the running total, the model, and the tools called since
@@ -206,7 +206,7 @@ pub(super) struct AnswerCounter {
     turn_id: String,
     prompt: String,
     /// The usage of the last answer, until the running total follows.
-    told: Option<TokenUsage>,
+    last_usage: Option<TokenUsage>,
     parents: BTreeMap<String, String>,
     /// State of the current Copilot CLI line.
     runs: Runs,
@@ -217,7 +217,7 @@ impl AnswerCounter {
     pub(super) fn begin_line(&mut self) {
         self.end_uncounted();
         self.sum = None;
-        self.told = None;
+        self.last_usage = None;
         self.model.clear();
         self.tools.clear();
         self.turn_id.clear();
@@ -237,7 +237,7 @@ impl AnswerCounter {
         for (section, diff) in changed {
             let items = diff.changes.iter().filter_map(|change| change.new.as_ref());
             if section == SOURCE {
-                let Some(from) = begins(turn.commit) else {
+                let Some(from) = source_start(turn.commit) else {
                     self.add_pieces(source, turn, after, items)?;
                     continue;
                 };
@@ -246,7 +246,7 @@ impl AnswerCounter {
                 self.sum = None;
                 let transcript = Transcript::open(source, after)?;
                 if turn.commit.author.agent == CODEX {
-                    self.go_on_from_copies(source, &transcript)?;
+                    self.continue_from_copies(source, &transcript)?;
                 }
                 let (from, list) = (from.saturating_sub(transcript.copied()), transcript.own());
                 let items = list.iter(source, from.min(list.len())..list.len());
@@ -287,19 +287,23 @@ impl AnswerCounter {
         let key = self.with_request(key);
         if entry.media == COPILOT && entry.role == Role::Assistant {
             let model = text_at(&record, "/data/model").unwrap_or(&turn.commit.author.model);
-            self.runs.tell(model, key_of(&key), found.tokens);
+            self.runs.record_answer(model, key_of(&key), found.tokens);
         }
-        let said = said_in(&record);
+        let fingerprint = answer_fingerprint(&record);
         let mut add = |key: &str, found, calls| {
             let answer = self.add(turn, (agent.clone(), key), found, calls);
-            answer.said_aside.extend(said.filter(|(_, is_aside)| *is_aside).map(|(said, _)| said));
+            answer.side_fingerprints.extend(
+                fingerprint.filter(|(_, is_aside)| *is_aside).map(|(fingerprint, _)| fingerprint),
+            );
         };
         add(&key, (found, is_silent), calls.collect());
-        for part in usage_beside(&record) {
+        for part in separate_usage(&record) {
             let name = part.answer.as_deref().unwrap_or_default();
             add(&format!("{key} {name}"), (part, false), Vec::new());
         }
-        self.said.extend(said.filter(|(_, is_aside)| !is_aside).map(|(said, _)| said));
+        self.main_fingerprints.extend(
+            fingerprint.filter(|(_, is_aside)| !is_aside).map(|(fingerprint, _)| fingerprint),
+        );
         Ok(())
     }
 
@@ -331,12 +335,12 @@ impl AnswerCounter {
         if format == OPENHANDS {
             return self.add_stats(source, turn, items);
         }
-        if let Some(agent) = WITH_UNSENT.iter().find(|name| format == **name) {
+        if let Some(agent) = FORMATS_WITH_UNSENT.iter().find(|name| format == **name) {
             return self.add_unsent(source, turn, agent, items);
         }
         let telling: &[&[u8]] = match &format[..] {
-            format if format == CODEX.as_bytes() => &TELLING,
-            format if format == COPILOT.as_bytes() => &TELLING_OF_RUNS,
+            format if format == CODEX.as_bytes() => &CODEX_USAGE_MARKS,
+            format if format == COPILOT.as_bytes() => &COPILOT_USAGE_MARKS,
             _ => return Ok(()),
         };
         let text = |bytes: Bytes| String::from_utf8_lossy(&bytes).into_owned();
@@ -381,7 +385,7 @@ impl AnswerCounter {
                 continue;
             }
             let Some(bytes) = content(source, &entry.blob)? else { continue };
-            if !UNSENT.iter().any(|word| find(&bytes, word).is_some()) {
+            if !UNSENT_MARKS.iter().any(|word| find(&bytes, word).is_some()) {
                 continue;
             }
             let Ok(record) = serde_json::from_slice::<Value>(&bytes) else { continue };
@@ -440,15 +444,15 @@ impl AnswerCounter {
             (Some("token_usage_record"), _) => {
                 let Some((tokens, response)) = response_usage(record) else { return };
                 self.uncounted = None;
-                self.told = Some(tokens);
-                let (found, tools) = self.found(tokens);
+                self.last_usage = Some(tokens);
+                let (found, tools) = self.take_codex_answer(tokens);
                 self.add(turn, (format!("{CODEX}/{MAIN_AGENT}"), response), (found, false), tools);
             }
             (Some("response_item"), Some("message")) => match payload("/payload/role") {
                 Some("user") => {
                     self.prompt = view(CODEX, record.to_string().as_bytes()).text;
                 }
-                Some("assistant") => self.await_counts(turn, family, record),
+                Some("assistant") => self.begin_uncounted(turn, family, record),
                 _ => {}
             },
             (Some("response_item"), Some(kind)) => {
@@ -466,14 +470,14 @@ impl AnswerCounter {
                 if tokens == TokenUsage::default() {
                     return;
                 }
-                if self.told.take() == Some(last.unwrap_or(tokens)) {
+                if self.last_usage.take() == Some(last.unwrap_or(tokens)) {
                     return;
                 }
                 // A fork may reach the same total as its origin in a turn of its own.
                 let is_unique = self.turn_id.len() >= UNIQUE_ID_LEN;
                 let family = if is_unique { "" } else { family };
                 let key = format!("{} {:?} {}", self.turn_id, sum.counts(), self.prompt);
-                let (found, tools) = self.found(tokens);
+                let (found, tools) = self.take_codex_answer(tokens);
                 let key = AnswerKey { key: &key, family };
                 self.add(turn, (format!("{CODEX}/{MAIN_AGENT}"), key), (found, false), tools);
             }
@@ -499,8 +503,8 @@ impl AnswerCounter {
         let Some(tokens) = usage_with_cache(counts) else { return };
         let model = text_at(counts, "/model").or_else(|| text_at(record, "/data/model"));
         let model = model.unwrap_or(&turn.commit.author.model).to_owned();
-        self.runs.tell(&model, key_of(&key), tokens);
-        self.add_of_run(turn, &key, model, tokens);
+        self.runs.record_answer(&model, key_of(&key), tokens);
+        self.add_run_answer(turn, &key, model, tokens);
     }
 
     /// Ends a run: usage that its answers do not record is counted with the last one of each model.
@@ -518,18 +522,24 @@ impl AnswerCounter {
                 open.tokens = open.tokens.plus(end.rest);
             } else {
                 let key = format!("shutdown {blob} {}", end.model);
-                self.add_of_run(turn, &key, end.model, end.rest);
+                self.add_run_answer(turn, &key, end.model, end.rest);
             }
         }
     }
 
-    fn add_of_run(&mut self, turn: TurnPlace<'_>, key: &str, model: String, tokens: TokenUsage) {
+    fn add_run_answer(
+        &mut self,
+        turn: TurnPlace<'_>,
+        key: &str,
+        model: String,
+        tokens: TokenUsage,
+    ) {
         let found = RecordedUsage { model: Some(model), tokens, ..RecordedUsage::default() };
         self.add(turn, (format!("{COPILOT}/{MAIN_AGENT}"), key), (found, false), Vec::new());
     }
 
     /// Returns an answer of Codex with the usage `tokens` and the pending tools.
-    fn found(&mut self, tokens: TokenUsage) -> (RecordedUsage, Vec<String>) {
+    fn take_codex_answer(&mut self, tokens: TokenUsage) -> (RecordedUsage, Vec<String>) {
         let model = Some(self.model.clone()).filter(|model| !model.is_empty());
         let found = RecordedUsage { model, tokens, ..RecordedUsage::default() };
         (found, std::mem::take(&mut self.tools))
@@ -554,7 +564,7 @@ impl AnswerCounter {
         let key = key_of(key);
         let open = self
             .answers
-            .entry(key_in(family, key))
+            .entry(family_key(family, key))
             .or_insert_with(|| open_answer(turn, agent, (key, family), (found, is_silent)));
         if !is_silent {
             open.group.is_output_alone =
@@ -576,7 +586,7 @@ impl AnswerCounter {
     }
 
     /// Begins an answer of Codex whose counts follow in a later record.
-    fn await_counts(&mut self, turn: TurnPlace<'_>, family: &str, record: &Value) {
+    fn begin_uncounted(&mut self, turn: TurnPlace<'_>, family: &str, record: &Value) {
         if self.uncounted.is_none() {
             let model = Some(self.model.clone()).filter(|model| !model.is_empty());
             let found = RecordedUsage { model, ..RecordedUsage::default() };
@@ -605,8 +615,9 @@ impl AnswerCounter {
         };
         // A side question of Claude Code starts with a copy of the conversation, with other request
         // ids.
-        let said = self.said;
-        let is_copy = |answer: &OpenAnswer| answer.said_aside.iter().any(|it| said.contains(it));
+        let main = self.main_fingerprints;
+        let is_copy =
+            |answer: &OpenAnswer| answer.side_fingerprints.iter().any(|it| main.contains(it));
         let mut open: Vec<(u64, OpenAnswer)> =
             self.answers.into_iter().filter(|(_, it)| took(it) && !is_copy(it)).collect();
         open.sort_by_key(|(key, answer)| (answer.second, *key));
@@ -654,13 +665,13 @@ fn open_answer(
         tokens: found.tokens,
         cost: found.cost,
         is_in_sum: false,
-        said_aside: Vec::new(),
+        side_fingerprints: Vec::new(),
     }
 }
 
 /// Returns a fingerprint of an answer of Claude Code, from its id and content, and true if the
 /// record is part of a side conversation.
-fn said_in(record: &Value) -> Option<(u64, bool)> {
+fn answer_fingerprint(record: &Value) -> Option<(u64, bool)> {
     let is_aside = record.get("isSidechain")?.as_bool()?;
     let (id, content) = (text_at(record, "/message/id")?, record.pointer("/message/content")?);
     Some((key_of(&format!("{id} {content}")), is_aside))
@@ -672,7 +683,7 @@ fn agent_of(section: &str) -> Option<&str> {
 }
 
 /// Returns the key of an answer in a family of sessions. Without a family, the key itself.
-pub(super) fn key_in(family: &str, key: u64) -> u64 {
+pub(super) fn family_key(family: &str, key: u64) -> u64 {
     if family.is_empty() { key } else { key_of(&format!("{family} {key}")) }
 }
 

@@ -77,21 +77,21 @@ pub fn compare(
     lines: &[(Option<BranchName>, ObjectId)],
     prices: &PriceTable,
 ) -> Result<Comparison> {
-    let fork = fork_of(repo, lines)?;
+    let fork = find_fork(repo, lines)?;
     let base = match fork {
         Some((id, _)) => Some((id, repo.commit(&id)?)),
         None => None,
     };
     let since = base.as_ref().map(|(_, commit)| commit.time);
-    let births = births(repo, lines, since)?;
+    let births = creation_times(repo, lines, since)?;
     let strategy = |(branch, tip): &(Option<BranchName>, ObjectId)| {
-        let born = branch.as_ref().and_then(|branch| births.get(&branch.full()).copied());
-        StrategyReader { repo, base: base.as_ref(), prices }.strategy(tip, born)
+        let created = branch.as_ref().and_then(|branch| births.get(&branch.full()).copied());
+        StrategyReader { repo, base: base.as_ref(), prices }.strategy(tip, created)
     };
     let begun = lines.iter().map(strategy).collect::<Result<Vec<_>>>()?;
-    let forked = begun.iter().filter_map(|(_, born)| *born).min();
-    let timed = begun.into_iter().map(|(mut strategy, born)| {
-        if let (None, Some(forked), Some(since)) = (born, forked, since) {
+    let forked = begun.iter().filter_map(|(_, created)| *created).min();
+    let timed = begun.into_iter().map(|(mut strategy, created)| {
+        if let (None, Some(forked), Some(since)) = (created, forked, since) {
             let newest = since.micros.saturating_add(strategy.elapsed_micros);
             if forked <= newest {
                 strategy.elapsed_micros = newest - forked;
@@ -103,7 +103,7 @@ pub fn compare(
 }
 
 /// Returns the newest common snapshot of all lines.
-fn fork_of(
+fn find_fork(
     repo: &Repository,
     lines: &[(Option<BranchName>, ObjectId)],
 ) -> Result<Option<(ObjectId, u64)>> {
@@ -124,7 +124,7 @@ fn fork_of(
 }
 
 /// Returns the creation times of branches, from the operations since `since`.
-fn births(
+fn creation_times(
     repo: &Repository,
     lines: &[(Option<BranchName>, ObjectId)],
     since: Option<Time>,
@@ -156,10 +156,10 @@ struct StrategyReader<'a> {
 impl StrategyReader<'_> {
     /// Reads a line. Also returns the creation time of its branch, if known and not later than its
     /// first turn.
-    fn strategy(&self, tip: &ObjectId, born: Option<i64>) -> Result<(Strategy, Option<i64>)> {
+    fn strategy(&self, tip: &ObjectId, created: Option<i64>) -> Result<(Strategy, Option<i64>)> {
         let newest = self.repo.commit(tip)?;
         let hide: Vec<ObjectId> = self.base.iter().map(|(id, _)| *id).collect();
-        let mut tally = Tally::default();
+        let mut totals = MessageTotals::default();
         let (mut turns, mut first) = (0, newest.time.micros);
         let mut checks = BTreeMap::new();
         let line = self.repo.history(&[*tip], &hide)?.first_parent();
@@ -174,41 +174,41 @@ impl StrategyReader<'_> {
             for (name, passed) in checks_of(&entry.commit) {
                 checks.insert(name.to_owned(), passed);
             }
-            self.count_messages(entry, &mut tally)?;
+            self.count_messages(entry, &mut totals)?;
         }
         let base = self.base.map(|(id, _)| self.repo.context(id)).transpose()?;
         let context = self.repo.context(tip)?;
         let mut changed = diff(self.repo.store(), &base.unwrap_or_default(), &context)?;
         let forked = self.base.map_or(first, |(_, commit)| commit.time.micros);
-        let born = born.filter(|born| (forked..=first).contains(born));
-        let began = born.unwrap_or(forked);
+        let created = created.filter(|created| (forked..=first).contains(created));
+        let began = created.unwrap_or(forked);
         let strategy = Strategy {
             tip: *tip,
             turn: newest.turn,
             turns,
-            messages: tally.messages,
-            tool_calls: tally.tool_calls,
-            tool_errors: tally.tool_errors,
-            spending: Spending::of(tally.answers, self.prices),
+            messages: totals.messages,
+            tool_calls: totals.tool_calls,
+            tool_errors: totals.tool_errors,
+            spending: Spending::of(totals.answers, self.prices),
             files: changed.remove("files").unwrap_or_default(),
             elapsed_micros: newest.time.micros.saturating_sub(began).max(0),
             checks,
-            test_runs: tally.test_runs.finish(),
-            expired: tally.expired,
+            test_runs: totals.test_runs.finish(),
+            expired: totals.expired,
         };
-        Ok((strategy, born))
+        Ok((strategy, created))
     }
 
     /// Counts the messages that a snapshot added to its first parent.
-    fn count_messages(&self, entry: &LogEntry, tally: &mut Tally) -> Result<()> {
+    fn count_messages(&self, entry: &LogEntry, totals: &mut MessageTotals) -> Result<()> {
         let Some(TurnDiff { after, changed }) = turn_diff(self.repo, entry)? else {
-            tally.expired += 1;
+            totals.expired += 1;
             return Ok(());
         };
         let source = self.repo.store();
-        tally.add(source, &entry.commit, &changed)?;
+        totals.add(source, &entry.commit, &changed)?;
         let turn = TurnPlace { branch: "", is_left: false, commit: &entry.commit };
-        tally.answers.add_turn(source, turn, &after, &changed)
+        totals.answers.add_turn(source, turn, &after, &changed)
     }
 }
 
@@ -226,7 +226,7 @@ fn checks_of(commit: &Commit) -> impl Iterator<Item = (&str, bool)> {
 
 /// The totals of some messages.
 #[derive(Debug, Default)]
-struct Tally {
+struct MessageTotals {
     messages: u64,
     tool_calls: u64,
     tool_errors: u64,
@@ -235,7 +235,7 @@ struct Tally {
     expired: u64,
 }
 
-impl Tally {
+impl MessageTotals {
     fn add(
         &mut self,
         source: &dyn ObjectSource,

@@ -66,7 +66,7 @@ struct TurnMessages {
 }
 
 /// A message with its call ids and result ids.
-struct Seen {
+struct LinkedMessage {
     item: Item,
     entry: MessageEntry,
     bytes: bytes::Bytes,
@@ -93,27 +93,27 @@ pub fn edit_conversation(
     keep_recent: u64,
     put_away: &mut dyn FnMut(&str, bool) -> Result<Option<String>>,
 ) -> Result<EditedConversation> {
-    let seen = read(repo, &repo.context(tip)?)?;
+    let linked = read(repo, &repo.context(tip)?)?;
     let is_by_part = !(cuts.is_empty() && shorten.is_empty());
     let turns = if is_by_part { turns(repo, tip, prompts)? } else { Vec::new() };
     let all = |cuts: &[Cut]| -> Result<BTreeSet<usize>> {
         let mut all = BTreeSet::new();
         for cut in cuts {
-            let found = indexes(*cut, &turns, seen.len() as u64)?;
+            let found = indexes(*cut, &turns, linked.len() as u64)?;
             all.extend(found.into_iter().flatten().map(index));
         }
         Ok(all)
     };
     let (mut out, chosen) = (all(cuts)?, all(shorten)?);
     let asked = out.len();
-    close(&seen, &mut out);
+    close_pairs(&linked, &mut out);
     let mut edited = EditedConversation {
         dropped: out.len() as u64,
         with_pairs: (out.len() - asked) as u64,
         ..EditedConversation::default()
     };
-    let recent = seen.len().saturating_sub(index(keep_recent));
-    for (at, message) in seen.into_iter().enumerate() {
+    let recent = linked.len().saturating_sub(index(keep_recent));
+    for (at, message) in linked.into_iter().enumerate() {
         edited.bytes.0 += message.bytes.len() as u64;
         if out.contains(&at) {
             continue;
@@ -145,7 +145,7 @@ pub fn edit_conversation(
 ///
 /// # Errors
 /// `NotFound` if the line has no compaction, `Expired` if the original messages expired.
-pub fn uncompacted(repo: &Repository, tip: &ObjectId) -> Result<(EditedConversation, u64)> {
+pub fn expand_compaction(repo: &Repository, tip: &ObjectId) -> Result<(EditedConversation, u64)> {
     for entry in repo.history(&[*tip], &[])?.first_parent() {
         let entry = entry?;
         if entry.commit.trigger != Trigger::Compaction {
@@ -161,7 +161,7 @@ pub fn uncompacted(repo: &Repository, tip: &ObjectId) -> Result<(EditedConversat
             all.iter().flat_map(|message| message.results.clone()).collect();
         let later = now.split_off(index(then).min(now.len()));
         // A client may compact between a call and its result, and then record that result again.
-        let is_again = |message: &Seen| {
+        let is_again = |message: &LinkedMessage| {
             !message.results.is_empty()
                 && message.calls.is_empty()
                 && message.results.iter().all(|id| !id.is_empty() && answered.contains(id))
@@ -175,41 +175,41 @@ pub fn uncompacted(repo: &Repository, tip: &ObjectId) -> Result<(EditedConversat
     Err(Error::not_found("no compaction is on this branch: there is nothing to bring back"))
 }
 
-fn bytes_of(messages: &[Seen]) -> u64 {
+fn bytes_of(messages: &[LinkedMessage]) -> u64 {
     messages.iter().map(|message| message.bytes.len() as u64).sum()
 }
 
-fn read(repo: &Repository, context: &Context) -> Result<Vec<Seen>> {
+fn read(repo: &Repository, context: &Context) -> Result<Vec<LinkedMessage>> {
     let store = repo.store();
     let list = context.messages(store, MAIN_AGENT)?;
-    let seen = |item: Result<Item>| {
+    let linked = |item: Result<Item>| {
         let item = item?;
         let entry = MessageEntry::from_item(&item)?;
         let bytes = store.read_as(Kind::Blob, &entry.blob)?;
         let message = view(&entry.media, &bytes);
         let calls = message.tool_calls.into_iter().map(|call| call.id).collect();
         let results = message.tool_results.into_iter().map(|result| result.call_id).collect();
-        Ok(Seen { item, entry, bytes, calls, results })
+        Ok(LinkedMessage { item, entry, bytes, calls, results })
     };
-    list.iter(store, 0..list.len()).map(seen).collect()
+    list.iter(store, 0..list.len()).map(linked).collect()
 }
 
 /// Extends `out` by the results of removed calls and the calls of removed results.
-fn close(seen: &[Seen], out: &mut BTreeSet<usize>) {
+fn close_pairs(linked: &[LinkedMessage], out: &mut BTreeSet<usize>) {
     loop {
-        let gone = |at: &usize| seen.get(*at);
+        let gone = |at: &usize| linked.get(*at);
         let calls: BTreeSet<&String> =
             out.iter().filter_map(gone).flat_map(|message| &message.calls).collect();
         let results: BTreeSet<&String> =
             out.iter().filter_map(gone).flat_map(|message| &message.results).collect();
-        let belongs = |message: &Seen| {
+        let belongs = |message: &LinkedMessage| {
             let is_of = |ids: &[String], gone: &BTreeSet<&String>| {
                 ids.iter().any(|id| !id.is_empty() && gone.contains(id))
             };
             is_of(&message.results, &calls) || is_of(&message.calls, &results)
         };
-        let more: Vec<usize> = (0..seen.len())
-            .filter(|at| !out.contains(at) && seen.get(*at).is_some_and(belongs))
+        let more: Vec<usize> = (0..linked.len())
+            .filter(|at| !out.contains(at) && linked.get(*at).is_some_and(belongs))
             .collect();
         if more.is_empty() {
             return;

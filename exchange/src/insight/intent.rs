@@ -14,8 +14,8 @@
 //! not after a `not`: a wrong rollback is worse than a request that the user has to repeat. The
 //! rules are those proposed for open-codesign, except that the proposal ignores negations.
 //!
-//! A hook receives all messages of a user and acts on them without confirmation. [`asks_back`]
-//! therefore accepts a request without a slash only if it is the whole message, politeness aside:
+//! A hook receives all messages of a user and acts on them without confirmation.
+//! [`rollback_request`] therefore accepts a request without a slash only if it is the whole message, politeness aside:
 //! `revert the last 3 commits` and `why did you undo the last 2?` are for the agent.
 //!
 //! ```
@@ -62,9 +62,9 @@ pub enum RollbackIntent {
 pub fn rollback_intent(message: &str) -> Option<RollbackIntent> {
     let message = message.trim();
     if let Some(rest) = after_command(message) {
-        return command(rest);
+        return parse_command(rest);
     }
-    if phrases::takes_back(message).is_some() {
+    if phrases::undo_language(message).is_some() {
         return Some(RollbackIntent::Steps(1));
     }
     if message.encode_utf16().take(MAX_PLAIN_UNITS + 1).count() > MAX_PLAIN_UNITS {
@@ -75,13 +75,13 @@ pub fn rollback_intent(message: &str) -> Option<RollbackIntent> {
     if is_one_step(&words) {
         return Some(RollbackIntent::Steps(1));
     }
-    (0..words.len()).find_map(|at| last_steps(&words, at)).flatten()
+    (0..words.len()).find_map(|at| parse_last_steps(&words, at)).flatten()
 }
 
 /// Returns the rollback request in `message` if the message is nothing else and not a question.
 /// Ignores requests that [`rollback_intent`] finds inside of other messages.
 #[must_use]
-pub fn asks_back(message: &str) -> Option<RollbackIntent> {
+pub fn rollback_request(message: &str) -> Option<RollbackIntent> {
     let wish = rollback_intent(message)?;
     let message = message.trim();
     if after_command(message).is_some() {
@@ -91,8 +91,8 @@ pub fn asks_back(message: &str) -> Option<RollbackIntent> {
         let words: Vec<&str> = said.split_whitespace().collect();
         (is_one_step(&words) || is_last_steps(&words)).then_some(())
     };
-    let is_whole =
-        phrases::takes_back(message).is_some() || phrases::find_bare(message, is_wish).is_some();
+    let is_whole = phrases::undo_language(message).is_some()
+        || phrases::find_without_politeness(message, is_wish).is_some();
     let asks = message.trim_end_matches(|c: char| c == '!' || c.is_whitespace());
     (is_whole && !asks.ends_with(QUESTION)).then_some(wish)
 }
@@ -125,7 +125,7 @@ fn is_last_steps(words: &[&str]) -> bool {
 /// Returns the language of a message that is a rollback sentence, or `None` for other messages.
 #[must_use]
 pub fn rollback_language(message: &str) -> Option<Language> {
-    phrases::takes_back(message.trim())
+    phrases::undo_language(message.trim())
 }
 
 /// Returns the text after the command, if the message starts with the command.
@@ -136,7 +136,7 @@ fn after_command(message: &str) -> Option<&str> {
 }
 
 /// Parses the text after the command.
-fn command(rest: &str) -> Option<RollbackIntent> {
+fn parse_command(rest: &str) -> Option<RollbackIntent> {
     let rest = rest.to_ascii_lowercase();
     let mut words: Vec<&str> = rest.split_whitespace().collect();
     // The number may follow the word without a space.
@@ -150,15 +150,15 @@ fn command(rest: &str) -> Option<RollbackIntent> {
     }
     match *words {
         [] => Some(RollbackIntent::Steps(1)),
-        [number] => steps(number),
-        ["to" | "turn", number] | ["to", "turn", number] => turn(number),
+        [number] => parse_steps(number),
+        ["to" | "turn", number] | ["to", "turn", number] => parse_turn(number),
         _ => None,
     }
 }
 
 /// Parses a verb at `at` followed by `last N`. Returns `None` without such words, and `Some(None)`
 /// for a negated or invalid request.
-fn last_steps(words: &[&str], at: usize) -> Option<Option<RollbackIntent>> {
+fn parse_last_steps(words: &[&str], at: usize) -> Option<Option<RollbackIntent>> {
     let verb = words.get(at)?.rsplit(|c: char| !is_word(c)).next()?;
     if !VERBS.contains(&verb) {
         return None;
@@ -175,7 +175,7 @@ fn last_steps(words: &[&str], at: usize) -> Option<Option<RollbackIntent>> {
     }
     let before = words.get(..at)?.iter();
     let is_denied = before.clone().any(|word| is_negation(word));
-    Some(if is_denied { None } else { steps(digits) })
+    Some(if is_denied { None } else { parse_steps(digits) })
 }
 
 fn is_word(c: char) -> bool {
@@ -190,12 +190,12 @@ fn is_negation(word: &str) -> bool {
 }
 
 /// Parses a number of steps. An overflow becomes the maximum, which is more than any history has.
-fn steps(number: &str) -> Option<RollbackIntent> {
+fn parse_steps(number: &str) -> Option<RollbackIntent> {
     let steps = digits(number)?.parse().unwrap_or(u64::MAX);
     (steps > 0).then_some(RollbackIntent::Steps(steps))
 }
 
-fn turn(number: &str) -> Option<RollbackIntent> {
+fn parse_turn(number: &str) -> Option<RollbackIntent> {
     digits(number)?.parse().ok().filter(|turn| *turn > 0).map(RollbackIntent::Turn)
 }
 
@@ -213,7 +213,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn commands_and_plain_words_are_understood() {
+    fn commands_and_plain_words_are_recognized() {
         for (message, expected) in [
             ("/rollback to 42", Some(Turn(42))),
             ("/rollback to turn 42", Some(Turn(42))),
@@ -248,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn people_say_it_in_their_own_words() {
+    fn rollback_requests_are_recognized_in_every_language() {
         for message in [
             "please undo what you did since my last message",
             "Undo what you just did.",
@@ -299,7 +299,7 @@ mod tests {
     }
 
     #[test]
-    fn what_may_mean_something_else_is_not_understood() {
+    fn ambiguous_messages_are_not_rollback_requests() {
         for message in [
             "undo that?",
             "can I undo that",
@@ -354,7 +354,7 @@ mod tests {
     }
 
     #[test]
-    fn a_plain_wish_is_short_and_a_command_need_not_be() {
+    fn plain_requests_are_short_and_commands_may_be_long() {
         let padded = |units: usize| {
             let wish = "undo last 3 ";
             format!("{wish}{}", "x".repeat(units - wish.len()))
@@ -368,7 +368,7 @@ mod tests {
     }
 
     #[test]
-    fn a_hook_takes_only_whole_messages_for_wishes() {
+    fn hooks_accept_only_whole_message_requests() {
         for (message, steps) in [
             ("undo", 1),
             ("undo that", 1),
@@ -404,13 +404,13 @@ mod tests {
             ("不要撤销", 0),
         ] {
             let expected = (steps > 0).then_some(Steps(steps));
-            assert_eq!(asks_back(message), expected, "{message:?}");
+            assert_eq!(rollback_request(message), expected, "{message:?}");
         }
     }
 
     turntree_properties::properties! {
         #[test]
-        fn a_hook_reads_no_wish_that_is_none(
+        fn hooks_recognize_no_other_messages(
             words in prop::collection::vec(
                 prop::sample::select(vec![
                     "please", "undo", "revert", "last", "the", "that", "7", "commits", "turns", "why",
@@ -420,14 +420,14 @@ mod tests {
             ),
         ) {
             let said = words.join(" ");
-            let heard = asks_back(&said);
+            let heard = rollback_request(&said);
             prop_assert!(heard.is_none() || heard == rollback_intent(&said));
             let strange = ["commits", "why", "?"];
             prop_assert!(heard.is_none() || !words.iter().any(|word| strange.contains(word)));
         }
 
         #[test]
-        fn whatever_is_said_is_a_wish_within_bounds_or_none(message in ".*") {
+        fn any_message_is_a_bounded_request_or_none(message in ".*") {
             match rollback_intent(&message) {
                 Some(Steps(steps)) => prop_assert!(steps > 0),
                 Some(Turn(turn)) => prop_assert!(turn > 0),
@@ -436,7 +436,7 @@ mod tests {
         }
 
         #[test]
-        fn words_of_wishes_in_any_order_are_read_whatever_their_case_and_space(
+        fn request_words_in_any_order_ignore_case_and_spaces(
             words in prop::collection::vec(
                 prop::sample::select(vec![
                     "/rollback", "undo", "revert", "last", "the", "that", "to", "turn", "7", "0",

@@ -44,7 +44,7 @@ impl Language {
 
     /// Returns the question after a rollback: what the agent should do differently.
     #[must_use]
-    pub const fn asks_what_to_do_differently(self) -> &'static str {
+    pub const fn follow_up_question(self) -> &'static str {
         match self {
             Self::English => "What should the agent do differently this time?",
             Self::German => "Was soll der Agent diesmal anders machen?",

@@ -153,7 +153,7 @@ fn head(text: &str, options: &OffloadOptions) -> Vec<u16> {
     if options.head_chars == 0 {
         return Vec::new();
     }
-    let cut = Cut::at(text, options.head_chars);
+    let cut = CutPosition::at(text, options.head_chars);
     // Include a line end right after the cut.
     let until = match text.as_bytes().get(cut.byte) {
         Some(b'\n') if cut.half.is_none() => cut.byte + 1,
@@ -172,7 +172,7 @@ fn head(text: &str, options: &OffloadOptions) -> Vec<u16> {
 
 /// Returns the units from `start` on, or from the next line on if there is one.
 fn tail(text: &str, start: u64, whole_characters: bool) -> Vec<u16> {
-    let cut = Cut::at(text, start);
+    let cut = CutPosition::at(text, start);
     let after = match cut.half {
         None => cut.byte,
         Some(_) => cut.byte + 4,
@@ -186,14 +186,14 @@ fn tail(text: &str, start: u64, whole_characters: bool) -> Vec<u16> {
 }
 
 /// A position between two UTF-16 units of a text.
-struct Cut {
+struct CutPosition {
     /// The start of the character after the position, or of the split character, in bytes.
     byte: usize,
     /// Both halves of the character, if the position splits it.
     half: Option<(u16, u16)>,
 }
 
-impl Cut {
+impl CutPosition {
     /// Returns the position after `units`, or the end of the text if it is shorter.
     fn at(text: &str, units: u64) -> Self {
         let mut passed = 0;
@@ -271,7 +271,7 @@ mod tests {
     }
 
     #[test]
-    fn a_head_takes_the_line_end_that_follows_it() {
+    fn heads_include_the_following_line_end() {
         let text = "abc\ndefghijklmnop";
         assert_eq!(shown(text, &options(1, 3, Tail::Chars(0))).0, "abc");
         assert_eq!(shown(text, &options(1, 2, Tail::Chars(0))).0, "ab");
@@ -279,7 +279,7 @@ mod tests {
     }
 
     #[test]
-    fn half_a_character_is_written_as_its_unit_or_left_out() {
+    fn split_characters_are_escaped_or_dropped() {
         let text = "\u{1f600}".repeat(8);
         let split = options(1, 3, Tail::Chars(3));
         let both = offload(&text, &split, URI, None).unwrap();
@@ -293,7 +293,7 @@ mod tests {
 
     turntree_properties::properties! {
         #[test]
-        fn what_is_shown_is_what_stood_there(
+        fn offloaded_texts_keep_their_head_and_tail(
             text in "([a-c\n]|\u{1f600}|é|\u{feff}){0,60}",
             head in 0_u64..30, tail in 0_u64..30, threshold in 0_u64..40, whole: bool,
         ) {

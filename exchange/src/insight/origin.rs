@@ -41,9 +41,10 @@ pub fn origin(repo: &Repository, tip: &ObjectId) -> Result<Origin> {
         client_id: fact("session_id")?,
     };
     if let Some(commit) = repo.newest_with_workspace(tip)? {
-        let said = |key: &str| commit.metadata.get(key).filter(|text| !text.is_empty()).cloned();
-        origin.git_branch = origin.git_branch.or_else(|| said(GIT_BRANCH));
-        origin.git_remote = origin.git_remote.or_else(|| said(GIT_REMOTE));
+        let recorded =
+            |key: &str| commit.metadata.get(key).filter(|text| !text.is_empty()).cloned();
+        origin.git_branch = origin.git_branch.or_else(|| recorded(GIT_BRANCH));
+        origin.git_remote = origin.git_remote.or_else(|| recorded(GIT_REMOTE));
     }
     Ok(origin)
 }

@@ -139,7 +139,7 @@ pub fn outline(
         let number = prompts.number(entry)?;
         if number.is_some() || parts.is_empty() {
             if let Some(part) = parts.last_mut() {
-                part.files = files_between(repo, base.as_ref(), last.as_ref())?;
+                part.files = changed_files(repo, base.as_ref(), last.as_ref())?;
             }
             base = last;
             parts.push(OutlinePart::begin(number, entry));
@@ -156,7 +156,7 @@ pub fn outline(
         last = Some(entry.id);
     }
     if let Some(part) = parts.last_mut() {
-        part.files = files_between(repo, base.as_ref(), last.as_ref())?;
+        part.files = changed_files(repo, base.as_ref(), last.as_ref())?;
     }
     Ok(parts)
 }
@@ -208,7 +208,7 @@ impl OutlinePart {
 }
 
 /// Returns the files that differ between two turns. Empty if the content of either expired.
-fn files_between(
+fn changed_files(
     repo: &Repository,
     before: Option<&ObjectId>,
     after: Option<&ObjectId>,
@@ -224,7 +224,7 @@ fn files_between(
     };
     let mut changed = BTreeMap::new();
     for change in diff_section(source, before, after)? {
-        let lines = lines_between(repo, change.old.as_ref(), change.new.as_ref())?;
+        let lines = changed_lines(repo, change.old.as_ref(), change.new.as_ref())?;
         changed.insert(change.key, lines);
     }
     Ok(changed)
@@ -232,13 +232,13 @@ fn files_between(
 
 /// Returns the number of lines that differ between two states of a file. Zero if its lines are not
 /// counted.
-pub(crate) fn lines_between(
+pub(crate) fn changed_lines(
     repo: &Repository,
     old: Option<&Item>,
     new: Option<&Item>,
 ) -> Result<ChangedFile> {
     let (old, new) = (content(repo, old)?, content(repo, new)?);
-    Ok(old.zip(new).map_or_else(ChangedFile::default, lines_changed))
+    Ok(old.zip(new).map_or_else(ChangedFile::default, count_changed_lines))
 }
 
 /// Returns the text of a file, empty for a missing file. `None` if its lines are not counted.
@@ -255,7 +255,7 @@ fn content(repo: &Repository, item: Option<&Item>) -> Result<Option<Bytes>> {
     }
 }
 
-fn lines_changed((old, new): (Bytes, Bytes)) -> ChangedFile {
+fn count_changed_lines((old, new): (Bytes, Bytes)) -> ChangedFile {
     let mut counts: HashMap<&[u8], i64> = HashMap::new();
     for line in new.split_inclusive(|byte| *byte == b'\n') {
         *counts.entry(line).or_default() += 1;
@@ -277,9 +277,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lines_count_as_often_as_they_occur() {
+    fn repeated_lines_are_counted_individually() {
         let changed = |old: &'static str, new: &'static str| {
-            let changed = lines_changed((old.into(), new.into()));
+            let changed = count_changed_lines((old.into(), new.into()));
             (changed.added, changed.removed)
         };
         assert_eq!(changed("", "a\nb\n"), (2, 0));

@@ -9,7 +9,7 @@ use super::language::Language;
 const MAX_BYTES: usize = 400;
 
 /// Politeness before a sentence, and refusals with their comma.
-const BEFORE: [&str; 41] = [
+const POLITE_PREFIXES: [&str; 41] = [
     "please",
     "pls",
     "ok",
@@ -54,7 +54,7 @@ const BEFORE: [&str; 41] = [
 ];
 
 /// Politeness after a sentence.
-const BEHIND: [&str; 16] = [
+const POLITE_SUFFIXES: [&str; 16] = [
     "please",
     "pls",
     "thanks",
@@ -432,41 +432,44 @@ const SENTENCES: &[(Language, &[&str])] = &[
 ];
 
 /// Returns the language of a message that as a whole requests to undo the last prompt.
-pub(super) fn takes_back(message: &str) -> Option<Language> {
-    find_bare(message, |said| {
-        let found = SENTENCES.iter().find(|(_, sentences)| sentences.contains(&said));
+pub(super) fn undo_language(message: &str) -> Option<Language> {
+    find_without_politeness(message, |sentence| {
+        let found = SENTENCES.iter().find(|(_, sentences)| sentences.contains(&sentence));
         found.map(|(language, _)| *language)
     })
 }
 
 /// Calls `find` with a short message, in lowercase and without final punctuation, and then with
 /// less and less politeness around it. Returns the first result.
-pub(super) fn find_bare<T>(message: &str, find: impl Fn(&str) -> Option<T>) -> Option<T> {
+pub(super) fn find_without_politeness<T>(
+    message: &str,
+    find: impl Fn(&str) -> Option<T>,
+) -> Option<T> {
     if message.len() > MAX_BYTES {
         return None;
     }
     let message = message.to_lowercase().replace('\u{2019}', "'");
     let message = message.split_whitespace().collect::<Vec<_>>().join(" ");
-    let mut said = ended(&message);
+    let mut sentence = strip_final_marks(&message);
     loop {
-        if let Some(found) = find(said) {
+        if let Some(found) = find(sentence) {
             return Some(found);
         }
-        let shorter = BEFORE
+        let shorter = POLITE_PREFIXES
             .iter()
-            .find_map(|word| after(said, word))
-            .or_else(|| BEHIND.iter().find_map(|word| before(said, word)));
-        said = ended(shorter?);
+            .find_map(|word| strip_first_word(sentence, word))
+            .or_else(|| POLITE_SUFFIXES.iter().find_map(|word| strip_last_word(sentence, word)));
+        sentence = strip_final_marks(shorter?);
     }
 }
 
 /// Removes final full stops and exclamation marks.
-fn ended(text: &str) -> &str {
+fn strip_final_marks(text: &str) -> &str {
     text.trim_end_matches(['.', '!', '。', '！', '…']).trim()
 }
 
 /// Returns the text after `word` at the start of `text`.
-fn after<'t>(text: &'t str, word: &str) -> Option<&'t str> {
+fn strip_first_word<'t>(text: &'t str, word: &str) -> Option<&'t str> {
     let rest = text.strip_prefix(word)?;
     // A comma separates like a space. Chinese needs neither.
     let is_apart = rest.starts_with([' ', ',']) || word.ends_with(['请', '請', '你', '，']);
@@ -474,7 +477,7 @@ fn after<'t>(text: &'t str, word: &str) -> Option<&'t str> {
 }
 
 /// Returns the text before `word` at the end of `text`.
-fn before<'t>(text: &'t str, word: &str) -> Option<&'t str> {
+fn strip_last_word<'t>(text: &'t str, word: &str) -> Option<&'t str> {
     let rest = text.strip_suffix(word)?;
     rest.ends_with([' ', ',']).then(|| rest.trim_end_matches([',', ' ']))
 }

@@ -14,7 +14,7 @@ const BUILT_IN: &str = include_str!("prices.toml");
 const MILLION: f64 = 1e6;
 
 /// Marks a prefix at the end of a model name.
-const ANY: char = '*';
+const WILDCARD: char = '*';
 
 /// Minimum number of digits of a date suffix. A shorter number is a version.
 const DATE_DIGITS: usize = 4;
@@ -23,7 +23,7 @@ const DATE_DIGITS: usize = 4;
 const RELEASES: [&str; 4] = ["latest", "preview", "v1", "v2"];
 
 /// Separators after the provider in the name of a model.
-const OFFERED: [&str; 2] = ["/", "anthropic."];
+const PROVIDER_SEPARATORS: [&str; 2] = ["/", "anthropic."];
 
 /// The prices of models. The default has no prices.
 #[derive(Debug, Clone, Default, Deserialize)]
@@ -88,7 +88,7 @@ impl PriceTable {
         for (name, price) in &table.models {
             let mut all = price.all().to_vec();
             all.push(price.web_search);
-            all.extend(price.fast.iter().flat_map(|fast| price.served_fast(fast).all()));
+            all.extend(price.fast.iter().flat_map(|fast| price.with_fast_prices(fast).all()));
             if !all.iter().flatten().all(is_sound) {
                 return Err(Error::invalid(format!("a price of {name} is no amount of dollars")));
             }
@@ -114,7 +114,7 @@ impl PriceTable {
     /// dot where the vendor writes a dash.
     pub(super) fn price(&self, model: &str) -> Option<&Price> {
         let model = model.to_lowercase();
-        let bare = OFFERED.iter().filter_map(|mark| model.rsplit_once(*mark));
+        let bare = PROVIDER_SEPARATORS.iter().filter_map(|mark| model.rsplit_once(*mark));
         let names: Vec<String> = [model.as_str()]
             .into_iter()
             .chain(bare.map(|(_, name)| name))
@@ -122,7 +122,7 @@ impl PriceTable {
             .collect();
         let fits = |known: &str| {
             let known = known.to_lowercase();
-            names.iter().any(|name| is_model(&known, name))
+            names.iter().any(|name| is_release_of(&known, name))
         };
         let fitting = self.models.iter().filter(|(known, _)| fits(known));
         fitting.max_by_key(|(known, _)| known.len()).map(|(_, price)| price)
@@ -135,7 +135,7 @@ impl Price {
         [Some(input), Some(output), cache_read, cache_write, cache_write_1h]
     }
 
-    const fn served_fast(&self, fast: &FastPrice) -> Self {
+    const fn with_fast_prices(&self, fast: &FastPrice) -> Self {
         let FastPrice { input, output, cache_read, cache_write, cache_write_1h } = *fast;
         let (web_search, fast) = (self.web_search, None);
         Self { input, output, cache_read, cache_write, cache_write_1h, web_search, fast }
@@ -145,7 +145,7 @@ impl Price {
     /// price, uses the usual price and sets `lacks_part`.
     pub(super) fn cost(&self, tokens: &TokenUsage, service: &str) -> Option<TableCost> {
         let fast = self.fast.as_ref().filter(|_| service == FAST);
-        let price = fast.map_or(*self, |fast| self.served_fast(fast));
+        let price = fast.map_or(*self, |fast| self.with_fast_prices(fast));
         let mut dollars = price.cost_of_tokens(tokens)?;
         let mut lacks_part = fast.is_none() && !service.is_empty();
         if tokens.web_searches > 0 {
@@ -179,8 +179,8 @@ impl Price {
 }
 
 /// Returns true if `name` is the model `known` or a release of it.
-fn is_model(known: &str, name: &str) -> bool {
-    if let Some(beginning) = known.strip_suffix(ANY) {
+fn is_release_of(known: &str, name: &str) -> bool {
+    if let Some(beginning) = known.strip_suffix(WILDCARD) {
         return name.starts_with(beginning);
     }
     let Some(rest) = name.strip_prefix(known) else { return false };
@@ -206,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn the_table_that_comes_along_is_one() {
+    fn the_built_in_price_table_is_valid() {
         let table = PriceTable::built_in().unwrap();
         assert_eq!(cost(&table, "claude-opus-4-5-20251101"), Some(5.0));
         assert_eq!(cost(&table, "us.anthropic.claude-opus-4-5-20251101-v1:0"), Some(5.0));
@@ -219,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn another_model_is_not_one_whose_name_it_begins_with() {
+    fn models_do_not_match_by_prefix_alone() {
         let table = PriceTable::built_in().unwrap();
         let others = [
             "claude-opus-4-9",
@@ -236,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn the_longest_name_counts_and_a_star_stands_for_any_rest() {
+    fn the_longest_model_name_wins_and_a_star_is_a_wildcard() {
         let text = "date = 'd'\n[models.'own-*']\ninput = 1\noutput = 2\n\
                     [models.'own-large']\ninput = 3.5\noutput = 4\n";
         let table = PriceTable::parse(text).unwrap();
@@ -245,7 +245,7 @@ mod tests {
     }
 
     #[test]
-    fn each_kind_of_token_has_its_price_and_none_is_guessed() {
+    fn each_token_kind_has_its_price_and_none_is_guessed() {
         let text = "date = 'd'\n[models.m]\ninput = 1\noutput = 2\ncache_read = 0.5\n";
         let table = PriceTable::parse(text).unwrap();
         let tokens = TokenUsage {
@@ -259,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn a_fee_or_a_surcharge_that_the_table_does_not_say_is_missing() {
+    fn unlisted_fees_and_surcharges_are_reported_as_missing() {
         let text = "date = 'd'\n[models.m]\ninput = 1\noutput = 2\nweb_search = 10\n\
                     [models.m.fast]\ninput = 6\noutput = 12\n[models.n]\ninput = 1\noutput = 2\n";
         let table = PriceTable::parse(text).unwrap();
@@ -277,7 +277,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_table_is_refused() {
+    fn invalid_price_tables_are_rejected() {
         for text in [
             "",
             "date = 1",

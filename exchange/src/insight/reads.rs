@@ -23,16 +23,16 @@ const CONVERTED: [&str; 9] = ["pdf", "doc", "docx", "xls", "xlsx", "ppt", "pptx"
 
 /// The result of checking all files that were read.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Reads {
+pub struct ReadCheck {
     /// The number of checked files.
     pub checked: u64,
     /// The files to read again, by agent and path.
-    pub stale: Vec<Stale>,
+    pub stale: Vec<StaleFile>,
 }
 
 /// A file that must be read again.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Stale {
+pub struct StaleFile {
     /// The agent that read the file.
     pub agent: String,
     /// The recorded path.
@@ -47,7 +47,7 @@ pub enum StaleReason {
     /// Its content changed.
     Changed,
     /// It is missing, or is not a regular file.
-    Gone,
+    Missing,
     /// It is unreadable.
     Unreadable,
     /// The agent read a converted text, so a change cannot be detected.
@@ -60,7 +60,7 @@ impl StaleReason {
     pub const fn name(self) -> &'static str {
         match self {
             Self::Changed => "changed",
-            Self::Gone => "missing",
+            Self::Missing => "missing",
             Self::Unreadable => "unreadable",
             Self::Converted => "converted",
         }
@@ -76,13 +76,13 @@ pub fn check_reads(
     context: &Context,
     workspace: &Path,
     agent: Option<&str>,
-) -> Result<Reads> {
+) -> Result<ReadCheck> {
     let cwd = match fact(source, context, ROOT)? {
         Some(root) => Some(root),
         None => fact(source, context, "cwd")?,
     };
     let cwd = cwd.map(PathBuf::from);
-    let mut reads = Reads::default();
+    let mut reads = ReadCheck::default();
     for name in context.agents(source)? {
         if agent.is_some_and(|wanted| wanted != name) {
             continue;
@@ -95,7 +95,7 @@ pub fn check_reads(
             reads.checked += 1;
             let place = place_of(&path, workspace, cwd.as_deref());
             if let Some(reason) = check(&place, &digest) {
-                reads.stale.push(Stale { agent: name.clone(), path, reason });
+                reads.stale.push(StaleFile { agent: name.clone(), path, reason });
             }
         }
     }
@@ -116,7 +116,7 @@ fn check(place: &Path, digest: &[u8]) -> Option<StaleReason> {
     // Check the type first: opening a pipe would block until a writer opens it.
     match place.metadata() {
         Ok(found) if found.is_file() => {}
-        Ok(_) => return Some(StaleReason::Gone),
+        Ok(_) => return Some(StaleReason::Missing),
         Err(error) => return Some(reason_of(&error)),
     }
     let found = match digest_of(place) {
@@ -133,7 +133,7 @@ fn check(place: &Path, digest: &[u8]) -> Option<StaleReason> {
 
 fn reason_of(error: &io::Error) -> StaleReason {
     match error.kind() {
-        io::ErrorKind::NotFound | io::ErrorKind::NotADirectory => StaleReason::Gone,
+        io::ErrorKind::NotFound | io::ErrorKind::NotADirectory => StaleReason::Missing,
         _ => StaleReason::Unreadable,
     }
 }
@@ -180,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn what_differs_or_is_gone_must_be_read_again() {
+    fn changed_or_missing_files_must_be_read_again() {
         let folder = tempfile::tempdir().unwrap();
         let root = folder.path();
         for (name, content) in [("same", ""), ("other", "x"), ("paper.pdf", "x")] {
@@ -207,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn a_path_of_another_place_is_looked_for_in_this_one() {
+    fn paths_of_another_directory_are_mapped_to_the_workspace() {
         let folder = tempfile::tempdir().unwrap();
         std::fs::write(folder.path().join("same"), "").unwrap();
         let absolute = folder.path().join("same").display().to_string();

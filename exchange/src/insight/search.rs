@@ -15,14 +15,14 @@ use crate::model::view::MessageView;
 use crate::text::json;
 
 /// Words that views insert and that records do not contain.
-const MADE_UP: [&str; 2] = ["image", "document"];
+const VIEW_WORDS: [&str; 2] = ["image", "document"];
 
 /// Matches records in which words may differ from the text: ASCII, or characters that fold to it,
 /// as an escape, and a tag that one format removes from a text.
-const ELSEWHERE: &str = r"\\u(?:00[2-7]|212[aA]|017[fF])|/task>";
+const ESCAPED_WORDS: &str = r"\\u(?:00[2-7]|212[aA]|017[fF])|/task>";
 
 /// Matches records in which a match of an expression may differ, too: one format names files there.
-const MADE: &str = "artifact|attachments";
+const FILE_NAMES: &str = "artifact|attachments";
 
 /// Matches records with escapes of control characters, and with escapes of characters outside of
 /// ASCII.
@@ -41,12 +41,12 @@ const LEAST_WORD_BYTES: usize = 3;
 /// Reads messages as searchable text.
 #[derive(Debug, Clone, Default)]
 pub struct MessageText {
-    needed: Option<Needed>,
+    condition: Option<RecordCondition>,
 }
 
 /// The condition that a record must meet to be parsed.
 #[derive(Debug, Clone)]
-enum Needed {
+enum RecordCondition {
     Words(Regex),
     /// The bytes match the expression, or may match it after unescaping.
     Match {
@@ -62,10 +62,11 @@ impl MessageText {
         let words = pattern.words();
         let are_rare = !words.is_empty() && words.iter().all(|it| it.len() >= LEAST_WORD_BYTES);
         let of_words = Self::with_words(words, pattern.ignores_case());
-        if are_rare && of_words.needed.is_some() {
+        if are_rare && of_words.condition.is_some() {
             return of_words;
         }
-        Needed::matched(pattern).map_or(of_words, |needed| Self { needed: Some(needed) })
+        RecordCondition::for_pattern(pattern)
+            .map_or(of_words, |condition| Self { condition: Some(condition) })
     }
 
     /// Skips messages that contain none of `words`, which consist of ASCII letters, digits and `_`.
@@ -75,24 +76,24 @@ impl MessageText {
         let is_sure = |word: &String| {
             let lower = word.to_ascii_lowercase();
             let is_number = lower.bytes().all(|byte| byte.is_ascii_digit() || byte == b'e');
-            !is_number && !MADE_UP.iter().any(|made_up| made_up.contains(&lower))
+            !is_number && !VIEW_WORDS.iter().any(|made_up| made_up.contains(&lower))
         };
         if words.is_empty() || !words.iter().all(is_sure) {
             return Self::default();
         }
         let words = words.iter().map(|word| regex::escape(word)).collect::<Vec<_>>().join("|");
         let case = if ignore_case { "(?i:" } else { "(?:" };
-        let expression = format!("{case}{words})|{ELSEWHERE}");
+        let expression = format!("{case}{words})|{ESCAPED_WORDS}");
         // If the expression does not build, every message is read.
-        Self { needed: RegexBuilder::new(&expression).build().ok().map(Needed::Words) }
+        Self { condition: RegexBuilder::new(&expression).build().ok().map(RecordCondition::Words) }
     }
 
     /// Returns a test whether bytes may match, as they are or as a record of any format. `None` if
     /// the bytes do not show it.
     #[must_use]
     pub fn test(&self) -> Option<impl Fn(&[u8]) -> bool + Sync + '_> {
-        let needed = self.needed.as_ref()?;
-        Some(move |bytes: &[u8]| needed.may_be_in(bytes))
+        let condition = self.condition.as_ref()?;
+        Some(move |bytes: &[u8]| condition.may_match(bytes))
     }
 
     /// Returns the text of the message in `bytes`, a record of `format`: thinking, text, tool calls
@@ -106,25 +107,25 @@ impl MessageText {
     }
 }
 
-impl Needed {
+impl RecordCondition {
     /// Returns the condition for an expression, if its matches appear unchanged in records.
-    fn matched(pattern: &LinePattern) -> Option<Self> {
+    fn for_pattern(pattern: &LinePattern) -> Option<Self> {
         let loose = pattern.loose()?;
         let is_as_said = !loose.may_have(GLUE)
             && !loose.may_begin_with(" ")
             && loose.needs_other_than(NUMBERS)
-            && !MADE_UP.iter().any(|made_up| loose.is_in(made_up.as_bytes()));
+            && !VIEW_WORDS.iter().any(|made_up| loose.is_in(made_up.as_bytes()));
         if !is_as_said {
             return None;
         }
-        let mut elsewhere = vec![ELSEWHERE, MADE];
+        let mut elsewhere = vec![ESCAPED_WORDS, FILE_NAMES];
         elsewhere.extend(loose.may_have_controls().then_some(ESCAPED_CONTROLS));
         elsewhere.extend(loose.may_have_others().then_some(ESCAPED));
         let elsewhere = RegexBuilder::new(&elsewhere.join("|")).build().ok()?;
         Some(Self::Match { expression: Box::new(loose), elsewhere })
     }
 
-    fn may_be_in(&self, bytes: &[u8]) -> bool {
+    fn may_match(&self, bytes: &[u8]) -> bool {
         match self {
             Self::Words(words) => words.is_match(bytes),
             Self::Match { expression, elsewhere } => {
@@ -207,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn a_message_is_one_text_without_escapes() {
+    fn messages_are_searched_as_unescaped_text() {
         let record = json!({"role": "assistant", "content": [
             {"type": "thinking", "thinking": "hm"},
             {"type": "text", "text": "say \"é\"\nagain"},
@@ -227,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn an_expression_is_looked_for_in_bytes_where_they_tell_it() {
+    fn expressions_are_searched_in_bytes_only_where_exact() {
         for (expression, is_told) in [
             ("ba[a-f]+ [a-m]o", true),
             (r"[a-z]+_\d+\(", true),
@@ -240,8 +241,12 @@ mod tests {
             ("a.b", false),
             ("x*", false),
         ] {
-            let needed = matching(expression, false).needed;
-            assert_eq!(matches!(needed, Some(Needed::Match { .. })), is_told, "{expression}");
+            let condition = matching(expression, false).condition;
+            assert_eq!(
+                matches!(condition, Some(RecordCondition::Match { .. })),
+                is_told,
+                "{expression}"
+            );
         }
         let has = |expression, bytes: &[u8]| matching(expression, false).test().unwrap()(bytes);
         assert!(has("q[ab]x", b"a qax b") && !has("q[ab]x", b"a qcx b"));
@@ -251,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn a_word_written_with_escapes_is_not_missed() {
+    fn escaped_words_are_found() {
         for (record, word) in [
             (r#"{"role":"user","content":"n\u0065edle"}"#, "needle"),
             (r#"{"role":"user","content":"x\nneedle"}"#, "needle"),
@@ -273,7 +278,7 @@ mod tests {
 
     turntree_properties::properties! {
         #[test]
-        fn what_a_text_says_is_never_passed_over(said in "\\PC{0,30}", ascii: bool, from in 0..30_usize) {
+        fn words_of_a_text_are_never_skipped(said in "\\PC{0,30}", ascii: bool, from in 0..30_usize) {
             let mut record = json!({"role": "user", "content": said}).to_string();
             if ascii {
                 record = record.chars().map(|c| match c {
@@ -290,7 +295,7 @@ mod tests {
         }
 
         #[test]
-        fn what_an_expression_matches_is_never_passed_over(
+        fn matches_of_expressions_are_never_skipped(
             said in prop::collection::vec("(?:[qx1e ]|q1|\\\\|\"|\t|\n|é|:|\u{212a}){0,8}", 1..4),
             shape in 0..4_usize,
             ascii: bool,

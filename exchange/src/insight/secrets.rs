@@ -15,7 +15,7 @@ use turntree::repo::{
 };
 
 use crate::formats::is_prompt;
-use crate::secrets::{Allowances, FoundSecret, find_secrets, stands_in};
+use crate::secrets::{Allowances, FoundSecret, find_secrets, has_value};
 
 /// Maximum depth to search a record for the field of a secret.
 const MAX_DEPTH: usize = 32;
@@ -101,7 +101,7 @@ pub fn scan_secrets(
             _ => None,
         };
         for secret in &place.found {
-            let at = told(place, secret, content.as_deref(), &mut prompts);
+            let at = place_of(place, secret, content.as_deref(), &mut prompts);
             let finding = findings.entry(secret.value.clone()).or_insert_with(|| {
                 order.push(secret.value.clone());
                 SecretFinding::new(repo, &settings, secret)
@@ -135,7 +135,7 @@ impl SecretScan {
     }
 }
 
-fn told(
+fn place_of(
     place: &ScanPlace<FoundSecret>,
     secret: &FoundSecret,
     content: Option<&[u8]>,
@@ -174,7 +174,7 @@ fn field_of(record: &Value, value: &str, path: &str, depth: usize) -> Option<Str
     }
     match record {
         Value::String(text) => {
-            stands_in(text, value).then(|| path.trim_start_matches('.').to_owned())
+            has_value(text, value).then(|| path.trim_start_matches('.').to_owned())
         }
         Value::Array(items) => items.iter().enumerate().find_map(|(index, item)| {
             let mut path = path.to_owned();

@@ -21,7 +21,7 @@ use turntree::workspace::{read_note, write_note};
 
 use super::answers::{AnswerCounter, Answers, TurnPlace};
 use super::turn_diff::{TurnDiff, turn_diff};
-use crate::import::rewind::{begins, left_with};
+use crate::import::rewind::{abandoned_branch, source_start};
 
 /// The name of the note.
 const NOTE: &str = "answers";
@@ -109,7 +109,7 @@ fn key_of(branches: &Branches) -> String {
 }
 
 fn read_session(repo: &Repository, branches: &Branches) -> Result<Answers> {
-    let left = left_tips(repo, branches)?;
+    let left = abandoned_tips(repo, branches)?;
     let mut lines: Vec<AnswerLine> = branches
         .iter()
         .map(|(branch, tip)| AnswerLine {
@@ -196,7 +196,7 @@ fn add_turn(
 /// Returns the tips of the branches that a conversation abandoned: another line continues the same
 /// file, with all pieces that the file had before the branch, or after the file was rewound in
 /// place.
-fn left_tips(repo: &Repository, branches: &Branches) -> Result<HashSet<ObjectId>> {
+fn abandoned_tips(repo: &Repository, branches: &Branches) -> Result<HashSet<ObjectId>> {
     let mut left = HashSet::new();
     if branches.len() < 2 {
         return Ok(left);
@@ -205,7 +205,7 @@ fn left_tips(repo: &Repository, branches: &Branches) -> Result<HashSet<ObjectId>
     let mut ends = HashMap::new();
     for (branch, tip) in branches {
         let agent = repo.commit(tip)?.author.agent;
-        if let Some((pieces, last)) = end_of_source(repo, tip, None)? {
+        if let Some((pieces, last)) = source_end(repo, tip, None)? {
             tips.push((*tip, agent, pieces, last));
             ends.insert((branch.session(), branch.branch(), pieces), *tip);
         }
@@ -213,13 +213,14 @@ fn left_tips(repo: &Repository, branches: &Branches) -> Result<HashSet<ObjectId>
     let all: Vec<ObjectId> = branches.iter().map(|(_, tip)| *tip).collect();
     for entry in repo.history(&all, &[])? {
         let LogEntry { id, commit, .. } = entry?;
-        let line = left_with(&commit).map(|(branch, pieces)| (&*commit.session, branch, pieces));
+        let line =
+            abandoned_branch(&commit).map(|(branch, pieces)| (&*commit.session, branch, pieces));
         left.extend(line.and_then(|line| ends.get(&line)));
-        let Some(begins) = begins(&commit) else { continue };
+        let Some(begins) = source_start(&commit) else { continue };
         for (tip, agent, pieces, last) in &tips {
             let may_be = *pieces <= begins && *agent == commit.author.agent && *tip != id;
             if may_be && !left.contains(tip) {
-                let there = end_of_source(repo, &id, Some(*pieces))?;
+                let there = source_end(repo, &id, Some(*pieces))?;
                 if there.is_some_and(|(_, there)| there == *last) {
                     left.insert(*tip);
                 }
@@ -231,7 +232,7 @@ fn left_tips(repo: &Repository, branches: &Branches) -> Result<HashSet<ObjectId>
 
 /// Returns the number of pieces of the source at a commit, at most `pieces`, and the last of these
 /// pieces. `None` if there are none.
-fn end_of_source(
+fn source_end(
     repo: &Repository,
     id: &ObjectId,
     pieces: Option<u64>,

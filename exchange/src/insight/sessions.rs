@@ -3,8 +3,8 @@
 //! All data except for the first prompt comes from the newest commit of a session. The first prompt
 //! is searched once and cached.
 
+mod cache;
 mod first_prompts;
-mod known;
 
 use std::sync::Arc;
 
@@ -12,8 +12,8 @@ use turntree::error::{Error, ErrorKind, Result};
 use turntree::object::{Commit, ObjectId, Time};
 use turntree::repo::{BranchName, NewestBranch, Repository, SessionLabels};
 
+pub use self::cache::KnownSessions;
 use self::first_prompts::LinePrompts;
-pub use self::known::KnownSessions;
 use super::origin::{Origin, origin};
 use super::usage::context_tokens;
 
@@ -130,7 +130,7 @@ pub fn find_session(repo: &Repository, text: &str) -> Result<Option<String>> {
         _ => return Err(ambiguous(text, begins.iter().map(|name| (*name).clone()))),
     }
     let sessions = sessions(repo)?;
-    let told = |session: &&SessionSummary| match session.title() {
+    let describe = |session: &&SessionSummary| match session.title() {
         None => session.name.clone(),
         Some((title, _)) => format!("{} ({title})", session.name),
     };
@@ -146,7 +146,7 @@ pub fn find_session(repo: &Repository, text: &str) -> Result<Option<String>> {
         match meant.as_slice() {
             [] => {}
             [only] => return Ok(Some(only.name.clone())),
-            _ => return Err(ambiguous(text, meant.iter().map(told))),
+            _ => return Err(ambiguous(text, meant.iter().map(describe))),
         }
     }
     Ok(None)

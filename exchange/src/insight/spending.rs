@@ -6,7 +6,7 @@ use turntree::error::Result;
 use turntree::object::{Commit, ObjectId, ObjectSource, Time};
 use turntree::repo::Repository;
 
-use super::answers::{Answer, AnswerCounter, AnswerGroup, Answers, TurnPlace, key_in};
+use super::answers::{Answer, AnswerCounter, AnswerGroup, Answers, TurnPlace, family_key};
 use super::prices::{Price, PriceTable, TableCost};
 use super::session_answers::{line_answers, session_answers};
 use super::turn_diff::{TurnDiff, repeats};
@@ -202,7 +202,7 @@ impl<'a> KnownPrices<'a> {
 }
 
 /// An answer with its session and group.
-struct Asked<'a> {
+struct SessionAnswer<'a> {
     session: &'a str,
     group: &'a AnswerGroup,
     answer: Answer,
@@ -263,7 +263,7 @@ pub struct UsageGaps {
 pub fn usage_gaps(repo: &Repository, query: &UsageQuery<'_>) -> Result<Vec<UsageGaps>> {
     let sessions = answers_in(repo, query.scope)?;
     let mut gaps: BTreeMap<(&str, &str, &str), UsageGaps> = BTreeMap::new();
-    for Asked { session, group, answer } in asked(&sessions, query.since) {
+    for SessionAnswer { session, group, answer } in distinct_answers(&sessions, query.since) {
         let model = if group.model.is_empty() { NONE } else { &group.model };
         let found = gaps.entry((session, &group.agent, model)).or_insert_with(|| UsageGaps {
             session: session.to_owned(),
@@ -309,7 +309,7 @@ fn report(sessions: &[(String, Answers)], query: &UsageQuery<'_>) -> UsageReport
     let mut report = UsageReport::default();
     let mut rows: BTreeMap<String, Spending> = BTreeMap::new();
     let mut prices = KnownPrices::new(query.prices);
-    for Asked { session, group, answer } in asked(sessions, query.since) {
+    for SessionAnswer { session, group, answer } in distinct_answers(sessions, query.since) {
         if group.is_silent {
             continue;
         }
@@ -353,41 +353,41 @@ fn group_of<'a>(groups: &'a [AnswerGroup], answer: &Answer) -> Option<&'a Answer
 
 /// Returns the oldest known ancestor of `session` among the copied sessions. Terminates on cycles
 /// after as many steps as there are sessions.
-fn oldest<'a>(parents: &HashMap<&'a str, &'a str>, session: &'a str) -> &'a str {
+fn oldest_ancestor<'a>(parents: &HashMap<&'a str, &'a str>, session: &'a str) -> &'a str {
     let above = std::iter::successors(Some(session), |session| parents.get(session).copied());
     above.take(parents.len() + 1).last().unwrap_or(session)
 }
 
 /// Returns each answer once: on a line that was not abandoned if possible, else in the session that
 /// made the request.
-fn asked(sessions: &[(String, Answers)], since: Option<i64>) -> Vec<Asked<'_>> {
+fn distinct_answers(sessions: &[(String, Answers)], since: Option<i64>) -> Vec<SessionAnswer<'_>> {
     let parents = sessions.iter().flat_map(|(_, answers)| &answers.parents);
     let parents: HashMap<&str, &str> =
         parents.map(|(session, parent)| (session.as_str(), parent.as_str())).collect();
     let mut families: HashMap<&str, &str> = HashMap::new();
     let mut places: HashMap<u64, usize> = HashMap::new();
-    let mut asked: Vec<Asked<'_>> = Vec::new();
+    let mut distinct: Vec<SessionAnswer<'_>> = Vec::new();
     for (session, Answers { groups, answers, .. }) in sessions {
         for answer in answers {
             if since.is_some_and(|since| answer.second.saturating_mul(SECOND) < since) {
                 continue;
             }
             let Some(group) = group_of(groups, answer) else { continue };
-            let mut found = Asked { session, group, answer: *answer };
+            let mut found = SessionAnswer { session, group, answer: *answer };
             let family = *families
                 .entry(group.family.as_str())
-                .or_insert_with(|| oldest(&parents, &group.family));
-            let key = key_in(family, answer.key);
-            let Some(known) = places.get(&key).and_then(|at| asked.get_mut(*at)) else {
-                places.insert(key, asked.len());
-                asked.push(found);
+                .or_insert_with(|| oldest_ancestor(&parents, &group.family));
+            let key = family_key(family, answer.key);
+            let Some(known) = places.get(&key).and_then(|at| distinct.get_mut(*at)) else {
+                places.insert(key, distinct.len());
+                distinct.push(found);
                 continue;
             };
             // The copy may have been taken before the answer was complete.
             let tokens = TokenUsage::of(known.answer.counts).larger(TokenUsage::of(answer.counts));
             // The session that made the request has the turn itself, and has it first.
-            let rank = |it: &Asked<'_>| {
-                let Asked { session, group, answer } = it;
+            let rank = |it: &SessionAnswer<'_>| {
+                let SessionAnswer { session, group, answer } = it;
                 (group.is_silent, group.is_left, group.session != *session, answer.second)
             };
             if rank(&found) < rank(known) {
@@ -397,5 +397,5 @@ fn asked(sessions: &[(String, Answers)], since: Option<i64>) -> Vec<Asked<'_>> {
             known.answer.counts = tokens.counts();
         }
     }
-    asked
+    distinct
 }

@@ -12,20 +12,20 @@ use crate::text::json::text_at;
 /// Returns the answers, each with its identity.
 pub(super) fn answers_of_stats(stats: &Value) -> Vec<(String, RecordedUsage)> {
     let uses = stats.get("usage_to_metrics").and_then(Value::as_object);
-    uses.into_iter().flatten().flat_map(|(name, metrics)| answers_of_use(name, metrics)).collect()
+    uses.into_iter().flatten().flat_map(|(name, metrics)| answers_of_model(name, metrics)).collect()
 }
 
-fn answers_of_use(name: &str, metrics: &Value) -> Vec<(String, RecordedUsage)> {
+fn answers_of_model(name: &str, metrics: &Value) -> Vec<(String, RecordedUsage)> {
     let list =
         |name: &str| metrics.get(name).and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
-    let (taken, costs) = (list("token_usages"), list("costs"));
+    let (recorded, costs) = (list("token_usages"), list("costs"));
     let money = |value: Option<&Value>| value.and_then(Value::as_f64).filter(|cost| *cost >= 0.0);
     let model = |from: &Value| {
         let model = text_at(from, "/model").or_else(|| text_at(metrics, "/model_name"));
         model.filter(|model| !model.is_empty()).map(str::to_owned)
     };
     let counts = |from: &Value| tokens(from).map_or_else(TokenUsage::default, |(tokens, _)| tokens);
-    if taken.is_empty() || (!costs.is_empty() && taken.len() != costs.len()) {
+    if recorded.is_empty() || (!costs.is_empty() && recorded.len() != costs.len()) {
         let sum = metrics.get("accumulated_token_usage").unwrap_or(&Value::Null);
         let cost = money(metrics.get("accumulated_cost")).filter(|cost| *cost > 0.0);
         let usage = RecordedUsage {
@@ -36,14 +36,14 @@ fn answers_of_use(name: &str, metrics: &Value) -> Vec<(String, RecordedUsage)> {
         };
         return vec![(format!("sum of {name}"), usage)];
     }
-    let answers = taken.iter().enumerate().map(|(at, taken)| {
-        let id = text_at(taken, "/response_id").filter(|id| !id.is_empty());
+    let answers = recorded.iter().enumerate().map(|(at, recorded)| {
+        let id = text_at(recorded, "/response_id").filter(|id| !id.is_empty());
         let key = id.map_or_else(|| format!("{name} {at}"), str::to_owned);
         let cost = money(costs.get(at).and_then(|cost| cost.get("cost")));
         let usage = RecordedUsage {
             answer: Some(key.clone()),
-            model: model(taken),
-            tokens: counts(taken),
+            model: model(recorded),
+            tokens: counts(recorded),
             cost,
             ..RecordedUsage::default()
         };
@@ -59,19 +59,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_answer_has_its_cost_and_what_cannot_be_told_apart_is_one() {
-        let taken = |id: &str, input: u64| {
+    fn answers_have_their_cost_and_indistinguishable_ones_are_merged() {
+        let recorded = |id: &str, input: u64| {
             json!({"model": "m", "prompt_tokens": input, "completion_tokens": 2, "cache_read_tokens": 4,
                 "cache_write_tokens": 1, "reasoning_tokens": 1, "response_id": id})
         };
         let stats = json!({"usage_to_metrics": {
             "agent": {"model_name": "m", "accumulated_cost": 0.75, "costs": [{"cost": 0.5}, {"cost": 0.25}],
-                "token_usages": [taken("r1", 10), taken("", 20)]},
+                "token_usages": [recorded("r1", 10), recorded("", 20)]},
             "condenser": {"model_name": "n", "accumulated_cost": 0.125, "costs": [{"cost": 0.125}],
-                "token_usages": [taken("r3", 1), taken("r4", 2)],
+                "token_usages": [recorded("r3", 1), recorded("r4", 2)],
                 "accumulated_token_usage": {"prompt_tokens": 3, "completion_tokens": 4}},
         }});
-        let told: Vec<_> = answers_of_stats(&stats)
+        let answers: Vec<_> = answers_of_stats(&stats)
             .into_iter()
             .map(|(key, usage)| (key, usage.model.unwrap(), usage.tokens.counts(), usage.cost))
             .collect();
@@ -79,7 +79,7 @@ mod tests {
             (key.to_owned(), model.to_owned(), counts, Some(cost))
         };
         assert_eq!(
-            told,
+            answers,
             [
                 of("r1", "m", [10, 4, 1, 0, 2, 1, 0], 0.5),
                 of("agent 1", "m", [20, 4, 1, 0, 2, 1, 0], 0.25),

@@ -23,7 +23,7 @@ const EXIT_LINES: usize = 6;
 const COMMANDS: [&str; 4] = ["command", "cmd", "script", "keystrokes"];
 
 /// Words that may come before the program in a command.
-const BEFORE: [&str; 16] = [
+const COMMAND_PREFIXES: [&str; 16] = [
     "sudo", "time", "env", "nice", "exec", "command", "npx", "bunx", "uv", "poetry", "pipenv",
     "bundle", "run", "python", "python3", "-m",
 ];
@@ -76,36 +76,39 @@ const NO_RUN: [&str; 8] =
 
 /// The summary lines of runners. Groups capture counts of failures. A line without groups shows the
 /// result itself.
-const SUMMARIES: [(&str, Told); 22] = [
-    (r"^test result: ok\.", Told::Passed),
-    (r"^test result: FAILED\.", Told::Failed),
-    (r"^error: could not compile ", Told::Failed),
-    (r"^\s*Summary \[.*\d+ tests? run: \d+ passed(?:.*?, (\d+) failed)?", Told::Failures),
-    (r"^=*\s*(?:\d+ [a-z]+, )*\d+ (?:failed|errors?)\b.* in [\d.]+s", Told::Failed),
-    (r"^=*\s*(?:\d+ [a-z]+, )*\d+ passed\b.* in [\d.]+s", Told::Passed),
-    (r"^OK(?: \(.*\))?$", Told::Passed),
-    (r"^FAILED \((?:failures|errors|unexpected)", Told::Failed),
-    (r"^(?:FAILURES|ERRORS)!$", Told::Failed),
-    (r"^ok\s+\S+\s+(?:[\d.]+s|\(cached\))", Told::Passed),
-    (r"^(?:--- )?FAIL(?::|\s|$)", Told::Failed),
-    (r"^\s*Tests:?\s+(?:.*\D)?0*[1-9]\d* failed", Told::Failed),
-    (r"^\s*Tests:?\s+(?:.*\D)?\d+ passed", Told::Passed),
-    (r"^\s*\d+ pass(?:ing)?(?: \(.*\))?$", Told::Passed),
-    (r"^\s*(\d+) fail(?:ing)?$", Told::Failures),
-    (r"^(?:#|ℹ) fail (\d+)$", Told::Failures),
+const SUMMARIES: [(&str, SummaryMeaning); 22] = [
+    (r"^test result: ok\.", SummaryMeaning::Passed),
+    (r"^test result: FAILED\.", SummaryMeaning::Failed),
+    (r"^error: could not compile ", SummaryMeaning::Failed),
+    (r"^\s*Summary \[.*\d+ tests? run: \d+ passed(?:.*?, (\d+) failed)?", SummaryMeaning::Failures),
+    (r"^=*\s*(?:\d+ [a-z]+, )*\d+ (?:failed|errors?)\b.* in [\d.]+s", SummaryMeaning::Failed),
+    (r"^=*\s*(?:\d+ [a-z]+, )*\d+ passed\b.* in [\d.]+s", SummaryMeaning::Passed),
+    (r"^OK(?: \(.*\))?$", SummaryMeaning::Passed),
+    (r"^FAILED \((?:failures|errors|unexpected)", SummaryMeaning::Failed),
+    (r"^(?:FAILURES|ERRORS)!$", SummaryMeaning::Failed),
+    (r"^ok\s+\S+\s+(?:[\d.]+s|\(cached\))", SummaryMeaning::Passed),
+    (r"^(?:--- )?FAIL(?::|\s|$)", SummaryMeaning::Failed),
+    (r"^\s*Tests:?\s+(?:.*\D)?0*[1-9]\d* failed", SummaryMeaning::Failed),
+    (r"^\s*Tests:?\s+(?:.*\D)?\d+ passed", SummaryMeaning::Passed),
+    (r"^\s*\d+ pass(?:ing)?(?: \(.*\))?$", SummaryMeaning::Passed),
+    (r"^\s*(\d+) fail(?:ing)?$", SummaryMeaning::Failures),
+    (r"^(?:#|ℹ) fail (\d+)$", SummaryMeaning::Failures),
     (
         r"^\d+ (?:examples|example|runs|tests)\b.*?, (\d+) failures?(?:, (\d+) errors?)?",
-        Told::Failures,
+        SummaryMeaning::Failures,
     ),
-    (r"Tests run: \d+, Failures: (\d+), Errors: (\d+)", Told::Failures),
-    (r"^(?:\[(?:INFO|ERROR)\] )?BUILD (?:FAILED|FAILURE)\b", Told::Failed),
-    (r"^(?:\[INFO\] )?BUILD SUCCESS", Told::Passed),
-    (r"^(?:Passed|Failed)!\s+- Failed:\s+(\d+)", Told::Failures),
-    (r"^\d+% tests passed, (\d+) tests failed out of", Told::Failures),
+    (r"Tests run: \d+, Failures: (\d+), Errors: (\d+)", SummaryMeaning::Failures),
+    (r"^(?:\[(?:INFO|ERROR)\] )?BUILD (?:FAILED|FAILURE)\b", SummaryMeaning::Failed),
+    (r"^(?:\[INFO\] )?BUILD SUCCESS", SummaryMeaning::Passed),
+    (r"^(?:Passed|Failed)!\s+- Failed:\s+(\d+)", SummaryMeaning::Failures),
+    (r"^\d+% tests passed, (\d+) tests failed out of", SummaryMeaning::Failures),
 ];
 
-static SUMMARY_RULES: LazyLock<Vec<(Regex, Told)>> = LazyLock::new(|| {
-    SUMMARIES.iter().filter_map(|(rule, told)| Some((Regex::new(rule).ok()?, *told))).collect()
+static SUMMARY_RULES: LazyLock<Vec<(Regex, SummaryMeaning)>> = LazyLock::new(|| {
+    SUMMARIES
+        .iter()
+        .filter_map(|(rule, meaning)| Some((Regex::new(rule).ok()?, *meaning)))
+        .collect()
 });
 
 /// Matches a line with the exit code of a command, as clients write it.
@@ -117,7 +120,7 @@ static EXIT_CODE: LazyLock<Option<Regex>> = LazyLock::new(|| {
 
 /// The meaning of a summary line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Told {
+enum SummaryMeaning {
     Passed,
     Failed,
     /// Passed if all counts are zero.
@@ -151,7 +154,7 @@ struct Command {
     /// The runner, one of [`RUNNERS`].
     runner: &'static str,
     /// True if the exit code of the command is that of the runner.
-    tells_code: bool,
+    reports_exit_code: bool,
 }
 
 impl TestRunReader {
@@ -185,8 +188,8 @@ fn command_of(call: &ToolCall) -> Option<Command> {
         return None;
     }
     let value = json::value(call.input.as_bytes())?;
-    let told = COMMANDS.iter().find_map(|name| value.get(name))?;
-    let script = match told {
+    let argument = COMMANDS.iter().find_map(|name| value.get(name))?;
+    let script = match argument {
         Value::String(text) => text.clone(),
         Value::Array(words) => {
             let words: Vec<&str> = words.iter().filter_map(Value::as_str).collect();
@@ -213,8 +216,8 @@ fn command(script: &str) -> Option<Command> {
     let is_last = parts.last().is_some_and(|(_, runner)| runner.is_some());
     let others = parts.iter().filter(|(_, runner)| runner.is_none());
     let is_alone = others.map(|(part, _)| part).all(|part| part.starts_with("cd "));
-    let tells_code = is_last && is_alone && !script.contains('|');
-    Some(Command { runner: first, tells_code })
+    let reports_exit_code = is_last && is_alone && !script.contains('|');
+    Some(Command { runner: first, reports_exit_code })
 }
 
 /// Returns the runner that a simple command starts with.
@@ -223,25 +226,25 @@ fn runner(part: &str) -> Option<&'static str> {
     if words.iter().any(|word| NO_RUN.contains(word)) {
         return None;
     }
-    let is_before = |words: &[&str]| match words {
+    let prefix_words = |words: &[&str]| match words {
         ["timeout", ..] | ["pnpm" | "yarn", "exec", ..] => 2,
-        [word, ..] if BEFORE.contains(word) => 1,
+        [word, ..] if COMMAND_PREFIXES.contains(word) => 1,
         [word, ..] if word.contains('=') && !word.starts_with(['-', '"', '\'']) => 1,
         _ => 0,
     };
     loop {
-        match is_before(&words) {
+        match prefix_words(&words) {
             0 => break,
             known => drop(words.drain(..known.min(words.len()))),
         }
     }
     let program = words.first_mut()?;
     *program = program.rsplit('/').next().unwrap_or_default();
-    let told = words.iter().filter(|word| !word.starts_with('+')).copied().collect::<Vec<_>>();
-    let told = told.join(" ");
+    let command = words.iter().filter(|word| !word.starts_with('+')).copied().collect::<Vec<_>>();
+    let command = command.join(" ");
     RUNNERS.into_iter().find(|runner| {
         // Also matches 'npm run test:unit'.
-        let rest = told.strip_prefix(runner);
+        let rest = command.strip_prefix(runner);
         rest.is_some_and(|rest| rest.is_empty() || rest.starts_with([' ', ':']))
     })
 }
@@ -254,7 +257,7 @@ fn outcome(command: &Command, output: &str) -> Option<bool> {
     let text = inner.unwrap_or(output);
     let mut passed = None;
     for line in text.lines().filter(|line| line.len() <= MAX_LINE_BYTES) {
-        match told(line) {
+        match summary_result(line) {
             Some(false) => return Some(false),
             Some(true) => passed = Some(true),
             None => {}
@@ -265,18 +268,18 @@ fn outcome(command: &Command, output: &str) -> Option<bool> {
         code.and_then(Value::as_i64)
     });
     let code = code.or_else(|| exit_code(text));
-    passed.or(code.filter(|_| command.tells_code).map(|code| code == 0))
+    passed.or(code.filter(|_| command.reports_exit_code).map(|code| code == 0))
 }
 
 /// Returns the result that a summary line shows.
-fn told(line: &str) -> Option<bool> {
+fn summary_result(line: &str) -> Option<bool> {
     let plain = without_colors(line);
-    SUMMARY_RULES.iter().find_map(|(rule, told)| {
+    SUMMARY_RULES.iter().find_map(|(rule, meaning)| {
         let groups = rule.captures(&plain)?;
-        Some(match told {
-            Told::Passed => true,
-            Told::Failed => false,
-            Told::Failures => {
+        Some(match meaning {
+            SummaryMeaning::Passed => true,
+            SummaryMeaning::Failed => false,
+            SummaryMeaning::Failures => {
                 let mut counts = groups.iter().skip(1).flatten();
                 counts.all(|count| count.as_str().trim_matches('0').is_empty())
             }
@@ -311,7 +314,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_runner_is_found_behind_what_stands_before_it() {
+    fn test_runners_are_found_after_command_prefixes() {
         let name = |script: &str| command(script).map(|command| command.runner);
         for (script, expected) in [
             ("cargo test", Some("cargo test")),
@@ -337,7 +340,7 @@ mod tests {
     }
 
     #[test]
-    fn an_outcome_is_what_the_output_says_and_else_none() {
+    fn test_outcomes_come_from_the_output_only() {
         let of = |script: &str, output: &str| outcome(&command(script).unwrap(), output);
         for (script, output, expected) in [
             ("cargo test", "running 2 tests\ntest result: ok. 2 passed; 0 failed", Some(true)),

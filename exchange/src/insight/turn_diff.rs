@@ -5,7 +5,7 @@ use turntree::error::{ErrorKind, Result};
 use turntree::object::{Commit, Trigger};
 use turntree::repo::{LogEntry, Repository};
 
-use crate::import::rewind::begins;
+use crate::import::rewind::source_start;
 
 /// The context of a turn, and its differences from the parent.
 pub(crate) struct TurnDiff {
@@ -22,7 +22,8 @@ pub(crate) fn turn_diff(repo: &Repository, entry: &LogEntry) -> Result<Option<Tu
     let before = entry.parents.first().map(|parent| repo.context(parent)).transpose();
     match before.and_then(|before| Ok((before, repo.context(&entry.id)?))) {
         Ok((before, after)) => {
-            let (before, begins) = (before.unwrap_or_default(), begins(&entry.commit).is_some());
+            let (before, begins) =
+                (before.unwrap_or_default(), source_start(&entry.commit).is_some());
             let skips = |section: &str| begins && is_transcript_section(section);
             let changed = diff_by_value_but(repo.store(), &before, &after, &skips)?;
             Ok(Some(TurnDiff { after, changed }))

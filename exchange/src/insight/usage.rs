@@ -13,7 +13,7 @@ use crate::text::json::{self, text_at};
 pub const TOKENS: &str = "tokens";
 
 /// The JSON pointers of a format to the counts of an answer, its id and its model.
-struct Place {
+struct UsagePointers {
     counts: &'static str,
     /// The id of the answer, and the id of the request if the first is not unique.
     answer: [&'static str; 2],
@@ -21,51 +21,63 @@ struct Place {
 }
 
 /// A pointer that no record has.
-const NOWHERE: &str = "/-";
+const NO_POINTER: &str = "/-";
 
-const PLACES: [Place; 13] = [
+const FORMAT_POINTERS: [UsagePointers; 13] = [
     // Claude Code, pi.
-    Place {
+    UsagePointers {
         counts: "/message/usage",
         answer: ["/message/id", "/requestId"],
         model: "/message/model",
     },
     // Claude Code: the record of a sub-agent inside a record of its caller.
-    Place {
+    UsagePointers {
         counts: "/data/message/message/usage",
         answer: ["/data/message/message/id", "/data/message/requestId"],
         model: "/data/message/message/model",
     },
     // Chats.
-    Place { counts: "/usage", answer: [NOWHERE; 2], model: "/model" },
+    UsagePointers { counts: "/usage", answer: [NO_POINTER; 2], model: "/model" },
     // OpenHands: each call of an answer is a record.
-    Place {
+    UsagePointers {
         counts: "/tool_call_metadata/model_response/usage",
-        answer: ["/tool_call_metadata/model_response/id", NOWHERE],
+        answer: ["/tool_call_metadata/model_response/id", NO_POINTER],
         model: "/tool_call_metadata/model_response/model",
     },
     // Cline before its SDK.
-    Place { counts: "/metrics/tokens", answer: [NOWHERE; 2], model: "/modelInfo/modelId" },
+    UsagePointers {
+        counts: "/metrics/tokens",
+        answer: [NO_POINTER; 2],
+        model: "/modelInfo/modelId",
+    },
     // ATIF.
-    Place { counts: "/metrics", answer: [NOWHERE; 2], model: "/model_name" },
+    UsagePointers { counts: "/metrics", answer: [NO_POINTER; 2], model: "/model_name" },
     // opencode: a message is rewritten while it grows.
-    Place { counts: "/info/tokens", answer: ["/info/id", NOWHERE], model: "/info/modelID" },
+    UsagePointers {
+        counts: "/info/tokens",
+        answer: ["/info/id", NO_POINTER],
+        model: "/info/modelID",
+    },
     // Gemini CLI: a message is rewritten while it grows.
-    Place { counts: "/tokens", answer: ["/id", NOWHERE], model: "/model" },
+    UsagePointers { counts: "/tokens", answer: ["/id", NO_POINTER], model: "/model" },
     // Qwen Code.
-    Place { counts: "/usageMetadata", answer: ["/uuid", NOWHERE], model: "/model" },
+    UsagePointers { counts: "/usageMetadata", answer: ["/uuid", NO_POINTER], model: "/model" },
     // mini-swe-agent: the API response is stored next to the message.
-    Place {
+    UsagePointers {
         counts: "/extra/response/usage",
-        answer: ["/extra/response/id", NOWHERE],
+        answer: ["/extra/response/id", NO_POINTER],
         model: "/extra/response/model",
     },
     // OpenHands 1: the counts are in the statistics next to the conversation.
-    Place { counts: NOWHERE, answer: ["/llm_response_id", NOWHERE], model: NOWHERE },
+    UsagePointers {
+        counts: NO_POINTER,
+        answer: ["/llm_response_id", NO_POINTER],
+        model: NO_POINTER,
+    },
     // Codex: the last request, next to the sum of all requests.
-    Place { counts: LAST_OF_CODEX, answer: [NOWHERE; 2], model: NOWHERE },
+    UsagePointers { counts: CODEX_LAST_USAGE, answer: [NO_POINTER; 2], model: NO_POINTER },
     // Copilot CLI: an answer may be several messages.
-    Place { counts: "/data", answer: [COPILOT_CALL, NOWHERE], model: "/data/model" },
+    UsagePointers { counts: "/data", answer: [COPILOT_CALL, NO_POINTER], model: "/data/model" },
 ];
 
 /// The id of the request of an answer of Copilot CLI, and the id of the message, the only id that
@@ -74,8 +86,8 @@ const COPILOT_CALL: &str = "/data/apiCallId";
 const COPILOT_MESSAGE: &str = "/data/messageId";
 
 /// The counts of the last request in an event of Codex, and the sum of all requests so far.
-const LAST_OF_CODEX: &str = "/payload/info/last_token_usage";
-const TOTAL_OF_CODEX: &str = "/payload/info/total_token_usage";
+const CODEX_LAST_USAGE: &str = "/payload/info/last_token_usage";
+const CODEX_TOTAL_USAGE: &str = "/payload/info/total_token_usage";
 
 /// Names of the input tokens.
 const INPUT: [&str; 6] =
@@ -85,11 +97,11 @@ const INPUT: [&str; 6] =
 const PROMPT: &str = "/prompt_tokens";
 
 /// Names of cache reads that the input does not include.
-const READ_BESIDE: [&str; 4] =
+const SEPARATE_CACHE_READS: [&str; 4] =
     ["/cache_read_input_tokens", "/cacheRead", "/cacheReadTokens", "/cache/read"];
 
 /// Names of cache reads that the input includes.
-const READ_INSIDE: [&str; 7] = [
+const INCLUDED_CACHE_READS: [&str; 7] = [
     "/prompt_tokens_details/cached_tokens",
     "/input_tokens_details/cached_tokens",
     "/cached_input_tokens",
@@ -100,7 +112,7 @@ const READ_INSIDE: [&str; 7] = [
 ];
 
 /// Names of cache writes, which the input does not include.
-const WRITTEN: [&str; 5] = [
+const CACHE_WRITES: [&str; 5] = [
     "/cache_creation_input_tokens",
     "/cacheWrite",
     "/cacheWriteTokens",
@@ -109,7 +121,7 @@ const WRITTEN: [&str; 5] = [
 ];
 
 /// The part of the cache writes that is kept for an hour.
-const WRITTEN_FOR_AN_HOUR: &str = "/cache_creation/ephemeral_1h_input_tokens";
+const HOUR_CACHE_WRITES: &str = "/cache_creation/ephemeral_1h_input_tokens";
 
 /// Tool result tokens, which Gemini counts separately from the input.
 const TOOL: &str = "/tool";
@@ -128,7 +140,7 @@ const OUTPUT: [&str; 6] = [
 const SUM: [&str; 4] = ["/total", "/totalTokens", QWEN_SUM, "/total_tokens"];
 
 /// Names of reasoning tokens that the output includes.
-const REASONING_INSIDE: [&str; 6] = [
+const INCLUDED_REASONING: [&str; 6] = [
     "/completion_tokens_details/reasoning_tokens",
     "/output_tokens_details/thinking_tokens",
     "/output_tokens_details/reasoning_tokens",
@@ -152,7 +164,7 @@ const CACHE: &str = "/cache";
 /// Names of the cost in US dollars, in the counts and in the record: opencode, and Claude Code
 /// before 1.0.9.
 const COST: [&str; 3] = ["/cost/total", "/cost", "/cost_usd"];
-const COST_OF_RECORD: [&str; 3] = ["/info/cost", "/costUSD", "/metrics/cost"];
+const RECORD_COST: [&str; 3] = ["/info/cost", "/costUSD", "/metrics/cost"];
 
 /// Web searches that the vendor ran for an answer. Each has a fee.
 const WEB_SEARCHES: &str = "/server_tool_use/web_search_requests";
@@ -160,20 +172,20 @@ const WEB_SEARCHES: &str = "/server_tool_use/web_search_requests";
 /// The parts of an answer of Anthropic, and the kinds of parts that the sum does not include:
 /// requests to an advisor model, and a compaction by the vendor.
 const PARTS: &str = "/iterations";
-const PARTS_BESIDE: [&str; 2] = ["advisor_message", "compaction"];
+const SEPARATE_PARTS: [&str; 2] = ["advisor_message", "compaction"];
 
 /// Maximum number of parts of an answer to read.
 const MAX_PARTS: usize = 1000;
 
 /// How Anthropic served an answer: the pointers, and the values with the usual price.
-const SERVED: [(&str, &[&str]); 3] = [
+const SERVICE_LEVELS: [(&str, &[&str]); 3] = [
     ("/speed", &["standard"]),
     ("/service_tier", &["standard", "batch"]),
     ("/inference_geo", &["", "global", "not_available"]),
 ];
 
 /// The cost of mini-swe-agent and of tau2-bench, which write zero for an unknown cost.
-const COST_BESIDE: [&str; 2] = ["/extra/cost", "/cost"];
+const OUTER_COST: [&str; 2] = ["/extra/cost", "/cost"];
 
 /// The steps of a message of opencode. The counts of the message are only those of its last step.
 const STEPS: &str = "/parts";
@@ -287,17 +299,17 @@ pub fn usage(bytes: &[u8]) -> Option<RecordedUsage> {
 pub(super) fn usage_of(record: &Value) -> Option<RecordedUsage> {
     let cost = |value: &Value| value.as_f64().filter(|cost| (0.0..1e9).contains(cost));
     let known = |path: &&str| record.pointer(path).and_then(cost).filter(|cost| *cost > 0.0);
-    let beside = COST_BESIDE.iter().find_map(known);
-    let Some(place) = place_of(record) else {
+    let separate = OUTER_COST.iter().find_map(known);
+    let Some(place) = pointers_of(record) else {
         // An answer without recorded tokens may still have a recorded cost.
-        return beside.map(|cost| RecordedUsage { cost: Some(cost), ..RecordedUsage::default() });
+        return separate.map(|cost| RecordedUsage { cost: Some(cost), ..RecordedUsage::default() });
     };
     let counts = record.pointer(place.counts)?;
     let (last, is_output_alone) = tokens(counts)?;
     let steps = steps_of(record);
     let tokens = steps.map_or(last, |(steps, _)| steps);
     let of_counts = COST.iter().find_map(|path| counts.pointer(path).and_then(cost));
-    let of_record = COST_OF_RECORD.iter().find_map(|path| record.pointer(path).and_then(cost));
+    let of_record = RECORD_COST.iter().find_map(|path| record.pointer(path).and_then(cost));
     let of_whole = match steps.and_then(|(_, cost)| cost) {
         Some(of_steps) => Some(of_record.map_or(of_steps, |it| it.max(of_steps))),
         None => of_record,
@@ -308,40 +320,40 @@ pub(super) fn usage_of(record: &Value) -> Option<RecordedUsage> {
         tokens,
         is_output_alone,
         // No price applies to a total, so a recorded zero would count as its whole cost.
-        cost: of_counts.or(of_whole).or(beside).filter(|cost| *cost > 0.0 || !is_output_alone),
+        cost: of_counts.or(of_whole).or(separate).filter(|cost| *cost > 0.0 || !is_output_alone),
         service: service_of(counts),
     })
 }
 
 /// Returns the parts of an answer that its sum does not include. Each counts as an answer. Its
 /// `answer` is the kind and the number of the part, unique within the record.
-pub(super) fn usage_beside(record: &Value) -> Vec<RecordedUsage> {
-    let of = |place: &Place| {
+pub(super) fn separate_usage(record: &Value) -> Vec<RecordedUsage> {
+    let of = |place: &UsagePointers| {
         let counts = record.pointer(place.counts)?;
         let parts = counts.pointer(PARTS)?.as_array()?;
-        let beside = (0_usize..).zip(parts).take(MAX_PARTS).filter_map(|(number, part)| {
-            let kind = text_at(part, "/type").filter(|kind| PARTS_BESIDE.contains(kind))?;
+        let separate = (0_usize..).zip(parts).take(MAX_PARTS).filter_map(|(number, part)| {
+            let kind = text_at(part, "/type").filter(|kind| SEPARATE_PARTS.contains(kind))?;
             let (tokens, is_output_alone) = tokens(part)?;
             let answer = Some(format!("{kind} {number}"));
             let model = model_of(part, "/model").or_else(|| model_of(record, place.model));
             let service = service_of(part);
             Some(RecordedUsage { answer, model, tokens, is_output_alone, cost: None, service })
         });
-        Some(beside.collect())
+        Some(separate.collect())
     };
-    place_of(record).and_then(of).unwrap_or_default()
+    pointers_of(record).and_then(of).unwrap_or_default()
 }
 
-fn place_of(record: &Value) -> Option<&'static Place> {
-    PLACES.iter().find(|place| record.pointer(place.counts).is_some_and(Value::is_object))
+fn pointers_of(record: &Value) -> Option<&'static UsagePointers> {
+    FORMAT_POINTERS.iter().find(|place| record.pointer(place.counts).is_some_and(Value::is_object))
 }
 
 /// Returns the id of the answer of a record. The record need not have counts.
 pub(super) fn answer_id(record: &Value) -> Option<String> {
-    PLACES.iter().find_map(|place| answer_of(record, place))
+    FORMAT_POINTERS.iter().find_map(|place| answer_of(record, place))
 }
 
-fn answer_of(record: &Value, place: &Place) -> Option<String> {
+fn answer_of(record: &Value, place: &UsagePointers) -> Option<String> {
     let [answer, request] = place.answer.map(|path| text_at(record, path));
     let answer = answer.or_else(|| text_at(record, COPILOT_MESSAGE));
     answer.map(|answer| match request {
@@ -357,11 +369,11 @@ fn model_of(record: &Value, path: &str) -> Option<String> {
 
 /// Returns the service level of an answer, or an empty string for the usual one.
 fn service_of(counts: &Value) -> String {
-    let told = SERVED
+    let recorded = SERVICE_LEVELS
         .iter()
         .filter_map(|(path, usual)| text_at(counts, path).filter(|served| !usual.contains(served)));
-    let told: Vec<&str> = told.map(json::plain).collect();
-    told.join("+")
+    let recorded: Vec<&str> = recorded.map(json::plain).collect();
+    recorded.join("+")
 }
 
 /// Returns the sum of the tokens and costs of the steps of an opencode message.
@@ -382,7 +394,7 @@ fn steps_of(record: &Value) -> Option<(TokenUsage, Option<f64>)> {
 /// requests so far.
 pub(super) fn running_total(record: &Value) -> Option<(Option<TokenUsage>, TokenUsage)> {
     let of = |path| Some(tokens(record.pointer(path)?)?.0);
-    Some((of(LAST_OF_CODEX), of(TOTAL_OF_CODEX)?))
+    Some((of(CODEX_LAST_USAGE), of(CODEX_TOTAL_USAGE)?))
 }
 
 /// Returns the tokens and the id of an answer of Codex.
@@ -420,31 +432,31 @@ pub(super) fn tokens(counts: &Value) -> Option<(TokenUsage, bool)> {
     if input.or(output).is_none() {
         output = Some(first(&SUM).filter(|sum| *sum > 0)?);
     }
-    let (beside, inside) = (first(&READ_BESIDE), first(&READ_INSIDE));
-    let cache_read = beside.or(inside).unwrap_or(0);
-    let cache_write = first(&WRITTEN).unwrap_or(0);
+    let (separate, inside) = (first(&SEPARATE_CACHE_READS), first(&INCLUDED_CACHE_READS));
+    let cache_read = separate.or(inside).unwrap_or(0);
+    let cache_write = first(&CACHE_WRITES).unwrap_or(0);
     let mut all = input.unwrap_or(0).saturating_add(at(TOOL).unwrap_or(0));
     if at(PROMPT).is_none() {
-        let apart = if beside.is_some() { cache_read } else { 0 };
-        all = all.saturating_add(apart).saturating_add(cache_write);
+        let separate_tokens = if separate.is_some() { cache_read } else { 0 };
+        all = all.saturating_add(separate_tokens).saturating_add(cache_write);
     }
     let has_cache = counts.pointer(CACHE).is_some();
     let output = output.unwrap_or(0);
-    let is_beside = |thoughts: &u64| {
+    let is_separate = |thoughts: &u64| {
         let rest = at(QWEN_SUM).map(|sum| sum.saturating_sub(input.unwrap_or(0)));
         rest.is_some_and(|rest| *thoughts > 0 && rest >= output.saturating_add(*thoughts))
     };
-    let apart = at(THOUGHTS)
+    let separate_tokens = at(THOUGHTS)
         .or_else(|| at(REASONING).filter(|_| has_cache))
-        .or_else(|| at(QWEN_THOUGHTS).filter(is_beside));
-    let output = output.saturating_add(apart.unwrap_or(0));
+        .or_else(|| at(QWEN_THOUGHTS).filter(is_separate));
+    let output = output.saturating_add(separate_tokens.unwrap_or(0));
     let tokens = TokenUsage {
         input: all,
         cache_read: cache_read.min(all),
         cache_write: cache_write.min(all),
-        cache_write_hour: at(WRITTEN_FOR_AN_HOUR).unwrap_or(0).min(cache_write),
+        cache_write_hour: at(HOUR_CACHE_WRITES).unwrap_or(0).min(cache_write),
         output,
-        reasoning: apart.or_else(|| first(&REASONING_INSIDE)).unwrap_or(0).min(output),
+        reasoning: separate_tokens.or_else(|| first(&INCLUDED_REASONING)).unwrap_or(0).min(output),
         web_searches: at(WEB_SEARCHES).unwrap_or(0),
     };
     Some((tokens, input.is_none()))
@@ -453,10 +465,10 @@ pub(super) fn tokens(counts: &Value) -> Option<(TokenUsage, bool)> {
 /// Returns the number of tokens in the context of a commit, if its metadata has it.
 #[must_use]
 pub fn context_tokens(commit: &Commit) -> Option<u64> {
-    let told = [TOKENS, OLLM_TOKENS].iter().find_map(|name| commit.metadata.get(*name))?;
+    let recorded = [TOKENS, OLLM_TOKENS].iter().find_map(|name| commit.metadata.get(*name))?;
     // JavaScript may write a whole number with an exponent or a fraction.
-    told.parse().ok().or_else(|| {
-        let number: f64 = told.parse().ok().filter(|number| (0.0..9e15).contains(number))?;
+    recorded.parse().ok().or_else(|| {
+        let number: f64 = recorded.parse().ok().filter(|number| (0.0..9e15).contains(number))?;
         format!("{number:.0}").parse().ok()
     })
 }
@@ -466,7 +478,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn counts_are_found_where_formats_keep_them_and_mean_the_same() {
+    fn counts_of_every_format_have_the_same_meaning() {
         let of = |text: &str| {
             let found = usage(text.as_bytes()).unwrap();
             let [counts @ .., _] = found.tokens.counts();
@@ -493,8 +505,8 @@ mod tests {
         let qwen = r#"{"uuid":"q","usageMetadata":{"promptTokenCount":10,"candidatesTokenCount":5,
             "cachedContentTokenCount":4,"thoughtsTokenCount":3,"totalTokenCount":15}}"#;
         assert_eq!(of(qwen), (Some("q".to_owned()), [10, 4, 0, 0, 5, 3]));
-        let apart = qwen.replace("\"totalTokenCount\":15", "\"totalTokenCount\":18");
-        assert_eq!(of(&apart), (Some("q".to_owned()), [10, 4, 0, 0, 8, 3]));
+        let separate_tokens = qwen.replace("\"totalTokenCount\":15", "\"totalTokenCount\":18");
+        assert_eq!(of(&separate_tokens), (Some("q".to_owned()), [10, 4, 0, 0, 8, 3]));
         let mini = r#"{"role":"assistant","extra":{"cost":0.5,"response":{"id":"r","model":"m",
             "usage":{"prompt_tokens":2,"completion_tokens":1}}}}"#;
         assert_eq!(of(mini), (Some("r".to_owned()), [2, 0, 0, 0, 1, 0]));
@@ -504,7 +516,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cost_that_is_recorded_is_kept() {
+    fn recorded_costs_are_kept() {
         let of = |text: &str| usage(text.as_bytes()).unwrap().cost;
         assert_eq!(of(r#"{"message":{"usage":{"input":3,"cost":{"total":0.25}}}}"#), Some(0.25));
         assert_eq!(of(r#"{"info":{"cost":0.5,"tokens":{"input":1}}}"#), Some(0.5));
@@ -522,7 +534,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_beside_the_sum_of_an_answer_is_an_answer_of_its_own() {
+    fn usage_outside_of_the_sum_is_a_separate_answer() {
         let text = r#"{"requestId":"r","message":{"id":"m","model":"small","usage":{
             "input_tokens":2,"output_tokens":3,"server_tool_use":{"web_search_requests":4},
             "speed":"fast","service_tier":"standard","iterations":[
@@ -533,16 +545,16 @@ mod tests {
         let whole = usage_of(&record).unwrap();
         assert_eq!(whole.tokens.counts(), [2, 0, 0, 0, 3, 0, 4]);
         assert_eq!(whole.service, "fast");
-        let told = |part: RecordedUsage| (part.answer, part.model, part.tokens.total());
+        let recorded = |part: RecordedUsage| (part.answer, part.model, part.tokens.total());
         let expected =
             |id: &str, model: &str, tokens| (Some(id.into()), Some(model.into()), tokens);
-        let beside: Vec<_> = usage_beside(&record).into_iter().map(told).collect();
+        let separate: Vec<_> = separate_usage(&record).into_iter().map(recorded).collect();
         let [advisor, compaction] = ["advisor_message 1", "compaction 2"];
-        assert_eq!(beside, [expected(advisor, "large", 56), expected(compaction, "small", 78)]);
+        assert_eq!(separate, [expected(advisor, "large", 56), expected(compaction, "small", 78)]);
     }
 
     #[test]
-    fn a_message_of_several_steps_took_what_all_of_them_took() {
+    fn messages_of_several_steps_sum_their_usage() {
         let step = |output: u64, write: u64| {
             format!(
                 r#"{{"type":"step-finish","cost":0.25,"tokens":{{"input":10,"output":{output},
@@ -564,7 +576,7 @@ mod tests {
     }
 
     #[test]
-    fn codex_says_the_last_request_and_the_sum() {
+    fn codex_records_the_last_request_and_the_running_total() {
         let event = r#"{"payload":{"info":{
             "last_token_usage":{"input_tokens":5,"cached_input_tokens":2,"output_tokens":1},
             "total_token_usage":{"input_tokens":9,"cached_input_tokens":4,"output_tokens":3,
@@ -577,7 +589,7 @@ mod tests {
     }
 
     #[test]
-    fn a_sum_alone_is_counted_as_what_came_out() {
+    fn totals_alone_count_as_output() {
         for text in [
             r#"{"message":{"usage":{"totalTokens":333}}}"#,
             r#"{"uuid":"q","usageMetadata":{"totalTokenCount":333}}"#,
@@ -595,7 +607,7 @@ mod tests {
     }
 
     #[test]
-    fn what_says_nothing_counts_for_nothing() {
+    fn records_without_usage_count_nothing() {
         for text in ["", "{", "[]", "{}", r#"{"usage":{}}"#, r#"{"usage":{"input_tokens":-1}}"#] {
             assert_eq!(usage(text.as_bytes()), None, "{text}");
         }

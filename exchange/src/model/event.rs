@@ -73,14 +73,14 @@ pub enum Event {
     /// Appends a message to its agent's conversation.
     Message(MessageEvent),
     /// Inserts a late message before the last `back` messages of its agent's conversation.
-    Late {
+    LateMessage {
         /// The message.
         message: MessageEvent,
         /// The number of messages after it.
         back: u64,
     },
     /// Replaces a message that its client rewrote.
-    Again {
+    ReplaceMessage {
         /// The new message.
         message: MessageEvent,
         /// The number of messages after it in its agent's conversation.
@@ -88,7 +88,7 @@ pub enum Event {
     },
     /// Rewinds the conversation to its state after an earlier piece, from where it continues. A
     /// branch keeps the abandoned messages. Files, facts and the source stay unchanged.
-    Back {
+    Rewind {
         /// The number of pieces of the file before this one.
         at: u64,
         /// The piece to continue from, counted from 0. `None` for the start.
@@ -192,7 +192,7 @@ pub trait Parser {
 
     /// Sets the working directory of the session, from a source other than the transcript. Called
     /// before any piece.
-    fn worked_in(&mut self, directory: &str) {
+    fn set_directory(&mut self, directory: &str) {
         let _ = directory;
     }
 
@@ -216,12 +216,12 @@ pub trait Parser {
 
     /// Returns true if a piece references data that a parser that saw every piece would know, but
     /// this one does not.
-    fn is_lost(&self) -> bool {
+    fn lacks_context(&self) -> bool {
         false
     }
 
     /// Returns the blobs that the parser lacks to emit the same events as one that saw every piece.
-    fn wanted(&self) -> Vec<ObjectId> {
+    fn missing_blobs(&self) -> Vec<ObjectId> {
         Vec::new()
     }
 }

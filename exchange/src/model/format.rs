@@ -160,7 +160,7 @@ impl Lineage {
 
 /// The part of a file that another file continues from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct PiecesBefore {
+pub struct FilePrefix {
     /// The size of the part in bytes.
     pub bytes: Option<u64>,
     /// The field that numbers records, and the number of the first record after the part. A fork
@@ -174,17 +174,17 @@ pub enum RecordOrigin {
     /// Not recorded.
     Unknown,
     /// The session of its file.
-    Here,
+    OwnSession,
     /// Another session.
-    From {
+    OtherSession {
         /// The name of that session, or the end of its name.
         session: String,
         /// The part of that session's file that precedes this file, if this file has no copies of
         /// it.
-        pieces: Option<PiecesBefore>,
+        pieces: Option<FilePrefix>,
     },
     /// Another session in its state after one of its records, if this file has no copies of it.
-    Behind {
+    AfterRecord {
         /// The name of that session, as in [`RecordOrigin::From`].
         session: String,
         /// The id of that record.
@@ -231,7 +231,7 @@ pub struct DocumentFacts {
     pub title: String,
     /// The suffix for the name of the session, such as `.modes`. Empty for a part of the
     /// conversation.
-    pub beside: &'static str,
+    pub session_suffix: &'static str,
     /// Further metadata of the commit.
     pub metadata: BTreeMap<String, String>,
     /// The byte ranges of its messages, in order, without overlap.

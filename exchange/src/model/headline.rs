@@ -31,7 +31,7 @@ const FILE_ARGUMENTS: [&str; 6] =
     ["file_path", "path", "filePath", "absolute_path", "notebook_path", "filename"];
 
 /// Prefixes of lines in a patch before the path of a file.
-const PATCHED: [&str; 3] = ["*** Update File: ", "*** Add File: ", "*** Delete File: "];
+const PATCH_PREFIXES: [&str; 3] = ["*** Update File: ", "*** Add File: ", "*** Delete File: "];
 
 /// Longest JSON of a call that is parsed.
 const MAX_INPUT_BYTES: usize = 1 << 20;
@@ -106,15 +106,15 @@ impl CallHeadline {
             files.sort_unstable();
             files.dedup();
             return match files.as_slice() {
-                [_] => first.told(directory),
+                [_] => first.line_of_call(directory),
                 files => first_line(&format!("{} {} files", first.name, files.len())),
             };
         }
         let mut named: Vec<String> = Vec::new();
         for call in calls {
-            let told = call.told(directory);
-            if !named.contains(&told) {
-                named.push(told);
+            let line = call.line_of_call(directory);
+            if !named.contains(&line) {
+                named.push(line);
             }
         }
         let more = named.len().saturating_sub(NAMED_CALLS);
@@ -123,10 +123,10 @@ impl CallHeadline {
         first_line(&if more > 0 { format!("{line} and {more} more") } else { line })
     }
 
-    fn told(&self, directory: Option<&str>) -> String {
+    fn line_of_call(&self, directory: Option<&str>) -> String {
         let name = if self.name.is_empty() { "tool" } else { &self.name };
         let argument = match directory.filter(|directory| directory.len() > 1) {
-            Some(directory) => below(&self.argument, directory.trim_end_matches('/')),
+            Some(directory) => strip_directory(&self.argument, directory.trim_end_matches('/')),
             None => &self.argument,
         };
         first_line(&format!("{name} {argument}"))
@@ -134,7 +134,7 @@ impl CallHeadline {
 }
 
 /// Removes the working directory from an argument: from a path, and from `cd DIRECTORY && ...`.
-fn below<'a>(argument: &'a str, directory: &str) -> &'a str {
+fn strip_directory<'a>(argument: &'a str, directory: &str) -> &'a str {
     let path = |text: &'a str| text.strip_prefix(directory)?.strip_prefix('/');
     let command = || {
         let rest = argument.strip_prefix("cd ")?.strip_prefix(directory)?;
@@ -151,14 +151,14 @@ fn main_argument(input: &str) -> (String, bool) {
         false => None,
     };
     let Some(value) = value else {
-        return patched(input).map_or_else(|| (first_line(input), false), |path| (path, true));
+        return patched_file(input).map_or_else(|| (first_line(input), false), |path| (path, true));
     };
     let found = MAIN_ARGUMENTS.iter().find_map(|name| {
-        let line = said(value.get(name)?);
+        let line = argument_line(value.get(name)?);
         (!line.is_empty()).then_some((line, FILE_ARGUMENTS.contains(name)))
     });
     let patch = ["input", "patch"].iter().find_map(|name| {
-        value.get(name).and_then(Value::as_str).and_then(patched).map(|path| (path, true))
+        value.get(name).and_then(Value::as_str).and_then(patched_file).map(|path| (path, true))
     });
     let only = || {
         let mut texts = value.as_object()?.values().filter_map(Value::as_str);
@@ -168,7 +168,7 @@ fn main_argument(input: &str) -> (String, bool) {
 }
 
 /// Returns an argument in one line: text, or the words of a command.
-fn said(value: &Value) -> String {
+fn argument_line(value: &Value) -> String {
     match value {
         Value::String(text) => first_line(text),
         Value::Array(words) => {
@@ -183,8 +183,9 @@ fn said(value: &Value) -> String {
 }
 
 /// Returns the first file of a patch.
-fn patched(text: &str) -> Option<String> {
-    let path = |line: &str| PATCHED.iter().find_map(|mark| line.strip_prefix(mark)).map(first_line);
+fn patched_file(text: &str) -> Option<String> {
+    let path =
+        |line: &str| PATCH_PREFIXES.iter().find_map(|mark| line.strip_prefix(mark)).map(first_line);
     text.lines().find_map(path)
 }
 
@@ -204,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn a_call_is_told_with_its_main_argument() {
+    fn call_headlines_show_the_main_argument() {
         let patch = "*** Begin Patch\n*** Update File: src/a.rs\n@@";
         for (name, inputs, expected) in [
             (

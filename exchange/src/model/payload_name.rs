@@ -12,11 +12,11 @@ const NAME_BYTES: usize = 8;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum NameCheck {
     /// The name is a hash of the content.
-    Fits,
+    Matches,
     /// The name has the form of a hash, but the content has another hash.
     Differs,
     /// The name is not a hash.
-    Silent,
+    NotHash,
 }
 
 /// Returns a payload named by its content: by the first 16 hex digits of its SHA-256, like
@@ -38,9 +38,9 @@ pub fn check_name(uri: &VfsUri, content: &[u8]) -> NameCheck {
         Some(NameDigest::Md5(digits)) => {
             VfsUri::of_digest(&Md5::digest(content)).path().starts_with(&format!("vfs_{digits}"))
         }
-        None => return NameCheck::Silent,
+        None => return NameCheck::NotHash,
     };
-    if fits { NameCheck::Fits } else { NameCheck::Differs }
+    if fits { NameCheck::Matches } else { NameCheck::Differs }
 }
 
 #[cfg(test)]
@@ -48,18 +48,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_content_has_the_name_that_upstream_gives_it() {
+    fn payload_names_match_upstream() {
         // The hash of a well-known text.
         let new = named_by_content(Bytes::from_static(b"abc"));
         assert_eq!(new.uri.as_str(), "context://vfs/vfs_ba7816bf8f01cfea.txt");
         for uri in [&new.uri, new.otherwise.as_ref().unwrap()] {
-            assert_eq!(check_name(uri, b"abc"), NameCheck::Fits);
+            assert_eq!(check_name(uri, b"abc"), NameCheck::Matches);
             assert_eq!(check_name(uri, b"abd"), NameCheck::Differs);
         }
         let legacy: VfsUri = "vfs_1772442000000_5d41402a.txt".parse().unwrap();
-        assert_eq!(check_name(&legacy, b"hello"), NameCheck::Fits);
+        assert_eq!(check_name(&legacy, b"hello"), NameCheck::Matches);
         assert_eq!(check_name(&legacy, b"hallo"), NameCheck::Differs);
         let note: VfsUri = "context://notes/plan".parse().unwrap();
-        assert_eq!(check_name(&note, b"x"), NameCheck::Silent);
+        assert_eq!(check_name(&note, b"x"), NameCheck::NotHash);
     }
 }

@@ -67,7 +67,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn pictures_of_every_interface_are_found() {
+    fn pictures_of_every_api_are_found() {
         let png = PictureContent::Inline { media: "image/png".into(), base64: "AAAA".into() };
         for block in [
             json!({"source": {"type": "base64", "media_type": "image/png", "data": "AAAA"}}),

@@ -21,7 +21,7 @@ pub enum KindRole {
     /// Changes the context: a compaction, a system prompt, a file or a scratchpad entry.
     Context,
     /// Removes messages from the context.
-    GoingBack,
+    Rewind,
     /// Records the tokens or the cost of an answer.
     Usage,
     /// Holds a fact about the session: its id, directory, title or model.
@@ -37,7 +37,7 @@ impl KindRole {
         match self {
             Self::Message => "message",
             Self::Context => "context",
-            Self::GoingBack => "going back",
+            Self::Rewind => "going back",
             Self::Usage => "usage",
             Self::Facts => "facts",
             Self::Ignored(_) => "ignored",

@@ -319,7 +319,7 @@ mod tests {
     }
 
     #[test]
-    fn blocks_of_every_interface_become_text_calls_and_results() {
+    fn blocks_of_every_api_become_text_calls_and_results() {
         let view = view_of(&json!([
             {"type": "thinking", "thinking": "hm"},
             {"type": "text", "text": "one"},
@@ -340,7 +340,7 @@ mod tests {
     }
 
     #[test]
-    fn results_of_tools_that_the_vendor_runs_are_results_of_their_calls() {
+    fn vendor_tool_results_belong_to_their_calls() {
         let result = |kind: &str, content: &Value| {
             let block = json!({"type": kind, "tool_use_id": "s", "content": content});
             let mut view = view_of(&json!([block]));
@@ -364,7 +364,7 @@ mod tests {
     }
 
     #[test]
-    fn a_summary_is_what_a_reader_wants_to_see_first() {
+    fn summaries_show_the_most_relevant_part() {
         let call = json!({"type": "tool_use", "id": "1", "name": "Read", "input": {}});
         assert_eq!(view_of(&json!("\nhello\nworld")).summary(), "hello");
         assert_eq!(view_of(&json!([call, call])).summary(), "Read");
@@ -375,7 +375,7 @@ mod tests {
     }
 
     #[test]
-    fn calls_of_the_openai_interface_keep_their_arguments_as_written() {
+    fn openai_calls_keep_their_arguments_verbatim() {
         let mut view = MessageView::new(Role::Assistant);
         view.add_tool_calls(Some(&json!([
             {"id": "c", "type": "function", "function": {"name": "f", "arguments": "{\"a\": 1}"}},

@@ -11,7 +11,7 @@ use crate::text::json::SUMMARY_CHARS;
 const MAX_LINE_CHARS: usize = 2000;
 
 /// Elements that a client adds, including their content.
-const ADDED: &[&str] = &[
+const ADDED_ELEMENTS: &[&str] = &[
     "app-context",
     "apps_instructions",
     "available_skills",
@@ -53,7 +53,7 @@ const ADDED: &[&str] = &[
 ];
 
 /// Elements around the text of a person.
-const AROUND: &[&str] = &["task", "user_query", "user_message", "feedback", "answer"];
+const WRAPPER_ELEMENTS: &[&str] = &["task", "user_query", "user_message", "feedback", "answer"];
 
 /// Starts of messages that a client writes in the name of its user.
 const PREAMBLES: &[&str] = &[
@@ -185,8 +185,9 @@ fn element<'t>(text: &'t str, name: &str) -> Option<&'t str> {
 fn without_added(text: &str) -> &str {
     let mut text = text.trim();
     loop {
-        let shorter = ADDED.iter().find_map(|name| without_element(text, name));
-        let shorter = shorter.or_else(|| AROUND.iter().find_map(|name| inside_element(text, name)));
+        let shorter = ADDED_ELEMENTS.iter().find_map(|name| without_element(text, name));
+        let shorter =
+            shorter.or_else(|| WRAPPER_ELEMENTS.iter().find_map(|name| inside_element(text, name)));
         match shorter {
             Some(shorter) => text = shorter.trim(),
             None => return text,
@@ -428,14 +429,14 @@ mod tests {
     }
 
     #[test]
-    fn a_line_for_people_is_the_first_that_says_something() {
+    fn headlines_use_the_first_meaningful_line() {
         assert_eq!(first_line("\n  \r\n  hello\tthere \u{1b}[31mred\nmore"), "hello there red");
         assert_eq!(first_line(&"é".repeat(300)).chars().count(), SUMMARY_CHARS);
         assert_eq!(first_line(""), "");
     }
 
     #[test]
-    fn words_of_a_person_are_told_from_those_of_the_client() {
+    fn words_of_people_and_clients_are_distinguished() {
         for (text, expected) in [
             ("\n fix the parser\nplease", prompt("fix the parser")),
             ("<system-reminder>\nx\n</system-reminder>\nfix it", prompt("fix it")),
@@ -488,7 +489,7 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_is_told_by_its_first_sentence_without_marks() {
+    fn answer_headlines_are_the_first_sentence_without_markdown() {
         for (text, expected) in [
             ("## **Done.** All `12` tests pass. Next?", "Done."),
             ("I read e.g. a. b and 1.2 files. Then more", "I read e.g. a. b and 1.2 files."),

@@ -12,7 +12,7 @@ use turntree::object::{Commit, Kind, ObjectSource};
 
 use super::ShowTime;
 use super::chat::{Elements, arguments};
-use super::dialogue::{Answer, Messages, Speech, SpokenText};
+use super::dialogue::{Answer, DialogueMessage, DialogueText, Messages};
 use crate::text::json;
 
 /// The version of the output.
@@ -42,7 +42,7 @@ pub fn export_atif(
     trajectory: &Trajectory<'_>,
     out: &mut dyn Write,
 ) -> Result<()> {
-    let writing = Writing { source, context, trajectory };
+    let writing = TrajectoryWriter { source, context, trajectory };
     let head = format!(
         "{{\"schema_version\": \"{VERSION}\",\n\"session_id\": {},\n\"agent\": {},\n\"steps\": [",
         writing.fact("session_id")?.unwrap_or_else(|| trajectory.commit.session.clone().into()),
@@ -63,13 +63,13 @@ pub fn export_atif(
     list.end(&format!("],\n\"final_metrics\": {sums}}}\n"))
 }
 
-struct Writing<'a> {
+struct TrajectoryWriter<'a> {
     source: &'a dyn ObjectSource,
     context: &'a Context,
     trajectory: &'a Trajectory<'a>,
 }
 
-impl Writing<'_> {
+impl TrajectoryWriter<'_> {
     fn agent(&self) -> Result<Value> {
         let author = &self.trajectory.commit.author;
         let name = self.fact("agent")?.unwrap_or_else(|| named(&author.agent));
@@ -86,13 +86,13 @@ impl Writing<'_> {
         Ok(Some(String::from_utf8_lossy(&bytes).into()))
     }
 
-    fn step(&self, speech: &Speech, totals: &mut [u64; 2]) -> Result<Map<String, Value>> {
+    fn step(&self, speech: &DialogueMessage, totals: &mut [u64; 2]) -> Result<Map<String, Value>> {
         let (source, said) = match speech {
-            Speech::System(said) => ("system", said),
-            Speech::User(said) => ("user", said),
-            Speech::Answer(answer) => ("agent", &answer.said),
+            DialogueMessage::System(said) => ("system", said),
+            DialogueMessage::User(said) => ("user", said),
+            DialogueMessage::Answer(answer) => ("agent", &answer.said),
         };
-        if let Speech::Answer(Answer { usage: Some(usage), .. }) = speech {
+        if let DialogueMessage::Answer(Answer { usage: Some(usage), .. }) = speech {
             totals[0] = totals[0].saturating_add(usage.input);
             totals[1] = totals[1].saturating_add(usage.output);
         }
@@ -107,14 +107,14 @@ impl Writing<'_> {
         step.insert("source".to_owned(), source.into());
         step.insert("message".to_owned(), said.text.clone().into());
         match speech {
-            Speech::Answer(answer) => add_answer(&mut step, answer),
+            DialogueMessage::Answer(answer) => add_answer(&mut step, answer),
             _ => add_strays(&mut step, said),
         }
         Ok(step)
     }
 
     /// Returns the original step of a message that was imported from ATIF.
-    fn own_step(&self, said: &SpokenText) -> Result<Option<Map<String, Value>>> {
+    fn own_step(&self, said: &DialogueText) -> Result<Option<Map<String, Value>>> {
         let Some(at) = said.entry else { return Ok(None) };
         let list = self.context.messages(self.source, self.trajectory.agent)?;
         let Some(item) = list.get(self.source, at)? else { return Ok(None) };
@@ -131,7 +131,7 @@ impl Writing<'_> {
 }
 
 /// Adds results to a step as text, because only steps of the agent have observations.
-fn add_strays(step: &mut Map<String, Value>, said: &SpokenText) {
+fn add_strays(step: &mut Map<String, Value>, said: &DialogueText) {
     let texts = said.strays.iter().map(|stray| stray.text.as_str()).chain([said.text.as_str()]);
     let texts: Vec<&str> = texts.filter(|text| !text.is_empty()).collect();
     step.insert("message".to_owned(), texts.join("\n").into());

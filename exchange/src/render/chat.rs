@@ -11,7 +11,7 @@ use turntree::context::Context;
 use turntree::error::{Error, Result};
 use turntree::object::ObjectSource;
 
-use super::dialogue::{Answer, Messages, Speech, SpokenCall, SpokenText};
+use super::dialogue::{Answer, DialogueCall, DialogueMessage, DialogueText, Messages};
 use crate::model::picture::{PICTURE, Picture, PictureContent};
 use crate::model::view::ToolResult;
 use crate::text::json::value;
@@ -20,10 +20,10 @@ use crate::text::json::value;
 pub(super) const NO_RESULT: &str = "[no result: the tool call was interrupted]";
 
 /// The prefix of a result without its call.
-const STRAY: &str = "[result of a tool call that is not here]";
+const STRAY_PREFIX: &str = "[result of a tool call that is not here]";
 
 /// The prompt before a conversation that starts with an answer.
-pub(super) const BEGINNING: &str = "[the conversation begins here]";
+pub(super) const FIRST_PROMPT: &str = "[the conversation begins here]";
 
 /// Media types of pictures that the Anthropic API accepts.
 const PICTURES: [&str; 4] = ["image/png", "image/jpeg", "image/gif", "image/webp"];
@@ -41,23 +41,23 @@ pub fn export_openai(
     let mut list = Elements::begin(out, "{\"messages\": [")?;
     for speech in Messages::of(source, context, agent)? {
         match speech? {
-            Speech::System(said) => {
+            DialogueMessage::System(said) => {
                 list.add(&json!({"role": "system", "content": said.text}))?;
             }
-            Speech::User(said) => openai_said(&mut list, &said)?,
-            Speech::Answer(answer) => {
+            DialogueMessage::User(said) => openai_message(&mut list, &said)?,
+            DialogueMessage::Answer(answer) => {
                 openai_answer(&mut list, &answer)?;
-                let strays = SpokenText { strays: answer.said.strays, ..SpokenText::default() };
-                openai_said(&mut list, &strays)?;
+                let strays = DialogueText { strays: answer.said.strays, ..DialogueText::default() };
+                openai_message(&mut list, &strays)?;
             }
         }
     }
     list.end("]}\n")
 }
 
-fn openai_said(list: &mut Elements<'_>, said: &SpokenText) -> Result<()> {
+fn openai_message(list: &mut Elements<'_>, said: &DialogueText) -> Result<()> {
     for stray in &said.strays {
-        list.add(&json!({"role": "user", "content": note(stray)}))?;
+        list.add(&json!({"role": "user", "content": stray_note(stray)}))?;
     }
     match said.text.trim().is_empty() && said.pictures.is_empty() {
         true => Ok(()),
@@ -66,8 +66,8 @@ fn openai_said(list: &mut Elements<'_>, said: &SpokenText) -> Result<()> {
 }
 
 /// Returns the text for a result without its call.
-pub(super) fn note(stray: &ToolResult) -> String {
-    format!("{STRAY}\n{}", stray.text)
+pub(super) fn stray_note(stray: &ToolResult) -> String {
+    format!("{STRAY_PREFIX}\n{}", stray.text)
 }
 
 fn openai_answer(list: &mut Elements<'_>, answer: &Answer) -> Result<()> {
@@ -97,13 +97,13 @@ fn openai_answer(list: &mut Elements<'_>, answer: &Answer) -> Result<()> {
     }
 }
 
-fn openai_call(call: &SpokenCall) -> Value {
+fn openai_call(call: &DialogueCall) -> Value {
     let arguments = Value::Object(arguments(&call.arguments)).to_string();
     let function = json!({"name": call.name, "arguments": arguments});
     json!({"id": call.id, "type": "function", "function": function})
 }
 
-fn openai_content(said: &SpokenText) -> Value {
+fn openai_content(said: &DialogueText) -> Value {
     if !said.pictures.iter().any(|picture| openai_picture(picture).is_some()) {
         return said.text.clone().into();
     }
@@ -131,7 +131,7 @@ pub fn export_anthropic(
 ) -> Result<()> {
     let mut system = String::new();
     for speech in Messages::of(source, context, agent)? {
-        let Speech::System(said) = speech? else { break };
+        let DialogueMessage::System(said) = speech? else { break };
         system.push_str(if system.is_empty() { "" } else { "\n\n" });
         system.push_str(&said.text);
     }
@@ -140,22 +140,25 @@ pub fn export_anthropic(
         false => format!("{{\"system\": {},\n\"messages\": [", Value::from(system)),
     };
     let list = Elements::begin(out, &head)?;
-    let mut turns = Turns { list, held: None, tools: BTreeSet::new() };
+    let mut turns = AnthropicMessages { list, held: None, tools: BTreeSet::new() };
     let mut has_begun = false;
     for speech in Messages::of(source, context, agent)? {
         match speech? {
-            Speech::System(_) if !has_begun => {}
-            Speech::System(said) | Speech::User(said) => {
+            DialogueMessage::System(_) if !has_begun => {}
+            DialogueMessage::System(said) | DialogueMessage::User(said) => {
                 has_begun = true;
-                turns.said(&said)?;
+                turns.add_text(&said)?;
             }
-            Speech::Answer(answer) => {
+            DialogueMessage::Answer(answer) => {
                 if !has_begun {
-                    turns.say("user", anthropic_content(BEGINNING, &[]))?;
+                    turns.add_content("user", anthropic_content(FIRST_PROMPT, &[]))?;
                 }
                 has_begun = true;
-                turns.answer(&answer)?;
-                turns.said(&SpokenText { strays: answer.said.strays, ..SpokenText::default() })?;
+                turns.add_answer(&answer)?;
+                turns.add_text(&DialogueText {
+                    strays: answer.said.strays,
+                    ..DialogueText::default()
+                })?;
             }
         }
     }
@@ -163,15 +166,15 @@ pub fn export_anthropic(
 }
 
 /// Writes messages for the Anthropic API, in which roles must alternate.
-struct Turns<'a> {
+struct AnthropicMessages<'a> {
     list: Elements<'a>,
     /// The last message, which later content of the same role extends.
     held: Option<(&'static str, Vec<Value>)>,
     tools: BTreeSet<String>,
 }
 
-impl Turns<'_> {
-    fn say(&mut self, role: &'static str, mut content: Vec<Value>) -> Result<()> {
+impl AnthropicMessages<'_> {
+    fn add_content(&mut self, role: &'static str, mut content: Vec<Value>) -> Result<()> {
         if content.is_empty() {
             return Ok(());
         }
@@ -187,14 +190,14 @@ impl Turns<'_> {
         }
     }
 
-    fn said(&mut self, said: &SpokenText) -> Result<()> {
+    fn add_text(&mut self, said: &DialogueText) -> Result<()> {
         for stray in &said.strays {
-            self.say("user", anthropic_content(&note(stray), &[]))?;
+            self.add_content("user", anthropic_content(&stray_note(stray), &[]))?;
         }
-        self.say("user", anthropic_content(&said.text, &said.pictures))
+        self.add_content("user", anthropic_content(&said.text, &said.pictures))
     }
 
-    fn answer(&mut self, answer: &Answer) -> Result<()> {
+    fn add_answer(&mut self, answer: &Answer) -> Result<()> {
         let mut content = anthropic_content(&answer.said.text, &[]);
         let mut results = Vec::new();
         for call in &answer.calls {
@@ -203,12 +206,12 @@ impl Turns<'_> {
             content.push(
                 json!({"type": "tool_use", "id": call.id, "name": call.name, "input": input}),
             );
-            results.push((call.came, anthropic_result(call)));
+            results.push((call.position, anthropic_result(call)));
         }
         // Clients send results in order of arrival. Missing results come last.
         results.sort_by_key(|(came, _)| (came.is_none(), *came));
-        self.say("assistant", content)?;
-        self.say("user", results.into_iter().map(|(_, result)| result).collect())
+        self.add_content("assistant", content)?;
+        self.add_content("user", results.into_iter().map(|(_, result)| result).collect())
     }
 
     fn write(&mut self, (role, content): (&'static str, Vec<Value>)) -> Result<()> {
@@ -238,7 +241,7 @@ fn trim_end(content: &mut [Value]) {
     }
 }
 
-pub(super) fn anthropic_result(call: &SpokenCall) -> Value {
+pub(super) fn anthropic_result(call: &DialogueCall) -> Value {
     let (content, is_error) = match &call.result {
         Some(result) => (anthropic_content(&result.text, &result.pictures), result.is_error),
         None => (anthropic_content(NO_RESULT, &[]), true),

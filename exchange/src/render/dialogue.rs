@@ -11,7 +11,7 @@ use turntree::error::Result;
 use turntree::object::{Kind, ObjectSource, Time};
 use turntree::tree::List;
 
-use super::timestamp::moment;
+use super::timestamp::record_time;
 use crate::formats::view;
 use crate::insight::usage::{TokenUsage, usage};
 use crate::model::picture::Picture;
@@ -30,18 +30,18 @@ const MAX_NAME_CHARS: usize = 64;
 
 /// A message of the conversation.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Speech {
+pub(super) enum DialogueMessage {
     /// Instructions.
-    System(SpokenText),
+    System(DialogueText),
     /// A prompt, a note, or results without calls.
-    User(SpokenText),
+    User(DialogueText),
     /// An answer of the model, with the results of its calls.
     Answer(Answer),
 }
 
 /// A text with its pictures.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(super) struct SpokenText {
+pub(super) struct DialogueText {
     pub(super) text: String,
     pub(super) pictures: Vec<Picture>,
     /// Results in the record without a preceding call.
@@ -54,15 +54,15 @@ pub(super) struct SpokenText {
 /// An answer of the model.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Answer {
-    pub(super) said: SpokenText,
+    pub(super) said: DialogueText,
     pub(super) thinking: String,
-    pub(super) calls: Vec<SpokenCall>,
+    pub(super) calls: Vec<DialogueCall>,
     pub(super) usage: Option<TokenUsage>,
 }
 
 /// A call with its result.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct SpokenCall {
+pub(super) struct DialogueCall {
     /// The id: letters, digits, `_` and `-`, unique in the conversation.
     pub(super) id: String,
     /// The name: the same characters, at most 64.
@@ -73,12 +73,12 @@ pub(super) struct SpokenCall {
     pub(super) result: Option<ToolResult>,
     /// The message of the result, and its position in it. Results of parallel calls arrive in any
     /// order.
-    pub(super) came: Option<(u64, usize)>,
+    pub(super) position: Option<(u64, usize)>,
 }
 
 /// The result of a call, with its position.
 struct FoundResult {
-    came: (u64, usize),
+    position: (u64, usize),
     result: Option<ToolResult>,
 }
 
@@ -103,7 +103,7 @@ pub(super) struct Messages<'a> {
     /// The results that were assigned to calls.
     used: HashSet<(u64, usize)>,
     ids: HashSet<String>,
-    waiting: VecDeque<Speech>,
+    pending: VecDeque<DialogueMessage>,
     /// The system prompt, if it precedes the first message.
     prompt: Option<String>,
 }
@@ -119,7 +119,7 @@ impl<'a> Messages<'a> {
             results: HashMap::new(),
             used: HashSet::new(),
             ids: HashSet::new(),
-            waiting: VecDeque::new(),
+            pending: VecDeque::new(),
             prompt: None,
         };
         let mut has_system = false;
@@ -154,14 +154,17 @@ impl<'a> Messages<'a> {
         Ok((entry, view, bytes))
     }
 
-    fn step(&mut self) -> Result<Option<Speech>> {
+    fn step(&mut self) -> Result<Option<DialogueMessage>> {
         if let Some(prompt) = self.prompt.take() {
-            return Ok(Some(Speech::System(SpokenText { text: prompt, ..SpokenText::default() })));
+            return Ok(Some(DialogueMessage::System(DialogueText {
+                text: prompt,
+                ..DialogueText::default()
+            })));
         }
-        while self.waiting.is_empty() && self.next < self.list.len() {
+        while self.pending.is_empty() && self.next < self.list.len() {
             self.message()?;
         }
-        Ok(self.waiting.pop_front())
+        Ok(self.pending.pop_front())
     }
 
     /// Reads the next message, and all further records of the same answer.
@@ -173,13 +176,17 @@ impl<'a> Messages<'a> {
         }
         self.next += 1;
         let strays = self.strays(at, view.tool_results);
-        let (text, pictures, time) = (view.text, view.pictures, moment(&bytes));
+        let (text, pictures, time) = (view.text, view.pictures, record_time(&bytes));
         if text.trim().is_empty() && pictures.is_empty() && strays.is_empty() {
             return Ok(());
         }
-        let said = SpokenText { text, pictures, strays, time, entry: Some(at) };
+        let said = DialogueText { text, pictures, strays, time, entry: Some(at) };
         let is_system = entry.role == Role::System;
-        self.waiting.push_back(if is_system { Speech::System(said) } else { Speech::User(said) });
+        self.pending.push_back(if is_system {
+            DialogueMessage::System(said)
+        } else {
+            DialogueMessage::User(said)
+        });
         Ok(())
     }
 
@@ -194,18 +201,18 @@ impl<'a> Messages<'a> {
                 break;
             }
             self.next += 1;
-            answer.said.time = answer.said.time.or_else(|| moment(&bytes));
-            answer.usage = larger(answer.usage, usage(&bytes).map(|found| found.tokens));
+            answer.said.time = answer.said.time.or_else(|| record_time(&bytes));
+            answer.usage = larger_usage(answer.usage, usage(&bytes).map(|found| found.tokens));
             add(&mut answer.said, &view);
             add_paragraph(&mut answer.thinking, &view.thinking);
             for call in view.tool_calls {
                 let found = self.result_of(&call.id, first)?;
-                let came = found.as_ref().map(|found| found.came);
+                let position = found.as_ref().map(|found| found.position);
                 let result = found.and_then(|found| found.result);
                 let result = result.or_else(|| lost_result(&entry.media, &call.id));
-                let (id, name) = (self.free_id(&call.id), safe_name(&call.name));
+                let (id, name) = (self.free_id(&call.id), sanitize_name(&call.name));
                 let arguments = call.input;
-                answer.calls.push(SpokenCall { id, name, arguments, result, came });
+                answer.calls.push(DialogueCall { id, name, arguments, result, position });
             }
             let has_results = !view.tool_results.is_empty();
             answer.said.strays.extend(self.strays(at, view.tool_results));
@@ -219,7 +226,7 @@ impl<'a> Messages<'a> {
         let says =
             !said.text.trim().is_empty() || !said.pictures.is_empty() || !said.strays.is_empty();
         if says || !answer.calls.is_empty() || !answer.thinking.is_empty() {
-            self.waiting.push_back(Speech::Answer(answer));
+            self.pending.push_back(DialogueMessage::Answer(answer));
         }
         Ok(())
     }
@@ -235,7 +242,7 @@ impl<'a> Messages<'a> {
         self.used.insert((message, position));
         let (_, view, _) = self.read(message)?;
         let result = view.tool_results.into_iter().nth(position);
-        Ok(Some(FoundResult { came: (message, position), result }))
+        Ok(Some(FoundResult { position: (message, position), result }))
     }
 
     /// Returns the results of a message that were not assigned to a call.
@@ -255,7 +262,7 @@ impl<'a> Messages<'a> {
 
     /// Returns a valid and unused id.
     fn free_id(&mut self, id: &str) -> String {
-        let id = match safe(id) {
+        let id = match sanitize_id(id) {
             id if id.is_empty() => "call".to_owned(),
             id => id,
         };
@@ -270,7 +277,7 @@ impl<'a> Messages<'a> {
 }
 
 impl Iterator for Messages<'_> {
-    type Item = Result<Speech>;
+    type Item = Result<DialogueMessage>;
 
     fn next(&mut self) -> Option<Self::Item> {
         self.step().transpose()
@@ -282,12 +289,12 @@ fn is_answer(entry: &MessageEntry, view: &MessageView) -> bool {
     entry.role == Role::Assistant || view.role == Role::Assistant || !view.tool_calls.is_empty()
 }
 
-fn larger(a: Option<TokenUsage>, b: Option<TokenUsage>) -> Option<TokenUsage> {
+fn larger_usage(a: Option<TokenUsage>, b: Option<TokenUsage>) -> Option<TokenUsage> {
     let (Some(a), Some(b)) = (a, b) else { return a.or(b) };
     Some(a.larger(b))
 }
 
-fn add(said: &mut SpokenText, view: &MessageView) {
+fn add(said: &mut DialogueText, view: &MessageView) {
     if view.text.is_empty() {
         return;
     }
@@ -309,13 +316,13 @@ fn add_paragraph(to: &mut String, text: &str) {
     to.push_str(text);
 }
 
-fn safe(text: &str) -> String {
+fn sanitize_id(text: &str) -> String {
     let is_safe = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
     text.chars().map(|c| if is_safe(c) { c } else { '_' }).collect()
 }
 
-fn safe_name(name: &str) -> String {
-    let name: String = safe(name).chars().take(MAX_NAME_CHARS).collect();
+fn sanitize_name(name: &str) -> String {
+    let name: String = sanitize_id(name).chars().take(MAX_NAME_CHARS).collect();
     if name.is_empty() { "tool".to_owned() } else { name }
 }
 

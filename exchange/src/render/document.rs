@@ -18,7 +18,7 @@ use turntree::object::{Commit, Kind, ObjectId, ObjectSource};
 use turntree::tree::{Item, List, Map as TreeMap};
 
 use super::ShowTime;
-use super::timestamp::moment;
+use super::timestamp::record_time;
 use crate::formats::view;
 use crate::insight::usage::usage;
 use crate::model::view::MessageView;
@@ -48,7 +48,7 @@ pub fn export_document(
     show_time: ShowTime<'_>,
     out: &mut dyn Write,
 ) -> Result<()> {
-    let mut writing = Writing { source, contents, show_time, out };
+    let mut writing = DocumentWriter { source, contents, show_time, out };
     let facts = json!({
         "id": id.to_string(),
         "tree": commit.tree.to_string(),
@@ -67,14 +67,14 @@ pub fn export_document(
     writing.text("}\n")
 }
 
-struct Writing<'a> {
+struct DocumentWriter<'a> {
     source: &'a dyn ObjectSource,
     contents: ContentDetail,
     show_time: ShowTime<'a>,
     out: &'a mut dyn Write,
 }
 
-impl Writing<'_> {
+impl DocumentWriter<'_> {
     /// Writes `"agents": {name: {"messages": [...], "sections": {...}}}`.
     fn agents(&mut self, context: &Context) -> Result<()> {
         self.text(",\n\"agents\":{")?;
@@ -126,7 +126,7 @@ impl Writing<'_> {
         if let Some(id) = id {
             add("message_id", id.into());
         }
-        if let Some(time) = moment(bytes) {
+        if let Some(time) = record_time(bytes) {
             add("time", (self.show_time)(time).into());
         }
         add("text", text.into());

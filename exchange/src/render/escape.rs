@@ -1,7 +1,7 @@
 //! Escapes text so that it cannot break out of its place in a document.
 
 /// Escapes text for the content or a quoted attribute of HTML.
-pub(super) fn html(text: &str) -> String {
+pub(super) fn escape_html(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for c in text.chars() {
         match c {
@@ -18,7 +18,7 @@ pub(super) fn html(text: &str) -> String {
 
 /// Escapes JSON for a script element of HTML without changing its meaning. Nothing in it can end
 /// the element or start a comment. The escaped characters occur only in strings.
-pub(super) fn json_in_html(json: &str) -> String {
+pub(super) fn escape_json(json: &str) -> String {
     let mut escaped = String::with_capacity(json.len());
     for c in json.chars() {
         match c {
@@ -33,7 +33,7 @@ pub(super) fn json_in_html(json: &str) -> String {
 
 /// Returns a text in a Markdown fence that is longer than any run of backticks in the text, so that
 /// no line ends the fence. `language` is for syntax highlighting.
-pub(super) fn fenced(text: &str, language: &str) -> String {
+pub(super) fn fence(text: &str, language: &str) -> String {
     let fence = "`".repeat(longest_run(text).max(2) + 1);
     let end = if text.ends_with('\n') || text.is_empty() { "" } else { "\n" };
     // Only some renderers treat a carriage return as a line end.
@@ -47,16 +47,16 @@ fn longest_run(text: &str) -> usize {
 /// Returns Markdown text as a block quote that none of its blocks can leave. Code keeps its text in
 /// new fences. Other text cannot become HTML, and pictures, which a reader would load, become
 /// links.
-pub(super) fn quoted(text: &str) -> String {
+pub(super) fn quote(text: &str) -> String {
     let mut quoted = String::new();
     let mut lines = text.lines();
     while let Some(line) = lines.next() {
-        let block = match opening(line) {
-            None => plain(line),
+        let block = match parse_fence(line) {
+            None => escape_line(line),
             Some((sign, language)) => {
                 let code: Vec<&str> =
-                    lines.by_ref().take_while(|line| !closes(line, sign)).collect();
-                fenced(&code.join("\n"), language)
+                    lines.by_ref().take_while(|line| !is_closing_fence(line, sign)).collect();
+                fence(&code.join("\n"), language)
             }
         };
         for line in block.split('\n') {
@@ -70,7 +70,7 @@ pub(super) fn quoted(text: &str) -> String {
 }
 
 /// Returns the fence and the language of a line that opens a code block.
-fn opening(line: &str) -> Option<(&str, &str)> {
+fn parse_fence(line: &str) -> Option<(&str, &str)> {
     let start = line.trim_start_matches(' ');
     let length = start.bytes().take_while(|byte| *byte == b'`').count();
     let tildes = start.bytes().take_while(|byte| *byte == b'~').count();
@@ -81,7 +81,7 @@ fn opening(line: &str) -> Option<(&str, &str)> {
     is_opening.then(|| (sign, rest.get(..end).unwrap_or_default()))
 }
 
-fn closes(line: &str, sign: &str) -> bool {
+fn is_closing_fence(line: &str, sign: &str) -> bool {
     let line = line.trim();
     let same = sign.chars().next();
     line.len() >= sign.len() && line.chars().all(|c| Some(c) == same)
@@ -91,7 +91,7 @@ fn closes(line: &str, sign: &str) -> bool {
 ///
 /// Only code spans that begin and end on this line are kept. Other runs of backticks are escaped,
 /// so that they cannot pair with a run on another line.
-fn plain(line: &str) -> String {
+fn escape_line(line: &str) -> String {
     let mut plain = String::with_capacity(line.len());
     // Some renderers treat a carriage return as a line end. Dropping it would join backticks around
     // it.
@@ -152,7 +152,7 @@ fn span_end(text: &str, run: usize) -> Option<usize> {
 }
 
 /// Escapes text for the middle of a Markdown line.
-pub(super) fn line_of(text: &str) -> String {
+pub(super) fn escape_inline(text: &str) -> String {
     let marks = |c: char| "\\`*_[]<>#!|&~".contains(c);
     let mut line = String::new();
     for c in text.chars().filter(|c| !c.is_control()) {
@@ -172,43 +172,43 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_title_is_text() {
+    fn titles_are_escaped() {
         assert_eq!(
-            html("<a b=\"c\">'&'</a>"),
+            escape_html("<a b=\"c\">'&'</a>"),
             "&lt;a b=&quot;c&quot;&gt;&#39;&amp;&#39;&lt;/a&gt;"
         );
     }
 
     #[test]
-    fn a_fence_is_longer_than_what_is_in_it() {
-        assert_eq!(fenced("a\n```\nb", "rust"), "````rust\na\n```\nb\n````");
-        assert_eq!(fenced("", ""), "```\n```");
+    fn fences_are_longer_than_their_content() {
+        assert_eq!(fence("a\n```\nb", "rust"), "````rust\na\n```\nb\n````");
+        assert_eq!(fence("", ""), "```\n```");
     }
 
     #[test]
-    fn a_quote_keeps_code_and_nothing_else_of_markup() {
+    fn quotes_keep_code_and_escape_other_markup() {
         let text = "a <b> `<c>` ![x](http://e)\n# h\n``` rust\n<d>\n```\n` <e> \\` <f> ``g` <h>";
         let expected = "> a &lt;b> `<c>` !\\[x](http://e)\n> # h\n> ```\n> <d>\n> ```\n\
                         > ` <e> \\` &lt;f> &#96;&#96;g&#96; &lt;h>";
-        assert_eq!(quoted(text), expected);
-        assert_eq!(quoted("~~~rust x\n```\n~~~~\nend"), "> ````rust\n> ```\n> ````\n> end");
-        assert_eq!(line_of("a*b\n<c>"), "a\\*b\\<c\\>");
-        assert_eq!(quoted("```~~~```\r````~~~````"), "> ```~~~``` ````~~~````");
+        assert_eq!(quote(text), expected);
+        assert_eq!(quote("~~~rust x\n```\n~~~~\nend"), "> ````rust\n> ```\n> ````\n> end");
+        assert_eq!(escape_inline("a*b\n<c>"), "a\\*b\\<c\\>");
+        assert_eq!(quote("```~~~```\r````~~~````"), "> ```~~~``` ````~~~````");
     }
 
     turntree_properties::properties! {
         #[test]
-        fn nothing_leaves_a_quote_or_a_fence(text in "(`{1,4}|~~~|<script>|</details>|\n|\r| |\\\\|!\\[|a){0,24}") {
-            for line in quoted(&text).lines() {
+        fn content_cannot_escape_quotes_or_fences(text in "(`{1,4}|~~~|<script>|</details>|\n|\r| |\\\\|!\\[|a){0,24}") {
+            for line in quote(&text).lines() {
                 prop_assert!(line.starts_with('>'), "{line}");
             }
-            let fenced = fenced(&text, "");
+            let fenced = fence(&text, "");
             let fence = fenced.lines().next().unwrap().to_owned();
             let inner: Vec<&str> = fenced.lines().collect();
             let ends = inner.iter().filter(|line| line.contains(&fence)).count();
             prop_assert_eq!(ends, 2);
             // In escaped lines, HTML may occur only between backticks of the same line.
-            let line = plain(&text.replace('\n', " "));
+            let line = escape_line(&text.replace('\n', " "));
             let mut outside = String::new();
             let mut rest = line.as_str();
             while let Some(at) = rest.find('`') {
@@ -223,11 +223,11 @@ mod tests {
         }
 
         #[test]
-        fn json_in_a_script_means_the_same_and_cannot_end_it(
+        fn escaped_json_is_equal_and_cannot_end_a_script(
             text in "(</script|<!--|]]>|\u{2028}|&lt;|\\PC|\n|\"|\\\\){0,20}"
         ) {
             let json = Value::from(text.clone()).to_string();
-            let escaped = json_in_html(&json);
+            let escaped = escape_json(&json);
             let is_clean = !escaped.contains(['<', '>', '&', '\u{2028}', '\u{2029}', '\n']);
             prop_assert!(is_clean, "{}", escaped);
             prop_assert_eq!(serde_json::from_str::<Value>(&escaped).unwrap(), Value::from(text));

@@ -83,7 +83,7 @@ impl<'r> History<'r> {
 
     /// Returns the nearest snapshot at or before `id` whose content is kept. Caches the result for
     /// all snapshots in between.
-    fn kept_before(&mut self, id: &ObjectId) -> Result<Option<ObjectId>> {
+    fn nearest_kept(&mut self, id: &ObjectId) -> Result<Option<ObjectId>> {
         if let Some(kept) = self.kept.get(id) {
             return Ok(*kept);
         }
@@ -110,7 +110,7 @@ impl<'r> History<'r> {
 
     fn turn_change(&mut self, entry: LogEntry) -> Result<TurnChange> {
         let before = match entry.parents.first() {
-            Some(parent) => self.kept_before(parent)?,
+            Some(parent) => self.nearest_kept(parent)?,
             None => None,
         };
         let changes = match self.repo.context(&entry.id) {
@@ -128,12 +128,12 @@ impl<'r> History<'r> {
 
 /// Iterates over the ancestors of some snapshots, newest first. Reads each snapshot on demand.
 #[derive(Debug)]
-pub(super) struct NewestFirst<'r> {
+pub(super) struct ReverseHistory<'r> {
     walk: turntree::repo::History<'r>,
     changes: History<'r>,
 }
 
-impl<'r> NewestFirst<'r> {
+impl<'r> ReverseHistory<'r> {
     /// Returns the history of all ancestors of `starts` that are not ancestors of `known`.
     pub(super) fn of(
         repo: &'r Repository,
@@ -150,7 +150,7 @@ impl<'r> NewestFirst<'r> {
     }
 }
 
-impl Iterator for NewestFirst<'_> {
+impl Iterator for ReverseHistory<'_> {
     type Item = Result<TurnChange>;
 
     fn next(&mut self) -> Option<Self::Item> {

@@ -12,9 +12,9 @@ use turntree::repo::Repository;
 use turntree::tree::Item;
 
 use super::ShowTime;
-use super::escape::{fenced, html, line_of};
+use super::escape::{escape_html, escape_inline, fence};
 use super::history::{ChangedEntry, Changes, History, Splice, TurnChange};
-use super::message::{cut, fold, message};
+use super::message::{fold, message, shorten};
 
 /// Context lines around a change.
 const CONTEXT_LINES: usize = 3;
@@ -33,8 +33,8 @@ pub fn export_markdown(
     out: &mut dyn Write,
 ) -> Result<()> {
     let newest = repo.commit(tip)?;
-    let mut writing = Writing { source: repo.store(), show_time, out };
-    writing.line(&format!("# {}", line_of(&newest.session)))?;
+    let mut writing = MarkdownWriter { source: repo.store(), show_time, out };
+    writing.line(&format!("# {}", escape_inline(&newest.session)))?;
     let mut story = History::of_line(repo, tip)?.peekable();
     let mut before = None;
     while let Some(turn_change) = story.next() {
@@ -49,13 +49,13 @@ pub fn export_markdown(
     Ok(())
 }
 
-struct Writing<'a> {
+struct MarkdownWriter<'a> {
     source: &'a dyn ObjectSource,
     show_time: ShowTime<'a>,
     out: &'a mut dyn Write,
 }
 
-impl Writing<'_> {
+impl MarkdownWriter<'_> {
     fn turn(
         &mut self,
         turn_change: &TurnChange,
@@ -68,7 +68,7 @@ impl Writing<'_> {
         let link = |to: Option<u64>, word: &str| to.map(|to| format!("[{word}](#turn-{to})"));
         let mut facts = vec![(self.show_time)(commit.time)];
         let names = [commit.author.model.as_str(), &commit.author.agent, commit.trigger.name()];
-        facts.extend(names.into_iter().filter(|name| !name.is_empty()).map(line_of));
+        facts.extend(names.into_iter().filter(|name| !name.is_empty()).map(escape_inline));
         facts.push(format!("`{}`", turn_change.entry.id.short(12)));
         facts.extend(link(before, "turn before"));
         facts.extend(link(after, "turn after"));
@@ -89,7 +89,7 @@ impl Writing<'_> {
             let Some(agent) = section.strip_suffix("/messages") else { continue };
             if *section != main {
                 let agent = agent.strip_prefix("agents/").unwrap_or(agent);
-                self.line(&format!("\n### {}", line_of(agent)))?;
+                self.line(&format!("\n### {}", escape_inline(agent)))?;
             }
             splices.iter().try_for_each(|splice| self.splice(splice))?;
         }
@@ -116,7 +116,7 @@ impl Writing<'_> {
             return Ok(());
         }
         let key = if entry.key.is_empty() { String::new() } else { format!("/{}", entry.key) };
-        let path = html(&format!("{}{key}", entry.section));
+        let path = escape_html(&format!("{}{key}", entry.section));
         let (old, new) = (self.content(entry.old.as_ref())?, self.content(entry.new.as_ref())?);
         let word = match (&entry.old, &entry.new) {
             (None, _) => "new ",
@@ -127,7 +127,7 @@ impl Writing<'_> {
             (Some(old), Some(new)) => {
                 let diff = TextDiff::from_lines(&old, &new);
                 let lines = diff.unified_diff().context_radius(CONTEXT_LINES).to_string();
-                fenced(&cut(&lines), "diff")
+                fence(&shorten(&lines), "diff")
             }
             _ => "not text, or too large to show".to_owned(),
         };

@@ -5,7 +5,7 @@
 
 use turntree::context::MessageEntry;
 
-use super::escape::{fenced, html, line_of, quoted};
+use super::escape::{escape_html, escape_inline, fence, quote};
 use crate::formats::view;
 use crate::text::json;
 
@@ -22,23 +22,23 @@ pub fn message_markdown(entry: &MessageEntry, bytes: &[u8]) -> String {
 /// Formats a message, either `whole` or shortened for a transcript.
 pub(super) fn message(entry: &MessageEntry, bytes: &[u8], whole: bool) -> String {
     let message = view(&entry.media, bytes);
-    let shown = |text: &str| if whole { text.to_owned() } else { cut(text) };
+    let shown = |text: &str| if whole { text.to_owned() } else { shorten(text) };
     let id = |id: &str| match whole && !id.is_empty() {
-        true => format!(" <code>{}</code>", html(&id.replace(char::is_control, " "))),
+        true => format!(" <code>{}</code>", escape_html(&id.replace(char::is_control, " "))),
         false => String::new(),
     };
-    let origin = entry.origin.as_ref().map(|origin| format!(" (from {})", line_of(origin)));
+    let origin = entry.origin.as_ref().map(|origin| format!(" (from {})", escape_inline(origin)));
     let mut parts = vec![format!("\n**{}**{}\n", entry.role.name(), origin.unwrap_or_default())];
     if !message.thinking.is_empty() {
-        parts.push(fold("thinking", &quoted(&message.thinking)));
+        parts.push(fold("thinking", &quote(&message.thinking)));
     }
     if !message.text.is_empty() {
-        parts.push(quoted(&message.text));
+        parts.push(quote(&message.text));
     }
     for call in &message.tool_calls {
-        let title = format!("call <b>{}</b>{}", html(&call.name), id(&call.id));
-        let (input, language) = readable(&call.input);
-        parts.push(fold(&title, &fenced(&shown(&input), language)));
+        let title = format!("call <b>{}</b>{}", escape_html(&call.name), id(&call.id));
+        let (input, language) = format_arguments(&call.input);
+        parts.push(fold(&title, &fence(&shown(&input), language)));
     }
     for result in &message.tool_results {
         let failed = if result.is_error { " that failed" } else { "" };
@@ -47,7 +47,7 @@ pub(super) fn message(entry: &MessageEntry, bytes: &[u8], whole: bool) -> String
             lines => format!("{lines} lines"),
         };
         let title = format!("result{failed}{}, {lines}", id(&result.call_id));
-        parts.push(fold(&title, &fenced(&shown(&result.text), "")));
+        parts.push(fold(&title, &fence(&shown(&result.text), "")));
     }
     parts.join("\n")
 }
@@ -58,7 +58,7 @@ pub(super) fn fold(title: &str, body: &str) -> String {
 }
 
 /// Returns the arguments with indentation, and their language.
-fn readable(input: &str) -> (String, &'static str) {
+fn format_arguments(input: &str) -> (String, &'static str) {
     let value = json::value(input.as_bytes());
     match value.and_then(|value| serde_json::to_string_pretty(&value).ok()) {
         Some(pretty) => (pretty, "json"),
@@ -67,7 +67,7 @@ fn readable(input: &str) -> (String, &'static str) {
 }
 
 /// Returns the first lines of a text and the number of omitted lines.
-pub(super) fn cut(text: &str) -> String {
+pub(super) fn shorten(text: &str) -> String {
     let more = text.lines().count().saturating_sub(MAX_LINES);
     if more == 0 {
         return text.to_owned();
@@ -89,7 +89,7 @@ mod tests {
     }
 
     #[test]
-    fn a_message_by_itself_is_whole_and_nothing_in_it_passes_for_another() {
+    fn single_messages_are_complete_and_cannot_forge_another() {
         let call = r#"{"role":"assistant","content":[{"type":"text","text":"I look.\n# user"},
             {"type":"tool_use","id":"c1","name":"Read","input":{"path":"a"}}]}"#;
         let json = "```json\n{\n  \"path\": \"a\"\n}\n```";

@@ -5,11 +5,11 @@ use turntree::object::Time;
 use crate::text::json;
 
 /// The fields with the time: most formats, Cline and its SDK, chats, opencode.
-const PLACES: [&str; 5] =
+const TIME_FIELDS: [&str; 5] =
     ["/timestamp", "/ts", "/created_at", "/message/timestamp", "/info/time/created"];
 
 /// Returns the time in a record.
-pub(super) fn moment(record: &[u8]) -> Option<Time> {
+pub(super) fn record_time(record: &[u8]) -> Option<Time> {
     let record = json::value(record)?;
-    PLACES.iter().find_map(|place| json::time(record.pointer(place)?))
+    TIME_FIELDS.iter().find_map(|place| json::time(record.pointer(place)?))
 }

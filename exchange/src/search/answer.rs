@@ -75,14 +75,14 @@ pub struct SearchAnswer {
     /// Descriptions of unreadable content, which was not searched.
     pub damage: Vec<String>,
     /// The place of the index.
-    pub kept: IndexKept,
+    pub place: IndexPlace,
 }
 
 /// The place of the index of a search.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum IndexKept {
+pub enum IndexPlace {
     /// In a file of the store, which later searches use too.
-    BesideStore,
+    InStore,
     /// In memory, for this search only, with the reason.
     InMemory(String),
 }

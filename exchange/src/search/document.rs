@@ -148,7 +148,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_document_has_each_word_once_with_its_step() {
+    fn documents_have_each_word_once_with_its_step() {
         let mut words = DocumentWords::default();
         for text in
             ["other words, and more of the other words", "the cat saw the cat, the CAT and the dog"]

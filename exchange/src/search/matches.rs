@@ -10,7 +10,7 @@ use super::words::{boundary, each_word};
 const SNIPPET_BYTES: usize = 200;
 
 /// Marks a cut in a text.
-const CUT: &str = "…";
+const ELLIPSIS: &str = "…";
 
 /// Finds the terms of a query in texts.
 #[derive(Debug)]
@@ -23,7 +23,7 @@ pub(super) struct Matcher<'q> {
 
 /// An occurrence of a term.
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct Found {
+struct TermMatch {
     term: usize,
     range: Range<usize>,
 }
@@ -51,7 +51,7 @@ impl<'q> Matcher<'q> {
     }
 
     /// Returns all occurrences of all terms, in text order.
-    fn find(&self, text: &str) -> Vec<Found> {
+    fn find(&self, text: &str) -> Vec<TermMatch> {
         // For each word of the text, the query words that it matches, one bit each. A query has at
         // most 64 words.
         let mut words: Vec<(u64, Range<usize>)> = Vec::new();
@@ -76,7 +76,7 @@ impl<'q> Matcher<'q> {
                     continue;
                 }
                 let end = here.last().map_or(range.end, |(_, last)| last.end);
-                found.push(Found { term, range: range.start..end });
+                found.push(TermMatch { term, range: range.start..end });
             }
         }
         found
@@ -85,12 +85,12 @@ impl<'q> Matcher<'q> {
 
 /// Returns the stretch with the most distinct terms and its surroundings. The first stretch wins a
 /// tie.
-fn snippet(text: &str, found: &[Found]) -> Snippet {
+fn snippet(text: &str, found: &[TermMatch]) -> Snippet {
     let mut best: (usize, Range<usize>) = (0, 0..0);
     for (at, first) in found.iter().enumerate() {
         let near = found.iter().skip(at);
         let near = near.take_while(|it| it.range.end <= first.range.start + SNIPPET_BYTES);
-        let near: Vec<&Found> = near.collect();
+        let near: Vec<&TermMatch> = near.collect();
         let mut terms: Vec<usize> = near.iter().map(|found| found.term).collect();
         terms.sort_unstable();
         terms.dedup();
@@ -107,15 +107,15 @@ fn snippet(text: &str, found: &[Found]) -> Snippet {
     on_one_line(text, from..to, found)
 }
 
-fn on_one_line(text: &str, part: Range<usize>, found: &[Found]) -> Snippet {
+fn on_one_line(text: &str, part: Range<usize>, found: &[TermMatch]) -> Snippet {
     let Range { start, end } = part;
     let mut line = String::new();
     let mut matches: Vec<Range<usize>> = Vec::new();
     if start > 0 {
-        line.push_str(CUT);
+        line.push_str(ELLIPSIS);
     }
     let shown = found.iter().filter(|it| it.range.start < end && it.range.end > start);
-    let shown: Vec<&Found> = shown.collect();
+    let shown: Vec<&TermMatch> = shown.collect();
     let is_found = |at: usize| shown.iter().any(|found| found.range.contains(&at));
     let mut was_found = false;
     for (at, c) in text.get(part).unwrap_or_default().char_indices() {
@@ -135,7 +135,7 @@ fn on_one_line(text: &str, part: Range<usize>, found: &[Found]) -> Snippet {
     }
     line.truncate(line.trim_end().len());
     if end < text.len() {
-        line.push_str(CUT);
+        line.push_str(ELLIPSIS);
     }
     Snippet { text: line, matches }
 }
@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn words_phrases_and_beginnings_are_marked() {
+    fn snippets_mark_words_phrases_and_prefixes() {
         let text = "A Retry\nbudget of 3.\tRetrying is not a retry-budget.";
         for (question, expected) in [
             ("retry", "A [Retry] budget of 3. Retrying is not a [retry]-budget."),
@@ -173,18 +173,18 @@ mod tests {
     }
 
     #[test]
-    fn a_snippet_is_the_part_with_the_most_terms() {
+    fn snippets_show_the_part_with_the_most_terms() {
         let far = "x ".repeat(1000);
         let text = format!("alpha {far} alpha and ébeta {far}");
         let shown = shown("alpha beta ebeta", &format!("{text} beta")).unwrap();
         assert!(shown.contains("[alpha] and [ébeta]"), "{shown}");
         assert!(shown.starts_with('…') && shown.ends_with('…'), "{shown}");
         let snippet = Matcher::new(&Terms::parse("0000*").unwrap()).snippet(&"0".repeat(5000));
-        assert!(snippet.unwrap().text.len() <= SNIPPET_BYTES + CUT.len());
+        assert!(snippet.unwrap().text.len() <= SNIPPET_BYTES + ELLIPSIS.len());
     }
 
     #[test]
-    fn ideographs_are_found_where_they_stand_together() {
+    fn ideographs_match_only_adjacent() {
         let text = "我们搜索引擎的索引";
         assert_eq!(shown("搜索", text).as_deref(), Some("我们[搜索]引擎的索引"));
         assert_eq!(shown("引索", text), None);

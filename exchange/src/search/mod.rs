@@ -22,9 +22,9 @@ mod document;
 #[cfg(feature = "sqlite")]
 mod index;
 #[cfg(feature = "sqlite")]
-mod kept;
-#[cfg(feature = "sqlite")]
 mod matches;
+#[cfg(feature = "sqlite")]
+mod memory_index;
 #[cfg(not(feature = "sqlite"))]
 mod no_index;
 #[cfg(feature = "sqlite")]
@@ -41,10 +41,10 @@ mod word_table;
 #[cfg(feature = "sqlite")]
 mod words;
 
-pub use answer::{IndexKept, SearchAnswer, SearchHit, SearchQuery, Snippet};
+pub use answer::{IndexPlace, SearchAnswer, SearchHit, SearchQuery, Snippet};
 #[cfg(feature = "sqlite")]
-pub use kept::KeptIndex;
+pub use memory_index::MemoryIndex;
 #[cfg(not(feature = "sqlite"))]
-pub use no_index::{KeptIndex, search, search_keeping};
+pub use no_index::{MemoryIndex, search, search_with_index};
 #[cfg(feature = "sqlite")]
-pub use run::{search, search_keeping};
+pub use run::{search, search_with_index};

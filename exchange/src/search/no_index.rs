@@ -7,15 +7,15 @@ use super::answer::{SearchAnswer, SearchQuery};
 
 /// An index in memory. This build has none.
 #[derive(Debug, Default)]
-pub struct KeptIndex;
+pub struct MemoryIndex;
 
-impl KeptIndex {
+impl MemoryIndex {
     /// Does nothing: there is no index to drop.
-    pub const fn let_go(&self) {}
+    pub const fn clear(&self) {}
 
     /// Does nothing and returns true.
     #[must_use]
-    pub const fn try_let_go(&self) -> bool {
+    pub const fn try_clear(&self) -> bool {
         true
     }
 }
@@ -29,18 +29,18 @@ pub fn search(
     query: &SearchQuery<'_>,
     progress: &(dyn Fn(u64, u64) + Sync),
 ) -> Result<SearchAnswer> {
-    search_keeping(repo, query, progress, &KeptIndex)
+    search_with_index(repo, query, progress, &MemoryIndex)
 }
 
 /// Fails, because this build has no index.
 ///
 /// # Errors
 /// `Unsupported`.
-pub fn search_keeping(
+pub fn search_with_index(
     _: &Repository,
     _: &SearchQuery<'_>,
     _: &(dyn Fn(u64, u64) + Sync),
-    _: &KeptIndex,
+    _: &MemoryIndex,
 ) -> Result<SearchAnswer> {
     let message =
         "this build keeps no index of words: expected the feature sqlite; grep needs none";

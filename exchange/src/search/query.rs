@@ -80,28 +80,31 @@ mod tests {
 
     use super::*;
 
-    fn told(text: &str) -> Vec<String> {
+    fn formatted(text: &str) -> Vec<String> {
         let terms = Terms::parse(text).unwrap().0;
-        let told = |term: Term| term.words.join("+") + if term.is_prefix { "*" } else { "" };
-        terms.into_iter().map(told).collect()
+        let formatted = |term: Term| term.words.join("+") + if term.is_prefix { "*" } else { "" };
+        terms.into_iter().map(formatted).collect()
     }
 
     #[test]
-    fn words_phrases_and_beginnings_are_read() {
-        assert_eq!(told("Retry budget"), ["retry", "budget"]);
-        assert_eq!(told("\"retry budget\" pars* \"fn ma*\""), ["retry+budget", "pars*", "fn+ma*"]);
-        assert_eq!(told("core::store src/a.rs é"), ["core+store", "src+a+rs", "e"]);
-        assert_eq!(told("\"open to the end"), ["open+to+the+end"]);
-        assert_eq!(told("twice twice"), ["twice"]);
-        assert_eq!(told("検索"), ["検+索"]);
+    fn queries_parse_words_phrases_and_prefixes() {
+        assert_eq!(formatted("Retry budget"), ["retry", "budget"]);
         assert_eq!(
-            told("a* OR (b AND NOT c) NEAR:^{d}"),
+            formatted("\"retry budget\" pars* \"fn ma*\""),
+            ["retry+budget", "pars*", "fn+ma*"]
+        );
+        assert_eq!(formatted("core::store src/a.rs é"), ["core+store", "src+a+rs", "e"]);
+        assert_eq!(formatted("\"open to the end"), ["open+to+the+end"]);
+        assert_eq!(formatted("twice twice"), ["twice"]);
+        assert_eq!(formatted("検索"), ["検+索"]);
+        assert_eq!(
+            formatted("a* OR (b AND NOT c) NEAR:^{d}"),
             ["a*", "or", "b", "and", "not", "c", "near+d"]
         );
     }
 
     #[test]
-    fn what_has_no_word_or_too_many_is_refused() {
+    fn queries_without_words_or_with_too_many_are_rejected() {
         for text in ["", "  ", "\"", "* !! \0", "\"\"\"\""] {
             let error = Terms::parse(text).unwrap_err();
             assert_eq!(error.kind(), ErrorKind::InvalidInput, "{text:?}");

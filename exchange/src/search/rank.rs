@@ -47,7 +47,7 @@ impl Totals {
 
     /// Returns the score that a word adds to a document of `words` words in which it occurs about
     /// `times` times.
-    pub(super) fn share(self, weight: f64, times: f64, words: u64) -> f64 {
+    pub(super) fn word_score(self, weight: f64, times: f64, words: u64) -> f64 {
         let mean = number(self.words) / number(self.documents).max(1.0);
         let length = 1.0 - LENGTH_SHARE + LENGTH_SHARE * number(words) / mean.max(1.0);
         weight * times * (SATURATION + 1.0) / (times + SATURATION * length)
@@ -56,7 +56,7 @@ impl Totals {
 
 /// Returns the recency factor of an entry of the time `micros`, if the newest turn is of `newest`:
 /// 1 for the newest, 0.75 after 30 days, never below 0.5.
-pub(super) fn fading(micros: i64, newest: i64) -> f64 {
+pub(super) fn recency(micros: i64, newest: i64) -> f64 {
     let age = number(u64::try_from(newest.saturating_sub(micros)).unwrap_or_default());
     0.5 + 0.5 * (-age / HALF_LIFE_MICROS).exp2()
 }
@@ -74,16 +74,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn rare_words_short_texts_and_new_ones_come_first() {
+    fn rare_words_short_texts_and_recent_entries_rank_first() {
         let totals = Totals { documents: 1000, words: 100_000 };
         assert!(totals.weight(1) > totals.weight(10));
         assert!(totals.weight(1000) > 0.0, "a word that all have does not take away");
         let weight = totals.weight(10);
-        assert!(totals.share(weight, 1.0, 10) > totals.share(weight, 1.0, 1000));
-        assert!(totals.share(weight, 6.0, 100) > totals.share(weight, 1.0, 100));
+        assert!(totals.word_score(weight, 1.0, 10) > totals.word_score(weight, 1.0, 1000));
+        assert!(totals.word_score(weight, 6.0, 100) > totals.word_score(weight, 1.0, 100));
         let month = 30 * 86_400 * 1_000_000;
-        assert_eq!([fading(month, month), fading(0, month), fading(5, 0)], [1.0, 0.75, 1.0]);
-        assert!(fading(i64::MIN, i64::MAX) >= 0.5);
+        assert_eq!([recency(month, month), recency(0, month), recency(5, 0)], [1.0, 0.75, 1.0]);
+        assert!(recency(i64::MIN, i64::MAX) >= 0.5);
     }
 
     #[test]

@@ -8,11 +8,11 @@ use turntree::object::{Kind, ObjectId, ObjectSource};
 use turntree::repo::Repository;
 use turntree::tree::{List, Map};
 
-use super::answer::{IndexKept, SearchAnswer, SearchHit, SearchQuery};
+use super::answer::{IndexPlace, SearchAnswer, SearchHit, SearchQuery};
 use super::document::text_of;
-use super::index::{Candidate, Index, Trouble, Wanted, claim};
-use super::kept::KeptIndex;
+use super::index::{Candidate, Index, IndexError, SearchFilter, claim};
 use super::matches::Matcher;
+use super::memory_index::MemoryIndex;
 use super::query::Terms;
 
 /// How often a search tries an index on disk before it falls back to memory.
@@ -33,101 +33,103 @@ pub fn search(
     query: &SearchQuery<'_>,
     progress: &(dyn Fn(u64, u64) + Sync),
 ) -> Result<SearchAnswer> {
-    search_keeping(repo, query, progress, &KeptIndex::default())
+    search_with_index(repo, query, progress, &MemoryIndex::default())
 }
 
-/// Searches like [`search`], but keeps an in-memory index in `kept`. The next search adds only new
-/// turns to it. The index is dropped when the epoch of the store changes, e.g. after a redaction.
-/// Searches that share `kept` run one at a time.
+/// Searches like [`search`], but keeps an in-memory index in `memory`. The next search adds only
+/// new turns to it. The index is dropped when the epoch of the store changes, e.g. after a
+/// redaction. Searches that share `memory` run one at a time.
 ///
 /// # Errors
 /// The errors of [`search`].
-pub fn search_keeping(
+pub fn search_with_index(
     repo: &Repository,
     query: &SearchQuery<'_>,
     progress: &(dyn Fn(u64, u64) + Sync),
-    kept: &KeptIndex,
+    memory: &MemoryIndex,
 ) -> Result<SearchAnswer> {
     let terms = Terms::parse(query.text)?;
-    let wanted = Wanted {
+    let wanted = SearchFilter {
         session: query.session,
         roles: query.roles,
         tool: query.tool,
         since: query.since,
         paths: query.paths.clone(),
     };
-    let asked = Asked { repo, terms, wanted, query, progress, kept };
+    let run = SearchRun { repo, terms, wanted, query, progress, memory };
     if query.rebuild {
-        kept.let_go();
+        memory.clear();
         Index::remove(repo.store());
     }
     let mut why = "it is damaged".to_owned();
     for _ in 0..ATTEMPTS {
-        match asked.beside_store() {
+        match run.search_store_index() {
             Ok(answer) => return Ok(answer),
-            Err(Trouble::Store(error)) => return Err(error),
-            Err(Trouble::Damaged) => Index::remove(repo.store()),
-            Err(Trouble::Refused(reason)) => {
+            Err(IndexError::Store(error)) => return Err(error),
+            Err(IndexError::Damaged) => Index::remove(repo.store()),
+            Err(IndexError::Refused(reason)) => {
                 why = reason;
                 break;
             }
         }
     }
-    if let Ok(Some(answer)) = asked.as_it_is() {
+    if let Ok(Some(answer)) = run.search_current_index() {
         return Ok(answer);
     }
-    asked.in_memory(why).map_err(|trouble| match trouble {
-        Trouble::Store(error) => error,
-        Trouble::Refused(reason) => Error::new(ErrorKind::Io, format!("make an index: {reason}")),
-        Trouble::Damaged => Error::new(ErrorKind::Io, "make an index: SQLite refuses it"),
+    run.search_in_memory(why).map_err(|trouble| match trouble {
+        IndexError::Store(error) => error,
+        IndexError::Refused(reason) => {
+            Error::new(ErrorKind::Io, format!("make an index: {reason}"))
+        }
+        IndexError::Damaged => Error::new(ErrorKind::Io, "make an index: SQLite refuses it"),
     })
 }
 
 /// A query with its repository and options.
-struct Asked<'a> {
+struct SearchRun<'a> {
     repo: &'a Repository,
     terms: Terms,
-    wanted: Wanted<'a>,
+    wanted: SearchFilter<'a>,
     query: &'a SearchQuery<'a>,
     progress: &'a (dyn Fn(u64, u64) + Sync),
-    kept: &'a KeptIndex,
+    memory: &'a MemoryIndex,
 }
 
-impl Asked<'_> {
-    fn beside_store(&self) -> Result<SearchAnswer, Trouble> {
+impl SearchRun<'_> {
+    fn search_store_index(&self) -> Result<SearchAnswer, IndexError> {
         let store = self.repo.store();
         let index = Index::open(store)?;
         store.refresh()?;
         if let Some(index) = index
             && index.is_current(self.repo)?
         {
-            return self.answer(&index, Vec::new(), IndexKept::BesideStore);
+            return self.answer(&index, Vec::new(), IndexPlace::InStore);
         }
         let claim = claim(store, self.progress)?;
         // Another search may have filled or removed the index before this one got the claim. The
         // refresh comes after the index is open. A redaction first deletes the words from the
         // store, then removes the index files: this index is either filled from the redacted store,
         // or removed with the files.
-        let index = Index::open_or_make(store, &claim)?;
+        let index = Index::open_or_create(store, &claim)?;
         store.refresh()?;
         let damage = index.catch_up(self.repo, self.progress)?;
         drop(claim);
-        self.answer(&index, damage, IndexKept::BesideStore)
+        self.answer(&index, damage, IndexPlace::InStore)
     }
 
     /// Queries an index that is not writable, if the store has no new turns.
-    fn as_it_is(&self) -> Result<Option<SearchAnswer>, Trouble> {
-        let index = Index::open_to_read(self.repo.store())?;
+    fn search_current_index(&self) -> Result<Option<SearchAnswer>, IndexError> {
+        let index = Index::open_read_only(self.repo.store())?;
         match index.is_current(self.repo)? {
-            true => self.answer(&index, Vec::new(), IndexKept::BesideStore).map(Some),
+            true => self.answer(&index, Vec::new(), IndexPlace::InStore).map(Some),
             false => Ok(None),
         }
     }
 
-    fn in_memory(&self, why: String) -> Result<SearchAnswer, Trouble> {
-        self.kept.with(self.repo.store(), |index| {
+    fn search_in_memory(&self, why: String) -> Result<SearchAnswer, IndexError> {
+        self.memory.with(self.repo.store(), |index| {
             let damage = index.catch_up(self.repo, self.progress)?;
-            self.answer(index, damage, IndexKept::InMemory(why))
+            self.answer(index, damage, IndexPlace::InMemory(why))
         })
     }
 
@@ -135,14 +137,14 @@ impl Asked<'_> {
         &self,
         index: &Index,
         mut damage: Vec<String>,
-        kept: IndexKept,
-    ) -> Result<SearchAnswer, Trouble> {
+        place: IndexPlace,
+    ) -> Result<SearchAnswer, IndexError> {
         let matcher = Matcher::new(&self.terms);
         let (mut hits, mut passed, mut more) = (Vec::new(), 0, false);
         let candidates = index.find(&self.terms, &self.wanted, &mut |candidate| {
-            match shown(self.repo, &candidate, &matcher) {
+            match hit_of(self.repo, &candidate, &matcher) {
                 Ok(None) => {}
-                Err(error) if is_gone(&error) => {}
+                Err(error) if is_deleted(&error) => {}
                 Err(error) => damage.push(error.to_string()),
                 Ok(Some(_)) if passed < self.query.offset => passed += 1,
                 Ok(Some(_)) if hits.len() as u64 == self.query.limit => {
@@ -153,13 +155,13 @@ impl Asked<'_> {
             }
             ControlFlow::Continue(())
         })?;
-        Ok(SearchAnswer { hits, candidates, more, damage, kept })
+        Ok(SearchAnswer { hits, candidates, more, damage, place })
     }
 }
 
 /// Returns the hit of a candidate if its place in the store still holds its blob and the blob has
 /// all terms.
-fn shown(
+fn hit_of(
     repo: &Repository,
     candidate: &Candidate,
     matcher: &Matcher<'_>,
@@ -201,6 +203,6 @@ fn entry_at(repo: &Repository, candidate: &Candidate) -> Result<Option<ObjectId>
 }
 
 /// Returns true if the content was deleted deliberately.
-fn is_gone(error: &Error) -> bool {
+fn is_deleted(error: &Error) -> bool {
     matches!(error.kind(), ErrorKind::NotFound | ErrorKind::Expired | ErrorKind::Redacted)
 }

@@ -21,7 +21,9 @@ use turntree::workspace::Claim;
 
 use super::document::text_of;
 use super::words::words_of;
-use super::{IndexKept, KeptIndex, SearchAnswer, SearchHit, SearchQuery, search, search_keeping};
+use super::{
+    IndexPlace, MemoryIndex, SearchAnswer, SearchHit, SearchQuery, search, search_with_index,
+};
 
 /// A store in a temporary folder.
 struct World {
@@ -262,7 +264,7 @@ turntree_properties::properties! {
     cases = 16;
 
     #[test]
-    fn what_has_all_words_is_found_and_ranked_as_the_model_says(
+    fn matches_and_ranks_equal_the_model(
         steps in prop::collection::vec(any_step(), 1..12),
         asked in prop::sample::select(vec![vec!["ant"], vec!["bee", "cat"], vec!["dog", "虎"], vec!["elk"]]),
     ) {
@@ -284,7 +286,7 @@ turntree_properties::properties! {
 }
 
 #[test]
-fn phrases_beginnings_and_filters_say_what_is_found() {
+fn phrases_prefixes_and_filters_restrict_matches() {
     let mut world = World::new();
     let call = |id: &str, name: &str| {
         json!({"role": "assistant", "content": [
@@ -326,11 +328,11 @@ fn phrases_beginnings_and_filters_say_what_is_found() {
     let second = SearchQuery { offset: 1, limit: 2, ..retry };
     let second = search(&world.repo, &second, &|_, _| {}).unwrap();
     assert_eq!((second.hits.as_slice(), second.more), (&all.hits[1..3], true));
-    assert_eq!(all.kept, IndexKept::BesideStore);
+    assert_eq!(all.place, IndexPlace::InStore);
 }
 
 #[test]
-fn a_content_that_two_sessions_have_is_found_in_each() {
+fn shared_content_is_found_in_each_session() {
     let mut world = World::new();
     for session in ["one/main", "two/main"] {
         world.turn(session, &[text("the same words")]);
@@ -345,7 +347,7 @@ fn a_content_that_two_sessions_have_is_found_in_each() {
 }
 
 #[test]
-fn of_a_word_that_very_many_documents_have_the_few_that_are_wanted_are_found() {
+fn filters_find_rare_places_of_frequent_words() {
     let mut world = World::new();
     let texts: Vec<String> = (0..3000).map(|at| format!("common words of {at}")).collect();
     let all: Vec<Said<'_>> = texts.iter().map(|said| text(said)).collect();
@@ -365,7 +367,7 @@ fn of_a_word_that_very_many_documents_have_the_few_that_are_wanted_are_found() {
 }
 
 #[test]
-fn where_some_places_are_wanted_their_age_counts_and_not_that_of_others() {
+fn ranking_uses_the_age_of_the_wanted_places_only() {
     const DAY: i64 = 86_400;
     let mut world = World::new();
     world.turn("other/main", &[text("again the parser")]);
@@ -382,7 +384,7 @@ fn where_some_places_are_wanted_their_age_counts_and_not_that_of_others() {
 }
 
 #[test]
-fn what_was_dropped_and_is_not_merged_yet_counts_for_nothing() {
+fn dropped_documents_do_not_count_before_a_merge() {
     let mut world = World::new();
     for at in 0..4 {
         world.turn("one/main", &[text(&format!("number {at}"))]);
@@ -413,7 +415,7 @@ fn ideographs_are_found_without_spaces() {
 }
 
 #[test]
-fn hostile_questions_are_words_or_are_refused() {
+fn hostile_queries_are_treated_as_words_or_rejected() {
     let mut world = World::new();
     world.turn("one/main", &[text("near the column or not")]);
     for (asked, is_found) in [
@@ -442,7 +444,7 @@ fn hostile_questions_are_words_or_are_refused() {
 }
 
 #[test]
-fn an_index_that_is_damaged_or_of_another_store_is_made_again() {
+fn damaged_or_foreign_indexes_are_rebuilt() {
     let mut world = World::new();
     for at in 0..30 {
         world.turn("one/main", &[text(&format!("number {at} of many words to find {at}"))]);
@@ -468,7 +470,7 @@ fn an_index_that_is_damaged_or_of_another_store_is_made_again() {
     for (at, damage) in damages.iter().enumerate() {
         damage();
         assert_eq!(search_in(&world.again(9), "number 7"), whole, "damage {at}");
-        assert_eq!(search_in(&world.again(9), "number 7").kept, IndexKept::BesideStore);
+        assert_eq!(search_in(&world.again(9), "number 7").place, IndexPlace::InStore);
     }
     // A search must not trust wrong places of the index.
     connect().execute_batch("UPDATE places SET key = key - 1").unwrap();
@@ -480,7 +482,7 @@ fn rusqlite_of(path: &Path) -> rusqlite::Connection {
 }
 
 #[test]
-fn a_search_that_dies_while_it_fills_the_index_leaves_nothing_wrong() {
+fn crashes_while_filling_the_index_leave_it_consistent() {
     let mut world = World::new();
     world.turn("one/main", &[text("first words")]);
     let died = catch_unwind(AssertUnwindSafe(|| {
@@ -494,7 +496,7 @@ fn a_search_that_dies_while_it_fills_the_index_leaves_nothing_wrong() {
 }
 
 #[test]
-fn several_processes_fill_one_index_at_once() {
+fn concurrent_processes_can_fill_one_index() {
     let mut world = World::new();
     for at in 0..40 {
         world.turn("one/main", &[text(&format!("words of turn {at}"))]);
@@ -516,7 +518,7 @@ fn several_processes_fill_one_index_at_once() {
 }
 
 #[test]
-fn a_search_waits_for_another_one_that_fills_the_index() {
+fn searches_wait_for_a_concurrent_fill_of_the_index() {
     let mut world = World::new();
     for at in 0..5 {
         world.turn("one/main", &[text(&format!("words of turn {at}"))]);
@@ -536,13 +538,13 @@ fn a_search_waits_for_another_one_that_fills_the_index() {
             });
         });
         let second = started.into_inner().unwrap().unwrap().join().unwrap().unwrap();
-        assert_eq!((&second.hits, second.kept), (&first.unwrap().hits, IndexKept::BesideStore));
+        assert_eq!((&second.hits, second.place), (&first.unwrap().hits, IndexPlace::InStore));
     });
     assert_eq!(told.into_inner().unwrap().try_recv().ok(), None, "it takes up nothing");
 }
 
 #[test]
-fn a_search_makes_no_index_while_another_one_may() {
+fn searches_create_no_index_while_another_process_may() {
     let mut world = World::new();
     world.turn("one/main", &[text("some words")]);
     // Simulates a process that holds the claim and has not created the index yet.
@@ -553,7 +555,7 @@ fn a_search_makes_no_index_while_another_one_may() {
         }
     };
     let answer = search(&world.repo, &query("words"), &let_go).unwrap();
-    assert_eq!((answer.hits.len(), answer.kept), (1, IndexKept::BesideStore));
+    assert_eq!((answer.hits.len(), answer.place), (1, IndexPlace::InStore));
     assert!(claim.into_inner().unwrap().is_none(), "it waited");
 }
 
@@ -566,7 +568,7 @@ fn is_in_files(dir: &Path, bytes: &[u8]) -> bool {
 }
 
 #[test]
-fn a_redaction_reaches_the_index_before_it_returns() {
+fn redactions_clear_the_index_before_they_return() {
     let mut world = World::new();
     world.turn(
         "one/main",
@@ -589,7 +591,7 @@ fn a_redaction_reaches_the_index_before_it_returns() {
 }
 
 #[test]
-fn what_retention_dropped_is_not_found_and_the_index_shrinks() {
+fn expired_content_is_not_found_and_the_index_shrinks() {
     let mut world = World::new();
     for at in 0..30 {
         let note = format!("only in turn {at}");
@@ -619,7 +621,7 @@ fn what_retention_dropped_is_not_found_and_the_index_shrinks() {
 }
 
 #[test]
-fn nothing_of_an_encrypted_store_lies_in_the_clear() {
+fn searching_an_encrypted_store_writes_no_plaintext() {
     let mut world = World::new();
     world.turn("one/main", &[text("plain hunter22")]);
     assert_eq!(world.search("hunter22").hits.len(), 1);
@@ -630,12 +632,12 @@ fn nothing_of_an_encrypted_store_lies_in_the_clear() {
     let repo = Repository::open(Arc::new(RealIo), &world.dir(), options).unwrap();
     let answer = search_in(&repo, "hunter22");
     assert_eq!(answer.hits.len(), 1);
-    assert!(matches!(answer.kept, IndexKept::InMemory(why) if why.contains("encrypted")));
+    assert!(matches!(answer.place, IndexPlace::InMemory(why) if why.contains("encrypted")));
     assert!(!is_in_files(&world.dir(), b"hunter22"));
 }
 
 #[test]
-fn an_index_in_memory_takes_up_what_is_new_until_something_is_redacted() {
+fn memory_indexes_add_new_turns_until_a_redaction() {
     let mut world = World::new();
     for word in ["first", "second hunter22", "third"] {
         world.turn("one/main", &[text(word)]);
@@ -644,13 +646,13 @@ fn an_index_in_memory_takes_up_what_is_new_until_something_is_redacted() {
     world.repo.store().change_encryption(Some(key), [9; 16]).unwrap();
     let options = OpenOptions { keys: Some(key.into()), ..OpenOptions::new([3; 16]) };
     world.repo = Repository::open(Arc::new(RealIo), &world.dir(), options).unwrap();
-    let kept = KeptIndex::default();
+    let memory = MemoryIndex::default();
     // Returns the hits and the number of turns that the search indexed.
     let ask = |repo: &Repository, words: &str| {
         let taken = Mutex::new(0);
         let progress = |_: u64, all: u64| *taken.lock().unwrap() = all;
-        let answer = search_keeping(repo, &query(words), &progress, &kept).unwrap();
-        assert!(matches!(answer.kept, IndexKept::InMemory(_)), "{:?}", answer.kept);
+        let answer = search_with_index(repo, &query(words), &progress, &memory).unwrap();
+        assert!(matches!(answer.place, IndexPlace::InMemory(_)), "{:?}", answer.place);
         (answer.hits.len(), taken.into_inner().unwrap())
     };
     assert_eq!(ask(&world.repo, "hunter22"), (1, 3));
@@ -661,13 +663,13 @@ fn an_index_in_memory_takes_up_what_is_new_until_something_is_redacted() {
     redact(&world.repo, &pattern, &stamp(90)).unwrap();
     assert_eq!(ask(&world.repo, "hunter22"), (0, 4));
     assert_eq!(ask(&world.repo, "gone"), (2, 0));
-    kept.let_go();
+    memory.clear();
     assert_eq!(ask(&world.repo, "gone"), (2, 4));
-    assert!(kept.try_let_go());
+    assert!(memory.try_clear());
 }
 
 #[test]
-fn where_nothing_can_be_kept_a_search_has_its_index_in_memory() {
+fn searches_use_a_memory_index_where_no_file_can_be_kept() {
     let mut world = World::new();
     world.turn("one/main", &[text("some words")]);
     let folder = world.dir().join("workspaces");
@@ -675,9 +677,9 @@ fn where_nothing_can_be_kept_a_search_has_its_index_in_memory() {
     fs::write(&folder, b"in the way").unwrap();
     let answer = world.search("words");
     assert_eq!(answer.hits.len(), 1);
-    assert!(matches!(answer.kept, IndexKept::InMemory(_)), "{:?}", answer.kept);
+    assert!(matches!(answer.place, IndexPlace::InMemory(_)), "{:?}", answer.place);
     // A read-only index is usable as long as the store has no new turns.
     fs::remove_file(&folder).unwrap();
-    assert_eq!(world.search("words").kept, IndexKept::BesideStore);
+    assert_eq!(world.search("words").place, IndexPlace::InStore);
     assert!(!world.search("words").hits[0].snippet.matches.is_empty());
 }

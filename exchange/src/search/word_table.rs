@@ -105,7 +105,7 @@ mod tests {
 
     turntree_properties::properties! {
         #[test]
-        fn each_word_has_the_number_of_its_first_time(
+        fn words_are_numbered_in_order_of_insertion(
             others in prop::collection::vec("[a-c]{0,12}", 0..300),
             words in prop::collection::vec("[a-c]{0,12}", 0..300),
         ) {

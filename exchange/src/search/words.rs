@@ -226,7 +226,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_text_is_cut_where_people_see_words() {
+    fn texts_are_split_into_words() {
         for (text, expected) in [
             ("Fix the parser!", "fix the parser"),
             ("snake_case, a::b and x-1.5", "snake case a b and x 1 5"),
@@ -248,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn a_long_word_counts_with_its_beginning_and_is_seen_whole() {
+    fn long_words_are_indexed_by_prefix_and_marked_whole() {
         let text = format!("x {} y", "0".repeat(100));
         let mut found = Vec::new();
         each_word(&text, &mut |word, range| found.push((word.to_owned(), range)));
@@ -264,7 +264,7 @@ mod tests {
         }
 
         #[test]
-        fn words_are_cut_the_same_wherever_they_stand(text in "\\PC{0,40}") {
+        fn words_are_split_the_same_in_any_context(text in "\\PC{0,40}") {
             let mut ranges = Vec::new();
             each_word(&text, &mut |word, range| ranges.push((word.to_owned(), range)));
             for (word, range) in ranges {

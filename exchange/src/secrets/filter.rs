@@ -8,7 +8,7 @@ use turntree::error::Result;
 use turntree::object::{Kind, ObjectId};
 use turntree::repo::{ContentFilter, Repository, SecretMode, SecretSettings};
 
-use super::mask::{has_mask, mask_of, masked};
+use super::mask::{has_mask, mask_of, mask_secrets};
 use super::rules::RULES;
 use super::scanner::{FoundSecret, find_secrets};
 
@@ -55,7 +55,7 @@ pub struct SecretFilter {
     warns: bool,
     settings: OnceLock<FilterSettings>,
     /// New findings, by rule: the ids of values, or the ids of masked contents.
-    seen: Mutex<BTreeMap<&'static str, BTreeSet<String>>>,
+    findings: Mutex<BTreeMap<&'static str, BTreeSet<String>>>,
     /// Masked contents that have not been stored yet.
     masked: Mutex<HashSet<ObjectId>>,
 }
@@ -69,7 +69,7 @@ struct FilterSettings {
 
 /// The findings of a filter in new content since the last call.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum SeenSecrets {
+pub enum NewSecrets {
     /// The number of stored secrets, by rule.
     Stored(BTreeMap<&'static str, usize>),
     /// The number of masked contents, by rule.
@@ -81,20 +81,20 @@ impl SecretFilter {
     /// `warns`.
     #[must_use]
     pub fn new(warns: bool) -> Self {
-        let (settings, seen, masked) = (OnceLock::new(), Mutex::default(), Mutex::default());
-        Self { warns, settings, seen, masked }
+        let (settings, findings, masked) = (OnceLock::new(), Mutex::default(), Mutex::default());
+        Self { warns, settings, findings, masked }
     }
 
     /// Returns the findings in new content since the last call. `None` if there are none.
     #[must_use]
-    pub fn take_seen(&self) -> Option<SeenSecrets> {
-        let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
-        let seen = std::mem::take(&mut *seen).into_iter();
-        let seen: BTreeMap<_, _> = seen.map(|(rule, found)| (rule, found.len())).collect();
-        let settings = self.settings.get().filter(|_| !seen.is_empty())?;
+    pub fn take_new(&self) -> Option<NewSecrets> {
+        let mut findings = self.findings.lock().unwrap_or_else(PoisonError::into_inner);
+        let findings = std::mem::take(&mut *findings).into_iter();
+        let findings: BTreeMap<_, _> = findings.map(|(rule, found)| (rule, found.len())).collect();
+        let settings = self.settings.get().filter(|_| !findings.is_empty())?;
         Some(match settings.mode {
-            SecretMode::Mask => SeenSecrets::Masked(seen),
-            SecretMode::Warn | SecretMode::Off => SeenSecrets::Stored(seen),
+            SecretMode::Mask => NewSecrets::Masked(findings),
+            SecretMode::Warn | SecretMode::Off => NewSecrets::Stored(findings),
         })
     }
 
@@ -109,8 +109,8 @@ impl SecretFilter {
     }
 
     fn note(&self, rule: &'static str, what: String) {
-        let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
-        seen.entry(rule).or_default().insert(what);
+        let mut findings = self.findings.lock().unwrap_or_else(PoisonError::into_inner);
+        findings.entry(rule).or_default().insert(what);
     }
 
     /// Returns the masked contents.
@@ -125,7 +125,7 @@ impl ContentFilter for SecretFilter {
         if settings.mode != SecretMode::Mask {
             return Ok(None);
         }
-        let form = masked(content, &|secret| !settings.allowances.has(secret))?;
+        let form = mask_secrets(content, &|secret| !settings.allowances.has(secret))?;
         if let Some(form) = form.as_ref().filter(|_| self.warns) {
             self.masked().insert(ObjectId::of(Kind::Blob, form));
         }
@@ -151,13 +151,13 @@ impl ContentFilter for SecretFilter {
                     .position(|known| known == value)
                     .is_some_and(|at| choice >> at & 1 == 1)
             };
-            if let Some(form) = masked(content, &|secret| !is_open(&secret.value))? {
+            if let Some(form) = mask_secrets(content, &|secret| !is_open(&secret.value))? {
                 ids.push(ObjectId::of(Kind::Blob, &form));
             }
         }
         if values.len() > MAX_CHOSEN {
             let allowances = &self.settings(repo)?.allowances;
-            if let Some(form) = masked(content, &|secret| !allowances.has(secret))? {
+            if let Some(form) = mask_secrets(content, &|secret| !allowances.has(secret))? {
                 ids.push(ObjectId::of(Kind::Blob, &form));
             }
         }

@@ -156,16 +156,16 @@ mod tests {
     use regex::bytes::RegexBuilder;
 
     use super::super::rules::RULES;
-    use super::super::scanner::BEFORE;
+    use super::super::scanner::MAX_BYTES_BEFORE;
     use super::*;
 
     fn of(expression: &str) -> Vec<String> {
-        let found = keywords(expression, BEFORE).unwrap_or_default();
+        let found = keywords(expression, MAX_BYTES_BEFORE).unwrap_or_default();
         found.into_iter().map(|word| String::from_utf8(word).unwrap()).collect()
     }
 
     #[test]
-    fn keywords_are_what_every_match_has() {
+    fn every_match_has_a_derived_keyword() {
         assert_eq!(of(r"\b(gh[po]_[A-Za-z0-9]{36})\b"), ["gho_", "ghp_"]);
         assert_eq!(
             of(r"(?i)\w{0,40}(?:api[_-]?key|secret)s?\w{0,9}[:=](\w+)"),
@@ -182,7 +182,7 @@ mod tests {
     fn table() -> String {
         let mut rules_of: BTreeMap<Vec<u8>, Vec<usize>> = BTreeMap::new();
         for (number, rule) in RULES.iter().enumerate() {
-            for keyword in keywords(rule.pattern, BEFORE).unwrap_or_default() {
+            for keyword in keywords(rule.pattern, MAX_BYTES_BEFORE).unwrap_or_default() {
                 rules_of.entry(keyword).or_default().push(number);
             }
         }
@@ -203,7 +203,7 @@ pub(super) const KEYWORDS: &[(&str, &[usize])] = &[
 ";
 
     #[test]
-    fn the_keyword_table_is_what_the_expressions_say() {
+    fn the_keyword_table_matches_the_expressions() {
         let path = concat!(env!("CARGO_MANIFEST_DIR"), "/src/secrets/keyword_table.rs");
         if std::env::var_os("UPDATE_KEYWORDS").is_some() {
             std::fs::write(path, table()).unwrap();
@@ -237,14 +237,14 @@ pub(super) const KEYWORDS: &[(&str, &[usize])] = &[
     }
 
     #[test]
-    fn every_match_of_every_rule_has_a_keyword_of_it() {
+    fn every_match_of_a_rule_contains_its_keyword() {
         let mut state = 7_u64;
         let mut next = |below: usize| {
             state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
             (state >> 33) as usize % below
         };
         for rule in RULES {
-            let words = keywords(rule.pattern, BEFORE).unwrap_or_default();
+            let words = keywords(rule.pattern, MAX_BYTES_BEFORE).unwrap_or_default();
             assert!(!words.is_empty(), "{}", rule.id);
             let hir = parsed(rule.pattern).unwrap();
             let regex = RegexBuilder::new(rule.pattern).unicode(false).build().unwrap();
@@ -254,7 +254,7 @@ pub(super) const KEYWORDS: &[(&str, &[usize])] = &[
                 let Some(found) = regex.find(&example) else { continue };
                 let lower = found.as_bytes().to_ascii_lowercase();
                 let at = words.iter().filter_map(|word| memchr::memmem::find(&lower, word)).min();
-                assert!(at.is_some_and(|at| at <= BEFORE), "{}: {at:?}", rule.id);
+                assert!(at.is_some_and(|at| at <= MAX_BYTES_BEFORE), "{}: {at:?}", rule.id);
             }
         }
     }

@@ -28,7 +28,10 @@ pub fn mask_of(rule: &str) -> String {
 /// # Errors
 /// `LimitExceeded` for a value that is too long to search for, and `InvalidInput` if secrets remain
 /// after masking.
-pub fn masked(bytes: &[u8], is_masked: &dyn Fn(&FoundSecret) -> bool) -> Result<Option<Vec<u8>>> {
+pub fn mask_secrets(
+    bytes: &[u8],
+    is_masked: &dyn Fn(&FoundSecret) -> bool,
+) -> Result<Option<Vec<u8>>> {
     let mut masked: Option<Vec<u8>> = None;
     for _ in 0..MAX_ROUNDS {
         let text = masked.as_deref().unwrap_or(bytes);
@@ -40,7 +43,7 @@ pub fn masked(bytes: &[u8], is_masked: &dyn Fn(&FoundSecret) -> bool) -> Result<
         let masks = secrets.iter().map(|secret| (secret.value.as_str(), mask_of(secret.rule)));
         let replaced = Pattern::literals(masks)?.replace(text)?;
         // A value in an unknown form is masked at the position of the match.
-        let replaced = if replaced == text { in_place(text, &secrets) } else { replaced };
+        let replaced = if replaced == text { mask_positions(text, &secrets) } else { replaced };
         masked = Some(replaced);
     }
     let text = masked.as_deref().unwrap_or(bytes);
@@ -58,7 +61,7 @@ pub fn masked(bytes: &[u8], is_masked: &dyn Fn(&FoundSecret) -> bool) -> Result<
 }
 
 /// Replaces the matched positions by masks.
-fn in_place(bytes: &[u8], secrets: &[FoundSecret]) -> Vec<u8> {
+fn mask_positions(bytes: &[u8], secrets: &[FoundSecret]) -> Vec<u8> {
     let (mut masked, mut end) = (Vec::with_capacity(bytes.len()), 0);
     for secret in secrets {
         if secret.offset >= end {

@@ -17,9 +17,9 @@ mod scanner;
 mod value;
 
 pub(crate) use filter::Allowances;
-pub use filter::{SecretFilter, SeenSecrets};
+pub use filter::{NewSecrets, SecretFilter};
 pub(crate) use mask::has_mask;
-pub use mask::{mask_of, masked};
+pub use mask::{mask_of, mask_secrets};
 pub use rules::{RULES, SecretRule};
-pub(crate) use scanner::stands_in;
+pub(crate) use scanner::has_value;
 pub use scanner::{FoundSecret, find_secrets};

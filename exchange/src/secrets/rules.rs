@@ -31,7 +31,7 @@ pub(super) enum ValueCheck {
     /// The name before the value suggests a secret: the value must look random.
     Assignment,
     /// The surrounding words suggest a secret: the value must not be a word.
-    Drawn,
+    Random,
     /// A name that suggests a secret, and a quoted text that may contain spaces and quotes.
     Phrase,
 }
@@ -271,7 +271,7 @@ pub static RULES: &[SecretRule] = &[
     rule("e2b-key", "an API key of E2B", r"\b(e2b_[a-f0-9]{40})\b"),
     checked(
         rule("voyage-key", "an API key of Voyage", r"\b(pa-[\w-]{43})(?:[^\w-]|$)"),
-        ValueCheck::Drawn,
+        ValueCheck::Random,
     ),
     rule("wandb-key", "an API key of Weights & Biases", r"\b(wandb_v1_[\w-]{40,120})"),
     rule("elevenlabs-key", "an API key of ElevenLabs", r"\b(sk_[a-f0-9]{48})\b"),
@@ -287,7 +287,7 @@ pub static RULES: &[SecretRule] = &[
             "a password or token in the settings of npm",
             r#"(?m)(?:^[+-]?|[\s:=&"'])_(?:auth|authToken|password)["']{0,2}\s{0,2}[:=]\s{0,2}["']?([A-Za-z0-9+/=_.-]{16,})"#,
         ),
-        ValueCheck::Drawn,
+        ValueCheck::Random,
     ),
     checked(
         rule(
@@ -295,7 +295,7 @@ pub static RULES: &[SecretRule] = &[
             "the login of a registry, as Docker keeps it",
             r#""auth"\s{0,3}:\s{0,3}"([A-Za-z0-9+/]{16,}={0,2})""#,
         ),
-        ValueCheck::Drawn,
+        ValueCheck::Random,
     ),
     rule("dockerhub-token", "a token of Docker Hub", r"\b(dckr_(?:pat|oat)_[\w-]{27,40})"),
     rule("artifactory-key", "an API key of Artifactory", r"\b(AKCp[A-Za-z0-9]{69})\b"),

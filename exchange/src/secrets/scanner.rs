@@ -20,7 +20,7 @@ use super::rules::{ASSIGNMENT, RULES, SecretRule};
 use super::value::is_secret;
 
 /// Maximum number of bytes from the start of a secret to a keyword.
-pub(super) const BEFORE: usize = 192;
+pub(super) const MAX_BYTES_BEFORE: usize = 192;
 
 /// Maximum number of bytes of a value beyond the reach of its rule.
 const MAX_VALUE_BYTES: usize = 12_000;
@@ -100,16 +100,16 @@ impl Scanner {
     }
 
     fn scan(&self, bytes: &[u8]) -> Vec<FoundSecret> {
-        let mut found = Found::default();
+        let mut found = FoundValues::default();
         self.scan_layer(&Layer::of(bytes, 0), &mut found);
         let _ = each_layer(bytes, &mut |layer| {
             self.scan_layer(layer, &mut found);
             ControlFlow::Continue(())
         });
-        named(found)
+        deduplicate(found)
     }
 
-    fn scan_layer(&self, layer: &Layer<'_>, found: &mut Found) {
+    fn scan_layer(&self, layer: &Layer<'_>, found: &mut FoundValues) {
         let bytes = layer.text();
         let mut open: Vec<Option<Range<usize>>> = vec![None; RULES.len()];
         for hit in self.keywords(bytes).find_overlapping_iter(bytes) {
@@ -122,9 +122,9 @@ impl Scanner {
                 match window {
                     Some(window) if hit.start() <= window.end => window.end = end,
                     _ => {
-                        let start = hit.start().saturating_sub(BEFORE);
+                        let start = hit.start().saturating_sub(MAX_BYTES_BEFORE);
                         if let Some(done) = window.replace(start..end) {
-                            self.look(number, layer, done, found);
+                            self.search_rule(number, layer, done, found);
                         }
                     }
                 }
@@ -132,13 +132,19 @@ impl Scanner {
         }
         for (number, window) in open.into_iter().enumerate() {
             if let Some(window) = window {
-                self.look(number, layer, window, found);
+                self.search_rule(number, layer, window, found);
             }
         }
     }
 
     /// Searches a part of a layer for values of one rule.
-    fn look(&self, number: usize, layer: &Layer<'_>, window: Range<usize>, found: &mut Found) {
+    fn search_rule(
+        &self,
+        number: usize,
+        layer: &Layer<'_>,
+        window: Range<usize>,
+        found: &mut FoundValues,
+    ) {
         let (Some(rule), Some(expression)) = (RULES.get(number), self.expression(number)) else {
             return;
         };
@@ -155,7 +161,7 @@ impl Scanner {
             let place = || (order, layer.source(start..end));
             found.entry((number, value.to_owned())).or_insert_with(place);
         };
-        look_at_levels((rule, expression), &Layer::of(part, 0), 0, &mut add);
+        search_levels((rule, expression), &Layer::of(part, 0), 0, &mut add);
     }
 
     fn expression(&self, number: usize) -> Option<&Regex> {
@@ -168,10 +174,10 @@ impl Scanner {
 }
 
 /// Values by rule, with their order of discovery, and their positions.
-type Found = BTreeMap<(usize, String), (usize, Range<usize>)>;
+type FoundValues = BTreeMap<(usize, String), (usize, Range<usize>)>;
 
 /// Adds the values of one rule in a text, and in the text without escapes.
-fn look_at_levels(
+fn search_levels(
     rule: (&SecretRule, &Regex),
     level: &Layer<'_>,
     depth: usize,
@@ -183,7 +189,7 @@ fn look_at_levels(
     if depth < MAX_NESTING
         && let Some(next) = level.unescaped()
     {
-        look_at_levels(rule, &next, depth + 1, add);
+        search_levels(rule, &next, depth + 1, add);
     }
 }
 
@@ -212,7 +218,7 @@ fn values<'t>(
 
 /// Returns every value once, under its most specific rule. An assignment loses against other rules,
 /// and a part of a longer secret, or of its encoded bytes, belongs to the longer one.
-fn named(found: Found) -> Vec<FoundSecret> {
+fn deduplicate(found: FoundValues) -> Vec<FoundSecret> {
     let mut all: Vec<(usize, FoundSecret)> = found
         .into_iter()
         .filter_map(|((number, value), (order, place))| {
@@ -241,7 +247,7 @@ fn named(found: Found) -> Vec<FoundSecret> {
 }
 
 /// Returns true if a text contains a value, as it is or in a form that is decoded.
-pub(crate) fn stands_in(text: &str, value: &str) -> bool {
+pub(crate) fn has_value(text: &str, value: &str) -> bool {
     fn is_in(layer: &Layer<'_>, value: &str, depth: usize) -> bool {
         memmem::find(layer.text(), value.as_bytes()).is_some()
             || depth < MAX_NESTING
@@ -262,7 +268,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_rule_compiles_and_is_named_once() {
+    fn every_rule_compiles_and_has_a_unique_id() {
         let scanner = Scanner::new().unwrap();
         let mut ids = BTreeSet::new();
         for (number, rule) in RULES.iter().enumerate() {
@@ -275,7 +281,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_found_in_little_and_in_much_is_the_same() {
+    fn small_and_large_inputs_yield_the_same_secrets() {
         let text: String = KEYWORDS.iter().map(|(keyword, _)| *keyword).collect();
         let text = format!("{text} {}", text.to_ascii_uppercase());
         let hits = |kind| -> Vec<_> {

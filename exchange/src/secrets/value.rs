@@ -121,8 +121,8 @@ pub(super) fn is_secret(rule: &SecretRule, name: &str, value: &str) -> bool {
     match rule.check {
         ValueCheck::Form => entropy(value) >= rule.entropy,
         ValueCheck::Password => is_password(value, &lower),
-        ValueCheck::Assignment => is_assigned(&name.to_ascii_lowercase(), value, &lower),
-        ValueCheck::Drawn => is_drawn(value, &lower),
+        ValueCheck::Assignment => is_random_assignment(&name.to_ascii_lowercase(), value, &lower),
+        ValueCheck::Random => is_random(value, &lower),
         ValueCheck::Phrase => is_phrase(value, &lower),
     }
 }
@@ -134,14 +134,14 @@ fn has_word(lower: &str, word: &str) -> bool {
 }
 
 /// Returns true if a value looks random and contains no word. It may be hexadecimal.
-fn is_drawn(value: &str, lower: &str) -> bool {
-    let kinds = Kinds::of(value);
+fn is_random(value: &str, lower: &str) -> bool {
+    let kinds = CharCounts::of(value);
     !NAMES.iter().any(|part| has_word(lower, part))
         && !value.contains(CODE)
         && kinds.digits >= 2
         && kinds.lower + kinds.upper >= 2
         && entropy(value) >= 3.0
-        && (is_hash(value) || !looks_named(value))
+        && (is_hash(value) || !is_name(value))
 }
 
 /// Returns true for a password of several words or with quotes, but not for a sentence or a
@@ -150,7 +150,7 @@ fn is_phrase(value: &str, lower: &str) -> bool {
     let is_other = !value.contains([' ', '\'', '"', '`']);
     let words = value.split(' ').count();
     let in_code = ['$', '{', '}', '<', '>', '(', ')', '[', ']', '%'];
-    let kinds = Kinds::of(value);
+    let kinds = CharCounts::of(value);
     !is_other
         && value.is_ascii()
         && words <= 5
@@ -196,12 +196,12 @@ fn is_password(value: &str, lower: &str) -> bool {
     let is_variable = value.contains(['$', '{', '}', '%', '*', '(', ')', '|', '`', ',', ';'])
         && !value.contains("%4");
     let is_word = COMMON.contains(&lower) || NAMES.iter().any(|part| lower.contains(part));
-    let kinds = Kinds::of(value);
+    let kinds = CharCounts::of(value);
     !is_variable && !is_word && value.is_ascii() && kinds.count() >= 2 && distinct(value) >= 5
 }
 
 /// Returns true if the value of an assignment looks random.
-fn is_assigned(name: &str, value: &str, lower: &str) -> bool {
+fn is_random_assignment(name: &str, value: &str, lower: &str) -> bool {
     let is_plain = value.bytes().all(|byte| byte.is_ascii_graphic());
     let last = name.trim_end_matches('s').rsplit(['_', '-', '.']).next().unwrap_or_default();
     if !is_plain
@@ -215,11 +215,11 @@ fn is_assigned(name: &str, value: &str, lower: &str) -> bool {
     {
         return false;
     }
-    let kinds = Kinds::of(value);
+    let kinds = CharCounts::of(value);
     if is_hex(value) && value.len() >= 32 && KEY_NAMES.iter().any(|end| name.ends_with(end)) {
         return kinds.digits >= 2 && kinds.lower + kinds.upper >= 2 && entropy(value) >= 2.8;
     }
-    if is_hash(value) || looks_named(value) {
+    if is_hash(value) || is_name(value) {
         return false;
     }
     if ["passw", "passphrase", "pwd"].iter().any(|part| name.contains(part))
@@ -250,14 +250,14 @@ fn is_path(value: &str) -> bool {
 
 /// The number of characters of each kind in a value.
 #[derive(Default)]
-struct Kinds {
+struct CharCounts {
     lower: usize,
     upper: usize,
     digits: usize,
     symbols: usize,
 }
 
-impl Kinds {
+impl CharCounts {
     fn of(value: &str) -> Self {
         let mut kinds = Self::default();
         for byte in value.bytes() {
@@ -301,10 +301,10 @@ fn is_hex(value: &str) -> bool {
 
 /// Returns true for names of models, files, packages and the like: words and numbers between
 /// separators, without a part that looks random.
-fn looks_named(value: &str) -> bool {
+fn is_name(value: &str) -> bool {
     let parts = value.split(['-', '_', '.', '/', ':', '@', '+', '=']);
     parts.filter(|part| part.len() >= 6).all(|part| {
-        let kinds = Kinds::of(part);
+        let kinds = CharCounts::of(part);
         kinds.digits == 0
             && (kinds.upper <= 1 || kinds.lower == 0 || changes(part) * 3 < part.len())
             || kinds.digits == part.len()

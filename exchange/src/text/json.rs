@@ -34,7 +34,7 @@ pub(crate) struct Text<'a>(Cow<'a, str>);
 impl<'a> Text<'a> {
     /// Returns the text in `bytes`, or `None` if they are not UTF-8.
     pub(crate) fn new(bytes: &'a [u8]) -> Option<Self> {
-        std::str::from_utf8(bytes).ok().map(|text| Self(mended(text)))
+        std::str::from_utf8(bytes).ok().map(|text| Self(repair_surrogates(text)))
     }
 
     /// Returns the text itself.
@@ -144,7 +144,7 @@ pub(crate) fn is_too_deep(text: &[u8]) -> bool {
 }
 
 /// Replaces every unpaired surrogate escape. Borrows the text if there is none.
-fn mended(text: &str) -> Cow<'_, str> {
+fn repair_surrogates(text: &str) -> Cow<'_, str> {
     if !text.contains("\\ud") && !text.contains("\\uD") {
         return Cow::Borrowed(text);
     }
@@ -239,7 +239,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn moments_keep_their_offset_and_their_microseconds() {
+    fn times_keep_their_offset_and_microseconds() {
         let at = |text| iso_time(text).map(|time| (time.micros, time.offset_minutes));
         assert_eq!(at("1970-01-01T00:00:00Z"), Some((0, 0)));
         assert_eq!(at("2000-02-29T12:00:00.5Z"), Some((951_825_600_500_000, 0)));
@@ -253,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn an_unpaired_surrogate_does_not_make_a_record_unreadable() {
+    fn records_with_unpaired_surrogates_are_readable() {
         let bytes = br#"{"a":"x\ud83dy \ud83d\ude00 \\ud800 \uDE00","b":[1]}"#;
         let value = value(bytes).unwrap();
         assert_eq!(value["a"], "x\u{fffd}y \u{1f600} \\ud800 \u{fffd}");
@@ -261,7 +261,7 @@ mod tests {
     }
 
     #[test]
-    fn a_part_of_a_mended_text_has_its_range_in_the_bytes() {
+    fn parts_of_repaired_text_have_their_byte_range() {
         #[derive(Deserialize)]
         struct Line<'a> {
             #[serde(borrow)]
@@ -276,7 +276,7 @@ mod tests {
     }
 
     #[test]
-    fn brackets_in_strings_are_not_nesting() {
+    fn brackets_in_strings_do_not_count_as_nesting() {
         assert!(!is_too_deep(format!(r#"["\"{}"]"#, "[".repeat(500)).as_bytes()));
         assert!(is_too_deep("[".repeat(500).as_bytes()));
         assert!(value("[".repeat(MAX_DEPTH).as_bytes()).is_none());
@@ -286,7 +286,7 @@ mod tests {
 
     turntree_properties::properties! {
         #[test]
-        fn any_text_is_read_or_refused(text in r#"(\\|u|[dD]|[89a-fA-F0]|"|é|[0-9:TZ+.-]){0,40}"#) {
+        fn any_text_is_parsed_or_rejected(text in r#"(\\|u|[dD]|[89a-fA-F0]|"|é|[0-9:TZ+.-]){0,40}"#) {
             let quoted = format!("\"{text}\"");
             let strict = serde_json::from_str::<Value>(&quoted).ok();
             if strict.is_some() {

@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn line_ends_belong_to_no_record() {
+    fn records_exclude_line_ends() {
         assert_eq!(
             outline(b"{\"a\":1}\r\n\n  {\"b\":2} \n{\"c\":3}"),
             ["R{\"a\":1}|\r\n", "G\n|", "G  |", "R{\"b\":2}| \n", "R{\"c\":3}|"],
@@ -187,13 +187,13 @@ mod tests {
     }
 
     #[test]
-    fn a_mark_of_the_order_of_bytes_is_trivia_on_any_line() {
+    fn byte_order_marks_are_trivia_on_any_line() {
         let joined = b"{\"a\":1}\n\xEF\xBB\xBF{\"b\":2}\n";
         assert_eq!(outline(joined), ["R{\"a\":1}|\n", "G\u{feff}|", "R{\"b\":2}|\n"]);
     }
 
     #[test]
-    fn damage_ends_with_its_line_and_names_its_place() {
+    fn damage_ends_with_its_line_and_reports_its_position() {
         let torn = b"{\"a\":1}\n{\"b\":tru}\n{\"c\":3}\n{\"d\":\"x";
         assert_eq!(
             outline(torn),
@@ -209,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn an_unreadable_input_is_an_error_that_names_the_line() {
+    fn read_errors_name_the_line() {
         struct Broken;
         impl Read for Broken {
             fn read(&mut self, _: &mut [u8]) -> std::io::Result<usize> {
@@ -223,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn an_endless_line_is_refused_at_the_limit() {
+    fn oversized_lines_are_rejected() {
         let endless = std::io::BufReader::new(b"{}\n".chain(std::io::repeat(b'{')));
         let mut lines = LineSplitter { max_line_bytes: 100, ..LineSplitter::new(endless) };
         assert!(lines.next().unwrap().is_ok());

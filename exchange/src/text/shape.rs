@@ -151,7 +151,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_shape_is_seen_up_to_where_the_text_ends() {
+    fn shapes_are_read_up_to_the_end_of_the_text() {
         let whole = r#" {"type":"a\"b","n":{"x":["}",1]}, "b" : true,"s":"t"} tail"#;
         let shape = JsonShape::of(whole).unwrap();
         assert_eq!(

@@ -16,7 +16,7 @@ use super::shape::JsonShape;
 
 /// Maximum number of bytes before the stop position where the next record may start: its brace,
 /// whitespace, and the quotation mark that ended a torn string.
-const BACK: usize = 8;
+const MAX_LOOKBACK: usize = 8;
 
 /// Number of fields that distinguish a record from a value inside of one.
 const FIRST_FIELDS: usize = 3;
@@ -26,7 +26,7 @@ const FIRST_FIELDS: usize = 3;
 pub(super) fn next_record(line: &[u8], damage: &Damage) -> Option<usize> {
     let line = without_line_end(line);
     let (mut torn, mut stopped) = (0, damage.ends);
-    let mut next = stopped.saturating_sub(BACK).max(1);
+    let mut next = stopped.saturating_sub(MAX_LOOKBACK).max(1);
     if let Some(at) = record_inside(line, torn, stopped) {
         return Some(at);
     }
@@ -46,7 +46,7 @@ pub(super) fn next_record(line: &[u8], damage: &Damage) -> Option<usize> {
                 if let Some(at) = record_inside(line, torn, stopped) {
                     return Some(at);
                 }
-                next = stopped.saturating_sub(BACK).max(start + 1);
+                next = stopped.saturating_sub(MAX_LOOKBACK).max(start + 1);
             }
         }
     }
@@ -126,38 +126,38 @@ mod tests {
     const WHOLE: &str = r#"{"type":"b","data":{"x":[{"y":"{\"z\":1}"}]},"id":"2"}"#;
 
     #[test]
-    fn a_whole_record_behind_one_that_is_torn_anywhere_is_read() {
+    fn complete_records_after_a_torn_one_are_read() {
         let torn = r#"{"type":"a","data":{"text":"caf\u00e9 {\"k\":[1]}, \\","n":-1.5e3,"b":[true,null,{"z":1}]},"id":"1"}"#;
         for at in 1..torn.len() {
             let begun = &torn[..at];
             let file = format!("{begun}{WHOLE}\n{WHOLE}\n");
-            let told = begun.trim_end();
-            let expected = [format!("<{told}>"), WHOLE.to_owned(), WHOLE.to_owned()];
+            let trimmed = begun.trim_end();
+            let expected = [format!("<{trimmed}>"), WHOLE.to_owned(), WHOLE.to_owned()];
             assert_eq!(cut(file.as_bytes()), expected, "{begun}");
             let twice = format!("{begun}{begun}{WHOLE}{WHOLE}\n");
-            let expected = [format!("<{begun}{told}>"), WHOLE.to_owned(), WHOLE.to_owned()];
+            let expected = [format!("<{begun}{trimmed}>"), WHOLE.to_owned(), WHOLE.to_owned()];
             assert_eq!(cut(twice.as_bytes()), expected, "{begun}");
         }
     }
 
     #[test]
-    fn zeros_marks_and_rests_before_a_record_are_damage_of_their_own() {
+    fn bytes_before_a_record_are_separate_damage() {
         let before: [&[u8]; 6] =
             [b"\0\0\0", b"\0 \0", b"rest of a text\"}}", b"\xff\xfe", b"{\"a\":\"\xe3\x81", b"]}"];
         for damage in before {
             let file = [damage, WHOLE.as_bytes(), b"\n"].concat();
-            let told = cut(&file);
-            assert_eq!((told.len(), told[1].as_str()), (2, WHOLE), "{damage:?}");
+            let records = cut(&file);
+            assert_eq!((records.len(), records[1].as_str()), (2, WHOLE), "{damage:?}");
             let between = [WHOLE.as_bytes(), damage, WHOLE.as_bytes()].concat();
-            let told = cut(&between);
-            assert_eq!((told[0].as_str(), told[2].as_str()), (WHOLE, WHOLE), "{damage:?}");
+            let records = cut(&between);
+            assert_eq!((records[0].as_str(), records[2].as_str()), (WHOLE, WHOLE), "{damage:?}");
         }
         let padded = [WHOLE.as_bytes(), b"\0\0\n"].concat();
         assert_eq!(cut(&padded), [WHOLE, "<00>"]);
     }
 
     #[test]
-    fn values_inside_of_damage_are_no_records() {
+    fn values_inside_damage_are_not_records() {
         for line in [
             r#"{"role":"user","content":[{"type":"text","text":"hi"}"#,
             r#"{"role":"user","content":{"type":"text","text":"hi"}"#,

@@ -24,7 +24,7 @@ const MIN_ALLOWED_BYTES: u64 = 64 << 20;
 /// # Errors
 /// `InvalidInput` if it is compressed and damaged, `Io` if it is unreadable.
 pub fn read_head(input: impl BufRead) -> Result<Vec<u8>> {
-    Ok(unpacked(Box::new(input))?.0)
+    Ok(decompress(Box::new(input))?.0)
 }
 
 /// Returns the start of a transcript and a reader of all of it, decompressed if necessary. Memory
@@ -33,20 +33,22 @@ pub fn read_head(input: impl BufRead) -> Result<Vec<u8>> {
 /// # Errors
 /// `InvalidInput` if it is compressed and damaged, `Io` if it is unreadable. The reader reports
 /// later damage, and output over 64 MiB plus 500 times the input.
-pub fn unpacked<'r>(mut input: Box<dyn BufRead + 'r>) -> Result<(Vec<u8>, Box<dyn BufRead + 'r>)> {
-    let head = beginning(&mut input)?;
+pub fn decompress<'r>(
+    mut input: Box<dyn BufRead + 'r>,
+) -> Result<(Vec<u8>, Box<dyn BufRead + 'r>)> {
+    let head = read_beginning(&mut input)?;
     if !head.starts_with(STREAM_MAGIC) {
         return Ok((head, input));
     }
-    let input = Counted { input: Cursor::new(head).chain(input), count: 0 };
+    let input = CountingReader { input: Cursor::new(head).chain(input), count: 0 };
     let stream = stream(input);
     let stream = stream.map_err(|error| Error::io("unpack the transcript", error))?;
-    let bounded = Bounded { stream, read: 0 };
+    let bounded = BoundedStream { stream, read: 0 };
     let mut input = BufReader::with_capacity(HEAD_BYTES, bounded);
-    Ok((beginning(&mut input)?, Box::new(input)))
+    Ok((read_beginning(&mut input)?, Box::new(input)))
 }
 
-fn beginning(input: &mut impl BufRead) -> Result<Vec<u8>> {
+fn read_beginning(input: &mut impl BufRead) -> Result<Vec<u8>> {
     let mut head = Vec::with_capacity(HEAD_BYTES);
     let read = input.take(HEAD_BYTES as u64).read_to_end(&mut head);
     read.map_err(|error| read_error("read the transcript", error))?;
@@ -66,12 +68,12 @@ pub(crate) fn read_error(action: impl Into<String>, error: io::Error) -> Error {
 }
 
 /// A reader that counts the consumed bytes.
-struct Counted<R> {
+struct CountingReader<R> {
     input: R,
     count: u64,
 }
 
-impl<R: BufRead> Read for Counted<R> {
+impl<R: BufRead> Read for CountingReader<R> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let read = self.input.read(buffer)?;
         self.count += read as u64;
@@ -79,7 +81,7 @@ impl<R: BufRead> Read for Counted<R> {
     }
 }
 
-impl<R: BufRead> BufRead for Counted<R> {
+impl<R: BufRead> BufRead for CountingReader<R> {
     fn fill_buf(&mut self) -> io::Result<&[u8]> {
         self.input.fill_buf()
     }
@@ -91,12 +93,12 @@ impl<R: BufRead> BufRead for Counted<R> {
 }
 
 /// A stream with a bounded compression ratio.
-struct Bounded<'r, R> {
-    stream: Stream<'r, Counted<R>>,
+struct BoundedStream<'r, R> {
+    stream: Stream<'r, CountingReader<R>>,
     read: u64,
 }
 
-impl<R: BufRead> Read for Bounded<'_, R> {
+impl<R: BufRead> Read for BoundedStream<'_, R> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let read = self.stream.read(buffer).map_err(|error| match error.raw_os_error() {
             Some(_) => error,

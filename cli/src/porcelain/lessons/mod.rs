@@ -8,7 +8,7 @@ use clap_complete::ArgValueCandidates;
 use turntree::repo::Repository;
 use turntree::{Error, ErrorKind};
 use turntree_exchange::lessons::{Call, Lesson, Lessons, MergedLessons, learn, prompt, select};
-use turntree_exchange::{SPIRAL_WINDOW, find_spiral, steps};
+use turntree_exchange::{SPIRAL_WINDOW, find_spiral, read_steps};
 
 use self::fields::LessonFields;
 use self::target::{LessonBranch, LessonChange, LessonEdits, lessons_at};
@@ -89,7 +89,7 @@ impl Add {
     fn learn(&self, repo: &Repository) -> Result<Option<Lesson>> {
         let branch = self.target.branch(repo)?;
         let revision = self.branch.clone().unwrap_or_else(|| branch.to_string());
-        let steps = steps(repo, &resolve(repo, &revision)?.commit)?;
+        let steps = read_steps(repo, &resolve(repo, &revision)?.commit)?;
         Ok(learn(&find_spiral(&steps, SPIRAL_WINDOW)))
     }
 }
@@ -142,6 +142,6 @@ pub(crate) fn inject(
     let now_millis = clock::now()?.micros / 1000;
     let call = Call { tool, turn: turn.unwrap_or(newest), now_millis };
     let block = prompt(&select(&lessons, &call));
-    let (prompt, lessons, left_out) = (block.text, block.told, block.left_out);
+    let (prompt, lessons, left_out) = (block.text, block.included, block.left_out);
     Ok(json::InjectedLessons { prompt, lessons, left_out })
 }

@@ -43,7 +43,7 @@ pub(super) const KINDS: &[RecordKind] = &[
     RecordKind::new("host-row", KindRole::Ignored("marks of the host")),
     RecordKind::new("hybrid-organization", KindRole::Ignored("settings")),
     RecordKind::new("isolation-latch", KindRole::Ignored("settings")),
-    RecordKind::new("last-prompt", KindRole::GoingBack),
+    RecordKind::new("last-prompt", KindRole::Rewind),
     RecordKind::new("memory-mode", KindRole::Ignored("settings")),
     RecordKind::new("mode", KindRole::Ignored("settings")),
     RecordKind::new("observer-ref", KindRole::Ignored("a second agent that watches")),

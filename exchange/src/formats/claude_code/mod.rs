@@ -110,17 +110,16 @@ fn recognise(shape: &JsonShape<'_>) -> bool {
 fn origin(line: &Value) -> RecordOrigin {
     if text_at(line, "/type") == Some(CALLER) {
         let named = text_at(line, "/parentSessionId").zip(text_at(line, "/parentLastUuid"));
-        return named.map_or(RecordOrigin::Unknown, |(session, record)| RecordOrigin::Behind {
-            session: session.to_owned(),
-            record: record.to_owned(),
+        return named.map_or(RecordOrigin::Unknown, |(session, record)| {
+            RecordOrigin::AfterRecord { session: session.to_owned(), record: record.to_owned() }
         });
     }
     // A fork names its origin in each line; answers alone name the session that sent the request.
     let asked_in =
         text_at(line, "/forkedFrom/sessionId").or_else(|| text_at(line, "/requestSessionId"));
     match asked_in.filter(|session| Some(*session) != text_at(line, "/sessionId")) {
-        Some(session) => RecordOrigin::From { session: session.to_owned(), pieces: None },
-        None if text_at(line, "/type") == Some("assistant") => RecordOrigin::Here,
+        Some(session) => RecordOrigin::OtherSession { session: session.to_owned(), pieces: None },
+        None if text_at(line, "/type") == Some("assistant") => RecordOrigin::OwnSession,
         None => RecordOrigin::Unknown,
     }
 }
@@ -198,11 +197,11 @@ impl Parser for ClaudeCode {
         true
     }
 
-    fn is_lost(&self) -> bool {
+    fn lacks_context(&self) -> bool {
         self.links.is_lost()
     }
 
-    fn wanted(&self) -> Vec<ObjectId> {
+    fn missing_blobs(&self) -> Vec<ObjectId> {
         self.files.wanted()
     }
 }
@@ -507,7 +506,7 @@ impl ClaudeCode {
         let line = json!({"type": "user", "message": {"role": "user", "content": [result]}});
         let content = Content::Own(line.to_string().into());
         let message = view(&line).event(MAIN_AGENT, content, None, None);
-        events.push(Event::Again { message, back });
+        events.push(Event::ReplaceMessage { message, back });
     }
 
     /// Returns the effect of a tool, from its result.

@@ -57,7 +57,7 @@ impl Prompts {
         let count = usize::try_from(count).unwrap_or(usize::MAX).min(self.kept.len());
         let kept = self.kept.drain(self.kept.len() - count..).next()?;
         self.before_context = None;
-        Some(Event::Back { at: self.pieces.saturating_sub(1), to: kept.checked_sub(1) })
+        Some(Event::Rewind { at: self.pieces.saturating_sub(1), to: kept.checked_sub(1) })
     }
 }
 
@@ -79,7 +79,7 @@ mod tests {
                 mark => {
                     let count = mark.trim_start_matches('-').parse().unwrap();
                     went.extend(prompts.take_back(count).map(|event| match event {
-                        Event::Back { to, .. } => to,
+                        Event::Rewind { to, .. } => to,
                         other => panic!("{other:?}"),
                     }));
                 }

@@ -155,7 +155,7 @@ impl Links {
         let floor = if place.piece < floor { 0 } else { floor };
         let from = Some((place.line, place.piece));
         self.begin_line(Line { from, messages: place.messages, floor, ..Line::default() });
-        Event::Back { at: self.here(), to: Some(place.piece) }
+        Event::Rewind { at: self.here(), to: Some(place.piece) }
     }
 
     /// Returns the event of a conversation that ends at the record `leaf` from now on: the records
@@ -185,7 +185,7 @@ impl Links {
             return None;
         }
         self.begin_line(Line::default());
-        Some(Event::Back { at: self.here(), to: None })
+        Some(Event::Rewind { at: self.here(), to: None })
     }
 
     /// Returns whether a place is on the current line.
@@ -220,7 +220,7 @@ impl Links {
         let before = std::mem::replace(&mut self.now, there);
         self.others.insert(self.line, before);
         self.line = place.line;
-        Some(Event::Back { at: self.here(), to: Some(to) })
+        Some(Event::Rewind { at: self.here(), to: Some(to) })
     }
 
     /// Returns whether the newest turn belongs to a reply, on the line of a record at `place`.
@@ -368,7 +368,7 @@ mod tests {
         links.message();
         links.add(id);
         match event {
-            Some(Event::Back { to, .. }) => to,
+            Some(Event::Rewind { to, .. }) => to,
             _ => None,
         }
     }
@@ -380,7 +380,7 @@ mod tests {
         links.piece();
         assert_eq!(links.back("r2"), None);
         assert_eq!(links.back("nobody"), None);
-        assert_eq!(links.back("r0"), Some(Event::Back { at: 6, to: Some(1) }));
+        assert_eq!(links.back("r0"), Some(Event::Rewind { at: 6, to: Some(1) }));
         assert!(!links.is_lost());
     }
 
@@ -421,7 +421,7 @@ mod tests {
         assert!(saved.len() < 16_000, "{}", saved.len());
         let mut loaded: Links = serde_json::from_slice(&saved).unwrap();
         loaded.piece();
-        assert_eq!(loaded.back("r290"), Some(Event::Back { at: 600, to: Some(581) }));
+        assert_eq!(loaded.back("r290"), Some(Event::Rewind { at: 600, to: Some(581) }));
         assert!(!loaded.is_lost());
         assert_eq!(loaded.back("r3"), None);
         assert!(loaded.is_lost());

@@ -25,11 +25,11 @@ pub(crate) use self::origin::{RecordKey, context_at};
 pub(crate) use self::origins::Origins;
 use super::rewind::{RewindPoint, Timeline};
 use crate::model::format::{
-    Format, FormatReader, Lineage, PiecesBefore, RecordFormat, RecordOrigin, Records,
+    FilePrefix, Format, FormatReader, Lineage, RecordFormat, RecordOrigin, Records,
 };
 use crate::text::json;
 use crate::text::piece::{Piece, PieceKind};
-use crate::text::unpack::unpacked;
+use crate::text::unpack::decompress;
 
 /// Limits on the pieces, and on their bytes, that are held to find the origin of a file.
 const MAX_HELD: usize = 512;
@@ -128,9 +128,9 @@ impl<'r> Forking<'r> {
         let identity = record.as_ref().and_then(|record| self.lineage.identity(piece, record));
         self.has_identity |= identity.is_some();
         let origin = record.as_ref().map_or(RecordOrigin::Unknown, self.lineage.origin);
-        let is_here = origin == RecordOrigin::Here;
+        let is_here = origin == RecordOrigin::OwnSession;
         match origin {
-            RecordOrigin::From { session, pieces: None } => {
+            RecordOrigin::OtherSession { session, pieces: None } => {
                 if self.origin.as_ref().is_some_and(|origin| origin.is_of(&session)) {
                     return self.begin(change, None);
                 }
@@ -141,18 +141,18 @@ impl<'r> Forking<'r> {
                     return Ok(self.go_on_from(found, 0));
                 }
             }
-            RecordOrigin::From { session, pieces: Some(pieces) } => {
+            RecordOrigin::OtherSession { session, pieces: Some(pieces) } => {
                 let place = place_behind(change, &session, pieces)?;
                 let missing = place.is_none().then_some(session);
                 return Ok(ForkStep::Begins { place, pieces: self.take(), missing });
             }
-            RecordOrigin::Behind { session, record } => {
+            RecordOrigin::AfterRecord { session, record } => {
                 self.origin =
                     Origin::named(change, &session, self.lineage, &self.origins.histories)?;
                 let is_there = self.origin.as_mut().is_some_and(|origin| origin.move_to(&record));
                 return self.begin(change, (!is_there).then_some(session));
             }
-            RecordOrigin::Unknown | RecordOrigin::Here => {}
+            RecordOrigin::Unknown | RecordOrigin::OwnSession => {}
         }
         if let Some(identity) = identity {
             let Self { repo, format, lineage, .. } = *self;
@@ -270,7 +270,7 @@ pub(crate) fn record_key(format: RecordFormat, piece: &Piece) -> Option<RecordKe
 fn place_behind(
     change: &Transaction<'_>,
     named: &str,
-    part: PiecesBefore,
+    part: FilePrefix,
 ) -> Result<Option<RewindPoint>> {
     let Some((main, _)) = find_session(change, named) else { return Ok(None) };
     let mut branches = change.branches_of(main.session());
@@ -289,7 +289,7 @@ fn place_behind(
         }
     }
     let Some((branch, source, at)) = found else { return Ok(None) };
-    Timeline::of(change, branch.session(), &branch, &source)?.place(change, Some(at))
+    Timeline::of_session(change, branch.session(), &branch, &source)?.point_at(change, Some(at))
 }
 
 /// Returns the last piece of a part of a file, and whether a piece ends with the bytes of the part.
@@ -298,7 +298,7 @@ fn place_behind(
 fn last_piece(
     change: &Transaction<'_>,
     source: &Transcript,
-    part: PiecesBefore,
+    part: FilePrefix,
 ) -> Result<Option<(u64, bool)>> {
     let (mut bytes, mut next, mut last) = (0, 0, None);
     for (at, entry) in (0..).zip(source.pieces(change, 0..source.len())) {
@@ -357,7 +357,7 @@ pub(crate) fn beginning(format: &Format, input: impl BufRead) -> Result<Beginnin
     else {
         return Ok(beginning);
     };
-    let (head, input) = unpacked(Box::new(input))?;
+    let (head, input) = decompress(Box::new(input))?;
     let mut bytes = 0;
     for piece in split(Box::new(Cursor::new(head).chain(input))).take(MAX_HELD) {
         let piece = piece?;
@@ -368,13 +368,14 @@ pub(crate) fn beginning(format: &Format, input: impl BufRead) -> Result<Beginnin
         let identity = lineage.identity(&piece, &record);
         beginning.identity = beginning.identity.take().or(identity);
         match (lineage.origin)(&record) {
-            RecordOrigin::From { session, .. } | RecordOrigin::Behind { session, .. } => {
+            RecordOrigin::OtherSession { session, .. }
+            | RecordOrigin::AfterRecord { session, .. } => {
                 beginning.origin = Some(session);
                 break;
             }
-            RecordOrigin::Here if beginning.identity.is_some() => break,
-            RecordOrigin::Unknown | RecordOrigin::Here if bytes < MAX_HELD_BYTES => {}
-            RecordOrigin::Unknown | RecordOrigin::Here => break,
+            RecordOrigin::OwnSession if beginning.identity.is_some() => break,
+            RecordOrigin::Unknown | RecordOrigin::OwnSession if bytes < MAX_HELD_BYTES => {}
+            RecordOrigin::Unknown | RecordOrigin::OwnSession => break,
         }
     }
     Ok(beginning)

@@ -254,8 +254,8 @@ impl Origin {
         let Some(to) = self.to else { return Ok(None) };
         let (session, first) = (self.history.branch.session(), &self.history.branch);
         if to >= self.history.transcript.copied() {
-            let timeline = Timeline::of(change, session, first, &self.history.transcript)?;
-            return timeline.place(change, Some(to));
+            let timeline = Timeline::of_session(change, session, first, &self.history.transcript)?;
+            return timeline.point_at(change, Some(to));
         }
         let end = usize::try_from(to).unwrap_or(usize::MAX).saturating_add(1);
         let copied = self.history.places.iter().take(end).rev().find_map(|place| *place);
@@ -286,8 +286,8 @@ fn place_below(
         let Ok(context) = Context::open(change, &commit.tree) else { continue };
         let there = Transcript::open(change, &context)?;
         if wanted.is_some() && there.own().get(change, at)? == wanted {
-            let timeline = Timeline::below(change, &id, &there)?;
-            return timeline.place(change, Some(there.copied() + at));
+            let timeline = Timeline::of_tip(change, &id, &there)?;
+            return timeline.point_at(change, Some(there.copied() + at));
         }
     }
     Ok(None)

@@ -31,12 +31,12 @@ impl SideBranches {
     }
 
     /// Returns true if one of the branches has the tip `tip`.
-    pub(super) fn is_one_at(&self, tip: &ObjectId) -> bool {
+    pub(super) fn has_tip(&self, tip: &ObjectId) -> bool {
         self.by_tip.contains_key(tip)
     }
 
     /// Removes and returns the first branch, by name, with the tip `tip`.
-    pub(super) fn take_at(&mut self, tip: &ObjectId) -> Option<BranchName> {
+    pub(super) fn take_by_tip(&mut self, tip: &ObjectId) -> Option<BranchName> {
         let names = self.by_tip.get_mut(tip)?;
         let first = names.pop_first();
         if names.is_empty() {

@@ -6,7 +6,7 @@ use turntree::context::Transcript;
 use turntree::error::Result;
 use turntree::object::ObjectSource;
 
-use super::{AnswerCounter, TELLING};
+use super::{AnswerCounter, CODEX_USAGE_MARKS};
 use crate::insight::usage::running_total;
 use crate::text::json::text_at;
 
@@ -16,7 +16,7 @@ const COPIES_READ_AT_ONCE: u64 = 256;
 
 impl AnswerCounter {
     /// Sets the running total and the model of a rollout from the end of its copied pieces.
-    pub(super) fn go_on_from_copies(
+    pub(super) fn continue_from_copies(
         &mut self,
         source: &dyn ObjectSource,
         transcript: &Transcript,
@@ -28,7 +28,7 @@ impl AnswerCounter {
             let pieces = transcript.pieces(source, start..end).collect::<Result<Vec<_>>>()?;
             for piece in pieces.iter().rev() {
                 let bytes = piece.bytes(source)?;
-                if !TELLING.iter().any(|word| find(&bytes, word).is_some()) {
+                if !CODEX_USAGE_MARKS.iter().any(|word| find(&bytes, word).is_some()) {
                     continue;
                 }
                 let Ok(record) = serde_json::from_slice::<Value>(&bytes) else { continue };

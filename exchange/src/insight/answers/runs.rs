@@ -17,20 +17,20 @@ pub(super) struct Runs {
     /// True if the file has the beginning of the run, and so all of its answers.
     has_begun: bool,
     /// The recorded usage of each model since the last end.
-    told: BTreeMap<String, Told>,
+    recorded: BTreeMap<String, RecordedAnswers>,
     /// The share of earlier runs in a sum over the session, by model.
     before: BTreeMap<String, Metric>,
 }
 
 /// The recorded usage of a model.
 #[derive(Debug, Default)]
-struct Told {
+struct RecordedAnswers {
     /// The answers in order, each with its usage.
     answers: Vec<u64>,
     tokens: HashMap<u64, TokenUsage>,
 }
 
-impl Told {
+impl RecordedAnswers {
     fn sum(&self) -> TokenUsage {
         self.tokens.values().fold(TokenUsage::default(), |sum, tokens| sum.plus(*tokens))
     }
@@ -45,7 +45,7 @@ struct Metric {
 
 /// The usage of a model that the end of a run adds to its answers.
 #[derive(Debug)]
-pub(super) struct EndOfRun {
+pub(super) struct RunRemainder {
     pub(super) model: String,
     /// The usage that no answer records.
     pub(super) rest: TokenUsage,
@@ -57,24 +57,24 @@ impl Runs {
     /// Begins a run. A sum over the session includes the output of a run that never ended; the next run does not.
     pub(super) fn begin(&mut self) {
         self.has_begun = true;
-        for (model, told) in std::mem::take(&mut self.told) {
+        for (model, recorded) in std::mem::take(&mut self.recorded) {
             let before = &mut self.before.entry(model).or_default().tokens;
-            before.output = before.output.saturating_add(told.sum().output);
+            before.output = before.output.saturating_add(recorded.sum().output);
         }
     }
 
     /// Adds an answer, with its usage if that is recorded.
-    pub(super) fn tell(&mut self, model: &str, key: u64, tokens: TokenUsage) {
-        let told = self.told.entry(model.to_owned()).or_default();
-        let known = told.tokens.entry(key).or_insert_with(|| {
-            told.answers.push(key);
+    pub(super) fn record_answer(&mut self, model: &str, key: u64, tokens: TokenUsage) {
+        let recorded = self.recorded.entry(model.to_owned()).or_default();
+        let known = recorded.tokens.entry(key).or_insert_with(|| {
+            recorded.answers.push(key);
             TokenUsage::default()
         });
         *known = known.larger(tokens);
     }
 
     /// Ends a run; `metrics` has the usage of each model.
-    pub(super) fn end(&mut self, metrics: &Value) -> Vec<EndOfRun> {
+    pub(super) fn end(&mut self, metrics: &Value) -> Vec<RunRemainder> {
         let of_model = |(model, metric): (&String, &Value)| {
             let tokens = usage_with_cache(metric.get("usage")?)?;
             let requests = metric.pointer("/requests/count").and_then(Value::as_u64).unwrap_or(0);
@@ -83,17 +83,17 @@ impl Runs {
         let now: BTreeMap<String, Metric> =
             metrics.as_object().into_iter().flatten().filter_map(of_model).collect();
         let is_sum = self.is_sum(&now);
-        let mut told = std::mem::take(&mut self.told);
+        let mut recorded = std::mem::take(&mut self.recorded);
         let mut ends = Vec::new();
         for (model, metric) in &now {
             let before = self.before.get(model).copied().filter(|_| is_sum).unwrap_or_default();
-            let told = told.remove(model).unwrap_or_default();
-            let mut rest = metric.tokens.without(before.tokens).without(told.sum());
+            let recorded = recorded.remove(model).unwrap_or_default();
+            let mut rest = metric.tokens.without(before.tokens).without(recorded.sum());
             if !self.has_begun {
                 // The output of earlier answers is recorded already.
                 (rest.output, rest.reasoning) = (0, 0);
             }
-            ends.push(EndOfRun { model: model.clone(), rest, answers: told.answers });
+            ends.push(RunRemainder { model: model.clone(), rest, answers: recorded.answers });
         }
         self.before = now;
         self.has_begun = true;
@@ -104,9 +104,9 @@ impl Runs {
     fn is_sum(&self, now: &BTreeMap<String, Metric>) -> bool {
         self.before.iter().all(|(model, before)| {
             let Some(now) = now.get(model) else { return false };
-            let told = self.told.get(model);
-            let output = told.map_or(0, |told| told.sum().output);
-            let answers = u64::from(told.is_some_and(|told| !told.answers.is_empty()));
+            let recorded = self.recorded.get(model);
+            let output = recorded.map_or(0, |recorded| recorded.sum().output);
+            let answers = u64::from(recorded.is_some_and(|recorded| !recorded.answers.is_empty()));
             now.tokens.since(before.tokens).is_some()
                 && now.tokens.output >= before.tokens.output.saturating_add(output)
                 && now.requests >= before.requests.saturating_add(answers)
@@ -126,23 +126,23 @@ mod tests {
     }
 
     #[test]
-    fn ends_are_sums_or_of_one_run_as_the_numbers_say() {
+    fn run_totals_are_detected_as_cumulative_or_separate() {
         for (second, expected) in [(metrics(1, 300, 20), 300), (metrics(2, 400, 30), 300)] {
             let mut runs = Runs::default();
             runs.begin();
             let output = |output| TokenUsage { output, ..TokenUsage::default() };
-            runs.tell("m", 1, output(10));
+            runs.record_answer("m", 1, output(10));
             let first = runs.end(&metrics(1, 100, 10)).remove(0);
             assert_eq!(first.rest.counts(), [100, 50, 0, 0, 0, 0, 0]);
             assert_eq!(first.answers, [1]);
-            runs.tell("m", 2, output(20));
+            runs.record_answer("m", 2, output(20));
             let second = runs.end(&second).remove(0);
             assert_eq!((second.rest.input, second.rest.output), (expected, 0));
         }
     }
 
     #[test]
-    fn what_came_out_without_an_answer_is_counted_where_all_answers_are_known() {
+    fn unattributed_output_is_counted_if_all_answers_are_known() {
         for (has_begun, expected) in [(true, 10), (false, 0)] {
             let mut runs = Runs { has_begun, ..Runs::default() };
             let end = runs.end(&metrics(1, 100, 10)).remove(0);

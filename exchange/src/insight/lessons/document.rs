@@ -10,7 +10,7 @@ use std::fmt::Write as _;
 use turntree::error::{Error, ErrorKind, Result};
 use turntree::object::ObjectId;
 
-use super::{Lesson, Lessons, NEW, is_key};
+use super::{Lesson, Lessons, NEW_KEY, is_key};
 
 /// Largest file in bytes.
 pub const MAX_DOCUMENT_BYTES: usize = 4 << 20;
@@ -83,7 +83,7 @@ impl LessonsDocument {
             lesson.to_json()?;
             let json = serde_json::to_string_pretty(lesson)
                 .map_err(|source| Error::invalid("a lesson").with_source(source))?;
-            let key = key.as_deref().unwrap_or(NEW);
+            let key = key.as_deref().unwrap_or(NEW_KEY);
             let _ = write!(text, "\n{HEADING}{key}\n\n{OPEN}\n{json}\n{CLOSE}\n");
         }
         Ok(text)
@@ -111,11 +111,13 @@ impl LessonsDocument {
         while let Some(heading) = lines.next_text() {
             let line = lines.at;
             let key = heading.strip_prefix(HEADING).map(str::trim);
-            let key = key.filter(|key| *key == NEW || is_key(key));
+            let key = key.filter(|key| *key == NEW_KEY || is_key(key));
             let Some(key) = key else {
-                return Err(lines.refuse(&format!("'{HEADING}' and the id of a lesson or '{NEW}'")));
+                return Err(
+                    lines.refuse(&format!("'{HEADING}' and the id of a lesson or '{NEW_KEY}'"))
+                );
             };
-            let key = (key != NEW).then(|| key.to_owned());
+            let key = (key != NEW_KEY).then(|| key.to_owned());
             if let Some(first) = key.clone().and_then(|key| known.insert(key, line)) {
                 let twice = format!("line {line}: this lesson is there already, in line {first}");
                 return Err(Error::invalid(twice));

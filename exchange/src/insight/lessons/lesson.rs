@@ -277,7 +277,7 @@ struct LessonFields<'a> {
 
 impl<'a> LessonFields<'a> {
     fn read(json: &'a str) -> Result<Self, (usize, String)> {
-        let Pairs(fields) = serde_json::from_str(json).map_err(|error| {
+        let FieldPairs(fields) = serde_json::from_str(json).map_err(|error| {
             let text = error.to_string();
             let text = text.rsplit_once(" at line ").map_or(text.as_str(), |(text, _)| text);
             (error.line().max(1), text.to_owned())
@@ -323,13 +323,13 @@ impl<'a> LessonFields<'a> {
 }
 
 /// The fields of an object, including duplicates.
-struct Pairs<'a>(Vec<(String, &'a RawValue)>);
+struct FieldPairs<'a>(Vec<(String, &'a RawValue)>);
 
-impl<'de> Deserialize<'de> for Pairs<'de> {
+impl<'de> Deserialize<'de> for FieldPairs<'de> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> std::result::Result<Self, D::Error> {
-        struct Read;
-        impl<'de> Visitor<'de> for Read {
-            type Value = Pairs<'de>;
+        struct FieldPairsVisitor;
+        impl<'de> Visitor<'de> for FieldPairsVisitor {
+            type Value = FieldPairs<'de>;
 
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 f.write_str("an object")
@@ -338,14 +338,14 @@ impl<'de> Deserialize<'de> for Pairs<'de> {
             fn visit_map<A: MapAccess<'de>>(
                 self,
                 mut map: A,
-            ) -> std::result::Result<Pairs<'de>, A::Error> {
+            ) -> std::result::Result<FieldPairs<'de>, A::Error> {
                 let mut fields = Vec::new();
                 while let Some(field) = map.next_entry()? {
                     fields.push(field);
                 }
-                Ok(Pairs(fields))
+                Ok(FieldPairs(fields))
             }
         }
-        deserializer.deserialize_map(Read)
+        deserializer.deserialize_map(FieldPairsVisitor)
     }
 }

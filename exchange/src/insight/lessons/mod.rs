@@ -33,8 +33,8 @@
 mod document;
 mod learn;
 mod lesson;
+mod prompt;
 mod select;
-mod tell;
 #[cfg(test)]
 mod tests;
 
@@ -44,8 +44,8 @@ use std::fmt;
 pub use document::{DocumentEntry, LessonsDocument, MAX_DOCUMENT_BYTES, MergedLessons};
 pub use learn::learn;
 pub use lesson::{FailedWith, Lesson, LessonKind, MAX_LESSON_BYTES};
+pub use prompt::{LessonPrompt, PROMPT_BYTES, prompt};
 pub use select::{Call, MAX_SELECTED, select};
-pub use tell::{PROMPT_BYTES, Prompt, prompt};
 
 use turntree::context::{Builder, Context, JSON_MEDIA, LESSONS};
 use turntree::error::{Error, ErrorKind, Result};
@@ -61,7 +61,7 @@ const KEY_DIGITS: usize = 10;
 const MAX_KEY_BYTES: usize = 100;
 
 /// The key of a new lesson in a document. No stored lesson has this key.
-const NEW: &str = "new";
+const NEW_KEY: &str = "new";
 
 /// The lessons of a context.
 #[derive(Clone, Default, PartialEq)]
@@ -270,6 +270,6 @@ fn lesson_of(item: &Item, bytes: &[u8]) -> Option<Lesson> {
 fn is_key(key: &str) -> bool {
     (1..=MAX_KEY_BYTES).contains(&key.len())
         && key.trim() == key
-        && key != NEW
+        && key != NEW_KEY
         && !key.chars().any(char::is_control)
 }

@@ -87,7 +87,7 @@ fn any_lessons() -> impl Strategy<Value = Lessons> {
 }
 
 #[test]
-fn the_tool_counts_most_and_pinned_ones_come_first() {
+fn lessons_rank_pinned_first_and_then_by_tool() {
     let at = |lesson: Lesson, minute: i64| Lesson { captured_at: minute * MINUTE, ..lesson };
     let lessons = with(&[
         ("old-pin", Lesson { pinned: true, ..at(lesson("x", "a"), 1) }),
@@ -107,7 +107,7 @@ fn the_tool_counts_most_and_pinned_ones_come_first() {
 }
 
 #[test]
-fn what_happened_often_weighs_up_to_a_bound() {
+fn frequency_weight_is_bounded() {
     let often = |count| Lesson {
         kind: LessonKind::Infrastructure,
         from_model: Some("a".into()),
@@ -129,7 +129,7 @@ fn what_happened_often_weighs_up_to_a_bound() {
 }
 
 #[test]
-fn a_lesson_counts_until_it_expires_and_a_pinned_one_for_ever() {
+fn lessons_apply_until_they_expire_unless_pinned() {
     let expiring = Lesson { turn_id: 5, expires_after_turns: Some(3), ..lesson("x", "a") };
     for (turn, live) in [(0, true), (5, true), (8, true), (9, false), (u64::MAX, false)] {
         assert_eq!(expiring.is_live(turn), live, "{turn}");
@@ -140,7 +140,7 @@ fn a_lesson_counts_until_it_expires_and_a_pinned_one_for_ever() {
 }
 
 #[test]
-fn what_is_learned_again_is_one_lesson_and_models_are_counted() {
+fn repeated_lessons_are_folded_and_model_failures_counted() {
     let mut lessons = Lessons::default();
     let fallback = |failed: i64, succeeded| Lesson {
         kind: LessonKind::Infrastructure,
@@ -171,9 +171,9 @@ fn what_is_learned_again_is_one_lesson_and_models_are_counted() {
 }
 
 #[test]
-fn a_prompt_tells_its_kinds_in_order_and_nothing_in_it_passes_for_its_end() {
+fn prompts_group_lessons_by_kind_and_escape_the_end_marker() {
     let mut lessons = Lessons::default();
-    assert_eq!(prompt(&select(&lessons, &call("x"))), Prompt::default());
+    assert_eq!(prompt(&select(&lessons, &call("x"))), LessonPrompt::default());
     let budget = Lesson {
         kind: LessonKind::Budget,
         estimated_tokens_remaining: Some(900),
@@ -205,11 +205,11 @@ fn a_prompt_tells_its_kinds_in_order_and_nothing_in_it_passes_for_its_end() {
         \n### budget\n- about 900 tokens left\n  task: layout\n\
         \n## End of lessons\n";
     assert_eq!(block.text, expected);
-    assert_eq!((block.told.len(), block.left_out.len()), (4, 0));
+    assert_eq!((block.included.len(), block.left_out.len()), (4, 0));
 }
 
 #[test]
-fn what_does_not_fit_is_left_out_pinned_last_and_the_prompt_says_so() {
+fn prompts_omit_lessons_over_the_limit_pinned_ones_last() {
     let long = |n: usize, pinned| Lesson {
         pinned,
         captured_at: i64::try_from(n).unwrap(),
@@ -223,7 +223,7 @@ fn what_does_not_fit_is_left_out_pinned_last_and_the_prompt_says_so() {
         ("short", Lesson { captured_at: 1, ..lesson("x", "short") }),
     ]);
     let block = prompt(&select(&lessons, &call("x")));
-    assert_eq!(block.told, ["p2", "p1", "a4", "short"]);
+    assert_eq!(block.included, ["p2", "p1", "a4", "short"]);
     assert_eq!(block.left_out, ["a3"]);
     assert!(block.text.len() <= PROMPT_BYTES);
     assert!(
@@ -232,7 +232,7 @@ fn what_does_not_fit_is_left_out_pinned_last_and_the_prompt_says_so() {
 }
 
 #[test]
-fn a_spiral_is_learned_from_and_progress_is_not() {
+fn lessons_are_learned_from_spirals_and_not_from_progress() {
     let step = |turn: u64, artifact: Option<String>| SpiralStep {
         turn,
         tool: Some("edit".into()),
@@ -258,7 +258,7 @@ fn a_spiral_is_learned_from_and_progress_is_not() {
 }
 
 #[test]
-fn what_is_no_lesson_in_the_section_is_left_alone() {
+fn entries_that_are_not_lessons_are_kept() {
     let (mut objects, mut builder) = (Memory::new(), Builder::new());
     let state = r#"{"lessons": {"shards": "16 are enough", "odd": 7, "new": "x",
         "kept": {"type": "semantic", "userNote": "n", "turnId": 3, "mine": [1.50]}}}"#;
@@ -290,7 +290,7 @@ fn what_is_no_lesson_in_the_section_is_left_alone() {
 }
 
 #[test]
-fn a_bad_edit_is_named_by_its_line() {
+fn invalid_edits_are_reported_with_their_line() {
     let good =
         LessonsDocument::of(&with(&[("a", lesson("x", "one")), ("b", lesson("x", "secret"))]));
     let good = good.to_text().unwrap();
@@ -323,7 +323,7 @@ fn a_bad_edit_is_named_by_its_line() {
 }
 
 #[test]
-fn what_people_changed_is_made_and_what_was_learned_meanwhile_stays() {
+fn merging_a_document_applies_edits_and_keeps_new_lessons() {
     let base = with(&[("a", lesson("x", "one")), ("b", lesson("x", "two"))]);
     let text = LessonsDocument::of(&base).to_text().unwrap();
     let merge = |text: &str, lessons: &mut Lessons| {
@@ -362,7 +362,7 @@ fn what_people_changed_is_made_and_what_was_learned_meanwhile_stays() {
 
 turntree_properties::properties! {
     #[test]
-    fn a_prompt_stays_within_its_budget_and_tells_what_it_says(
+    fn prompts_stay_within_their_limit_and_list_their_lessons(
         lessons in any_lessons(), padding in 0..4000_usize, turn in 0..60_u64,
     ) {
         let mut lessons = lessons;
@@ -377,13 +377,13 @@ turntree_properties::properties! {
         prop_assert!(selected.iter().all(|(_, lesson)| lesson.is_live(turn)));
         let block = prompt(&selected);
         prop_assert!(block.text.len() <= PROMPT_BYTES);
-        prop_assert_eq!(block.told.len() + block.left_out.len(), selected.len());
+        prop_assert_eq!(block.included.len() + block.left_out.len(), selected.len());
         prop_assert_eq!(block.text.is_empty(), selected.is_empty());
         prop_assert_eq!(block.text.matches("\n## End of lessons\n").count(), selected.len().min(1));
     }
 
     #[test]
-    fn a_file_reads_back_as_what_was_written(lessons in any_lessons(), crlf: bool) {
+    fn lesson_documents_round_trip(lessons in any_lessons(), crlf: bool) {
         let text = LessonsDocument::of(&lessons).to_text().unwrap();
         let read = if crlf { text.replace('\n', "\r\n") } else { text.clone() };
         let document = LessonsDocument::parse(&read).unwrap();
@@ -399,7 +399,7 @@ turntree_properties::properties! {
     }
 
     #[test]
-    fn whatever_is_in_a_file_is_an_error_or_writes_the_same_twice(
+    fn any_file_is_rejected_or_round_trips(
         lessons in any_lessons(), at: prop::sample::Index, cut: prop::sample::Index, put in "[ -~\\n]{0,12}",
     ) {
         let text = LessonsDocument::of(&lessons).to_text().unwrap();

@@ -16,7 +16,7 @@ const VERSION: u32 = 1;
 
 /// A process that has the note in memory writes it once 1/64 of it changed: the note of many
 /// sessions is large, and a running session changes it all the time.
-const WORTH: usize = 64;
+const WRITE_SHARE: usize = 64;
 
 /// The prompts of a line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -32,7 +32,7 @@ pub(super) struct FirstPrompts {
     /// The number of lines that the note lacks.
     new: usize,
     /// True if the note was written or read before. A few new lines are then not worth a write.
-    is_kept: bool,
+    is_stored: bool,
 }
 
 /// The note: the first prompt and the number of prompts of each line, keyed by tip.
@@ -56,7 +56,7 @@ impl FirstPrompts {
             Some((tip.parse().ok()?, LinePrompts { first, count }))
         };
         let lines = stored.into_iter().flat_map(|stored| stored.tips).filter_map(line).collect();
-        Self { lines, new: 0, is_kept: false }
+        Self { lines, new: 0, is_stored: false }
     }
 
     /// Returns the prompts of the line of a session. If it has no prompt, uses the first prompt of
@@ -109,19 +109,19 @@ impl FirstPrompts {
     }
 
     /// Forgets the lines with other tips.
-    pub(super) fn keep_only(&mut self, is_tip: impl Fn(&ObjectId) -> bool) {
+    pub(super) fn retain_tips(&mut self, is_tip: impl Fn(&ObjectId) -> bool) {
         self.lines.retain(|tip, _| is_tip(tip));
     }
 
     /// Writes the note if enough lines are new.
     pub(super) fn write(&mut self, repo: &Repository) {
-        let worth = if self.is_kept { self.lines.len() / WORTH } else { 0 };
+        let worth = if self.is_stored { self.lines.len() / WRITE_SHARE } else { 0 };
         if self.new > worth {
             // If the write fails, the next process searches again.
             let _ = self.write_note(repo);
             self.new = 0;
         }
-        self.is_kept = true;
+        self.is_stored = true;
     }
 
     fn write_note(&self, repo: &Repository) -> Result<()> {

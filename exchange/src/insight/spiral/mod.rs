@@ -40,7 +40,7 @@ mod read;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-pub use read::steps;
+pub use read::read_steps;
 
 use turntree::object::ObjectId;
 
@@ -108,12 +108,12 @@ pub struct SpiralReport {
 
 /// The turns since the newest prompt, and the turns before it.
 #[derive(Clone, Copy)]
-struct Newest<'s> {
+struct RecentTurns<'s> {
     before: &'s [SpiralStep],
     steps: &'s [SpiralStep],
 }
 
-impl<'s> Newest<'s> {
+impl<'s> RecentTurns<'s> {
     fn of(steps: &'s [SpiralStep]) -> Self {
         let begin = steps.iter().rposition(|step| step.is_prompt).unwrap_or_default();
         let (before, steps) = steps.split_at(begin);
@@ -206,7 +206,7 @@ impl SignKind {
 #[must_use]
 pub fn find_spiral(steps: &[SpiralStep], window: usize) -> SpiralReport {
     let steps = steps.get(steps.len().saturating_sub(SPIRAL_TURNS)..).unwrap_or(steps);
-    let (window, newest) = (window.max(2), Newest::of(steps));
+    let (window, newest) = (window.max(2), RecentTurns::of(steps));
     let streak = streak(newest.steps, window);
     let mut signs: Vec<Sign> = same_tree(newest).into_iter().collect();
     signs.extend(oscillations(newest));
@@ -218,13 +218,13 @@ pub fn find_spiral(steps: &[SpiralStep], window: usize) -> SpiralReport {
     let evidence = signs.iter().filter(|sign| is_bad(sign.verdict)).flat_map(|sign| &sign.turns);
     let streaks = streak.iter().filter(|streak| is_bad(streak.verdict));
     let first = evidence.chain(streaks.flat_map(|streak| &streak.turns)).min();
-    let rollback_to = first.and_then(|first| before_damage(newest.steps, *first));
+    let rollback_to = first.and_then(|first| last_undamaged_turn(newest.steps, *first));
     SpiralReport { verdict, streak, signs, rollback_to }
 }
 
 /// Returns the last turn before the damage that began with the turn `first`. If no turn between the
 /// prompt and `first` changed a file, that is the turn before the prompt.
-fn before_damage(steps: &[SpiralStep], first: u64) -> Option<u64> {
+fn last_undamaged_turn(steps: &[SpiralStep], first: u64) -> Option<u64> {
     let prompt = steps.first().filter(|step| step.is_prompt);
     let is_untouched = steps.iter().all(|step| step.turn >= first || step.changed.is_empty());
     let before_prompt = prompt.filter(|_| is_untouched).map(|prompt| prompt.turn);
@@ -243,10 +243,11 @@ fn streak(steps: &[SpiralStep], window: usize) -> Option<Streak> {
     if equal.len() < window {
         return None;
     }
-    let made: Option<BTreeSet<&String>> = equal.iter().map(|step| step.artifact.as_ref()).collect();
-    let verdict = match made {
-        Some(made) if made.len() == 1 => SpiralVerdict::Confirmed,
-        Some(made) if made.len() == equal.len() => SpiralVerdict::Progress,
+    let contents: Option<BTreeSet<&String>> =
+        equal.iter().map(|step| step.artifact.as_ref()).collect();
+    let verdict = match contents {
+        Some(contents) if contents.len() == 1 => SpiralVerdict::Confirmed,
+        Some(contents) if contents.len() == equal.len() => SpiralVerdict::Progress,
         Some(_) | None => SpiralVerdict::Suspected,
     };
     let signature = format!("{tool}:{arguments}");
@@ -255,7 +256,7 @@ fn streak(steps: &[SpiralStep], window: usize) -> Option<Streak> {
 
 /// Returns a sign if the newest tree existed before, with another tree in between, and it returned
 /// more than once or after several turns. A change that is reverted immediately is not a sign.
-fn same_tree(newest: Newest<'_>) -> Option<Sign> {
+fn same_tree(newest: RecentTurns<'_>) -> Option<Sign> {
     let tree = newest.steps.last()?.files?;
     let is_newest = |step: &SpiralStep| step.files == Some(tree);
     let known = newest.before.last().into_iter().chain(newest.steps);
@@ -278,7 +279,7 @@ fn same_tree(newest: Newest<'_>) -> Option<Sign> {
 
 /// Returns the files that returned to an earlier content more than once, or whose size went up and
 /// down.
-fn oscillations(newest: Newest<'_>) -> Vec<Sign> {
+fn oscillations(newest: RecentTurns<'_>) -> Vec<Sign> {
     let steps = newest.steps;
     let recent = steps.get(steps.len().saturating_sub(SWING_TURNS)..).unwrap_or(steps);
     let mut signs = Vec::new();
@@ -315,7 +316,7 @@ fn oscillations(newest: Newest<'_>) -> Vec<Sign> {
 
 /// Returns the newest edits of a file, if each reverts at least half of the size change of the
 /// previous edit.
-fn size_swings<'s>(newest: Newest<'s>, path: &String) -> Option<Vec<&'s SpiralStep>> {
+fn size_swings<'s>(newest: RecentTurns<'s>, path: &String) -> Option<Vec<&'s SpiralStep>> {
     let edits = newest.steps.iter().rev().filter(|step| step.changed.contains_key(path));
     let mut edits: Vec<&SpiralStep> = edits.take(SIZED_EDITS).collect();
     edits.reverse();
@@ -371,8 +372,8 @@ fn same_file(steps: &[SpiralStep], window: usize) -> Option<Sign> {
 
 /// Returns true if every step left the file with a different content, which is steady work.
 fn is_each_new(steps: &[&SpiralStep], path: &String) -> bool {
-    let made = steps.iter().map(|step| step.changed.get(path).copied().flatten());
-    made.collect::<Option<BTreeSet<_>>>().is_some_and(|made| made.len() == steps.len())
+    let contents = steps.iter().map(|step| step.changed.get(path).copied().flatten());
+    contents.collect::<Option<BTreeSet<_>>>().is_some_and(|contents| contents.len() == steps.len())
 }
 
 fn turns(steps: &[&SpiralStep]) -> Vec<u64> {
@@ -404,7 +405,7 @@ mod tests {
     }
 
     #[test]
-    fn work_that_goes_on_is_no_spiral() {
+    fn continued_work_is_not_a_spiral() {
         let steps: Vec<SpiralStep> = (1..20)
             .map(|turn| SpiralStep {
                 path: Some(format!("{turn}.rs")),
@@ -419,7 +420,7 @@ mod tests {
     }
 
     #[test]
-    fn edits_and_looks_that_alternate_on_one_file_are_seen() {
+    fn alternating_edits_and_reads_of_one_file_are_detected() {
         let steps: Vec<SpiralStep> = (41..=48)
             .map(|turn| match turn % 2 {
                 1 => step(turn, "edit", &turn.to_string(), &turn.to_string()),
@@ -438,7 +439,7 @@ mod tests {
     }
 
     #[test]
-    fn steady_writes_to_one_file_are_progress() {
+    fn steady_writes_to_one_file_count_as_progress() {
         let steps: Vec<SpiralStep> =
             (1..=8).map(|turn| step(turn, "write", &turn.to_string(), &turn.to_string())).collect();
         let found = find_spiral(&steps, SPIRAL_WINDOW);
@@ -462,7 +463,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_whose_size_goes_up_and_down_is_a_circle_and_one_that_grows_is_none() {
+    fn oscillating_file_sizes_are_a_spiral_and_growth_is_not() {
         let found = find_spiral(&sized(&[280, 291, 409, 285, 403, 279, 397]), SPIRAL_WINDOW);
         assert_eq!(found.verdict, SpiralVerdict::Confirmed, "{found:?}");
         assert_eq!(found.rollback_to, Some(3), "before the prompt");
@@ -478,7 +479,7 @@ mod tests {
     }
 
     #[test]
-    fn a_loop_begins_no_earlier_than_the_newest_prompt() {
+    fn loops_begin_after_the_newest_prompt() {
         let prompt = |turn| SpiralStep { turn, is_prompt: true, ..SpiralStep::default() };
         let edit = |turn: u64, content: &str| SpiralStep {
             path: None,
@@ -504,7 +505,7 @@ mod tests {
     }
 
     #[test]
-    fn files_that_come_back_are_a_circle() {
+    fn files_returning_to_an_earlier_state_are_a_spiral() {
         let steps: Vec<SpiralStep> = (1..=5)
             .map(|turn| {
                 let content = if turn % 2 == 0 { "b" } else { "a" };

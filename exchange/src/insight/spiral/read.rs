@@ -22,11 +22,11 @@ const PATHS: [&str; 7] =
 ///
 /// # Errors
 /// `NotFound` or `Corrupt`, with the id of the unreadable object.
-pub fn steps(repo: &Repository, tip: &ObjectId) -> Result<Vec<SpiralStep>> {
+pub fn read_steps(repo: &Repository, tip: &ObjectId) -> Result<Vec<SpiralStep>> {
     let mut steps = Vec::new();
     for entry in repo.history(&[*tip], &[])?.first_parent().take(SPIRAL_TURNS) {
         let entry = entry?;
-        if begins_anew(entry.commit.trigger) {
+        if is_restart(entry.commit.trigger) {
             break;
         }
         if entry.commit.metadata.contains_key(LESSONS_CHANGED) {
@@ -42,7 +42,7 @@ pub fn steps(repo: &Repository, tip: &ObjectId) -> Result<Vec<SpiralStep>> {
     Ok(steps)
 }
 
-fn begins_anew(trigger: Trigger) -> bool {
+fn is_restart(trigger: Trigger) -> bool {
     matches!(trigger, Trigger::Rollback | Trigger::Merge | Trigger::Compaction)
 }
 
@@ -71,7 +71,7 @@ fn step(repo: &Repository, entry: &LogEntry) -> Result<SpiralStep> {
     }
     let files = after.sections(source)?.get("files").map(|section| section.id);
     let names: Vec<&str> = calls.iter().map(|call| call.name.as_str()).collect();
-    let inputs: Vec<String> = calls.iter().map(|call| sorted(&call.input)).collect();
+    let inputs: Vec<String> = calls.iter().map(|call| sort_keys(&call.input)).collect();
     let called = !calls.is_empty();
     let directory = match fact(source, &after, ROOT)? {
         Some(root) => Some(root),
@@ -83,7 +83,7 @@ fn step(repo: &Repository, entry: &LogEntry) -> Result<SpiralStep> {
         arguments: called
             .then(|| ObjectId::of(Kind::Blob, inputs.join("\n").as_bytes()).to_string()),
         artifact: files.map(|id| id.to_string()),
-        path: one_path(&calls).map(|path| inside(&path, directory.as_deref())),
+        path: common_path(&calls).map(|path| relative_path(&path, directory.as_deref())),
         files,
         changed,
         sizes,
@@ -92,13 +92,13 @@ fn step(repo: &Repository, entry: &LogEntry) -> Result<SpiralStep> {
 }
 
 /// Returns a path relative to the root of file paths.
-fn inside(path: &str, directory: Option<&str>) -> String {
+fn relative_path(path: &str, directory: Option<&str>) -> String {
     let below = directory.and_then(|directory| path.strip_prefix(directory)?.strip_prefix('/'));
     below.unwrap_or(path).to_owned()
 }
 
 /// Returns the file that all calls are about, if it is a single one.
-fn one_path(calls: &[ToolCall]) -> Option<String> {
+fn common_path(calls: &[ToolCall]) -> Option<String> {
     let mut paths = calls.iter().map(path);
     let first = paths.next()??;
     paths.all(|path| path.as_ref() == Some(&first)).then_some(first)
@@ -110,7 +110,7 @@ fn path(call: &ToolCall) -> Option<String> {
 }
 
 /// Normalizes the order of the keys of JSON arguments.
-fn sorted(input: &str) -> String {
+fn sort_keys(input: &str) -> String {
     let Ok(mut value) = serde_json::from_str::<Value>(input) else { return input.to_owned() };
     value.sort_all_objects();
     value.to_string()

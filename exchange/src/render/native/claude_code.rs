@@ -7,15 +7,17 @@
 use serde_json::{Value, json};
 use turntree::object::Time;
 
-use super::super::chat::{BEGINNING, anthropic_content, anthropic_result, arguments, note};
-use super::super::dialogue::{Answer, SpokenText};
-use super::{Form, Transcript};
+use super::super::chat::{
+    FIRST_PROMPT, anthropic_content, anthropic_result, arguments, stray_note,
+};
+use super::super::dialogue::{Answer, DialogueText};
+use super::{NativeFormat, Transcript};
 
 /// The version in the records.
 const VERSION: &str = "2.1.330";
 
 /// Fields of a record that are valid only in its original session.
-const OF_ITS_SESSION: [&str; 5] =
+const SESSION_FIELDS: [&str; 5] =
     ["slug", "teamName", "agentName", "sourceToolAssistantUUID", "forkedFrom"];
 
 /// Writes records of the agent, each linked to the previous one.
@@ -24,7 +26,7 @@ pub(super) fn rewrite(out: &mut Transcript<'_>, records: Vec<Value>) {
     let mut parent = Value::Null;
     for (at, record) in records.into_iter().enumerate() {
         let Value::Object(mut record) = record else { continue };
-        for field in OF_ITS_SESSION {
+        for field in SESSION_FIELDS {
             record.shift_remove(field);
         }
         let asked_in = record.get("requestSessionId").or_else(|| record.get("sessionId")).cloned();
@@ -85,26 +87,31 @@ impl Log {
         out.messages += 1;
     }
 
-    fn words(&mut self, out: &mut Transcript<'_>, content: impl Into<Value>, time: Option<Time>) {
+    fn write_content(
+        &mut self,
+        out: &mut Transcript<'_>,
+        content: impl Into<Value>,
+        time: Option<Time>,
+    ) {
         let content = content.into();
         self.record(out, "user", &json!({"role": "user", "content": content}), time);
     }
 }
 
-impl Form for Log {
-    fn user(&mut self, out: &mut Transcript<'_>, said: &SpokenText) {
+impl NativeFormat for Log {
+    fn user(&mut self, out: &mut Transcript<'_>, said: &DialogueText) {
         for stray in &said.strays {
-            self.words(out, note(stray), said.time);
+            self.write_content(out, stray_note(stray), said.time);
         }
         if said.pictures.is_empty() {
             if !said.text.trim().is_empty() {
-                self.words(out, said.text.as_str(), said.time);
+                self.write_content(out, said.text.as_str(), said.time);
             }
             return;
         }
         let content = anthropic_content(&said.text, &said.pictures);
         if !content.is_empty() {
-            self.words(out, content, said.time);
+            self.write_content(out, content, said.time);
         }
     }
 
@@ -119,16 +126,16 @@ impl Form for Log {
         }
         if !content.is_empty() {
             if out.messages == 0 {
-                self.words(out, BEGINNING, said.time);
+                self.write_content(out, FIRST_PROMPT, said.time);
             }
             let message = message(out, &content, !answer.calls.is_empty());
             self.record(out, "assistant", &message, said.time);
         }
         for call in &answer.calls {
-            self.words(out, vec![anthropic_result(call)], said.time);
+            self.write_content(out, vec![anthropic_result(call)], said.time);
         }
         let strays = said.strays;
-        self.user(out, &SpokenText { strays, time: said.time, ..SpokenText::default() });
+        self.user(out, &DialogueText { strays, time: said.time, ..DialogueText::default() });
     }
 
     fn end(&mut self, out: &mut Transcript<'_>) {

@@ -6,9 +6,9 @@
 use serde_json::{Value, json};
 use turntree::object::Time;
 
-use super::super::chat::{NO_RESULT, arguments, note, parts};
-use super::super::dialogue::{Answer, SpokenText};
-use super::{Form, Transcript};
+use super::super::chat::{NO_RESULT, arguments, parts, stray_note};
+use super::super::dialogue::{Answer, DialogueText};
+use super::{NativeFormat, Transcript};
 use crate::model::picture::{Picture, PictureContent};
 use crate::text::json::text_at;
 
@@ -34,12 +34,12 @@ pub(super) fn rewrite(out: &mut Transcript<'_>, records: Vec<Value>) {
 /// The rollout format, which has no state.
 pub(super) struct Rollout;
 
-impl Form for Rollout {
+impl NativeFormat for Rollout {
     fn begin(&mut self, out: &mut Transcript<'_>) {
         head(out);
     }
 
-    fn user(&mut self, out: &mut Transcript<'_>, said: &SpokenText) {
+    fn user(&mut self, out: &mut Transcript<'_>, said: &DialogueText) {
         user(out, said);
     }
 
@@ -81,9 +81,9 @@ fn screen(out: &mut Transcript<'_>, item: &Value, time: &str) {
     out.line(&json!({"timestamp": time, "type": "event_msg", "payload": event}));
 }
 
-fn user(out: &mut Transcript<'_>, said: &SpokenText) {
+fn user(out: &mut Transcript<'_>, said: &DialogueText) {
     for stray in &said.strays {
-        let content = json!([{"type": "input_text", "text": note(stray)}]);
+        let content = json!([{"type": "input_text", "text": stray_note(stray)}]);
         item(out, &json!({"type": "message", "role": "user", "content": content}), said.time);
     }
     let content = content_of(&said.text, &said.pictures);
@@ -134,5 +134,5 @@ fn answer(out: &mut Transcript<'_>, answer: Answer) {
         );
     }
     let strays = said.strays;
-    user(out, &SpokenText { strays, time: said.time, ..SpokenText::default() });
+    user(out, &DialogueText { strays, time: said.time, ..DialogueText::default() });
 }

@@ -8,9 +8,9 @@ use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 use turntree::object::Time;
 
-use super::super::chat::{BEGINNING, NO_RESULT, arguments, note, parts};
-use super::super::dialogue::{Answer, SpokenCall, SpokenText};
-use super::{Form, Transcript};
+use super::super::chat::{FIRST_PROMPT, NO_RESULT, arguments, parts, stray_note};
+use super::super::dialogue::{Answer, DialogueCall, DialogueText};
+use super::{NativeFormat, Transcript};
 use crate::model::picture::{Picture, PictureContent};
 
 /// Prefixes of prompts that the agent treats as commands and drops when it resumes.
@@ -57,7 +57,7 @@ impl Log {
         out.messages += 1;
     }
 
-    fn words(out: &mut Transcript<'_>, content: Vec<Value>, time: Option<Time>) {
+    fn write_content(out: &mut Transcript<'_>, content: Vec<Value>, time: Option<Time>) {
         if !content.is_empty() {
             let fields = [("content".to_owned(), Value::from(content))];
             Self::message(out, "user", fields.into_iter().collect(), time);
@@ -65,27 +65,27 @@ impl Log {
     }
 }
 
-impl Form for Log {
+impl NativeFormat for Log {
     fn begin(&mut self, out: &mut Transcript<'_>) {
         header(out);
     }
 
-    fn user(&mut self, out: &mut Transcript<'_>, said: &SpokenText) {
+    fn user(&mut self, out: &mut Transcript<'_>, said: &DialogueText) {
         for stray in &said.strays {
-            Self::words(out, vec![text(&note(stray))], said.time);
+            Self::write_content(out, vec![text(&stray_note(stray))], said.time);
         }
         let mut content = content_of(out, &said.text, &said.pictures);
         if COMMAND_MARKS.iter().any(|mark| said.text.trim_start().starts_with(mark)) {
             content.insert(0, text(PROMPT_MARK));
         }
-        Self::words(out, content, said.time);
+        Self::write_content(out, content, said.time);
     }
 
     fn answer(&mut self, out: &mut Transcript<'_>, answer: Answer) {
         let said = answer.said;
         if !said.text.trim().is_empty() || !answer.calls.is_empty() {
             if out.messages == 0 {
-                Self::words(out, vec![text(BEGINNING)], said.time);
+                Self::write_content(out, vec![text(FIRST_PROMPT)], said.time);
             }
             let fields = [
                 ("content", Value::from(said.text.as_str())),
@@ -104,12 +104,12 @@ impl Form for Log {
             Self::message(out, "gemini", fields, said.time);
         }
         let strays = said.strays;
-        self.user(out, &SpokenText { strays, time: said.time, ..SpokenText::default() });
+        self.user(out, &DialogueText { strays, time: said.time, ..DialogueText::default() });
     }
 }
 
 /// Returns a call with its result. Pictures follow the text of the result.
-fn call(out: &mut Transcript<'_>, call: &SpokenCall, time: &str) -> Value {
+fn call(out: &mut Transcript<'_>, call: &DialogueCall, time: &str) -> Value {
     let result = call.result.as_ref();
     let content = match result {
         Some(result) => content_of(out, &result.text, &result.pictures),
@@ -140,7 +140,7 @@ fn text(text: &str) -> Value {
 fn content_of(out: &mut Transcript<'_>, said: &str, pictures: &[Picture]) -> Vec<Value> {
     for picture in pictures {
         if matches!(picture.content, PictureContent::Address(_)) {
-            out.leave_out("pictures");
+            out.omit("pictures");
         }
     }
     parts(said, pictures, text, |picture| match &picture.content {

@@ -30,7 +30,7 @@ use turntree::error::{Error, Result};
 use turntree::object::{ObjectSource, Time};
 
 use super::ShowTime;
-use super::dialogue::{Answer, Messages, Speech, SpokenText};
+use super::dialogue::{Answer, DialogueMessage, DialogueText, Messages};
 
 /// An agent that can resume transcripts of this module.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -152,7 +152,7 @@ pub fn native_transcript(
             }
         }
         None => {
-            let mut writer: Box<dyn Form> = match agent {
+            let mut writer: Box<dyn NativeFormat> = match agent {
                 NativeAgent::ClaudeCode => Box::new(claude_code::Log::default()),
                 NativeAgent::Codex => Box::new(codex::Rollout),
                 NativeAgent::Gemini => Box::new(gemini::Log),
@@ -162,11 +162,11 @@ pub fn native_transcript(
             writer.begin(&mut out);
             for speech in Messages::of(source, context, MAIN_AGENT)? {
                 let speech = speech?;
-                out.leave_out_of(&speech);
+                out.omit_parts(&speech);
                 match speech {
-                    Speech::System(_) => {}
-                    Speech::User(said) => writer.user(&mut out, &said),
-                    Speech::Answer(answer) => writer.answer(&mut out, answer),
+                    DialogueMessage::System(_) => {}
+                    DialogueMessage::User(said) => writer.user(&mut out, &said),
+                    DialogueMessage::Answer(answer) => writer.answer(&mut out, answer),
                 }
             }
             writer.end(&mut out);
@@ -176,12 +176,12 @@ pub fn native_transcript(
 }
 
 /// Converts a conversation to the format of an agent.
-trait Form {
+trait NativeFormat {
     /// Writes the records before the conversation.
     fn begin(&mut self, _out: &mut Transcript<'_>) {}
 
     /// Writes a prompt, and results without their calls.
-    fn user(&mut self, out: &mut Transcript<'_>, said: &SpokenText);
+    fn user(&mut self, out: &mut Transcript<'_>, said: &DialogueText);
 
     /// Writes an answer of the model, followed by the results of its calls.
     fn answer(&mut self, out: &mut Transcript<'_>, answer: Answer);
@@ -212,7 +212,7 @@ impl<'a> Transcript<'a> {
         self.bytes.push(b'\n');
     }
 
-    fn leave_out(&mut self, what: &'static str) {
+    fn omit(&mut self, what: &'static str) {
         *self.left_out.entry(what).or_default() += 1;
     }
 
@@ -243,11 +243,11 @@ impl<'a> Transcript<'a> {
 
     /// Counts content that no agent accepts: instructions of another agent, and thinking, whose
     /// signatures only the original model accepts.
-    fn leave_out_of(&mut self, speech: &Speech) {
+    fn omit_parts(&mut self, speech: &DialogueMessage) {
         match speech {
-            Speech::System(_) => self.leave_out("system messages"),
-            Speech::Answer(answer) if !answer.thinking.is_empty() => self.leave_out("thoughts"),
-            Speech::Answer(_) | Speech::User(_) => {}
+            DialogueMessage::System(_) => self.omit("system messages"),
+            DialogueMessage::Answer(answer) if !answer.thinking.is_empty() => self.omit("thoughts"),
+            DialogueMessage::Answer(_) | DialogueMessage::User(_) => {}
         }
     }
 

@@ -10,9 +10,9 @@ use std::collections::HashMap;
 use serde_json::{Map, Value, json};
 use turntree::object::Time;
 
-use super::super::chat::{BEGINNING, NO_RESULT, arguments, note, parts};
-use super::super::dialogue::{Answer, SpokenCall, SpokenText};
-use super::{Form, Transcript};
+use super::super::chat::{FIRST_PROMPT, NO_RESULT, arguments, parts, stray_note};
+use super::super::dialogue::{Answer, DialogueCall, DialogueText};
+use super::{NativeFormat, Transcript};
 use crate::model::picture::{Picture, PictureContent};
 use crate::text::json::text_at;
 
@@ -31,10 +31,10 @@ const DIGITS: &[u8; 62] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnop
 
 /// The members of a prompt in the order that an import produces. Other members come between these
 /// and the ids.
-const OF_PROMPTS: &[&str] = &["role", "time", "format", "summary", "agent", "model"];
+const PROMPT_MEMBERS: &[&str] = &["role", "time", "format", "summary", "agent", "model"];
 
 /// The members of an answer, in the same order.
-const OF_ANSWERS: &[&str] = &[
+const ANSWER_MEMBERS: &[&str] = &[
     "role",
     "time",
     "error",
@@ -53,7 +53,7 @@ const OF_ANSWERS: &[&str] = &[
 ];
 
 /// The members of all kinds of parts, in the same order.
-const OF_PARTS: &[&str] = &[
+const PART_MEMBERS: &[&str] = &[
     "type",
     "callID",
     "tool",
@@ -79,7 +79,7 @@ const OF_PARTS: &[&str] = &[
 
 /// The members of nested values, by the name of the value. Arguments and results of tools keep
 /// their order.
-const OF_VALUES: [(&str, &[&str]); 6] = [
+const VALUE_MEMBERS: [(&str, &[&str]); 6] = [
     ("time", &["created", "completed", "start", "end"]),
     ("state", &["status", "input", "output", "error", "title", "metadata", "time", "attachments"]),
     ("tokens", &["total", "input", "output", "reasoning", "cache"]),
@@ -164,7 +164,7 @@ impl Document {
 
     /// Returns the time of the next message in milliseconds: the time `said`, but not before the
     /// last message.
-    fn moment(&mut self, out: &Transcript<'_>, said: Option<i64>) -> i64 {
+    fn next_time(&mut self, out: &Transcript<'_>, said: Option<i64>) -> i64 {
         let latest = out.facts.now.micros / 1000;
         self.time = said.unwrap_or(latest - HEAD_START).max(self.time).min(latest);
         self.time
@@ -179,7 +179,7 @@ impl Document {
         parts: Vec<Map<String, Value>>,
     ) {
         let said = info.get("time").and_then(|time| time.get("created")).and_then(Value::as_i64);
-        let created = self.moment(out, said);
+        let created = self.next_time(out, said);
         if let Some(Value::Object(time)) = info.get_mut("time") {
             time.insert("created".to_owned(), created.into());
         }
@@ -188,7 +188,7 @@ impl Document {
             self.asked = id.clone();
         }
         let session = Value::from(out.facts.session);
-        put_last(&mut info, [("id", id.clone()), ("sessionID", session)]);
+        move_to_end(&mut info, [("id", id.clone()), ("sessionID", session)]);
         let mut said = Vec::new();
         for mut part in parts {
             let attached = part.get_mut("state").and_then(|state| state.get_mut("attachments"));
@@ -198,9 +198,9 @@ impl Document {
                 }
             }
             self.name_part(out, &mut part, id);
-            said.push(order(part, OF_PARTS));
+            said.push(order(part, PART_MEMBERS));
         }
-        let info = order(info, if is_prompt { OF_PROMPTS } else { OF_ANSWERS });
+        let info = order(info, if is_prompt { PROMPT_MEMBERS } else { ANSWER_MEMBERS });
         self.messages.push(json!({"info": info, "parts": said}));
         out.messages += 1;
     }
@@ -213,7 +213,7 @@ impl Document {
     ) {
         let own = self.next_id(out, "prt");
         let session = Value::from(out.facts.session);
-        put_last(part, [("id", own), ("sessionID", session), ("messageID", message.clone())]);
+        move_to_end(part, [("id", own), ("sessionID", session), ("messageID", message.clone())]);
     }
 
     fn prompt(&mut self, out: &mut Transcript<'_>, parts: Vec<Value>, time: Option<Time>) {
@@ -231,7 +231,7 @@ impl Document {
 }
 
 /// Moves members to the end and replaces existing ones.
-fn put_last<const N: usize>(object: &mut Map<String, Value>, members: [(&str, Value); N]) {
+fn move_to_end<const N: usize>(object: &mut Map<String, Value>, members: [(&str, Value); N]) {
     for (name, value) in members {
         object.shift_remove(name);
         object.insert(name.to_owned(), value);
@@ -247,7 +247,7 @@ fn order(object: Map<String, Value>, names: &[&str]) -> Value {
     let mut members: Vec<(String, Value)> = object.into_iter().collect();
     members.sort_by_key(|(name, _)| rank(name));
     let below = |(name, value): (String, Value)| {
-        let names = OF_VALUES.iter().find(|(known, _)| *known == name);
+        let names = VALUE_MEMBERS.iter().find(|(known, _)| *known == name);
         let value = match (value, names) {
             (Value::Object(object), Some((_, names))) => order(object, names),
             (value, _) => value,
@@ -268,10 +268,10 @@ fn millis(time: Option<Time>) -> Option<i64> {
     time.map(|time| time.micros / 1000)
 }
 
-impl Form for Document {
-    fn user(&mut self, out: &mut Transcript<'_>, said: &SpokenText) {
+impl NativeFormat for Document {
+    fn user(&mut self, out: &mut Transcript<'_>, said: &DialogueText) {
         for stray in &said.strays {
-            self.prompt(out, vec![text(&note(stray))], said.time);
+            self.prompt(out, vec![text(&stray_note(stray))], said.time);
         }
         let content = parts(&said.text, &said.pictures, text, |picture| Some(file(picture)));
         self.prompt(out, content, said.time);
@@ -283,11 +283,11 @@ impl Form for Document {
         if !said.text.trim().is_empty() {
             content.push(text(&said.text));
         }
-        let at = self.moment(out, millis(said.time));
+        let at = self.next_time(out, millis(said.time));
         content.extend(answer.calls.iter().map(|spoken| call(spoken, at)));
         if !content.is_empty() {
             if self.messages.is_empty() {
-                self.prompt(out, vec![text(BEGINNING)], said.time);
+                self.prompt(out, vec![text(FIRST_PROMPT)], said.time);
             }
             let finish = if answer.calls.is_empty() { "stop" } else { "tool-calls" };
             let cwd = out.facts.cwd;
@@ -305,7 +305,7 @@ impl Form for Document {
             self.push(out, &id, object(info).unwrap_or_default(), parts);
         }
         let strays = said.strays;
-        self.user(out, &SpokenText { strays, time: said.time, ..SpokenText::default() });
+        self.user(out, &DialogueText { strays, time: said.time, ..DialogueText::default() });
     }
 
     fn end(&mut self, out: &mut Transcript<'_>) {
@@ -337,7 +337,7 @@ fn file(picture: &Picture) -> Value {
 }
 
 /// Returns a call with its result. Pictures are attachments.
-fn call(call: &SpokenCall, at: i64) -> Value {
+fn call(call: &DialogueCall, at: i64) -> Value {
     let (input, time) =
         (Value::Object(arguments(&call.arguments)), json!({"start": at, "end": at}));
     let (said, shown) = match &call.result {

@@ -6,9 +6,9 @@
 use serde_json::{Value, json};
 use turntree::object::Time;
 
-use super::super::chat::{NO_RESULT, arguments, note, parts};
-use super::super::dialogue::{Answer, SpokenText};
-use super::{Form, Transcript};
+use super::super::chat::{NO_RESULT, arguments, parts, stray_note};
+use super::super::dialogue::{Answer, DialogueText};
+use super::{NativeFormat, Transcript};
 use crate::model::picture::{Picture, PictureContent};
 use crate::text::json::text_at;
 
@@ -77,14 +77,14 @@ impl Log {
     }
 }
 
-impl Form for Log {
+impl NativeFormat for Log {
     fn begin(&mut self, out: &mut Transcript<'_>) {
         header(out);
     }
 
-    fn user(&mut self, out: &mut Transcript<'_>, said: &SpokenText) {
+    fn user(&mut self, out: &mut Transcript<'_>, said: &DialogueText) {
         for stray in &said.strays {
-            let content = json!([{"type": "text", "text": note(stray)}]);
+            let content = json!([{"type": "text", "text": stray_note(stray)}]);
             self.message(out, json!({"role": "user", "content": content}), said.time);
         }
         let content = content_of(out, &said.text, &said.pictures);
@@ -135,7 +135,7 @@ impl Form for Log {
             );
         }
         let strays = said.strays;
-        self.user(out, &SpokenText { strays, time: said.time, ..SpokenText::default() });
+        self.user(out, &DialogueText { strays, time: said.time, ..DialogueText::default() });
     }
 }
 
@@ -143,7 +143,7 @@ impl Form for Log {
 fn content_of(out: &mut Transcript<'_>, text: &str, pictures: &[Picture]) -> Vec<Value> {
     for picture in pictures {
         if matches!(picture.content, PictureContent::Address(_)) {
-            out.leave_out("pictures");
+            out.omit("pictures");
         }
     }
     let as_text = |text: &str| json!({"type": "text", "text": text});

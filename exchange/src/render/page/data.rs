@@ -35,13 +35,13 @@ use turntree::tree::{Item, Link};
 use super::blocks::Blocks;
 use super::{MAX_STARTS, Page, WantedTurns};
 use crate::formats::{is_prompt, view};
-use crate::insight::outline::{ChangedFile, lines_between};
+use crate::insight::outline::{ChangedFile, changed_lines};
 use crate::insight::spending::turn_spending;
 use crate::insight::turn_diff::{repeats, turn_diff};
 use crate::insight::usage::usage;
 use crate::model::picture::{Picture, PictureContent};
-use crate::render::escape::json_in_html;
-use crate::render::history::{ChangedEntry, History, NewestFirst, Splice, TurnChange};
+use crate::render::escape::escape_json;
+use crate::render::history::{ChangedEntry, History, ReverseHistory, Splice, TurnChange};
 
 /// The version of the data.
 const SCHEMA: u32 = 3;
@@ -62,14 +62,14 @@ const PARTS: f64 = 1e6;
 const ID_DIGITS: usize = 12;
 
 /// Writes the data of a page.
-pub(super) struct Data<'a> {
+pub(super) struct PageData<'a> {
     repo: &'a Repository,
     out: Blocks<'a>,
     texts: HashMap<ObjectId, usize>,
     messages: HashMap<(ObjectId, Bytes), usize>,
     turns: HashMap<ObjectId, usize>,
     /// The statistics of each message, by its number.
-    deeds: Vec<Deeds>,
+    stats: Vec<MessageStats>,
     /// The names of texts and messages by number, if only turns are written.
     names: Option<Names>,
 }
@@ -91,7 +91,7 @@ enum Name {
 
 /// The statistics of messages.
 #[derive(Debug, Clone, Default)]
-struct Deeds {
+struct MessageStats {
     /// The number of calls by tool.
     tools: BTreeMap<String, u64>,
     /// The number of failed tool results.
@@ -193,13 +193,13 @@ struct PageChange {
 #[derive(Serialize)]
 #[serde(untagged)]
 enum FileChange {
-    Gone((String, u64, u64)),
-    Is((String, u64, u64, Name, &'static str, u64)),
+    Deleted((String, u64, u64)),
+    Written((String, u64, u64, Name, &'static str, u64)),
 }
 
 /// The placeholder of a text that is not shown.
 #[derive(Serialize)]
-struct Unshown {
+struct HiddenText {
     bytes: usize,
     id: String,
     why: &'static str,
@@ -232,7 +232,7 @@ struct PageMessage {
 /// The address of a picture, or `None` if it is too large or of a media type that is not shown.
 type ImageAddress = Option<String>;
 
-impl<'a> Data<'a> {
+impl<'a> PageData<'a> {
     pub(super) fn new(repo: &'a Repository, out: &'a mut dyn Write) -> Self {
         Self::with(repo, Blocks::new(out))
     }
@@ -244,7 +244,7 @@ impl<'a> Data<'a> {
 
     fn with(repo: &'a Repository, out: Blocks<'a>) -> Self {
         let (texts, messages, turns) = (HashMap::new(), HashMap::new(), HashMap::new());
-        Self { repo, out, texts, messages, turns, deeds: Vec::new(), names: None }
+        Self { repo, out, texts, messages, turns, stats: Vec::new(), names: None }
     }
 
     /// Writes all lines.
@@ -252,7 +252,7 @@ impl<'a> Data<'a> {
         let history = History::of(self.repo, &tips(page))?;
         self.turns(page, history)?;
         self.head(page)?;
-        self.out.finish().map_err(unwritten)
+        self.out.finish().map_err(write_error)
     }
 
     /// Writes the head and then the wanted turns, newest first, each as soon as it is read. Ends
@@ -264,7 +264,7 @@ impl<'a> Data<'a> {
             self.head(page)?;
             starts = tips(page);
         }
-        let mut history = NewestFirst::of(self.repo, &starts, wanted.known)?;
+        let mut history = ReverseHistory::of(self.repo, &starts, wanted.known)?;
         loop {
             self.turns(page, history.by_ref().take(wanted.most))?;
             let rest: Vec<String> = history.rest().iter().map(ObjectId::to_string).collect();
@@ -282,7 +282,7 @@ impl<'a> Data<'a> {
         let item = Item { link: Link { kind: Kind::Blob, id: *id }, meta: Bytes::new() };
         match self.text(&item) {
             Ok(_) => Ok(()),
-            Err(_) => self.line('x', &Unshown { bytes: 0, id: id.to_string(), why: "lost" }),
+            Err(_) => self.line('x', &HiddenText { bytes: 0, id: id.to_string(), why: "lost" }),
         }
     }
 
@@ -348,9 +348,9 @@ impl<'a> Data<'a> {
             Some(diff) => turn_spending(self.repo.store(), commit, &diff, page.prices)?,
             None => None,
         };
-        let deeds = match &lists {
-            Some(lists) if !repeats(commit) => self.deeds(lists),
-            _ => Deeds::default(),
+        let stats = match &lists {
+            Some(lists) if !repeats(commit) => self.stats(lists),
+            _ => MessageStats::default(),
         };
         let change = match (&turn_change.changes, lists) {
             (Some(changes), Some(lists)) => Some(PageChange {
@@ -375,10 +375,10 @@ impl<'a> Data<'a> {
             message: &commit.message,
             meta: &commit.metadata,
             prompt: prompts.number(entry)?,
-            tools: deeds.tools,
-            failed: deeds.failed,
-            says: deeds.says,
-            context: deeds.context,
+            tools: stats.tools,
+            failed: stats.failed,
+            says: stats.says,
+            context: stats.context,
             tokens: spending.map(|it| (it.tokens.input, it.tokens.cache_read, it.tokens.output)),
             cost: spending.and_then(|it| it.cost()).map(|cost| (cost * PARTS).round() / PARTS),
             more: spending.is_some_and(|it| !it.is_whole()),
@@ -390,21 +390,21 @@ impl<'a> Data<'a> {
     }
 
     /// Returns the statistics of the messages that a turn added.
-    fn deeds(&self, lists: &Lists) -> Deeds {
-        let mut sum = Deeds::default();
+    fn stats(&self, lists: &Lists) -> MessageStats {
+        let mut sum = MessageStats::default();
         for (section, stretches) in lists {
             if !section.ends_with("/messages") {
                 continue;
             }
             let added = stretches.iter().flat_map(|(_, _, added)| added);
-            for deeds in added.filter_map(|number| self.deeds.get(*number)) {
-                for (tool, calls) in &deeds.tools {
+            for stats in added.filter_map(|number| self.stats.get(*number)) {
+                for (tool, calls) in &stats.tools {
                     *sum.tools.entry(tool.clone()).or_default() += calls;
                 }
-                sum.failed += deeds.failed;
-                sum.says |= deeds.says;
-                if section == MAIN && deeds.context > 0 {
-                    sum.context = deeds.context;
+                sum.failed += stats.failed;
+                sum.says |= stats.says;
+                if section == MAIN && stats.context > 0 {
+                    sum.context = stats.context;
                 }
             }
         }
@@ -434,15 +434,15 @@ impl<'a> Data<'a> {
         files
             .map(|change| {
                 let path = change.key.clone();
-                let lines = lines_between(self.repo, change.old.as_ref(), change.new.as_ref())?;
+                let lines = changed_lines(self.repo, change.old.as_ref(), change.new.as_ref())?;
                 let ChangedFile { added, removed } = lines;
                 let Some(item) = &change.new else {
-                    return Ok(FileChange::Gone((path, added, removed)));
+                    return Ok(FileChange::Deleted((path, added, removed)));
                 };
                 let file = FileEntry::from_item(item)?;
                 let text = self.text(item)?;
                 let text = self.text_name(text);
-                Ok(FileChange::Is((path, added, removed, text, mode(file.mode), file.size)))
+                Ok(FileChange::Written((path, added, removed, text, mode(file.mode), file.size)))
             })
             .collect()
     }
@@ -495,7 +495,7 @@ impl<'a> Data<'a> {
             Kind::Blob => self.repo.store().read_as(Kind::Blob, &id)?,
             _ => Bytes::new(),
         };
-        let unshown = |why| Unshown { bytes: bytes.len(), id: id.to_string(), why };
+        let unshown = |why| HiddenText { bytes: bytes.len(), id: id.to_string(), why };
         match std::str::from_utf8(&bytes) {
             _ if bytes.len() > MAX_TEXT_BYTES => self.line('x', &unshown("large"))?,
             Ok(text) if !text.contains('\0') => self.line('x', &text)?,
@@ -516,16 +516,16 @@ impl<'a> Data<'a> {
         let bytes = self.repo.store().read_as(Kind::Blob, &entry.blob)?;
         let view = view(&entry.media, &bytes);
         let found = usage(&bytes).map(|found| found.tokens);
-        let mut deeds = Deeds {
+        let mut stats = MessageStats {
             failed: view.tool_results.iter().filter(|result| result.is_error).count() as u64,
             says: entry.role == Role::Assistant && !view.text.trim().is_empty(),
             context: found.map_or(0, |tokens| tokens.input + tokens.output),
-            ..Deeds::default()
+            ..MessageStats::default()
         };
         for call in &view.tool_calls {
-            *deeds.tools.entry(call.name.clone()).or_default() += 1;
+            *stats.tools.entry(call.name.clone()).or_default() += 1;
         }
-        self.deeds.push(deeds);
+        self.stats.push(stats);
         if let Some(names) = &mut self.names {
             names.messages.push(format!("{}.{}", entry.blob, URL_SAFE_NO_PAD.encode(&item.meta)));
             self.messages.insert(key, self.messages.len());
@@ -594,7 +594,7 @@ impl<'a> Data<'a> {
     fn line(&mut self, letter: char, value: &impl Serialize) -> Result<()> {
         let json = serde_json::to_string(value)
             .map_err(|error| Error::invalid("the data of a page").with_source(error))?;
-        self.out.line(letter, &json_in_html(&json)).map_err(unwritten)
+        self.out.line(letter, &escape_json(&json)).map_err(write_error)
     }
 }
 
@@ -603,7 +603,7 @@ fn tips(page: &Page<'_>) -> Vec<ObjectId> {
     page.branches.iter().map(|branch| branch.tip).collect()
 }
 
-fn unwritten(error: std::io::Error) -> Error {
+fn write_error(error: std::io::Error) -> Error {
     Error::io("write the page", error)
 }
 

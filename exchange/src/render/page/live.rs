@@ -14,9 +14,9 @@ use turntree::error::{Error, Result};
 use turntree::object::ObjectId;
 use turntree::repo::Repository;
 
-use super::data::Data;
+use super::data::PageData;
 use super::{Page, STYLE, Scripts, WantedTurns, code, hash, policy, rules, write_head};
-use crate::render::escape::html;
+use crate::render::escape::escape_html;
 
 /// The styles of elements that a page file does not have.
 const LIVE_STYLE: &str = include_str!("live.css");
@@ -139,7 +139,7 @@ pub fn note_page(words: &str) -> NotePage {
          <title>turntree</title>\n{ICON}<style>{NOTE_STYLE}</style>\n</head>\n<body>\n<main>\n\
          <h1>This cannot be shown</h1>\n<p>{}</p>\n<p><a href=\"/\">All sessions</a></p>\n\
          </main>\n</body>\n</html>\n",
-        html(words)
+        escape_html(words)
     );
     NotePage { html: document, policy }
 }
@@ -157,7 +157,7 @@ pub fn write_turns(
     wanted: &WantedTurns<'_>,
     out: &mut dyn Write,
 ) -> Result<()> {
-    Data::plain(repo, out).write_turns(page, wanted)
+    PageData::plain(repo, out).write_turns(page, wanted)
 }
 
 /// Writes one line for each text and message, in order. An unreadable one becomes a line with the
@@ -166,7 +166,7 @@ pub fn write_turns(
 /// # Errors
 /// `Io` if `out` fails.
 pub fn write_parts(repo: &Repository, parts: &[PagePart], out: &mut dyn Write) -> Result<()> {
-    let mut data = Data::plain(repo, out);
+    let mut data = PageData::plain(repo, out);
     for part in parts {
         match part {
             PagePart::Text(id) => data.write_text(id)?,
@@ -178,7 +178,7 @@ pub fn write_parts(repo: &Repository, parts: &[PagePart], out: &mut dyn Write) -
 
 #[cfg(test)]
 mod tests {
-    use super::super::compressed::packed;
+    use super::super::compress::compress_lines;
     use super::*;
 
     /// Maximum size of the document, plain and compressed, and maximum number of lines of its
@@ -188,17 +188,17 @@ mod tests {
     const LINES: usize = 3000;
 
     #[test]
-    fn the_document_is_small_and_its_scripts_need_no_framework() {
+    fn the_document_is_small_and_has_no_framework() {
         let page = live_page(true);
         assert!(page.html.len() <= BYTES, "{} bytes", page.html.len());
-        let packed = packed(page.html.as_bytes()).unwrap().len();
+        let packed = compress_lines(page.html.as_bytes()).unwrap().len();
         assert!(packed <= PACKED, "{packed} bytes compressed");
         let lines = LIVE.join().lines().count() + page.screens.lines().count();
         assert!(lines <= LINES, "{lines} lines");
     }
 
     #[test]
-    fn no_type_stands_in_a_script() {
+    fn scripts_contain_no_type_comments() {
         let page = live_page(true);
         assert!(!page.html.contains("@type") && !page.screens.contains("@type"));
         assert!(

@@ -11,7 +11,7 @@
 //! shows.
 
 mod blocks;
-mod compressed;
+mod compress;
 mod data;
 mod live;
 
@@ -24,13 +24,13 @@ use turntree::error::{Error, Result};
 use turntree::object::ObjectId;
 use turntree::repo::Repository;
 
-pub use self::compressed::compress_page;
-use self::data::Data;
+pub use self::compress::compress_page;
+use self::data::PageData;
 pub use self::live::{
     LivePage, NotePage, PagePart, SCREENS_ADDRESS, live_page, note_page, write_parts, write_turns,
 };
 use super::ShowTime;
-use super::escape::html;
+use super::escape::escape_html;
 use crate::insight::prices::PriceTable;
 
 const SHELL: &str = include_str!("shell.html");
@@ -137,7 +137,7 @@ pub fn export_page(repo: &Repository, page: &Page<'_>, out: &mut dyn Write) -> R
         |result: std::io::Result<()>| result.map_err(|error| Error::io("write the page", error));
     let style = rules(&[STYLE]);
     written(write_head((page.title, ""), &style, &policy(&script, &style, ""), out))?;
-    Data::new(repo, out).write(page)?;
+    PageData::new(repo, out).write(page)?;
     written(write!(out, "<script>{script}</script>\n</body>\n</html>\n"))
 }
 
@@ -166,7 +166,7 @@ fn write_head(
          <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
          <meta name=\"color-scheme\" content=\"light dark\">\n\
          <title>{}</title>\n{more}<style>{style}</style>\n</head>\n{SHELL}",
-        html(title),
+        escape_html(title),
     )
 }
 
@@ -201,14 +201,14 @@ fn rules(sheets: &[&str]) -> String {
 /// Removes the type comments from a line.
 fn without_types(line: &str) -> String {
     let mut rest = line;
-    let mut kept = String::with_capacity(line.len());
+    let mut plain = String::with_capacity(line.len());
     while let Some((before, (_, after))) =
         rest.split_once(TYPE).and_then(|(before, type_)| Some((before, type_.split_once("*/")?)))
     {
-        kept.push_str(before);
+        plain.push_str(before);
         rest = after.strip_prefix(' ').unwrap_or(after);
     }
-    kept + rest
+    plain + rest
 }
 
 /// Returns the hash of a script or style for a policy.
@@ -221,7 +221,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_script_loses_its_comments_and_no_code() {
+    fn scripts_lose_comments_but_no_code() {
         let part = "// First.\n\n/** @type {any} */\nlet a;\n  /** @type {any} */ (a)?.b(/** @type {c} */ (d));\n\
                     /**\n * @param {any} e\n */\nconst e = \"// no\";\n";
         let expected = "\"use strict\";\nlet a;\n(a)?.b((d));\nconst e = \"// no\";\n";

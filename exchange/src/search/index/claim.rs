@@ -13,26 +13,26 @@ use turntree::store::Store;
 use turntree::workspace::{Claim, database_path};
 
 use super::fill::FillProgress;
-use super::{Attempt, NAME, PATIENCE, Trouble};
+use super::{CLAIM_TIMEOUT, IndexError, IndexResult, NAME};
 
 /// The name of the claim.
 const CLAIM: &str = "search index";
 
 /// The polling interval.
-const LOOK: Duration = Duration::from_millis(20);
+const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
 /// Waits for the claim to fill the index of a store. `progress` receives 0 and 0 if another search
 /// holds it. Waits without limit while that search makes progress, and fails after 60 seconds
 /// without progress.
-pub(in crate::search) fn claim(store: &Store, progress: FillProgress<'_>) -> Attempt<Claim> {
+pub(in crate::search) fn claim(store: &Store, progress: FillProgress<'_>) -> IndexResult<Claim> {
     if store.keeps_no_caches() {
-        return Err(Trouble::refused("nothing is kept beside this store"));
+        return Err(IndexError::refused("nothing is kept beside this store"));
     }
     let path = database_path(store, NAME);
     let (mut seen, mut idle) = (None, Duration::ZERO);
     loop {
         let claim = Claim::ask(store.dir(), CLAIM);
-        if let Some(claim) = claim.map_err(|error| Trouble::refused(error.message()))? {
+        if let Some(claim) = claim.map_err(|error| IndexError::refused(error.message()))? {
             return Ok(claim);
         }
         let now = [mark(&path), mark(&super::journal_of(&path))];
@@ -42,11 +42,11 @@ pub(in crate::search) fn claim(store: &Store, progress: FillProgress<'_>) -> Att
             }
             (seen, idle) = (Some(now), Duration::ZERO);
         }
-        if idle >= PATIENCE {
-            return Err(Trouble::refused("another search stands still while it fills it"));
+        if idle >= CLAIM_TIMEOUT {
+            return Err(IndexError::refused("another search stands still while it fills it"));
         }
-        sleep(LOOK);
-        idle += LOOK;
+        sleep(POLL_INTERVAL);
+        idle += POLL_INTERVAL;
     }
 }
 

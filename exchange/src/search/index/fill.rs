@@ -11,8 +11,8 @@ use turntree::object::ObjectId;
 use turntree::repo::{Arrivals, ArrivedAt, Repository, SearchScope};
 
 use super::measures::{Measure, Measures};
-use super::take::{Filling, mark_of};
-use super::{Attempt, EPOCH, Index, TIPS, Trouble, id_of, segments, set, tip_bytes, tips};
+use super::writer::{IndexWriter, mark_of};
+use super::{EPOCH, Index, IndexError, IndexResult, TIPS, id_of, segments, set, tip_bytes, tips};
 
 /// Turns per batch. A batch reads its blobs in storage order, so each block of a pack is
 /// decompressed once per batch.
@@ -33,7 +33,7 @@ impl Index {
         &self,
         repo: &Repository,
         progress: FillProgress<'_>,
-    ) -> Attempt<Vec<String>> {
+    ) -> IndexResult<Vec<String>> {
         if self.is_current(repo)? {
             return Ok(Vec::new());
         }
@@ -48,7 +48,7 @@ impl Index {
         let mut arrivals = repo.arrivals(&scope)?;
         let dropped = if has_grown { 0 } else { self.drop_others(&arrivals)? };
         let all: Vec<ArrivedAt> = arrivals.turns().collect();
-        let missing = self.missing(&all)?;
+        let missing = self.missing_turns(&all)?;
         arrivals.retain(|turn| missing.contains(turn));
         let mut damage: BTreeSet<String> = arrivals.damage().map(str::to_owned).collect();
         let turns: Vec<ArrivedAt> = arrivals.turns().collect();
@@ -57,22 +57,22 @@ impl Index {
         while at < turns.len() {
             // If the process dies here, the index lacks only these turns.
             let change = self.begin()?;
-            let mut filling = Filling::begin(self, &change)?;
-            while !filling.is_large()
+            let mut writer = IndexWriter::begin(self, &change)?;
+            while !writer.is_large()
                 && let Some(next) = turns.get(at..).and_then(|it| it.chunks(TURNS_AT_ONCE).next())
             {
                 progress(at as u64, all);
                 let came = arrivals.between(at, at + next.len());
-                filling.add(repo, next, &came, &mut damage)?;
+                writer.add(repo, next, &came, &mut damage)?;
                 at += next.len();
             }
-            filling.finish()?;
+            writer.finish()?;
             change.commit()?;
         }
         if turns.len() >= MANY_TURNS || dropped > turns.len() / 2 {
             match self.shrink(dropped > 0) {
                 // The index is still correct, only larger.
-                Err(Trouble::Refused(_)) => {}
+                Err(IndexError::Refused(_)) => {}
                 shrunk => shrunk?,
             }
         }
@@ -90,19 +90,19 @@ impl Index {
 
     /// Returns the indexed turns, each with its number and the mark of the turns that it was
     /// compared with.
-    fn turns(&self) -> Attempt<HashMap<ObjectId, (i64, Vec<u8>)>> {
+    fn indexed_turns(&self) -> IndexResult<HashMap<ObjectId, (i64, Vec<u8>)>> {
         let mut query = self.connection.prepare("SELECT id, commit_id, before FROM turns")?;
         let mut rows = query.query([])?;
         let mut turns = HashMap::new();
         while let Some(row) = rows.next()? {
-            let commit = id_of(row.get_ref(1)?.as_blob().map_err(|_| Trouble::Damaged)?);
-            turns.insert(commit.ok_or(Trouble::Damaged)?, (row.get(0)?, row.get(2)?));
+            let commit = id_of(row.get_ref(1)?.as_blob().map_err(|_| IndexError::Damaged)?);
+            turns.insert(commit.ok_or(IndexError::Damaged)?, (row.get(0)?, row.get(2)?));
         }
         Ok(turns)
     }
 
     /// Returns the turns that the index lacks.
-    fn missing(&self, turns: &[ArrivedAt]) -> Attempt<HashSet<ObjectId>> {
+    fn missing_turns(&self, turns: &[ArrivedAt]) -> IndexResult<HashSet<ObjectId>> {
         let mut query = self.connection.prepare("SELECT 1 FROM turns WHERE commit_id = ?1")?;
         let mut missing = HashSet::new();
         for turn in turns {
@@ -115,8 +115,8 @@ impl Index {
 
     /// Drops the turns that are not among `arrivals` or that are now compared with other turns, and
     /// their documents. Returns the number of dropped turns.
-    fn drop_others(&self, arrivals: &Arrivals<'_>) -> Attempt<usize> {
-        let mut others = self.turns()?;
+    fn drop_others(&self, arrivals: &Arrivals<'_>) -> IndexResult<usize> {
+        let mut others = self.indexed_turns()?;
         for turn in arrivals.turns() {
             let before = others.get(&turn.commit).map(|(_, before)| before);
             if before.is_some_and(|before| *before == mark_of(&turn.before)) {
@@ -136,7 +136,7 @@ impl Index {
             for (turn, _) in others.values() {
                 insert.execute([turn])?;
             }
-            drop_documents(&change, Filling::begin(self, &change)?)?;
+            drop_documents(&change, IndexWriter::begin(self, &change)?)?;
         }
         // Without tips the index does not count as current until it is filled again.
         change.execute(FORGET_TIPS, [TIPS])?;
@@ -145,7 +145,7 @@ impl Index {
     }
 
     /// Merges the segments, if documents were dropped, and returns free pages to the file system.
-    fn shrink(&self, has_dropped: bool) -> Attempt<()> {
+    fn shrink(&self, has_dropped: bool) -> IndexResult<()> {
         if has_dropped {
             let change = self.begin()?;
             segments::merge_all(&change, &mut Measures::open(&change)?)?;
@@ -159,8 +159,8 @@ impl Index {
 }
 
 /// Drops the turns in the table `gone`, their places, and the documents that have no place left.
-fn drop_documents(change: &Connection, mut filling: Filling<'_>) -> Attempt<()> {
-    let numbers = |query: &str| -> Attempt<Vec<u32>> {
+fn drop_documents(change: &Connection, mut writer: IndexWriter<'_>) -> IndexResult<()> {
+    let numbers = |query: &str| -> IndexResult<Vec<u32>> {
         let mut query = change.prepare(query)?;
         let numbers = query.query_map([], |row| row.get(0))?;
         Ok(numbers.collect::<Result<_, _>>()?)
@@ -168,8 +168,8 @@ fn drop_documents(change: &Connection, mut filling: Filling<'_>) -> Attempt<()> 
     let touched = "SELECT DISTINCT document FROM places WHERE turn IN (SELECT id FROM temp.gone)";
     for document in numbers(touched)? {
         // The remaining places may be newer, so the oldest time is unknown.
-        let measure = filling.measures.get(document)?;
-        filling.measures.set(document, Measure { second: u32::MAX, ..measure })?;
+        let measure = writer.measures.get(document)?;
+        writer.measures.set(document, Measure { second: u32::MAX, ..measure })?;
     }
     change.execute_batch(
         "DELETE FROM places WHERE turn IN (SELECT id FROM temp.gone);
@@ -181,19 +181,19 @@ fn drop_documents(change: &Connection, mut filling: Filling<'_>) -> Attempt<()> 
     let mut delete = change.prepare("DELETE FROM documents WHERE id = ?1")?;
     for document in numbers(without_place)? {
         delete.execute([document])?;
-        filling.documents -= 1;
-        filling.words -= i64::from(filling.measures.get(document)?.words);
+        writer.documents -= 1;
+        writer.words -= i64::from(writer.measures.get(document)?.words);
         // The postings stay until the next merge. A measure without words makes searches ignore
         // them.
-        filling.measures.set(document, Measure::DROPPED)?;
+        writer.measures.set(document, Measure::DROPPED)?;
     }
     let newest = "SELECT coalesce(max(time), 0) FROM turns";
-    filling.newest = change.query_row(newest, [], |row| row.get(0))?;
-    filling.finish()
+    writer.newest = change.query_row(newest, [], |row| row.get(0))?;
+    writer.finish()
 }
 
 /// Returns true if all of `known` is reachable from `tips`, so that no turn was deleted.
-fn has_grown(repo: &Repository, known: &[ObjectId], tips: &[ObjectId]) -> Attempt<bool> {
+fn has_grown(repo: &Repository, known: &[ObjectId], tips: &[ObjectId]) -> IndexResult<bool> {
     let gone: Vec<ObjectId> =
         known.iter().filter(|tip| tips.binary_search(tip).is_err()).copied().collect();
     if known.is_empty() || gone.is_empty() {

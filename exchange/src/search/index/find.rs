@@ -16,19 +16,19 @@ use turntree::object::ObjectId;
 use super::measures::Measures;
 use super::postings::each_posting;
 use super::segments::each_list;
-use super::{Attempt, DOCUMENTS, Index, NEWEST, TextTable, Trouble, WORDS, id_of};
+use super::{DOCUMENTS, Index, IndexError, IndexResult, NEWEST, TextTable, WORDS, id_of};
 use crate::search::query::Terms;
-use crate::search::rank::{Totals, fading, times_of};
+use crate::search::rank::{Totals, recency, times_of};
 
 const ROLES: [Role; 5] = [Role::System, Role::User, Role::Assistant, Role::Tool, Role::Other];
 
 /// From this number of documents, one query for all documents with a wanted place is cheaper than a
 /// lookup of each document.
-const MANY: usize = 2048;
+const MANY_DOCUMENTS: usize = 2048;
 
 /// The filter of a search.
 #[derive(Debug, Clone, Default)]
-pub(in crate::search) struct Wanted<'q> {
+pub(in crate::search) struct SearchFilter<'q> {
     pub(in crate::search) session: Option<&'q str>,
     pub(in crate::search) roles: &'q [Role],
     pub(in crate::search) tool: Option<&'q str>,
@@ -54,7 +54,7 @@ pub(in crate::search) struct Candidate {
 
 /// A place of a document, as stored in the tables.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Place {
+struct DocumentPlace {
     time: i64,
     turn: i64,
     commit: ObjectId,
@@ -67,7 +67,7 @@ struct Place {
 
 /// A document that has all words, with the score of these words.
 #[derive(Debug, Clone, Copy, PartialEq)]
-struct Scored {
+struct ScoredDocument {
     document: u32,
     score: f64,
     /// An upper bound of its rank.
@@ -75,42 +75,42 @@ struct Scored {
 }
 
 /// A document, as stored in the tables, with its rank.
-struct Found {
+struct RankedDocument {
     rank: f64,
     blob: ObjectId,
     format: i64,
-    place: Place,
+    place: DocumentPlace,
 }
 
-impl Eq for Scored {}
+impl Eq for ScoredDocument {}
 
-impl PartialOrd for Scored {
+impl PartialOrd for ScoredDocument {
     fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
         Some(self.cmp(other))
     }
 }
 
-impl Ord for Scored {
+impl Ord for ScoredDocument {
     fn cmp(&self, other: &Self) -> Ordering {
         self.most.total_cmp(&other.most).then(self.document.cmp(&other.document))
     }
 }
 
-impl PartialEq for Found {
+impl PartialEq for RankedDocument {
     fn eq(&self, other: &Self) -> bool {
         self.cmp(other) == Ordering::Equal
     }
 }
 
-impl Eq for Found {}
+impl Eq for RankedDocument {}
 
-impl PartialOrd for Found {
+impl PartialOrd for RankedDocument {
     fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
         Some(self.cmp(other))
     }
 }
 
-impl Ord for Found {
+impl Ord for RankedDocument {
     /// The higher rank is greater. The newer document is greater among equal ranks.
     fn cmp(&self, other: &Self) -> Ordering {
         let others = |found: &Self| (found.place.time, Reverse(found.blob));
@@ -125,9 +125,9 @@ impl Index {
     pub(in crate::search) fn find(
         &self,
         terms: &Terms,
-        wanted: &Wanted<'_>,
+        wanted: &SearchFilter<'_>,
         each: &mut dyn FnMut(Candidate) -> ControlFlow<()>,
-    ) -> Attempt<u64> {
+    ) -> IndexResult<u64> {
         // One read transaction, which hides concurrent changes of other processes.
         let behavior = TransactionBehavior::Deferred;
         let view = rusqlite::Transaction::new_unchecked(&self.connection, behavior)?;
@@ -138,15 +138,16 @@ impl Index {
         // The measure of a document holds the age of its oldest place, which the filter may
         // exclude.
         let any_place = conditions.is_empty() && wanted.paths.is_all();
-        let mut scored = self.scored(&view, &terms.words(), any_place.then_some(newest))?;
+        let mut scored =
+            self.score_documents(&view, &terms.words(), any_place.then_some(newest))?;
         let all = scored.len() as u64;
-        if !conditions.is_empty() && scored.len() >= MANY {
+        if !conditions.is_empty() && scored.len() >= MANY_DOCUMENTS {
             let wanted = documents_at(&view, &conditions)?;
             scored.retain(|it| wanted.contains(&it.document));
         }
         let mut left = BinaryHeap::from(scored);
-        let mut places = Places::new(&view, &conditions, wanted, newest)?;
-        let mut found: BinaryHeap<Found> = BinaryHeap::new();
+        let mut places = PlaceLookup::new(&view, &conditions, wanted, newest)?;
+        let mut found: BinaryHeap<RankedDocument> = BinaryHeap::new();
         loop {
             // Look up documents until none of the rest can rank above the best one.
             while let Some(next) = left.peek()
@@ -164,39 +165,39 @@ impl Index {
 
     /// Returns the documents that have all words, with the score of the words in each. With
     /// `newest`, the upper bound of the rank includes the age.
-    fn scored(
+    fn score_documents(
         &self,
         view: &Connection,
         words: &[(&str, bool)],
         newest: Option<i64>,
-    ) -> Attempt<Vec<Scored>> {
+    ) -> IndexResult<Vec<ScoredDocument>> {
         let totals = Totals {
             documents: self.number(DOCUMENTS)?.cast_unsigned(),
             words: self.number(WORDS)?.cast_unsigned(),
         };
         let mut measures = Measures::open(view)?;
-        let mut scored: Vec<Scored> = Vec::new();
+        let mut scored: Vec<ScoredDocument> = Vec::new();
         for (at, word) in words.iter().enumerate() {
-            let (steps, documents) = having(view, *word, &mut measures)?;
+            let (steps, documents) = word_steps(view, *word, &mut measures)?;
             let weight = totals.weight(documents);
             if at == 0 {
                 let all = (0..).zip(&steps).filter(|(_, step)| **step > 0);
-                let found = |(document, _)| Scored { document, score: 0.0, most: 0.0 };
+                let found = |(document, _)| ScoredDocument { document, score: 0.0, most: 0.0 };
                 scored = all.map(found).collect();
             }
             let step_in =
-                |it: &Scored| steps.get(it.document as usize).copied().unwrap_or_default();
+                |it: &ScoredDocument| steps.get(it.document as usize).copied().unwrap_or_default();
             scored.retain(|it| step_in(it) > 0);
             for scored in &mut scored {
                 let step = step_in(scored);
-                let times = times_of(step.saturating_sub(1)).ok_or(Trouble::Damaged)?;
+                let times = times_of(step.saturating_sub(1)).ok_or(IndexError::Damaged)?;
                 let length = measures.get(scored.document)?.words;
-                scored.score += totals.share(weight, times, u64::from(length));
+                scored.score += totals.word_score(weight, times, u64::from(length));
             }
         }
         for scored in &mut scored {
             let micros = measures.get(scored.document)?.micros();
-            let left = micros.zip(newest).map_or(1.0, |(micros, newest)| fading(micros, newest));
+            let left = micros.zip(newest).map_or(1.0, |(micros, newest)| recency(micros, newest));
             scored.most = scored.score * left;
         }
         Ok(scored)
@@ -205,9 +206,9 @@ impl Index {
     /// Returns the filter as SQL conditions, or `None` if no place can match.
     fn conditions(
         &self,
-        wanted: &Wanted<'_>,
+        wanted: &SearchFilter<'_>,
         names: &mut TextTable<'_>,
-    ) -> Attempt<Option<String>> {
+    ) -> IndexResult<Option<String>> {
         let mut conditions = String::new();
         if let Some(session) = wanted.session {
             let Some(number) = names.find(session)? else { return Ok(None) };
@@ -238,22 +239,22 @@ impl Index {
 }
 
 /// Looks up the wanted places of one document at a time.
-struct Places<'c, 'w> {
+struct PlaceLookup<'c, 'w> {
     query: Statement<'c>,
-    wanted: &'w Wanted<'w>,
+    wanted: &'w SearchFilter<'w>,
     /// Whether the paths include a section and key, cached for each pair.
     allowed: HashMap<(i64, i64), bool>,
     /// The time of the newest turn of the store.
     newest: i64,
 }
 
-impl<'c, 'w> Places<'c, 'w> {
+impl<'c, 'w> PlaceLookup<'c, 'w> {
     fn new(
         view: &'c Connection,
         conditions: &str,
-        wanted: &'w Wanted<'w>,
+        wanted: &'w SearchFilter<'w>,
         newest: i64,
-    ) -> Attempt<Self> {
+    ) -> IndexResult<Self> {
         let query = format!(
             "SELECT d.blob, d.format, t.time, t.turn, t.commit_id, t.session, p.section, p.key,
                 p.role, p.tools
@@ -265,13 +266,17 @@ impl<'c, 'w> Places<'c, 'w> {
     }
 
     /// Returns a document with its oldest wanted place, or `None` if it has no wanted place.
-    fn look_up(&mut self, scored: Scored, names: &mut TextTable<'_>) -> Attempt<Option<Found>> {
+    fn look_up(
+        &mut self,
+        scored: ScoredDocument,
+        names: &mut TextTable<'_>,
+    ) -> IndexResult<Option<RankedDocument>> {
         let Self { query, wanted, allowed, newest } = self;
         let mut rows = query.query([scored.document])?;
-        let mut oldest: Option<Found> = None;
+        let mut oldest: Option<RankedDocument> = None;
         while let Some(row) = rows.next()? {
             let place = place(row)?;
-            let Place { section, key, .. } = place;
+            let DocumentPlace { section, key, .. } = place;
             if !wanted.paths.is_all() {
                 let known = match allowed.get(&(section, key)) {
                     Some(known) => *known,
@@ -287,15 +292,16 @@ impl<'c, 'w> Places<'c, 'w> {
             {
                 continue;
             }
-            let rank = scored.score * fading(place.time, *newest);
-            oldest = Some(Found { rank, blob: id_at(row, 0)?, format: row.get(1)?, place });
+            let rank = scored.score * recency(place.time, *newest);
+            oldest =
+                Some(RankedDocument { rank, blob: id_at(row, 0)?, format: row.get(1)?, place });
         }
         Ok(oldest)
     }
 }
 
 /// Returns the documents with a place that meets the conditions. Scans all places.
-fn documents_at(view: &Connection, conditions: &str) -> Attempt<HashSet<u32>> {
+fn documents_at(view: &Connection, conditions: &str) -> IndexResult<HashSet<u32>> {
     let query = format!(
         "SELECT DISTINCT p.document FROM places p CROSS JOIN turns t ON t.id = p.turn
         WHERE true{conditions}"
@@ -307,11 +313,11 @@ fn documents_at(view: &Connection, conditions: &str) -> Attempt<HashSet<u32>> {
 
 /// Returns for each document the step of a word plus one, or 0 if it lacks the word, and the number
 /// of documents that have it. A prefix always counts as step 0.
-fn having(
+fn word_steps(
     view: &Connection,
     (word, may_go_on): (&str, bool),
     measures: &mut Measures<'_>,
-) -> Attempt<(Vec<u8>, u64)> {
+) -> IndexResult<(Vec<u8>, u64)> {
     let mut steps = vec![0_u8; measures.len() as usize];
     each_list(view, word, may_go_on, &mut |list| {
         let mut is_whole = true;
@@ -331,8 +337,8 @@ fn having(
     Ok((steps, having))
 }
 
-fn place(row: &Row<'_>) -> Attempt<Place> {
-    Ok(Place {
+fn place(row: &Row<'_>) -> IndexResult<DocumentPlace> {
+    Ok(DocumentPlace {
         time: row.get(2)?,
         turn: row.get(3)?,
         commit: id_at(row, 4)?,
@@ -344,18 +350,22 @@ fn place(row: &Row<'_>) -> Attempt<Place> {
     })
 }
 
-fn id_at(row: &Row<'_>, column: usize) -> Attempt<ObjectId> {
-    let bytes = row.get_ref(column)?.as_blob().map_err(|_| Trouble::Damaged)?;
-    id_of(bytes).ok_or(Trouble::Damaged)
+fn id_at(row: &Row<'_>, column: usize) -> IndexResult<ObjectId> {
+    let bytes = row.get_ref(column)?.as_blob().map_err(|_| IndexError::Damaged)?;
+    id_of(bytes).ok_or(IndexError::Damaged)
 }
 
 /// Returns true if a place precedes the other one: by its time, then its turn, then its path.
-fn is_before(one: &Place, other: &Place, names: &mut TextTable<'_>) -> Attempt<bool> {
-    let when = |place: &Place| (place.time, place.turn, place.commit);
+fn is_before(
+    one: &DocumentPlace,
+    other: &DocumentPlace,
+    names: &mut TextTable<'_>,
+) -> IndexResult<bool> {
+    let when = |place: &DocumentPlace| (place.time, place.turn, place.commit);
     if when(one) != when(other) {
         return Ok(when(one) < when(other));
     }
-    let mut path = |place: &Place| -> Attempt<_> {
+    let mut path = |place: &DocumentPlace| -> IndexResult<_> {
         let (section, key) = (names.text(place.section)?, names.key(place.key)?);
         Ok((section, key.parse::<u64>().unwrap_or(u64::MAX), key))
     };
@@ -363,10 +373,10 @@ fn is_before(one: &Place, other: &Place, names: &mut TextTable<'_>) -> Attempt<b
 }
 
 fn candidate(
-    found: &Found,
+    found: &RankedDocument,
     names: &mut TextTable<'_>,
     tools: &mut TextTable<'_>,
-) -> Attempt<Candidate> {
+) -> IndexResult<Candidate> {
     let place = &found.place;
     let used = place.tools.map(|number| tools.text(number)).transpose()?.unwrap_or_default();
     let role = place.role.and_then(|code| ROLES.into_iter().find(|role| *role as i64 == code));

@@ -17,13 +17,13 @@
 //! reads sequentially.
 
 mod claim;
+mod error;
 mod fill;
 mod find;
 mod measures;
 mod postings;
 mod segments;
-mod take;
-mod trouble;
+mod writer;
 
 use std::collections::HashMap;
 use std::fs;
@@ -40,8 +40,8 @@ use turntree::store::Store;
 use turntree::workspace::{Claim, database_path, make_database};
 
 pub(super) use claim::claim;
-pub(super) use find::{Candidate, Wanted};
-pub(super) use trouble::Trouble;
+pub(super) use error::IndexError;
+pub(super) use find::{Candidate, SearchFilter};
 
 /// The name of the database file.
 const NAME: &str = "search";
@@ -52,7 +52,7 @@ const APPLICATION: i32 = 0x7454_7365;
 const VERSION: i32 = 3;
 
 /// The longest wait for another process that fills the same index.
-const PATIENCE: Duration = Duration::from_secs(60);
+const CLAIM_TIMEOUT: Duration = Duration::from_secs(60);
 
 const CACHE_KIBIBYTES: i32 = 16 << 10;
 
@@ -84,7 +84,7 @@ const DOCUMENTS: &str = "documents";
 const WORDS: &str = "words";
 const NEWEST: &str = "newest";
 
-type Attempt<T> = Result<T, Trouble>;
+type IndexResult<T> = Result<T, IndexError>;
 
 /// An open index.
 #[derive(Debug)]
@@ -94,36 +94,43 @@ pub(super) struct Index {
 
 impl Index {
     /// Opens the index next to the store. `None` if there is no index yet.
-    pub(super) fn open(store: &Store) -> Attempt<Option<Self>> {
+    pub(super) fn open(store: &Store) -> IndexResult<Option<Self>> {
         let path = database_path(store, NAME);
         // The index in another user's store belongs to that user, too.
         if store.keeps_no_caches() || !path.exists() {
             return Ok(None);
         }
         let index = Self::connect(&path, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
-        if index.pragma("user_version")? == 0 { Ok(None) } else { index.checked(store).map(Some) }
+        if index.pragma("user_version")? == 0 {
+            Ok(None)
+        } else {
+            index.check_version(store).map(Some)
+        }
     }
 
     /// Opens the index next to the store, or creates an empty one. The caller must hold the claim,
     /// because SQLite refuses one of two processes that create the same file.
-    pub(super) fn open_or_make(store: &Store, _: &Claim) -> Attempt<Self> {
-        let path = make_database(store, NAME).map_err(|error| Trouble::refused(error.message()))?;
-        Self::connect(&path, OpenFlags::SQLITE_OPEN_READ_WRITE)?.made(store)?.checked(store)
+    pub(super) fn open_or_create(store: &Store, _: &Claim) -> IndexResult<Self> {
+        let path =
+            make_database(store, NAME).map_err(|error| IndexError::refused(error.message()))?;
+        Self::connect(&path, OpenFlags::SQLITE_OPEN_READ_WRITE)?
+            .create_tables(store)?
+            .check_version(store)
     }
 
     /// Opens the index next to the store read-only.
-    pub(super) fn open_to_read(store: &Store) -> Attempt<Self> {
+    pub(super) fn open_read_only(store: &Store) -> IndexResult<Self> {
         if store.keeps_no_caches() {
-            return Err(Trouble::refused("nothing is kept beside this store"));
+            return Err(IndexError::refused("nothing is kept beside this store"));
         }
         let path = database_path(store, NAME);
-        Self::connect(&path, OpenFlags::SQLITE_OPEN_READ_ONLY)?.checked(store)
+        Self::connect(&path, OpenFlags::SQLITE_OPEN_READ_ONLY)?.check_version(store)
     }
 
     /// Creates an empty index in memory.
-    pub(super) fn in_memory(store: &Store) -> Attempt<Self> {
+    pub(super) fn in_memory(store: &Store) -> IndexResult<Self> {
         let connection = Connection::open_in_memory()?;
-        Self::of(connection)?.made(store)?.checked(store)
+        Self::of(connection)?.create_tables(store)?.check_version(store)
     }
 
     /// Removes the index next to the store. The next search rebuilds it from the objects. Processes
@@ -141,24 +148,24 @@ impl Index {
         }
     }
 
-    fn connect(path: &Path, access: OpenFlags) -> Attempt<Self> {
-        let refused = |error: std::io::Error| Trouble::refused(&error.to_string());
+    fn connect(path: &Path, access: OpenFlags) -> IndexResult<Self> {
+        let refused = |error: std::io::Error| IndexError::refused(&error.to_string());
         let (Some(folder), Some(name)) = (path.parent(), path.file_name()) else {
-            return Err(Trouble::refused("it has no folder"));
+            return Err(IndexError::refused("it has no folder"));
         };
         // Symbolic links in the path of the store are trusted. The file itself must not be one.
         let path = fs::canonicalize(folder).map_err(refused)?.join(name);
         // SQLite would block on a pipe without a writer.
         for path in [&path, &journal_of(&path)] {
             if fs::symlink_metadata(path).is_ok_and(|found| !found.is_file()) {
-                return Err(Trouble::refused("it is no regular file"));
+                return Err(IndexError::refused("it is no regular file"));
             }
         }
         let how = OpenFlags::SQLITE_OPEN_NO_MUTEX | OpenFlags::SQLITE_OPEN_NOFOLLOW;
         Self::of(Connection::open_with_flags(path, access | how)?)
     }
 
-    fn of(connection: Connection) -> Attempt<Self> {
+    fn of(connection: Connection) -> IndexResult<Self> {
         for (config, on) in [
             (DbConfig::SQLITE_DBCONFIG_DEFENSIVE, true),
             (DbConfig::SQLITE_DBCONFIG_TRUSTED_SCHEMA, false),
@@ -167,7 +174,7 @@ impl Index {
         ] {
             connection.set_db_config(config, on)?;
         }
-        connection.busy_timeout(PATIENCE)?;
+        connection.busy_timeout(CLAIM_TIMEOUT)?;
         connection.pragma_update(None, "cell_size_check", true)?;
         connection.pragma_update(None, "cache_size", -CACHE_KIBIBYTES)?;
         // Otherwise SQLite sorts in files of the shared temporary folder, which would hold parts of
@@ -177,7 +184,7 @@ impl Index {
     }
 
     /// Creates the tables in an empty file.
-    fn made(self, store: &Store) -> Attempt<Self> {
+    fn create_tables(self, store: &Store) -> IndexResult<Self> {
         if self.pragma("user_version")? == 0 && !self.connection.is_readonly("main")? {
             // Only effective before the first table exists.
             self.connection.pragma_update(None, "auto_vacuum", "INCREMENTAL")?;
@@ -196,38 +203,38 @@ impl Index {
     }
 
     /// Rejects an index of another version or store.
-    fn checked(self, store: &Store) -> Attempt<Self> {
+    fn check_version(self, store: &Store) -> IndexResult<Self> {
         let is_ours = (self.pragma("application_id")?, self.pragma("user_version")?)
             == (APPLICATION, VERSION)
             && self.fact::<Vec<u8>>(STORE)?.is_some_and(|id| id == store.id());
         if !is_ours {
-            return Err(Trouble::Damaged);
+            return Err(IndexError::Damaged);
         }
         Ok(self)
     }
 
-    fn pragma(&self, name: &str) -> Attempt<i32> {
+    fn pragma(&self, name: &str) -> IndexResult<i32> {
         Ok(self.connection.pragma_query_value(None, name, |row| row.get(0))?)
     }
 
     /// Begins a transaction that excludes other writers.
-    fn begin(&self) -> Attempt<Transaction<'_>> {
+    fn begin(&self) -> IndexResult<Transaction<'_>> {
         let behavior = TransactionBehavior::Immediate;
         Ok(Transaction::new_unchecked(&self.connection, behavior)?)
     }
 
-    fn fact<T: rusqlite::types::FromSql>(&self, name: &str) -> Attempt<Option<T>> {
+    fn fact<T: rusqlite::types::FromSql>(&self, name: &str) -> IndexResult<Option<T>> {
         let query = "SELECT value FROM facts WHERE name = ?1";
         Ok(self.connection.query_row(query, [name], |row| row.get(0)).optional()?)
     }
 
     /// Returns a fact that is a number, or 0 if it was never set.
-    fn number(&self, name: &str) -> Attempt<i64> {
+    fn number(&self, name: &str) -> IndexResult<i64> {
         Ok(self.fact(name)?.unwrap_or_default())
     }
 
     /// Returns true if the index covers the current refs and epoch of the store.
-    pub(super) fn is_current(&self, repo: &Repository) -> Attempt<bool> {
+    pub(super) fn is_current(&self, repo: &Repository) -> IndexResult<bool> {
         let epoch = self.fact::<i64>(EPOCH)?;
         Ok(epoch == Some(repo.store().epoch().cast_signed())
             && self.fact::<Vec<u8>>(TIPS)?.is_some_and(|known| known == tip_bytes(&tips(repo))))
@@ -241,7 +248,7 @@ fn journal_of(path: &Path) -> PathBuf {
     journal.into()
 }
 
-fn set(connection: &Connection, name: &str, value: impl rusqlite::ToSql) -> Attempt<()> {
+fn set(connection: &Connection, name: &str, value: impl rusqlite::ToSql) -> IndexResult<()> {
     let change = "INSERT INTO facts VALUES (?1, ?2) ON CONFLICT DO UPDATE SET value = ?2";
     connection.execute(change, params![name, value])?;
     Ok(())
@@ -277,7 +284,7 @@ impl<'c> TextTable<'c> {
     }
 
     /// Returns the number of a text, if it has one.
-    fn find(&mut self, text: &str) -> Attempt<Option<i64>> {
+    fn find(&mut self, text: &str) -> IndexResult<Option<i64>> {
         if let Some(number) = self.numbers.get(text) {
             return Ok(Some(*number));
         }
@@ -290,7 +297,7 @@ impl<'c> TextTable<'c> {
     }
 
     /// Returns the number of a text. Inserts the text if it is new.
-    fn number(&mut self, text: &str) -> Attempt<i64> {
+    fn number(&mut self, text: &str) -> IndexResult<i64> {
         if let Some(number) = self.find(text)? {
             return Ok(number);
         }
@@ -302,7 +309,7 @@ impl<'c> TextTable<'c> {
     }
 
     /// Returns the text of a number.
-    fn text(&mut self, number: i64) -> Attempt<String> {
+    fn text(&mut self, number: i64) -> IndexResult<String> {
         if let Some(text) = self.texts.get(&number) {
             return Ok(text.clone());
         }
@@ -314,7 +321,7 @@ impl<'c> TextTable<'c> {
 
     /// Returns the number of a key: `-1 - n` for a key that is the number `n`, else the number of
     /// its text.
-    fn key_number(&mut self, key: &str) -> Attempt<i64> {
+    fn key_number(&mut self, key: &str) -> IndexResult<i64> {
         match key.parse::<u32>() {
             Ok(index) if index.to_string() == key => Ok(-1 - i64::from(index)),
             _ => self.number(key),
@@ -322,7 +329,7 @@ impl<'c> TextTable<'c> {
     }
 
     /// Returns the key of a number.
-    fn key(&mut self, number: i64) -> Attempt<String> {
+    fn key(&mut self, number: i64) -> IndexResult<String> {
         if number < 0 { Ok((-1 - number).to_string()) } else { self.text(number) }
     }
 }

@@ -198,7 +198,7 @@ mod tests {
 
     turntree_properties::properties! {
         #[test]
-        fn words_and_their_documents_come_back(
+        fn posting_lists_round_trip(
             words in prop::collection::btree_map(
                 "[a-c]{1,6}",
                 prop::collection::btree_map(any::<u32>(), 0_u8..5, 0..20),
@@ -223,7 +223,7 @@ mod tests {
         }
 
         #[test]
-        fn damaged_bytes_end_and_do_not_panic(bytes in prop::collection::vec(any::<u8>(), 0..60)) {
+        fn damaged_postings_do_not_panic(bytes in prop::collection::vec(any::<u8>(), 0..60)) {
             documents(&bytes);
             let (mut at, mut word) = (0, Vec::new());
             while at < bytes.len() && word_at(&bytes, &mut at, &mut word).is_some() {}

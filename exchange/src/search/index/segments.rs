@@ -10,20 +10,20 @@ use rusqlite::{Connection, OptionalExtension, params};
 
 use super::measures::Measures;
 use super::postings::{BlockWriter, PostingList, PostingLists, each_posting, word_at};
-use super::{Attempt, Trouble};
+use super::{IndexError, IndexResult};
 
 /// Size in bytes from which a segment is large.
 const LARGE_BYTES: i64 = 16 << 20;
 
 /// Receives the list of a word. Returns `None` if the list is damaged.
-pub(super) type TakeList<'a> = &'a mut dyn FnMut(&[u8]) -> Option<()>;
+pub(super) type ListVisitor<'a> = &'a mut dyn FnMut(&[u8]) -> Option<()>;
 
 /// Adds a segment with the lists of new documents. Merges small segments.
 pub(super) fn add(
     change: &Connection,
     lists: PostingLists,
     measures: &mut Measures<'_>,
-) -> Attempt<()> {
+) -> IndexResult<()> {
     if lists.is_empty() {
         return Ok(());
     }
@@ -49,7 +49,7 @@ pub(super) fn add(
 }
 
 /// Merges all segments and removes the postings of dropped documents.
-pub(super) fn merge_all(change: &Connection, measures: &mut Measures<'_>) -> Attempt<()> {
+pub(super) fn merge_all(change: &Connection, measures: &mut Measures<'_>) -> IndexResult<()> {
     rewrite(change, &segments(change)?, measures)
 }
 
@@ -57,9 +57,9 @@ pub(super) fn merge_all(change: &Connection, measures: &mut Measures<'_>) -> Att
 pub(super) fn each_list(
     view: &Connection,
     word: &str,
-    may_go_on: bool,
-    take: TakeList<'_>,
-) -> Attempt<()> {
+    is_prefix: bool,
+    take: ListVisitor<'_>,
+) -> IndexResult<()> {
     let mut from = view.prepare(
         "SELECT word FROM first_words WHERE segment = ?1 AND word <= ?2
             ORDER BY word DESC LIMIT 1",
@@ -74,8 +74,8 @@ pub(super) fn each_list(
         let first = first.optional()?.unwrap_or_else(|| word.to_vec());
         let mut rows = blocks.query(params![segment, first])?;
         while let Some(row) = rows.next()? {
-            let block = row.get_ref(0)?.as_blob().map_err(|_| Trouble::Damaged)?;
-            if look_into(block, word, may_go_on, take).ok_or(Trouble::Damaged)? {
+            let block = row.get_ref(0)?.as_blob().map_err(|_| IndexError::Damaged)?;
+            if visit_block(block, word, is_prefix, take).ok_or(IndexError::Damaged)? {
                 break;
             }
         }
@@ -84,19 +84,24 @@ pub(super) fn each_list(
 }
 
 /// Calls `take` with the wanted lists of a block. Returns true if later blocks have no wanted list.
-fn look_into(block: &[u8], wanted: &[u8], may_go_on: bool, take: TakeList<'_>) -> Option<bool> {
+fn visit_block(
+    block: &[u8],
+    wanted: &[u8],
+    is_prefix: bool,
+    take: ListVisitor<'_>,
+) -> Option<bool> {
     let (mut at, mut word) = (0, Vec::new());
     while at < block.len() {
         let list = word_at(block, &mut at, &mut word)?;
         if word.as_slice() < wanted {
             continue;
         }
-        let is_wanted = if may_go_on { word.starts_with(wanted) } else { word == wanted };
+        let is_wanted = if is_prefix { word.starts_with(wanted) } else { word == wanted };
         if !is_wanted {
             return Some(true);
         }
         take(block.get(list)?)?;
-        if !may_go_on {
+        if !is_prefix {
             return Some(true);
         }
     }
@@ -104,16 +109,21 @@ fn look_into(block: &[u8], wanted: &[u8], may_go_on: bool, take: TakeList<'_>) -
 }
 
 /// Returns the segments with their sizes in bytes, oldest first.
-fn segments(view: &Connection) -> Attempt<Vec<(i64, i64)>> {
+fn segments(view: &Connection) -> IndexResult<Vec<(i64, i64)>> {
     let mut query = view.prepare("SELECT id, bytes FROM segments ORDER BY id")?;
     let rows = query.query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?;
     Ok(rows.collect::<Result<_, _>>()?)
 }
 
 /// Merges adjacent segments and removes the postings of dropped documents.
-fn rewrite(change: &Connection, from: &[(i64, i64)], measures: &mut Measures<'_>) -> Attempt<()> {
+fn rewrite(
+    change: &Connection,
+    from: &[(i64, i64)],
+    measures: &mut Measures<'_>,
+) -> IndexResult<()> {
     let mut writer = SegmentWriter::begin(change)?;
-    let cursors: Attempt<Vec<_>> = from.iter().map(|(id, _)| Cursor::new(change, *id)).collect();
+    let cursors: IndexResult<Vec<_>> =
+        from.iter().map(|(id, _)| Cursor::new(change, *id)).collect();
     let mut cursors = cursors?;
     let mut list = PostingList::default();
     loop {
@@ -127,7 +137,7 @@ fn rewrite(change: &Connection, from: &[(i64, i64)], measures: &mut Measures<'_>
                 Ok(false) => {}
                 Err(trouble) => damaged = Some(trouble),
             };
-            each_posting(cursor.list(), add).ok_or(Trouble::Damaged)?;
+            each_posting(cursor.list(), add).ok_or(IndexError::Damaged)?;
             if let Some(trouble) = damaged {
                 return Err(trouble);
             }
@@ -160,19 +170,19 @@ struct SegmentWriter<'c> {
 }
 
 impl<'c> SegmentWriter<'c> {
-    fn begin(change: &'c Connection) -> Attempt<Self> {
+    fn begin(change: &'c Connection) -> IndexResult<Self> {
         change.execute("INSERT INTO segments (bytes) VALUES (0)", [])?;
         let segment = change.last_insert_rowid();
         Ok(Self { change, segment, block: BlockWriter::default(), bytes: 0 })
     }
 
     /// Adds a word and its list. Words must be added in ascending order.
-    fn push(&mut self, word: &[u8], list: &[u8]) -> Attempt<()> {
+    fn push(&mut self, word: &[u8], list: &[u8]) -> IndexResult<()> {
         self.block.push(word, list);
         if self.block.is_full() { self.write() } else { Ok(()) }
     }
 
-    fn write(&mut self) -> Attempt<()> {
+    fn write(&mut self) -> IndexResult<()> {
         let Some((first, bytes)) = self.block.take() else { return Ok(()) };
         self.bytes += i64::try_from(bytes.len()).unwrap_or(i64::MAX);
         self.change.execute("INSERT INTO blocks (postings) VALUES (?1)", [bytes])?;
@@ -182,7 +192,7 @@ impl<'c> SegmentWriter<'c> {
         Ok(())
     }
 
-    fn finish(mut self) -> Attempt<()> {
+    fn finish(mut self) -> IndexResult<()> {
         self.write()?;
         let size = "UPDATE segments SET bytes = ?2 WHERE id = ?1";
         self.change.execute(size, params![self.segment, self.bytes])?;
@@ -202,7 +212,7 @@ struct Cursor {
 }
 
 impl Cursor {
-    fn new(change: &Connection, segment: i64) -> Attempt<Self> {
+    fn new(change: &Connection, segment: i64) -> IndexResult<Self> {
         let blocks = "SELECT block FROM first_words WHERE segment = ?1 ORDER BY word DESC";
         let mut blocks = change.prepare(blocks)?;
         let blocks = blocks.query_map([segment], |row| row.get(0))?;
@@ -217,7 +227,7 @@ impl Cursor {
         self.block.get(self.list.clone()).unwrap_or_default()
     }
 
-    fn advance(&mut self, change: &Connection) -> Attempt<()> {
+    fn advance(&mut self, change: &Connection) -> IndexResult<()> {
         while self.at >= self.block.len() {
             let Some(next) = self.blocks.pop() else {
                 self.is_done = true;
@@ -229,7 +239,7 @@ impl Cursor {
             self.word.clear();
         }
         let list = word_at(&self.block, &mut self.at, &mut self.word);
-        self.list = list.ok_or(Trouble::Damaged)?;
+        self.list = list.ok_or(IndexError::Damaged)?;
         Ok(())
     }
 }

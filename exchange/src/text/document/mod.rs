@@ -192,7 +192,7 @@ impl<R: Read> Document<R> {
             let Some(byte) = self.buffer.get(self.scanned).copied() else { return Ok(None) };
             let separator = matches!(byte, b',' | b' ' | b'\t' | b'\r' | b'\n');
             let piece = if self.scanner.ends_number(Some(byte)) {
-                self.value_ended();
+                self.end_value();
                 None
             } else if matches!(self.mode, Mode::Separator { .. }) && !separator {
                 self.finish_record()
@@ -251,13 +251,13 @@ impl<R: Read> Document<R> {
                 };
             }
             Ok(ByteRole::Begin) => {
-                let piece = self.value_began();
+                let piece = self.begin_value();
                 self.scanned += 1;
                 return piece;
             }
             Ok(ByteRole::End) => {
                 self.scanned += 1;
-                self.value_ended();
+                self.end_value();
             }
             Ok(ByteRole::Inside) => self.scanned += 1,
         }
@@ -265,17 +265,17 @@ impl<R: Read> Document<R> {
     }
 
     /// Handles the start of a value at the scan position.
-    fn value_began(&mut self) -> Option<Piece> {
+    fn begin_value(&mut self) -> Option<Piece> {
         if !matches!(self.mode, Mode::Trivia) {
             return None;
         }
         let (path, target) = self.scanner.rule()?;
-        let depth = self.scanner.depth() - usize::from(self.scanner.opened());
+        let depth = self.scanner.depth() - usize::from(self.scanner.is_container());
         match target {
             PathTarget::Record => {
                 self.open_field = None;
                 let glue = self.glue(self.scanned);
-                self.scanner.close_to_rules();
+                self.scanner.disable_rules();
                 self.mode = Mode::Record { path, depth };
                 glue
             }
@@ -294,7 +294,7 @@ impl<R: Read> Document<R> {
     }
 
     /// Handles the end of a value before the scan position.
-    fn value_ended(&mut self) {
+    fn end_value(&mut self) {
         let depth = self.scanner.depth();
         match self.mode {
             Mode::Record { path, depth: cut } if cut == depth => {
@@ -370,7 +370,7 @@ impl<R: Read> Document<R> {
     /// Returns the remaining pieces after the end of the input.
     fn end(&mut self) -> Option<Piece> {
         if self.scanner.ends_number(None) {
-            self.value_ended();
+            self.end_value();
         }
         if let Mode::Separator { .. } = self.mode {
             return self.finish_record();
@@ -380,7 +380,7 @@ impl<R: Read> Document<R> {
             self.mode = Mode::Done;
             return Some(self.piece(kind, self.buffer.len(), 0));
         }
-        if self.scanner.at_top() {
+        if self.scanner.is_at_top() {
             self.mode = Mode::Done;
             return self.glue(self.buffer.len());
         }

@@ -125,7 +125,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_path_fits_step_by_step() {
+    fn paths_match_step_by_step() {
         let matcher =
             Matcher::new(&Rules { records: &["", "runs[*].messages[*]"], fields: &["id"] });
         let all = matcher.all();

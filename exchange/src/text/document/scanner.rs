@@ -117,13 +117,13 @@ impl Scanner {
 
     /// Returns the rule that the value that just began matches.
     pub(super) fn rule(&self) -> Option<(&'static str, PathTarget)> {
-        let depth = self.frames.len() - usize::from(self.opened());
+        let depth = self.frames.len() - usize::from(self.is_container());
         self.matcher.complete(self.mask, depth)
     }
 
     /// Disables matching below the value that just began.
-    pub(super) fn close_to_rules(&mut self) {
-        if self.opened()
+    pub(super) fn disable_rules(&mut self) {
+        if self.is_container()
             && let Some(frame) = self.frames.last_mut()
         {
             frame.mask = 0;
@@ -131,7 +131,7 @@ impl Scanner {
     }
 
     /// Returns true if every value is complete.
-    pub(super) fn at_top(&self) -> bool {
+    pub(super) fn is_at_top(&self) -> bool {
         self.state == ScanState::Top
     }
 
@@ -216,7 +216,7 @@ impl Scanner {
                 self.enter(ScanState::String)
             }
             ScanState::Colon if byte == b':' => self.enter(ScanState::Value),
-            ScanState::CommaOrEnd => self.after_value(byte),
+            ScanState::CommaOrEnd => self.end_or_continue(byte),
             ScanState::Key | ScanState::KeyOrEnd | ScanState::Colon => Err(self.expected()),
         }
     }
@@ -233,7 +233,7 @@ impl Scanner {
                 self.enter(ScanState::Number(number.after(byte).ok_or(fault)?))
             }
             ScanState::Literal(rest) => match split(rest).ok_or(fault)? {
-                (_, []) => self.value_ended(),
+                (_, []) => self.end_value(),
                 (_, rest) => self.enter(ScanState::Literal(rest)),
             },
             ScanState::Mark(rest) => match split(rest).ok_or(fault)? {
@@ -291,7 +291,7 @@ impl Scanner {
                 self.in_key = false;
                 ScanState::Colon
             }
-            (ScanState::String, b'"') => return self.value_ended(),
+            (ScanState::String, b'"') => return self.end_value(),
             (ScanState::String, b'\\') => ScanState::Escape,
             (ScanState::String, 0..0x20) => return Err("an escaped control character"),
             (ScanState::String, 0x20..0x80) => ScanState::String,
@@ -315,7 +315,7 @@ impl Scanner {
         self.enter(next)
     }
 
-    fn after_value(&mut self, byte: u8) -> Result<ByteRole, Fault> {
+    fn end_or_continue(&mut self, byte: u8) -> Result<ByteRole, Fault> {
         match byte {
             b',' if self.in_array() => self.enter(ScanState::Value),
             b',' => self.enter(ScanState::Key),
@@ -327,10 +327,10 @@ impl Scanner {
 
     fn close(&mut self) -> Result<ByteRole, Fault> {
         self.frames.pop();
-        self.value_ended()
+        self.end_value()
     }
 
-    fn value_ended(&mut self) -> Result<ByteRole, Fault> {
+    fn end_value(&mut self) -> Result<ByteRole, Fault> {
         self.state = self.between();
         Ok(ByteRole::End)
     }
@@ -345,7 +345,7 @@ impl Scanner {
     }
 
     /// Returns true if the value that just began is a container, which is already on the stack.
-    pub(super) fn opened(&self) -> bool {
+    pub(super) fn is_container(&self) -> bool {
         matches!(self.state, ScanState::ValueOrEnd | ScanState::KeyOrEnd)
     }
 }

@@ -145,7 +145,7 @@ fn records(pieces: &[Piece]) -> Vec<Value> {
 }
 
 #[test]
-fn a_number_is_cut_out_to_its_last_digit() {
+fn numbers_are_split_off_completely() {
     let file = br#"[{"x":-3.0313433689363375e-180}]"#;
     let found = records(&pieces_by(file.as_slice(), &Rules { records: &["[*]"], fields: &[] }));
     assert_eq!(found, [serde_json::json!({"x": -3.031_343_368_936_337_5e-180})]);
@@ -163,7 +163,7 @@ turntree_properties::properties! {
     }
 
     #[test]
-    fn a_document_is_cut_by_any_rules_alike_in_any_print_and_any_reads(
+    fn splitting_is_independent_of_formatting_and_read_sizes(
         value in json(),
         rules in rules(),
         sizes in prop::collection::vec(1_usize..9, 1..5),
@@ -197,7 +197,7 @@ turntree_properties::properties! {
 const SMALL: &str = "{\"id\": \"s\", \"a\": [\n  {\"t\": \"\u{e9}\u{20ac}\u{1f600}\\u00e9\\n\"},\n  -1.5e+3, true],\n \"b\": null}\n";
 
 #[test]
-fn a_file_cut_short_anywhere_keeps_its_complete_elements_and_says_so() {
+fn truncated_files_keep_complete_elements_and_report_damage() {
     let whole = records(&pieces(SMALL.as_bytes()));
     assert_eq!(whole.len(), 4);
     for length in 1..SMALL.len() - 1 {
@@ -211,7 +211,7 @@ fn a_file_cut_short_anywhere_keeps_its_complete_elements_and_says_so() {
 }
 
 #[test]
-fn what_breaks_a_document_is_named_with_its_place() {
+fn document_errors_name_their_position() {
     let reason = |file: &[u8]| {
         let reasons = pieces(file).into_iter().find_map(|piece| match piece.kind {
             PieceKind::Damaged { reason } => Some(reason),
@@ -232,7 +232,7 @@ fn what_breaks_a_document_is_named_with_its_place() {
 }
 
 #[test]
-fn after_damage_the_next_line_that_begins_a_document_is_read() {
+fn parsing_resumes_at_the_next_document_line_after_damage() {
     for torn in ["{\"id\": \"1\", \"a\": [1, tr\n", "{\"id\": 1\n", "{\"id\": \"\n"] {
         let file = format!("{torn}{{\"id\": 2, \"a\": [7]}}\n");
         let pieces = pieces(file.as_bytes());
@@ -243,7 +243,7 @@ fn after_damage_the_next_line_that_begins_a_document_is_read() {
 }
 
 #[test]
-fn an_array_with_one_element_a_line_loses_only_the_broken_lines() {
+fn arrays_with_one_element_per_line_lose_only_broken_lines() {
     let rules = Rules { records: &["[*]"], fields: &[] };
     let file = b"[\n{\"n\":1},\n{\"n\":tru},\n{\"n\":3}\n{\"n\":4},\n{\"n\":5}\n]\n";
     let pieces = pieces_by(file.as_slice(), &rules);
@@ -256,7 +256,7 @@ fn an_array_with_one_element_a_line_loses_only_the_broken_lines() {
 }
 
 #[test]
-fn fields_and_beginnings_are_reported_where_they_stand() {
+fn trivia_reports_fields_and_document_starts() {
     let file = br#"{"info": {"id": "i"}, "c": [{"id": 1, "a": [5]}, {"a": [6], "id": 2}]}"#;
     let found: Vec<_> = pieces(file.as_slice())
         .into_iter()
@@ -275,7 +275,7 @@ fn fields_and_beginnings_are_reported_where_they_stand() {
 }
 
 #[test]
-fn an_endless_record_is_refused_with_its_line() {
+fn oversized_records_are_rejected_with_their_line() {
     let file = b"{\"a\":\n[\"".chain(std::io::repeat(b'x'));
     let error = Document::new(file, &RULES).find_map(Result::err).unwrap();
     assert_eq!(error.kind(), turntree::ErrorKind::LimitExceeded);
@@ -283,7 +283,7 @@ fn an_endless_record_is_refused_with_its_line() {
 }
 
 #[test]
-fn long_glue_long_fields_and_long_separators_are_split() {
+fn long_trivia_fields_and_separators_are_split() {
     let rules = Rules { records: &["a[*]"], fields: &["id", "big"] };
     let blanks = " ".repeat(MAX_SUFFIX_BYTES);
     let long = "x".repeat(MAX_TRIVIA_BYTES - 15);

@@ -47,13 +47,13 @@ struct DatabaseFiles {
     database: PathBuf,
     log: PathBuf,
     before: (FileStat, Option<FileStat>),
-    heads: Heads,
+    heads: FileHeaders,
 }
 
 /// The headers of the log, with the checkpoint number, and of the database, with the change
 /// counter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Heads {
+struct FileHeaders {
     log: [u8; HEADER_BYTES],
     database: [u8; DATABASE_HEADER_BYTES],
 }
@@ -95,7 +95,7 @@ impl Image {
     /// change, as a hot journal shows; `InvalidInput` for a log of another database.
     pub(crate) fn of_file(path: &Path) -> Result<Self> {
         let failed = |error| Error::io("read the database", error);
-        let [log_path, journal] = ["-wal", "-journal"].map(|end| beside(path, end));
+        let [log_path, journal] = ["-wal", "-journal"].map(|end| sibling_path(path, end));
         let database = open_regular(path).map_err(failed)?;
         let before = FileStat::of(&database.metadata().map_err(failed)?);
         let log = match open_regular(&log_path) {
@@ -108,7 +108,7 @@ impl Image {
             return Err(Error::new(ErrorKind::Conflict, message));
         }
         let mut image = Self::new(Source::File(database), log.map(Source::File))?;
-        let heads = image.heads().map_err(failed)?;
+        let heads = image.read_headers().map_err(failed)?;
         let before = (before, log_before.as_ref().map(FileStat::of));
         image.files =
             Some(DatabaseFiles { database: path.to_owned(), log: log_path, before, heads });
@@ -176,7 +176,7 @@ impl Image {
             return false;
         }
         // After a checkpoint the log restarts with another header.
-        if self.heads().ok() != Some(files.heads) {
+        if self.read_headers().ok() != Some(files.heads) {
             return false;
         }
         // File system clocks are coarse: a checkpoint in the same clock tick as the previous one
@@ -185,8 +185,9 @@ impl Image {
         log == log_before || log_before.is_some_and(|log| before.modified < log.modified)
     }
 
-    fn heads(&self) -> io::Result<Heads> {
-        let mut heads = Heads { log: [0; HEADER_BYTES], database: [0; DATABASE_HEADER_BYTES] };
+    fn read_headers(&self) -> io::Result<FileHeaders> {
+        let mut heads =
+            FileHeaders { log: [0; HEADER_BYTES], database: [0; DATABASE_HEADER_BYTES] };
         if let Some((log, _)) = &self.log {
             log.fill_at(0, &mut heads.log)?;
         }
@@ -211,7 +212,7 @@ impl DatabaseFiles {
 }
 
 /// Returns the path of the file next to a database with the suffix `end`.
-fn beside(path: &Path, end: &str) -> PathBuf {
+fn sibling_path(path: &Path, end: &str) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
     name.push(end);
     name.into()

@@ -50,7 +50,7 @@ impl WriteAheadLog {
         let mut head = [0; HEADER_BYTES];
         let whole = log.fill_at(0, &mut head).map_err(failed)?;
         let Some(header) = Header::of(&head).filter(|_| whole) else { return Ok(None) };
-        let Some((newest, last, frames)) = header.committed(log).map_err(failed)? else {
+        let Some((newest, last, frames)) = header.read_committed(log).map_err(failed)? else {
             return Ok(None);
         };
         let (page_bytes, pages) = (header.page_bytes as u64, u64::from(last));
@@ -71,7 +71,7 @@ struct Header {
 
 /// The newest position of each page, the number of pages in the database, and the number of
 /// committed frames.
-type Committed = (HashMap<u32, u64>, u32, u64);
+type CommittedPages = (HashMap<u32, u64>, u32, u64);
 
 impl Header {
     fn of(log: &[u8]) -> Option<Self> {
@@ -85,12 +85,12 @@ impl Header {
         let big_endian = magic & 1 == 1;
         let sum = checksum((0, 0), log.get(..24)?, big_endian);
         let salt = log.get(16..24)?.try_into().ok()?;
-        let told = (word(log, 24)?, word(log, 28)?);
-        (sum == told).then_some(Self { big_endian, page_bytes, salt, sum })
+        let recorded = (word(log, 24)?, word(log, 28)?);
+        (sum == recorded).then_some(Self { big_endian, page_bytes, salt, sum })
     }
 
     /// Reads all frames up to the last one that commits.
-    fn committed(&self, log: &Source) -> io::Result<Option<Committed>> {
+    fn read_committed(&self, log: &Source) -> io::Result<Option<CommittedPages>> {
         let mut frame = vec![0; FRAME_BYTES + self.page_bytes];
         let (mut at, mut sum) = (HEADER_BYTES as u64, self.sum);
         let (mut newest, mut pending) = (HashMap::new(), Vec::new());

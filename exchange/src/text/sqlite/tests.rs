@@ -41,7 +41,7 @@ fn read(image: &Arc<Image>) -> turntree::Result<(Vec<i64>, usize)> {
 }
 
 #[test]
-fn an_image_stays_as_it_was_while_rows_are_added_to_the_log() {
+fn images_are_stable_while_the_log_grows() {
     let (_folder, path, writer) = written();
     let image = Arc::new(Image::of_file(&path).unwrap());
     assert_eq!(read(&image).unwrap(), (vec![1], 2000));
@@ -54,7 +54,7 @@ fn an_image_stays_as_it_was_while_rows_are_added_to_the_log() {
 }
 
 #[test]
-fn what_a_checkpoint_moved_about_is_not_believed() {
+fn images_overwritten_by_a_checkpoint_are_rejected() {
     let changes = "UPDATE t SET n = 2; DELETE FROM t WHERE id % 3 = 0;";
     for (first, then) in [
         // The log is emptied, and the database grows.
@@ -81,7 +81,7 @@ fn what_a_checkpoint_moved_about_is_not_believed() {
 }
 
 #[test]
-fn a_database_is_read_page_by_page_wherever_its_pages_are() {
+fn images_read_pages_from_the_database_and_the_log() {
     let (_folder, path, writer) = written();
     writer
         .execute_batch("PRAGMA wal_checkpoint(TRUNCATE); UPDATE t SET n = 7 WHERE id < 900;")
@@ -110,7 +110,7 @@ fn a_database_is_read_page_by_page_wherever_its_pages_are() {
 }
 
 #[test]
-fn queries_end_and_nothing_is_written_through_an_image() {
+fn queries_are_bounded_and_images_are_read_only() {
     let (_folder, path, _writer) = written();
     let image = Arc::new(Image::of_file(&path).unwrap());
     let database = Database::open(&image).unwrap();

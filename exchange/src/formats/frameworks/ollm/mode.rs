@@ -88,7 +88,7 @@ pub(super) fn apply_document(
         time,
         trigger: Some(Trigger::ModeChange),
         title: read.title,
-        beside: MODES_SUFFIX,
+        session_suffix: MODES_SUFFIX,
         metadata: sections.facts(&facts),
         records: messages.iter().map(|message| message.part.range.clone()).collect(),
         notes: import_notes(&checker.into_notes(), bytes),

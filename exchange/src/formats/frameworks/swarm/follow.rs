@@ -229,7 +229,7 @@ impl FollowedAgent {
         self.messages.insert(at, key);
         events.push(match back {
             0 => Event::Message(message),
-            _ => Event::Late { message, back },
+            _ => Event::LateMessage { message, back },
         });
     }
 

@@ -17,12 +17,12 @@ use crate::text::piece::{Piece, PieceKind, Pieces};
 ///
 /// # Errors
 /// `Io` if the redactions are unreadable. A piece whose replacement is unreadable yields an error.
-pub(crate) fn redacted<'r>(repo: &'r Repository, pieces: Pieces<'r>) -> Result<Pieces<'r>> {
+pub(crate) fn redact_pieces<'r>(repo: &'r Repository, pieces: Pieces<'r>) -> Result<Pieces<'r>> {
     let redactions = repo.redactions()?;
     Ok(Box::new(pieces.map(move |piece| {
         let piece = piece?;
-        match admitted(repo, &redactions, &piece.bytes)? {
-            Some(bytes) => Ok(replaced(&piece, bytes)),
+        match bytes_to_store(repo, &redactions, &piece.bytes)? {
+            Some(bytes) => Ok(replace_bytes(&piece, bytes)),
             None => Ok(piece),
         }
     })))
@@ -30,12 +30,16 @@ pub(crate) fn redacted<'r>(repo: &'r Repository, pieces: Pieces<'r>) -> Result<P
 
 /// Returns the bytes to store for a piece if they differ from the piece: the piece was redacted, is
 /// masked, or both.
-fn admitted(repo: &Repository, redactions: &Redactions, piece: &Bytes) -> Result<Option<Bytes>> {
-    if let Some(known) = instead(repo.store(), redactions, piece)? {
+fn bytes_to_store(
+    repo: &Repository,
+    redactions: &Redactions,
+    piece: &Bytes,
+) -> Result<Option<Bytes>> {
+    if let Some(known) = replacement_of(repo.store(), redactions, piece)? {
         return Ok(Some(known));
     }
     let Some(masked) = repo.instead(piece)?.map(Bytes::from) else { return Ok(None) };
-    Ok(Some(instead(repo.store(), redactions, &masked)?.unwrap_or(masked)))
+    Ok(Some(replacement_of(repo.store(), redactions, &masked)?.unwrap_or(masked)))
 }
 
 /// Returns a document in the form that the store may hold, or `None` if no piece changes. `pieces`
@@ -43,7 +47,7 @@ fn admitted(repo: &Repository, redactions: &Redactions, piece: &Bytes) -> Result
 ///
 /// # Errors
 /// `Io` if the redactions are unreadable, `NotFound` or `Corrupt` if a replacement is lost.
-pub(crate) fn redacted_document(
+pub(crate) fn redact_document(
     repo: &Repository,
     document: &Bytes,
     pieces: impl Iterator<Item = Range<usize>>,
@@ -52,15 +56,15 @@ pub(crate) fn redacted_document(
     let (mut is_replaced, mut parts) = (false, Vec::new());
     for piece in pieces {
         let piece = document.slice(piece);
-        let instead = admitted(repo, &redactions, &piece)?;
-        is_replaced |= instead.is_some();
-        parts.push(instead.unwrap_or(piece));
+        let replacement = bytes_to_store(repo, &redactions, &piece)?;
+        is_replaced |= replacement.is_some();
+        parts.push(replacement.unwrap_or(piece));
     }
     Ok(is_replaced.then(|| parts.concat().into()))
 }
 
 /// Returns the replacement of a piece, if the piece was redacted.
-fn instead(
+fn replacement_of(
     source: &dyn ObjectSource,
     redactions: &Redactions,
     piece: &Bytes,
@@ -74,7 +78,7 @@ fn instead(
 
 /// Returns a piece with other bytes. Keeps only the fields whose new position is certain: those
 /// that contain all of the replaced bytes.
-fn replaced(piece: &Piece, bytes: Bytes) -> Piece {
+fn replace_bytes(piece: &Piece, bytes: Bytes) -> Piece {
     let old = &piece.bytes;
     let moved = |range: &Range<usize>| {
         let (before, after) = (old.get(..range.start)?, old.get(range.end..)?);

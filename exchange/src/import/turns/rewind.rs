@@ -16,7 +16,7 @@ use crate::text::piece::Piece;
 
 /// Sections that a rewind does not change, besides the transcript: the facts about the session, and
 /// the workspace.
-const STAYING: [&str; 2] = [META, FILES];
+const KEPT_SECTIONS: [&str; 2] = [META, FILES];
 
 impl TurnWriter<'_> {
     /// Returns the current context.
@@ -27,20 +27,25 @@ impl TurnWriter<'_> {
 
     /// Rewinds to the state of the conversation after the piece `to`. The next turn begins with the
     /// piece `at`. A branch keeps the abandoned turns. Does nothing if the turn of `to` is missing.
-    pub(crate) fn go_back(&mut self, at: u64, to: Option<u64>) -> Result<()> {
+    pub(crate) fn rewind(&mut self, at: u64, to: Option<u64>) -> Result<()> {
         let now = self.context()?;
         let timeline = match self.timeline.take() {
             Some(timeline) => timeline,
             None => {
                 let source = Transcript::open(&self.transaction, &now)?;
-                Timeline::of(&self.transaction, self.branch.session(), &self.branch, &source)?
+                Timeline::of_session(
+                    &self.transaction,
+                    self.branch.session(),
+                    &self.branch,
+                    &source,
+                )?
             }
         };
-        let place = timeline.place(&self.transaction, to)?;
+        let place = timeline.point_at(&self.transaction, to)?;
         self.timeline = Some(timeline);
         let Some(place) = place else { return Ok(()) };
-        self.leave(place.base)?;
-        self.begin_at(&place, &now, &STAYING, at)
+        self.abandon_turns(place.base)?;
+        self.set_context(&place, &now, &KEPT_SECTIONS, at)
     }
 
     /// Stores a piece at the start of a fork: a copy of a piece of `base`, or a piece between
@@ -56,7 +61,7 @@ impl TurnWriter<'_> {
             Some(base) => self.copies.copy(&mut self.transaction, base, parts)?,
             None => self.copies.whole(&mut self.transaction, parts)?,
         }
-        self.note_facts(piece, events)
+        self.apply_facts(piece, events)
     }
 
     /// Returns true if there are copied pieces and the fork has not begun yet.
@@ -83,7 +88,7 @@ impl TurnWriter<'_> {
         self.pending.pieces += at;
         let seen = self.transaction.tip(&self.branch);
         self.transaction.move_branch(&self.branch, place.base);
-        self.begin_at(place, &now, &[META], at)?;
+        self.set_context(place, &now, &[META], at)?;
         let Some(base) = place.base else { return Ok(()) };
         if at > 0 {
             self.pending.copy_of = Some(self.transaction.read_commit(&base)?.session);
@@ -98,11 +103,11 @@ impl TurnWriter<'_> {
         self.builder.set_entry(&mut self.transaction, META, ROOT, root)?;
         let Some(seen) = seen.filter(|_| is_same) else { return Ok(()) };
         self.builder.set_as_in(&mut self.transaction, FILES, &now)?;
-        self.take_over(&seen, Some(base))
+        self.commit_files_onto(&seen, Some(base))
     }
 
     /// Commits the files of the snapshot `seen` as a new snapshot on top of `base`.
-    fn take_over(&mut self, seen: &ObjectId, base: Option<ObjectId>) -> Result<()> {
+    fn commit_files_onto(&mut self, seen: &ObjectId, base: Option<ObjectId>) -> Result<()> {
         let change = &mut self.transaction;
         let seen = change.read_commit(seen)?;
         let base = base.map(|base| change.read_commit(&base)).transpose()?;
@@ -120,14 +125,14 @@ impl TurnWriter<'_> {
     }
 
     /// Returns the branches of abandoned turns with their tips.
-    pub(crate) fn left(&self) -> Vec<(BranchName, ObjectId)> {
+    pub(crate) fn abandoned_branches(&self) -> Vec<(BranchName, ObjectId)> {
         let tip = |branch: &BranchName| self.transaction.tip(branch);
         self.left.iter().filter_map(|branch| Some((branch.clone(), tip(branch)?))).collect()
     }
 
     /// Moves the branch to `base` and gives the abandoned turns a branch. After a rewind without
     /// new messages, the abandoned turns already have one.
-    fn leave(&mut self, base: Option<ObjectId>) -> Result<()> {
+    fn abandon_turns(&mut self, base: Option<ObjectId>) -> Result<()> {
         if self.pending.begins.is_some() && self.pending.messages == 0 {
             self.transaction.move_branch(&self.branch, base);
             return Ok(());
@@ -137,9 +142,9 @@ impl TurnWriter<'_> {
         let others = self
             .side_branches
             .get_or_insert_with(|| SideBranches::of(&self.transaction, &self.branch));
-        if !others.is_one_at(&tip) {
+        if !others.has_tip(&tip) {
             // If the base is the tip of an abandoned branch, the two branches swap names.
-            let name = match base.and_then(|base| others.take_at(&base)) {
+            let name = match base.and_then(|base| others.take_by_tip(&base)) {
                 Some(name) => name,
                 None => others.free_name(&self.transaction, &self.branch)?,
             };
@@ -153,13 +158,13 @@ impl TurnWriter<'_> {
         Ok(())
     }
 
-    /// Sets the context to the state at `place`. The transcript and the sections `staying` are
+    /// Sets the context to the state at `place`. The transcript and the sections `kept` are
     /// taken from `now`. The next turn begins with the piece `at`.
-    fn begin_at(
+    fn set_context(
         &mut self,
         place: &RewindPoint,
         now: &Context,
-        staying: &[&str],
+        kept: &[&str],
         at: u64,
     ) -> Result<()> {
         let below = match &place.base {
@@ -170,7 +175,7 @@ impl TurnWriter<'_> {
         };
         self.builder = Builder::from(below);
         self.builder.set_transcript_as_in(&mut self.transaction, now)?;
-        for section in staying {
+        for section in kept {
             self.builder.set_as_in(&mut self.transaction, section, now)?;
         }
         if let Some((turn, messages)) = &place.part {
@@ -192,7 +197,7 @@ impl TurnWriter<'_> {
     }
 
     /// Applies only the facts among the events of a piece.
-    pub(crate) fn note_facts(&mut self, piece: &Piece, events: Vec<Event>) -> Result<()> {
+    pub(crate) fn apply_facts(&mut self, piece: &Piece, events: Vec<Event>) -> Result<()> {
         let facts = events.into_iter().filter(|event| matches!(event, Event::Meta { .. }));
         facts.into_iter().try_for_each(|fact| self.apply_event(piece, fact))
     }

@@ -25,52 +25,57 @@ const FOOTER: &str = "## End of lessons";
 
 /// A block of lessons, for insertion before the instruction of the user.
 #[derive(Clone, Default, PartialEq, Eq)]
-pub struct Prompt {
+pub struct LessonPrompt {
     /// The text, at most [`PROMPT_BYTES`]. Empty without lessons.
     pub text: String,
     /// The keys of the included lessons.
-    pub told: Vec<String>,
+    pub included: Vec<String>,
     /// The keys of the lessons that did not fit.
     pub left_out: Vec<String>,
 }
 
-impl std::fmt::Debug for Prompt {
+impl std::fmt::Debug for LessonPrompt {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let (told, left_out) = (self.told.len(), self.left_out.len());
-        write!(f, "Prompt({} bytes, {told} told, {left_out} left out)", self.text.len())
+        let (included, left_out) = (self.included.len(), self.left_out.len());
+        write!(f, "Prompt({} bytes, {included} told, {left_out} left out)", self.text.len())
     }
 }
 
 /// Returns the block for `selected`, grouped by kind. Lessons that do not fit are left out, and the
 /// block states their number.
 #[must_use]
-pub fn prompt(selected: &[(&str, &Lesson)]) -> Prompt {
-    let mut told: Vec<(&str, &Lesson)> = Vec::new();
+pub fn prompt(selected: &[(&str, &Lesson)]) -> LessonPrompt {
+    let mut included: Vec<(&str, &Lesson)> = Vec::new();
     let mut left_out = Vec::new();
-    let fits =
-        |told: &[(&str, &Lesson)]| block(told, selected.len() - told.len()).len() <= PROMPT_BYTES;
+    let fits = |included: &[(&str, &Lesson)]| {
+        block(included, selected.len() - included.len()).len() <= PROMPT_BYTES
+    };
     if fits(selected) {
-        told = selected.to_vec();
+        included = selected.to_vec();
     } else {
         for entry in selected {
-            told.push(*entry);
-            if !fits(&told) {
-                told.pop();
+            included.push(*entry);
+            if !fits(&included) {
+                included.pop();
                 left_out.push(entry.0.to_owned());
             }
         }
     }
-    let text = block(&told, left_out.len());
-    Prompt { text, told: told.into_iter().map(|(key, _)| key.to_owned()).collect(), left_out }
+    let text = block(&included, left_out.len());
+    LessonPrompt {
+        text,
+        included: included.into_iter().map(|(key, _)| key.to_owned()).collect(),
+        left_out,
+    }
 }
 
-fn block(told: &[(&str, &Lesson)], left_out: usize) -> String {
-    if told.is_empty() && left_out == 0 {
+fn block(included: &[(&str, &Lesson)], left_out: usize) -> String {
+    if included.is_empty() && left_out == 0 {
         return String::new();
     }
     let mut text = format!("{HEADER}\n");
     for kind in LessonKind::ALL {
-        let mut group = told.iter().filter(|(_, lesson)| lesson.kind == kind).peekable();
+        let mut group = included.iter().filter(|(_, lesson)| lesson.kind == kind).peekable();
         if group.peek().is_some() {
             let _ = write!(text, "\n### {}\n", kind.name());
         }

@@ -17,37 +17,37 @@ use crate::formats::is_prompt;
 /// collection starts a new epoch, and the content that it deleted must not stay in memory, so all
 /// summaries are then read again.
 #[derive(Debug, Default)]
-pub struct KnownSessions(Mutex<Known>);
+pub struct KnownSessions(Mutex<SessionCache>);
 
 #[derive(Debug, Default)]
-struct Known {
+struct SessionCache {
     /// The id and epoch of the store.
     of: Option<([u8; 16], u64)>,
     /// The number of times that the cache was dropped. Results of earlier reads are not cached.
-    lettings: u64,
-    sessions: HashMap<String, (Head, Arc<SessionSummary>)>,
+    clears: u64,
+    sessions: HashMap<String, (SessionHead, Arc<SessionSummary>)>,
     prompts: Option<FirstPrompts>,
 }
 
 /// The state that determines the summary of a session within one epoch.
 #[derive(Debug, PartialEq, Eq)]
-struct Head {
+struct SessionHead {
     branches: Vec<(BranchName, ObjectId)>,
     labels: Option<RefValue>,
 }
 
 /// A requested session, with its summary if that is current.
-struct Asked {
+struct SessionRequest {
     name: String,
-    head: Head,
+    head: SessionHead,
     known: Option<Arc<SessionSummary>>,
 }
 
 impl KnownSessions {
     /// Drops all summaries, so that no content of a store stays in memory.
-    pub fn let_go(&self) {
+    pub fn clear(&self) {
         let mut known = self.lock();
-        *known = Known { lettings: known.lettings + 1, ..Known::default() };
+        *known = SessionCache { clears: known.clears + 1, ..SessionCache::default() };
     }
 
     /// Returns the `most` newest sessions, the newest first, and the number of all sessions. Reads
@@ -64,25 +64,25 @@ impl KnownSessions {
         let heads = heads(&repo.refs(), |_| true);
         // Forget deleted sessions.
         self.lock().sessions.retain(|name, _| heads.contains_key(name));
-        let (asked, lettings) = self.ask(repo, heads);
-        let all = asked.len();
+        let (requests, clears) = self.look_up(repo, heads);
+        let all = requests.len();
         let mut dated = Vec::with_capacity(all);
-        for asked in asked {
-            dated.push((asked.newest(repo)?, asked));
+        for request in requests {
+            dated.push((request.newest(repo)?, request));
         }
         dated.sort_by_key(|(newest, _)| Reverse(newest.as_ref().map(|it| it.time.micros)));
         dated.truncate(most);
         let tips = (most >= all).then(|| {
-            let branches = dated.iter().flat_map(|(_, asked)| &asked.head.branches);
+            let branches = dated.iter().flat_map(|(_, request)| &request.head.branches);
             branches.map(|(_, tip)| *tip).collect()
         });
-        Ok((self.read(repo, dated, tips.as_ref(), lettings)?, all))
+        Ok((self.read(repo, dated, tips.as_ref(), clears)?, all))
     }
 
     /// Returns true if a list of all sessions needs no read.
     pub fn has_all(&self, repo: &Repository) -> bool {
-        let (asked, _) = self.ask(repo, heads(&repo.refs(), |_| true));
-        asked.iter().all(|asked| asked.known.is_some())
+        let (requests, _) = self.look_up(repo, heads(&repo.refs(), |_| true));
+        requests.iter().all(|request| request.known.is_some())
     }
 
     /// Returns the existing sessions among `names`, by name. Reads like [`Self::newest`], only for
@@ -95,28 +95,33 @@ impl KnownSessions {
         repo: &Repository,
         names: &BTreeSet<&str>,
     ) -> Result<HashMap<String, Arc<SessionSummary>>> {
-        let (asked, lettings) = self.ask(repo, heads(&repo.refs(), |name| names.contains(name)));
-        let mut dated = Vec::with_capacity(asked.len());
-        for asked in asked {
-            dated.push((asked.newest(repo)?, asked));
+        let (requests, clears) =
+            self.look_up(repo, heads(&repo.refs(), |name| names.contains(name)));
+        let mut dated = Vec::with_capacity(requests.len());
+        for request in requests {
+            dated.push((request.newest(repo)?, request));
         }
-        let read = self.read(repo, dated, None, lettings)?;
+        let read = self.read(repo, dated, None, clears)?;
         Ok(read.into_iter().map(|session| (session.name.clone(), session)).collect())
     }
 
     /// Looks up the current summaries of sessions.
-    fn ask(&self, repo: &Repository, heads: BTreeMap<String, Head>) -> (Vec<Asked>, u64) {
+    fn look_up(
+        &self,
+        repo: &Repository,
+        heads: BTreeMap<String, SessionHead>,
+    ) -> (Vec<SessionRequest>, u64) {
         let mut known = self.lock();
         let of = Some((repo.store().id(), repo.store().epoch()));
         if known.of != of {
-            *known = Known { of, lettings: known.lettings + 1, ..Known::default() };
+            *known = SessionCache { of, clears: known.clears + 1, ..SessionCache::default() };
         }
-        let asked = heads.into_iter().map(|(name, head)| {
+        let requests = heads.into_iter().map(|(name, head)| {
             let found = known.sessions.get(&name).filter(|(before, _)| *before == head);
             let found = found.map(|(_, summary)| Arc::clone(summary));
-            Asked { name, head, known: found }
+            SessionRequest { name, head, known: found }
         });
-        (asked.collect(), known.lettings)
+        (requests.collect(), known.clears)
     }
 
     /// Reads the missing summaries and keeps the given order. If `tips` has the tips of all
@@ -124,20 +129,20 @@ impl KnownSessions {
     fn read(
         &self,
         repo: &Repository,
-        dated: Vec<(Option<NewestBranch>, Asked)>,
+        dated: Vec<(Option<NewestBranch>, SessionRequest)>,
         tips: Option<&HashSet<ObjectId>>,
-        lettings: u64,
+        clears: u64,
     ) -> Result<Vec<Arc<SessionSummary>>> {
         let mut sessions = Vec::with_capacity(dated.len());
-        if dated.iter().all(|(_, asked)| asked.known.is_some()) {
-            sessions.extend(dated.into_iter().filter_map(|(_, asked)| asked.known));
+        if dated.iter().all(|(_, request)| request.known.is_some()) {
+            sessions.extend(dated.into_iter().filter_map(|(_, request)| request.known));
             return Ok(sessions);
         }
-        let kept = self.lock().prompts.clone();
-        let mut lines = kept.unwrap_or_else(|| FirstPrompts::read(repo));
+        let cached = self.lock().prompts.clone();
+        let mut lines = cached.unwrap_or_else(|| FirstPrompts::read(repo));
         let mut prompts = repo.prompts(Some(&is_prompt))?;
         let mut fresh = Vec::new();
-        for (newest, Asked { name, head, known }) in dated {
+        for (newest, SessionRequest { name, head, known }) in dated {
             if let Some(known) = known {
                 sessions.push(known);
                 continue;
@@ -150,11 +155,11 @@ impl KnownSessions {
             fresh.push((head, read));
         }
         if let Some(tips) = tips {
-            lines.keep_only(|tip| tips.contains(tip));
+            lines.retain_tips(|tip| tips.contains(tip));
         }
         lines.write(repo);
         let mut known = self.lock();
-        if known.lettings == lettings {
+        if known.clears == clears {
             known.prompts = Some(lines);
             let fresh = fresh.into_iter().map(|(head, read)| (read.name.clone(), (head, read)));
             known.sessions.extend(fresh);
@@ -162,12 +167,12 @@ impl KnownSessions {
         Ok(sessions)
     }
 
-    fn lock(&self) -> MutexGuard<'_, Known> {
+    fn lock(&self) -> MutexGuard<'_, SessionCache> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Asked {
+impl SessionRequest {
     /// Returns the branch with the newest snapshot.
     fn newest(&self, repo: &Repository) -> Result<Option<NewestBranch>> {
         if let Some(known) = &self.known {
@@ -187,8 +192,8 @@ impl Asked {
 }
 
 /// Returns the heads of the wanted sessions, by name.
-fn heads(refs: &RefTable, is_wanted: impl Fn(&str) -> bool) -> BTreeMap<String, Head> {
-    let mut heads: BTreeMap<String, Head> = BTreeMap::new();
+fn heads(refs: &RefTable, is_wanted: impl Fn(&str) -> bool) -> BTreeMap<String, SessionHead> {
+    let mut heads: BTreeMap<String, SessionHead> = BTreeMap::new();
     for (name, value) in &refs.values {
         let (Some(branch), RefValue::Object(tip)) = (BranchName::from_full(name), value) else {
             continue;
@@ -200,7 +205,7 @@ fn heads(refs: &RefTable, is_wanted: impl Fn(&str) -> bool) -> BTreeMap<String, 
         match heads.get_mut(branch.session()) {
             Some(head) => head.branches.push((branch, *tip)),
             None => {
-                let head = Head { labels: labels(), branches: vec![(branch.clone(), *tip)] };
+                let head = SessionHead { labels: labels(), branches: vec![(branch.clone(), *tip)] };
                 heads.insert(branch.session().to_owned(), head);
             }
         }

@@ -9,9 +9,9 @@ use gix::objs::{CommitRef, Kind as GitKind, TagRef, TreeRef};
 use turntree::error::{Error, ErrorKind, Result};
 use turntree::workspace::is_reserved;
 
+use super::encoding::without_encoding;
 use super::git_error;
-use super::names::{BESIDE, original};
-use super::text::without_encoding;
+use super::names::{FOLDER_FILE, decode_component};
 
 /// Largest commit, tag or tree in bytes.
 pub(super) const MAX_STRUCTURED_BYTES: u64 = 64 << 20;
@@ -33,7 +33,7 @@ const MAX_PATHS_BYTES: u64 = 256 << 20;
 const FILES: &str = "files";
 
 /// A repository to read.
-pub(super) struct Incoming {
+pub(super) struct SourceRepository {
     pub(super) git: gix::Repository,
 }
 
@@ -46,7 +46,7 @@ pub(super) struct TreeEntry {
 
 /// The commit that an object resolves to.
 #[derive(Debug)]
-pub(super) struct Peeled {
+pub(super) struct PeeledCommit {
     /// The commit: the object itself, or the target of a tag.
     pub(super) commit: GitId,
     /// The bytes of the tag, if the object is one.
@@ -57,20 +57,20 @@ pub(super) struct Peeled {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct PathChange {
     /// The key in the section `files`, or the reason why the path is invalid.
-    pub(super) path: Result<String, BadPath>,
+    pub(super) path: Result<String, InvalidPath>,
     pub(super) old: Option<TreeEntry>,
     pub(super) new: Option<TreeEntry>,
 }
 
 /// A path that is invalid in a workspace.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct BadPath {
+pub(super) struct InvalidPath {
     /// The path in displayable form.
-    pub(super) shown: String,
+    pub(super) display: String,
     pub(super) what: &'static str,
 }
 
-impl Incoming {
+impl SourceRepository {
     /// Returns true if the object exists.
     pub(super) fn has(&self, id: &GitId) -> Result<bool> {
         let found = self.git.try_find_header(*id);
@@ -83,15 +83,15 @@ impl Incoming {
     /// # Errors
     /// `InvalidInput` for an object that does not resolve to a commit, `LimitExceeded` for more
     /// than 100 tags, and the errors of [`Self::read`].
-    pub(super) fn peel(&self, id: GitId) -> Result<Peeled> {
+    pub(super) fn peel(&self, id: GitId) -> Result<PeeledCommit> {
         let (mut at, mut first) = (id, None);
         for _ in 0..MAX_TAGS {
-            match self.header(&at)?.kind() {
-                GitKind::Commit => return Ok(Peeled { commit: at, tag: first }),
+            match self.read_header(&at)?.kind() {
+                GitKind::Commit => return Ok(PeeledCommit { commit: at, tag: first }),
                 GitKind::Tag => {
                     let bytes = self.read(&at, GitKind::Tag, MAX_STRUCTURED_BYTES)?;
-                    let (plain, _) = without_encoding(&bytes);
-                    let tag = TagRef::from_bytes(&plain, at.kind())
+                    let (check, _) = without_encoding(&bytes);
+                    let tag = TagRef::from_bytes(&check, at.kind())
                         .map_err(|error| git_error(format!("decode git tag {at}"), error))?;
                     at = tag.target();
                     first = first.or(Some(bytes));
@@ -107,7 +107,7 @@ impl Incoming {
     }
 
     /// Returns the size and kind in the header of an object.
-    fn header(&self, id: &GitId) -> Result<gix::odb::find::Header> {
+    fn read_header(&self, id: &GitId) -> Result<gix::odb::find::Header> {
         let header = self.git.try_find_header(*id);
         let header = header.map_err(|error| git_error(format!("read git object {id}"), error))?;
         header.ok_or_else(|| Error::not_found(format!("git object {id} is not in the repository")))
@@ -119,7 +119,7 @@ impl Incoming {
     /// `NotFound`, `Corrupt`, or `LimitExceeded` if it is longer than `limit`.
     pub(super) fn read(&self, id: &GitId, kind: GitKind, limit: u64) -> Result<Vec<u8>> {
         let failed = |error| git_error(format!("read git object {id}"), error);
-        let header = self.header(id)?;
+        let header = self.read_header(id)?;
         if header.kind() != kind {
             return Err(Error::corrupt(format!("git object {id}"), kind, header.kind()));
         }
@@ -140,26 +140,26 @@ impl Incoming {
         if !exported {
             return Ok(Some(tree));
         }
-        let entries = self.tree(&tree)?;
+        let entries = self.read_tree(&tree)?;
         let found = entries.get(FILES.as_bytes()).filter(|entry| entry.kind == EntryKind::Tree);
         Ok(found.map(|entry| entry.id))
     }
 
     /// Compares two trees, either of which may be missing. `exported` is true if names are encoded
     /// like in an export.
-    pub(super) fn changes(
+    pub(super) fn compare_trees(
         &self,
         old: Option<GitId>,
         new: Option<GitId>,
         exported: bool,
     ) -> Result<Vec<PathChange>> {
         let (path, changes) = (Vec::new(), Vec::new());
-        let mut walk = CommitWalk { incoming: self, exported, path, paths_bytes: 0, changes };
-        walk.folder(old, new)?;
+        let mut walk = TreeComparison { source: self, exported, path, paths_bytes: 0, changes };
+        walk.compare_folders(old, new)?;
         Ok(walk.changes)
     }
 
-    fn tree(&self, id: &GitId) -> Result<BTreeMap<Vec<u8>, TreeEntry>> {
+    fn read_tree(&self, id: &GitId) -> Result<BTreeMap<Vec<u8>, TreeEntry>> {
         let bytes = self.read(id, GitKind::Tree, MAX_STRUCTURED_BYTES)?;
         let tree = TreeRef::from_bytes(&bytes, id.kind())
             .map_err(|error| git_error(format!("decode git tree {id}"), error))?;
@@ -172,8 +172,8 @@ impl Incoming {
 }
 
 /// A walk over two trees.
-struct CommitWalk<'i> {
-    incoming: &'i Incoming,
+struct TreeComparison<'i> {
+    source: &'i SourceRepository,
     exported: bool,
     path: Vec<Vec<u8>>,
     /// The total size of the paths of all changes in bytes.
@@ -181,8 +181,8 @@ struct CommitWalk<'i> {
     changes: Vec<PathChange>,
 }
 
-impl CommitWalk<'_> {
-    fn folder(&mut self, old: Option<GitId>, new: Option<GitId>) -> Result<()> {
+impl TreeComparison<'_> {
+    fn compare_folders(&mut self, old: Option<GitId>, new: Option<GitId>) -> Result<()> {
         if self.path.len() > MAX_DEPTH {
             let depth = self.path.len() as u64;
             return Err(Error::limit(
@@ -192,7 +192,7 @@ impl CommitWalk<'_> {
             ));
         }
         let open = |id: Option<GitId>| match id {
-            Some(id) => self.incoming.tree(&id),
+            Some(id) => self.source.read_tree(&id),
             None => Ok(BTreeMap::new()),
         };
         let (old, mut new) = (open(old)?, open(new)?);
@@ -207,13 +207,13 @@ impl CommitWalk<'_> {
                 continue;
             }
             self.path.push(name);
-            self.entry(old, new)?;
+            self.compare_entries(old, new)?;
             self.path.pop();
         }
         Ok(())
     }
 
-    fn entry(&mut self, old: Option<TreeEntry>, new: Option<TreeEntry>) -> Result<()> {
+    fn compare_entries(&mut self, old: Option<TreeEntry>, new: Option<TreeEntry>) -> Result<()> {
         let folder = |entry: Option<TreeEntry>| entry.filter(|entry| entry.kind == EntryKind::Tree);
         let (old_folder, new_folder) = (folder(old), folder(new));
         let old_leaf = old.filter(|_| old_folder.is_none());
@@ -228,20 +228,21 @@ impl CommitWalk<'_> {
                 let what = "bytes of the paths that a commit changes";
                 return Err(Error::limit(what, MAX_PATHS_BYTES, self.paths_bytes));
             }
-            let path = self.key();
+            let path = self.current_key();
             self.changes.push(PathChange { path, old: old_leaf, new: new_leaf });
         }
         if old_folder.is_some() || new_folder.is_some() {
             let id = |folder: Option<TreeEntry>| folder.map(|entry| entry.id);
-            self.folder(id(old_folder), id(new_folder))?;
+            self.compare_folders(id(old_folder), id(new_folder))?;
         }
         Ok(())
     }
 
     /// Returns the key of the current path.
-    fn key(&self) -> Result<String, BadPath> {
+    fn current_key(&self) -> Result<String, InvalidPath> {
         let bytes = self.path.join(&b'/');
-        let bad = |what| BadPath { shown: String::from_utf8_lossy(&bytes).into_owned(), what };
+        let bad =
+            |what| InvalidPath { display: String::from_utf8_lossy(&bytes).into_owned(), what };
         let mut parts = Vec::with_capacity(self.path.len());
         for name in &self.path {
             let name = std::str::from_utf8(name).map_err(|_| bad("its name is not UTF-8"))?;
@@ -249,10 +250,14 @@ impl CommitWalk<'_> {
         }
         if self.exported {
             // A file next to a folder with its name.
-            if parts.last().is_some_and(|last| last == BESIDE) {
+            if parts.last().is_some_and(|last| last == FOLDER_FILE) {
                 parts.pop();
             }
-            return Ok(parts.iter().map(|part| original(part)).collect::<Vec<_>>().join("/"));
+            return Ok(parts
+                .iter()
+                .map(|part| decode_component(part))
+                .collect::<Vec<_>>()
+                .join("/"));
         }
         for part in &parts {
             if matches!(part.as_str(), "" | "." | "..") || part.contains('/') {
@@ -279,12 +284,12 @@ pub(super) fn parse_commit<'b>(bytes: &'b [u8], id: &GitId) -> Result<CommitRef<
 ///
 /// # Errors
 /// `NotFound` if a symbolic ref points to a missing ref, `Corrupt` for a cycle of refs.
-pub(super) fn follow(mut found: gix::Reference<'_>) -> Result<GitId> {
+pub(super) fn resolve_ref(mut found: gix::Reference<'_>) -> Result<GitId> {
     let id = found.follow_to_object();
     Ok(id.map_err(|error| git_error("follow a ref", error))?.detach())
 }
 
 /// Returns true if an error is about a limit.
-pub(super) fn is_too_large(error: &Error) -> bool {
+pub(super) fn is_limit_error(error: &Error) -> bool {
     error.kind() == ErrorKind::LimitExceeded
 }

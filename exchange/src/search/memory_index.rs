@@ -10,33 +10,33 @@ use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
 
 use turntree::store::Store;
 
-use super::index::{Index, Trouble};
+use super::index::{Index, IndexError};
 
 /// An in-memory index, built by the first search that needs it; see
-/// [`search_keeping`](super::search_keeping).
+/// [`search_with_index`](super::search_with_index).
 #[derive(Debug, Default)]
-pub struct KeptIndex(Mutex<Option<IndexOfEpoch>>);
+pub struct MemoryIndex(Mutex<Option<CachedIndex>>);
 
 #[derive(Debug)]
-struct IndexOfEpoch {
+struct CachedIndex {
     index: Index,
     /// The id of the store, and its epoch before the index read anything.
     store: [u8; 16],
     epoch: u64,
 }
 
-impl KeptIndex {
+impl MemoryIndex {
     /// Drops the index, so that no content of a store stays in memory.
-    pub fn let_go(&self) {
+    pub fn clear(&self) {
         *self.lock() = None;
     }
 
     /// Drops the index, or returns false if a search is using it.
     #[must_use]
-    pub fn try_let_go(&self) -> bool {
+    pub fn try_clear(&self) -> bool {
         match self.0.try_lock() {
-            Ok(mut kept) => *kept = None,
-            Err(TryLockError::Poisoned(kept)) => *kept.into_inner() = None,
+            Ok(mut cached) => *cached = None,
+            Err(TryLockError::Poisoned(cached)) => *cached.into_inner() = None,
             Err(TryLockError::WouldBlock) => return false,
         }
         true
@@ -47,21 +47,21 @@ impl KeptIndex {
     pub(super) fn with<T>(
         &self,
         store: &Store,
-        work: impl FnOnce(&Index) -> Result<T, Trouble>,
-    ) -> Result<T, Trouble> {
-        let mut kept = self.lock();
+        work: impl FnOnce(&Index) -> Result<T, IndexError>,
+    ) -> Result<T, IndexError> {
+        let mut cached = self.lock();
         let (id, epoch) = (store.id(), store.epoch());
-        let of_now = |kept: &IndexOfEpoch| (kept.store, kept.epoch) == (id, epoch);
-        let index = match kept.take().filter(of_now) {
-            Some(kept) => kept.index,
+        let of_now = |cached: &CachedIndex| (cached.store, cached.epoch) == (id, epoch);
+        let index = match cached.take().filter(of_now) {
+            Some(cached) => cached.index,
             None => Index::in_memory(store)?,
         };
         let done = work(&index)?;
-        *kept = Some(IndexOfEpoch { index, store: id, epoch });
+        *cached = Some(CachedIndex { index, store: id, epoch });
         Ok(done)
     }
 
-    fn lock(&self) -> MutexGuard<'_, Option<IndexOfEpoch>> {
+    fn lock(&self) -> MutexGuard<'_, Option<CachedIndex>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

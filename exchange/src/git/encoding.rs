@@ -10,7 +10,7 @@ const ENCODING: &[u8] = b"\nencoding ";
 
 /// Decodes text in the encoding of a header: UTF-8 without one, or for an unknown one. Replaces
 /// invalid bytes by a replacement character, like git.
-pub(super) fn text_in<'t>(encoding: Option<&[u8]>, bytes: &'t [u8]) -> Cow<'t, str> {
+pub(super) fn decode_text<'t>(encoding: Option<&[u8]>, bytes: &'t [u8]) -> Cow<'t, str> {
     let named = encoding.and_then(Encoding::for_label);
     named.unwrap_or(UTF_8).decode_without_bom_handling(bytes).0
 }
@@ -33,7 +33,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn text_is_read_in_the_encoding_that_is_named() {
+    fn text_is_decoded_in_its_declared_encoding() {
         for (encoding, bytes, expected) in [
             (Some(&b"ISO-8859-1"[..]), &b"caf\xe9"[..], "café"),
             (Some(b"Shift_JIS"), b"\x8c\x9f\x8d\xf5", "検索"),
@@ -43,12 +43,12 @@ mod tests {
             (Some(b"klingon"), "café".as_bytes(), "café"),
             (None, b"caf\xe9", "caf\u{fffd}"),
         ] {
-            assert_eq!(text_in(encoding, bytes), expected);
+            assert_eq!(decode_text(encoding, bytes), expected);
         }
     }
 
     #[test]
-    fn the_encoding_of_a_tag_is_taken_out_of_its_headers_alone() {
+    fn only_headers_of_a_tag_declare_its_encoding() {
         let tag = b"object x\ntag v1\nencoding ISO-8859-1\n\nencoding none\n";
         let (rest, encoding) = without_encoding(tag);
         assert_eq!(&*rest, b"object x\ntag v1\n\nencoding none\n");

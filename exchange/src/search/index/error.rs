@@ -5,7 +5,7 @@ use turntree::error::Error;
 
 /// The reason why an index is unusable.
 #[derive(Debug)]
-pub(in crate::search) enum Trouble {
+pub(in crate::search) enum IndexError {
     /// Damaged, or of another version or store. The search drops and rebuilds it.
     Damaged,
     /// The store cannot keep an index, for this reason. The search builds one in memory.
@@ -14,19 +14,19 @@ pub(in crate::search) enum Trouble {
     Store(Error),
 }
 
-impl Trouble {
+impl IndexError {
     pub(super) fn refused(why: &str) -> Self {
         Self::Refused(why.to_owned())
     }
 }
 
-impl From<Error> for Trouble {
+impl From<Error> for IndexError {
     fn from(error: Error) -> Self {
         Self::Store(error)
     }
 }
 
-impl From<rusqlite::Error> for Trouble {
+impl From<rusqlite::Error> for IndexError {
     fn from(error: rusqlite::Error) -> Self {
         let why = match error.sqlite_error_code() {
             Some(ErrorCode::ReadOnly) => "it cannot be written to",

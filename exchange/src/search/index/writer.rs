@@ -12,7 +12,7 @@ use turntree::repo::{Arrival, ArrivedAt, Repository};
 
 use super::measures::{Measure, Measures};
 use super::postings::PostingLists;
-use super::{Attempt, DOCUMENTS, Index, NEWEST, TextTable, WORDS, segments, set};
+use super::{DOCUMENTS, Index, IndexResult, NEWEST, TextTable, WORDS, segments, set};
 use crate::search::document::{Document, DocumentWords, ToolLinks};
 
 /// Size of the postings in memory, in bytes, from which they are written, in one transaction with
@@ -27,7 +27,7 @@ const ADD_TURN: &str = "INSERT INTO turns (commit_id, before, session, turn, tim
 const ADD_PLACE: &str = "INSERT OR IGNORE INTO places VALUES (?1, ?2, ?3, ?4, ?5, ?6)";
 
 /// An open transaction and its unwritten postings and measures.
-pub(super) struct Filling<'c> {
+pub(super) struct IndexWriter<'c> {
     change: &'c Connection,
     names: TextTable<'c>,
     tools: TextTable<'c>,
@@ -44,15 +44,15 @@ type Content = (ObjectId, i64);
 
 /// A document: its number, if it has one, and its tool calls and results.
 #[derive(Default)]
-struct Known {
+struct KnownDocument {
     number: Option<u32>,
     links: ToolLinks,
 }
 
 /// The documents of a batch of turns.
 #[derive(Default)]
-struct Taken {
-    documents: HashMap<Content, Known>,
+struct TurnDocuments {
+    documents: HashMap<Content, KnownDocument>,
     /// The contents that have no number yet.
     unknown: Vec<Content>,
     /// The names of the formats, keyed by their numbers.
@@ -70,7 +70,7 @@ struct NewDocument {
 }
 
 /// Collects the documents of several threads and numbers them.
-struct Reading<'l> {
+struct DocumentCollector<'l> {
     lists: &'l mut PostingLists,
     next: u32,
     /// The results, in the order of the contents. `None` for content without a word.
@@ -82,8 +82,8 @@ thread_local! {
     static WORDS_READ: RefCell<DocumentWords> = RefCell::default();
 }
 
-impl<'c> Filling<'c> {
-    pub(super) fn begin(index: &Index, change: &'c Connection) -> Attempt<Self> {
+impl<'c> IndexWriter<'c> {
+    pub(super) fn begin(index: &Index, change: &'c Connection) -> IndexResult<Self> {
         Ok(Self {
             change,
             names: TextTable::new(change, "names"),
@@ -106,22 +106,23 @@ impl<'c> Filling<'c> {
         &mut self,
         repo: &Repository,
         turns: &[ArrivedAt],
-        came: &[(Vec<Arrival>, Vec<String>)],
+        arrived: &[(Vec<Arrival>, Vec<String>)],
         damage: &mut BTreeSet<String>,
-    ) -> Attempt<()> {
-        let contents = self.contents(came)?;
-        let mut taken = Taken::find(self.change, &mut self.names, contents.iter().flatten())?;
-        taken.take_up(repo, self)?;
-        damage.extend(taken.damage.iter().cloned());
+    ) -> IndexResult<()> {
+        let contents = self.contents(arrived)?;
+        let mut batch =
+            TurnDocuments::find(self.change, &mut self.names, contents.iter().flatten())?;
+        batch.index_unknown(repo, self)?;
+        damage.extend(batch.damage.iter().cloned());
         let change = self.change;
         let (mut add_turn, mut add_place) = (change.prepare(ADD_TURN)?, change.prepare(ADD_PLACE)?);
-        for ((turn, (arrivals, unread)), contents) in turns.iter().zip(came).zip(&contents) {
+        for ((turn, (arrivals, unread)), contents) in turns.iter().zip(arrived).zip(&contents) {
             damage.extend(unread.iter().cloned());
-            let is_lost = |arrival: &Arrival| taken.lost.contains(&arrival.blob);
+            let is_lost = |arrival: &Arrival| batch.lost.contains(&arrival.blob);
             let is_whole = unread.is_empty() && !arrivals.iter().any(is_lost);
             let number = insert_turn(&mut add_turn, &mut self.names, turn, is_whole)?;
             self.newest = self.newest.max(turn.time.micros);
-            let known = contents.iter().map(|content| taken.documents.get(content));
+            let known = contents.iter().map(|content| batch.documents.get(content));
             let arrived: Vec<_> = arrivals.iter().zip(known).collect();
             self.insert_places(&mut add_place, (number, turn), &arrived)?;
         }
@@ -129,12 +130,15 @@ impl<'c> Filling<'c> {
     }
 
     /// Returns the contents that each turn added.
-    fn contents(&mut self, came: &[(Vec<Arrival>, Vec<String>)]) -> Attempt<Vec<Vec<Content>>> {
-        let mut content = |arrival: &Arrival| -> Attempt<Content> {
+    fn contents(
+        &mut self,
+        arrived: &[(Vec<Arrival>, Vec<String>)],
+    ) -> IndexResult<Vec<Vec<Content>>> {
+        let mut content = |arrival: &Arrival| -> IndexResult<Content> {
             let format = arrival.message.as_ref().map_or("", |(_, format)| format);
             Ok((arrival.blob, self.names.number(format)?))
         };
-        came.iter().map(|(arrivals, _)| arrivals.iter().map(&mut content).collect()).collect()
+        arrived.iter().map(|(arrivals, _)| arrivals.iter().map(&mut content).collect()).collect()
     }
 
     /// Inserts a new document. The caller inserts documents in the order of their numbers.
@@ -143,7 +147,7 @@ impl<'c> Filling<'c> {
         add: &mut Statement<'_>,
         (blob, format): &Content,
         NewDocument { number, words, links }: &NewDocument,
-    ) -> Attempt<()> {
+    ) -> IndexResult<()> {
         let links = links.encode();
         let links = (!links.is_empty()).then_some(links);
         add.execute(params![number, blob.as_bytes(), format, links])?;
@@ -156,12 +160,12 @@ impl<'c> Filling<'c> {
         &mut self,
         add: &mut Statement<'_>,
         (turn, arrived): (i64, &ArrivedAt),
-        arrivals: &[(&Arrival, Option<&Known>)],
-    ) -> Attempt<()> {
+        arrivals: &[(&Arrival, Option<&KnownDocument>)],
+    ) -> IndexResult<()> {
         let links = arrivals.iter().filter_map(|(_, known)| *known).flat_map(|it| &it.links.0);
         let called = links.filter_map(|(number, name)| Some((*number, name.clone()?))).collect();
         for (arrival, known) in arrivals {
-            let Some(Known { number: Some(number), links }) = known else { continue };
+            let Some(KnownDocument { number: Some(number), links }) = known else { continue };
             let role = arrival.message.as_ref().map(|(role, _)| *role as u8);
             let used = links.tools(&called);
             let used = if used.is_empty() { None } else { Some(self.tools.number(&used)?) };
@@ -169,13 +173,13 @@ impl<'c> Filling<'c> {
             let key = self.names.key_number(&arrival.key)?;
             add.execute(params![number, turn, section, key, role, used])?;
             let measure = self.measures.get(*number)?;
-            self.measures.set(*number, measure.also_at(arrived.time.micros))?;
+            self.measures.set(*number, measure.with_turn_at(arrived.time.micros))?;
         }
         Ok(())
     }
 
     /// Writes the pending postings, measures and totals.
-    pub(super) fn finish(mut self) -> Attempt<()> {
+    pub(super) fn finish(mut self) -> IndexResult<()> {
         self.measures.write()?;
         segments::add(self.change, self.lists, &mut self.measures)?;
         let sums = [(DOCUMENTS, self.documents), (WORDS, self.words), (NEWEST, self.newest)];
@@ -183,36 +187,40 @@ impl<'c> Filling<'c> {
     }
 }
 
-impl Taken {
+impl TurnDocuments {
     /// Looks up the documents of contents.
     fn find<'c>(
         change: &Connection,
         names: &mut TextTable<'_>,
         contents: impl Iterator<Item = &'c Content>,
-    ) -> Attempt<Self> {
-        let mut taken = Self::default();
+    ) -> IndexResult<Self> {
+        let mut batch = Self::default();
         let mut find = change.prepare(FIND_DOCUMENT)?;
         for content in contents {
-            if let Entry::Vacant(place) = taken.documents.entry(*content) {
+            if let Entry::Vacant(place) = batch.documents.entry(*content) {
                 let known = known(&mut find, place.key())?;
                 if known.is_none() {
-                    taken.unknown.push(*content);
-                    if let Entry::Vacant(format) = taken.formats.entry(content.1) {
+                    batch.unknown.push(*content);
+                    if let Entry::Vacant(format) = batch.formats.entry(content.1) {
                         format.insert(names.text(content.1)?);
                     }
                 }
                 place.insert(known.unwrap_or_default());
             }
         }
-        Ok(taken)
+        Ok(batch)
     }
 
     /// Reads the unknown contents and inserts their documents.
-    fn take_up(&mut self, repo: &Repository, filling: &mut Filling<'_>) -> Attempt<()> {
-        let mut add = filling.change.prepare(ADD_DOCUMENT)?;
+    fn index_unknown(
+        &mut self,
+        repo: &Repository,
+        writer: &mut IndexWriter<'_>,
+    ) -> IndexResult<()> {
+        let mut add = writer.change.prepare(ADD_DOCUMENT)?;
         let unknown = std::mem::take(&mut self.unknown);
-        let next = filling.measures.len();
-        let read = read(repo, (&unknown, &self.formats), &mut filling.lists, next);
+        let next = writer.measures.len();
+        let read = read(repo, (&unknown, &self.formats), &mut writer.lists, next);
         let mut new = Vec::new();
         for (content, read) in unknown.into_iter().zip(read) {
             match read {
@@ -225,21 +233,21 @@ impl Taken {
         }
         new.sort_unstable_by_key(|(_, document)| document.number);
         for (content, document) in new {
-            filling.insert(&mut add, &content, &document)?;
+            writer.insert(&mut add, &content, &document)?;
             let NewDocument { number, links, .. } = document;
-            self.documents.insert(content, Known { number: Some(number), links });
+            self.documents.insert(content, KnownDocument { number: Some(number), links });
         }
         Ok(())
     }
 }
 
-fn known(find: &mut Statement<'_>, (blob, format): &Content) -> Attempt<Option<Known>> {
+fn known(find: &mut Statement<'_>, (blob, format): &Content) -> IndexResult<Option<KnownDocument>> {
     let found = find
         .query_row(params![blob.as_bytes(), format], |row| {
             Ok((row.get::<_, u32>(0)?, row.get::<_, Option<Vec<u8>>>(1)?))
         })
         .optional()?;
-    Ok(found.map(|(number, links)| Known {
+    Ok(found.map(|(number, links)| KnownDocument {
         number: Some(number),
         links: ToolLinks::decode(&links.unwrap_or_default()),
     }))
@@ -266,14 +274,17 @@ fn read(
     let here: Vec<usize> = here.map(|(at, _)| at).collect();
     let ids: Vec<ObjectId> =
         here.iter().filter_map(|at| contents.get(*at)).map(|(id, _)| *id).collect();
-    let reading = Mutex::new(Reading { lists, next, found });
+    let reading = Mutex::new(DocumentCollector { lists, next, found });
     store.visit(&ids, &|at, object| {
         let Some(at) = here.get(at) else { return };
         let Some((id, format)) = contents.get(*at) else { return };
         let format = formats.get(format).map_or("", String::as_str);
         WORDS_READ.with_borrow_mut(|words| {
             let document = object.and_then(|object| document_of(id, format, &object, words));
-            reading.lock().unwrap_or_else(PoisonError::into_inner).take(*at, document, words);
+            reading
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner)
+                .number_document(*at, document, words);
         });
     });
     reading.into_inner().unwrap_or_else(PoisonError::into_inner).found
@@ -291,9 +302,9 @@ fn document_of(
     }
 }
 
-impl Reading<'_> {
+impl DocumentCollector<'_> {
     /// Numbers a document and adds its words to the lists.
-    fn take(
+    fn number_document(
         &mut self,
         at: usize,
         document: Result<Option<Document>, Error>,
@@ -327,7 +338,7 @@ fn insert_turn(
     names: &mut TextTable<'_>,
     turn: &ArrivedAt,
     is_whole: bool,
-) -> Attempt<i64> {
+) -> IndexResult<i64> {
     let before = if is_whole { mark_of(&turn.before) } else { vec![0] };
     let session = names.number(&turn.session)?;
     let number = turn.turn.cast_signed();

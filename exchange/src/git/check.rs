@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use turntree::error::{Error, Result};
 use turntree::workspace::read_regular;
 
-use super::{git_error, is_no_path};
+use super::{git_error, is_invalid_path};
 
 /// Size limit of files that hold a name: `HEAD`, a ref, the path of another folder.
 const MAX_POINTER_BYTES: u64 = 64 << 10;
@@ -42,46 +42,46 @@ const MAX_DEPTH: usize = 64;
 /// `InvalidInput` or `LimitExceeded` with the first file that is not regular or too long.
 pub(super) fn check(dir: &Path) -> Result<()> {
     let dot = dir.join(".git");
-    let git = match pointed(&dot, "gitdir:")? {
+    let git = match read_pointer(&dot, "gitdir:")? {
         Some(named) => dir.join(named),
-        None if is_git(&dot) => dot,
-        None if is_git(dir) => dir.to_owned(),
+        None if is_git_dir(&dot) => dot,
+        None if is_git_dir(dir) => dir.to_owned(),
         None => return Ok(()),
     };
-    folder(&git)?;
-    let common = match pointed(&git.join("commondir"), "")? {
+    check_git_dir(&git)?;
+    let common = match read_pointer(&git.join("commondir"), "")? {
         Some(named) => git.join(named),
         None => git,
     };
-    folder(&common)?;
-    alternates(&common.join("objects"))
+    check_git_dir(&common)?;
+    check_alternates(&common.join("objects"))
 }
 
 /// Returns true if a folder may be a git directory.
-fn is_git(dir: &Path) -> bool {
+fn is_git_dir(dir: &Path) -> bool {
     let has = |name| fs::symlink_metadata(dir.join(name)).is_ok();
     has("HEAD") && (has("objects") || has("commondir"))
 }
 
 /// Returns the path in a file after the prefix `lead`, or `None` if the file does not exist.
-fn pointed(path: &Path, lead: &str) -> Result<Option<PathBuf>> {
-    if found(path)?.is_none_or(|found| found.is_dir()) {
+fn read_pointer(path: &Path, lead: &str) -> Result<Option<PathBuf>> {
+    if metadata_of(path)?.is_none_or(|found| found.is_dir()) {
         return Ok(None);
     }
-    let bytes = read(path, MAX_POINTER_BYTES)?;
+    let bytes = read_checked(path, MAX_POINTER_BYTES)?;
     let text = String::from_utf8_lossy(&bytes);
     Ok(text.strip_prefix(lead).map(|named| PathBuf::from(named.trim())))
 }
 
-fn folder(git: &Path) -> Result<()> {
+fn check_git_dir(git: &Path) -> Result<()> {
     for (name, limit) in FILES {
-        file(&git.join(name), limit)?;
+        check_file(&git.join(name), limit)?;
     }
-    refs(&git.join("refs"), 0)
+    check_refs(&git.join("refs"), 0)
 }
 
 /// Checks that every ref is a regular file, or a link to one. Git never creates links to folders.
-fn refs(dir: &Path, depth: usize) -> Result<()> {
+fn check_refs(dir: &Path, depth: usize) -> Result<()> {
     let failed = |error| Error::io(format!("read {}", dir.display()), error);
     let entries = match fs::read_dir(dir) {
         Ok(entries) => entries,
@@ -98,22 +98,22 @@ fn refs(dir: &Path, depth: usize) -> Result<()> {
                     MAX_DEPTH as u64 + 1,
                 ));
             }
-            true => refs(&entry.path(), depth + 1)?,
-            false => file(&entry.path(), MAX_POINTER_BYTES)?,
+            true => check_refs(&entry.path(), depth + 1)?,
+            false => check_file(&entry.path(), MAX_POINTER_BYTES)?,
         }
     }
     Ok(())
 }
 
 /// Checks the lists of alternate object folders, recursively.
-fn alternates(objects: &Path) -> Result<()> {
+fn check_alternates(objects: &Path) -> Result<()> {
     let (mut left, mut seen) = (vec![objects.to_owned()], HashSet::new());
     while let Some(place) = left.pop() {
         let path = place.join("info/alternates");
-        if !seen.insert(place) || found(&path)?.is_none() {
+        if !seen.insert(place) || metadata_of(&path)?.is_none() {
             continue;
         }
-        let list = read(&path, MAX_LIST_BYTES)?;
+        let list = read_checked(&path, MAX_LIST_BYTES)?;
         let named = gix::odb::alternate::parse(&list)
             .map_err(|error| git_error(format!("read {}", path.display()), error))?;
         left.extend(named.into_iter().map(|named| objects.join(named)));
@@ -121,14 +121,14 @@ fn alternates(objects: &Path) -> Result<()> {
     Ok(())
 }
 
-fn read(path: &Path, limit: u64) -> Result<Vec<u8>> {
-    file(path, limit)?;
+fn read_checked(path: &Path, limit: u64) -> Result<Vec<u8>> {
+    check_file(path, limit)?;
     read_regular(path, limit).map_err(|error| Error::io(format!("read {}", path.display()), error))
 }
 
 /// Checks that `path` is a regular file of at most `limit` bytes, or does not exist.
-fn file(path: &Path, limit: u64) -> Result<()> {
-    let Some(found) = found(path)? else { return Ok(()) };
+fn check_file(path: &Path, limit: u64) -> Result<()> {
+    let Some(found) = metadata_of(path)? else { return Ok(()) };
     if !found.is_file() {
         return Err(Error::invalid(format!("{}: expected a file", path.display())));
     }
@@ -140,7 +140,7 @@ fn file(path: &Path, limit: u64) -> Result<()> {
 
 /// Returns the metadata of `path` after following links. `None` if it does not exist, or for a
 /// dangling link.
-fn found(path: &Path) -> Result<Option<Metadata>> {
+fn metadata_of(path: &Path) -> Result<Option<Metadata>> {
     let is_nothing = |error: &io::Error| {
         let kind = error.kind();
         matches!(kind, io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
@@ -148,7 +148,7 @@ fn found(path: &Path) -> Result<Option<Metadata>> {
     match fs::metadata(path) {
         Ok(found) => Ok(Some(found)),
         Err(error) if is_nothing(&error) => Ok(None),
-        Err(error) if is_no_path(&error) => {
+        Err(error) if is_invalid_path(&error) => {
             let message = format!("{}: no file can have such a path", path.display());
             Err(Error::invalid(message))
         }

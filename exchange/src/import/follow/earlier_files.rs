@@ -14,20 +14,20 @@ use turntree::error::Result;
 use turntree::object::{Kind, ObjectId, ObjectSink, ObjectSource, Trigger};
 use turntree::repo::SnapshotDraft;
 
-use super::{FollowOptions, keep_aside};
-use crate::import::captures::names_call;
+use super::{FollowOptions, store_capture};
+use crate::import::captures::contains_call;
 use crate::import::turns::TurnWriter;
 
 /// The section of files.
 const FILES: &str = "files";
 
 /// The byte order mark of UTF-8.
-const MARK: &str = "\u{feff}";
+const BYTE_ORDER_MARK: &str = "\u{feff}";
 
 /// Imports the files of an interrupted call and the files that a tool found, before any new record.
 /// `tip` is the newest commit. `is_open` is true if its turn was reopened. Returns the root of the
 /// context with the files of the interrupted call.
-pub(super) fn take_earlier_files(
+pub(super) fn import_earlier_files(
     writer: &mut TurnWriter<'_>,
     tip: ObjectId,
     is_open: bool,
@@ -35,9 +35,9 @@ pub(super) fn take_earlier_files(
 ) -> Result<Option<ObjectId>> {
     let (mut is_new, mut seen) = (false, None);
     if let Some(call) = options.interrupted.clone() {
-        seen = Some(keep_aside(writer, tip, &call, options)?);
+        seen = Some(store_capture(writer, tip, &call, options)?);
         if call.is_empty() || has_call_in_turn(writer, tip, &call)? {
-            writer.captures.reach_all();
+            writer.captures.assign_all();
             is_new = !is_open;
         }
     }
@@ -45,12 +45,12 @@ pub(super) fn take_earlier_files(
     let call = options.call.clone().unwrap_or_default();
     // In the turn of the call, the content that the tool wrote would overwrite it.
     let is_late = !before.is_empty()
-        && (writer.captures.is_waiting() || is_open && has_call_in_turn(writer, tip, &call)?);
-    for (key, told) in before {
+        && (writer.captures.has_pending() || is_open && has_call_in_turn(writer, tip, &call)?);
+    for (key, reported) in before {
         let newest = writer.captures.newest().unwrap_or(tip);
-        let Some(file) = told_file(writer, newest, &key, &told)? else { continue };
+        let Some(file) = reported_file(writer, newest, &key, &reported)? else { continue };
         if is_late {
-            put_below(writer, &key, file, options)?;
+            commit_file_below(writer, &key, file, options)?;
         } else {
             writer.set_file(&key, file)?;
             is_new |= !is_open;
@@ -77,7 +77,7 @@ fn has_call_in_turn(writer: &TurnWriter<'_>, tip: ObjectId, call: &str) -> Resul
         None => 0,
     };
     for piece in source.pieces(change, known.min(source.len())..source.len()) {
-        if names_call(&piece?.bytes(change)?, call) {
+        if contains_call(&piece?.bytes(change)?, call) {
             return Ok(true);
         }
     }
@@ -86,21 +86,21 @@ fn has_call_in_turn(writer: &TurnWriter<'_>, tip: ObjectId, call: &str) -> Resul
 
 /// Returns the file `key` as a tool found it, or `None` if the context of `newest` has the same
 /// content.
-fn told_file(
+fn reported_file(
     writer: &TurnWriter<'_>,
     newest: ObjectId,
     key: &str,
-    told: &Bytes,
+    reported: &Bytes,
 ) -> Result<Option<(FileMode, Bytes)>> {
     let change = &writer.transaction;
     let tree = change.read_commit(&newest)?.tree;
     let item = Context::open(change, &tree)?.map(change, FILES)?.get(change, key.as_bytes())?;
     let file = match item {
-        None => Some((FileMode::Regular, told.clone())),
+        None => Some((FileMode::Regular, reported.clone())),
         Some(item) => {
             let entry = FileEntry::from_item(&item)?;
             let known = change.read_as(Kind::Blob, &entry.blob)?;
-            as_on_disk(&known, told).map(|bytes| (entry.mode, bytes))
+            bytes_on_disk(&known, reported).map(|bytes| (entry.mode, bytes))
         }
     };
     Ok(match file {
@@ -109,32 +109,34 @@ fn told_file(
     })
 }
 
-/// Returns the bytes on disk of the text `told`, given the previous content `known`. Clients report
+/// Returns the bytes on disk of the text `reported`, given the previous content `known`. Clients
+/// report
 /// text without the byte order mark and with LF line ends. Returns `None` for equal texts and for
 /// binary data.
-fn as_on_disk(known: &[u8], told: &Bytes) -> Option<Bytes> {
-    if known == told {
+fn bytes_on_disk(known: &[u8], reported: &Bytes) -> Option<Bytes> {
+    if known == reported {
         return None;
     }
-    let (known, told_text) = (std::str::from_utf8(known).ok()?, std::str::from_utf8(told).ok()?);
-    let is_plain = !told_text.contains('\r') && !told_text.starts_with(MARK);
+    let (known, reported_text) =
+        (std::str::from_utf8(known).ok()?, std::str::from_utf8(reported).ok()?);
+    let is_plain = !reported_text.contains('\r') && !reported_text.starts_with(BYTE_ORDER_MARK);
     if !is_plain {
-        return Some(told.clone());
+        return Some(reported.clone());
     }
-    let body = known.strip_prefix(MARK).unwrap_or(known);
-    if body.replace("\r\n", "\n") == told_text {
+    let body = known.strip_prefix(BYTE_ORDER_MARK).unwrap_or(known);
+    if body.replace("\r\n", "\n") == reported_text {
         return None;
     }
-    let mark = if body.len() < known.len() { MARK } else { "" };
+    let mark = if body.len() < known.len() { BYTE_ORDER_MARK } else { "" };
     let text = match body.contains("\r\n") {
-        true => told_text.replace('\n', "\r\n"),
-        false => told_text.to_owned(),
+        true => reported_text.replace('\n', "\r\n"),
+        false => reported_text.to_owned(),
     };
     Some(Bytes::from(format!("{mark}{text}")))
 }
 
 /// Commits a file in a snapshot below the current turn, unless the branch already has it.
-fn put_below(
+fn commit_file_below(
     writer: &mut TurnWriter<'_>,
     key: &str,
     (mode, content): (FileMode, Bytes),
@@ -166,8 +168,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn text_that_a_client_tells_is_written_as_the_file_was() {
-        let told = Bytes::from_static(b"a\nb\n");
+    fn reported_text_keeps_the_byte_order_mark_and_line_ends() {
+        let reported = Bytes::from_static(b"a\nb\n");
         for (known, expected) in [
             (&b"a\nb\n"[..], None),
             (b"a\r\nb\r\n", None),
@@ -177,7 +179,7 @@ mod tests {
             ("\u{feff}a\r\n".as_bytes(), Some("\u{feff}a\r\nb\r\n".as_bytes())),
             (b"\xff\xfea\0", None),
         ] {
-            assert_eq!(as_on_disk(known, &told).as_deref(), expected, "{known:?}");
+            assert_eq!(bytes_on_disk(known, &reported).as_deref(), expected, "{known:?}");
         }
     }
 }

@@ -26,7 +26,7 @@ pub fn compress_page(page: &[u8]) -> Result<Vec<u8>> {
         let (lines, after) = block.split_once(END).ok_or_else(foreign)?;
         let (numbers, lines) = lines.split_once(LINES).ok_or_else(foreign)?;
         compressed.extend([before, BEGIN, numbers, COMPRESSED]);
-        STANDARD.encode_string(packed(lines.as_bytes())?, &mut compressed);
+        STANDARD.encode_string(compress_lines(lines.as_bytes())?, &mut compressed);
         compressed.push_str(END);
         (rest, blocks) = (after, blocks + 1);
     }
@@ -38,7 +38,7 @@ pub fn compress_page(page: &[u8]) -> Result<Vec<u8>> {
 }
 
 /// Compresses bytes with zlib.
-pub(super) fn packed(lines: &[u8]) -> Result<Vec<u8>> {
+pub(super) fn compress_lines(lines: &[u8]) -> Result<Vec<u8>> {
     let mut packed = vec![0; compress_bound(lines.len())];
     let mut deflate = Deflate::new(LEVEL, true, WINDOW_BITS);
     let status = deflate.compress(lines, &mut packed, DeflateFlush::Finish);

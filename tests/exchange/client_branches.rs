@@ -124,7 +124,7 @@ fn follow_file(sandbox: &Sandbox, text: &str) {
 }
 
 #[test]
-fn a_mark_of_codex_takes_prompts_back_and_they_are_left_behind() {
+fn codex_rollback_marks_abandon_prompts_on_a_branch() {
     let mut rollout = Rollout::new(&json!({"id": "a", "cwd": "/p"}));
     rollout.turn("1").turn("2").turn("3");
     let before = rollout.text();
@@ -161,7 +161,7 @@ fn a_mark_of_codex_takes_prompts_back_and_they_are_left_behind() {
 }
 
 #[test]
-fn a_mark_of_codex_goes_back_to_before_a_compaction() {
+fn codex_rollback_marks_can_precede_a_compaction() {
     let summary = json!({"message": "", "replacement_history": [{"type": "message",
         "role": "user", "content": [{"type": "input_text", "text": "summary"}]}]});
     let context = "<environment_context>\n  <cwd>/p</cwd>\n</environment_context>";
@@ -229,7 +229,7 @@ fn logs() -> Vec<(&'static str, Vec<String>, usize, String)> {
 }
 
 #[test]
-fn a_file_that_was_cut_back_in_place_goes_on_with_what_it_has() {
+fn files_truncated_in_place_continue_from_the_remaining_turns() {
     for (format, lines, each, end) in logs() {
         let whole = lines.concat();
         let cut = lines[..lines.len() - 2 * each].concat();
@@ -262,7 +262,7 @@ fn a_file_that_was_cut_back_in_place_goes_on_with_what_it_has() {
 }
 
 #[test]
-fn another_file_under_the_same_name_is_a_branch_of_its_own() {
+fn different_files_of_one_name_get_separate_branches() {
     let sandbox = Sandbox::new();
     let mut first = Rollout::new(&json!({"id": "a"}));
     let mut other = Rollout::new(&json!({"id": "b"}));

@@ -16,12 +16,12 @@ use turntree::error::Result;
 use turntree::object::{Commit, ObjectId, Trigger};
 use turntree::repo::{BranchName, RESTORED_FROM, ROLLED_BACK_TO, Repository};
 
-use super::rewind::{is_beginning, unique_branch};
+use super::rewind::{is_source_prefix, unique_branch};
 use crate::model::format::RecordFormat;
 
 /// The branch on which a client continues from rolled-back turns.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ClientLine {
+pub struct ClientBranch {
     /// The name of that branch.
     pub branch: BranchName,
     /// The newest rolled-back turn.
@@ -30,7 +30,7 @@ pub struct ClientLine {
 
 /// The branch that was rolled back when a client's branch began.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct WentBack {
+pub struct RolledBackBranch {
     /// The name of the rolled-back branch.
     pub branch: BranchName,
     /// True if turns were added to it since the rollback.
@@ -42,11 +42,11 @@ pub struct WentBack {
 ///
 /// # Errors
 /// The errors of reading the history.
-pub fn client_line(repo: &Repository, branch: &BranchName) -> Result<Option<ClientLine>> {
+pub fn client_branch(repo: &Repository, branch: &BranchName) -> Result<Option<ClientBranch>> {
     let Some(tip) = repo.tip(branch) else { return Ok(None) };
     // The client still has the turns before the first of several rollbacks.
-    let Some(base) = taken_back_of(repo, &tip, |_| true)?.pop() else { return Ok(None) };
-    Ok(Some(ClientLine { branch: client_branch(repo, branch)?, base }))
+    let Some(base) = rolled_back_turns_of(repo, &tip, |_| true)?.pop() else { return Ok(None) };
+    Ok(Some(ClientBranch { branch: free_client_branch(repo, branch)?, base }))
 }
 
 /// Returns the branch that was rolled back when `line` began. `None` if `line` does not continue
@@ -54,8 +54,11 @@ pub fn client_line(repo: &Repository, branch: &BranchName) -> Result<Option<Clie
 ///
 /// # Errors
 /// The errors of reading the history.
-pub fn went_back(repo: &Repository, line: &BranchName) -> Result<Option<WentBack>> {
-    let Some(branch) = named_after(line) else { return Ok(None) };
+pub fn rolled_back_branch(
+    repo: &Repository,
+    line: &BranchName,
+) -> Result<Option<RolledBackBranch>> {
+    let Some(branch) = rolled_back_name(line) else { return Ok(None) };
     let (Some(own), Some(tip)) = (repo.tip(line), repo.tip(&branch)) else { return Ok(None) };
     let begun = repo.merge_base(&tip, &own)?.filter(|begun| *begun != own);
     let Some(begun) = begun else { return Ok(None) };
@@ -65,8 +68,8 @@ pub fn went_back(repo: &Repository, line: &BranchName) -> Result<Option<WentBack
         if id == begun {
             break;
         }
-        if is_back(&commit) && commit.parents.first() == Some(&begun) {
-            return Ok(Some(WentBack { branch, has_turns }));
+        if is_rollback(&commit) && commit.parents.first() == Some(&begun) {
+            return Ok(Some(RolledBackBranch { branch, has_turns }));
         }
         has_turns |= commit.trigger == Trigger::Turn;
     }
@@ -78,12 +81,16 @@ pub fn went_back(repo: &Repository, line: &BranchName) -> Result<Option<WentBack
 ///
 /// # Errors
 /// The errors of reading the history.
-pub fn is_line_of(repo: &Repository, line: &BranchName, branch: &BranchName) -> Result<bool> {
+pub fn is_client_branch_of(
+    repo: &Repository,
+    line: &BranchName,
+    branch: &BranchName,
+) -> Result<bool> {
     let is_longer = |line: &BranchName| line.branch().len() > branch.branch().len();
     let mut above = Some(line.clone());
     // Terminates, because each name is shorter than the one before.
     while let Some(line) = above.take().filter(is_longer) {
-        above = went_back(repo, &line)?.map(|back| back.branch);
+        above = rolled_back_branch(repo, &line)?.map(|back| back.branch);
         if above.as_ref() == Some(branch) {
             return Ok(true);
         }
@@ -95,7 +102,7 @@ pub fn is_line_of(repo: &Repository, line: &BranchName, branch: &BranchName) -> 
 const CLIENT: &str = "-client";
 
 /// Returns the branch that the name of a client's branch derives from.
-fn named_after(line: &BranchName) -> Option<BranchName> {
+fn rolled_back_name(line: &BranchName) -> Option<BranchName> {
     let is_number = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
     let name = match line.branch().rsplit_once('-') {
         Some((name, number)) if is_number(number) => name,
@@ -105,33 +112,33 @@ fn named_after(line: &BranchName) -> Option<BranchName> {
 }
 
 /// Returns true if a commit rolls its branch back or restores another state.
-fn is_back(commit: &Commit) -> bool {
+fn is_rollback(commit: &Commit) -> bool {
     [ROLLED_BACK_TO, RESTORED_FROM].iter().any(|key| commit.metadata.contains_key(*key))
 }
 
 /// Returns the turns that were rolled back from the branch at `tip`: the newest turn before each
 /// rollback, the last rollback first. Stops at the newest turn that came from a transcript of this
 /// format.
-pub(crate) fn taken_back(
+pub(crate) fn rolled_back_turns(
     repo: &Repository,
     format: RecordFormat,
     tip: &ObjectId,
 ) -> Result<Vec<ObjectId>> {
-    taken_back_of(repo, tip, |agent| agent == format.name)
+    rolled_back_turns_of(repo, tip, |agent| agent == format.name)
 }
 
-/// Returns the rolled-back turns like `taken_back`, for a transcript whose turns have an agent
-/// that `is_its` accepts.
-fn taken_back_of(
+/// Returns the rolled-back turns like `rolled_back_turns`, for a transcript whose turns have an
+/// agent that `is_its` accepts.
+fn rolled_back_turns_of(
     repo: &Repository,
     tip: &ObjectId,
     is_its: impl Fn(&str) -> bool,
 ) -> Result<Vec<ObjectId>> {
     let source = |id: &ObjectId| Transcript::open(repo.store(), &repo.context(id)?);
-    let mut taken = Vec::new();
+    let mut rolled_back = Vec::new();
     for entry in repo.history(&[*tip], &[])?.first_parent() {
         let commit = entry?.commit;
-        if is_back(&commit) {
+        if is_rollback(&commit) {
             let Some(before) = commit.parents.first() else { break };
             // A client cannot continue from expired content.
             let is_there = repo.store().tombstone(&repo.commit(before)?.tree).is_none();
@@ -139,19 +146,19 @@ fn taken_back_of(
             // counting them.
             if is_there {
                 let had = source(before)?;
-                if !had.is_empty() && !is_beginning(repo.store(), &had, &source(tip)?)? {
-                    taken.push(*before);
+                if !had.is_empty() && !is_source_prefix(repo.store(), &had, &source(tip)?)? {
+                    rolled_back.push(*before);
                 }
             }
         } else if commit.trigger == Trigger::Turn && is_its(&commit.author.agent) {
             break;
         }
     }
-    Ok(taken)
+    Ok(rolled_back)
 }
 
 /// Returns a free name for the branch on which the client of `branch` continues.
-pub(crate) fn client_branch(repo: &Repository, branch: &BranchName) -> Result<BranchName> {
+pub(crate) fn free_client_branch(repo: &Repository, branch: &BranchName) -> Result<BranchName> {
     let stem = format!("{}{CLIENT}", branch.branch());
     unique_branch(branch.session(), &stem, |name| repo.tip(name).is_some())
 }

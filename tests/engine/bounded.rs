@@ -93,7 +93,7 @@ fn what_recent_operations_spare_is_named_and_a_strict_collection_spares_nothing(
     assert_eq!(session.spared.get(&Keep::Undo), Some(&16), "{session:?}");
     assert_eq!(
         session.to_string(),
-        "session s: 9 of 30 turns expire, turns 1 to 9; 16 turns for undo stay besides"
+        "session s: 9 of 30 turns expire, turns 1 to 9; 16 turns for undo also stay"
     );
     collect(repo, Purpose::Gc, &now, &mut |_| {}).unwrap();
     assert_eq!(kept(&sandbox), (10..=30).collect::<Vec<_>>());

@@ -211,7 +211,7 @@ fn a_file_that_changes_while_it_is_read_is_left_as_known() {
     let (parent, options) = (Context::default(), CaptureOptions::default());
     let captured = capture(&mut objects, &parent, &mut builder, kernel, &options).unwrap();
     assert_eq!(captured.files, 0);
-    assert!(reasons(&captured)["uuid"].contains("changes while it is read"));
+    assert!(reasons(&captured)["uuid"].contains("changed while it was read"));
 }
 
 #[test]

@@ -316,7 +316,7 @@ fn what_does_not_read_back_never_gets_its_name() {
         fs::write(part, "longer than what is to be written there").unwrap();
     };
     let error = ambushed(&regular(&[("a", "short")]), &place.target(), "short", spoil).unwrap_err();
-    assert!(error.to_string().contains("does not read back"), "{error}");
+    assert!(error.to_string().contains("do not read back"), "{error}");
     assert_eq!(fs::read_to_string(place.file("a")).unwrap(), "before");
     assert!(parts(&place.target()).is_empty());
 }

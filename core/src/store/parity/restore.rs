@@ -151,5 +151,5 @@ fn too_much(damage: &ParityDamage) -> Error {
         0 => format!("{} of {} units of parity damaged", damage.lost_units, damage.units),
         shards => format!("{shards} of {} shards damaged", damage.shards),
     };
-    Error::corrupt("the parity", "as much damage as it can restore", found)
+    Error::corrupt("the parity", "no more damage than it can restore", found)
 }

@@ -167,7 +167,7 @@ impl Remote<'_> {
         match self.swap(&Head::key(self.bucket.names(), &next.session)?, Some(known), &next)? {
             Swap::Done(version) => {
                 let folded = KnownHead { head: next, version };
-                self.record(&folded, &format!("make bundles one on {}", self.name))?;
+                self.record(&folded, &format!("merge bundles on {}", self.name))?;
                 Ok(Some(folded))
             }
             Swap::Moved(found) => {

@@ -148,7 +148,7 @@ fn the_example_comes_back_byte_for_byte_and_every_design_is_there() {
     assert_eq!((again.turns, again.others.len(), again.new_bytes), (0, 0, 0));
     // The deleted parent of both snapshots of the first design is told.
     assert_eq!(notes(&report).len(), 2, "{:?}", report.notes);
-    assert!(report.notes[0].what.contains("its parent is not there"), "{:?}", report.notes);
+    assert!(report.notes[0].what.contains("its parent is missing"), "{:?}", report.notes);
     assert_eq!(report.notes[0].line, 26);
 }
 
@@ -407,8 +407,8 @@ fn what_upstream_tolerates_is_a_warning_and_nothing_is_lost() {
         "snapshots[2].id: another snapshot has it already",
         "snapshots[6].createdAt: no moment",
         "snapshots[7].designId: there is no such design",
-        "its parent is not there; it follows what came before it",
-        "its parents lead back to it",
+        "its parent is missing; it follows the previous snapshot",
+        "its parents form a cycle",
     ] {
         assert!(told.contains(expected), "{expected}: {told}");
     }
@@ -432,7 +432,7 @@ fn half_a_character_is_kept_and_told() {
     let report = sandbox.import("work", text.as_bytes()).unwrap();
     assert_eq!(exported(&sandbox.repo, "work"), text);
     assert_eq!(file(&sandbox.repo, &report.head, "index.html").unwrap(), "<p>\u{fffd}</p>");
-    assert!(notes(&report).iter().all(|note| note.contains("half of a character")));
+    assert!(notes(&report).iter().all(|note| note.contains("half of a surrogate pair")));
 }
 
 #[test]
@@ -470,7 +470,7 @@ fn a_chat_is_a_transcript_that_grows() {
     let whole = Sandbox::new();
     let report = whole.import("chat", CHAT.as_bytes()).unwrap();
     assert_eq!((report.turns, report.messages), (2, 4));
-    assert_eq!(notes(&report), ["a comment that is not there: ignored"]);
+    assert_eq!(notes(&report), ["a change of a missing comment: ignored"]);
 }
 
 fn chat_line(kind: &str, data: &Value) -> String {
@@ -530,9 +530,9 @@ fn comments_and_settings_are_replayed() {
     assert_eq!(
         notes(&report),
         [
-            "a comment that is not there: ignored",
-            "'brief' is no object: ignored",
-            "the status of no tool call: ignored"
+            "a change of a missing comment: ignored",
+            "'brief' is not an object: ignored",
+            "a status without a tool call: ignored"
         ]
     );
 }

@@ -310,7 +310,7 @@ fn what_upstream_tolerates_is_said() {
     let notes: Vec<String> =
         report.notes.iter().map(|note| format!("{}: {}", note.line, note.what)).collect();
     for expected in [
-        "agents: 'lead' is there twice",
+        "agents: 'lead' occurs twice",
         "delegation_instances: missing",
         "metadata: missing",
         "64 hex digits",

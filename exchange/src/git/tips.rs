@@ -66,14 +66,14 @@ fn named_tip(incoming: &Incoming, revision: &str) -> Result<Tip> {
             return tip(incoming, found);
         }
     }
-    let missing = || Error::invalid(format!("'{revision}' is no branch, tag or commit there"));
+    let missing = || Error::invalid(format!("'{revision}' is not a branch, tag or commit there"));
     let prefix = gix::hash::Prefix::from_hex(revision).map_err(|_| missing())?;
     let found = incoming.git.objects.lookup_prefix(prefix, None);
     let found = found.map_err(|error| git_error(format!("look for {revision}"), error))?;
     let commit = match found {
         Some(Ok(id)) => id,
         Some(Err(())) => {
-            let message = format!("several objects there begin with {revision}");
+            let message = format!("several ids of objects there begin with {revision}");
             return Err(Error::new(ErrorKind::Ambiguous, message));
         }
         None => return Err(missing()),

@@ -50,7 +50,7 @@ pub fn masked(bytes: &[u8], is_masked: &dyn Fn(&FoundSecret) -> bool) -> Result<
         Some(left) => {
             let (rule, offset) = (left.rule, left.offset);
             let message = format!(
-                "a secret is still found at byte {offset} after masking ({rule}): take it out of the source"
+                "a secret is still found at byte {offset} after masking ({rule}): remove it from the source"
             );
             Err(Error::new(ErrorKind::InvalidInput, message))
         }

@@ -26,7 +26,7 @@ const LOOK: Duration = Duration::from_millis(20);
 /// without progress.
 pub(in crate::search) fn claim(store: &Store, progress: FillProgress<'_>) -> Attempt<Claim> {
     if store.keeps_no_caches() {
-        return Err(Trouble::refused("nothing is kept beside this store"));
+        return Err(Trouble::refused("this store has no caches next to it"));
     }
     let path = database_path(store, NAME);
     let (mut seen, mut idle) = (None, Duration::ZERO);
@@ -43,7 +43,7 @@ pub(in crate::search) fn claim(store: &Store, progress: FillProgress<'_>) -> Att
             (seen, idle) = (Some(now), Duration::ZERO);
         }
         if idle >= PATIENCE {
-            return Err(Trouble::refused("another search stands still while it fills it"));
+            return Err(Trouble::refused("another search stopped while it filled the index"));
         }
         sleep(LOOK);
         idle += LOOK;

@@ -181,7 +181,7 @@ pub(crate) fn fold_by_itself(repo: &Repository, dir: &Path, remote: &str) -> Res
 /// Makes bundles of a session one, if it is worth it; returns what went wrong.
 fn fold(repo: &Repository, connection: &Connection, session: &str) -> Option<String> {
     let failed = connection.with(repo, |remote| remote.fold(session)).err()?;
-    Some(format!("make bundles of {session} one on {}: {failed}", connection.name))
+    Some(format!("merge bundles of {session} on {}: {failed}", connection.name))
 }
 
 /// The lock, unless another process has it.

@@ -15,13 +15,13 @@ Revisions:
   HEAD, @              the branch that commands act on
   S, S/main, main      a session, a branch, a branch of HEAD's session
   3f2a91c0             an id, or at least 4 digits of it
-  S, 'fix the par'     what one session's name, client id or title begins with, if nothing above is so
+  S, 'fix the par'     the beginning of one session's name, client id or title (tried last)
   REV~3, REV^2         3 snapshots back, the second parent
   turn:42, S^{turn:42} a turn of HEAD's branch, of S
   prompt:3, prompt:-1  the turn of a prompt, the newest one; S^{prompt:3} is one of S
   S@{1}, S@{yesterday} a branch before its last change, at a time
-  REV:PATH             an entry, as in HEAD:scratchpad/todos or HEAD:files/src/main.rs; what takes
-                       a snapshot refuses one
+  REV:PATH             an entry, as in HEAD:scratchpad/todos or HEAD:files/src/main.rs;
+                       commands that need a snapshot refuse one
   A..B                 snapshots of B that A does not have
 
 Exit codes:
@@ -31,8 +31,8 @@ Exit codes:
    3  lost a race: try again     70  the system refused, or an internal error
 
 The store is --store, else TURNTREE_STORE, else the nearest .turntree above the
-working directory, else the user's store in the XDG data directory. One that came
-with a folder is only read before 'turntree trust'.
+working directory, else the user's store in the XDG data directory. A store that
+came with a folder is read-only until 'turntree trust'.
 
 Environment:
   TURNTREE_STORE        the store
@@ -45,7 +45,7 @@ Environment:
   TURNTREE_MAINTENANCE  off: never start 'gc --auto' after a change
   TURNTREE_HOOK_PATIENCE
                         how long an agent waits for a hook that looks at its files, such as 10s
-  TURNTREE_IDENTITY     files of secret keys that open an encrypted store, beside your own
+  TURNTREE_IDENTITY     files of secret keys that open an encrypted store, besides your own
   TURNTREE_IDENTITY_COMMAND
                         a shell command that prints one, such as that of a key store
   TURNTREE_PASSPHRASE   the passphrase of an encrypted store or bundle
@@ -66,7 +66,7 @@ const SHORT: [(&str, &[(&str, &str)]); 5] = [
         "Look",
         &[
             ("sessions", "List sessions, newest first"),
-            ("status", "Show where you are, and what is open"),
+            ("status", "Show the current branch and its open conflicts"),
             ("log", "Show snapshots, newest first"),
             ("show", "Show a snapshot, or one entry of it"),
             ("diff", "Show what changed between two snapshots"),

@@ -314,7 +314,7 @@ fn what_is_missing_for_a_key_is_told_before_there_is_a_store() {
     let said = desk.said(2, &["init", "--encrypt", "--encrypt-to", &key]);
     assert!(said.contains("has its keys already"), "{said}");
     let said = desk.said(2, &["key", "rotate", "--encrypt-to", &key]);
-    assert!(said.contains("keeps its holders"), "{said}");
+    assert!(said.contains("keeps the holders of keys"), "{said}");
 }
 
 #[test]

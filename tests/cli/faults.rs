@@ -19,7 +19,7 @@ fn a_panic_is_one_message_and_exit_code_70() {
     let plain = without_threads(&["serve", "--stdio"]);
     let said = String::from_utf8(plain.stderr).unwrap();
     assert_eq!(plain.status.code(), Some(70), "{said}");
-    assert!(said.starts_with("error: a fault of turntree itself at "), "{said}");
+    assert!(said.starts_with("error: internal error of turntree at "), "{said}");
     assert_eq!(said.lines().count(), 1, "{said}");
 
     let json = without_threads(&["--json", "serve", "--stdio"]);

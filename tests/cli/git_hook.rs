@@ -140,7 +140,7 @@ fn a_commit_is_never_stopped_and_a_script_of_others_stays() {
 
     fs::write(&script, "#!/usr/bin/env python3\n").unwrap();
     let (is_done, said) = project.tried(PROGRAM, &["hook", "install", "git"], &[]);
-    assert!(!is_done && said.contains("no script of a shell"), "{said}");
+    assert!(!is_done && said.contains("is not a shell script"), "{said}");
     let (is_done, said) = project.tried(PROGRAM, &["hook", "install", "git", "--user"], &[]);
     assert!(!is_done && said.contains("leave out the options"), "{said}");
 }

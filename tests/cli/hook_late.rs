@@ -213,7 +213,7 @@ fn the_end_of_a_session_is_taken_in_when_the_client_has_written_it() {
     let other = Client::new(PROGRAM, "s-2.jsonl");
     fs::write(&other.transcript, prompt(&other, 1, "go")).unwrap();
     other.event(&[], "SessionEnd", json!({"reason": "other"}));
-    until(|| other.log().contains("the last record is no answer"));
+    until(|| other.log().contains("the last record is not an answer"));
 }
 
 #[test]

@@ -71,7 +71,7 @@ fn a_lesson_in_the_words_of_the_answer_is_told_where_the_client_goes_on() {
 fn the_answer_to_what_the_agent_should_do_differently_is_a_lesson() {
     let mut chat = begun();
     let reason = chat.back("undo that");
-    assert!(reason.contains("Say it in your next prompt: its first line is kept"), "{reason}");
+    assert!(reason.contains("Say it in your next prompt: its first line becomes"), "{reason}");
     chat.ask("Keep the header as it is\nand make the rest nicer", "b", "3");
     let told = context(chat.ask("now the footer, please", "b", "4"));
     assert!(told.contains("Keep the header as it is"), "{told}");

@@ -101,7 +101,7 @@ fn what_a_rollback_took_back_is_not_played_again() {
         told.contains("s-1/main-client") && told.contains("turntree resume s-1/main"),
         "{told}"
     );
-    assert!(client.log().contains("turns that were taken back"), "{}", client.log());
+    assert!(client.log().contains("continues with rolled-back turns"), "{}", client.log());
     fs::remove_file(client.store().join("hook.log")).unwrap();
 
     // The message appears once. The client continues on a new branch.

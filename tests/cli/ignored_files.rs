@@ -195,10 +195,10 @@ fn a_plan_says_why_the_workspace_stays_and_an_empty_one_comes_back() {
     machine.run(said);
     machine.run(said);
     let text = machine.run(&["rollback", "--turns", "1", "--dry-run"]);
-    assert!(text.contains("workspace left as it is: turn 1 knows no files"), "{text}");
+    assert!(text.contains("workspace left unchanged: turn 1 has no files"), "{text}");
     let record = machine.run(&["rollback", "--turns", "1", "--json"]);
     let record: Value = serde_json::from_str(&record).unwrap();
-    assert_eq!(record["workspace_kept"], "turn 1 knows no files");
+    assert_eq!(record["workspace_kept"], "turn 1 has no files");
     machine.snapshot("empty");
     machine.write("first.html", "page");
     machine.snapshot("a page");
@@ -216,6 +216,6 @@ fn a_section_of_files_that_a_partial_restore_emptied_needs_no_directory() {
     machine.run(&["restore", "HEAD~1", "--only", "files/a.txt"]);
     machine.run(&["snapshot", "-m", "three", "--set", "scratchpad/x=3"]);
     let text = machine.run(&["restore", "HEAD~1"]);
-    assert!(text.contains("workspace left as it is: turn 3 knows no files"), "{text}");
+    assert!(text.contains("workspace left unchanged: turn 3 has no files"), "{text}");
     assert_eq!(machine.run(&["cat", "HEAD:scratchpad/x"]), "2");
 }

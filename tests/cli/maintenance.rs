@@ -439,7 +439,7 @@ fn maintenance_that_was_asked_for_waits_for_the_one_in_the_background() {
         let mut said = BufReader::new(child.stderr.take().unwrap());
         let mut line = String::new();
         said.read_line(&mut line).unwrap();
-        assert!(line.starts_with("waiting for the maintenance that goes on"), "{line}");
+        assert!(line.starts_with("waiting for maintenance in the background"), "{line}");
         assert!(child.try_wait().unwrap().is_none(), "{command:?} waits");
         drop(collector);
         let code = child.wait().unwrap().code();

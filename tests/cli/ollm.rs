@@ -329,7 +329,7 @@ fn transitions_are_kept_for_an_hour_and_are_there_after_a_restart() {
         "no turns of the conversation"
     );
     let (said, _) = shell.at("12:00:00", "export long --format ollm-mode");
-    assert!(said.contains("this is no mode transition"), "{said}");
+    assert!(said.contains("this is not a mode transition"), "{said}");
     // An explicit policy takes precedence.
     shell.run("retention set long.modes --keep-within 2h");
     take("12:40:00", "debugger:developer");

@@ -176,7 +176,7 @@ fn a_store_that_others_may_read_is_warned_of() {
     assert!(store.status.success());
     let (exit, said) = stderr(&shell, "turntree --store shared fsck");
     assert_eq!(exit, Some(0), "{said}");
-    assert!(said.contains("others may read or change 6 entries"), "{said}");
+    assert!(said.contains("other users can read or change 6 entries"), "{said}");
     assert!(said.contains("'chmod -R go= shared'"), "{said}");
     // No other user can enter the folder, so none can read its content.
     let (_, said) = stderr(&shell, "chmod 700 shared && turntree --store shared fsck");

@@ -191,7 +191,7 @@ fn a_lazy_clone_shows_history_at_once_and_says_what_is_elsewhere() {
     let _ = fs::remove_dir_all(office.path("there/.turntree/distant"));
     fs::rename(office.path("large"), office.path("away")).unwrap();
     let (_, said) = office.exits(6, "there", &["cat", "HEAD:files/note-1"]);
-    assert!(said.contains("this is not here, but on the remote origin"), "{said}");
+    assert!(said.contains("the object is only on remote origin"), "{said}");
     assert_eq!(office.json("there", &["log"]).len(), office.json("here", &["log"]).len());
     office.ok("there", &["fsck"]);
     office.ok("there", &["gc"]);

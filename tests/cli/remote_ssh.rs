@@ -55,7 +55,7 @@ fn whatever_is_at_the_other_end_is_told_and_changes_nothing() {
     team.ok("here", &["push"]);
     let known = team.tip("here", "origin/main");
     for (script, code, expected) in [
-        ("exit 255", 70, "ended before it said who it is"),
+        ("exit 255", 70, "ended before its greeting"),
         ("echo 'Welcome to box'; cat", 70, "Welcome to box"),
         ("yes", 70, "expected \"turntree remote 1\""),
         ("echo 'turntree remote 2'; cat", 70, "turntree remote 2"),

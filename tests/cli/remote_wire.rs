@@ -125,7 +125,7 @@ fn whoever_answers_in_its_place_is_told_and_nothing_changes() {
         (Trouble::Page("<html>Sign in to this network</html>"), ""),
         (refused(), "403 Forbidden: AccessDenied"),
         (Trouble::Refused(404, "NoSuchBucket"), "has no bucket"),
-        (Trouble::Redirected("http://127.0.0.1:1/"), "sends somewhere else"),
+        (Trouble::Redirected("http://127.0.0.1:1/"), "the storage redirects"),
         (Trouble::Length(7), ""),
         (Trouble::Length(-3), ""),
         (Trouble::Endless, "bytes of an answer"),

@@ -139,7 +139,10 @@ fn an_export_of_a_lost_turn_names_it_and_partial_writes_the_newest_whole_one() {
     assert!((newest / 2..newest).contains(&whole), "{whole} of {newest}");
     let refused = archive.ran(4, &["export", "s", "--format", "source"]);
     let said = String::from_utf8(refused.stderr).unwrap();
-    assert!(said.starts_with(&format!("error: turn {newest} of s cannot be had whole")), "{said}");
+    assert!(
+        said.starts_with(&format!("error: turn {newest} of s cannot be read completely")),
+        "{said}"
+    );
     assert!(said.contains("'turntree export --partial'"), "{said}");
     assert!(refused.stdout.is_empty());
     archive.assert_exported(whole);
@@ -155,10 +158,13 @@ fn a_session_whose_newest_commits_are_lost_is_exported_up_to_them() {
     let whole = archive.newest_whole();
     for words in [&["show", "s"][..], &["export", "s", "--format", "jsonl"]] {
         let said = String::from_utf8(archive.ran(4, words).stderr).unwrap();
-        assert!(said.starts_with("error: the newest turn of s cannot be had whole"), "{said}");
+        assert!(
+            said.starts_with("error: the newest turn of s cannot be read completely"),
+            "{said}"
+        );
     }
     let said = String::from_utf8(archive.ran(4, &["log", "s"]).stderr).unwrap();
-    assert!(said.contains("'turntree fsck' says which turns are lost"), "{said}");
+    assert!(said.contains("'turntree fsck' lists lost turns"), "{said}");
     archive.assert_exported(whole);
 }
 

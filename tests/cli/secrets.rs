@@ -106,7 +106,7 @@ fn a_record_in_a_transcript_that_is_not_understood_is_not_repeated() {
     for record in [
         format!("{{\"type\": \"{SECRET}\", \"uuid\": \"x\"}}"),
         format!("{{\"type\": \"user\", \"message\": \"{SECRET}\" {SECRET}"),
-        format!("{SECRET} is no JSON"),
+        format!("{SECRET} is not JSON"),
         format!(
             "{{\"type\": \"user\", \"uuid\": \"x\", \"message\": {{\"role\": \"{SECRET}\", \"content\": 7}}}}"
         ),

@@ -121,7 +121,7 @@ fn a_turn_sends_what_is_new_and_the_rest_stays() {
     let params = json!({"message": "m", "unset": ["scratchpad/turn"]});
     server.call("snapshot", &params).unwrap();
     let error = server.call("snapshot", &params).unwrap_err();
-    assert_eq!(error["message"], "unset: 'scratchpad/turn' is not there");
+    assert_eq!(error["message"], "unset: 'scratchpad/turn' does not exist");
 }
 
 /// Merges two branches that changed a note differently.

@@ -199,7 +199,7 @@ fn who_trusts_a_store_uses_it_until_it_can_do_more() {
     world.ok("user", "user/p", &["push"]);
     let listed = world.ok("user", "user", &["trust", "--list"]);
     assert!(
-        listed.contains("user/p/.turntree") && listed.contains("when it is pushed to"),
+        listed.contains("user/p/.turntree") && listed.contains("only by 'turntree push'"),
         "{listed}"
     );
 
@@ -353,7 +353,7 @@ fn pushes_by_themselves_take_a_record_however_the_store_was_named() {
     world.ok("user", "made", &work);
     assert_eq!(unpushed("origin"), 1);
     let status = world.ok("user", "made", &["--store", &store, "status"]);
-    assert!(status.contains("nothing is pushed by itself"), "{status}");
+    assert!(status.contains("nothing is pushed automatically"), "{status}");
     // The maker added the remote, and needs no further confirmation.
     world.ok("maker", "made", &work);
     assert_eq!(unpushed("origin"), 0);
@@ -422,7 +422,7 @@ fn a_home_directory_that_cannot_be_written_to_leaves_stores_usable() {
     world.ok("user", "user/p", &["init"]);
     world.ok("user", "user/p", &["snapshot", "-m", "x", "--append-message", "user=x"]);
     let said = world.ok("user", "user/p", &["remote", "add", "origin", "../../drop/bucket"]);
-    assert!(said.contains("nothing is pushed by itself"), "{said}");
+    assert!(said.contains("nothing is pushed automatically"), "{said}");
     let said = world.exits(2, "user", "user/p", &["push"]);
     assert!(said.contains("not trusted"), "{said}");
     fs::remove_file(home.join(".local")).unwrap();

@@ -193,7 +193,7 @@ fn a_turn_is_forked_and_the_fork_is_taken_back_after_a_yes() {
     // The plan has changed, so the confirmation of the old one does nothing.
     machine.done("2026-11-20T13:01:00Z", &["fork", "later", "parser"]);
     terminal.press("y");
-    terminal.shows("the plan is another one by now");
+    terminal.shows("the plan has changed");
     assert!(machine.has_branch("try") && machine.has_branch("later"));
     for name in ["later", "try"] {
         terminal.press("u");
@@ -244,17 +244,17 @@ fn a_strategy_is_merged_and_a_turn_pinned_after_a_yes_and_both_are_taken_back() 
     terminal.shows("1 of 1");
     terminal.shows("pinned by somebody");
     terminal.press("p");
-    terminal.shows("would take the pin kept off turn");
+    terminal.shows("would remove the pin kept from turn");
     // The pin has changed, so the confirmation of the old plan does nothing.
     machine.done("2026-11-20T13:01:00Z", &["unpin", "kept"]);
     machine.done("2026-11-20T13:01:00Z", &["pin", "parser~2", "--name", "kept"]);
     terminal.press("y");
-    terminal.shows("the plan is another one by now");
+    terminal.shows("the plan has changed");
     assert!(machine.run(&["pins"]).1.contains("kept"));
     terminal.press("p");
-    terminal.shows("would take the pin kept off turn");
+    terminal.shows("would remove the pin kept from turn");
     terminal.press("y");
-    terminal.shows("the pin kept is gone");
+    terminal.shows("the pin kept is removed");
     assert!(!machine.run(&["pins"]).1.contains("kept"));
     terminal.press("q");
     assert!(terminal.end().success());
@@ -312,7 +312,7 @@ fn the_terminal_is_given_back_at_a_fault_of_the_program() {
     command.env("RUST_MIN_STACK", (1_u64 << 60).to_string());
     let mut terminal = Terminal::start(command, USUAL);
     assert_eq!(terminal.end().code(), Some(70));
-    terminal.shows("a fault of turntree itself");
+    terminal.shows("internal error of turntree");
     terminal.is_given_back();
 }
 

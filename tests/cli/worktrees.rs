@@ -170,7 +170,7 @@ fn one_undo_removes_the_branches_and_says_which_directories_stay() {
     project.run("project", &["fork", "plan-{a,b}", "--worktree", "../plan-{}"]);
     let undone = project.run("project", &["undo"]);
     for plan in ["plan-a", "plan-b"] {
-        let stays = format!("{} stays as it is", project.path(plan).display());
+        let stays = format!("{} stays unchanged", project.path(plan).display());
         assert!(undone.contains(&stays), "{undone}");
         assert_eq!(project.read(&format!("{plan}/notes.txt")), "not in git\n");
     }
@@ -327,7 +327,7 @@ fn a_plain_merge_says_that_the_workspace_is_as_before_and_how_to_bring_it_up() {
     project.write("plan/src/lib.rs", "better\n");
     project.run("plan", &["snapshot", "-m", "better", "--workspace", "."]);
     let told = project.run("project", &["merge", "plan"]);
-    let stale = format!("{} is as before", project.path("project").display());
+    let stale = format!("{} is unchanged", project.path("project").display());
     assert!(told.contains(&stale), "{told}");
     // The branch now has snapshots of the other directory, but does not adopt that directory.
     assert_eq!(
@@ -342,7 +342,7 @@ fn a_plain_merge_says_that_the_workspace_is_as_before_and_how_to_bring_it_up() {
     // Unsaved changes cannot be distinguished from missing files.
     project.write("project/notes.txt", "edited\n");
     let words = ["merge", "plan", "--with-files"];
-    project.refused("project", &words, "has changes that no snapshot has, and lacks files");
+    project.refused("project", &words, "has changes that are in no snapshot, and lacks files");
     assert_eq!(project.read("project/notes.txt"), "edited\n");
 }
 

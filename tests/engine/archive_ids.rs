@@ -99,7 +99,7 @@ fn cached_ids_are_deleted_with_their_pack_and_by_redactions() {
     let orphan = before[0].with_file_name(format!("{}.ids", "0".repeat(64)));
     disk.create(&orphan).unwrap();
     let told = findings(&open(&disk, 6));
-    assert_eq!(told, ["derived from a pack that is gone; 'gc' removes it"]);
+    assert_eq!(told, ["derived from a deleted pack; 'gc' removes it"]);
     collect(&open(&disk, 7), Purpose::Gc, &stamp(8), &mut |_| {}).unwrap();
     assert_eq!(ids(&disk), now);
 }

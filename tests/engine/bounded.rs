@@ -94,7 +94,7 @@ fn turns_protected_by_recent_operations_are_reported_unless_strict() {
     assert_eq!(session.spared.get(&Keep::Undo), Some(&16), "{session:?}");
     assert_eq!(
         session.to_string(),
-        "session s: 9 of 30 turns expire, turns 1 to 9; 16 turns for undo stay besides"
+        "session s: 9 of 30 turns expire, turns 1 to 9; 16 turns for undo also stay"
     );
     collect(repo, Purpose::Gc, &now, &mut |_| {}).unwrap();
     assert_eq!(kept(&sandbox), (10..=30).collect::<Vec<_>>());

@@ -211,7 +211,7 @@ fn files_that_change_during_a_read_keep_their_captured_content() {
     let (parent, options) = (Context::default(), CaptureOptions::default());
     let captured = capture(&mut objects, &parent, &mut builder, kernel, &options).unwrap();
     assert_eq!(captured.files, 0);
-    assert!(reasons(&captured)["uuid"].contains("changes while it is read"));
+    assert!(reasons(&captured)["uuid"].contains("changed while it was read"));
 }
 
 #[test]

@@ -316,7 +316,7 @@ fn files_that_do_not_verify_are_not_renamed_into_place() {
         fs::write(part, "longer than what is to be written there").unwrap();
     };
     let error = ambushed(&regular(&[("a", "short")]), &place.target(), "short", spoil).unwrap_err();
-    assert!(error.to_string().contains("does not read back"), "{error}");
+    assert!(error.to_string().contains("do not read back"), "{error}");
     assert_eq!(fs::read_to_string(place.file("a")).unwrap(), "before");
     assert!(parts(&place.target()).is_empty());
 }

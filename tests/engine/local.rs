@@ -121,7 +121,7 @@ fn broad_directories_are_rejected_unless_allowed() {
         ];
         for refused in refusals {
             assert_eq!(refused.kind(), ErrorKind::InvalidInput, "{}", dir.display());
-            assert!(refused.message().contains("more than a workspace"), "{refused}");
+            assert!(refused.message().contains("too broad for a workspace"), "{refused}");
         }
     }
     // The scratchpad has no files, so the plan looks at few.

@@ -195,10 +195,10 @@ fn rolled_back_or_forked_remotes_are_detected() {
     check(&b, "another head of the same generation");
     c.turn(&main, "of c, too");
     c.push("s").unwrap();
-    check(&b, "a head that goes on from another one");
+    check(&b, "a head with a predecessor");
     let head = Key::new("heads/s").unwrap();
     bucket.remove(&head);
-    check(&b, "the session is gone");
+    check(&b, "the session was deleted");
     assert_whole(&b.repo);
     // A remote that was emptied, and another remote at the same address.
     for key in bucket.objects().keys() {

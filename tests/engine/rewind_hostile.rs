@@ -149,7 +149,7 @@ fn unmanaged_files_are_kept_and_reported() {
     );
     assert_eq!(left.keys().collect::<Vec<_>>(), ["folder", "ignored", "large", "pipe"], "{left:?}");
     assert!(left["ignored"].contains("ignores it") && left["large"].contains("limit"), "{left:?}");
-    assert!(left["folder"].contains("files that stay") && left["pipe"].contains("neither"));
+    assert!(left["folder"].contains("files to keep") && left["pipe"].contains("neither"));
 
     let done = prepared.apply(&stamp(3), "back").unwrap().arranged.unwrap();
     assert!(done.failed.is_empty(), "{:?}", done.failed);

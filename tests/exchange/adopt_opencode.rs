@@ -487,7 +487,7 @@ fn unreadable_rows_exclude_only_their_session() {
     let found = home.find();
     assert_eq!(found.odd.len(), 1);
     let odd = found.odd[0].error.to_string();
-    assert_eq!(odd, "the table session_message alone has 1 sessions: it is not read");
+    assert_eq!(odd, "only the table session_message has 1 of the sessions: it is not read");
     let adopted = home.adopt_all(found);
     let good = [("ses_good", Some(1)), ("up", Some(1)), ("ses_a", Some(1)), ("ses_b", Some(1))];
     let bad = [("ses_large", None), ("ses_text", None), ("ses_deep", None), ("ses_gone", None)];

@@ -148,7 +148,7 @@ fn codesign_example_round_trips_with_all_designs() {
     assert_eq!((again.turns, again.others.len(), again.new_bytes), (0, 0, 0));
     // A note reports that the parent of both snapshots of the first design was deleted.
     assert_eq!(notes(&report).len(), 2, "{:?}", report.notes);
-    assert!(report.notes[0].what.contains("its parent is not there"), "{:?}", report.notes);
+    assert!(report.notes[0].what.contains("its parent is missing"), "{:?}", report.notes);
     assert_eq!(report.notes[0].line, 26);
 }
 
@@ -407,8 +407,8 @@ fn tolerated_irregularities_are_warnings_without_loss() {
         "snapshots[2].id: another snapshot has it already",
         "snapshots[6].createdAt: no moment",
         "snapshots[7].designId: there is no such design",
-        "its parent is not there; it follows what came before it",
-        "its parents lead back to it",
+        "its parent is missing; it follows the previous snapshot",
+        "its parents form a cycle",
     ] {
         assert!(told.contains(expected), "{expected}: {told}");
     }
@@ -432,7 +432,7 @@ fn unpaired_surrogates_are_kept_and_reported() {
     let report = sandbox.import("work", text.as_bytes()).unwrap();
     assert_eq!(exported(&sandbox.repo, "work"), text);
     assert_eq!(file(&sandbox.repo, &report.head, "index.html").unwrap(), "<p>\u{fffd}</p>");
-    assert!(notes(&report).iter().all(|note| note.contains("half of a character")));
+    assert!(notes(&report).iter().all(|note| note.contains("half of a surrogate pair")));
 }
 
 #[test]
@@ -470,7 +470,7 @@ fn chats_are_imported_as_growing_transcripts() {
     let whole = Sandbox::new();
     let report = whole.import("chat", CHAT.as_bytes()).unwrap();
     assert_eq!((report.turns, report.messages), (2, 4));
-    assert_eq!(notes(&report), ["a comment that is not there: ignored"]);
+    assert_eq!(notes(&report), ["a change of a missing comment: ignored"]);
 }
 
 fn chat_line(kind: &str, data: &Value) -> String {
@@ -530,9 +530,9 @@ fn comments_and_settings_are_replayed() {
     assert_eq!(
         notes(&report),
         [
-            "a comment that is not there: ignored",
-            "'brief' is no object: ignored",
-            "the status of no tool call: ignored"
+            "a change of a missing comment: ignored",
+            "'brief' is not an object: ignored",
+            "a status without a tool call: ignored"
         ]
     );
 }

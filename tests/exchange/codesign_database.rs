@@ -205,7 +205,7 @@ fn every_database_table_is_imported() {
     assert_eq!(said(repo, "work-old"), ["an old one", "done"]);
     let tip = repo.resolve("work-form").unwrap().commit;
     assert_eq!(file(repo, &tip, "assets/style.css").unwrap(), "p {}");
-    assert!(report.notes.iter().any(|note| note.what.contains("a path that leads elsewhere")));
+    assert!(report.notes.iter().any(|note| note.what.contains("a path that points outside")));
     assert!(report.notes.iter().any(|note| note.what.contains("was deleted 2026-04-02")));
     let comment = entry(repo, "work-form", "comments", "c1").unwrap();
     let comment: Value = serde_json::from_slice(&comment).unwrap();

@@ -290,7 +290,7 @@ fn unpaired_surrogates_are_kept_in_texts_and_rejected_in_keys() {
     assert!(sandbox.source(&report.head) == document.as_bytes());
     assert!(exported(&sandbox.repo, &report.head).contains("\\ude00 ok"));
     let [note] = report.notes.as_slice() else { panic!("{:?}", report.notes) };
-    assert!(note.what.contains("half of a character") && note.line == 35, "{note:?}");
+    assert!(note.what.contains("half of a surrogate pair") && note.line == 35, "{note:?}");
     let error = refused(&SNAPSHOT.replace("café/key", "caf\\ud83d\\\"x"));
     let error = error.to_string();
     assert!(
@@ -342,8 +342,8 @@ fn invalid_documents_are_rejected_with_their_location() {
             |d| d["modules"]["pruner"]["flatTools"][0] = json!("x"),
             "modules.pruner.flatTools[0]: expected an object, found text",
         ),
-        (|d| d["topLayer"] = json!([]), "expected the names of one era"),
-        (|d| d["rawDynamicXml"] = json!(""), "rawDynamicXml stands beside systemPrompt"),
+        (|d| d["topLayer"] = json!([]), "expected the names of one version"),
+        (|d| d["rawDynamicXml"] = json!(""), "rawDynamicXml as well as systemPrompt"),
     ];
     for (change, expected) in cases {
         let error = refused(&changed(change));
@@ -654,7 +654,7 @@ fn a_store_of_4_2_is_imported_as_a_directory() {
     for odd in [
         "archive_00112233aabbccdd.txt: its name is the hash",
         "memory/broken: left out",
-        "vfs_1.txt: left out: it is no file",
+        "vfs_1.txt: left out: it is not a file",
     ] {
         assert!(said.contains(odd), "{odd}: {said}");
     }

@@ -328,7 +328,7 @@ fn git_imports_skip_and_report_escaping_paths_and_large_files() {
         report.notes.iter().map(|note| (note.place.as_str(), note.what.as_str())).collect();
     assert_eq!(notes.len(), 6, "{notes:?}");
     assert!(notes[".git/config"].contains("git's or turntree's own"), "{notes:?}");
-    assert!(notes["a/../../b"].contains("leads out"), "{notes:?}");
+    assert!(notes["a/../../b"].contains("points outside"), "{notes:?}");
     assert!(notes["big"].contains("larger than 1048576 bytes"), "{notes:?}");
     assert!(notes["module"].contains("a submodule, at commit"), "{notes:?}");
 }
@@ -499,7 +499,7 @@ fn impossible_paths_in_a_git_repository_are_invalid_input() {
         fs::write(git.dir.join(".git/objects/info/alternates"), place).unwrap();
         let error = try_import(&sandbox.repo, &git.dir).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::InvalidInput, "{error}");
-        assert!(error.to_string().contains("no file can have such a path"), "{error}");
+        assert!(error.to_string().contains("it is not a valid path of a file"), "{error}");
     }
     fs::remove_file(git.dir.join(".git/objects/info/alternates")).unwrap();
     let long = format!("refs/heads/{}", "x".repeat(300));
@@ -536,7 +536,7 @@ fn git_imports_ignore_repository_settings_and_hooks() {
     assert!(!mark.exists());
     let error = try_import(&sandbox.repo, sandbox.folder()).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::InvalidInput);
-    assert!(error.to_string().contains("not a git repository"), "{error}");
+    assert!(error.to_string().contains("not a readable git repository"), "{error}");
 }
 
 #[test]

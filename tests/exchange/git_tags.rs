@@ -125,12 +125,12 @@ fn git_tags_that_cannot_be_imported_are_reported() {
     let told = left_out(&report);
     for (name, why) in [
         ("v1", "another tag of this name"),
-        ("main", "a branch or session is called so"),
-        ("talk/main", "a branch or session is called so"),
-        ("s", "a branch or session is called so"),
+        ("main", "a branch or session has this name"),
+        ("talk/main", "a branch or session has this name"),
+        ("s", "a branch or session has this name"),
         ("-x", "no tag can have its name"),
-        ("tree", "is no commit, and leads to none"),
-        ("aside", "on no commit that was imported"),
+        ("tree", "is not a commit or a tag of one"),
+        ("aside", "its commit was not imported"),
     ] {
         assert!(told[&*format!("refs/tags/{name}")].contains(why), "{told:?}");
     }

@@ -266,7 +266,7 @@ fn user_messages_are_complete_and_not_duplicated() {
     let report = sandbox.import("work", document.to_string().as_bytes()).unwrap();
     assert_eq!(report.messages, 6);
     let notes: Vec<&str> = report.notes.iter().map(|note| note.what.as_str()).collect();
-    assert_eq!(notes, ["messages[5] has the id of an earlier message, which counts"]);
+    assert_eq!(notes, ["messages[5] has the id of an earlier message, which is used"]);
     let out = value(&exported(&sandbox.repo, &report.head));
     let user = &out["userMessages"][0];
     assert!(user["content"] == json!(long));
@@ -433,7 +433,7 @@ fn invalid_documents_are_rejected_with_their_location() {
         (|d| remove(d, "messages"), "messages is missing: expected an array"),
         (|d| d["id"] = json!(""), "id: expected text, found none"),
         (|d| d["version"] = json!(1), "version: expected text, found a number"),
-        (|d| d["timestamp"] = json!("soon"), "timestamp: expected a moment"),
+        (|d| d["timestamp"] = json!("soon"), "timestamp: expected a time"),
         (|d| d["messages"] = json!({}), "messages: expected an array, found an object"),
         (|d| d["messages"][1] = json!("x"), "messages[1]: expected an object, found text"),
         (
@@ -449,7 +449,7 @@ fn invalid_documents_are_rejected_with_their_location() {
         (|d| d["metadata"][""] = json!(1), "metadata: a key has 0 bytes"),
         (|d| d["checkpoints"] = json!([1]), "checkpoints[0]: expected an object"),
         (|d| d["tokenCount"] = json!("many"), "tokenCount: expected a number, found text"),
-        (|d| d["conversationState"] = json!({}), "conversationState stands beside messages"),
+        (|d| d["conversationState"] = json!({}), "has both conversationState and messages"),
     ];
     for (change, expected) in contexts {
         let mut document = one_snapshot();
@@ -524,12 +524,12 @@ fn tolerated_irregularities_are_warnings() {
     let report = sandbox.import("work", text.as_bytes()).unwrap();
     let notes: Vec<&str> = report.notes.iter().map(|note| note.what.as_str()).collect();
     for expected in [
-        "version: not known, and read as 1.0",
-        "tokenCount: expected a number from 0 on",
+        "version: unknown, and read as 1.0",
+        "tokenCount: expected a number of 0 or more",
         "messages[0].id is missing",
-        "messages[1] says no moment: it stays behind the message before it",
+        "messages[1] has no time: it stays after the previous message",
         "messages[2].role: 'critic' is not known",
-        "half of a character",
+        "half of a surrogate pair",
     ] {
         assert!(notes.iter().any(|note| note.contains(expected)), "{expected}: {notes:?}");
     }

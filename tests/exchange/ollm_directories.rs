@@ -106,8 +106,8 @@ fn damaged_directories_are_imported_partially() {
         odd,
         [
             "left out: messages is missing: expected an array of messages",
-            "is no index: made again from the files beside it",
-            "names 4ecdb4f3-ec53-45ad-8296-c903049f2154, which is not there or cannot be read",
+            "is not an index: rebuilt from the files next to it",
+            "names 4ecdb4f3-ec53-45ad-8296-c903049f2154, which is missing or cannot be read",
         ]
     );
     // A readable index with a wrong entry, an invalid map, and a map of another session.
@@ -116,12 +116,17 @@ fn damaged_directories_are_imported_partially() {
     found.files[map].bytes = "[]".into();
     let report = import_files(&Sandbox::new(), "context-snapshots", &found.files, None).unwrap();
     let odd: Vec<&str> = report.odd.iter().map(|note| note.what.as_str()).collect();
-    assert!(odd.contains(&"is no map of snapshots: the documents say their sessions"), "{odd:?}");
-    assert!(odd.contains(&"is not in the index; taken all the same"), "{odd:?}");
-    assert_eq!(odd.iter().filter(|what| what.contains("which is not there")).count(), 2, "{odd:?}");
+    assert!(
+        odd.contains(&"is not a map of snapshots: the documents name their sessions"),
+        "{odd:?}"
+    );
+    assert!(odd.contains(&"is not in the index; imported anyway"), "{odd:?}");
+    assert_eq!(odd.iter().filter(|what| what.contains("which is missing")).count(), 2, "{odd:?}");
     found.files[map].bytes = r#"{"7931fdf0-08cd-45d8-a61a-5049ade6e196":"another"}"#.into();
     let report = import_files(&Sandbox::new(), "context-snapshots", &found.files, None).unwrap();
-    assert!(report.odd.iter().any(|note| note.what.contains("another session than the document")));
+    assert!(
+        report.odd.iter().any(|note| note.what.contains("a different session than the document"))
+    );
 }
 
 #[test]

@@ -311,7 +311,7 @@ fn tolerated_irregularities_are_reported() {
     let notes: Vec<String> =
         report.notes.iter().map(|note| format!("{}: {}", note.line, note.what)).collect();
     for expected in [
-        "agents: 'lead' is there twice",
+        "agents: 'lead' occurs twice",
         "delegation_instances: missing",
         "metadata: missing",
         "64 hex digits",

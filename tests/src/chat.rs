@@ -42,7 +42,7 @@ impl Chat {
             self.client.give(self.flags, self.client.payload(name, more).to_string().as_bytes());
         assert_eq!(output.status.code(), Some(0));
         let log = self.client.log();
-        assert!(log.lines().all(|line| line.contains("go on after a rollback")), "{log}");
+        assert!(log.lines().all(|line| line.contains("continue after a rollback")), "{log}");
         (!output.stdout.is_empty()).then(|| serde_json::from_slice(&output.stdout).unwrap())
     }
 

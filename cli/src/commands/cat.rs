@@ -42,8 +42,8 @@ impl Verb for Cat {
         let revision = resolve_place(&repo, &self.path)?;
         let Some(path) = revision.path else {
             let missing =
-                Error::invalid(format!("'{}' names no entry: expected REV:PATH", self.path));
-            return Err(Failure::hinted(missing, "'turntree ls' lists what there is"));
+                Error::invalid(format!("'{}' is not an entry: expected REV:PATH", self.path));
+            return Err(Failure::hinted(missing, "'turntree ls' lists entries"));
         };
         let context = repo.context(&revision.commit)?;
         match context.lookup(repo.store(), &path)? {
@@ -89,6 +89,6 @@ fn write_section(
 }
 
 fn not_an_entry(path: &str) -> Failure {
-    let error = Error::invalid(format!("'{path}' holds entries and is none"));
+    let error = Error::invalid(format!("'{path}' contains entries and is not one itself"));
     Failure::hinted(error, "'turntree ls' lists them")
 }

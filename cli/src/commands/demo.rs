@@ -134,7 +134,7 @@ impl Demo {
         let (input, stored, took) = (size(input_bytes), size(new_bytes), millis(took));
         writeln!(
             show.out,
-            "{format}: {turns}, {messages}; {input} read, {stored} stored, durably, in {took}"
+            "{format}: {turns}, {messages}; {input} read, {stored} stored durably in {took}"
         )?;
         Ok(())
     }

@@ -253,7 +253,7 @@ fn print(out: &mut Output, told: &json::Edited, what: &str) -> Result<Answer> {
     writeln!(out, "{before} of messages become {after}, {tokens}")?;
     let hint = match id {
         None => "nothing was done".to_owned(),
-        Some(_) => format!("'turntree resume {branch}' goes on with it"),
+        Some(_) => format!("'turntree resume {branch}' continues it"),
     };
     writeln!(out, "{}", paint.paint(FAINT, hint))?;
     Ok(Answer::Yes)
@@ -262,7 +262,7 @@ fn print(out: &mut Output, told: &json::Edited, what: &str) -> Result<Answer> {
 /// Parses a part of a conversation.
 fn cut(part: &str) -> Result<Cut> {
     let bad = || {
-        let error = Error::new(ErrorKind::InvalidInput, format!("'{part}' names no part"));
+        let error = Error::new(ErrorKind::InvalidInput, format!("'{part}' is not a part"));
         Failure::hinted(error, "expected prompt:N, turn:N, message:N, or a range as prompt:3..5")
     };
     let (kind, numbers) = part.split_once(':').ok_or_else(bad)?;

@@ -120,7 +120,7 @@ impl Export {
             return Ok(Answer::No);
         }
         let (session, turn, id) = (&lost.session, whole.turn, whole.id.short(ID_DIGITS));
-        warn(&format!("this is turn {turn} of {session} ({id}): what came after it is not whole"));
+        warn(&format!("this is turn {turn} of {session} ({id}): all later turns are damaged"));
         Ok(Answer::No)
     }
 
@@ -147,7 +147,7 @@ impl Export {
         let gone: u64 = lost.iter().map(|(first, last)| last - first + 1).sum();
         let (all, id) = (count(whole + gone, "record"), id.short(ID_DIGITS));
         warn(&format!(
-            "no turn of {session} is whole: this is what verifies of turn {turn} ({id}), {whole} of {all}"
+            "no turn of {session} is whole: wrote the intact part of turn {turn} ({id}), {whole} of {all}"
         ));
         for (first, last) in lost {
             warn(&match first == last {

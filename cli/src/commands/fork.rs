@@ -70,8 +70,8 @@ impl Verb for Fork {
         let repo = run.open()?;
         let (names, at) = self.names(&repo)?;
         if self.switch && names.len() > 1 {
-            let error = Error::invalid("--switch goes to one branch, and several are to begin");
-            return Err(Failure::hinted(error, "'turntree switch' goes to one of them"));
+            let error = Error::invalid("--switch switches to one branch, but several were given");
+            return Err(Failure::hinted(error, "'turntree switch' switches to one of them"));
         }
         let start = ForkStart::of(&repo, &at, self.session.as_deref(), &names)?;
         let turn = repo.commit(&start.commit)?.turn;
@@ -96,8 +96,8 @@ impl Verb for Fork {
             show(run, &made.branch, (start.commit, turn), Some(&made))?;
         }
         if !run.out.json {
-            let hint = "an agent that is started in such a directory lands on its branch; \
-                        'turntree compare' shows what came of each";
+            let hint = "an agent that is started in such a directory works on its branch; \
+                        'turntree compare' compares the results";
             writeln!(run.out, "{}", run.out.paint.paint(FAINT, hint))?;
         }
         Ok(Answer::Yes)

@@ -102,7 +102,7 @@ impl Fsck {
             writeln!(out, "{}", paint.paint(STRONG, text))?;
         } else {
             let damage = count(damage as u64, "finding");
-            let text = format!("{damage}: 'turntree repair --dry-run' shows what can be done");
+            let text = format!("{damage}: 'turntree repair --dry-run' shows the possible repairs");
             writeln!(out, "{}", paint.paint(STRONG, text))?;
         }
         Ok(())
@@ -150,7 +150,9 @@ fn warn_of_others(dir: &Path) {
         }
     }
     let (open, dir) = (count(open, "entry"), dir.display());
-    warn(&format!("others may read or change {open} of the store: 'chmod -R go= {dir}' ends that"));
+    warn(&format!(
+        "other users can read or change {open} of the store: 'chmod -R go= {dir}' prevents that"
+    ));
 }
 
 /// Writes one line for each finding.
@@ -173,7 +175,7 @@ pub(super) fn write_sessions(out: &mut Output, sessions: &[SessionDamage]) -> Re
         let name = out.paint.paint(NAME, harmless(&damage.session));
         let mut lost: Vec<String> = damage.lost.iter().map(run_of_turns).collect();
         if damage.lost_commits {
-            lost.push("turns whose commits are gone".to_owned());
+            lost.push("turns with missing commits".to_owned());
         }
         let whole = match damage.newest_whole {
             Some(whole) => format!("newest whole: {whole}"),

@@ -27,9 +27,9 @@ pub(super) const LOG_FILE: &str = "maintenance.log";
 
 /// Replaces a message in the log of an encrypted store, because a message may contain names from
 /// it.
-const HIDDEN: &str = "something went wrong; the store is encrypted, so the log does not say what";
+const HIDDEN: &str = "an error occurred; the store is encrypted, so the log omits its message";
 
-const LOCKED: &str = "without --no-wait it waits until that is done";
+const LOCKED: &str = "without --no-wait, it waits for the other command";
 
 /// Expire turns by policy and delete unreachable objects
 ///

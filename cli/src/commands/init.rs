@@ -70,7 +70,7 @@ impl Verb for Init {
             expect_narrow(folder, self.allow_broad)?;
         }
         if self.sealing.is_asked_for() && !self.encrypt {
-            let message = "keys are given, and nothing is to be encrypted: expected --encrypt";
+            let message = "keys were given without --encrypt";
             return Err(Error::invalid(message).into());
         }
         if is_new && self.dry_run {
@@ -116,7 +116,7 @@ impl Verb for Init {
             None => writeln!(run.out, "made an empty store in {store}")?,
         }
         if self.encrypt && !self.dry_run {
-            note("without its key nobody opens this store again: keep a copy of the key elsewhere");
+            note("without its key, this store cannot be opened: keep a copy of the key elsewhere");
         }
         Ok(Answer::Yes)
     }

@@ -117,8 +117,8 @@ impl Verb for KeyVerbs {
                     if !dry_run {
                         remove_holder(&dir, name)?;
                     }
-                    let verb = if *dry_run { "would open" } else { "opens" };
-                    note(&format!("'{name}' {verb} the store no longer, whose key stays"));
+                    let verb = if *dry_run { "would not open" } else { "does not open" };
+                    note(&format!("'{name}' {verb} the store; the key of the store is unchanged"));
                     return Ok(Answer::Yes);
                 }
                 let done = match dry_run {
@@ -180,7 +180,9 @@ fn list(run: &mut Invocation) -> Result<()> {
     let EncryptionChange { files, .. } = repo.store().plan_encryption(Some(keys.newest))?;
     if files > 0 {
         let files = count(files, "file");
-        note(&format!("{files} are still as before: 'turntree init --encrypt' goes on with it"));
+        note(&format!(
+            "{files} are not encrypted with the newest key yet: 'turntree init --encrypt' continues"
+        ));
     }
     Ok(())
 }
@@ -196,7 +198,7 @@ fn tell(
         run.out.record(&json::KeyChanged { key, dry_run, files, bytes })?;
         return Ok(());
     }
-    let verb = if dry_run { "would write" } else { "wrote" };
-    writeln!(run.out, "{verb} {} anew, {}", count(files, "file"), size(bytes))?;
+    let verb = if dry_run { "would rewrite" } else { "rewrote" };
+    writeln!(run.out, "{verb} {}, {}", count(files, "file"), size(bytes))?;
     Ok(())
 }

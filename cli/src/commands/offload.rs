@@ -53,7 +53,7 @@ impl Verb for Offload {
         let content = read_input(&self.file)?;
         let text = std::str::from_utf8(&content).map_err(|error| {
             let (name, at) = (input_name(&self.file), error.valid_up_to());
-            Error::invalid(format!("{name}: not UTF-8 at byte {at}"))
+            Error::invalid(format!("{name}: invalid UTF-8 at byte {at}"))
         })?;
         let new = named_by_content(content.clone());
         let offloading = self.offloading();

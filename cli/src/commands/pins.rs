@@ -58,7 +58,7 @@ impl Verb for Pins {
         for (pin, record) in shown {
             let (turn, session) = match (record.turn, record.session) {
                 (Some(turn), Some(session)) => (format!("turn {turn}"), session),
-                _ => ("not there any more".to_owned(), String::new()),
+                _ => ("missing".to_owned(), String::new()),
             };
             // The default name of a pin is its id.
             let id = pin.commit.short(ID_DIGITS);

@@ -30,7 +30,8 @@ use crate::view::render::{ID_DIGITS, count, harmless, size};
 /// How often a redaction is repeated for secrets that adjacent text had hidden.
 const MAX_ROUNDS: usize = 4;
 
-const IN_USE: &str = "end what has the store open, or mend it if it is damaged, and run it again";
+const IN_USE: &str =
+    "end the processes that have the store open, or repair it if it is damaged, and run this again";
 
 /// Remove a secret from everything, including history
 ///
@@ -116,8 +117,8 @@ impl Verb for Redact {
             if self.dry_run {
                 return Ok(Answer::Yes);
             }
-            let error = Error::invalid("a redaction cannot be undone, so nothing was done");
-            return Err(Failure::hinted(error, "--yes does it, --dry-run only looks"));
+            let error = Error::invalid("a redaction cannot be undone: nothing was done");
+            return Err(Failure::hinted(error, "--yes redacts, --dry-run only shows the plan"));
         }
         let stamp = stamp()?;
         let redacted = self.patience.again(|| redact(&repo, &pattern, &stamp));
@@ -158,7 +159,7 @@ impl Outside {
             match obstacle {
                 _ if !self.is_rewritten => writeln!(out, "leave {path}: {matches}")?,
                 Some(reason) => writeln!(out, "leave {path}: {matches}, but {reason}")?,
-                None => writeln!(out, "write {path} anew: {matches}, and no copy is kept")?,
+                None => writeln!(out, "rewrite {path}: {matches}, and no copy is kept")?,
             }
         }
         self.write_end(out)
@@ -168,7 +169,7 @@ impl Outside {
         for SourceFile { shown, matches, obstacle, is_redacted, .. } in &self.sources {
             let (path, matches) = (harmless(shown), count(*matches, "match"));
             match obstacle {
-                _ if *is_redacted => writeln!(out, "wrote {path} anew: {matches}, now none")?,
+                _ if *is_redacted => writeln!(out, "rewrote {path}: {matches}, now none")?,
                 Some(reason) if self.is_rewritten => {
                     writeln!(out, "{path} still holds it: {matches}, but {reason}")?;
                 }
@@ -181,12 +182,12 @@ impl Outside {
     fn write_end(&self, out: &mut Output) -> Result<()> {
         for path in &self.workspace {
             let path = harmless(path);
-            writeln!(out, "leave {path}, a file of a workspace: that is for you to change")?;
+            writeln!(out, "leave {path}, a file of a workspace: change it yourself")?;
         }
         if self.sources.is_empty() {
-            writeln!(out, "no transcript where agents keep theirs holds it")?;
+            writeln!(out, "no transcript in the directories of agents contains it")?;
         } else if !self.is_rewritten {
-            writeln!(out, "--sources writes transcripts anew without it")?;
+            writeln!(out, "--sources rewrites transcripts without it")?;
         }
         Ok(())
     }
@@ -243,7 +244,7 @@ impl Redact {
         let Some(first) = left.first() else { return Ok(()) };
         let (secrets, id) = (count(left.len() as u64, "secret"), &first.id);
         let message = format!("{secrets} with the given name is found after the redaction");
-        let hint = format!("'turntree redact --secret {id}' takes one of them out");
+        let hint = format!("'turntree redact --secret {id}' removes one of them");
         Err(Failure::hinted(Error::new(ErrorKind::Conflict, message), hint))
     }
 
@@ -334,20 +335,20 @@ fn write_plan(out: &mut Output, plan: &RedactionPlan) -> Result<()> {
     let matches = count(plan.matches, "match");
     writeln!(out, "\n{}", paint.paint(STRONG, format!("{matches}; this would be done:")))?;
     if plan.rewritten != Rewritten::default() {
-        writeln!(out, "write {} again, with new ids", written_again(&plan.rewritten))?;
+        writeln!(out, "rewrite {}, with new ids", written_again(&plan.rewritten))?;
     }
     for name in &plan.refs {
         writeln!(out, "move {}", harmless(name))?;
     }
-    writeln!(out, "let the old ids answer that they were redacted")?;
+    writeln!(out, "report the old ids as redacted")?;
     let operations = count(plan.operations, "operation");
     writeln!(out, "forget {operations}: undo cannot go back before this")?;
     if plan.lost_commits > 0 {
         let lost = count(plan.lost_commits, "snapshot");
-        writeln!(out, "drop {lost} that no branch, tag or pin reaches")?;
+        writeln!(out, "drop {lost} that are unreachable from branches, tags and pins")?;
     }
     for name in &plan.leftovers {
-        writeln!(out, "remove {name}, to which nothing refers")?;
+        writeln!(out, "remove {name}, which is unreferenced")?;
     }
     writeln!(out, "replace every file of the store")?;
     for name in &plan.in_use {
@@ -360,7 +361,7 @@ fn write_done(out: &mut Output, redacted: &Redacted) -> Result<()> {
     let again = written_again(&redacted.rewritten);
     let ids = count(redacted.redacted_ids, "old id");
     let (before, after) = (size(redacted.replaced_bytes), size(redacted.written_bytes));
-    writeln!(out, "wrote {again} again; {ids} answer that they were redacted")?;
+    writeln!(out, "rewrote {again}; {ids} are reported as redacted")?;
     writeln!(out, "replaced every file of the store: {before} before, {after} now")?;
     Ok(())
 }

@@ -99,7 +99,7 @@ impl Repair {
         }
         if remade {
             let made = out.paint.paint(ADDED, format!("{REMADE:<10}"));
-            writeln!(out, "{made} {SUPERBLOCK}, from what the other files say")?;
+            writeln!(out, "{made} {SUPERBLOCK}, from the other files")?;
         }
         self.write_plan(out, plan)?;
         write_findings(out, report.map_or(&plan.lost, |report| &report.findings))?;
@@ -112,7 +112,7 @@ impl Repair {
         for file in &plan.files {
             let fate = paint.paint(REMOVED, format!("{:<10}", fate(file)));
             let saved = match (file.fate, file.saved) {
-                (SalvageFate::Restored, 0) => "made again from its pack".to_owned(),
+                (SalvageFate::Restored, 0) => "rebuilt from its pack".to_owned(),
                 (SalvageFate::Restored, saved) => {
                     format!("by its parity, with all of {}", count(saved, "object"))
                 }
@@ -150,22 +150,22 @@ impl Repair {
             match (new, stays) {
                 (Some(new), _) => {
                     let new = new.short(ID_DIGITS);
-                    writeln!(out, "{change} {name}: {old} is lost, whole is {new}")?;
+                    writeln!(out, "{change} {name}: {old} is lost, {new} is whole")?;
                 }
                 (None, true) => writeln!(
                     out,
-                    "{change} {name}: no turn is whole; 'turntree export --partial' writes what is left"
+                    "{change} {name}: no turn is whole; 'turntree export --partial' writes the intact records"
                 )?,
                 (None, false) => {
-                    writeln!(out, "{change} {name}: {old} is lost, whole is nothing")?;
+                    writeln!(out, "{change} {name}: {old} is lost, no turn is whole")?;
                 }
             }
         }
         if let Some(lost) = plan.given_up {
-            let text = paint.paint(REMOVED, format!("{:<10}", "give up"));
+            let text = paint.paint(REMOVED, format!("{:<10}", "accept"));
             let what = match lost {
-                0 => "no loss: everything lost has come back or is no longer needed".to_owned(),
-                _ => format!("{}: gc goes on around what is lost", count(lost, "object")),
+                0 => "no loss: every lost object was restored or is not needed".to_owned(),
+                _ => format!("the loss of {}: gc skips lost objects", count(lost, "object")),
             };
             writeln!(out, "{text} {what}")?;
         }
@@ -177,15 +177,15 @@ impl Repair {
         let nothing = plan.is_empty(loss);
         let moved = plan.files.iter().any(|file| file.fate == SalvageFate::Quarantined);
         let text = match (nothing && !remade, ok) {
-            _ if remade && self.dry_run => "then the rest can be looked at; nothing was done",
+            _ if remade && self.dry_run => "then the other files can be examined; nothing was done",
             (true, true) => "there is nothing to repair",
-            (true, false) => "nothing more can be brought back",
-            (false, true) if self.dry_run => "all of it can be brought back; nothing was done",
+            (true, false) => "nothing more can be restored",
+            (false, true) if self.dry_run => "all of it can be restored; nothing was done",
             (false, false) if self.dry_run => "some of it is lost; nothing was done",
             (false, true) if !moved => "repaired",
-            (false, false) if !moved => "repaired what could be",
+            (false, false) if !moved => "repaired in part",
             (false, true) => "repaired; damaged files are in quarantine",
-            (false, false) => "repaired what could be; damaged files are in quarantine",
+            (false, false) => "repaired in part; damaged files are in quarantine",
         };
         let text = out.paint.paint(STRONG, text);
         writeln!(out, "{text}")?;

@@ -92,7 +92,7 @@ impl Resolve {
             }
             None => Take::Content(read_input(Path::new(take)).hint(
                 ErrorKind::NotFound,
-                "take ours, theirs, base, current, or a file that is there",
+                "take ours, theirs, base, current, or an existing file",
             )?),
         })
     }

@@ -154,7 +154,7 @@ impl Restore {
             let hint = "--dry-run shows which files differ, --overwrite replaces them";
             return restored.hint(ErrorKind::InvalidInput, hint);
         }
-        restored.hint(ErrorKind::Conflict, "look again with --dry-run")
+        restored.hint(ErrorKind::Conflict, "check again with --dry-run")
     }
 
     fn record(&self, id: &ObjectId, plan: &FilesPlan, restored: &CheckoutReport) -> json::Restored {

@@ -150,7 +150,7 @@ impl Verb for Resume {
         self.show(run, &planned, files, kind)?;
         if ended.is_err() {
             let branch = &planned.branch;
-            warn(&format!("{branch} is laid out, and not all of its files are restored"));
+            warn(&format!("{branch} is laid out, but not all of its files are restored"));
         }
         let answer = ended?;
         if self.run {
@@ -188,7 +188,7 @@ impl Resume {
         let (what, agent) = (count(transcript.messages, "message"), agent.name());
         Ok(format!(
             "turntree resume {} --run\n\nwould write {what} of turn {turn} to {}\nand start \
-             {agent}:\n{}\nwhat {agent} adds comes back to {}\n",
+             {agent}:\n{}\nnew turns of {agent} are added to {}\n",
             revision.commit.short(ID_DIGITS),
             place.path.display(),
             planned.command(),
@@ -210,7 +210,7 @@ impl Resume {
             }
         };
         let shown_cwd = cwd.to_str().ok_or_else(|| {
-            Error::invalid(format!("{}: the agents take paths in UTF-8 only", cwd.display()))
+            Error::invalid(format!("{}: agents accept only paths in UTF-8", cwd.display()))
         })?;
         let now = clock::now()?;
         let session = agent.session_id(random_bytes(), now);
@@ -252,7 +252,7 @@ impl Resume {
         let moved = MovedProject::of(repo.store());
         let known = known.map(|cwd| moved.present(Path::new(&cwd)));
         let Some(known) = known else {
-            let unknown = Error::invalid("the session does not say where it worked");
+            let unknown = Error::invalid("the session does not record its working directory");
             return Err(Failure::hinted(unknown, hint));
         };
         whole_path(&known).hint(ErrorKind::NotFound, hint)
@@ -376,7 +376,7 @@ impl Resume {
             return Ok(());
         }
         let branch = paint.paint(NAME, &planned.branch);
-        writeln!(run.out, "what {} adds comes back to {branch}", planned.agent.name())?;
+        writeln!(run.out, "new turns of {} are added to {branch}", planned.agent.name())?;
         writeln!(run.out, "{}", planned.command())?;
         Ok(())
     }
@@ -461,7 +461,7 @@ impl Planned {
             let failed = |error| Error::io(format!("start {first}"), error);
             let ended = command.status().map_err(failed)?;
             if !ended.success() {
-                let message = format!("{first} did not take the session: {ended}");
+                let message = format!("{first} did not open the session: {ended}");
                 return Err(Error::new(ErrorKind::Unsupported, message).into());
             }
         }

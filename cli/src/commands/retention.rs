@@ -173,7 +173,7 @@ impl Set {
         }
         if self.parity.is_some() {
             let error =
-                Error::invalid("--parity is of the whole store: a session has none of its own");
+                Error::invalid("--parity is for the whole store: a session cannot have its own");
             let hint = "turntree retention set --whole-store --parity 5";
             return Err(Failure::hinted(error, hint));
         }
@@ -233,7 +233,7 @@ impl Set {
             for SessionPlan { session, bytes, .. } in sessions {
                 if let Some(bytes) = bytes {
                     let bytes = render::size(*bytes);
-                    writeln!(run.out, "session {session}: what stays takes {bytes}, packed")?;
+                    writeln!(run.out, "session {session}: kept turns take {bytes}, packed")?;
                 }
             }
             write_expired(&mut run.out, expired.as_deref().unwrap_or_default(), now)?;
@@ -252,7 +252,8 @@ impl Set {
             || self.strict
             || self.keep_all;
         if is_other {
-            let error = Error::invalid("the store has a budget, a parity, and no other rule");
+            let error =
+                Error::invalid("the store can have a budget and a parity, but no other rule");
             return Err(Failure::hinted(
                 error,
                 "turntree retention set --whole-store --budget 500MB",
@@ -361,7 +362,7 @@ impl Unset {
                 Some(session) => format!("session {session} has no policy of its own"),
                 None => "there is no default policy".to_owned(),
             };
-            let hint = "'turntree retention show' shows what there is";
+            let hint = "'turntree retention show' shows all policies";
             return Err(Failure::hinted(Error::not_found(none), hint));
         }
         let mut change = repo.begin();
@@ -384,9 +385,9 @@ fn unset_store(run: &mut Invocation, repo: &Repository) -> Result<Answer> {
     let removed = match (budget.is_some(), parity.is_some()) {
         (true, true) => "the budget and the parity of the store are removed",
         (true, false) => "the budget of the store is removed",
-        (false, true) => "the parity of the store is removed: packs keep what they have",
+        (false, true) => "the parity of the store is removed: existing packs keep their parity",
         (false, false) => {
-            let hint = "'turntree retention show' shows what there is";
+            let hint = "'turntree retention show' shows all policies";
             let none = Error::not_found("the store has no budget and no parity");
             return Err(Failure::hinted(none, hint));
         }

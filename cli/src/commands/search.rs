@@ -86,8 +86,8 @@ impl Verb for Search {
         };
         let working = Working::new("looking at the turns");
         let progress = |done: u64, all: u64| match all {
-            0 => working.say("waiting for another search, which takes up what is new".to_owned()),
-            _ => working.say(format!("taking up what is new: {done} of {}", count(all, "turn"))),
+            0 => working.say("waiting for another search, which indexes new turns".to_owned()),
+            _ => working.say(format!("indexing new turns: {done} of {}", count(all, "turn"))),
         };
         let answer = search(&repo, &query, &progress)?;
         drop(working);

@@ -163,7 +163,7 @@ impl Scan {
                     writeln!(run.out, "{secrets} in {looked}{allowed}")?;
                     writeln!(
                         run.out,
-                        "'turntree redact --secret {id} --dry-run' plans to take one out of all history; 'turntree secrets allow {id}' says that it is none"
+                        "'turntree redact --secret {id} --dry-run' plans its removal from all history; 'turntree secrets allow {id}' allows it if it is not a secret"
                     )?;
                 }
             }
@@ -217,7 +217,7 @@ impl Mode {
         }
         writeln!(run.out, "{mode}: {}", about_mode(mode))?;
         if self.mode == Some(SecretMode::Mask) {
-            note("what is stored already stays: 'turntree secrets scan --all' looks there");
+            note("secrets that are already stored stay: 'turntree secrets scan --all' finds them");
         }
         Ok(Answer::Yes)
     }

@@ -32,7 +32,8 @@ pub(crate) struct Serve {
 impl Verb for Serve {
     fn run(&self, run: &mut Invocation) -> Result<Answer> {
         if !self.stdio {
-            let error = Error::invalid("serve takes --stdio: it listens nowhere else");
+            let error =
+                Error::invalid("serve needs --stdio: it serves standard input and output only");
             return Err(Failure::hinted(error, "turntree serve --stdio"));
         }
         let service = Arc::new(Service::new(run, &self.options, Ids::Whole)?);

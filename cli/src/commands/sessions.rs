@@ -18,8 +18,8 @@ use crate::view::{clock, json};
 const NEWEST: usize = 30;
 
 /// The advice if there is no session.
-const NONE_YET: &str = "'turntree adopt' takes in those of the agents on this machine, 'turntree \
-    hook install' follows new ones, 'turntree import FILE' reads one";
+const NONE_YET: &str = "'turntree adopt' imports the sessions of the agents on this machine, \
+    'turntree hook install' follows new ones, 'turntree import FILE' reads one";
 
 /// List sessions, newest first
 ///
@@ -91,7 +91,7 @@ impl ListSessions {
             (0, 0) => note(&format!("no session in {}: {NONE_YET}", dir.display())),
             (0, all) => {
                 let all = count(all as u64, "session");
-                note(&format!("none of {all} in {} is like that", dir.display()));
+                note(&format!("none of {all} in {} matches", dir.display()));
             }
             _ => {}
         }

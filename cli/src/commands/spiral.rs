@@ -103,9 +103,7 @@ fn write_text(run: &mut Invocation, found: &Found) -> Result<()> {
     let paint = run.out.paint;
     let verdict = match found.verdict {
         SpiralVerdict::None => "no sign of a spiral",
-        SpiralVerdict::Progress => {
-            "no spiral: the same call again and again, and each changed something"
-        }
+        SpiralVerdict::Progress => "no spiral: a call was repeated, but each one changed something",
         SpiralVerdict::Suspected => "a spiral is suspected",
         SpiralVerdict::Confirmed => "a spiral",
     };
@@ -120,7 +118,7 @@ fn write_text(run: &mut Invocation, found: &Found) -> Result<()> {
         let turns = list(&sign.turns);
         match sign.kind {
             SignKind::SameTree => {
-                writeln!(run.out, "  all files are what they were: turns {turns}")?;
+                writeln!(run.out, "  all files return to an earlier state: turns {turns}")?;
             }
             SignKind::Oscillation => {
                 writeln!(run.out, "  {path} swings: turns {turns}")?;

@@ -106,7 +106,7 @@ fn write_sessions(out: &mut Output, found: &Found, now: Time) -> Result<()> {
     }
     table.write(out)?;
     if let Some(more) = sessions.len().checked_sub(MAX_SESSIONS).filter(|more| *more > 0) {
-        writeln!(out, "and {} that take less", count(more as u64, "session"))?;
+        writeln!(out, "and {} smaller ones", count(more as u64, "session"))?;
     }
     Ok(())
 }

@@ -82,8 +82,8 @@ impl Verb for Status {
         }
         if let Some(doubt) = untrusted {
             let what = match location.way {
-                Way::Meant => "nothing is pushed by itself",
-                Way::Found | Way::Pointer(_) => "it is only read, and hooks use your own store",
+                Way::Meant => "nothing is pushed automatically",
+                Way::Found | Way::Pointer(_) => "it is read-only, and hooks use your own store",
             };
             let doubt = harmless(&doubt);
             let said =
@@ -104,7 +104,7 @@ fn write_maintenance(out: &mut Output, maintenance: &json::Maintenance) -> Resul
     let mut did = match *outcome {
         "done" => format!("maintenance wrote packs of {}, {age}", size(*written_bytes)),
         "nothing" => format!("maintenance had nothing to do, {age}"),
-        "begun" => format!("maintenance began {age}, and its end is not known"),
+        "begun" => format!("maintenance began {age}, and its outcome is unknown"),
         _ => format!("maintenance failed, {age}"),
     };
     if *expired_turns > 0 {

@@ -100,7 +100,7 @@ impl Trust {
             let (pointer, remotes) = (None, Vec::new());
             run.out.record(&json::TrustedStore { store, pointer, trusted: false, remotes })?;
         } else if removed {
-            writeln!(run.out, "{} is not recorded any more", harmless(&store))?;
+            writeln!(run.out, "removed the record of {}", harmless(&store))?;
         } else {
             note(&format!("{store} was not recorded"));
         }
@@ -149,7 +149,8 @@ fn list(run: &mut Invocation) -> Result<Answer> {
 
 fn write_remotes(run: &mut Invocation, remotes: &[json::TrustedRemote]) -> Result<()> {
     for json::TrustedRemote { name, url, auto } in remotes {
-        let how = if *auto { "every turn is pushed by itself" } else { "when it is pushed to" };
+        let how =
+            if *auto { "every turn is pushed automatically" } else { "only by 'turntree push'" };
         let (name, url) = (harmless(name), harmless(url));
         let how = run.out.paint.paint(FAINT, how);
         writeln!(run.out, "  {name} at {url}: {how}")?;

@@ -87,7 +87,7 @@ impl Verb for Ui {
         let what = self.session.as_deref().unwrap_or("all sessions");
         let error = turntree::Error::new(
             turntree::ErrorKind::Unsupported,
-            format!("this program was built without its interface for terminals, to show {what}"),
+            format!("this build has no interface for terminals to show {what}"),
         );
         let hint = "'turntree sessions' and 'turntree outline' print the same, and 'turntree view' \
                     shows it in a browser";

@@ -71,7 +71,7 @@ impl Verb for UpdateRef {
         }
         change
             .commit(&stamp()?, &format!("update-ref {}", self.name))
-            .hint(ErrorKind::Conflict, "'turntree show-ref' shows its present value")?;
+            .hint(ErrorKind::Conflict, "'turntree show-ref' shows its current value")?;
         Ok(Answer::Yes)
     }
 }

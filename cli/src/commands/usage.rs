@@ -212,7 +212,11 @@ fn write_text(
     let UsageReport { total, left_behind, .. } = report;
     out.page();
     if report.rows.is_empty() {
-        writeln!(out, "{}", out.paint.paint(FAINT, "no answer of a model says what it took"))?;
+        writeln!(
+            out,
+            "{}",
+            out.paint.paint(FAINT, "no answer of a model records its tokens or cost")
+        )?;
         return Ok(());
     }
     let heading = |is_there: bool, text: &'static str| if is_there { text } else { "" };
@@ -274,7 +278,7 @@ fn notes(report: &UsageReport, prices: &json::PricesUsed) -> Vec<String> {
     let total = &report.total;
     let table = match &prices.file {
         Some(file) => format!("prices of {} in {}", prices.date, one_line(file, usize::MAX)),
-        None => format!("list prices of {}; --prices FILE takes others", prices.date),
+        None => format!("list prices of {}; --prices FILE uses others", prices.date),
     };
     let mut notes = Vec::new();
     match (total.recorded_cost, total.priced_cost) {

@@ -135,7 +135,7 @@ impl Get {
     fn run(&self, run: &mut Invocation) -> Result<Answer> {
         let repo = run.open()?;
         let uri: VfsUri = self.uri.parse()?;
-        let hint = "'turntree vfs ls' shows what there is";
+        let hint = "'turntree vfs ls' lists payloads";
         let found = repo.find_payload(&uri).hint(ErrorKind::NotFound, hint)?;
         let bytes = repo.store().read_as(Kind::Blob, &found.blob)?;
         if self.touch && found.commit.is_none() {
@@ -321,7 +321,7 @@ impl Evict {
             let stays = out.paint.paint(FAINT, "stays: a kept snapshot cites it");
             writeln!(out, "{uri}  {:>9}  {stays}", size(eviction.bytes))?;
         }
-        let verb = if self.dry_run { "would go" } else { "evicted" };
+        let verb = if self.dry_run { "would be evicted" } else { "evicted" };
         let (gone, all) = (plan.evicted.len() as u64, plan.payloads);
         writeln!(
             out,

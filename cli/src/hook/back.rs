@@ -48,7 +48,7 @@ pub(super) fn asked_back(event: &HookEvent) -> Option<RollbackIntent> {
 /// The answer when the time limit ends a rollback before it changed anything.
 pub(super) fn stopped(event: &HookEvent) -> Option<String> {
     event.refusal(
-        "turntree: going back was stopped, and nothing was changed. 'turntree hook log' says why.",
+        "turntree: the rollback was stopped, and nothing was changed. 'turntree hook log' has the reason.",
     )
 }
 
@@ -94,8 +94,8 @@ impl HookTurn<'_> {
         let planned = rewind.look(repo)?;
         // The branch is rolled back before its files are.
         self.watch.say_at_end(self.event.refusal(&format!(
-            "turntree: going back was stopped on its way: 'turntree restore {branch} --session {} \
-             --branch {}' writes the rest of the files.",
+            "turntree: the rollback was interrupted: 'turntree restore {branch} --session {} \
+             --branch {}' writes the other files.",
             branch.session(),
             branch.branch(),
         )));
@@ -188,23 +188,23 @@ fn told(
     text += "'turntree undo' takes this back. ";
     text += &match event.dialect {
         Dialect::ClaudeCode => format!(
-            "This chat still remembers what was taken back: '/rewind' makes it forget, or go on \
-             with 'turntree resume {branch}'."
+            "This chat still has the rolled-back turns: '/rewind' removes them, or continue with \
+             'turntree resume {branch}'."
         ),
         Dialect::Codex | Dialect::Gemini => format!(
-            "This chat still remembers what was taken back: 'turntree resume {branch}' goes on \
-             without it."
+            "This chat still has the rolled-back turns: 'turntree resume {branch}' continues \
+             without them."
         ),
     };
     let question = question(event.prompt.as_deref());
     let kept = match keeps_answer {
         true => {
-            "Say it in your next prompt: its first line is kept as a lesson, which the agent is told \
-             from then on. 'turntree lesson add --note TEXT' keeps another one."
+            "Say it in your next prompt: its first line becomes a lesson for the agent. 'turntree \
+             lesson add --note TEXT' adds another one."
         }
         false => {
-            "Say it in your next prompt. 'turntree lesson add --note TEXT' keeps it as a lesson, which \
-             hooks with --lessons tell the agent."
+            "Say it in your next prompt. 'turntree lesson add --note TEXT' makes it a lesson, \
+             which hooks with --lessons give to the agent."
         }
     };
     let _ = write!(text, "\n{question} {kept}");
@@ -239,7 +239,7 @@ fn write_files(text: &mut String, turn: u64, done: &RewindReport) {
     };
     for (path, error) in &arranged.failed {
         let (path, error) = (path.display().to_string(), error.to_string());
-        let _ = writeln!(text, "Not brought back: {}: {}", harmless(&path), harmless(&error));
+        let _ = writeln!(text, "Not restored: {}: {}", harmless(&path), harmless(&error));
     }
     for file in files.left.iter().take(MAX_NAMED) {
         let (path, why) = (file.path.display().to_string(), harmless(&file.reason));

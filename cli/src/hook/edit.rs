@@ -80,7 +80,7 @@ impl SettingsDocument {
                 (Some(value), None) => at = value,
                 (None, _) => return Ok(None),
                 (Some(_), Some(_)) => {
-                    return Err(Error::invalid(format!("'{name}' is there twice")));
+                    return Err(Error::invalid(format!("'{name}' occurs twice")));
                 }
             }
         }

@@ -57,8 +57,8 @@ pub(super) fn check(repo: &Repository, tip: &ObjectId, watch: &Watch) -> Result<
     let last = messages.len().checked_sub(1).map(|at| messages.get(store, at)).transpose()?;
     let last = last.flatten().map(|item| MessageEntry::from_item(&item)).transpose()?;
     if last.is_some_and(|last| last.role != Role::Assistant) {
-        watch.doing("look at the end of the session");
-        watch.note("the last record is no answer: 'turntree adopt' takes in what came later");
+        watch.doing("check the end of the session");
+        watch.note("the last record is not an answer: 'turntree adopt' imports later records");
     }
     Ok(())
 }

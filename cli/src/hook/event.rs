@@ -191,8 +191,8 @@ fn answer(
     let beside = beside.filter(|_| listens);
     let beside = beside.and_then(|beside| told_beside(repo.store(), &branch, &beside));
     if beside.is_some() {
-        watch.doing("go on after a rollback");
-        watch.note("the client continues with turns that were taken back: they become a branch");
+        watch.doing("continue after a rollback");
+        watch.note("the client continues with rolled-back turns: they become a branch");
     }
     if behaviour.background {
         if let Some(tip) = tip.filter(|_| event.moment == EventKind::End) {
@@ -200,12 +200,12 @@ fn answer(
         }
         return Ok(None);
     }
-    watch.doing("put away a long output");
+    watch.doing("offload a long output");
     let output = match behaviour.offload {
         Some(threshold) => shorten(&repo, event, threshold, &stamp)?,
         None => None,
     };
-    watch.doing("look for circles");
+    watch.doing("detect a spiral");
     // Before a tool call an agent can be stopped, but not advised.
     let looks = behaviour.pauses || event.moment != EventKind::BeforeTool;
     let circle = match tip.filter(|_| behaviour.spiral && looks) {
@@ -223,7 +223,7 @@ fn answer(
         }
         circle => circle.filter(|_| event.moment != EventKind::BeforeTool).map(|it| it.warning()),
     };
-    watch.doing("tell lessons");
+    watch.doing("add lessons");
     let learned = match tip.filter(|_| behaviour.lessons) {
         Some(tip) => learned(&repo, event, &tip)?,
         None => None,

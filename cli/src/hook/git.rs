@@ -46,7 +46,7 @@ impl ScriptPlan {
     /// script.
     pub(crate) fn new(dir: &Path, command: Option<&str>) -> Result<Self> {
         let Some(folder) = hooks_folder(dir) else {
-            let message = format!("{} is in no repository of git", dir.display());
+            let message = format!("{} is not in a git repository", dir.display());
             return Err(Error::invalid(message).into());
         };
         let path = folder.join(SCRIPT);
@@ -58,7 +58,7 @@ impl ScriptPlan {
             }
         };
         let after = edited(before.as_deref(), command).ok_or_else(|| {
-            let message = format!("{} is no script of a shell", path.display());
+            let message = format!("{} is not a shell script", path.display());
             let hint = "call 'turntree hook git-message' in it with the first argument of the hook";
             Failure::hinted(Error::invalid(message), hint)
         })?;

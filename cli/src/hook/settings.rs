@@ -240,7 +240,7 @@ fn read(path: &Path) -> Result<(PathBuf, Option<String>)> {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
             // Writing would replace a dangling link with a file.
             return match fs::symlink_metadata(path) {
-                Ok(_) => Err(Error::invalid("a link that leads nowhere: expected a file")),
+                Ok(_) => Err(Error::invalid("a broken link: expected a file")),
                 Err(_) => Ok((path.to_owned(), None)),
             };
         }
@@ -392,7 +392,7 @@ mod tests {
         assert_eq!(refused(&path), "expected a file");
         fs::remove_file(&path).unwrap();
         std::os::unix::fs::symlink("nowhere", &path).unwrap();
-        assert_eq!(refused(&path), "a link that leads nowhere: expected a file");
+        assert_eq!(refused(&path), "a broken link: expected a file");
         fs::remove_file(&path).unwrap();
         for (bytes, expected) in [
             (&b"{\"a\": \"\xe9\"}"[..], "expected UTF-8"),
@@ -432,7 +432,7 @@ mod tests {
             ("", "line 1: found nothing"),
             ("{\"hooks\": []}", "hooks: expected a JSON object"),
             ("{\"hooks\": {\"Stop\": {}}}", "hooks.Stop: expected an array"),
-            ("{\"hooks\": {}, \"hooks\": {}}", "'hooks' is there twice"),
+            ("{\"hooks\": {}, \"hooks\": {}}", "'hooks' occurs twice"),
         ] {
             fs::write(&path, text).unwrap();
             let error = install(Dialect::ClaudeCode, &path, COMMAND).unwrap_err().to_string();

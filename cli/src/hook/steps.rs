@@ -51,19 +51,19 @@ impl HookTurn<'_> {
         };
         let branch = followed.as_ref().map_or(main, |followed| followed.branch.clone());
         let of_agent = event.main.as_deref();
-        self.watch.doing("go on after a rollback");
+        self.watch.doing("continue after a rollback");
         let (branch, beside) = match of_agent.is_none() && self.says_more() {
             true => self.again(|| self.go_on(&branch, followed.as_ref()))?,
             false => (branch, followed.as_ref().and_then(|it| it.rolled_back.clone())),
         };
-        self.watch.doing("look at the workspace");
+        self.watch.doing("capture the workspace");
         // Stores files that no turn of the transcript has yet.
         if of_agent.is_none() && self.takes_snapshot(followed.is_some()) {
             let waiting = followed.as_ref().filter(|followed| followed.has_pending);
             let known = waiting.map(|followed| followed.files);
             self.take_snapshot(&branch, onto, known)?;
         }
-        self.watch.doing("bring lessons");
+        self.watch.doing("add lessons");
         if of_agent.is_none() && matches!(event.moment, EventKind::Start | EventKind::Prompt) {
             if self.lessons && self.says_more() {
                 lessons::keep_answer(self)?;
@@ -79,7 +79,7 @@ impl HookTurn<'_> {
             self.watch.doing("follow the sub-agents");
             agents::catch_up(self, path)?;
         }
-        self.watch.doing("go to the live session");
+        self.watch.doing("switch to the live session");
         // An agent with an agreed branch leaves HEAD to others.
         let moves_head = of_agent.is_none() && onto.is_none();
         if moves_head && matches!(event.moment, EventKind::Start | EventKind::Prompt) {
@@ -96,8 +96,7 @@ impl HookTurn<'_> {
         let names = [Some(session), main.as_deref()].into_iter().flatten();
         let gone = names.into_iter().any(|name| self.repo.is_forgotten(name));
         if gone && self.event.moment == EventKind::Start {
-            self.watch
-                .note("the session was forgotten: 'turntree adopt --again' takes it in again");
+            self.watch.note("the session was forgotten: 'turntree adopt --again' imports it again");
         }
         gone
     }

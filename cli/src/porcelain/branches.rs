@@ -183,7 +183,7 @@ pub(crate) fn refuse_forgotten<'a>(
     match sessions.into_iter().find(|session| !again && repo.is_forgotten(session)) {
         Some(session) => {
             let error = Error::invalid(format!("session {session} was forgotten"));
-            Err(Failure::hinted(error, "--again takes it in again"))
+            Err(Failure::hinted(error, "--again imports it again"))
         }
         None => Ok(()),
     }
@@ -193,5 +193,5 @@ pub(crate) fn refuse_forgotten<'a>(
 pub(crate) fn left_out(sessions: u64) -> String {
     let (were, them) = if sessions == 1 { ("was", "it") } else { ("were", "them") };
     let sessions = count(sessions, "session");
-    format!("{sessions} {were} forgotten: --again takes {them} in again")
+    format!("{sessions} {were} forgotten: --again imports {them} again")
 }

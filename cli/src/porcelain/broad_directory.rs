@@ -19,7 +19,7 @@ pub(crate) fn expect_narrow(dir: &Path, allow_broad: bool) -> Result<()> {
     workspace::expect_narrow(dir, home.as_deref()).hint(
         ErrorKind::InvalidInput,
         Advice::new(
-            "name the directory of a project, or say --allow-broad",
+            "name the directory of a project, or pass --allow-broad",
             "start the server with the directory of a project",
         ),
     )

@@ -55,7 +55,7 @@ impl Limits {
     pub(crate) fn expect_none(&self) -> Result<()> {
         let Self { max_file_size, time_budget, allow_broad } = self;
         if max_file_size.is_some() || time_budget.is_some() || *allow_broad {
-            let expected = "--max-file-size, --time-budget and --allow-broad go with --workspace";
+            let expected = "--max-file-size, --time-budget and --allow-broad need --workspace";
             return Err(Error::invalid(expected).into());
         }
         Ok(())
@@ -89,7 +89,7 @@ impl Limits {
         let end = self.time_budget.map(|budget| Instant::now() + budget);
         // Without the cache every file is read, but nothing is lost.
         let cache = StatCache::open(repo.store(), dir).ok();
-        let working = Working::new("looks at files");
+        let working = Working::new("lists files");
         let options = CaptureOptions {
             max_file_bytes: self.max_file_size.unwrap_or(MAX_FILE_BYTES),
             over_budget: &|| end.is_some_and(|end| Instant::now() >= end),
@@ -150,7 +150,7 @@ impl Workspace {
 /// Formats the progress of a capture.
 pub(crate) fn progress_text(progress: CaptureProgress) -> String {
     match progress {
-        CaptureProgress::Looked(files) => format!("looks at files: {files}"),
+        CaptureProgress::Looked(files) => format!("lists files: {files}"),
         CaptureProgress::Read(done, of) => format!("reads files: {done} of {of}"),
     }
 }
@@ -158,7 +158,7 @@ pub(crate) fn progress_text(progress: CaptureProgress) -> String {
 /// Warns about git files that a capture could not use.
 pub(crate) fn warn_of_git(captured: &CaptureReport) {
     for warning in &captured.warnings {
-        warn(&format!("{warning}: the capture went on without it"));
+        warn(&format!("{warning}: the capture continued without it"));
     }
 }
 

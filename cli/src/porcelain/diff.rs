@@ -60,7 +60,7 @@ pub(crate) fn compared(
         (of_old, _) => {
             let new = new.unwrap_or(HEAD);
             let (entry, whole) = if of_old.is_some() { (old, new) } else { (new, old) };
-            let message = format!("'{entry}' names an entry and '{whole}' a snapshot");
+            let message = format!("'{entry}' is an entry, but '{whole}' is a snapshot");
             let hint = Advice::anyone("name two snapshots, or an entry of each");
             return Err(Failure::hinted(Error::invalid(message), hint));
         }

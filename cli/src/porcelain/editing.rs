@@ -106,7 +106,7 @@ pub(crate) fn take(
         None => change.move_branch(branch, Some(*from)),
         Some(tip) if tip == *from => {}
         Some(_) => {
-            let message = format!("branch {branch} has another newest snapshot by now");
+            let message = format!("branch {branch} has moved since the edit began: run it again");
             return Err(Error::new(ErrorKind::Conflict, message).into());
         }
     }

@@ -58,7 +58,7 @@ pub(crate) fn encrypt(
     let key = new_key()?;
     wrap(dir, &holders, &key.into(), passphrase.as_ref())?;
     if passphrase.is_none() && unwrap(dir, false).is_err() {
-        note("none of your own keys opens this store from now on: those that are named do");
+        note("none of your own keys opens this store from now on: only the given keys do");
     }
     let change = repo.store().change_encryption(Some(key), random_bytes())?;
     Ok((change, Some(key.name())))
@@ -72,7 +72,7 @@ fn resume(
 ) -> Result<(EncryptionChange, Option<String>)> {
     if sealing.is_asked_for() {
         let message = format!("the store in {} has its keys already", dir.display());
-        let hint = "'turntree key add' lets one more open it";
+        let hint = "'turntree key add' adds one";
         return Err(Failure::hinted(Error::invalid(message), hint));
     }
     let Unlocked { repo, keys, .. } = store_keys::unlock(dir, true)?;
@@ -150,7 +150,7 @@ pub(crate) fn rotate(
     stays: impl Fn(&Holder) -> bool,
 ) -> Result<(EncryptionChange, Option<String>)> {
     if !sealing.encrypt_to.is_empty() {
-        let message = "a rotation keeps its holders, and --encrypt-to names another one";
+        let message = "a rotation keeps the holders of keys, but --encrypt-to names a new one";
         return Err(Failure::hinted(Error::invalid(message), "'turntree key add' adds one"));
     }
     let chosen = sealing.chosen_passphrase()?;
@@ -158,7 +158,8 @@ pub(crate) fn rotate(
     let Unlocked { repo, keys, passphrase, .. } = encrypted(dir)?;
     let (kept, gone): (Vec<Holder>, Vec<Holder>) = holders(dir)?.into_iter().partition(stays);
     if kept.is_empty() {
-        let message = "the last key of a store stays: without it nobody could open the store";
+        let message =
+            "the last key of a store cannot be removed: without it the store cannot be opened";
         return Err(Error::invalid(message).into());
     }
     let passphrase = chosen.or(passphrase);

@@ -68,7 +68,7 @@ pub(crate) fn write(out: &mut Output, plan: &Forgetting, done: bool) -> Result<(
     let (verb, could) = if done { ("forgot", "can") } else { ("would forget", "could") };
     writeln!(
         out,
-        "{verb} {operations}: undo gives up {undoable} in force, and a collection {could} free {bytes} more"
+        "{verb} {operations}: {undoable} in force cannot be undone then, and a collection {could} free {bytes} more"
     )?;
     Ok(())
 }

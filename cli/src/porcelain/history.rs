@@ -27,8 +27,8 @@ impl Walk {
     /// The history of a revision or a range.
     pub(crate) fn range(repo: &Repository, text: &str) -> Result<Self> {
         let advice = Advice::new(
-            "--path PATH takes the turns that changed something there",
-            "paths takes the turns that changed something there",
+            "--path PATH selects the turns that changed something there",
+            "paths selects the turns that changed something there",
         );
         let range = resolve_range(repo, text, &advice)?;
         let right = split_range(text).map_or(text, |(_, right)| right);

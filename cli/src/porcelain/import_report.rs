@@ -54,7 +54,7 @@ pub(crate) fn print(
     for ImportedBranch { branch, turns, messages, .. } in &report.others {
         let branch = out.paint.paint(NAME, branch);
         if *turns == 0 {
-            writeln!(out, "{branch}: what the session left when it went back")?;
+            writeln!(out, "{branch}: the turns that the session rolled back")?;
             continue;
         }
         let turns = out.paint.paint(STRONG, count(*turns, "turn"));

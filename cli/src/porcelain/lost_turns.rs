@@ -12,8 +12,9 @@ use crate::view::error::{Failure, Result};
 use crate::view::progress::Meter;
 
 /// The advice for damage.
-pub(crate) const LOST_TURNS: &str = "'turntree repair' brings back what it can, 'turntree fsck' says which turns are \
-                    lost, and 'turntree export --partial' writes the newest one that is whole, or what is left";
+pub(crate) const LOST_TURNS: &str = "'turntree repair' restores what it can, 'turntree fsck' \
+                    lists lost turns, and 'turntree export --partial' writes the newest whole \
+                    turn, or its intact records";
 
 /// A turn that may be damaged.
 #[derive(Debug)]
@@ -67,7 +68,7 @@ pub(crate) fn naming_turn<T>(repo: &Repository, revision: &str, done: Result<T>)
             let Some(lost) = LostTurn::of(repo, revision) else {
                 return Failure::hinted(error, hint);
             };
-            let message = format!("{} cannot be had whole", lost.name());
+            let message = format!("{} cannot be read completely", lost.name());
             Failure::hinted(Error::new(ErrorKind::Corrupt, message).with_source(error), hint)
         }
         other => other,

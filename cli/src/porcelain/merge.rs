@@ -59,10 +59,7 @@ pub(crate) fn expect_related(repo: &Repository, revision: &str, how: &MergeOptio
         return Ok(());
     }
     let apart = Error::invalid(format!("{label} and {into} share no snapshot"));
-    Err(Failure::hinted(
-        apart,
-        "--unrelated merges them all the same, --dry-run shows what comes in",
-    ))
+    Err(Failure::hinted(apart, "--unrelated merges them anyway, --dry-run shows the result"))
 }
 
 /// Options of a merge or a cherry-pick.
@@ -147,7 +144,8 @@ impl MergeOptions {
             (_, Some(_)) => {
                 let error =
                     Error::invalid("a summary is for a merge with messages by summary alone");
-                let (command, call) = ("say --messages summary", "call it with messages = summary");
+                let (command, call) =
+                    ("pass --messages summary", "call it with messages = summary");
                 Err(Failure::hinted(error, Advice::new(command, call)))
             }
             (MessageRule::Append, None) => Ok(MessagePolicy::Append),

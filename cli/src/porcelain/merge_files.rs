@@ -40,8 +40,7 @@ impl MergeWithFiles<'_> {
         .hint(
             ErrorKind::Conflict,
             Advice::anyone(
-                "'turntree restore HEAD --only files' brings the files up, after it has saved \
-                 those changes",
+                "'turntree restore HEAD --only files' saves those changes, then restores the files",
             ),
         )?;
         let is_idle = !prepared.changes_anything();
@@ -70,7 +69,10 @@ impl MergeWithFiles<'_> {
         } else {
             if saved.is_some() {
                 let verb = if dry_run { "would become" } else { "became" };
-                writeln!(out, "what no snapshot had of the workspace {verb} one before the merge")?;
+                writeln!(
+                    out,
+                    "unsaved changes of the workspace {verb} a snapshot before the merge"
+                )?;
             }
             outcome.write(out, "merged")?;
             let shown = arranged.as_ref().filter(|_| !is_idle);
@@ -139,7 +141,7 @@ pub(crate) fn write_stale(
     let Some(dir) = dir else { return Ok(()) };
     let (dir, label) = (harmless(&dir.display().to_string()), &request.label);
     let stale = format!(
-        "{dir} is as before: 'turntree merge {label} --into {} --with-files' brings the files",
+        "{dir} is unchanged: 'turntree merge {label} --into {} --with-files' writes the files",
         request.into
     );
     Ok(writeln!(out, "{stale}")?)

@@ -54,6 +54,6 @@ impl Patience {
 }
 
 fn notice() {
-    let text = "waiting for the maintenance that goes on in the background (--no-wait: do not)";
+    let text = "waiting for maintenance in the background (--no-wait skips the wait)";
     stderr_line(Style::new(), "", text);
 }

@@ -90,7 +90,7 @@ fn say_if_both(repo: &Repository, word: &str) {
         Some(is_there(repo, &context, &format!("{FILES}{word}")))
     };
     if word != HEAD && is_file() == Some(true) {
-        note(&format!("'{word}' is taken as a revision; the file is HEAD:{FILES}{word}"));
+        note(&format!("'{word}' is read as a revision; the file is HEAD:{FILES}{word}"));
     }
 }
 

@@ -179,7 +179,7 @@ pub(crate) fn fold_by_itself(repo: &Repository, dir: &Path, remote: &str) -> Res
 /// Folds the bundles of a session, if it saves enough; returns the error.
 fn fold(repo: &Repository, connection: &Connection, session: &str) -> Option<String> {
     let failed = connection.with(repo, |remote| remote.fold(session)).err()?;
-    Some(format!("make bundles of {session} one on {}: {failed}", connection.name))
+    Some(format!("merge bundles of {session} on {}: {failed}", connection.name))
 }
 
 /// Takes the lock; `None` if another process holds it.

@@ -104,7 +104,7 @@ impl Sealed {
         let inner = Arc::from(open_bucket(&entry.url)?);
         let place = || format!("the remote {name}");
         let found = remote_keys::read(&*inner, &id)?
-            .ok_or_else(|| Error::corrupt(place(), "its keys, which were there before", "none"))?;
+            .ok_or_else(|| Error::corrupt(place(), "its keys, as seen before", "none"))?;
         let keys = remote_keys::unwrap(&found.document, &name)?;
         let known = KeysDocument::decode(known.as_bytes(), &id)?;
         if found.document != known {

@@ -58,14 +58,17 @@ pub(crate) fn resolve_whole_entry(repo: &Repository, revision: &str) -> Result<R
 pub(crate) fn path_there(repo: &Repository, revision: &Revision) -> Result<Option<String>> {
     let Some(path) = &revision.path else { return Ok(None) };
     if path.trim_matches('/').is_empty() {
-        let hint = "'turntree ls REV' lists what a snapshot has";
+        let hint = "'turntree ls REV' lists the content of a snapshot";
         let message = "there is no path after the colon of the revision";
         return Err(Failure::hinted(Error::invalid(message), hint));
     }
     let found = repo.context(&revision.commit)?.lookup(repo.store(), path);
     let advice = Advice::new(
-        format!("'turntree ls {}' lists what the snapshot has", revision.commit.short(ID_DIGITS)),
-        "show lists what a snapshot has",
+        format!(
+            "'turntree ls {}' lists the content of the snapshot",
+            revision.commit.short(ID_DIGITS)
+        ),
+        "show lists the content of a snapshot",
     );
     found.hint(ErrorKind::NotFound, advice)?;
     Ok(Some(path.clone()))
@@ -161,7 +164,7 @@ fn hint_for(repo: &Repository, word: &str) -> Advice {
         _ if word.contains(['~', '^']) || word.contains("turn:") => {
             "'turntree log' counts the turns of a branch".to_owned()
         }
-        _ if word.contains(':') => "'turntree ls REV' lists what a snapshot has".to_owned(),
+        _ if word.contains(':') => "'turntree ls REV' lists the content of a snapshot".to_owned(),
         _ if word.contains(['/', '.']) => {
             "a file of the newest snapshot is HEAD:files/...: 'turntree ls HEAD:files' lists them, \
              'turntree branch' the names"
@@ -200,7 +203,9 @@ pub(crate) fn object(repo: &Repository, name: &str) -> Result<ObjectId> {
             match repo.context(&commit)?.lookup(repo.store(), &path)? {
                 PathTarget::Entry(item) => Ok(item.link.id),
                 PathTarget::Section(section) => Ok(section.id),
-                PathTarget::Folder => Err(Error::invalid(format!("'{path}' is no object")).into()),
+                PathTarget::Folder => {
+                    Err(Error::invalid(format!("'{path}' is not an object")).into())
+                }
             }
         }
         (Err(failure), Ok(prefix)) => match repo.store().find(&prefix, 2).as_slice() {

@@ -252,7 +252,7 @@ impl RewindRun {
             write_files(&mut run.out, paint, files, &state, arranged)?;
         }
         if let Some(why) = &record.workspace_kept {
-            writeln!(run.out, "workspace left as it is: {why}")?;
+            writeln!(run.out, "workspace left unchanged: {why}")?;
         }
         let out = &mut run.out;
         let sections = match plan.sections.as_slice() {
@@ -271,8 +271,8 @@ impl RewindRun {
                 let is_said = plan.sections.iter().any(|name| name.starts_with("agents/"));
                 if let Some(client) = client(repo, &self.restore.from)?.filter(|_| is_said) {
                     let hint = format!(
-                        "{client} still remembers what was taken back: 'turntree resume {}' \
-                         opens a session of it that ends here",
+                        "{client} still has the rolled-back turns: 'turntree resume {}' opens a \
+                         session of it that ends here",
                         self.restore.branch
                     );
                     writeln!(out, "{}", out.paint.paint(FAINT, harmless(&hint)))?;
@@ -281,7 +281,7 @@ impl RewindRun {
             None if self.dry_run => {
                 writeln!(
                     out,
-                    "would go on from {state} on {branch}{} ({sections}); nothing was done",
+                    "would continue from {state} on {branch}{} ({sections}); nothing was done",
                     before_prompt(self.before_prompt.as_ref())
                 )?;
             }
@@ -353,10 +353,10 @@ pub(crate) fn own_directory_from(
     let hint = || {
         Advice::new(
             format!(
-                "--workspace {} writes there all the same; a snapshot may come from others",
+                "--workspace {} writes there anyway; a snapshot may come from another user",
                 whole.display()
             ),
-            "the server has to be started in that directory",
+            "start the server in that directory",
         )
     };
     expect_own_directory(repo.store(), &whole, here).hint(ErrorKind::InvalidInput, hint())?;
@@ -372,7 +372,7 @@ pub(crate) fn capturing<T>(
     // Without the cache every file is read, but nothing is lost.
     let cache = dir.and_then(|dir| StatCache::open(repo.store(), dir).ok());
     let never = [repo.store().dir().to_owned()];
-    let working = Working::new("looks at files");
+    let working = Working::new("lists files");
     let options = CaptureOptions {
         never: &never,
         cache: cache.as_ref(),
@@ -414,8 +414,8 @@ pub(crate) fn end(files: Option<&FileChanges>, arranged: Option<&AppliedFiles>) 
         place.display()
     );
     let hint = Advice::new(
-        "the same restore, undo or redo again finishes, and 'turntree restore HEAD' a rollback",
-        "the same restore again finishes, with a plan_id of now",
+        "run the same restore, undo or redo again to finish, or 'turntree restore HEAD' after a rollback",
+        "call the same restore again with a new plan_id to finish",
     );
     Err(Failure::hinted(Error::new(kind, message), hint))
 }

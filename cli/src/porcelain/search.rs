@@ -75,14 +75,14 @@ pub(crate) fn warn_of_gaps(gaps: &Gaps) {
     match list.as_slice() {
         [] => {}
         [gap] => warn(
-            &format!("{gap}: what they changed counts as changed by the next turn that is")
-                .replace("is not kept: what they", "is not kept: what it"),
+            &format!("{gap}: their changes count as changes of the next kept turn")
+                .replace("is not kept: their changes", "is not kept: its changes"),
         ),
         [first, ..] => {
             let of = count(sessions.len() as u64, "session");
             let (from, to, session) = (first.first, first.last, &first.session);
             warn(&format!(
-                "turns of {of} are not kept, such as {from} to {to} of {session}: what they changed counts as changed by the next turn that is"
+                "turns of {of} are not kept, such as {from} to {to} of {session}: their changes count as changes of the next kept turn"
             ));
         }
     }

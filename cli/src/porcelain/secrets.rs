@@ -136,11 +136,11 @@ pub(crate) fn still_found(left: &[SecretFinding]) -> Failure {
     let rules: BTreeSet<&str> = left.iter().map(|finding| finding.rule).collect();
     let rules = rules.into_iter().collect::<Vec<_>>().join(", ");
     let secrets = count(left.len() as u64, "secret");
-    let error = Error::invalid(format!("{secrets} would still go out after masking: {rules}"));
+    let error = Error::invalid(format!("{secrets} would still be written after masking: {rules}"));
     let id = left.first().map_or("", |finding| &finding.id);
     Failure::hinted(
         error,
-        format!("nothing was written; 'turntree redact --secret {id}' takes it out of the store"),
+        format!("nothing was written; 'turntree redact --secret {id}' removes it from the store"),
     )
 }
 
@@ -213,10 +213,10 @@ pub(crate) fn refuse(out: &mut Output, findings: &[SecretFinding], is_free: bool
         }
     }
     let secrets = count(findings.len() as u64, "secret");
-    warn(&format!("nothing was written: {secrets} would go out"));
+    warn(&format!("nothing was written: it would contain {secrets}"));
     let id = findings.first().map_or("", |finding| &finding.id);
     note(&format!(
-        "--scrub writes masks in their places, --allow-secrets writes them; 'turntree secrets allow {id}' says that one is none"
+        "--scrub masks them, --allow-secrets writes them; 'turntree secrets allow {id}' allows one that is not a secret"
     ));
     Ok(())
 }
@@ -234,7 +234,7 @@ pub(crate) fn write_findings<'f>(
         let id = paint.paint(ID, &finding.id);
         let about = RULES.iter().find(|rule| rule.id == finding.rule).map_or("", |rule| rule.about);
         let places = match finding.places.len() as u64 {
-            0 => "in what goes with it".to_owned(),
+            0 => "in its metadata".to_owned(),
             places => format!("in {}", count(places, "place")),
         };
         let allowed = if finding.is_allowed { ", allowed" } else { "" };
@@ -261,7 +261,7 @@ fn words_of(place: &SecretPlace, paint: Palette) -> String {
         let _ = write!(words, ", prompt {}", place.prompt);
     }
     let path = match place.part {
-        ScanPart::Commit => "what the turn says of itself".to_owned(),
+        ScanPart::Commit => "the metadata of the turn".to_owned(),
         ScanPart::Key => format!("a name in {}", harmless(&place.section)),
         ScanPart::Content => harmless(&path_of(&place.section, &place.key)),
     };
@@ -307,9 +307,9 @@ pub(crate) fn record(finding: &SecretFinding) -> json::SecretFinding {
 /// Describes what happens to imported secrets.
 pub(crate) fn about_mode(mode: SecretMode) -> &'static str {
     match mode {
-        SecretMode::Warn => "secrets that come in are stored, and said",
-        SecretMode::Mask => "secrets that come in are masked, and files with one are left out",
-        SecretMode::Off => "nobody looks for secrets in what comes in",
+        SecretMode::Warn => "imported secrets are stored and reported",
+        SecretMode::Mask => "imported secrets are masked, and files with one are left out",
+        SecretMode::Off => "imports are not scanned for secrets",
     }
 }
 
@@ -330,7 +330,7 @@ pub(crate) fn named(scan: &SecretScan, names: &[String]) -> Result<Vec<SecretFin
             chosen.insert(&finding.id, finding);
         }
         if !found && chosen.len() == before {
-            let error = Error::not_found(format!("no secret of this store is called {name}"));
+            let error = Error::not_found(format!("no secret of this store has the name {name}"));
             return Err(Failure::hinted(error, "'turntree secrets scan --all' lists them"));
         }
     }

@@ -104,7 +104,7 @@ fn changed(pattern: &Pattern, bytes: &[u8]) -> std::result::Result<Vec<u8>, Stri
     }
     let new = pattern.replace(bytes).map_err(|error| error.to_string())?;
     let is_json = |bytes: &[u8]| serde_json::from_slice::<IgnoredAny>(bytes).is_ok();
-    let broken = || Err("it would be JSON no more".to_owned());
+    let broken = || Err("it would not be valid JSON".to_owned());
     if is_json(bytes) {
         return if is_json(&new) { Ok(new) } else { broken() };
     }
@@ -122,7 +122,7 @@ fn changed(pattern: &Pattern, bytes: &[u8]) -> std::result::Result<Vec<u8>, Stri
     }
     match has_record && lines(bytes) == lines(&new) {
         true => Ok(new),
-        false => Err("it is no JSON, as a database".to_owned()),
+        false => Err("it is not JSON, such as a database".to_owned()),
     }
 }
 
@@ -137,10 +137,10 @@ pub(crate) fn redact_all(pattern: &Pattern, files: &mut [SourceFile]) {
 }
 
 fn redact(pattern: &Pattern, path: &Path) -> Result<()> {
-    let failed = |error| Error::io("write it anew", error);
+    let failed = |error| Error::io("rewrite it", error);
     let before = fs::symlink_metadata(path).map_err(failed)?;
     if before.nlink() > 1 {
-        return Err(Error::invalid("it has another name, too, which would keep what it was"));
+        return Err(Error::invalid("it has another hard link, which would keep the old content"));
     }
     let (bytes, _) = read(path).map_err(failed)?;
     let new = changed(pattern, &bytes).map_err(Error::invalid)?;
@@ -158,7 +158,7 @@ fn redact(pattern: &Pattern, path: &Path) -> Result<()> {
     let state =
         |found: &fs::Metadata| (found.ino(), found.len(), found.mtime(), found.mtime_nsec());
     if state(&now) != state(&before) {
-        return Err(Error::invalid("it was changed meanwhile: run it again"));
+        return Err(Error::invalid("it changed during the redaction: run it again"));
     }
     part.persist(path).map_err(|error| failed(error.error))?;
     File::open(folder).and_then(|folder| folder.sync_all()).map_err(failed)?;

@@ -79,7 +79,7 @@ fn maintenance(repo: &Repository) -> Result<Option<json::Maintenance>> {
     let Some(last) = LastStep::of(repo.store()) else { return Ok(None) };
     let Upkeep { is_due, is_over, fullness, .. } = auto::upkeep(repo)?;
     let waits = if repo.store().is_collected().unwrap_or(false) {
-        Some("it is at work now".to_owned())
+        Some("it is running now".to_owned())
     } else if is_due || is_over {
         Some("it is due, and begins after the next commit".to_owned())
     } else if last.outcome == StepOutcome::Failed {
@@ -90,7 +90,7 @@ fn maintenance(repo: &Repository) -> Result<Option<json::Maintenance>> {
         bound.map(|bound| {
             let taken = size(fullness.file_bytes);
             format!(
-                "the store takes {taken}, over its budgets of {}: what is left must stay",
+                "the store takes {taken}, over its budgets of {}: all of the rest must stay",
                 size(bound)
             )
         })

@@ -42,20 +42,21 @@ pub(crate) fn write_sum(out: &mut Output, plan: &BudgetPlan, operation: Option<u
     let freed = size(plan.going().map(|session| session.own.size.bytes).sum());
     let stays = size(plan.staying_bytes());
     match (going.len() as u64, operation) {
-        (0, _) => writeln!(out, "no session goes for the budget of {budget}: {stays} stay")?,
+        (0, _) => {
+            writeln!(out, "no session is forgotten for the budget of {budget}: {stays} stay")?
+        }
         (n, None) => {
-            let goes = if n == 1 { "goes" } else { "go" };
             let sessions = count(n, "session");
             writeln!(
                 out,
-                "{sessions} {goes} for the budget of {budget}, with {freed}; {stays} stay"
+                "{sessions} would be forgotten for the budget of {budget}, with {freed}; {stays} stay"
             )?;
         }
         (n, Some(operation)) => {
             let sessions = count(n, "session");
             writeln!(
                 out,
-                "forgot {sessions} for the budget of {budget}: {freed} come free with the first collection after a day, 'turntree undo {operation}' takes it back until then"
+                "forgot {sessions} for the budget of {budget}: the first collection after a day frees {freed}, 'turntree undo {operation}' restores them until then"
             )?;
         }
     }
@@ -73,7 +74,7 @@ pub(crate) fn write_sum(out: &mut Output, plan: &BudgetPlan, operation: Option<u
         let sessions = count(kept, "session");
         writeln!(
             out,
-            "that is over the budget: {sessions} and what they share must stay, see 'retention set --whole-store --dry-run'"
+            "that is over the budget: {sessions} and their shared content must stay, see 'retention set --whole-store --dry-run'"
         )?;
     }
     Ok(())

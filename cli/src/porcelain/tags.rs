@@ -21,7 +21,9 @@ pub(crate) fn add(
     let change = stage(repo, name, revision, message, &stamp)?;
     change.commit(&stamp, &format!("tag {name}"))?;
     let made = repo.tags()?.into_iter().find(|tag| tag.name == name);
-    made.ok_or_else(|| Error::not_found(format!("tag {name} was deleted meanwhile")).into())
+    made.ok_or_else(|| {
+        Error::not_found(format!("tag {name} was deleted by another process")).into()
+    })
 }
 
 /// Tags a revision in a transaction, without committing it.

@@ -98,7 +98,7 @@ pub(crate) fn save_checked(
         return Ok(());
     }
     let _ = fs::remove_file(path);
-    Err(Error::corrupt(path.display(), "what was written", "other bytes").into())
+    Err(Error::malformed(path.display(), "the bytes that were written").into())
 }
 
 /// A writer that also computes the checksum.

@@ -109,8 +109,8 @@ impl UndoRequest<'_> {
             let verb = self.direction.verb();
             let error = Error::not_found(format!("there is no operation{whose} to {verb}"));
             let advice = Advice::new(
-                "'turntree op log' shows who did what",
-                "any_actor = true takes back what others did",
+                "'turntree op log' lists operations and their actors",
+                "any_actor = true includes operations of other actors",
             );
             Failure::hinted(error, advice)
         })
@@ -273,13 +273,13 @@ impl Undone {
         }
         for dir in kept_worktrees(repo, &self.plan) {
             let dir = harmless(&dir.display().to_string());
-            writeln!(out, "{dir} stays as it is")?;
+            writeln!(out, "{dir} stays unchanged")?;
         }
         if let Some(files) = &self.files {
             write_files(out, paint, files, &self.state, self.arranged.as_ref())?;
         }
         if let Some(why) = self.workspace_kept() {
-            writeln!(out, "workspace left as it is: {why}")?;
+            writeln!(out, "workspace left unchanged: {why}")?;
         }
         Ok(())
     }

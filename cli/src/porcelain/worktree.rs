@@ -152,7 +152,7 @@ pub(crate) fn plan_worktrees(
         expect_narrow(&dir, false)?;
         if let Some(main) = main.as_ref().filter(|main| dir.starts_with(main)) {
             let inside = format!("{} is inside the workspace {}", dir.display(), main.display());
-            let hint = "name a directory beside it, as in --worktree ../plan-{}";
+            let hint = "name a directory next to it, as in --worktree ../plan-{}";
             return Err(Failure::hinted(Error::invalid(inside), hint));
         }
         let parent = dir.parent().unwrap_or(&dir);
@@ -161,12 +161,15 @@ pub(crate) fn plan_worktrees(
             return Err(Error::invalid(inside).into());
         }
         if is_used(&dir)? {
-            let used = format!("{} is there and not empty", dir.display());
+            let used = format!("{} exists and is not empty", dir.display());
             return Err(Failure::hinted(Error::invalid(used), "choose another directory"));
         }
         if let Some(other) = planned.iter().find(|other| other.dir == dir) {
             let twice = format!("{} is for {} already", dir.display(), other.branch);
-            return Err(Failure::hinted(Error::invalid(twice), "{} makes directories differ"));
+            return Err(Failure::hinted(
+                Error::invalid(twice),
+                "{} makes the directories different",
+            ));
         }
         planned.push(PlannedWorktree { branch, dir, git: git.clone(), project: project.clone() });
     }
@@ -192,7 +195,7 @@ fn is_used(dir: &Path) -> Result<bool> {
             Ok(fs::symlink_metadata(dir).is_ok())
         }
         Err(error) if error.kind() == std::io::ErrorKind::NotADirectory => Ok(true),
-        Err(error) => Err(Error::io(format!("look into {}", dir.display()), error).into()),
+        Err(error) => Err(Error::io(format!("inspect {}", dir.display()), error).into()),
     }
 }
 
@@ -381,7 +384,7 @@ impl RemovableWorktree {
         if here.is_some_and(|here| here.starts_with(&dir)) {
             return refuse(
                 "is the working directory".to_owned(),
-                "call it from another one".into(),
+                "run it from another directory".into(),
             );
         }
         if store_above(&workspace.join(STORE_DIR)).is_ok_and(|s| s.is_some()) {

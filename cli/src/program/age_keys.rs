@@ -146,7 +146,7 @@ fn chosen_passphrase() -> Result<SecretString> {
     let phrase = ask("Passphrase: ")?;
     match ask("The same again: ")?.expose_secret() == phrase.expose_secret() {
         true => Ok(phrase),
-        false => Err(Error::invalid("the passphrases are not the same").into()),
+        false => Err(Error::invalid("the passphrases differ").into()),
     }
 }
 
@@ -154,7 +154,7 @@ fn chosen_passphrase() -> Result<SecretString> {
 pub(crate) fn ask(question: &str) -> Result<SecretString> {
     let failed = |error| Error::io("ask for a passphrase", error);
     let terminal = File::options().read(true).write(true).open("/dev/tty").map_err(|_| {
-        let message = "a passphrase is needed, and there is no terminal to ask at";
+        let message = "a passphrase is needed, but there is no terminal to ask for it";
         Failure::hinted(Error::invalid(message), format!("use --passphrase-file or {PASSPHRASE}"))
     })?;
     let shown = tcgetattr(&terminal).map_err(|error| failed(error.into()))?;

@@ -30,7 +30,7 @@ pub(crate) fn absolute_url(url: &str) -> Result<String> {
             let path = std::fs::canonicalize(path)
                 .map_err(|_| Error::not_found(format!("there is no folder {url}")))?;
             let text = path.to_str().map(str::to_owned);
-            text.ok_or_else(|| Error::invalid("the path of a remote is no UTF-8"))
+            text.ok_or_else(|| Error::invalid("the path of a remote is not UTF-8"))
         }
         _ => Ok(url.to_owned()),
     }
@@ -74,7 +74,7 @@ pub(super) fn attach(repo: &Repository) {
             let message = format!(
                 "the store {dir} is not trusted, so nothing is read from its remote {name}"
             );
-            let advice = Advice::from("'turntree trust' lets it, if you know who made the store");
+            let advice = Advice::from("run 'turntree trust' if you know who created the store");
             Err(Error::invalid(message).with_source(advice))
         };
         repo.store().set_range_source(Arc::new(RemoteRanges::new(refused)));

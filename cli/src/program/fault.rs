@@ -32,6 +32,6 @@ fn message(info: &PanicHookInfo<'_>) -> String {
     let said = said.unwrap_or("no message");
     let at = place(info.location());
     format!(
-        "a fault of turntree itself at {at}: {said}. What was acknowledged is kept: run the command again, and report this message if it comes back"
+        "internal error of turntree at {at}: {said}. Acknowledged writes are safe: run the command again, and report this message if it happens again"
     )
 }

@@ -12,9 +12,9 @@ pub(crate) fn tell(seen: NewSecrets) {
     match seen {
         NewSecrets::Stored(seen) => {
             let (all, rules) = sum(&seen, "secret");
-            warn(&format!("{all} came in: {rules}"));
+            warn(&format!("{all} imported: {rules}"));
             note(
-                "'turntree secrets scan --all' says where; 'turntree secrets mode mask' masks what comes in",
+                "'turntree secrets scan --all' locates them; 'turntree secrets mode mask' masks future ones",
             );
         }
         NewSecrets::Masked(seen) => {

@@ -462,7 +462,7 @@ fn user_location() -> Result<Location> {
 /// read everything written to it.
 fn refuse_foreign(dir: &Path) -> Result<()> {
     let found = fs::metadata(dir)
-        .map_err(|error| Error::io(format!("look at {}", dir.display()), error))?;
+        .map_err(|error| Error::io(format!("inspect {}", dir.display()), error))?;
     let (owner, user) = (found.uid(), rustix::process::geteuid().as_raw());
     if owner == user {
         return Ok(());
@@ -683,7 +683,7 @@ pub(crate) fn is_absent(dir: &Path) -> Result<bool> {
         Ok(is_free) => Ok(is_free),
         Err(error) if error.kind() == io::ErrorKind::NotADirectory => {
             let found =
-                format!("{} is no store: it is a file, expected a directory", dir.display());
+                format!("{} is not a store: it is a file, expected a directory", dir.display());
             Err(Error::not_found(found).into())
         }
         Err(error) => Err(denied(dir, Error::io(format!("open {}", dir.display()), error))),

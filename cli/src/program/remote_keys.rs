@@ -107,8 +107,8 @@ pub(crate) fn write(
     match read(bucket, &remote)? {
         Some(found) if found.document.push == document.push => Ok(found),
         _ => {
-            let message = "the keys of the remote were not written: somebody else changed them, or there was no answer";
-            Err(Failure::hinted(Error::new(ErrorKind::Conflict, message), "do it again"))
+            let message = "the keys of the remote were not written: another client changed them, or the remote did not answer";
+            Err(Failure::hinted(Error::new(ErrorKind::Conflict, message), "run it again"))
         }
     }
 }
@@ -125,8 +125,9 @@ pub(crate) fn sealed(
 /// A random secret.
 pub(crate) fn new_secret() -> Result<[u8; SECRET_BYTES]> {
     let mut bytes = [0; SECRET_BYTES];
-    getrandom::getrandom(&mut bytes)
-        .map_err(|error| Error::io("draw a secret", std::io::Error::other(error.to_string())))?;
+    getrandom::getrandom(&mut bytes).map_err(|error| {
+        Error::io("generate a secret", std::io::Error::other(error.to_string()))
+    })?;
     Ok(bytes)
 }
 
@@ -134,7 +135,7 @@ fn wrap(keys: &RemoteKeys, members: &[String]) -> Result<Vec<u8>> {
     let recipients: Vec<x25519::Recipient> = members
         .iter()
         .map(|member| {
-            let bad = |error| Error::invalid(format!("{member} is no public key: {error}"));
+            let bad = |error| Error::invalid(format!("{member} is not a public key: {error}"));
             Ok(member.parse().map_err(bad)?)
         })
         .collect::<Result<_>>()?;

@@ -30,7 +30,7 @@ impl Host {
     /// # Errors `InvalidInput` for a URL that begins like these and is not valid.
     pub(super) fn parse(url: &str) -> Result<Option<Self>> {
         let expected = "expected ssh://HOST/PATH or HOST:PATH";
-        let invalid = || Error::invalid(format!("{url:?} names no folder of a host: {expected}"));
+        let invalid = || Error::invalid(format!("{url:?} is not a folder on a host: {expected}"));
         let (host, port, path) = match url.strip_prefix("ssh://") {
             Some(rest) => {
                 let (host, path) = rest.split_once('/').ok_or_else(invalid)?;

@@ -84,7 +84,7 @@ impl KeyChange {
                 let message =
                     format!("another command changes the keys of the store in {}", dir.display());
                 let error = Error::new(ErrorKind::Locked, message);
-                Err(Failure::hinted(error, "run it again when that has ended"))
+                Err(Failure::hinted(error, "run it again after the other command has ended"))
             }
             Err(TryLockError::Error(error)) => Err(failed(error).into()),
         }
@@ -218,7 +218,7 @@ fn known() -> MutexGuard<'static, Vec<KnownKey>> {
 pub(crate) fn new_key() -> Result<StoreKey> {
     let mut bytes = [0; STORE_KEY_BYTES];
     getrandom::getrandom(&mut bytes)
-        .map_err(|error| Error::io("draw a key", std::io::Error::other(error.to_string())))?;
+        .map_err(|error| Error::io("generate a key", std::io::Error::other(error.to_string())))?;
     Ok(StoreKey::of(StoreCipher::fastest(), bytes))
 }
 
@@ -260,8 +260,7 @@ pub(crate) fn wrap(
                 .map_err(|error| Error::invalid("wrap the key").with_source(error))?,
             (None, Some(phrase)) => Encryptor::with_user_passphrase(phrase.clone()),
             (None, None) => {
-                let message =
-                    format!("the key of '{}' is a passphrase, which is needed", holder.name);
+                let message = format!("the key of '{}' is a passphrase: it is needed", holder.name);
                 let hint = format!("give it with --passphrase-file or in {PASSPHRASE}");
                 return Err(Failure::hinted(Error::invalid(message), hint));
             }

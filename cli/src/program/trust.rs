@@ -99,7 +99,7 @@ impl std::fmt::Display for Doubt {
             Self::Tracked(top) => write!(f, "git tracks it in {}", top.display()),
             Self::Remote { name, url } => write!(f, "its remote {name} at {url} is not known here"),
             Self::Pointer(folder) => write!(f, "{} names it", folder.join("elsewhere").display()),
-            Self::Link(folder) => write!(f, "a link in {} leads to it", folder.display()),
+            Self::Link(folder) => write!(f, "a link in {} points to it", folder.display()),
         }
     }
 }
@@ -231,7 +231,8 @@ pub(crate) fn note_remotes(repo: &Repository, before: &Standing) {
         Standing::Untrusted(doubt) => Err(refusal(repo.store().dir(), None, doubt)),
     };
     if let Err(failure) = noted {
-        let advice = "nothing is pushed by itself before 'turntree trust' has recorded the store";
+        let advice =
+            "nothing is pushed automatically before 'turntree trust' has recorded the store";
         warn(&format!("{}: {advice}", failure.message()));
     }
 }
@@ -244,8 +245,8 @@ pub(crate) fn refusal(dir: &Path, pointer: Option<&Path>, doubt: &Doubt) -> Fail
     let folder = folder.unwrap_or(dir).display();
     let hint = Advice::new(
         format!(
-            "'turntree trust {folder}' uses it from now on, if you know who made it; --store names \
-             another one"
+            "run 'turntree trust {folder}' if you know who created it, or name another store with \
+             --store"
         ),
         "a person has to trust the store first",
     );
@@ -302,7 +303,7 @@ pub(crate) fn forget(dir: &Path) -> Result<bool> {
 /// read.
 pub(crate) fn records() -> Result<Vec<TrustRecord>> {
     let folder = folder()?;
-    let failed = |error| Error::io(format!("look into {}", folder.display()), error);
+    let failed = |error| Error::io(format!("inspect {}", folder.display()), error);
     let mut found = Vec::new();
     match fs::read_dir(&folder) {
         Ok(entries) => {

@@ -101,7 +101,7 @@ impl Request for ExportArguments {
         if let Some(path) = path {
             let place = place(call, &path)?;
             let write = |out: &mut dyn Write| request.write(&subject, out);
-            let taken = Advice::calls("choose another path: what is there is never overwritten");
+            let taken = Advice::calls("choose another path: an existing file is never overwritten");
             answer.bytes = Some(save(&place, false, write).hint(ErrorKind::InvalidInput, taken)?);
             answer.file = Some(path);
             return Ok(answer);

@@ -11,7 +11,7 @@ pub(super) fn check(asked: Option<&str>, id: &str, takes_id: bool) -> Result<()>
         Some(asked) if asked != id => {
             let error = Error::new(
                 ErrorKind::Conflict,
-                "this plan_id is not that of what would be done now, and nothing was done",
+                "this plan_id belongs to an older plan: nothing was done",
             );
             let advice = "look at the plan again: call it without plan_id";
             Err(Failure::hinted(error, Advice::calls(advice)))

@@ -157,7 +157,7 @@ fn session_uri(branch: &str, turn: u64) -> String {
 fn parse(uri: &str) -> Result<(String, Option<String>)> {
     let expected = || {
         let forms = "expected context://vfs/HASH or session://BRANCH@TURN, perhaps with ?path=PATH";
-        Failure::from(Error::invalid(format!("'{uri}' is no resource: {forms}")))
+        Failure::from(Error::invalid(format!("'{uri}' is not a resource: {forms}")))
     };
     let rest = uri.strip_prefix(SESSION).ok_or_else(expected)?;
     let (name, query) =

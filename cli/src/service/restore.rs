@@ -111,7 +111,7 @@ impl RestoreArguments {
         // another.
         let directory =
             |_: &BranchName| call.workspace().map(|dir| checked(dir, false)).transpose();
-        let without = "all but the files comes back with only = [\"conversation\"]";
+        let without = "only = [\"conversation\"] restores everything except the files";
         request.bring_back(repo, directory, |_| no_workspace(without))
     }
 }

@@ -111,10 +111,10 @@ pub(crate) fn answer(service: &Service, line: &[u8]) -> Option<String> {
 /// Parses a request, or describes the error.
 fn check(value: Value) -> Result<Request, String> {
     if value.is_array() {
-        return Err("batches are not taken: write a line for each request".to_owned());
+        return Err("batches are not supported: write a line for each request".to_owned());
     }
     let request: Request =
-        serde_json::from_value(value).map_err(|error| format!("this is no request: {error}"))?;
+        serde_json::from_value(value).map_err(|error| format!("this is not a request: {error}"))?;
     if request.jsonrpc != "2.0" {
         return Err("not a request: \"jsonrpc\": \"2.0\" is missing".to_owned());
     }

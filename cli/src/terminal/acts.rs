@@ -69,7 +69,7 @@ pub(super) fn plan(repo: &Repository, change: &Change) -> Result<Vec<Line>> {
             let (_, pin) = pins::stage(repo, &request(&at.until.to_string(), name), &stamp()?)?;
             let turn = named(repo, &at.until)?;
             format!(
-                "would pin {turn} of {} as {}\nRetention keeps all that it holds.",
+                "would pin {turn} of {} as {}\nRetention keeps all of its content.",
                 at.session, pin.name
             )
         }
@@ -80,7 +80,7 @@ pub(super) fn plan(repo: &Repository, change: &Change) -> Result<Vec<Line>> {
             });
             let turns: Vec<String> = pinned.collect();
             format!(
-                "would take the pin {name} off {}\nRetention may drop what only it keeps.",
+                "would remove the pin {name} from {}\nRetention may then drop the turn.",
                 turns.join(", ")
             )
         }
@@ -125,7 +125,7 @@ pub(super) fn carry_out(
         }
         Change::Unpin { name } => {
             pins::remove(repo, name)?;
-            format!("the pin {name} is gone")
+            format!("the pin {name} is removed")
         }
     }))
 }

@@ -63,11 +63,13 @@ pub(crate) fn check() -> Result<()> {
         same, and take --json";
     let refuse = |what: &str| Err(Failure::hinted(Error::invalid(what), instead));
     if !(io::stdin().is_terminal() && io::stdout().is_terminal()) {
-        return refuse("ui needs a terminal, and its input or output is none");
+        return refuse("ui needs a terminal, but its input or output is not one");
     }
     match std::env::var("TERM").as_deref() {
-        Ok("dumb") => refuse("ui needs a terminal that moves its cursor, and TERM is dumb"),
-        Ok("") | Err(_) => refuse("ui needs a terminal that moves its cursor, and TERM is not set"),
+        Ok("dumb") => refuse("ui needs a terminal that can move its cursor, but TERM is dumb"),
+        Ok("") | Err(_) => {
+            refuse("ui needs a terminal that can move its cursor, but TERM is not set")
+        }
         Ok(_) => Ok(()),
     }
 }

@@ -9,17 +9,17 @@ const KEYS: [(&str, &str); 19] = [
     ("/", "searches everything: words, \"phrases\", wor*"),
     ("b", "strategies: the branches of the session"),
     ("t", "every turn instead of prompts, and back"),
-    ("d", "what the turn changed"),
+    ("d", "the changes of the turn"),
     ("f", "forks: begins a branch at the turn"),
     ("m", "merges the strategy into the branch that you name: a plan first"),
     ("p, P", "pins the turn, or takes off the chosen pin: a plan first; all pins"),
-    ("r", "resumes: shows the command and what it writes; r or enter runs it"),
+    ("r", "resumes: shows the command and its files; r or enter runs it"),
     ("u", "undoes your newest operation, in the log the chosen one: a plan first"),
     ("o", "the log of operations"),
     ("y", "says yes to a plan"),
     ("?", "this sheet"),
-    ("ctrl-l", "draws the screen anew"),
-    ("ctrl-u", "empties the line that is typed"),
+    ("ctrl-l", "redraws the screen"),
+    ("ctrl-u", "clears the input line"),
     ("ctrl-z", "stops the program until 'fg'"),
     ("q, ctrl-c", "ends"),
 ];
@@ -34,8 +34,8 @@ pub(super) fn lines_of_keys() -> Vec<Line> {
         sheet.extend(lines(Tone::Plain, "", &format!("{keys:<NAMES$} {what}")));
     }
     sheet.push(Line::empty());
-    let watching = "What others commit appears by itself. Who has chosen the first row of a list \
-        stays at the first.";
+    let watching = "New commits appear automatically. A selection on the first row of a list \
+        stays on the first row.";
     sheet.extend(lines(Tone::Faint, "", watching));
     sheet
 }

@@ -39,11 +39,11 @@ const MINUTES: usize = 16;
 const CONVERSATION: &str = "agents/main/messages";
 
 /// Shown if the store has no session.
-const NO_SESSION: &str = "No session yet. 'turntree adopt' takes in those of the agents on this \
-    machine, 'turntree hook install' follows new ones, 'turntree import FILE' reads one.";
+const NO_SESSION: &str = "No session yet. 'turntree adopt' imports the sessions of the agents on \
+    this machine, 'turntree hook install' follows new ones, 'turntree import FILE' reads one.";
 
 /// Shown if the store has no pin.
-const NO_PIN: &str = "No turn is pinned: 'p' pins the one that is chosen.";
+const NO_PIN: &str = "No turn is pinned: 'p' pins the selected one.";
 
 /// Answers a question.
 ///
@@ -146,7 +146,7 @@ fn turns(
     every_turn: bool,
 ) -> Result<Answer> {
     let Some(start) = from.or_else(|| repo.tip(branch)) else {
-        return Err(turntree::Error::not_found(format!("{branch} is gone")).into());
+        return Err(turntree::Error::not_found(format!("{branch} was deleted")).into());
     };
     let mut prompts = repo.prompts(Some(&is_prompt))?;
     let (mut found, mut walked, mut gone_above) = (Vec::new(), None::<Walked>, None::<u64>);
@@ -241,7 +241,7 @@ fn branches(repo: &Repository, session: &str) -> Result<Answer> {
         let own = parted.map_or_else(String::new, |parted| format!("+{}", parted.own));
         let place = match fork {
             Some((id, turn)) => format!("begins at {}, turn {turn}", id.short(ID_DIGITS)),
-            None => "begins by itself".to_owned(),
+            None => "begins without a parent".to_owned(),
         };
         let details = vec![
             Line::new(Tone::Name, name.to_string()),

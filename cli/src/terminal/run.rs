@@ -204,7 +204,7 @@ impl Interface<'_> {
         });
         match done {
             Ok(Some(done)) => self.state.on_done(Ok(done)),
-            Ok(None) => self.state.say("the plan is another one by now: nothing was done"),
+            Ok(None) => self.state.say("the plan has changed: nothing was done"),
             Err(failure) => self.state.on_done(Err(failure.with_advice())),
         }
         self.device.forget();
@@ -213,7 +213,7 @@ impl Interface<'_> {
 
     /// Shows why keys are not answered now.
     fn say_at_work(&mut self) -> Result<()> {
-        self.state.say("at work: keys wait until it is done");
+        self.state.say("working: keys wait until it is done");
         self.device.show(draw(&self.state, self.has_colour))?;
         self.state.notice = None;
         Ok(())

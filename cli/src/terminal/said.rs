@@ -49,7 +49,7 @@ pub(super) fn said(repo: &Repository, span: &Span) -> Result<Vec<Line>> {
         write(&mut all, &view, entry.role, is_of_person);
     }
     if all.is_empty() {
-        all.push(Line::new(Tone::Faint, "nothing was said in it"));
+        all.push(Line::new(Tone::Faint, "no messages"));
     }
     Ok(all)
 }

@@ -204,7 +204,7 @@ struct ReaderGone;
 
 impl fmt::Display for ReaderGone {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("the reader of the output went away")
+        f.write_str("the reader closed the output")
     }
 }
 

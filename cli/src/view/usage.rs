@@ -13,27 +13,30 @@ const WORDS: &[(&[&str], &str)] = &[
         "'turntree search WORDS' finds words in every session, 'turntree grep PATTERN --all' lines",
     ),
     (&["commit", "save", "checkpoint"], "'turntree snapshot -m TEXT' takes a snapshot"),
-    (&["add", "stage"], "nothing is staged: 'turntree snapshot --workspace . -m TEXT' takes all"),
+    (
+        &["add", "stage"],
+        "there is no staging area: 'turntree snapshot --workspace . -m TEXT' takes all",
+    ),
     (
         &["config", "settings"],
-        "there is no configuration file: 'turntree --help' lists options and variables, \
-         'turntree retention' what is kept",
+        "there is no configuration file: 'turntree --help' lists options and variables, 'turntree \
+         retention' sets policies",
     ),
     (
         &["share", "copy"],
         "'turntree bundle create SESSION -o FILE' writes one file, 'turntree bundle unbundle FILE' reads \
          it elsewhere; 'turntree git export DIR' writes a git repository",
     ),
-    (&["pull"], "'turntree sync' fetches, merges and pushes, 'turntree fetch' looks only"),
-    (&["cost", "tokens", "price", "spend"], "'turntree usage' sums up tokens and what they cost"),
+    (&["pull"], "'turntree sync' fetches, merges and pushes, 'turntree fetch' only fetches"),
+    (&["cost", "tokens", "price", "spend"], "'turntree usage' sums up tokens and their cost"),
     (&["list", "branches"], "'turntree sessions' lists sessions, 'turntree branch' branches"),
     (
         &["continue", "handoff"],
-        "'turntree resume REV' goes on from a turn in its agent, with --in in another one",
+        "'turntree resume REV' continues a turn in its agent, or with --in in another",
     ),
     (
         &["checkout", "co"],
-        "'turntree switch BRANCH' moves HEAD, 'turntree restore REV' brings a snapshot back, \
+        "'turntree switch BRANCH' moves HEAD, 'turntree restore REV' restores a snapshot, \
          'turntree restore REV --to DIR' writes its files",
     ),
     (&["worktree"], "'turntree fork NAME --worktree DIR' makes a branch and a directory for it"),
@@ -46,12 +49,12 @@ const WORDS: &[(&[&str], &str)] = &[
     (&["revert"], "'turntree undo' takes back a command, 'turntree rollback' goes back by turns"),
     (
         &["stash"],
-        "'turntree snapshot --workspace . -m TEXT' keeps the files, 'turntree restore REV' brings \
-         them back",
+        "'turntree snapshot --workspace . -m TEXT' saves the files, 'turntree restore REV' \
+         restores them",
     ),
     (&["rebase"], "'turntree cherry-pick REV' applies the changes of single snapshots"),
     (&["annotate", "praise"], "'turntree blame PATH' shows which turn wrote each line"),
-    (&["prune", "clean", "vacuum"], "'turntree gc' deletes what retention lets go"),
+    (&["prune", "clean", "vacuum"], "'turntree gc' deletes turns that retention has dropped"),
     (&["size", "du"], "'turntree stats' shows where the bytes are"),
     (&["verify", "check", "doctor"], "'turntree fsck' verifies the store"),
     (&["install", "setup"], "'turntree init' makes a store, 'turntree hook install' the hooks"),
@@ -86,11 +89,15 @@ const OPTIONS: &[(&str, &[&str], &str)] = &[
     ("switch", &["-c", "-b", "--create"], "'turntree fork NAME --switch' begins a branch"),
     ("fork", &["-b", "-c"], "'turntree fork NAME [REV]' begins a branch"),
     ("snapshot", &["-a", "--all", "-am"], "'turntree snapshot --workspace . -m TEXT' takes all"),
-    ("diff", &["--cached", "--staged"], "nothing is staged: 'turntree diff HEAD~1 HEAD'"),
+    (
+        "diff",
+        &["--cached", "--staged"],
+        "there is no staging area: use 'turntree diff HEAD~1 HEAD'",
+    ),
     ("diff", &["--name-only", "--name-status"], "'turntree diff --stat A B' lists the entries"),
     ("show", &["--stat", "-p"], "'turntree diff --stat REV~1 REV' shows the changes of a turn"),
     ("tag", &["-a", "-l", "--list"], "'turntree tag NAME REV -m TEXT', 'turntree tag' lists them"),
-    ("merge", &["--abort"], "'turntree undo' takes a merge back"),
+    ("merge", &["--abort"], "'turntree undo' undoes a merge"),
     (
         "merge",
         &["--branch", "--session"],

@@ -253,7 +253,7 @@ fn prepare_pin(
         from,
         Some(named(repo, &id)?),
     );
-    plan.notes.push("Retention keeps all that a pinned turn holds.".to_owned());
+    plan.notes.push("Retention keeps all content of a pinned turn.".to_owned());
     Ok(Prepared { plan, state, work: Work::Pin { at, name, reason, expires } })
 }
 
@@ -265,7 +265,7 @@ fn prepare_unpin(repo: &Repository, name: String) -> Result<Prepared<'_>> {
         let from = named(repo, &pin.commit).unwrap_or_else(|_| pin.commit.short(ID_DIGITS));
         plan = plan.moving(format!("pin {}", pin.name), Some(from), None);
     }
-    plan.notes.push("Retention may drop what only it keeps.".to_owned());
+    plan.notes.push("Retention may then drop the turn.".to_owned());
     Ok(Prepared { plan, state: format!("unpin\0{found:?}"), work: Work::Unpin(name) })
 }
 
@@ -325,9 +325,9 @@ fn prepare_rewind<'r>(repo: &'r Repository, run: RewindRun, word: &str) -> Resul
         sections => format!("Sections that change: {}.", sections.join(", ")),
     });
     if plan.workspace.is_some() {
-        plan.notes.push("The workspace is saved before: undo brings it back.".to_owned());
+        plan.notes.push("The workspace is saved first: undo restores it.".to_owned());
     } else if let Some(why) = record.workspace_kept {
-        plan.notes.push(format!("The workspace stays as it is: {why}."));
+        plan.notes.push(format!("The workspace stays unchanged: {why}."));
     }
     plan.destructive = is_destructive(changes);
     plan.is_idle = !run.restore.is_rollback && !changes.changes_anything();
@@ -434,7 +434,8 @@ fn prepare_undo(repo: &Repository, operation: u64, files: bool) -> Result<Prepar
     let workspace =
         files.map(|files| json::WorkspaceChanges::new(files, &planned.state, None, None));
     if workspace.is_none() {
-        plan.notes.push(format!("The workspace stays as it is: {}.", kept_by_undo(planned.plan())));
+        plan.notes
+            .push(format!("The workspace stays unchanged: {}.", kept_by_undo(planned.plan())));
     }
     let plan = plan.with_files(workspace);
     let state = planned.plan_id(repo);

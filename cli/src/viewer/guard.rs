@@ -52,13 +52,13 @@ impl Guard {
         self.check_name(request)?;
         let headers = request.headers();
         if request.method() != Method::GET {
-            let message = "this server only shows: expected GET";
+            let message = "this server is read-only: expected GET";
             return Err(Refusal::new(StatusCode::METHOD_NOT_ALLOWED, message));
         }
         let has_body = headers.contains_key(TRANSFER_ENCODING)
             || headers.get_all(CONTENT_LENGTH).iter().any(|length| length != "0");
         if has_body {
-            let message = "a question has no body";
+            let message = "a GET request has no body";
             return Err(Refusal::new(StatusCode::PAYLOAD_TOO_LARGE, message));
         }
         match headers.get_all(ORIGIN).iter().all(|origin| self.is_own(origin.as_bytes())) {
@@ -78,7 +78,7 @@ impl Guard {
         }
         self.check_key(headers)?;
         if only(headers, CONTENT_TYPE.as_str()) != Some(JSON) {
-            let message = format!("a change is {JSON}");
+            let message = format!("expected a change as {JSON}");
             return Err(Refusal::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, message));
         }
         let length = headers.get(CONTENT_LENGTH).and_then(|length| length.to_str().ok());

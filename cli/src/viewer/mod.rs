@@ -194,10 +194,12 @@ impl Viewer {
     ) -> Result<Response<Body>, Refusal> {
         self.guard.admit_change(&request, MAX_CHANGE)?;
         if self.changes.is_none() {
-            let message = "this server only shows: 'turntree view --allow-changes' makes changes";
+            let message =
+                "this server is read-only: 'turntree view --allow-changes' allows changes";
             return Err(Refusal::new(StatusCode::FORBIDDEN, message));
         }
-        let late = |_| Refusal::new(StatusCode::REQUEST_TIMEOUT, "the change did not come in time");
+        let late =
+            |_| Refusal::new(StatusCode::REQUEST_TIMEOUT, "the change did not arrive in time");
         let read = tokio::time::timeout(READ_TIME, whole(request.into_body()));
         let asked = read.await.map_err(late)??;
         let viewer = Arc::clone(self);
@@ -230,7 +232,8 @@ impl Viewer {
 async fn whole(body: Incoming) -> Result<Vec<u8>, Refusal> {
     let (mut body, mut bytes) = (pin!(body), Vec::new());
     while let Some(frame) = poll_fn(|context| body.as_mut().poll_frame(context)).await {
-        let gone = |_| Refusal::new(StatusCode::BAD_REQUEST, "the change did not come whole");
+        let gone =
+            |_| Refusal::new(StatusCode::BAD_REQUEST, "the change did not arrive completely");
         if let Ok(data) = frame.map_err(gone)?.into_data() {
             bytes.extend_from_slice(&data);
         }

@@ -113,7 +113,7 @@ impl Changes {
         let place = waiting.iter().position(|plan| plan.name == name);
         let found = place.and_then(|place| waiting.remove(place));
         found.ok_or_else(|| {
-            let message = "this plan was done, or is forgotten: look at it again";
+            let message = "this plan was already done or has expired: make a new plan";
             Refusal::new(StatusCode::NOT_FOUND, message)
         })
     }
@@ -127,14 +127,14 @@ impl Changes {
 /// Parses a change that a page sent.
 fn parsed<'a, T: Deserialize<'a>>(asked: &'a [u8]) -> Result<T, Refusal> {
     let malformed = |error| {
-        let message = format!("this is no change that a page can ask for: {error}");
+        let message = format!("this is not a change that a page can request: {error}");
         Refusal::new(StatusCode::BAD_REQUEST, message)
     };
     serde_json::from_slice(asked).map_err(malformed)
 }
 
 fn stale(why: &str) -> Refusal {
-    let message = format!("nothing was done, since the plan is an old one: {why}");
+    let message = format!("nothing was done, because the plan is outdated: {why}");
     Refusal::new(StatusCode::CONFLICT, message)
 }
 

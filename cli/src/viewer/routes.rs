@@ -211,7 +211,7 @@ impl Arguments {
         if words.len() > most {
             return Err(malformed(format!("{name}: expected at most {most}")));
         }
-        let expected = |_| malformed(format!("{name}: expected what this server has named"));
+        let expected = |_| malformed(format!("{name}: expected names that this server has given"));
         words.into_iter().map(|word| word.parse().map_err(expected)).collect()
     }
 

@@ -275,7 +275,11 @@ impl Builder {
             Shape::Map => {
                 self.maps.insert(section.to_owned(), BTreeMap::new());
             }
-            Shape::Blob => return Err(Error::invalid(format!("{section}: a blob is never empty"))),
+            Shape::Blob => {
+                return Err(Error::invalid(format!(
+                    "{section}: expected a blob of at least 1 byte"
+                )));
+            }
         }
         Ok(())
     }

@@ -107,7 +107,7 @@ impl MessageEntry {
             return Err(Error::limit("bytes of a media type", limit, found));
         }
         if self.media.as_bytes().contains(&ORIGIN_MARK) {
-            return Err(Error::invalid("a media type has no zero byte"));
+            return Err(Error::invalid("a media type must not contain a zero byte"));
         }
         let mut meta = vec![self.role as u8];
         meta.extend_from_slice(self.media.as_bytes());
@@ -156,7 +156,7 @@ pub(super) fn with_origin(item: &Item, origin: &str) -> Result<Item> {
 
 fn add_origin(meta: &mut Vec<u8>, origin: &str) -> Result<()> {
     if origin.is_empty() {
-        return Err(Error::invalid("the origin of a message has at least one byte"));
+        return Err(Error::invalid("the origin of a message must not be empty"));
     }
     if origin.len() > MAX_ORIGIN_BYTES {
         let (limit, found) = (MAX_ORIGIN_BYTES as u64, origin.len() as u64);
@@ -189,7 +189,7 @@ impl FromStr for FileMode {
             "executable" => Ok(Self::Executable),
             "link" => Ok(Self::Symlink),
             _ => Err(Error::invalid(format!(
-                "no mode '{name}': expected regular, executable or link"
+                "unknown mode '{name}': expected regular, executable or link"
             ))),
         }
     }

@@ -16,7 +16,7 @@ pub fn agent_section(agent: &str, part: &str) -> Result<String> {
         || agent.chars().any(char::is_control);
     if bad {
         return Err(Error::invalid(format!(
-            "'{agent}' cannot name an agent: expected 1 to 255 bytes without '/' and control characters"
+            "'{agent}' cannot name an agent: expected 1 to 255 bytes without '/' or control characters"
         )));
     }
     Ok(format!("agents/{agent}/{part}"))

@@ -103,7 +103,7 @@ impl Selection {
                 }
             }
         }
-        Err(Error::not_found(format!("nothing is at {}", self.to_text().replace('\n', ", "))))
+        Err(Error::not_found(format!("there is nothing at {}", self.to_text().replace('\n', ", "))))
     }
 
     fn has_entry_of(
@@ -185,7 +185,7 @@ impl Builder {
             let is_map = |section: Section| section.shape == Shape::Map;
             if !old.is_none_or(is_map) || !new.is_none_or(is_map) {
                 return Err(Error::invalid(format!(
-                    "section {name} comes back as a whole: only maps have entries that come alone"
+                    "section {name} can only be restored as a whole: single entries can be restored only from maps"
                 )));
             }
             let mut changes = diff_section(sink, old, new)?;

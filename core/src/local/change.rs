@@ -299,7 +299,7 @@ impl BranchChange {
     ) -> Result<bool> {
         let tip = change.tip(branch);
         if self.expected.is_some_and(|expected| expected != tip) {
-            let message = format!("branch {branch} is not where it was expected");
+            let message = format!("branch {branch} is not at the expected snapshot");
             return Err(Error::new(ErrorKind::Conflict, message));
         }
         let base = match self.base {
@@ -400,13 +400,13 @@ fn check_section(section: &str) -> Result<()> {
     }
     if split(section) != (section, "") {
         let message =
-            format!("'{section}' cannot name a section: only agents/NAME/PART has slashes");
+            format!("'{section}' cannot name a section: only agents/NAME/PART may contain slashes");
         return Err(Error::invalid(message));
     }
     match section {
-        _ if is_transcript_section(section) => {
-            Err(Error::invalid(format!("{section} holds an imported transcript: import writes it")))
-        }
+        _ if is_transcript_section(section) => Err(Error::invalid(format!(
+            "{section} holds an imported transcript: only an import can write it"
+        ))),
         _ => Ok(()),
     }
 }

@@ -296,6 +296,6 @@ impl From<Repository> for Repo {
 /// Returns the error for a path that names no entry.
 fn path_error(path: &str) -> Error {
     Error::invalid(format!(
-        "'{path}' is no path of an entry: expected SECTION/KEY, as in files/a.rs"
+        "'{path}' is not the path of an entry: expected SECTION/KEY, as in files/a.rs"
     ))
 }

@@ -136,7 +136,7 @@ impl Snapshot {
                 section.id
             }
             PathTarget::Section(_) | PathTarget::Folder => {
-                return Err(Error::invalid(format!("{path} is not one entry: list it")));
+                return Err(Error::invalid(format!("{path} is not a single entry: list it")));
             }
         };
         store.read_as(Kind::Blob, &blob)

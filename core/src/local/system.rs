@@ -153,10 +153,10 @@ pub(super) fn check_free(dir: &Path) -> Result<()> {
     match is_free(dir) {
         Ok(true) => Ok(()),
         Ok(false) => Err(Error::invalid(format!(
-            "{shown} has other files in it and no store: name a directory for the store alone, such as {}",
+            "{shown} is not empty and has no store: name a directory for the store alone, such as {}",
             own.display()
         ))),
-        Err(error) => Err(Error::io(format!("look at {shown}"), error)),
+        Err(error) => Err(Error::io(format!("inspect {shown}"), error)),
     }
 }
 

@@ -174,7 +174,7 @@ impl<'r> Turn<'r> {
 pub(super) fn check_file(path: &str) -> Result<()> {
     if path.split('/').any(|part| matches!(part, "" | "." | "..")) {
         let message =
-            format!("'{path}' is no path below a directory: expected names between single /");
+            format!("'{path}' is not a relative path: expected names separated by single slashes");
         return Err(Error::invalid(message));
     }
     Ok(())

@@ -60,7 +60,9 @@ fn micros(seconds: f64) -> Result<i64> {
     let micros = seconds * MICROS_PER_SECOND;
     match (0.0..1e18).contains(&micros) {
         true => Ok(micros as i64),
-        false => Err(Error::invalid(format!("{seconds} is no number of seconds from now back"))),
+        false => {
+            Err(Error::invalid(format!("{seconds} is not an age in seconds: expected 0 or more")))
+        }
     }
 }
 

@@ -31,13 +31,13 @@ struct StoredBudget {
 pub fn store_budget(source: &dyn ObjectSource, refs: &RefTable) -> Result<Option<u64>> {
     let Some(value) = refs.value(BUDGET_REF) else { return Ok(None) };
     let RefValue::Object(id) = value else {
-        return Err(Error::corrupt(BUDGET_REF, "a budget", "a link to a ref"));
+        return Err(Error::corrupt(BUDGET_REF, "a budget", "a symbolic ref"));
     };
     let read = || -> Result<u64> {
         let bytes = source.read_as(Kind::Blob, id)?;
         let StoredBudget { budget_bytes, .. } = decode_versioned(WHAT, VERSION, &bytes)?;
         match budget_bytes {
-            0 => Err(Error::corrupt(WHAT, "a number from 1 on", "0")),
+            0 => Err(Error::corrupt(WHAT, "a number of 1 or more", "0")),
             budget => Ok(budget),
         }
     };
@@ -55,7 +55,7 @@ pub fn set_store_budget(change: &mut Transaction<'_>, budget_bytes: Option<u64>)
         return Ok(());
     };
     if budget_bytes == 0 {
-        return Err(Error::invalid(format!("{WHAT} is not above zero")));
+        return Err(Error::invalid(format!("{WHAT} must be above zero")));
     }
     let stored = serde_json::to_vec(&StoredBudget { version: VERSION, budget_bytes })
         .map_err(|source| Error::invalid(WHAT).with_source(source))?;

@@ -67,7 +67,7 @@ pub(super) fn apply(
     let mut changes: Vec<RefUpdate> = changes.collect();
     let heads: Vec<ObjectId> =
         detached.iter().filter(|found| found.is_head).map(|found| found.id).collect();
-    let reason = format!("repair: {} operations that were out of sight", detached.len());
+    let reason = format!("repair: {} hidden operations", detached.len());
     for heads in heads.chunks(MAX_JOINED) {
         commit(store, Vec::new(), std::mem::take(&mut changes), heads.to_vec(), &reason, stamp)?;
     }

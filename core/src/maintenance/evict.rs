@@ -82,7 +82,7 @@ impl EvictionPlan {
 /// unknown.
 pub fn plan_eviction(repo: &Repository, limits: &EvictionLimits, now: i64) -> Result<EvictionPlan> {
     if limits.max_age.is_some_and(|age| age < 0) {
-        return Err(Error::invalid("the greatest age is negative: expected 0 or more"));
+        return Err(Error::invalid("the maximum age is negative: expected 0 or more"));
     }
     let pool = Pool::load(repo)?;
     let mut payloads = Vec::new();
@@ -118,7 +118,7 @@ pub fn evict(repo: &Repository, plan: &EvictionPlan, stamp: &Signature) -> Resul
     repo.store().refresh()?;
     let mut change = repo.begin();
     if repo.refs().operation != plan.operation {
-        let message = "something was stored since the eviction was planned";
+        let message = "the store has changed since the eviction was planned: plan it again";
         return Err(Error::new(ErrorKind::Conflict, message));
     }
     let evicted: Vec<_> = plan

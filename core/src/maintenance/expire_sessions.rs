@@ -127,7 +127,7 @@ pub(super) fn expire_sessions(
             done => return done.map(|_| expired),
         }
     }
-    Err(Error::new(ErrorKind::Conflict, "sessions that expire keep changing: run it again"))
+    Err(Error::new(ErrorKind::Conflict, "expiring sessions keep changing: run it again"))
 }
 
 /// Returns the policies that a collection of this purpose applies.

@@ -169,7 +169,8 @@ fn finding(finding: &Finding) -> FsckFinding {
 }
 
 fn wrong_index(place: String) -> FsckFinding {
-    let message = "it tells other changes than the objects: remove it, 'gc' makes it anew".into();
+    let message =
+        "it does not match the changes of the objects: remove it, 'gc' rebuilds it".into();
     FsckFinding { kind: FsckKind::Damaged, place, message, object: None }
 }
 
@@ -180,7 +181,7 @@ fn detached_finding(found: &DetachedOperation) -> FsckFinding {
         kind: FsckKind::Operations,
         place: format!("operation {}", found.operation.sequence),
         message: format!(
-            "it was committed ({}), and the newest operation does not follow it",
+            "it was committed ({}), but the newest operation does not follow it",
             names.join(", ")
         ),
         object: Some(found.id),

@@ -164,7 +164,7 @@ impl<'a> Marker<'a> {
         let mut open = ids.to_vec();
         for id in ids {
             let object =
-                source.read(id)?.ok_or_else(|| missing(id, "what was committed meanwhile"))?;
+                source.read(id)?.ok_or_else(|| missing(id, "an object of a concurrent commit"))?;
             open.extend(referenced_ids(&object)?);
         }
         let mut added = Vec::new();
@@ -194,7 +194,7 @@ impl<'a> Marker<'a> {
             let object = match source.read(&id)? {
                 Some(object) => object,
                 None if self.holes.is_lost(&id) => continue,
-                None => return Err(missing(&id, "an object that was committed meanwhile")),
+                None => return Err(missing(&id, "an object of a concurrent commit")),
             };
             for link in links(&object)? {
                 let Some(position) = self.inventory.find(&link.id) else {

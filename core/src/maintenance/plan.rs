@@ -215,9 +215,9 @@ impl fmt::Display for SessionPlan {
         }
         match self.describe_unruled() {
             Some(told) if self.beyond.values().sum::<u64>() == 1 => {
-                write!(f, "; {told} stays besides")
+                write!(f, "; {told} also stays")
             }
-            Some(told) => write!(f, "; {told} stay besides"),
+            Some(told) => write!(f, "; {told} also stay"),
             None => Ok(()),
         }
     }

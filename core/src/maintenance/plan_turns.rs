@@ -47,7 +47,7 @@ pub(super) fn plan_turns(
     let forgotten = choose_forgotten(roots, &plan).len();
     if forgotten > 0 && !policies.is_empty() {
         plan.notes.push(format!(
-            "{forgotten} turns that expired long ago are forgotten: not even their commits stay"
+            "{forgotten} turns that expired long ago are forgotten, including their commits"
         ));
     }
     Ok(plan)

@@ -145,7 +145,7 @@ impl Policy {
         let keep_within = stored.keep_within_micros;
         let expire_session = stored.expire_session_micros;
         let policy = Self { keep_last, keep_within, thin, budget_bytes, expire_session, strict };
-        policy.check().map_err(|found| Error::corrupt(WHAT, "numbers from 1 on", found))?;
+        policy.check().map_err(|found| Error::corrupt(WHAT, "numbers of 1 or more", found))?;
         if policy.encode()? != bytes {
             return Err(Error::malformed(WHAT, "the bytes that would be written"));
         }
@@ -162,9 +162,9 @@ impl Policy {
             ("expire_session", self.expire_session.is_some_and(|micros| micros <= 0)),
         ];
         match zero.iter().find(|(_, is_zero)| *is_zero) {
-            Some((rule, _)) => Err(format!("{rule} is not above zero")),
+            Some((rule, _)) => Err(format!("{rule} must be above zero")),
             None if self.thin.len() > MAX_THIN => {
-                Err(format!("{} rules that thin, over {MAX_THIN}", self.thin.len()))
+                Err(format!("{} thinning rules: expected at most {MAX_THIN}", self.thin.len()))
             }
             None => Ok(()),
         }
@@ -315,7 +315,7 @@ pub fn remove_policy(change: &mut Transaction<'_>, scope: Scope<'_>) -> Result<(
 fn read(source: &dyn ObjectSource, name: &str, value: &RefValue) -> Result<Policy> {
     let id: &ObjectId = match value {
         RefValue::Object(id) => id,
-        RefValue::Symbolic(_) => return Err(Error::corrupt(name, "a policy", "a link to a ref")),
+        RefValue::Symbolic(_) => return Err(Error::corrupt(name, "a policy", "a symbolic ref")),
     };
     let policy = source.read_as(Kind::Blob, id).and_then(|bytes| Policy::decode(&bytes));
     policy.map_err(|error| error.at(name))

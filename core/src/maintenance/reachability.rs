@@ -177,7 +177,7 @@ impl<'a> ReachabilityWalk<'a> {
                         .then(|| format!("{name} does not hold the name of a branch"))
                 }
                 RefValue::Symbolic(_) => {
-                    Some("only HEAD and places hold the name of a ref".to_owned())
+                    Some("only HEAD and places may hold the name of a ref".to_owned())
                 }
                 RefValue::Object(_) if name == HEAD || is_place(name) => {
                     Some(format!("{name} does not hold the name of a branch"))
@@ -243,7 +243,7 @@ impl<'a> ReachabilityWalk<'a> {
             let sequence = operation.sequence;
             let place = expected.map_or_else(|| format!("operation {sequence}"), |_| place);
             if expected.is_some_and(|expected| sequence != expected) {
-                let message = format!("the operation with this number says {sequence}");
+                let message = format!("the operation at this position has the number {sequence}");
                 self.add(FsckKind::Operations, place.clone(), message, Some(id));
             }
             for change in operation.changes {
@@ -253,7 +253,8 @@ impl<'a> ReachabilityWalk<'a> {
                 // Either a ref changed without an operation, or an operation was lost. In both
                 // cases `undo` would set values that the ref never had.
                 if values.get(&change.name) != change.new.as_ref() {
-                    let message = format!("it does not explain what {} held after it", change.name);
+                    let message =
+                        format!("it does not match the value of {} after it", change.name);
                     self.add(FsckKind::Operations, place.clone(), message, Some(id));
                 }
                 match change.old {
@@ -267,7 +268,7 @@ impl<'a> ReachabilityWalk<'a> {
                 [] => {
                     // Everything is reverted. A remaining ref has no origin.
                     for name in values.keys() {
-                        let message = "no operation explains what it holds".to_owned();
+                        let message = "no operation explains its value".to_owned();
                         self.add(FsckKind::Operations, name.clone(), message, None);
                     }
                     return;
@@ -472,7 +473,7 @@ impl<'a> ReachabilityWalk<'a> {
             return;
         }
         let (found, message) = if self.is_hole(id) {
-            (FsckKind::Hole, format!("{kind} {id} is lost, which was accepted"))
+            (FsckKind::Hole, format!("{kind} {id} is lost (accepted loss)"))
         } else {
             (FsckKind::Lost, format!("{kind} {id} is lost: {why}"))
         };
@@ -558,7 +559,7 @@ impl ContextWalk for ReachabilityWalk<'_> {
 fn kind_problem(name: &str, kind: Kind) -> Option<String> {
     let is_branch = name.starts_with("refs/heads/");
     if is_branch && BranchName::from_full(name).is_none() {
-        return Some("no branch can have this name".to_owned());
+        return Some("it is not a valid name of a branch".to_owned());
     }
     let named = name.starts_with("refs/tags/") || pin_name(name).is_some();
     let allowed = match kind {

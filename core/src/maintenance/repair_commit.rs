@@ -23,7 +23,7 @@ pub(super) fn commit(
     };
     match store.commit(objects, &draft) {
         Err(error) if error.kind() == ErrorKind::Conflict => {
-            let message = "a ref was changed meanwhile: repair again";
+            let message = "a ref was changed during the repair: run it again";
             Err(Error::new(ErrorKind::Conflict, message).with_source(error))
         }
         committed => committed.map(drop),

@@ -282,7 +282,7 @@ impl<'a> Planner<'a> {
             match (policy.and_then(|policy| policy.budget_bytes), cost.as_deref_mut()) {
                 (None, _) => {}
                 (Some(_), None) => self.notes.push(format!(
-                    "session {name}: its budget is left out, because sizes are not measured here"
+                    "session {name}: its budget is ignored, because sizes are not measured here"
                 )),
                 (Some(budget), Some(cost)) => {
                     if let Some(bytes) = self.elide_to_fit(name, members, budget, cost)? {
@@ -323,7 +323,7 @@ impl<'a> Planner<'a> {
             let newest = cost.bytes(turns.get(..1).unwrap_or_default())?;
             let turn = fixed.first().and_then(|(at, ..)| commits.get(*at)).map_or(0, |it| it.turn);
             self.notes.push(format!(
-                "session {name}: what must stay takes {} bytes, more than its budget of {}: {} of them are turn {} with the commits and operations of the session",
+                "session {name}: the content to keep takes {} bytes, more than its budget of {}: {} of them are turn {} with the commits and operations of the session",
                 WithSeparators(bytes),
                 WithSeparators(budget),
                 WithSeparators(newest),

@@ -121,7 +121,7 @@ impl fmt::Display for Reason {
             Self::Tag(name) => write!(f, "tag {name}"),
             Self::Pin(name) => write!(f, "pin {name}"),
             Self::Policy(name) => write!(f, "retention policy {name}"),
-            Self::WentBack(name) => write!(f, "where branch {name} went back to"),
+            Self::WentBack(name) => write!(f, "the rollback target of branch {name}"),
             Self::Ref(name) => f.write_str(name),
             Self::Operation(sequence) => write!(f, "operation {sequence}"),
             Self::Lost { name, sequence } => write!(f, "{name} before operation {sequence}"),

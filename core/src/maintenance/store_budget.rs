@@ -100,8 +100,10 @@ pub fn apply_store_budget(
     for session in plan.going() {
         for (_, tip) in change.branches_of(&session.own.session) {
             if repo.commit(&tip)?.time.micros > session.time.micros {
-                let message =
-                    format!("session {} went on meanwhile: plan again", session.own.session);
+                let message = format!(
+                    "session {} has advanced since the plan was made: plan again",
+                    session.own.session
+                );
                 return Err(Error::new(ErrorKind::Conflict, message));
             }
         }

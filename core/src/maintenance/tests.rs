@@ -488,8 +488,8 @@ fn a_plan_says_in_words_what_is_lost_and_what_is_spared() {
     let made = plan_retention(&world.roots(), &keep_last(3), world.now, &|_| false, None).unwrap();
     assert_eq!(
         made.sessions[0].to_string(),
-        "session one: 177 of 203 turns expire, turns 1 to 185 except 1 pin, 1 tag, 3 tips, \
-         3 branch points and 3 among the newest of a branch; 12 turns for undo stay besides"
+        "session one: 177 of 203 turns expire, turns 1 to 185 except 1 pin, 1 tag, 3 tips, 3 \
+         branch points and 3 among the newest of a branch; 12 turns for undo also stay"
     );
     assert_eq!(made.notes, [""; 0]);
     let untouched =

@@ -169,7 +169,7 @@ impl<'a> Reader<'a> {
             (major, _) => return Err(self.expected(at, "text", major_name(major))),
         };
         std::str::from_utf8(bytes)
-            .map_err(|source| self.expected(at, "UTF-8 text", "other bytes").with_source(source))
+            .map_err(|source| self.expected(at, "UTF-8 text", "invalid UTF-8").with_source(source))
     }
 
     /// Ends reading; no bytes may remain.
@@ -211,7 +211,7 @@ impl<'a> Reader<'a> {
             _ => return Err(self.expected(at, wanted, "an indefinite or reserved length")),
         };
         if argument < least {
-            return Err(self.expected(at, "the shortest head", "a longer one"));
+            return Err(self.expected(at, "the shortest head", "a longer head"));
         }
         self.offset = at + 1 + width;
         Ok((major, argument))

@@ -195,7 +195,7 @@ fn read_metadata(reader: &mut Reader<'_>) -> Result<BTreeMap<String, String>> {
     for _ in 0..items / 2 {
         let (name, value) = (reader.text()?, reader.text()?);
         if metadata.last_key_value().is_some_and(|(last, _): (&String, _)| last.as_str() >= name) {
-            return Err(reader.malformed("names in rising order"));
+            return Err(reader.malformed("names in ascending order"));
         }
         metadata.insert(name.to_owned(), value.to_owned());
     }
@@ -226,7 +226,7 @@ pub(super) fn open_structure(
             &format!("version {found} with {expected} fields"),
             &format!("version {found} with {found_fields}"),
         )),
-        None => Err(reader.refuse("a version from 1 on", &found.to_string())),
+        None => Err(reader.refuse("a version of 1 or more", &found.to_string())),
     }
 }
 

@@ -188,7 +188,7 @@ impl fmt::Display for FileRefusal {
         f.write_str(match self {
             Self::Redacted => "its content was redacted from the store",
             Self::Masked => {
-                "it has a secret, and secrets are masked here: 'turntree secrets allow' lets one in"
+                "it contains a secret, and this store masks secrets: 'turntree secrets allow' allows one"
             }
         })
     }

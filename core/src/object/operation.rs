@@ -134,7 +134,7 @@ fn read_changes(reader: &mut Reader<'_>) -> Result<Vec<RefChange>> {
     for _ in 0..items / 3 {
         let name = reader.text()?;
         if changes.last().is_some_and(|last| last.name.as_str() >= name) {
-            return Err(reader.malformed("names in rising order"));
+            return Err(reader.malformed("names in ascending order"));
         }
         let (old, new) = (read_value(reader)?, read_value(reader)?);
         changes.push(RefChange { name: name.to_owned(), old, new });

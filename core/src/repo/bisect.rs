@@ -324,7 +324,7 @@ impl Bisect {
             return Ok(());
         }
         let message = format!(
-            "turn {turn} ({}) is not between the good turns and the bad one on the line of the bad one",
+            "turn {turn} ({}) is not between the good turns and the bad one in the history of the bad one",
             id.short(12)
         );
         Err(Error::invalid(message))

@@ -107,7 +107,7 @@ impl ForgottenSession {
     fn read(source: &dyn ObjectSource, session: &str, value: &RefValue) -> Result<Self> {
         const WHAT: &str = "a forgotten session";
         let RefValue::Object(id) = value else {
-            return Err(Error::corrupt(WHAT, "a blob", "the name of another ref"));
+            return Err(Error::corrupt(WHAT, "a blob", "a symbolic ref"));
         };
         let bytes = source.read_as(Kind::Blob, id)?;
         let StoredSession { through, free_micros, time_micros, expired, .. } =
@@ -343,7 +343,7 @@ impl Repository {
             freed += 1;
         }
         if freed > 0 {
-            change.commit(stamp, "free what was forgotten")?;
+            change.commit(stamp, "free forgotten sessions")?;
         }
         Ok(())
     }
@@ -452,7 +452,7 @@ impl Repository {
             }
             let freed = || {
                 Error::not_found(format!(
-                    "{name} held a session that was forgotten, and its content is freed"
+                    "{name} belonged to a forgotten session, and its content is freed"
                 ))
             };
             let object = store.read(&at)?.ok_or_else(freed)?;

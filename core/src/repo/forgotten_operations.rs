@@ -39,7 +39,7 @@ pub(crate) fn forgotten_through(source: &dyn ObjectSource, refs: &RefTable) -> R
     let Some(value) = refs.value(FORGOTTEN_OPERATIONS) else { return Ok(0) };
     let read = || {
         let RefValue::Object(id) = value else {
-            return Err(Error::corrupt(WHAT, "a blob", "the name of another ref"));
+            return Err(Error::corrupt(WHAT, "a blob", "a symbolic ref"));
         };
         let bytes = source.read_as(Kind::Blob, id)?;
         let StoredBoundary { through, .. } = decode_versioned(WHAT, VERSION, &bytes)?;

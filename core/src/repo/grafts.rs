@@ -41,7 +41,7 @@ impl Grafts {
                 .and_then(|bytes| Self::decode(&bytes))
                 .map_err(|error| error.at(GRAFTS_REF)),
             Some(RefValue::Symbolic(_)) => {
-                Err(Error::corrupt(GRAFTS_REF, "a blob", "the name of another ref"))
+                Err(Error::corrupt(GRAFTS_REF, "a blob", "a symbolic ref"))
             }
         }
     }
@@ -72,7 +72,7 @@ impl Grafts {
     }
 
     fn decode(bytes: &[u8]) -> Result<Self> {
-        let damaged = || Error::malformed("grafts", "lines of two ids in rising order");
+        let damaged = || Error::malformed("grafts", "lines of two ids in ascending order");
         let text = std::str::from_utf8(bytes).map_err(|_| damaged())?;
         let mut grafts = BTreeMap::new();
         for line in text.lines() {

@@ -89,7 +89,7 @@ impl Repository {
             }
             if prefix.as_ref().is_some_and(|prefix: &IdPrefix| prefix.matches(&entry.id)) {
                 if found.is_some() {
-                    let message = format!("several operations begin with {name}");
+                    let message = format!("several operation ids begin with {name}");
                     return Err(Error::new(ErrorKind::Ambiguous, message));
                 }
                 found = Some(entry);
@@ -159,9 +159,9 @@ impl Repository {
 /// Refuses to answer for times before the first kept operation, if there were earlier ones.
 fn check_complete(first: Option<&Operation>) -> Result<()> {
     match first {
-        Some(Operation { parents, sequence, .. }) if !parents.is_empty() => Err(Error::not_found(
-            format!("the operations before number {sequence} are not kept any more"),
-        )),
+        Some(Operation { parents, sequence, .. }) if !parents.is_empty() => {
+            Err(Error::not_found(format!("the operations before number {sequence} were forgotten")))
+        }
         _ => Ok(()),
     }
 }

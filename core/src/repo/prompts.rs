@@ -196,7 +196,7 @@ impl<'r> Prompts<'r> {
         let prompt = self.find(from, number, only)?;
         self.repo.turns_before(&prompt, 1, only).map_err(|error| match error.kind() {
             ErrorKind::NotFound => {
-                let nothing = "nothing was kept before the first prompt";
+                let nothing = "no turn was recorded before the first prompt";
                 match self
                     .repo
                     .commit(&prompt)
@@ -224,7 +224,7 @@ impl<'r> Prompts<'r> {
             }
             let parent = if place.count == 0 { None } else { walk.parent(&commit)? };
             let Some(parent) = parent else {
-                let message = format!("there are no {back} prompts to go back: {}", has(met));
+                let message = format!("cannot go back {back} prompts: {}", has(met));
                 let error = Error::not_found(message);
                 return Err(match repo.oldest_available(&commit.session) {
                     Ok(available) => error.with_source(available),

@@ -36,7 +36,7 @@ impl Redactions {
                 .and_then(|bytes| Self::decode(&bytes))
                 .map_err(|error| error.at(REDACTIONS_REF)),
             Some(RefValue::Symbolic(_)) => {
-                Err(Error::corrupt(REDACTIONS_REF, "a blob", "the name of another ref"))
+                Err(Error::corrupt(REDACTIONS_REF, "a blob", "a symbolic ref"))
             }
         }
     }
@@ -84,7 +84,7 @@ impl Redactions {
     }
 
     fn decode(bytes: &[u8]) -> Result<Self> {
-        let damaged = || Error::malformed("redactions", "lines of two ids in rising order");
+        let damaged = || Error::malformed("redactions", "lines of two ids in ascending order");
         let text = std::str::from_utf8(bytes).map_err(|_| damaged())?;
         let mut redactions = BTreeMap::new();
         for line in text.lines() {
@@ -147,7 +147,7 @@ impl Repository {
 
 /// The error about storing redacted content again.
 pub(super) fn redacted_error(id: &ObjectId) -> Error {
-    let message = format!("blob {id} was redacted from this store, and is not stored again");
+    let message = format!("blob {id} was redacted from this store and cannot be stored again");
     Error::new(ErrorKind::Redacted, message)
 }
 

@@ -229,7 +229,7 @@ impl Transaction<'_> {
         }
         let stored = StoredRemotes { version: VERSION, remotes: remotes.clone() };
         let bytes = serde_json::to_vec(&stored)
-            .map_err(|error| Error::invalid(format!("{WHAT} is no JSON")).with_source(error))?;
+            .map_err(|error| Error::invalid(format!("{WHAT} is not JSON")).with_source(error))?;
         let blob = self.write(Kind::Blob, bytes.into())?;
         let expected = match self.initial_value(REMOTES_REF) {
             Some(value) => Expected::Value(value.clone()),

@@ -33,7 +33,7 @@ impl Transaction<'_> {
     ) -> Result<Resolution> {
         self.skip_filter();
         if decisions.is_empty() {
-            return Err(Error::invalid("no conflict is decided"));
+            return Err(Error::invalid("no decision was given: expected at least one"));
         }
         let tip = self.tip_of(branch)?;
         let mut context = self.context_of(&tip)?;

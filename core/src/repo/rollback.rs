@@ -193,7 +193,7 @@ impl TurnWalk<'_> {
             ErrorKind::NotFound | ErrorKind::Expired => {
                 let (session, turn) = (&from.session, from.turn);
                 let gone = format!(
-                    "the turn that turn {turn} of {session} went back to was dropped by retention"
+                    "turn {turn} of {session} is a rollback, and its target was dropped by retention"
                 );
                 let expired = Error::new(ErrorKind::Expired, gone);
                 match self.repo.oldest_available(session) {

@@ -128,7 +128,7 @@ impl Repository {
         match self.refs().value(SECRET_SETTINGS_REF) {
             None => Ok(SecretSettings::default()),
             Some(RefValue::Symbolic(_)) => {
-                Err(Error::corrupt(SECRET_SETTINGS_REF, "a blob", "a link to a ref"))
+                Err(Error::corrupt(SECRET_SETTINGS_REF, "a blob", "a symbolic ref"))
             }
             Some(RefValue::Object(id)) => {
                 let bytes = self.store().read_as(Kind::Blob, id);

@@ -138,7 +138,7 @@ impl Repository {
         let name = ref_name(session);
         match self.refs().value(&name) {
             None => Ok(SessionLabels::default()),
-            Some(RefValue::Symbolic(_)) => Err(Error::corrupt(name, "a blob", "a link to a ref")),
+            Some(RefValue::Symbolic(_)) => Err(Error::corrupt(name, "a blob", "a symbolic ref")),
             Some(RefValue::Object(id)) => {
                 let bytes = self.store().read_as(Kind::Blob, id);
                 let read = bytes.and_then(|bytes| SessionLabels::decode(&bytes));

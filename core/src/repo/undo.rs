@@ -253,7 +253,7 @@ impl Repository {
         let number = undone.operation.sequence;
         let log = OperationLog::read(self)?;
         if log.undone.contains(&undone.id) {
-            return Err(Error::invalid(format!("operation {number} is taken back already")));
+            return Err(Error::invalid(format!("operation {number} is undone already")));
         }
         // The change of each ref, and the number of the last operation that changed it.
         let mut reversal: BTreeMap<String, (RefChange, u64)> = BTreeMap::new();
@@ -319,7 +319,7 @@ impl Repository {
     /// Refuses a value whose content expired.
     fn check_not_expired(&self, name: &str, id: &ObjectId) -> Result<()> {
         match self.store().read(id)? {
-            None => Err(Error::not_found(format!("{id}, which {name} held, is not kept any more"))),
+            None => Err(Error::not_found(format!("{id}, the value of {name} before, is not kept"))),
             Some(Object { kind: Kind::Commit, .. }) => {
                 self.context(id).map(drop).map_err(|error| error.at(name))
             }

@@ -171,7 +171,7 @@ impl WatchState {
         match repo.refs().value(&name) {
             None => Ok(Self::default()),
             Some(RefValue::Symbolic(_)) => {
-                Err(Error::corrupt(name, "what was observed", "a link to a ref"))
+                Err(Error::corrupt(name, "observed usage", "a symbolic ref"))
             }
             Some(RefValue::Object(id)) => {
                 let bytes = repo.store().read_as(Kind::Blob, id);
@@ -197,7 +197,7 @@ impl WatchState {
     pub fn encode(&self) -> Result<Vec<u8>> {
         let stored = StoredWatch { version: VERSION, levels: self.0.clone() };
         serde_json::to_vec(&stored)
-            .map_err(|source| Error::invalid("what was observed").with_source(source))
+            .map_err(|source| Error::invalid("observed usage").with_source(source))
     }
 
     /// Decodes a state.

@@ -207,7 +207,7 @@ impl Store {
             let path = folder.join(&name);
             // A collection may have removed it since the folder was listed.
             let Some(file) = self.io.open_if_exists(&path, Access::Read)? else { continue };
-            let bytes = file.size().map_err(failed("look at", &path))?;
+            let bytes = file.size().map_err(failed("inspect", &path))?;
             all += bytes;
             ids += derived_ids::pack_of(&name).map_or(0, |_| bytes);
         }

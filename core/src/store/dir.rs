@@ -62,7 +62,7 @@ impl dyn Io + '_ {
 
     /// Returns the identity of the file with a name, if it exists.
     pub(super) fn identity_if_exists(&self, path: &Path) -> Result<Option<Identity>> {
-        none_on(ErrorKind::NotFound, self.identity(path)).map_err(failed("look at", path))
+        none_on(ErrorKind::NotFound, self.identity(path)).map_err(failed("inspect", path))
     }
 
     /// Makes the names in a directory durable.

@@ -598,7 +598,7 @@ impl Store {
     fn parity_bytes(&self, id: PackId) -> Result<u64> {
         let path = self.dir.join(PACKS_DIR).join(id.parity_name());
         let file = self.io.open_if_exists(&path, Access::Read)?;
-        file.map_or(Ok(0), |file| file.size().map_err(failed("look at", &path)))
+        file.map_or(Ok(0), |file| file.size().map_err(failed("inspect", &path)))
     }
 }
 

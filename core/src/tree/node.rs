@@ -279,7 +279,7 @@ fn check_order(reader: &Reader<'_>, shape: TreeShape, runs: &[RunFacts<'_>]) -> 
     {
         return Ok(());
     }
-    Err(reader.malformed("keys that rise from level to level"))
+    Err(reader.malformed("keys in ascending order from level to level"))
 }
 
 /// Collects runs as entries.

@@ -168,7 +168,7 @@ fn read_counts(reader: &mut Reader<'_>, len: usize, taker: &mut impl RunReceiver
     for at in 0..len {
         let count = reader.uint_up_to(MAX_ITEMS)?;
         if count == 0 {
-            return Err(reader.refuse("a node with items", "an empty one"));
+            return Err(reader.refuse("a node with items", "an empty node"));
         }
         // At most 64 counts of at most 2^48.
         items += count;
@@ -205,7 +205,7 @@ fn read_keys<'a>(
         // The first byte after the shared prefix must exceed the previous key's: then the key
         // rises, and the shared prefix is the longest possible.
         if rest.first() <= previous.get(shared) || shared + rest.len() > MAX_KEY_BYTES {
-            return Err(reader.malformed("a key within its limit, over the one before"));
+            return Err(reader.malformed("a key within its limit and above the previous one"));
         }
         previous.truncate(shared);
         previous.extend_from_slice(rest);

@@ -27,7 +27,7 @@ pub fn expect_narrow(dir: &Path, home: Option<&Path>) -> Result<()> {
     } else {
         "a directory above the home directory"
     };
-    let refused = format!("{} is {what}, which is more than a workspace", dir.display());
+    let refused = format!("{} is {what}, which is too broad for a workspace", dir.display());
     Err(Error::invalid(refused))
 }
 

@@ -82,7 +82,7 @@ pub fn find(places: &[SessionPlace]) -> FoundSessions {
             }
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
             Err(error) => {
-                let error = Error::io("look at it", error);
+                let error = Error::io("inspect it", error);
                 found.odd.push(Odd { path: place.path.clone(), error });
             }
         }
@@ -263,7 +263,7 @@ fn session(path: &Path, is: &Metadata, agent: Option<&str>) -> Result<FoundSessi
     })?;
     let format = detect(&head)?;
     if matches!(format.reader, FormatReader::Document(_)) {
-        let what = format!("it is a state of {} and no session: import it", format.name);
+        let what = format!("it is a state of {}, not a session: import it", format.name);
         return Err(Error::invalid(what));
     }
     let agent = agent.unwrap_or(format.name).to_owned();

@@ -56,7 +56,10 @@ pub fn resume_place(
 ) -> Result<ResumePlace> {
     let folder = places(variable).into_iter().find(|place| place.agent == agent.name());
     let folder = folder.ok_or_else(|| {
-        Error::invalid(format!("the sessions of {} have no place: set HOME", agent.name()))
+        Error::invalid(format!(
+            "the directory of the sessions of {} is unknown: set HOME",
+            agent.name()
+        ))
     })?;
     let (folder, id) = (folder.path, facts.session);
     let now = (facts.show_time)(facts.now);

@@ -507,7 +507,7 @@ mod tests {
                 "file /p/new: none",
                 "file /p/moved: b\n",
                 "file /p/moved: c\n",
-                "unknown: this edit does not apply to what is known of /p/moved, whose content is unknown from here on",
+                "unknown: this edit does not apply to the known content of /p/moved, which is unknown from here on",
                 "file /p/moved: none",
                 "file /p/old: none",
             ]

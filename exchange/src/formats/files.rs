@@ -127,8 +127,8 @@ impl FileContents {
                 let after = self.text(before).and_then(|before| change.applied_to(&before));
                 if after.is_none() {
                     let what = format!(
-                        "this edit does not apply to what is known of {path}, whose content is unknown from \
-                         here on"
+                        "this edit does not apply to the known content of {path}, which is \
+                         unknown from here on"
                     );
                     events.push(Event::Unknown { what });
                 }

@@ -142,7 +142,7 @@ impl Gemini {
             self.is_starting = !self.order.is_empty();
             self.facts(record, events);
         } else {
-            events.push(Event::Unknown { what: "a record that is no message".to_owned() });
+            events.push(Event::Unknown { what: "a record that is not a message".to_owned() });
         }
     }
 
@@ -298,7 +298,7 @@ impl Gemini {
     /// Takes back the message `id` and all after it.
     fn rewind(&mut self, id: &str, events: &mut Vec<Event>) {
         let Some(at) = self.places.get(id).copied() else {
-            let what = "a step back to a message that is not there".to_owned();
+            let what = "a rewind to a missing message".to_owned();
             return events.push(Event::Unknown { what });
         };
         let at = at.min(self.order.len());
@@ -425,8 +425,8 @@ mod tests {
                 "main User prompt 3",
                 "title=T",
                 "compact main [] 0..2",
-                "unknown: a step back to a message that is not there",
-                "unknown: a record that is no message",
+                "unknown: a rewind to a missing message",
+                "unknown: a record that is not a message",
             ]
         );
     }

@@ -53,7 +53,7 @@ pub(super) const FORMAT: Format = Format {
 const KINDS: &[RecordKind] = &[
     RecordKind::new("branch_summary", KindRole::Message),
     RecordKind::new("compaction", KindRole::Context),
-    RecordKind::new("context_edit", KindRole::Ignored("not followed, and told")),
+    RecordKind::new("context_edit", KindRole::Ignored("not followed, with a warning")),
     RecordKind::new("custom", KindRole::Ignored("state of extensions, never sent")),
     RecordKind::new("custom_message", KindRole::Message),
     RecordKind::new("label", KindRole::Ignored("a mark for the screen")),
@@ -209,7 +209,7 @@ impl Pi {
                 self.session.fact(TITLE, title.as_deref(), events);
             }
             "context_edit" => {
-                let what = "what a context_edit changes is not followed".to_owned();
+                let what = "the changes of a context_edit are not followed".to_owned();
                 events.push(Event::Unknown { what });
             }
             _ => {}
@@ -310,7 +310,7 @@ impl Pi {
 
     fn compaction(&mut self, entry: &Value, events: &mut Vec<Event>) {
         let keep = self.kept(entry).unwrap_or_else(|| {
-            let what = "a compaction without a first entry that stays: nothing is kept".to_owned();
+            let what = "a compaction without a first kept entry: nothing is kept".to_owned();
             events.push(Event::Unknown { what });
             self.messages.len()..self.messages.len()
         });

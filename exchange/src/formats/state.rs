@@ -194,7 +194,7 @@ impl<'a> EntryChange<'a> {
         }
         for key in &self.remove {
             if !builder.has_entry(sink, section, key)? {
-                return Err(Error::invalid(format!("{section}.remove: '{key}' is not there")));
+                return Err(Error::invalid(format!("{section}.remove: '{key}' does not exist")));
             }
             builder.set(sink, section, key, None)?;
         }
@@ -413,7 +413,7 @@ mod tests {
             (r#"{"scratchpad":{"":1}}"#, "a key of scratchpad has 0 bytes"),
             (r#"{"agents/main/messages":{}}"#, "state: 'agents/main/messages' cannot name"),
             (r#"{"agents":{"main":{"x/messages":[]}}}"#, "agents.main: 'x/messages' cannot name"),
-            (r#"{"scratchpad":{"remove":["a"]}}"#, "scratchpad.remove: 'a' is not there"),
+            (r#"{"scratchpad":{"remove":["a"]}}"#, "scratchpad.remove: 'a' does not exist"),
             (r#"{"source":["x"]}"#, "state: 'source'"),
             (r#"{"scratchpadd":{}}"#, "unknown section 'scratchpadd': did you mean 'scratchpad'?"),
             (r#"{"todo":{}}"#, "unknown section 'todo': sections are agents, files, scratchpad,"),

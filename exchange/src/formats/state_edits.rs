@@ -120,7 +120,7 @@ fn set(
 fn unset(sink: &mut dyn ObjectSink, builder: &mut Builder, path: &str) -> Result<()> {
     let (section, key) = entry_path(sink, builder, "unset", path)?;
     if !builder.has_entry(sink, section, key)? {
-        return Err(Error::invalid(format!("unset: '{path}' is not there")));
+        return Err(Error::invalid(format!("unset: '{path}' does not exist")));
     }
     builder.set(sink, section, key, None)
 }
@@ -135,7 +135,7 @@ fn entry_path<'p>(
     let (section, key) = split(path);
     if section == "agents" || section.matches('/').count() == 1 {
         return Err(Error::invalid(format!(
-            "{place}: '{path}' names no entry: expected one as in agents/main/state/mode"
+            "{place}: '{path}' is not the path of an entry: expected one as in agents/main/state/mode"
         )));
     }
     match section.starts_with("agents/") {
@@ -245,7 +245,7 @@ mod tests {
             (r#"{"set": {"checkpoints/0": 1}}"#, "section 'checkpoints' is a list"),
             (r#"{"set": {"files/a": {"content": "x", "mode": "odd"}}}"#, "set.files/a: expected"),
             (r#"{"set": {"source/a": "x"}}"#, "set: 'source'"),
-            (r#"{"unset": ["scratchpad/nothing"]}"#, "unset: 'scratchpad/nothing' is not there"),
+            (r#"{"unset": ["scratchpad/nothing"]}"#, "unset: 'scratchpad/nothing' does not exist"),
             (r#"{"unset": ["files"]}"#, "null there drops one"),
         ] {
             let (mut objects, context) = applied(&[BEFORE]);

@@ -93,7 +93,7 @@ fn check_refs(dir: &Path, depth: usize) -> Result<()> {
         match entry.file_type().map_err(failed)?.is_dir() {
             true if depth == MAX_DEPTH => {
                 return Err(Error::limit(
-                    "folders of refs in each other",
+                    "nested folders of refs",
                     MAX_DEPTH as u64,
                     MAX_DEPTH as u64 + 1,
                 ));
@@ -149,9 +149,9 @@ fn metadata_of(path: &Path) -> Result<Option<Metadata>> {
         Ok(found) => Ok(Some(found)),
         Err(error) if is_nothing(&error) => Ok(None),
         Err(error) if is_invalid_path(&error) => {
-            let message = format!("{}: no file can have such a path", path.display());
+            let message = format!("{}: it is not a valid path of a file", path.display());
             Err(Error::invalid(message))
         }
-        Err(error) => Err(Error::io(format!("look at {}", path.display()), error)),
+        Err(error) => Err(Error::io(format!("inspect {}", path.display()), error)),
     }
 }

@@ -139,7 +139,7 @@ pub fn export(
     for (name, git_name) in names {
         let Some(wanted) = wanted.get(&name) else { continue };
         let Some(target) = run.ref_target(&target.git, &plan, wanted)? else {
-            let what = "left out: retention has dropped what it is on".to_owned();
+            let what = "left out: retention has dropped its target".to_owned();
             report.notes.push(GitNote { place: name, what });
             continue;
         };

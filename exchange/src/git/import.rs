@@ -202,7 +202,7 @@ impl ImportRun<'_> {
             match self.done.get(&parent) {
                 Some(known) if parents.contains(known) => {}
                 Some(known) if parents.len() < MAX_PARENTS => parents.push(*known),
-                Some(_) => self.note(id, "has more parents than are kept"),
+                Some(_) => self.note(id, "has more parents than turntree keeps"),
                 None => self.note(id, "a parent is not in the repository: history begins here"),
             }
         }

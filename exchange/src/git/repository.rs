@@ -65,7 +65,7 @@ impl ExportRepository {
         };
         match marker.try_lock() {
             Err(TryLockError::WouldBlock) => {
-                let message = format!("another export to {} is at work", dir.display());
+                let message = format!("another export to {} is running", dir.display());
                 return Err(Error::new(ErrorKind::Locked, message));
             }
             Err(TryLockError::Error(error)) => return Err(failed(error)),
@@ -115,7 +115,7 @@ pub(super) fn open(dir: &Path) -> Result<gix::Repository> {
     let options = options.config_overrides(OVERRIDES);
     let opened = options.open(dir);
     let repo = opened.map_err(|error| {
-        let message = format!("{} is not a git repository that can be read", dir.display());
+        let message = format!("{} is not a readable git repository", dir.display());
         Error::invalid(message).with_source(error)
     })?;
     let repo = repo.to_thread_local();

@@ -119,7 +119,10 @@ impl TreeWriter<'_> {
             (Some(item), Some(path)) => self.put(tree, &path, form, item),
             (Some(_), None) => {
                 let shown: String = change.key.chars().take(40).collect();
-                self.note(format!("{name}/{shown}..."), "left out: no file system has such a path");
+                self.note(
+                    format!("{name}/{shown}..."),
+                    "left out: it is not a valid path of a file",
+                );
                 Ok(())
             }
             (None, _) => Ok(()),

@@ -97,7 +97,7 @@ impl SourceRepository {
                     first = first.or(Some(bytes));
                 }
                 GitKind::Tree | GitKind::Blob => {
-                    let message = format!("git object {id} is no commit, and leads to none");
+                    let message = format!("git object {id} is not a commit or a tag of one");
                     return Err(Error::invalid(message));
                 }
             }
@@ -185,11 +185,7 @@ impl TreeComparison<'_> {
     fn compare_folders(&mut self, old: Option<GitId>, new: Option<GitId>) -> Result<()> {
         if self.path.len() > MAX_DEPTH {
             let depth = self.path.len() as u64;
-            return Err(Error::limit(
-                "folders of a git tree in each other",
-                MAX_DEPTH as u64,
-                depth,
-            ));
+            return Err(Error::limit("nested folders of a git tree", MAX_DEPTH as u64, depth));
         }
         let open = |id: Option<GitId>| match id {
             Some(id) => self.source.read_tree(&id),
@@ -261,7 +257,7 @@ impl TreeComparison<'_> {
         }
         for part in &parts {
             if matches!(part.as_str(), "" | "." | "..") || part.contains('/') {
-                return Err(bad("it leads out of the folder"));
+                return Err(bad("it points outside of the folder"));
             }
             if is_reserved(part) {
                 return Err(bad("it is a name of git's or turntree's own"));

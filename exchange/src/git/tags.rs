@@ -134,14 +134,14 @@ impl TagWriter<'_, '_> {
         commit: Option<ObjectId>,
     ) -> Result<std::result::Result<GitTag, String>> {
         let Some(commit) = commit else {
-            let why = "it is on no commit that was imported".to_owned();
+            let why = "its commit was not imported".to_owned();
             return Ok(Err(found.commit.as_ref().err().map_or(why, ToString::to_string)));
         };
         let Ok(full) = tag_ref(&found.name) else {
             return Ok(Err("no tag can have its name".to_owned()));
         };
         if self.hidden.contains(&found.name) {
-            return Ok(Err("a branch or session is called so".to_owned()));
+            return Ok(Err("a branch or session has this name".to_owned()));
         }
         let encoded =
             found.annotation.as_ref().map(|annotation| annotation.encode(&found.name, commit));
@@ -156,7 +156,7 @@ impl TagWriter<'_, '_> {
             let tree = self.change.read_commit(&commit)?.tree;
             match self.change.read_as(Kind::Node, &tree) {
                 Err(error) if matches!(error.kind(), ErrorKind::Expired | ErrorKind::Redacted) => {
-                    return Ok(Err("retention has dropped what it is on".to_owned()));
+                    return Ok(Err("retention has dropped its target".to_owned()));
                 }
                 read => read.map(drop)?,
             }

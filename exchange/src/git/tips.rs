@@ -66,14 +66,14 @@ fn resolve_revision(source: &SourceRepository, revision: &str) -> Result<Tip> {
             return tip_of_ref(source, found);
         }
     }
-    let missing = || Error::invalid(format!("'{revision}' is no branch, tag or commit there"));
+    let missing = || Error::invalid(format!("'{revision}' is not a branch, tag or commit there"));
     let prefix = gix::hash::Prefix::from_hex(revision).map_err(|_| missing())?;
     let found = source.git.objects.lookup_prefix(prefix, None);
     let found = found.map_err(|error| git_error(format!("look for {revision}"), error))?;
     let commit = match found {
         Some(Ok(id)) => id,
         Some(Err(())) => {
-            let message = format!("several objects there begin with {revision}");
+            let message = format!("several ids of objects there begin with {revision}");
             return Err(Error::new(ErrorKind::Ambiguous, message));
         }
         None => return Err(missing()),

@@ -73,7 +73,7 @@ impl ValidatedDocument {
     /// `InvalidInput` with the position of an error in the document.
     pub(crate) fn new(format: &'static Format, bytes: Bytes) -> Result<Self> {
         let FormatReader::Document(read) = format.reader else {
-            let message = format!("{} is no format of documents", format.name);
+            let message = format!("{} is not a format of documents", format.name);
             return Err(Error::invalid(message));
         };
         let (mut sink, mut builder) = (Memory::new(), Builder::new());

@@ -139,7 +139,7 @@ pub(crate) fn follow(
     }
     let format = detect(&head)?;
     let Ok(format) = RecordFormat::of(format) else {
-        let message = format!("{} documents are no transcript: import them", format.name);
+        let message = format!("{} documents are not transcripts: import them", format.name);
         return Err(Error::invalid(message));
     };
     if is_unterminated_line(format, &mut input, end)? {

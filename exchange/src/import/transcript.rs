@@ -118,7 +118,7 @@ fn document_below(
     };
     let name = store.read_as(Kind::Blob, &item.link.id)?;
     let id = std::str::from_utf8(&name).ok().and_then(|name| name.parse().ok());
-    id.map(Some).ok_or_else(|| Error::invalid("meta/base names no snapshot"))
+    id.map(Some).ok_or_else(|| Error::invalid("meta/base is not the id of a snapshot"))
 }
 
 /// Returns true if `base` holds nothing of a conversation: it is missing, or has only snapshots of
@@ -146,8 +146,8 @@ fn reject_silent_file(writer: &TurnWriter<'_>) -> Result<()> {
         return Ok(());
     }
     let message = format!(
-        "read as {name}, {silent} of {all} messages have no text: the file is of another format, or of \
-         a release of it that is not known; nothing was imported"
+        "read as {name}, {silent} of {all} messages have no text: the file has another format, or \
+         is from an unknown release of it; nothing was imported"
     );
     Err(Error::invalid(message))
 }
@@ -308,8 +308,12 @@ impl<'r> TranscriptImport<'r> {
                 }
                 if let Some((piece, session)) = pieces.first().zip(missing) {
                     let name = BranchName::main(&session).map(|_| session).unwrap_or_default();
-                    let what = format!("the beginning is in session {name}, which is not here");
-                    self.note(piece, format!("{what}: import that one, and this one again"));
+                    let what =
+                        format!("the beginning is in session {name}, which is not in the store");
+                    self.note(
+                        piece,
+                        format!("{what}: import that session first, then this one again"),
+                    );
                 }
                 pieces.iter().try_for_each(|piece| self.piece(piece))
             }

@@ -172,7 +172,7 @@ pub fn expand_compaction(repo: &Repository, tip: &ObjectId) -> Result<(EditedCon
         let edited = EditedConversation { messages, bytes, ..EditedConversation::default() };
         return Ok((edited, entry.commit.turn));
     }
-    Err(Error::not_found("no compaction is on this branch: there is nothing to bring back"))
+    Err(Error::not_found("this branch has no compaction: there is nothing to restore"))
 }
 
 fn bytes_of(messages: &[LinkedMessage]) -> u64 {

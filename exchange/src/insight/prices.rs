@@ -83,14 +83,16 @@ impl PriceTable {
     /// `InvalidInput` with a description of the error.
     pub fn parse(text: &str) -> Result<Self> {
         let table: Self = basic_toml::from_str(text)
-            .map_err(|error| Error::invalid(format!("no table of prices: {error}")))?;
+            .map_err(|error| Error::invalid(format!("not a table of prices: {error}")))?;
         let is_sound = |price: &f64| (0.0..1e9).contains(price);
         for (name, price) in &table.models {
             let mut all = price.all().to_vec();
             all.push(price.web_search);
             all.extend(price.fast.iter().flat_map(|fast| price.with_fast_prices(fast).all()));
             if !all.iter().flatten().all(is_sound) {
-                return Err(Error::invalid(format!("a price of {name} is no amount of dollars")));
+                return Err(Error::invalid(format!(
+                    "a price of {name} is not an amount of dollars"
+                )));
             }
         }
         Ok(table)

@@ -92,7 +92,7 @@ impl Format {
         match &self.reader {
             FormatReader::Records(records) => Ok(records),
             FormatReader::Document(_) | FormatReader::Archive(_) => {
-                let message = format!("{} is read at once, not record by record", self.name);
+                let message = format!("{} is read as a whole, not record by record", self.name);
                 Err(Error::invalid(message))
             }
         }

@@ -74,7 +74,7 @@ impl MarkdownWriter<'_> {
         facts.extend(link(after, "turn after"));
         self.line(&facts.join(" · "))?;
         let Some(changes) = &turn_change.changes else {
-            return self.line("\nWhat this turn held has expired.");
+            return self.line("\nThe content of this turn has expired.");
         };
         self.conversations(changes)?;
         for entry in &changes.entries {

@@ -42,7 +42,6 @@ pub fn search_with_index(
     _: &(dyn Fn(u64, u64) + Sync),
     _: &MemoryIndex,
 ) -> Result<SearchAnswer> {
-    let message =
-        "this build keeps no index of words: expected the feature sqlite; grep needs none";
+    let message = "this build has no index of words: use grep, or a build with the feature sqlite";
     Err(Error::new(ErrorKind::Unsupported, message))
 }

@@ -53,7 +53,7 @@ pub fn mask_secrets(
         Some(left) => {
             let (rule, offset) = (left.rule, left.offset);
             let message = format!(
-                "a secret is still found at byte {offset} after masking ({rule}): take it out of the source"
+                "a secret is still found at byte {offset} after masking ({rule}): remove it from the source"
             );
             Err(Error::new(ErrorKind::InvalidInput, message))
         }

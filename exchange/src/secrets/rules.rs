@@ -452,7 +452,7 @@ pub static RULES: &[SecretRule] = &[
     checked(
         rule(
             ASSIGNMENT,
-            "a name that says so, and a value that looks random",
+            "a name of a secret, and a value that looks random",
             r#"(?i)((?:[\w.-]{0,40})(?:(?:passw(?:or)?d|passphrase|pwd|secret|token|(?:api|access|auth|private|signing|encryption|master)[_-]?key|credential)s?[\w-]{0,16}|pass))["'\]]{0,2}\s{0,3}(?:=>|:=|=|:)\s{0,3}(?:"([^"\s\\]{8,})"|'([^'\s\\]{8,})'|`([^`\s\\]{8,})`|([^\s"'`\\,;(){}\[\]<>$&|*]{8,})(?:[\s"'`\\,;)}\]<&|]|$))"#,
         ),
         ValueCheck::Assignment,

@@ -386,7 +386,7 @@ impl State {
 }
 
 fn read_all(from: &dyn ReadAt) -> Result<Bytes> {
-    let error = |error| Error::io("read what is uploaded", error);
+    let error = |error| Error::io("read the upload", error);
     let size = from.size().map_err(error)?;
     let mut bytes = vec![0; usize::try_from(size).expect("it fits into memory")];
     let read = from.read_at(&mut bytes, 0).map_err(error)?;

@@ -229,7 +229,7 @@ impl BisectRun {
         let result = trial.go_on(run, repo, &mut search, &interrupts);
         let answers = trial.answers;
         if let Err(error) = folder.close() {
-            warn(&format!("what the command made could not be removed: {error}"));
+            warn(&format!("the files of the command could not be removed: {error}"));
         }
         let signal = interrupts.caught();
         drop(interrupts);
@@ -261,7 +261,7 @@ impl BisectRun {
                 let at_an_end = |path: &str| ends.iter().any(|id| has(id, path));
                 if !path.is_empty() && at_an_end(&meant) && !at_an_end(&named) {
                     let message =
-                        format!("the command looks at '{part}', which is {path} where it runs");
+                        format!("the command uses '{part}', which is {path} in its directory");
                     let hint = "it runs in the directory of the turn's files: leave 'files/' out";
                     return Err(Failure::hinted(Error::invalid(message), hint));
                 }
@@ -293,8 +293,8 @@ impl BisectRun {
         if known.iter().any(|(tree, verdict)| *verdict == BisectVerdict::Good && Some(*tree) == bad)
         {
             let same = Error::invalid(
-                "a good turn has the same files as the bad one: no command that \
-                 looks at files tells them apart",
+                "a good turn has the same files as the bad one: no command that reads files can \
+                 distinguish them",
             );
             return Err(Failure::hinted(same, "--whole compares whole contexts"));
         }
@@ -389,7 +389,7 @@ impl Trial<'_> {
             if self.end_of(repo, &good, number, interrupts)?.code() == Some(code) {
                 let message =
                     format!("the command ends with {code} for turn {number}, which is good");
-                let hint = "with 126 and 127 a shell says that it cannot run it: nothing was noted";
+                let hint = "a shell exits with 126 or 127 if it cannot run a command: no answer was recorded";
                 return Err(Failure::hinted(Error::invalid(message), hint));
             }
         }
@@ -513,7 +513,7 @@ fn write(out: &mut Output, repo: &Repository, outlook: &BisectStatus) -> Result<
             write_changes(out, repo, turn)?;
         }
         BisectStatus::Stuck(turns) => {
-            writeln!(out, "nothing that can be tested is left; the first bad turn is one of")?;
+            writeln!(out, "no testable turn is left; the first bad turn is one of")?;
             for turn in turns {
                 writeln!(out, "  {}{}", line(out, turn), out.paint.paint(FAINT, why(turn)))?;
             }
@@ -553,7 +553,7 @@ fn write_changes(out: &mut Output, repo: &Repository, turn: &Candidate) -> Resul
             return Err(error.into());
         }
         _ => {
-            writeln!(out, "what it changed is not kept")?;
+            writeln!(out, "its changes are not kept")?;
             return Ok(());
         }
     };

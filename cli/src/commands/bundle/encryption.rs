@@ -68,9 +68,9 @@ pub(crate) fn open(
         Failure::hinted(refused(&error), hint)
     })?;
     // Also verifies the end of the file.
-    let size = stream.seek(SeekFrom::End(0)).map_err(|error| {
-        Error::corrupt(name, "a whole encrypted file", "other bytes").with_source(error)
-    })?;
+    let size = stream
+        .seek(SeekFrom::End(0))
+        .map_err(|error| Error::malformed(name, "a complete encrypted file").with_source(error))?;
     Ok((Arc::new(Sealed { stream: Mutex::new(stream), size }), true))
 }
 

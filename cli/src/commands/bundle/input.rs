@@ -67,7 +67,7 @@ impl Input {
         let file = if self.is_stdin() {
             // A bundle is read at many offsets, and again by the import, so standard input is
             // copied to a file.
-            let failed = |error| Error::io("keep what comes from standard input", error);
+            let failed = |error| Error::io("store the bytes of standard input", error);
             let mut file = tempfile::tempfile().map_err(failed)?;
             io::copy(&mut io::stdin().lock(), &mut file).map_err(failed)?;
             file
@@ -86,7 +86,7 @@ impl Input {
         let (bundle, encrypted) = opened.map_err(|failure| match lost {
             Some((_, damage)) if is_damage(&failure) => {
                 let found = format!("{} of {} shards damaged", damage.damaged.len(), damage.shards);
-                Error::corrupt(&name, "as much damage as its parity can restore", found).into()
+                Error::corrupt(&name, "no more damage than its parity can restore", found).into()
             }
             _ => failure,
         })?;

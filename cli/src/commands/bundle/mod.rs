@@ -360,7 +360,7 @@ impl Verify {
             run.out.record(&json::BundleVerified { shown, repaired, missing: None, lost })?;
             return Ok(());
         }
-        writeln!(run.out, "whole are:")?;
+        writeln!(run.out, "intact are:")?;
         describe(&mut run.out, &shown)?;
         tell_lost(&mut run.out, &losses)
     }
@@ -410,11 +410,11 @@ impl Verify {
                 None => {}
             }
             match opened.is_damaged() {
-                true => writeln!(run.out, "every byte verifies, once its parity restored it")?,
+                true => writeln!(run.out, "every byte verifies after repair by its parity")?,
                 false => writeln!(run.out, "every byte verifies")?,
             }
             for missing in missing.iter().flatten() {
-                writeln!(run.out, "this store has not {}", name_of(missing))?;
+                writeln!(run.out, "this store lacks {}", name_of(missing))?;
             }
         }
         Ok(if has_all && !opened.is_damaged() { Answer::Yes } else { Answer::No })
@@ -427,7 +427,7 @@ impl Unbundle {
             Failure::Library { error, hint: None, .. }
                 if error.kind() == ErrorKind::Corrupt && !self.partial && self.is_damaged() =>
             {
-                Failure::hinted(error, "--partial takes in what is whole of a damaged bundle")
+                Failure::hinted(error, "--partial imports the intact turns of a damaged bundle")
             }
             failure => failure,
         })
@@ -531,7 +531,7 @@ impl Unbundle {
             let contents = count(plan.redacted, "content");
             writeln!(
                 out,
-                "{contents} left out, which this store has redacted: what stands for it there is in its place"
+                "{contents} left out: this store has redacted them and keeps its replacements"
             )?;
         }
         if self.dry_run && !plan.is_empty() {

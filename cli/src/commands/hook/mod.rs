@@ -246,7 +246,7 @@ impl Install {
             return Ok(Answer::Yes);
         };
         if self.flags.offload.is_some() && !client.takes_outputs() {
-            let error = format!("{} takes no other output in place of a tool's", client.name());
+            let error = format!("{} cannot replace the output of a tool", client.name());
             let hint = "leave out --offload, which is for claude-code";
             return Err(Failure::hinted(Error::invalid(error), hint));
         }
@@ -259,9 +259,7 @@ impl Install {
         for other in self.place.others(client)? {
             if uninstall(&other, PLAIN).is_ok_and(|plan| !plan.is_done()) {
                 let other = other.display();
-                warn(&format!(
-                    "{other} has the hooks, too: 'turntree hook uninstall' takes out all"
-                ));
+                warn(&format!("{other} has the hooks, too: 'turntree hook uninstall' removes all"));
             }
         }
         Ok(Answer::Yes)
@@ -277,7 +275,7 @@ impl Install {
         }
         if let Some(store) = run.named_store() {
             if self.place.shared {
-                let error = "a store is on one machine, and these settings are for a team";
+                let error = "a store is on one machine, but these settings are for a team";
                 let hint = "leave out --store and TURNTREE_STORE, or --shared";
                 return Err(Failure::hinted(Error::invalid(error), hint));
             }
@@ -393,7 +391,7 @@ impl SettingsPlace {
             }
             Ok(None) if is_wanted && client.rollback_command().is_some() => {
                 warn(
-                    "there is another command called /rollback, which stays: 'undo that' goes back",
+                    "another command called /rollback exists and was kept: say 'undo that' to go back",
                 );
                 Ok(())
             }
@@ -412,7 +410,7 @@ impl SettingsPlace {
     ) -> Result<()> {
         let plan = plan.map_err(|error| error.at(asked.display())).hint(
             ErrorKind::InvalidInput,
-            "nothing was written; mend the file, or add the hooks by hand as in docs/guides/hooks.md",
+            "nothing was written; fix the file, or add the hooks by hand as in docs/hooks.md",
         )?;
         if !self.dry_run && !plan.is_done() {
             plan.apply().hint(ErrorKind::Conflict, "try again")?;

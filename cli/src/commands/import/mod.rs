@@ -74,7 +74,7 @@ impl Verb for Import {
         let format = self.format.as_deref().map(named).transpose()?;
         let name = input_name(&self.file);
         if self.branch.is_some() && (self.file.is_dir() || !self.is_document(format)?) {
-            let message = format!("{name}: only a document that is one turn goes on a branch");
+            let message = format!("{name}: only a document of one turn can be added to a branch");
             let hint = "transcripts and directories name branches themselves; for standard input \
                         and pipes name the --format";
             return Err(Failure::hinted(Error::invalid(message), hint));

@@ -58,7 +58,7 @@ impl Export {
             return Ok(Answer::Yes);
         };
         let write = |out: &mut dyn Write| write_text(out, path, &text);
-        let hint = "--force replaces it; import it first to keep its edits";
+        let hint = "--force overwrites it; import it first to keep its edits";
         let bytes = save(path, self.force, write).hint(ErrorKind::InvalidInput, hint)?;
         let (file, commit) = (path.display().to_string(), resolve(&repo, &self.from)?.commit);
         if run.out.json {
@@ -87,7 +87,7 @@ impl Import {
         let answer = self.target.change(run, "import", |change| {
             let source = change.repo.store();
             let base = Lessons::read_section(source, document.base).map_err(|_| {
-                let gone = "the lessons that it was written from are not in this store";
+                let gone = "the lessons that it was exported from are not in this store";
                 let error = Error::not_found(format!("{name}: {gone}"));
                 Failure::hinted(error, "write it again with 'turntree lesson export'")
             })?;

@@ -80,7 +80,7 @@ fn left_in(repo: &Repository, session: &str, mode: &str) -> Result<Option<LeftMo
     let mut document = Vec::new();
     export_mode(repo.store(), &context, &facts, &mut document)?;
     let document = serde_json::from_slice(&document)
-        .map_err(|_| Error::invalid("a transition that is no JSON"))?;
+        .map_err(|_| Error::invalid("a transition that is not JSON"))?;
     let text = state_snapshot(repo.store(), &context)?.to_xml();
     Ok(Some(LeftMode { document, text }))
 }

@@ -74,7 +74,7 @@ impl Forget {
         write(&mut run.out, &plan, self.yes)?;
         writeln!(run.out, "the newest of them:\n{line}")?;
         if !self.yes {
-            writeln!(run.out, "nothing was done; --yes does it, and no undo brings them back")?;
+            writeln!(run.out, "nothing was done: --yes forgets them, and no undo restores them")?;
         }
         Ok(Answer::Yes)
     }

@@ -67,7 +67,7 @@ impl Verb for CloneRemote {
         if !is_absent(&store)? {
             return Err(Failure::hinted(
                 Error::invalid(format!("there is a store in {}", store.display())),
-                "'turntree remote add' and 'turntree fetch' bring what a remote has into it",
+                "'turntree remote add' and 'turntree fetch' copy a remote into it",
             ));
         }
         let own = store.parent().filter(|_| store.ends_with(STORE_DIR));
@@ -105,7 +105,7 @@ impl Verb for CloneRemote {
         change.commit(&stamp()?, &format!("add the remote {}", self.name))?;
         note_remotes(&repo, &Standing::Trusted);
         let connection = Connection::new(&self.name, id, bucket, self.lazy)?;
-        let go_on = "what came is in the store: 'turntree sync --all' goes on";
+        let go_on = "everything fetched so far is in the store: 'turntree sync --all' continues";
         let fetched =
             fetch(&repo, &connection, &Wanted::Surveyed(&survey)).hint(ErrorKind::Io, go_on)?;
         let mut branches = 0;

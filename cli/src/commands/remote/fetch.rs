@@ -19,7 +19,7 @@ use crate::view::render::size;
 
 /// The advice for a remote that has changed unexpectedly.
 pub(super) const CHANGED: &str =
-    "'turntree remote check' looks at all of it; what was fetched before is still here";
+    "'turntree remote check' examines all of it; everything fetched before is kept";
 
 /// Fetch sessions from a remote
 ///
@@ -148,7 +148,7 @@ fn report(out: &mut Output, repo: &Repository, remote: &str, fetched: &Fetched) 
     }
     write_branches(out, repo, remote, &branches)?;
     if fetched.is_deleted {
-        note(&format!("{} was deleted on {remote}; what is here stays", fetched.session));
+        note(&format!("{} was deleted on {remote}; the local session stays", fetched.session));
         return Ok(());
     }
     let cost = out.paint.paint(FAINT, format!("fetched {}", cost(fetched.bundles, fetched.bytes)));

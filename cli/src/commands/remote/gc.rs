@@ -40,16 +40,16 @@ pub(super) fn collect(
         return Ok(Answer::Yes);
     }
     if collected.folded > 0 {
-        writeln!(run.out, "made the bundles of {} one", count(collected.folded, "session"))?;
+        writeln!(run.out, "merged the bundles of {}", count(collected.folded, "session"))?;
     }
     let verb = if options.is_dry { "would delete" } else { "deleted" };
     let (bundles, bytes) = (count(collected.bundles, "bundle"), size(collected.bytes));
     match collected.bundles {
         0 => note(&format!("{} has nothing to collect", connection.name)),
-        _ => writeln!(run.out, "{verb} {bundles} that nothing leads to, {bytes}")?,
+        _ => writeln!(run.out, "{verb} {bundles} without references, {bytes}")?,
     }
     for key in &collected.unknown {
-        writeln!(run.out, "left, since no push made it: {key}")?;
+        writeln!(run.out, "left, because no push wrote it: {key}")?;
     }
     Ok(Answer::Yes)
 }

@@ -92,7 +92,10 @@ fn remove(repo: &Repository, sealed: Sealed, gone: &[String]) -> Result<FoundKey
     let stays = |member: &&String| !gone.contains(member);
     let members: Vec<String> = found.document.members.iter().filter(stays).cloned().collect();
     if members.is_empty() {
-        return Err(Error::invalid("nobody could read the remote then").into());
+        return Err(Error::invalid(
+            "the last member cannot be removed: without members the remote is unreadable",
+        )
+        .into());
     }
     if members != found.document.members {
         keys = keys.with_epoch(new_secret()?)?;

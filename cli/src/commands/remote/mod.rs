@@ -201,7 +201,7 @@ fn list(run: &mut Invocation) -> Result<Answer> {
             0 => "everything is pushed".to_owned(),
             branches => format!("{} not pushed", count(branches, "branch")),
         };
-        let waiting = if auto { format!("{waiting}, pushed by itself") } else { waiting };
+        let waiting = if auto { format!("{waiting}, pushed automatically") } else { waiting };
         let waiting = if encrypted { format!("{waiting}, encrypted") } else { waiting };
         let sessions = count(sessions, "session");
         table.row(vec![
@@ -237,7 +237,7 @@ fn found_or_made(
         });
     };
     if found.is_some() {
-        let message = "there is a remote already, and it is not encrypted";
+        let message = "there is a remote already, which is not encrypted";
         return Err(Failure::hinted(Error::invalid(message), "make a new one elsewhere"));
     }
     let OwnKey { public, made } = own_public_key()?;
@@ -318,8 +318,8 @@ fn set(run: &mut Invocation, name: &str, auto: bool) -> Result<Answer> {
     }
     let name = run.out.paint.paint(NAME, &name);
     match auto {
-        true => writeln!(run.out, "every turn is pushed to {name} by itself")?,
-        false => writeln!(run.out, "{name} gets what 'turntree push' brings there")?,
+        true => writeln!(run.out, "every turn is pushed to {name} automatically")?,
+        false => writeln!(run.out, "only 'turntree push' pushes to {name}")?,
     }
     Ok(Answer::Yes)
 }
@@ -349,7 +349,7 @@ fn check(run: &mut Invocation, name: Option<&str>, depth: CheckDepth) -> Result<
     let (repo, connection) = Connection::of_run(run, name)?;
     let checked = connection.with(&repo, |remote| remote.check(depth)).hint(
         ErrorKind::Corrupt,
-        "somebody changed the remote by other means: restore it from a backup, or push to a new one",
+        "the remote was changed by another program: restore it from a backup, or push to a new one",
     )?;
     let is_whole = checked.missing.is_empty() && checked.damaged.is_empty();
     let answer = if is_whole { Answer::Yes } else { Answer::No };
@@ -373,7 +373,7 @@ fn check(run: &mut Invocation, name: Option<&str>, depth: CheckDepth) -> Result<
     writeln!(run.out, "{sessions} in {bundles}, {}", size(checked.bytes))?;
     if checked.unlisted > 0 {
         let (unlisted, bytes) = (count(checked.unlisted, "bundle"), size(checked.unlisted_bytes));
-        writeln!(run.out, "{unlisted} that nothing leads to, {bytes}")?;
+        writeln!(run.out, "{unlisted} without references, {bytes}")?;
     }
     for key in &checked.missing {
         writeln!(run.out, "missing: {key}")?;

@@ -98,8 +98,8 @@ fn delete(
 ) -> Result<()> {
     let deleted = connection
         .with(repo, |remote| remote.delete_session(session))
-        .hint(ErrorKind::NotFound, "'turntree fetch' gets what the remote has")
-        .hint(ErrorKind::Conflict, "'turntree fetch' gets it")?;
+        .hint(ErrorKind::NotFound, "'turntree fetch' downloads the changes of the remote")
+        .hint(ErrorKind::Conflict, "'turntree fetch' downloads it")?;
     let branches = gone_branches(&deleted.branches);
     if run.out.json {
         run.out.record(&json::SessionDeleted {

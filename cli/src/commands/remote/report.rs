@@ -88,7 +88,7 @@ pub(super) fn write_branches(
         let name = paint.paint(NAME, format!("{remote}/{}", branch.branch));
         let id: Option<ObjectId> = branch.id.as_ref().and_then(|id| id.parse().ok());
         let Some(id) = id else {
-            writeln!(out, "{name}  gone")?;
+            writeln!(out, "{name}  deleted")?;
             continue;
         };
         let turn = repo.commit(&id)?.turn;

@@ -100,7 +100,7 @@ impl Forget {
         for Leaving { session, .. } in leaving.iter().filter(|found| live.contains(&found.session))
         {
             warn(&format!(
-                "an agent is in session {session}: what it adds once that is forgotten is not recorded"
+                "an agent is in session {session}: turns that it adds later are not recorded"
             ));
         }
         let free_micros = self.grace.map(|grace| stamp.time.micros.saturating_add(grace));
@@ -119,7 +119,7 @@ impl Forget {
             let collected = repo.store().with_reserve(bound, || {
                 change.commit(&stamp, &format!("forget {what}"))?;
                 let collect = || collect(&repo, Purpose::Gc, &stamp, &mut |_| ());
-                let hint = "the sessions are forgotten; 'turntree gc' frees what they took";
+                let hint = "the sessions are forgotten; 'turntree gc' frees their space";
                 let collected = frees.then(|| self.patience.again(collect)).transpose();
                 collected.hint(ErrorKind::Locked, hint)
             })?;
@@ -199,8 +199,8 @@ impl Forget {
                 return Err(Failure::hinted(error, hint));
             }
             if live.as_ref() == Some(name) {
-                let error = Error::invalid(format!("session {name} is the one that calls"));
-                return Err(Failure::hinted(error, "forget it from outside, when it has ended"));
+                let error = Error::invalid(format!("session {name} is the caller"));
+                return Err(Failure::hinted(error, "forget it from outside after it has ended"));
             }
             leaving.push(found);
         }
@@ -221,7 +221,7 @@ impl Forget {
 
     fn write(&self, out: &mut Output, leaving: &[Leaving], now: Time) -> Result<()> {
         if leaving.is_empty() {
-            writeln!(out, "no session is that old, or a pin or a tag keeps it")?;
+            writeln!(out, "no session is that old and without a pin or tag")?;
             return Ok(());
         }
         let mut table = Table::new(&["session", "branches", "turns", "newest", "takes"]);
@@ -238,23 +238,23 @@ impl Forget {
         let sessions = count(leaving.len() as u64, "session");
         let turns = count(leaving.iter().map(|found| found.own.turns).sum(), "turn");
         let bytes = size(leaving.iter().map(|found| found.own.size.bytes).sum());
-        let undo = "'turntree undo' takes it back until then";
+        let undo = "'turntree undo' restores them until then";
         match (self.yes, self.grace.map(duration)) {
             (true, None) => writeln!(
                 out,
-                "forgot {sessions}: no undo brings them back, 'turntree adopt --again' what their agents still have"
+                "forgot {sessions}: no undo restores them; 'turntree adopt --again' imports transcripts that their agents still have"
             )?,
             (true, Some(grace)) => writeln!(
                 out,
-                "forgot {sessions}; {bytes} come free with the first collection after {grace}: {undo}"
+                "forgot {sessions}; the first collection after {grace} frees {bytes}: {undo}"
             )?,
             (false, None) => {
-                writeln!(out, "would forget {sessions}, {turns}, and free {bytes} at once")?;
-                writeln!(out, "nothing was done; --yes does it, and no undo brings them back")?;
+                writeln!(out, "would forget {sessions}, {turns}, and free {bytes} immediately")?;
+                writeln!(out, "nothing was done: --yes forgets them, and no undo restores them")?;
             }
             (false, Some(grace)) => {
                 writeln!(out, "would forget {sessions}, {turns}, and free {bytes} after {grace}")?;
-                writeln!(out, "nothing was done; --yes does it, and {undo}")?;
+                writeln!(out, "nothing was done: --yes forgets them, and {undo}")?;
             }
         }
         Ok(())

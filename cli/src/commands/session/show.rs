@@ -93,7 +93,7 @@ fn write(out: &mut Output, session: &ListedSession, age: &str) -> Result<()> {
     sizes.push(count(summary.branches, "branch"));
     row("holds", sizes.join(", ").into());
     if *is_live {
-        row("live", "a hook has put turns of it in within the last ten minutes".into());
+        row("live", "a hook has recorded turns of it within the last ten minutes".into());
     }
     table.write(out)?;
     Ok(())

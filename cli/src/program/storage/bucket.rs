@@ -57,7 +57,7 @@ impl StorageBucket {
             Some(prefix) => format!("{prefix}/{key}"),
             None => key.to_owned(),
         };
-        Path::parse(path).map_err(|error| Error::invalid(format!("{key} is no key: {error}")))
+        Path::parse(path).map_err(|error| Error::invalid(format!("{key} is not a key: {error}")))
     }
 
     /// The key of a listed object; `None` if it does not belong to a remote.
@@ -121,7 +121,7 @@ impl StorageBucket {
                 Ok(Got::Bytes { bytes: Bytes::new(), version, size })
             }
             Err(object_store::Error::NotFound { .. }) => Ok(Got::Missing),
-            Err(error) => Err(self.failed("look at", key.as_str(), &error)),
+            Err(error) => Err(self.failed("inspect", key.as_str(), &error)),
         }
     }
 
@@ -202,7 +202,7 @@ impl Bucket for StorageBucket {
 
     fn upload(&self, key: &Key, from: &dyn ReadAt) -> Result<()> {
         let path = self.path(key.as_str())?;
-        let size = from.size().map_err(|error| Error::io("read what is uploaded", error))?;
+        let size = from.size().map_err(|error| Error::io("read the upload", error))?;
         let sent = async {
             if size > PART_BYTES as u64 {
                 return self.upload_parts(&path, from, size).await;
@@ -281,7 +281,7 @@ fn e_tag_of(token: &str) -> &str {
 
 /// Reads the part of a source that begins at `at`.
 fn read_part(from: &dyn ReadAt, at: u64, size: u64) -> Result<Vec<u8>> {
-    let failed = |error| Error::io("read what is uploaded", error);
+    let failed = |error| Error::io("read the upload", error);
     let length = usize::try_from(size.saturating_sub(at)).unwrap_or(usize::MAX).min(PART_BYTES);
     let (mut part, mut filled) = (vec![0; length], 0);
     while let Some(rest) = part.get_mut(filled..).filter(|rest| !rest.is_empty()) {

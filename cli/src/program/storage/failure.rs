@@ -67,14 +67,14 @@ pub(super) fn is_bucket_missing(error: &object_store::Error) -> bool {
 pub(super) fn failure(action: &str, error: &object_store::Error) -> Error {
     let said = said(error);
     let why = match status(error) {
-        Some(401 | 403) => "the storage refuses it",
-        Some(300..=399) => "the storage sends somewhere else: look at region and endpoint",
-        Some(400..=499) => "the storage does not take it",
-        Some(500..=599) => "the storage cannot do it now",
+        Some(401 | 403) => "the storage refused it",
+        Some(300..=399) => "the storage redirects: check region and endpoint",
+        Some(400..=499) => "the storage rejected it",
+        Some(500..=599) => "the storage is unavailable",
         _ if said.contains("169.254.169.254") || said.contains("metadata.google.internal") => {
             "there are no credentials: none in the environment, in a profile or of this instance"
         }
-        _ => "the storage gave no answer that is one",
+        _ => "the storage gave an invalid answer",
     };
     let source = std::io::Error::other(said);
     Error::new(ErrorKind::Io, format!("{action}: {why}")).with_source(source)
@@ -161,7 +161,7 @@ mod tests {
         assert_eq!(said, "403 Forbidden: AccessDenied: Access[2J Denied");
         let page = generic(&format!("{PUT}500 Oops: <html>{}</html>", "x".repeat(5000)));
         assert!(super::said(&page).len() < MAX_SAID + 10);
-        assert!(failure("write k", &page).to_string().contains("cannot do it now"));
+        assert!(failure("write k", &page).to_string().contains("is unavailable"));
     }
 
     #[test]

@@ -55,7 +55,7 @@ impl Place {
     pub(super) fn parse(url: &str) -> Result<Self> {
         let expected = "expected s3://BUCKET/PREFIX, gs://BUCKET/PREFIX or az://CONTAINER/PREFIX";
         let invalid = |what: &str| Error::invalid(format!("{url:?} {what}: {expected}"));
-        let (scheme, rest) = url.split_once("://").ok_or_else(|| invalid("is no URL"))?;
+        let (scheme, rest) = url.split_once("://").ok_or_else(|| invalid("is not a URL"))?;
         let service = Service::of(scheme).ok_or_else(|| invalid("has another scheme"))?;
         let (path, query) = rest.split_once('?').unwrap_or((rest, ""));
         let (bucket, prefix) = path.split_once('/').unwrap_or((path, ""));

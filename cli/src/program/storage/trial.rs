@@ -18,14 +18,14 @@ pub(super) fn expect_conditional_writes(bucket: &dyn Bucket, shown: &str) -> Res
 
 fn try_writes(bucket: &dyn Bucket, key: &Key, shown: &str) -> Result<()> {
     let first = written(bucket, key, b"first", bucket.put_new(key, "first".into())?, shown)?;
-    expect_lost(&bucket.put_new(key, "again".into())?, "is there already", shown)?;
+    expect_lost(&bucket.put_new(key, "again".into())?, "exists already", shown)?;
     let second = bucket.put_over(key, "second".into(), &first)?;
     let second = written(bucket, key, b"second", second, shown)?;
     let late = bucket.put_over(key, "late".into(), &first)?;
-    expect_lost(&late, "has changed since it was seen", shown)?;
+    expect_lost(&late, "has changed since it was read", shown)?;
     match bucket.get(key, None, None)? {
         Got::Bytes { bytes, version, .. } if *bytes == *b"second" && version == second => Ok(()),
-        _ => Err(unfit(shown, "does not read what was written last")),
+        _ => Err(unfit(shown, "does not return the last write")),
     }
 }
 

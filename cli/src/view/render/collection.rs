@@ -35,8 +35,8 @@ pub(crate) fn write_parity_policy(out: &mut Output, policy: Option<&ParityPolicy
     let Some(ParityPolicy { share, packs_below, .. }) = policy else { return Ok(()) };
     let below = match packs_below {
         0 => String::new(),
-        1 => "; 1 pack of before has less: 'turntree repack' gives it as much".to_owned(),
-        n => format!("; {n} packs of before have less: 'turntree repack' gives them as much"),
+        1 => "; 1 older pack has less: 'turntree repack' gives it as much".to_owned(),
+        n => format!("; {n} older packs have less: 'turntree repack' gives them as much"),
     };
     writeln!(out, "every new pack gets {share} of parity{below}")?;
     Ok(())
@@ -47,7 +47,7 @@ pub(crate) fn write_plan(out: &mut Output, plan: &CollectionPlan, purpose: Purpo
     write_turns(out, &plan.retention)?;
     write_holes(out, plan.holes)?;
     let CollectionPlan { live, garbage, .. } = plan;
-    writeln!(out, "reached: {}; garbage: {}", amount(*live), amount(*garbage))?;
+    writeln!(out, "reachable: {}; garbage: {}", amount(*live), amount(*garbage))?;
     for file in &plan.files {
         write_file(out, file, plan, purpose)?;
     }
@@ -106,7 +106,7 @@ pub(crate) fn write_expired(out: &mut Output, expired: &[ExpiredSession], now: T
     for ExpiredSession { session, time, at_once, .. } in expired {
         let name = out.paint.paint(NAME, session);
         let age = clock::relative(*time, now);
-        let free = if *at_once { "at once" } else { "with the first collection after a day" };
+        let free = if *at_once { "immediately" } else { "by the first collection after a day" };
         writeln!(out, "session {name} expires, its newest change was {age}; it is freed {free}")?;
     }
     Ok(())
@@ -128,14 +128,10 @@ fn write_holes(out: &mut Output, holes: KnownLossesPlan) -> Result<()> {
     let KnownLossesPlan { lost, spared } = holes;
     if lost > 0 {
         let are = if lost == 1 { "is" } else { "are" };
-        writeln!(
-            out,
-            "{} {are} lost, as was accepted, and not looked into",
-            count(lost, "object")
-        )?;
+        writeln!(out, "{} {are} lost (accepted loss) and skipped", count(lost, "object"))?;
     }
     if spared.objects > 0 {
-        writeln!(out, "what may belong to what is lost stays: {}", amount(spared))?;
+        writeln!(out, "objects that lost ones may need stay: {}", amount(spared))?;
     }
     Ok(())
 }
@@ -171,17 +167,17 @@ fn fate_of(
     purpose: Purpose,
 ) -> (&'static str, String) {
     let garbage = match file.garbage.objects {
-        0 => "all of it is reached".to_owned(),
+        0 => "all of it is reachable".to_owned(),
         _ => format!("garbage: {}", amount(file.garbage)),
     };
     match (file.fate, purpose) {
         (Fate::Replaced, _) if file.live.objects == 0 => {
-            ("remove", "nothing in it is reached".into())
+            ("remove", "nothing in it is reachable".into())
         }
         (Fate::Replaced, _) => ("rewrite", garbage),
         (Fate::InUse, _) => ("in use", "a process writes to it or relies on it".into()),
         (Fate::Kept, _) if plan.partial => ("keep", format!("for a later step; {garbage}")),
-        (Fate::Kept, Purpose::Repack(_)) => ("keep", "is stored like this already".into()),
+        (Fate::Kept, Purpose::Repack(_)) => ("keep", "already stored this way".into()),
         (Fate::Kept, _) => ("keep", garbage),
     }
 }

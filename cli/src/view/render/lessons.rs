@@ -23,7 +23,7 @@ pub(crate) fn write_list(
         write_line(out, key, width, lesson, turn)?;
     }
     for key in others {
-        let about = out.paint.paint(FAINT, "is no lesson, and left alone");
+        let about = out.paint.paint(FAINT, "is not a lesson, and was left unchanged");
         writeln!(out, "{} {about}", harmless(key))?;
     }
     Ok(())
@@ -40,7 +40,7 @@ pub(crate) fn write_changes(
     let all = added.len() + changed.len() + deprecated.len();
     let paint = out.paint;
     if all == 0 {
-        return writeln!(out, "the lessons of {} are so already", paint.paint(NAME, branch));
+        return writeln!(out, "the lessons of {} are up to date", paint.paint(NAME, branch));
     }
     for (what, keys) in [("added", added), ("changed", changed), ("deprecated", deprecated)] {
         for key in keys {
@@ -89,7 +89,7 @@ fn text(lesson: &Lesson) -> String {
         Some(_) => format!("instead: {correct}"),
         None => correct.clone(),
     });
-    let abandoned = lesson.abandoned_branch.as_ref().map(|branch| format!("given up: {branch}"));
+    let abandoned = lesson.abandoned_branch.as_ref().map(|branch| format!("abandoned: {branch}"));
     let tokens = lesson.estimated_tokens_remaining;
     let tokens = tokens.map(|tokens| format!("about {tokens} tokens left"));
     let notes = [lesson.mistake_pattern.clone(), correct, lesson.user_note.clone(), abandoned];

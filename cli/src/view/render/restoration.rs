@@ -65,7 +65,7 @@ pub(crate) fn write_files(
 pub(crate) fn kept_workspace(kept: KeptWorkspace, state: &str) -> String {
     match kept {
         KeptWorkspace::NotSelected => "files are not selected".to_owned(),
-        KeptWorkspace::NoFiles => format!("{state} knows no files"),
+        KeptWorkspace::NoFiles => format!("{state} has no files"),
         KeptWorkspace::NoDirectory => "no snapshot names its directory".to_owned(),
     }
 }

@@ -189,7 +189,8 @@ pub fn resolve(
         Take::Content(content) if key.is_empty() => {
             let shape = context.section(sink, section)?.map(|section| section.shape);
             if shape != Some(Shape::Blob) {
-                let message = format!("{section} is a whole section: take one of the versions");
+                let message =
+                    format!("{section} is in conflict as a whole: take one of its versions");
                 return Err(Error::invalid(message));
             }
             let blob = sink.write(Kind::Blob, content.clone())?;
@@ -249,7 +250,7 @@ fn content_item(
     if meta == super::value::JSON
         && serde_json::from_slice::<serde::de::IgnoredAny>(content).is_err()
     {
-        let message = format!("{} holds JSON, and the new content is none", conflict.path);
+        let message = format!("{} is JSON, but the new content is not", conflict.path);
         return Err(Error::invalid(message));
     }
     Ok(blob_item(blob, meta))

@@ -265,7 +265,7 @@ fn expand_step(
     bases: &[List],
     floors: &mut [u64],
 ) -> Result<TranscriptPiece> {
-    let malformed = || Error::malformed(chunk.blob, "copies of pieces that are there");
+    let malformed = || Error::malformed(chunk.blob, "copies of existing pieces");
     let (base, at, edits) = match step {
         Step::Whole { kind, suffix, bytes } => {
             return Ok(TranscriptPiece { kind, suffix, content: PieceContent::Made(bytes) });

@@ -236,7 +236,7 @@ pub fn redact(repo: &Repository, pattern: &Pattern, stamp: &Signature) -> Result
         }
         log_begin = Some(begin_log(repo, pattern, &stamp)?);
     }
-    let message = "others keep committing what shall be removed: run the redaction again";
+    let message = "other processes keep committing content to be removed: run the redaction again";
     Err(Error::new(ErrorKind::Conflict, message))
 }
 
@@ -267,7 +267,7 @@ impl Rewritten {
 fn check_is_local(repo: &Repository) -> Result<()> {
     match repo.store().has_distant() {
         true => Err(Error::invalid(
-            "a part of this store lies on a remote, and was not searched: 'turntree fetch --whole' brings it here",
+            "part of this store is only on a remote and was not searched: run 'turntree fetch --whole' first",
         )),
         false => Ok(()),
     }
@@ -328,9 +328,10 @@ fn check_replaceable(collection: &Collection<'_>, is_rewritten: bool) -> Result<
     let (named, others) = (named.join(", "), files.len() - named.len());
     let others = if others > 0 { format!(" and {others} more") } else { String::new() };
     let done = match is_rewritten {
-        true => "history is rewritten, but what was removed from it is still on disk",
+        true => "history is rewritten, but the removed content is still on disk",
         false => "nothing was done",
     };
-    let message = format!("somebody writes to {named}{others}, or it is damaged: {done}");
+    let message =
+        format!("another process is writing to {named}{others}, or it is damaged: {done}");
     Err(Error::new(ErrorKind::Locked, message))
 }

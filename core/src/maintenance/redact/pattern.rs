@@ -102,7 +102,7 @@ impl Pattern {
         let bytes: usize = literals.iter().map(|(text, _)| text.len()).sum();
         if bytes > MAX_LITERAL_BYTES {
             let limit = MAX_LITERAL_BYTES as u64;
-            return Err(Error::limit("bytes to search for at once", limit, bytes as u64));
+            return Err(Error::limit("bytes of all texts to search for", limit, bytes as u64));
         }
         let groups = |form: &dyn Fn(&str) -> String| {
             let groups: Vec<String> =
@@ -144,16 +144,16 @@ impl Pattern {
             Error::invalid(format!("expected a regular expression: {fault}"))
         })?;
         if regex.is_match(b"") {
-            return Err(Error::invalid("what is searched for must not match the empty string"));
+            return Err(Error::invalid("the pattern must not match the empty string"));
         }
         let replacements = replacements.into_iter().map(|text| {
             if text.chars().any(|c| c.is_control() || c == '"' || c == '\\') {
-                let message = "a replacement may stand in JSON: expected no quotes, backslashes or \
-                               control characters";
+                let message = "a replacement may be written into JSON: expected no quotes, \
+                               backslashes or control characters";
                 return Err(Error::invalid(message));
             }
             if regex.is_match(text.as_bytes()) {
-                return Err(Error::invalid("the replacement holds what is to be removed"));
+                return Err(Error::invalid("the replacement must not match the pattern"));
             }
             let allowed = |c: &char| !c.is_whitespace() && !NOT_IN_NAMES.contains(*c);
             Ok(Replacement { name: text.chars().filter(allowed).collect(), text })
@@ -290,7 +290,7 @@ impl Pattern {
             });
             bytes = replaced.into_owned();
         }
-        Err(Error::invalid("the replacement and what stands beside it match again and again"))
+        Err(Error::invalid("the replacement and the text next to it keep matching the pattern"))
     }
 
     /// Returns the bytes with the matches in decoded texts replaced.

@@ -75,7 +75,7 @@ impl fmt::Display for MatchLocation {
             Self::Tag(name) => write!(f, "tag {name}"),
             Self::Ref(name) => f.write_str(name),
             Self::Operation(sequence) => write!(f, "operation {sequence}"),
-            Self::Unreached(kind) => write!(f, "a {kind} that nothing leads to"),
+            Self::Unreached(kind) => write!(f, "an unreachable {kind}"),
         }
     }
 }

@@ -130,6 +130,6 @@ fn check_arrivals(store: &Store, ids: &[ObjectId], pattern: &Pattern) -> Result<
 }
 
 fn concurrent_write() -> Error {
-    let message = "somebody committed meanwhile what shall be removed: run the redaction again";
+    let message = "another process committed content to be removed: run the redaction again";
     Error::new(ErrorKind::Conflict, message)
 }

@@ -238,7 +238,7 @@ fn section_parts(source: &dyn ObjectSource, context: &Context, folder: &str) -> 
 }
 
 fn no_fields() -> Error {
-    Error::invalid("expected a JSON object to take fields of")
+    Error::invalid("expected a JSON object with fields")
 }
 
 fn fields_of(bytes: &[u8]) -> Option<Fields<String, Value>> {

@@ -98,7 +98,9 @@ impl LinePattern {
             return Err(Error::limit("bytes of a pattern", limit, found));
         }
         if fixed && text.contains('\n') {
-            return Err(Error::invalid("a pattern is for one line: expected no line end in it"));
+            return Err(Error::invalid(
+                "a pattern matches within one line: expected no line break in it",
+            ));
         }
         let escaped = if fixed { regex_syntax::escape(text) } else { text.to_owned() };
         let exact = parse(&escaped, false)?;

@@ -194,7 +194,7 @@ impl Repository {
     /// `InvalidInput` when other contents have its URIs; errors of writing.
     pub fn put_payload(&self, new: &NewPayload, stamp: &Signature) -> Result<StoredPayload> {
         let stored = self.put_payloads(std::slice::from_ref(new), stamp)?;
-        stored.into_iter().next().ok_or_else(|| Error::invalid("nothing was stored"))
+        stored.into_iter().next().ok_or_else(|| Error::invalid("no payload was given"))
     }
 
     /// Stores payloads in one operation, each like [`Repository::put_payload`].
@@ -320,7 +320,8 @@ impl Transaction<'_> {
                 old = there(&uri, &edits)?;
             }
             if is_other(&old) {
-                let message = format!("{uri} holds another payload: expected the same bytes");
+                let message =
+                    format!("{uri} already has a different payload: expected the same bytes");
                 return Err(Error::invalid(message));
             }
             let created = uri.created_millis().and_then(|millis| millis.checked_mul(1000));

@@ -172,7 +172,7 @@ impl FromStr for VfsUri {
 fn expected(found: &str) -> Error {
     let shown: String = found.chars().filter(|c| !c.is_control()).take(80).collect();
     Error::invalid(format!(
-        "'{shown}' names no payload: expected context://<name space>/<path>, such as context://vfs/vfs_0123456789abcdef.txt"
+        "'{shown}' is not the URI of a payload: expected context://<name space>/<path>, such as context://vfs/vfs_0123456789abcdef.txt"
     ))
 }
 

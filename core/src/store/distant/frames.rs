@@ -146,11 +146,7 @@ impl BundleBytes {
     /// Caches a frame that was read from the remote.
     fn cache(&self, number: usize, bytes: &Bytes, bundle: &IndexedBundle) -> Result<()> {
         if !u32::try_from(number).is_ok_and(|at| bundle.is_frame(at, bytes)) {
-            return Err(Error::corrupt(
-                &self.name,
-                "the frame that its index names",
-                "other bytes",
-            ));
+            return Err(Error::malformed(&self.name, "the frame that its index names"));
         }
         self.folder.put(&self.file_name(number), bytes);
         // A copy, so that the rest of the response is freed.
@@ -175,7 +171,7 @@ impl BundleBytes {
 
     fn fetch(&self, range: Range<u64>) -> Result<Bytes> {
         let Some(source) = &self.source else {
-            let message = "what is asked for is not here, but on a remote that was not opened";
+            let message = "the object is only on a remote, which was not opened";
             return Err(Error::not_found(message));
         };
         let wanted = range.end - range.start;
@@ -236,7 +232,7 @@ impl ReadAt for BundleBytes {
         }
         let frames = self.frames.get().map(Vec::as_slice).unwrap_or_default();
         let number = frames.iter().position(|frame| frame.contains(&offset));
-        let absent = || io::Error::new(io::ErrorKind::InvalidData, "no frame lies there");
+        let absent = || io::Error::new(io::ErrorKind::InvalidData, "no frame has this offset");
         let number = number.ok_or_else(absent)?;
         let frame = frames.get(number).cloned().unwrap_or_default();
         let bytes =

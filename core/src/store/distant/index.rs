@@ -42,7 +42,7 @@ impl BundleEnds {
     /// # Errors
     /// `Corrupt` when it is not a bundle, or the number of ids differs from that of its objects.
     pub fn of(file: Arc<dyn ReadAt>, ids: &[u8]) -> Result<Self> {
-        let bytes = file.size().map_err(|error| Error::io("look at a bundle", error))?;
+        let bytes = file.size().map_err(|error| Error::io("inspect a bundle", error))?;
         let bundle = IndexedBundle::open(file, ids)?;
         Ok(Self { front: bundle.front_bytes(), tail: bundle.tail(), bytes })
     }
@@ -187,9 +187,9 @@ impl ReadAt for EndsWithBases {
 }
 
 fn absent() -> io::Error {
-    io::Error::new(io::ErrorKind::InvalidData, "not a part that is here")
+    io::Error::new(io::ErrorKind::InvalidData, "this part of the bundle is only on the remote")
 }
 
 fn malformed() -> Error {
-    Error::malformed("the index of a bundle elsewhere", "its front, its tail and its ids")
+    Error::malformed("the index of a remote bundle", "its front, its tail and its ids")
 }

@@ -95,7 +95,7 @@ fn decode_index(name: &str, blob: Option<Object>) -> Result<BundleIndex> {
         Some(Object { kind: Kind::Blob, bytes }) => {
             BundleIndex::decode(&bytes).map_err(|error| error.at(name))
         }
-        _ => Err(Error::corrupt(name, "an index", "nothing of the kind")),
+        _ => Err(Error::malformed(name, "an index")),
     }
 }
 

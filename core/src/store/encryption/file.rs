@@ -105,7 +105,7 @@ impl EncryptedFile {
             Some(cipher) if cipher.is_of(&self.keys.newest) => Ok(cipher),
             _ => Err(io::Error::new(
                 io::ErrorKind::PermissionDenied,
-                "the file lies as it did before the key of the store changed",
+                "the file is still in the form from before the key of the store changed",
             )),
         }
     }

@@ -156,7 +156,8 @@ impl StoreKeys {
     /// bytes.
     pub fn parse(unwrapped: &[u8]) -> Result<Self> {
         let keys = std::str::from_utf8(unwrapped).ok().and_then(Self::from_text);
-        let wrong = "the key is none of a store: expected what was unwrapped of keys/NAME.age";
+        let wrong =
+            "this is not the key of a store: expected the unwrapped content of keys/NAME.age";
         keys.ok_or_else(|| Error::invalid(wrong))
     }
 

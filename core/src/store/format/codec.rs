@@ -113,9 +113,7 @@ pub(in crate::store) fn decode(codec: Codec, stored: Bytes, raw_bytes: u32) -> i
         return Ok(stored);
     }
     // The frame contains the size too; memory is allocated only if both agree.
-    if zstd_safe::get_frame_content_size(&stored).ok().flatten() != Some(raw_bytes.into()) {
-        return Err(io::Error::other("the size in the zstd frame is another one"));
-    }
+    check_frame_size(&stored, raw_bytes)?;
     thread_local! {
         static DECOMPRESSOR: RefCell<Option<Decompressor<'static>>> = const { RefCell::new(None) };
     }
@@ -187,9 +185,7 @@ pub(in crate::store) fn decompress_block(
     base: &[u8],
     raw_bytes: u32,
 ) -> io::Result<Vec<u8>> {
-    if zstd_safe::get_frame_content_size(stored).ok().flatten() != Some(raw_bytes.into()) {
-        return Err(io::Error::other("the size in the zstd frame is another one"));
-    }
+    check_frame_size(stored, raw_bytes)?;
     let mut context = DCtx::create();
     if !base.is_empty() {
         context.ref_prefix(base).map_err(failure)?;
@@ -205,6 +201,17 @@ pub(in crate::store) fn decompress_block(
 fn failure(code: zstd_safe::ErrorCode) -> io::Error {
     io::Error::other(zstd_safe::get_error_name(code))
 }
+
+/// Checks the content size that a zstd frame declares, before memory is allocated for it.
+fn check_frame_size(stored: &[u8], expected: u32) -> io::Result<()> {
+    let found = match zstd_safe::get_frame_content_size(stored) {
+        Ok(Some(found)) if found == u64::from(expected) => return Ok(()),
+        Ok(Some(found)) => format!("{found} bytes"),
+        _ => "no size".to_owned(),
+    };
+    Err(io::Error::other(format!("zstd frame declares {found}, expected {expected} bytes")))
+}
+
 /// Returns the length of the zstd frame at the start of these bytes, and its declared content size.
 pub(in crate::store) fn frame_sizes(bytes: &[u8]) -> Option<(usize, u64)> {
     let raw_bytes = zstd_safe::get_frame_content_size(bytes).ok().flatten()?;

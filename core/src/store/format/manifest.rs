@@ -64,7 +64,10 @@ impl Manifest {
                 return Ok(loaded);
             }
         }
-        Err(Error::not_found(format!("the manifests in {} vanish while read", dir.display())))
+        Err(Error::not_found(format!(
+            "the manifests in {} keep disappearing while they are read",
+            dir.display()
+        )))
     }
 
     /// Writes this generation under a temporary name and syncs it; `None` if other writers take all
@@ -129,7 +132,8 @@ impl Manifest {
                 None => findings.push(Finding {
                     kind: FindingKind::Damage,
                     place: file_name(generation),
-                    message: "is no valid manifest; an older one and the journal are used".into(),
+                    message: "is not a valid manifest; an older one and the journal are used"
+                        .into(),
                 }),
             }
         }

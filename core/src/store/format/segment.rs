@@ -335,7 +335,7 @@ impl RecordBuilder {
             head.extend_from_slice(&directory);
             head.extend_from_slice(&checksum);
         }
-        debug_assert_eq!(head.len(), self.head_bytes, "as many objects as were announced");
+        debug_assert_eq!(head.len(), self.head_bytes, "the announced number of objects");
         for (room, byte) in self.buffer.iter_mut().zip(&head) {
             *room = *byte;
         }

@@ -164,7 +164,7 @@ impl Superblock {
         let file = io.open_named(&self.path, Access::Write)?;
         // If another superblock has the name by now, do not write to it; nothing is committed here
         // then.
-        if file.identity().map_err(failed("look at", &self.path))? == self.identity {
+        if file.identity().map_err(failed("inspect", &self.path))? == self.identity {
             file.write_at(&[1], AT_SETTLED).map_err(failed("write", &self.path))?;
         }
         self.is_settled.store(true, Ordering::Release);
@@ -218,11 +218,11 @@ impl Superblock {
             Some(found) if found == self.identity => Ok(()),
             Some(_) => {
                 let message = format!(
-                    "{path} was replaced since it was opened, as when keys change: open the store again and try again"
+                    "{path} was replaced after it was opened, as when keys change: open the store again and retry"
                 );
                 Err(Error::new(ErrorKind::Conflict, message))
             }
-            None => Err(Error::not_found(format!("{path} was removed since it was opened"))),
+            None => Err(Error::not_found(format!("{path} was removed after it was opened"))),
         }
     }
 }
@@ -417,7 +417,7 @@ fn decode(bytes: &[u8; BYTES]) -> Result<Features> {
     ] {
         let found = word(bytes, at).map_or(0, u32::from_le_bytes);
         if found != known {
-            let message = format!("{what} {found} are not known to this build, which has {known}");
+            let message = format!("{what} {found} are unknown to this build, which has {known}");
             return Err(Error::new(ErrorKind::Unsupported, message));
         }
     }

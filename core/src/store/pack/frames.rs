@@ -139,7 +139,7 @@ impl Frames {
         id_at: impl Fn(u32) -> Option<ObjectId>,
     ) -> Result<Bytes> {
         let (number, info, at) = self.locate(ordinal).ok_or_else(|| self.missing_error(ordinal))?;
-        let damaged = || self.damaged(number, info, "an object", "other bytes");
+        let damaged = || self.damaged(number, info, "an object", "invalid bytes");
         let (entry, body) = block.entry(at).ok_or_else(damaged)?;
         match entry.form {
             Form::Verbatim => Ok(block.body(entry)),
@@ -158,7 +158,7 @@ impl Frames {
         if self.parts.is_empty() || info.kind != BlockKind::Objects(Kind::Blob) {
             return Ok(stored);
         }
-        let damaged = || self.damaged(number, info, "an object", "other bytes");
+        let damaged = || self.damaged(number, info, "an object", "invalid bytes");
         let block = self.decode(number, cache)?;
         let (entry, body) = block.entry(at).ok_or_else(damaged)?;
         if entry.form == Form::Parts {
@@ -195,7 +195,7 @@ impl Frames {
         let block = self.decode(number, cache)?;
         let entry = block.entry(at);
         let (entry, body) =
-            entry.ok_or_else(|| self.damaged(number, info, "an entry", "other bytes"))?;
+            entry.ok_or_else(|| self.damaged(number, info, "an entry", "invalid bytes"))?;
         Ok(look(entry, body))
     }
 
@@ -203,21 +203,25 @@ impl Frames {
     pub(super) fn decode(&self, number: u32, cache: &BlockCache) -> Result<Arc<Block>> {
         cache.block(self.id, number, || {
             let info = self.table.get(number as usize).copied().flatten();
-            let info = info.ok_or_else(|| {
-                Error::corrupt(self.place(number, 0), "a block", "none that verifies")
-            })?;
+            let info = info
+                .ok_or_else(|| Error::corrupt(self.place(number, 0), "a block", "a damaged one"))?;
             let stored = self.stored(number, &info)?;
             // Also stops a hostile chain of bases.
             if !self.has_short_chain(&info) {
-                return Err(self.damaged(number, &info, "at most two bases", "more, or none"));
+                return Err(self.damaged(
+                    number,
+                    &info,
+                    "at most two bases",
+                    "a longer or broken chain",
+                ));
             }
             let base = info.base.map(|base| self.decode(base, cache)).transpose()?;
             let base: &[u8] = base.as_ref().map_or(&[], |base| base.raw());
             let raw = codec::decompress_block(&stored, base, info.raw_bytes).map_err(|source| {
-                self.damaged(number, &info, "a zstd frame", "other bytes").with_source(source)
+                self.damaged(number, &info, "a zstd frame", "invalid bytes").with_source(source)
             })?;
             Block::parse(raw.into(), &info)
-                .ok_or_else(|| self.damaged(number, &info, "a directory", "other bytes"))
+                .ok_or_else(|| self.damaged(number, &info, "a directory", "invalid bytes"))
         })
     }
 
@@ -291,13 +295,18 @@ impl Frames {
         let header = self.header(info)?.map(|(header, _)| header);
         let header = header.filter(|header| header.number == number && header.block == *info);
         let header = header.ok_or_else(|| {
-            self.damaged(number, info, "the frame that the table names", "other bytes")
+            self.damaged(number, info, "the frame header that the table names", "invalid bytes")
         })?;
         let start = info.offset.saturating_add(FRAME_HEADER_BYTES as u64);
         let stored = self.get(start, info.stored_bytes as usize)?;
         let stored = stored.ok_or_else(|| self.damaged(number, info, "a frame", "the end"))?;
         if stored_checksum(&stored) != header.stored {
-            return Err(self.damaged(number, info, "what was stored", "other bytes"));
+            return Err(self.damaged(
+                number,
+                info,
+                "bytes that match their checksum",
+                "invalid bytes",
+            ));
         }
         Ok(stored)
     }
@@ -313,7 +322,7 @@ impl Frames {
             };
             let block = self.decode(number, cache)?;
             let part = block.entry(at).map(|(_, part)| part);
-            let part = part.ok_or_else(|| self.damaged(number, info, "a part", "other bytes"))?;
+            let part = part.ok_or_else(|| self.damaged(number, info, "a part", "invalid bytes"))?;
             if part.is_empty() || blob.len() + part.len() > raw_bytes {
                 return Ok(None);
             }

@@ -223,7 +223,12 @@ fn identify_tombstones(
     for entry in decoded.raw().chunks(GONE_ENTRY_BYTES) {
         let id = entry.get(2..).and_then(ObjectId::from_slice);
         let Some((id, note)) = id.zip(note(entry, 0)) else {
-            return Err(frames.damaged(number, block, "a gone id", "other bytes"));
+            return Err(frames.damaged(
+                number,
+                block,
+                "the id of a deleted object",
+                "invalid bytes",
+            ));
         };
         found.ids.push(Some(id));
         found.gone.push(note);

@@ -98,7 +98,7 @@ impl PackIds {
         }
         let (mut problems, may_pass, objects) = (found.problems, found.may_pass, info.objects);
         let index = IdIndex::build(column.into()).unwrap_or_else(|twice| {
-            problems.push(format!("{twice} is twice in it"));
+            problems.push(format!("{twice} occurs twice"));
             IdIndex::unknown(info.len())
         });
         let (notes, is_computed, is_damaged) = (notes.into(), true, false);

@@ -349,7 +349,7 @@ impl Pack {
             return Err(Error::malformed(place(), "the header of that pack"));
         };
         if header.store != store {
-            return Err(Error::corrupt(place(), "a pack of this store", "one of another store"));
+            return Err(Error::corrupt(place(), "a pack of this store", "a pack of another store"));
         }
         let front = footer.ids.end().filter(|end| *end as u64 <= footer_at);
         let front = front.map(|end| get(HEADER_BYTES as u64, end - HEADER_BYTES)).transpose()?;
@@ -508,7 +508,7 @@ impl Pack {
         let (errors, headers) = self.frames.verify();
         let mut messages: Vec<_> = errors.iter().map(ToString::to_string).collect();
         if messages.is_empty() && headers != self.footer.frames {
-            messages.push("the frames are not those that the footer names".into());
+            messages.push("the frames do not match the footer".into());
         }
         let kind = FindingKind::Damage;
         let findings = messages.into_iter();
@@ -548,7 +548,7 @@ impl OpenBlock<'_> {
         let frames = &self.pack.frames;
         if self.pack.block_of(ordinal) != Some(self.number) {
             let here = format_args!("object {ordinal} in block {}", self.number);
-            return Err(Error::corrupt(self.pack.place(ordinal), here, "it elsewhere"));
+            return Err(Error::corrupt(self.pack.place(ordinal), here, "it in another block"));
         }
         let id_at = |link| self.pack.ids.unverified(frames).id_at(link);
         frames.read_in(&self.block, ordinal, cache, id_at)

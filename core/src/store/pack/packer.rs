@@ -349,7 +349,7 @@ impl<'a> Packer<'a> {
             return Ok(raw);
         }
         let block = self.bases.block(PackId([0; 32]), number, || {
-            let short = || Error::malformed("a block just written", "its bytes");
+            let short = || Error::malformed("a new block", "the bytes that were written");
             let info = self.blocks.get(number as usize).ok_or_else(short)?;
             let mut stored = vec![0; info.stored_bytes as usize];
             let offset = info.offset + FRAME_HEADER_BYTES as u64;

@@ -56,7 +56,7 @@ impl RecoveredObjects {
         let header = PackHeader::decode(&map).map(|(header, _)| header);
         let place = format!("packs/{}", id.file_name());
         if header.as_ref().is_some_and(|header| header.store != store) {
-            return Err(Error::corrupt(place, "a pack of this store", "one of another store"));
+            return Err(Error::corrupt(place, "a pack of this store", "a pack of another store"));
         }
         let footer = Footer::decode(&map).map(|(footer, _)| footer);
         let salts = [header.as_ref().map(|h| h.salt), footer.as_ref().map(|f| f.salt)];

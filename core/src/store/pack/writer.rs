@@ -62,7 +62,7 @@ impl PackDraft<'_> {
         for id in self.items.iter().map(|item| &item.id).chain(gone) {
             column.extend_from_slice(id.as_bytes());
         }
-        let twice = |id| Error::invalid(format!("{id} is twice in one pack"));
+        let twice = |id| Error::invalid(format!("{id} occurs twice in one pack"));
         IdIndex::build(column.into()).map_err(twice)
     }
 

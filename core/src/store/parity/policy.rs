@@ -54,7 +54,7 @@ impl Store {
                 share.map(Some).map_err(|error| error.at(PARITY_POLICY_REF))
             }
             Some(RefValue::Symbolic(_)) => {
-                Err(Error::corrupt(PARITY_POLICY_REF, "a blob", "the name of another ref"))
+                Err(Error::corrupt(PARITY_POLICY_REF, "a blob", "a symbolic ref"))
             }
         }
     }

@@ -74,9 +74,9 @@ pub fn repair_by_parity(file: &Arc<dyn IoFile>) -> Result<ParityDamage> {
     }
     let mended = parity.restore_content(reader, &damage)?;
     if survey(&mended, &parity.shape)?.1 != parity.content {
-        return Err(Error::malformed("the parity", "the content that it was made of"));
+        return Err(Error::malformed("the parity", "the content that it was computed from"));
     }
-    let failed = |error| Error::io("write what was restored", error);
+    let failed = |error| Error::io("write the restored bytes", error);
     for (offset, piece) in mended.pieces() {
         file.write_at(piece, offset).map_err(failed)?;
     }

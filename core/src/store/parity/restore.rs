@@ -155,5 +155,5 @@ fn beyond_repair_error(damage: &ParityDamage) -> Error {
         0 => format!("{} of {} units of parity damaged", damage.lost_units, damage.units),
         shards => format!("{shards} of {} shards damaged", damage.shards),
     };
-    Error::corrupt("the parity", "as much damage as it can restore", found)
+    Error::corrupt("the parity", "no more damage than it can restore", found)
 }

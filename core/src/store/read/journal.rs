@@ -349,7 +349,7 @@ impl Journal {
             kind: FindingKind::Damage,
             place: format!("operation {}", from + 1),
             message: format!(
-                "{to} operations from here on are in files of the manifest, and not in its refs"
+                "{to} operations from here on are in files of the manifest, but not in its refs"
             ),
         });
         for (id, operation) in missing.iter().rev() {

@@ -207,8 +207,8 @@ impl Store {
             return Ok(());
         }
         let message = format!(
-            "{}: the newest manifest is damaged or missing, and packs are there that only it listed: \
-             run 'turntree repair' before anything is written",
+            "{}: the newest manifest is damaged or missing, and only it listed some of the packs: \
+             run 'turntree repair' before the next write",
             self.dir.display()
         );
         Err(Error::new(ErrorKind::Corrupt, message))

@@ -105,7 +105,7 @@ impl RefTable {
             return Err(Error::limit("refs", MAX_REFS as u64, refs as u64));
         }
         let sequence = self.sequence.max(joined).checked_add(1).ok_or_else(|| {
-            Error::corrupt("the newest operation", "a number that has a next one", self.sequence)
+            Error::corrupt("the newest operation", "a number below the maximum", self.sequence)
         })?;
         Ok(Operation {
             parents: self.operation.into_iter().chain(draft.joins.iter().copied()).collect(),
@@ -164,7 +164,7 @@ impl RefTable {
                 _ => RefValue::Symbolic(reader.text()?.to_owned()),
             };
             if values.last_key_value().is_some_and(|(last, _)| *last >= name) {
-                return Err(reader.refuse("names in rising order", &name));
+                return Err(reader.refuse("names in ascending order", &name));
             }
             values.insert(name, value);
         }
@@ -201,7 +201,7 @@ impl fmt::Display for DisplayValue<'_> {
         match self.0 {
             None => f.write_str("no such ref"),
             Some(RefValue::Object(id)) => write!(f, "{id}"),
-            Some(RefValue::Symbolic(name)) => write!(f, "a link to '{name}'"),
+            Some(RefValue::Symbolic(name)) => write!(f, "a symbolic ref to '{name}'"),
         }
     }
 }

@@ -295,7 +295,7 @@ impl SegmentScan<'_> {
             self.report(at, "the last batch has changed since it was durable".into());
         } else if self.tail.end == SegmentEnd::Torn {
             let place = self.segment.place(torn.unwrap_or(self.tail.offset));
-            let message = "a batch that was never acknowledged is not whole; it is ignored";
+            let message = "an unacknowledged batch is incomplete; it is ignored";
             self.found.findings.push(Finding {
                 kind: FindingKind::TornTail,
                 place,

@@ -203,7 +203,7 @@ impl Store {
             return Ok(());
         }
         let message = format!(
-            "the keys of the store in {} have changed: open it again and try again",
+            "the keys of the store in {} have changed: open it again and retry",
             self.dir.display()
         );
         Err(Error::new(ErrorKind::Conflict, message))
@@ -305,7 +305,7 @@ impl Examiner<'_, '_> {
         } else if tail.end == SegmentEnd::Clean || is_unfinished()? {
             self.leftover(file.place(0), "a segment that was never completed");
         } else {
-            self.damage(file.place(0), "nothing in it is a segment");
+            self.damage(file.place(0), "it is not a segment");
         }
         Ok(())
     }
@@ -319,7 +319,7 @@ impl Examiner<'_, '_> {
         let place = sealed.segment().place(0);
         for (id, places) in &stored {
             if !sealed.find(id).is_some_and(|found| places.contains(&found)) {
-                self.damage(place.clone(), format!("the index does not lead to object {id}"));
+                self.damage(place.clone(), format!("the index does not find object {id}"));
             }
         }
         let known = |at| sealed.entry(at).is_some_and(|(id, _)| stored.contains_key(&id));
@@ -351,10 +351,7 @@ impl Examiner<'_, '_> {
         }
         let stray = pack.count_misindexed();
         if stray > 0 {
-            self.damage(
-                place.clone(),
-                format!("the index does not lead to {stray} of its objects"),
-            );
+            self.damage(place.clone(), format!("the index does not find {stray} of its objects"));
         }
         if self.thoroughness == Thoroughness::Full {
             let damage = pack.verify_frames();
@@ -523,11 +520,11 @@ impl Examiner<'_, '_> {
                     let pack = packs.iter().find(|pack| pack.derived_name() == place);
                     let is_damaged = |pack| self.store.derived(pack).is_none();
                     if self.thoroughness == Thoroughness::Full && pack.is_some_and(is_damaged) {
-                        self.leftover(place, "damaged, and so not read; 'gc' makes it anew");
+                        self.leftover(place, "damaged and ignored; 'gc' rebuilds it");
                     }
                 }
                 Some(_) => {
-                    self.leftover(place, "derived from a pack that is gone; 'gc' removes it");
+                    self.leftover(place, "derived from a deleted pack; 'gc' removes it");
                 }
                 None => self.add_unknown_file(place),
             }
@@ -562,8 +559,8 @@ impl Examiner<'_, '_> {
             Some(damage) if damage.damaged.is_empty() && damage.can_restore => {
                 format!("{} of {} units are damaged", damage.lost_units, damage.units)
             }
-            Some(_) => "it is not the parity of its pack, which is whole".to_owned(),
-            None => "nothing in it is a parity".to_owned(),
+            Some(_) => "it does not match its pack, which is intact".to_owned(),
+            None => "it is not a parity file".to_owned(),
         };
         self.damage(place, message + ": run 'turntree repair'");
         self.damaged.parities.push(id);
@@ -580,7 +577,7 @@ impl Examiner<'_, '_> {
                 self.damaged.spare_packs.push(id);
                 self.leftover(place, "a pack that no manifest lists; 'gc' removes it");
             }
-            Err(_) => self.leftover(place, "no whole pack of this store, and in nobody's way"),
+            Err(_) => self.leftover(place, "not an intact pack of this store; harmless"),
         }
         if self.thoroughness == Thoroughness::Full {
             // The manifest that listed it may be lost too.
@@ -611,7 +608,7 @@ impl Examiner<'_, '_> {
 
     fn add_unknown_file(&mut self, place: String) {
         let message = match place.ends_with(".tmp") {
-            true => "left by a process that ended before it was done",
+            true => "left by an interrupted process",
             false => "not a file of the store",
         };
         self.leftover(place, message);
@@ -646,7 +643,7 @@ fn unknown_to_manifest(
         kind: FindingKind::Damage,
         place: manifest::file_name(generation),
         message: format!(
-            "it lists files with operations up to {newest}, and its refs end at {listed}"
+            "it lists files with operations up to {newest}, but its refs end at {listed}"
         ),
     })
 }

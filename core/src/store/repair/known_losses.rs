@@ -53,12 +53,12 @@ impl KnownLosses {
             Some(RefValue::Object(id)) => match source.read(id) {
                 Ok(Some(object)) if object.kind == Kind::Blob => Self::decode(&object.bytes),
                 // Not `read_as`, whose error message would look up the holes again.
-                Ok(_) => Err(Error::corrupt(id, "a blob", "nothing of the kind")),
+                Ok(_) => Err(Error::malformed(id, "a blob")),
                 Err(error) => Err(error),
             }
             .map_err(|error| error.at(KNOWN_LOSSES_REF)),
             Some(RefValue::Symbolic(_)) => {
-                Err(Error::corrupt(KNOWN_LOSSES_REF, "a blob", "the name of another ref"))
+                Err(Error::corrupt(KNOWN_LOSSES_REF, "a blob", "a symbolic ref"))
             }
         }
     }
@@ -129,10 +129,10 @@ pub(in crate::store) fn missing_object_error(
 ) -> Error {
     match KnownLosses::load(source, refs) {
         Ok(holes) if holes.is_distant(id) => {
-            Error::not_found(format!("{kind} {id} is not here, but on a remote"))
+            Error::not_found(format!("{kind} {id} is only on a remote"))
         }
         Ok(holes) if holes.is_lost(id) => {
-            let message = format!("{kind} {id} is lost: 'repair --accept-loss' gave it up");
+            let message = format!("{kind} {id} is lost: 'repair --accept-loss' accepted its loss");
             Error::new(ErrorKind::Corrupt, message)
         }
         // Damage of the holes is reported when they are needed.

@@ -67,9 +67,7 @@ impl Store {
                 let content = SuperblockContent { store, keys, allows_without_ids };
                 superblock::create(io, dir, &content)
             }
-            [] => {
-                Err(Error::corrupt(dir.display(), "files that say which store they are of", "none"))
-            }
+            [] => Err(Error::corrupt(dir.display(), "files with the id of their store", "none")),
             _ => Err(Error::corrupt(dir.display(), "files of one store", "files of several")),
         }
     }

@@ -13,7 +13,7 @@ use crate::store::{JOURNAL_DIR, PACKS_DIR, SUPERBLOCK_FILE};
 pub(in crate::store) fn check_not_lost(io: &dyn Io, dir: &Path) -> Result<()> {
     let Some(file) = file_without_superblock(io, dir)? else { return Ok(()) };
     let place = dir.join(SUPERBLOCK_FILE);
-    let found = format_args!("nothing, though {file} is there: run 'turntree repair'");
+    let found = format_args!("{file} without it: run 'turntree repair'");
     Err(Error::corrupt(place.display(), "the superblock of a store", found))
 }
 

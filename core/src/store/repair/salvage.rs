@@ -507,7 +507,8 @@ impl RepairLock<'_> {
                 }
             }
         }
-        let message = format!("{}: others keep committing", store.dir.display());
+        let message =
+            format!("{}: other processes keep committing: try again", store.dir.display());
         Err(Error::new(ErrorKind::Locked, message))
     }
 }

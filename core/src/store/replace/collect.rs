@@ -224,7 +224,7 @@ impl Store {
             self.io.sync_names(&self.dir)?;
             return Ok(CollectorLock(file));
         }
-        let message = format!("{}: another collection or repack goes on", self.dir.display());
+        let message = format!("{}: another collection or repack is running", self.dir.display());
         Err(Error::new(ErrorKind::Locked, message))
     }
 
@@ -257,11 +257,11 @@ impl Store {
     /// deleted, another collection can start, and treats the pack of this one as a leftover.
     pub(in crate::store) fn check_collector(&self, file: &dyn IoFile) -> Result<()> {
         let path = self.dir.join(COLLECTOR_FILE);
-        let locked = file.identity().map_err(failed("look at", &path))?;
+        let locked = file.identity().map_err(failed("inspect", &path))?;
         if self.io.identity_if_exists(&path)? == Some(locked) {
             return Ok(());
         }
-        let message = format!("{} was removed or replaced since it was locked", path.display());
+        let message = format!("{} was removed or replaced after it was locked", path.display());
         Err(Error::new(ErrorKind::Locked, message))
     }
 
@@ -291,7 +291,7 @@ impl Store {
                 at <= known
             }) {
                 let place = format!("{PACKS_DIR}/{}", id.file_name());
-                return refuse(&place, "holds operations that no manifest knows");
+                return refuse(&place, "has operations that no manifest lists");
             }
         }
         Ok(())
@@ -344,7 +344,7 @@ impl Inventory<'_> {
     /// `Io` when the free bytes of the disk or the parity policy of the store cannot be read.
     pub(crate) fn room_for_pack(&self) -> Result<u64> {
         let (store, dir) = (self.store, &self.store.dir);
-        let free = store.io.free_bytes(dir).map_err(failed("look at", dir))?;
+        let free = store.io.free_bytes(dir).map_err(failed("inspect", dir))?;
         let share = store.pack_parity(Tier::Archive, None)?;
         let percent = share.map_or(0, |share| u64::from(share.percent()));
         Ok(free.saturating_sub(self.spare_room()) / (100 + percent) * 100)
@@ -431,7 +431,7 @@ impl<'s> Collection<'s> {
                 }
             }
         }
-        let message = format!("{}: too much is committed at once", store.dir.display());
+        let message = format!("{}: too many concurrent commits: try again", store.dir.display());
         Err(Error::new(ErrorKind::Locked, message))
     }
 
@@ -471,7 +471,7 @@ impl<'s> Collection<'s> {
         let percent = parity.map_or(0, |share| share.percent().into());
         let need = |bytes: u64| bytes + bytes / 100 * percent + inventory.spare_room();
         let dir = &self.store.dir;
-        let free = self.store.io.free_bytes(dir).map_err(failed("look at", dir))?;
+        let free = self.store.io.free_bytes(dir).map_err(failed("inspect", dir))?;
         if need(pack_room(entries, bytes.sum())) <= free || entries == 0 {
             return Ok(());
         }

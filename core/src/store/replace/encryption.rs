@@ -99,7 +99,7 @@ impl Store {
                 Ok(Some(StoreKeys { newest, previous: Some(present.newest) }))
             }
             Some(_) => Err(Error::invalid(format!(
-                "a change to key {} did not come to its end: do that again first",
+                "an earlier change to key {} was interrupted: run it again first",
                 present.newest.name()
             ))),
         }
@@ -198,9 +198,7 @@ impl<'a> Converter<'a> {
             let again = to.open_named(&temporary, Access::Read)?;
             match for_each_piece(&*again, &temporary, &mut |_, _| Ok(()))? == digest {
                 true => self.io.replace(&temporary, path).map_err(failed("replace", path)),
-                false => {
-                    Err(Error::corrupt(temporary.display(), "what was written", "other bytes"))
-                }
+                false => Err(Error::malformed(temporary.display(), "the bytes that were written")),
             }
         });
         compared.inspect_err(|_| {

@@ -138,7 +138,7 @@ impl Collection<'_> {
                 continue;
             }
             let Some(file) = store.io.open_if_exists(&path, Access::Write)? else { continue };
-            let is_empty = || Ok::<_, Error>(file.size().map_err(failed("look at", &path))? == 0);
+            let is_empty = || Ok::<_, Error>(file.size().map_err(failed("inspect", &path))? == 0);
             // A writer that has just created it waits for the lock, and then notices that its name
             // is missing.
             if is_empty()?

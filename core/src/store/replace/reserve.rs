@@ -59,7 +59,7 @@ impl Store {
     /// Deletes the reserve if the disk is nearly full. Returns true if it was deleted.
     fn release_reserve(&self) -> Result<bool> {
         let path = self.dir.join(RESERVE_FILE);
-        let free = self.disk.free_bytes(&self.dir).map_err(failed("look at", &self.dir))?;
+        let free = self.disk.free_bytes(&self.dir).map_err(failed("inspect", &self.dir))?;
         if free >= FULL_BYTES || self.disk.identity_if_exists(&path)?.is_none() {
             return Ok(false);
         }
@@ -73,13 +73,13 @@ impl Store {
         let wanted = (budget / BUDGET_PARTS).min(RESERVE_BYTES) / WORD_BYTES * WORD_BYTES;
         let path = self.dir.join(RESERVE_FILE);
         if let Some(file) = self.disk.open_if_exists(&path, Access::Read)? {
-            if file.size().map_err(failed("look at", &path))? == wanted {
+            if file.size().map_err(failed("inspect", &path))? == wanted {
                 return Ok(());
             }
             // The process that created it has died, the disk was full, or the budget has changed.
             self.disk.remove_if_exists(&path)?;
         }
-        let free = self.disk.free_bytes(&self.dir).map_err(failed("look at", &self.dir))?;
+        let free = self.disk.free_bytes(&self.dir).map_err(failed("inspect", &self.dir))?;
         if free < least_free {
             return Ok(());
         }

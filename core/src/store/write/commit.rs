@@ -161,7 +161,8 @@ impl Store {
             let journal = lock(&self.journal);
             writer.owned.take_if(|owned| journal.is_skipped(owned.segment.id));
         }
-        let message = format!("{}: collections follow one another too fast", self.dir.display());
+        let message =
+            format!("{}: collections keep replacing its files: try again", self.dir.display());
         Err(Error::new(ErrorKind::Locked, message))
     }
 
@@ -246,7 +247,7 @@ impl Store {
         for (id, object) in objects {
             check_size(object.kind, &object.bytes)?;
             if object.kind == Kind::Operation {
-                return Err(Error::invalid("operations are made by the store alone"));
+                return Err(Error::invalid("only the store creates operations"));
             }
             debug_assert!(verify(object.kind, &object.bytes, id).is_ok(), "the id of the object");
             if seen.insert(*id) && !self.has_readable_copy(id) {

@@ -235,13 +235,13 @@ impl Store {
         if self.is_named(&path, &*owned.file)? {
             return Ok(());
         }
-        let message = "was removed or replaced since it was opened";
+        let message = "was removed or replaced after it was opened";
         Err(Error::not_found(format!("{} {message}", path.display())))
     }
 
     /// Returns true if an open file still has this name.
     pub(in crate::store) fn is_named(&self, path: &Path, file: &dyn IoFile) -> Result<bool> {
-        let identity = file.identity().map_err(failed("look at", path))?;
+        let identity = file.identity().map_err(failed("inspect", path))?;
         Ok(self.io.identity_if_exists(path)? == Some(identity))
     }
 

@@ -98,7 +98,8 @@ impl Store {
                 return Ok(published);
             }
         }
-        let message = format!("{}: others keep publishing manifests", self.dir.display());
+        let message =
+            format!("{}: other processes keep publishing manifests: try again", self.dir.display());
         Err(Error::new(ErrorKind::Locked, message))
     }
 
@@ -119,7 +120,8 @@ impl Store {
             if let Some(lost) = journal.failed_syncs().first() {
                 // The refs include it, and a crash would lose it: the next commit stores it again.
                 let place = lost.segment.place(lost.offset);
-                let message = format!("{place}: a sync failed: commit again, which stores it anew");
+                let message =
+                    format!("{place}: a sync failed: commit again to store the operation again");
                 return Err(Error::new(ErrorKind::Io, message));
             }
             (Arc::clone(&read(&self.view).refs), journal.all_unsynced())

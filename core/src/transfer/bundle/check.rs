@@ -195,7 +195,7 @@ impl<'b> Verification<'b> {
         let outside = bundle.outside.iter();
         let outside: HashMap<_, _> = outside.map(|(id, kind, why)| (*id, (*kind, *why))).collect();
         if outside.len() != bundle.outside.len() {
-            return Err(refuse("each id outside once", "one twice"));
+            return Err(refuse("each id outside once", "a duplicate"));
         }
         let grafts = manifest.grafts.iter();
         let grafts: BTreeMap<_, _> =
@@ -204,7 +204,7 @@ impl<'b> Verification<'b> {
         let required = manifest.prerequisites.iter();
         let required: HashMap<_, _> = required.map(|known| (known.commit.0, known.turn)).collect();
         if !rises || required.len() != manifest.prerequisites.len() {
-            return Err(refuse("each graft and prerequisite once", "one twice"));
+            return Err(refuse("each graft and prerequisite once", "a duplicate"));
         }
         let outside_at = (bundle.file.len()..).zip(&bundle.outside);
         let named = outside_at.filter(|(_, (_, kind, _))| is_nameable(*kind));
@@ -223,7 +223,7 @@ impl<'b> Verification<'b> {
     fn object(&mut self, id: ObjectId, object: &Object) -> Result<()> {
         let place = |error: Error| error.at(format_args!("the bundle, {id}"));
         if self.outside.contains_key(&id) || self.required.contains_key(&id) {
-            return Err(refuse("an object inside or outside", "it on both sides"));
+            return Err(refuse("an object either inside or outside", "it in both"));
         }
         match object.kind {
             Kind::Blob => {}
@@ -252,7 +252,7 @@ impl<'b> Verification<'b> {
         self.contents.raw_bytes += object.bytes.len() as u64;
         match self.contents.kinds.insert(id, object.kind) {
             None => Ok(()),
-            Some(_) => Err(place(refuse("each object once", "one twice"))),
+            Some(_) => Err(place(refuse("each object once", "a duplicate"))),
         }
     }
 
@@ -276,8 +276,10 @@ impl<'b> Verification<'b> {
             let turn = turn.or_else(|| self.required.get(&next).copied());
             match turn {
                 Some(turn) if turn < commit.turn => parents.push(next),
-                Some(_) => return Err(malformed("turns that rise")),
-                None => return Err(refuse("a parent in it, or required", "neither")),
+                Some(_) => return Err(malformed("ascending turns")),
+                None => {
+                    return Err(refuse("a parent in the bundle or its prerequisites", "neither"));
+                }
             }
         }
         self.contents.commits.insert(id, (commit.turn, parents));
@@ -294,10 +296,12 @@ impl<'b> Verification<'b> {
                 self.named.insert(id);
                 Ok(())
             }
-            Some(_) => Err(Error::corrupt(id, kind, "something else outside of the bundle")),
-            None => {
-                Err(Error::corrupt(id, format_args!("{kind} in front of what names it"), "none"))
-            }
+            Some(_) => Err(Error::corrupt(id, kind, "a different entry outside of the bundle")),
+            None => Err(Error::corrupt(
+                id,
+                format_args!("{kind} before the object that names it"),
+                "none",
+            )),
         }
     }
 
@@ -308,7 +312,7 @@ impl<'b> Verification<'b> {
             return Err(malformed("the turns and objects that its manifest names"));
         }
         if self.named.len() != self.outside.len() {
-            return Err(malformed("ids outside that something in it names"));
+            return Err(malformed("outside ids that its objects name"));
         }
         let forgotten = self.outside.values().filter(|(_, why)| *why == Outside::Forgotten).count();
         if self.grafts.len() != forgotten {
@@ -385,7 +389,7 @@ fn check_ref(
     if fits && turn == Some(value.turn) && kind.is_some_and(|kind| kind.name() == value.kind) {
         return Ok(());
     }
-    let message = "not a branch, tag or pin that leads to the turn that the manifest names";
+    let message = "not a branch, tag or pin of the turn that the manifest names";
     Err(Error::new(ErrorKind::Corrupt, message))
 }
 

@@ -189,7 +189,7 @@ impl Manifest {
         let manifest: Self = serde_json::from_str(json).map_err(|error| {
             let found =
                 format_args!("line {} column {}", error.line() + 1 + recipe, error.column());
-            Error::corrupt(place, "what the format says", found)
+            Error::corrupt(place, "a manifest of this format", found)
         })?;
         let is_plain = json.strip_suffix("\n\n") == Some(&*manifest.json()?);
         match is_plain && (version == VERSION) == (recipe > 0) {
@@ -201,7 +201,7 @@ impl Manifest {
     /// Encodes the manifest in its canonical form.
     fn json(&self) -> Result<String> {
         serde_json::to_string_pretty(self)
-            .map_err(|error| Error::invalid("a manifest that is no JSON").with_source(error))
+            .map_err(|error| Error::invalid("a manifest that is not JSON").with_source(error))
     }
 
     /// Returns the sessions of its branches.
@@ -241,7 +241,7 @@ impl Manifest {
 /// `InvalidInput` if it is not a bundle, `Unsupported` for a later version.
 pub(super) fn check_head(head: &[u8]) -> Result<&'static str> {
     let line = head.strip_prefix(MAGIC.as_bytes());
-    let line = line.ok_or_else(|| Error::invalid("this is no bundle of turntree"))?;
+    let line = line.ok_or_else(|| Error::invalid("this is not a turntree bundle"))?;
     let version: Vec<u8> = line.iter().copied().take_while(u8::is_ascii_digit).take(9).collect();
     let ends = line.get(version.len()) == Some(&b'\n');
     let known = [WITHOUT_RECIPE, VERSION].into_iter().find(|it| it.as_bytes() == version);
@@ -249,8 +249,9 @@ pub(super) fn check_head(head: &[u8]) -> Result<&'static str> {
         Some(known) => Ok(known),
         None if ends && !version.is_empty() => {
             let version = String::from_utf8_lossy(&version);
-            let message =
-                format!("a bundle of version {version}: this program reads 1 to {VERSION}");
+            let message = format!(
+                "unknown bundle version {version}: this program reads versions 1 to {VERSION}"
+            );
             Err(Error::new(ErrorKind::Unsupported, message))
         }
         None => Err(Error::corrupt("the first line of the bundle", "a version", "none")),

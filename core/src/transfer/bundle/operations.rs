@@ -161,11 +161,11 @@ pub(super) fn decode(
     reader.array(2)?;
     let ids = reader.bytes()?;
     let (abandoned, []) = ids.as_chunks() else {
-        return Err(reader.refuse("how ids begin", "a part of one"));
+        return Err(reader.refuse("prefixes of ids", "an incomplete one"));
     };
     let mut known = HashSet::new();
     if !abandoned.iter().all(|beginning| known.insert(beginning)) {
-        return Err(reader.refuse("how ids begin, each once", "one twice"));
+        return Err(reader.refuse("prefixes of ids, each once", "a duplicate"));
     }
     let items = reader.array_up_to(u64::MAX)?;
     if !items.is_multiple_of(OPERATION_ITEMS as u64) {
@@ -202,7 +202,7 @@ impl<'a> Decoder<'a> {
             0 => None,
             step => self.sequence.checked_add(step),
         };
-        let sequence = sequence.ok_or_else(|| reader.malformed("numbers that rise"))?;
+        let sequence = sequence.ok_or_else(|| reader.malformed("ascending numbers"))?;
         let time_micros = self.micros.wrapping_add(reader.int()?);
         (self.sequence, self.micros) = (sequence, time_micros);
         let (actor, reason) = (reader.text()?.to_owned(), reader.text()?.to_owned());
@@ -226,7 +226,7 @@ impl<'a> Decoder<'a> {
                 return Err(reader.malformed("a branch of its sessions, a tag or a pin"));
             }
             if changes.last().is_some_and(|last| last.name.as_str() >= name) {
-                return Err(reader.malformed("names in rising order"));
+                return Err(reader.malformed("names in ascending order"));
             }
             let before = self.held.get(name).copied().unwrap_or_default();
             let (old, old_place) = self.value(before, reader)?;
@@ -240,7 +240,7 @@ impl<'a> Decoder<'a> {
     /// Reads the value of a ref by its ordinal; 0 means unset.
     fn value(&mut self, from: i64, reader: &mut Reader<'a>) -> Result<(Option<Held>, i64)> {
         let place = from.checked_add(reader.int()?);
-        let place = place.ok_or_else(|| reader.refuse("a place", "one that cannot be"))?;
+        let place = place.ok_or_else(|| reader.refuse("a place", "an overflow"))?;
         if place == 0 {
             return Ok((None, 0));
         }
@@ -371,9 +371,9 @@ mod tests {
         assert!(read(&rows(&[], &[(1, 1, good), (1, 0, &[(main, 0, 2)])])).is_ok());
         assert!(read(&rows(gone, &[(1, 0, &[(main, 0, 9)])])).is_ok());
         let cases: &[(&[u8], &[Row<'_>], &str)] = &[
-            (&[], &[(0, 0, good)], "numbers that rise"),
-            (&[], &[(1, 0, good), (0, 0, good)], "numbers that rise"),
-            (&[], &[(u64::MAX, 0, good), (1, 0, good)], "numbers that rise"),
+            (&[], &[(0, 0, good)], "ascending numbers"),
+            (&[], &[(1, 0, good), (0, 0, good)], "ascending numbers"),
+            (&[], &[(u64::MAX, 0, good), (1, 0, good)], "ascending numbers"),
             (&[], &[(4, 5, good)], "at most 4"),
             (&[], &[(1, 0, &[])], "changes of refs"),
             (&[], &[(1, 0, &[("refs/heads/other/main", 0, 1)])], "a branch of its sessions"),
@@ -386,10 +386,10 @@ mod tests {
             (&[], &[(1, 0, &[(main, 0, 2)])], "the place of a commit"),
             (&[], &[(1, 0, &[(main, 0, 9)])], "the place of a commit"),
             (&[], &[(1, 0, &[(main, 0, i64::MAX)])], "the place of a commit"),
-            (&[], &[(1, 0, good), (1, 0, &[(main, i64::MAX, 0)])], "one that cannot be"),
+            (&[], &[(1, 0, good), (1, 0, &[(main, i64::MAX, 0)])], "an overflow"),
             (gone, &[(1, 0, good)], "ids that an operation names"),
             (gone, &[(1, 0, &[(main, 0, 10)])], "the place of a commit"),
-            (&gone[1..], &[(1, 0, good)], "how ids begin"),
+            (&gone[1..], &[(1, 0, good)], "prefixes of ids"),
         ];
         for (ids, operations, message) in cases {
             let error = read(&rows(ids, operations)).unwrap_err().to_string();

@@ -204,7 +204,7 @@ impl Writer<'_> {
             return Ok(());
         }
         let message = format!(
-            "the bundle holds {id}, which was redacted in this store, and nothing stands for it: redact it where the bundle was made, too"
+            "the bundle has {id}, which was redacted in this store without a replacement: redact it also where the bundle was made"
         );
         Err(Error::new(ErrorKind::Redacted, message))
     }

@@ -140,7 +140,7 @@ impl UnbundlePlan {
         };
         let names: Vec<String> = self.missing.iter().map(name).collect();
         let names = names.join(", ");
-        let message = format!("this store has not all that the bundle builds on: {names}");
+        let message = format!("this store lacks prerequisites of the bundle: {names}");
         Err(Error::not_found(message))
     }
 }
@@ -252,7 +252,7 @@ impl Planner<'_> {
         plan.substitutes = Substitutes::find(self.repo, self.bundle, &self.contents, &own)?;
         plan.redacted = plan.substitutes.redacted();
         if plan.redacted > 0 && options.remote.is_some() {
-            let message = "it has what was redacted in this store, so its turns cannot come in as they are: redact it there too";
+            let message = "it has content that was redacted in this store, so its turns cannot be imported unchanged: redact it there too";
             return Err(Error::new(ErrorKind::Redacted, message));
         }
         plan.substitutes.apply(&mut self.contents);
@@ -331,7 +331,7 @@ impl Planner<'_> {
             for (id, kind, why) in &self.bundle.outside {
                 if *why == Outside::Required && !store.contains(id)? {
                     let message =
-                        format!("the bundle requires {kind} {id}, which no prerequisite has");
+                        format!("the bundle requires {kind} {id}, but no prerequisite has it");
                     return Err(Error::new(ErrorKind::Corrupt, message));
                 }
             }

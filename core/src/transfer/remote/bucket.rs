@@ -101,7 +101,7 @@ impl Key {
         if key.len() > MAX_KEY_BYTES || !key.split('/').all(is_part) {
             // A listing from another writer may contain anything.
             let shown: String = key.chars().take(100).collect();
-            return Err(Error::invalid(format!("{shown:?} is no key of a remote")));
+            return Err(Error::invalid(format!("{shown:?} is not a key of a remote")));
         }
         Ok(Self(key))
     }

@@ -203,7 +203,7 @@ impl Remote<'_> {
                 (SwapOutcome::Moved(found), _) => *found,
             });
         }
-        let message = format!("others push to {key} again and again: collect again later");
+        let message = format!("other clients keep pushing to {key}: collect again later");
         Err(Error::new(ErrorKind::Conflict, message))
     }
 

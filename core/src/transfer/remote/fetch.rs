@@ -195,7 +195,7 @@ impl Remote<'_> {
         let session = SessionHead::session_in(&bytes)?;
         let head = SessionHead::decode(&bytes, &self.id, &session)?;
         if !session.is_empty() && SessionHead::key(self.bucket.names(), &session)? != *key {
-            return Err(Error::corrupt(key, "the head of that session", "that of another one"));
+            return Err(Error::corrupt(key, "the head of that session", "the head of another session"));
         }
         Ok(Some(KnownHead { head, version }))
     }
@@ -328,7 +328,9 @@ impl Remote<'_> {
         while at < bundle.bytes {
             let end = bundle.bytes.min(at.saturating_add(RANGE_BYTES));
             let Got::Bytes { bytes, size, .. } = self.bucket.get(&key, Some(at..end), None)? else {
-                return Err(Error::not_found(format!("{key} is not on the remote, and is listed")));
+                return Err(Error::not_found(format!(
+                    "{key} is listed, but missing on the remote"
+                )));
             };
             let read = bytes.len() as u64;
             if size != bundle.stored_bytes() || read == 0 || read > end - at {
@@ -336,16 +338,16 @@ impl Remote<'_> {
                 return Err(Error::corrupt(
                     &key,
                     expected,
-                    format_args!("{size}, {read} of them at {at}"),
+                    format_args!("{size} bytes, {read} of them at {at}"),
                 ));
             }
             hash.update(&bytes);
-            file.write_at(&bytes, at).map_err(|e| Error::io("keep a bundle of the remote", e))?;
+            file.write_at(&bytes, at).map_err(|e| Error::io("store a bundle of the remote", e))?;
             at += read;
         }
         match Hex(hash.finish()) == bundle.hash {
             true => Ok(file),
-            false => Err(Error::corrupt(&key, "the bytes that the head lists", "other ones")),
+            false => Err(Error::malformed(&key, "the bytes that the head lists")),
         }
     }
 

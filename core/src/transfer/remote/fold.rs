@@ -178,7 +178,7 @@ impl Remote<'_> {
         )? {
             SwapOutcome::Done(version) => {
                 let folded = KnownHead { head: next, version };
-                self.record_head(&folded, &format!("make bundles one on {}", self.name))?;
+                self.record_head(&folded, &format!("merge bundles on {}", self.name))?;
                 Ok(Some(folded))
             }
             SwapOutcome::Moved(found) => {

@@ -74,7 +74,7 @@ impl FolderBucket {
             Err(error) if error.kind() == ErrorKind::NotFound => {
                 Err(bucket.missing_error(Kind::NotFound))
             }
-            Err(error) => Err(failed("look at", &bucket.root.join(LOCK))(error)),
+            Err(error) => Err(failed("inspect", &bucket.root.join(LOCK))(error)),
         }
     }
 
@@ -105,7 +105,7 @@ impl FolderBucket {
 
     fn missing_error(&self, kind: Kind) -> Error {
         let root = self.root.display();
-        Error::new(kind, format!("{root} is no folder of a remote: is its disk there?"))
+        Error::new(kind, format!("{root} is not the folder of a remote: is its disk mounted?"))
     }
 
     fn path(&self, key: &Key) -> PathBuf {
@@ -124,14 +124,14 @@ impl FolderBucket {
     /// nothing exists.
     fn is_folder(&self, path: &Path) -> Result<Option<bool>> {
         let looked = none_on(ErrorKind::NotFound, self.io.identity(path));
-        let Some(found) = looked.map_err(failed("look at", path))? else { return Ok(None) };
+        let Some(found) = looked.map_err(failed("inspect", path))? else { return Ok(None) };
         // `link/.` is the folder that the link points to, and `file/.` does not exist.
         match self.io.identity(&path.join(".")) {
             Ok(within) => Ok(Some(within == found)),
             Err(error) if error.kind() == ErrorKind::NotADirectory || is_no_file(&error) => {
                 Ok(Some(false))
             }
-            Err(error) => Err(failed("look at", path)(error)),
+            Err(error) => Err(failed("inspect", path)(error)),
         }
     }
 
@@ -235,14 +235,15 @@ impl FolderBucket {
     fn lock(&self) -> Result<Arc<dyn IoFile>> {
         let path = self.root.join(LOCK);
         let file = self.io.open(&path, Access::Write).map_err(failed("open", &path))?;
-        let message = || format!("{}: others kept it for {LOCK_TIMEOUT:?}", path.display());
+        let message =
+            || format!("{}: another process held the lock for {LOCK_TIMEOUT:?}", path.display());
         if !file.lock(LOCK_TIMEOUT).map_err(failed("lock", &path))? {
             return Err(Error::new(Kind::Locked, message()));
         }
         // Otherwise other processes lock a different file, and this lock excludes none of them.
-        let named = self.io.identity(&path).map_err(failed("look at", &path))?;
-        if named != file.identity().map_err(failed("look at", &path))? {
-            let message = format!("{} was replaced since it was opened", path.display());
+        let named = self.io.identity(&path).map_err(failed("inspect", &path))?;
+        if named != file.identity().map_err(failed("inspect", &path))? {
+            let message = format!("{} was replaced after it was opened", path.display());
             return Err(Error::new(Kind::Io, message));
         }
         Ok(file)
@@ -423,7 +424,7 @@ impl ReadAt for Memory<'_> {
 }
 
 fn copy(from: &dyn ReadAt, to: &dyn IoFile, path: &Path) -> Result<()> {
-    let source = |error| Error::io("read what is uploaded", error);
+    let source = |error| Error::io("read the upload", error);
     let size = from.size().map_err(source)?;
     let most = usize::try_from(size).unwrap_or(COPY_BYTES).min(COPY_BYTES);
     let (mut buffer, mut at) = (vec![0; most], 0);
@@ -440,7 +441,8 @@ fn copy(from: &dyn ReadAt, to: &dyn IoFile, path: &Path) -> Result<()> {
 /// Reads a range of an immutable file.
 fn read(file: &dyn IoFile, range: Range<u64>, key: &Key) -> Result<Vec<u8>> {
     let bytes = usize::try_from(range.end.saturating_sub(range.start));
-    let mut bytes = vec![0; bytes.map_err(|_| Error::invalid(format!("{key}: too long a range")))?];
+    let mut bytes =
+        vec![0; bytes.map_err(|_| Error::invalid(format!("{key}: the range is too long")))?];
     if file.read_at(&mut bytes, range.start).map_err(failed_on(key))? < bytes.len() {
         return Err(failed_on(key)(ErrorKind::UnexpectedEof.into()));
     }
@@ -493,7 +495,7 @@ fn is_no_file(error: &io::Error) -> bool {
 }
 
 fn not_a_folder(path: &Path) -> Error {
-    Error::new(Kind::Io, format!("{} is no folder", path.display()))
+    Error::new(Kind::Io, format!("{} is not a folder", path.display()))
 }
 
 fn failed(action: &str, path: &Path) -> impl Fn(io::Error) -> Error {

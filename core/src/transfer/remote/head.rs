@@ -199,10 +199,10 @@ impl SessionHead {
         // A collection that closed the head before the first push did not know the name.
         let is_nameless = self.session.is_empty() && self.is_closed();
         if self.remote != *remote || self.session != session && !is_nameless {
-            return Err("this session of this remote, and no other one");
+            return Err("the head of this session of this remote");
         }
         if (self.generation == 1) != self.before.is_none() || self.generation == 0 {
-            return Err("a head before it, but for the first");
+            return Err("a previous head, except in the first one");
         }
         let is_own = |name: &String| match BranchName::from_full(name) {
             Some(branch) => branch.session() == session,
@@ -239,7 +239,7 @@ pub(super) fn bundle_key(names: Names, session: &str, name: &str) -> Result<Key>
 
 pub(super) fn encode<T: Serialize>(document: &T) -> Result<Vec<u8>> {
     let json = serde_json::to_vec(document);
-    json.map_err(|error| Error::invalid("a document that is no JSON").with_source(error))
+    json.map_err(|error| Error::invalid("a document that is not JSON").with_source(error))
 }
 
 /// The version, which is decoded first because a later version may have other fields.

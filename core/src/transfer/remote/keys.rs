@@ -259,7 +259,7 @@ impl KeysDocument {
         if self.epoch == keys.epoch() && self.mac == self.compute_mac(keys)? {
             return Ok(());
         }
-        Err(Error::corrupt(PLACE, "what a member wrote", "what somebody else did"))
+        Err(Error::malformed(PLACE, "a document that a member wrote"))
     }
 
     /// Refuses a document that cannot be a successor of a known one, each with its keys.
@@ -271,12 +271,12 @@ impl KeysDocument {
         if is_later && keys.continues(before) {
             return Ok(());
         }
-        let expected = format_args!("those of generation {}, or later ones", known.generation);
-        let found = format_args!("generation {}, with other secrets", self.generation);
+        let expected = format_args!("keys of generation {} or later", known.generation);
+        let found = format_args!("generation {} with different secrets", self.generation);
         match is_later {
             true => Err(Error::corrupt(PLACE, expected, found)),
             false => {
-                Err(Error::corrupt(PLACE, expected, format_args!("those of {}", self.generation)))
+                Err(Error::corrupt(PLACE, expected, format_args!("generation {}", self.generation)))
             }
         }
     }

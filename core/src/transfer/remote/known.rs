@@ -19,7 +19,7 @@ use crate::repo::{
 use crate::store::Expected;
 
 const VERSION: u64 = 1;
-const WHAT: &str = "what is known of the head of a remote";
+const WHAT: &str = "the known head of a remote";
 
 /// A head that this store has read or written.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -61,31 +61,31 @@ impl KnownHead {
         let place = &next.session;
         if found < known {
             let expected =
-                format_args!("generation {known} or a later one, which was there before");
+                format_args!("generation {known}, as seen before, or later");
             return Err(rollback_error(place, expected, format_args!("generation {found}")));
         }
         if found == known && *next != self.head {
             return Err(rollback_error(
                 place,
-                "the head that was there before",
-                "another one of its time",
+                "the head that was seen before",
+                "another head of the same generation",
             ));
         }
         if next.session != self.head.session && !self.head.session.is_empty() {
             let session = &self.head.session;
-            return Err(rollback_error(session, "a head of this session", "one of no session"));
+            return Err(rollback_error(session, "a head of this session", "a head without a session"));
         }
         if found > known && next.before.is_none() {
             return Err(rollback_error(
                 place,
-                "a head that goes on from another one",
-                "a first one",
+                "a head with a predecessor",
+                "a first head",
             ));
         }
         if found == known + 1 && next.before != Some(self.hash()?) {
             return Err(rollback_error(
                 place,
-                "a head that goes on from the one before",
+                "a successor of the known head",
                 "another history",
             ));
         }
@@ -96,7 +96,7 @@ impl KnownHead {
         let Self { head, version } = self.clone();
         let stored = StoredHead { version: VERSION, state: version.0, head };
         let json = serde_json::to_vec(&stored);
-        json.map_err(|error| Error::invalid(format!("{WHAT} is no JSON")).with_source(error))
+        json.map_err(|error| Error::invalid(format!("{WHAT} is not JSON")).with_source(error))
     }
 
     /// Stages the head, and remote-tracking refs with the values of its branches.

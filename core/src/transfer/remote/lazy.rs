@@ -169,7 +169,7 @@ impl Remote<'_> {
         hash.update(&front);
         hash.update(&rest);
         if Hex(hash.finish()) != index.hash {
-            return Err(Error::corrupt(key, "the bytes that the head lists", "other ones"));
+            return Err(Error::malformed(key, "the bytes that the head lists"));
         }
         let ids =
             rest.split_off(usize::try_from(bytes - tail).unwrap_or(rest.len()).min(rest.len()));
@@ -181,7 +181,7 @@ impl Remote<'_> {
         match read_range(self.bucket, key, range)? {
             Some((bytes, size)) if size == stored => Ok(bytes),
             Some((_, size)) => Err(Error::corrupt(key, format_args!("{stored} bytes"), size)),
-            None => Err(Error::not_found(format!("{key} is not on the remote, and is listed"))),
+            None => Err(Error::not_found(format!("{key} is listed, but missing on the remote"))),
         }
     }
 
@@ -203,7 +203,7 @@ impl Remote<'_> {
             change.make_room()
         })?;
         self.set(&mut change, &distant_ref(self.name, &head.session, &bundle.name)?, None);
-        change.commit(self.stamp, &format!("fetch {} from {} whole", head.session, self.name))?;
+        change.commit(self.stamp, &format!("fetch all of {} from {}", head.session, self.name))?;
         Ok(())
     }
 
@@ -285,7 +285,7 @@ impl RangeSource for RemoteRanges {
         let none = || Error::malformed(name, "the name of a remote, a session and a bundle");
         let (remote, session, bundle) = distant_bundle(name).ok_or_else(none)?;
         let what = |error: Error| {
-            let message = format!("this is not here, but on the remote {remote}: {error}");
+            let message = format!("the object is only on remote {remote}: {error}");
             Error::new(error.kind(), message)
         };
         let bucket = self.bucket(remote).map_err(what)?;
@@ -295,7 +295,7 @@ impl RangeSource for RemoteRanges {
             Some((bytes, _)) => Ok(bytes),
             None => {
                 let message = format!(
-                    "this is not here, and the remote {remote} has the bundle no more that it was in: fetch, and try again"
+                    "the object was in a bundle that remote {remote} has deleted: run 'turntree fetch' and try again"
                 );
                 Err(Error::new(ErrorKind::NotFound, message))
             }
@@ -314,11 +314,11 @@ fn read_range(bucket: &dyn Bucket, key: &Key, range: Range<u64>) -> Result<Optio
         };
         let read = bytes.len() as u64;
         if size < range.end || read > range.end - at {
-            let expected = format_args!("{} bytes and more", range.end);
+            let expected = format_args!("at least {} bytes", range.end);
             return Err(Error::corrupt(
                 key,
                 expected,
-                format_args!("{size}, {read} of them at {at}"),
+                format_args!("{size} bytes, {read} of them at {at}"),
             ));
         }
         at += read;

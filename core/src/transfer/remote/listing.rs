@@ -67,7 +67,7 @@ fn visit_objects_after(
             // A repeated key would cause an endless loop.
             if after.as_ref().is_some_and(|after| object.key <= *after) {
                 let place = "the listing of the remote";
-                return Err(Error::corrupt(place, "keys in order", "others"));
+                return Err(Error::malformed(place, "keys in ascending order"));
             }
             visit(object)?;
             after = Some(object.key.clone());

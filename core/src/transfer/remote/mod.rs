@@ -125,7 +125,7 @@ pub fn make_remote(bucket: &dyn Bucket, id: RemoteId, stamp: &Signature) -> Resu
     match (put, find_remote(bucket)?) {
         (_, Some(found)) => Ok(found),
         (_, None) => {
-            let message = "the remote does not say whether it could be made: try again";
+            let message = "the remote did not confirm that it was created: try again";
             Err(Error::new(ErrorKind::Io, message))
         }
     }
@@ -156,13 +156,13 @@ fn check_size(place: &str, bytes: &Bytes, size: u64) -> Result<()> {
         return Ok(());
     }
     let error = std::io::Error::from(std::io::ErrorKind::UnexpectedEof);
-    Err(Error::io(format!("read {place}: {} of {size} bytes came", bytes.len()), error))
+    Err(Error::io(format!("read {place}: got {} of {size} bytes", bytes.len()), error))
 }
 
 /// Returns the error for a remote whose state was rolled back or replaced.
 fn rollback_error(session: &str, expected: impl fmt::Display, found: impl fmt::Display) -> Error {
     Error::corrupt(
-        format_args!("the remote was changed behind its back, {session}"),
+        format_args!("the remote was rolled back or replaced, {session}"),
         expected,
         found,
     )
@@ -170,5 +170,5 @@ fn rollback_error(session: &str, expected: impl fmt::Display, found: impl fmt::D
 
 /// Returns the error for a session that disappeared from a remote.
 fn lost_session_error(session: &str) -> Error {
-    rollback_error(session, "the session, which was there before", "nothing")
+    rollback_error(session, "the session that was seen before", "nothing")
 }

@@ -162,7 +162,7 @@ impl Remote<'_> {
                 }
             }
         }
-        let message = format!("others pushed to {session} again and again: push again later");
+        let message = format!("other clients keep pushing to {session}: push again later");
         Err(Error::new(ErrorKind::Conflict, message))
     }
 
@@ -191,7 +191,7 @@ impl Remote<'_> {
         let known = KnownHead::load(self.repo, self.name, session)?;
         let Some(known) = known.filter(|known| !known.head.is_closed()) else {
             return Err(Error::not_found(format!(
-                "{} has no session '{session}' that was fetched",
+                "no session '{session}' was fetched from {}",
                 self.name
             )));
         };
@@ -209,7 +209,7 @@ impl Remote<'_> {
                 Ok(DeletedSession { branches, generation })
             }
             SwapOutcome::Moved(_) => {
-                let message = format!("others pushed to {session}: fetch, and look at it first");
+                let message = format!("{session} has new turns on the remote: fetch and review them first");
                 Err(Error::new(ErrorKind::Conflict, message))
             }
         }
@@ -399,9 +399,8 @@ impl Remote<'_> {
                 None => return Err(lost_session_error(&next.session)),
             }
         }
-        let message = format!(
-            "the remote does not say whether it took the new {key}: do it again to find out",
-        );
+        let message =
+            format!("the remote did not confirm the new {key}: run it again to find out",);
         Err(Error::new(ErrorKind::Io, message))
     }
 
@@ -450,7 +449,7 @@ fn check_not_apart(remote: &str, branches: &[PushedBranch]) -> Result<()> {
         return Ok(());
     }
     let message = format!(
-        "{} went on here and on {remote}: fetch and merge, and push then",
+        "{} has new turns here and on {remote}: fetch and merge, then push",
         apart.join(", ")
     );
     Err(Error::new(ErrorKind::Conflict, message))

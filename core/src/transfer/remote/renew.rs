@@ -43,7 +43,7 @@ impl Remote<'_> {
                 (SwapOutcome::Moved(moved), _) => found = *moved,
             }
         }
-        let message = format!("others push to {key} again and again: do it again later");
+        let message = format!("other clients keep pushing to {key}: run it again later");
         Err(Error::new(ErrorKind::Conflict, message))
     }
 }

@@ -85,7 +85,7 @@ impl SealedBucket {
     fn sealer(&self, key: &Key, header: Header) -> Result<Sealer> {
         let Some(secret) = self.keys.secret(header.epoch) else {
             let message = format!(
-                "{key} is sealed with keys of epoch {}, and those at hand end with {}: the members of the remote have changed",
+                "{key} is sealed with keys of epoch {}, but the keys at hand end with epoch {}: the members of the remote have changed",
                 header.epoch,
                 self.keys.epoch()
             );
@@ -214,7 +214,7 @@ impl Bucket for SealedBucket {
 
     fn upload(&self, key: &Key, from: &dyn ReadAt) -> Result<()> {
         let header = self.header();
-        let size = from.size().map_err(|error| Error::io("read what is uploaded", error))?;
+        let size = from.size().map_err(|error| Error::io("read the upload", error))?;
         let sealer = self.sealer(key, header)?;
         let chunk = Mutex::new(None);
         self.bucket.upload(key, &SealedFile { header: header.encode(), sealer, from, size, chunk })
@@ -419,7 +419,7 @@ fn expect_whole(got: Got) -> Result<Got> {
     match &got {
         Got::Bytes { bytes, size, .. } if bytes.len() as u64 != *size => {
             let error = io::Error::from(io::ErrorKind::UnexpectedEof);
-            Err(Error::io(format!("{} of {size} bytes came", bytes.len()), error))
+            Err(Error::io(format!("got {} of {size} bytes", bytes.len()), error))
         }
         _ => Ok(got),
     }
@@ -430,9 +430,9 @@ fn truncated_error(key: &Key) -> Error {
 }
 
 fn not_sealed_error(key: &Key) -> Error {
-    Error::corrupt(key, "an object that was sealed", "another one")
+    Error::malformed(key, "a sealed object")
 }
 
 fn forged_error(key: &Key) -> Error {
-    Error::corrupt(key, "what a member sealed for this place", "what does not open")
+    Error::malformed(key, "an object that a member sealed for this place")
 }

@@ -133,7 +133,7 @@ impl AdoptionCache {
             return Ok(());
         };
         self.files.retain(|key, _| Path::new(key.split(ENTRY).next().unwrap_or(key)).exists());
-        let failed = |error| Error::io("write which transcripts were adopted", error);
+        let failed = |error| Error::io("record the adopted transcripts", error);
         let stored = StoredCache { version: VERSION, files: &self.files };
         let bytes = serde_json::to_vec(&stored).map_err(|error| failed(error.into()))?;
         match folder.write(ADOPTIONS_FILE, &[&bytes]) {

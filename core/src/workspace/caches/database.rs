@@ -20,10 +20,10 @@ use crate::workspace::disk::temp_file::TempFile;
 /// `Encrypted` for an encrypted store, which has no plaintext files; `Io` if creating it fails.
 pub fn make_database(store: &Store, name: &str) -> Result<PathBuf> {
     if store.keys().is_some() {
-        let message = "the store is encrypted, and nothing of it lies in the clear";
+        let message = "the store is encrypted and has no plaintext files";
         return Err(Error::new(ErrorKind::Encrypted, message));
     }
-    let failed = |error| Error::io("make a file beside the store", error);
+    let failed = |error| Error::io("create a file next to the store", error);
     if store.keeps_no_caches() {
         return Err(failed(io::Error::new(io::ErrorKind::PermissionDenied, NO_CACHES)));
     }

@@ -21,7 +21,7 @@ pub(in crate::workspace) const NOTES_PREFIX: &str = "notes-";
 const MAX_BYTES: u64 = 1 << 30;
 
 /// The error of a store without caches.
-pub(super) const NO_CACHES: &str = "nothing is kept beside this store";
+pub(super) const NO_CACHES: &str = "this store has no caches next to it";
 
 /// Hex digits of a name.
 pub(super) const DIGITS: usize = 32;

@@ -73,7 +73,7 @@ impl Claim {
     /// # Errors
     /// `Io` if the store is read-only, or the system has no such locks.
     pub fn ask(dir: &std::path::Path, name: &str) -> Result<Option<Self>> {
-        let failed = |error| Error::io("ask for a right beside the store", error);
+        let failed = |error| Error::io("lock a file next to the store", error);
         let folder = open_folder(dir).map_err(failed)?;
         let digest = ObjectId::of(Kind::Blob, name.as_bytes()).short(DIGITS);
         let name = format!("{NOTES_PREFIX}{digest}");

@@ -104,7 +104,7 @@ fn open(dir: &Path) -> Result<Folder> {
     match store_above(dir).map_err(failed)? {
         None => Ok(root),
         Some(store) => Err(Error::invalid(format!(
-            "{} belongs to the store {}: nothing of a store is captured",
+            "{} belongs to the store {}: files of a store are not captured",
             dir.display(),
             store.display()
         ))),

@@ -28,7 +28,7 @@ const WINDOW_FILES: usize = 4096;
 /// Maximum number of attempts to read a changing file.
 const MAX_TRIES: usize = 3;
 
-const CHANGES: &str = "it changes while it is read";
+const CHANGES: &str = "it changed while it was read";
 
 /// A file to read.
 #[derive(Debug)]
@@ -119,7 +119,7 @@ impl FileReader<'_> {
                     return Ok(ReadOutcome::Skipped(too_large(self.max_bytes)));
                 }
                 ReadAttempt::NotAFile => {
-                    return Ok(ReadOutcome::Skipped("it is no file any more".to_owned()));
+                    return Ok(ReadOutcome::Skipped("it is not a file now".to_owned()));
                 }
                 ReadAttempt::Changed => continue,
             };

@@ -38,7 +38,7 @@ const MAX_OPEN: usize = 256;
 /// Represents unknown rules in a table.
 pub(in crate::workspace) const UNKNOWN_RULES: ObjectId = ObjectId::from_bytes([0; 32]);
 
-pub(in crate::workspace) const TIME_IS_UP: &str = "the time was up before it was looked at";
+pub(in crate::workspace) const TIME_IS_UP: &str = "the time budget ran out before it was examined";
 
 /// The files of a directory that differ from the baseline.
 #[derive(Debug, Default)]
@@ -208,7 +208,7 @@ impl<'a> FolderWalk<'a> {
         match listed {
             Ok((_, identity, names)) if self.is_excluded(identity, &names) => {}
             Ok((_, identity, _)) if task.above.holds(identity) => {
-                self.close(task.prefix, "it leads back to a folder that it lies in".to_owned());
+                self.close(task.prefix, "it points to one of its parent folders".to_owned());
             }
             Ok((folder, identity, names)) => match self.texts_of(&task, &folder, &names) {
                 Ok(texts) => {
@@ -670,5 +670,5 @@ impl<'k> BaselineFiles<'k> {
 
 /// Returns the reason for skipping a file larger than `limit`.
 pub(in crate::workspace) fn too_large(limit: u64) -> String {
-    format!("it has more bytes than the limit of {limit}")
+    format!("it is larger than the limit of {limit} bytes")
 }

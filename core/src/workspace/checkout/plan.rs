@@ -210,7 +210,7 @@ impl FilePlanner<'_> {
         let (Some(folder), Some(name)) = (self.open_folder(path)?, path.file_name()) else {
             return Ok((FileAction::Create, None));
         };
-        let failed = |error| Error::io("look at it", error);
+        let failed = |error| Error::io("inspect it", error);
         let Some(found) = folder.find(name).map_err(failed)? else {
             return Ok((FileAction::Create, None));
         };

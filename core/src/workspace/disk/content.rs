@@ -83,7 +83,7 @@ pub(in crate::workspace) fn store(
     file.sync_all().map_err(|error| Error::io("sync the content", error))?;
     let found = digest(file).map_err(|error| Error::io("read the content back", error))?;
     if found != written {
-        let other = "what was written does not read back: the disk or another process changed it";
+        let other = "the written bytes do not read back: the disk or another process changed them";
         return Err(Error::new(ErrorKind::Io, other));
     }
     Ok(bytes)

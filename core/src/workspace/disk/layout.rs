@@ -49,7 +49,7 @@ pub(in crate::workspace) fn workspace_path(key: &str) -> Result<PathBuf> {
     let path = path(key.split('/'))?;
     if path.as_os_str() != key {
         let message =
-            "no file of a workspace has such a name: it leads out, or is git's or turntree's";
+            "not a valid name in a workspace: it points outside, or belongs to git or turntree";
         return Err(Error::invalid(message));
     }
     Ok(path)

@@ -41,7 +41,7 @@ impl<'a> TargetDir<'a> {
             .map_err(|error| Error::io(format!("find {}", path.display()), error))?;
         if let Some(store) = store {
             return Err(Error::invalid(format!(
-                "{} belongs to the store {}: nothing is restored into a store",
+                "{} belongs to the store {}: files are never restored into a store",
                 path.display(),
                 store.display()
             )));
@@ -59,7 +59,7 @@ impl<'a> TargetDir<'a> {
         fs::create_dir_all(path)
             .map_err(|error| Error::io(format!("make {}", path.display()), error))?;
         let target = Self::open(path)?.ok_or_else(|| {
-            Error::not_found(format!("{} is gone since it was made", path.display()))
+            Error::not_found(format!("{} was deleted after it was created", path.display()))
         })?;
         Ok(Self { above, ..target })
     }
@@ -93,7 +93,7 @@ impl<'a> TargetDir<'a> {
         self.touched = touched;
         entered?.ok_or_else(|| {
             Error::not_found(format!(
-                "{} is gone since it was made",
+                "{} was deleted after it was created",
                 self.path.join(path).display()
             ))
         })
@@ -157,11 +157,11 @@ impl<'a> TargetDir<'a> {
                 entered => entered,
             };
             folder = entered.map_err(|error| failed("open", &way, error))?;
-            let is_store =
-                is_store_at(&folder).map_err(|error| failed("look into", &way, error))?;
+            let is_store = is_store_at(&folder).map_err(|error| failed("inspect", &way, error))?;
             if is_store {
                 let path = self.path.join(&way);
-                let refused = format!("{} is a store: nothing is restored into it", path.display());
+                let refused =
+                    format!("{} is a store: files are never restored into a store", path.display());
                 return Err(Error::invalid(refused));
             }
         }
@@ -177,7 +177,7 @@ impl<'a> TargetDir<'a> {
         for path in self.touched.iter().rev() {
             let full = self.path.join(path);
             let folder = self.enter(path)?.ok_or_else(|| {
-                Error::not_found(format!("{} is gone since it was written to", full.display()))
+                Error::not_found(format!("{} was deleted after it was written", full.display()))
             })?;
             folder.sync().map_err(|error| failed(&full, error))?;
         }
@@ -212,7 +212,7 @@ fn is_store_at(folder: &Folder) -> io::Result<bool> {
 
 fn not_a_directory(path: &Path) -> Error {
     let path = path.display();
-    Error::invalid(format!("{path} is not a directory: nothing is written through it"))
+    Error::invalid(format!("{path} is not a directory: no file is written through it"))
 }
 
 /// Returns the parent directory of `path`.

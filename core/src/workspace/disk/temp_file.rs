@@ -41,7 +41,7 @@ impl<'f> TempFile<'f> {
         let file = folder.create(&name, mode).map_err(|error| create_error(&name, error))?;
         lock(&file)?;
         // Before it was locked, it looked like remains and may have been removed.
-        let failed = |error| Error::io(format!("look at {}", name.display()), error);
+        let failed = |error| Error::io(format!("inspect {}", name.display()), error);
         let mine = FolderEntry::of(&file).map_err(failed)?.identity;
         if folder.find(&name).map_err(failed)?.is_none_or(|found| found.identity != mine) {
             return Err(in_use_error());
@@ -75,17 +75,17 @@ impl<'f> TempFile<'f> {
         let Some(before) = before else {
             self.folder.publish(&self.name, name).map_err(|error| match error.kind() {
                 io::ErrorKind::AlreadyExists => conflict_error(
-                    "something has this name since it was looked at, or one that this file \
-                     system cannot tell from it: it was left as it is",
+                    "an entry with this name, or one that this file system treats as equal, was \
+                     created since the check: it was left unchanged",
                 ),
                 _ => Error::io("rename", error),
             })?;
             self.is_named = true;
             return Ok(());
         };
-        let now = self.folder.find(name).map_err(|error| Error::io("look at it", error))?;
+        let now = self.folder.find(name).map_err(|error| Error::io("inspect it", error))?;
         if !now.is_some_and(|now| now.is_unchanged_since(before)) {
-            return Err(conflict_error("it changed since it was looked at, and was left as it is"));
+            return Err(conflict_error("it changed since the check, and was left unchanged"));
         }
         self.folder.replace(&self.name, name).map_err(|error| Error::io("rename", error))?;
         self.is_named = true;
@@ -153,5 +153,5 @@ fn conflict_error(message: &str) -> Error {
 }
 
 fn in_use_error() -> Error {
-    Error::new(ErrorKind::Locked, "another restore writes this file right now")
+    Error::new(ErrorKind::Locked, "another restore is writing this file")
 }

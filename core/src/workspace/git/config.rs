@@ -50,7 +50,7 @@ impl Settings {
             Err(warning) => return self.warnings.push(warning),
         };
         let Some(entries) = entries(&String::from_utf8_lossy(&bytes)) else {
-            let broken = format!("{} is no file of settings of git", path.display());
+            let broken = format!("{} is not a git config file", path.display());
             return self.warnings.push(broken);
         };
         for Entry { section, name, key, value } in entries {

@@ -40,11 +40,11 @@ impl TrackedPaths {
     pub(super) fn read(git_dir: &Path, id_bytes: usize) -> Result<Self, String> {
         let path = git_dir.join("index");
         let Some(bytes) = read_file(&path, MAX_INDEX_BYTES)? else { return Ok(Self::default()) };
-        let broken = || format!("{} is no index that can be read", path.display());
+        let broken = || format!("{} is not a readable git index", path.display());
         let (mut paths, shared) = parse(&bytes, id_bytes).ok_or_else(broken)?;
         if let Some(shared) = shared {
             let name = git_dir.join(format!("sharedindex.{shared}"));
-            let broken = || format!("{} is no index that can be read", name.display());
+            let broken = || format!("{} is not a readable git index", name.display());
             let bytes = read_file(&name, MAX_INDEX_BYTES)?.ok_or_else(broken)?;
             // Paths that the newer part deletes stay: a surplus name is harmless.
             paths.extend(parse(&bytes, id_bytes).ok_or_else(broken)?.0);

@@ -15,7 +15,7 @@ pub(super) fn read_file(path: &Path, limit: u64) -> Result<Option<Vec<u8>>, Stri
         Err(error) => match error.kind() {
             io::ErrorKind::NotFound | io::ErrorKind::NotADirectory => Ok(None),
             io::ErrorKind::InvalidInput | io::ErrorKind::IsADirectory => {
-                Err(format!("{} is no regular file", path.display()))
+                Err(format!("{} is not a regular file", path.display()))
             }
             io::ErrorKind::FileTooLarge => {
                 Err(format!("{} has more than {limit} bytes", path.display()))

@@ -48,7 +48,7 @@ impl FileChanges {
         let mut target = match TargetDir::open(&self.dir) {
             Ok(Some(target)) => target,
             Ok(None) => {
-                let gone = Error::not_found("the directory is gone since it was looked at");
+                let gone = Error::not_found("the directory was deleted since the check");
                 done.failed.push((PathBuf::new(), gone));
                 return done;
             }
@@ -141,7 +141,7 @@ fn delete(target: &mut TargetDir<'_>, parent: &Path, file: &FileChange) -> Resul
             Ok(())
         }
         Some(_) => {
-            let message = "it changed since it was looked at, and was left as it is";
+            let message = "it changed since the check, and was left unchanged";
             Err(Error::new(ErrorKind::Conflict, message))
         }
     }

@@ -274,7 +274,7 @@ impl<'a> ChangePlanner<'a> {
             Err(error) => return Err(format_error(&error)),
         };
         let (Some(folder), Some(name)) = (folder, path.file_name()) else { return missing };
-        let failed = |error: std::io::Error| format!("it cannot be looked at: {error}");
+        let failed = |error: std::io::Error| format!("it cannot be inspected: {error}");
         let Some(found) = folder.find(name).map_err(failed)? else { return missing };
         match (found.kind, have) {
             (EntryKind::Folder, _) => {
@@ -282,7 +282,7 @@ impl<'a> ChangePlanner<'a> {
                 if is_empty_after(&inside, path, leaving).map_err(failed)? {
                     return missing;
                 }
-                Err("a folder is in its place, with files that stay".to_owned())
+                Err("a folder with files to keep is in its place".to_owned())
             }
             (EntryKind::Special, _) => {
                 Err("a pipe, a socket or a device is in its place".to_owned())
@@ -293,12 +293,14 @@ impl<'a> ChangePlanner<'a> {
                 Some(other) if leaving.contains(&path.with_file_name(&other)) => missing,
                 Some(other) => {
                     let other = other.to_string_lossy();
-                    Err(format!("the file system takes its name for that of {other}, which stays"))
+                    Err(format!(
+                        "the file system treats its name as equal to that of {other}, which stays"
+                    ))
                 }
             },
             (_, Some(have)) => match is_equal_on_disk(source, folder, path, &found, have) {
                 Ok(true) => Ok(Some((kind, Some(found)))),
-                Ok(false) => Err("it changed while it was looked at".to_owned()),
+                Ok(false) => Err("it changed while it was inspected".to_owned()),
                 Err(error) => Err(format_error(&error)),
             },
         }
@@ -359,7 +361,7 @@ pub(in crate::workspace) fn has_unrestored(
         // A path through a link or a file does not exist.
         let folder = target.open_folder(parent).ok().flatten();
         let name = path.file_name().unwrap_or_default();
-        let failed = |error| Error::io(format!("look at {}", path.display()), error);
+        let failed = |error| Error::io(format!("inspect {}", path.display()), error);
         let found = folder.as_ref().map(|folder| folder.find(name)).transpose().map_err(failed)?;
         let found = found.flatten();
         let is_so = match (entry(change.old.as_ref())?, folder.zip(found)) {
@@ -405,7 +407,7 @@ fn is_equal_on_disk(
     entry: &FileEntry,
 ) -> Result<bool> {
     let name = path.file_name().unwrap_or_default();
-    let failed = |error| Error::io("look at it", error);
+    let failed = |error| Error::io("inspect it", error);
     let content = Content::Blob(entry.blob);
     match (entry.mode, found.kind) {
         (FileMode::Symlink, EntryKind::Link) => {

@@ -258,7 +258,7 @@ pub fn prepare_undo<'r>(
     }
     let dir = workspace.or(known).ok_or_else(|| {
         let short = moved.before.short(12);
-        Error::invalid(format!("{short} does not say which directory its files are from"))
+        Error::invalid(format!("{short} does not record the directory of its files"))
     })?;
     prepare_files(repo, &moved.branch, &moved.before, dir, Some(undo), options, stamp, message)
 }
@@ -382,7 +382,7 @@ pub(super) fn current_state<'a>(
     context: &'a Context,
     whole: Option<&'a WholeWorkspace>,
 ) -> OtherState<'a> {
-    rule_state(context, whole, "the newest snapshot ignores it, or did not take it along")
+    rule_state(context, whole, "the newest snapshot ignores it or did not capture it")
 }
 
 /// Returns the target state, as a state whose rules apply.
@@ -390,7 +390,7 @@ pub(super) fn target_state<'a>(
     context: &'a Context,
     whole: Option<&'a WholeWorkspace>,
 ) -> OtherState<'a> {
-    rule_state(context, whole, "the state that comes back ignores it, or did not take it along")
+    rule_state(context, whole, "the restored state ignores it or did not capture it")
 }
 
 fn rule_state<'a>(

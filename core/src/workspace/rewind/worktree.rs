@@ -216,8 +216,8 @@ fn has_unsaved_changes(
             (false, true) => Ok(false),
             (false, false) => {
                 let both = format!(
-                    "{} has changes that no snapshot has, and lacks files that came to the branch \
-                     since turn {}",
+                    "{} has changes that are in no snapshot, and lacks files that the branch got \
+                     after turn {}",
                     dir.display(),
                     entry.commit.turn
                 );

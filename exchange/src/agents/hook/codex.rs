@@ -15,11 +15,11 @@ const HARMLESS: &[&str] =
 
 /// The consent that Codex asks for before it runs hooks; the first for hooks of a project.
 pub(super) const TRUST: &[&str] = &[
-    "trust the project: answer so when 'codex' starts in it, or put trust_level = \"trusted\" under \
-     [projects.\"PATH\"] into ~/.codex/config.toml",
-    "start 'codex' once and accept the hooks that it shows for review; until then it runs none and \
-     says nothing, 'codex exec' too, unless with --dangerously-bypass-hook-trust",
-    "look with 'turntree hook check' whether it has called",
+    "trust the project: confirm when 'codex' asks, or add trust_level = \"trusted\" under \
+     [projects.\"PATH\"] to ~/.codex/config.toml",
+    "start 'codex' once and accept the hooks that it shows for review; until then 'codex' and \
+     'codex exec' skip them silently, unless started with --dangerously-bypass-hook-trust",
+    "check with 'turntree hook check' that the hook was called",
 ];
 
 /// The marks before the path of a file that exists after the patch, and that may be gone.

@@ -188,7 +188,8 @@ fn others(database: &Database, known: &HashMap<String, u64>) -> Result<Option<Er
         }
         Ok(())
     })?;
-    let message = |count| format!("the table {TABLE} alone has {count} sessions: it is not read");
+    let message =
+        |count| format!("only the table {TABLE} has {count} of the sessions: it is not read");
     let count = Some(others.len()).filter(|count| *count > 0);
     Ok(count.map(|count| Error::new(ErrorKind::Unsupported, message(count))))
 }
@@ -264,7 +265,9 @@ impl Rows {
             });
             Ok(())
         })?;
-        data.ok_or_else(|| Error::invalid(format!("{place}: it is gone; the index is damaged")))
+        data.ok_or_else(|| {
+            Error::invalid(format!("{place}: the row is missing: the index is damaged"))
+        })
     }
 
     fn info_members(&self) -> Result<Members> {
@@ -277,7 +280,7 @@ impl Rows {
             facts = Some(info(&values.collect::<Result<_>>()?));
             Ok(())
         })?;
-        facts.ok_or_else(|| Error::invalid("the session is gone"))
+        facts.ok_or_else(|| Error::invalid("the session was deleted"))
     }
 
     fn message_members(&self, at: usize) -> Result<(Members, Vec<Members>)> {

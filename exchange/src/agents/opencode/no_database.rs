@@ -31,6 +31,6 @@ impl Databases {
 
 fn unsupported() -> Error {
     let message =
-        "this is an SQLite database, and this build reads none: expected the feature sqlite";
+        "this is an SQLite database, and this build cannot read it: expected the feature sqlite";
     Error::new(ErrorKind::Unsupported, message)
 }

@@ -10,14 +10,14 @@ pub(super) const KINDS: &[RecordKind] = &[
     RecordKind::new("inter_agent_communication", KindRole::Message),
     RecordKind::new(
         "inter_agent_communication_metadata",
-        KindRole::Ignored("beside a message that is there"),
+        KindRole::Ignored("repeats an existing message"),
     ),
     RecordKind::new("realtime_item", KindRole::Ignored("of voice")),
     RecordKind::new("response_item", KindRole::Message),
-    RecordKind::new("retained_context", KindRole::Ignored("what of it is sent is in items")),
+    RecordKind::new("retained_context", KindRole::Ignored("the part that is sent is in items")),
     RecordKind::new("security_risk_score", KindRole::Ignored("of the client")),
     RecordKind::new("session_meta", KindRole::Facts),
     RecordKind::new("token_usage_record", KindRole::Usage),
     RecordKind::new("turn_context", KindRole::Facts),
-    RecordKind::new("world_state", KindRole::Ignored("what of it is sent is in items")),
+    RecordKind::new("world_state", KindRole::Ignored("the part that is sent is in items")),
 ];

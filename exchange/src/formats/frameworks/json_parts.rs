@@ -92,7 +92,7 @@ impl<'a> Checker<'a> {
         while self.notes.len() < MAX_NOTES
             && let Some(found) = differs(mended, self.bytes, at)
         {
-            let what = "a text holds half of a character, which is kept and shown as U+FFFD";
+            let what = "a text holds half of a surrogate pair, which is kept and shown as U+FFFD";
             self.notes.push((found, what.to_owned()));
             at = found + 4;
         }
@@ -174,7 +174,7 @@ impl Kind {
         match self {
             Self::Text => "text",
             Self::Number => "a number",
-            Self::Count => "a whole number from 0 on",
+            Self::Count => "a whole number of 0 or more",
             Self::Truth => "true or false",
             Self::Object => "an object",
             Self::Array => "an array",

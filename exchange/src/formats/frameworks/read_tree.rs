@@ -102,7 +102,7 @@ impl StoredTree {
     fn found(&mut self, path: &Path, below: String) {
         match fs::symlink_metadata(path) {
             Err(error) => self.leave_out(below, &error.to_string()),
-            Ok(found) if !found.is_file() => self.leave_out(below, "it is no file"),
+            Ok(found) if !found.is_file() => self.leave_out(below, "it is not a file"),
             Ok(found) if found.len() > MAX_FILE_BYTES => {
                 self.leave_out(below, &format!("it is larger than {MAX_FILE_BYTES} bytes"));
             }
@@ -132,7 +132,7 @@ impl StoredTree {
                 Ok(found) if found.is_dir() && depth < MAX_DEPTH => {
                     self.folder(&path, &below, depth + 1)?;
                 }
-                Ok(found) if found.is_dir() => self.leave_out(below, "it lies too deep"),
+                Ok(found) if found.is_dir() => self.leave_out(below, "it is nested too deep"),
                 Ok(_) => self.found(&path, below),
             }
         }

@@ -119,7 +119,7 @@ impl LessonsDocument {
             };
             let key = (key != NEW_KEY).then(|| key.to_owned());
             if let Some(first) = key.clone().and_then(|key| known.insert(key, line)) {
-                let twice = format!("line {line}: this lesson is there already, in line {first}");
+                let twice = format!("line {line}: this lesson is already in line {first}");
                 return Err(Error::invalid(twice));
             }
             entries.push(DocumentEntry { key, line, lesson: lines.block()? });
@@ -194,7 +194,7 @@ impl LessonsDocument {
 }
 
 fn changed_twice() -> Error {
-    let twice = "it was changed in the store too since this file was written from it";
+    let twice = "it was also changed in the store after this file was exported";
     Error::new(ErrorKind::Conflict, twice)
 }
 

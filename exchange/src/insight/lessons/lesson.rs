@@ -188,7 +188,7 @@ impl Lesson {
         if !fields.has("type") {
             return Err((last, "expected a field type".to_owned()));
         }
-        let (number, flag) = ("a number from 0 on", "true or false");
+        let (number, flag) = ("a number of 0 or more", "true or false");
         let lesson = Self {
             kind: fields.take("type", "semantic, spiral, infrastructure or budget")?,
             turn_id: fields.take("turnId", number)?,
@@ -286,7 +286,7 @@ impl<'a> LessonFields<'a> {
         let twice = fields.iter().find(|(name, _)| !names.insert(name.as_str()));
         let fields = Self { json, fields: fields.clone() };
         match twice {
-            Some((_, value)) => Err((fields.line(value), "a field is there twice".to_owned())),
+            Some((_, value)) => Err((fields.line(value), "a field occurs twice".to_owned())),
             None => Ok(fields),
         }
     }

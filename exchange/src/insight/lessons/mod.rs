@@ -170,7 +170,9 @@ impl Lessons {
         match (keys.next(), keys.next()) {
             (Some(key), None) => Ok(key.clone()),
             (None, _) => Err(Error::not_found("there is no lesson with this id")),
-            _ => Err(Error::new(ErrorKind::Ambiguous, "several lessons have an id that begins so")),
+            _ => {
+                Err(Error::new(ErrorKind::Ambiguous, "several lessons have an id with this prefix"))
+            }
         }
     }
 
@@ -188,8 +190,9 @@ impl Lessons {
     pub fn set(&mut self, key: &str, lesson: Lesson) -> Result<()> {
         if !is_key(key) || self.others.iter().any(|other| other == key) {
             return Err(Error::invalid(format!(
-                "a lesson cannot have this id: expected 1 to {MAX_KEY_BYTES} bytes without white space \
-                 at the ends and control characters, which are not of an entry that is no lesson"
+                "a lesson cannot have this id: expected 1 to {MAX_KEY_BYTES} bytes without white \
+                 space at the ends or control characters, and not the name of an entry that is \
+                 not a lesson"
             )));
         }
         lesson.to_json()?;

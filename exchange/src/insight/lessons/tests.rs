@@ -299,7 +299,7 @@ fn invalid_edits_are_reported_with_their_line() {
     for (from, to, place) in [
         ("# Lessons", "Lessons", "line 1: expected '# Lessons'".to_owned()),
         ("written from nothing", "written from me", "line 3: expected '<!--".to_owned()),
-        ("## b", "## a", format!("line {second}: this lesson is there already, in line 5")),
+        ("## b", "## a", format!("line {second}: this lesson is already in line 5")),
         ("## b", "b", format!("line {second}: expected '## '")),
         ("## b\n\n```json", "## b\n\n```", format!("line {}: expected '```json'", second + 2)),
         ("## b\n\n", "## b\n\nwords\n", format!("line {}: expected '```json'", second + 2)),
@@ -309,7 +309,7 @@ fn invalid_edits_are_reported_with_their_line() {
         (
             "\"mistakePattern\": \"secret\"",
             "\"turnId\": 0",
-            format!("line {}: a field is there twice", line_of("secret")),
+            format!("line {}: a field occurs twice", line_of("secret")),
         ),
     ] {
         assert!(good.contains(from), "{from}");

@@ -253,7 +253,7 @@ impl<'a> Transcript<'a> {
 
     fn finish(self) -> Result<NativeTranscript> {
         if self.messages == 0 {
-            return Err(Error::invalid("there is no message that the agent could go on from"));
+            return Err(Error::invalid("there is no message that the agent could continue from"));
         }
         let Self { bytes, messages, is_own, left_out, .. } = self;
         Ok(NativeTranscript { bytes, messages, is_own, left_out })

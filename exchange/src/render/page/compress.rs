@@ -18,7 +18,7 @@ const WINDOW_BITS: u8 = 15;
 /// # Errors
 /// `InvalidInput` for input that [`export_page`](super::export_page) did not write.
 pub fn compress_page(page: &[u8]) -> Result<Vec<u8>> {
-    let foreign = || Error::invalid("what is compressed is not a page: it has no data");
+    let foreign = || Error::invalid("the compressed text is not a page: it has no data");
     let mut rest = std::str::from_utf8(page).map_err(|_| foreign())?;
     let mut compressed = String::with_capacity(page.len() / 2);
     let mut blocks = 0;

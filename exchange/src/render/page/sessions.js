@@ -98,7 +98,7 @@ async function rankWords() {
     let found;
     for await (const line of eachLine(await ask(`/api/words?q=${encodeURIComponent(typedWords(words))}&from=${list.childElementCount}`))) {
       found = JSON.parse(line);
-      if (!found.hits) tell(found.all ? `taking up what is new: ${found.done} of ${plural(found.all, "turn")}` : "waiting for another search");
+      if (!found.hits) tell(found.all ? `indexing new turns: ${found.done} of ${plural(found.all, "turn")}` : "waiting for another search");
     }
     list.append(...found.hits.map((hit) => hitLine(hit, hit.parts[1] || words, hit.parts)));
     const number = list.childElementCount;

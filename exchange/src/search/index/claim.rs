@@ -26,7 +26,7 @@ const POLL_INTERVAL: Duration = Duration::from_millis(20);
 /// without progress.
 pub(in crate::search) fn claim(store: &Store, progress: FillProgress<'_>) -> IndexResult<Claim> {
     if store.keeps_no_caches() {
-        return Err(IndexError::refused("nothing is kept beside this store"));
+        return Err(IndexError::refused("this store has no caches next to it"));
     }
     let path = database_path(store, NAME);
     let (mut seen, mut idle) = (None, Duration::ZERO);
@@ -43,7 +43,7 @@ pub(in crate::search) fn claim(store: &Store, progress: FillProgress<'_>) -> Ind
             (seen, idle) = (Some(now), Duration::ZERO);
         }
         if idle >= CLAIM_TIMEOUT {
-            return Err(IndexError::refused("another search stands still while it fills it"));
+            return Err(IndexError::refused("another search stopped while it filled the index"));
         }
         sleep(POLL_INTERVAL);
         idle += POLL_INTERVAL;

@@ -33,10 +33,10 @@ impl From<rusqlite::Error> for IndexError {
             Some(ErrorCode::DiskFull) => "the disk is full",
             Some(ErrorCode::CannotOpen | ErrorCode::PermissionDenied) => "it cannot be opened",
             Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => {
-                "another process has filled it for a long time"
+                "another process has been filling it for a long time"
             }
-            Some(ErrorCode::SystemIoFailure) => "the disk refuses",
-            Some(ErrorCode::OutOfMemory) => "there is no memory left",
+            Some(ErrorCode::SystemIoFailure) => "the disk reports an error",
+            Some(ErrorCode::OutOfMemory) => "memory is exhausted",
             // The statements match the schema, so any other error means that the tables are not
             // ours.
             _ => return Self::Damaged,

@@ -121,7 +121,7 @@ impl Index {
     /// Opens the index next to the store read-only.
     pub(super) fn open_read_only(store: &Store) -> IndexResult<Self> {
         if store.keeps_no_caches() {
-            return Err(IndexError::refused("nothing is kept beside this store"));
+            return Err(IndexError::refused("this store has no caches next to it"));
         }
         let path = database_path(store, NAME);
         Self::connect(&path, OpenFlags::SQLITE_OPEN_READ_ONLY)?.check_version(store)
@@ -158,7 +158,7 @@ impl Index {
         // SQLite would block on a pipe without a writer.
         for path in [&path, &journal_of(&path)] {
             if fs::symlink_metadata(path).is_ok_and(|found| !found.is_file()) {
-                return Err(IndexError::refused("it is no regular file"));
+                return Err(IndexError::refused("it is not a regular file"));
             }
         }
         let how = OpenFlags::SQLITE_OPEN_NO_MUTEX | OpenFlags::SQLITE_OPEN_NOFOLLOW;

@@ -263,7 +263,7 @@ fn read(
 ) -> Vec<Result<Option<NewDocument>, Error>> {
     let store = repo.store();
     let absent = |id: &ObjectId| {
-        Error::not_found(format!("{id} lies on a remote: 'turntree fetch --whole' brings it here"))
+        Error::not_found(format!("{id} is only on a remote: run 'turntree fetch --whole'"))
     };
     let found = contents.iter().map(|(id, _)| match store.has_distant() && !store.is_here(id) {
         true => Err(absent(id)),

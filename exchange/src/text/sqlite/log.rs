@@ -46,7 +46,7 @@ impl WriteAheadLog {
     /// # Errors
     /// `InvalidInput` for a log of another database, `Io` if it is unreadable.
     pub(super) fn read(log: &Source, database_bytes: u64) -> Result<Option<Self>> {
-        let failed = |error| Error::io("read the log beside the database", error);
+        let failed = |error| Error::io("read the log next to the database", error);
         let mut head = [0; HEADER_BYTES];
         let whole = log.fill_at(0, &mut head).map_err(failed)?;
         let Some(header) = Header::of(&head).filter(|_| whole) else { return Ok(None) };
@@ -55,7 +55,7 @@ impl WriteAheadLog {
         };
         let (page_bytes, pages) = (header.page_bytes as u64, u64::from(last));
         if pages > database_bytes / page_bytes + frames {
-            let message = "the log beside the database names more pages than there are";
+            let message = "the log next to the database names more pages than exist";
             return Err(Error::invalid(message));
         }
         Ok(Some(Self { page_bytes, pages, newest }))

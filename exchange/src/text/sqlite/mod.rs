@@ -120,7 +120,7 @@ impl Database {
             Ok(())
         })?;
         match foreign {
-            true => Err(Error::invalid("the database has a virtual table, which is not run")),
+            true => Err(Error::invalid("the database has a virtual table, which is not supported")),
             false => Ok(database),
         }
     }
@@ -136,7 +136,7 @@ impl Database {
             Ok(())
         })?;
         // The findings of SQLite may quote names of the schema, which are untrusted.
-        let damaged = || Error::invalid("the database is damaged: its pages do not fit together");
+        let damaged = || Error::invalid("the database is damaged: its pages are inconsistent");
         whole.then_some(()).ok_or_else(damaged)
     }
 

@@ -138,5 +138,5 @@ impl fmt::Debug for IndexedBundle {
 }
 
 fn malformed() -> Error {
-    Error::malformed("the ids of a bundle", "each of its objects once")
+    Error::malformed("the ids of a bundle", "each of its objects exactly once")
 }

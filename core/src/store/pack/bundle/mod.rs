@@ -167,7 +167,7 @@ impl Footer {
 pub(super) fn unreadable(error: io::Error) -> Error {
     match error.kind() {
         ErrorKind::InvalidData => {
-            Error::malformed("the bundle", "what was written").with_source(error)
+            Error::new(crate::ErrorKind::Corrupt, "the bundle is damaged").with_source(error)
         }
         _ => Error::io("read the bundle", error),
     }

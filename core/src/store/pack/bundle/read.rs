@@ -76,7 +76,8 @@ impl BundleFile {
         let operations = front.split_off(front.len() - footer.operations as usize);
         let outside = front.split_off(len(footer.front_bytes));
         let outside: Option<Vec<_>> = outside.chunks(OUTSIDE_BYTES).map(read_outside).collect();
-        let outside = outside.ok_or_else(|| malformed(footer.front_bytes, "ids outside"))?;
+        let outside =
+            outside.ok_or_else(|| malformed(footer.front_bytes, "ids of outside objects"))?;
         let front = String::from_utf8(front).map_err(|_| malformed(0, "text in UTF-8"))?;
 
         let table = read(totals.end, len(footer_at - totals.end))?;
@@ -147,7 +148,7 @@ impl BundleFile {
         let raw_bytes = u32::try_from(self.footer.operations_bytes).unwrap_or(u32::MAX);
         decompress_block(&self.operations, &[], raw_bytes).map_err(|error| {
             let place = "the operations of the bundle";
-            Error::malformed(place, "what was compressed").with_source(error)
+            Error::malformed(place, "a valid zstd frame").with_source(error)
         })
     }
 
@@ -201,7 +202,7 @@ impl BundleFile {
 
     fn size_error(&self) -> Error {
         let expected = format_args!("{} bytes of objects", self.footer.raw_bytes);
-        Error::corrupt("the bundle", expected, "more or fewer")
+        Error::malformed("the bundle", expected)
     }
 }
 

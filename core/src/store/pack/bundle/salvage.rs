@@ -177,5 +177,8 @@ fn read_zero_filled(file: &dyn ReadAt) -> Result<Vec<u8>> {
 }
 
 fn damaged_front() -> Error {
-    Error::corrupt("the front of the bundle", "what was written", "damage, and nothing else tells")
+    Error::new(
+        crate::ErrorKind::Corrupt,
+        "the front of the bundle is damaged, and the bundle has no copy of it",
+    )
 }

@@ -132,7 +132,7 @@ impl BundleDraft<'_> {
         for id in self.items.iter().map(|item| &item.id).chain(outside) {
             column.extend_from_slice(id.as_bytes());
         }
-        let twice = |id| Error::invalid(format!("{id} is twice in one bundle"));
+        let twice = |id| Error::invalid(format!("{id} occurs twice in one bundle"));
         IdIndex::build(column.into()).map_err(twice)
     }
 
@@ -142,7 +142,7 @@ impl BundleDraft<'_> {
         let mut items = self.items.iter();
         bundle.visit(&mut |id, object| match items.next() {
             Some(item) if (item.id, item.kind) == (id, object.kind) => Ok(()),
-            _ => Err(Error::malformed("the bundle just written", "its objects")),
+            _ => Err(Error::malformed("the new bundle", "the objects that were written")),
         })
     }
 }

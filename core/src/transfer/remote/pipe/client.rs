@@ -172,7 +172,7 @@ impl Bucket for PipeBucket {
     }
 
     fn upload(&self, key: &Key, from: &dyn ReadAt) -> Result<()> {
-        let failed = |error| Error::io("read what is uploaded", error);
+        let failed = |error| Error::io("read the upload", error);
         let size = from.size().map_err(failed)?;
         let answer = self.exchange(&mut |connection| {
             let upload = Request::Upload { key: key.to_string(), bytes: size };
@@ -223,7 +223,7 @@ impl Connection {
         }
         let said = sanitized(&String::from_utf8_lossy(&line));
         let message = if said.is_empty() {
-            "the other side of the remote ended before it said who it is".to_owned()
+            "the other side of the remote ended before its greeting".to_owned()
         } else {
             format!(
                 "the other side of the remote begins with {said:?}: expected {GREETING:?} alone"
@@ -268,7 +268,7 @@ fn expect_ok(answer: &Answer) -> Result<()> {
 }
 
 fn unexpected() -> Error {
-    Error::corrupt("the other side of the remote", "an answer to what was asked", "another one")
+    Error::malformed("the other side of the remote", "an answer to the request")
 }
 
 /// Converts a failure reported by the server to an error.

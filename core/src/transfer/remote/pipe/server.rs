@@ -77,11 +77,14 @@ fn receive(
         };
         let length = payload.len() as u64;
         if length == 0 || length > bytes - at {
-            return Err(Error::corrupt("an upload", format_args!("{bytes} bytes"), "other ones"));
+            return Err(Error::malformed(
+                "an upload",
+                format_args!("parts of {bytes} bytes in total"),
+            ));
         }
         kept = kept.and_then(|file| {
             let written = file.write_at(&payload, at);
-            written.map(|()| file).map_err(|error| Error::io("keep what is uploaded", error))
+            written.map(|()| file).map_err(|error| Error::io("store the upload", error))
         });
         at += length;
     }
@@ -125,7 +128,7 @@ fn answer(bucket: &dyn Bucket, request: Request, payload: Bytes) -> Result<Frame
             Answer::Ok {}
         }
         Request::Upload { .. } | Request::Part {} => {
-            return Err(Error::malformed("what is asked", "the parts of an upload behind it"));
+            return Err(Error::malformed("the request", "an upload before its parts"));
         }
     };
     Ok(Frame::plain(header))

@@ -98,8 +98,7 @@ impl<'a> StoreReader<'a> {
         }
         let record = self.object(&row.fields, |_, _| None);
         if self.places.contains_key(&id) {
-            let what =
-                format!("{place}.id: another design has it already, and is the one that counts");
+            let what = format!("{place}.id: an earlier design has it already, and is used");
             self.doc.note(part, what);
             return Ok(());
         }
@@ -130,8 +129,10 @@ impl<'a> StoreReader<'a> {
         };
         let record = self.object(&row.fields, is_plain);
         if created.is_none() {
-            self.doc
-                .note(part, format!("{place}.createdAt: no moment; the time of the import counts"));
+            self.doc.note(
+                part,
+                format!("{place}.createdAt: not a time; the time of the import is used"),
+            );
         }
         let at = self.place_of(&design, place, part);
         let count = seen.entry((at, id.clone())).or_insert(0);

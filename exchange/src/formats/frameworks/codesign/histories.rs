@@ -248,7 +248,7 @@ impl HistoryWriter<'_> {
         notes: &mut Vec<(usize, String)>,
     ) -> Result<BranchName> {
         let mut note = match lineage {
-            Lineage::Circular => Some("its parents lead back to it; it begins anew"),
+            Lineage::Circular => Some("its parents form a cycle; it starts a new history"),
             Lineage::Sound => None,
         };
         let parent = version.parent.as_ref().filter(|_| lineage == Lineage::Sound);
@@ -263,8 +263,8 @@ impl HistoryWriter<'_> {
         };
         if parent.is_some() && commit.is_none() {
             note = Some(match &branch {
-                Some(_) if !begins => "its parent is not there; it follows what came before it",
-                _ => "its parent is not there; it begins anew",
+                Some(_) if !begins => "its parent is missing; it follows the previous snapshot",
+                _ => "its parent is missing; it starts a new history",
             });
         }
         if let Some(note) = note {

@@ -122,6 +122,6 @@ fn read_database(file: Bytes, log: Option<Bytes>) -> Result<Archive> {
 #[cfg(not(feature = "sqlite"))]
 fn read_database(_: Bytes, _: Option<Bytes>) -> Result<Archive> {
     let message =
-        "this is an SQLite database, and this build reads none: expected the feature sqlite";
+        "this is an SQLite database, and this build cannot read it: expected the feature sqlite";
     Err(turntree::error::Error::new(turntree::error::ErrorKind::Unsupported, message))
 }

@@ -165,7 +165,7 @@ impl Chats {
 
     fn status(&mut self, entry: &Value, data: &Value, events: &mut Vec<Event>) {
         if !self.calls.contains(&number(data)) {
-            let what = "the status of no tool call: ignored".to_owned();
+            let what = "a status without a tool call: ignored".to_owned();
             return events.push(Event::Unknown { what });
         }
         self.turns.begins(data);
@@ -225,7 +225,7 @@ impl Chats {
 }
 
 fn unknown_comment(events: &mut Vec<Event>) {
-    events.push(Event::Unknown { what: "a comment that is not there: ignored".to_owned() });
+    events.push(Event::Unknown { what: "a change of a missing comment: ignored".to_owned() });
 }
 
 /// Adds the entry, which is the whole piece, to the conversation.
@@ -239,7 +239,7 @@ fn push(entry: &Value, events: &mut Vec<Event>) {
 fn state(key: &str, data: &Value, events: &mut Vec<Event>) {
     let section = agent_section(MAIN_AGENT, "state").ok().filter(|_| data.is_object());
     let Some(section) = section else {
-        return events.push(Event::Unknown { what: format!("'{key}' is no object: ignored") });
+        return events.push(Event::Unknown { what: format!("'{key}' is not an object: ignored") });
     };
     let (key, content) = (key.to_owned(), Some(Content::own(data)));
     events.push(Event::Entry { section, key, content, is_json: true });

@@ -76,7 +76,7 @@ impl Designs {
             for (index, name) in names.iter().enumerate() {
                 let value = value_of(row.cell(index)?).ok_or_else(|| {
                     let place = format!("{table}, row {}, {name}", rows.len() + 1);
-                    Error::invalid(format!("{place}: expected text, found bytes that are none"))
+                    Error::invalid(format!("{place}: expected text, found invalid UTF-8"))
                 })?;
                 values.insert(name.clone(), value);
             }
@@ -215,9 +215,7 @@ impl<'a> Adding<'a> {
         let at = self.archive.designs.len();
         self.places.insert(id.to_owned(), at);
         self.archive.designs.push(Design { id: id.to_owned(), ..Design::default() });
-        self.archive
-            .notes
-            .push((0, "rows name a design that is not there; they are kept".to_owned()));
+        self.archive.notes.push((0, "rows name a missing design; they are kept".to_owned()));
         at
     }
 
@@ -225,7 +223,7 @@ impl<'a> Adding<'a> {
         let at = self.place(row);
         let path = text(row, "path").map(design_path);
         let (Some(Ok(path)), Some(content)) = (path, text(row, "content")) else {
-            let what = "design_files: a path that leads elsewhere, or no content; left out";
+            let what = "design_files: a path that points outside, or no content; left out";
             self.archive.notes.push((0, what.to_owned()));
             return;
         };

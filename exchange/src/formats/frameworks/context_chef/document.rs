@@ -119,7 +119,7 @@ impl<'a> PartReader<'a> {
             any(["systemPrompt", "history", "dynamicStateXml"]),
         ) {
             (true, true) => {
-                let message = "snapshot: topLayer, rollingHistory or rawDynamicXml stands beside systemPrompt, history or dynamicStateXml: expected the names of one era";
+                let message = "snapshot: has topLayer, rollingHistory or rawDynamicXml as well as systemPrompt, history or dynamicStateXml: expected the names of one version";
                 return Err(Error::invalid(message));
             }
             (false, false) => {
@@ -206,7 +206,7 @@ impl<'a> PartReader<'a> {
             }
         }
         if snapshot.created.is_none() {
-            self.doc.note_whole("createdAt is missing: the time of the import counts".to_owned());
+            self.doc.note_whole("createdAt is missing: the time of the import is used".to_owned());
         }
         Ok(())
     }
@@ -216,7 +216,7 @@ impl<'a> PartReader<'a> {
         let mut modules = Vec::new();
         let (store, memory) = (take(fields, "_memoryStore"), take(fields, "_memory"));
         if store.is_some() && memory.is_some() {
-            return Err(Error::invalid("_memory stands beside _memoryStore: expected one of them"));
+            return Err(Error::invalid("has both _memory and _memoryStore: expected one of them"));
         }
         let found = [("janitor", take(fields, "_janitor")), ("memory", memory.or(store))];
         modules.extend(found.into_iter().filter_map(|(name, part)| Some((name.to_owned(), part?))));
@@ -233,7 +233,7 @@ impl<'a> PartReader<'a> {
         match &snapshot.janitor {
             Some(part) => self.janitor(part)?,
             None if is_old => {
-                self.doc.note_whole("_janitor is missing and begins anew".to_owned());
+                self.doc.note_whole("_janitor is missing and is reset".to_owned());
             }
             None => return Err(missing("modules.janitor", "an object")),
         }
@@ -351,7 +351,7 @@ impl<'a> PartReader<'a> {
         }
         for needed in ["externalTokenUsage", "suppressNextCompression"] {
             if !fields.iter().any(|(name, _)| name == needed) {
-                self.doc.note(part, format!("{place}.{needed} is missing and begins anew"));
+                self.doc.note(part, format!("{place}.{needed} is missing and is reset"));
             }
         }
         Ok(())
@@ -400,7 +400,7 @@ impl<'a> PartReader<'a> {
             }
             for (name, part) in &fields {
                 let name = json::plain(name).to_owned();
-                self.doc.note(part, format!("modules.memory: the field '{name}' is not known, and only the source has it"));
+                self.doc.note(part, format!("modules.memory: the field '{name}' is not known, and is kept only in the source"));
             }
             let place = format!("{place}.entries");
             (self.doc.fields(&place, &entries)?, turn, place)
@@ -419,7 +419,7 @@ impl<'a> PartReader<'a> {
         for (key, part) in entries {
             match places.get(&key).and_then(|at| unique.get_mut(*at)) {
                 Some((_, first)) => {
-                    let what = format!("{place}: a key is there twice, and the last one counts");
+                    let what = format!("{place}: a key occurs twice, and the last one is used");
                     self.doc.note(&part, what);
                     *first = part;
                 }

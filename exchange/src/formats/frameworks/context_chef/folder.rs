@@ -82,7 +82,7 @@ pub fn import_folder(
     let found = FolderContent::in_files(name, files);
     if found.payloads.is_empty() && found.memory.is_none() && found.notes.is_empty() {
         let expected = "expected .context_vfs, .context_memory, or vfs, archive, memory and notes";
-        return Err(Error::not_found(format!("nothing in it is of ContextChef: {expected}")));
+        return Err(Error::not_found(format!("it has no files of ContextChef: {expected}")));
     }
     let branch = BranchName::main(&options.session)?;
     let mut change = repo.begin();
@@ -185,7 +185,7 @@ impl FolderContent {
         match VfsUri::new(namespace, path) {
             Ok(uri) => {
                 if check_name(&uri, &file.bytes) == NameCheck::Differs {
-                    self.odd(file, "its name is the hash of something else; kept as it is");
+                    self.odd(file, "its name is not the hash of its content; kept unchanged");
                 }
                 self.payloads.insert(uri, file.bytes.clone());
             }
@@ -211,7 +211,7 @@ impl FolderContent {
         let keys: Option<Vec<String>> =
             index.and_then(|file| Text::new(&file.bytes).and_then(|text| text.parse().ok()));
         if let (Some(file), None) = (index, &keys) {
-            self.odd(file, "expected an array of keys; the order is that of the file names");
+            self.odd(file, "expected an array of keys; the order of the file names is used");
         }
         for key in keys.unwrap_or_default() {
             let name = format!("{}.mem", base64_of(&key));
@@ -220,7 +220,7 @@ impl FolderContent {
                 Some(_) => {}
                 None => {
                     if let Some(index) = index {
-                        self.odd(index, format!("names {name}, which is not there"));
+                        self.odd(index, format!("names {name}, which is missing"));
                     }
                 }
             }
@@ -230,11 +230,11 @@ impl FolderContent {
             match key_of(stem) {
                 Some(key) => {
                     if index.is_some() {
-                        self.odd(file, "is not in _index.json; taken all the same");
+                        self.odd(file, "is not in _index.json; imported anyway");
                     }
                     self.entry(key, file, &mut entries);
                 }
-                None => self.odd(file, "left out: its name is no key in base64url"),
+                None => self.odd(file, "left out: its name is not a key in base64url"),
             }
         }
         self.memory.get_or_insert_default().append(&mut entries);

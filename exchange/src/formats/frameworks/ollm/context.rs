@@ -153,7 +153,7 @@ fn read<'a>(checker: &mut Checker<'a>) -> Result<ContextSnapshot<'a>> {
     let mut snapshot = match (has("messages"), has("conversationState")) {
         (true, true) => {
             return Err(Error::invalid(
-                "snapshot: conversationState stands beside messages: expected one of them",
+                "snapshot: has both conversationState and messages: expected one of them",
             ));
         }
         (false, false) => return Err(missing("messages", "an array of messages")),
@@ -204,7 +204,7 @@ fn read_file<'a>(
     if let Some(version) = take(fields, "version")
         && text(&version, "version")? != VERSION
     {
-        checker.note(&version, format!("version: not known, and read as {VERSION}"));
+        checker.note(&version, format!("version: unknown, and read as {VERSION}"));
     }
     let users = take(fields, "userMessages");
     let shape = if users.is_some() { DocumentShape::File } else { DocumentShape::Old };
@@ -225,7 +225,7 @@ fn read_file<'a>(
         }
     }
     if let Some(tokens) = snapshot.tokens.as_ref().filter(|part| part.json.get().starts_with('-')) {
-        checker.note(tokens, "tokenCount: expected a number from 0 on");
+        checker.note(tokens, "tokenCount: expected a number of 0 or more");
     }
     match take(fields, "metadata") {
         Some(part) => snapshot.metadata = keyed(checker, "metadata", &part)?,
@@ -262,7 +262,8 @@ fn read_migrated<'a>(
     snapshot.goals = take(&mut state, "goals");
     for (name, part) in &state {
         let name = json::plain(name).to_owned();
-        let what = format!("{PLACE}: the field '{name}' is not known, and only the source has it");
+        let what =
+            format!("{PLACE}: the field '{name}' is not known, and is kept only in the source");
         checker.note(part, what);
     }
     let purpose = needed(fields, "purpose")?;
@@ -300,12 +301,12 @@ pub(super) fn moment<'a>(
     fields: &mut JsonParts<'a>,
 ) -> Result<(Option<JsonPart<'a>>, Option<Time>)> {
     let Some(part) = take(fields, "timestamp") else {
-        checker.note_whole("timestamp is missing: the time of the import counts");
+        checker.note_whole("timestamp is missing: the time of the import is used");
         return Ok((None, None));
     };
     let value: Option<serde_json::Value> = serde_json::from_str(part.json.get()).ok();
     let time = value.as_ref().and_then(json::time).ok_or_else(|| {
-        Error::invalid("timestamp: expected a moment such as 2026-01-21T12:00:00.000Z, or milliseconds since 1970")
+        Error::invalid("timestamp: expected a time such as 2026-01-21T12:00:00.000Z, or milliseconds since 1970")
     })?;
     Ok((Some(part), Some(time)))
 }

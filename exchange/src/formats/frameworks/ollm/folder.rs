@@ -95,11 +95,11 @@ pub fn import_folder(
     if found.documents.is_empty() && found.odd.is_empty() {
         let expected =
             "expected context-snapshots, snapshots with transitions, or intent-snapshots";
-        return Err(Error::not_found(format!("nothing in it is of OLLM CLI: {expected}")));
+        return Err(Error::not_found(format!("it has no files of OLLM CLI: {expected}")));
     }
     if let (true, Some(first)) = (found.documents.is_empty(), found.odd.first()) {
         let (path, what, files) = (&first.path, &first.what, found.odd.len());
-        let message = format!("none of its files can be read: {files} are wrong, {path}: {what}");
+        let message = format!("none of its files can be read: {files} are invalid, {path}: {what}");
         return Err(Error::invalid(message));
     }
     let mut lines: BTreeMap<BranchName, Vec<FolderDocument>> = BTreeMap::new();
@@ -213,7 +213,7 @@ impl FolderContent {
             None if name == INDEX => {
                 let ids = index_ids(&file.bytes);
                 if ids.is_none() {
-                    self.odd(&file.path, "is no index: made again from the files beside it");
+                    self.odd(&file.path, "is not an index: rebuilt from the files next to it");
                 }
                 self.indexes.insert(folder.to_owned(), (file.path.clone(), ids));
             }
@@ -222,7 +222,7 @@ impl FolderContent {
                     Some(map) => self.map = Some((file.path.clone(), map)),
                     None => self.odd(
                         &file.path,
-                        "is no map of snapshots: the documents say their sessions",
+                        "is not a map of snapshots: the documents name their sessions",
                     ),
                 }
             }
@@ -279,15 +279,12 @@ impl FolderContent {
             let Some(ids) = ids else { continue };
             for id in ids {
                 if !self.snapshots.contains_key(&(folder.clone(), id.clone())) {
-                    tell(
-                        path,
-                        format!("names {}, which is not there or cannot be read", shown(id)),
-                    );
+                    tell(path, format!("names {}, which is missing or cannot be read", shown(id)));
                 }
             }
             for ((of, id), (file, _)) in &self.snapshots {
                 if of == folder && !ids.contains(id) {
-                    tell(file, "is not in the index; taken all the same".to_owned());
+                    tell(file, "is not in the index; imported anyway".to_owned());
                 }
             }
         }
@@ -301,12 +298,12 @@ impl FolderContent {
                 match sessions.get(id.as_str()) {
                     None => tell(
                         path,
-                        format!("names {}, which is not there or cannot be read", shown(id)),
+                        format!("names {}, which is missing or cannot be read", shown(id)),
                     ),
                     Some((file, own)) if own != session => {
                         tell(
                             file,
-                            "the map says another session than the document, which counts"
+                            "the map names a different session than the document, which is used"
                                 .to_owned(),
                         );
                     }

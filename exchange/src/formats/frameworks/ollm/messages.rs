@@ -99,7 +99,7 @@ fn join<'a>(checker: &mut Checker<'a>, user: &mut Copy<'a>, other: &Copy<'a>) {
         fields.iter().rfind(|(field, _)| field == name).map(|(_, part)| part.json.get().to_owned())
     };
     if value(&user.fields, "content") != value(&other.fields, "content") {
-        checker.note(&other.part, "a message says something else in userMessages, which counts");
+        checker.note(&other.part, "a message differs in userMessages, which is used");
     }
     user.role = Role::User;
     user.moment = user.moment.or(other.moment);
@@ -129,7 +129,7 @@ fn copies<'a>(
         match &copy.id {
             Some(id) if !known.insert(id.clone()) => {
                 let what =
-                    format!("{place}[{index}] has the id of an earlier message, which counts");
+                    format!("{place}[{index}] has the id of an earlier message, which is used");
                 checker.note(&copy.part, what);
             }
             _ => copies.push(copy),
@@ -176,7 +176,7 @@ fn copy<'a>(checker: &mut Checker<'a>, place: &str, part: JsonPart<'a>) -> Resul
         }
     }
     if moment.is_none() {
-        let what = format!("{place} says no moment: it stays behind the message before it");
+        let what = format!("{place} has no time: it stays after the previous message");
         checker.note(&part, what);
     }
     Ok(Copy { id, role, moment, micros: i64::MIN, part, fields, joined: None })

@@ -347,7 +347,7 @@ pub fn export_mode(
     let modes = [FROM, TO].map(|name| stored.entry(&state, name));
     let [Some(from), Some(to)] = modes.map(|mode| mode.ok().flatten()) else {
         let message =
-            "this is no mode transition: expected a snapshot of a session that ends in .modes";
+            "this is not a mode transition: expected a snapshot of a session that ends in .modes";
         return Err(Error::not_found(message));
     };
     json.open(b'{')?;

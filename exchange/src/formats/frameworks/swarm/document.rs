@@ -201,7 +201,7 @@ impl<'a> SnapshotReader<'a> {
             match seen.get(&name).and_then(|at: &usize| fields.get_mut(*at)) {
                 Some(earlier) => {
                     let what =
-                        format!("{place}: '{}' is there twice: the last counts", plain(&name));
+                        format!("{place}: '{}' occurs twice: the last is used", plain(&name));
                     self.note(Some(value), what);
                     earlier.1 = value;
                 }
@@ -400,7 +400,7 @@ impl<'a> SnapshotReader<'a> {
                 .ok_or_else(|| Error::invalid(format!("{place}.content: expected a string")))?;
             let size = take(&mut fields, "size").map(RawValue::get);
             if size.is_some_and(|size| size != content.len().to_string()) {
-                let what = format!("{place}.size: not the bytes of the content, which count");
+                let what = format!("{place}.size: not the size of the content, which is used");
                 self.note(Some(entry), what);
             }
         }

@@ -283,7 +283,8 @@ impl<'a> LogEvent<'a> {
             ("agent_start", _) => Effect::Start(self.text(SYSTEM_PROMPT).map(Cow::into_owned)),
             ("context_threshold_hit", _) => {
                 let threshold = self.get(THRESHOLD).and_then(|raw| raw.get().parse().ok());
-                threshold.map_or(Effect::Odd("a threshold that is no integer"), Effect::Threshold)
+                threshold
+                    .map_or(Effect::Odd("a threshold that is not an integer"), Effect::Threshold)
             }
             ("compression_completed", _) => Effect::Compressed,
             ("tool_call", Some("ScratchpadWrite")) => self.scratchpad_write(),
@@ -319,7 +320,7 @@ impl<'a> LogEvent<'a> {
             return Effect::Odd("a ScratchpadWrite without path or content");
         };
         let Some(said) = text(content) else {
-            return Effect::Odd("a ScratchpadWrite whose content is no text");
+            return Effect::Odd("a ScratchpadWrite whose content is not text");
         };
         let title = title.map_or("null", RawValue::get);
         let moment = self.timestamp().map_or("null", RawValue::get);
@@ -335,10 +336,10 @@ impl<'a> LogEvent<'a> {
             return Some("an event without a type");
         }
         if self.get(AGENT).is_some_and(|agent| kind_of(agent) != "a string") {
-            return Some("an event whose agent is no text");
+            return Some("an event whose agent is not text");
         }
         if self.get(TOOL_CALLS).is_some_and(|calls| kind_of(calls) != "an array") {
-            return Some("tool calls that are no array");
+            return Some("tool calls that are not an array");
         }
         match effect {
             Effect::Odd(what) => Some(what),

@@ -163,7 +163,7 @@ impl Reconstruction {
                     self.line(&piece.bytes, until, number, offset)?;
                 }
                 PieceKind::Damaged { .. } => {
-                    self.note(number, offset, "no JSON object: expected an event");
+                    self.note(number, offset, "not a JSON object: expected an event");
                 }
                 PieceKind::Trivia { .. } => {}
             }
@@ -301,7 +301,7 @@ impl Reconstruction {
         }
         let (Pad::Flat(entries) | Pad::Shared(entries)) = &snapshot.pad else {
             return Err(Error::invalid(
-                "scratchpad: events do not say which node wrote, and the snapshot has one for each",
+                "scratchpad: events do not name the node that wrote, and the snapshot has one scratchpad for each node",
             ));
         };
         for (path, entry) in entries {

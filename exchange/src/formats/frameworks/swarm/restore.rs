@@ -399,7 +399,7 @@ impl RestoreRun<'_> {
                 agent: None,
                 instance: named,
                 message: format!(
-                    "delegation instance '{name}' needs '{missing}', which is not there"
+                    "delegation instance '{name}' needs '{missing}', which is missing"
                 ),
             }
         } else {

@@ -269,7 +269,9 @@ class Play:
         return self.resumed("other", TAKEN_OVER, "taken-over.txt")
 
     def reclaimed(self, session):
-        """A session whose file `shrink` removed is resumed from the store, and from its file once that is exported."""
+        """A session whose file `shrink` removed is resumed from a store of its own, and from its file once that is
+        exported. The store of the hooks would keep the file: it knows that an agent was in the session just now."""
+        self.place.environment["TURNTREE_STORE"] = str(self.place.home / "shrunk")
         file = self.client.transcript(session)
         text, month_ago = file.read_bytes(), time.time() - 30 * 24 * 3600
         os.utime(file, (month_ago, month_ago))

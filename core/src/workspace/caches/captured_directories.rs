@@ -72,7 +72,7 @@ pub(in crate::workspace) fn note_captured(folder: &CacheFolder, store: &Path, di
 fn read_directories(folder: &CacheFolder, store: &Path) -> Option<CapturedDirectories> {
     let noted: CapturedDirectories = serde_json::from_slice(&folder.read(CAPTURED_FILE)?).ok()?;
     let place = store_identity(store).ok()?;
-    (noted.version == VERSION && noted.place == place).then_some(read_directories)
+    (noted.version == VERSION && noted.place == place).then_some(noted)
 }
 
 fn key(dir: &Path) -> String {

@@ -240,7 +240,7 @@ impl FilePlanner<'_> {
         let parent = path.parent().unwrap_or(Path::new(""));
         if self.folder.as_ref().is_none_or(|(known, _)| known != parent) {
             let folder = match &self.target {
-                Some(target) => target.open_folder(parent)?,
+                Some(target) => target.enter(parent)?,
                 None => None,
             };
             self.folder = Some((parent.to_owned(), folder));

@@ -77,7 +77,7 @@ fn check_limit(what: &str, name: &str, found: usize, limit: usize) -> Result<()>
         return Ok(());
     }
     let shown: String = name.chars().take(SHOWN_CHARS).collect();
-    Err(Error::check_limit(format_args!("{what} '{shown}...'"), limit as u64, found as u64))
+    Err(Error::limit(format_args!("{what} '{shown}...'"), limit as u64, found as u64))
 }
 
 fn safe_component(component: &str) -> String {

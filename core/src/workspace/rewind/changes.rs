@@ -278,7 +278,7 @@ impl<'a> ChangePlanner<'a> {
         let Some(found) = folder.find(name).map_err(failed)? else { return missing };
         match (found.kind, have) {
             (EntryKind::Folder, _) => {
-                let inside = folder.open_folder(name).map_err(failed)?;
+                let inside = folder.enter(name).map_err(failed)?;
                 if is_empty_after(&inside, path, leaving).map_err(failed)? {
                     return missing;
                 }
@@ -391,7 +391,7 @@ fn is_empty_after(
             continue;
         }
         let is_folder = folder.find(name)?.is_some_and(|found| found.kind == EntryKind::Folder);
-        if !is_folder || !is_empty_after(&folder.open_folder(name)?, &inner, leaving)? {
+        if !is_folder || !is_empty_after(&folder.enter(name)?, &inner, leaving)? {
             return Ok(false);
         }
     }

@@ -129,7 +129,7 @@ fn list_changes(
         let before = read_values(source, old, change.old.clone(), change.new.is_empty())?;
         let after = read_values(source, new, change.new.clone(), change.old.is_empty())?;
         let keys = |entries: &[(Item, EntryValue)], of: fn(&EntryValue) -> Option<Key>| -> Vec<_> {
-            entries.iter().map(|(_, meaning)| of(read_value)).collect()
+            entries.iter().map(|(_, value)| of(value)).collect()
         };
         let value = |meaning: &EntryValue| Some(Key::Value(meaning.value));
         let id = |meaning: &EntryValue| meaning.id.clone().map(Key::Id);

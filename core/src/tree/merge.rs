@@ -116,8 +116,8 @@ pub(crate) fn regions(ours: &[ListChange], theirs: &[ListChange]) -> Vec<Region>
         }
         regions.push(Region {
             base: start..end,
-            ours: shift_position(start, before_ours)..shifted(end, ours.shift),
-            theirs: shift_position(start, before_theirs)..shifted(end, theirs.shift),
+            ours: shift_position(start, before_ours)..shift_position(end, ours.shift),
+            theirs: shift_position(start, before_theirs)..shift_position(end, theirs.shift),
             ours_changed,
             theirs_changed,
         });

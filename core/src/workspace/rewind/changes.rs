@@ -310,7 +310,7 @@ impl<'a> ChangePlanner<'a> {
     fn open_folder(&mut self, path: &Path) -> Result<Option<&Folder>> {
         let parent = path.parent().unwrap_or(Path::new(""));
         if self.folder.as_ref().is_none_or(|(known, _)| known != parent) {
-            self.folder = Some((parent.to_owned(), self.target.open_folder(parent)?));
+            self.folder = Some((parent.to_owned(), self.target.enter(parent)?));
         }
         Ok(self.folder.as_ref().and_then(|(_, folder)| folder.as_ref()))
     }
@@ -339,7 +339,7 @@ fn find_other_name(
             namesake = Some(other.to_owned());
         }
     }
-    Ok(find_other_name)
+    Ok(namesake)
 }
 
 /// Returns true if a file that differs between `before` and `wanted` is in `dir` as in `before`.
@@ -359,7 +359,7 @@ pub(in crate::workspace) fn has_unrestored(
         let Ok(path) = workspace_path(&text_key(&change.key)?) else { continue };
         let parent = path.parent().unwrap_or(Path::new(""));
         // A path through a link or a file does not exist.
-        let folder = target.open_folder(parent).ok().flatten();
+        let folder = target.enter(parent).ok().flatten();
         let name = path.file_name().unwrap_or_default();
         let failed = |error| Error::io(format!("inspect {}", path.display()), error);
         let found = folder.as_ref().map(|folder| folder.find(name)).transpose().map_err(failed)?;

@@ -12,7 +12,7 @@ use turntree::workspace::{read_note, write_note};
 use turntree_exchange::agents::hook::{Dialect, EventKind, HookEvent};
 use turntree_exchange::{
     OffloadOptions, SPIRAL_WINDOW, Sign, SignKind, SpiralVerdict, Tail, find_spiral,
-    named_by_content, offload, steps,
+    named_by_content, offload, read_steps,
 };
 
 use crate::porcelain::lessons::inject;

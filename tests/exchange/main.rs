@@ -13,6 +13,7 @@ mod compare;
 mod context_chef;
 mod copies;
 mod edit;
+mod families;
 mod follow;
 mod format_pages;
 mod git_export;

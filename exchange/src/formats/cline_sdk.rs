@@ -4,6 +4,7 @@
 //! and followed through the edits of the `editor` tool. Where the session worked stands in a file
 //! beside it. What is sent otherwise than it is written here is read as it is sent: a prompt without
 //! the mark of its mode, and a result that is a list of commands and what they said as its JSON.
+//! A restored checkpoint begins another session, with the messages up to there and their ids.
 
 use std::io::BufRead;
 
@@ -15,7 +16,7 @@ use super::editor::Editor;
 use super::files::FileChange;
 use super::session::Session;
 use crate::model::event::{Event, Parser};
-use crate::model::format::{Format, FormatReader, Records};
+use crate::model::format::{Format, FormatReader, Lineage, RecordOrigin, Records};
 use crate::model::view::MessageView;
 use crate::text::document::{Document, Rules};
 use crate::text::json;
@@ -31,6 +32,7 @@ pub(super) const FORMAT: Format = Format {
     view,
     reader: FormatReader::Records(Records {
         side_paths: &["system_prompt"],
+        lineage: Some(Lineage::by_id(message_id, |_| RecordOrigin::Here)),
         ..Records::new(split, || Box::new(ClineSdk::default()))
     }),
 };
@@ -39,6 +41,11 @@ static RULES: Rules = Rules {
     records: &["messages[*]", "system_prompt"],
     fields: &["sessionId", "agent", "version", "updated_at"],
 };
+
+/// Returns the id of a message, which a session that was restored has too.
+fn message_id(message: &Value) -> Option<&str> {
+    text_at(message, "/id").filter(|_| message.get("role").is_some())
+}
 
 fn recognise(shape: &JsonShape<'_>) -> bool {
     let is_session = shape.has("sessionId") && shape.has("messages");

@@ -8,6 +8,7 @@
 //! - `session.compaction_complete` has the summary that replaces the conversation, and after
 //!   `session.context_cleared` there is none.
 //! - Ephemeral events are for the screen. A client that goes back takes lines out of the file.
+//! - A fork has the events of its origin with their ids, but for a `session.start` of its own.
 //! - What a tool is asked to do to a file is known when it starts, and counts when it has succeeded.
 
 use serde_json::Value;
@@ -18,7 +19,7 @@ use super::editor::Editor;
 use super::files::FileChange;
 use super::session::{Session, TITLE, record};
 use crate::model::event::{Content, Event, Parser};
-use crate::model::format::{Format, FormatReader, Records};
+use crate::model::format::{Format, FormatReader, Lineage, RecordOrigin, Records};
 use crate::model::record_kind::RecordKind;
 use crate::model::view::MessageView;
 use crate::model::words::first_line;
@@ -34,6 +35,7 @@ pub(super) const FORMAT: Format = Format {
     recognise,
     view,
     reader: FormatReader::Records(Records {
+        lineage: Some(Lineage::by_id(event_id, |_| RecordOrigin::Here)),
         kinds: KINDS,
         ..Records::new(lines::split, || Box::<CopilotCli>::default())
     }),
@@ -47,6 +49,25 @@ const COMPACTED: &str = "session.compaction_complete";
 
 /// The event after which the conversation is empty, or its `initialMessage`.
 const CLEARED: &str = "session.context_cleared";
+
+/// The beginning of a file, in which a fork says which session it is.
+const START: &str = "session.start";
+
+/// Beginnings of the sources of prompts that no person typed.
+const ADDED: [&str; 3] = ["agent-", "schedule-", "skill-"];
+
+/// Returns the id of an event, which a fork has too.
+fn event_id(event: &Value) -> Option<&str> {
+    text_at(event, "/id").filter(|_| text_at(event, "/type") != Some(START))
+}
+
+/// Returns true for a prompt that the client wrote: another agent, a schedule or a skill said it, or the
+/// client goes on without a person.
+fn is_added(data: &Value) -> bool {
+    let source = text_at(data, "/source").unwrap_or_default();
+    let goes_on = data.get("isAutopilotContinuation") == Some(&Value::Bool(true));
+    goes_on || ADDED.iter().any(|added| source.starts_with(added))
+}
 
 fn recognise(shape: &JsonShape<'_>) -> bool {
     let is_event = shape.text("type").is_some_and(|name| name.contains('.'));
@@ -70,7 +91,8 @@ fn view(event: &Value) -> MessageView {
         view.add_result(data.get("toolCallId"), content.unwrap_or(&Value::Null), is_error);
         return view;
     }
-    view.is_added = text_at(event, "/type").is_some_and(|kind| kind != "user.message");
+    let is_prompt = text_at(event, "/type").is_none_or(|kind| kind == "user.message");
+    view.is_added = !is_prompt || is_added(data);
     let said = ["content", "summaryContent", "initialMessage"];
     let said = said.iter().find_map(|name| data.get(*name));
     view.add_content(said.unwrap_or(&Value::Null));
@@ -104,7 +126,7 @@ impl Parser for CopilotCli {
             return;
         }
         match kind {
-            "session.start" => self.session_start(data, events),
+            START => self.session_start(data, events),
             "session.model_change" if is_main => {
                 self.session.fact("model", text_at(data, "/newModel"), events);
             }
@@ -298,6 +320,21 @@ mod tests {
             "compact main [main User start here] 0..0",
         ];
         assert_eq!(told(&FORMAT, &lines), expected);
+    }
+
+    #[test]
+    fn what_no_person_typed_is_no_prompt() {
+        let said = |name: &str, value: Value| {
+            let mut data = json!({"content": "go"});
+            data[name] = value;
+            view(&event("user.message", &data)).is_prompt()
+        };
+        assert!(said("source", "user".into()) && said("source", "command-plan".into()));
+        assert!(said("delivery", "queued".into()) && said("isAutopilotContinuation", false.into()));
+        for source in ["skill-pdf", "agent-7", "schedule-daily"] {
+            assert!(!said("source", source.into()), "{source}");
+        }
+        assert!(!said("isAutopilotContinuation", true.into()));
     }
 
     #[test]

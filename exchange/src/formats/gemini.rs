@@ -4,6 +4,10 @@
 //! prompt does. In the log a message is written again, whole, whenever one of its tools has answered:
 //! the last record of an id counts. `$set` changes facts of the session; the messages that it brings
 //! are the whole conversation from then on. `$rewindTo` takes back a message and all after it.
+//!
+//! A client that loads a conversation (`/chat resume`, `/restore`) writes each message of it again, with
+//! a new id, and then a `$set` with these as the whole conversation. They wait for it: nobody has said
+//! them now.
 
 use std::collections::{HashMap, HashSet};
 use std::io::BufRead;
@@ -17,7 +21,7 @@ use turntree::object::ObjectId;
 use super::conversation::{Conversations, MessageFacts, fields, plain, todos};
 use super::files::{FileChange, FileContents};
 use super::gemini_list::{ListedMessage, RESULTS, key, key_at, listed, tail};
-use super::gemini_view::{answered_by, answered_in, calls, is_sent, view};
+use super::gemini_view::{answered_by, answered_in, calls, is_context, is_loaded, is_sent, view};
 use super::session::{Session, record};
 use crate::model::event::{Content, Event, Parser};
 use crate::model::format::{Format, FormatReader, Records};
@@ -84,6 +88,9 @@ struct Gemini {
     answered: HashSet<String>,
     /// Another process goes on with the session: it tells first what it has read.
     is_starting: bool,
+    /// Messages of a conversation that the client is loading, as they are written.
+    #[serde(default)]
+    loaded: Vec<String>,
 }
 
 impl Parser for Gemini {
@@ -123,6 +130,12 @@ impl Parser for Gemini {
 
 impl Gemini {
     fn record(&mut self, piece: &Piece, record: &Value, events: &mut Vec<Event>) {
+        if self.is_loading(piece, record) {
+            return;
+        }
+        if record.get("$set").is_none() {
+            self.say_loaded(events);
+        }
         if let Some(id) = text_at(record, "/$rewindTo") {
             self.rewind(id, events);
         } else if let Some(set) = record.get("$set") {
@@ -144,6 +157,25 @@ impl Gemini {
         }
     }
 
+    /// Returns true for a message that waits, as one of a conversation that the client is loading.
+    fn is_loading(&mut self, piece: &Piece, record: &Value) -> bool {
+        let begins = !self.order.is_empty() && !self.is_starting && is_context(record);
+        let id = text_at(record, "/id").filter(|id| !self.places.contains_key(*id));
+        let waits = (begins || !self.loaded.is_empty()) && id.is_some() && is_loaded(record);
+        if waits {
+            self.loaded.push(String::from_utf8_lossy(&piece.bytes).into_owned());
+        }
+        waits
+    }
+
+    /// Adds the messages that waited: no conversation was loaded.
+    fn say_loaded(&mut self, events: &mut Vec<Event>) {
+        for text in std::mem::take(&mut self.loaded) {
+            let Some(message) = json::value(text.as_bytes()).filter(is_sent) else { continue };
+            self.message(&message, Content::Own(text.into()), events);
+        }
+    }
+
     fn facts(&mut self, record: &Value, events: &mut Vec<Event>) {
         for (field, key) in FACTS {
             self.session.fact(key, plain(record.get(field)).as_deref(), events);
@@ -153,6 +185,7 @@ impl Gemini {
     /// `$set` with messages says what the whole conversation is.
     fn replace(&mut self, piece: &Piece, events: &mut Vec<Event>) {
         let Some(messages) = listed(piece) else { return };
+        self.loaded.clear();
         let told = self.without_repeated_results(&messages, true);
         let keys: Vec<String> = told.iter().map(|at| key_at(&messages, *at)).collect();
         // Results have no part in it: a step has them here, and beside it in the list.
@@ -427,6 +460,50 @@ mod tests {
                 "unknown: a record that is no message",
             ]
         );
+    }
+
+    #[test]
+    fn a_conversation_that_is_loaded_is_said_once_in_one_step() {
+        // What the recorder of 0.61.0 wrote for `/chat resume` behind the second prompt.
+        let context = |id: &str| {
+            json!({"id": id, "type": "user",
+            "content": [{"text": "<session_context>\nThis is the Gemini CLI."}]})
+        };
+        let said =
+            |id: &str, text: &str| json!({"id": id, "type": "user", "content": [{"text": text}]});
+        let answer = |id: &str, text: &str| {
+            json!({"id": id, "type": "gemini", "content": [{"text": text}],
+            "thoughts": [], "tokens": {"input": 10, "output": 2}, "model": "m"})
+        };
+        let loaded = json!({"id": "8", "type": "gemini", "content": [{"text": "1"}], "thoughts": [],
+            "tokens": null});
+        let updated = json!({"$set": {"lastUpdated": "t"}});
+        let mut lines = vec![context("0"), said("1", "one"), answer("2", "1"), said("3", "two")];
+        lines.extend([answer("4", "2"), context("6"), updated.clone(), said("7", "one")]);
+        lines.extend([updated.clone(), loaded.clone(), updated]);
+        let before = outline_of(&lines);
+        let list = json!({"$set": {"messages": [context("6"), said("7", "one"), loaded]}});
+        let whole: Vec<Value> = lines.iter().cloned().chain([list, said("9", "three")]).collect();
+        let expected = [
+            "compact main [main User This is the Gemini CLI.; main User one; main Assistant 1] 0..0",
+            "turn",
+            "main User three",
+        ];
+        assert_eq!(outline_of(&whole)[..10], before, "they wait");
+        assert_eq!(outline_of(&whole)[10..], expected);
+        // Without the list the client goes on with what it has.
+        lines.push(answer("9", "now"));
+        let expected = [
+            "turn",
+            "main User This is the Gemini CLI.",
+            "turn",
+            "main User one",
+            "turn",
+            "main Assistant 1",
+            "turn",
+            "main Assistant now",
+        ];
+        assert_eq!(outline_of(&lines)[10..], expected);
     }
 
     #[test]

@@ -24,6 +24,7 @@ mod import_hostile;
 mod import_recorded;
 mod import_strict;
 mod import_turns;
+mod never_sent;
 mod ollm;
 mod ollm_directories;
 mod page_browser;

@@ -25,9 +25,6 @@ const STRAY: &str = "[result of a tool call that is not here]";
 /// The prompt before a conversation that begins with an answer.
 pub(super) const BEGINNING: &str = "[the conversation begins here]";
 
-/// Pictures that the Anthropic interface takes.
-const PICTURES: [&str; 4] = ["image/png", "image/jpeg", "image/gif", "image/webp"];
-
 /// Writes the conversation of `agent` as `{"messages": [...]}` of the OpenAI chat completions.
 ///
 /// # Errors
@@ -258,16 +255,16 @@ pub(super) fn anthropic_content(text: &str, pictures: &[Picture]) -> Vec<Value> 
 
 fn anthropic_picture(picture: &Picture) -> Option<Value> {
     let source = match &picture.content {
-        PictureContent::Inline { media, base64 } if PICTURES.contains(&&**media) => {
+        PictureContent::Inline { media, base64 } => {
             json!({"type": "base64", "media_type": media, "data": base64})
         }
-        PictureContent::Inline { .. } => return None,
         PictureContent::Address(address) => json!({"type": "url", "url": address}),
     };
     Some(json!({"type": "image", "source": source}))
 }
 
-/// A text cut where its pictures stand. A picture that is not taken stays what it is in the text, and
+/// A text cut where its pictures stand. A picture that no interface accepts, or that is not taken, stays
+/// what it is in the text, and
 /// a text of white space alone is left out.
 pub(super) fn parts(
     text: &str,
@@ -282,7 +279,7 @@ pub(super) fn parts(
             parts.push(as_text(text));
         }
     };
-    for picture in pictures {
+    for picture in pictures.iter().filter(|picture| picture.is_accepted()) {
         let Some(block) = as_picture(picture) else { continue };
         let Some((before, after)) =
             picture.at.checked_sub(rest.0).and_then(|at| rest.1.split_at_checked(at))

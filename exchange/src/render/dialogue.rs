@@ -27,6 +27,9 @@ const ABORTED: &str = "aborted";
 /// Longest name of a tool, in characters: what both interfaces take.
 const MAX_NAME_CHARS: usize = 64;
 
+/// Longest id of a call, in characters: chats of the OpenAI interface take no longer one.
+const MAX_ID_CHARS: usize = 40;
+
 /// The next message.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Speech {
@@ -62,7 +65,7 @@ pub(super) struct Answer {
 /// A call with its result.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct SpokenCall {
-    /// Letters, digits, `_` and `-`; unique in the conversation.
+    /// Letters, digits, `_` and `-`, at most 40; unique in the conversation.
     pub(super) id: String,
     /// The same characters, at most 64.
     pub(super) name: String,
@@ -254,14 +257,17 @@ impl<'a> Messages<'a> {
 
     /// An id that the interfaces take, and that was not given before.
     fn free_id(&mut self, id: &str) -> String {
-        let id = match safe(id) {
-            id if id.is_empty() => "call".to_owned(),
-            id => id,
-        };
+        let mut id = safe(id);
+        id.truncate(MAX_ID_CHARS);
+        if id.is_empty() {
+            "call".clone_into(&mut id);
+        }
         let mut free = id.clone();
         let mut number = 2_u64;
         while !self.ids.insert(free.clone()) {
-            free = format!("{id}_{number}");
+            let suffix = format!("_{number}");
+            id.truncate(MAX_ID_CHARS - suffix.len());
+            free = format!("{id}{suffix}");
             number += 1;
         }
         free

@@ -142,7 +142,7 @@ impl Form for Log {
 /// Returns text and pictures as pi has them; it takes no pictures by their address.
 fn content_of(out: &mut Transcript<'_>, text: &str, pictures: &[Picture]) -> Vec<Value> {
     for picture in pictures {
-        if matches!(picture.content, PictureContent::Address(_)) {
+        if !picture.is_accepted() || matches!(picture.content, PictureContent::Address(_)) {
             out.leave_out("pictures");
         }
     }

@@ -35,6 +35,7 @@ mod prompts;
 mod render;
 mod render_page;
 mod resume;
+mod rewritten;
 mod secret_spellings;
 mod secrets;
 mod spiral;

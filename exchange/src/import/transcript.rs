@@ -20,7 +20,7 @@ use std::io::{BufRead, BufReader, Read};
 use std::sync::Arc;
 
 use bytes::Bytes;
-use turntree::context::Builder;
+use turntree::context::{Builder, SourceEntry, SourceKind};
 use turntree::error::{Error, Result};
 use turntree::object::{Kind, ObjectId, ObjectSource};
 use turntree::repo::{BranchName, Repository, Signature, Transaction};
@@ -46,6 +46,12 @@ const FILES: &str = "files";
 
 /// What the names of hooks as actors begin with.
 const HOOK_ACTOR: &str = "hook/";
+
+/// The fact that is the directory of a session.
+const DIRECTORY: &str = "cwd";
+
+/// Most pieces before the first record of a file that are looked at for facts: each has 1 MiB at most.
+const MAX_BEGINNING: usize = 4;
 
 /// Imports the transcript in `input`, which is not compressed any more. `directory` is where the session
 /// worked, for formats that do not say it themselves.
@@ -237,6 +243,8 @@ impl<'r> TranscriptImport<'r> {
         if point.restart {
             self.writer.replace_source(0, &[])?;
         }
+        let has_other_beginning = keep == 0 && !replacement.is_empty();
+        let beginning = if has_other_beginning { replacement.clone() } else { Vec::new() };
         if point.apart {
             self.writer.begin_source(&stored, base_pieces)?;
         }
@@ -258,7 +266,30 @@ impl<'r> TranscriptImport<'r> {
         if !replacement.is_empty() {
             self.writer.replace_source(keep, &replacement)?;
         }
+        self.note_beginning(&beginning)?;
         Ok(lookahead)
+    }
+
+    /// Notes the facts before the first record of a file, where its client has rewritten them, as a title.
+    /// The directory stays the one that paths of files begin in.
+    fn note_beginning(&mut self, entries: &[SourceEntry]) -> Result<()> {
+        let glue = entries.iter().take_while(|entry| entry.kind != SourceKind::Record);
+        let mut bytes = Vec::new();
+        for entry in glue.take(MAX_BEGINNING) {
+            bytes.extend_from_slice(&self.writer.transaction.read_as(Kind::Blob, &entry.blob)?);
+            bytes.extend_from_slice(&entry.suffix);
+        }
+        let mut parser = (self.writer.format().parser)();
+        for piece in (self.writer.format().split)(Box::new(bytes.as_slice())) {
+            let piece = piece?;
+            let mut events = Vec::new();
+            if matches!(piece.kind, PieceKind::Trivia { .. }) {
+                parser.piece(&piece, &mut events);
+            }
+            events.retain(|event| !matches!(event, Event::Meta { key, .. } if key == DIRECTORY));
+            self.writer.note_facts(&piece, events)?;
+        }
+        Ok(())
     }
 
     pub(crate) fn piece(&mut self, piece: &Piece) -> Result<()> {

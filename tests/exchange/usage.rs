@@ -344,3 +344,27 @@ fn answers_that_do_not_say_what_they_took_are_found_in_every_format() {
         assert_eq!(total.answers, 1 - expected[0], "{what}");
     }
 }
+
+#[test]
+fn requests_in_the_window_of_cline_are_answers_with_their_cost() {
+    let request = |told: Value| {
+        json!({"ts": 2, "type": "say", "say": "api_req_started", "text": told.to_string(),
+            "modelInfo": {"providerId": "v", "modelId": "m"}})
+    };
+    let say = |kind: &str, text: &str| json!({"ts": 3, "type": "say", "say": kind, "text": text});
+    let window = json!([
+        say("task", "go"),
+        request(json!({"request": "...", "tokensIn": 10, "tokensOut": 5, "cacheWrites": 20,
+            "cacheReads": 70, "cost": 0.25})),
+        say("text", "I will"),
+        say("tool", "{\"tool\":\"readFile\"}"),
+        request(json!({"request": "...", "tokensIn": 1, "tokensOut": 2, "cost": 0})),
+        say("completion_result", "done"),
+        request(json!({"request": "interrupted"})),
+    ]);
+    let sandbox = Sandbox::new();
+    sandbox.import("s", window.to_string().as_bytes()).unwrap();
+    let found = crate::went_back::usage(&sandbox, UsageScope::All).total;
+    assert_eq!((found.answers, found.tokens.input, found.tokens.output), (2, 11 + 90, 7));
+    assert_eq!((found.tokens.cache_read, found.tokens.cache_write), (70, 20));
+}

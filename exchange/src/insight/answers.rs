@@ -6,6 +6,7 @@
 //! again are one. Codex tells its counts beside the conversation, as a sum that grows: what it grew by
 //! is what an answer took.
 
+mod beside;
 mod copies;
 mod runs;
 
@@ -24,7 +25,6 @@ use turntree::object::{Commit, ID_BYTES, Kind, ObjectId, ObjectSource};
 use turntree::tree::Item;
 
 use self::runs::Runs;
-use super::stats::answers_of_stats;
 use super::usage::{
     Counts, RecordedUsage, TokenUsage, answer_id, response_usage, running_total, usage_beside,
     usage_of, usage_with_cache,
@@ -43,13 +43,14 @@ const FAMILY_KEY: &[u8] = FAMILY.as_bytes();
 /// The format that tells its counts beside the conversation.
 const CODEX: &str = "codex";
 
-/// The format that tells them in the statistics behind the conversation, and a name in these.
+/// The format that tells them in the statistics behind the conversation.
 const OPENHANDS: &str = "openhands";
-const STATS: &[u8] = b"usage_to_metrics";
 
-/// The formats with usage in records that are in no context, and a field of such records.
+/// The formats with usage in records that are in no context.
 const WITH_UNSENT: [&str; 2] = ["pi", "opencode"];
-const UNSENT: [&[u8]; 3] = [b"\"error\"", b"\"aborted\"", b"\"usage\""];
+
+/// The format with the usage of each request in a record before the answer.
+const WINDOW: &str = "cline-ui";
 
 /// Texts of which each piece with usage has one.
 const TELLING: [&[u8]; 7] = [
@@ -61,6 +62,9 @@ const TELLING: [&[u8]; 7] = [
     b"_call\"",
     b"\"assistant\"",
 ];
+
+/// The beginning of the names of the formats of Gemini CLI.
+const GEMINI: &str = "gemini-cli";
 
 /// The format that records the usage of a whole run when it ends.
 const COPILOT: &str = "copilot-cli";
@@ -265,7 +269,8 @@ impl AnswerCounter {
         item: &Item,
     ) -> Result<()> {
         let entry = MessageEntry::from_item(item)?;
-        if entry.role == Role::Tool || entry.media == CODEX || !self.is_new(turn, &entry.blob) {
+        let is_told_beside = [CODEX, WINDOW].contains(&entry.media.as_str());
+        if entry.role == Role::Tool || is_told_beside || !self.is_new(turn, &entry.blob) {
             return Ok(());
         }
         let Some(bytes) = content(source, &entry.blob)? else { return Ok(()) };
@@ -277,6 +282,10 @@ impl AnswerCounter {
         }
         let silent = || RecordedUsage { answer: answer_id(&record), ..RecordedUsage::default() };
         let is_silent = found.is_none();
+        // A conversation that Gemini CLI loads or compresses has messages that no model gave.
+        if is_silent && entry.media.starts_with(GEMINI) && record.get("model").is_none() {
+            return Ok(());
+        }
         let found = found.unwrap_or_else(silent);
         let calls = view(&entry.media, &bytes).tool_calls.into_iter().map(|call| call.name);
         let key = found.answer.clone().unwrap_or_else(|| entry.blob.to_string());
@@ -326,6 +335,9 @@ impl AnswerCounter {
         if format == OPENHANDS {
             return self.add_stats(source, turn, items);
         }
+        if format == WINDOW {
+            return self.add_requests(source, turn, items);
+        }
         if let Some(agent) = WITH_UNSENT.iter().find(|name| format == **name) {
             return self.add_unsent(source, turn, agent, items);
         }
@@ -354,63 +366,6 @@ impl AnswerCounter {
                 match format == CODEX {
                     true => self.add_piece(turn, &family, &record),
                     false => self.add_run(turn, &record, &entry.blob),
-                }
-            }
-        }
-        Ok(())
-    }
-
-    /// Adds the usage of records that are no messages: failed replies, and requests of an agent outside of
-    /// the conversation.
-    fn add_unsent<'i>(
-        &mut self,
-        source: &dyn ObjectSource,
-        turn: TurnPlace<'_>,
-        agent: &str,
-        items: impl Iterator<Item = &'i Item>,
-    ) -> Result<()> {
-        for item in items {
-            let entry = SourceEntry::from_item(item)?;
-            let is_record = entry.kind == SourceKind::Record;
-            if !is_record || self.read.contains(&entry.blob) || !self.is_new(turn, &entry.blob) {
-                continue;
-            }
-            let Some(bytes) = content(source, &entry.blob)? else { continue };
-            if !UNSENT.iter().any(|word| find(&bytes, word).is_some()) {
-                continue;
-            }
-            let Ok(record) = serde_json::from_slice::<Value>(&bytes) else { continue };
-            if let Some(found) = usage_of(&record) {
-                let key = found.answer.clone().unwrap_or_else(|| entry.blob.to_string());
-                self.add(turn, (format!("{agent}/main"), key.as_str()), (found, false), Vec::new());
-            }
-        }
-        Ok(())
-    }
-
-    /// Adds the statistics of a conversation, which have all answers so far.
-    fn add_stats<'i>(
-        &mut self,
-        source: &dyn ObjectSource,
-        turn: TurnPlace<'_>,
-        items: impl Iterator<Item = &'i Item>,
-    ) -> Result<()> {
-        for item in items {
-            let entry = SourceEntry::from_item(item)?;
-            if entry.kind != SourceKind::Glue || !self.is_new(turn, &entry.blob) {
-                continue;
-            }
-            let Some(bytes) = content(source, &entry.blob)? else { continue };
-            if find(&bytes, STATS).is_some()
-                && let Ok(stats) = serde_json::from_slice(&bytes)
-            {
-                for (key, found) in answers_of_stats(&stats) {
-                    self.add(
-                        turn,
-                        (format!("{OPENHANDS}/main"), key.as_str()),
-                        (found, false),
-                        Vec::new(),
-                    );
                 }
             }
         }

@@ -109,6 +109,35 @@ impl Scanner {
         self.in_key = false;
     }
 
+    /// Begins anew after damage in an element of the array at `depth`: with the next element.
+    pub(super) fn resume_at(&mut self, depth: usize) {
+        self.frames.truncate(depth);
+        self.state = ScanState::Value;
+        self.in_key = false;
+    }
+
+    /// Returns true if the value that just began is an element of an array.
+    pub(super) fn is_element(&self) -> bool {
+        let depth = self.frames.len() - usize::from(self.opened());
+        depth.checked_sub(1).and_then(|at| self.frames.get(at)).is_some_and(|frame| frame.array)
+    }
+
+    /// Returns true if `byte`, which faults, may be passed over as one of a string. An end of a line and a
+    /// zero there are what is left of a torn record.
+    pub(super) fn is_in_text(&self, byte: u8) -> bool {
+        let is_text = matches!(
+            self.state,
+            ScanState::String | ScanState::Escape | ScanState::Unicode(_) | ScanState::Utf8 { .. }
+        );
+        is_text && !matches!(byte, b'\n' | b'\r' | 0)
+    }
+
+    /// Goes on with the string behind a byte that faults; returns true if that byte is passed, and false
+    /// if it is to be looked at again.
+    pub(super) fn pass_in_text(&mut self) -> bool {
+        std::mem::replace(&mut self.state, ScanState::String) == ScanState::String
+    }
+
     /// Containers that are open.
     pub(super) fn depth(&self) -> usize {
         self.frames.len()

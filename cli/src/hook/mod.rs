@@ -20,6 +20,7 @@
 //! | `log.rs` | what went wrong, for people |
 //! | `program.rs` | this program, as settings name it |
 //! | `settings.rs` | where clients keep their settings, and what is put into them |
+//! | `plugins.rs` | plugins of clients that bring hooks |
 //! | `edit.rs` | JSON that people wrote, changed in one place |
 
 mod advice;
@@ -34,6 +35,7 @@ pub(crate) mod git;
 mod lessons;
 pub(crate) mod log;
 mod pins;
+pub(crate) mod plugins;
 pub(crate) mod program;
 mod running;
 pub(crate) mod settings;

@@ -49,7 +49,8 @@ impl KnownSessions {
         *known = Known { lettings: known.lettings + 1, ..Known::default() };
     }
 
-    /// Returns the `most` newest sessions, the newest first, and how many there are. Reads the newest commit
+    /// Returns the `most` newest sessions, the newest first, and how many there are. Sessions that are only
+    /// begun are left out: of fewer than all of them, `most` includes these. Reads the newest commit
     /// of every branch of a session that has changed, and the rest as [`sessions`](super::sessions) does, of
     /// those that it returns.
     ///
@@ -75,7 +76,11 @@ impl KnownSessions {
             let branches = dated.iter().flat_map(|(_, asked)| &asked.head.branches);
             branches.map(|(_, tip)| *tip).collect()
         });
-        Ok((self.read(repo, dated, tips.as_ref(), lettings)?, all))
+        let mut read = self.read(repo, dated, tips.as_ref(), lettings)?;
+        let found = read.len();
+        read.retain(|session| !session.is_only_begun);
+        let left_out = found - read.len();
+        Ok((read, all - left_out))
     }
 
     /// Returns whether nothing has to be read for a list of all sessions.

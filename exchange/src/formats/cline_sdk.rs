@@ -16,7 +16,7 @@ use super::editor::Editor;
 use super::files::FileChange;
 use super::session::Session;
 use crate::model::event::{Event, Parser};
-use crate::model::format::{Format, FormatReader, Lineage, RecordOrigin, Records};
+use crate::model::format::{Format, FormatRank, FormatReader, Lineage, RecordOrigin, Records};
 use crate::model::view::MessageView;
 use crate::text::document::{Document, Rules};
 use crate::text::json;
@@ -28,6 +28,7 @@ use crate::text::shape::JsonShape;
 pub(super) const FORMAT: Format = Format {
     name: "cline-sdk",
     title: "Cline SDK session",
+    rank: FormatRank::Program,
     recognise,
     view,
     reader: FormatReader::Records(Records {

@@ -19,7 +19,7 @@ use super::editor::Editor;
 use super::files::FileChange;
 use super::session::{Session, TITLE, record};
 use crate::model::event::{Content, Event, Parser};
-use crate::model::format::{Format, FormatReader, Lineage, RecordOrigin, Records};
+use crate::model::format::{Format, FormatRank, FormatReader, Lineage, RecordOrigin, Records};
 use crate::model::record_kind::RecordKind;
 use crate::model::view::MessageView;
 use crate::model::words::first_line;
@@ -32,6 +32,7 @@ use crate::text::{json, lines};
 pub(super) const FORMAT: Format = Format {
     name: "copilot-cli",
     title: "GitHub Copilot CLI event log",
+    rank: FormatRank::Program,
     recognise,
     view,
     reader: FormatReader::Records(Records {

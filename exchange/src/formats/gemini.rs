@@ -24,7 +24,7 @@ use super::gemini_list::{ListedMessage, RESULTS, key, key_at, listed, tail};
 use super::gemini_view::{answered_by, answered_in, calls, is_context, is_loaded, is_sent, view};
 use super::session::{Session, record};
 use crate::model::event::{Content, Event, Parser};
-use crate::model::format::{Format, FormatReader, Records};
+use crate::model::format::{Format, FormatRank, FormatReader, Records};
 use crate::text::document::{Document, Rules};
 use crate::text::json::text_at;
 use crate::text::piece::{Piece, Pieces};
@@ -35,6 +35,7 @@ use crate::text::{json, lines};
 pub(super) const FORMAT: Format = Format {
     name: "gemini-cli",
     title: "Gemini CLI session",
+    rank: FormatRank::Program,
     recognise: |shape| is_session(shape) && shape.has("messages"),
     view,
     reader: FormatReader::Records(Records::new(split, || Box::<Gemini>::default())),
@@ -44,6 +45,7 @@ pub(super) const FORMAT: Format = Format {
 pub(super) const LOG: Format = Format {
     name: "gemini-cli-log",
     title: "Gemini CLI session log",
+    rank: FormatRank::Program,
     recognise: |shape| is_session(shape) && !shape.has("messages"),
     view,
     reader: FormatReader::Records(Records::new(lines::split, || Box::<Gemini>::default())),

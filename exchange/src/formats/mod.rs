@@ -77,9 +77,8 @@ use turntree::local::MessageFormats;
 use crate::model::format::Format;
 use crate::model::view::MessageView;
 
-/// Every format, in the order in which they are tried.
-///
-/// Whoever says least comes last: a chat has nothing of its own but its roles.
+/// Every format. The order is that of lists: which format a file has, [`Format::rank`] decides where
+/// several claim it.
 pub static FORMATS: &[Format] = &[
     claude_code::FORMAT,
     qwen_code::FORMAT,

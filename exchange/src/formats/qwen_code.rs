@@ -19,7 +19,7 @@ use super::gemini_view::add_parts;
 use super::links::Links;
 use super::session::{Session, TITLE, record};
 use crate::model::event::{Content, Event, MessageEvent, Parser};
-use crate::model::format::{Format, FormatReader, Lineage, RecordOrigin, Records};
+use crate::model::format::{Format, FormatRank, FormatReader, Lineage, RecordOrigin, Records};
 use crate::model::view::MessageView;
 use crate::model::words::first_line;
 use crate::text::json::text_at;
@@ -31,6 +31,7 @@ use crate::text::{json, lines};
 pub(super) const FORMAT: Format = Format {
     name: "qwen-code",
     title: "Qwen Code session",
+    rank: FormatRank::Program,
     recognise,
     view,
     reader: FormatReader::Records(Records {

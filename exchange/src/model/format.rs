@@ -20,6 +20,20 @@ use crate::text::json;
 use crate::text::piece::Pieces;
 use crate::text::shape::JsonShape;
 
+/// How much of a file a format requires before it claims it: of the formats that claim one file, those of
+/// the highest rank count.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum FormatRank {
+    /// Messages with roles, and nothing else.
+    Chat,
+    /// The same with blocks that one interface alone has.
+    ChatWithBlocks,
+    /// Records of a program.
+    Program,
+    /// Records of a program that writes those of another one with more in them.
+    Dialect,
+}
+
 /// A format of transcripts, documents or archives.
 #[derive(Debug, Clone, Copy)]
 pub struct Format {
@@ -27,6 +41,8 @@ pub struct Format {
     pub name: &'static str,
     /// The name for people: the program that writes it, and its kind of file.
     pub title: &'static str,
+    /// Where it stands among formats that claim the same file.
+    pub rank: FormatRank,
     /// Returns whether a value at the beginning of a file is of this format.
     pub recognise: fn(&JsonShape<'_>) -> bool,
     /// Returns the view of a message, parsed.

@@ -21,7 +21,7 @@ use super::editor::{self, Editor};
 use super::files::FileChange;
 use super::session::Session;
 use crate::model::event::{Event, Parser};
-use crate::model::format::{Format, FormatReader, Lineage, RecordOrigin, Records};
+use crate::model::format::{Format, FormatRank, FormatReader, Lineage, RecordOrigin, Records};
 use crate::model::view::MessageView;
 use crate::text::document::{Document, Rules};
 use crate::text::json::text_at;
@@ -33,6 +33,7 @@ use crate::text::shape::JsonShape;
 pub(super) const FORMAT: Format = Format {
     name: "openhands",
     title: "OpenHands event log",
+    rank: FormatRank::Program,
     recognise,
     view,
     reader: FormatReader::Records(Records {

@@ -38,7 +38,7 @@ use super::files::FileChange;
 use super::links::Links;
 use super::session::{Session, TITLE, record};
 use crate::model::event::{Content, Event, MessageEvent, Parser};
-use crate::model::format::{Format, FormatReader, Lineage, RecordOrigin, Records};
+use crate::model::format::{Format, FormatRank, FormatReader, Lineage, RecordOrigin, Records};
 use crate::model::record_kind::RecordKind;
 use crate::model::view::{MessageView, ToolResult};
 use crate::model::words::first_line;
@@ -51,6 +51,7 @@ use crate::text::{json, lines};
 pub(super) const FORMAT: Format = Format {
     name: "pi",
     title: "pi coding agent session",
+    rank: FormatRank::Program,
     recognise,
     view,
     reader: FormatReader::Records(Records {

@@ -368,3 +368,34 @@ fn requests_in_the_window_of_cline_are_answers_with_their_cost() {
     assert_eq!((found.answers, found.tokens.input, found.tokens.output), (2, 11 + 90, 7));
     assert_eq!((found.tokens.cache_read, found.tokens.cache_write), (70, 20));
 }
+
+#[test]
+fn steps_that_a_trajectory_copies_count_in_the_one_before() {
+    // Harbor 0.26.0 writes copies of steps without their metrics (terminus-2) and with them (Kimi Code).
+    let step = |number: u32, source: &str, copied: bool| {
+        let mut step = json!({"step_id": number, "source": source, "message": format!("said {number}"),
+            "timestamp": "2026-05-01T10:00:00Z"});
+        if source == "agent" {
+            step["metrics"] = json!({"prompt_tokens": 10, "completion_tokens": 2});
+        }
+        if copied {
+            step["is_copied_context"] = true.into();
+        }
+        step
+    };
+    let trajectory = |session: &str, steps: &[Value]| {
+        json!({"schema_version": "ATIF-v1.7", "session_id": session, "agent": {"name": "a",
+            "version": "1", "model_name": "m"}, "steps": steps})
+        .to_string()
+    };
+    let first = [step(1, "user", false), step(2, "agent", false)];
+    let mut bare = step(2, "agent", true);
+    bare.as_object_mut().unwrap().remove("metrics");
+    let second = [step(1, "user", true), bare, step(2, "agent", true), step(3, "agent", false)];
+    let sandbox = Sandbox::new();
+    sandbox.import("first", trajectory("s", &first).as_bytes()).unwrap();
+    let head = sandbox.import("second", trajectory("s-cont-1", &second).as_bytes()).unwrap().head;
+    let found = crate::went_back::usage(&sandbox, UsageScope::All).total;
+    assert_eq!((found.answers, found.tokens.input, found.tokens.output), (2, 20, 4));
+    assert_eq!(sandbox.messages(&head).len(), 4, "they are sent");
+}

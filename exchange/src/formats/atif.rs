@@ -112,6 +112,8 @@ fn view(step: &Value) -> MessageView {
     };
     let mut view = MessageView::new(role);
     view.id = plain(step.get("step_id"));
+    // A trajectory that continues another one begins with copies of steps.
+    view.is_added = step.get("is_copied_context") == Some(&Value::Bool(true));
     if let Some(thought) = text_at(step, "/reasoning_content") {
         view.add_thinking(thought);
     }

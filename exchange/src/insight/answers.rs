@@ -63,6 +63,9 @@ const TELLING: [&[u8]; 7] = [
     b"\"assistant\"",
 ];
 
+/// The field of a step of ATIF that was copied from the trajectory before, where it counts.
+const COPIED: &str = "is_copied_context";
+
 /// The beginning of the names of the formats of Gemini CLI.
 const GEMINI: &str = "gemini-cli";
 
@@ -275,6 +278,9 @@ impl AnswerCounter {
         }
         let Some(bytes) = content(source, &entry.blob)? else { return Ok(()) };
         let Ok(record) = serde_json::from_slice::<Value>(&bytes) else { return Ok(()) };
+        if record.get(COPIED) == Some(&Value::Bool(true)) {
+            return Ok(());
+        }
         let agent = format!("{}/{agent}", entry.media);
         let found = usage_of(&record);
         if found.is_none() && entry.role != Role::Assistant {

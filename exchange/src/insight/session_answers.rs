@@ -26,7 +26,7 @@ use crate::import::rewind::{begins, left_with};
 /// The name of the note.
 const NOTE: &str = "answers";
 
-const VERSION: u32 = 7;
+const VERSION: u32 = 8;
 
 /// The section of the conversation that rollbacks take back.
 const CONVERSATION: &str = "agents/main/messages";

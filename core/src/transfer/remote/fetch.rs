@@ -195,7 +195,11 @@ impl Remote<'_> {
         let session = SessionHead::session_in(&bytes)?;
         let head = SessionHead::decode(&bytes, &self.id, &session)?;
         if !session.is_empty() && SessionHead::key(self.bucket.names(), &session)? != *key {
-            return Err(Error::corrupt(key, "the head of that session", "the head of another session"));
+            return Err(Error::corrupt(
+                key,
+                "the head of that session",
+                "the head of another session",
+            ));
         }
         Ok(Some(KnownHead { head, version }))
     }

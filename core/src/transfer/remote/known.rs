@@ -60,8 +60,7 @@ impl KnownHead {
         let (known, found) = (self.head.generation, next.generation);
         let place = &next.session;
         if found < known {
-            let expected =
-                format_args!("generation {known}, as seen before, or later");
+            let expected = format_args!("generation {known}, as seen before, or later");
             return Err(rollback_error(place, expected, format_args!("generation {found}")));
         }
         if found == known && *next != self.head {
@@ -73,21 +72,17 @@ impl KnownHead {
         }
         if next.session != self.head.session && !self.head.session.is_empty() {
             let session = &self.head.session;
-            return Err(rollback_error(session, "a head of this session", "a head without a session"));
+            return Err(rollback_error(
+                session,
+                "a head of this session",
+                "a head without a session",
+            ));
         }
         if found > known && next.before.is_none() {
-            return Err(rollback_error(
-                place,
-                "a head with a predecessor",
-                "a first head",
-            ));
+            return Err(rollback_error(place, "a head with a predecessor", "a first head"));
         }
         if found == known + 1 && next.before != Some(self.hash()?) {
-            return Err(rollback_error(
-                place,
-                "a successor of the known head",
-                "another history",
-            ));
+            return Err(rollback_error(place, "a successor of the known head", "another history"));
         }
         Ok(())
     }

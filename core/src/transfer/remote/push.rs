@@ -209,7 +209,8 @@ impl Remote<'_> {
                 Ok(DeletedSession { branches, generation })
             }
             SwapOutcome::Moved(_) => {
-                let message = format!("{session} has new turns on the remote: fetch and review them first");
+                let message =
+                    format!("{session} has new turns on the remote: fetch and review them first");
                 Err(Error::new(ErrorKind::Conflict, message))
             }
         }

@@ -165,6 +165,7 @@ fn a_check_counts_plugins_that_are_on() {
     assert_eq!(checked(0), 0, "it is installed and not switched on");
     write(".claude/settings.json", &json!({"enabledPlugins": {"turntree@turntree": true}}));
     assert_eq!(checked(0), 1);
+    fs::create_dir_all(client.project().join(".claude")).unwrap();
     client.write(".claude/settings.json", r#"{"enabledPlugins": {"turntree@turntree": false}}"#);
     assert_eq!(checked(0), 0, "the project says no");
 

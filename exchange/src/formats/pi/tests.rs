@@ -222,7 +222,7 @@ fn said(id: &str, parent: Option<&str>, role: &str) -> Value {
         "message": {"role": role, "content": [{"type": "text", "text": id}]}})
 }
 
-fn edit(id: &str, parent: &str, target: &str, replacement: Value) -> Value {
+fn edit(id: &str, parent: &str, target: &str, replacement: &Value) -> Value {
     json!({"type": "context_edit", "id": id, "parentId": parent, "targetId": target,
         "replacement": replacement})
 }
@@ -239,10 +239,10 @@ fn an_edit_removes_a_message_replaces_it_and_brings_it_back() {
         said("a", None, "user"),
         said("b", Some("a"), "assistant"),
         said("c", Some("b"), "user"),
-        edit("x", "c", "b", json!({"content": "short"})),
-        edit("y", "x", "a", Value::Null),
-        edit("z", "y", "a", json!({"content": "again"})),
-        edit("w", "z", "nobody", Value::Null),
+        edit("x", "c", "b", &json!({"content": "short"})),
+        edit("y", "x", "a", &Value::Null),
+        edit("z", "y", "a", &json!({"content": "again"})),
+        edit("w", "z", "nobody", &Value::Null),
     ];
     let expected = [
         "again main Assistant short 1",
@@ -263,7 +263,7 @@ fn an_edit_counts_on_its_path_alone_and_so_does_a_compaction() {
         said("a", None, "user"),
         said("b", Some("a"), "assistant"),
         said("c", Some("b"), "user"),
-        edit("x", "c", "a", Value::Null),
+        edit("x", "c", "a", &Value::Null),
         said("d", Some("x"), "assistant"),
         // The path of this one has no edit: a, b, c, e.
         said("e", Some("c"), "assistant"),

@@ -166,6 +166,7 @@ fn a_check_counts_enabled_plugins() {
     assert_eq!(checked(0), 0, "installed, but not enabled");
     write(".claude/settings.json", &json!({"enabledPlugins": {"turntree@turntree": true}}));
     assert_eq!(checked(0), 1);
+    fs::create_dir_all(client.project().join(".claude")).unwrap();
     client.write(".claude/settings.json", r#"{"enabledPlugins": {"turntree@turntree": false}}"#);
     assert_eq!(checked(0), 0, "disabled by the project");
 

@@ -201,7 +201,7 @@ pub enum RecordOrigin {
     },
     /// Another session in its state after one of its records, if this file has no copies of it.
     AfterRecord {
-        /// The name of that session, as in [`RecordOrigin::From`].
+        /// The name of that session, as in [`RecordOrigin::OtherSession`].
         session: String,
         /// The id of that record.
         record: String,

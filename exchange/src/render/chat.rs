@@ -266,8 +266,8 @@ fn anthropic_picture(picture: &Picture) -> Option<Value> {
     Some(json!({"type": "image", "source": source}))
 }
 
-/// Splits a text at its pictures. A rejected picture remains text. Parts of only whitespace are
-/// omitted.
+/// Splits a text at its pictures. A picture that model APIs or `as_picture` reject remains text.
+/// Parts of only whitespace are omitted.
 pub(super) fn parts(
     text: &str,
     pictures: &[Picture],

@@ -381,7 +381,7 @@ impl Pi {
         let (start, end) = (start as u64, end as u64);
         self.links.replaced(len - (end - start) + summary.len() as u64, []);
         let agent = MAIN_AGENT.to_owned();
-        let (before, after) = (vec![0..start], vec![end..len]);
+        let [before, after] = [0..start, end..len].map(|part| vec![part]);
         events.push(Event::Rearrange { agent, before, summary, after });
     }
 

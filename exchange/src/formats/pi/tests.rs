@@ -222,7 +222,7 @@ fn said(id: &str, parent: Option<&str>, role: &str) -> Value {
         "message": {"role": role, "content": [{"type": "text", "text": id}]}})
 }
 
-fn edit(id: &str, parent: &str, target: &str, replacement: Value) -> Value {
+fn edit(id: &str, parent: &str, target: &str, replacement: &Value) -> Value {
     json!({"type": "context_edit", "id": id, "parentId": parent, "targetId": target,
         "replacement": replacement})
 }
@@ -239,10 +239,10 @@ fn edits_remove_replace_and_restore_messages() {
         said("a", None, "user"),
         said("b", Some("a"), "assistant"),
         said("c", Some("b"), "user"),
-        edit("x", "c", "b", json!({"content": "short"})),
-        edit("y", "x", "a", Value::Null),
-        edit("z", "y", "a", json!({"content": "again"})),
-        edit("w", "z", "none", Value::Null),
+        edit("x", "c", "b", &json!({"content": "short"})),
+        edit("y", "x", "a", &Value::Null),
+        edit("z", "y", "a", &json!({"content": "again"})),
+        edit("w", "z", "none", &Value::Null),
     ];
     let expected = [
         "again main Assistant short 1",
@@ -263,7 +263,7 @@ fn edits_and_compactions_apply_only_on_their_path() {
         said("a", None, "user"),
         said("b", Some("a"), "assistant"),
         said("c", Some("b"), "user"),
-        edit("x", "c", "a", Value::Null),
+        edit("x", "c", "a", &Value::Null),
         said("d", Some("x"), "assistant"),
         // The path of this entry has no edit: a, b, c, e.
         said("e", Some("c"), "assistant"),

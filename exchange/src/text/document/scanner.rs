@@ -119,7 +119,7 @@ impl Scanner {
 
     /// Returns true if the value that just began is an element of an array.
     pub(super) fn is_element(&self) -> bool {
-        let depth = self.frames.len() - usize::from(self.opened());
+        let depth = self.frames.len() - usize::from(self.is_container());
         depth.checked_sub(1).and_then(|at| self.frames.get(at)).is_some_and(|frame| frame.array)
     }
 

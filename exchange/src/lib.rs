@@ -80,8 +80,8 @@ pub use insight::test_runs::TestRuns;
 pub use insight::usage::{RecordedUsage, TOKENS, TokenUsage, context_tokens, usage};
 pub use model::event::{Content, Event, MessageEvent, Parser};
 pub use model::format::{
-    ArchiveImporter, DocumentFacts, DocumentReader, Format, FormatReader, ImportOptions, Lineage,
-    RecordOrigin, Records, Splitter,
+    ArchiveImporter, DocumentFacts, DocumentReader, Format, FormatRank, FormatReader,
+    ImportOptions, Lineage, RecordOrigin, Records, Splitter,
 };
 pub use model::headline::{CallHeadline, Headline};
 pub use model::payload_name::{NameCheck, check_name, named_by_content};

@@ -141,6 +141,42 @@ fn a_check_tells_who_runs_hooks_and_what_is_left_to_do() {
 }
 
 #[test]
+fn a_check_counts_enabled_plugins() {
+    let client = Client::new(PROGRAM, "s-1.jsonl");
+    let home = client.root.path().join("home");
+    let write = |path: &str, value: &Value| {
+        let path = home.join(path);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, value.to_string()).unwrap();
+    };
+    let checked = |at: usize| {
+        let said = text(&client.command(&["--json", "hook", "check"]).output().unwrap());
+        let record: Value = serde_json::from_str(said.lines().nth(at).unwrap()).unwrap();
+        record["installed"].as_array().unwrap().len()
+    };
+    let hook = |root: &str, dialect: &str| {
+        let command = format!("\"{root}/bin/turntree\" hook --dialect {dialect} --rollback");
+        json!({"hooks": {"Stop": [{"hooks": [{"type": "command", "command": command}]}]}})
+    };
+    let plugin = ".claude/plugins/cache/turntree/turntree/0.1.0";
+    write(&format!("{plugin}/hooks/hooks.json"), &hook("${CLAUDE_PLUGIN_ROOT}", "claude-code"));
+    let place = json!([{"scope": "user", "installPath": home.join(plugin), "version": "0.1.0"}]);
+    let installed = json!({"version": 2, "plugins": {"turntree@turntree": place}});
+    write(".claude/plugins/installed_plugins.json", &installed);
+    assert_eq!(checked(0), 0, "installed, but not enabled");
+    write(".claude/settings.json", &json!({"enabledPlugins": {"turntree@turntree": true}}));
+    assert_eq!(checked(0), 1);
+    fs::create_dir_all(client.project().join(".claude")).unwrap();
+    client.write(".claude/settings.json", r#"{"enabledPlugins": {"turntree@turntree": false}}"#);
+    assert_eq!(checked(0), 0, "disabled by the project");
+
+    assert_eq!(checked(2), 0);
+    let extension = hook("${extensionPath}", "gemini");
+    write(".gemini/extensions/turntree/hooks/hooks.json", &extension);
+    assert_eq!(checked(2), 1);
+}
+
+#[test]
 fn settings_name_the_link_that_was_run_and_those_of_a_team_no_place() {
     let client = Client::new(PROGRAM, "s-1.jsonl");
     let link = client.root.path().join("tt");

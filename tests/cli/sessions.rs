@@ -72,7 +72,9 @@ fn the_list_is_of_this_place_when_that_is_asked_for() {
         assert_eq!(here[0]["session"], "s-0");
         assert_eq!(here[0]["project"], "lexer");
     }
-    assert_eq!(machine.sessions("other", &["--agent", "codex"]).len(), 0);
+    for (agent, found) in [("codex", 0), ("claude-code", 2), ("claude", 2), ("claude-co", 0)] {
+        assert_eq!(machine.sessions("other", &["--agent", agent]).len(), found, "{agent}");
+    }
     assert_eq!(machine.sessions("other", &["--since", "2026-11-20T11:00:00Z"]).len(), 0);
 }
 

@@ -345,3 +345,58 @@ fn answers_without_usage_are_found_in_every_format() {
         assert_eq!(total.answers, 1 - expected[0], "{what}");
     }
 }
+
+#[test]
+fn cline_window_requests_count_as_answers_with_cost() {
+    let request = |usage: Value| {
+        json!({"ts": 2, "type": "say", "say": "api_req_started", "text": usage.to_string(),
+            "modelInfo": {"providerId": "v", "modelId": "m"}})
+    };
+    let say = |kind: &str, text: &str| json!({"ts": 3, "type": "say", "say": kind, "text": text});
+    let window = json!([
+        say("task", "go"),
+        request(json!({"request": "...", "tokensIn": 10, "tokensOut": 5, "cacheWrites": 20,
+            "cacheReads": 70, "cost": 0.25})),
+        say("text", "I will"),
+        say("tool", "{\"tool\":\"readFile\"}"),
+        request(json!({"request": "...", "tokensIn": 1, "tokensOut": 2, "cost": 0})),
+        say("completion_result", "done"),
+        request(json!({"request": "interrupted"})),
+    ]);
+    let sandbox = Sandbox::new();
+    sandbox.import("s", window.to_string().as_bytes()).unwrap();
+    let found = crate::client_branches::usage(&sandbox, UsageScope::All).total;
+    assert_eq!((found.answers, found.tokens.input, found.tokens.output), (2, 11 + 90, 7));
+    assert_eq!((found.tokens.cache_read, found.tokens.cache_write), (70, 20));
+}
+
+#[test]
+fn copied_steps_count_only_in_their_original_trajectory() {
+    // Harbor 0.26.0 writes copied steps without metrics (terminus-2) or with them (Kimi Code).
+    let step = |number: u32, source: &str, copied: bool| {
+        let mut step = json!({"step_id": number, "source": source, "message": format!("said {number}"),
+            "timestamp": "2026-05-01T10:00:00Z"});
+        if source == "agent" {
+            step["metrics"] = json!({"prompt_tokens": 10, "completion_tokens": 2});
+        }
+        if copied {
+            step["is_copied_context"] = true.into();
+        }
+        step
+    };
+    let trajectory = |session: &str, steps: &[Value]| {
+        json!({"schema_version": "ATIF-v1.7", "session_id": session, "agent": {"name": "a",
+            "version": "1", "model_name": "m"}, "steps": steps})
+        .to_string()
+    };
+    let first = [step(1, "user", false), step(2, "agent", false)];
+    let mut bare = step(2, "agent", true);
+    bare.as_object_mut().unwrap().remove("metrics");
+    let second = [step(1, "user", true), bare, step(2, "agent", true), step(3, "agent", false)];
+    let sandbox = Sandbox::new();
+    sandbox.import("first", trajectory("s", &first).as_bytes()).unwrap();
+    let head = sandbox.import("second", trajectory("s-cont-1", &second).as_bytes()).unwrap().head;
+    let found = crate::client_branches::usage(&sandbox, UsageScope::All).total;
+    assert_eq!((found.answers, found.tokens.input, found.tokens.output), (2, 20, 4));
+    assert_eq!(sandbox.messages(&head).len(), 4, "they are sent");
+}

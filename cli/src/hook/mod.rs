@@ -20,6 +20,7 @@
 //! | `log.rs` | the log of errors |
 //! | `program.rs` | the path of this program for settings |
 //! | `settings.rs` | the settings of clients, and our hooks in them |
+//! | `plugins.rs` | the hook files of plugins |
 //! | `edit.rs` | edits JSON that people wrote, in one place |
 
 mod advice;
@@ -34,6 +35,7 @@ pub(crate) mod git;
 mod lessons;
 pub(crate) mod log;
 mod pins;
+pub(crate) mod plugins;
 pub(crate) mod program;
 mod running;
 pub(crate) mod settings;

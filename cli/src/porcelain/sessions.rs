@@ -55,10 +55,16 @@ impl Wanted<'_> {
         let directories = session.origin.directories.iter();
         let directories: Vec<_> = directories.map(|dir| moved.present(Path::new(dir))).collect();
         self.here.is_none_or(|here| here.is_place_of(&directories))
-            && self.agent.is_none_or(|agent| session.agent == agent)
+            && self.agent.is_none_or(|agent| is_of_agent(&session.agent, agent))
             && self.since.is_none_or(|since| session.time.micros > since)
             && self.labels.iter().all(|label| session.labels.labels.contains(label))
     }
+}
+
+/// Returns true if `agent` is `wanted`, or a file format of it: `gemini-cli-log` belongs to
+/// `gemini-cli`.
+fn is_of_agent(agent: &str, wanted: &str) -> bool {
+    agent.strip_prefix(wanted).is_some_and(|rest| rest.is_empty() || rest.starts_with('-'))
 }
 
 /// Returns the matching sessions, newest first, and the number of all sessions. `known` sessions

@@ -99,6 +99,9 @@ pub fn places(variable: &dyn Fn(&str) -> Option<OsString>) -> Vec<SessionPlace> 
         ("copilot-cli", below("COPILOT_HOME", ".copilot").join("session-state")),
         ("opencode", data.join("opencode")),
         ("pi", below("PI_CODING_AGENT_DIR", ".pi/agent").join("sessions")),
+        // oh-my-pi uses the variable of pi, and the XDG data directory if that exists.
+        ("pi", home.join(".omp/agent/sessions")),
+        ("pi", data.join("omp/sessions")),
     ];
     let qwen = directory("QWEN_RUNTIME_DIR").unwrap_or(below("QWEN_HOME", ".qwen"));
     found.push(("qwen-code", qwen.join("projects")));
@@ -176,6 +179,8 @@ mod tests {
         assert_eq!(of(&[home, ("CODEX_HOME", "")], "codex")[0], "/h/.codex/sessions");
         assert_eq!(of(&[home, ("GEMINI_CLI_HOME", "/g")], "gemini-cli"), ["/g/.gemini/tmp"]);
         assert_eq!(of(&[home], "opencode"), ["/h/.local/share/opencode"]);
+        let of_omp = ["/h/.omp/agent/sessions", "/d/omp/sessions"];
+        assert_eq!(of(&[home, ("XDG_DATA_HOME", "/d")], "pi")[1..], of_omp);
         let moved = [home, ("XDG_DATA_HOME", "/d"), ("OPENCODE_DB", "/e/my.db")];
         assert_eq!(of(&moved, "opencode"), ["/d/opencode", "/e/my.db"]);
         assert!(of(&[], "codex").is_empty());

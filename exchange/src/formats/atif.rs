@@ -12,7 +12,7 @@ use turntree::context::Role;
 use super::conversation::{Conversations, MessageFacts, fields, plain, record};
 use super::session::Session;
 use crate::model::event::{Event, Parser};
-use crate::model::format::{Format, FormatReader, Records};
+use crate::model::format::{Format, FormatRank, FormatReader, Records};
 use crate::model::view::MessageView;
 use crate::text::document::{Document, Rules};
 use crate::text::json::text_at;
@@ -23,6 +23,7 @@ use crate::text::shape::JsonShape;
 pub(super) const FORMAT: Format = Format {
     name: "atif",
     title: "ATIF trajectory",
+    rank: FormatRank::Program,
     recognise,
     view,
     reader: FormatReader::Records(Records::new(split, || Box::new(Atif::default()))),
@@ -111,6 +112,8 @@ fn view(step: &Value) -> MessageView {
     };
     let mut view = MessageView::new(role);
     view.id = plain(step.get("step_id"));
+    // A trajectory that continues another trajectory begins with copies of its steps.
+    view.is_added = step.get("is_copied_context") == Some(&Value::Bool(true));
     if let Some(thought) = text_at(step, "/reasoning_content") {
         view.add_thinking(thought);
     }

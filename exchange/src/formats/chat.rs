@@ -15,7 +15,7 @@ use turntree::context::Role;
 use super::conversation::{Conversations, MessageFacts, fields, plain, record, todos};
 use super::session::Session;
 use crate::model::event::{Content, Event, Parser};
-use crate::model::format::{Format, FormatReader, Records};
+use crate::model::format::{Format, FormatRank, FormatReader, Records};
 use crate::model::view::MessageView;
 use crate::text::document::{Document, Rules};
 use crate::text::json::text_at;
@@ -27,6 +27,7 @@ use crate::text::{json, lines};
 pub(super) const ANTHROPIC: Format = Format {
     name: "anthropic-chat",
     title: "chat of the Anthropic interface",
+    rank: FormatRank::ChatWithBlocks,
     recognise: |shape| is_chat(shape) && has_blocks(shape),
     view,
     reader: FormatReader::Records(Records {
@@ -39,6 +40,7 @@ pub(super) const ANTHROPIC: Format = Format {
 pub(super) const OPENAI: Format = Format {
     name: "openai-chat",
     title: "chat of the OpenAI interface",
+    rank: FormatRank::Chat,
     recognise: is_chat,
     view,
     reader: FormatReader::Records(Records::new(split, || Box::new(Chat::default()))),
@@ -48,6 +50,7 @@ pub(super) const OPENAI: Format = Format {
 pub(super) const TAU2: Format = Format {
     name: "tau2",
     title: "tau2-bench results",
+    rank: FormatRank::Program,
     recognise: |shape| {
         !shape.is_array && shape.has("info") && (shape.has("tasks") || shape.has("simulations"))
     },

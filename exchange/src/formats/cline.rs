@@ -14,7 +14,7 @@ use super::chat;
 use super::conversation::{Conversations, MessageFacts, own_text, plain, record};
 use super::session::Session;
 use crate::model::event::{Event, Parser};
-use crate::model::format::{Format, FormatReader, Records};
+use crate::model::format::{Format, FormatRank, FormatReader, Records};
 use crate::model::view::MessageView;
 use crate::text::document::{Document, Rules};
 use crate::text::json;
@@ -26,6 +26,7 @@ use crate::text::shape::JsonShape;
 pub(super) const FORMAT: Format = Format {
     name: "cline",
     title: "Cline conversation",
+    rank: FormatRank::Program,
     recognise,
     view,
     reader: FormatReader::Records(Records::new(split, || Box::new(Cline::default()))),
@@ -35,6 +36,7 @@ pub(super) const FORMAT: Format = Format {
 pub(super) const WINDOW: Format = Format {
     name: "cline-ui",
     title: "Cline messages of the window",
+    rank: FormatRank::Program,
     recognise: |shape| shape.is_array && shape.has("ts") && (shape.has("say") || shape.has("ask")),
     view: window_view,
     reader: FormatReader::Records(Records::new(split, || Box::new(Window::default()))),

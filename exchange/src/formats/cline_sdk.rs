@@ -3,7 +3,8 @@
 //! Messages are those of the Anthropic interface. A file that is attached to a prompt is recorded
 //! whole, and followed through the edits of the `editor` tool. The working directory of the session
 //! is in a file next to the document. Content that the client changes before it sends it is read as
-//! sent: a prompt without its mode marker, and a list of commands with their outputs as JSON.
+//! sent: a prompt without its mode marker, and a list of commands with their outputs as JSON. A
+//! restored checkpoint begins another session with the messages up to there and their ids.
 
 use std::io::BufRead;
 
@@ -15,7 +16,7 @@ use super::editor::Editor;
 use super::files::FileChange;
 use super::session::Session;
 use crate::model::event::{Event, Parser};
-use crate::model::format::{Format, FormatReader, Records};
+use crate::model::format::{Format, FormatRank, FormatReader, Lineage, RecordOrigin, Records};
 use crate::model::view::MessageView;
 use crate::text::document::{Document, Rules};
 use crate::text::json;
@@ -27,10 +28,12 @@ use crate::text::shape::JsonShape;
 pub(super) const FORMAT: Format = Format {
     name: "cline-sdk",
     title: "Cline SDK session",
+    rank: FormatRank::Program,
     recognise,
     view,
     reader: FormatReader::Records(Records {
         side_paths: &["system_prompt"],
+        lineage: Some(Lineage::by_id(message_id, |_| RecordOrigin::OwnSession)),
         ..Records::new(split, || Box::new(ClineSdk::default()))
     }),
 };
@@ -39,6 +42,11 @@ static RULES: Rules = Rules {
     records: &["messages[*]", "system_prompt"],
     fields: &["sessionId", "agent", "version", "updated_at"],
 };
+
+/// Returns the id of a message, which a restored session keeps.
+fn message_id(message: &Value) -> Option<&str> {
+    text_at(message, "/id").filter(|_| message.get("role").is_some())
+}
 
 fn recognise(shape: &JsonShape<'_>) -> bool {
     let is_session = shape.has("sessionId") && shape.has("messages");

@@ -29,7 +29,9 @@ use self::view::{COMMUNICATION, is_sent, view};
 use super::files::{FileChange, FileContents};
 use super::session::{GIT_REMOTE, Session, TITLE, record, without_credentials};
 use crate::model::event::{Content, Event, MessageEvent, Parser};
-use crate::model::format::{FilePrefix, Format, FormatReader, Lineage, RecordOrigin, Records};
+use crate::model::format::{
+    FilePrefix, Format, FormatRank, FormatReader, Lineage, RecordOrigin, Records,
+};
 use crate::model::headline::Headline;
 use crate::model::record_kind::RecordKind;
 use crate::model::view::MessageView;
@@ -43,6 +45,7 @@ use crate::text::{json, lines};
 pub(super) const FORMAT: Format = Format {
     name: "codex",
     title: "Codex CLI rollout",
+    rank: FormatRank::Program,
     recognise,
     view,
     reader: FormatReader::Records(Records {

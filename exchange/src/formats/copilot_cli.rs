@@ -9,6 +9,7 @@
 //! - `session.compaction_complete` has the summary that replaces the conversation, and after
 //!   `session.context_cleared` there is none.
 //! - Ephemeral events are for the screen. A client that rewinds removes lines from the file.
+//! - A fork has the events of its origin with their ids, except its own `session.start`.
 //! - The start of a tool call names the change to a file; the change applies when the call
 //!   succeeds.
 
@@ -20,7 +21,7 @@ use super::editor::Editor;
 use super::files::FileChange;
 use super::session::{Session, TITLE, record};
 use crate::model::event::{Content, Event, Parser};
-use crate::model::format::{Format, FormatReader, Records};
+use crate::model::format::{Format, FormatRank, FormatReader, Lineage, RecordOrigin, Records};
 use crate::model::record_kind::RecordKind;
 use crate::model::view::MessageView;
 use crate::model::words::first_line;
@@ -33,9 +34,11 @@ use crate::text::{json, lines};
 pub(super) const FORMAT: Format = Format {
     name: "copilot-cli",
     title: "GitHub Copilot CLI event log",
+    rank: FormatRank::Program,
     recognise,
     view,
     reader: FormatReader::Records(Records {
+        lineage: Some(Lineage::by_id(event_id, |_| RecordOrigin::OwnSession)),
         kinds: KINDS,
         ..Records::new(lines::split, || Box::<CopilotCli>::default())
     }),
@@ -49,6 +52,25 @@ const COMPACTED: &str = "session.compaction_complete";
 
 /// The event after which the conversation is empty, or its `initialMessage`.
 const CLEARED: &str = "session.context_cleared";
+
+/// The first event of a file, with the id of the session. A fork has its own.
+const START: &str = "session.start";
+
+/// Prefixes of the sources of prompts that no person typed.
+const ADDED_SOURCES: [&str; 3] = ["agent-", "schedule-", "skill-"];
+
+/// Returns the id of an event that a fork copies.
+fn event_id(event: &Value) -> Option<&str> {
+    text_at(event, "/id").filter(|_| text_at(event, "/type") != Some(START))
+}
+
+/// Returns true for a prompt of the client: one from another agent, a schedule or a skill, or a
+/// continuation by the autopilot.
+fn is_added(data: &Value) -> bool {
+    let source = text_at(data, "/source").unwrap_or_default();
+    let is_autopilot = data.get("isAutopilotContinuation") == Some(&Value::Bool(true));
+    is_autopilot || ADDED_SOURCES.iter().any(|prefix| source.starts_with(prefix))
+}
 
 fn recognise(shape: &JsonShape<'_>) -> bool {
     let is_event = shape.text("type").is_some_and(|name| name.contains('.'));
@@ -72,7 +94,8 @@ fn view(event: &Value) -> MessageView {
         view.add_result(data.get("toolCallId"), content.unwrap_or(&Value::Null), is_error);
         return view;
     }
-    view.is_added = text_at(event, "/type").is_some_and(|kind| kind != "user.message");
+    let is_prompt = text_at(event, "/type").is_none_or(|kind| kind == "user.message");
+    view.is_added = !is_prompt || is_added(data);
     let said = ["content", "summaryContent", "initialMessage"];
     let said = said.iter().find_map(|name| data.get(*name));
     view.add_content(said.unwrap_or(&Value::Null));
@@ -106,7 +129,7 @@ impl Parser for CopilotCli {
             return;
         }
         match kind {
-            "session.start" => self.session_start(data, events),
+            START => self.session_start(data, events),
             "session.model_change" if is_main => {
                 self.session.fact("model", text_at(data, "/newModel"), events);
             }
@@ -300,6 +323,21 @@ mod tests {
             "compact main [main User start here] 0..0",
         ];
         assert_eq!(told(&FORMAT, &lines), expected);
+    }
+
+    #[test]
+    fn messages_that_no_person_typed_are_no_prompts() {
+        let said = |name: &str, value: Value| {
+            let mut data = json!({"content": "go"});
+            data[name] = value;
+            view(&event("user.message", &data)).is_prompt()
+        };
+        assert!(said("source", "user".into()) && said("source", "command-plan".into()));
+        assert!(said("delivery", "queued".into()) && said("isAutopilotContinuation", false.into()));
+        for source in ["skill-pdf", "agent-7", "schedule-daily"] {
+            assert!(!said("source", source.into()), "{source}");
+        }
+        assert!(!said("isAutopilotContinuation", true.into()));
     }
 
     #[test]

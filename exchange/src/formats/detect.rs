@@ -17,14 +17,6 @@ use crate::text::unpack::DATABASE_MAGIC;
 
 const MAX_LINES: usize = 64;
 
-/// Formats, each with a format that would also accept its files.
-const NARROWER: [(&str, &str); 2] = [("codesign-session", "pi"), (ANTHROPIC, OPENAI)];
-
-/// The formats of plain messages: any other format that claims a file takes precedence.
-const PLAIN: [&str; 2] = [ANTHROPIC, OPENAI];
-const ANTHROPIC: &str = "anthropic-chat";
-const OPENAI: &str = "openai-chat";
-
 /// The marks that files of UTF-16 begin with.
 const UTF_16: [&[u8]; 2] = [b"\xFF\xFE", b"\xFE\xFF"];
 
@@ -86,17 +78,11 @@ pub fn detect(head: &[u8]) -> Result<&'static Format> {
     Err(Error::invalid(format!("unknown format: found {found}; known formats are {}", names())))
 }
 
-/// Returns the formats that claim a value, without the plain ones if a more specific format claims
-/// it.
+/// Returns the formats of the highest rank among those that claim a value.
 fn claims_of(shape: &JsonShape<'_>) -> Vec<&'static Format> {
     let mut claims: Vec<_> = FORMATS.iter().filter(|format| (format.recognise)(shape)).collect();
-    let names: Vec<_> = claims.iter().map(|format| format.name).collect();
-    let has_other = names.iter().any(|name| !PLAIN.contains(name));
-    claims.retain(|format| {
-        let is_wider =
-            NARROWER.iter().any(|(narrow, wide)| *wide == format.name && names.contains(narrow));
-        !(is_wider || has_other && PLAIN.contains(&format.name))
-    });
+    let highest = claims.iter().map(|format| format.rank).max();
+    claims.retain(|format| Some(format.rank) == highest);
     claims
 }
 

@@ -4,6 +4,10 @@
 //! a prompt does. In the log a message is written again, whole, whenever one of its tools has
 //! answered: the last record of an id applies. `$set` changes facts of the session; the messages in
 //! it are the whole conversation from then on. `$rewindTo` removes a message and all after it.
+//!
+//! A client that loads a conversation (`/chat resume`, `/restore`) writes each message of it again
+//! with a new id, and then a `$set` with these messages as the whole conversation. The messages are
+//! held back until that `$set`, because they are not new.
 
 use std::collections::{HashMap, HashSet};
 use std::io::BufRead;
@@ -17,10 +21,10 @@ use turntree::object::ObjectId;
 use super::conversation::{Conversations, MessageFacts, fields, plain, todos};
 use super::files::{FileChange, FileContents};
 use super::gemini_list::{ListedMessage, RESULTS, key, key_at, listed, tail};
-use super::gemini_view::{answered_by, answered_in, calls, is_sent, view};
+use super::gemini_view::{answered_by, answered_in, calls, is_context, is_loaded, is_sent, view};
 use super::session::{Session, record};
 use crate::model::event::{Content, Event, Parser};
-use crate::model::format::{Format, FormatReader, Records};
+use crate::model::format::{Format, FormatRank, FormatReader, Records};
 use crate::text::document::{Document, Rules};
 use crate::text::json::text_at;
 use crate::text::piece::{Piece, Pieces};
@@ -31,6 +35,7 @@ use crate::text::{json, lines};
 pub(super) const FORMAT: Format = Format {
     name: "gemini-cli",
     title: "Gemini CLI session",
+    rank: FormatRank::Program,
     recognise: |shape| is_session(shape) && shape.has("messages"),
     view,
     reader: FormatReader::Records(Records::new(split, || Box::<Gemini>::default())),
@@ -40,6 +45,7 @@ pub(super) const FORMAT: Format = Format {
 pub(super) const LOG: Format = Format {
     name: "gemini-cli-log",
     title: "Gemini CLI session log",
+    rank: FormatRank::Program,
     recognise: |shape| is_session(shape) && !shape.has("messages"),
     view,
     reader: FormatReader::Records(Records::new(lines::split, || Box::<Gemini>::default())),
@@ -86,6 +92,9 @@ struct Gemini {
     /// True when another process continues the session: it first writes the messages that it has
     /// read.
     is_starting: bool,
+    /// Messages of a conversation that the client is loading, as JSON.
+    #[serde(default)]
+    loaded: Vec<String>,
 }
 
 impl Parser for Gemini {
@@ -125,6 +134,12 @@ impl Parser for Gemini {
 
 impl Gemini {
     fn record(&mut self, piece: &Piece, record: &Value, events: &mut Vec<Event>) {
+        if self.hold_loaded(piece, record) {
+            return;
+        }
+        if record.get("$set").is_none() {
+            self.add_loaded(events);
+        }
         if let Some(id) = text_at(record, "/$rewindTo") {
             self.rewind(id, events);
         } else if let Some(set) = record.get("$set") {
@@ -146,6 +161,26 @@ impl Gemini {
         }
     }
 
+    /// Holds a message back if it is part of a conversation that the client is loading. Returns
+    /// true if so.
+    fn hold_loaded(&mut self, piece: &Piece, record: &Value) -> bool {
+        let begins = !self.order.is_empty() && !self.is_starting && is_context(record);
+        let id = text_at(record, "/id").filter(|id| !self.places.contains_key(*id));
+        let is_held = (begins || !self.loaded.is_empty()) && id.is_some() && is_loaded(record);
+        if is_held {
+            self.loaded.push(String::from_utf8_lossy(&piece.bytes).into_owned());
+        }
+        is_held
+    }
+
+    /// Adds the messages held back if no `$set` loads them as a conversation.
+    fn add_loaded(&mut self, events: &mut Vec<Event>) {
+        for text in std::mem::take(&mut self.loaded) {
+            let Some(message) = json::value(text.as_bytes()).filter(is_sent) else { continue };
+            self.message(&message, Content::Own(text.into()), events);
+        }
+    }
+
     fn facts(&mut self, record: &Value, events: &mut Vec<Event>) {
         for (field, key) in FACTS {
             self.session.fact(key, plain(record.get(field)).as_deref(), events);
@@ -155,6 +190,7 @@ impl Gemini {
     /// Applies a `$set` with messages, which replaces the whole conversation.
     fn replace(&mut self, piece: &Piece, events: &mut Vec<Event>) {
         let Some(messages) = listed(piece) else { return };
+        self.loaded.clear();
         let told = self.without_repeated_results(&messages, true);
         let keys: Vec<String> = told.iter().map(|at| key_at(&messages, *at)).collect();
         // Results are left out of the comparison: here a step contains them, in the list they are
@@ -429,6 +465,50 @@ mod tests {
                 "unknown: a record that is not a message",
             ]
         );
+    }
+
+    #[test]
+    fn a_loaded_conversation_is_one_step_without_new_prompts() {
+        // Written by the recorder of 0.61.0 for `/chat resume` after the second prompt.
+        let context = |id: &str| {
+            json!({"id": id, "type": "user",
+            "content": [{"text": "<session_context>\nThis is the Gemini CLI."}]})
+        };
+        let said =
+            |id: &str, text: &str| json!({"id": id, "type": "user", "content": [{"text": text}]});
+        let answer = |id: &str, text: &str| {
+            json!({"id": id, "type": "gemini", "content": [{"text": text}],
+            "thoughts": [], "tokens": {"input": 10, "output": 2}, "model": "m"})
+        };
+        let loaded = json!({"id": "8", "type": "gemini", "content": [{"text": "1"}], "thoughts": [],
+            "tokens": null});
+        let updated = json!({"$set": {"lastUpdated": "t"}});
+        let mut lines = vec![context("0"), said("1", "one"), answer("2", "1"), said("3", "two")];
+        lines.extend([answer("4", "2"), context("6"), updated.clone(), said("7", "one")]);
+        lines.extend([updated.clone(), loaded.clone(), updated]);
+        let before = outline_of(&lines);
+        let list = json!({"$set": {"messages": [context("6"), said("7", "one"), loaded]}});
+        let whole: Vec<Value> = lines.iter().cloned().chain([list, said("9", "three")]).collect();
+        let expected = [
+            "compact main [main User This is the Gemini CLI.; main User one; main Assistant 1] 0..0",
+            "turn",
+            "main User three",
+        ];
+        assert_eq!(outline_of(&whole)[..10], before, "they are held back");
+        assert_eq!(outline_of(&whole)[10..], expected);
+        // Without the list the conversation continues with the messages.
+        lines.push(answer("9", "now"));
+        let expected = [
+            "turn",
+            "main User This is the Gemini CLI.",
+            "turn",
+            "main User one",
+            "turn",
+            "main Assistant 1",
+            "turn",
+            "main Assistant now",
+        ];
+        assert_eq!(outline_of(&lines)[10..], expected);
     }
 
     #[test]

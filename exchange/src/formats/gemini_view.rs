@@ -17,16 +17,43 @@ pub(super) fn calls(message: &Value) -> impl Iterator<Item = &Value> {
     message.get("toolCalls").and_then(Value::as_array).into_iter().flatten()
 }
 
+/// The start of the message that the client writes before a conversation that it begins or loads.
+const CONTEXT: &str = "<session_context>";
+
+/// Returns true for the first message of a conversation that the client begins or loads.
+pub(super) fn is_context(message: &Value) -> bool {
+    text_at(message, "/type") == Some("user") && first_text(message).starts_with(CONTEXT)
+}
+
+/// Returns true for a message that the client may write while it loads a conversation: one without
+/// a request to a model.
+pub(super) fn is_loaded(message: &Value) -> bool {
+    let is_null = |name| message.get(name).is_none_or(Value::is_null);
+    match text_at(message, "/type") {
+        Some("user") => true,
+        Some("gemini") => is_null("model") && is_null("tokens") && calls(message).next().is_none(),
+        _ => false,
+    }
+}
+
+fn first_text(message: &Value) -> &str {
+    let content = message.get("content").unwrap_or(&Value::Null);
+    let first = content.get(0).and_then(|part| text_at(part, "/text"));
+    content.as_str().or(first).unwrap_or_default().trim_start()
+}
+
+/// Returns true for a command to the client. Paths and comments also begin with a slash, but are
+/// sent.
+fn is_command(text: &str) -> bool {
+    let word = text.split_whitespace().next().and_then(|word| word.strip_prefix('/'));
+    word.is_some_and(|word| !word.contains('/') && !word.starts_with('*'))
+}
+
 /// Returns whether a message was ever sent to the model: notes and commands of the client are not.
 pub(super) fn is_sent(message: &Value) -> bool {
     match text_at(message, "/type") {
         Some("info" | "error" | "warning") => false,
-        Some("user") => {
-            let content = message.get("content").unwrap_or(&Value::Null);
-            let first = content.get(0).and_then(|part| text_at(part, "/text"));
-            let text = content.as_str().or(first).unwrap_or_default();
-            !text.trim_start().starts_with('/')
-        }
+        Some("user") => !is_command(first_text(message)),
         _ => true,
     }
 }
@@ -170,6 +197,17 @@ mod tests {
         let view = view(&json!({"id": "1", "type": "gemini", "toolCalls": calls}));
         let results: Vec<_> = view.tool_results.iter().map(|it| it.text.as_str()).collect();
         assert_eq!(results, ["one", "two", "one"]);
+    }
+
+    #[test]
+    fn a_path_and_a_comment_are_sent_and_a_command_is_not() {
+        let sent = |text: &str| is_sent(&json!({"type": "user", "content": [{"text": text}]}));
+        for text in ["/home/me/x.log says why", " // what is this", "/* a comment */", "a /b"] {
+            assert!(sent(text), "{text}");
+        }
+        for text in ["/stats", " /chat resume a/b", "/mcp:list"] {
+            assert!(!sent(text), "{text}");
+        }
     }
 
     #[test]

@@ -14,7 +14,7 @@ use super::chat;
 use super::conversation::{Conversations, MessageFacts, fields, plain, record};
 use super::session::Session;
 use crate::model::event::{Event, Parser};
-use crate::model::format::{Format, FormatReader, Records};
+use crate::model::format::{Format, FormatRank, FormatReader, Records};
 use crate::model::view::MessageView;
 use crate::text::document::{Document, Rules};
 use crate::text::json::text_at;
@@ -25,6 +25,7 @@ use crate::text::shape::JsonShape;
 pub(super) const FORMAT: Format = Format {
     name: "mini-swe-agent",
     title: "mini-swe-agent trajectory",
+    rank: FormatRank::Program,
     recognise,
     view,
     reader: FormatReader::Records(Records::new(split, || Box::new(MiniSweAgent::default()))),

@@ -77,9 +77,7 @@ use turntree::local::MessageFormats;
 use crate::model::format::Format;
 use crate::model::view::MessageView;
 
-/// Every format, in the order in which they are tried.
-///
-/// The least specific formats come last: a plain chat is recognised by its roles alone.
+/// Every format, in the order of lists. If several formats claim a file, [`Format::rank`] decides.
 pub static FORMATS: &[Format] = &[
     claude_code::FORMAT,
     qwen_code::FORMAT,

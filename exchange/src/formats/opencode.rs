@@ -16,7 +16,7 @@ use super::conversation::{Conversations, MessageFacts, fields, plain, record, to
 use super::files::{FileChange, FileContents};
 use super::session::Session;
 use crate::model::event::{Content, Event, MessageEvent, Parser};
-use crate::model::format::{Format, FormatReader, Records};
+use crate::model::format::{Format, FormatRank, FormatReader, Records};
 use crate::model::view::MessageView;
 use crate::text::document::{Document, Rules};
 use crate::text::json;
@@ -28,6 +28,7 @@ use crate::text::shape::JsonShape;
 pub(super) const FORMAT: Format = Format {
     name: "opencode",
     title: "opencode session export",
+    rank: FormatRank::Program,
     recognise,
     view,
     reader: FormatReader::Records(Records {

@@ -5,6 +5,8 @@
 //!   prompts that the user types while the results are sent.
 //! - `parentUuid` names the line before. A `rewind` follows the line before the prompt that is
 //!   rolled back: the turns since are left behind.
+//! - The result of a slash command that the client shows itself removes the prompt directly before
+//!   it.
 //! - `chat_compression` has the whole conversation as it is sent from then on.
 //! - A fork has the lines of its origin with their `uuid`, and names the origin in `forkedFrom`.
 
@@ -17,7 +19,7 @@ use super::gemini_view::add_parts;
 use super::links::Links;
 use super::session::{Session, TITLE, record};
 use crate::model::event::{Content, Event, MessageEvent, Parser};
-use crate::model::format::{Format, FormatReader, Lineage, RecordOrigin, Records};
+use crate::model::format::{Format, FormatRank, FormatReader, Lineage, RecordOrigin, Records};
 use crate::model::view::MessageView;
 use crate::model::words::first_line;
 use crate::text::json::text_at;
@@ -29,6 +31,7 @@ use crate::text::{json, lines};
 pub(super) const FORMAT: Format = Format {
     name: "qwen-code",
     title: "Qwen Code session",
+    rank: FormatRank::Program,
     recognise,
     view,
     reader: FormatReader::Records(Records {
@@ -52,7 +55,6 @@ const QUIET: &[&str] = &[
     "session_artifact_snapshot",
     "session_source",
     "session_sources_snapshot",
-    "slash_command",
     "turn_result",
     "ui_telemetry",
     "user_text_elements",
@@ -114,6 +116,9 @@ struct QwenCode {
     session: Session,
     links: Links,
     editor: Editor,
+    /// The text of the last message, if that is a prompt of one text and the conversation has not
+    /// changed since.
+    typed: Option<String>,
 }
 
 impl Parser for QwenCode {
@@ -162,6 +167,7 @@ impl QwenCode {
         let payload = |path| text_at(line, path);
         match kind {
             "chat_compression" => self.compression(line, events),
+            "slash_command" => self.slash_command(line, events),
             "custom_title" => {
                 let title = payload("/systemPayload/customTitle").map(first_line);
                 self.session.fact(TITLE, title.as_deref(), events);
@@ -183,6 +189,7 @@ impl QwenCode {
             return;
         }
         let view = view(line);
+        self.typed = typed_text(line).filter(|_| kind.is_empty()).map(str::to_owned);
         let is_answer = text_at(line, "/type") == Some("assistant");
         let model = text_at(line, "/model").filter(|_| is_answer);
         self.session.fact("model", model, events);
@@ -204,10 +211,33 @@ impl QwenCode {
         }
     }
 
+    /// Handles the result of a slash command. A result that the client only shows removes the
+    /// prompt of the command, which was not sent.
+    fn slash_command(&mut self, line: &Value, events: &mut Vec<Event>) {
+        let payload = line.get("systemPayload").unwrap_or(&Value::Null);
+        let shown = payload.get("outputHistoryItems").and_then(Value::as_array);
+        let is_shown = shown.is_some_and(|items| {
+            let is_answer = |item: &Value| text_at(item, "/type") == Some("assistant");
+            !items.is_empty() && items.iter().all(is_answer)
+        });
+        let is_result = text_at(payload, "/phase") == Some("result");
+        let is_sent = payload.get("sentToModel") == Some(&Value::Bool(true));
+        let typed = self.typed.take();
+        let is_own = typed.is_some() && typed.as_deref() == text_at(payload, "/rawCommand");
+        let messages = self.links.messages();
+        if is_result && is_shown && !is_sent && is_own && messages > 0 {
+            let keep = 0..messages - 1;
+            self.links.replaced(keep.end, []);
+            let agent = MAIN_AGENT.to_owned();
+            events.push(Event::Compact { agent, summary: Vec::new(), keep });
+        }
+    }
+
     /// Replaces the conversation with the client's compressed history.
     fn compression(&mut self, line: &Value, events: &mut Vec<Event>) {
         let history = line.pointer("/systemPayload/compressedHistory").and_then(Value::as_array);
         let Some(history) = history else { return };
+        self.typed = None;
         let time = line.get("timestamp").and_then(json::time);
         let summary: Vec<MessageEvent> = history
             .iter()
@@ -215,6 +245,16 @@ impl QwenCode {
             .collect();
         self.links.replaced(summary.len() as u64, []);
         events.push(Event::Compact { agent: MAIN_AGENT.to_owned(), summary, keep: 0..0 });
+    }
+}
+
+/// Returns the text of a prompt that consists of one text.
+fn typed_text(line: &Value) -> Option<&str> {
+    let parts = line.pointer("/message/parts")?.as_array()?;
+    let is_prompt = text_at(line, "/type") == Some("user") && line.get("subtype").is_none();
+    match parts.as_slice() {
+        [Value::Object(part)] if is_prompt && part.len() == 1 => part.get("text")?.as_str(),
+        _ => None,
     }
 }
 
@@ -329,6 +369,35 @@ mod tests {
         let once = told(&FORMAT, &lines);
         lines.extend([lines[2].clone(), lines[3].clone(), lines[0].clone()]);
         assert_eq!(told(&FORMAT, &lines), once);
+    }
+
+    #[test]
+    fn a_command_that_the_client_answers_removes_its_prompt() {
+        let result = |id: &str, parent: &str, raw: &str, sent: bool| {
+            system(
+                id,
+                parent,
+                "slash_command",
+                &json!({"phase": "result", "rawCommand": raw,
+                "sentToModel": sent, "outputHistoryItems": [{"type": "assistant", "text": "x"}]}),
+            )
+        };
+        let lines = |raw: &str, sent: bool| {
+            [
+                line("1", None, "user", &json!([{"text": "one"}])),
+                line("2", Some("1"), "assistant", &json!([{"text": "1"}])),
+                line("3", Some("2"), "user", &json!([{"text": "/stats"}])),
+                result("4", "3", raw, sent),
+                line("5", Some("4"), "user", &json!([{"text": "two"}])),
+            ]
+        };
+        let told_of = |raw: &str, sent: bool| told(&FORMAT, &lines(raw, sent)).split_off(6);
+        let prompt = ["turn", "main User /stats"];
+        let next = ["turn", "main User two"];
+        let removed = ["compact main [] 0..2"];
+        assert_eq!(told_of("/stats", false), [&prompt[..], &removed, &next].concat());
+        assert_eq!(told_of("/stats", true), [prompt, next].concat());
+        assert_eq!(told_of("/other", false), [prompt, next].concat());
     }
 
     #[test]

@@ -15,7 +15,7 @@ use super::conversation::{Conversations, MessageFacts, fields, plain, record};
 use super::editor::{self, Editor};
 use super::session::Session;
 use crate::model::event::{Event, Parser};
-use crate::model::format::{Format, FormatReader, Records};
+use crate::model::format::{Format, FormatRank, FormatReader, Records};
 use crate::model::view::MessageView;
 use crate::text::document::{Document, Rules};
 use crate::text::json;
@@ -27,6 +27,7 @@ use crate::text::shape::JsonShape;
 pub(super) const FORMAT: Format = Format {
     name: "swe-agent",
     title: "SWE-agent trajectory",
+    rank: FormatRank::Program,
     recognise,
     view,
     reader: FormatReader::Records(Records {

@@ -20,7 +20,7 @@ use std::io::{BufRead, BufReader, Read};
 use std::sync::Arc;
 
 use bytes::Bytes;
-use turntree::context::Builder;
+use turntree::context::{Builder, SourceEntry, SourceKind};
 use turntree::error::{Error, Result};
 use turntree::object::{Kind, ObjectId, ObjectSource};
 use turntree::repo::{BranchName, Repository, Signature, Transaction};
@@ -46,6 +46,13 @@ const FILES: &str = "files";
 
 /// Prefix of the actor names of hooks.
 const HOOK_ACTOR: &str = "hook/";
+
+/// The fact with the working directory of a session.
+const DIRECTORY: &str = "cwd";
+
+/// The most pieces before the first record of a file that are read for facts. A piece has at most
+/// 1 MiB.
+const MAX_BEGINNING: usize = 4;
 
 /// Imports the uncompressed transcript in `input`. `directory` is the working directory of the
 /// session, for formats that do not record it.
@@ -243,6 +250,8 @@ impl<'r> TranscriptImport<'r> {
         if point.restart {
             self.writer.replace_source(0, &[])?;
         }
+        let has_other_beginning = keep == 0 && !replacement.is_empty();
+        let beginning = if has_other_beginning { replacement.clone() } else { Vec::new() };
         if point.is_detached {
             self.writer.begin_source(&stored, base_pieces)?;
         }
@@ -264,7 +273,30 @@ impl<'r> TranscriptImport<'r> {
         if !replacement.is_empty() {
             self.writer.replace_source(keep, &replacement)?;
         }
+        self.apply_beginning(&beginning)?;
         Ok(lookahead)
+    }
+
+    /// Applies the facts before the first record of a file if its client has rewritten them, such
+    /// as a title. Keeps the working directory: it is the root of the stored paths of files.
+    fn apply_beginning(&mut self, entries: &[SourceEntry]) -> Result<()> {
+        let glue = entries.iter().take_while(|entry| entry.kind != SourceKind::Record);
+        let mut bytes = Vec::new();
+        for entry in glue.take(MAX_BEGINNING) {
+            bytes.extend_from_slice(&self.writer.transaction.read_as(Kind::Blob, &entry.blob)?);
+            bytes.extend_from_slice(&entry.suffix);
+        }
+        let mut parser = (self.writer.format().parser)();
+        for piece in (self.writer.format().split)(Box::new(bytes.as_slice())) {
+            let piece = piece?;
+            let mut events = Vec::new();
+            if matches!(piece.kind, PieceKind::Trivia { .. }) {
+                parser.piece(&piece, &mut events);
+            }
+            events.retain(|event| !matches!(event, Event::Meta { key, .. } if key == DIRECTORY));
+            self.writer.apply_facts(&piece, events)?;
+        }
+        Ok(())
     }
 
     pub(crate) fn piece(&mut self, piece: &Piece) -> Result<()> {

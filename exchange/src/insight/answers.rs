@@ -8,6 +8,7 @@
 
 mod copies;
 mod runs;
+mod unsent;
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
@@ -24,7 +25,6 @@ use turntree::object::{Commit, ID_BYTES, Kind, ObjectId, ObjectSource};
 use turntree::tree::Item;
 
 use self::runs::Runs;
-use super::stats::answers_of_stats;
 use super::usage::{
     Counts, RecordedUsage, TokenUsage, answer_id, response_usage, running_total, separate_usage,
     usage_of, usage_with_cache,
@@ -43,13 +43,14 @@ const FAMILY_KEY: &[u8] = FAMILY.as_bytes();
 /// The format that records its counts as a running total.
 const CODEX: &str = "codex";
 
-/// The format that records its counts in statistics after the conversation, and the key of these.
+/// The format that records its counts in statistics after the conversation.
 const OPENHANDS: &str = "openhands";
-const STATS: &[u8] = b"usage_to_metrics";
 
-/// The formats with usage in records outside of the context, and fields of such records.
+/// The formats with usage in records outside of the context.
 const FORMATS_WITH_UNSENT: [&str; 2] = ["pi", "opencode"];
-const UNSENT_MARKS: [&[u8]; 3] = [b"\"error\"", b"\"aborted\"", b"\"usage\""];
+
+/// The format with the usage of each request in a record before the answer.
+const WINDOW: &str = "cline-ui";
 
 /// Every piece of Codex with usage contains one of these.
 const CODEX_USAGE_MARKS: [&[u8]; 7] = [
@@ -61,6 +62,12 @@ const CODEX_USAGE_MARKS: [&[u8]; 7] = [
     b"_call\"",
     b"\"assistant\"",
 ];
+
+/// The field of an ATIF step that was copied from an earlier trajectory, where it counts.
+const COPIED: &str = "is_copied_context";
+
+/// The prefix of the names of the formats of Gemini CLI.
+const GEMINI: &str = "gemini-cli";
 
 /// The format that records the usage of a whole run at its end.
 const COPILOT: &str = "copilot-cli";
@@ -269,11 +276,15 @@ impl AnswerCounter {
         item: &Item,
     ) -> Result<()> {
         let entry = MessageEntry::from_item(item)?;
-        if entry.role == Role::Tool || entry.media == CODEX || !self.is_new(turn, &entry.blob) {
+        let is_counted_elsewhere = [CODEX, WINDOW].contains(&entry.media.as_str());
+        if entry.role == Role::Tool || is_counted_elsewhere || !self.is_new(turn, &entry.blob) {
             return Ok(());
         }
         let Some(bytes) = content(source, &entry.blob)? else { return Ok(()) };
         let Ok(record) = serde_json::from_slice::<Value>(&bytes) else { return Ok(()) };
+        if record.get(COPIED) == Some(&Value::Bool(true)) {
+            return Ok(());
+        }
         let agent = format!("{}/{agent}", entry.media);
         let found = usage_of(&record);
         if found.is_none() && entry.role != Role::Assistant {
@@ -281,6 +292,10 @@ impl AnswerCounter {
         }
         let silent = || RecordedUsage { answer: answer_id(&record), ..RecordedUsage::default() };
         let is_silent = found.is_none();
+        // Gemini CLI writes messages without a model when it loads or compresses a conversation.
+        if is_silent && entry.media.starts_with(GEMINI) && record.get("model").is_none() {
+            return Ok(());
+        }
         let found = found.unwrap_or_else(silent);
         let calls = view(&entry.media, &bytes).tool_calls.into_iter().map(|call| call.name);
         let key = found.answer.clone().unwrap_or_else(|| entry.blob.to_string());
@@ -335,6 +350,9 @@ impl AnswerCounter {
         if format == OPENHANDS {
             return self.add_stats(source, turn, items);
         }
+        if format == WINDOW {
+            return self.add_requests(source, turn, items);
+        }
         if let Some(agent) = FORMATS_WITH_UNSENT.iter().find(|name| format == **name) {
             return self.add_unsent(source, turn, agent, items);
         }
@@ -363,63 +381,6 @@ impl AnswerCounter {
                 match format == CODEX {
                     true => self.add_piece(turn, &family, &record),
                     false => self.add_run(turn, &record, &entry.blob),
-                }
-            }
-        }
-        Ok(())
-    }
-
-    /// Adds the usage of records that are not messages: failed answers, and requests outside of the
-    /// conversation.
-    fn add_unsent<'i>(
-        &mut self,
-        source: &dyn ObjectSource,
-        turn: TurnPlace<'_>,
-        agent: &str,
-        items: impl Iterator<Item = &'i Item>,
-    ) -> Result<()> {
-        for item in items {
-            let entry = SourceEntry::from_item(item)?;
-            let is_record = entry.kind == SourceKind::Record;
-            if !is_record || self.read.contains(&entry.blob) || !self.is_new(turn, &entry.blob) {
-                continue;
-            }
-            let Some(bytes) = content(source, &entry.blob)? else { continue };
-            if !UNSENT_MARKS.iter().any(|word| find(&bytes, word).is_some()) {
-                continue;
-            }
-            let Ok(record) = serde_json::from_slice::<Value>(&bytes) else { continue };
-            if let Some(found) = usage_of(&record) {
-                let key = found.answer.clone().unwrap_or_else(|| entry.blob.to_string());
-                self.add(turn, (format!("{agent}/main"), key.as_str()), (found, false), Vec::new());
-            }
-        }
-        Ok(())
-    }
-
-    /// Adds the statistics of a conversation, which cover all answers so far.
-    fn add_stats<'i>(
-        &mut self,
-        source: &dyn ObjectSource,
-        turn: TurnPlace<'_>,
-        items: impl Iterator<Item = &'i Item>,
-    ) -> Result<()> {
-        for item in items {
-            let entry = SourceEntry::from_item(item)?;
-            if entry.kind != SourceKind::Glue || !self.is_new(turn, &entry.blob) {
-                continue;
-            }
-            let Some(bytes) = content(source, &entry.blob)? else { continue };
-            if find(&bytes, STATS).is_some()
-                && let Ok(stats) = serde_json::from_slice(&bytes)
-            {
-                for (key, found) in answers_of_stats(&stats) {
-                    self.add(
-                        turn,
-                        (format!("{OPENHANDS}/main"), key.as_str()),
-                        (found, false),
-                        Vec::new(),
-                    );
                 }
             }
         }

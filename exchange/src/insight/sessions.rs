@@ -8,8 +8,9 @@ mod first_prompts;
 
 use std::sync::Arc;
 
+use turntree::context::MAIN_AGENT;
 use turntree::error::{Error, ErrorKind, Result};
-use turntree::object::{Commit, ObjectId, Time};
+use turntree::object::{Commit, ObjectId, Time, Trigger};
 use turntree::repo::{BranchName, NewestBranch, Repository, SessionLabels};
 
 pub use self::cache::KnownSessions;
@@ -60,6 +61,9 @@ pub struct SessionSummary {
     pub tokens: Option<u64>,
     /// The number of branches.
     pub branches: u64,
+    /// True if a client was started without a prompt: the session contains only the files that a
+    /// hook recorded at the start.
+    pub is_only_begun: bool,
 }
 
 /// The origin of a title.
@@ -96,7 +100,8 @@ impl SessionSummary {
     }
 }
 
-/// Returns all sessions, the newest first. Reads the newest commit of every branch, some facts of
+/// Returns all sessions with content, the newest first: without those that are [only
+/// begun](SessionSummary::is_only_begun). Reads the newest commit of every branch, some facts of
 /// each session, and the history of the sessions that have grown since the last call. Callers that
 /// ask repeatedly should keep [`KnownSessions`].
 ///
@@ -194,9 +199,21 @@ fn summary(
         let new: Vec<String> = new.collect();
         from.directories.splice(0..0, new);
     }
+    let labels = repo.session_labels(&name)?;
+    let is_first = commit.turn == 1 && line.count == 0 && branches == 1;
+    let is_of_hook = commit.trigger == Trigger::Manual && commit.author.agent.starts_with(HOOK);
+    let is_only_begun = is_first
+        && is_of_hook
+        && labels == SessionLabels::default()
+        && match repo.context(&tip) {
+            Ok(context) => context.messages(repo.store(), MAIN_AGENT)?.is_empty(),
+            Err(error) if error.kind() == ErrorKind::Expired => false,
+            Err(error) => return Err(error),
+        };
     Ok(SessionSummary {
+        is_only_begun,
         origin: from,
-        labels: repo.session_labels(&name)?,
+        labels,
         first_prompt: first.map(|first: Commit| first.message),
         prompts: line.count,
         turns: commit.turn,

@@ -166,6 +166,10 @@ const CACHE: &str = "/cache";
 const COST: [&str; 3] = ["/cost/total", "/cost", "/cost_usd"];
 const RECORD_COST: [&str; 3] = ["/info/cost", "/costUSD", "/metrics/cost"];
 
+/// The window message of Cline with a request. Its text is JSON.
+const REQUEST: &str = "api_req_started";
+const REQUEST_MODEL: &str = "/modelInfo/modelId";
+
 /// Web searches that the vendor ran for an answer. Each has a fee.
 const WEB_SEARCHES: &str = "/server_tool_use/web_search_requests";
 
@@ -297,6 +301,9 @@ pub fn usage(bytes: &[u8]) -> Option<RecordedUsage> {
 
 /// Returns the usage like [`usage`], for a parsed record.
 pub(super) fn usage_of(record: &Value) -> Option<RecordedUsage> {
+    if is_request(record) {
+        return usage_of_request(record);
+    }
     let cost = |value: &Value| value.as_f64().filter(|cost| (0.0..1e9).contains(cost));
     let known = |path: &&str| record.pointer(path).and_then(cost).filter(|cost| *cost > 0.0);
     let separate = OUTER_COST.iter().find_map(known);
@@ -323,6 +330,29 @@ pub(super) fn usage_of(record: &Value) -> Option<RecordedUsage> {
         cost: of_counts.or(of_whole).or(separate).filter(|cost| *cost > 0.0 || !is_output_alone),
         service: service_of(counts),
     })
+}
+
+/// Returns true for a window message of Cline with a request.
+pub(super) fn is_request(record: &Value) -> bool {
+    text_at(record, "/say") == Some(REQUEST)
+}
+
+/// Returns the usage in such a message. The client adds it when the answer is complete.
+fn usage_of_request(record: &Value) -> Option<RecordedUsage> {
+    let recorded = json::value(text_at(record, "/text")?.as_bytes())?;
+    let count = |name: &str| recorded.get(name).and_then(Value::as_u64);
+    let (input, output) = (count("tokensIn"), count("tokensOut"));
+    input.or(output)?;
+    let [cache_read, cache_write] = ["cacheReads", "cacheWrites"].map(|it| count(it).unwrap_or(0));
+    let input = input.unwrap_or(0).saturating_add(cache_read).saturating_add(cache_write);
+    let output = output.unwrap_or(0);
+    let cost = recorded.get("cost").and_then(Value::as_f64);
+    let cost = cost.filter(|cost| (0.0..1e9).contains(cost));
+    // The client writes zero for models without a known price: most models of other vendors.
+    let cost = cost.filter(|cost| *cost > 0.0);
+    let tokens = TokenUsage { input, cache_read, cache_write, output, ..TokenUsage::default() };
+    let model = model_of(record, REQUEST_MODEL);
+    Some(RecordedUsage { model, tokens, cost, ..RecordedUsage::default() })
 }
 
 /// Returns the parts of an answer that its sum does not include. Each counts as an answer. Its

@@ -20,6 +20,20 @@ use crate::text::json;
 use crate::text::piece::Pieces;
 use crate::text::shape::JsonShape;
 
+/// The rank of a format by how much it requires of a file before it claims it. If several formats
+/// claim a file, only those of the highest rank count.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum FormatRank {
+    /// Messages with roles, and nothing else.
+    Chat,
+    /// Messages with roles and blocks that only one API has.
+    ChatWithBlocks,
+    /// Records of a program.
+    Program,
+    /// Records of a program that extends the records of another program.
+    Dialect,
+}
+
 /// A format of transcripts, documents or archives.
 #[derive(Debug, Clone, Copy)]
 pub struct Format {
@@ -27,6 +41,8 @@ pub struct Format {
     pub name: &'static str,
     /// The display name: the program that writes it, and its kind of file.
     pub title: &'static str,
+    /// The rank among formats that claim the same file.
+    pub rank: FormatRank,
     /// Returns true if a value at the start of a file is of this format.
     pub recognise: fn(&JsonShape<'_>) -> bool,
     /// Returns the view of a parsed message.
@@ -185,7 +201,7 @@ pub enum RecordOrigin {
     },
     /// Another session in its state after one of its records, if this file has no copies of it.
     AfterRecord {
-        /// The name of that session, as in [`RecordOrigin::From`].
+        /// The name of that session, as in [`RecordOrigin::OtherSession`].
         session: String,
         /// The id of that record.
         record: String,

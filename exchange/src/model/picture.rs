@@ -5,6 +5,12 @@ use serde_json::Value;
 /// The placeholder of an image in the text of a message.
 pub(crate) const PICTURE: &str = "[image]";
 
+/// Media types of pictures that all model APIs accept.
+const MEDIA: [&str; 4] = ["image/png", "image/jpeg", "image/gif", "image/webp"];
+
+/// A media type of JPEG that the APIs reject, and the one that they accept.
+const JPG: (&str, &str) = ("image/jpg", "image/jpeg");
+
 /// A picture in a message.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Picture {
@@ -29,6 +35,19 @@ pub enum PictureContent {
 }
 
 impl Picture {
+    /// Returns true if model APIs accept the picture: bytes of a type that all of them read, or a
+    /// URL that they can fetch.
+    pub(crate) fn is_accepted(&self) -> bool {
+        match &self.content {
+            PictureContent::Inline { media, base64 } => {
+                MEDIA.contains(&&**media) && !base64.is_empty()
+            }
+            PictureContent::Address(address) => {
+                ["https://", "http://"].iter().any(|scheme| address.starts_with(scheme))
+            }
+        }
+    }
+
     /// Returns the picture of a content block at `at`: of the Anthropic API (`source`), of the
     /// OpenAI APIs (`image_url`, as text or with a nested `url`), with `data` and `mimeType` next
     /// to the type, as pi writes it, or with `url`, like opencode. `None` if the block has neither
@@ -37,6 +56,7 @@ impl Picture {
         let text = |path| block.pointer(path).and_then(Value::as_str);
         let data = text("/source/data").or_else(|| text("/data"));
         let media = ["/source/media_type", "/mimeType", "/media_type"].into_iter().find_map(text);
+        let media = media.map(|media| if media == JPG.0 { JPG.1 } else { media });
         let address =
             ["/image_url/url", "/image_url", "/source/url", "/url"].into_iter().find_map(text);
         let content = match (data, address) {
@@ -57,6 +77,7 @@ impl Picture {
 /// Returns the image in a `data:` URL with base64.
 fn inline(address: &str) -> Option<PictureContent> {
     let (media, base64) = address.strip_prefix("data:")?.split_once(";base64,")?;
+    let media = if media == JPG.0 { JPG.1 } else { media };
     Some(PictureContent::Inline { media: media.to_owned(), base64: base64.to_owned() })
 }
 
@@ -81,5 +102,21 @@ mod tests {
         let address = PictureContent::Address("https://e.org/a.png".into());
         assert_eq!(Picture::of(&remote, 0).map(|found| found.content), Some(address));
         assert_eq!(Picture::of(&json!({"source": {}}), 0), None);
+    }
+
+    #[test]
+    fn apis_accept_four_media_types_and_web_addresses() {
+        let accepts = |block: Value| Picture::of(&block, 0).unwrap().is_accepted();
+        for media in ["image/png", "image/jpg", "image/jpeg", "image/webp"] {
+            assert!(accepts(json!({"data": "AAAA", "mimeType": media})), "{media}");
+        }
+        assert!(accepts(json!({"url": "https://e.org/a.png"})));
+        for block in [
+            json!({"data": "AAAA", "mimeType": "image/svg+xml"}),
+            json!({"data": "", "mimeType": "image/png"}),
+            json!({"url": "file:///p/a.png"}),
+        ] {
+            assert!(!accepts(block.clone()), "{block}");
+        }
     }
 }

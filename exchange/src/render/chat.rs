@@ -25,9 +25,6 @@ const STRAY_PREFIX: &str = "[result of a tool call that is not here]";
 /// The prompt before a conversation that starts with an answer.
 pub(super) const FIRST_PROMPT: &str = "[the conversation begins here]";
 
-/// Media types of pictures that the Anthropic API accepts.
-const PICTURES: [&str; 4] = ["image/png", "image/jpeg", "image/gif", "image/webp"];
-
 /// Writes the conversation of `agent` as `{"messages": [...]}` for OpenAI chat completions.
 ///
 /// # Errors
@@ -261,17 +258,16 @@ pub(super) fn anthropic_content(text: &str, pictures: &[Picture]) -> Vec<Value> 
 
 fn anthropic_picture(picture: &Picture) -> Option<Value> {
     let source = match &picture.content {
-        PictureContent::Inline { media, base64 } if PICTURES.contains(&&**media) => {
+        PictureContent::Inline { media, base64 } => {
             json!({"type": "base64", "media_type": media, "data": base64})
         }
-        PictureContent::Inline { .. } => return None,
         PictureContent::Address(address) => json!({"type": "url", "url": address}),
     };
     Some(json!({"type": "image", "source": source}))
 }
 
-/// Splits a text at its pictures. A rejected picture remains text. Parts of only whitespace are
-/// omitted.
+/// Splits a text at its pictures. A picture that model APIs or `as_picture` reject remains text.
+/// Parts of only whitespace are omitted.
 pub(super) fn parts(
     text: &str,
     pictures: &[Picture],
@@ -285,7 +281,7 @@ pub(super) fn parts(
             parts.push(as_text(text));
         }
     };
-    for picture in pictures {
+    for picture in pictures.iter().filter(|picture| picture.is_accepted()) {
         let Some(block) = as_picture(picture) else { continue };
         let Some((before, after)) =
             picture.at.checked_sub(rest.0).and_then(|at| rest.1.split_at_checked(at))

@@ -28,6 +28,9 @@ const ABORTED: &str = "aborted";
 /// Longest tool name in characters that both APIs accept.
 const MAX_NAME_CHARS: usize = 64;
 
+/// Longest id of a call in characters that OpenAI chats accept.
+const MAX_ID_CHARS: usize = 40;
+
 /// A message of the conversation.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum DialogueMessage {
@@ -63,7 +66,7 @@ pub(super) struct Answer {
 /// A call with its result.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct DialogueCall {
-    /// The id: letters, digits, `_` and `-`, unique in the conversation.
+    /// The id: at most 40 letters, digits, `_` and `-`, unique in the conversation.
     pub(super) id: String,
     /// The name: the same characters, at most 64.
     pub(super) name: String,
@@ -262,14 +265,17 @@ impl<'a> Messages<'a> {
 
     /// Returns a valid and unused id.
     fn free_id(&mut self, id: &str) -> String {
-        let id = match sanitize_id(id) {
-            id if id.is_empty() => "call".to_owned(),
-            id => id,
-        };
+        let mut id = sanitize_id(id);
+        id.truncate(MAX_ID_CHARS);
+        if id.is_empty() {
+            "call".clone_into(&mut id);
+        }
         let mut free = id.clone();
         let mut number = 2_u64;
         while !self.ids.insert(free.clone()) {
-            free = format!("{id}_{number}");
+            let suffix = format!("_{number}");
+            id.truncate(MAX_ID_CHARS - suffix.len());
+            free = format!("{id}{suffix}");
             number += 1;
         }
         free

@@ -66,16 +66,46 @@ pub(crate) fn value(bytes: &[u8]) -> Option<Value> {
     Text::new(bytes)?.parse().ok()
 }
 
-/// Returns the time in `value`: ISO 8601 text, or milliseconds since the epoch.
+/// Returns the time in `value`: ISO 8601 text, or a number since the epoch in milliseconds or
+/// another unit.
 pub(crate) fn time(value: &Value) -> Option<Time> {
     match value {
         Value::String(text) => iso_time(text),
         Value::Number(number) => {
-            let micros = number.as_i64()?.checked_mul(1000)?;
+            let micros = match number.as_i64() {
+                Some(whole) => micros_of(whole)?,
+                // A double has enough digits for the fractions that clients write.
+                None => fraction_micros(number.as_f64()?)?,
+            };
             Some(Time { micros, offset_minutes: 0 })
         }
         _ => None,
     }
+}
+
+/// Numbers in this range are seconds: as milliseconds they would be times from 1970 to 1973.
+const SECONDS: std::ops::Range<i64> = 1_000_000_000..100_000_000_000;
+
+/// The smallest numbers that are microseconds, and nanoseconds: as milliseconds they would be times
+/// in the year 5138 and later.
+const MICROS_FROM: i64 = 100_000_000_000_000;
+const NANOS_FROM: i64 = 100_000_000_000_000_000;
+
+/// Converts a time since the epoch to microseconds. Most clients write milliseconds, some other
+/// units.
+fn micros_of(number: i64) -> Option<i64> {
+    match number {
+        _ if SECONDS.contains(&number) => number.checked_mul(MICROS_PER_SECOND),
+        NANOS_FROM.. => Some(number / 1000),
+        MICROS_FROM.. => Some(number),
+        _ => number.checked_mul(1000),
+    }
+}
+
+/// Converts a number with a fraction, in seconds or milliseconds, to microseconds.
+fn fraction_micros(number: f64) -> Option<i64> {
+    let micros = if (1e9..1e11).contains(&number) { number * 1e6 } else { number * 1e3 };
+    (micros.abs() < 9e17).then(|| format!("{micros:.0}").parse().ok())?
 }
 
 /// Parses a time such as `2026-01-31T12:00:00.123Z`. The fraction is optional and truncated to
@@ -250,6 +280,22 @@ mod tests {
             assert_eq!(at(bad), None, "{bad}");
         }
         assert_eq!(time(&Value::from(1500)).map(|time| time.micros), Some(1_500_000));
+    }
+
+    #[test]
+    fn units_of_numeric_times_follow_from_their_size() {
+        let at = |value: Value| time(&value).map(|time| time.micros);
+        for value in [
+            Value::from(1_790_000_000),
+            Value::from(1_790_000_000_000_i64),
+            Value::from(1_790_000_000_000_000_i64),
+            Value::from(1_790_000_000_000_000_000_i64),
+        ] {
+            assert_eq!(at(value.clone()), Some(1_790_000_000_000_000), "{value}");
+        }
+        assert_eq!(at(Value::from(1_790_000_000.25)), Some(1_790_000_000_250_000));
+        assert_eq!(at(Value::from(1_790_000_000_000.5)), Some(1_790_000_000_000_500));
+        assert_eq!(at(Value::from(1e300)), None);
     }
 
     #[test]

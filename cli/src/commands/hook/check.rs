@@ -1,12 +1,14 @@
 //! `hook check`: shows which clients run hooks, and when they last did.
 
 use std::io::Write;
+use std::path::PathBuf;
 
 use clap::Args;
 use turntree::Error;
 use turntree_exchange::agents::hook::Dialect;
 
 use crate::hook::calls;
+use crate::hook::plugins::hook_files;
 use crate::hook::program::program;
 use crate::hook::settings::{has_local, path_of, path_of_user, uninstall};
 use crate::program::invocation::Invocation;
@@ -16,8 +18,9 @@ use crate::view::output::NAME;
 
 /// Show which clients have the hooks, and the last call of each
 ///
-/// Reads the settings of the project in the working directory, and those of the user. A client that
-/// has the hooks but never called them does not run them: it may require trusting them first.
+/// Reads the settings of the project in the working directory, those of the user, and the plugins
+/// of Claude Code and Gemini CLI. A client that has the hooks but never called them does not run
+/// them: it may require trusting them first.
 #[derive(Debug, Args)]
 pub(crate) struct Check {}
 
@@ -67,8 +70,11 @@ fn installed(dialect: Dialect) -> Result<Vec<(String, bool)>> {
     let shared = path_of(dialect, &here, false);
     let of_project = local.into_iter().chain([shared]).map(|path| (path, true));
     let of_user = path_of_user(dialect).ok().map(|path| (path, false));
+    let settings: Vec<(PathBuf, bool)> = of_project.chain(of_user).collect();
+    let paths: Vec<PathBuf> = settings.iter().rev().map(|(path, _)| path.clone()).collect();
+    let of_plugins = hook_files(dialect, &paths).into_iter().map(|path| (path, false));
     let mut found = Vec::new();
-    for (path, is_project) in of_project.chain(of_user) {
+    for (path, is_project) in settings.into_iter().chain(of_plugins) {
         // Invalid settings have no working hooks.
         let is_there = uninstall(&path, &program).is_ok_and(|plan| !plan.is_done());
         if is_there {

@@ -41,7 +41,7 @@ use super::files::FileContents;
 use super::links::{Links, RecordSign};
 use super::session::{Session, TITLE, record};
 use crate::model::event::{Content, Event, MessageEvent, Parser};
-use crate::model::format::{Format, FormatReader, Lineage, RecordOrigin, Records};
+use crate::model::format::{Format, FormatRank, FormatReader, Lineage, RecordOrigin, Records};
 use crate::model::record_kind::RecordKind;
 use crate::model::view::MessageView;
 use crate::model::words::first_line;
@@ -59,6 +59,7 @@ use view::{Queued, is_local_command, is_never_sent, sub_agent_line, view};
 pub(super) const FORMAT: Format = Format {
     name: "claude-code",
     title: "Claude Code session log",
+    rank: FormatRank::Program,
     recognise,
     view,
     reader: FormatReader::Records(Records {

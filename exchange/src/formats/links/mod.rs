@@ -12,7 +12,6 @@
 mod places;
 
 use std::collections::BTreeMap;
-use std::ops::Range;
 
 use serde::{Deserialize, Serialize, Serializer};
 
@@ -271,13 +270,6 @@ impl Links {
         is_there.then(|| place.messages.saturating_sub(1)).filter(|at| *at < self.now.messages)
     }
 
-    /// All messages from the record `first` on.
-    pub(super) fn since(&mut self, first: &str) -> Option<Range<u64>> {
-        let place = self.place(first)?;
-        let start = place.messages.saturating_sub(u64::from(place.is_message));
-        Some(start.min(self.now.messages)..self.now.messages)
-    }
-
     /// Replaces the conversation with the `messages` messages of the current piece. `kept` has the
     /// remaining records with their new positions, the first message being 0.
     pub(super) fn replaced<'a>(
@@ -340,6 +332,8 @@ impl Serialize for Links {
 
 #[cfg(test)]
 mod tests {
+    use std::ops::Range;
+
     use super::*;
 
     fn at(second: u64) -> RecordSign {

@@ -21,7 +21,7 @@ use super::editor::{self, Editor};
 use super::files::FileChange;
 use super::session::Session;
 use crate::model::event::{Event, Parser};
-use crate::model::format::{Format, FormatReader, Records};
+use crate::model::format::{Format, FormatRank, FormatReader, Lineage, RecordOrigin, Records};
 use crate::model::view::MessageView;
 use crate::text::document::{Document, Rules};
 use crate::text::json::text_at;
@@ -33,13 +33,20 @@ use crate::text::shape::JsonShape;
 pub(super) const FORMAT: Format = Format {
     name: "openhands",
     title: "OpenHands event log",
+    rank: FormatRank::Program,
     recognise,
     view,
     reader: FormatReader::Records(Records {
         side_paths: &[STATS],
+        lineage: Some(Lineage::by_id(event_id, |_| RecordOrigin::OwnSession)),
         ..Records::new(split, || Box::new(OpenHands::default()))
     }),
 };
+
+/// Returns the id of an event of version 1, which a fork of its conversation keeps.
+fn event_id(event: &Value) -> Option<&str> {
+    text_at(event, "/id").filter(|_| events::kind(event).is_some())
+}
 
 /// The statistics of a conversation, after its events.
 const STATS: &str = "stats";

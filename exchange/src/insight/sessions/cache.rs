@@ -50,8 +50,9 @@ impl KnownSessions {
         *known = SessionCache { clears: known.clears + 1, ..SessionCache::default() };
     }
 
-    /// Returns the `most` newest sessions, the newest first, and the number of all sessions. Reads
-    /// the newest commit of every branch of a changed session, and the other data, like
+    /// Returns the `most` newest sessions, the newest first, and the number of all sessions. Omits
+    /// sessions that are only begun, but counts them in `most` if more sessions exist. Reads the
+    /// newest commit of every branch of a changed session, and the other data, like
     /// [`sessions`](super::sessions), only for the returned sessions.
     ///
     /// # Errors
@@ -76,7 +77,11 @@ impl KnownSessions {
             let branches = dated.iter().flat_map(|(_, request)| &request.head.branches);
             branches.map(|(_, tip)| *tip).collect()
         });
-        Ok((self.read(repo, dated, tips.as_ref(), clears)?, all))
+        let mut read = self.read(repo, dated, tips.as_ref(), clears)?;
+        let found = read.len();
+        read.retain(|session| !session.is_only_begun);
+        let omitted = found - read.len();
+        Ok((read, all - omitted))
     }
 
     /// Returns true if a list of all sessions needs no read.

@@ -139,7 +139,7 @@ fn text(text: &str) -> Value {
 /// Returns text and pictures as parts. The agent does not accept pictures by URL.
 fn content_of(out: &mut Transcript<'_>, said: &str, pictures: &[Picture]) -> Vec<Value> {
     for picture in pictures {
-        if matches!(picture.content, PictureContent::Address(_)) {
+        if !picture.is_accepted() || matches!(picture.content, PictureContent::Address(_)) {
             out.omit("pictures");
         }
     }

@@ -142,7 +142,7 @@ impl NativeFormat for Log {
 /// Returns text and pictures in the format of pi. It does not accept pictures by URL.
 fn content_of(out: &mut Transcript<'_>, text: &str, pictures: &[Picture]) -> Vec<Value> {
     for picture in pictures {
-        if matches!(picture.content, PictureContent::Address(_)) {
+        if !picture.is_accepted() || matches!(picture.content, PictureContent::Address(_)) {
             out.omit("pictures");
         }
     }

@@ -20,6 +20,10 @@
 //! or the next element if the broken document is an array. A record with an error is damaged from
 //! its first byte. A damaged piece is empty if bytes are only missing.
 //!
+//! If the records are elements of an array, an error damages only its element if the end of that
+//! element can be found: the bad byte is in a string, or the next element begins a line with the
+//! same indentation as the damaged one.
+//!
 //! ```
 //! use turntree_exchange::document::{Document, Rules};
 //! use turntree_exchange::PieceKind;
@@ -104,6 +108,19 @@ enum Mode {
     Record {
         path: &'static str,
         depth: usize,
+        /// The number of bytes before it on its line, if it is an element of an array.
+        indent: Option<usize>,
+    },
+    /// A record with a bad byte in a string, scanned to its end like a whole record.
+    Broken {
+        depth: usize,
+        indent: Option<usize>,
+        reason: String,
+    },
+    /// A complete broken record, of which `left` bytes are not yet returned.
+    Draining {
+        left: usize,
+        reason: String,
     },
     /// A complete record of `length` bytes, and separators after it.
     Separator {
@@ -114,6 +131,9 @@ enum Mode {
         reason: String,
         /// True if scanning continues with the next byte, because bytes are only missing.
         is_gap: bool,
+        /// The depth of the array with the damaged element, and the number of bytes before the
+        /// element on its line.
+        element: Option<(usize, usize)>,
     },
     Done,
 }
@@ -184,6 +204,9 @@ impl<R: Read> Document<R> {
             if matches!(self.mode, Mode::Damaged { .. }) {
                 return Ok(self.damage());
             }
+            if matches!(self.mode, Mode::Draining { .. }) {
+                return Ok(self.drain_broken());
+            }
             self.scanned += self.skip_plain();
             let full = self.check_limits()?;
             if full.is_some() {
@@ -232,11 +255,13 @@ impl<R: Read> Document<R> {
             Mode::Separator { length, .. } if self.scanned - length > MAX_SUFFIX_BYTES => {
                 Ok(self.finish_record())
             }
-            Mode::Record { .. } if self.scanned > MAX_RECORD_BYTES => Err(Error::limit(
-                format_args!("bytes of the value on line {}", self.line),
-                MAX_RECORD_BYTES as u64,
-                self.scanned as u64,
-            )),
+            Mode::Record { .. } | Mode::Broken { .. } if self.scanned > MAX_RECORD_BYTES => {
+                Err(Error::limit(
+                    format_args!("bytes of the value on line {}", self.line),
+                    MAX_RECORD_BYTES as u64,
+                    self.scanned as u64,
+                ))
+            }
             _ => Ok(None),
         }
     }
@@ -247,6 +272,10 @@ impl<R: Read> Document<R> {
             Err(expected) => {
                 return match self.mode {
                     Mode::Separator { .. } => self.finish_record(),
+                    Mode::Record { .. } | Mode::Broken { .. } if self.scanner.is_in_text(byte) => {
+                        self.skip_bad_byte(expected, byte);
+                        None
+                    }
                     _ => self.fault(expected, Some(byte)),
                 };
             }
@@ -258,10 +287,43 @@ impl<R: Read> Document<R> {
             Ok(ByteRole::End) => {
                 self.scanned += 1;
                 self.end_value();
+                return self.finish_broken();
             }
             Ok(ByteRole::Inside) => self.scanned += 1,
         }
         None
+    }
+
+    /// Continues a record after a bad byte in a string, as a broken record.
+    fn skip_bad_byte(&mut self, expected: &str, byte: u8) {
+        if let Mode::Record { depth, indent, .. } = self.mode {
+            let reason = self.reason(expected, Some(byte));
+            self.mode = Mode::Broken { depth, indent, reason };
+        }
+        // A byte that may end a string, or start a character, is scanned again.
+        self.scanned += usize::from(self.scanner.skip_in_text());
+    }
+
+    /// Returns the broken record at the front if it ends at the scan position.
+    fn finish_broken(&mut self) -> Option<Piece> {
+        let Mode::Broken { depth, reason, .. } = &mut self.mode else { return None };
+        if *depth != self.scanner.depth() {
+            return None;
+        }
+        self.mode = Mode::Draining { left: self.scanned, reason: std::mem::take(reason) };
+        self.drain_broken()
+    }
+
+    /// Returns the next part of a broken record.
+    fn drain_broken(&mut self) -> Option<Piece> {
+        let Mode::Draining { left, reason } = &mut self.mode else { return None };
+        let length = MAX_TRIVIA_BYTES.min(*left);
+        *left -= length;
+        let kind = PieceKind::Damaged { reason: reason.clone() };
+        if *left == 0 {
+            self.mode = Mode::Trivia;
+        }
+        Some(self.piece(kind, length, 0))
     }
 
     /// Handles the start of a value at the scan position.
@@ -274,9 +336,11 @@ impl<R: Read> Document<R> {
         match target {
             PathTarget::Record => {
                 self.open_field = None;
+                let (_, column) = self.line_and_column();
+                let indent = usize::try_from(column - 1).ok().filter(|_| self.scanner.is_element());
                 let glue = self.glue(self.scanned);
                 self.scanner.disable_rules();
-                self.mode = Mode::Record { path, depth };
+                self.mode = Mode::Record { path, depth, indent };
                 glue
             }
             PathTarget::Split => {
@@ -297,7 +361,7 @@ impl<R: Read> Document<R> {
     fn end_value(&mut self) {
         let depth = self.scanner.depth();
         match self.mode {
-            Mode::Record { path, depth: cut } if cut == depth => {
+            Mode::Record { path, depth: cut, .. } if cut == depth => {
                 self.mode = Mode::Separator { path, length: self.scanned };
             }
             Mode::Trivia => {
@@ -333,25 +397,49 @@ impl<R: Read> Document<R> {
 
     /// Handles an error at the scan position: an unexpected byte, or the end of the file.
     fn fault(&mut self, expected: &str, found_byte: Option<u8>) -> Option<Piece> {
+        let (_, column) = self.line_and_column();
+        let (mut reason, mut element) = (self.reason(expected, found_byte), None);
+        match &mut self.mode {
+            Mode::Record { depth, indent, .. } => element = indent.map(|indent| (*depth, indent)),
+            Mode::Broken { depth, indent, reason: first } => {
+                element = indent.map(|indent| (*depth, indent));
+                reason = std::mem::take(first);
+            }
+            _ => {}
+        }
+        self.open_field = None;
+        let is_trivia = matches!(self.mode, Mode::Trivia);
+        let glue = if is_trivia { self.glue(self.scanned) } else { None };
+        let is_gap = is_trivia && found_byte == Some(b'{') && column == 1;
+        self.mode = Mode::Damaged { reason, is_gap, element };
+        glue
+    }
+
+    /// Returns the text of an error at the scan position.
+    fn reason(&self, expected: &str, found_byte: Option<u8>) -> String {
         let found = match found_byte {
             None => String::from("the end of the file"),
             Some(byte @ 0x21..0x7f) => format!("'{}'", char::from(byte)),
             Some(byte) => format!("byte 0x{byte:02x}"),
         };
         let (line, column) = self.line_and_column();
-        let reason = format!("line {line}, column {column}: expected {expected}, found {found}");
-        self.open_field = None;
-        let is_trivia = matches!(self.mode, Mode::Trivia);
-        let glue = if is_trivia { self.glue(self.scanned) } else { None };
-        let is_gap = is_trivia && found_byte == Some(b'{') && column == 1;
-        self.mode = Mode::Damaged { reason, is_gap };
-        glue
+        format!("line {line}, column {column}: expected {expected}, found {found}")
     }
 
     /// Returns the damaged bytes up to the start of the next document, once it is known.
     fn damage(&mut self) -> Option<Piece> {
-        let Mode::Damaged { reason, is_gap } = &self.mode else { return None };
+        let Mode::Damaged { reason, is_gap, element } = &self.mode else { return None };
         let kind = PieceKind::Damaged { reason: reason.clone() };
+        // Elements at the start of a line are found like documents.
+        let element = element.filter(|(_, indent)| *indent > 0);
+        if let Some((depth, indent)) = element
+            && let Some(end) = self.next_element(indent)
+        {
+            self.scanner.resume_at(depth);
+            self.mode = Mode::Trivia;
+            self.scanned = 0;
+            return Some(self.piece(kind, end, 0));
+        }
         let mut pairs = self.buffer.iter().zip(self.buffer.iter().skip(1)).take(MAX_TRIVIA_BYTES);
         let line_end = pairs.position(|pair| pair == (&b'\n', &b'{'));
         let end = if *is_gap { Some(0) } else { line_end.map(|line_end| line_end + 1) };
@@ -364,7 +452,24 @@ impl<R: Read> Document<R> {
         if self.buffer.len() <= MAX_TRIVIA_BYTES {
             return None;
         }
-        Some(self.piece(kind, MAX_TRIVIA_BYTES, 0))
+        // Do not split a line that may begin an element.
+        let (near, tail) = (self.buffer.get(..MAX_TRIVIA_BYTES), element.map_or(0, |it| it.1 + 1));
+        let near = near.unwrap_or_default().iter().rposition(|byte| *byte == b'\n');
+        let end = near.filter(|at| *at > 0 && at + tail >= MAX_TRIVIA_BYTES);
+        Some(self.piece(kind, end.unwrap_or(MAX_TRIVIA_BYTES), 0))
+    }
+
+    /// Returns the end of the damage before the next element of its array, which begins a line
+    /// after `indent` bytes of spaces or tabs.
+    fn next_element(&self, indent: usize) -> Option<usize> {
+        let near = self.buffer.get(..MAX_TRIVIA_BYTES.min(self.buffer.len()))?;
+        let begins = |end: &usize| {
+            let line = self.buffer.get(end + 1..end + 1 + indent);
+            let is_blank =
+                line.is_some_and(|line| line.iter().all(|it| matches!(it, b' ' | b'\t')));
+            is_blank && self.buffer.get(end + 1 + indent) == Some(&b'{')
+        };
+        memchr::memchr_iter(b'\n', near).find(begins).map(|end| end + 1 + indent)
     }
 
     /// Returns the remaining pieces after the end of the input.

@@ -110,6 +110,35 @@ impl Scanner {
         self.in_key = false;
     }
 
+    /// Restarts after damage in an element of the array at `depth`, with the next element.
+    pub(super) fn resume_at(&mut self, depth: usize) {
+        self.frames.truncate(depth);
+        self.state = ScanState::Value;
+        self.in_key = false;
+    }
+
+    /// Returns true if the value that just began is an element of an array.
+    pub(super) fn is_element(&self) -> bool {
+        let depth = self.frames.len() - usize::from(self.is_container());
+        depth.checked_sub(1).and_then(|at| self.frames.get(at)).is_some_and(|frame| frame.array)
+    }
+
+    /// Returns true if the invalid `byte` may be skipped as part of a string. A line end and a zero
+    /// may not: they are the traces of a torn record.
+    pub(super) fn is_in_text(&self, byte: u8) -> bool {
+        let is_text = matches!(
+            self.state,
+            ScanState::String | ScanState::Escape | ScanState::Unicode(_) | ScanState::Utf8 { .. }
+        );
+        is_text && !matches!(byte, b'\n' | b'\r' | 0)
+    }
+
+    /// Continues the string after an invalid byte. Returns true if the byte is skipped, and false
+    /// if it must be scanned again.
+    pub(super) fn skip_in_text(&mut self) -> bool {
+        std::mem::replace(&mut self.state, ScanState::String) == ScanState::String
+    }
+
     /// Returns the number of open containers.
     pub(super) fn depth(&self) -> usize {
         self.frames.len()

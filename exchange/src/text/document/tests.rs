@@ -301,3 +301,51 @@ fn long_trivia_fields_and_separators_are_split() {
     assert_eq!(pieces[0].bytes.len(), MAX_TRIVIA_BYTES - 2);
     assert_eq!(shapes[2..], [(1, 0), (MAX_SUFFIX_BYTES + 2, 0), (1, 0), (2, 0)]);
 }
+
+/// The texts of the records of a file, or `!` and the length for damage.
+fn outline(file: &[u8], rules: &Rules) -> Vec<String> {
+    let whole = pieces_by(file, rules);
+    assert_whole(file, &whole);
+    let chunks = Chunks { bytes: file, sizes: vec![1, 3].into_iter().cycle() };
+    assert_eq!(shape(&pieces_by(chunks, rules)), shape(&whole));
+    let text = |piece: Piece| match piece.kind {
+        PieceKind::Record { .. } => Some(String::from_utf8(piece.bytes.to_vec()).unwrap()),
+        PieceKind::Damaged { .. } => Some(format!("!{}", piece.bytes.len())),
+        PieceKind::Trivia { .. } => None,
+    };
+    whole.into_iter().filter_map(text).collect()
+}
+
+const LIST: Rules = Rules { records: &["a[*]"], fields: &["id"] };
+
+#[test]
+fn a_bad_byte_in_a_string_damages_only_its_element() {
+    let bad: [&[u8]; 6] = [b"\xff", b"\xe2\x82", b"\x01", br"\x", br"\u12", b"\xc3"];
+    for bytes in bad {
+        let file =
+            [br#"{"id":1,"a":[{"n":"1"},{"n":""#, bytes, br#"","m":[{}]},{"n":"3"}],"z":{}}"#];
+        let outline = outline(&file.concat(), &LIST);
+        let length = 17 + bytes.len();
+        assert_eq!(outline, [r#"{"n":"1"}"#, &format!("!{length}"), r#"{"n":"3"}"#], "{bytes:?}");
+    }
+}
+
+#[test]
+fn damage_ends_at_the_next_line_with_an_equally_indented_element() {
+    let list = "{\n  \"a\": [\n    {\"n\": 1},\n    {\"n\": [\n      {\"m\": }\n    ]},\n    {\"n\": 3}\n  ]\n}\n";
+    assert_eq!(outline(list.as_bytes(), &LIST), [r#"{"n": 1}"#, "!34", r#"{"n": 3}"#]);
+    // A truncated element, with the next one on the next line.
+    let torn = "{\n  \"a\": [\n    {\"n\": \"1\n    {\"n\": 2}\n  ]\n}\n";
+    assert_eq!(outline(torn.as_bytes(), &LIST), ["!13", r#"{"n": 2}"#]);
+    // Without such a line the rest is damage, but no byte is lost.
+    let cut = r#"{"a": [{"n": 1}, {"n": }, {"n": 3}]}"#;
+    assert_eq!(outline(cut.as_bytes(), &LIST), [r#"{"n": 1}"#, "!19"]);
+}
+
+#[test]
+fn a_broken_record_of_any_length_is_returned_in_parts() {
+    let long = "x".repeat(MAX_TRIVIA_BYTES + 100);
+    let file = [b"{\"a\":[\"\xff", long.as_bytes(), b"\",{\"n\":2}]}"].concat();
+    let outline = outline(&file, &LIST);
+    assert_eq!(outline, [&format!("!{MAX_TRIVIA_BYTES}"), "!103", r#"{"n":2}"#]);
+}

@@ -38,7 +38,7 @@ use bytes::Bytes;
 use turntree::error::Result;
 use turntree::repo::Repository;
 
-use crate::model::format::{Format, FormatReader, ImportOptions, Records};
+use crate::model::format::{Format, FormatRank, FormatReader, ImportOptions, Records};
 use crate::model::report::ImportReport;
 use crate::text::shape::JsonShape;
 use crate::text::unpack::DATABASE_MAGIC;
@@ -80,6 +80,7 @@ const ORDER: &str = "codesign/order";
 pub(in crate::formats) const STORE: Format = Format {
     name: NAME,
     title: "open-codesign design store, or database of v0.1",
+    rank: FormatRank::Program,
     recognise: is_store,
     view: chat::view,
     reader: FormatReader::Archive(import_store),
@@ -89,6 +90,7 @@ pub(in crate::formats) const STORE: Format = Format {
 pub(in crate::formats) const SESSION: Format = Format {
     name: CHAT,
     title: "open-codesign chat",
+    rank: FormatRank::Dialect,
     recognise: session::is_chat,
     view: chat::view,
     reader: FormatReader::Records(Records::new(session::split, || {

@@ -19,7 +19,7 @@ mod sections;
 use serde_json::Value;
 use turntree::context::Role;
 
-use crate::model::format::{Format, FormatReader};
+use crate::model::format::{Format, FormatRank, FormatReader};
 use crate::model::view::MessageView;
 use crate::text::shape::JsonShape;
 
@@ -67,6 +67,7 @@ const CREATED: &str = "context-chef/createdAt";
 pub(in crate::formats) const FORMAT: Format = Format {
     name: NAME,
     title: "ContextChef snapshot",
+    rank: FormatRank::Program,
     recognise: is_snapshot,
     view: view_message,
     reader: FormatReader::Document(sections::apply_document),

@@ -27,7 +27,7 @@ mod stored;
 use serde_json::Value;
 use turntree::context::Role;
 
-use crate::model::format::{Format, FormatReader};
+use crate::model::format::{Format, FormatRank, FormatReader};
 use crate::model::view::MessageView;
 use crate::text::shape::JsonShape;
 
@@ -71,6 +71,7 @@ const SUMMARY: &str = "ollm/summary";
 pub(in crate::formats) const CONTEXT: Format = Format {
     name: CONTEXT_NAME,
     title: "OLLM CLI context snapshot",
+    rank: FormatRank::Program,
     recognise: is_context,
     view: view_message,
     reader: FormatReader::Document(context::apply_document),
@@ -80,6 +81,7 @@ pub(in crate::formats) const CONTEXT: Format = Format {
 pub(in crate::formats) const MODE: Format = Format {
     name: MODE_NAME,
     title: "OLLM CLI mode transition",
+    rank: FormatRank::Program,
     recognise: is_transition,
     reader: FormatReader::Document(mode::apply_document),
     ..CONTEXT
@@ -89,6 +91,7 @@ pub(in crate::formats) const MODE: Format = Format {
 pub(in crate::formats) const INTENT: Format = Format {
     name: INTENT_NAME,
     title: "OLLM CLI intent",
+    rank: FormatRank::Program,
     recognise: is_intent,
     reader: FormatReader::Document(intent::apply_document),
     ..CONTEXT

@@ -27,7 +27,7 @@ use std::io::BufRead;
 use serde_json::Value;
 use turntree::context::Role;
 
-use crate::model::format::{Format, FormatReader, Records};
+use crate::model::format::{Format, FormatRank, FormatReader, Records};
 use crate::model::view::MessageView;
 use crate::text::document::{Document, Rules};
 use crate::text::lines;
@@ -72,6 +72,7 @@ const META_OTHER: &str = "swarm/other";
 pub(in crate::formats) const SNAPSHOT: Format = Format {
     name: "swarm-snapshot",
     title: "SwarmSDK snapshot",
+    rank: FormatRank::Program,
     recognise: is_snapshot,
     view: view_message,
     reader: FormatReader::Document(sections::apply_document),
@@ -81,6 +82,7 @@ pub(in crate::formats) const SNAPSHOT: Format = Format {
 pub(in crate::formats) const EVENTS: Format = Format {
     name: "swarm-events",
     title: "SwarmSDK event log",
+    rank: FormatRank::Program,
     recognise: is_log,
     view: log::view,
     reader: FormatReader::Records(Records {

@@ -1,0 +1,109 @@
+//! Counts usage outside of the messages: in records that are never sent, in the statistics of a
+//! conversation, and in the window messages with requests.
+
+use memchr::memmem::find;
+use serde_json::Value;
+use turntree::context::{MAIN_AGENT, SourceEntry, SourceKind};
+use turntree::error::Result;
+use turntree::object::ObjectSource;
+use turntree::tree::Item;
+
+use super::{AnswerCounter, OPENHANDS, TurnPlace, WINDOW, content};
+use crate::insight::stats::answers_of_stats;
+use crate::insight::usage::{is_request, usage_of};
+
+/// Fields of records with usage that are in no context.
+const UNSENT_MARKS: [&[u8]; 3] = [b"\"error\"", b"\"aborted\"", b"\"usage\""];
+
+/// The key of the statistics of a conversation.
+const STATS: &[u8] = b"usage_to_metrics";
+
+/// Every record of a request contains it.
+const REQUEST_MARK: &[u8] = b"api_req_started";
+
+impl AnswerCounter {
+    /// Adds the usage of records that are not messages: failed answers, and requests outside of the
+    /// conversation.
+    pub(super) fn add_unsent<'i>(
+        &mut self,
+        source: &dyn ObjectSource,
+        turn: TurnPlace<'_>,
+        agent: &str,
+        items: impl Iterator<Item = &'i Item>,
+    ) -> Result<()> {
+        for item in items {
+            let entry = SourceEntry::from_item(item)?;
+            let is_record = entry.kind == SourceKind::Record;
+            if !is_record || self.read.contains(&entry.blob) || !self.is_new(turn, &entry.blob) {
+                continue;
+            }
+            let Some(bytes) = content(source, &entry.blob)? else { continue };
+            if !UNSENT_MARKS.iter().any(|word| find(&bytes, word).is_some()) {
+                continue;
+            }
+            let Ok(record) = serde_json::from_slice::<Value>(&bytes) else { continue };
+            if let Some(found) = usage_of(&record) {
+                let key = found.answer.clone().unwrap_or_else(|| entry.blob.to_string());
+                self.add(turn, (format!("{agent}/main"), key.as_str()), (found, false), Vec::new());
+            }
+        }
+        Ok(())
+    }
+
+    /// Adds the requests in the window messages of Cline. Each is an answer.
+    pub(super) fn add_requests<'i>(
+        &mut self,
+        source: &dyn ObjectSource,
+        turn: TurnPlace<'_>,
+        items: impl Iterator<Item = &'i Item>,
+    ) -> Result<()> {
+        for item in items {
+            let entry = SourceEntry::from_item(item)?;
+            if entry.kind != SourceKind::Record || !self.is_new(turn, &entry.blob) {
+                continue;
+            }
+            let Some(bytes) = content(source, &entry.blob)? else { continue };
+            if find(&bytes, REQUEST_MARK).is_none() {
+                continue;
+            }
+            let Ok(record) = serde_json::from_slice::<Value>(&bytes) else { continue };
+            if is_request(&record) {
+                let found = usage_of(&record);
+                let is_silent = found.is_none();
+                let (agent, key) = (format!("{WINDOW}/{MAIN_AGENT}"), entry.blob.to_string());
+                let found = (found.unwrap_or_default(), is_silent);
+                self.add(turn, (agent, key.as_str()), found, Vec::new());
+            }
+        }
+        Ok(())
+    }
+
+    /// Adds the statistics of a conversation, which cover all answers so far.
+    pub(super) fn add_stats<'i>(
+        &mut self,
+        source: &dyn ObjectSource,
+        turn: TurnPlace<'_>,
+        items: impl Iterator<Item = &'i Item>,
+    ) -> Result<()> {
+        for item in items {
+            let entry = SourceEntry::from_item(item)?;
+            if entry.kind != SourceKind::Glue || !self.is_new(turn, &entry.blob) {
+                continue;
+            }
+            let Some(bytes) = content(source, &entry.blob)? else { continue };
+            if find(&bytes, STATS).is_some()
+                && let Ok(stats) = serde_json::from_slice(&bytes)
+            {
+                for (key, found) in answers_of_stats(&stats) {
+                    self.add(
+                        turn,
+                        (format!("{OPENHANDS}/main"), key.as_str()),
+                        (found, false),
+                        Vec::new(),
+                    );
+                }
+            }
+        }
+        Ok(())
+    }
+}

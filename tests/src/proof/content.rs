@@ -164,6 +164,18 @@ fn record_of(session: u64, said: &str) -> Bytes {
     format!(r#"{{"session":"{session:016x}","said":"{said}"}}"#).into()
 }
 
+/// Checks every record of a transcript, a line each.
+///
+/// # Errors
+/// The first record that a worker did not write.
+pub fn prove_records(transcript: &[u8]) -> Result<(), String> {
+    for line in transcript.strip_suffix(b"\n").unwrap_or(transcript).split(|byte| *byte == b'\n') {
+        let (_, said) = parts_of(line).ok_or("a line is no record of a worker")?;
+        prove(said.as_bytes())?;
+    }
+    Ok(())
+}
+
 /// The session and the content of a record.
 fn parts_of(record: &[u8]) -> Option<(u64, String)> {
     let text = std::str::from_utf8(record).ok()?.strip_prefix(r#"{"session":""#)?;

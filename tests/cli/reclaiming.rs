@@ -87,7 +87,7 @@ fn originals_go_when_that_is_said_and_come_back_from_the_store() {
     let plan = machine.run(&["adopt", "--reclaim"]);
     for said in [
         "would remove the originals of 1 session, 7.7 KiB: the store has each byte\n",
-        "nothing was done; --yes does it, and no undo brings them back",
+        "nothing was done: --yes removes them, and no undo restores them",
         "1 session stays: an agent is in the session\n",
         "1 session stays: written to within the last 7d\n",
         "1 session stays: not in the store\n",
@@ -152,10 +152,10 @@ fn originals_go_as_they_are_imported() {
     }
     let plan = machine.run(&["adopt", "--reclaim=each"]);
     for said in [
-        "would remove the originals of 2 sessions, 15.4 KiB: each once the store gave back every byte of it\n",
+        "would remove the originals of 2 sessions, 15.4 KiB: each after the store returned all of its bytes\n",
         "1 session stays: an agent is in the session\n",
         "1 session stays: written to within the last 7d\n",
-        "nothing was done; --yes imports the sessions and removes these files, and no undo",
+        "nothing was done: --yes imports the sessions and removes these files, and no undo",
     ] {
         assert!(plan.contains(said), "{plan}");
     }
@@ -171,11 +171,11 @@ fn originals_go_as_they_are_imported() {
         "removed the originals of 2 sessions, 15.4 KiB; 'turntree resume SESSION'",
         "1 session stays: an agent is in the session\n",
         "1 session stays: written to within the last 7d\n",
-        "the store has the only copy of them, and an undo of the import takes it away; it takes",
+        "the store has their only copy, which an undo of the import removes; it takes",
     ] {
         assert!(done.contains(said), "{done}");
     }
-    assert!(!done.contains("takes all of it back"), "{done}");
+    assert!(!done.contains("undoes the import"), "{done}");
     for session in ["done", "gone", "live", "fresh"] {
         let stays = matches!(session, "live" | "fresh");
         assert_eq!(machine.transcript(session).exists(), stays, "{session}");

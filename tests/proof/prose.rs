@@ -14,29 +14,30 @@ use super::tidy::{files, root};
 /// Folders or files, and the most marks in 1,000 words of their prose. Lower a bound when the prose gets
 /// better; do not raise one.
 const MOST_MARKS: &[(&str, &str, f64)] = &[
-    ("core/src", "rs", 24.0),
-    ("exchange/src", "rs", 21.0),
-    ("cli/src", "rs", 22.5),
-    ("bindings", "rs", 29.5),
-    ("benches", "rs", 20.5),
-    ("fuzz", "rs", 30.0),
-    ("tests", "rs", 34.0),
-    ("README.md", "md", 25.0),
-    ("ARCHITECTURE.md", "md", 25.0),
-    ("CONTRIBUTING.md", "md", 14.0),
-    ("CHANGELOG.md", "md", 24.0),
-    ("docs", "md", 20.0),
-    ("format-spec", "md", 16.0),
-    ("tests", "md", 20.0),
+    ("core/src", "rs", 3.0),
+    ("exchange/src", "rs", 3.0),
+    ("cli/src", "rs", 3.0),
+    ("bindings", "rs", 5.5),
+    ("benches", "rs", 4.0),
+    ("fuzz", "rs", 6.5),
+    ("tests", "rs", 5.5),
+    ("README.md", "md", 2.5),
+    ("ARCHITECTURE.md", "md", 2.5),
+    ("CONTRIBUTING.md", "md", 2.5),
+    ("CHANGELOG.md", "md", 2.5),
+    ("docs", "md", 2.5),
+    ("format-spec", "md", 2.5),
+    ("benches", "md", 2.5),
+    ("tests", "md", 2.5),
 ];
 
 /// Words that plain prose does not need, and how often each file type has them all together.
 const SPARED_WORDS: &str =
     r"(?i)\b(?:whoever|somebody|nobody|anew|meanwhile|is told|another one|that is there)\b";
-const MOST_SPARED_WORDS: &[(&str, usize)] = &[("rs", 1600), ("md", 700)];
+const MOST_SPARED_WORDS: &[(&str, usize)] = &[("rs", 225), ("md", 95)];
 
 /// How far below its bound a folder may be: then the bound is lowered.
-const SLACK: f64 = 1.0;
+const SLACK: f64 = 3.0;
 
 /// The kinds of marks.
 const MARKS: [&str; 5] = [

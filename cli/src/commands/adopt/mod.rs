@@ -48,14 +48,14 @@ const MAX_SHOWN: usize = 10;
 
 /// Import the sessions of the agents on this machine
 ///
-/// Looks where Claude Code, Codex, Gemini CLI, Copilot CLI, opencode, pi, Qwen Code, OpenHands and Cline keep their
-/// sessions, or in PATHs, and imports all of them, several at once. Run again, it adds only new
-/// turns; content that sessions share is stored once. Nothing outside the store is written, even
-/// while an agent has its database open; only --reclaim removes files there.
+/// Finds the sessions of Claude Code, Codex, Gemini CLI, Copilot CLI, opencode, pi, Qwen Code,
+/// OpenHands and Cline, or those in PATHs, and imports all of them. A later run imports only new
+/// turns. Content that sessions share is stored once. Files of agents are only read, except with
+/// --reclaim.
 ///
-/// The sessions of the machine go to the user's store, unless --store or TURNTREE_STORE names
-/// another one; PATHs go to the store of the project if it has one. The report names it. One
-/// 'turntree undo' takes back all that one run has imported.
+/// Sessions of the machine go to your own store, unless --store or TURNTREE_STORE names another
+/// one. PATHs go to the store of the project, if it has one. The report names the store. One
+/// 'turntree undo' reverts the whole import.
 #[derive(Debug, Args)]
 #[command(after_long_help = "Examples:
   turntree adopt --dry-run
@@ -74,32 +74,31 @@ pub(crate) struct Adopt {
     /// Directories or files instead of the places of all agents
     #[arg(value_name = "PATH", value_hint = clap::ValueHint::AnyPath)]
     paths: Vec<PathBuf>,
-    /// Only measure what agents keep: by project, how much of it is copies, and about what the store
-    /// would take
+    /// Only measure: the sessions by project, the share of copies, and the estimated size in the store
     ///
-    /// Reads all files once. A copy is a record that an earlier file has, but for times and ids of
-    /// sessions.
+    /// Reads all files once. A copy is a record that an earlier file also has, apart from times and
+    /// session ids.
     #[arg(long)]
     dry_run: bool,
-    /// Import sessions again that 'turntree session forget' has removed
+    /// Import sessions again that 'turntree session forget' removed
     #[arg(long)]
     again: bool,
-    /// Go on, and import what agents write as they write it, until this process is ended
+    /// Keep running, and import new turns as agents write them, until interrupted
     #[arg(long, conflicts_with_all = ["dry_run", "again"])]
     watch: bool,
-    /// Print which transcripts the store has byte for byte; with --yes these files are removed
+    /// List transcripts that the store holds byte for byte; with --yes, remove these files
     ///
-    /// With 'each' the sessions are imported by the same run, a few at a time: each file is read back
-    /// from the store and compared, and goes before the next ones are imported. So a disk that is full
-    /// needs room for a few sessions only.
+    /// With 'each' the same run imports the sessions, a few at a time: it reads each file back from the
+    /// store, compares it, and removes it before it imports the next ones. So a full disk needs room
+    /// for only a few sessions.
     #[arg(long, value_name = "WHEN", value_enum, num_args = 0..=1, require_equals = true,
         default_missing_value = "stored", conflicts_with_all = ["again", "watch"])]
     reclaim: Option<ReclaimWhen>,
-    /// With --reclaim: only files that nobody has written to for this time; 7d by default
+    /// With --reclaim: only files last written longer ago than this; 7d by default
     #[arg(long, value_name = "DURATION", value_parser = parse_duration, requires = "reclaim",
         default_value_if("reclaim", ArgPredicate::IsPresent, USUAL_AGE))]
     older_than: Option<i64>,
-    /// With --reclaim: do it
+    /// With --reclaim: remove the files
     #[arg(long, requires = "reclaim", conflicts_with = "dry_run")]
     yes: bool,
     /// Agents may be at work on what is found; the watch asks for it
@@ -110,9 +109,9 @@ pub(crate) struct Adopt {
 /// When transcripts are removed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum ReclaimWhen {
-    /// Those that the store has already
+    /// Files of sessions that the store already has
     Stored,
-    /// Each as soon as it is imported
+    /// Each file as soon as its session is imported
     Each,
 }
 
@@ -351,7 +350,7 @@ impl Adopt {
             // Printed with the files that would be removed.
             true if self.reclaim.is_some() => {}
             true => {
-                let would = "nothing was done; without --dry-run the new turns go";
+                let would = "nothing was done: without --dry-run the new turns go";
                 writeln!(out, "{would} into {store}")?;
             }
             false if total.bytes_here > 0 && self.reclaim.is_some() => {
@@ -359,7 +358,7 @@ impl Adopt {
             }
             false if total.bytes_here > 0 => {
                 let undo = format!("'{} undo'", self.program(store));
-                writeln!(out, "imported into {store}; {undo} takes all of it back")?;
+                writeln!(out, "imported into {store}; {undo} undoes the import")?;
             }
             false => writeln!(out, "nothing is new to {store}")?,
         }

@@ -138,7 +138,7 @@ impl<'a> Reclaim<'a> {
         self.print(&mut run.out, &files, "the store has each byte")?;
         if !self.does_it && !files.leaving.is_empty() {
             let back = self.back();
-            let undone = "nothing was done; --yes does it, and no undo brings them back";
+            let undone = "nothing was done: --yes removes them, and no undo restores them";
             writeln!(run.out, "{undone}: {back}")?;
         }
         print_budget(&mut run.out, &files, budget)?;
@@ -180,10 +180,10 @@ impl<'a> Reclaim<'a> {
         if files.leaving.is_empty() && files.staying.is_empty() {
             return Ok(());
         }
-        self.print(&mut run.out, files, "each once the store gave back every byte of it")?;
+        self.print(&mut run.out, files, "each after the store returned all of its bytes")?;
         if !self.does_it {
             let back = self.back();
-            let undone = "nothing was done; --yes imports the sessions and removes these files, and no undo brings them back";
+            let undone = "nothing was done: --yes imports the sessions and removes these files, and no undo restores them";
             writeln!(run.out, "{undone}: {back}")?;
             return Ok(());
         }
@@ -191,7 +191,7 @@ impl<'a> Reclaim<'a> {
         if !files.leaving.is_empty() {
             let takes = size(Fullness::of(&repo)?.file_bytes);
             let only =
-                "the store has the only copy of them, and an undo of the import takes it away";
+                "the store has their only copy, which an undo of the import removes";
             writeln!(run.out, "{only}; it takes {takes}")?;
         }
         let budget = store_budget(repo.store(), &repo.refs())?;
@@ -275,7 +275,7 @@ impl<'a> Reclaim<'a> {
     fn back(&self) -> String {
         let program = self.program;
         format!(
-            "'{program} resume SESSION' goes on with one in its agent, '{program} export SESSION --format source' gives its file back"
+            "'{program} resume SESSION' continues one in its agent, '{program} export SESSION --format source' writes its file"
         )
     }
 

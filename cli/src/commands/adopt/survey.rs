@@ -119,7 +119,7 @@ impl Survey {
             let (copied, bytes) = (size(all.copied), size(all.bytes));
             writeln!(
                 out,
-                "{copied} of {bytes} are copies: records that an earlier file has but for times and ids of sessions"
+                "{copied} of {bytes} are copies: records that an earlier file also has, apart from times and session ids"
             )?;
         }
         Ok(())

@@ -315,7 +315,7 @@ fn the_command_is_made_known_where_a_client_has_files_for_that() {
     assert!(read(gemini).is_none());
     client.write(claude, "mine");
     let said = run(&["install", "claude-code", "--rollback"]);
-    assert!(said.contains("stays"), "{said}");
+    assert!(said.contains("exists and was kept"), "{said}");
     run(&["uninstall", "claude-code"]);
     assert_eq!(read(claude).as_deref(), Some("mine"));
 }

@@ -169,7 +169,7 @@ fn a_bundle_from_before_the_redaction_brings_nothing_back_and_says_so() {
     let plan: Value = serde_json::from_str(&plan).unwrap();
     assert_eq!((&plan["redacted"], &plan["refs"][0]["change"]), (&json!(1), &json!("new")));
     let said = machine.text(&["bundle", "unbundle", &bundle]);
-    assert!(said.contains("1 content left out, which this store has redacted"), "{said}");
+    assert!(said.contains("1 content left out: redacted in this store"), "{said}");
     let shown = machine.text(&["show", "s"]);
     assert!(shown.contains("the key is [redacted]") && !shown.contains("quoted"), "{shown}");
     assert_eq!(machine.run(&["grep", "--all", "quoted"]).status.code(), Some(1));

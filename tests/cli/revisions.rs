@@ -162,6 +162,7 @@ const WITHOUT: &[&str] = &[
     "retention",
     "gc",
     "repack",
+    "shrink",
     "fsck",
     "repair",
     "redact",

@@ -243,7 +243,7 @@ fn a_bisect_runs_among_the_files_of_a_turn_and_refuses_a_command_that_looks_else
     let _ = done(&place, "bisect start HEAD turn:1");
     let refs = done(&place, "show-ref");
     let wrong = refused(&place, "bisect run test ! -e files/PLAN.md", 2);
-    assert!(wrong.contains("'files/PLAN.md', which is PLAN.md where it runs"), "{wrong}");
+    assert!(wrong.contains("'files/PLAN.md', which is PLAN.md in its directory"), "{wrong}");
     let words = ["bisect", "run", "sh", "-c", "test ! -e './files/PLAN.md'"];
     assert_eq!(place.command(&words).output().unwrap().status.code(), Some(2));
     let _ = refused(&place, "bisect run sh -c nosuchcommand", 2);

@@ -119,8 +119,8 @@ fn what_comes_in_is_said_once_and_nobody_looks_when_it_is_off() {
 
     desk.write("project/notes.txt", &format!("token {}", desk.token));
     let (_, said) = desk.said(&["snapshot", "-m", "notes", "--workspace", "."]);
-    assert!(said.contains("came in: github-token"), "{said}");
-    assert!(!desk.said(&["diff"]).1.contains("came in"), "what is looked at is not stored");
+    assert!(said.contains("1 secret imported: github-token"), "{said}");
+    assert!(!desk.said(&["diff"]).1.contains("imported"), "what is looked at is not stored");
 
     assert_eq!(desk.json(&["secrets", "mode", "off"])["mode"], "off");
     assert_eq!(desk.json(&["status"])["secrets"], "off");
@@ -249,7 +249,7 @@ fn a_file_with_a_secret_is_left_out_and_left_alone() {
     desk.write("project/plain.txt", "two");
     let (_, said) = desk.said(&["snapshot", "-m", "two", "--workspace", "."]);
     for name in [".env", "config.py"] {
-        assert!(said.contains(&format!("{name} is left out: it has a secret")), "{said}");
+        assert!(said.contains(&format!("{name} is left out: it contains a secret")), "{said}");
     }
     let files = desk.ok(&["ls-tree", "HEAD:files"]);
     assert!(!files.contains(".env") && files.contains("plain.txt"), "{files}");

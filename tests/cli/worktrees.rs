@@ -188,14 +188,14 @@ fn what_would_do_harm_is_refused_before_anything_is_made() {
         (&["fork", "a", "--worktree", "inside"][..], "is inside the workspace"),
         (&["fork", "a", "--worktree", "src/../inside"], "is inside the workspace"),
         (&["fork", "a", "--worktree", ".turntree/a"], "is inside the workspace"),
-        (&["fork", "a", "--worktree", "../used"], "is there and not empty"),
+        (&["fork", "a", "--worktree", "../used"], "exists and is not empty"),
         (&["fork", "a", "--worktree", "../no/a"], "no such file or directory"),
         (&["fork", "a", "b", "--worktree", "../both"], "one directory for 2 branches"),
         (&["fork", "a", "a", "--worktree", "../{}"], "named twice"),
         (&["fork", "new", "main", "--worktree", "../{}"], "exists already"),
-        (&["fork", "a", "used", "--worktree", "../{}"], "is there and not empty"),
+        (&["fork", "a", "used", "--worktree", "../{}"], "exists and is not empty"),
         (&["fork", "a", "nosuch"], "nosuch"),
-        (&["fork", "a", "b", "c", "--switch"], "--switch goes to one branch"),
+        (&["fork", "a", "b", "c", "--switch"], "--switch switches to one branch"),
         (&["branch", "-d", "main", "--worktree"], "HEAD is at"),
     ] {
         project.refused("project", words, said);

@@ -267,7 +267,7 @@ fn restores_fail_if_a_folder_was_moved_away() {
         fs::rename(place.file("d"), place.file("moved")).unwrap();
     })
     .unwrap_err();
-    assert!(error.to_string().contains("gone"), "{error}");
+    assert!(error.to_string().contains("was deleted"), "{error}");
 }
 
 #[test]

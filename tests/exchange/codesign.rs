@@ -403,9 +403,9 @@ fn tolerated_irregularities_are_warnings_without_loss() {
     let told = notes(&report).join("; ");
     for expected in [
         "expected an array; counts as empty",
-        "designs[1].id: another design has it already",
+        "designs[1].id: an earlier design has it already",
         "snapshots[2].id: another snapshot has it already",
-        "snapshots[6].createdAt: no moment",
+        "snapshots[6].createdAt: not a time",
         "snapshots[7].designId: there is no such design",
         "its parent is missing; it follows the previous snapshot",
         "its parents form a cycle",

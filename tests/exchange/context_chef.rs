@@ -652,7 +652,7 @@ fn a_store_of_4_2_is_imported_as_a_directory() {
     assert_eq!(code, 0, "{said}");
     assert!(shown.contains("2 payloads, 2 entries of memory, 1 note"), "{shown}");
     for odd in [
-        "archive_00112233aabbccdd.txt: its name is the hash",
+        "archive_00112233aabbccdd.txt: its name is not the hash",
         "memory/broken: left out",
         "vfs_1.txt: left out: it is not a file",
     ] {

@@ -48,8 +48,7 @@ fn files_of_another_format_are_rejected_without_store_changes() {
     let sandbox = Sandbox::new();
     let error = sandbox.import_as("s", "claude-code", &file).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::InvalidInput);
-    let expected =
-        "read as claude-code, 4 of 4 messages have no text: the file is of another format";
+    let expected = "read as claude-code, 4 of 4 messages have no text: the file has another format";
     assert!(error.to_string().starts_with(expected), "{error}");
     assert!(sandbox.repo.branches().is_empty());
 

@@ -137,7 +137,7 @@ fn unreadable_directories_are_rejected() {
     let error = import_files(&sandbox, ".ollm", &files.map(file), None).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::InvalidInput);
     assert!(
-        error.to_string().starts_with("none of its files can be read: 2 are wrong, "),
+        error.to_string().starts_with("none of its files can be read: 2 are invalid, "),
         "{error}"
     );
     assert!(sandbox.repo.branches().is_empty());

@@ -154,7 +154,7 @@ fn turn_titles_come_from_prompts_answers_or_calls() {
         assert_eq!(sandbox.repo.commit(&revision.commit).unwrap().message, title);
     }
     let error = sandbox.repo.resolve("s^{prompt:-9}").unwrap_err().to_string();
-    assert!(error.contains("there are no 9 prompts"), "{error}");
+    assert!(error.contains("cannot go back 9 prompts"), "{error}");
 }
 
 #[test]

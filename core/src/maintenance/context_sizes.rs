@@ -31,7 +31,7 @@ const LARGEST: usize = 10;
 const COMMITS_PER_ROUND: usize = 256;
 
 /// The owner of objects that no session has.
-const NOBODY: u32 = u32::MAX;
+const NO_OWNER: u32 = u32::MAX;
 
 /// The owners and sizes of every object, and sums over them.
 pub(super) struct ContextSizes<'a> {
@@ -93,14 +93,14 @@ impl<'a> ContextSizes<'a> {
             inventory,
             graph,
             sizes,
-            owners: vec![NOBODY; positions],
+            owners: vec![NO_OWNER; positions],
             shared: Bits::new(positions),
             copies: FullCopies::new(positions),
             commits: positions_of(inventory, graph)?,
             sections: Sections::new(""),
             tallies: vec![SessionStats::default(); graph.sessions().len()],
             usages: Vec::new(),
-            current: NOBODY,
+            current: NO_OWNER,
             names_large: true,
             largest: BinaryHeap::new(),
         })
@@ -192,7 +192,7 @@ impl<'a> ContextSizes<'a> {
         let at = position as usize;
         let usage = self.usage(at);
         match self.owners.get(at) {
-            Some(&NOBODY) => {
+            Some(&NO_OWNER) => {
                 self.set_owner(at);
                 let number = section as usize;
                 if self.usages.len() <= number {
@@ -264,7 +264,7 @@ impl<'a> ContextSizes<'a> {
     /// Returns the positions of everything in every context of every session, after the walk.
     pub(super) fn walked_positions(&self) -> Bits {
         let mut walked = Bits::new(self.owners.len());
-        let owned = self.owners.iter().enumerate().filter(|(_, owner)| **owner != NOBODY);
+        let owned = self.owners.iter().enumerate().filter(|(_, owner)| **owner != NO_OWNER);
         for (position, _) in owned {
             walked.insert(position);
         }
@@ -298,7 +298,7 @@ impl<'a> ContextSizes<'a> {
             largest: self.largest(),
         };
         for (position, owner) in self.owners.iter().enumerate() {
-            let (is_owned, is_live) = (*owner != NOBODY, live.contains(position));
+            let (is_owned, is_live) = (*owner != NO_OWNER, live.contains(position));
             if is_owned && is_live {
                 continue;
             }
@@ -340,8 +340,8 @@ impl<'a> ContextSizes<'a> {
     /// session, or counted as shared.
     fn is_done(&self, position: u32) -> bool {
         let at = position as usize;
-        let owner = self.owners.get(at).copied().unwrap_or(NOBODY);
-        owner == self.current || owner != NOBODY && self.shared.contains(at)
+        let owner = self.owners.get(at).copied().unwrap_or(NO_OWNER);
+        owner == self.current || owner != NO_OWNER && self.shared.contains(at)
     }
 
     /// Returns the children of a node that may have to be counted, and its partial sum.

@@ -161,7 +161,7 @@ impl ForgottenSession {
         Ok(match session {
             Owner::Session(session) => gone.iter().any(|it| it.session == session),
             Owner::Freed => true,
-            Owner::Nobody => false,
+            Owner::Unknown => false,
         })
     }
 
@@ -175,12 +175,12 @@ enum Owner {
     Session(String),
     /// The turn was collected, but a crash restored a file with its tag.
     Freed,
-    Nobody,
+    Unknown,
 }
 
 /// Follows a value through tags.
 fn owner_of(source: &dyn ObjectSource, id: &ObjectId) -> Result<Owner> {
-    let (mut at, mut gone) = (*id, Owner::Nobody);
+    let (mut at, mut gone) = (*id, Owner::Unknown);
     for _ in 0..MAX_TAGS {
         let read = match source.read(&at) {
             Err(error) if matches!(error.kind(), ErrorKind::Expired | ErrorKind::Redacted) => None,
@@ -196,10 +196,10 @@ fn owner_of(source: &dyn ObjectSource, id: &ObjectId) -> Result<Owner> {
                 at = Tag::decode(&bytes).map_err(|error| error.at(at))?.target;
                 gone = Owner::Freed;
             }
-            _ => return Ok(Owner::Nobody),
+            _ => return Ok(Owner::Unknown),
         }
     }
-    Ok(Owner::Nobody)
+    Ok(Owner::Unknown)
 }
 
 /// Returns the session that a ref belongs to.

@@ -190,8 +190,7 @@ impl<'a> Reclaim<'a> {
         let repo = run.open()?;
         if !files.leaving.is_empty() {
             let takes = size(Fullness::of(&repo)?.file_bytes);
-            let only =
-                "the store has their only copy, which an undo of the import removes";
+            let only = "the store has their only copy, which an undo of the import removes";
             writeln!(run.out, "{only}; it takes {takes}")?;
         }
         let budget = store_budget(repo.store(), &repo.refs())?;

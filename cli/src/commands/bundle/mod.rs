@@ -529,10 +529,7 @@ impl Unbundle {
         }
         if plan.redacted > 0 {
             let contents = count(plan.redacted, "content");
-            writeln!(
-                out,
-                "{contents} left out: this store has redacted them and keeps its replacements"
-            )?;
+            writeln!(out, "{contents} left out: redacted in this store")?;
         }
         if self.dry_run && !plan.is_empty() {
             writeln!(out, "nothing was done")?;

@@ -401,8 +401,7 @@ impl<'s> Collection<'s> {
             packs.push(self.write(replacement, &replacement.items, parity, &mut replaced)?);
         }
         for _ in 0..MAX_ATTEMPTS {
-            // A commit since the inventory may rely on objects that are about to be dropped. Those
-            // are written to a further pack. The last check is under the ref lock, see `may_hold`.
+            // A newer commit may need dropped objects: these get a further pack. See `may_hold`.
             let needed = arrived(&store.arrivals()?)?;
             if !needed.is_empty() {
                 packs.push(self.write(replacement, &needed, parity, &mut replaced)?);
@@ -435,10 +434,8 @@ impl<'s> Collection<'s> {
         Err(Error::new(ErrorKind::Locked, message))
     }
 
-    /// Gives each pack the parity that it would get if it were written now. Returns the number of
-    /// packs whose parity was replaced or removed.
-    ///
-    /// Reads each pack that gets parity twice.
+    /// Gives each pack the parity that it would get now. Returns the number of packs whose parity was
+    /// replaced or removed. Reads each pack that gets parity twice.
     ///
     /// # Errors
     /// `Io` when the disk refuses.

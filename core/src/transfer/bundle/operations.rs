@@ -39,7 +39,7 @@ pub struct BundledOperation {
     pub reason: String,
     /// The sequence number of the undone operation, if this is an undo; 0 if that one was not kept.
     pub undoes: Option<u64>,
-    /// The changes, in rising order of names.
+    /// The changes, in ascending order of names.
     pub changes: Vec<BundledChange>,
 }
 
@@ -380,8 +380,8 @@ mod tests {
             (&[], &[(1, 0, &[("refs/heads/s/a b", 0, 1)])], "a branch of its sessions"),
             (&[], &[(1, 0, &[("HEAD", 0, 1)])], "a branch of its sessions"),
             (&[], &[(1, 0, &[("refs/tags/..", 0, 1)])], "a branch of its sessions"),
-            (&[], &[(1, 0, &[(main, 0, 1), (main, 0, 1)])], "rising order"),
-            (&[], &[(1, 0, &[(main, 0, 1), ("refs/heads/s/a", 0, 1)])], "rising order"),
+            (&[], &[(1, 0, &[(main, 0, 1), (main, 0, 1)])], "ascending order"),
+            (&[], &[(1, 0, &[(main, 0, 1), ("refs/heads/s/a", 0, 1)])], "ascending order"),
             (&[], &[(1, 0, &[(main, 0, -1)])], "the place of a commit"),
             (&[], &[(1, 0, &[(main, 0, 2)])], "the place of a commit"),
             (&[], &[(1, 0, &[(main, 0, 9)])], "the place of a commit"),

@@ -410,7 +410,7 @@ impl SettingsPlace {
     ) -> Result<()> {
         let plan = plan.map_err(|error| error.at(asked.display())).hint(
             ErrorKind::InvalidInput,
-            "nothing was written; fix the file, or add the hooks by hand as in docs/hooks.md",
+            "nothing was written; fix the file, or add the hooks by hand as in docs/guides/hooks.md",
         )?;
         if !self.dry_run && !plan.is_done() {
             plan.apply().hint(ErrorKind::Conflict, "try again")?;

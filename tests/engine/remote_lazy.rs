@@ -131,7 +131,7 @@ fn lazy_clones_without_the_remote_keep_read_content_and_report_the_rest() {
     assert_eq!(notes(&b.repo, &ids[59]).unwrap(), newest, "the folder has it");
     let error = notes(&b.repo, &ids[5]).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Io, "{error}");
-    assert!(error.to_string().contains("not here, but on the remote origin"), "{error}");
+    assert!(error.to_string().contains("only on remote origin"), "{error}");
     // Nothing is damaged, and maintenance needs no remote.
     assert_whole(&b.repo);
     collect(&b.repo, Purpose::Gc, &stamp(100), &mut |_| {}).unwrap();

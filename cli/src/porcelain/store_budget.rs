@@ -43,7 +43,7 @@ pub(crate) fn write_sum(out: &mut Output, plan: &BudgetPlan, operation: Option<u
     let stays = size(plan.staying_bytes());
     match (going.len() as u64, operation) {
         (0, _) => {
-            writeln!(out, "no session is forgotten for the budget of {budget}: {stays} stay")?
+            writeln!(out, "no session is forgotten for the budget of {budget}: {stays} stay")?;
         }
         (n, None) => {
             let sessions = count(n, "session");

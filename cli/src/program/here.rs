@@ -4,7 +4,7 @@
 //! 2. the branch switched to in this directory, or in the nearest directory above it
 //! 3. the newest session that was recorded in this directory or above it
 //! 4. if no session recorded a directory, the shared HEAD of the store: in the store's project, and
-//!   elsewhere until the user has switched in some directory
+//!    elsewhere until the user has switched in some directory
 //!
 //! Otherwise there is no branch: a command acts on a session of another place only if the user
 //! names it.

@@ -526,7 +526,7 @@ impl<'s, 'a> FolderScan<'s, 'a> {
         found.same_bytes += files.same_bytes;
         found.skipped.append(&mut files.skipped);
         found.beside.extend(beside);
-        let files_here = if is_same { None } else { Some(files.into_files()) };
+        let files_here = if is_same { None } else { Some(files.take_files()) };
         found
             .folders
             .insert(self.prefix, ScannedFolder { rules, files: files_here, gone: files.gone });
@@ -658,7 +658,7 @@ impl<'k> BaselineFiles<'k> {
         self.same_files == self.known.len() as u64 && self.seen.len() == self.known.len()
     }
 
-    fn into_files(&mut self) -> Vec<ScannedFile> {
+    fn take_files(&mut self) -> Vec<ScannedFile> {
         let name = |name| match name {
             FolderName::Baseline(name) => name.to_owned(),
             FolderName::New(name) => name,

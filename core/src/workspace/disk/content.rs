@@ -61,7 +61,7 @@ impl Content {
     ) -> Result<bool> {
         let mut comparing = ComparingWriter { file: BufReader::new(file), same: true };
         self.write(source, context, &mut comparing)?;
-        comparing.is_at_end().map_err(|error| Error::io("read", error))
+        comparing.reaches_end().map_err(|error| Error::io("read", error))
     }
 }
 
@@ -130,7 +130,7 @@ struct ComparingWriter<R> {
 }
 
 impl<R: Read> ComparingWriter<R> {
-    fn is_at_end(mut self) -> io::Result<bool> {
+    fn reaches_end(mut self) -> io::Result<bool> {
         Ok(self.same && self.file.read(&mut [0])? == 0)
     }
 }

@@ -33,7 +33,7 @@ const FILES: u64 = 4;
 const FORK_EVERY: u64 = 5;
 
 /// Most records of a transcript; the next one begins a new transcript.
-const MAX_RECORDS: u64 = 24;
+const MAX_RECORDS: u64 = 12;
 
 /// Returns the content of a number: mostly a few hundred bytes, sometimes some ten thousand.
 #[must_use]

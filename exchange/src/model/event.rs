@@ -208,7 +208,7 @@ pub trait Parser {
     }
 
     /// Restores a saved state, before any piece. `contents` are blobs that an earlier attempt
-    /// [wanted](Parser::wanted). Returns false if the state is invalid.
+    /// [missing blobs](Parser::missing_blobs). Returns false if the state is invalid.
     fn load(&mut self, saved: &[u8], contents: &HashMap<ObjectId, Bytes>) -> bool {
         let _ = (saved, contents);
         false

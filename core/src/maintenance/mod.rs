@@ -48,8 +48,8 @@
 //! let is_gone = |tree: &_| store.tombstone(tree).is_some();
 //! let plan = plan_retention(&roots, &policies, now, &is_gone, None)?;
 //! // The newest 20 operations are kept whole, for undo.
-//! let expected = "session demo: 30 of 50 turns expire, turns 1 to 30; 10 turns for undo also stay";
-//! assert_eq!(plan.sessions[0].to_string(), expected);
+//! let line = "session demo: 30 of 50 turns expire, turns 1 to 30; 10 turns for undo also stay";
+//! assert_eq!(plan.sessions[0].to_string(), line);
 //! # Ok::<(), turntree::Error>(())
 //! ```
 

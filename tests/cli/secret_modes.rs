@@ -267,7 +267,10 @@ fn a_file_with_a_secret_is_left_out_and_left_alone() {
     let output = desk.run(&["snapshot", "-m", "state", "--state", "../state.json"]);
     let said = String::from_utf8(output.stderr).unwrap();
     assert_eq!(output.status.code(), Some(2), "{said}");
-    assert!(said.contains("files.a.py: it contains a secret") && !said.contains(&desk.token), "{said}");
+    assert!(
+        said.contains("files.a.py: it contains a secret") && !said.contains(&desk.token),
+        "{said}"
+    );
     desk.write("state.json", &json!({"scratchpad": {"note": secret}}).to_string());
     let (_, said) = desk.said(&["snapshot", "-m", &secret, "--state", "../state.json"]);
     assert!(said.contains("secrets are masked in 1 content: github-token"), "{said}");

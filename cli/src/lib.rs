@@ -98,7 +98,8 @@ pub fn command() -> clap::Command {
 
 /// Answers the lines of `input` like `serve --stdio --read-only`, on the store in `dir`.
 ///
-/// # Errors Reading `input` cannot fail; writing `output` may.
+/// # Errors
+/// Reading `input` cannot fail; writing `output` may.
 #[doc(hidden)]
 pub fn answer_lines(
     dir: &Path,

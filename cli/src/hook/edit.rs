@@ -25,7 +25,8 @@ type Members = Vec<(String, Range<usize>)>;
 impl SettingsDocument {
     /// Parses the document in `text`.
     ///
-    /// # Errors `InvalidInput` with line and column for text other than a JSON object. Comments get
+    /// # Errors
+    /// `InvalidInput` with line and column for text other than a JSON object. Comments get
     /// their own message, since clients allow them and an edit would misplace them.
     pub(super) fn new(text: String) -> Result<Self> {
         if text.trim().is_empty() {

@@ -42,7 +42,8 @@ impl ScriptPlan {
     /// Plans to add a line that runs `command`, in the repository around `dir`; without a command,
     /// to remove the line.
     ///
-    /// # Errors `InvalidInput` outside of a repository, and for a script that is not a shell
+    /// # Errors
+    /// `InvalidInput` outside of a repository, and for a script that is not a shell
     /// script.
     pub(crate) fn new(dir: &Path, command: Option<&str>) -> Result<Self> {
         let Some(folder) = hooks_folder(dir) else {

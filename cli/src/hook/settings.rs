@@ -83,7 +83,8 @@ pub(crate) const fn has_local(dialect: Dialect) -> bool {
 /// The path of a client's user settings. `CLAUDE_CONFIG_DIR`, `CODEX_HOME` and `GEMINI_CLI_HOME`
 /// move them out of the home directory.
 ///
-/// # Errors `NotFound` when neither the variable of the client nor a home directory is set.
+/// # Errors
+/// `NotFound` when neither the variable of the client nor a home directory is set.
 pub(crate) fn path_of_user(dialect: Dialect) -> Result<PathBuf> {
     let moved = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty());
     let moved = match dialect {
@@ -117,7 +118,8 @@ pub(crate) fn path_of(dialect: Dialect, base: &Path, is_local: bool) -> PathBuf 
 /// Adds hooks that run `command` to the settings at `path`. They replace the hooks of an earlier
 /// installation.
 ///
-/// # Errors `InvalidInput` with line and column for settings that are not JSON.
+/// # Errors
+/// `InvalidInput` with line and column for settings that are not JSON.
 pub(crate) fn install(dialect: Dialect, path: &Path, command: &str) -> Result<Plan> {
     let (path, before) = read(path)?;
     let mut document = before.clone().map(SettingsDocument::new).transpose()?;
@@ -150,7 +152,8 @@ pub(crate) fn install(dialect: Dialect, path: &Path, command: &str) -> Result<Pl
 /// Removes the hooks of an installation, by `program` or another turntree, from the settings at
 /// `path`.
 ///
-/// # Errors The errors of [`install`].
+/// # Errors
+/// The errors of [`install`].
 pub(crate) fn uninstall(path: &Path, program: &str) -> Result<Plan> {
     let (path, before) = read(path)?;
     let Some(text) = before.clone() else { return Ok(Plan { path, before: None, after: None }) };
@@ -164,7 +167,8 @@ pub(crate) fn uninstall(path: &Path, program: &str) -> Result<Plan> {
 /// otherwise deletes it. Returns `None` for a client without such files, and if another file has
 /// its name.
 ///
-/// # Errors `InvalidInput` for a file that is not text.
+/// # Errors
+/// `InvalidInput` for a file that is not text.
 pub(crate) fn rollback_command(
     dialect: Dialect,
     path: &Path,
@@ -180,7 +184,8 @@ pub(crate) fn rollback_command(
 /// Copies the settings with our hooks from a project to one of its worktrees, for clients whose
 /// settings are not in git. Returns the written files.
 ///
-/// # Errors `Io` when the system refuses.
+/// # Errors
+/// `Io` when the system refuses.
 pub(crate) fn carry_over(from: &Path, to: &Path, program: &str) -> Result<Vec<PathBuf>> {
     let mut written = Vec::new();
     for dialect in Dialect::ALL {
@@ -207,7 +212,8 @@ impl Plan {
     /// Writes the file atomically: after a crash it is the old or the new one, with its old
     /// permissions.
     ///
-    /// # Errors `Conflict` when it was changed since the plan was made, `Io` when the system
+    /// # Errors
+    /// `Conflict` when it was changed since the plan was made, `Io` when the system
     /// refuses.
     pub(crate) fn apply(&self) -> Result<()> {
         let failed = |error| Error::io(format!("write {}", self.path.display()), error);

@@ -100,7 +100,8 @@ impl ForkStart {
     /// Prepares the branches called `names` at a revision, in the session of the revision or in
     /// `session`.
     ///
-    /// # Errors `InvalidInput` if a name exists, or is given twice.
+    /// # Errors
+    /// `InvalidInput` if a name exists, or is given twice.
     pub(crate) fn of(
         repo: &Repository,
         revision: &str,

@@ -10,7 +10,8 @@ use crate::view::error::{Hint, Result};
 
 /// Refuses `dir` if it is broad, unless `allow_broad` is set.
 ///
-/// # Errors `InvalidInput`, with the directory.
+/// # Errors
+/// `InvalidInput`, with the directory.
 pub(crate) fn expect_narrow(dir: &Path, allow_broad: bool) -> Result<()> {
     if allow_broad {
         return Ok(());

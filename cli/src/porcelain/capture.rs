@@ -51,7 +51,8 @@ pub(crate) struct Workspace {
 impl Limits {
     /// Refuses the options without a directory.
     ///
-    /// # Errors `InvalidInput` if an option is given.
+    /// # Errors
+    /// `InvalidInput` if an option is given.
     pub(crate) fn expect_none(&self) -> Result<()> {
         let Self { max_file_size, time_budget, allow_broad } = self;
         if max_file_size.is_some() || time_budget.is_some() || *allow_broad {

@@ -40,7 +40,8 @@ pub(crate) struct Compared {
 /// is HEAD, or the entry of HEAD at the same path. Only changes at or below `paths` count; without
 /// paths, all changes count.
 ///
-/// # Errors `InvalidInput` if one side is an entry and the other a snapshot, `NotFound` for a
+/// # Errors
+/// `InvalidInput` if one side is an entry and the other a snapshot, `NotFound` for a
 /// missing entry.
 pub(crate) fn compared(
     repo: &Repository,

@@ -76,7 +76,8 @@ pub(crate) fn entry_at(
 
 /// Lists the entries directly below `path`.
 ///
-/// # Errors `NotFound`, naming the path, if it does not exist.
+/// # Errors
+/// `NotFound`, naming the path, if it does not exist.
 pub(crate) fn list(
     source: &dyn ObjectSource,
     context: &Context,

@@ -90,7 +90,8 @@ impl Walk {
     /// With `prices`, the records include the usage of each turn. Returns the next snapshot, unless
     /// the walk is at its end.
     ///
-    /// # Errors `InvalidInput` if the walk does not reach `from`.
+    /// # Errors
+    /// `InvalidInput` if the walk does not reach `from`.
     pub(crate) fn records(
         mut self,
         repo: &Repository,

@@ -68,7 +68,8 @@ pub(crate) fn read_kept(root: &Path, path: &Path) -> Option<(FileMode, Bytes)> {
 /// Skips folders that are links out of the directory. Deletes copies that git does not ignore
 /// there, for example with older ignore patterns, because a turn would store them.
 ///
-/// # Errors `Io` if a file cannot be written.
+/// # Errors
+/// `Io` if a file cannot be written.
 pub(crate) fn copy_kept(from: &Path, to: &Path, time: Duration) -> Result<()> {
     let mut copied = Vec::new();
     for path in kept_files(from, time) {

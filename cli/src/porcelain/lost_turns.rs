@@ -44,7 +44,8 @@ impl LostTurn {
     /// Finds the newest whole turn: among its ancestors if they can be read, otherwise in its
     /// session. Reads the whole store.
     ///
-    /// # Errors The errors of an examination.
+    /// # Errors
+    /// The errors of an examination.
     pub(crate) fn newest_whole(&self, repo: &Repository) -> Result<Option<AvailableTurn>> {
         let mut meter = Meter::new("checking");
         let mut progress = |done, all| meter.show(done, all);

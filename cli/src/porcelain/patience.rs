@@ -35,7 +35,8 @@ impl Patience {
     /// Runs `work`, and repeats it for a moment while another process holds files of the store: a
     /// maintenance process releases its files only when it exits.
     ///
-    /// # Errors The errors of `work`.
+    /// # Errors
+    /// The errors of `work`.
     pub(crate) fn again<T>(self, mut work: impl FnMut() -> Result<T>) -> Result<T> {
         let began = Instant::now();
         loop {

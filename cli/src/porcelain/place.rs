@@ -16,7 +16,8 @@ const FILES: &str = "files/";
 /// Resolves a revision with a path, or a path alone, which refers to the newest snapshot of HEAD.
 /// The order is: a whole name, then a path, then the beginning of a name or title.
 ///
-/// # Errors The errors of a revision, if the word is not a path either.
+/// # Errors
+/// The errors of a revision, if the word is not a path either.
 pub(crate) fn resolve_place(repo: &Repository, word: &str) -> Result<Revision> {
     let revision = match resolve_whole_entry(repo, word) {
         Err(failure) if may_be_path(&failure) => {
@@ -36,7 +37,8 @@ pub(crate) fn resolve_place(repo: &Repository, word: &str) -> Result<Revision> {
 
 /// Splits words into revisions or ranges, and paths of the newest snapshot of HEAD.
 ///
-/// # Errors The errors of a revision, for a word that is neither.
+/// # Errors
+/// The errors of a revision, for a word that is neither.
 pub(crate) fn part(repo: &Repository, words: &[String]) -> Result<(Vec<String>, Vec<String>)> {
     let (mut revisions, mut paths) = (Vec::new(), Vec::new());
     for word in words {

@@ -44,7 +44,8 @@ pub(crate) enum Outcome {
 
 /// Pushes a session, unless it contains secrets.
 ///
-/// # Errors The errors of a push, and of a scan.
+/// # Errors
+/// The errors of a push, and of a scan.
 pub(crate) fn push_session(
     repo: &Repository,
     connection: &Connection,
@@ -91,7 +92,8 @@ fn check_secrets(
 /// that at a time; other processes leave their turns to it. Returns the errors, one per line; the
 /// next turn tries again.
 ///
-/// # Errors If the store cannot be read, or its lock file not created.
+/// # Errors
+/// If the store cannot be read, or its lock file not created.
 pub(crate) fn push_by_itself(repo: &Repository, dir: &Path) -> Result<Vec<String>> {
     let mut told = Vec::new();
     if !is_push_due(repo)? {
@@ -123,7 +125,8 @@ pub(crate) fn push_by_itself(repo: &Repository, dir: &Path) -> Result<Vec<String
 
 /// Returns true if there are turns to push automatically to trusted remotes.
 ///
-/// # Errors If the remotes cannot be read.
+/// # Errors
+/// If the remotes cannot be read.
 pub(crate) fn is_push_due(repo: &Repository) -> turntree::Result<bool> {
     Ok(repo.is_push_due()? && may_reach_remotes(repo))
 }
@@ -166,7 +169,8 @@ fn push_all(repo: &Repository, remote: &str) -> Vec<String> {
 /// Folds the bundles of a remote, for every session where it saves enough. Returns the errors, one
 /// per line; the next push tries again. Does nothing while another process pushes automatically.
 ///
-/// # Errors If the store cannot be read, or its lock file not created.
+/// # Errors
+/// If the store cannot be read, or its lock file not created.
 pub(crate) fn fold_by_itself(repo: &Repository, dir: &Path, remote: &str) -> Result<Vec<String>> {
     let Some(_lock) = lock(dir)?.filter(|_| may_reach_remotes(repo)) else {
         return Ok(Vec::new());

@@ -30,7 +30,8 @@ pub(crate) struct Connection {
 impl Connection {
     /// Connects to the remote of this name; without a name to the only remote, or to `origin`.
     ///
-    /// # Errors `NotFound` if it does not exist; `Corrupt` if its bucket holds another remote.
+    /// # Errors
+    /// `NotFound` if it does not exist; `Corrupt` if its bucket holds another remote.
     pub(crate) fn to(repo: &Repository, name: Option<&str>) -> Result<Self> {
         let (name, entry) = named_remote(repo, name)?;
         let (id, lazy) = (id_of(&name, &entry)?, entry.lazy);
@@ -43,7 +44,8 @@ impl Connection {
 
     /// Opens the store of a run, and connects to one of its remotes.
     ///
-    /// # Errors The errors of opening the store, and of [`Connection::to`].
+    /// # Errors
+    /// The errors of opening the store, and of [`Connection::to`].
     pub(crate) fn of_run(run: &Invocation, name: Option<&str>) -> Result<(Arc<Repository>, Self)> {
         let repo = run.open()?;
         let connection = Self::to(&repo, name)?;
@@ -93,7 +95,8 @@ pub(crate) struct Sealed {
 impl Sealed {
     /// Reads the keys of an encrypted remote, which must continue the last known keys.
     ///
-    /// # Errors `InvalidInput` if it is not encrypted; `Encrypted` if the user has no member's key;
+    /// # Errors
+    /// `InvalidInput` if it is not encrypted; `Encrypted` if the user has no member's key;
     /// `Corrupt` if no member wrote the keys, or if they are older than the known ones.
     pub(crate) fn of(repo: &Repository, name: Option<&str>) -> Result<Self> {
         let (name, entry) = named_remote(repo, name)?;

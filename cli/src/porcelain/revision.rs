@@ -21,7 +21,8 @@ const FILES: &str = "files/";
 /// Resolves the revision of a snapshot. Also accepts times in `@{...}`, the beginnings of session
 /// names and titles, and git commits that name their turn.
 ///
-/// # Errors `InvalidInput` for the path of an entry; use [`resolve_entry`] for these.
+/// # Errors
+/// `InvalidInput` for the path of an entry; use [`resolve_entry`] for these.
 pub(crate) fn resolve(repo: &Repository, revision: &str) -> Result<SnapshotRevision> {
     let (alone, _) = split_path(revision);
     let hint = Advice::new(
@@ -54,7 +55,8 @@ pub(crate) fn resolve_whole_entry(repo: &Repository, revision: &str) -> Result<R
 
 /// The path of an entry, folder or section, which must exist.
 ///
-/// # Errors `NotFound`, naming it, if the snapshot does not have it.
+/// # Errors
+/// `NotFound`, naming it, if the snapshot does not have it.
 pub(crate) fn path_there(repo: &Repository, revision: &Revision) -> Result<Option<String>> {
     let Some(path) = &revision.path else { return Ok(None) };
     if path.trim_matches('/').is_empty() {

@@ -82,7 +82,8 @@ pub(crate) struct RestoreRequest<'a> {
 impl RestoreRequest<'_> {
     /// Prepares the restore, with the workspace from `directory` if it includes files.
     ///
-    /// # Errors The error of `unknown` if it includes files and there is no workspace.
+    /// # Errors
+    /// The error of `unknown` if it includes files and there is no workspace.
     pub(crate) fn bring_back(
         self,
         repo: &Repository,

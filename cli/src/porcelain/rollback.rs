@@ -53,7 +53,8 @@ pub(crate) struct RollbackRequest<'a> {
 impl RollbackRequest<'_> {
     /// Finds the turn, and the workspace with `directory` if the rollback includes files.
     ///
-    /// # Errors `NotFound` and `Expired`, with the available targets.
+    /// # Errors
+    /// `NotFound` and `Expired`, with the available targets.
     pub(crate) fn rewind(
         self,
         repo: &Repository,

@@ -42,7 +42,8 @@ pub(crate) struct Scrubbed {
 impl Scrubbed {
     /// A copy like [`Scrubbed::of`], in which a scan finds no secret that is not allowed in `repo`.
     ///
-    /// # Errors The errors of [`Scrubbed::of`] and of a scan, and `InvalidInput` if secrets are
+    /// # Errors
+    /// The errors of [`Scrubbed::of`] and of a scan, and `InvalidInput` if secrets are
     /// still found after some rounds: such a copy must not be sent.
     pub(crate) fn verified(
         repo: &Repository,
@@ -66,7 +67,8 @@ impl Scrubbed {
     /// Copies `wanted` with all ancestors, and redacts the findings in the copy. `others` are
     /// commits in it whose copies are needed too.
     ///
-    /// # Errors The errors of a bundle and of a redaction.
+    /// # Errors
+    /// The errors of a bundle and of a redaction.
     pub(crate) fn of(
         repo: &Repository,
         wanted: &[BundleRequest],
@@ -146,7 +148,8 @@ impl Scrubbed {
 
 /// Resolves a name on the command line; a session comes first.
 ///
-/// # Errors `NotFound` if nothing has that name.
+/// # Errors
+/// `NotFound` if nothing has that name.
 pub(crate) fn wanted(repo: &Repository, name: &str) -> Result<BundleRequest> {
     if repo.branches().iter().any(|(branch, _)| branch.session() == name) {
         return Ok(BundleRequest::Session(name.to_owned()));

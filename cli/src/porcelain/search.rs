@@ -251,7 +251,8 @@ pub(crate) fn hit_record(hit: &SearchHit) -> json::SearchHit {
 
 /// The session of a name, or of the beginning of a name or title.
 ///
-/// # Errors `NotFound` if there is none.
+/// # Errors
+/// `NotFound` if there is none.
 pub(crate) fn named_session(repo: &Repository, name: &str) -> Result<String> {
     match find_session(repo, name)? {
         Some(session) => Ok(session),

@@ -54,7 +54,8 @@ pub(crate) enum Passage {
 impl SecretGate {
     /// Checks `scopes`, and the `texts` sent with them, before they are sent.
     ///
-    /// # Errors The errors of a scan.
+    /// # Errors
+    /// The errors of a scan.
     pub(crate) fn check(
         self,
         repo: &Repository,
@@ -82,7 +83,8 @@ impl SecretGate {
 
     /// Checks bytes before they are sent; `scopes` are their source.
     ///
-    /// # Errors The errors of a scan.
+    /// # Errors
+    /// The errors of a scan.
     pub(crate) fn check_bytes(
         self,
         repo: &Repository,
@@ -121,7 +123,8 @@ fn open_findings(repo: &Repository, bytes: &[u8]) -> Result<Vec<SecretFinding>> 
 
 /// The secrets of a scrubbed copy that are not allowed in the original store.
 ///
-/// # Errors The errors of reading the settings.
+/// # Errors
+/// The errors of reading the settings.
 pub(crate) fn open_in_copy(repo: &Repository, copy: &SecretScan) -> Result<Vec<SecretFinding>> {
     let settings = repo.secret_settings()?;
     let findings = copy.findings.iter().map(|finding| {
@@ -146,7 +149,8 @@ pub(crate) fn still_found(left: &[SecretFinding]) -> Failure {
 
 /// Masks all secrets in a text that are not allowed.
 ///
-/// # Errors The errors of [`masked`] and of reading the settings.
+/// # Errors
+/// The errors of [`masked`] and of reading the settings.
 pub(crate) fn without_secrets(repo: &Repository, text: Vec<u8>) -> Result<Vec<u8>> {
     let settings = repo.secret_settings()?;
     let is_open = |secret: &FoundSecret| !SecretFinding::new(repo, &settings, secret).is_allowed;
@@ -155,7 +159,8 @@ pub(crate) fn without_secrets(repo: &Repository, text: Vec<u8>) -> Result<Vec<u8
 
 /// Refuses texts sent with a scrubbed copy that still contain a secret.
 ///
-/// # Errors `InvalidInput` for such a text, and the errors of reading the settings.
+/// # Errors
+/// `InvalidInput` for such a text, and the errors of reading the settings.
 pub(crate) fn refuse_texts(repo: &Repository, texts: &[Vec<u8>]) -> Result<()> {
     for text in texts {
         let left = open_findings(repo, text)?;
@@ -168,7 +173,8 @@ pub(crate) fn refuse_texts(repo: &Repository, texts: &[Vec<u8>]) -> Result<()> {
 
 /// Scans scopes for secrets, and warns about unreadable content.
 ///
-/// # Errors The errors of [`scan_secrets`]; `Corrupt` if parts of the history could not be read.
+/// # Errors
+/// The errors of [`scan_secrets`]; `Corrupt` if parts of the history could not be read.
 pub(crate) fn scan(repo: &Repository, scopes: &[SearchScope]) -> Result<SecretScan> {
     let working = Working::new("looking at the turns");
     let progress = |done: u64, all: u64| {
@@ -200,7 +206,8 @@ pub(crate) fn everything(repo: &Repository) -> Vec<SearchScope> {
 /// Reports refused secrets and the options on stderr, and as JSON on stdout if stdout is not used
 /// for the content.
 ///
-/// # Errors The errors of writing.
+/// # Errors
+/// The errors of writing.
 pub(crate) fn refuse(out: &mut Output, findings: &[SecretFinding], is_free: bool) -> Result<()> {
     if out.json && is_free {
         let refused = findings.iter().map(record).collect();
@@ -223,7 +230,8 @@ pub(crate) fn refuse(out: &mut Output, findings: &[SecretFinding], is_free: bool
 
 /// Writes findings with their places.
 ///
-/// # Errors The errors of writing.
+/// # Errors
+/// The errors of writing.
 pub(crate) fn write_findings<'f>(
     out: &mut dyn Write,
     paint: Palette,
@@ -315,7 +323,8 @@ pub(crate) fn about_mode(mode: SecretMode) -> &'static str {
 
 /// Selects findings by id, by rule, or all that are not allowed.
 ///
-/// # Errors `NotFound` for a name without a finding.
+/// # Errors
+/// `NotFound` for a name without a finding.
 pub(crate) fn named(scan: &SecretScan, names: &[String]) -> Result<Vec<SecretFinding>> {
     let mut chosen: BTreeMap<&str, &SecretFinding> = BTreeMap::new();
     for name in names {

@@ -89,7 +89,8 @@ pub(crate) fn list(
 
 /// The name of the session that the user means, by [`find_session`].
 ///
-/// # Errors `NotFound` if there is none: an empty answer would look like one about an existing
+/// # Errors
+/// `NotFound` if there is none: an empty answer would look like one about an existing
 /// session.
 pub(crate) fn named_session(repo: &Repository, text: &str) -> Result<String> {
     if let Some(name) = find_session(repo, text)? {
@@ -141,7 +142,8 @@ fn beginning_with(sorted: &[&str], text: &str) -> usize {
 
 /// Sets the title and labels of a session in a transaction, without committing it.
 ///
-/// # Errors `NotFound` if the session does not exist, `InvalidInput` for a title or label that is
+/// # Errors
+/// `NotFound` if the session does not exist, `InvalidInput` for a title or label that is
 /// not allowed.
 pub(crate) fn stage_labels<'r>(
     repo: &'r Repository,
@@ -158,7 +160,8 @@ pub(crate) fn stage_labels<'r>(
 
 /// Sets the title and labels of a session; `verb` names the operation.
 ///
-/// # Errors The errors of [`stage_labels`], and of writing.
+/// # Errors
+/// The errors of [`stage_labels`], and of writing.
 pub(crate) fn set_labels(
     repo: &Repository,
     session: &str,

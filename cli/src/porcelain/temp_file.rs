@@ -78,7 +78,8 @@ impl Read for TempFileReader<'_> {
 
 /// Writes a new file, and reads it back.
 ///
-/// # Errors `InvalidInput` if it exists, `Io`, and `Corrupt` if other bytes are read back; no file
+/// # Errors
+/// `InvalidInput` if it exists, `Io`, and `Corrupt` if other bytes are read back; no file
 /// is left then.
 pub(crate) fn save_checked(
     path: &Path,

@@ -37,7 +37,8 @@ pub(crate) fn known_workspace(repo: &Repository) -> Result<Option<(ObjectId, Pat
 impl<'r> UnsavedChanges<'r> {
     /// Reads the workspace for at most `time`.
     ///
-    /// # Errors `InvalidInput` if no snapshot of the branch records the directory of its files, and
+    /// # Errors
+    /// `InvalidInput` if no snapshot of the branch records the directory of its files, and
     /// the errors of a capture.
     pub(crate) fn look(repo: &'r Repository, time: Option<Duration>) -> Result<Self> {
         let Some((commit, dir)) = known_workspace(repo)? else {

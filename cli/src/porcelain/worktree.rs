@@ -136,7 +136,8 @@ fn differing(names: &[String]) -> Vec<&str> {
 /// Checks that a worktree of each branch can be created for the snapshot `from`, before any is
 /// created.
 ///
-/// # Errors `InvalidInput` for a directory inside the project, an existing non-empty one, one
+/// # Errors
+/// `InvalidInput` for a directory inside the project, an existing non-empty one, one
 /// without an existing parent, and one that is given twice.
 pub(crate) fn plan_worktrees(
     repo: &Repository,
@@ -356,7 +357,8 @@ pub(crate) struct RemovableWorktree {
 impl RemovableWorktree {
     /// Finds the worktree of a branch; `None` if its directory was deleted.
     ///
-    /// # Errors `InvalidInput` if the branch has none, and if content of it would be lost.
+    /// # Errors
+    /// `InvalidInput` if the branch has none, and if content of it would be lost.
     pub(crate) fn find(
         repo: &Repository,
         branch: &BranchName,

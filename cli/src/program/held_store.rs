@@ -115,7 +115,8 @@ impl HeldStore {
     /// Returns the store with all commits so far, for reading. Costs a few reads of file metadata,
     /// or opening the store. A newly opened handle passes through `prepare` before it is kept.
     ///
-    /// # Errors The errors of opening, and of `prepare`.
+    /// # Errors
+    /// The errors of opening, and of `prepare`.
     pub(crate) fn repo(
         &self,
         prepare: impl FnOnce(Repository) -> Result<Repository>,

@@ -117,7 +117,8 @@ impl Location {
 
     /// Returns the doubt about writing to the store, and the store if it was opened to judge it.
     ///
-    /// # Errors The errors of opening it.
+    /// # Errors
+    /// The errors of opening it.
     fn judge(&self) -> Result<(Option<Doubt>, Option<Repository>)> {
         if self.way == Way::Meant {
             return Ok((None, None));
@@ -131,7 +132,8 @@ impl Location {
 
     /// Refuses to change the files of an untrusted store, before it is opened.
     ///
-    /// # Errors `InvalidInput` if it is not trusted. Errors of opening it are left to the command.
+    /// # Errors
+    /// `InvalidInput` if it is not trusted. Errors of opening it are left to the command.
     pub(crate) fn refuse_untrusted(&self) -> Result<()> {
         match self.judge() {
             Ok((Some(doubt), _)) => Err(trust::refusal(&self.dir, self.pointer(), &doubt)),
@@ -216,7 +218,8 @@ impl Invocation {
     /// Refuses to change the files of an untrusted store, for commands that change them before they
     /// open the store.
     ///
-    /// # Errors `InvalidInput` if it is not trusted. Errors of opening it are left to the command.
+    /// # Errors
+    /// `InvalidInput` if it is not trusted. Errors of opening it are left to the command.
     pub(crate) fn refuse_untrusted(&self) -> Result<()> {
         self.locate()?.refuse_untrusted()
     }

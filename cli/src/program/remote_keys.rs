@@ -83,7 +83,8 @@ pub(crate) struct Wanted<'a> {
 
 /// Wraps keys for members and writes them, over the keys that were found.
 ///
-/// # Errors `Conflict` when another user has changed them.
+/// # Errors
+/// `Conflict` when another user has changed them.
 pub(crate) fn write(
     bucket: &dyn Bucket,
     wanted: Wanted<'_>,

@@ -27,7 +27,8 @@ pub(super) struct Host {
 impl Host {
     /// Parses `ssh://[USER@]HOST[:PORT]/PATH` and `[USER@]HOST:PATH`; `None` for other URLs.
     ///
-    /// # Errors `InvalidInput` for a URL that begins like these and is not valid.
+    /// # Errors
+    /// `InvalidInput` for a URL that begins like these and is not valid.
     pub(super) fn parse(url: &str) -> Result<Option<Self>> {
         let expected = "expected ssh://HOST/PATH or HOST:PATH";
         let invalid = || Error::invalid(format!("{url:?} is not a folder on a host: {expected}"));

@@ -255,7 +255,8 @@ pub(crate) fn refusal(dir: &Path, pointer: Option<&Path>, doubt: &Doubt) -> Fail
 
 /// Records that a store is trusted with its current remotes, and the pointer to it.
 ///
-/// # Errors `NotFound` without a home directory, `Io` if the record cannot be written.
+/// # Errors
+/// `NotFound` without a home directory, `Io` if the record cannot be written.
 pub(crate) fn record(repo: &Repository, pointer: Option<&Path>) -> Result<()> {
     let path = whole(repo.store().dir());
     if let Some(pointer) = pointer {
@@ -279,7 +280,8 @@ pub(crate) fn record(repo: &Repository, pointer: Option<&Path>) -> Result<()> {
 
 /// Records that the pointer in the directory `pointer` to `store` is trusted.
 ///
-/// # Errors The errors of [`record`].
+/// # Errors
+/// The errors of [`record`].
 pub(crate) fn record_pointer(pointer: &Path, store: &Path) -> Result<()> {
     let (path, elsewhere) = (whole(pointer), Some(whole(store)));
     write(&TrustRecord { path, store: None, remotes: BTreeMap::new(), elsewhere })
@@ -287,7 +289,8 @@ pub(crate) fn record_pointer(pointer: &Path, store: &Path) -> Result<()> {
 
 /// Deletes the record of a directory; returns true if there was one.
 ///
-/// # Errors `Io` if it cannot be deleted.
+/// # Errors
+/// `Io` if it cannot be deleted.
 pub(crate) fn forget(dir: &Path) -> Result<bool> {
     let path = record_path(&whole(dir))?;
     match fs::remove_file(&path) {
@@ -299,7 +302,8 @@ pub(crate) fn forget(dir: &Path) -> Result<bool> {
 
 /// Returns all records, by path. Unreadable records are skipped.
 ///
-/// # Errors `NotFound` without a home directory, `Io` if the directory of the records cannot be
+/// # Errors
+/// `NotFound` without a home directory, `Io` if the directory of the records cannot be
 /// read.
 pub(crate) fn records() -> Result<Vec<TrustRecord>> {
     let folder = folder()?;

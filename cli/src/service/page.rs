@@ -14,14 +14,16 @@ pub(super) const MAX_ITEMS: u64 = 500;
 
 /// The number of items to return.
 ///
-/// # Errors `InvalidInput` for zero or too many.
+/// # Errors
+/// `InvalidInput` for zero or too many.
 pub(super) fn limit(asked: Option<u64>, default: u64, max: u64) -> Result<usize> {
     within("limit", asked.unwrap_or(default), 1..=max)
 }
 
 /// A number within bounds.
 ///
-/// # Errors `InvalidInput` for a number outside of the bounds.
+/// # Errors
+/// `InvalidInput` for a number outside of the bounds.
 pub(super) fn within(name: &str, asked: u64, bounds: RangeInclusive<u64>) -> Result<usize> {
     if !bounds.contains(&asked) {
         let (least, most) = bounds.into_inner();

@@ -93,7 +93,8 @@ impl Service {
 
     /// Reads a resource.
     ///
-    /// # Errors `NotFound` if it does not exist, `LimitExceeded` if it is too long for one answer,
+    /// # Errors
+    /// `NotFound` if it does not exist, `LimitExceeded` if it is too long for one answer,
     /// `InvalidInput` for other URIs.
     pub(crate) fn read_resource(&self, uri: &str) -> Result<Vec<Contents>> {
         self.look(|call| {

@@ -50,7 +50,8 @@ impl Change {
 
 /// Begins a branch called `name` at the last of some turns, and returns a message for the user.
 ///
-/// # Errors `InvalidInput` for a name that is taken or not valid.
+/// # Errors
+/// `InvalidInput` for a name that is taken or not valid.
 pub(super) fn fork(repo: &Repository, at: &Span, name: &str) -> Result<String> {
     let start = ForkStart::of(repo, &at.until.to_string(), Some(&at.session), &[name])?;
     begin(repo, &start, false)?;
@@ -60,7 +61,8 @@ pub(super) fn fork(repo: &Repository, at: &Span, name: &str) -> Result<String> {
 
 /// Returns the plan of a change: a strong line, and details below it.
 ///
-/// # Errors The errors of the command, and `InvalidInput` if there is nothing to merge.
+/// # Errors
+/// The errors of the command, and `InvalidInput` if there is nothing to merge.
 pub(super) fn plan(repo: &Repository, change: &Change) -> Result<Vec<Line>> {
     let text = match change {
         Change::Undo { operation } => plan_undo(repo, *operation)?,
@@ -95,7 +97,8 @@ pub(super) fn plan(repo: &Repository, change: &Change) -> Result<Vec<Line>> {
 /// Makes the change if its plan still equals `shown`, and returns a message for the user. Returns
 /// `None` and changes nothing when the plan has changed.
 ///
-/// # Errors The errors of [`plan`], and errors of writing.
+/// # Errors
+/// The errors of [`plan`], and errors of writing.
 pub(super) fn carry_out(
     repo: &Repository,
     change: &Change,

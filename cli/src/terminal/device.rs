@@ -57,7 +57,8 @@ pub(super) struct Device {
 
 /// Refuses input or output that is not a terminal, and a terminal that cannot show a screen.
 ///
-/// # Errors `InvalidInput`, with the commands to use instead.
+/// # Errors
+/// `InvalidInput`, with the commands to use instead.
 pub(crate) fn check() -> Result<()> {
     let instead = "'turntree sessions', 'outline', 'log', 'diff', 'search' and 'op log' print the \
         same, and take --json";
@@ -94,7 +95,8 @@ impl Device {
 
     /// Draws cells: writes those that differ from the cells on the screen.
     ///
-    /// # Errors `Io` when writing to the terminal fails.
+    /// # Errors
+    /// `Io` when writing to the terminal fails.
     pub(super) fn show(&mut self, next: Buffer) -> Result<()> {
         let mut text = String::new();
         let last = self.shown.take().filter(|last| last.area == next.area);
@@ -138,7 +140,8 @@ pub(super) fn size() -> (u16, u16) {
 
 /// Takes the terminal, unless this program already holds it.
 ///
-/// # Errors `Io` when the terminal cannot be set to raw mode.
+/// # Errors
+/// `Io` when the terminal cannot be set to raw mode.
 pub(super) fn take() -> Result<()> {
     let failed = |error| Error::io("set the terminal", io::Error::from(error));
     let mut held = lock();

@@ -59,7 +59,8 @@ pub(super) fn read_keys(events: Sender<Event>) {
 /// Starts a thread that reports changes of the screen size. A signal that ends or stops this
 /// process takes effect after the terminal was restored.
 ///
-/// # Errors `Io` when signals cannot be watched.
+/// # Errors
+/// `Io` when signals cannot be watched.
 pub(super) fn watch_signals(events: Sender<Event>) -> Result<()> {
     let watched = [SIGWINCH, SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGTSTP, SIGCONT];
     let mut signals =

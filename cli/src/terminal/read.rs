@@ -47,7 +47,8 @@ const NO_PIN: &str = "No turn is pinned: 'p' pins the selected one.";
 
 /// Answers a question.
 ///
-/// # Errors The errors of reading the store; `NotFound` for a deleted branch.
+/// # Errors
+/// The errors of reading the store; `NotFound` for a deleted branch.
 pub(super) fn answer(
     store: &HeldStore,
     repo: &Repository,

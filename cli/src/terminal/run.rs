@@ -56,7 +56,8 @@ pub(crate) enum Ending {
 /// Shows a store until the user quits. Restores the terminal then, and on every error, panic and
 /// signal. Errors of the store are shown on the screen.
 ///
-/// # Errors `Io` when the terminal cannot be set up or written to.
+/// # Errors
+/// `Io` when the terminal cannot be set up or written to.
 pub(crate) fn run(host: Host<'_>) -> Result<Ending> {
     let Host { store, first, has_colour, open, close, plan_resume } = host;
     let now = clock::now()?;

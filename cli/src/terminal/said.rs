@@ -26,7 +26,8 @@ const INDENT: &str = "  ";
 
 /// The messages of the main agent in turns, in order.
 ///
-/// # Errors The errors of reading: `Expired` for turns that retention has dropped.
+/// # Errors
+/// The errors of reading: `Expired` for turns that retention has dropped.
 pub(super) fn said(repo: &Repository, span: &Span) -> Result<Vec<Line>> {
     let (source, section) = (repo.store(), agent_section(MAIN_AGENT, "messages")?);
     let before = match &span.base {

@@ -33,7 +33,8 @@ const UNITS: [(&str, i64); 7] = [
 
 /// The current time: `TURNTREE_NOW` if it is set, otherwise the clock.
 ///
-/// # Errors `InvalidInput` if `TURNTREE_NOW` is not a time.
+/// # Errors
+/// `InvalidInput` if `TURNTREE_NOW` is not a time.
 pub(crate) fn now() -> Result<Time> {
     match std::env::var(NOW) {
         Ok(text) if !text.is_empty() => parse(&text).ok_or_else(|| {
@@ -104,7 +105,8 @@ pub(crate) fn parse_moment(text: &str, now: Time) -> Option<i64> {
 
 /// [`parse_moment`] for an argument.
 ///
-/// # Errors `InvalidInput` for text that is not a time.
+/// # Errors
+/// `InvalidInput` for text that is not a time.
 pub(crate) fn moment(text: &str) -> Result<i64> {
     parse_moment(text, now()?).ok_or_else(|| {
         Error::invalid(format!(

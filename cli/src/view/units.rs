@@ -31,7 +31,8 @@ const SIZES: [(&[&str], u64); 9] = [
 
 /// Parses a duration such as `90s`, `30m`, `12h`, `30d`, `2w` or `1y` into microseconds.
 ///
-/// # Errors `InvalidInput` for anything else, and for an empty text.
+/// # Errors
+/// `InvalidInput` for anything else, and for an empty text.
 pub(crate) fn parse_duration(text: &str) -> Result<i64> {
     let micros = split(text).and_then(|(number, unit)| {
         let (_, seconds) = DURATIONS.iter().find(|(names, _)| names.contains(&unit))?;
@@ -48,7 +49,8 @@ pub(crate) fn parse_duration(text: &str) -> Result<i64> {
 /// Parses a short time such as `500ms` or `2s`, or one in the units of [`parse_duration`]; a plain
 /// number is seconds.
 ///
-/// # Errors `InvalidInput` for anything else, and for an empty text.
+/// # Errors
+/// `InvalidInput` for anything else, and for an empty text.
 pub(crate) fn parse_time(text: &str) -> Result<Duration> {
     let wrong = || Error::invalid(format!("'{text}': expected a time such as 500ms, 2s or 1m"));
     match split(text) {
@@ -74,7 +76,8 @@ pub(crate) fn duration(micros: i64) -> String {
 /// Parses a size such as `200MB` (millions, like `200M`) or `200MiB` (2^20) into bytes; a plain
 /// number is bytes.
 ///
-/// # Errors `InvalidInput` for anything else, and for an empty text.
+/// # Errors
+/// `InvalidInput` for anything else, and for an empty text.
 pub(crate) fn parse_size(text: &str) -> Result<u64> {
     let bytes = split(text).and_then(|(number, unit)| {
         let is_unit = |name: &str| name.eq_ignore_ascii_case(unit);

@@ -138,7 +138,8 @@ enum Work<'r> {
 impl Change {
     /// Prepares the change. Nothing is written.
     ///
-    /// # Errors The errors of the command.
+    /// # Errors
+    /// The errors of the command.
     pub(super) fn prepare(self, repo: &Repository) -> Result<Prepared<'_>> {
         match self {
             Self::Fork { session, at, name } => prepare_fork(repo, &session, &at, &name),
@@ -445,7 +446,8 @@ fn prepare_undo(repo: &Repository, operation: u64, files: bool) -> Result<Prepar
 impl Prepared<'_> {
     /// Makes the change.
     ///
-    /// # Errors `Conflict` when another process committed first, and then nothing is changed;
+    /// # Errors
+    /// `Conflict` when another process committed first, and then nothing is changed;
     /// errors of writing.
     pub(super) fn apply(self, repo: &Repository) -> Result<Done> {
         let before = repo.refs().sequence;

@@ -94,7 +94,8 @@ impl Viewer {
     /// Creates a server for a store on `port` with the key `key`. It makes changes if it `allows`
     /// them. A signal to end that arrives from now on is kept for [`Self::serve`].
     ///
-    /// # Errors `Io` when signals cannot be watched.
+    /// # Errors
+    /// `Io` when signals cannot be watched.
     pub(crate) fn new(
         location: Location,
         port: u16,

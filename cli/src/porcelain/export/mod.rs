@@ -214,7 +214,8 @@ impl ExportRequest {
     /// The sessions and commits that the export reads. For formats that also show other branches,
     /// whole sessions.
     ///
-    /// # Errors `NotFound` for a revision that does not exist.
+    /// # Errors
+    /// `NotFound` for a revision that does not exist.
     pub(crate) fn wanted(&self, repo: &Repository) -> Result<Vec<BundleRequest>> {
         let whole = |wanted: BundleRequest| match wanted {
             BundleRequest::Branch(name) if self.branches => {
@@ -227,7 +228,8 @@ impl ExportRequest {
 
     /// The same export, of a scrubbed copy.
     ///
-    /// # Errors `NotFound` for a revision that does not exist.
+    /// # Errors
+    /// `NotFound` for a revision that does not exist.
     pub(crate) fn of_copy(&self, repo: &Repository, copy: &Scrubbed) -> Result<Self> {
         let name = |revision: &String| {
             Ok(match wanted(repo, revision)? {

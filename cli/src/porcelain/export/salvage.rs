@@ -21,7 +21,8 @@ impl ExportRequest {
     /// Salvages the newest turn in the history of `start` that has verifiable records, in a format
     /// of records. Returns `None` if nothing is left, and for other formats.
     ///
-    /// # Errors `InvalidInput` for an invalid agent, `Io` if reading fails.
+    /// # Errors
+    /// `InvalidInput` for an invalid agent, `Io` if reading fails.
     pub(crate) fn salvage(
         &self,
         repo: &Repository,

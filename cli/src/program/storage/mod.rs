@@ -30,14 +30,16 @@ pub(crate) fn is_storage(scheme: &str) -> bool {
 
 /// Opens the bucket of a URL. No request is sent yet.
 ///
-/// # Errors `InvalidInput` for an invalid URL, `Unsupported` for an unknown kind of credentials.
+/// # Errors
+/// `InvalidInput` for an invalid URL, `Unsupported` for an unknown kind of credentials.
 pub(crate) fn open(url: &str) -> Result<StorageBucket> {
     StorageBucket::open(&Place::parse(url)?)
 }
 
 /// Opens a bucket for a new remote, after a test of its conditional writes.
 ///
-/// # Errors `Unsupported` if it ignores the condition of a write; the errors of [`open`]; `Io`
+/// # Errors
+/// `Unsupported` if it ignores the condition of a write; the errors of [`open`]; `Io`
 /// without an answer.
 pub(crate) fn open_tried(url: &str) -> Result<Box<dyn Bucket>> {
     let bucket = open(url)?;

@@ -21,7 +21,8 @@ const FOREIGN: [&str; 5] =
 /// Reads a profile: the named one, the one of the environment, or the default one; `None` if there
 /// is no default profile.
 ///
-/// # Errors `NotFound` if a named profile is missing; `Unsupported` if its keys come from another
+/// # Errors
+/// `NotFound` if a named profile is missing; `Unsupported` if its keys come from another
 /// source.
 pub(super) fn load(named: Option<&str>) -> Result<Option<Profile>> {
     let of_environment =

@@ -6,7 +6,8 @@ use turntree::{Error, ErrorKind, Result};
 
 /// Writes an object, tries to overwrite it in ways that must be refused, and deletes it.
 ///
-/// # Errors `Unsupported` if a write that must be refused was done, or the reverse; `Io` without an
+/// # Errors
+/// `Unsupported` if a write that must be refused was done, or the reverse; `Io` without an
 /// answer.
 pub(super) fn expect_conditional_writes(bucket: &dyn Bucket, shown: &str) -> Result<()> {
     let key = Key::new(format!("trials/{}", Hex(random_bytes())))?;

@@ -13,14 +13,16 @@ const WIDTH: usize = 72;
 
 /// Returns the text of a message of any format.
 ///
-/// # Errors The errors of reading its blob.
+/// # Errors
+/// The errors of reading its blob.
 pub(crate) fn read(source: &dyn ObjectSource, entry: &MessageEntry) -> Result<MessageView> {
     Ok(view(&entry.media, &source.read_as(Kind::Blob, &entry.blob)?))
 }
 
 /// A message in one line.
 ///
-/// # Errors The errors of reading its blob.
+/// # Errors
+/// The errors of reading its blob.
 pub(crate) fn summary(source: &dyn ObjectSource, entry: &MessageEntry) -> Result<String> {
     Ok(one_line(&read(source, entry)?.summary(), WIDTH))
 }

@@ -159,17 +159,24 @@ fn the_reserve_is_used_only_on_a_full_disk() {
     assert!(!reserve.exists());
     repo.store().keep_reserve(None).unwrap();
     let size = || std::fs::metadata(&reserve).unwrap().len();
-    assert_eq!(size(), 256 << 10);
-    assert_eq!(repo.store().with_reserve(None, size), 256 << 10, "there is room");
+    assert_eq!(size(), 128 << 10);
+    assert_eq!(repo.store().with_reserve(None, size), 128 << 10, "there is room");
     let files = repo.store().summary().unwrap().file_bytes;
     for content in ["", "torn"] {
         std::fs::write(&reserve, content).unwrap();
         let report = fsck(repo.store(), Thoroughness::Full, stamp(1).time, &mut |_, _| {});
         assert!(report.unwrap().is_ok());
         repo.store().keep_reserve(None).unwrap();
-        assert_eq!(size(), 256 << 10);
+        assert_eq!(size(), 128 << 10);
         assert_eq!(repo.store().summary().unwrap().file_bytes, files);
     }
+    let mut random = Random(7);
+    let content: Vec<u8> = (0..1 << 20).flat_map(|_| random.draw().to_le_bytes()).collect();
+    let object = turntree::object::Object { kind: Kind::Blob, bytes: content.into() };
+    let id = ObjectId::of(Kind::Blob, &object.bytes);
+    repo.store().append(vec![(id, object)]).unwrap();
+    repo.store().keep_reserve(None).unwrap();
+    assert_eq!(size(), 256 << 10, "a larger store has a larger one");
     let budget = 32 << 10;
     repo.store().keep_reserve(Some(budget)).unwrap();
     assert_eq!(size(), budget / 32, "a small budget has a small one");

@@ -13,8 +13,14 @@ use crate::store::io::Access;
 /// The file with the reserve.
 pub(in crate::store) const RESERVE_FILE: &str = "reserve";
 
-/// Bytes of the reserve: some commits, a new segment and a small pack.
+/// Most bytes of the reserve: some commits, a new segment and a small pack.
 const RESERVE_BYTES: u64 = 256 << 10;
+
+/// Bytes of the reserve of a small store, whose packs are smaller, too.
+const SMALL_RESERVE_BYTES: u64 = 128 << 10;
+
+/// Bytes of the other files up to which a store is small.
+const SMALL_STORE_BYTES: u64 = 4 << 20;
 
 /// The reserve of a store with a budget takes at most one part in this many of the budget.
 const BUDGET_PARTS: u64 = 32;
@@ -40,8 +46,8 @@ impl Store {
         done
     }
 
-    /// Creates the reserve if it is missing and the disk has room for it. Makes a reserve smaller
-    /// that is too large for `budget_bytes`.
+    /// Creates the reserve if it is missing and the disk has room for it. Replaces a reserve whose
+    /// size does not fit the store or `budget_bytes`.
     ///
     /// # Errors
     /// `Io` when the disk refuses; then there is no reserve.
@@ -69,8 +75,10 @@ impl Store {
 
     /// Creates the reserve if at least `least_free` bytes are free.
     fn create_reserve(&self, budget_bytes: Option<u64>, least_free: u64) -> Result<()> {
+        let is_small = self.summary()?.file_bytes <= SMALL_STORE_BYTES;
+        let most = if is_small { SMALL_RESERVE_BYTES } else { RESERVE_BYTES };
         let budget = budget_bytes.unwrap_or(u64::MAX);
-        let wanted = (budget / BUDGET_PARTS).min(RESERVE_BYTES) / WORD_BYTES * WORD_BYTES;
+        let wanted = (budget / BUDGET_PARTS).min(most) / WORD_BYTES * WORD_BYTES;
         let path = self.dir.join(RESERVE_FILE);
         if let Some(file) = self.disk.open_if_exists(&path, Access::Read)? {
             if file.size().map_err(failed("inspect", &path))? == wanted {

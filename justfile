@@ -34,6 +34,11 @@ world *ARGS:
 node *ARGS:
     bindings/node/check {{ARGS}}
 
+# The Python and the Node package as they are released: optimised, and of bounded size.
+packages:
+    bindings/python/check --profile wheel
+    bindings/node/check --profile wheel
+
 # The picture of the README, by Chromium.
 picture:
     cargo build --locked -p turntree-cli

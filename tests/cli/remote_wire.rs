@@ -8,6 +8,7 @@ use turntree_tests::claude_code_of_noise;
 use turntree_tests::remote::{ObjectServer, Request, Team, Trouble};
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_turntree-under-test");
+const SIGTERM: i32 = 15;
 
 /// A machine `here` with a turn that is pushed to an S3 remote.
 fn pushed() -> (ObjectServer, Team) {
@@ -205,7 +206,7 @@ fn a_push_that_is_interrupted_is_made_up_by_the_next_one() {
         server.aim(child.id());
         let output = child.wait_with_output().unwrap();
         server.calm();
-        assert_eq!(output.status.signal(), Some(2), "{output:?}");
+        assert_eq!(output.status.signal(), Some(SIGTERM), "{output:?}");
         team.ok("here", &["push"]);
         team.ok("here", &["fsck"]);
         let checked = team.json("here", &["remote", "check"]);

@@ -56,7 +56,8 @@ pub enum Trouble {
     KilledBefore,
     /// The client is killed after it was done, before it gets the answer.
     KilledAfter,
-    /// The client is interrupted after it was done, before it gets the answer.
+    /// The client is terminated after it was done, before it gets the answer. A background job may
+    /// ignore the signal of Ctrl-C, and this one ends a process in the same way.
     Interrupted,
     /// The request is done, and the answer is this page.
     Page(&'static str),
@@ -270,7 +271,7 @@ impl Shared {
             Some(Trouble::Interrupted) => {
                 answer();
                 drop(state);
-                self.kill(Signal::INT);
+                self.kill(Signal::TERM);
                 None
             }
             Some(Trouble::Page(page)) => {

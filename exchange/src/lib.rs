@@ -68,7 +68,9 @@ pub use insight::prices::PriceTable;
 pub use insight::reads::{ReadCheck, StaleFile, StaleReason, check_reads};
 pub use insight::search::MessageText;
 pub use insight::secrets::{SecretFinding, SecretPlace, SecretScan, scan_secrets};
-pub use insight::sessions::{KnownSessions, SessionSummary, TitleSource, find_session, sessions};
+pub use insight::sessions::{
+    KnownSessions, SessionRow, SessionSummary, SessionTable, TitleSource, find_session, sessions,
+};
 pub use insight::spending::{
     Spending, UsageBy, UsageGaps, UsageQuery, UsageReport, UsageScope, usage_gaps, usage_report,
 };

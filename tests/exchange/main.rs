@@ -40,6 +40,7 @@ mod resume;
 mod rewritten;
 mod secret_spellings;
 mod secrets;
+mod session_list;
 mod spiral;
 mod swarm;
 mod swarm_vectors;

@@ -3,6 +3,7 @@
 use std::io;
 use std::ops::Sub;
 use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -10,7 +11,10 @@ use turntree::store::{Access, Identity, Io, IoFile, Mapping, RealIo};
 
 /// [`RealIo`] that counts calls. Clones share their counters.
 #[derive(Debug, Clone, Default)]
-pub struct CountingIo(Arc<Mutex<Calls>>);
+pub struct CountingIo {
+    calls: Arc<Mutex<Calls>>,
+    reads: Arc<AtomicU64>,
+}
 
 /// The number of calls by kind.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -45,8 +49,14 @@ impl CountingIo {
         *self.lock()
     }
 
+    /// The reads of files so far. Reads of mapped files are not calls and do not count.
+    #[must_use]
+    pub fn reads(&self) -> u64 {
+        self.reads.load(Ordering::Relaxed)
+    }
+
     fn lock(&self) -> MutexGuard<'_, Calls> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.calls.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn name(&self) -> RealIo {
@@ -114,6 +124,7 @@ struct CountingFile {
 
 impl IoFile for CountingFile {
     fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
+        self.io.reads.fetch_add(1, Ordering::Relaxed);
         self.file.read_at(buffer, offset)
     }
 

@@ -7,7 +7,7 @@ use turntree::repo::Repository;
 use turntree_exchange::KnownSessions;
 
 use super::Verb;
-use crate::porcelain::sessions::{ListedSession, Wanted, list, write_table};
+use crate::porcelain::sessions::{ListedSession, ListedSessions, Wanted, list, write_table};
 use crate::program::invocation::Invocation;
 use crate::view::error::{Answer, Result};
 use crate::view::output::{FAINT, note};
@@ -80,14 +80,17 @@ impl ListSessions {
         let here = if self.here { run.here(&dir) } else { None };
         let (agent, labels) = (self.agent.as_deref(), self.label.as_slice());
         let wanted = Wanted { here: here.as_ref(), agent, since: self.since, labels };
-        let (mut found, all) = list(repo, &KnownSessions::default(), &wanted, now)?;
+        let most = if self.all || run.out.json { usize::MAX } else { NEWEST };
+        let known = KnownSessions::default();
+        let ListedSessions { sessions, matching, all } =
+            list(repo, &known, &wanted, now, (0, most))?;
         if run.out.json {
             let record = |it: ListedSession| json::SessionRecord::new(&it.summary, it.is_live);
-            let sessions = found.into_iter().map(record).collect();
+            let sessions = sessions.into_iter().map(record).collect();
             run.out.record(&json::Sessions { sessions })?;
             return Ok(());
         }
-        match (found.len(), all) {
+        match (matching, all) {
             (0, 0) => note(&format!("no session in {}: {NONE_YET}", dir.display())),
             (0, all) => {
                 let all = count(all as u64, "session");
@@ -95,10 +98,9 @@ impl ListSessions {
             }
             _ => {}
         }
-        let more = if self.all { 0 } else { found.len().saturating_sub(NEWEST) };
-        found.truncate(found.len() - more);
+        let more = matching.saturating_sub(most);
         run.out.page();
-        write_table(&mut run.out, &found, now)?;
+        write_table(&mut run.out, &sessions, now)?;
         if more > 0 {
             let text = format!("{more} older: --all shows all of them");
             let text = run.out.paint.paint(FAINT, text);

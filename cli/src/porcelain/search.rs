@@ -2,7 +2,6 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::ops::Range;
-use std::sync::Arc;
 
 use clap::ValueEnum;
 use memchr::memmem::Finder;
@@ -174,7 +173,7 @@ pub(crate) struct PlaceFacts {
 
 /// The summaries of the sessions of places.
 #[derive(Debug, Default)]
-pub(crate) struct PlacesOfSessions(HashMap<String, Arc<SessionSummary>>);
+pub(crate) struct PlacesOfSessions(HashMap<String, SessionSummary>);
 
 impl PlacesOfSessions {
     /// Reads the summaries of the sessions of `places` that are not `known`.

@@ -1,14 +1,13 @@
 //! Sessions: finds the named one, and lists them.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::io;
 use std::path::Path;
-use std::sync::Arc;
 
 use turntree::object::Time;
 use turntree::repo::{Repository, SessionLabels, Transaction};
 use turntree::{Error, ErrorKind};
-use turntree_exchange::{KnownSessions, SessionSummary, find_session, sessions};
+use turntree_exchange::{KnownSessions, SessionRow, SessionSummary, SessionTable, find_session};
 
 use crate::program::here::Here;
 use crate::program::invocation::stamp;
@@ -43,21 +42,34 @@ pub(crate) struct Wanted<'w> {
 /// A session in a list.
 #[derive(Debug)]
 pub(crate) struct ListedSession {
-    pub(crate) summary: Arc<SessionSummary>,
+    pub(crate) summary: SessionSummary,
     /// The short name for people, which also finds the session.
     pub(crate) handle: String,
     /// True if a client probably writes it now.
     pub(crate) is_live: bool,
 }
 
+/// The sessions of a list.
+#[derive(Debug)]
+pub(crate) struct ListedSessions {
+    /// Newest first.
+    pub(crate) sessions: Vec<ListedSession>,
+    /// The number of matching sessions, and of all sessions.
+    pub(crate) matching: usize,
+    pub(crate) all: usize,
+}
+
 impl Wanted<'_> {
-    fn admits(&self, session: &SessionSummary, moved: &MovedProject) -> bool {
-        let directories = session.origin.directories.iter();
-        let directories: Vec<_> = directories.map(|dir| moved.present(Path::new(dir))).collect();
-        self.here.is_none_or(|here| here.is_place_of(&directories))
-            && self.agent.is_none_or(|agent| is_of_agent(&session.agent, agent))
-            && self.since.is_none_or(|since| session.time.micros > since)
-            && self.labels.iter().all(|label| session.labels.labels.contains(label))
+    fn admits(&self, session: &SessionRow<'_>, moved: &MovedProject) -> bool {
+        let is_here = |here: &Here| {
+            let directories: Vec<_> =
+                session.directories().map(|dir| moved.present(Path::new(dir))).collect();
+            here.is_place_of(&directories)
+        };
+        self.since.is_none_or(|since| session.time().micros > since)
+            && self.agent.is_none_or(|agent| is_of_agent(session.agent(), agent))
+            && self.labels.iter().all(|label| session.labels().any(|it| it == label))
+            && self.here.is_none_or(is_here)
     }
 }
 
@@ -67,24 +79,38 @@ fn is_of_agent(agent: &str, wanted: &str) -> bool {
     agent.strip_prefix(wanted).is_some_and(|rest| rest.is_empty() || rest.starts_with('-'))
 }
 
-/// Returns the matching sessions, newest first, and the number of all sessions. `known` sessions
-/// are not reread.
+/// Returns the newest `most` matching sessions, without the first `from`. Unchanged sessions are not
+/// read again.
 pub(crate) fn list(
     repo: &Repository,
     known: &KnownSessions,
     wanted: &Wanted<'_>,
     now: Time,
-) -> Result<(Vec<ListedSession>, usize)> {
-    let (all, _) = known.newest(repo, usize::MAX)?;
+    (from, most): (usize, usize),
+) -> Result<ListedSessions> {
+    let table = known.table(repo)?;
     let (live, moved) = (live_sessions(repo, now)?, MovedProject::of(repo.store()));
-    let handles = handles(&all);
-    let listed = all.iter().zip(handles).filter(|(session, _)| wanted.admits(session, &moved));
-    let listed = listed.map(|(session, handle)| ListedSession {
-        summary: Arc::clone(session),
-        handle,
-        is_live: live.contains(&session.name),
+    let admitted = table.listed().filter(|session| wanted.admits(session, &moved));
+    let matching: Vec<SessionRow<'_>> = admitted.collect();
+    let shown: Vec<SessionRow<'_>> = matching.iter().skip(from).take(most).copied().collect();
+    let listed = shown.iter().zip(handles(&table, &shown)).map(|(session, handle)| {
+        let summary = known.summary(repo, session)?;
+        Ok(ListedSession { is_live: live.contains(&summary.name), summary, handle })
     });
-    Ok((listed.collect(), all.len()))
+    let sessions = listed.collect::<Result<_>>()?;
+    Ok(ListedSessions { sessions, matching: matching.len(), all: table.listed().count() })
+}
+
+/// Returns the session with this name as a list shows it; `None` if no list shows it.
+pub(crate) fn listed(repo: &Repository, name: &str, now: Time) -> Result<Option<ListedSession>> {
+    let known = KnownSessions::default();
+    let table = known.table(repo)?;
+    let Some(session) = table.listed().find(|session| session.name() == name) else {
+        return Ok(None);
+    };
+    let handle = handles(&table, &[session]).pop().unwrap_or_default();
+    let (summary, live) = (known.summary(repo, &session)?, live_sessions(repo, now)?);
+    Ok(Some(ListedSession { is_live: live.contains(name), summary, handle }))
 }
 
 /// The name of the session that the user means, by [`find_session`].
@@ -109,19 +135,30 @@ pub(crate) fn named_session_if(repo: &Repository, text: Option<&str>) -> Result<
     text.map(|text| named_session(repo, text)).transpose()
 }
 
-/// The short names of sessions. A session named by its client's id gets the shortest unique prefix
-/// of the id; other sessions keep the whole name.
-pub(crate) fn handles(sessions: &[Arc<SessionSummary>]) -> Vec<String> {
-    let mut ids: Vec<&str> =
-        sessions.iter().filter_map(|it| it.origin.client_id.as_deref()).collect();
-    let mut names: Vec<&str> = sessions.iter().map(|it| it.name.as_str()).collect();
-    ids.sort_unstable();
-    names.sort_unstable();
-    let handle = |session: &Arc<SessionSummary>| {
-        let name = session.name.as_str();
-        let is_uuid = |id: &&str| id.len() == UUID_CHARS && id.is_ascii();
-        let own = session.origin.client_id.as_deref().filter(|id| name.ends_with(id));
-        let Some(id) = own.or(Some(name)).filter(is_uuid) else { return name.to_owned() };
+/// The short names of `shown` sessions, which find no other session of the table. A session named by
+/// its client's id gets the shortest unique prefix of the id; other sessions keep the whole name.
+fn handles(table: &SessionTable, shown: &[SessionRow<'_>]) -> Vec<String> {
+    let id_of = |session: &SessionRow<'_>| {
+        let is_uuid = |id: &&'_ str| id.len() == UUID_CHARS && id.is_ascii();
+        let name = session.name();
+        let id = session.client_id().filter(|id| name.ends_with(id)).map(str::to_owned);
+        id.or_else(|| Some(name.to_owned())).filter(|id| is_uuid(&id.as_str()))
+    };
+    let own: Vec<Option<String>> = shown.iter().map(id_of).collect();
+    // Only names and ids with one of these beginnings can be in the way.
+    let beginning = |text: &str| text.get(..MIN_HANDLE).map(str::to_owned);
+    let near: HashSet<String> = own.iter().flatten().filter_map(|id| beginning(id)).collect();
+    let is_near = |text: &&str| text.get(..MIN_HANDLE).is_some_and(|text| near.contains(text));
+    let sorted = |mut texts: Vec<&'_ str>| {
+        texts.sort_unstable();
+        texts.into_iter().map(str::to_owned).collect::<Vec<String>>()
+    };
+    let rows = || table.listed().filter(|_| !near.is_empty());
+    let ids = sorted(rows().filter_map(|row| row.client_id()).filter(is_near).collect());
+    let names = sorted(rows().map(|row| row.name()).filter(is_near).collect());
+    let handle = |(session, id): (&SessionRow<'_>, &Option<String>)| {
+        let name = session.name();
+        let Some(id) = id else { return name.to_owned() };
         let is_free = |handle: &&str| match beginning_with(&names, handle) {
             0 => beginning_with(&ids, handle) == 1,
             1 => name.starts_with(*handle),
@@ -131,12 +168,12 @@ pub(crate) fn handles(sessions: &[Arc<SessionSummary>]) -> Vec<String> {
         let found = prefixes.into_iter().find(is_free);
         found.unwrap_or(name).to_owned()
     };
-    sessions.iter().map(handle).collect()
+    shown.iter().zip(&own).map(handle).collect()
 }
 
 /// The number of sorted names that begin with a text: 0, 1, or 2 for more.
-fn beginning_with(sorted: &[&str], text: &str) -> usize {
-    let first = sorted.partition_point(|name| *name < text);
+fn beginning_with(sorted: &[String], text: &str) -> usize {
+    let first = sorted.partition_point(|name| name.as_str() < text);
     sorted.iter().skip(first).take(2).take_while(|name| name.starts_with(text)).count()
 }
 
@@ -175,11 +212,9 @@ pub(crate) fn set_labels(
 
 /// Returns the titles of sessions by name.
 pub(crate) fn titles(repo: &Repository) -> Result<HashMap<String, String>> {
-    let titled = |session: SessionSummary| {
-        let title = session.title()?.0.to_owned();
-        Some((session.name, title))
-    };
-    Ok(sessions(repo)?.into_iter().filter_map(titled).collect())
+    let table = KnownSessions::default().table(repo)?;
+    let titled = |row: SessionRow<'_>| Some((row.name().to_owned(), row.title()?.to_owned()));
+    Ok(table.listed().filter_map(titled).collect())
 }
 
 /// Writes the table of sessions.

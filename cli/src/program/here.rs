@@ -13,15 +13,16 @@
 //! directory, the directories above it and the root apply only to themselves, or a session there
 //! would apply to every project below.
 
+use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use turntree::Error;
-use turntree::object::{Kind, ObjectId, Time};
-use turntree::repo::{BranchName, NewestBranch, Repository, WORKSPACE};
+use turntree::object::{Kind, ObjectId};
+use turntree::repo::{BranchName, Repository, WORKSPACE};
 use turntree::workspace::read_note;
-use turntree_exchange::{followed_branch, is_client_branch_of, origin};
+use turntree_exchange::{KnownSessions, SessionTable, followed_branch, is_client_branch_of};
 
 use super::global::STORE_DIR;
 use super::live::{LiveSession, client_session};
@@ -47,15 +48,6 @@ pub(crate) struct Here {
     is_in_project: bool,
     /// True until the chosen session was named on stderr; false where stderr is not read.
     announces: Arc<AtomicBool>,
-}
-
-/// A session with a recorded directory.
-struct Recorded {
-    name: String,
-    /// The time of its newest snapshot.
-    time: Time,
-    /// Their current paths.
-    directories: Vec<PathBuf>,
 }
 
 impl Here {
@@ -104,22 +96,28 @@ impl Here {
         if let Some(branch) = switched {
             return Ok(branch);
         }
-        let (sessions, is_any_recorded) = recorded(repo)?;
+        let sessions = KnownSessions::default().table(repo)?;
+        let is_any_recorded = sessions.all().any(|it| it.directories().next().is_some());
         if let Some(LiveSession::New(id)) = live
             && let Ok(branch) = BranchName::main(&id)
-            && (sessions.is_empty() || is_any_recorded || super::live::is_head_of_hook(repo)?)
+            && (sessions.all().len() == 0 || is_any_recorded || super::live::is_head_of_hook(repo)?)
         {
             return Ok(branch);
         }
         if !is_any_recorded && (self.is_in_project || !repo.has_places()) {
             return repo.shared_head();
         }
-        let Some(found) = sessions.iter().find(|session| self.is_place_of(&session.directories))
-        else {
-            return Err(self.none(&sessions));
+        let moved = MovedProject::of(repo.store());
+        let mut known: HashMap<&str, bool> = HashMap::new();
+        let mut is_here = |dir| {
+            *known.entry(dir).or_insert_with(|| self.is_place_of(&[moved.present(Path::new(dir))]))
         };
-        let branch = branch_of(repo, &found.name)?;
-        if sessions.len() > 1 && self.announces.swap(false, Ordering::Relaxed) {
+        let Some(found) = sessions.all().find(|session| session.directories().any(&mut is_here))
+        else {
+            return Err(self.none(&sessions, &moved));
+        };
+        let branch = branch_of(repo, found.name())?;
+        if sessions.all().len() > 1 && self.announces.swap(false, Ordering::Relaxed) {
             let text = format!("on {branch}, the newest session of this directory");
             note(&text);
         }
@@ -134,18 +132,19 @@ impl Here {
     }
 
     /// The error for a place without a session; lists the existing sessions.
-    fn none(&self, sessions: &[Recorded]) -> Error {
+    fn none(&self, sessions: &SessionTable, moved: &MovedProject) -> Error {
         let here = self.around.first().map(|dir| dir.display().to_string()).unwrap_or_default();
         let now = clock::now().ok();
-        let named = sessions.iter().take(MAX_NAMED).map(|session| {
-            let project = session.directories.first().and_then(|dir| dir.file_name());
+        let named = sessions.all().take(MAX_NAMED).map(|session| {
+            let directory = session.directories().next().map(|dir| moved.present(Path::new(dir)));
+            let project = directory.as_deref().and_then(Path::file_name);
             let project = project.map(|name| name.to_string_lossy().into_owned());
-            let age = now.map(|now| clock::relative(session.time, now));
+            let age = now.map(|now| clock::relative(session.time(), now));
             let about: Vec<String> = project.into_iter().chain(age).collect();
-            format!("{} ({})", session.name, about.join(", "))
+            format!("{} ({})", session.name(), about.join(", "))
         });
         let named = named.collect::<Vec<_>>().join(", ");
-        let newest = match sessions.len() {
+        let newest = match sessions.all().len() {
             1 => "the only one is".to_owned(),
             all if all <= MAX_NAMED => "there are".to_owned(),
             all => format!("the newest of {all} are"),
@@ -217,24 +216,6 @@ fn branch_of(repo: &Repository, session: &str) -> turntree::Result<BranchName> {
         return Ok(branch);
     }
     repo.branch_of_session(session)?.map_or_else(|| BranchName::main(session), Ok)
-}
-
-/// Returns all sessions, newest first, and whether any of them recorded a directory.
-fn recorded(repo: &Repository) -> turntree::Result<(Vec<Recorded>, bool)> {
-    let (mut sessions, moved) = (Vec::new(), MovedProject::of(repo.store()));
-    for (name, NewestBranch { branch, tip, time }) in repo.newest_branches()? {
-        let mut directories = origin(repo, &tip)?.directories;
-        // The newest branch may come from a worktree.
-        let main = BranchName::main(&name)?;
-        if let Some(tip) = repo.tip(&main).filter(|_| branch != main) {
-            directories.extend(origin(repo, &tip)?.directories);
-        }
-        let directories = directories.iter().map(|dir| moved.present(Path::new(dir))).collect();
-        sessions.push(Recorded { name, time, directories });
-    }
-    sessions.sort_by_key(|session| std::cmp::Reverse(session.time.micros));
-    let is_any = sessions.iter().any(|session| !session.directories.is_empty());
-    Ok((sessions, is_any))
 }
 
 #[cfg(test)]

@@ -4,9 +4,9 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use turntree::Error;
 
-use super::page::{ITEMS, MAX_ITEMS, Page, items, limit};
+use super::page::{ITEMS, MAX_ITEMS, limit};
 use super::{Effect, Request, ServiceCall};
-use crate::porcelain::sessions::{ListedSession, Wanted, list};
+use crate::porcelain::sessions::{ListedSession, ListedSessions, Wanted, list};
 use crate::view::error::Result;
 use crate::view::{clock, json};
 
@@ -61,10 +61,13 @@ impl Request for SessionsArguments {
             since: self.since.map(moment).transpose()?,
             labels: &self.labels,
         };
-        let (found, _) = list(&*call.open()?, call.service.store.sessions(), &wanted, now)?;
-        let Page { part, next, .. } = items(found, self.offset, limit);
+        let (repo, known) = (call.open()?, call.service.store.sessions());
+        let from = usize::try_from(self.offset).unwrap_or(usize::MAX);
+        let ListedSessions { sessions, matching, .. } =
+            list(&repo, known, &wanted, now, (from, limit))?;
+        let end = from.saturating_add(sessions.len());
         let record = |it: ListedSession| json::SessionRecord::new(&it.summary, it.is_live);
-        let sessions = part.into_iter().map(record).collect();
-        Ok(SessionsAnswer { sessions, next_offset: next })
+        let sessions = sessions.into_iter().map(record).collect();
+        Ok(SessionsAnswer { sessions, next_offset: (end < matching).then_some(end as u64) })
     }
 }

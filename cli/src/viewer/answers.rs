@@ -2,13 +2,12 @@
 //! side.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
 
 use serde::Serialize;
 use turntree::object::{ObjectId, ObjectSource};
 use turntree::repo::Repository;
 use turntree::{Error, ErrorKind};
-use turntree_exchange::SessionSummary;
+use turntree_exchange::SessionRow;
 use turntree_exchange::render::{Page, PageBranch, WantedTurns, write_parts, write_turns};
 
 use super::hits;
@@ -22,6 +21,9 @@ use crate::program::live::live_sessions;
 use crate::view::error::Result;
 use crate::view::json::SessionRecord;
 use crate::view::{clock, json};
+
+/// The largest number of changed sessions that the first list of a page waits for.
+const FEW_CHANGED: usize = 64;
 
 /// The text at the foot of a page.
 const MADE_BY: &str = concat!("turntree ", env!("CARGO_PKG_VERSION"));
@@ -79,7 +81,7 @@ fn sessions(store: &WatchedStore, repo: &Repository, wanted: &WantedSessions) ->
     let live = live_sessions(repo, clock::now()?)?;
     let end = wanted.from.saturating_add(wanted.most);
     let known = store.sessions();
-    if wanted.is_first && !known.has_all(repo) {
+    if wanted.is_first && known.changed(repo) > FEW_CHANGED {
         // Agents and labels are counted once all sessions have been read.
         let (newest, all) = known.newest(repo, end)?;
         let page = newest.iter().skip(wanted.from);
@@ -92,43 +94,47 @@ fn sessions(store: &WatchedStore, repo: &Repository, wanted: &WantedSessions) ->
             labels: None,
         });
     }
-    let (listed, all) = known.newest(repo, usize::MAX)?;
-    let by_words = || listed.iter().filter(|session| has_words(session, &wanted.words));
+    let table = known.table(repo)?;
+    let by_words = || table.listed().filter(|session| has_words(session, &wanted.words));
     let (mut agents, mut labels) = (BTreeMap::new(), BTreeMap::new());
     for session in by_words() {
-        *agents.entry(session.agent.clone()).or_insert(0) += 1;
-        for label in &session.labels.labels {
-            *labels.entry(label.clone()).or_insert(0) += 1;
-        }
+        count(&mut agents, session.agent());
+        session.labels().for_each(|label| count(&mut labels, label));
     }
-    let fits = |session: &&Arc<SessionSummary>| {
-        wanted.agent.as_ref().is_none_or(|agent| session.agent == *agent)
-            && wanted.label.as_ref().is_none_or(|label| session.labels.labels.contains(label))
-            && (!wanted.live || live.contains(&session.name))
+    let fits = |session: &SessionRow<'_>| {
+        wanted.agent.as_ref().is_none_or(|agent| session.agent() == agent)
+            && wanted.label.as_ref().is_none_or(|label| session.labels().any(|it| it == label))
+            && (!wanted.live || live.contains(session.name()))
     };
-    let fitting: Vec<&Arc<SessionSummary>> = by_words().filter(fits).collect();
+    let fitting: Vec<SessionRow<'_>> = by_words().filter(fits).collect();
     let total = fitting.len();
-    let page = fitting.into_iter().skip(wanted.from).take(wanted.most);
+    let page = fitting.iter().skip(wanted.from).take(wanted.most);
+    let record = |row| {
+        let session = known.summary(repo, row)?;
+        Ok(SessionRecord::new(&session, live.contains(&session.name)))
+    };
     Ok(Sessions {
-        sessions: page.map(|it| SessionRecord::new(it, live.contains(&it.name))).collect(),
+        sessions: page.map(record).collect::<Result<_>>()?,
         next: (end < total).then_some(end),
         total,
-        all,
+        all: table.listed().count(),
         agents: Some(most_first(agents)),
         labels: Some(most_first(labels)),
     })
 }
 
-fn has_words(session: &SessionSummary, words: &[String]) -> bool {
+fn count(counted: &mut BTreeMap<String, usize>, name: &str) {
+    match counted.get_mut(name) {
+        Some(number) => *number += 1,
+        None => drop(counted.insert(name.to_owned(), 1)),
+    }
+}
+
+fn has_words(session: &SessionRow<'_>, words: &[String]) -> bool {
     if words.is_empty() {
         return true;
     }
-    let title = session.title().map_or("", |(title, _)| title);
-    let mut texts = vec![title, &session.name, &session.agent, &session.model];
-    texts.extend(session.origin.git_branch.as_deref());
-    texts.extend(session.origin.directories.iter().map(String::as_str));
-    texts.extend(session.labels.labels.iter().map(String::as_str));
-    let text = texts.join("\n").to_lowercase();
+    let text = session.text().to_lowercase();
     words.iter().all(|word| text.contains(word.as_str()))
 }
 

@@ -90,7 +90,7 @@ impl WatchedStore {
             // Reads all sessions in advance, so that the first search or filter need not wait.
             // Errors are reported to the request that needs them.
             let store = Arc::clone(self);
-            thread::spawn(move || drop(store.sessions().newest(&repo, usize::MAX)));
+            thread::spawn(move || drop(store.sessions().table(&repo)));
         }
         let mut heard = Instant::now();
         loop {

@@ -55,6 +55,12 @@ impl Repository {
         Ok(self)
     }
 
+    /// Returns true for a handle of [`Repository::at_operation`].
+    #[must_use]
+    pub fn is_past(&self) -> bool {
+        self.past.is_some()
+    }
+
     fn refs_after(&self, id: &ObjectId) -> Result<RefTable> {
         let mut refs = (*self.refs()).clone();
         for entry in self.operations() {

@@ -107,7 +107,7 @@ impl Repository {
 
     /// Returns the note keeper; `None` for a handle on a past state.
     pub(super) fn note_keeper(&self) -> Option<&dyn NoteKeeper> {
-        self.notes.as_deref().filter(|_| self.past.is_none())
+        self.notes.as_deref().filter(|_| !self.is_past())
     }
 
     fn count_basis(&self, grafts: &Grafts) -> CountBasis {

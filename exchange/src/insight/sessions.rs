@@ -1,12 +1,13 @@
 //! Lists the sessions of a store with their titles, projects, agents and times.
 //!
-//! All data except for the first prompt comes from the newest commit of a session. The first prompt
-//! is searched once and cached.
+//! All data except for the first prompt comes from the newest commit of a session. What a list shows
+//! of a session is read once after each change of the session, and cached.
 
 mod cache;
-mod first_prompts;
-
-use std::sync::Arc;
+mod lines;
+mod note;
+mod row;
+mod table;
 
 use turntree::context::MAIN_AGENT;
 use turntree::error::{Error, ErrorKind, Result};
@@ -14,7 +15,9 @@ use turntree::object::{Commit, ObjectId, Time, Trigger};
 use turntree::repo::{BranchName, NewestBranch, Repository, SessionLabels};
 
 pub use self::cache::KnownSessions;
-use self::first_prompts::LinePrompts;
+use self::lines::LinePrompts;
+pub use self::row::SessionRow;
+pub use self::table::SessionTable;
 use super::origin::{Origin, origin};
 use super::usage::context_tokens;
 
@@ -88,10 +91,6 @@ impl SessionSummary {
         person.or_else(client).or_else(prompt)
     }
 
-    fn lower_title(&self) -> String {
-        self.title().map_or_else(String::new, |(title, _)| title.to_lowercase())
-    }
-
     /// Returns the last component of the working directory.
     #[must_use]
     pub fn project(&self) -> Option<&str> {
@@ -108,8 +107,7 @@ impl SessionSummary {
 /// # Errors
 /// `NotFound` or `Corrupt`, with the id of the unreadable object.
 pub fn sessions(repo: &Repository) -> Result<Vec<SessionSummary>> {
-    let (sessions, _) = KnownSessions::default().newest(repo, usize::MAX)?;
-    Ok(sessions.into_iter().map(Arc::unwrap_or_clone).collect())
+    KnownSessions::default().all(repo)
 }
 
 /// Returns the session that `text` identifies: by its name, else by a prefix of its name, of its
@@ -134,23 +132,23 @@ pub fn find_session(repo: &Repository, text: &str) -> Result<Option<String>> {
         [only] => return Ok(Some((*only).clone())),
         _ => return Err(ambiguous(text, begins.iter().map(|name| (*name).clone()))),
     }
-    let sessions = sessions(repo)?;
-    let describe = |session: &&SessionSummary| match session.title() {
-        None => session.name.clone(),
-        Some((title, _)) => format!("{} ({title})", session.name),
+    let table = KnownSessions::default().table(repo)?;
+    let describe = |session: &SessionRow<'_>| match session.title() {
+        None => session.name().to_owned(),
+        Some(title) => format!("{} ({title})", session.name()),
     };
     let wanted = text.to_lowercase();
-    let is_id = |session: &&SessionSummary| {
-        session.origin.client_id.as_ref().is_some_and(|id| id.starts_with(text))
-    };
-    let is_title = |session: &&SessionSummary| session.lower_title() == wanted;
-    let begins_title = |session: &&SessionSummary| session.lower_title().starts_with(&wanted);
-    let ways: [&dyn Fn(&&SessionSummary) -> bool; 3] = [&is_id, &is_title, &begins_title];
+    let lower_title = |session: &SessionRow<'_>| session.title().unwrap_or_default().to_lowercase();
+    let is_id =
+        |session: &SessionRow<'_>| session.client_id().is_some_and(|it| it.starts_with(text));
+    let is_title = |session: &SessionRow<'_>| lower_title(session) == wanted;
+    let begins_title = |session: &SessionRow<'_>| lower_title(session).starts_with(&wanted);
+    let ways: [&dyn Fn(&SessionRow<'_>) -> bool; 3] = [&is_id, &is_title, &begins_title];
     for is_meant in ways {
-        let meant: Vec<&SessionSummary> = sessions.iter().filter(is_meant).collect();
+        let meant: Vec<SessionRow<'_>> = table.listed().filter(is_meant).collect();
         match meant.as_slice() {
             [] => {}
-            [only] => return Ok(Some(only.name.clone())),
+            [only] => return Ok(Some(only.name().to_owned())),
             _ => return Err(ambiguous(text, meant.iter().map(describe))),
         }
     }
@@ -167,13 +165,14 @@ fn ambiguous(text: &str, candidates: impl Iterator<Item = String>) -> Error {
     Error::new(ErrorKind::Ambiguous, message)
 }
 
+/// Reads a session from the store. Returns also the contexts that were read.
 fn summary(
     repo: &Repository,
     name: String,
     newest: NewestBranch,
     line: LinePrompts,
     branches: u64,
-) -> Result<SessionSummary> {
+) -> Result<(SessionSummary, Vec<ObjectId>)> {
     let NewestBranch { branch, tip, time } = newest;
     let commit = repo.commit(&tip)?;
     let first = line.first.map(|id| repo.commit(&id)).transpose()?;
@@ -190,10 +189,12 @@ fn summary(
         Err(error) if error.kind() == ErrorKind::Expired => None,
         Err(error) => return Err(error),
     };
+    let mut contexts = vec![commit.tree];
     let mut from = origin(repo, &tip)?;
     // The newest branch may be of a worktree.
     let main = BranchName::main(&name)?;
     if let Some(tip) = repo.tip(&main).filter(|_| branch != main) {
+        contexts.push(repo.commit(&tip)?.tree);
         let of_main = origin(repo, &tip)?.directories;
         let new = of_main.into_iter().filter(|it| !from.directories.contains(it));
         let new: Vec<String> = new.collect();
@@ -210,7 +211,7 @@ fn summary(
             Err(error) if error.kind() == ErrorKind::Expired => false,
             Err(error) => return Err(error),
         };
-    Ok(SessionSummary {
+    let summary = SessionSummary {
         is_only_begun,
         origin: from,
         labels,
@@ -226,5 +227,6 @@ fn summary(
         agent,
         files,
         branches,
-    })
+    };
+    Ok((summary, contexts))
 }

@@ -3,10 +3,10 @@
 use std::io::Write;
 
 use clap::Args;
-use clap_complete::ArgValueCandidates;
-use turntree_exchange::{KnownSessions, TitleSource};
+use clap_complete::ArgValueCompleter;
+use turntree_exchange::TitleSource;
 
-use crate::porcelain::sessions::{ListedSession, Wanted, list, named_session};
+use crate::porcelain::sessions::{ListedSession, listed, named_session};
 use crate::program::complete::sessions;
 use crate::program::invocation::Invocation;
 use crate::view::error::{Answer, Result};
@@ -34,8 +34,7 @@ impl Show {
             None => named_session(&repo, repo.head()?.branch.session())?,
         };
         let now = clock::now()?;
-        let (found, _) = list(&repo, &KnownSessions::default(), &Wanted::default(), now)?;
-        for session in found.into_iter().filter(|session| session.summary.name == name) {
+        if let Some(session) = listed(&repo, &name, now)? {
             if run.out.json {
                 let record = json::SessionRecord::new(&session.summary, session.is_live);
                 run.out.record(&record)?;

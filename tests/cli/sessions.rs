@@ -153,6 +153,37 @@ fn titles_stand_beside_names_that_the_shell_completes() {
 }
 
 #[test]
+fn the_shell_gets_the_newest_names_that_begin_with_what_was_typed() {
+    let machine = Machine::new();
+    for number in 0..210 {
+        let (name, now) = (
+            format!("t-{number:03}"),
+            format!("2026-11-21T12:{:02}:{:02}Z", number / 60, number % 60),
+        );
+        let words = ["snapshot", "-m", "x", "--session", &name];
+        assert!(machine.output_at("other", &words, &now, "80").status.success());
+    }
+    let complete = |words: &[&str]| {
+        let mut command = Command::new(PROGRAM);
+        command.args(["--", "turntree"]).args(words).current_dir(machine.dir("other")).env_clear();
+        command.env("HOME", machine.dir("home")).env("TURNTREE_STORE", machine.dir("home/store"));
+        command.envs([("COMPLETE", "fish"), ("TURNTREE_NOW", "2026-11-22T12:00:00Z")]);
+        text(&command.output().unwrap().stdout)
+    };
+    let names = |words: &[&str]| {
+        let shown = complete(words);
+        shown.lines().filter(|line| !line.starts_with('-')).map(str::to_owned).collect::<Vec<_>>()
+    };
+    assert_eq!(names(&["log", "--session", "t-20"]).len(), 10);
+    assert_eq!(names(&["log", "--session", "s-"]).len(), 2);
+    let all = names(&["log", "--session", "t-"]);
+    assert_eq!(all.len(), 200);
+    assert!(!all.contains(&"t-009".to_owned()) && all.contains(&"t-209".to_owned()));
+    assert!(complete(&["switch", "t-20"]).contains("t-209/main"));
+    assert!(complete(&["switch", "s-"]).contains("s-0/main"));
+}
+
+#[test]
 fn hits_of_all_sessions_stand_under_the_session_and_say_when() {
     let machine = Machine::new();
     machine.run("other", &["session", "rename", "s-0", "the lexer"]);

@@ -4,7 +4,7 @@ use std::io::Write;
 use std::ops::RangeInclusive;
 
 use clap::Args;
-use clap_complete::ArgValueCandidates;
+use clap_complete::ArgValueCompleter;
 use turntree::context::split;
 use turntree::repo::{Blame as Blamed, BlameKind, Repository};
 use turntree::{Error, ErrorKind};
@@ -38,7 +38,7 @@ const NO_PATH: &str = "name an entry or section, as in HEAD:files/src/main.rs or
   turntree blame HEAD:agents/main/state/budget --fields")]
 pub(crate) struct Blame {
     /// The entry to show; a path alone is a file of the newest snapshot
-    #[arg(value_name = "REV:PATH", add = ArgValueCandidates::new(revisions))]
+    #[arg(value_name = "REV:PATH", add = ArgValueCompleter::new(revisions))]
     place: String,
     /// Only these lines, from 1: A,B or A, or ,B
     #[arg(short = 'L', long = "lines", value_name = "A,B")]

@@ -3,7 +3,7 @@
 use std::io::Write;
 
 use clap::Args;
-use clap_complete::ArgValueCandidates;
+use clap_complete::ArgValueCompleter;
 use turntree::object::ObjectId;
 use turntree::repo::{BranchName, Repository};
 use turntree::{Error, ErrorKind};
@@ -45,11 +45,11 @@ pub(crate) struct Branch {
     session: Option<String>,
     /// Rename a branch
     #[arg(short = 'm', long, num_args = 2, value_names = ["OLD", "NEW"],
-        conflicts_with_all = ["session", "delete"], add = ArgValueCandidates::new(revisions))]
+        conflicts_with_all = ["session", "delete"], add = ArgValueCompleter::new(revisions))]
     rename: Vec<String>,
     /// Delete branches
     #[arg(short, long, num_args = 1.., value_name = "NAME", conflicts_with = "session",
-        add = ArgValueCandidates::new(revisions))]
+        add = ArgValueCompleter::new(revisions))]
     delete: Vec<String>,
     /// Also remove the directories that 'turntree fork --worktree' created for them; refused for a
     /// directory with files that the newest snapshot does not have, or commits that are on no git

@@ -3,7 +3,7 @@
 use std::io::Write;
 
 use clap::Args;
-use clap_complete::ArgValueCandidates;
+use clap_complete::ArgValueCompleter;
 use turntree::Error;
 use turntree::context::{Context, PathTarget, Section, Shape, split};
 use turntree::context::{export_messages, export_source};
@@ -28,7 +28,7 @@ use crate::view::error::{Answer, Failure, Result};
   turntree cat nightly:agents/main/messages | jq .")]
 pub(crate) struct Cat {
     /// A revision with a path; a path alone is a file of the newest snapshot
-    #[arg(value_name = "REV:PATH", add = ArgValueCandidates::new(revisions))]
+    #[arg(value_name = "REV:PATH", add = ArgValueCompleter::new(revisions))]
     path: String,
 }
 

@@ -1,7 +1,7 @@
 //! `cherry-pick`: applies the changes of single snapshots to a branch.
 
 use clap::Args;
-use clap_complete::ArgValueCandidates;
+use clap_complete::ArgValueCompleter;
 use turntree::object::ObjectId;
 use turntree::repo::{MergeKind, Repository, split_range};
 use turntree::{Error, ErrorKind};
@@ -27,7 +27,7 @@ use crate::view::render::ID_DIGITS;
   turntree cherry-pick 3f2a91c0 --into main --dry-run")]
 pub(crate) struct CherryPick {
     /// Snapshots, or ranges of them
-    #[arg(value_name = "REV", required = true, num_args = 1.., add = ArgValueCandidates::new(revisions))]
+    #[arg(value_name = "REV", required = true, num_args = 1.., add = ArgValueCompleter::new(revisions))]
     revisions: Vec<String>,
     #[command(flatten)]
     how: MergeOptions,

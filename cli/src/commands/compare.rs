@@ -6,7 +6,7 @@ use std::io::Write;
 
 use anstyle::Style;
 use clap::Args;
-use clap_complete::ArgValueCandidates;
+use clap_complete::ArgValueCompleter;
 use turntree_exchange::Strategy;
 
 use super::Verb;
@@ -53,7 +53,7 @@ const COLUMNS: [&str; 10] =
   turntree compare --json | jq '.strategies[] | {branch, files_changed, checks}'")]
 pub(crate) struct Compare {
     /// Branches or other snapshots; all branches of HEAD's session by default
-    #[arg(value_name = "REV", add = ArgValueCandidates::new(revisions))]
+    #[arg(value_name = "REV", add = ArgValueCompleter::new(revisions))]
     revisions: Vec<String>,
 }
 

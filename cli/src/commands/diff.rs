@@ -1,7 +1,7 @@
 //! `diff`: shows the changes between two contexts, section by section.
 
 use clap::Args;
-use clap_complete::ArgValueCandidates;
+use clap_complete::ArgValueCompleter;
 use turntree::context::ContextDiff;
 use turntree::object::ObjectSource;
 use turntree::repo::split_range;
@@ -30,10 +30,10 @@ use crate::view::render::changes::{Changes, write_stats};
   turntree diff main plan-b --json | jq '.files.changed'")]
 pub(crate) struct Diff {
     /// The older snapshot, or A..B; without one, the workspace is compared with the newest snapshot
-    #[arg(value_name = "A", add = ArgValueCandidates::new(revisions))]
+    #[arg(value_name = "A", add = ArgValueCompleter::new(revisions))]
     old: Option<String>,
     /// The newer snapshot; HEAD by default
-    #[arg(value_name = "B", add = ArgValueCandidates::new(revisions))]
+    #[arg(value_name = "B", add = ArgValueCompleter::new(revisions))]
     new: Option<String>,
     /// Only sections and entries below these paths
     #[arg(value_name = "PATH")]

@@ -3,7 +3,7 @@
 use std::io::Write;
 
 use clap::Args;
-use clap_complete::ArgValueCandidates;
+use clap_complete::ArgValueCompleter;
 use turntree::object::{ObjectId, Trigger};
 use turntree::repo::Repository;
 use turntree::{Error, ErrorKind};
@@ -47,7 +47,7 @@ const MARKER_BYTES: u64 = 400;
   turntree edit --out-larger-than 20k --name lean")]
 pub(crate) struct Edit {
     /// The snapshot
-    #[arg(value_name = "REV", default_value = "HEAD", add = ArgValueCandidates::new(revisions))]
+    #[arg(value_name = "REV", default_value = "HEAD", add = ArgValueCompleter::new(revisions))]
     revision: String,
     /// Drop this part; may be given several times
     #[arg(long, value_name = "PART", required_unless_present_any = ["out_larger_than", "shorten"])]
@@ -80,7 +80,7 @@ pub(crate) struct Edit {
   turntree compact nightly --offload-over 20k --keep-recent 30")]
 pub(crate) struct Compact {
     /// The snapshot
-    #[arg(value_name = "REV", default_value = "HEAD", add = ArgValueCandidates::new(revisions))]
+    #[arg(value_name = "REV", default_value = "HEAD", add = ArgValueCompleter::new(revisions))]
     revision: String,
     #[command(flatten)]
     how: CompactOptions,
@@ -96,7 +96,7 @@ pub(crate) struct Compact {
   turntree uncompact nightly --name whole && turntree resume whole")]
 pub(crate) struct Uncompact {
     /// The snapshot
-    #[arg(value_name = "REV", default_value = "HEAD", add = ArgValueCandidates::new(revisions))]
+    #[arg(value_name = "REV", default_value = "HEAD", add = ArgValueCompleter::new(revisions))]
     revision: String,
     #[command(flatten)]
     branch: NewBranch,

@@ -4,7 +4,7 @@ use std::io::Write;
 use std::path::Path;
 
 use clap::Args;
-use clap_complete::ArgValueCandidates;
+use clap_complete::ArgValueCompleter;
 use turntree::object::ObjectId;
 use turntree::repo::{BranchName, HEAD, Repository};
 use turntree::{Error, ErrorKind};
@@ -46,10 +46,10 @@ const SHARED: usize = 2;
 pub(crate) struct Fork {
     /// Names of the branches, in the session of REV; a{b,c} is ab and ac. With two names, the
     /// second may be REV
-    #[arg(value_name = "NAME", required = true, add = ArgValueCandidates::new(revisions))]
+    #[arg(value_name = "NAME", required = true, add = ArgValueCompleter::new(revisions))]
     names: Vec<String>,
     /// The snapshot at which they begin; HEAD by default
-    #[arg(long, value_name = "REV", add = ArgValueCandidates::new(revisions))]
+    #[arg(long, value_name = "REV", add = ArgValueCompleter::new(revisions))]
     at: Option<String>,
     /// Create them in this session instead
     #[arg(long, value_name = "NAME")]

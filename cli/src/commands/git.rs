@@ -5,7 +5,7 @@ use std::io::Write;
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
-use clap_complete::ArgValueCandidates;
+use clap_complete::ArgValueCompleter;
 use turntree::ErrorKind;
 use turntree::repo::{Repository, SearchScope};
 use turntree::transfer::bundle::BundleRequest;
@@ -71,10 +71,10 @@ struct Export {
     #[arg(value_name = "DIR", value_hint = clap::ValueHint::DirPath)]
     directory: PathBuf,
     /// Branches and tags; all of them by default
-    #[arg(value_name = "REV", add = ArgValueCandidates::new(revisions))]
+    #[arg(value_name = "REV", add = ArgValueCompleter::new(revisions))]
     names: Vec<String>,
     /// The branches of this session and the tags on its snapshots
-    #[arg(long, value_name = "NAME", conflicts_with = "names", add = ArgValueCandidates::new(sessions))]
+    #[arg(long, value_name = "NAME", conflicts_with = "names", add = ArgValueCompleter::new(sessions))]
     session: Option<String>,
     /// Write imported transcripts too, piece by piece
     #[arg(long)]
@@ -101,7 +101,7 @@ struct Import {
     #[arg(value_name = "REV")]
     revisions: Vec<String>,
     /// The session it becomes or continues; the directory's name by default
-    #[arg(long, value_name = "NAME", add = ArgValueCandidates::new(sessions))]
+    #[arg(long, value_name = "NAME", add = ArgValueCompleter::new(sessions))]
     session: Option<String>,
     /// Leave larger files out
     #[arg(long, value_name = "SIZE", value_parser = parse_size)]

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::io::Write;
 
 use clap::Args;
-use clap_complete::ArgValueCandidates;
+use clap_complete::ArgValueCompleter;
 use turntree::context::Selection;
 use turntree::repo::{
     Grep as Answered, GrepPlace, GrepQuery, LinePattern, MayHold, PatternOptions, Repository,
@@ -51,14 +51,14 @@ pub(crate) struct Grep {
     pattern: String,
     /// Search the history of these, or A..B for entries added since A; all branches of HEAD's
     /// session by default
-    #[arg(value_name = "REV", add = ArgValueCandidates::new(revisions))]
+    #[arg(value_name = "REV", add = ArgValueCompleter::new(revisions))]
     revisions: Vec<String>,
     /// Search the branches of every session
     #[arg(long, conflicts_with_all = ["revisions", "session"])]
     all: bool,
     /// Search the branches of this session
     #[arg(long, value_name = "NAME", conflicts_with = "revisions",
-        add = ArgValueCandidates::new(sessions))]
+        add = ArgValueCompleter::new(sessions))]
     session: Option<String>,
     /// Ignore case
     #[arg(short, long)]

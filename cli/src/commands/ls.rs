@@ -3,7 +3,7 @@
 use std::io::Write;
 
 use clap::Args;
-use clap_complete::ArgValueCandidates;
+use clap_complete::ArgValueCompleter;
 use turntree::object::ObjectId;
 
 use super::Verb;
@@ -29,7 +29,7 @@ use crate::view::render::{columns_of, count, padded, size};
   turntree ls nightly~3:agents/main/messages")]
 pub(crate) struct Ls {
     /// A revision, optionally with a path
-    #[arg(value_name = "REV[:PATH]", default_value = "HEAD", add = ArgValueCandidates::new(revisions))]
+    #[arg(value_name = "REV[:PATH]", default_value = "HEAD", add = ArgValueCompleter::new(revisions))]
     revision: String,
 }
 

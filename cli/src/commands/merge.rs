@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use clap_complete::ArgValueCandidates;
+use clap_complete::ArgValueCompleter;
 
 use super::Verb;
 use crate::porcelain::merge::{
@@ -37,7 +37,7 @@ use crate::view::error::{Answer, Result};
   turntree merge plan-b --into main --dry-run")]
 pub(crate) struct Merge {
     /// The branch or revision to merge
-    #[arg(value_name = "REV", add = ArgValueCandidates::new(revisions))]
+    #[arg(value_name = "REV", add = ArgValueCompleter::new(revisions))]
     revision: String,
     #[command(flatten)]
     how: MergeOptions,

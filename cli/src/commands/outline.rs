@@ -3,7 +3,7 @@
 use std::io::Write;
 
 use clap::Args;
-use clap_complete::ArgValueCandidates;
+use clap_complete::ArgValueCompleter;
 use turntree::repo::HEAD;
 use turntree_exchange::{OutlinePart, is_prompt, outline};
 
@@ -35,7 +35,7 @@ const NAMED_FILES: usize = 3;
   turntree outline --json | jq -r 'select(.tool_errors > 0) | .words'")]
 pub(crate) struct Outline {
     /// The session, branch or snapshot; HEAD by default
-    #[arg(value_name = "REV", add = ArgValueCandidates::new(revisions))]
+    #[arg(value_name = "REV", add = ArgValueCompleter::new(revisions))]
     revision: Option<String>,
 }
 

@@ -3,7 +3,7 @@
 use std::io::Write;
 
 use clap::Args;
-use clap_complete::ArgValueCandidates;
+use clap_complete::ArgValueCompleter;
 
 use super::Verb;
 use crate::porcelain::pins::{PinRequest, add, record_of};
@@ -25,7 +25,7 @@ use crate::view::render::ID_DIGITS;
   turntree pin nightly~3 --expires 2027-01-01")]
 pub(crate) struct Pin {
     /// The snapshot
-    #[arg(value_name = "REV", default_value = "HEAD", add = ArgValueCandidates::new(revisions))]
+    #[arg(value_name = "REV", default_value = "HEAD", add = ArgValueCompleter::new(revisions))]
     revision: String,
     /// Name of the pin; the short id of the snapshot by default
     #[arg(long, value_name = "NAME")]

@@ -4,7 +4,7 @@ use std::io::Write;
 use std::path::Path;
 
 use clap::Args;
-use clap_complete::ArgValueCandidates;
+use clap_complete::{ArgValueCandidates, ArgValueCompleter};
 use turntree::context::{MergeSide, Take};
 use turntree::object::{Kind, ObjectSource};
 use turntree::repo::{BranchName, Repository};
@@ -46,7 +46,7 @@ pub(crate) struct Resolve {
     #[arg(long, value_name = "ours|theirs|base|current|FILE", value_hint = clap::ValueHint::FilePath)]
     take: Option<String>,
     /// Act on this branch; HEAD's by default
-    #[arg(long, value_name = "NAME", add = ArgValueCandidates::new(revisions))]
+    #[arg(long, value_name = "NAME", add = ArgValueCompleter::new(revisions))]
     branch: Option<String>,
     /// Message of the snapshot
     #[arg(short, long, value_name = "TEXT", requires = "take")]

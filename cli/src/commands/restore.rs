@@ -4,7 +4,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use clap_complete::ArgValueCandidates;
+use clap_complete::ArgValueCompleter;
 use turntree::ErrorKind;
 use turntree::object::ObjectId;
 use turntree::repo::{BranchName, HEAD, Repository};
@@ -53,7 +53,7 @@ use crate::view::render::{count, harmless, size};
 pub(crate) struct Restore {
     /// The snapshot; with a path, only the entries there, as with --only; or a file, which is
     /// restored from the newest snapshot
-    #[arg(value_name = "REV[:PATH]", add = ArgValueCandidates::new(revisions))]
+    #[arg(value_name = "REV[:PATH]", add = ArgValueCompleter::new(revisions))]
     revision: String,
     /// Write it to this directory, which is created if needed; branch and workspace do not change
     #[arg(

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use clap::Args;
-use clap_complete::ArgValueCandidates;
+use clap_complete::ArgValueCompleter;
 use turntree::context::Context;
 use turntree::local::random_bytes;
 use turntree::object::{Kind, ObjectId, ObjectSource, Time};
@@ -60,7 +60,7 @@ const FILES: &str = "files";
   turntree resume nightly~3 --cwd ../other --files --dry-run")]
 pub(crate) struct Resume {
     /// The snapshot
-    #[arg(value_name = "REV", default_value = "HEAD", add = ArgValueCandidates::new(revisions))]
+    #[arg(value_name = "REV", default_value = "HEAD", add = ArgValueCompleter::new(revisions))]
     revision: String,
     /// The agent: claude-code, codex, gemini-cli, opencode or pi; the one of the session by default
     #[arg(long = "in", value_name = "AGENT")]

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::io::Write;
 
 use clap::{ArgGroup, Args, Subcommand};
-use clap_complete::ArgValueCandidates;
+use clap_complete::ArgValueCompleter;
 use turntree::Error;
 use turntree::maintenance::{
     self, ExpiredSession, Policies, Policy, RetentionPlan, Scope, SessionPlan, Thin,
@@ -117,7 +117,7 @@ struct Set {
 #[derive(Debug, Args)]
 struct ShowPolicy {
     /// The session
-    #[arg(value_name = "SESSION", add = ArgValueCandidates::new(sessions))]
+    #[arg(value_name = "SESSION", add = ArgValueCompleter::new(sessions))]
     session: Option<String>,
 }
 
@@ -132,7 +132,7 @@ struct Unset {
 #[derive(Debug, Args)]
 struct PolicyTarget {
     /// The session; HEAD's by default
-    #[arg(value_name = "SESSION", conflicts_with = "default", add = ArgValueCandidates::new(sessions))]
+    #[arg(value_name = "SESSION", conflicts_with = "default", add = ArgValueCompleter::new(sessions))]
     session: Option<String>,
     /// Every session without its own policy
     #[arg(long)]

@@ -3,7 +3,7 @@
 use std::io::Write;
 
 use clap::Args;
-use clap_complete::ArgValueCandidates;
+use clap_complete::ArgValueCompleter;
 use turntree::repo::split_range;
 
 use super::Verb;
@@ -24,7 +24,7 @@ use crate::view::json;
   turntree rev-parse main..plan-b")]
 pub(crate) struct RevParse {
     /// Revisions, with or without paths, or ranges
-    #[arg(value_name = "REV", required = true, add = ArgValueCandidates::new(revisions))]
+    #[arg(value_name = "REV", required = true, add = ArgValueCompleter::new(revisions))]
     revisions: Vec<String>,
 }
 

@@ -3,7 +3,7 @@
 use std::io::Write;
 
 use clap::Args;
-use clap_complete::ArgValueCandidates;
+use clap_complete::ArgValueCompleter;
 use turntree::context::Selection;
 use turntree_exchange::{IndexPlace, SearchHit, SearchQuery, Snippet, search};
 
@@ -41,7 +41,7 @@ pub(crate) struct Search {
     #[arg(value_name = "WORDS", required = true)]
     words: Vec<String>,
     /// Only entries of this session
-    #[arg(long, value_name = "NAME", add = ArgValueCandidates::new(sessions))]
+    #[arg(long, value_name = "NAME", add = ArgValueCompleter::new(sessions))]
     session: Option<String>,
     /// Only messages of this role; may be given several times
     #[arg(long, value_name = "ROLE", value_enum)]

@@ -4,7 +4,7 @@ use std::io::Write;
 
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, Subcommand};
-use clap_complete::ArgValueCandidates;
+use clap_complete::ArgValueCompleter;
 use turntree::repo::{SecretMode, SecretSettings};
 use turntree_exchange::{RULES, SecretFinding};
 
@@ -55,14 +55,14 @@ enum SecretsCommand {
 struct Scan {
     /// Scan the history of these, or A..B for content added since A; all branches of HEAD's session
     /// by default
-    #[arg(value_name = "REV", add = ArgValueCandidates::new(revisions))]
+    #[arg(value_name = "REV", add = ArgValueCompleter::new(revisions))]
     revisions: Vec<String>,
     /// Scan the branches of every session
     #[arg(long, conflicts_with_all = ["revisions", "session"])]
     all: bool,
     /// Scan the branches of this session
     #[arg(long, value_name = "NAME", conflicts_with = "revisions",
-        add = ArgValueCandidates::new(sessions))]
+        add = ArgValueCompleter::new(sessions))]
     session: Option<String>,
     /// List allowed findings, too
     #[arg(long)]

@@ -3,7 +3,7 @@
 use std::io::Write;
 
 use clap::Args;
-use clap_complete::ArgValueCandidates;
+use clap_complete::ArgValueCompleter;
 use turntree::context::{Context, MAIN_AGENT, MessageEntry, open_conflicts};
 use turntree::object::{Commit, ObjectId, ObjectSource};
 use turntree::repo::Repository;
@@ -35,7 +35,7 @@ const LAST_MESSAGES: u64 = 5;
   turntree show turn:12:scratchpad/todos")]
 pub(crate) struct Show {
     /// A revision, optionally with a path
-    #[arg(value_name = "REV[:PATH]", default_value = "HEAD", add = ArgValueCandidates::new(revisions))]
+    #[arg(value_name = "REV[:PATH]", default_value = "HEAD", add = ArgValueCompleter::new(revisions))]
     revision: String,
 }
 

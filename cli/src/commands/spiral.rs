@@ -4,7 +4,7 @@ use std::io::Write;
 use std::path::PathBuf;
 
 use clap::Args;
-use clap_complete::ArgValueCandidates;
+use clap_complete::ArgValueCompleter;
 use serde::Deserialize;
 use turntree::Error;
 use turntree_exchange::{
@@ -36,7 +36,7 @@ use crate::view::render::harmless;
   turntree spiral --json | jq .rollback_to")]
 pub(crate) struct Spiral {
     /// The newest turn to check
-    #[arg(value_name = "REV", default_value = "HEAD", add = ArgValueCandidates::new(revisions))]
+    #[arg(value_name = "REV", default_value = "HEAD", add = ArgValueCompleter::new(revisions))]
     revision: String,
     /// Check the turns in this JSON file, or - for standard input, instead of a branch: an array of
     /// {turnId, toolName, argsHash, artifactSha256}, oldest first

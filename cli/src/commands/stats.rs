@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::io::Write;
 
 use clap::Args;
-use clap_complete::ArgValueCandidates;
+use clap_complete::ArgValueCompleter;
 use turntree::ErrorKind;
 use turntree::maintenance::{SessionStats, Stats as Found, StorageUsage, stats};
 use turntree::object::Time;
@@ -36,7 +36,7 @@ const MAX_SESSIONS: usize = 20;
   turntree stats --json | jq '.sessions[] | {session, full_bytes}'")]
 pub(crate) struct Stats {
     /// Only this session
-    #[arg(add = ArgValueCandidates::new(revisions))]
+    #[arg(add = ArgValueCompleter::new(revisions))]
     session: Option<String>,
 }
 

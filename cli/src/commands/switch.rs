@@ -3,7 +3,7 @@
 use std::io::Write;
 
 use clap::Args;
-use clap_complete::ArgValueCandidates;
+use clap_complete::ArgValueCompleter;
 use turntree::repo::{BranchName, Repository};
 
 use super::Verb;
@@ -26,7 +26,7 @@ use crate::view::output::{NAME, warn};
   turntree switch -")]
 pub(crate) struct Switch {
     /// A branch of HEAD's session, session/branch, a session, or - for the previous branch
-    #[arg(add = ArgValueCandidates::new(revisions), allow_hyphen_values = true)]
+    #[arg(add = ArgValueCompleter::new(revisions), allow_hyphen_values = true)]
     branch: String,
 }
 

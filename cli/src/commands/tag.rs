@@ -3,7 +3,7 @@
 use std::io::Write;
 
 use clap::Args;
-use clap_complete::ArgValueCandidates;
+use clap_complete::{ArgValueCandidates, ArgValueCompleter};
 use turntree::object::Time;
 use turntree::repo::{NamedTag, Repository};
 
@@ -31,7 +31,7 @@ pub(crate) struct Tag {
     #[arg(value_name = "NAME", conflicts_with = "delete")]
     name: Option<String>,
     /// The snapshot
-    #[arg(value_name = "REV", default_value = "HEAD", add = ArgValueCandidates::new(revisions))]
+    #[arg(value_name = "REV", default_value = "HEAD", add = ArgValueCompleter::new(revisions))]
     revision: String,
     /// Purpose of the tag
     #[arg(short, long, value_name = "TEXT", default_value = "", requires = "name")]

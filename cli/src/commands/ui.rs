@@ -1,7 +1,7 @@
 //! `ui`: shows all sessions in the terminal, to read, resume and undo.
 
 use clap::Args;
-use clap_complete::ArgValueCandidates;
+use clap_complete::ArgValueCompleter;
 
 use super::Verb;
 use crate::program::complete::sessions;
@@ -22,7 +22,7 @@ use crate::view::error::{Answer, Result};
   ssh -t HOST turntree ui        # those of another machine")]
 pub(crate) struct Ui {
     /// The session to show first; a list of all by default
-    #[arg(value_name = "SESSION", add = ArgValueCandidates::new(sessions))]
+    #[arg(value_name = "SESSION", add = ArgValueCompleter::new(sessions))]
     session: Option<String>,
 }
 

@@ -5,7 +5,7 @@ use std::io::Write;
 use std::path::PathBuf;
 
 use clap::Args;
-use clap_complete::ArgValueCandidates;
+use clap_complete::ArgValueCompleter;
 use turntree::repo::Repository;
 use turntree_exchange::{
     Spending, TokenUsage, UsageBy, UsageGaps, UsageQuery, UsageReport, UsageScope, find_session,
@@ -54,7 +54,7 @@ const NAMED_MODELS: usize = 4;
   turntree usage --all --check")]
 pub(crate) struct Usage {
     /// A session with all its branches, or the history up to a snapshot; HEAD's session by default
-    #[arg(value_name = "REV|SESSION", conflicts_with = "all", add = ArgValueCandidates::new(revisions))]
+    #[arg(value_name = "REV|SESSION", conflicts_with = "all", add = ArgValueCompleter::new(revisions))]
     what: Option<String>,
     /// One row for each of these; sessions with --all, otherwise models by default
     #[arg(long, value_name = "WHAT", value_parser = rows())]

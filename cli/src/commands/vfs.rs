@@ -5,7 +5,7 @@ use std::io::Write;
 use std::path::PathBuf;
 
 use clap::{ArgGroup, Args, Subcommand};
-use clap_complete::ArgValueCandidates;
+use clap_complete::ArgValueCompleter;
 use turntree::ErrorKind;
 use turntree::context::Context;
 use turntree::maintenance::{self, EvictionLimits, EvictionPlan, evict, plan_eviction};
@@ -77,7 +77,7 @@ struct Get {
 #[derive(Debug, Args)]
 struct Ls {
     /// A snapshot
-    #[arg(value_name = "REV", add = ArgValueCandidates::new(revisions))]
+    #[arg(value_name = "REV", add = ArgValueCompleter::new(revisions))]
     revision: Option<String>,
 }
 

@@ -5,7 +5,7 @@ use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::time::Duration;
 
 use clap::Args;
-use clap_complete::ArgValueCandidates;
+use clap_complete::ArgValueCompleter;
 use getrandom::getrandom;
 use serde::{Deserialize, Serialize};
 use tempfile::NamedTempFile;
@@ -57,7 +57,7 @@ const PLAIN: &[u8] = b"-._~";
   turntree view --port 8400      # behind 'ssh -L 8400:127.0.0.1:8400 HOST', from elsewhere")]
 pub(crate) struct ViewSessions {
     /// The session, branch or snapshot to show first; a list of all sessions by default
-    #[arg(value_name = "REV", add = ArgValueCandidates::new(revisions))]
+    #[arg(value_name = "REV", add = ArgValueCompleter::new(revisions))]
     revision: Option<String>,
     /// Port to listen on, only on this machine; by default the last one if it is free, otherwise
     /// any

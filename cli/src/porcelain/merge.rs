@@ -5,7 +5,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
-use clap_complete::ArgValueCandidates;
+use clap_complete::ArgValueCompleter;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use turntree::context::{Conflict, MessagePolicy, SectionMerge, Selection};
@@ -66,7 +66,7 @@ pub(crate) fn expect_related(repo: &Repository, revision: &str, how: &MergeOptio
 #[derive(Debug, Default, Args)]
 pub(crate) struct MergeOptions {
     /// Merge into this branch; HEAD's by default
-    #[arg(long, value_name = "BRANCH", add = ArgValueCandidates::new(revisions))]
+    #[arg(long, value_name = "BRANCH", add = ArgValueCompleter::new(revisions))]
     pub(crate) into: Option<String>,
     /// Rule for a conversation that both sides continued
     #[arg(long, value_name = "POLICY", value_enum, default_value_t)]

@@ -1,13 +1,14 @@
 //! Completes names in the shell: the shell runs this program, which looks them up in the store.
 
-use std::collections::BTreeMap;
+use std::collections::HashMap;
+use std::ffi::OsStr;
 
 use clap_complete::engine::CompletionCandidate;
 use turntree::context::open_conflicts;
 use turntree::object::ObjectId;
-use turntree::repo::{History, LogEntry, NamedTag, Pin, Repository};
-use turntree_exchange::SessionSummary;
+use turntree::repo::{BranchName, History, LogEntry, NamedTag, Pin, Repository};
 use turntree_exchange::lessons::{Lesson, Lessons};
+use turntree_exchange::{KnownSessions, SessionRow};
 
 use crate::program::global::store_of_environment;
 use crate::program::here::Here;
@@ -20,24 +21,39 @@ pub(crate) const VARIABLE: &str = "COMPLETE";
 /// Maximum number of turns to offer.
 const MAX_TURNS: usize = 100;
 
+/// Maximum number of sessions or branches to offer: the newest.
+const MAX_NAMES: usize = 200;
+
 /// Completes `HEAD`, branches (in HEAD's session also by short name), tags, and the newest turns of
 /// HEAD. Offers nothing without a store.
-pub(crate) fn revisions() -> Vec<CompletionCandidate> {
-    let Some(repo) = repository() else { return Vec::new() };
+pub(crate) fn revisions(typed: &OsStr) -> Vec<CompletionCandidate> {
+    let (Some(repo), Some(typed)) = (repository(), typed.to_str()) else { return Vec::new() };
     let head = repo.head().ok();
     let mut candidates = vec![CompletionCandidate::new("HEAD")];
-    let titles = titles(&repo);
-    for (branch, id) in repo.branches() {
+    let table = KnownSessions::default().table(&repo).unwrap_or_default();
+    let own = |branch: &BranchName| {
+        head.as_ref().is_some_and(|head| head.branch.session() == branch.session())
+    };
+    let is_short = |branch: &BranchName| own(branch) && branch.branch().starts_with(typed);
+    let mut branches = repo.branches();
+    branches.retain(|(branch, _)| branch.to_string().starts_with(typed) || is_short(branch));
+    let places: HashMap<&str, usize> =
+        table.listed().enumerate().map(|(place, row)| (row.name(), place)).collect();
+    let place = |branch: &BranchName| places.get(branch.session()).copied().unwrap_or(usize::MAX);
+    branches.sort_by_key(|(branch, _)| (!own(branch), place(branch)));
+    let rows: Vec<SessionRow<'_>> = table.listed().collect();
+    for (branch, id) in branches.into_iter().take(MAX_NAMES) {
         let message = || repo.commit(&id).map(|commit| commit.message).ok();
-        let about = titles.get(branch.session()).cloned().flatten().or_else(message);
-        let about = about.map(Into::into);
-        if head.as_ref().is_some_and(|head| head.branch.session() == branch.session()) {
+        let title = rows.get(place(&branch)).and_then(SessionRow::title).map(str::to_owned);
+        let about = title.or_else(message).map(Into::into);
+        if is_short(&branch) {
             candidates.push(CompletionCandidate::new(branch.branch()).help(about.clone()));
         }
         candidates.push(CompletionCandidate::new(branch.to_string()).help(about));
     }
     candidates.extend(tags());
     candidates.extend(turns(&repo, head.and_then(|head| head.commit)));
+    candidates.retain(|candidate| candidate.get_value().to_string_lossy().starts_with(typed));
     candidates
 }
 
@@ -52,22 +68,15 @@ fn turns(repo: &Repository, tip: Option<ObjectId>) -> Vec<CompletionCandidate> {
     line.take(MAX_TURNS).map(candidate).collect()
 }
 
-/// Names of sessions, with their titles.
-pub(crate) fn sessions() -> Vec<CompletionCandidate> {
-    let titles = repository().map(|repo| titles(&repo)).unwrap_or_default();
-    let candidate = |(name, title): (String, Option<String>)| {
-        CompletionCandidate::new(name).help(title.map(Into::into))
+/// Names of the newest sessions that begin with the typed text, with their titles.
+pub(crate) fn sessions(typed: &OsStr) -> Vec<CompletionCandidate> {
+    let (Some(repo), Some(typed)) = (repository(), typed.to_str()) else { return Vec::new() };
+    let table = KnownSessions::default().table(&repo).unwrap_or_default();
+    let fitting = table.listed().filter(|row| row.name().starts_with(typed)).take(MAX_NAMES);
+    let candidate = |row: SessionRow<'_>| {
+        CompletionCandidate::new(row.name()).help(row.title().map(|title| title.to_owned().into()))
     };
-    titles.into_iter().map(candidate).collect()
-}
-
-/// The titles of all sessions by name.
-fn titles(repo: &Repository) -> BTreeMap<String, Option<String>> {
-    let named = |session: SessionSummary| {
-        let title = session.title().map(|(title, _)| title.to_owned());
-        (session.name, title)
-    };
-    turntree_exchange::sessions(repo).unwrap_or_default().into_iter().map(named).collect()
+    fitting.map(candidate).collect()
 }
 
 /// Names of tags.

@@ -45,7 +45,7 @@ use std::cell::OnceCell;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use clap_complete::ArgValueCandidates;
+use clap_complete::ArgValueCompleter;
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -170,10 +170,10 @@ fn branch_of_new_store(session: Option<&str>, branch: Option<&str>) -> Result<Br
 #[derive(Debug, Default, clap::Args)]
 pub(crate) struct Options {
     /// Act on a branch of this session instead of HEAD's; main by default
-    #[arg(long, value_name = "NAME", add = ArgValueCandidates::new(sessions))]
+    #[arg(long, value_name = "NAME", add = ArgValueCompleter::new(sessions))]
     session: Option<String>,
     /// Act on this branch instead of HEAD's
-    #[arg(long, value_name = "NAME", add = ArgValueCandidates::new(revisions))]
+    #[arg(long, value_name = "NAME", add = ArgValueCompleter::new(revisions))]
     branch: Option<String>,
     /// Directory that snapshots capture and restores write to; none by default
     #[arg(long, value_name = "DIR", value_hint = clap::ValueHint::DirPath)]

@@ -7,7 +7,7 @@ use std::io::Write;
 use std::process::ExitStatus;
 
 use clap::{Args, Subcommand};
-use clap_complete::ArgValueCandidates;
+use clap_complete::ArgValueCompleter;
 use turntree::context::{Context, diff};
 use turntree::object::ObjectId;
 use turntree::repo::{
@@ -61,7 +61,7 @@ const NOT_STARTED: &str = "'turntree bisect start BAD GOOD' begins one";
   turntree bisect reset")]
 pub(crate) struct Bisect {
     /// Search this session; HEAD's by default
-    #[arg(long, global = true, value_name = "NAME", add = ArgValueCandidates::new(sessions))]
+    #[arg(long, global = true, value_name = "NAME", add = ArgValueCompleter::new(sessions))]
     session: Option<String>,
     #[command(subcommand)]
     action: Option<BisectCommand>,
@@ -85,10 +85,10 @@ enum BisectCommand {
 #[derive(Debug, Args)]
 struct Start {
     /// A bad turn
-    #[arg(value_name = "BAD", add = ArgValueCandidates::new(revisions))]
+    #[arg(value_name = "BAD", add = ArgValueCompleter::new(revisions))]
     bad: Option<String>,
     /// Good turns before it
-    #[arg(value_name = "GOOD", add = ArgValueCandidates::new(revisions))]
+    #[arg(value_name = "GOOD", add = ArgValueCompleter::new(revisions))]
     good: Vec<String>,
 }
 
@@ -96,7 +96,7 @@ struct Start {
 #[derive(Debug, Args)]
 struct Mark {
     /// The turn; by default the next one to test
-    #[arg(value_name = "REV", add = ArgValueCandidates::new(revisions))]
+    #[arg(value_name = "REV", add = ArgValueCompleter::new(revisions))]
     revision: Option<String>,
 }
 

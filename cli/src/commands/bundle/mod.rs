@@ -9,7 +9,7 @@ use std::io::{self, IsTerminal, Write};
 use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand, ValueEnum};
-use clap_complete::ArgValueCandidates;
+use clap_complete::ArgValueCompleter;
 use turntree::object::{ObjectId, Time};
 use turntree::repo::{BranchName, Repository, SearchScope};
 use turntree::store::{BundleWritten, ParityShare, Tier, append_parity};
@@ -81,7 +81,7 @@ enum BundleCommand {
 struct Create {
     /// Sessions, branches or other revisions
     #[arg(required_unless_present = "all", value_name = "SESSION|REV",
-        add = ArgValueCandidates::new(revisions))]
+        add = ArgValueCompleter::new(revisions))]
     names: Vec<String>,
     /// Include every session, for another machine. Not included are HEAD, policies and the
     /// operations for undo; a copy of the store's directory has them too
@@ -91,7 +91,7 @@ struct Create {
     #[arg(short, long, value_name = "FILE", value_hint = clap::ValueHint::FilePath)]
     output: PathBuf,
     /// Leave out turns reachable from this revision; the importing store must have them
-    #[arg(long, visible_alias = "since", value_name = "REV", add = ArgValueCandidates::new(revisions))]
+    #[arg(long, visible_alias = "since", value_name = "REV", add = ArgValueCompleter::new(revisions))]
     not: Vec<String>,
     /// Level of compression
     #[arg(long, value_enum, default_value_t = Level::Archive)]

@@ -4,7 +4,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use clap_complete::ArgValueCandidates;
+use clap_complete::ArgValueCompleter;
 use turntree::workspace::save;
 use turntree::{Error, ErrorKind};
 use turntree_exchange::lessons::{Lessons, LessonsDocument};
@@ -24,7 +24,7 @@ pub(super) struct Export {
     #[arg(value_name = "FILE", value_hint = clap::ValueHint::FilePath)]
     file: Option<PathBuf>,
     /// The snapshot
-    #[arg(long, value_name = "REV", default_value = "HEAD", add = ArgValueCandidates::new(revisions))]
+    #[arg(long, value_name = "REV", default_value = "HEAD", add = ArgValueCompleter::new(revisions))]
     from: String,
     /// Replace an existing file
     #[arg(long, requires = "file")]

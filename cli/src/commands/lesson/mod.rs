@@ -5,7 +5,7 @@ mod file;
 use std::io::Write;
 
 use clap::{Args, Subcommand};
-use clap_complete::ArgValueCandidates;
+use clap_complete::{ArgValueCandidates, ArgValueCompleter};
 use turntree::ErrorKind;
 use turntree::repo::Repository;
 use turntree_exchange::lessons::{Lesson, MergedLessons};
@@ -58,7 +58,7 @@ enum LessonAction {
 #[derive(Debug, Args)]
 struct List {
     /// The snapshot
-    #[arg(value_name = "REV", default_value = "HEAD", add = ArgValueCandidates::new(revisions))]
+    #[arg(value_name = "REV", default_value = "HEAD", add = ArgValueCompleter::new(revisions))]
     revision: String,
     /// List deprecated and expired lessons, too
     #[arg(short, long)]
@@ -115,7 +115,7 @@ struct Unpin {
 #[derive(Debug, Args)]
 struct Inject {
     /// The snapshot
-    #[arg(value_name = "REV", default_value = "HEAD", add = ArgValueCandidates::new(revisions))]
+    #[arg(value_name = "REV", default_value = "HEAD", add = ArgValueCompleter::new(revisions))]
     revision: String,
     /// The tool that is about to be called
     #[arg(long, value_name = "NAME")]

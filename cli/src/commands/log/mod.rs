@@ -7,7 +7,7 @@ use std::collections::HashMap;
 use std::io::{self, Write};
 
 use clap::Args;
-use clap_complete::ArgValueCandidates;
+use clap_complete::ArgValueCompleter;
 use turntree::ErrorKind;
 use turntree::context::Selection;
 use turntree::object::{ObjectId, RefValue, Time};
@@ -78,7 +78,7 @@ const LANES: [anstyle::Style; 6] = [
 pub(crate) struct Log {
     /// Start here, or A..B for the snapshots of B that A does not have; HEAD by default; a file for
     /// the turns that changed it
-    #[arg(value_name = "REV", add = ArgValueCandidates::new(revisions))]
+    #[arg(value_name = "REV", add = ArgValueCompleter::new(revisions))]
     revision: Option<String>,
     /// Stop after this many
     #[arg(short = 'n', long, value_name = "N")]
@@ -100,7 +100,7 @@ pub(crate) struct Log {
     all: bool,
     /// Start at every branch of this session
     #[arg(long, value_name = "NAME", conflicts_with_all = ["revision", "all"],
-        add = ArgValueCandidates::new(sessions))]
+        add = ArgValueCompleter::new(sessions))]
     session: Option<String>,
     /// Start at the turn named by a git commit
     #[arg(long, value_name = "SHA", conflicts_with_all = ["revision", "all", "session"])]

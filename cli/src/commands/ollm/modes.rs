@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::io::Write;
 
 use clap::Args;
-use clap_complete::ArgValueCandidates;
+use clap_complete::ArgValueCompleter;
 use turntree_exchange::formats::ollm::{MODES_SUFFIX, PastTransition, past_transitions};
 
 use crate::porcelain::revision::known_branch_of;
@@ -22,7 +22,7 @@ use crate::view::render::{ID_DIGITS, count, harmless};
 #[derive(Debug, Args)]
 pub(crate) struct ShowModes {
     /// The session; that of HEAD by default
-    #[arg(long, value_name = "NAME", add = ArgValueCandidates::new(sessions))]
+    #[arg(long, value_name = "NAME", add = ArgValueCompleter::new(sessions))]
     session: Option<String>,
     /// Show each change, oldest first
     #[arg(long)]

@@ -3,7 +3,7 @@
 use std::io::Write;
 
 use clap::Args;
-use clap_complete::ArgValueCandidates;
+use clap_complete::ArgValueCompleter;
 use turntree::ErrorKind;
 use turntree::repo::Repository;
 use turntree::transfer::remote::Pushed;
@@ -41,7 +41,7 @@ pub(super) const APART: &str = "'turntree sync' fetches, merges and pushes";
   turntree push --delete old-experiment")]
 pub(crate) struct Push {
     /// Sessions; HEAD's by default
-    #[arg(value_name = "SESSION", add = ArgValueCandidates::new(sessions))]
+    #[arg(value_name = "SESSION", add = ArgValueCompleter::new(sessions))]
     sessions: Vec<String>,
     /// Every session
     #[arg(long, conflicts_with = "sessions")]

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::io::Write;
 
 use clap::Args;
-use clap_complete::ArgValueCandidates;
+use clap_complete::ArgValueCompleter;
 use turntree::maintenance::{
     Fullness, Purpose, SessionSize, collect, measure_sessions, newest_time,
 };
@@ -45,7 +45,7 @@ use crate::view::{clock, json};
 pub(super) struct Forget {
     /// Sessions, by name or title, or by the beginning of one
     #[arg(value_name = "SESSION", required_unless_present = "older_than",
-        add = ArgValueCandidates::new(sessions))]
+        add = ArgValueCompleter::new(sessions))]
     sessions: Vec<String>,
     /// Also every session whose newest turn is older than this, such as 180d, unless one of its
     /// turns has a pin or a tag; times in the future do not count

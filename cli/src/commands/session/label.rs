@@ -3,7 +3,7 @@
 use std::io::Write;
 
 use clap::Args;
-use clap_complete::ArgValueCandidates;
+use clap_complete::ArgValueCompleter;
 use turntree::repo::SessionLabels;
 
 use crate::porcelain::sessions::{named_session, set_labels};
@@ -23,7 +23,7 @@ use crate::view::render::one_line;
   turntree session rename 3f2a91c0 --clear")]
 pub(super) struct Rename {
     /// The session
-    #[arg(value_name = "SESSION", add = ArgValueCandidates::new(sessions))]
+    #[arg(value_name = "SESSION", add = ArgValueCompleter::new(sessions))]
     session: String,
     /// The title
     #[arg(value_name = "TITLE", required_unless_present = "clear")]
@@ -44,7 +44,7 @@ pub(super) struct Rename {
   turntree sessions --label lexer")]
 pub(super) struct Label {
     /// The session
-    #[arg(value_name = "SESSION", add = ArgValueCandidates::new(sessions))]
+    #[arg(value_name = "SESSION", add = ArgValueCompleter::new(sessions))]
     session: String,
     /// Labels to add
     #[arg(value_name = "LABEL")]

@@ -22,7 +22,7 @@ use crate::view::{clock, json};
   turntree session show 'the parser' --json | jq -r .title")]
 pub(super) struct Show {
     /// The session; HEAD's by default
-    #[arg(value_name = "SESSION", add = ArgValueCandidates::new(sessions))]
+    #[arg(value_name = "SESSION", add = ArgValueCompleter::new(sessions))]
     session: Option<String>,
 }
 

@@ -7,7 +7,7 @@ mod restore;
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
-use clap_complete::ArgValueCandidates;
+use clap_complete::ArgValueCompleter;
 
 use self::events::Events;
 use self::reads::Reads;
@@ -48,7 +48,7 @@ enum SwarmCommand {
 #[derive(Debug, Args)]
 struct SwarmRestore {
     /// The snapshot
-    #[arg(value_name = "REV", add = ArgValueCandidates::new(revisions))]
+    #[arg(value_name = "REV", add = ArgValueCompleter::new(revisions))]
     revision: String,
     /// The configuration, {"agents": {NAME: {"system_prompt": TEXT}}}, or - for standard input
     #[arg(value_name = "CONFIG", value_hint = clap::ValueHint::FilePath)]

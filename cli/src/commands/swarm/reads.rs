@@ -4,7 +4,7 @@ use std::io::Write;
 use std::path::PathBuf;
 
 use clap::Args;
-use clap_complete::ArgValueCandidates;
+use clap_complete::ArgValueCompleter;
 use turntree::Error;
 use turntree_exchange::check_reads;
 
@@ -24,7 +24,7 @@ use crate::view::render::{count, harmless};
 #[derive(Debug, Args)]
 pub(super) struct Reads {
     /// The snapshot
-    #[arg(value_name = "REV", add = ArgValueCandidates::new(revisions))]
+    #[arg(value_name = "REV", add = ArgValueCompleter::new(revisions))]
     revision: String,
     /// The directory with the current files; paths inside the recorded directory are looked up in
     /// it

@@ -8,7 +8,7 @@ mod salvage;
 use std::io::Write;
 
 use clap::{Args, ValueEnum};
-use clap_complete::ArgValueCandidates;
+use clap_complete::ArgValueCompleter;
 use turntree::Error;
 use turntree::context::{Context, MAIN_AGENT, Role};
 use turntree::context::{export_messages, export_source};
@@ -40,7 +40,7 @@ use crate::view::error::Result;
 #[derive(Debug, Clone, Args)]
 pub(crate) struct ExportRequest {
     /// A session or any other revision; several for html and codesign
-    #[arg(value_name = "REV", required = true, add = ArgValueCandidates::new(revisions))]
+    #[arg(value_name = "REV", required = true, add = ArgValueCompleter::new(revisions))]
     revisions: Vec<String>,
     /// Format to write
     #[arg(long, value_enum)]

@@ -4,7 +4,7 @@ pub(crate) mod fields;
 pub(crate) mod target;
 
 use clap::Args;
-use clap_complete::ArgValueCandidates;
+use clap_complete::{ArgValueCandidates, ArgValueCompleter};
 use turntree::repo::Repository;
 use turntree::{Error, ErrorKind};
 use turntree_exchange::lessons::{Call, Lesson, Lessons, MergedLessons, learn, prompt, select};
@@ -34,7 +34,7 @@ pub(crate) struct Add {
     #[arg(long, value_name = "N")]
     pub(crate) turn: Option<u64>,
     /// Link it to the abandoned branch or snapshot
-    #[arg(long, value_name = "REV", add = ArgValueCandidates::new(revisions))]
+    #[arg(long, value_name = "REV", add = ArgValueCompleter::new(revisions))]
     pub(crate) branch: Option<String>,
     /// Deprecate this lesson, which the new one contradicts; may be given several times
     #[arg(long, value_name = "ID", add = ArgValueCandidates::new(complete_lessons))]

@@ -1,7 +1,7 @@
 //! The lessons of a branch, read or changed in one operation.
 
 use clap::Args;
-use clap_complete::ArgValueCandidates;
+use clap_complete::ArgValueCompleter;
 use turntree::context::Builder;
 use turntree::object::{Commit, ObjectId};
 use turntree::repo::{BranchName, LESSONS_CHANGED, Repository, SnapshotDraft, WORKSPACE};
@@ -20,7 +20,7 @@ use crate::view::render::lessons::write_changes;
 #[derive(Debug, Default, Args)]
 pub(crate) struct LessonBranch {
     /// Use the main branch of this session
-    #[arg(long, value_name = "NAME", add = ArgValueCandidates::new(sessions))]
+    #[arg(long, value_name = "NAME", add = ArgValueCompleter::new(sessions))]
     pub(crate) session: Option<String>,
     /// Use this branch; HEAD's by default
     #[arg(long, value_name = "BRANCH")]

@@ -28,6 +28,7 @@ mod independent_reader;
 mod independent_transcript;
 mod key_rotation;
 mod known_losses;
+mod known_tips;
 mod letting_go;
 mod local;
 mod lost_superblock;

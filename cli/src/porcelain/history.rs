@@ -1,13 +1,15 @@
 //! Walks of history: the start, the hidden snapshots, and the records of visited snapshots.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use turntree::Error;
 use turntree::context::Context;
 use turntree::object::ObjectId;
-use turntree::repo::{BranchName, HEAD, LogEntry, Repository, SearchScope, split_range};
+use turntree::repo::{
+    BranchName, HEAD, History, KnownTip, LogEntry, Repository, SearchScope, split_range,
+};
 use turntree::store::Tombstone;
-use turntree_exchange::{PriceTable, context_tokens, is_prompt, turn_facts};
+use turntree_exchange::{KnownSessions, PriceTable, context_tokens, is_prompt, turn_facts};
 
 use super::revision::{resolve, resolve_range};
 use super::sessions::named_session;
@@ -21,6 +23,8 @@ pub(crate) struct Walk {
     pub(crate) hide: Vec<ObjectId>,
     /// The branch on which a commit is reached, for commits to be visited next.
     along: HashMap<ObjectId, BranchName>,
+    /// The starts whose turns are known.
+    known: Vec<KnownTip>,
 }
 
 impl Walk {
@@ -39,7 +43,7 @@ impl Walk {
             let branch = named.map_or_else(|| branch_with(repo, start), |name| Ok(Some(name)))?;
             along.extend(branch.map(|branch| (*start, branch)));
         }
-        Ok(Self { starts: range.include, hide: range.exclude, along })
+        Ok(Self { starts: range.include, hide: range.exclude, along, known: Vec::new() })
     }
 
     /// Converts the walk into a scope for a search.
@@ -53,7 +57,24 @@ impl Walk {
         let branches = repo.branches();
         let starts = branches.iter().map(|(_, id)| *id).collect();
         let along = branches.into_iter().map(|(name, id)| (id, name)).collect();
-        Ok(Self { starts, hide: Vec::new(), along })
+        Ok(Self { starts, hide: Vec::new(), along, known: Vec::new() })
+    }
+
+    /// The history of all branches, for a walk that probably ends early: it reads only the tips
+    /// that it reaches.
+    pub(crate) fn newest(repo: &Repository) -> Result<Self> {
+        // Without the list, as in a damaged store, the walk reads every tip.
+        let table = KnownSessions::default().table(repo).unwrap_or_default();
+        let known = table.all().flat_map(|row| row.tips()).collect();
+        Ok(Self { known, ..Self::all(repo)? })
+    }
+
+    /// Begins the walk.
+    pub(crate) fn history<'r>(&self, repo: &'r Repository) -> Result<History<'r>> {
+        let known: HashSet<ObjectId> = self.known.iter().map(|tip| tip.id).collect();
+        let unknown = self.starts.iter().filter(|id| !known.contains(id)).copied();
+        let history = repo.history(&unknown.collect::<Vec<_>>(), &self.hide)?;
+        Ok(history.with_known(&self.known))
     }
 
     /// The history of all branches of a session.
@@ -72,7 +93,7 @@ impl Walk {
     /// The history of one branch.
     pub(crate) fn of(branch: &BranchName, tip: ObjectId) -> Self {
         let along = HashMap::from([(tip, branch.clone())]);
-        Self { starts: vec![tip], hide: Vec::new(), along }
+        Self { starts: vec![tip], hide: Vec::new(), along, known: Vec::new() }
     }
 
     /// Returns the branch on which a commit is reached, and passes it on to the commit's parents.
@@ -103,7 +124,7 @@ impl Walk {
     ) -> Result<Option<ObjectId>> {
         let mut left = limit;
         let mut prompts = repo.prompts(Some(&is_prompt))?;
-        for entry in repo.history(&self.starts, &self.hide)? {
+        for entry in self.history(repo)? {
             if left == 0 {
                 return Ok(entry.ok().map(|entry| entry.id));
             }

@@ -55,7 +55,7 @@ impl Request for LogArguments {
             (limit(self.limit, ITEMS, MAX_ITEMS)?, parse_cursor(self.cursor.as_deref())?);
         let repo = call.open()?;
         let walk = match &self.revision {
-            None if self.all => Walk::all(&repo)?,
+            None if self.all => Walk::newest(&repo)?,
             revision => Walk::range(&repo, revision.as_deref().unwrap_or(HEAD))?,
         };
         let touching = PickaxeQuery { paths: Selection::parse(&self.paths), text: None };

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use super::{Grafts, Repository};
 use crate::error::{Error, Result};
-use crate::object::{Commit, ObjectId};
+use crate::object::{Commit, ObjectId, Time};
 
 /// A commit with its id.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -20,6 +20,17 @@ pub struct LogEntry {
     pub commit: Commit,
     /// The parents by which history continues: its own, or those of a graft.
     pub parents: Vec<ObjectId>,
+}
+
+/// A commit whose turn and time are known without reading it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct KnownTip {
+    /// The id of the commit.
+    pub id: ObjectId,
+    /// The turn of the commit.
+    pub turn: u64,
+    /// The time of the commit.
+    pub time: Time,
 }
 
 /// Commits reachable from some starts and from no hidden one, each once, children before parents.
@@ -45,8 +56,13 @@ pub struct History<'r> {
 /// The round of commits that no round yields.
 const HIDDEN: usize = 0;
 
+/// A commit to visit.
 #[derive(Debug)]
-struct Frontier(LogEntry);
+struct Frontier {
+    tip: KnownTip,
+    /// `None` until the walk reaches it.
+    entry: Option<LogEntry>,
+}
 
 impl Repository {
     /// Walks from `starts`, without commits reachable from `hide`.
@@ -109,8 +125,23 @@ impl History<'_> {
     #[must_use]
     pub fn frontier(&self) -> Vec<ObjectId> {
         let is_visible = |id: &ObjectId| self.met.get(id) == Some(&self.round);
-        let ids = self.frontier.iter().map(|Frontier(entry)| entry.id);
+        let ids = self.frontier.iter().map(|Frontier { tip, .. }| tip.id);
         ids.filter(is_visible).collect()
+    }
+
+    /// Starts also at tips whose turns and times are known. Each is read when the walk reaches it,
+    /// so a walk that ends early does not read all of them. One that cannot be read is an error of
+    /// the walk then.
+    #[must_use]
+    pub fn with_known(mut self, tips: &[KnownTip]) -> Self {
+        for tip in tips {
+            if !self.met.contains_key(&tip.id) {
+                self.met.insert(tip.id, self.round);
+                self.visible += 1;
+                self.frontier.push(Frontier { tip: *tip, entry: None });
+            }
+        }
+        self
     }
 
     /// Continues from other starts, without commits reachable from `hide` or from earlier starts of
@@ -140,14 +171,38 @@ impl History<'_> {
                 }
             }
             None => {
-                let commit = self.repo.commit(id)?;
+                let read = self.read(id)?;
                 self.met.insert(*id, if hide { HIDDEN } else { self.round });
                 self.visible += usize::from(!hide);
-                let parents = self.grafts.parents(&commit);
-                self.frontier.push(Frontier(LogEntry { id: *id, commit, parents }));
+                self.frontier.push(read);
             }
         }
         Ok(())
+    }
+
+    fn read(&self, id: &ObjectId) -> Result<Frontier> {
+        let commit = self.repo.commit(id)?;
+        let tip = KnownTip { id: *id, turn: commit.turn, time: commit.time };
+        let parents = self.grafts.parents(&commit);
+        Ok(Frontier { tip, entry: Some(LogEntry { id: *id, commit, parents }) })
+    }
+
+    /// Returns the next commit of the frontier. Reads it, if it was only known.
+    fn pop(&mut self) -> Result<Option<LogEntry>> {
+        while let Some(Frontier { tip, entry }) = self.frontier.pop() {
+            if entry.is_some() {
+                return Ok(entry);
+            }
+            let read = self.read(&tip.id).inspect_err(|_| {
+                self.visible -= usize::from(self.met.get(&tip.id) == Some(&self.round));
+            })?;
+            if read.tip == tip {
+                return Ok(read.entry);
+            }
+            // What was known is wrong: the commit itself tells its place.
+            self.frontier.push(read);
+        }
+        Ok(None)
     }
 
     fn step(&mut self) -> Result<Option<LogEntry>> {
@@ -155,7 +210,7 @@ impl History<'_> {
             return Ok(Some(entry));
         }
         while self.visible > 0 {
-            let Some(Frontier(entry)) = self.frontier.pop() else { break };
+            let Some(entry) = self.pop()? else { break };
             let hide = self.met.get(&entry.id) != Some(&self.round);
             self.visible -= usize::from(!hide);
             let parents = if self.first_parent { 1 } else { entry.parents.len() };
@@ -186,7 +241,7 @@ impl Iterator for History<'_> {
 
 impl Ord for Frontier {
     fn cmp(&self, other: &Self) -> Ordering {
-        let key = |Self(entry): &Self| (entry.commit.turn, entry.commit.time, entry.id);
+        let key = |it: &Self| (it.tip.turn, it.tip.time, it.tip.id);
         key(self).cmp(&key(other))
     }
 }

@@ -81,7 +81,7 @@ pub use filter::ContentFilter;
 pub use forgotten::ForgottenSession;
 pub(crate) use forgotten_operations::forgotten_through;
 pub use grafts::{GRAFTS_REF, Grafts};
-pub use history::{History, LogEntry};
+pub use history::{History, KnownTip, LogEntry};
 pub use links::links;
 pub use merge::{MergeKind, MergeReport, MergeRequest};
 pub use operations::OperationEntry;

@@ -13,6 +13,7 @@ use turntree::context::Selection;
 use turntree::object::{ObjectId, RefValue, Time};
 use turntree::repo::{
     BranchName, Count, HEAD, History, LogEntry, PickaxeQuery, Prompts, ReadMessage, Repository,
+    SESSION_REFS, remote_branch,
 };
 use turntree_exchange::{PriceTable, TurnFacts, is_prompt, turn_facts};
 
@@ -152,7 +153,7 @@ impl Log {
         paths.extend(self.path.iter().cloned());
         let walk = match (revisions.first(), &self.session) {
             (None, Some(session)) => Walk::of_session(repo, session)?,
-            (None, None) if self.all => Walk::all(repo)?,
+            (None, None) if self.all => Walk::newest(repo)?,
             (revision, _) => Walk::range(repo, revision.map_or(HEAD, String::as_str))?,
         };
         let occurring = self.occurring.as_deref().map(Occurring::new).transpose()?;
@@ -258,7 +259,7 @@ impl Style {
         wanted: Option<&mut Wanted<'_, '_>>,
     ) -> Result<()> {
         let names = names_by_commit(repo)?;
-        let history = repo.history(&walk.starts, &walk.hide)?;
+        let history = walk.history(repo)?;
         if self.graph {
             let is_whole = self.full || wanted.as_ref().is_some_and(|wanted| wanted.is_any());
             let entries = match wanted {
@@ -419,14 +420,20 @@ fn names_by_commit(repo: &Repository) -> Result<HashMap<ObjectId, Vec<String>>> 
     let mut names: HashMap<ObjectId, Vec<String>> = HashMap::new();
     for (full, value) in &repo.refs().values {
         let RefValue::Object(id) = value else { continue };
-        let id = match repo.peel(id) {
+        let branch = BranchName::from_full(full);
+        // The many refs need no read: branches name commits, and titles of sessions name none.
+        let is_direct = branch.is_some() || remote_branch(full).is_some();
+        if full.starts_with(SESSION_REFS) {
+            continue;
+        }
+        let id = match if is_direct { Ok(*id) } else { repo.peel(id) } {
             Ok(id) => id,
             Err(error) if error.kind() == ErrorKind::Corrupt => return Err(error.into()),
             // A retention policy, or an expired pin on a dropped turn.
             Err(_) => continue,
         };
         let named = names.entry(id).or_default();
-        match BranchName::from_full(full) {
+        match branch {
             Some(branch) if Some(&branch) == head.as_ref() => {
                 named.insert(0, format!("HEAD -> {branch}"));
             }

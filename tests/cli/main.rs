@@ -19,6 +19,7 @@ mod hook_prompt;
 mod hook_rollback;
 mod ignored_files;
 mod maintenance;
+mod many_branches;
 mod mcp;
 mod old_spellings;
 mod ollm;

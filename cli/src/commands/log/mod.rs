@@ -31,7 +31,7 @@ use crate::program::invocation::Invocation;
 use crate::view::clock;
 use crate::view::error::{Answer, Failure, Hint, Result};
 use crate::view::output::{FAINT, ID, NAME, Output, Palette, REMOVED, STRONG, Width};
-use crate::view::render::graph::{Graph, GraphRow};
+use crate::view::render::graph::{Drawn, Graph, GraphRow};
 use crate::view::render::spending::short_spending;
 use crate::view::render::{ID_DIGITS, columns_of, count, one_line};
 
@@ -41,6 +41,12 @@ const TITLE_WIDTH: usize = 100;
 /// Width of names and message with --oneline, and the minimum width of a message.
 const ONELINE_WIDTH: usize = 76;
 const MIN_WIDTH: usize = 30;
+
+/// The largest number of columns of a graph, the least, and the part of a screen for them: a column
+/// takes two characters, so the graph takes at most half of the screen.
+const MAX_COLUMNS: usize = 64;
+const MIN_COLUMNS: usize = 8;
+const SCREEN_SHARE: usize = 4;
 
 /// Colours of the lanes of a graph, from the left.
 const LANES: [anstyle::Style; 6] = [
@@ -59,7 +65,8 @@ const LANES: [anstyle::Style; 6] = [
 /// 12, and 'prompt:12' names the turn.
 ///
 /// --graph draws one branch after another, and folds runs of turns without events to show ('~ 14
-/// turns'); --full shows all of them.
+/// turns'); --full shows all of them. Of branches for which a screen has no room, it shows the number
+/// ('⋮ 12 branches more, 36 turns').
 ///
 /// --path and -S select turns by their changes; the changes of a merge are those that differ from
 /// all its parents. -S counts TEXT in each changed entry and in each changed conversation, whose
@@ -224,6 +231,13 @@ impl Log {
     }
 }
 
+/// Lines of a graph for which no column was free.
+#[derive(Debug, Default)]
+struct FoldedLines {
+    branches: u64,
+    turns: u64,
+}
+
 /// The matching turns, each with its nearest matching ancestors as parents.
 fn only_shown(history: History<'_>, wanted: &mut Wanted<'_, '_>) -> Result<Vec<LogEntry>> {
     let entries = history.collect::<turntree::Result<Vec<_>>>()?;
@@ -313,23 +327,60 @@ impl Style {
         if let Some(error) = failed {
             return Err(error.into());
         }
-        let mut graph = Graph::new();
+        let mut graph = Graph::new(order::tips(&lines), self.columns());
+        let mut folded = FoldedLines::default();
         for line in lines.iter().take(limit) {
-            let (row, text) = match line {
-                GraphLine::Turn(entry) => {
-                    let row = graph.add(entry.id, &entry.parents);
-                    let beside = columns_of(&row.node) + 1;
-                    (row, self.line(repo, entry, names, &mut prompts, beside)?)
-                }
-                GraphLine::Run { first, parents, turns } => {
-                    let mut row = graph.add(*first, parents);
-                    row.node = row.node.replace('\u{25cf}', "~");
-                    (row, self.paint.paint(FAINT, count(*turns as u64, "turn")).to_string())
+            let (id, parents, turns) = line.place();
+            let mut row = match graph.add(id, parents) {
+                Drawn::Row(row) => row,
+                Drawn::Folded { is_tip } => {
+                    folded.branches += u64::from(is_tip);
+                    folded.turns += turns;
+                    continue;
                 }
             };
+            self.write_folded(out, &graph, &mut folded)?;
+            let beside = columns_of(&row.node) + 1;
+            let mut text = match line {
+                GraphLine::Turn(entry) => self.line(repo, entry, names, &mut prompts, beside)?,
+                GraphLine::Run { .. } => {
+                    row.node = row.node.replace('\u{25cf}', "~");
+                    self.paint.paint(FAINT, count(turns, "turn")).to_string()
+                }
+            };
+            if row.folded_parents > 0 {
+                let parents = count(row.folded_parents as u64, "folded parent");
+                text = format!("{text}  {}", self.paint.paint(FAINT, parents));
+            }
             self.write_beside(out, &row, &text)?;
         }
-        Ok(())
+        self.write_folded(out, &graph, &mut folded)
+    }
+
+    /// The largest number of columns of a graph.
+    fn columns(&self) -> usize {
+        let of_screen = self.width.columns().map(|columns| columns / SCREEN_SHARE);
+        of_screen.unwrap_or(MAX_COLUMNS).clamp(MIN_COLUMNS, MAX_COLUMNS)
+    }
+
+    /// Writes a line about the turns that were folded since the last line.
+    fn write_folded(
+        &self,
+        out: &mut dyn Write,
+        graph: &Graph<ObjectId>,
+        folded: &mut FoldedLines,
+    ) -> Result<()> {
+        let FoldedLines { branches, turns } = std::mem::take(folded);
+        if turns == 0 {
+            return Ok(());
+        }
+        let turns = count(turns, "turn");
+        let text = match branches {
+            0 => format!("\u{22ee} {turns} more of folded branches"),
+            branches => format!("\u{22ee} {} more, {turns}", count(branches, "branch")),
+        };
+        let (lanes, text) = (self.lanes(&graph.folded_line()), self.paint.paint(FAINT, text));
+        Ok(writeln!(out, "{lanes} {text}")?)
     }
 
     /// A line about a snapshot, with `beside` columns before it.
@@ -394,8 +445,8 @@ impl Style {
             writeln!(out, "{}", self.lanes(joins))?;
         }
         writeln!(out, "{} {line}", self.lanes(&row.node))?;
-        if let Some(forks) = &row.forks {
-            writeln!(out, "{}", self.lanes(forks))?;
+        for below in [&row.forks, &row.ends].into_iter().flatten() {
+            writeln!(out, "{}", self.lanes(below))?;
         }
         Ok(())
     }

@@ -25,6 +25,23 @@ pub(super) enum GraphLine {
     },
 }
 
+impl GraphLine {
+    /// Returns its newest snapshot, the parents of its oldest, and the number of its turns.
+    pub(super) fn place(&self) -> (ObjectId, &[ObjectId], u64) {
+        match self {
+            Self::Turn(entry) => (entry.id, &entry.parents, 1),
+            Self::Run { first, parents, turns } => (*first, parents, *turns as u64),
+        }
+    }
+}
+
+/// Returns the number of lines that no other line continues.
+pub(super) fn tips(lines: &[GraphLine]) -> usize {
+    let places = lines.iter().map(GraphLine::place);
+    let parents: HashSet<ObjectId> = places.flat_map(|(_, parents, _)| parents).copied().collect();
+    lines.iter().filter(|line| !parents.contains(&line.place().0)).count()
+}
+
 /// Sorts snapshots, children before parents, so that each branch is contiguous.
 pub(super) fn by_branch(entries: Vec<LogEntry>) -> Vec<LogEntry> {
     let ids: Vec<ObjectId> = entries.iter().map(|entry| entry.id).collect();

@@ -282,6 +282,25 @@ fn who_opens_an_address_of_nothing_is_told_so_in_words() {
 }
 
 #[test]
+fn a_story_of_many_branches_has_the_newest_and_counts_the_rest() {
+    let place = Place::new(PROGRAM);
+    let _ = place.with_turns(2);
+    let names: Vec<String> = (0..70).map(|number| format!("fork-{number}")).collect();
+    let words: Vec<&str> = ["fork"].into_iter().chain(names.iter().map(String::as_str)).collect();
+    let _ = place.run(&words);
+    let _ = place.run(&["snapshot", "-m", "newest", "--session", "work", "--branch", "fork-69"]);
+    let served = Served::start(&place, &[]);
+    let story = served.lines("/api/story?session=work&n=10");
+    let branches = story[0].1["branches"].as_array().unwrap();
+    assert_eq!((branches.len(), &story[0].1["more"]), (64, &json!(8)));
+    assert_eq!(branches[0]["name"], "main");
+    assert!(branches.iter().any(|branch| branch["name"] == "fork-69"));
+    let compared = served.json("/api/compare?session=work");
+    assert_eq!(compared["strategies"].as_array().unwrap().len(), 64);
+    assert_eq!(compared["branches"], 72);
+}
+
+#[test]
 fn a_story_is_told_by_turns_and_then_by_what_is_asked_for() {
     let place = Place::new(PROGRAM);
     let _ = place.with_turns(2);

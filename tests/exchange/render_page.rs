@@ -27,6 +27,7 @@ pub(super) fn page_of(repo: &Repository, title: &str, branches: &[(&str, ObjectI
         labels: &[],
         title,
         branches: &branches,
+        more: 0,
         comparison: (branches.len() > 1).then_some(COMPARISON),
         made_by: "tests",
         prices: &PriceTable::default(),

@@ -1,14 +1,17 @@
 //! Answers from the store: sessions, the turns of a session, texts and messages, branches side by
 //! side.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use serde::Serialize;
-use turntree::object::{ObjectId, ObjectSource};
+use turntree::object::{ObjectId, ObjectSource, Time};
 use turntree::repo::Repository;
 use turntree::{Error, ErrorKind};
 use turntree_exchange::SessionRow;
-use turntree_exchange::render::{Page, PageBranch, WantedTurns, write_parts, write_turns};
+use turntree_exchange::render::{
+    MAX_STARTS, Page, PageBranch, WantedTurns, write_parts, write_turns,
+};
 
 use super::hits;
 use super::lines::Lines;
@@ -21,6 +24,9 @@ use crate::program::live::live_sessions;
 use crate::view::error::Result;
 use crate::view::json::SessionRecord;
 use crate::view::{clock, json};
+
+/// The most branches of a story and of a comparison: as many lines as a story continues from.
+const MAX_BRANCHES: usize = MAX_STARTS;
 
 /// The largest number of changed sessions that the first list of a page waits for.
 const FEW_CHANGED: usize = 64;
@@ -50,8 +56,10 @@ fn answer(
             hits::text(store, repo, text, session.as_deref(), out)
         }
         Question::Compare { session } => {
-            let lines = branches(repo, session)?;
-            out.put(&Compared::of(repo, lines, &Prices::of(None)?.table)?.record())
+            let (lines, more) = branches(store, repo, session)?;
+            let branches = lines.len() + more;
+            let comparison = Compared::of(repo, lines, &Prices::of(None)?.table)?.record();
+            out.put(&BranchesCompared { comparison, branches })
         }
         Question::Files { at, path, from } => screens::files(repo, at, path, *from, out),
         Question::Blame { at, path } => screens::blame(repo, at, path, out),
@@ -144,15 +152,34 @@ fn most_first(counted: BTreeMap<String, usize>) -> Vec<(String, usize)> {
     counted
 }
 
-/// The branches of a session, main first.
-fn branches(repo: &Repository, session: &str) -> Result<Vec<Line>> {
+/// A comparison of branches of a session.
+#[derive(Serialize)]
+struct BranchesCompared {
+    #[serde(flatten)]
+    comparison: json::Comparison,
+    /// The number of branches of the session, which may be more than are compared.
+    branches: usize,
+}
+
+/// The branches of a session, main first, and the number of those beyond [`MAX_BRANCHES`]: then
+/// they are the newest.
+fn branches(store: &WatchedStore, repo: &Repository, session: &str) -> Result<(Vec<Line>, usize)> {
     let mut lines = lines_of(repo, session);
     if lines.is_empty() {
         let missing = format!("there is no session {session}");
         return Err(Error::new(ErrorKind::NotFound, missing).into());
     }
-    lines.sort_by_key(|line| line.name != turntree::repo::MAIN_BRANCH);
-    Ok(lines)
+    let is_other = |line: &Line| line.name != turntree::repo::MAIN_BRANCH;
+    let more = lines.len().saturating_sub(MAX_BRANCHES);
+    if more > 0 {
+        let tips = store.sessions().tips(repo, session)?;
+        let times: HashMap<ObjectId, Time> = tips.iter().map(|tip| (tip.id, tip.time)).collect();
+        lines.sort_by_key(|line| (is_other(line), Reverse(times.get(&line.tip).copied())));
+        lines.truncate(MAX_BRANCHES);
+        lines.sort_by(|one, other| one.name.cmp(&other.name));
+    }
+    lines.sort_by_key(is_other);
+    Ok((lines, more))
 }
 
 fn labels(repo: &Repository, session: &str) -> Result<json::SessionLabelled> {
@@ -163,7 +190,7 @@ fn labels(repo: &Repository, session: &str) -> Result<json::SessionLabelled> {
 
 fn story(store: &WatchedStore, repo: &Repository, part: &StoryPart, out: &mut Lines) -> Result<()> {
     let session = part.session.as_str();
-    let lines = branches(repo, session)?;
+    let (lines, more) = branches(store, repo, session)?;
     let page_branch = |line: &Line| PageBranch { name: line.name.clone(), tip: line.tip };
     let branches: Vec<PageBranch> = lines.iter().map(page_branch).collect();
     let summary = store.sessions().named(repo, &BTreeSet::from([session]))?.remove(session);
@@ -173,6 +200,7 @@ fn story(store: &WatchedStore, repo: &Repository, part: &StoryPart, out: &mut Li
         title: title.unwrap_or(session),
         labels: &labels,
         branches: &branches,
+        more,
         comparison: None,
         made_by: MADE_BY,
         prices: &Prices::of(None)?.table,

@@ -58,6 +58,7 @@ impl Prepared {
             title: &self.title,
             labels: &[],
             branches: &self.branches,
+            more: 0,
             comparison: self.comparison.as_deref(),
             made_by: MADE_BY,
             prices: &self.prices,

@@ -136,9 +136,9 @@ byId("find").addEventListener("submit", (event) => {
 });
 
 function drawAbout() {
-  // The name of the file stands in the address, so that it is a link to this page and not within it.
+  // The name of the file stands in the address: a link to this page and not within it.
   byId("title").replaceChildren(h("a", { href: `${location.pathname.split("/").at(-1)}#overview` }, header.title));
-  byId("about").textContent = [branches.length > 1 && plural(branches.length, "branch", "branches"), plural(turns.length, "turn"), plural(count("m"), "message")].filter(Boolean).join(" \u00b7 ");
+  byId("about").textContent = [branches.length > 1 && plural(branches.length + (header.more | 0), "branch", "branches"), plural(turns.length, "turn"), plural(count("m"), "message")].filter(Boolean).join(" \u00b7 ");
 }
 
 /** Shows what was read, step by step where there is much of it. */

@@ -25,9 +25,10 @@ function compareView() {
   const draw = () => box.replaceChildren(table(compared.strategies, checks, draw));
   draw();
   const since = compared.fork ? `Since the fork at turn ${compared.fork.turn}.` : "No common snapshot: counted from the first turn.";
+  const left = compared.branches > compared.strategies.length ? ` The newest ${compared.strategies.length} of ${compared.branches} branches.` : "";
   const [first, ...others] = branches;
   const link = (branch) => h("a", { class: "button", href: diffHash({ branch: first, turn: first.line.at(-1) }, { branch, turn: branch.line.at(-1) }) }, `${first.name} \u2192 ${branch.name}`);
-  return h("article", { class: "page", "aria-label": "Strategies" }, h("header", { class: "view-head" }, h("h2", {}, "Strategies"), h("p", { class: "facts" }, since)), box,
+  return h("article", { class: "page", "aria-label": "Strategies" }, h("header", { class: "view-head" }, h("h2", {}, "Strategies"), h("p", { class: "facts" }, since + left)), box,
     others.length > 0 && part("Differences of the last turns", null, h("p", { class: "links" }, others.map(link))));
 }
 

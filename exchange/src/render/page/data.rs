@@ -111,6 +111,8 @@ struct Header<'a> {
     #[serde(rename = "madeBy")]
     made_by: &'a str,
     branches: Vec<PageBranch<'a>>,
+    #[serde(skip_serializing_if = "is_zero")]
+    more: usize,
     texts: usize,
     messages: usize,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -328,6 +330,7 @@ impl<'a> PageData<'a> {
             labels: page.labels,
             made_by: page.made_by,
             branches: branches.collect(),
+            more: page.more,
             texts: self.texts.len(),
             messages: self.messages.len(),
             compare,
@@ -612,6 +615,10 @@ const FILES: &str = "files";
 
 /// The section of the main conversation.
 const MAIN: &str = "agents/main/messages";
+
+const fn is_zero(number: &usize) -> bool {
+    *number == 0
+}
 
 const fn is_none(number: &u64) -> bool {
     *number == 0

@@ -86,6 +86,8 @@ pub struct Page<'a> {
     pub labels: &'a [String],
     /// The lines to show. The page opens the first one.
     pub branches: &'a [PageBranch],
+    /// The number of further branches, which the page does not show.
+    pub more: usize,
     /// The comparison of the branches as JSON, the output of `compare --json`. `None` for no table.
     pub comparison: Option<&'a str>,
     /// The program and its version, for the footer.

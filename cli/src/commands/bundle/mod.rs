@@ -93,8 +93,8 @@ struct Create {
     /// Leave out turns reachable from this revision; the importing store must have them
     #[arg(long, visible_alias = "since", value_name = "REV", add = ArgValueCompleter::new(revisions))]
     not: Vec<String>,
-    /// Level of compression
-    #[arg(long, value_enum, default_value_t = Level::Archive)]
+    /// Level of compression: archive takes several times as long, for a smaller file
+    #[arg(long, value_enum, default_value_t = Level::Compacted)]
     tier: Level,
     /// Percent of the file that may be damaged and still be restored: the file grows by this share
     /// and some kilobytes; 0 for none

@@ -75,9 +75,8 @@ fn plan(
 ) -> Result<BundlePlan> {
     let mut heads = heads(repo, wanted)?;
     let starts: Vec<ObjectId> = heads.values().copied().collect();
-    let mut chosen = repo.history(&starts, without)?.collect::<Result<Vec<LogEntry>>>()?;
-    // Parents first, because turns rise.
-    chosen.reverse();
+    let chosen = repo.history(&starts, without)?.collect::<Result<Vec<LogEntry>>>()?;
+    let chosen = by_session(chosen, &starts);
     if chosen.is_empty() {
         return Err(Error::invalid("there is nothing to bundle: no turn is left"));
     }
@@ -183,6 +182,31 @@ impl BundlePlan {
         }
         Ok(texts)
     }
+}
+
+/// Orders turns by session, the session with the oldest newest turn first, and parents before their
+/// children. The turns of a session are near each other in packs, and resemble each other.
+fn by_session(chosen: Vec<LogEntry>, starts: &[ObjectId]) -> Vec<LogEntry> {
+    let places: HashMap<ObjectId, usize> =
+        chosen.iter().enumerate().map(|(at, entry)| (entry.id, at)).collect();
+    let mut tips: Vec<&LogEntry> =
+        starts.iter().filter_map(|id| chosen.get(*places.get(id)?)).collect();
+    tips.sort_unstable_by_key(|tip| (tip.commit.time.micros, tip.id));
+    let (mut order, mut opened) = (Vec::with_capacity(chosen.len()), HashSet::new());
+    // A turn is opened once, and closed after its parents.
+    let mut open: Vec<(ObjectId, bool)> = tips.iter().rev().map(|tip| (tip.id, false)).collect();
+    while let Some((id, is_closed)) = open.pop() {
+        let Some(at) = places.get(&id) else { continue };
+        if is_closed {
+            order.push(*at);
+        } else if opened.insert(id) {
+            open.push((id, true));
+            let parents = chosen.get(*at).into_iter().flat_map(|entry| entry.parents.iter().rev());
+            open.extend(parents.map(|parent| (*parent, false)));
+        }
+    }
+    let mut chosen: Vec<Option<LogEntry>> = chosen.into_iter().map(Some).collect();
+    order.into_iter().filter_map(|at| chosen.get_mut(at)?.take()).collect()
 }
 
 /// Returns the requested branches by ref name, with their newest commits.

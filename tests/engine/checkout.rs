@@ -281,7 +281,7 @@ impl TracedRestore {
         let ended = strace.status().ok();
         let traced = fs::read_to_string(trace).unwrap_or_default();
         if !traced.contains("renameat2(") && !traced.contains("sync") {
-            eprintln!("skipped: nobody may trace a process here");
+            eprintln!("skipped: processes cannot be traced here");
             return None;
         }
         let folder = sandbox.folder().canonicalize().unwrap();

@@ -10,6 +10,7 @@
 //! - There are many files: it also waits for the unwritten files of other programs.
 
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -53,8 +54,8 @@ impl FileSystems {
     /// written into it.
     pub(in crate::workspace) fn note(&mut self, folder: &Folder) -> io::Result<i128> {
         let device = folder.own_stat()?.st_dev.into();
-        if !self.0.contains_key(&device) {
-            self.0.insert(device, FileSystem::of(folder)?);
+        if let Entry::Vacant(unknown) = self.0.entry(device) {
+            unknown.insert(FileSystem::of(folder)?);
         }
         Ok(device)
     }

@@ -157,7 +157,7 @@ fn what_an_agent_deletes_within_days_is_told_and_whether_it_is_here() {
     let is_told = (0..100).any(|_| {
         machine.run(&["--store", store.to_str().unwrap(), "adopt", here.to_str().unwrap()]);
         let plan = machine.run(&["adopt", "--dry-run"]);
-        plan.contains(&format!("{said}: 1 is not in the store\n"))
+        plan.contains(&format!("{said}: 1 was not compared with the store\n"))
     });
     assert!(is_told);
     assert!(machine.run(&["adopt"]).contains(&format!("{said}: all are in the store\n")));

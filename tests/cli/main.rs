@@ -5,6 +5,7 @@ mod clients;
 mod encryption;
 mod erasing;
 mod exploration;
+mod export_memory;
 mod faults;
 mod git_hook;
 mod going_out;

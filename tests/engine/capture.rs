@@ -107,6 +107,17 @@ fn captures_support_deeply_nested_folders() {
 }
 
 #[test]
+fn a_limit_above_that_of_a_store_is_refused_and_not_reduced() {
+    let fixture = WorkspaceFixture::new();
+    fixture.write("small", "12345");
+    let (mut objects, mut builder) = (Memory::new(), Builder::new());
+    let options = CaptureOptions { max_file_bytes: (2 << 30) + 1, ..CaptureOptions::default() };
+    let dir = fixture.path("");
+    let refused = capture(&mut objects, &Context::default(), &mut builder, &dir, &options);
+    assert_eq!(refused.unwrap_err().kind(), ErrorKind::LimitExceeded);
+}
+
+#[test]
 fn large_files_are_skipped_without_reading() {
     let fixture = WorkspaceFixture::new();
     fixture.write("small", "12345");

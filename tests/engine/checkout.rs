@@ -238,58 +238,198 @@ fn unreadable_files_are_reported_and_keep_their_content() {
     assert!(readable || captured.skipped.iter().any(|skipped| skipped.path == Path::new("closed")));
 }
 
-/// A file is synced before it is renamed to its final name, and each folder is synced once, at the
-/// end.
+/// A restore of files under `strace`.
+struct TracedRestore {
+    sandbox: Sandbox,
+    code: Option<i32>,
+    /// The writes, syncs and renames, with the paths of their files in the folder of the sandbox.
+    calls: Vec<(String, PathBuf)>,
+}
+
+/// A folder that a traced restore writes to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Out {
+    New,
+    Existing,
+}
+
+impl TracedRestore {
+    /// Restores files with these names into `out` by a process with few handles; `None` if this is
+    /// not possible here.
+    fn run(keys: &[String], out: Out, inject: &[&str]) -> Option<Self> {
+        let sandbox = Sandbox::new();
+        if out == Out::Existing {
+            fs::create_dir(sandbox.folder().join("out")).unwrap();
+        }
+        let mut change = sandbox.repo.begin();
+        let mut builder = Builder::new();
+        for key in keys {
+            let file = (FileMode::Regular, key.to_owned().into());
+            builder.set_file(&mut change, key, Some(file)).unwrap();
+        }
+        let tree = builder.write(&mut change).unwrap();
+        let branch = BranchName::main("work").unwrap();
+        change.snapshot(&branch, SnapshotDraft::new(tree, "files", &stamp(1))).unwrap();
+        change.commit(&stamp(1), "snapshot").unwrap();
+        let trace = sandbox.folder().join("trace");
+        let mut strace = Command::new("sh");
+        strace.args(["-c", "ulimit -n 200; exec strace \"$@\"", "strace", "-f", "-y"]);
+        strace.args(["-e", "trace=write,fsync,syncfs,renameat2", "-o"]).arg(&trace);
+        strace.args(inject).arg(env!("CARGO_BIN_EXE_turntree-under-test"));
+        strace.args(["restore", "work", "--to", "out", "--store", "store"]);
+        strace.current_dir(sandbox.folder()).stdout(Stdio::null()).stderr(Stdio::null());
+        let ended = strace.status().ok();
+        let traced = fs::read_to_string(trace).unwrap_or_default();
+        if !traced.contains("renameat2(") && !traced.contains("sync") {
+            eprintln!("skipped: processes cannot be traced here");
+            return None;
+        }
+        let folder = sandbox.folder().canonicalize().unwrap();
+        let calls = traced.lines().filter_map(|line| call_of(line, &folder)).collect();
+        Some(Self { sandbox, code: ended?.code(), calls })
+    }
+
+    /// The files and temporary files in `out`.
+    fn restored(&self) -> Vec<PathBuf> {
+        every_file(&self.sandbox.folder().join("out"))
+    }
+
+    fn count(&self, wanted: &str) -> usize {
+        self.calls.iter().filter(|(call, _)| call == wanted).count()
+    }
+
+    /// Asserts that no file got its name before its content was synced, and that every folder was
+    /// synced after the last of its files got its name.
+    fn assert_order(&self) {
+        let last_of = |what: &dyn Fn(&(String, PathBuf)) -> bool| self.calls.iter().rposition(what);
+        let mut renames = 0;
+        for (at, (call, part)) in self.calls.iter().enumerate() {
+            if call != "renameat2" {
+                continue;
+            }
+            renames += 1;
+            let written = last_of(&|(call, path)| call == "write" && path == part).unwrap();
+            let is_sync =
+                |(call, path): &(String, _)| call == "syncfs" || call == "fsync" && path == part;
+            assert!(self.calls[written..at].iter().any(is_sync), "{}", part.display());
+            let folder = part.parent().unwrap();
+            let is_folder_sync =
+                |(call, path): &(String, _)| call == "syncfs" || call == "fsync" && path == folder;
+            assert!(self.calls[at..].iter().any(is_folder_sync), "{}", folder.display());
+        }
+        assert!(renames > 0);
+    }
+}
+
+/// Parses a line of `strace`, which prints the path of a handle in angle brackets.
+fn call_of(line: &str, folder: &Path) -> Option<(String, PathBuf)> {
+    let (call, rest) = line.split_once(' ')?.1.trim_start().split_once('(')?;
+    let path = Path::new(rest.split_once('<')?.1.split_once('>')?.0);
+    let path = match call {
+        "renameat2" => path.join(rest.split('"').nth(1)?),
+        _ => path.to_owned(),
+    };
+    Some((call.to_owned(), path.strip_prefix(folder).ok()?.to_owned()))
+}
+
 #[test]
 fn files_are_synced_before_their_rename_and_folders_after() {
+    let keys = ["a", "b", "deep/c", "deep/d", "deep/er/e"].map(str::to_owned);
+    let Some(restore) = TracedRestore::run(&keys, Out::New, &[]) else { return };
+    assert_eq!((restore.code, restore.count("syncfs")), (Some(0), 0));
+    restore.assert_order();
+    let last = restore.calls.iter().rposition(|(call, _)| call == "renameat2").unwrap();
+    let mut synced: Vec<&str> =
+        restore.calls[last + 1..].iter().map(|(_, folder)| folder.to_str().unwrap()).collect();
+    synced.sort_unstable();
+    assert_eq!(synced, ["", "out", "out/files", "out/files/deep", "out/files/deep/er"]);
+}
+
+/// Names of files in folders.
+fn many_files() -> Vec<String> {
+    (0..200).map(|n| format!("{}/{n}", n % 40)).collect()
+}
+
+#[test]
+fn many_files_become_durable_together_before_the_first_gets_its_name() {
+    let Some(restore) = TracedRestore::run(&many_files(), Out::Existing, &[]) else { return };
+    assert_eq!(restore.code, Some(0));
+    restore.assert_order();
+    assert_eq!(restore.restored().len(), 200);
+    match restore.count("syncfs") {
+        0 => eprintln!("skipped: this file system cannot be synced as a whole"),
+        // Four batches of 50 files, and their folders.
+        syncs => assert!(syncs <= 6 && restore.count("fsync") < 20, "{:?}", restore.calls),
+    }
+}
+
+#[test]
+fn a_new_folder_becomes_durable_at_the_end() {
+    let Some(restore) = TracedRestore::run(&many_files(), Out::New, &[]) else { return };
+    assert_eq!((restore.code, restore.restored().len()), (Some(0), 200));
+    let syncs = restore.count("syncfs");
+    if syncs == 0 {
+        return restore.assert_order();
+    }
+    assert!(syncs <= 4 && restore.count("fsync") < 20, "{:?}", restore.calls);
+    let last_of = |call: &str| restore.calls.iter().rposition(|(other, _)| other == call);
+    assert!(last_of("syncfs") > last_of("renameat2"), "{:?}", restore.calls);
+    assert_eq!(restore.calls.last().unwrap(), &("fsync".to_owned(), PathBuf::new()));
+}
+
+#[test]
+fn files_are_synced_one_by_one_if_the_kernel_cannot_sync_all() {
+    let inject = ["-e", "inject=syncfs:error=ENOSYS"];
+    let Some(restore) = TracedRestore::run(&many_files(), Out::Existing, &inject) else { return };
+    assert_eq!(restore.code, Some(0));
+    let calls = restore.calls.iter().filter(|(call, _)| call != "syncfs").cloned().collect();
+    let restore = TracedRestore { calls, ..restore };
+    restore.assert_order();
+    assert!(restore.count("fsync") > 200);
+    assert_eq!(restore.restored().len(), 200);
+}
+
+#[test]
+fn no_file_gets_its_name_if_its_content_may_not_be_durable() {
+    for call in ["syncfs", "fsync"] {
+        let inject = format!("inject={call}:error=EIO");
+        let one_by_one = ["-e", "inject=syncfs:error=ENOSYS", "-e", &*inject];
+        let inject = if call == "syncfs" { &one_by_one[2..] } else { &one_by_one[..] };
+        let Some(restore) = TracedRestore::run(&many_files(), Out::Existing, inject) else {
+            return;
+        };
+        if restore.count(call) == 0 {
+            eprintln!("skipped: this file system cannot be synced as a whole");
+            continue;
+        }
+        assert_eq!((restore.code, restore.count("renameat2")), (Some(70), 0), "{call}");
+        assert_eq!(restore.restored(), Vec::<PathBuf>::new(), "{call}");
+    }
+}
+
+#[test]
+fn more_files_than_a_process_may_open_are_restored() {
     let sandbox = Sandbox::new();
     let mut change = sandbox.repo.begin();
     let mut builder = Builder::new();
-    for key in ["a", "b", "deep/c", "deep/d", "deep/er/e"] {
-        let file = (FileMode::Regular, key.to_owned().into());
-        builder.set_file(&mut change, key, Some(file)).unwrap();
+    for n in 0..400 {
+        let file = (FileMode::Regular, n.to_string().into());
+        builder.set_file(&mut change, &format!("{}/{n}", n % 90), Some(file)).unwrap();
     }
     let tree = builder.write(&mut change).unwrap();
     let branch = BranchName::main("work").unwrap();
     change.snapshot(&branch, SnapshotDraft::new(tree, "files", &stamp(1))).unwrap();
     change.commit(&stamp(1), "snapshot").unwrap();
-    let trace = sandbox.folder().join("trace");
-    let mut strace = Command::new("strace");
-    strace.args(["-f", "-y", "-e", "trace=fsync,renameat2", "-o"]).arg(&trace);
-    strace.arg(env!("CARGO_BIN_EXE_turntree-under-test"));
-    strace.args(["restore", "work", "--to", "out", "--store", "store"]);
-    strace.current_dir(sandbox.folder()).stdout(Stdio::null()).stderr(Stdio::null());
-    if !strace.status().is_ok_and(|status| status.success()) {
-        eprintln!("skipped: nobody may trace a process here");
-        return;
+    for most in [24, 64, 200] {
+        let script = format!("ulimit -n {most}; exec \"$0\" \"$@\"");
+        let out = format!("out-{most}");
+        let mut shell = Command::new("sh");
+        shell.args(["-c", &script, env!("CARGO_BIN_EXE_turntree-under-test")]);
+        shell.args(["restore", "work", "--to", &out, "--store", "store"]);
+        let ended = shell.current_dir(sandbox.folder()).stdout(Stdio::null()).status().unwrap();
+        assert!(ended.success(), "{most}");
+        assert_eq!(every_file(&sandbox.folder().join(out)).len(), 400, "{most}");
     }
-    let trace = fs::read_to_string(trace).unwrap();
-    let out = sandbox.folder().canonicalize().unwrap();
-    // `strace` prints the path of a handle in angle brackets.
-    let calls: Vec<(&str, PathBuf)> = trace
-        .lines()
-        .filter_map(|line| {
-            let (call, rest) = line.split_once(' ')?.1.trim_start().split_once('(')?;
-            let path = Path::new(rest.split_once('<')?.1.split_once('>')?.0);
-            Some((call, path.strip_prefix(&out).ok()?.to_owned()))
-        })
-        .collect();
-    let last = calls.iter().rposition(|(call, _)| *call == "renameat2").unwrap();
-    let (files, mut folders) = calls.split_at(last + 1);
-    for pair in files.chunks(2) {
-        let [("fsync", part), ("renameat2", folder)] = pair else { panic!("{files:?}") };
-        assert_eq!(part.parent().unwrap(), folder);
-    }
-    assert_eq!(files.len(), 10);
-    let mut synced: Vec<_> = std::iter::from_fn(|| {
-        let ((call, folder), rest) = folders.split_first()?;
-        assert_eq!(*call, "fsync");
-        folders = rest;
-        Some(folder.to_str().unwrap())
-    })
-    .collect();
-    synced.sort_unstable();
-    assert_eq!(synced, ["", "out", "out/files", "out/files/deep", "out/files/deep/er"]);
 }
 
 /// Kills a restore after a number of files. A second restore finishes it.
@@ -315,14 +455,13 @@ fn killed_restores_leave_complete_files_and_can_be_repeated() {
     };
     let is_part = |path: &PathBuf| path.to_string_lossy().contains(".turntree-part-");
     let files = || if target.exists() { every_file(&target) } else { Vec::new() };
-    for enough in [1, 20, 60, 120, 199] {
+    let whole = || files().into_iter().filter(|path| !is_part(path));
+    for enough in [0, 1, 20, 60, 120, 199] {
         let mut process = restore();
-        while files().len() < enough && process.try_wait().unwrap().is_none() {}
+        while whole().count() < enough && process.try_wait().unwrap().is_none() {}
         process.kill().unwrap();
         process.wait().unwrap();
-        let (parts, whole): (Vec<_>, Vec<_>) = files().into_iter().partition(is_part);
-        assert!(parts.len() <= 1, "{parts:?}");
-        for path in whole {
+        for path in whole() {
             let n = path.file_name().unwrap().to_string_lossy().parse().unwrap();
             assert_eq!(fs::read_to_string(target.join(&path)).unwrap(), content(n));
         }

@@ -350,7 +350,9 @@ impl Shell {
         command
             .env("HOME", self.root.path().join("home"))
             .env("TURNTREE_STORE", self.root.path().join("store"))
-            .envs([("TURNTREE_ACTOR", "me"), ("TURNTREE_MAINTENANCE", "off"), ("TZ", "UTC")]);
+            .envs([("TURNTREE_ACTOR", "me"), ("TURNTREE_MAINTENANCE", "off"), ("TZ", "UTC")])
+            // `strace` counts the calls of each thread on its own.
+            .env("RAYON_NUM_THREADS", "1");
         command.output().unwrap()
     }
 

@@ -15,6 +15,7 @@ use turntree_exchange::render::compress_page;
 
 use super::Verb;
 use crate::porcelain::export::{ExportRequest, SalvagedTurn, Subject};
+use crate::porcelain::line_scan::LineScan;
 use crate::porcelain::lost_turns::{LostTurn, naming_turn};
 use crate::porcelain::scrubbing::{Scrubbed, tips};
 use crate::porcelain::secrets::{Passage, SecretGate, refuse, without_secrets};
@@ -142,7 +143,7 @@ impl Export {
             }
             Passage::Masked(_) => text = without_secrets(repo, text)?,
         }
-        self.put(run, &id, &text, (&records.lost, None))?;
+        self.put(run, &id, &mut |out| write_text(out, &text), (&records.lost, None))?;
         let SalvagedRecords { whole, lost, .. } = &records;
         let gone: u64 = lost.iter().map(|(first, last)| last - first + 1).sum();
         let (all, id) = (count(whole + gone, "record"), id.short(ID_DIGITS));
@@ -172,6 +173,9 @@ impl Export {
             return Err(Error::invalid("--open is for html only").into());
         }
         let subject = request.subject(repo)?;
+        if self.stream(run, repo, request, &subject)? {
+            return Ok(Answer::Yes);
+        }
         let text = match self.text(repo, request, &subject)? {
             // Compresses the same bytes that were scanned for secrets.
             Outgoing::Text(page) if request.is_compressed() => compress_page(&page)?,
@@ -182,30 +186,65 @@ impl Export {
             }
         };
         let newer = request.newer_messages(&subject)?;
-        self.put(run, &subject.id, &text, (&[], newer))?;
-        if let Some(newer) = newer {
-            let newer = count(newer, "newer message");
-            warn(&format!(
-                "{newer} not in the transcript that was imported: --format jsonl has all of them"
-            ));
-        }
+        self.put(run, &subject.id, &mut |out| write_text(out, &text), (&[], newer))?;
+        warn_of_newer(newer);
         Ok(Answer::Yes)
     }
 
-    /// Writes the text to the output file or stdout.
+    /// Writes the export while it is made, so that the whole of it is never in memory. Returns
+    /// false, and writes nothing, if it may contain a secret or is compressed.
+    fn stream(
+        &self,
+        run: &mut Invocation,
+        repo: &Repository,
+        request: &ExportRequest,
+        subject: &Subject<'_>,
+    ) -> Result<bool> {
+        if request.is_compressed() {
+            return Ok(false);
+        }
+        let newer = request.newer_messages(subject)?;
+        let is_file = self.output.as_deref().is_some_and(|path| !is_special(path));
+        if is_file {
+            // A file gets its name at the end, so it is scanned while it is written.
+            let mut secrets = None;
+            let mut write = |out: &mut dyn Write| {
+                let mut scan = LineScan::new(repo, self.gate);
+                request.write(subject, &mut ScannedWriter { out, scan: &mut scan })?;
+                let found = scan.may_have_secrets();
+                let is_free = matches!(found, Ok(false));
+                secrets = Some(found);
+                is_free.then_some(()).ok_or_else(|| Error::invalid("it may contain a secret"))
+            };
+            let written = self.put(run, &subject.id, &mut write, (&[], newer));
+            if secrets.unwrap_or(Ok(false))? {
+                return Ok(false);
+            }
+            written?;
+        } else {
+            // What is written cannot be taken back: the first time, it is only read and scanned.
+            let mut scan = LineScan::new(repo, self.gate);
+            request.write(subject, &mut scan)?;
+            if scan.may_have_secrets()? {
+                return Ok(false);
+            }
+            let mut write = |out: &mut dyn Write| request.write(subject, out);
+            self.put(run, &subject.id, &mut write, (&[], newer))?;
+        }
+        warn_of_newer(newer);
+        Ok(true)
+    }
+
+    /// Writes the output of `write` to the output file or stdout.
     fn put(
         &self,
         run: &mut Invocation,
         id: &ObjectId,
-        text: &[u8],
+        write: &mut dyn FnMut(&mut dyn Write) -> turntree::Result<()>,
         (lost_lines, newer_messages): (&[(u64, u64)], Option<u64>),
     ) -> Result<()> {
-        let Some(path) = &self.output else {
-            run.out.write_all(text)?;
-            return Ok(());
-        };
+        let Some(path) = &self.output else { return Ok(write(&mut run.out)?) };
         let failed = |error| Error::io(format!("write {}", path.display()), error);
-        let write = |out: &mut dyn Write| out.write_all(text).map_err(failed);
         let bytes = match special(path) {
             Some(opened) => {
                 write(&mut opened.map_err(failed)?)?;
@@ -263,9 +302,43 @@ enum Outgoing {
     Refused(Vec<SecretFinding>),
 }
 
+/// A writer whose bytes are also scanned for secrets.
+struct ScannedWriter<'a, 'r> {
+    out: &'a mut dyn Write,
+    scan: &'a mut LineScan<'r>,
+}
+
+impl Write for ScannedWriter<'_, '_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let written = self.out.write(bytes)?;
+        self.scan.write_all(bytes.get(..written).unwrap_or_default())?;
+        Ok(written)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.out.flush()
+    }
+}
+
+fn write_text(out: &mut dyn Write, text: &[u8]) -> turntree::Result<()> {
+    out.write_all(text).map_err(|error| Error::io("write the text", error))
+}
+
+fn warn_of_newer(newer: Option<u64>) {
+    if let Some(newer) = newer {
+        let newer = count(newer, "newer message");
+        warn(&format!(
+            "{newer} not in the transcript that was imported: --format jsonl has all of them"
+        ));
+    }
+}
+
+/// Returns true for a pipe or a device.
+fn is_special(path: &Path) -> bool {
+    fs::metadata(path).is_ok_and(|found| !found.is_file() && !found.is_dir())
+}
+
 /// Opens a pipe or a device, which is written to directly.
 fn special(path: &Path) -> Option<io::Result<fs::File>> {
-    let found = fs::metadata(path).ok()?;
-    let is_special = !found.is_file() && !found.is_dir();
-    is_special.then(|| fs::OpenOptions::new().write(true).open(path))
+    is_special(path).then(|| fs::OpenOptions::new().write(true).open(path))
 }

@@ -29,7 +29,7 @@ use crate::view::json;
 use crate::view::output::{NAME, STRONG, warn};
 use crate::view::progress::Working;
 use crate::view::render::{count, harmless, size};
-use crate::view::units::parse_size;
+use crate::view::units::parse_file_size;
 
 /// Maximum number of notes to print one by one.
 const MAX_SHOWN_NOTES: usize = 10;
@@ -103,8 +103,8 @@ struct Import {
     /// The session it becomes or continues; the directory's name by default
     #[arg(long, value_name = "NAME", add = ArgValueCompleter::new(sessions))]
     session: Option<String>,
-    /// Leave larger files out
-    #[arg(long, value_name = "SIZE", value_parser = parse_size)]
+    /// Leave larger files out, at most 2GiB; 100MiB by default
+    #[arg(long, value_name = "SIZE", value_parser = parse_file_size)]
     max_file_size: Option<u64>,
     /// Point HEAD at the imported session
     #[arg(long)]

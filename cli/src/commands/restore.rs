@@ -27,8 +27,7 @@ use crate::view::render::{count, harmless, size};
 ///
 /// Adds a snapshot with the context of REV to the branch. The workspace is saved first, so that
 /// 'turntree undo' restores it. Then each file that differs is written under a temporary name,
-/// synced, read back and renamed, and files that REV does not have are deleted. Files that are
-/// ignored, too large or otherwise not captured are never touched. A file that changes during the
+/// made durable and renamed, and files that REV does not have are deleted. Files that are ignored, too large or otherwise not captured are never touched. A file that changes during the
 /// restore is left alone, and the exit code is 3. Run the same restore again to finish one that was
 /// interrupted.
 ///

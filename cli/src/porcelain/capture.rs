@@ -21,7 +21,7 @@ use crate::view::json;
 use crate::view::output::warn;
 use crate::view::progress::Working;
 use crate::view::render::{count, size};
-use crate::view::units::{parse_size, parse_time};
+use crate::view::units::{parse_file_size, parse_time};
 
 /// Maximum number of omitted paths to show on stderr; `--json` has all of them.
 const SHOWN: usize = 20;
@@ -29,8 +29,8 @@ const SHOWN: usize = 20;
 /// Limits of the capture of a directory.
 #[derive(Debug, Default, Args)]
 pub(crate) struct Limits {
-    /// Leave out files with more bytes than this; 100MiB by default
-    #[arg(long, value_name = "SIZE", value_parser = parse_size, hide_short_help = true)]
+    /// Leave out files with more bytes than this, at most 2GiB; 100MiB by default
+    #[arg(long, value_name = "SIZE", value_parser = parse_file_size, hide_short_help = true)]
     max_file_size: Option<u64>,
     /// Read files for no longer than this, such as 500ms or 10s: the other files keep their last
     /// known content, and the next snapshot continues with them

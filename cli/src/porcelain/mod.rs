@@ -24,6 +24,7 @@ pub(crate) mod history;
 pub(crate) mod import_report;
 pub(crate) mod kept_files;
 pub(crate) mod lessons;
+pub(crate) mod line_scan;
 pub(crate) mod lost_turns;
 pub(crate) mod merge;
 pub(crate) mod merge_files;

@@ -111,7 +111,7 @@ impl SecretGate {
 }
 
 /// The findings in some bytes that are not allowed, without places.
-fn open_findings(repo: &Repository, bytes: &[u8]) -> Result<Vec<SecretFinding>> {
+pub(super) fn open_findings(repo: &Repository, bytes: &[u8]) -> Result<Vec<SecretFinding>> {
     let secrets = find_secrets(bytes);
     if secrets.is_empty() {
         return Ok(Vec::new());

@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use turntree::{Error, Result};
+use turntree::object::MAX_BLOB_BYTES;
+use turntree::{Error, ErrorKind, Result};
 
 const MICROS_PER_SECOND: i64 = 1_000_000;
 
@@ -89,6 +90,19 @@ pub(crate) fn parse_size(text: &str) -> Result<u64> {
     })
 }
 
+/// Parses the largest size of a captured file with [`parse_size`].
+///
+/// # Errors
+/// `InvalidInput` like [`parse_size`], `LimitExceeded` for more than a store keeps of one file.
+pub(crate) fn parse_file_size(text: &str) -> Result<u64> {
+    let (bytes, limit) = (parse_size(text)?, MAX_BLOB_BYTES as u64);
+    if bytes <= limit {
+        return Ok(bytes);
+    }
+    let message = format!("'{text}': a store keeps files of at most {}", size(limit));
+    Err(Error::new(ErrorKind::LimitExceeded, message))
+}
+
 /// Parses a limit that may be 0: a size for [`parse_size`], or `0`.
 pub(crate) fn parse_limit(text: &str) -> Result<u64> {
     if text.trim() == "0" { Ok(0) } else { parse_size(text) }
@@ -112,6 +126,16 @@ fn split(text: &str) -> Option<(u64, &str)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_larger_file_than_a_store_keeps_is_refused_and_not_reduced() {
+        assert_eq!(parse_file_size("2GiB").unwrap(), 2 << 30);
+        for text in ["6GB", "2147483649"] {
+            let error = parse_file_size(text).unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::LimitExceeded, "{text}");
+            assert!(error.to_string().contains("at most 2GiB"), "{error}");
+        }
+    }
 
     #[test]
     fn durations_are_read_and_printed_the_same() {

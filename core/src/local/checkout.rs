@@ -77,7 +77,7 @@ impl CheckoutPlan<'_> {
         &self.plan.files
     }
 
-    /// Writes the files. Each is renamed into place after it was written, synced and read back.
+    /// Writes the files. Each is renamed into place when it is complete and durable.
     ///
     /// # Errors
     /// `InvalidInput` if differing files exist and may not be overwritten: then nothing was

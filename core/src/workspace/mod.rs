@@ -17,9 +17,11 @@
 //!   directories are held open and entered one name at a time.
 //! - An existing file is overwritten only if the caller allows it, and only if it is unchanged
 //!   since the plan. A directory, pipe, socket or device is never replaced.
-//! - A file is renamed into place after it was written, synced and read back. A killed process
-//!   leaves a temporary file, `.turntree-part-` and 16 hex digits; the next process that writes the
-//!   same file removes it.
+//! - A file is renamed into place after it is complete and durable; in a directory that did not
+//!   exist before, all of it is durable at the end. Files of the kernel's own file systems were not
+//!   changed since they were written, files of others are read back. A killed process leaves up to
+//!   a batch of temporary files, `.turntree-part-` and 16 hex digits; the next process that writes
+//!   the same files removes them.
 //! - Permissions are 666, or 777 for an executable, minus the user's umask, and never more than
 //!   those of the replaced file. Setuid, setgid and sticky bits are never set.
 

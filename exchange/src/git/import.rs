@@ -10,7 +10,7 @@ use gix::bstr::ByteSlice;
 use gix::objs::tree::EntryKind;
 use gix::objs::{CommitRef, Kind as GitKind};
 use turntree::context::{Builder, Context, FileEntry, FileMode};
-use turntree::error::Result;
+use turntree::error::{Error, Result};
 use turntree::object::{
     Author, Commit, Kind, MAX_BLOB_BYTES, ObjectId, ObjectSink, ObjectSource, Time, Trigger,
 };
@@ -51,7 +51,7 @@ pub struct GitImportOptions {
     pub session: String,
     /// The author and time of the import.
     pub stamp: Signature,
-    /// The size limit of imported files in bytes.
+    /// The size limit of imported files in bytes, at most [`MAX_BLOB_BYTES`].
     pub max_file_bytes: u64,
     /// True to move HEAD to the session.
     pub switch: bool,
@@ -107,6 +107,10 @@ pub fn import(
     options: &GitImportOptions,
     progress: &mut dyn FnMut(u64, u64),
 ) -> Result<GitImport> {
+    let (limit, found) = (MAX_BLOB_BYTES as u64, options.max_file_bytes);
+    if found > limit {
+        return Err(Error::limit("bytes of an imported file", limit, found));
+    }
     let source = SourceRepository { git: open(dir)? };
     let tips = tips(&source, &options.revisions)?;
     let known = imported_commits(repo, &options.session)?;
@@ -317,7 +321,7 @@ impl ImportRun<'_> {
         let (blob, size) = match self.blobs.get(&entry.id) {
             Some(known) => *known,
             None => {
-                let limit = self.options.max_file_bytes.min(MAX_BLOB_BYTES as u64);
+                let limit = self.options.max_file_bytes;
                 let bytes = match self.source.read(&entry.id, GitKind::Blob, limit) {
                     Err(error) if is_limit_error(&error) => {
                         self.note(&path, &format!("left out: it is larger than {limit} bytes"));

@@ -340,7 +340,7 @@ impl Adopt {
         }
         for (agent, row) in rows {
             if let Some(sweep) = &row.sweep {
-                sweep.print(out, agent)?;
+                sweep.print(out, agent, !self.is_dry())?;
             }
         }
         if let Some(survey) = survey {

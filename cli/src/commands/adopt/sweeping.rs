@@ -42,7 +42,9 @@ impl Sweep {
         }
     }
 
-    pub(super) fn print(&self, out: &mut Output, agent: &str) -> Result<()> {
+    /// Prints it. `compared` is true if every session was compared with the store: a dry run only
+    /// knows those that are unchanged since their adoption.
+    pub(super) fn print(&self, out: &mut Output, agent: &str, compared: bool) -> Result<()> {
         if self.sessions == 0 {
             return Ok(());
         }
@@ -51,6 +53,12 @@ impl Sweep {
         let here = match (self.missing, self.sessions) {
             (0, 1) => "it is in the store".to_owned(),
             (0, _) => "all are in the store".to_owned(),
+            (1, 1) if !compared => "it was not compared with the store".to_owned(),
+            (missing, all) if missing == all && !compared => {
+                "none was compared with the store".to_owned()
+            }
+            (1, _) if !compared => "1 was not compared with the store".to_owned(),
+            (missing, _) if !compared => format!("{missing} were not compared with the store"),
             (1, 1) => "it is not in the store".to_owned(),
             (missing, all) if missing == all => "none is in the store".to_owned(),
             (1, _) => "1 is not in the store".to_owned(),

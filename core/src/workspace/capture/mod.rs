@@ -72,22 +72,19 @@ pub(in crate::workspace) fn capture_with_others(
     options: &CaptureOptions<'_>,
     others: &[OtherState<'_>],
 ) -> Result<CaptureReport> {
+    if options.max_file_bytes > MAX_BLOB_BYTES as u64 {
+        let (limit, found) = (MAX_BLOB_BYTES as u64, options.max_file_bytes);
+        return Err(Error::limit("bytes of a captured file", limit, found));
+    }
     let root = open(dir)?;
-    let max_file_bytes = options.max_file_bytes.min(MAX_BLOB_BYTES as u64);
-    let options = CaptureOptions { max_file_bytes, ..*options };
     let known = Baseline::new(sink, parent, options.cache.and_then(StatCache::table))?;
     let sides = others.iter().map(|other| Side::new(sink, parent, &known, other));
     let sides = sides.collect::<Result<Vec<_>>>()?;
-    let input = ScanInput { dir, root: &root, known: &known, options: &options, sides: &sides };
+    let input = ScanInput { dir, root: &root, known: &known, options, sides: &sides };
     let scan = scan(&input);
     builder.set_as_in(sink, SECTION, parent)?;
-    let mut capture = Capture {
-        root: &root,
-        options: &options,
-        known: &known,
-        scan,
-        found: CaptureReport::default(),
-    };
+    let mut capture =
+        Capture { root: &root, options, known: &known, scan, found: CaptureReport::default() };
     capture.read(sink, parent, builder)?;
     capture.remove(sink, builder)?;
     Ok(capture.finish())

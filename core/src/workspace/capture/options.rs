@@ -12,7 +12,8 @@ pub const MAX_FILE_BYTES: u64 = 100 << 20;
 /// Options of a capture. [`CaptureOptions::default`] captures everything, without a cache.
 #[derive(Clone, Copy)]
 pub struct CaptureOptions<'a> {
-    /// Maximum size of a captured file, in bytes; [`MAX_FILE_BYTES`] by default.
+    /// Maximum size of a captured file, in bytes; [`MAX_FILE_BYTES`] by default. A capture refuses
+    /// more than [`MAX_BLOB_BYTES`](crate::object::MAX_BLOB_BYTES).
     pub max_file_bytes: u64,
     /// Returns true if the deadline has passed. Called before every folder and file, from any
     /// thread. Never by default, because the library has no clock. Files not reached keep their

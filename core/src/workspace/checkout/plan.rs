@@ -45,6 +45,8 @@ pub struct PlannedFile {
     /// The mode and content to write.
     pub mode: FileMode,
     pub(in crate::workspace) content: Content,
+    /// Bytes of the content, if known without reading it.
+    pub(in crate::workspace) size: Option<u64>,
     /// The entry on disk now.
     pub(in crate::workspace) found: Option<FolderEntry>,
 }
@@ -90,17 +92,32 @@ pub fn plan_checkout(
     let mut looking =
         FilePlanner { source, context, target: TargetDir::open(target)?, folder: None };
     let mut files = Vec::with_capacity(wanted.len());
-    for (path, (mode, content)) in wanted {
+    for (path, WantedFile { mode, content, size }) in wanted {
         let (action, found) = looking
             .plan_file(&path, mode, &content)
             .map_err(|error| error.at(target.join(&path).display()))?;
-        files.push(PlannedFile { path, action, mode, content, found });
+        files.push(PlannedFile { path, action, mode, content, size, found });
     }
     refuse_names_of_one_file(&files)?;
     Ok(FilesPlan { target: target.to_owned(), files, context: context.clone() })
 }
 
-type WantedFiles = BTreeMap<PathBuf, (FileMode, Content)>;
+type WantedFiles = BTreeMap<PathBuf, WantedFile>;
+
+/// A file of a context.
+struct WantedFile {
+    mode: FileMode,
+    content: Content,
+    /// Bytes of the content, if known.
+    size: Option<u64>,
+}
+
+impl WantedFile {
+    /// A file that is not executable, of unknown size.
+    const fn regular(content: Content) -> Self {
+        Self { mode: FileMode::Regular, content, size: None }
+    }
+}
 
 fn add_section(
     source: &dyn ObjectSource,
@@ -113,21 +130,21 @@ fn add_section(
     if let Some(agent) = agent {
         let content = Content::Messages(agent.to_owned());
         let path = section_path(name)?.with_extension("jsonl");
-        return add(wanted, path, FileMode::Regular, content);
+        return add(wanted, path, WantedFile::regular(content));
     }
     match section.shape {
         _ if is_transcript_section(name) => {
-            wanted.insert(PathBuf::from(SOURCE), (FileMode::Regular, Content::Transcript));
+            wanted.insert(PathBuf::from(SOURCE), WantedFile::regular(Content::Transcript));
             Ok(())
         }
         Shape::Blob => {
-            add(wanted, section_path(name)?, FileMode::Regular, Content::Blob(section.id))
+            add(wanted, section_path(name)?, WantedFile::regular(Content::Blob(section.id)))
         }
         Shape::List => {
             let list = List::open(source, &section.id)?;
             for (index, item) in (0_u64..).zip(list.iter(source, 0..list.len())) {
                 let path = entry_path(name, &format!("{index:06}"))?;
-                add(wanted, path, FileMode::Regular, Content::Blob(item?.link.id))?;
+                add(wanted, path, WantedFile::regular(Content::Blob(item?.link.id)))?;
             }
             Ok(())
         }
@@ -138,22 +155,26 @@ fn add_section(
                 if !selection.has(name, &key) {
                     continue;
                 }
-                let mode = match name {
-                    "files" => FileEntry::from_item(&item)?.mode,
-                    _ => FileMode::Regular,
+                let content = Content::Blob(item.link.id);
+                let file = match name {
+                    "files" => {
+                        let FileEntry { mode, size, .. } = FileEntry::from_item(&item)?;
+                        WantedFile { mode, content, size: Some(size) }
+                    }
+                    _ => WantedFile::regular(content),
                 };
-                add(wanted, entry_path(name, &key)?, mode, Content::Blob(item.link.id))?;
+                add(wanted, entry_path(name, &key)?, file)?;
             }
             Ok(())
         }
     }
 }
 
-fn add(wanted: &mut WantedFiles, path: PathBuf, mode: FileMode, content: Content) -> Result<()> {
+fn add(wanted: &mut WantedFiles, path: PathBuf, file: WantedFile) -> Result<()> {
     if wanted.contains_key(&path) {
         return Err(Error::invalid(format!("two entries would be the file {}", path.display())));
     }
-    wanted.insert(path, (mode, content));
+    wanted.insert(path, file);
     Ok(())
 }
 

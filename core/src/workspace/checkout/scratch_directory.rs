@@ -41,7 +41,11 @@ impl Scratch {
     ///
     /// # Errors
     /// Errors of [`plan_checkout`] and of [`FilesPlan::apply`](crate::workspace::FilesPlan::apply).
-    pub fn show(&mut self, source: &dyn ObjectSource, context: &Context) -> Result<CheckoutReport> {
+    pub fn show(
+        &mut self,
+        source: &(dyn ObjectSource + Sync),
+        context: &Context,
+    ) -> Result<CheckoutReport> {
         let mut wanted = BTreeSet::new();
         for entry in context.map(source, FILES)?.iter(source) {
             wanted.insert(entry_path(FILES, &text_key(&entry?.0)?)?);

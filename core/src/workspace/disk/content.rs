@@ -5,6 +5,8 @@ use std::io::{self, BufReader, BufWriter, Read, Seek, Write};
 
 use bytes::Bytes;
 
+use super::durable::FileSystem;
+use super::folder::FolderEntry;
 use crate::context::{Context, export_messages, export_source};
 use crate::error::{Error, ErrorKind, Result};
 use crate::object::{Checksum, Kind, ObjectId, ObjectSource};
@@ -65,31 +67,89 @@ impl Content {
     }
 }
 
-/// Writes the output of `write` to a new, empty `file`, syncs it, and verifies it by reading it
-/// back. Returns its size.
-///
-/// # Errors
-/// `Io` if writing fails, or the file reads back differently.
-pub(in crate::workspace) fn store(
-    file: &mut File,
-    write: impl FnOnce(&mut dyn Write) -> Result<()>,
-) -> Result<u64> {
-    let checksum = Checksum::new(CHECKSUM);
-    let mut out = HashingWriter { out: BufWriter::new(&*file), checksum, bytes: 0 };
-    write(&mut out)?;
-    out.flush().map_err(|error| Error::io("write the content", error))?;
-    let (written, bytes) = (out.checksum.finish(), out.bytes);
-    drop(out);
-    file.sync_all().map_err(|error| Error::io("sync the content", error))?;
-    let found = digest(file).map_err(|error| Error::io("read the content back", error))?;
-    if found != written {
-        let other = "the written bytes do not read back: the disk or another process changed them";
-        return Err(Error::new(ErrorKind::Io, other));
-    }
-    Ok(bytes)
+/// The content of a file that does not have its own name yet.
+#[derive(Debug)]
+pub(in crate::workspace) struct StoredFile {
+    file: File,
+    bytes: u64,
+    check: ContentCheck,
 }
 
-fn digest(file: &mut File) -> io::Result<[u8; 32]> {
+/// How the content is verified before the file gets its name.
+#[derive(Debug)]
+enum ContentCheck {
+    /// It is read back after the sync: a file system outside of the kernel may lose a write.
+    Digest([u8; 32]),
+    /// The kernel keeps the written bytes and reports those that do not reach the disk. Only
+    /// another process can change them, which changes the entry.
+    Entry(FolderEntry),
+}
+
+impl StoredFile {
+    /// Writes the output of `write` to a new, empty `file`.
+    ///
+    /// # Errors
+    /// Errors of `write`, and `Io` if writing fails or another process writes to the file.
+    pub(in crate::workspace) fn write(
+        file: File,
+        file_system: &FileSystem,
+        write: impl FnOnce(&mut dyn Write) -> Result<()>,
+    ) -> Result<Self> {
+        let reads_back = !file_system.answers_from_memory();
+        let checksum = reads_back.then(|| Checksum::new(CHECKSUM));
+        let mut out = CountingWriter { out: BufWriter::new(&file), checksum, bytes: 0 };
+        write(&mut out)?;
+        out.flush().map_err(|error| Error::io("write the content", error))?;
+        let (checksum, bytes) = (out.checksum.take(), out.bytes);
+        drop(out);
+        let check = match checksum {
+            Some(checksum) => ContentCheck::Digest(checksum.finish()),
+            None => ContentCheck::Entry(entry_of(&file)?),
+        };
+        Ok(Self { file, bytes, check })
+    }
+
+    /// Returns its size in bytes.
+    pub(in crate::workspace) const fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// Makes it durable, and reads it back if the file system may lose a write.
+    ///
+    /// # Errors
+    /// `Io` if that fails, or other bytes are read.
+    pub(in crate::workspace) fn sync(&self) -> Result<()> {
+        self.file.sync_all().map_err(|error| Error::io("sync the content", error))?;
+        let ContentCheck::Digest(written) = &self.check else { return Ok(()) };
+        let found =
+            digest(&self.file).map_err(|error| Error::io("read the content back", error))?;
+        if found == *written {
+            return Ok(());
+        }
+        let other = "the written bytes do not read back: the disk or another process changed them";
+        Err(Error::new(ErrorKind::Io, other))
+    }
+
+    /// Refuses a file that another process changed.
+    ///
+    /// # Errors
+    /// `Io` if it has another size than what was written, or changed since.
+    pub(in crate::workspace) fn expect_unchanged(&self) -> Result<()> {
+        let ContentCheck::Entry(written) = &self.check else { return Ok(()) };
+        if written.size() == i128::from(self.bytes)
+            && entry_of(&self.file)?.is_unchanged_since(written)
+        {
+            return Ok(());
+        }
+        Err(Error::new(ErrorKind::Io, "another process changed the file while it was written"))
+    }
+}
+
+fn entry_of(file: &File) -> Result<FolderEntry> {
+    FolderEntry::of(file).map_err(|error| Error::io("inspect the content", error))
+}
+
+fn digest(mut file: &File) -> io::Result<[u8; 32]> {
     file.rewind()?;
     let mut checksum = Checksum::new(CHECKSUM);
     let mut chunk = vec![0; CHUNK_BYTES];
@@ -103,17 +163,19 @@ fn digest(file: &mut File) -> io::Result<[u8; 32]> {
     }
 }
 
-/// Counts and hashes the bytes that pass through.
-struct HashingWriter<W> {
+/// Counts the bytes that pass through, and hashes them if there is a checksum.
+struct CountingWriter<W> {
     out: W,
-    checksum: Checksum,
+    checksum: Option<Checksum>,
     bytes: u64,
 }
 
-impl<W: Write> Write for HashingWriter<W> {
+impl<W: Write> Write for CountingWriter<W> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let written = self.out.write(bytes)?;
-        self.checksum.update(bytes.get(..written).unwrap_or_default());
+        if let Some(checksum) = &mut self.checksum {
+            checksum.update(bytes.get(..written).unwrap_or_default());
+        }
         self.bytes += written as u64;
         Ok(written)
     }

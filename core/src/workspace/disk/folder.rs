@@ -163,6 +163,19 @@ impl Folder {
         Ok(fs::unlinkat(&self.0, name, AtFlags::REMOVEDIR)?)
     }
 
+    /// Returns the number of the kind of its file system.
+    #[cfg(target_os = "linux")]
+    pub(in crate::workspace) fn file_system(&self) -> io::Result<fs::FsWord> {
+        Ok(fs::fstatfs(&self.0)?.f_type)
+    }
+
+    /// Makes everything of its file system durable. Reports a failed write of any file since it was
+    /// opened.
+    #[cfg(target_os = "linux")]
+    pub(in crate::workspace) fn sync_file_system(&self) -> Result<(), Errno> {
+        rustix::io::retry_on_intr(|| fs::syncfs(&self.0))
+    }
+
     /// Makes the names in it durable, if the file system supports that.
     pub(in crate::workspace) fn sync(&self) -> io::Result<()> {
         match fs::fsync(&self.0) {
@@ -203,6 +216,12 @@ impl FolderEntry {
     /// Describes an open file.
     pub(in crate::workspace) fn of(file: impl AsFd) -> io::Result<Self> {
         Ok(Self::from(&fs::fstat(file)?))
+    }
+
+    /// Returns its size in bytes.
+    pub(in crate::workspace) const fn size(&self) -> i128 {
+        let [size, ..] = self.content;
+        size
     }
 
     /// Narrows the permissions `wanted` for a file that replaces this one: users who could not read

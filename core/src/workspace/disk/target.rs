@@ -1,11 +1,12 @@
 //! The directory that a restore writes to, and the folders below it.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::{fs, io};
 
+use super::durable::{FileSystems, most_open};
 use super::folder::{EntryKind, Folder, FolderEntry};
 use crate::error::{Error, Result};
 
@@ -21,6 +22,8 @@ pub(in crate::workspace) struct TargetDir<'a> {
     touched: BTreeSet<PathBuf>,
     /// Directories above the target in which names were created.
     above: Vec<PathBuf>,
+    /// The file systems of the folders that were opened for writing.
+    file_systems: FileSystems,
 }
 
 impl<'a> TargetDir<'a> {
@@ -46,7 +49,8 @@ impl<'a> TargetDir<'a> {
                 store.display()
             )));
         }
-        Ok(Some(Self { path, folder, touched: BTreeSet::new(), above: Vec::new() }))
+        let (touched, above) = (BTreeSet::new(), Vec::new());
+        Ok(Some(Self { path, folder, touched, above, file_systems: FileSystems::default() }))
     }
 
     /// Opens the directory `path`, and creates it if needed.
@@ -72,8 +76,20 @@ impl<'a> TargetDir<'a> {
         self.descend_to(path, &mut |_, _| Ok(false))
     }
 
-    /// Opens the folder `path` below the target, and creates missing folders.
-    pub(in crate::workspace) fn enter_or_create(&mut self, path: &Path) -> Result<Folder> {
+    /// Returns the file systems of the folders that were opened for writing.
+    pub(in crate::workspace) const fn file_systems(&self) -> &FileSystems {
+        &self.file_systems
+    }
+
+    /// Returns true if the target did not exist before. Until the end, a crash may take any part of
+    /// it: nothing in it replaced something.
+    pub(in crate::workspace) const fn is_new(&self) -> bool {
+        !self.above.is_empty()
+    }
+
+    /// Opens the folder `path` below the target for writing, and creates missing folders. Returns
+    /// its device, too.
+    pub(in crate::workspace) fn enter_or_create(&mut self, path: &Path) -> Result<(i128, Folder)> {
         let mut touched = std::mem::take(&mut self.touched);
         let entered = self.descend_to(path, &mut |parent, way| {
             let failed =
@@ -91,12 +107,12 @@ impl<'a> TargetDir<'a> {
             touched.insert(path.to_owned());
         }
         self.touched = touched;
-        entered?.ok_or_else(|| {
-            Error::not_found(format!(
-                "{} was deleted after it was created",
-                self.path.join(path).display()
-            ))
-        })
+        let full = self.path.join(path);
+        let folder = entered?.ok_or_else(|| {
+            Error::not_found(format!("{} was deleted after it was created", full.display()))
+        })?;
+        let failed = |error| Error::io(format!("inspect {}", full.display()), error);
+        Ok((self.file_systems.note(&folder).map_err(failed)?, folder))
     }
 
     /// Records that a name in the folder `path` was removed.
@@ -168,26 +184,43 @@ impl<'a> TargetDir<'a> {
         Ok(Some(folder))
     }
 
-    /// Syncs every folder in which names changed, once.
+    /// Syncs every folder in which names changed, once, and the files of a new target.
     ///
     /// # Errors
     /// `InvalidInput` if another process replaced a folder concurrently.
-    pub(in crate::workspace) fn sync_changed(self) -> Result<()> {
-        let failed = |path: &Path, error| Error::io(format!("sync {}", path.display()), error);
-        for path in self.touched.iter().rev() {
-            let full = self.path.join(path);
-            let folder = self.enter(path)?.ok_or_else(|| {
-                Error::not_found(format!("{} was deleted after it was written", full.display()))
-            })?;
-            folder.sync().map_err(|error| failed(&full, error))?;
+    pub(in crate::workspace) fn sync_changed(mut self) -> Result<()> {
+        let touched: Vec<PathBuf> = std::mem::take(&mut self.touched).into_iter().rev().collect();
+        for paths in touched.chunks(most_open()) {
+            let mut by_device: BTreeMap<i128, Vec<(&Path, Folder)>> = BTreeMap::new();
+            for path in paths {
+                let full = self.path.join(path);
+                let folder = self.enter(path)?.ok_or_else(|| {
+                    Error::not_found(format!("{} was deleted after it was written", full.display()))
+                })?;
+                let noted = self.file_systems.note(&folder);
+                let device = noted.map_err(|error| sync_error(&full, error))?;
+                by_device.entry(device).or_default().push((path, folder));
+            }
+            for (device, folders) in by_device {
+                let Some(file_system) = self.file_systems.get(device) else { continue };
+                let synced = file_system.sync_all(&folders, |(path, folder)| {
+                    folder.sync().map_err(|error| sync_error(&self.path.join(path), error))
+                });
+                synced.into_iter().collect::<Result<()>>()?;
+            }
         }
+        self.file_systems.sync_deferred()?;
         for path in &self.above {
             Folder::open(path)
                 .and_then(|folder| folder.sync())
-                .map_err(|error| failed(path, error))?;
+                .map_err(|error| sync_error(path, error))?;
         }
         Ok(())
     }
+}
+
+fn sync_error(path: &Path, error: io::Error) -> Error {
+    Error::io(format!("sync {}", path.display()), error)
 }
 
 /// Returns the directory of the store that contains `path`, if any.

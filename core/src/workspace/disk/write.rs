@@ -1,46 +1,16 @@
-//! Writes files and links that are renamed into place after they were written, synced and read
-//! back.
+//! Writes one file outside of any workspace, which is renamed into place when it is complete and
+//! durable.
 
-use std::ffi::OsStr;
 use std::io::Write;
-use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
-use super::content::{Content, store};
-use super::folder::{EntryKind, Folder, FolderEntry};
+use super::batch::FILE_MODE;
+use super::content::StoredFile;
+use super::durable::FileSystem;
+use super::folder::{EntryKind, Folder};
 use super::target::parent_of;
 use super::temp_file::TempFile;
-use crate::context::{Context, FileMode};
 use crate::error::{Error, Result};
-use crate::object::ObjectSource;
-
-/// Permissions of a file and of an executable, before the user's umask.
-const FILE_MODE: u32 = 0o666;
-const PROGRAM_MODE: u32 = 0o777;
-
-/// Writes a file or link with this content as `name` in a folder, replacing `before` or nothing.
-/// Returns its size.
-///
-/// # Errors
-/// `Conflict` if the current entry is not `before`, `Locked` if another restore writes the file,
-/// errors of reading the content, and `Io` if the system refuses.
-pub(in crate::workspace) fn put(
-    source: &dyn ObjectSource,
-    context: &Context,
-    folder: &Folder,
-    name: &OsStr,
-    mode: FileMode,
-    content: &Content,
-    before: Option<&FolderEntry>,
-) -> Result<u64> {
-    if mode == FileMode::Symlink {
-        let target = content.bytes(source)?;
-        TempFile::link(folder, name, OsStr::from_bytes(&target))?.name(name, before)?;
-        return Ok(target.len() as u64);
-    }
-    let wanted = if mode == FileMode::Executable { PROGRAM_MODE } else { FILE_MODE };
-    write_file(folder, name, wanted, before, |out| content.write(source, context, out))
-}
 
 /// Writes a file outside of any workspace, such as an export: complete and durable under its name,
 /// or not at all. Returns its size.
@@ -73,22 +43,18 @@ pub fn save(
         }
         _ => {}
     }
-    let bytes = write_file(&folder, name, FILE_MODE, before.as_ref(), write).map_err(place)?;
+    let mode = before.as_ref().map_or(FILE_MODE, |found| found.narrow_permissions(FILE_MODE));
+    let file_system = FileSystem::of(&folder).map_err(failed)?;
+    let save = || {
+        // The file stays open until it is renamed, because closing it releases the lock.
+        let (part, file) = TempFile::file(&folder, name, mode)?;
+        let stored = StoredFile::write(file, &file_system, write)?;
+        stored.sync()?;
+        stored.expect_unchanged()?;
+        part.name(name, before.as_ref())?;
+        Ok(stored.bytes())
+    };
+    let bytes = save().map_err(place)?;
     folder.sync().map_err(failed)?;
-    Ok(bytes)
-}
-
-fn write_file(
-    folder: &Folder,
-    name: &OsStr,
-    wanted: u32,
-    before: Option<&FolderEntry>,
-    write: impl FnOnce(&mut dyn Write) -> Result<()>,
-) -> Result<u64> {
-    let mode = before.map_or(wanted, |found| found.narrow_permissions(wanted));
-    // The file stays open until it is renamed, because closing it releases the lock.
-    let (part, mut file) = TempFile::file(folder, name, mode)?;
-    let bytes = store(&mut file, write)?;
-    part.name(name, before)?;
     Ok(bytes)
 }

@@ -11,10 +11,10 @@ use super::changes::{ChangeKind, FileChange, FileChanges};
 use crate::context::Context;
 use crate::error::{Error, ErrorKind, Result};
 use crate::object::ObjectSource;
+use crate::workspace::disk::batch::{NewFile, put_all};
 use crate::workspace::disk::content::Content;
-use crate::workspace::disk::folder::{Folder, FolderEntry};
+use crate::workspace::disk::folder::FolderEntry;
 use crate::workspace::disk::target::TargetDir;
-use crate::workspace::disk::write::put;
 
 /// The files that a rewind wrote and deleted, and the errors of the others.
 #[derive(Debug, Default)]
@@ -39,11 +39,12 @@ impl AppliedFiles {
 }
 
 impl FileChanges {
-    /// Applies the changes. A file that changed since the plan stays unchanged. Written files are
-    /// synced, read back and then renamed; each folder is synced once at the end.
+    /// Applies the changes. A file that changed since the plan stays unchanged. Files are written
+    /// under temporary names, made durable together, and then renamed; folders become durable at
+    /// the end.
     ///
     /// After an interruption, planning and applying the same changes again completes them.
-    pub(in crate::workspace) fn apply(&self, source: &dyn ObjectSource) -> AppliedFiles {
+    pub(in crate::workspace) fn apply(&self, source: &(dyn ObjectSource + Sync)) -> AppliedFiles {
         let mut done = AppliedFiles::default();
         let mut target = match TargetDir::open(&self.dir) {
             Ok(Some(target)) => target,
@@ -90,40 +91,38 @@ impl FileChanges {
     fn write_files(
         &self,
         target: &mut TargetDir<'_>,
-        source: &dyn ObjectSource,
+        source: &(dyn ObjectSource + Sync),
         done: &mut AppliedFiles,
     ) {
-        let mut current: Option<(&Path, Folder)> = None;
-        for file in self.files.iter().filter(|file| file.kind != ChangeKind::Delete) {
-            if file.kind == ChangeKind::Create {
-                target.remove_if_hollow(&file.path);
-            }
-            let parent = file.path.parent().unwrap_or(Path::new(""));
-            let folder = match current.take().filter(|(path, _)| *path == parent) {
-                Some((_, folder)) => Ok(folder),
-                None => target.enter_or_create(parent),
-            };
-            let written = folder.and_then(|folder| {
-                let bytes = write(source, &folder, file);
-                current = Some((parent, folder));
-                bytes
-            });
+        let files: Vec<NewFile<'_>> = self.files.iter().filter_map(as_new).collect();
+        let every = put_all(source, &Context::default(), target, &files, &mut |index, written| {
             match written {
                 Ok(bytes) => {
                     done.written += 1;
                     done.bytes += bytes;
                 }
-                Err(error) => done.failed.push((file.path.clone(), error)),
+                Err(error) => {
+                    let path = files.get(index).map(|file| file.path.to_owned());
+                    done.failed.push((path.unwrap_or_default(), error));
+                }
             }
-        }
+            Ok(())
+        });
+        done.failed.extend(every.err().map(|error| (PathBuf::new(), error)));
     }
 }
 
-fn write(source: &dyn ObjectSource, folder: &Folder, file: &FileChange) -> Result<u64> {
-    let Some(wanted) = &file.wanted else { return Ok(0) };
-    let name = file.path.file_name().unwrap_or_default();
-    let (context, content) = (Context::default(), Content::Blob(wanted.blob));
-    put(source, &context, folder, name, wanted.mode, &content, file.found.as_ref())
+/// Returns the file to write; `None` for a deletion.
+fn as_new(file: &FileChange) -> Option<NewFile<'_>> {
+    let wanted = file.wanted.as_ref()?;
+    Some(NewFile {
+        path: &file.path,
+        mode: wanted.mode,
+        content: Content::Blob(wanted.blob),
+        size: Some(wanted.size),
+        before: file.found.as_ref(),
+        replaces_hollow: file.kind == ChangeKind::Create,
+    })
 }
 
 fn delete(target: &mut TargetDir<'_>, parent: &Path, file: &FileChange) -> Result<()> {

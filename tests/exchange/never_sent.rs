@@ -112,3 +112,112 @@ fn ids_of_calls_are_truncated_to_the_limit_of_apis() {
         .collect();
     assert_eq!(results, [(calls[0], "1"), (calls[1], "2")]);
 }
+
+#[test]
+fn usage_counts_though_a_record_has_half_a_character_or_no_message() {
+    let header = json!({"sessionId": "s", "projectHash": "h", "startTime": "t", "kind": "main"});
+    let answer = json!({"id": "2", "type": "gemini", "content": "cut CUT", "model": "m",
+        "tokens": {"input": 10, "output": 2, "cached": 0, "thoughts": 0, "tool": 0, "total": 12}});
+    let log = String::from_utf8(lines(&[header, answer])).unwrap().replace("CUT", "\\ud83d");
+    let sandbox = Sandbox::new();
+    sandbox.import("gemini", log.as_bytes()).unwrap();
+    let line = |id: &str, parent: Value, kind: &str| json!({"uuid": id, "parentUuid": parent, "sessionId": "q", "type": kind, "cwd": "/p"});
+    let mut prompt = line("1", Value::Null, "user");
+    prompt["message"] = json!({"role": "user", "parts": [{"text": "go"}]});
+    let mut failed = line("2", "1".into(), "assistant");
+    failed["usageMetadata"] =
+        json!({"promptTokenCount": 50, "candidatesTokenCount": 5, "totalTokenCount": 55});
+    sandbox.import("qwen", &lines(&[prompt, failed])).unwrap();
+    for (session, expected) in [("gemini", (1, 10, 2)), ("qwen", (1, 50, 5))] {
+        let found = usage(&sandbox, UsageScope::Session(session)).total;
+        assert_eq!((found.answers, found.tokens.input, found.tokens.output), expected, "{session}");
+    }
+}
+
+#[test]
+fn answers_that_a_revert_took_back_still_cost() {
+    let answer = |id: &str| {
+        json!({"info": {"id": id, "role": "assistant", "cost": 0.25, "modelID": "m",
+            "tokens": {"input": 10, "output": 2, "reasoning": 0, "cache": {"read": 0, "write": 0}}},
+            "parts": [{"type": "text", "text": id}]})
+    };
+    let prompt = |id: &str| json!({"info": {"id": id, "role": "user"}, "parts": [{"type": "text", "text": id}]});
+    let mut session = json!({"info": {"id": "ses", "revert": {"messageID": "3"}}, "messages":
+        [prompt("1"), answer("2"), prompt("3"), answer("4")]});
+    let sandbox = Sandbox::new();
+    sandbox.import("s", session.to_string().as_bytes()).unwrap();
+    assert_eq!(said(&sandbox, "s"), ["1", "2"]);
+    let found = usage(&sandbox, UsageScope::All).total;
+    assert_eq!((found.answers, found.cost()), (2, Some(0.5)));
+    // The next prompt deletes them; taking the revert back shows them again.
+    session["info"]["revert"] = Value::Null;
+    sandbox.import("s", session.to_string().as_bytes()).unwrap();
+    assert_eq!(said(&sandbox, "s"), ["1", "2", "3", "4"]);
+    session["messages"] = json!([prompt("1"), answer("2"), prompt("5")]);
+    sandbox.import("s", session.to_string().as_bytes()).unwrap();
+    assert_eq!(said(&sandbox, "s"), ["1", "2", "5"]);
+    let found = usage(&sandbox, UsageScope::All).total;
+    assert_eq!((found.answers, found.cost()), (2, Some(0.5)));
+}
+
+#[test]
+fn the_usage_of_a_whole_run_counts_if_its_answers_have_none() {
+    let step = |id: u64, metrics: Value| {
+        let mut step = json!({"step_id": id, "source": "agent", "message": "done"});
+        if !metrics.is_null() {
+            step["metrics"] = metrics;
+        }
+        step
+    };
+    let atif = |metrics: Value| {
+        json!({"schema_version": "ATIF-v1.7", "session_id": "a",
+            "agent": {"name": "a", "version": "1", "model_name": "m"},
+            "steps": [{"step_id": 1, "source": "user", "message": "go"}, step(2, metrics)],
+            "final_metrics": {"total_prompt_tokens": 100, "total_completion_tokens": 5,
+                "total_cached_tokens": 40, "total_cost_usd": 0.25}})
+    };
+    let swe = json!({"trajectory": [{"action": "ls", "observation": "a", "response": "r"}],
+        "history": [{"role": "user", "content": "fix"}, {"role": "assistant", "content": "done"}],
+        "info": {"exit_status": "submitted", "model_stats":
+            {"instance_cost": 0.5, "tokens_sent": 1000, "tokens_received": 50, "api_calls": 1}}});
+    let mini = json!({"info": {"mini_version": "1.17.0", "model_stats":
+            {"instance_cost": 0.75, "api_calls": 1}},
+        "messages": [{"role": "user", "content": "fix"}, {"role": "assistant", "content": "done"}]});
+    let own = json!({"prompt_tokens": 7, "completion_tokens": 1, "cost_usd": 0.125});
+    let sandbox = Sandbox::new();
+    for (session, file, expected) in [
+        ("atif", atif(Value::Null), (1, 100, 5, Some(0.25))),
+        ("steps", atif(own), (1, 7, 1, Some(0.125))),
+        ("swe", swe, (1, 1000, 50, Some(0.5))),
+        ("mini", mini, (1, 0, 0, Some(0.75))),
+    ] {
+        sandbox.import(session, file.to_string().as_bytes()).unwrap();
+        let found = usage(&sandbox, UsageScope::Session(session)).total;
+        let tokens = found.tokens;
+        let seen = (found.answers, tokens.input, tokens.output, found.cost());
+        assert_eq!(seen, expected, "{session}");
+    }
+}
+
+#[test]
+fn sums_of_two_conversations_of_openhands_are_two() {
+    let document = |id: &str, answers: Value| {
+        let prompt = json!({"kind": "MessageEvent", "id": id, "source": "user",
+            "timestamp": "2026-11-20T10:00:00", "llm_message": {"role": "user",
+                "content": [{"type": "text", "text": "go"}]}});
+        let metrics = json!({"model_name": "m", "accumulated_cost": 0.25, "costs": [],
+            "accumulated_token_usage": {"prompt_tokens": 10, "completion_tokens": 2},
+            "token_usages": answers});
+        json!({"conversation": {"id": id}, "events": [prompt],
+            "stats": {"usage_to_metrics": {"agent": metrics}}})
+    };
+    let without_id = json!([{"prompt_tokens": 10, "completion_tokens": 2}]);
+    for answers in [json!([]), without_id] {
+        let sandbox = Sandbox::new();
+        for id in ["a", "b"] {
+            sandbox.import(id, document(id, answers.clone()).to_string().as_bytes()).unwrap();
+        }
+        let found = usage(&sandbox, UsageScope::All).total;
+        assert_eq!((found.answers, found.tokens.input), (2, 20));
+    }
+}

@@ -13,14 +13,14 @@ use std::io::{self, BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
-use serde_json::{Value, json};
+use serde_json::Value;
 use turntree::error::{Error, Result};
 use turntree::workspace::open_regular;
 
 use super::found::{FoundSession, modified};
 use super::name::session_name;
 use crate::formats::named;
-use crate::text::json::text_at;
+use crate::text::json::{self, text_at};
 
 /// The name of the agent.
 const AGENT: &str = "openhands";
@@ -70,7 +70,7 @@ pub fn folder_document(folder: &Path) -> Result<Option<Box<dyn BufRead>>> {
         return Ok(None);
     }
     let state = state(folder);
-    let facts = json!({
+    let facts = serde_json::json!({
         "id": text_at(&state, "/id"),
         "model": text_at(&state, "/agent/llm/model"),
         "cwd": text_at(&state, "/workspace/working_dir"),
@@ -108,7 +108,7 @@ fn events(folder: &Path) -> Result<Vec<PathBuf>> {
 /// Returns the state next to the events; null when it cannot be read.
 fn state(folder: &Path) -> Value {
     let read = read(&folder.join(STATE)).ok();
-    read.and_then(|bytes| serde_json::from_slice(&bytes).ok()).unwrap_or(Value::Null)
+    read.and_then(|bytes| json::value(&bytes)).unwrap_or(Value::Null)
 }
 
 fn read(path: &Path) -> io::Result<Vec<u8>> {
@@ -135,8 +135,7 @@ struct FolderReader {
 impl Read for FolderReader {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         while self.at == self.text.len() {
-            self.at = 0;
-            self.text = match self.events.next() {
+            let text = match self.events.next() {
                 Some(path) => {
                     let begin: &[u8] =
                         if std::mem::take(&mut self.is_first) { b"\n" } else { b",\n" };
@@ -147,6 +146,7 @@ impl Read for FolderReader {
                     None => return Ok(0),
                 },
             };
+            (self.text, self.at) = (text, 0);
         }
         let mut rest = self.text.get(self.at..).unwrap_or_default();
         let count = rest.read(buffer)?;
@@ -176,7 +176,9 @@ mod tests {
         let state = r#"{"id": "c", "agent": {"llm": {"model": "m"}}, "stats": {"n": 1}}"#;
         fs::write(folder.path().join(STATE), state).unwrap();
         let mut text = String::new();
-        folder_document(folder.path()).unwrap().unwrap().read_to_string(&mut text).unwrap();
+        let mut document = folder_document(folder.path()).unwrap().unwrap();
+        document.read_to_string(&mut text).unwrap();
+        assert_eq!(document.read(&mut [0; 8]).unwrap(), 0, "the end stays the end");
         let expected = "{\"conversation\":{\"id\":\"c\",\"model\":\"m\",\"cwd\":null},\n\"events\":[\n\
                         {\"kind\": \"A\"},\n{\"kind\": \"B\"}],\n\"stats\":{\"n\":1}}\n";
         assert_eq!(text, expected);

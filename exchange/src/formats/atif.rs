@@ -26,11 +26,18 @@ pub(super) const FORMAT: Format = Format {
     rank: FormatRank::Program,
     recognise,
     view,
-    reader: FormatReader::Records(Records::new(split, || Box::new(Atif::default()))),
+    reader: FormatReader::Records(Records {
+        side_paths: &[TOTAL],
+        ..Records::new(split, || Box::new(Atif::default()))
+    }),
 };
 
+/// A step, and the usage of all steps.
+const STEP: &str = "steps[*]";
+const TOTAL: &str = "final_metrics";
+
 static RULES: Rules = Rules {
-    records: &["steps[*]"],
+    records: &[STEP, TOTAL],
     fields: &[
         "session_id",
         "schema_version",
@@ -73,7 +80,7 @@ impl Parser for Atif {
             };
             self.session.fact(key, plain(value.as_ref()).as_deref(), events);
         }
-        if let Some((_, step)) = record(piece, events) {
+        if let Some((STEP, step)) = record(piece, events) {
             self.step(&step, events);
         }
     }

@@ -111,7 +111,14 @@ fn split<'r>(mut input: Box<dyn BufRead + 'r>) -> Pieces<'r> {
     let head = input.fill_buf().map(String::from_utf8_lossy).unwrap_or_default().into_owned();
     let head = head.trim_start_matches('\u{feff}').trim_start();
     let is_message = |shape: JsonShape<'_>| shape.has("role") || shape.has("content");
-    let is_lines = JsonShape::of(head).is_some_and(|shape| !shape.is_array && is_message(shape));
+    let is_object = |shape: &JsonShape<'_>| !shape.is_array;
+    let first = JsonShape::of(head).filter(is_object);
+    // The first line may have facts instead of a message.
+    let has_no_messages = first.as_ref().is_some_and(|shape| !shape.has("messages"));
+    let is_line = |line: &str| line.starts_with('{') && json::value(line.as_bytes()).is_some();
+    let second = head.lines().filter(|line| is_line(line)).nth(1).filter(|_| has_no_messages);
+    let second = second.and_then(JsonShape::of).filter(|shape| !shape.has("messages"));
+    let is_lines = first.is_some_and(is_message) || second.is_some_and(is_message);
     if is_lines { lines::split(input) } else { Box::new(Document::new(input, &RULES)) }
 }
 
@@ -129,6 +136,8 @@ struct Chat {
     prompt: Option<Bytes>,
     /// The current conversation has had a message.
     has_begun: bool,
+    /// The last message was an item of an answer.
+    is_in_answer: bool,
 }
 
 impl Parser for Chat {
@@ -154,7 +163,7 @@ impl Chat {
         match path {
             "" | "simulations[*]" => {
                 self.conversations.next();
-                self.has_begun = false;
+                (self.has_begun, self.is_in_answer) = (false, false);
                 (self.task, self.trial, self.id) = (None, None, None);
                 if path.is_empty() {
                     self.prompt = None;
@@ -192,7 +201,7 @@ impl Chat {
 
     fn message(&mut self, message: &Value, events: &mut Vec<Event>) {
         let view = view(message);
-        if text_at(message, "/role").is_none() {
+        if view.role == Role::Other && text_at(message, "/role").is_none() {
             return events.push(Event::Unknown { what: "a message without a role".to_owned() });
         }
         let name = self.name();
@@ -202,7 +211,14 @@ impl Chat {
             time: time(message),
             model: model.filter(|_| view.role == Role::Assistant),
         };
-        self.conversations.push(&view, facts, events);
+        // Items of the responses interface are parts of an answer.
+        let is_part = view.role == Role::Assistant && text_at(message, "/type").is_some();
+        if is_part && std::mem::replace(&mut self.is_in_answer, is_part) {
+            self.conversations.push_in_turn(&view, facts, events);
+        } else {
+            self.conversations.push(&view, facts, events);
+        }
+        self.is_in_answer = is_part;
         if !std::mem::replace(&mut self.has_begun, true) {
             self.system_prompt(events);
         }
@@ -240,6 +256,42 @@ pub(super) fn model(message: &Value) -> Option<&str> {
     paths.iter().find_map(|path| text_at(message, path))
 }
 
+/// Items of the responses interface that are calls and results of tools, and thoughts.
+const CALL_ITEMS: [&str; 2] = ["function_call", "custom_tool_call"];
+const RESULT_ITEMS: [&str; 2] = ["function_call_output", "custom_tool_call_output"];
+const THOUGHT_ITEM: &str = "reasoning";
+
+/// Adds an item of the responses interface.
+pub(super) fn add_item(view: &mut MessageView, item: &Value) {
+    match text_at(item, "/type").unwrap_or_default() {
+        kind if CALL_ITEMS.contains(&kind) => {
+            let input = item.get("arguments").or_else(|| item.get("input"));
+            view.add_call(item.get("call_id"), item.get("name"), input);
+        }
+        kind if RESULT_ITEMS.contains(&kind) => {
+            let output = item.get("output").unwrap_or(&Value::Null);
+            view.add_result(item.get("call_id"), output, false);
+        }
+        THOUGHT_ITEM => {
+            view.has_thoughts = true;
+            view.add_thinking(&text_of(item.get("summary").unwrap_or(&Value::Null)));
+        }
+        _ => view.add_content(item.get("content").unwrap_or(&Value::Null)),
+    }
+}
+
+/// The view of an item without a role.
+fn item(item: &Value) -> MessageView {
+    let mut view = MessageView::new(match text_at(item, "/type").unwrap_or_default() {
+        kind if RESULT_ITEMS.contains(&kind) => Role::Tool,
+        kind if CALL_ITEMS.contains(&kind) || kind == THOUGHT_ITEM => Role::Assistant,
+        _ => Role::Other,
+    });
+    view.id = plain(item.get("id"));
+    add_item(&mut view, item);
+    view
+}
+
 /// The view of a message of either interface. A user message that holds results is one of a tool.
 pub(super) fn view(message: &Value) -> MessageView {
     let role = match text_at(message, "/role") {
@@ -247,7 +299,8 @@ pub(super) fn view(message: &Value) -> MessageView {
         Some("user") => Role::User,
         Some("assistant") => Role::Assistant,
         Some("tool" | "function") => Role::Tool,
-        _ => Role::Other,
+        Some(_) => Role::Other,
+        None => return item(message),
     };
     let mut view = MessageView::new(role);
     view.id = plain(message.get("id"));
@@ -262,7 +315,14 @@ pub(super) fn view(message: &Value) -> MessageView {
         view.add_thinking(thought);
     }
     view.add_content(content);
+    if view.text.is_empty() {
+        view.add_text(text_at(message, "/refusal").unwrap_or_default());
+    }
     view.add_tool_calls(message.get("tool_calls"));
+    if let Some(call) = message.get("function_call").filter(|call| call.is_object()) {
+        // The form before calls had ids.
+        view.add_call(None, call.get("name"), call.get("arguments"));
+    }
     if role == Role::User && !view.tool_results.is_empty() {
         view.role = Role::Tool;
     }
@@ -307,6 +367,62 @@ mod tests {
                 assert_eq!(outline(&events_of(format, file.as_bytes())), expected);
             }
         }
+    }
+
+    #[test]
+    fn calls_without_ids_and_refusals_are_read() {
+        let file = br#"[{"role": "user", "content": "go"},
+            {"role": "assistant", "content": null, "function_call": {"name": "ls", "arguments": "{}"}},
+            {"role": "function", "name": "ls", "content": "a"},
+            {"role": "assistant", "content": null, "refusal": "I cannot."}]"#;
+        let expected = [
+            "turn",
+            "main User go",
+            "turn",
+            "main Assistant [ls]",
+            "main Tool a",
+            "turn",
+            "main Assistant I cannot.",
+        ];
+        assert_eq!(outline(&events_of(&OPENAI, file)), expected);
+    }
+
+    #[test]
+    fn items_of_the_responses_interface_are_parts_of_an_answer() {
+        let file = br#"[{"type": "message", "role": "user", "content": [{"type": "input_text", "text": "go"}]},
+            {"type": "reasoning", "id": "r", "summary": [{"type": "summary_text", "text": "Hm."}]},
+            {"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": "I look."}]},
+            {"type": "function_call", "call_id": "1", "name": "ls", "arguments": "{}"},
+            {"type": "custom_tool_call", "call_id": "2", "name": "sh", "input": "ls"},
+            {"type": "function_call_output", "call_id": "1", "output": "a"},
+            {"type": "custom_tool_call_output", "call_id": "2", "output": "b"},
+            {"type": "function_call", "call_id": "3", "name": "cat", "arguments": "{}"},
+            {"type": "novel"}]"#;
+        let expected = [
+            "turn",
+            "main User go",
+            "turn",
+            "main Assistant Hm.",
+            "main Assistant I look.",
+            "main Assistant [ls]",
+            "main Assistant [sh]",
+            "main Tool a",
+            "main Tool b",
+            "turn",
+            "main Assistant [cat]",
+            "unknown: a message without a role",
+        ];
+        assert_eq!(outline(&events_of(&OPENAI, file)), expected);
+    }
+
+    #[test]
+    fn messages_one_a_line_may_follow_a_line_of_facts() {
+        let file = br#"{"directory": "/p", "tokens": 5}
+{"role": "user", "content": "go"}
+{"role": "assistant", "content": "done"}"#;
+        let told = outline(&events_of(&OPENAI, file));
+        let expected = ["turn", "main User go", "turn", "main Assistant done"];
+        assert_eq!(told[1..], expected, "{told:?}");
     }
 
     #[test]

@@ -7,13 +7,13 @@
 
 use std::io::BufRead;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 use turntree::context::Role;
 
 use super::chat;
 use super::conversation::{Conversations, MessageFacts, own_text, plain, record};
 use super::session::Session;
-use crate::model::event::{Event, Parser};
+use crate::model::event::{Content, Event, Parser};
 use crate::model::format::{Format, FormatRank, FormatReader, Records};
 use crate::model::view::MessageView;
 use crate::text::document::{Document, Rules};
@@ -129,6 +129,8 @@ struct Window {
     conversations: Conversations,
     /// A request was sent, and its turn has begun.
     is_in_step: bool,
+    /// The task is known: the first message.
+    has_task: bool,
 }
 
 impl Parser for Window {
@@ -141,8 +143,17 @@ impl Parser for Window {
             }
             None => events.push(Event::Unknown { what: "neither said nor asked".to_owned() }),
             Some(kind) if is_noise(kind) => {}
-            Some(_) => {
+            Some(kind) => {
+                let is_task = !std::mem::replace(&mut self.has_task, true) && kind == TEXT;
+                let (message, content) = match is_task {
+                    true => as_task(message),
+                    false => (message, Content::Piece),
+                };
                 let view = window_view(&message);
+                if is_empty(&view) {
+                    // The window shows a button, or nothing yet.
+                    return;
+                }
                 let facts = MessageFacts { time: chat::time(&message), ..MessageFacts::default() };
                 if view.role == Role::User {
                     self.is_in_step = false;
@@ -150,11 +161,25 @@ impl Parser for Window {
                 if self.is_in_step {
                     self.conversations.push_in_turn(&view, facts, events);
                 } else {
-                    self.conversations.push(&view, facts, events);
+                    self.conversations.push_with(&view, content, facts, events);
                 }
             }
         }
     }
+}
+
+/// The kind of a text of the model. Earlier releases, and other extensions that grew out of Cline,
+/// write the task in this way, too, as the first message.
+const TEXT: &str = "text";
+
+/// The kind of the message with the task.
+const TASK: &str = "task";
+
+/// Returns a first message as one with the task.
+fn as_task(mut message: Value) -> (Value, Content) {
+    message["say"] = TASK.into();
+    let content = Content::own(&message);
+    (message, content)
 }
 
 fn kind(message: &Value) -> Option<&str> {
@@ -166,10 +191,19 @@ fn is_noise(kind: &str) -> bool {
     kind.starts_with("api_req") || kind.starts_with("resume_") || kind == "checkpoint_created"
 }
 
+/// Returns true if a message has no content: it asks to confirm the end of a task, or was
+/// interrupted before its first word.
+fn is_empty(view: &MessageView) -> bool {
+    let says = |text: &str| !text.trim().is_empty();
+    let result = view.tool_results.iter().map(|result| result.text.as_str());
+    let call = view.tool_calls.iter().map(|call| call.input.as_str());
+    !says(&view.text) && !says(&view.thinking) && !result.chain(call).any(says)
+}
+
 fn window_view(message: &Value) -> MessageView {
     let kind = kind(message).unwrap_or_default();
     let role = match kind {
-        "task" | "user_feedback" | "user_feedback_diff" => Role::User,
+        TASK | "user_feedback" | "user_feedback_diff" => Role::User,
         "command_output" | "browser_action_result" | "mcp_server_response" | "error" => Role::Tool,
         _ => Role::Assistant,
     };
@@ -184,7 +218,12 @@ fn window_view(message: &Value) -> MessageView {
             view.add_call(None, Some(&name.unwrap_or_else(|| Value::from(kind))), Some(&input));
         }
         (Role::Tool, _) => view.add_result(None, &Value::from(text), kind == "error"),
-        _ => view.add_text(text),
+        _ => {
+            view.add_text(text);
+            for url in message.get("images").and_then(Value::as_array).into_iter().flatten() {
+                view.add_picture(&json!({"type": "image_url", "image_url": url}));
+            }
+        }
     }
     view
 }
@@ -233,5 +272,30 @@ mod tests {
             "main Tool done",
         ];
         assert_eq!(outline(&events_of(&WINDOW, file)), expected);
+    }
+
+    #[test]
+    fn the_first_text_of_the_window_is_the_task() {
+        let file = json!([{"ts": 1, "say": "text", "text": "go"}, {"ts": 2, "say": "text", "text": "I will"}]);
+        let events = events_of(&WINDOW, file.to_string().as_bytes());
+        let expected = ["turn", "main User go", "turn", "main Assistant I will"];
+        assert_eq!(outline(&events), expected);
+        let Event::Message(task) = &events[1] else { panic!("{events:?}") };
+        let Content::Own(bytes) = &task.content else { panic!("{task:?}") };
+        assert_eq!(window_view(&json::value(bytes).unwrap()).role, Role::User);
+    }
+
+    #[test]
+    fn buttons_and_messages_without_content_are_none() {
+        let file = json!([{"ts": 1, "say": "task", "text": "go"},
+            {"ts": 2, "say": "text", "text": "", "partial": true},
+            {"ts": 3, "say": "completion_result", "text": "Done."},
+            {"ts": 4, "ask": "completion_result", "text": ""},
+            {"ts": 5, "say": "user_feedback", "text": "", "images": ["data:image/png;base64,AA=="]},
+            {"ts": 6, "ask": "followup"}]);
+        let told = outline(&events_of(&WINDOW, file.to_string().as_bytes()));
+        let expected =
+            ["turn", "main User go", "turn", "main Assistant Done.", "turn", "main User [image]"];
+        assert_eq!(told, expected);
     }
 }

@@ -6,6 +6,7 @@
 //! sent: a prompt without its mode marker, and a list of commands with their outputs as JSON. A
 //! restored checkpoint begins another session with the messages up to there and their ids.
 
+use std::collections::HashSet;
 use std::io::BufRead;
 
 use serde_json::Value;
@@ -64,6 +65,8 @@ struct ClineSdk {
     session: Session,
     conversations: Conversations,
     editor: Editor,
+    /// The ids of the messages so far.
+    seen: HashSet<String>,
     /// The working directory, if the caller gives it before a record does.
     directory: Option<String>,
 }
@@ -100,6 +103,10 @@ impl Parser for ClineSdk {
 
 impl ClineSdk {
     fn message(&mut self, message: &Value, events: &mut Vec<Event>) {
+        if message_id(message).is_some_and(|id| !self.seen.insert(id.to_owned())) {
+            // A message that was written twice is one.
+            return;
+        }
         // Notes of the client, as that a request failed, are for the screen.
         if message.pointer("/metadata/displayOnly") == Some(&Value::Bool(true)) {
             return;
@@ -229,6 +236,14 @@ mod tests {
         let file = json!({"sessionId": "s", "messages": [said, note]}).to_string();
         let told = outline(&events_of(&FORMAT, file.as_bytes()));
         assert_eq!(told, ["session_id=s", "turn", "main User go"]);
+    }
+
+    #[test]
+    fn a_message_that_was_written_twice_is_one() {
+        let said = |id: &str| json!({"role": "user", "content": "go", "id": id});
+        let file = json!({"sessionId": "s", "messages": [said("a"), said("b"), said("b")]});
+        let told = outline(&events_of(&FORMAT, file.to_string().as_bytes()));
+        assert_eq!(told[1..], ["turn", "main User go", "turn", "main User go"]);
     }
 
     #[test]

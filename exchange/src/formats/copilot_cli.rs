@@ -13,6 +13,8 @@
 //! - The start of a tool call names the change to a file; the change applies when the call
 //!   succeeds.
 
+use std::collections::HashSet;
+
 use serde_json::Value;
 use turntree::context::{MAIN_AGENT, Role};
 
@@ -102,16 +104,26 @@ fn view(event: &Value) -> MessageView {
     if let Some(thought) = text_at(data, "/reasoningText") {
         view.add_thinking(thought);
     }
+    let attached = data.get("attachments").and_then(Value::as_array).into_iter().flatten();
+    attached.filter(|file| is_picture(file)).for_each(|file| view.add_picture(file));
     for call in data.get("toolRequests").and_then(Value::as_array).into_iter().flatten() {
         view.add_call(call.get("toolCallId"), call.get("name"), call.get("arguments"));
     }
     view
 }
 
+/// Returns true if an attachment of a prompt is a picture with its bytes.
+fn is_picture(file: &Value) -> bool {
+    let media = text_at(file, "/mimeType").unwrap_or_default();
+    media.starts_with("image/") && text_at(file, "/data").is_some()
+}
+
 #[derive(Debug, Default)]
 struct CopilotCli {
     session: Session,
     editor: Editor,
+    /// The ids of the events so far.
+    seen: HashSet<String>,
 }
 
 impl Parser for CopilotCli {
@@ -122,6 +134,10 @@ impl Parser for CopilotCli {
         let agent = agent_of(&line);
         let is_main = agent == MAIN_AGENT;
         if line.get("ephemeral") == Some(&Value::Bool(true)) {
+            return;
+        }
+        if text_at(&line, "/id").is_some_and(|id| !self.seen.insert(id.to_owned())) {
+            // An event that was written twice is one.
             return;
         }
         let kind = text_at(&line, "/type").unwrap_or_default();
@@ -233,7 +249,7 @@ mod tests {
     use super::*;
 
     fn event(kind: &str, data: &Value) -> Value {
-        json!({"type": kind, "id": "e", "data": data})
+        json!({"type": kind, "data": data})
     }
 
     #[test]
@@ -295,6 +311,29 @@ mod tests {
                 "unread: novel.event",
             ]
         );
+    }
+
+    #[test]
+    fn an_event_that_was_written_twice_is_one() {
+        let with_id = |id: &str, kind: &str, data: &Value| {
+            let mut event = event(kind, data);
+            event["id"] = id.into();
+            event
+        };
+        let prompt = with_id("1", "user.message", &json!({"content": "go"}));
+        let step = with_id("2", "assistant.turn_start", &json!({}));
+        let answer = with_id("3", "assistant.message", &json!({"content": "ok"}));
+        let lines = [&prompt, &prompt, &step, &answer, &step, &answer].map(Value::clone);
+        assert_eq!(told(&FORMAT, &lines), ["turn", "main User go", "turn", "main Assistant ok"]);
+    }
+
+    #[test]
+    fn pictures_of_a_prompt_are_sent() {
+        let files = json!([{"type": "file", "path": "/p/a"},
+            {"type": "blob", "data": "AA==", "mimeType": "image/png"}]);
+        let prompt = event("user.message", &json!({"content": "see", "attachments": files}));
+        let view = view(&prompt);
+        assert_eq!((view.text.as_str(), view.pictures.len()), ("see\n[image]", 1));
     }
 
     #[test]

@@ -21,7 +21,10 @@ use turntree::object::ObjectId;
 use super::conversation::{Conversations, MessageFacts, fields, plain, todos};
 use super::files::{FileChange, FileContents};
 use super::gemini_list::{ListedMessage, RESULTS, key, key_at, listed, tail};
-use super::gemini_view::{answered_by, answered_in, calls, is_context, is_loaded, is_sent, view};
+use super::gemini_view::{
+    ANSWERS, answered_by, answered_in, calls, is_context, is_loaded, is_sent, view,
+    working_directory,
+};
 use super::session::{Session, record};
 use crate::model::event::{Content, Event, Parser};
 use crate::model::format::{Format, FormatRank, FormatReader, Records};
@@ -62,16 +65,24 @@ const FACTS: [(&str, &str); 4] = [
     ("kind", "kind"),
 ];
 
-/// The text before the working directory in the first prompt, which Gemini CLI writes itself.
-const DIRECTORY_MARKS: [&str; 2] =
-    ["currently working in the directory: ", "**Workspace Directories:**\n  - "];
+/// The other kinds of messages. Records of further kinds are in no context.
+const KINDS: [&str; 4] = ["user", "info", "warning", "error"];
 
 fn is_session(shape: &JsonShape<'_>) -> bool {
     !shape.is_array && shape.has("sessionId") && shape.has("projectHash")
 }
 
-fn split<'r>(input: Box<dyn BufRead + 'r>) -> Pieces<'r> {
-    Box::new(Document::new(input, &RULES))
+fn split<'r>(mut input: Box<dyn BufRead + 'r>) -> Pieces<'r> {
+    // A log may begin with the document of an earlier release, on one line.
+    let head = input.fill_buf().map(String::from_utf8_lossy).unwrap_or_default().into_owned();
+    let mut lines =
+        head.trim_start_matches('\u{feff}').lines().filter(|line| !line.trim().is_empty());
+    let is_whole = lines.next().is_some_and(|line| json::value(line.as_bytes()).is_some());
+    let has_more = lines.next().is_some_and(|line| line.starts_with('{'));
+    match is_whole && has_more {
+        true => lines::split(input),
+        false => Box::new(Document::new(input, &RULES)),
+    }
 }
 
 #[derive(Debug, Default, Serialize, Deserialize)]
@@ -145,7 +156,10 @@ impl Gemini {
         } else if let Some(set) = record.get("$set") {
             self.facts(set, events);
             self.replace(piece, events);
-        } else if record.get("type").is_some() {
+        } else if let Some(kind) = text_at(record, "/type") {
+            if !KINDS.contains(&kind) && !ANSWERS.contains(&kind) {
+                events.push(Event::Unread { kind: json::plain(kind).to_owned() });
+            }
             self.is_starting = false;
             if is_sent(record) {
                 self.message(record, Content::Piece, events);
@@ -156,6 +170,7 @@ impl Gemini {
         } else if record.get("sessionId").is_some() {
             self.is_starting = !self.order.is_empty();
             self.facts(record, events);
+            self.replace(piece, events);
         } else {
             events.push(Event::Unknown { what: "a record that is not a message".to_owned() });
         }
@@ -187,7 +202,8 @@ impl Gemini {
         }
     }
 
-    /// Applies a `$set` with messages, which replaces the whole conversation.
+    /// Applies the messages of a `$set`, or of the document of an earlier release, which replace the
+    /// whole conversation.
     fn replace(&mut self, piece: &Piece, events: &mut Vec<Event>) {
         let Some(messages) = listed(piece) else { return };
         self.loaded.clear();
@@ -333,22 +349,14 @@ impl Gemini {
 
     /// Takes back the message `id` and all after it.
     fn rewind(&mut self, id: &str, events: &mut Vec<Event>) {
-        let Some(at) = self.places.get(id).copied() else {
-            let what = "a rewind to a missing message".to_owned();
-            return events.push(Event::Unknown { what });
-        };
-        let at = at.min(self.order.len());
+        // The client empties the conversation if it does not know the message.
+        let at = self.places.get(id).copied().unwrap_or(0).min(self.order.len());
         for gone in self.order.drain(at..) {
             self.places.remove(&gone);
         }
         let (agent, keep) = (MAIN_AGENT.to_owned(), 0..at as u64);
         events.push(Event::Compact { agent, summary: Vec::new(), keep });
     }
-}
-
-fn working_directory(text: &str) -> Option<&str> {
-    let rest = DIRECTORY_MARKS.iter().find_map(|mark| text.split_once(mark))?.1;
-    rest.lines().next().map(str::trim)
 }
 
 /// Returns the effect of a call of a file tool, and its file.
@@ -461,10 +469,34 @@ mod tests {
                 "main User prompt 3",
                 "title=T",
                 "compact main [] 0..2",
-                "unknown: a rewind to a missing message",
+                "compact main [] 0..0",
                 "unknown: a record that is not a message",
             ]
         );
+    }
+
+    #[test]
+    fn a_record_of_an_unknown_kind_changes_no_message() {
+        let lines =
+            [prompt("1"), json!({"id": "1", "type": "message_update", "tokens": {"input": 1}})];
+        assert_eq!(outline_of(&lines), ["turn", "main User prompt 1", "unread: message_update"]);
+    }
+
+    #[test]
+    fn a_log_may_begin_with_the_document_of_an_earlier_release() {
+        let document =
+            json!({"sessionId": "s", "projectHash": "h", "messages": [prompt("1"), step("2")]});
+        let file = format!("{document}\n{}\n", prompt("3"));
+        let told = outline(&events_of(&FORMAT, file.as_bytes()));
+        let expected = [
+            "main User prompt 1",
+            "turn",
+            "main Assistant [write_file]",
+            "file /p/a.rs: fn",
+            "turn",
+            "main User prompt 3",
+        ];
+        assert_eq!(told[3..], expected, "{told:?}");
     }
 
     #[test]

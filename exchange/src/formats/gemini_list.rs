@@ -19,12 +19,15 @@ pub(super) const RESULTS: &str = " results";
 /// A message of a list, and its bytes.
 pub(super) type ListedMessage = (Value, Content);
 
-/// Returns the messages of a `$set`, each with its own bytes; `None` if it has none.
+/// Returns the messages of a `$set`, or of a document on one line, each with its own bytes; `None`
+/// if it has none.
 pub(super) fn listed(piece: &Piece) -> Option<Vec<ListedMessage>> {
     #[derive(Deserialize)]
     struct Update<'a> {
         #[serde(rename = "$set", borrow)]
-        set: Set<'a>,
+        set: Option<Set<'a>>,
+        #[serde(borrow)]
+        messages: Option<Vec<&'a RawValue>>,
     }
     #[derive(Deserialize)]
     struct Set<'a> {
@@ -38,7 +41,8 @@ pub(super) fn listed(piece: &Piece) -> Option<Vec<ListedMessage>> {
         let value = json::value(bytes).filter(|value| value.is_object() && is_sent(value))?;
         Some((value, Content::Own(Bytes::copy_from_slice(bytes))))
     };
-    Some(update.set.messages?.into_iter().filter_map(read).collect())
+    let messages = update.set.map_or(update.messages, |set| set.messages);
+    Some(messages?.into_iter().filter_map(read).collect())
 }
 
 /// Returns the key of a message; empty when it has no id.

@@ -17,6 +17,10 @@ pub(super) fn calls(message: &Value) -> impl Iterator<Item = &Value> {
     message.get("toolCalls").and_then(Value::as_array).into_iter().flatten()
 }
 
+/// The kinds of messages of the model: that of Gemini CLI, and that of the first releases of Qwen
+/// Code, which wrote the same documents.
+pub(super) const ANSWERS: [&str; 2] = ["gemini", "qwen"];
+
 /// The start of the message that the client writes before a conversation that it begins or loads.
 const CONTEXT: &str = "<session_context>";
 
@@ -31,9 +35,21 @@ pub(super) fn is_loaded(message: &Value) -> bool {
     let is_null = |name| message.get(name).is_none_or(Value::is_null);
     match text_at(message, "/type") {
         Some("user") => true,
-        Some("gemini") => is_null("model") && is_null("tokens") && calls(message).next().is_none(),
+        Some(kind) if ANSWERS.contains(&kind) => {
+            is_null("model") && is_null("tokens") && calls(message).next().is_none()
+        }
         _ => false,
     }
+}
+
+/// The text before the working directory in the first prompt, which Gemini CLI writes itself.
+const DIRECTORY_MARKS: [&str; 2] =
+    ["currently working in the directory: ", "**Workspace Directories:**\n  - "];
+
+/// Returns the working directory that the first prompt names.
+pub(super) fn working_directory(text: &str) -> Option<&str> {
+    let rest = DIRECTORY_MARKS.iter().find_map(|mark| text.split_once(mark))?.1;
+    rest.lines().next().map(str::trim)
 }
 
 fn first_text(message: &Value) -> &str {
@@ -52,9 +68,9 @@ fn is_command(text: &str) -> bool {
 /// Returns whether a message was ever sent to the model: notes and commands of the client are not.
 pub(super) fn is_sent(message: &Value) -> bool {
     match text_at(message, "/type") {
-        Some("info" | "error" | "warning") => false,
         Some("user") => !is_command(first_text(message)),
-        _ => true,
+        Some(kind) => ANSWERS.contains(&kind),
+        None => false,
     }
 }
 
@@ -76,7 +92,7 @@ pub(super) fn answered_in(message: &Value) -> impl Iterator<Item = &str> {
 pub(super) fn view(message: &Value) -> MessageView {
     let mut view = MessageView::new(match text_at(message, "/type") {
         Some("user") => Role::User,
-        Some("gemini") => Role::Assistant,
+        Some(kind) if ANSWERS.contains(&kind) => Role::Assistant,
         _ => Role::Other,
     });
     view.id = text_at(message, "/id").map(str::to_owned);

@@ -28,14 +28,18 @@ pub(super) const FORMAT: Format = Format {
     rank: FormatRank::Program,
     recognise,
     view,
-    reader: FormatReader::Records(Records::new(split, || Box::new(MiniSweAgent::default()))),
+    reader: FormatReader::Records(Records {
+        side_paths: &[TOTAL],
+        ..Records::new(split, || Box::new(MiniSweAgent::default()))
+    }),
 };
 
+/// The cost of the run.
+const TOTAL: &str = "info.model_stats";
+
 static RULES: Rules = Rules {
-    records: &["messages[*]"],
+    records: &["messages[*]", TOTAL],
     fields: &[
-        "info.model_stats.instance_cost",
-        "info.model_stats.api_calls",
         "info.config.model.model_name",
         "info.config.environment.cwd",
         "info.mini_version",
@@ -78,8 +82,6 @@ impl Parser for MiniSweAgent {
     fn piece(&mut self, piece: &Piece, events: &mut Vec<Event>) {
         for (path, value) in fields(piece) {
             let key = match path {
-                "info.model_stats.instance_cost" => "cost",
-                "info.model_stats.api_calls" => "requests",
                 "info.config.model.model_name" => "model",
                 "info.config.environment.cwd" => "cwd",
                 "info.mini_version" => "version",
@@ -89,8 +91,14 @@ impl Parser for MiniSweAgent {
             };
             self.session.fact(key, plain(value.as_ref()).as_deref(), events);
         }
-        if let Some((_, message)) = record(piece, events) {
-            self.message(&message, events);
+        match record(piece, events) {
+            Some((TOTAL, total)) => {
+                for (key, name) in [("cost", "instance_cost"), ("requests", "api_calls")] {
+                    self.session.fact(key, plain(total.get(name)).as_deref(), events);
+                }
+            }
+            Some((_, message)) => self.message(&message, events),
+            None => {}
         }
     }
 }
@@ -127,30 +135,12 @@ fn millis(seconds: &Value) -> Option<Value> {
 /// A message of a chat, or items of a response.
 fn view(message: &Value) -> MessageView {
     let items = message.get("output").and_then(Value::as_array);
-    if items.is_none() && text_at(message, "/type") == Some("function_call_output") {
-        let mut view = MessageView::new(Role::Tool);
-        view.add_result(
-            message.get("call_id"),
-            message.get("output").unwrap_or(&Value::Null),
-            false,
-        );
-        return view;
-    }
-    let Some(items) = items else { return chat::view(message) };
+    let Some(items) = items.filter(|_| message.get("call_id").is_none()) else {
+        return chat::view(message);
+    };
     let mut view = MessageView::new(Role::Assistant);
     view.id = plain(message.get("id"));
-    for item in items {
-        match text_at(item, "/type") {
-            Some("function_call") => {
-                view.add_call(item.get("call_id"), item.get("name"), item.get("arguments"));
-            }
-            Some("reasoning") => {
-                view.has_thoughts = true;
-                view.add_thinking(&chat::text_of(item.get("summary").unwrap_or(&Value::Null)));
-            }
-            _ => view.add_content(item.get("content").unwrap_or(&Value::Null)),
-        }
-    }
+    items.iter().for_each(|item| chat::add_item(&mut view, item));
     view
 }
 

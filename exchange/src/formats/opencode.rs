@@ -21,7 +21,7 @@ use crate::model::view::MessageView;
 use crate::text::document::{Document, Rules};
 use crate::text::json;
 use crate::text::json::text_at;
-use crate::text::piece::{Piece, Pieces};
+use crate::text::piece::{Piece, PieceKind, Pieces};
 use crate::text::shape::JsonShape;
 
 /// The format.
@@ -38,8 +38,20 @@ pub(super) const FORMAT: Format = Format {
 
 static RULES: Rules = Rules {
     records: &["messages[*]"],
-    fields: &["info.id", "info.parentID", "info.directory", "info.title", "info.version"],
+    fields: &[
+        "info.id",
+        "info.parentID",
+        "info.directory",
+        "info.title",
+        "info.version",
+        REVERT_MESSAGE,
+        REVERT_PART,
+    ],
 };
+
+/// The first message that a revert hides; if it names a part, the messages after it.
+const REVERT_MESSAGE: &str = "info.revert.messageID";
+const REVERT_PART: &str = "info.revert.partID";
 
 fn recognise(shape: &JsonShape<'_>) -> bool {
     let Some(info) = shape.member("info").filter(|info| info.has("id")) else { return false };
@@ -53,7 +65,44 @@ fn recognise(shape: &JsonShape<'_>) -> bool {
 }
 
 fn split<'r>(input: Box<dyn BufRead + 'r>) -> Pieces<'r> {
-    Box::new(Document::new(input, &RULES))
+    let mut revert = Revert::default();
+    Box::new(Document::new(input, &RULES).map(move |piece| Ok(revert.hide(piece?))))
+}
+
+/// Hides the messages that a revert took back. The client keeps them until the next prompt, for the
+/// case that the user wants them again, and sends none of them. So they are not records: a document
+/// with a revert is read like the one that the next prompt makes of it.
+#[derive(Debug, Default)]
+struct Revert {
+    first: Option<String>,
+    /// True if a part of the first message stays, and so the message.
+    keeps_first: bool,
+    is_past_first: bool,
+}
+
+impl Revert {
+    fn hide(&mut self, mut piece: Piece) -> Piece {
+        for (path, value) in fields(&piece) {
+            match path {
+                REVERT_MESSAGE => self.first = plain(value.as_ref()),
+                REVERT_PART => self.keeps_first = value.is_some_and(|part| part.is_string()),
+                _ => {}
+            }
+        }
+        let Some(first) = &self.first else { return piece };
+        let is_hidden = self.is_past_first;
+        if !is_hidden && matches!(piece.kind, PieceKind::Record { .. }) {
+            let message = json::value(&piece.bytes);
+            let id = message.as_ref().and_then(|message| text_at(message, "/info/id"));
+            self.is_past_first = id == Some(first);
+        }
+        if is_hidden || (self.is_past_first && !self.keeps_first) {
+            if let PieceKind::Record { .. } = piece.kind {
+                piece.kind = PieceKind::Trivia { fields: Vec::new() };
+            }
+        }
+        piece
+    }
 }
 
 #[derive(Debug, Default)]
@@ -65,15 +114,31 @@ struct Opencode {
     order: Vec<String>,
     /// The compaction that was asked for.
     asked: Option<Asked>,
+    /// True if a message has asked for a compaction. Releases that never do replace the
+    /// conversation with the summary alone.
+    asks: bool,
 }
 
-/// A message that asks for a compaction.
+/// A request for a compaction.
 #[derive(Debug)]
 struct Asked {
-    message: MessageEvent,
-    id: String,
+    /// The message with the request, and those that came while the summary was written, with their
+    /// ids.
+    messages: Vec<MessageEvent>,
+    ids: Vec<String>,
     /// The first message that stays.
     tail: Option<String>,
+}
+
+/// Most messages that come while a summary is written.
+const MAX_DURING: usize = 64;
+
+impl Asked {
+    /// Returns true if `summary` answers this request.
+    fn is_answered_by(&self, summary: &Value) -> bool {
+        let parent = text_at(summary, "/info/parentID");
+        parent.is_none() || parent == self.ids.first().map(String::as_str) || self.ids.len() == 1
+    }
 }
 
 impl Parser for Opencode {
@@ -84,7 +149,8 @@ impl Parser for Opencode {
                 "info.parentID" => "parent_session",
                 "info.directory" => "cwd",
                 "info.title" => "title",
-                _ => "version",
+                "info.version" => "version",
+                _ => continue,
             };
             self.session.fact(key, plain(value.as_ref()).as_deref(), events);
         }
@@ -102,9 +168,17 @@ impl Opencode {
         let view = view(message);
         let id = view.id.clone().unwrap_or_default();
         if is_summary(message)
-            && let Some(asked) = self.asked.take()
+            && let Some(asked) = self.asked.take_if(|asked| asked.is_answered_by(message))
         {
             return self.compact(asked, (message, id), events);
+        }
+        if is_old_summary(message) && !self.asks {
+            let model = text_at(message, "/info/modelID");
+            let time = message.pointer("/info/time/created").and_then(json::time);
+            let summary = vec![view.event(MAIN_AGENT, Content::Piece, time, model)];
+            self.order = vec![id];
+            let agent = MAIN_AGENT.to_owned();
+            return events.push(Event::Compact { agent, summary, keep: 0..0 });
         }
         let model = text_at(message, "/info/modelID");
         let model = model.or_else(|| text_at(message, "/info/model/modelID"));
@@ -113,11 +187,17 @@ impl Opencode {
         events.push(Event::Turn);
         self.conversations.push_in_turn(&view, facts, events);
         let compaction = parts(message).find(|part| text_at(part, "/type") == Some(COMPACTION));
-        self.asked = compaction.map(|part| Asked {
-            message: view.event(MAIN_AGENT, Content::Own(piece.bytes.clone()), None, None),
-            id: id.clone(),
-            tail: text_at(part, "/tail_start_id").map(str::to_owned),
-        });
+        if let Some(part) = compaction {
+            let tail = text_at(part, "/tail_start_id").map(str::to_owned);
+            self.asked = Some(Asked { messages: Vec::new(), ids: Vec::new(), tail });
+            self.asks = true;
+        }
+        self.asked.take_if(|asked| asked.ids.len() > MAX_DURING);
+        if let Some(asked) = &mut self.asked {
+            let content = Content::Own(piece.bytes.clone());
+            asked.messages.push(view.event(MAIN_AGENT, content, None, model));
+            asked.ids.push(id.clone());
+        }
         self.order.push(id);
         for part in parts(message).filter(|part| is_done(part)) {
             self.files(part, events);
@@ -127,11 +207,11 @@ impl Opencode {
         }
     }
 
-    /// Replaces the conversation with the request for the summary, the summary, and the kept
-    /// messages.
+    /// Replaces the conversation with the request for the summary, what came until it was written,
+    /// the summary, and the kept messages.
     fn compact(&mut self, asked: Asked, (message, id): (&Value, String), events: &mut Vec<Event>) {
         let place = |id: &String| self.order.iter().position(|known| known == id);
-        let end = place(&asked.id).unwrap_or(self.order.len());
+        let end = asked.ids.first().and_then(place).unwrap_or(self.order.len());
         let start = asked.tail.as_ref().and_then(place).unwrap_or(end).min(end);
         let time = message.pointer("/info/time/created").and_then(json::time);
         let summary = view(message).event(
@@ -141,9 +221,10 @@ impl Opencode {
             text_at(message, "/info/modelID"),
         );
         let kept = self.order.get(start..end).unwrap_or_default().to_vec();
-        self.order = [asked.id, id].into_iter().chain(kept).collect();
+        self.order = asked.ids.into_iter().chain([id]).chain(kept).collect();
         let (agent, keep) = (MAIN_AGENT.to_owned(), start as u64..end as u64);
-        events.push(Event::Compact { agent, summary: vec![asked.message, summary], keep });
+        let summary = asked.messages.into_iter().chain([summary]).collect();
+        events.push(Event::Compact { agent, summary, keep });
     }
 
     /// Follows the files that a tool call changed.
@@ -185,6 +266,9 @@ impl Opencode {
 const COMPACTION: &str = "compaction";
 const RECAP: &str = "What did we do so far?";
 
+/// The text that the model is sent for an output that the client cleared.
+const CLEARED: &str = "[Old tool result content cleared]";
+
 /// The type of a part for a task that the user gave to another agent, and the text that the model
 /// is sent for it.
 const SUBTASK: (&str, &str) = ("subtask", "The following tool was executed by the user");
@@ -219,6 +303,14 @@ fn is_summary(message: &Value) -> bool {
     let info = message.get("info").unwrap_or(&Value::Null);
     let is_summary = info.get("summary") == Some(&Value::Bool(true));
     is_summary && info.get("finish").is_some() && info.get("error").is_none()
+}
+
+/// Returns true if a message is the summary of a release that had no messages asking for one. From
+/// then on the client sends this message and those after it.
+fn is_old_summary(message: &Value) -> bool {
+    let info = message.get("info").unwrap_or(&Value::Null);
+    let is_summary = info.get("summary") == Some(&Value::Bool(true));
+    is_summary && info.pointer("/time/completed").is_some() && info.get("error").is_none()
 }
 
 fn parts(message: &Value) -> impl Iterator<Item = &Value> {
@@ -262,17 +354,28 @@ fn view(message: &Value) -> MessageView {
         }
         let id = part.get("callID");
         view.add_call(id, part.get("tool"), part.pointer("/state/input"));
-        let error = part.pointer("/state/error");
-        if let Some(output) = part.pointer("/state/output").or(error) {
-            let mut result = MessageView::new(Role::Tool);
-            result.add_content(output);
-            let attached = part.pointer("/state/attachments").and_then(Value::as_array);
-            let pictures = attached.into_iter().flatten().filter(|file| is_picture(file));
-            pictures.for_each(|file| result.add_picture(file));
-            view.push_result(id, result, error.is_some());
+        if let Some((result, is_error)) = result_of(part) {
+            view.push_result(id, result, is_error);
         }
     }
     view
+}
+
+/// Returns the result of a tool call as the client sends it, and whether it is an error.
+fn result_of(part: &Value) -> Option<(MessageView, bool)> {
+    let mut result = MessageView::new(Role::Tool);
+    if part.pointer("/state/time/compacted").is_some_and(|time| !time.is_null()) {
+        result.add_text(CLEARED);
+        return Some((result, false));
+    }
+    let is_interrupted = part.pointer("/state/metadata/interrupted") == Some(&Value::Bool(true));
+    let until_then = part.pointer("/state/metadata/output").filter(|_| is_interrupted);
+    let error = part.pointer("/state/error").filter(|_| until_then.is_none());
+    result.add_content(part.pointer("/state/output").or(until_then).or(error)?);
+    let attached = part.pointer("/state/attachments").and_then(Value::as_array);
+    let pictures = attached.into_iter().flatten().filter(|file| is_picture(file));
+    pictures.for_each(|file| result.add_picture(file));
+    Some((result, error.is_some()))
 }
 
 /// Returns true if `part` is a file that is a picture.
@@ -316,6 +419,90 @@ mod tests {
         assert_eq!(told[2..], ["turn", "main User go", "turn", "main Assistant stopped"]);
         let said = view(&file["messages"][0]).text;
         assert_eq!(said, "go\nread\nThe following tool was executed by the user");
+    }
+
+    fn session(info: &Value, messages: &[Value]) -> Vec<String> {
+        let file = json!({"info": info, "messages": messages}).to_string();
+        outline(&events_of(&FORMAT, file.as_bytes()))
+    }
+
+    fn said(id: &str, role: &str, text: &str) -> Value {
+        json!({"info": {"id": id, "role": role}, "parts": [{"type": "text", "text": text}]})
+    }
+
+    #[test]
+    fn messages_that_a_revert_took_back_are_none() {
+        let messages = [
+            said("1", "user", "one"),
+            said("2", "assistant", "1"),
+            said("3", "user", "two"),
+            said("4", "assistant", "2"),
+        ];
+        let one = ["turn", "main User one", "turn", "main Assistant 1"];
+        let reverted = json!({"id": "s", "revert": {"messageID": "3", "diff": "d"}});
+        assert_eq!(session(&reverted, &messages)[1..], one);
+        let in_part = json!({"id": "s", "revert": {"messageID": "2", "partID": "p"}});
+        assert_eq!(session(&in_part, &messages)[1..], one);
+        let none = json!({"id": "s", "revert": null});
+        assert_eq!(session(&none, &messages).len(), 9);
+    }
+
+    #[test]
+    fn a_summary_answers_its_request_though_a_prompt_came_between() {
+        let ask = json!({"info": {"id": "3", "role": "user"},
+            "parts": [{"type": "compaction", "auto": true, "tail_start_id": "2"}]});
+        let mut summary = said("5", "assistant", "In short.");
+        for (name, value) in
+            [("summary", json!(true)), ("finish", "stop".into()), ("parentID", "3".into())]
+        {
+            summary["info"][name] = value;
+        }
+        let messages = [
+            said("1", "user", "one"),
+            said("2", "assistant", "1"),
+            ask,
+            said("4", "user", "and two"),
+            summary,
+        ];
+        let told = session(&json!({"id": "s"}), &messages);
+        let last = told.last().unwrap();
+        assert_eq!(
+            last,
+            "compact main [main User What did we do so far?; main User and two; \
+                          main Assistant In short.] 1..2"
+        );
+    }
+
+    #[test]
+    fn a_summary_of_an_earlier_release_replaces_the_conversation() {
+        let mut summary = said("3", "assistant", "In short.");
+        summary["info"]["summary"] = true.into();
+        summary["info"]["time"] = json!({"created": 1, "completed": 2});
+        let messages = [said("1", "user", "one"), said("2", "assistant", "1"), summary];
+        let told = session(&json!({"id": "s"}), &messages);
+        assert_eq!(told.last().unwrap(), "compact main [main Assistant In short.] 0..0");
+    }
+
+    #[test]
+    fn outputs_read_as_the_client_sends_them() {
+        let call =
+            |state: Value| json!({"type": "tool", "callID": "c", "tool": "bash", "state": state});
+        let picture =
+            json!([{"type": "file", "mime": "image/png", "url": "data:image/png;base64,AA=="}]);
+        let parts = [
+            call(json!({"status": "completed", "output": "long", "attachments": picture,
+                "time": {"start": 1, "compacted": 2}})),
+            call(json!({"status": "error", "error": "aborted",
+                "metadata": {"interrupted": true, "output": "half"}})),
+            call(json!({"status": "error", "error": "denied", "metadata": {"output": "no"}})),
+        ];
+        let view = view(&json!({"info": {"id": "1", "role": "assistant"}, "parts": parts}));
+        let results: Vec<_> = view
+            .tool_results
+            .iter()
+            .map(|it| (it.text.as_str(), it.pictures.len(), it.is_error))
+            .collect();
+        assert_eq!(results, [(CLEARED, 0, false), ("half", 0, false), ("denied", 0, true)]);
     }
 
     #[test]

@@ -31,13 +31,16 @@ pub(super) const FORMAT: Format = Format {
     recognise,
     view,
     reader: FormatReader::Records(Records {
-        side_paths: &["trajectory[*]", "trajectory[*].messages[*]"],
+        side_paths: &["trajectory[*]", "trajectory[*].messages[*]", TOTAL],
         ..Records::new(split, || Box::new(SweAgent::default()))
     }),
 };
 
+/// The tokens and the cost of the run. No message has its own.
+const TOTAL: &str = "info.model_stats";
+
 static RULES: Rules = Rules {
-    records: &["trajectory[*]", "trajectory[*].messages[*]", "history[*]"],
+    records: &["trajectory[*]", "trajectory[*].messages[*]", "history[*]", TOTAL],
     fields: &[
         "environment",
         "trajectory[*].state",

@@ -8,6 +8,7 @@
 
 mod copies;
 mod runs;
+mod totals;
 mod unsent;
 
 use std::collections::{BTreeMap, HashMap, HashSet};
@@ -25,13 +26,14 @@ use turntree::object::{Commit, ID_BYTES, Kind, ObjectId, ObjectSource};
 use turntree::tree::Item;
 
 use self::runs::Runs;
+use self::totals::FORMATS_WITH_TOTALS;
 use super::usage::{
     Counts, RecordedUsage, TokenUsage, answer_id, response_usage, running_total, separate_usage,
     usage_of, usage_with_cache,
 };
 use crate::formats::{FAMILY, view};
 use crate::import::rewind::source_start;
-use crate::text::json::text_at;
+use crate::text::json::{self, text_at};
 
 /// The section of facts, and keys of facts.
 const META: &str = "meta";
@@ -47,7 +49,10 @@ const CODEX: &str = "codex";
 const OPENHANDS: &str = "openhands";
 
 /// The formats with usage in records outside of the context.
-const FORMATS_WITH_UNSENT: [&str; 2] = ["pi", "opencode"];
+const FORMATS_WITH_UNSENT: [&str; 3] = ["pi", OPENCODE, "qwen-code"];
+
+/// The format whose messages may be hidden after a revert.
+const OPENCODE: &str = "opencode";
 
 /// The format with the usage of each request in a record before the answer.
 const WINDOW: &str = "cline-ui";
@@ -175,6 +180,8 @@ struct OpenAnswer {
     cost: Option<f64>,
     /// True if its usage is counted with another answer of its run.
     is_in_sum: bool,
+    /// True for the usage of a whole run.
+    is_total: bool,
     /// Fingerprints of its records in side conversations: see [`answer_fingerprint`].
     side_fingerprints: Vec<u64>,
 }
@@ -217,12 +224,15 @@ pub(super) struct AnswerCounter {
     parents: BTreeMap<String, String>,
     /// State of the current Copilot CLI line.
     runs: Runs,
+    /// True if whole lines are counted.
+    has_lines: bool,
 }
 
 impl AnswerCounter {
     /// Begins a new line.
     pub(super) fn begin_line(&mut self) {
         self.end_uncounted();
+        self.has_lines = true;
         self.sum = None;
         self.last_usage = None;
         self.model.clear();
@@ -281,7 +291,7 @@ impl AnswerCounter {
             return Ok(());
         }
         let Some(bytes) = content(source, &entry.blob)? else { return Ok(()) };
-        let Ok(record) = serde_json::from_slice::<Value>(&bytes) else { return Ok(()) };
+        let Some(record) = json::value(&bytes) else { return Ok(()) };
         if record.get(COPIED) == Some(&Value::Bool(true)) {
             return Ok(());
         }
@@ -356,6 +366,9 @@ impl AnswerCounter {
         if let Some(agent) = FORMATS_WITH_UNSENT.iter().find(|name| format == **name) {
             return self.add_unsent(source, turn, agent, items);
         }
+        if let Some(agent) = FORMATS_WITH_TOTALS.iter().find(|name| format == **name) {
+            return self.add_totals(source, turn, agent, items);
+        }
         let telling: &[&[u8]] = match &format[..] {
             format if format == CODEX.as_bytes() => &CODEX_USAGE_MARKS,
             format if format == COPILOT.as_bytes() => &COPILOT_USAGE_MARKS,
@@ -376,7 +389,7 @@ impl AnswerCounter {
             }
             let Some(bytes) = content(source, &entry.blob)? else { continue };
             if telling.iter().any(|word| find(&bytes, word).is_some())
-                && let Ok(record) = serde_json::from_slice(&bytes)
+                && let Some(record) = json::value(&bytes)
             {
                 match format == CODEX {
                     true => self.add_piece(turn, &family, &record),
@@ -567,6 +580,7 @@ impl AnswerCounter {
     /// Returns the answers in chronological order.
     pub(super) fn finish(mut self, expired: u64) -> Answers {
         self.end_uncounted();
+        self.drop_totals();
         // Clients write their own answers with zero tokens, such as a message about a lost network.
         // A record without tokens is an answer nevertheless.
         let has_cost = |answer: &OpenAnswer| answer.cost.is_some_and(|cost| cost > 0.0);
@@ -626,6 +640,7 @@ fn open_answer(
         tokens: found.tokens,
         cost: found.cost,
         is_in_sum: false,
+        is_total: false,
         side_fingerprints: Vec::new(),
     }
 }

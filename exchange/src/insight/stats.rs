@@ -9,7 +9,8 @@ use serde_json::Value;
 use super::usage::{RecordedUsage, TokenUsage, tokens};
 use crate::text::json::text_at;
 
-/// Returns the answers, each with its identity.
+/// Returns the answers, each with its identity in the conversation; `answer` of one with an id is
+/// that id.
 pub(super) fn answers_of_stats(stats: &Value) -> Vec<(String, RecordedUsage)> {
     let uses = stats.get("usage_to_metrics").and_then(Value::as_object);
     uses.into_iter().flatten().flat_map(|(name, metrics)| answers_of_model(name, metrics)).collect()
@@ -41,7 +42,7 @@ fn answers_of_model(name: &str, metrics: &Value) -> Vec<(String, RecordedUsage)>
         let key = id.map_or_else(|| format!("{name} {at}"), str::to_owned);
         let cost = money(costs.get(at).and_then(|cost| cost.get("cost")));
         let usage = RecordedUsage {
-            answer: Some(key.clone()),
+            answer: id.map(str::to_owned),
             model: model(recorded),
             tokens: counts(recorded),
             cost,

@@ -296,7 +296,7 @@ impl TokenUsage {
 /// Returns the usage of an answer according to its record, or `None` if the record has no usage.
 #[must_use]
 pub fn usage(bytes: &[u8]) -> Option<RecordedUsage> {
-    usage_of(&serde_json::from_slice(bytes).ok()?)
+    usage_of(&json::value(bytes)?)
 }
 
 /// Returns the usage like [`usage`], for a parsed record.
@@ -384,8 +384,10 @@ pub(super) fn answer_id(record: &Value) -> Option<String> {
 }
 
 fn answer_of(record: &Value, place: &UsagePointers) -> Option<String> {
-    let [answer, request] = place.answer.map(|path| text_at(record, path));
-    let answer = answer.or_else(|| text_at(record, COPILOT_MESSAGE));
+    // A gateway may leave ids empty.
+    let id = |path| text_at(record, path).filter(|id| !id.is_empty());
+    let [answer, request] = place.answer.map(id);
+    let answer = answer.or_else(|| id(COPILOT_MESSAGE));
     answer.map(|answer| match request {
         // A gateway may give every answer the same id.
         Some(request) => format!("{answer} {request}"),
@@ -543,6 +545,13 @@ mod tests {
         let opencode = r#"{"info":{"id":"o","tokens":{"input":10,"output":2,"reasoning":3,
             "cache":{"read":4,"write":5}}}}"#;
         assert_eq!(of(opencode), (Some("o".to_owned()), [19, 4, 5, 0, 5, 3]));
+    }
+
+    #[test]
+    fn half_a_character_and_an_empty_id_hide_no_usage() {
+        let torn = br#"{"text":"\ud83d","message":{"id":"","usage":{"input":3,"output":1}}}"#;
+        let found = usage(torn).unwrap();
+        assert_eq!((found.answer, found.tokens.input), (None, 3));
     }
 
     #[test]

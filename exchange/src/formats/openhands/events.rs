@@ -7,7 +7,7 @@
 //! position of its summary among the remaining ones. `parent_id` names the event before; without
 //! one an event follows the one before it.
 
-use std::ops::Range;
+use std::collections::HashSet;
 
 use serde_json::Value;
 use turntree::context::{MAIN_AGENT, Role};
@@ -17,6 +17,7 @@ use super::super::editor::{self, Editor};
 use super::super::files::FileChange;
 use super::super::links::Links;
 use super::super::session::Session;
+use super::sent_events::{SentEvents, Summary};
 use crate::model::event::{Content, Event};
 use crate::model::view::MessageView;
 use crate::text::json;
@@ -77,20 +78,12 @@ pub(super) fn kind(event: &Value) -> Option<&str> {
     text_at(event, "/kind")
 }
 
-/// An event that a condensation may forget.
-#[derive(Debug)]
-struct Seen {
-    id: String,
-    /// False for the system prompt, which is a section of its own.
-    is_message: bool,
-}
-
 /// The conversation so far.
 #[derive(Debug, Default)]
 pub(super) struct Conversation {
     links: Links,
     /// The messages that are sent to the model, in order.
-    sent: Vec<Seen>,
+    sent: SentEvents,
     /// The answer that contained the last action.
     answer: Option<String>,
     editor: Editor,
@@ -116,7 +109,7 @@ impl Conversation {
                 let parts: Vec<_> = parts.iter().filter_map(|path| text_at(event, path)).collect();
                 let content = own_text(&parts.join("\n\n"));
                 events.push(Event::SystemPrompt { agent: MAIN_AGENT.to_owned(), content });
-                self.sent.push(Seen { id: id.clone(), is_message: false });
+                self.sent.add(id.clone(), false);
             }
             CONDENSATION => self.condensation(event, events),
             kind if MESSAGES.contains(&kind) => self.message(event, session, events),
@@ -137,13 +130,7 @@ impl Conversation {
         }
         events.extend(back);
         self.answer = None;
-        let (mut left, messages) = (0, self.links.messages());
-        let stays = |seen: &&Seen| {
-            left += u64::from(seen.is_message);
-            left <= messages
-        };
-        let len = self.sent.iter().take_while(stays).count();
-        self.sent.truncate(len);
+        self.sent.truncate(self.links.messages());
     }
 
     fn message(&mut self, event: &Value, session: &Session, events: &mut Vec<Event>) {
@@ -162,7 +149,7 @@ impl Conversation {
         let model = session.known("model").filter(|_| is_answer);
         events.push(Event::Message(view.event(MAIN_AGENT, Content::Piece, time, model)));
         self.links.message();
-        self.sent.push(Seen { id: id(event), is_message: true });
+        self.sent.add(id(event), true);
         self.effects(event, &view, session, events);
     }
 
@@ -194,48 +181,19 @@ impl Conversation {
 
     fn condensation(&mut self, event: &Value, events: &mut Vec<Event>) {
         let ids = event.get("forgotten_event_ids").and_then(Value::as_array);
-        let ids: std::collections::HashSet<&str> =
-            ids.into_iter().flatten().filter_map(Value::as_str).collect();
-        let (mut kept, mut sent, mut at) = (Vec::new(), Vec::new(), 0);
-        for seen in std::mem::take(&mut self.sent) {
-            let place = seen.is_message.then_some(at);
-            at += u64::from(seen.is_message);
-            if !ids.contains(seen.id.as_str()) {
-                kept.push(place);
-                sent.push(seen);
-            }
-        }
+        let ids: HashSet<&str> = ids.into_iter().flatten().filter_map(Value::as_str).collect();
         let offset = event.get("summary_offset").and_then(Value::as_u64);
         let offset = offset.filter(|_| text_at(event, "/summary").is_some());
-        let offset = offset.map(|at| usize::try_from(at).unwrap_or(usize::MAX).min(sent.len()));
-        let (before, after) = kept.split_at(offset.unwrap_or(kept.len()));
-        let (before, after) = (ranges(before), ranges(after));
-        let mut summary = Vec::new();
-        if let Some(place) = offset {
-            let id = format!("{}-summary", id(event));
-            sent.insert(place, Seen { id, is_message: true });
+        let summary = offset.map(|offset| {
             let time = event.get("timestamp").and_then(json::time);
-            summary.push(view(event).event(MAIN_AGENT, Content::Piece, time, None));
-        }
-        self.sent = sent;
-        let messages = self.sent.iter().filter(|seen| seen.is_message).count() as u64;
-        self.links.replaced(messages, []);
+            let message = view(event).event(MAIN_AGENT, Content::Piece, time, None);
+            Summary { offset, id: format!("{}-summary", id(event)), message }
+        });
+        let condensed = self.sent.condense(|id| ids.contains(id), summary);
+        self.links.replaced(self.sent.messages(), []);
         self.answer = None;
-        let agent = MAIN_AGENT.to_owned();
-        events.push(Event::Rearrange { agent, before, summary, after });
+        events.push(condensed);
     }
-}
-
-/// The places of messages, as ranges.
-fn ranges(places: &[Option<u64>]) -> Vec<Range<u64>> {
-    let mut ranges: Vec<Range<u64>> = Vec::new();
-    for at in places.iter().flatten() {
-        match ranges.last_mut().filter(|range| range.end == *at) {
-            Some(range) => range.end += 1,
-            None => ranges.push(*at..at + 1),
-        }
-    }
-    ranges
 }
 
 fn id(event: &Value) -> String {

@@ -1,6 +1,7 @@
 //! OpenHands event logs: a list of events, or one task a line with its events in `history`.
 //!
-//! Every event is a message: actions of the agent and the user, and the observations after them.
+//! Every event is a message: actions of the agent and the user, and the observations after them. A
+//! `condensation` forgets events and has a summary of them.
 //! Calls that one reply of the model made share its id and are one turn. Several tasks in one file
 //! are several conversations, named by `instance_id`; facts are those of the first. Files that were
 //! written or created, or edited by an editor that records whole contents, are followed. Every task
@@ -10,24 +11,27 @@
 //! the document that a folder of them is read as, `{conversation, events, stats}`.
 
 mod events;
+mod sent_events;
 
+use std::collections::HashSet;
 use std::io::BufRead;
 
 use serde_json::Value;
 use turntree::context::{MAIN_AGENT, Role};
 
+use self::sent_events::{SentEvents, Summary};
 use super::conversation::{Conversations, MessageFacts, fields, plain, record, todos};
 use super::editor::{self, Editor};
 use super::files::FileChange;
 use super::session::Session;
-use crate::model::event::{Event, Parser};
+use crate::model::event::{Content, Event, Parser};
 use crate::model::format::{Format, FormatRank, FormatReader, Lineage, RecordOrigin, Records};
 use crate::model::view::MessageView;
 use crate::text::document::{Document, Rules};
 use crate::text::json::text_at;
-use crate::text::lines;
 use crate::text::piece::{Piece, Pieces};
 use crate::text::shape::JsonShape;
+use crate::text::{json, lines};
 
 /// The format.
 pub(super) const FORMAT: Format = Format {
@@ -47,6 +51,10 @@ pub(super) const FORMAT: Format = Format {
 fn event_id(event: &Value) -> Option<&str> {
     text_at(event, "/id").filter(|_| events::kind(event).is_some())
 }
+
+/// The actions of version 0 that forget events, and that ask for it.
+const CONDENSATION: &str = "condensation";
+const CONDENSATION_REQUEST: &str = "condensation_request";
 
 /// The statistics of a conversation, after its events.
 const STATS: &str = "stats";
@@ -99,6 +107,9 @@ struct OpenHands {
     editor: Editor,
     /// The conversation of version 1.
     conversation: events::Conversation,
+    /// The events of version 0 in the first conversation, and the id of the summary among them.
+    sent: SentEvents,
+    summary: Option<String>,
 }
 
 impl Parser for OpenHands {
@@ -152,6 +163,11 @@ impl OpenHands {
             let what = "an event that is neither an action nor an observation".to_owned();
             return events.push(Event::Unknown { what });
         }
+        match text_at(event, "/action") {
+            Some(CONDENSATION) => return self.condensation(event, events),
+            Some(CONDENSATION_REQUEST) => return,
+            _ => {}
+        }
         let is_state = text_at(event, "/observation") == Some("agent_state_changed");
         if is_state && view.text.is_empty() {
             // Such an event updates the display of the client; the model never gets it.
@@ -172,6 +188,9 @@ impl OpenHands {
         } else {
             self.conversations.push(&view, facts, events);
         }
+        if self.conversations.is_first() {
+            self.sent.add(plain(event.get("id")).unwrap_or_default(), true);
+        }
         if is_step {
             self.reply = reply.map(str::to_owned);
         }
@@ -180,6 +199,37 @@ impl OpenHands {
             let agent = self.conversations.agent(None);
             todos(agent, event.pointer("/args/task_list"), events);
         }
+    }
+
+    /// Removes the forgotten events of version 0. Only the newest summary is sent.
+    fn condensation(&mut self, event: &Value, events: &mut Vec<Event>) {
+        if !self.conversations.is_first() {
+            return;
+        }
+        let number = |path| event.pointer(path).and_then(Value::as_u64);
+        let listed = event.pointer("/args/forgotten_event_ids").and_then(Value::as_array);
+        let listed: HashSet<u64> = listed.into_iter().flatten().filter_map(Value::as_u64).collect();
+        let range = number("/args/forgotten_events_start_id")
+            .zip(number("/args/forgotten_events_end_id"))
+            .map(|(start, end)| start..=end);
+        let offset = number("/args/summary_offset");
+        let offset = offset.filter(|_| text_at(event, "/args/summary").is_some());
+        let before = offset.and_then(|_| self.summary.take());
+        let is_forgotten = |id: &str| {
+            let known: Option<u64> = id.parse().ok();
+            let is_listed = known.is_some_and(|id| listed.contains(&id));
+            let is_in_range = known.zip(range.as_ref()).is_some_and(|(id, it)| it.contains(&id));
+            is_listed || is_in_range || before.as_deref() == Some(id)
+        };
+        let summary = offset.map(|offset| {
+            let time = event.get("timestamp").and_then(json::time);
+            let message = view(event).event(MAIN_AGENT, Content::Piece, time, None);
+            let id = format!("summary {}", plain(event.get("id")).unwrap_or_default());
+            self.summary = Some(id.clone());
+            Summary { offset, id, message }
+        });
+        events.push(self.sent.condense(is_forgotten, summary));
+        self.reply = None;
     }
 
     /// Follows the files of `record`, which belong to the current task.
@@ -244,6 +294,7 @@ fn view(record: &Value) -> MessageView {
 fn view_of(event: &Value) -> MessageView {
     let text = |path| text_at(event, path);
     let role = match (text("/source"), text("/action"), text("/observation")) {
+        (_, Some(CONDENSATION), _) => Role::User,
         (_, Some("system"), _) => Role::System,
         (Some("user"), Some("message"), _) => Role::User,
         (Some("agent"), Some(_), _) => Role::Assistant,
@@ -254,7 +305,9 @@ fn view_of(event: &Value) -> MessageView {
     let mut view = MessageView::new(role);
     view.id = plain(event.get("id"));
     let call = event.pointer("/tool_call_metadata/tool_call_id");
-    let said = [text("/args/thought"), text("/args/content"), text("/message")];
+    view.is_added = text("/action") == Some(CONDENSATION);
+    let summary = text("/args/summary").filter(|_| view.is_added);
+    let said = [summary, text("/args/thought"), text("/args/content"), text("/message")];
     let said = said.into_iter().flatten().find(|text| !text.is_empty());
     if role == Role::Tool {
         let id = call.or_else(|| event.get("cause"));
@@ -310,6 +363,44 @@ mod tests {
         let expected =
             ["turn", "main User go", "main Other Paused.", "turn", "main Assistant done"];
         assert_eq!(outline(&events_of(&FORMAT, file)), expected);
+    }
+
+    #[test]
+    fn a_condensation_of_version_0_forgets_events_and_the_last_summary() {
+        let said = |id: u32, text: &str| {
+            format!(
+                r#"{{"id":{id},"source":"user","action":"message","args":{{"content":"{text}"}}}}"#
+            )
+        };
+        let condensation = |id: u32, forgotten: &str, summary: &str| {
+            format!(
+                r#"{{"id":{id},"source":"agent","action":"condensation","args":{{{forgotten},"summary":"{summary}","summary_offset":1}}}}"#
+            )
+        };
+        let asked = r#"{"id":5,"source":"agent","action":"condensation_request","args":{}}"#;
+        let file = [
+            said(0, "one"),
+            said(1, "two"),
+            said(2, "three"),
+            condensation(
+                3,
+                r#""forgotten_events_start_id":1,"forgotten_events_end_id":1"#,
+                "So far.",
+            ),
+            said(4, "four"),
+            asked.to_owned(),
+            condensation(6, r#""forgotten_event_ids":[2]"#, "In short."),
+        ];
+        let told = outline(&events_of(&FORMAT, format!("[{}]", file.join(",")).as_bytes()));
+        let expected = [
+            "turn",
+            "main User three",
+            "compact main [0..1] [main User So far.] [2..3]",
+            "turn",
+            "main User four",
+            "compact main [0..1] [main User In short.] [3..4]",
+        ];
+        assert_eq!(told[4..], expected);
     }
 
     #[test]

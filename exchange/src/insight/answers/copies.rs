@@ -1,14 +1,13 @@
 //! Finds the running total at the end of the copied pieces of a Codex rollout.
 
 use memchr::memmem::find;
-use serde_json::Value;
 use turntree::context::Transcript;
 use turntree::error::Result;
 use turntree::object::ObjectSource;
 
 use super::{AnswerCounter, CODEX_USAGE_MARKS};
 use crate::insight::usage::running_total;
-use crate::text::json::text_at;
+use crate::text::json::{self, text_at};
 
 /// Maximum number of copied pieces to search for the running total, and the number per read.
 const MAX_COPIES_READ: u64 = 8192;
@@ -31,7 +30,7 @@ impl AnswerCounter {
                 if !CODEX_USAGE_MARKS.iter().any(|word| find(&bytes, word).is_some()) {
                     continue;
                 }
-                let Ok(record) = serde_json::from_slice::<Value>(&bytes) else { continue };
+                let Some(record) = json::value(&bytes) else { continue };
                 let kind = (text_at(&record, "/type"), text_at(&record, "/payload/type"));
                 match kind {
                     (Some("event_msg"), Some("token_count")) if self.sum.is_none() => {

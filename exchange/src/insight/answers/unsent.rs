@@ -2,18 +2,19 @@
 //! conversation, and in the window messages with requests.
 
 use memchr::memmem::find;
-use serde_json::Value;
 use turntree::context::{MAIN_AGENT, SourceEntry, SourceKind};
 use turntree::error::Result;
 use turntree::object::ObjectSource;
 use turntree::tree::Item;
 
-use super::{AnswerCounter, OPENHANDS, TurnPlace, WINDOW, content};
+use super::{AnswerCounter, AnswerKey, OPENCODE, OPENHANDS, TurnPlace, WINDOW, content};
 use crate::insight::stats::answers_of_stats;
 use crate::insight::usage::{is_request, usage_of};
+use crate::text::json;
 
 /// Fields of records with usage that are in no context.
-const UNSENT_MARKS: [&[u8]; 3] = [b"\"error\"", b"\"aborted\"", b"\"usage\""];
+const UNSENT_MARKS: [&[u8]; 5] =
+    [b"\"error\"", b"\"aborted\"", b"\"usage\"", b"\"usageMetadata\"", b"\"tokens\""];
 
 /// The key of the statistics of a conversation.
 const STATS: &[u8] = b"usage_to_metrics";
@@ -33,15 +34,17 @@ impl AnswerCounter {
     ) -> Result<()> {
         for item in items {
             let entry = SourceEntry::from_item(item)?;
-            let is_record = entry.kind == SourceKind::Record;
-            if !is_record || self.read.contains(&entry.blob) || !self.is_new(turn, &entry.blob) {
+            // Messages that opencode hides after a revert are no records, and had their usage.
+            let may_tell = entry.kind == SourceKind::Record
+                || (entry.kind == SourceKind::Glue && agent == OPENCODE);
+            if !may_tell || self.read.contains(&entry.blob) || !self.is_new(turn, &entry.blob) {
                 continue;
             }
             let Some(bytes) = content(source, &entry.blob)? else { continue };
             if !UNSENT_MARKS.iter().any(|word| find(&bytes, word).is_some()) {
                 continue;
             }
-            let Ok(record) = serde_json::from_slice::<Value>(&bytes) else { continue };
+            let Some(record) = json::value(&bytes) else { continue };
             if let Some(found) = usage_of(&record) {
                 let key = found.answer.clone().unwrap_or_else(|| entry.blob.to_string());
                 self.add(turn, (format!("{agent}/main"), key.as_str()), (found, false), Vec::new());
@@ -66,7 +69,7 @@ impl AnswerCounter {
             if find(&bytes, REQUEST_MARK).is_none() {
                 continue;
             }
-            let Ok(record) = serde_json::from_slice::<Value>(&bytes) else { continue };
+            let Some(record) = json::value(&bytes) else { continue };
             if is_request(&record) {
                 let found = usage_of(&record);
                 let is_silent = found.is_none();
@@ -92,15 +95,15 @@ impl AnswerCounter {
             }
             let Some(bytes) = content(source, &entry.blob)? else { continue };
             if find(&bytes, STATS).is_some()
-                && let Ok(stats) = serde_json::from_slice(&bytes)
+                && let Some(stats) = json::value(&bytes)
             {
                 for (key, found) in answers_of_stats(&stats) {
-                    self.add(
-                        turn,
-                        (format!("{OPENHANDS}/main"), key.as_str()),
-                        (found, false),
-                        Vec::new(),
-                    );
+                    // Numbers and sums belong to this conversation alone.
+                    let is_unique = found.answer.is_some();
+                    let family = if is_unique { "" } else { turn.commit.session.as_str() };
+                    let (agent, key) =
+                        (format!("{OPENHANDS}/main"), AnswerKey { key: &key, family });
+                    self.add(turn, (agent, key), (found, false), Vec::new());
                 }
             }
         }

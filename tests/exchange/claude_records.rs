@@ -524,3 +524,40 @@ fn client_branches_continue_from_their_fork_turn() {
     sandbox.import("c", second.text().as_bytes()).unwrap();
     assert_eq!(at("c~1"), at("b"));
 }
+
+#[test]
+fn kept_messages_survive_an_import_between_boundary_and_summary() {
+    let kept = json!({"preservedMessages": {"anchorUuid": "s", "uuids": ["u2", "a2"]}});
+    let mut log = Log::new();
+    log.user("u1", "one").answer("a1").user("u2", "two").answer("a2");
+    log.boundary("b", kept).summary("s").after("a2").user("u3", "three").answer("a3");
+    let expected = log.import().said();
+    assert_eq!(expected, ["summary s", "two", "answer a2", "three", "answer a3"]);
+    for lines in 1..log.lines.len() {
+        let sandbox = Sandbox::new();
+        let begun: String = log.lines[..lines].iter().map(|line| format!("{line}\n")).collect();
+        sandbox.import("s", begun.as_bytes()).unwrap();
+        let report = sandbox.import("s", log.text().as_bytes()).unwrap();
+        let found = Imported { sandbox, report };
+        assert_eq!(found.said(), expected, "after {lines} lines");
+        assert_eq!(found.branches().len(), 1, "after {lines} lines");
+    }
+}
+
+#[test]
+fn a_kept_segment_may_end_at_lines_without_a_message() {
+    let segment =
+        json!({"preservedSegment": {"headUuid": "t1", "anchorUuid": "s", "tailUuid": "d2"}});
+    let reminder = json!({"type": "attachment", "attachment": {"type": "todo_reminder"}});
+    let duration = json!({"type": "system", "subtype": "turn_duration"});
+    let mut log = started();
+    log.line("t1", reminder).user("u2", "more").answer("a2").line("d2", duration);
+    log.boundary("b", segment).summary("s").after("d2").user("u3", "next").answer("a3");
+    let kept = ["summary s", "more", "answer a2"];
+    let found = log.import();
+    assert_eq!(found.said(), [&kept[..], &["next", "answer a3"]].concat());
+    assert_eq!(found.branches().len(), 1);
+    // A rewind to a record inside of the segment stays behind the summary.
+    log.after("a2").user("u4", "other").answer("a4");
+    assert_eq!(log.import().said(), [&kept[..], &["other", "answer a4"]].concat());
+}

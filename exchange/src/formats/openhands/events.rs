@@ -219,7 +219,7 @@ impl Conversation {
         }
         self.sent = sent;
         let messages = self.sent.iter().filter(|seen| seen.is_message).count() as u64;
-        self.links.replaced(messages, []);
+        self.links.replaced(messages, &[], &[]);
         self.answer = None;
         let agent = MAIN_AGENT.to_owned();
         events.push(Event::Rearrange { agent, before, summary, after });

@@ -26,7 +26,7 @@ use crate::import::rewind::{abandoned_branch, source_start};
 /// The name of the note.
 const NOTE: &str = "answers";
 
-const VERSION: u32 = 8;
+const VERSION: u32 = 9;
 
 /// The section that a conversation rollback resets.
 const CONVERSATION: &str = "agents/main/messages";

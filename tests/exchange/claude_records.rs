@@ -524,3 +524,106 @@ fn client_branches_continue_from_their_fork_turn() {
     sandbox.import("c", second.text().as_bytes()).unwrap();
     assert_eq!(at("c~1"), at("b"));
 }
+
+#[test]
+fn kept_messages_survive_an_import_between_boundary_and_summary() {
+    let kept = json!({"preservedMessages": {"anchorUuid": "s", "uuids": ["u2", "a2"]}});
+    let mut log = Log::new();
+    log.user("u1", "one").answer("a1").user("u2", "two").answer("a2");
+    log.boundary("b", kept).summary("s").after("a2").user("u3", "three").answer("a3");
+    let expected = log.import().said();
+    assert_eq!(expected, ["summary s", "two", "answer a2", "three", "answer a3"]);
+    for lines in 1..log.lines.len() {
+        let sandbox = Sandbox::new();
+        let begun: String = log.lines[..lines].iter().map(|line| format!("{line}\n")).collect();
+        sandbox.import("s", begun.as_bytes()).unwrap();
+        let report = sandbox.import("s", log.text().as_bytes()).unwrap();
+        let found = Imported { sandbox, report };
+        assert_eq!(found.said(), expected, "after {lines} lines");
+        assert_eq!(found.branches().len(), 1, "after {lines} lines");
+    }
+}
+
+#[test]
+fn a_kept_segment_may_end_at_lines_without_a_message() {
+    let segment =
+        json!({"preservedSegment": {"headUuid": "t1", "anchorUuid": "s", "tailUuid": "d2"}});
+    let reminder = json!({"type": "attachment", "attachment": {"type": "todo_reminder"}});
+    let duration = json!({"type": "system", "subtype": "turn_duration"});
+    let mut log = started();
+    log.line("t1", reminder).user("u2", "more").answer("a2").line("d2", duration);
+    log.boundary("b", segment).summary("s").after("d2").user("u3", "next").answer("a3");
+    let kept = ["summary s", "more", "answer a2"];
+    let found = log.import();
+    assert_eq!(found.said(), [&kept[..], &["next", "answer a3"]].concat());
+    assert_eq!(found.branches().len(), 1);
+    // A rewind to a record inside of the segment stays behind the summary.
+    log.after("a2").user("u4", "other").answer("a4");
+    assert_eq!(log.import().said(), [&kept[..], &["other", "answer a4"]].concat());
+}
+
+/// A fork of a session, with copies of all of its lines.
+fn fork_of(log: &Log) -> Log {
+    let copy = |line: &Value| {
+        let mut line = line.clone();
+        line["forkedFrom"] = json!({"sessionId": line["sessionId"], "messageUuid": line["uuid"]});
+        line["sessionId"] = "f".into();
+        line
+    };
+    Log {
+        lines: log.lines.iter().map(copy).collect(),
+        last: log.last.clone(),
+        session: "f".to_owned(),
+    }
+}
+
+#[test]
+fn rewinds_in_a_fork_reach_its_copied_records() {
+    let mut origin = Log::new();
+    origin.user("u1", "one").answer("a1").user("u2", "two").answer("a2");
+    let mut at_once = fork_of(&origin);
+    at_once.after("a1").user("u3", "other").answer("a3");
+    let mut later = fork_of(&origin);
+    later.user("u3", "three").answer("a3").after("a1").user("u4", "other").answer("a4");
+    let mut forth = fork_of(&origin);
+    forth.after("a1").user("u3", "three").answer("a3");
+    forth.after("a2").user("u4", "other").answer("a4");
+    let mut restarted = fork_of(&origin);
+    restarted.user("u3", "three").answer("a3");
+    restarted.line(
+        "u5",
+        json!({"type": "user", "parentUuid": null,
+        "message": {"role": "user", "content": "five"}}),
+    );
+    restarted.answer("a5").after("a2").user("u4", "other").answer("a4");
+    let (one, two) = (&["one", "answer a1"][..], &["one", "answer a1", "two", "answer a2"][..]);
+    for (what, fork, kept, branches, answers) in [
+        ("at once", at_once, one, 1, 3),
+        ("later", later, one, 2, 4),
+        ("back and forth", forth, two, 2, 4),
+        ("after a new beginning", restarted, two, 3, 5),
+    ] {
+        for cut in [fork.lines.len(), 4, 5, 6] {
+            let sandbox = Sandbox::new();
+            sandbox.import("s", origin.text().as_bytes()).unwrap();
+            let begun: String = fork.lines[..cut].iter().map(|line| format!("{line}\n")).collect();
+            sandbox.import("f", begun.as_bytes()).unwrap();
+            let report = sandbox.import("f", fork.text().as_bytes()).unwrap();
+            assert!(sandbox.source(&report.head) == fork.text().as_bytes(), "{what}, {cut}");
+            let found = Imported { sandbox, report };
+            let answer = format!("answer {}", fork.last.as_deref().unwrap_or_default());
+            let expected = [kept, &["other", &answer]].concat();
+            assert_eq!(found.said(), expected, "{what}, {cut}");
+            let of_fork = found.sandbox.repo.branches();
+            let of_fork = of_fork.iter().filter(|(name, _)| name.session() == "f").count();
+            // A file with only copies has a turn too, which a rewind leaves.
+            assert!(of_fork == branches || cut == 4, "{what}, {cut}");
+            let prices = PriceTable::built_in().unwrap();
+            let day = |_| String::new();
+            let (scope, by) = (UsageScope::All, UsageBy::Model);
+            let query = UsageQuery { scope, by, since: None, prices: &prices, day: &day };
+            let total = usage_report(&found.sandbox.repo, &query).unwrap().total;
+            assert_eq!(total.answers, answers, "{what}, {cut}");
+        }
+    }
+}

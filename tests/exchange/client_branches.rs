@@ -271,3 +271,39 @@ fn different_files_of_one_name_get_separate_branches() {
     assert_eq!(report.branch.branch(), "main-2");
     assert_eq!(said(&sandbox, "s/main"), ["prompt 1", "answer 1"]);
 }
+
+#[test]
+fn codex_rollbacks_count_prompts_about_the_elements_of_the_client() {
+    for prompt in [
+        "# AGENTS.md instructions are wrong, fix them",
+        "<environment_context> means what?",
+        "<reminder>buy milk</reminder>",
+    ] {
+        let mut rollout = Rollout::new(&json!({"id": "a"}));
+        rollout.turn("1").said("user", prompt).said("assistant", "Well.").turn("3").back(2);
+        let sandbox = Sandbox::new();
+        sandbox.import("s", rollout.text().as_bytes()).unwrap();
+        assert_eq!(said(&sandbox, "s/main"), ["prompt 1", "answer 1"], "{prompt}");
+    }
+    let mut rollout = Rollout::new(&json!({"id": "a"}));
+    rollout.turn("1").said("developer", "Answer in French.");
+    rollout.said("developer", "<model_switch>\nx").said("user", "two").back(1);
+    let sandbox = Sandbox::new();
+    sandbox.import("s", rollout.text().as_bytes()).unwrap();
+    assert_eq!(said(&sandbox, "s/main"), ["prompt 1", "answer 1", "Answer in French."]);
+}
+
+#[test]
+fn answers_after_a_rollback_are_the_growth_of_the_total() {
+    let mut rollout = Rollout::new(&json!({"id": "a"}));
+    rollout.turn("1").turn("2").back(1).turn("3");
+    for line in &mut rollout.lines {
+        if let Some(info) = line.pointer_mut("/payload/info") {
+            info.as_object_mut().unwrap().remove("last_token_usage");
+        }
+    }
+    let sandbox = Sandbox::new();
+    sandbox.import("s", rollout.text().as_bytes()).unwrap();
+    let total = usage(&sandbox, UsageScope::All).total;
+    assert_eq!((total.answers, total.tokens.input), (3, 30));
+}

@@ -172,3 +172,26 @@ fn lost_codex_results_are_exported_as_aborted() {
     let result = json!({"role": "tool", "tool_call_id": "c1", "content": "aborted"});
     assert_eq!(sent["messages"][2], result);
 }
+
+#[test]
+fn rollbacks_in_a_fork_reach_the_copied_prompts() {
+    for (back, kept) in [(1, 2), (2, 1), (9, 0)] {
+        let mut a = Rollout::new(&json!({"id": "a"}));
+        a.turn("1").turn("2");
+        let mut b = copy("b", "a", &a, true);
+        b.sum_of(&a).turn("3");
+        b.line("event_msg", &json!({"type": "thread_rolled_back", "num_turns": back}));
+        b.turn("4");
+        let sandbox = Sandbox::new();
+        sandbox.import("r-a", a.text().as_bytes()).unwrap();
+        let report = sandbox.import("r-b", b.text().as_bytes()).unwrap();
+        let texts = |id: &str| [format!("prompt {id}"), format!("answer {id}")];
+        let expected: Vec<String> =
+            ["1", "2"][..kept].iter().chain(&["4"]).flat_map(|id| texts(id)).collect();
+        assert_eq!(said(&sandbox, "r-b"), expected, "back {back}");
+        assert_eq!(said(&sandbox, "r-b/main-2").last().unwrap(), "answer 3");
+        assert!(sandbox.source(&report.head) == b.text().as_bytes());
+        let total = usage(&sandbox, UsageScope::All).total;
+        assert_eq!((total.answers, total.tokens.input), (4, 40), "back {back}");
+    }
+}

@@ -10,6 +10,7 @@
 //!   applied to a file that the session added before, and is left out otherwise, since the content
 //!   it changes is not in the transcript.
 
+mod context;
 mod kinds;
 mod prompts;
 mod view;
@@ -23,6 +24,7 @@ use serde_json::value::RawValue;
 use turntree::context::{MAIN_AGENT, Role};
 use turntree::object::{ObjectId, Time};
 
+use self::context::{is_developer_context, is_user_context};
 use self::kinds::KINDS;
 use self::prompts::{ItemPart, Prompts};
 use self::view::{COMMUNICATION, is_sent, view};
@@ -32,7 +34,6 @@ use crate::model::event::{Content, Event, MessageEvent, Parser};
 use crate::model::format::{
     FilePrefix, Format, FormatRank, FormatReader, Lineage, RecordOrigin, Records,
 };
-use crate::model::headline::Headline;
 use crate::model::record_kind::RecordKind;
 use crate::model::view::MessageView;
 use crate::model::words::first_line;
@@ -107,11 +108,10 @@ fn origin(line: &Value) -> RecordOrigin {
 }
 
 /// Returns the part of an item in a prompt, for markers that roll prompts back.
-fn part_of(view: &MessageView) -> ItemPart {
+fn part_of(view: &MessageView, item: &Value) -> ItemPart {
     match view.role {
-        Role::System => ItemPart::Context,
-        Role::User if view.is_added => ItemPart::Prompt,
-        Role::User if matches!(view.headline(), Headline::Note(_)) => ItemPart::Context,
+        Role::System if is_developer_context(item) => ItemPart::Context,
+        Role::User if !view.is_added && is_user_context(item) => ItemPart::Context,
         Role::User => ItemPart::Prompt,
         _ => ItemPart::Other,
     }
@@ -215,7 +215,7 @@ impl Codex {
 
     fn item(&mut self, line: &Value, time: Option<Time>, events: &mut Vec<Event>) {
         let (view, item) = (view(line), line.get("payload").unwrap_or(line));
-        self.prompts.item(part_of(&view));
+        self.prompts.item(part_of(&view, item));
         if self.begins_turn(&view) {
             events.push(Event::Turn);
         }

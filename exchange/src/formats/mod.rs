@@ -21,7 +21,6 @@
 //! for piece in (records.split)(Box::new(file.as_slice())) {
 //!     parser.piece(&piece?, &mut events);
 //! }
-//! parser.finish(&mut events);
 //! assert!(events.iter().any(|event| matches!(event, Event::Message(m) if m.headline.line() == "Hi")));
 //! # Ok::<(), turntree::Error>(())
 //! ```

@@ -227,7 +227,7 @@ impl QwenCode {
         let messages = self.links.messages();
         if is_result && is_shown && !is_sent && is_own && messages > 0 {
             let keep = 0..messages - 1;
-            self.links.replaced(keep.end, []);
+            self.links.replaced(keep.end, &[], &[]);
             let agent = MAIN_AGENT.to_owned();
             events.push(Event::Compact { agent, summary: Vec::new(), keep });
         }
@@ -243,7 +243,7 @@ impl QwenCode {
             .iter()
             .map(|message| view(message).event(MAIN_AGENT, Content::own(message), time, None))
             .collect();
-        self.links.replaced(summary.len() as u64, []);
+        self.links.replaced(summary.len() as u64, &[], &[]);
         events.push(Event::Compact { agent: MAIN_AGENT.to_owned(), summary, keep: 0..0 });
     }
 }

@@ -236,6 +236,52 @@ fn count_messages_until(
     Ok(None)
 }
 
+/// Returns the state of a conversation after the copied piece `to` of its transcript, which is a
+/// copy of a piece of a session on the line of one of `tips`. `places` has the piece that each
+/// copied piece is a copy of. `None` if no such turn is found.
+///
+/// # Errors
+/// The errors of reading commits and contexts.
+pub(crate) fn point_in_copies(
+    change: &Transaction<'_>,
+    (session, tips): (&str, &[ObjectId]),
+    transcript: &Transcript,
+    places: &[Option<(usize, u64)>],
+    to: u64,
+) -> Result<Option<RewindPoint>> {
+    let end = usize::try_from(to).unwrap_or(usize::MAX).saturating_add(1);
+    let copied = places.iter().take(end).rev().find_map(|place| *place);
+    let Some((base, at)) = copied else { return Ok(None) };
+    let Some(base) = transcript.bases().get(base) else { return Ok(None) };
+    let Some(wanted) = base.get(change, at)? else { return Ok(None) };
+    let mut seen = HashSet::new();
+    for tip in tips {
+        let mut session = session.to_owned();
+        let mut next = Some(*tip);
+        while let Some(id) = next.filter(|id| seen.insert(*id)) {
+            let commit = change.read_commit(&id)?;
+            next = commit.parents.first().copied();
+            if commit.session == session {
+                continue;
+            }
+            session.clone_from(&commit.session);
+            // Another branch of that session may have more of its file than this line.
+            let branches = change.branches_of(&session).into_iter().map(|(_, tip)| tip);
+            for tip in std::iter::once(id).chain(branches) {
+                let Some(context) = context_of(change, &change.read_commit(&tip)?)? else {
+                    continue;
+                };
+                let there = Transcript::open(change, &context)?;
+                if there.own().get(change, at)?.as_ref() == Some(&wanted) {
+                    let timeline = Timeline::of_tip(change, &tip, &there)?;
+                    return timeline.point_at(change, Some(there.copied() + at));
+                }
+            }
+        }
+    }
+    Ok(None)
+}
+
 /// Returns the context of a commit, or `None` if it expired.
 fn context_of(change: &Transaction<'_>, commit: &Commit) -> Result<Option<Context>> {
     match Context::open(change, &commit.tree) {

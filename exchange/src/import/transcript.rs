@@ -342,10 +342,8 @@ impl<'r> TranscriptImport<'r> {
                     let name = BranchName::main(&session).map(|_| session).unwrap_or_default();
                     let what =
                         format!("the beginning is in session {name}, which is not in the store");
-                    self.note(
-                        piece,
-                        format!("{what}: import that session first, then this one again"),
-                    );
+                    let advice = "import that session first, then this file as another session";
+                    self.note(piece, format!("{what}: {advice}"));
                 }
                 pieces.iter().try_for_each(|piece| self.piece(piece))
             }
@@ -410,9 +408,7 @@ impl<'r> TranscriptImport<'r> {
         input_bytes: u64,
     ) -> Result<ImportReport> {
         self.end()?;
-        let mut events = Vec::new();
-        self.parser.finish(&mut events);
-        self.writer.finish(events)?;
+        self.writer.finish()?;
         if self.is_first {
             reject_silent_file(&self.writer)?;
         }

@@ -264,12 +264,8 @@ impl<'r> TurnWriter<'r> {
         Ok(())
     }
 
-    /// Ends the last turn, including trailing pieces without a message. `events` are the final
-    /// events of the parser.
-    pub(crate) fn finish(&mut self, events: Vec<Event>) -> Result<()> {
-        for event in events {
-            self.apply_event(&Piece::end(), event)?;
-        }
+    /// Ends the last turn, including trailing pieces without a message.
+    pub(crate) fn finish(&mut self) -> Result<()> {
         if self.pending.messages > 0 || self.pending.pieces > 0 {
             self.commit(Trigger::Turn)?;
         }

@@ -6,7 +6,7 @@
 //! again count as one answer. Codex records its counts outside of the conversation, as a running
 //! total: the usage of an answer is the growth of the total.
 
-mod copies;
+mod running_total;
 mod runs;
 mod totals;
 mod unsent;
@@ -209,6 +209,8 @@ pub(super) struct AnswerCounter {
     main_fingerprints: HashSet<u64>,
     /// Keys that consist of the id of an answer and a request id, by the id of the answer.
     requests: HashMap<String, String>,
+    /// True until the current line has a turn with pieces.
+    is_line_start: bool,
     /// State of the current Codex line: the running total, the model, and the tools called since
     /// the last answer.
     sum: Option<TokenUsage>,
@@ -233,6 +235,7 @@ impl AnswerCounter {
     pub(super) fn begin_line(&mut self) {
         self.end_uncounted();
         self.has_lines = true;
+        self.is_line_start = true;
         self.sum = None;
         self.last_usage = None;
         self.model.clear();
@@ -254,16 +257,21 @@ impl AnswerCounter {
         for (section, diff) in changed {
             let items = diff.changes.iter().filter_map(|change| change.new.as_ref());
             if section == SOURCE {
+                let is_first = std::mem::take(&mut self.is_line_start);
+                let is_codex = turn.commit.author.agent == CODEX;
                 let Some(from) = source_start(turn.commit) else {
+                    if is_first && is_codex {
+                        let transcript = Transcript::open(source, after)?;
+                        let added = items.clone().count() as u64;
+                        let from = transcript.len().saturating_sub(added);
+                        self.continue_from_pieces(source, &transcript, from)?;
+                    }
                     self.add_pieces(source, turn, after, items)?;
                     continue;
                 };
-                // The previous pieces belong to another line, and so does the running total. The
-                // copied pieces show the total at their end.
-                self.sum = None;
                 let transcript = Transcript::open(source, after)?;
-                if turn.commit.author.agent == CODEX {
-                    self.continue_from_copies(source, &transcript)?;
+                if is_codex {
+                    self.continue_from_pieces(source, &transcript, from)?;
                 }
                 let (from, list) = (from.saturating_sub(transcript.copied()), transcript.own());
                 let items = list.iter(source, from.min(list.len())..list.len());

@@ -196,11 +196,6 @@ pub trait Parser {
         let _ = directory;
     }
 
-    /// Handles the end of the file.
-    fn finish(&mut self, events: &mut Vec<Event>) {
-        let _ = events;
-    }
-
     /// Saves the state of the parser for [`Parser::load`]. `None` if a parser of this format must
     /// see every piece.
     fn save(&self) -> Option<Vec<u8>> {

@@ -11,6 +11,15 @@ const MEDIA: [&str; 4] = ["image/png", "image/jpeg", "image/gif", "image/webp"];
 /// A media type of JPEG that the APIs reject, and the one that they accept.
 const JPG: (&str, &str) = ("image/jpg", "image/jpeg");
 
+/// How the base64 of the types that all APIs accept begins. The APIs compare the bytes with the
+/// media type, and clients record a wrong one for files with a wrong name.
+const SIGNATURES: [(&str, &str); 4] = [
+    ("iVBORw0KGgo", "image/png"),
+    ("/9j/", "image/jpeg"),
+    ("R0lGOD", "image/gif"),
+    ("UklGR", "image/webp"),
+];
+
 /// A picture in a message.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Picture {
@@ -23,9 +32,9 @@ pub struct Picture {
 /// The content of an image.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum PictureContent {
-    /// The bytes as base64, and their media type. Both are as recorded, unchecked.
+    /// The bytes as base64, as recorded, and their media type.
     Inline {
-        /// The media type, such as `image/png`.
+        /// The media type, such as `image/png`: that of the bytes if they show it, else as recorded.
         media: String,
         /// The bytes.
         base64: String,
@@ -56,14 +65,10 @@ impl Picture {
         let text = |path| block.pointer(path).and_then(Value::as_str);
         let data = text("/source/data").or_else(|| text("/data"));
         let media = ["/source/media_type", "/mimeType", "/media_type"].into_iter().find_map(text);
-        let media = media.map(|media| if media == JPG.0 { JPG.1 } else { media });
         let address =
             ["/image_url/url", "/image_url", "/source/url", "/url"].into_iter().find_map(text);
         let content = match (data, address) {
-            (Some(data), _) => PictureContent::Inline {
-                media: media.unwrap_or("image/png").to_owned(),
-                base64: data.to_owned(),
-            },
+            (Some(data), _) => inline_of(media.unwrap_or("image/png"), data),
             (None, Some(address)) => match inline(address) {
                 Some(content) => content,
                 None => PictureContent::Address(address.to_owned()),
@@ -77,8 +82,13 @@ impl Picture {
 /// Returns the image in a `data:` URL with base64.
 fn inline(address: &str) -> Option<PictureContent> {
     let (media, base64) = address.strip_prefix("data:")?.split_once(";base64,")?;
-    let media = if media == JPG.0 { JPG.1 } else { media };
-    Some(PictureContent::Inline { media: media.to_owned(), base64: base64.to_owned() })
+    Some(inline_of(media, base64))
+}
+
+fn inline_of(media: &str, base64: &str) -> PictureContent {
+    let shown = SIGNATURES.iter().find(|(start, _)| base64.starts_with(start));
+    let media = shown.map_or(if media == JPG.0 { JPG.1 } else { media }, |(_, media)| media);
+    PictureContent::Inline { media: media.to_owned(), base64: base64.to_owned() }
 }
 
 #[cfg(test)]
@@ -102,6 +112,20 @@ mod tests {
         let address = PictureContent::Address("https://e.org/a.png".into());
         assert_eq!(Picture::of(&remote, 0).map(|found| found.content), Some(address));
         assert_eq!(Picture::of(&json!({"source": {}}), 0), None);
+    }
+
+    #[test]
+    fn bytes_show_their_media_type_regardless_of_the_recorded_one() {
+        for block in [
+            json!({"source": {"media_type": "image/png", "data": "/9j/4AAQ"}}),
+            json!({"source": {"media_type": "image/bmp", "data": "/9j/4AAQ"}}),
+            json!({"image_url": "data:image/png;base64,/9j/4AAQ"}),
+        ] {
+            let content = Picture::of(&block, 0).unwrap().content;
+            let jpeg =
+                PictureContent::Inline { media: "image/jpeg".into(), base64: "/9j/4AAQ".into() };
+            assert_eq!(content, jpeg, "{block}");
+        }
     }
 
     #[test]

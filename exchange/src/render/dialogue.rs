@@ -301,7 +301,7 @@ fn larger_usage(a: Option<TokenUsage>, b: Option<TokenUsage>) -> Option<TokenUsa
 }
 
 fn add(said: &mut DialogueText, view: &MessageView) {
-    if view.text.is_empty() {
+    if view.text.trim().is_empty() {
         return;
     }
     if !said.text.is_empty() && !said.text.ends_with('\n') {

@@ -206,7 +206,11 @@ impl UsableObjects {
             let found = BranchName::from_full(name).and_then(|branch| {
                 let were = told.iter().rev().filter(|(known, _)| known == name);
                 let held = were.map(|(_, id)| *id).find(|id| self.commits.contains_key(id));
-                let newest = self.newest(branch.session(), value.turn, &taken);
+                let (own, others): (Vec<_>, Vec<_>) =
+                    told.iter().partition(|(known, _)| known == name);
+                let own: HashSet<ObjectId> = own.into_iter().map(|(_, id)| *id).collect();
+                let others = others.into_iter().map(|(_, id)| *id).filter(|id| !own.contains(id));
+                let newest = self.newest(branch.session(), value.turn, &taken, &others.collect());
                 let follows =
                     |id: &ObjectId| held.is_none_or(|held| self.history(*id).contains(&held));
                 newest.filter(follows).or(held)
@@ -301,12 +305,20 @@ impl UsableObjects {
         if read.is_ok() { told } else { Vec::new() }
     }
 
-    /// Returns the newest turn of a session up to `turn`, preferring turns that are on no branch
-    /// yet.
-    fn newest(&self, session: &str, turn: u64, taken: &HashSet<ObjectId>) -> Option<ObjectId> {
+    /// Returns the newest turn of a session up to `turn`, preferring turns that no other branch
+    /// held, and then those that are on no branch yet.
+    fn newest(
+        &self,
+        session: &str,
+        turn: u64,
+        taken: &HashSet<ObjectId>,
+        others: &HashSet<ObjectId>,
+    ) -> Option<ObjectId> {
         let own = self.commits.iter();
         let own = own.filter(|(_, commit)| commit.session == session && commit.turn <= turn);
-        let newest = own.max_by_key(|(id, commit)| (!taken.contains(*id), commit.turn, **id));
+        let newest = own.max_by_key(|(id, commit)| {
+            (!others.contains(*id), !taken.contains(*id), commit.turn, **id)
+        });
         newest.map(|(id, _)| *id)
     }
 }

@@ -7,9 +7,9 @@
 //! | 2.1.330 | `preservedMessages`: the ids of the lines; the segment agrees |
 //!
 //! The surviving messages follow the line `anchorUuid`. Where that is the boundary itself, the beginning of
-//! the conversation survives, and the summary replaces the messages after it.
+//! the conversation survives, and the summary replaces the messages after it. The ends of a segment may be
+//! lines without a message, such as an attachment that is not sent.
 
-use std::collections::HashSet;
 use std::ops::Range;
 
 use serde::{Deserialize, Serialize};
@@ -63,31 +63,30 @@ impl Kept {
 
     /// Replaces the conversation of `links` with the kept messages and `summary` messages.
     pub(super) fn compact(self, summary: u64, links: &mut Links) -> Compacted {
-        let mut seen = HashSet::new();
-        let ids: Vec<&String> = self.ids.iter().filter(|id| seen.insert(*id)).collect();
-        let mut named: Vec<(u64, &str)> =
-            ids.into_iter().filter_map(|id| Some((links.position(id)?, id.as_str()))).collect();
-        if self.is_segment && named.len() < seen.len() {
-            // The client, too, keeps nothing of a range whose ends are not connected.
-            named.clear();
-        }
-        named.sort_unstable();
-        named.dedup_by_key(|(at, _)| *at);
-        let ranges = match (self.is_segment, named.first(), named.last()) {
-            (true, Some((first, _)), Some((last, _))) => {
-                std::iter::once(*first..*last + 1).collect()
+        let spans: Vec<Range<u64>> = self.ids.iter().filter_map(|id| links.span(id)).collect();
+        let ranges = match (self.is_segment, spans.as_slice()) {
+            (true, [head, tail]) if head.start < tail.end => {
+                std::iter::once(head.start..tail.end).collect()
             }
-            _ => joined(named.iter().map(|(at, _)| *at)),
+            // The client, too, keeps nothing of a range whose ends are not connected.
+            (true, _) => Vec::new(),
+            (false, _) => {
+                let mut positions: Vec<u64> = spans.into_iter().flatten().collect();
+                positions.sort_unstable();
+                positions.dedup();
+                joined(positions.into_iter())
+            }
         };
         let offset = if self.is_before { 0 } else { summary };
-        let (mut kept, mut before) = (Vec::new(), offset);
+        let mut before = offset;
+        let mut kept = Vec::new();
         for range in &ranges {
-            let inside = named.iter().filter(|(at, _)| range.contains(at));
-            kept.extend(inside.map(|(at, id)| (*id, before + (at - range.start))));
+            kept.push((range.clone(), before));
             before += range.end - range.start;
         }
         let messages = before - offset + summary;
-        links.replaced(messages, kept);
+        let ends: Vec<&str> = self.ids.iter().map(String::as_str).collect();
+        links.replaced(messages, &kept, &ends);
         let (before, after) = if self.is_before { (ranges, vec![]) } else { (vec![], ranges) };
         Compacted { before, after }
     }

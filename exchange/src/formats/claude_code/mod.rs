@@ -183,10 +183,6 @@ impl Parser for ClaudeCode {
         }
     }
 
-    fn finish(&mut self, events: &mut Vec<Event>) {
-        self.compact_without_summary(events);
-    }
-
     fn save(&self) -> Option<Vec<u8>> {
         serde_json::to_vec(self).ok()
     }

@@ -144,7 +144,7 @@ fn files_and_todos_come_from_what_tools_did() {
 }
 
 #[test]
-fn a_compaction_is_its_summary_or_empty_when_none_follows() {
+fn a_compaction_is_its_summary_or_empty_when_a_message_without_one_follows() {
     let boundary = json!({"type": "system", "subtype": "compact_boundary"});
     let mut summary = user(&json!("So far: much."));
     summary["isCompactSummary"] = true.into();
@@ -156,8 +156,8 @@ fn a_compaction_is_its_summary_or_empty_when_none_follows() {
             "compact main [] 0..0",
             "turn",
             "main User next",
-            "compact main [] 0..0",
-        ]
+        ],
+        "the summary of the last boundary may follow"
     );
 }
 

@@ -11,7 +11,8 @@
 
 mod places;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
+use std::ops::Range;
 
 use serde::{Deserialize, Serialize, Serializer};
 
@@ -265,24 +266,45 @@ impl Links {
 
     /// Returns the position of the message of the record `id`, if the conversation has it.
     pub(super) fn position(&mut self, id: &str) -> Option<u64> {
+        self.span(id).filter(|span| !span.is_empty()).map(|span| span.start)
+    }
+
+    /// Returns the position of the message of the record `id`, or of a record without a message the
+    /// empty range between two messages, if the conversation has the record.
+    pub(super) fn span(&mut self, id: &str) -> Option<Range<u64>> {
         let place = self.place(id)?;
-        let is_there = place.is_message && place.piece >= self.now.floor && self.is_on_line(place);
-        is_there.then(|| place.messages.saturating_sub(1)).filter(|at| *at < self.now.messages)
+        self.span_of(place)
+    }
+
+    fn span_of(&self, place: RecordPlace) -> Option<Range<u64>> {
+        let is_there = place.piece >= self.now.floor && self.is_on_line(place);
+        let start = place.messages.saturating_sub(u64::from(place.is_message));
+        (is_there && place.messages <= self.now.messages).then_some(start..place.messages)
     }
 
     /// Replaces the conversation with the `messages` messages of the current piece. `kept` has the
-    /// remaining records with their new positions, the first message being 0.
-    pub(super) fn replaced<'a>(
-        &mut self,
-        messages: u64,
-        kept: impl IntoIterator<Item = (&'a str, u64)>,
-    ) {
+    /// remaining ranges of messages with their new positions, the first message being 0. The
+    /// records of these ranges remain in the conversation, and so do `ends`, which may have no
+    /// message.
+    pub(super) fn replaced(&mut self, messages: u64, kept: &[(Range<u64>, u64)], ends: &[&str]) {
+        let ends: HashSet<RecordKey> = ends.iter().map(|id| key_of(id)).collect();
+        let mut moved = Vec::new();
+        if !kept.is_empty() {
+            for (key, place) in self.places.all() {
+                let Some(span) = self.span_of(place) else { continue };
+                let range = kept.iter().find(|(range, _)| {
+                    let is_inside = range.start < span.end && span.end <= range.end;
+                    is_inside || (range.start == span.end && ends.contains(&key))
+                });
+                if let Some((range, to)) = range {
+                    moved.push((key, to + (span.end - range.start), place));
+                }
+            }
+        }
         self.turn();
         let (piece, line, turn) = (self.here(), self.line, self.now.turn);
-        for (id, at) in kept {
-            let Some(place) = self.places.get(id) else { continue };
-            let messages = at.saturating_add(1);
-            self.places.insert(id, RecordPlace { piece, line, turn, messages, ..place });
+        for (key, messages, place) in moved {
+            self.places.set(key, RecordPlace { piece, line, turn, messages, ..place });
         }
         self.now.messages = messages;
         self.now.floor = piece;
@@ -332,8 +354,6 @@ impl Serialize for Links {
 
 #[cfg(test)]
 mod tests {
-    use std::ops::Range;
-
     use super::*;
 
     fn at(second: u64) -> RecordSign {

@@ -70,6 +70,16 @@ impl Places {
         }
     }
 
+    /// Changes the place of a known record.
+    pub(super) fn set(&mut self, key: RecordKey, place: RecordPlace) {
+        self.by_key.insert(key, place);
+    }
+
+    /// The places of all known records, in no order.
+    pub(super) fn all(&self) -> impl Iterator<Item = (RecordKey, RecordPlace)> {
+        self.by_key.iter().map(|(key, place)| (*key, *place))
+    }
+
     pub(super) fn get(&self, id: &str) -> Option<RecordPlace> {
         self.by_key.get(&key_of(id)).copied()
     }

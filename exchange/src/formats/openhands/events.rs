@@ -190,7 +190,7 @@ impl Conversation {
             Summary { offset, id: format!("{}-summary", id(event)), message }
         });
         let condensed = self.sent.condense(|id| ids.contains(id), summary);
-        self.links.replaced(self.sent.messages(), []);
+        self.links.replaced(self.sent.messages(), &[], &[]);
         self.answer = None;
         events.push(condensed);
     }

@@ -321,7 +321,7 @@ impl Pi {
     /// Empties the conversation.
     fn reset(&mut self, events: &mut Vec<Event>) -> EntryEffect {
         if self.entries.len() > 0 {
-            self.links.replaced(0, []);
+            self.links.replaced(0, &[], &[]);
             let agent = MAIN_AGENT.to_owned();
             events.push(Event::Compact { agent, summary: Vec::new(), keep: 0..0 });
         }
@@ -379,7 +379,7 @@ impl Pi {
     ) {
         let len = self.entries.len() as u64;
         let (start, end) = (start as u64, end as u64);
-        self.links.replaced(len - (end - start) + summary.len() as u64, []);
+        self.links.replaced(len - (end - start) + summary.len() as u64, &[], &[]);
         let agent = MAIN_AGENT.to_owned();
         let [before, after] = [0..start, end..len].map(|part| vec![part]);
         events.push(Event::Rearrange { agent, before, summary, after });
@@ -456,7 +456,7 @@ impl Pi {
         let time = entry.get("timestamp").and_then(json::time);
         let summary = vec![view(entry).event(MAIN_AGENT, Content::Piece, time, None)];
         let keep = self.entries.since(first);
-        self.links.replaced(keep.len() as u64 + 1, []);
+        self.links.replaced(keep.len() as u64 + 1, &[], &[]);
         let keep = keep.start as u64..keep.end as u64;
         events.push(Event::Compact { agent: MAIN_AGENT.to_owned(), summary, keep });
         if let Some(system) = entry.get("systemMessage").filter(|system| system.is_object()) {

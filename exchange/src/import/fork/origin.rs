@@ -11,7 +11,7 @@ use turntree::repo::{BranchName, Transaction};
 use turntree::tree::List;
 
 use super::{find_session, is_named};
-use crate::import::rewind::{RewindPoint, Timeline};
+use crate::import::rewind::{RewindPoint, Timeline, point_in_copies};
 use crate::model::format::Lineage;
 use crate::text::json;
 use crate::text::piece::Piece;
@@ -257,40 +257,9 @@ impl Origin {
             let timeline = Timeline::of_session(change, session, first, &self.history.transcript)?;
             return timeline.point_at(change, Some(to));
         }
-        let end = usize::try_from(to).unwrap_or(usize::MAX).saturating_add(1);
-        let copied = self.history.places.iter().take(end).rev().find_map(|place| *place);
-        let Some((base, at)) = copied else { return Ok(None) };
-        let Some(base) = self.history.transcript.bases().get(base) else { return Ok(None) };
-        place_below(change, &self.history.tip, base, at)
+        let History { tip, transcript, places, .. } = &*self.history;
+        point_in_copies(change, (session, &[*tip]), transcript, places, to)
     }
-}
-
-/// The place of the piece `at` of `base` on the line of `tip`: below it are the turns of the sessions that
-/// it was forked from.
-fn place_below(
-    change: &Transaction<'_>,
-    tip: &ObjectId,
-    base: &List,
-    at: u64,
-) -> Result<Option<RewindPoint>> {
-    let wanted = base.get(change, at)?;
-    let mut session = change.read_commit(tip)?.session;
-    let mut next = Some(*tip);
-    while let Some(id) = next {
-        let commit = change.read_commit(&id)?;
-        next = commit.parents.first().copied();
-        if commit.session == session {
-            continue;
-        }
-        session.clone_from(&commit.session);
-        let Ok(context) = Context::open(change, &commit.tree) else { continue };
-        let there = Transcript::open(change, &context)?;
-        if wanted.is_some() && there.own().get(change, at)? == wanted {
-            let timeline = Timeline::of_tip(change, &id, &there)?;
-            return timeline.point_at(change, Some(there.copied() + at));
-        }
-    }
-    Ok(None)
 }
 
 #[cfg(test)]

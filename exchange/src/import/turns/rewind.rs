@@ -10,7 +10,7 @@ use turntree::tree::List;
 use super::super::source::source_kind;
 use super::side_branches::SideBranches;
 use super::{FILES, META, ROOT, TurnWriter, fact};
-use crate::import::rewind::{RewindPoint, Timeline};
+use crate::import::rewind::{RewindPoint, Timeline, point_in_copies};
 use crate::model::event::Event;
 use crate::text::piece::Piece;
 
@@ -29,23 +29,38 @@ impl TurnWriter<'_> {
     /// piece `at`. A branch keeps the abandoned turns. Does nothing if the turn of `to` is missing.
     pub(crate) fn rewind(&mut self, at: u64, to: Option<u64>) -> Result<()> {
         let now = self.context()?;
-        let timeline = match self.timeline.take() {
-            Some(timeline) => timeline,
+        let source = Transcript::open(&self.transaction, &now)?;
+        let place = match to.filter(|to| *to < source.copied()) {
+            Some(to) => self.point_in_copies(&source, to)?,
             None => {
-                let source = Transcript::open(&self.transaction, &now)?;
-                Timeline::of_session(
-                    &self.transaction,
-                    self.branch.session(),
-                    &self.branch,
-                    &source,
-                )?
+                let (session, branch) = (self.branch.session(), &self.branch);
+                let timeline = match self.timeline.take() {
+                    Some(timeline) => timeline,
+                    None => Timeline::of_session(&self.transaction, session, branch, &source)?,
+                };
+                let place = timeline.point_at(&self.transaction, to)?;
+                self.timeline = Some(timeline);
+                place
             }
         };
-        let place = timeline.point_at(&self.transaction, to)?;
-        self.timeline = Some(timeline);
         let Some(place) = place else { return Ok(()) };
         self.abandon_turns(place.base)?;
         self.set_context(&place, &now, &KEPT_SECTIONS, at)
+    }
+
+    /// Returns the state of the conversation after the copied piece `to`: a turn of the session that
+    /// the piece was copied from.
+    fn point_in_copies(&self, source: &Transcript, to: u64) -> Result<Option<RewindPoint>> {
+        let session = self.branch.session();
+        let others = self.transaction.branches_of(session).into_iter().map(|(_, tip)| tip);
+        let tips: Vec<ObjectId> =
+            self.transaction.tip(&self.branch).into_iter().chain(others).collect();
+        let places = source.places(&self.transaction)?;
+        let end = usize::try_from(to).unwrap_or(usize::MAX).saturating_add(1);
+        if places.iter().take(end).all(Option::is_none) {
+            return Ok(Some(RewindPoint { base: None, part: None }));
+        }
+        point_in_copies(&self.transaction, (session, &tips), source, &places, to)
     }
 
     /// Stores a piece at the start of a fork: a copy of a piece of `base`, or a piece between

@@ -207,7 +207,7 @@ mod tests {
         assert_eq!(document.read(&mut [0; 8]).unwrap(), 0, "the end stays the end");
         let expected = "{\"conversation\":{\"id\":\"c\",\"model\":\"m\",\"cwd\":null},\n\"events\":[\n\
                         {\"kind\": \"A\"},\n\
-                        {\"file\":\"event-00003-c.json\",\"kind\":\"torn_event\",\"text\":\"{\\\"kind\\\":\"},\n\
+                        {\"kind\":\"torn_event\",\"file\":\"event-00003-c.json\",\"text\":\"{\\\"kind\\\":\"},\n\
                         {\"kind\": \"B\"}],\n\"stats\":{\"n\":1}}\n";
         assert_eq!(text, expected);
         assert_eq!(session(folder.path()).unwrap().bytes, 35);

@@ -177,7 +177,9 @@ const TASK: &str = "task";
 
 /// Returns a first message as one with the task.
 fn as_task(mut message: Value) -> (Value, Content) {
-    message["say"] = TASK.into();
+    if let Some(fields) = message.as_object_mut() {
+        fields.insert("say".to_owned(), TASK.into());
+    }
     let content = Content::own(&message);
     (message, content)
 }

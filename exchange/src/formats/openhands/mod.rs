@@ -297,9 +297,8 @@ fn view(record: &Value) -> MessageView {
 fn view_of(event: &Value) -> MessageView {
     let text = |path| text_at(event, path);
     let role = match (text("/source"), text("/action"), text("/observation")) {
-        (_, Some(CONDENSATION), _) => Role::User,
         (_, Some("system"), _) => Role::System,
-        (Some("user"), Some("message"), _) => Role::User,
+        (_, Some(CONDENSATION), _) | (Some("user"), Some("message"), _) => Role::User,
         (Some("agent"), Some(_), _) => Role::Assistant,
         (_, _, Some("recall" | "agent_state_changed" | "null" | "condense")) => Role::Other,
         (_, _, Some(_)) => Role::Tool,

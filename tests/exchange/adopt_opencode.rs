@@ -70,6 +70,18 @@ impl Home {
         self.path.join(DATA).join("opencode.db")
     }
 
+    /// The folder with the files of earlier releases.
+    fn storage(&self) -> PathBuf {
+        self.path.join(DATA).join("storage")
+    }
+
+    /// Writes a file of an earlier release.
+    fn put(&self, path: &str, value: &Value) {
+        let path = self.storage().join(format!("{path}.json"));
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, serde_json::to_string_pretty(value).unwrap()).unwrap();
+    }
+
     fn session(&self, id: &str) {
         let insert =
             "INSERT INTO session(id, project_id, slug, directory, title, version, time_created,
@@ -336,12 +348,7 @@ fn grown_sessions_add_new_turns_and_unfinished_answers_wait() {
 #[test]
 fn migrated_opencode_files_and_their_database_are_one_session() {
     let home = Home::new();
-    let storage = home.path.join(DATA).join("storage");
-    let put = |path: &str, value: &Value| {
-        let path = storage.join(format!("{path}.json"));
-        fs::create_dir_all(path.parent().unwrap()).unwrap();
-        fs::write(path, serde_json::to_string_pretty(value).unwrap()).unwrap();
-    };
+    let put = |path: &str, value: &Value| home.put(path, value);
     put("session/p/ses_1", &json!({"id": "ses_1", "directory": "/p", "title": "Old"}));
     let user =
         json!({"id": "msg_0002", "role": "user", "sessionID": "ses_1", "time": {"created": 2}});
@@ -365,9 +372,24 @@ fn migrated_opencode_files_and_their_database_are_one_session() {
     assert!(!home.has("ses_1/main-2"), "it goes on where the files ended");
 
     // The files alone are a prefix of the known session.
-    let place = SessionPlace { agent: String::new(), path: storage };
+    let place = SessionPlace { agent: String::new(), path: home.storage() };
     assert_eq!(turns(&home.adopt_all(find(&[place])))["ses_1"], Some(0));
     assert!(!home.has("ses_1/main-2"));
+}
+
+#[test]
+fn messages_in_files_are_found_though_the_record_of_their_session_is_unchanged() {
+    let home = Home::new();
+    home.put("session/p/ses_1", &json!({"id": "ses_1", "directory": "/p", "title": "T"}));
+    let message = |id: &str| {
+        home.put(&format!("message/ses_1/{id}"), &json!({"id": id, "role": "user"}));
+        home.put(&format!("part/{id}/prt_{id}"), &json!({"id": id, "type": "text", "text": id}));
+    };
+    message("msg_1");
+    let is_unchanged = || matches!(home.adopt()[0].outcome, Outcome::Unchanged);
+    assert!((0..100_000).any(|_| is_unchanged()), "it is read for ever");
+    message("msg_2");
+    assert_eq!(turns(&home.adopt()), BTreeMap::from([("ses_1", Some(1))]));
 }
 
 #[test]

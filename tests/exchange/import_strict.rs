@@ -251,8 +251,11 @@ fn openhands_conversations_are_found_grow_and_have_costs() {
             head: None,
             passed: &|_| {},
         };
+        // Files that changed within the resolution of the clock are not remembered.
+        std::thread::sleep(std::time::Duration::from_millis(50));
         let mut seen = AdoptionCache::open(sandbox.repo.store());
         let adopted = adopt(&sandbox.repo, found.sessions, &options, &mut seen).unwrap();
+        seen.save().unwrap();
         match &adopted[0].outcome {
             Outcome::Imported(report) => (report.turns, report.branch.to_string()),
             Outcome::Unchanged => (0, String::new()),
@@ -269,4 +272,10 @@ fn openhands_conversations_are_found_grow_and_have_costs() {
     state(2);
     assert_eq!(adopt_all(), (2, "c1/main".to_owned()));
     assert_eq!(sums(&sandbox), (2, 20, 4, Some(1.0)));
+    assert_eq!(adopt_all().0, 0);
+    // A torn event does not hide the ones after it, and a torn last one waits.
+    fs::write(events.join("event-00004-e4.json"), "{\"kind\": \"Mess").unwrap();
+    assert_eq!(adopt_all().0, 0);
+    write(5, "user");
+    assert_eq!(adopt_all(), (1, "c1/main".to_owned()));
 }

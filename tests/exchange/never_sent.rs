@@ -221,3 +221,32 @@ fn sums_of_two_conversations_of_openhands_are_two() {
         assert_eq!((found.answers, found.tokens.input), (2, 20));
     }
 }
+
+#[test]
+fn tasks_of_openhands_0_cost_what_their_metrics_say() {
+    let task = |id: &str, metrics: Value, usage: Value| {
+        let call = json!({"function_name": "run", "tool_call_id": "c",
+            "model_response": {"id": "r", "model": "m", "usage": usage}});
+        json!({"instance_id": id, "metrics": metrics, "history": [
+            {"id": 0, "source": "user", "action": "message", "args": {"content": "go"}},
+            {"id": 1, "source": "agent", "action": "run", "args": {"command": "ls"},
+                "tool_call_metadata": call}]})
+    };
+    let own = json!({"prompt_tokens": 10, "completion_tokens": 2});
+    let mut of_answer = own.clone();
+    of_answer["response_id"] = "r".into();
+    let answers =
+        json!({"accumulated_cost": 0.5, "costs": [{"cost": 0.5}], "token_usages": [of_answer]});
+    let sum = json!({"accumulated_cost": 0.25, "costs": []});
+    for (metrics, usage_of_event, expected) in [
+        (answers, own.clone(), (1, 10, Some(0.5))),
+        (sum.clone(), Value::Null, (1, 0, Some(0.25))),
+        (sum, own, (1, 10, None)),
+    ] {
+        let sandbox = Sandbox::new();
+        let file = task("t", metrics, usage_of_event).to_string();
+        sandbox.import("s", format!("{file}\n").as_bytes()).unwrap();
+        let found = usage(&sandbox, UsageScope::All).total;
+        assert_eq!((found.answers, found.tokens.input, found.cost()), expected);
+    }
+}

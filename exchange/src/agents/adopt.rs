@@ -7,6 +7,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::io::{self, BufRead, BufReader, Read};
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use rayon::prelude::*;
@@ -135,9 +136,11 @@ pub fn adopt(
     }
     source.origins.save(repo);
     for (Adopted { found, outcome }, mark) in &mut adopted {
-        if let (Outcome::Imported(report), Some(mark)) = (outcome, mark.take()) {
+        if let (Outcome::Imported(report), Some(marks)) = (outcome, mark.take()) {
             let at = (&report.branch, &report.head);
-            seen.insert(&found.path, found.entry.as_deref(), mark, at);
+            for (path, mark) in signs(found).iter().zip(marks) {
+                seen.insert(path, found.entry.as_deref(), mark, at);
+            }
         }
     }
     let mut adopted: Vec<_> = adopted.into_iter().map(|(adopted, _)| adopted).collect();
@@ -205,8 +208,14 @@ pub fn batches(
     batches
 }
 
-/// A session, and the state of its file when it was read.
-type Marked = (Adopted, Option<FileMark>);
+/// A session, and the states of its [`signs`] when it was read.
+type Marked = (Adopted, Option<Vec<FileMark>>);
+
+/// Returns the files and folders that change with a session.
+fn signs(found: &FoundSession) -> Vec<PathBuf> {
+    let messages = found.entry.is_none().then(|| opencode::message_folder(&found.path)).flatten();
+    std::iter::once(found.path.clone()).chain(messages).collect()
+}
 
 /// The context in which sessions are read.
 struct Source<'a> {
@@ -231,7 +240,8 @@ fn adopt_group(
                 return (Adopted { found, outcome: Outcome::Unchanged }, None);
             }
             // Taken before the read, so that concurrent writes show as a change the next time.
-            let mark = source.seen.mark(&found.path, found.entry.as_deref());
+            let mark = |path: &PathBuf| source.seen.mark(path, found.entry.as_deref());
+            let mark: Option<Vec<FileMark>> = signs(&found).iter().map(mark).collect();
             if source.options.is_live && can_be_followed(&found) {
                 return match follow_one(repo, &found, source) {
                     Ok((outcome, is_whole)) => {
@@ -249,9 +259,11 @@ fn adopt_group(
         .collect()
 }
 
-/// Returns true if the file is unchanged, and its branch still exists.
+/// Returns true if the files are unchanged, and their branch still exists.
 fn is_known(repo: &Repository, found: &FoundSession, seen: &AdoptionCache) -> bool {
-    seen.unchanged(&repo.refs(), &found.path, found.entry.as_deref()).is_some()
+    let refs = repo.refs();
+    let is_same = |path: &PathBuf| seen.unchanged(&refs, path, found.entry.as_deref()).is_some();
+    signs(found).iter().all(is_same)
 }
 
 fn adopt_one(

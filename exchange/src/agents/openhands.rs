@@ -6,13 +6,16 @@
 //! ```
 //!
 //! The document is `{conversation, events, stats}`, with the bytes of each event as they are in its file.
+//! A file that is no event, because its write was interrupted, is a record of another kind there.
 //! Only `events` grows; the rest is no part of the conversation.
 
 use std::fs;
 use std::io::{self, BufRead, BufReader, Read};
+use std::iter::Peekable;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
+use serde::de::IgnoredAny;
 use serde_json::Value;
 use turntree::error::{Error, Result};
 use turntree::workspace::open_regular;
@@ -28,6 +31,9 @@ const AGENT: &str = "openhands";
 /// The folder of the events, and the form of their file names.
 const EVENTS: &str = "events";
 const EVENT: (&str, &str) = ("event-", ".json");
+
+/// The kind of the record that represents a torn event.
+const TORN: &str = "torn_event";
 
 /// The file with the state.
 const STATE: &str = "base_state.json";
@@ -77,7 +83,7 @@ pub fn folder_document(folder: &Path) -> Result<Option<Box<dyn BufRead>>> {
     });
     let stats = state.get("stats").cloned().unwrap_or(Value::Null);
     let reader = FolderReader {
-        events: events(folder)?.into_iter(),
+        events: events(folder)?.into_iter().peekable(),
         end: Some(format!("],\n\"stats\":{stats}}}\n").into_bytes()),
         text: format!("{{\"conversation\":{facts},\n\"events\":[").into_bytes(),
         at: 0,
@@ -123,7 +129,7 @@ fn read(path: &Path) -> io::Result<Vec<u8>> {
 
 /// Reads the document, with one event in memory.
 struct FolderReader {
-    events: std::vec::IntoIter<PathBuf>,
+    events: Peekable<std::vec::IntoIter<PathBuf>>,
     /// The text after the events.
     end: Option<Vec<u8>>,
     /// Bytes that were made and not read yet, from `at` on.
@@ -132,14 +138,32 @@ struct FolderReader {
     is_first: bool,
 }
 
+impl FolderReader {
+    /// Returns the text of the event in a file. A torn event would make the rest of the document
+    /// unreadable, so a record with its text represents it. `None` for a torn last event, which the
+    /// client still writes.
+    fn event(&mut self, path: &Path) -> io::Result<Option<Vec<u8>>> {
+        let bytes = read(path)?;
+        let text = bytes.trim_ascii();
+        if text.starts_with(b"{") && serde_json::from_slice::<IgnoredAny>(text).is_ok() {
+            return Ok(Some(text.to_vec()));
+        }
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        let text = String::from_utf8_lossy(&bytes);
+        let torn = serde_json::json!({"kind": TORN, "file": name, "text": text});
+        Ok(self.events.peek().is_some().then(|| torn.to_string().into_bytes()))
+    }
+}
+
 impl Read for FolderReader {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         while self.at == self.text.len() {
             let text = match self.events.next() {
                 Some(path) => {
+                    let Some(event) = self.event(&path)? else { continue };
                     let begin: &[u8] =
                         if std::mem::take(&mut self.is_first) { b"\n" } else { b",\n" };
-                    [begin, read(&path)?.trim_ascii()].concat()
+                    [begin, &event].concat()
                 }
                 None => match self.end.take() {
                     Some(end) => end,
@@ -168,6 +192,8 @@ mod tests {
         for (name, text) in [
             ("event-100000-b.json", "{\"kind\": \"B\"}\n"),
             ("event-00002-a.json", "{\"kind\": \"A\"}"),
+            ("event-00003-c.json", "{\"kind\":"),
+            ("event-100001-d.json", ""),
             (".eventlog.lock", ""),
             ("event-x.json", "no"),
         ] {
@@ -180,8 +206,10 @@ mod tests {
         document.read_to_string(&mut text).unwrap();
         assert_eq!(document.read(&mut [0; 8]).unwrap(), 0, "the end stays the end");
         let expected = "{\"conversation\":{\"id\":\"c\",\"model\":\"m\",\"cwd\":null},\n\"events\":[\n\
-                        {\"kind\": \"A\"},\n{\"kind\": \"B\"}],\n\"stats\":{\"n\":1}}\n";
+                        {\"kind\": \"A\"},\n\
+                        {\"kind\":\"torn_event\",\"file\":\"event-00003-c.json\",\"text\":\"{\\\"kind\\\":\"},\n\
+                        {\"kind\": \"B\"}],\n\"stats\":{\"n\":1}}\n";
         assert_eq!(text, expected);
-        assert_eq!(session(folder.path()).unwrap().bytes, 27);
+        assert_eq!(session(folder.path()).unwrap().bytes, 35);
     }
 }

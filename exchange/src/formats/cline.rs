@@ -177,7 +177,9 @@ const TASK: &str = "task";
 
 /// Returns a first message as one with the task.
 fn as_task(mut message: Value) -> (Value, Content) {
-    message["say"] = TASK.into();
+    if let Some(fields) = message.as_object_mut() {
+        fields.insert("say".to_owned(), TASK.into());
+    }
     let content = Content::own(&message);
     (message, content)
 }
@@ -186,9 +188,21 @@ fn kind(message: &Value) -> Option<&str> {
     text_at(message, "/say").or_else(|| text_at(message, "/ask"))
 }
 
+/// The starts of the kinds of messages that only report the state of the client.
+const NOISE: [&str; 8] = [
+    "api_req",
+    "checkpoint_created",
+    "deleted_api_reqs",
+    "error_retry",
+    "hook_",
+    "mcp_server_request_started",
+    "resume_",
+    "shell_integration_warning",
+];
+
 /// Returns true if a message of `kind` is not part of the conversation.
 fn is_noise(kind: &str) -> bool {
-    kind.starts_with("api_req") || kind.starts_with("resume_") || kind == "checkpoint_created"
+    NOISE.iter().any(|start| kind.starts_with(start))
 }
 
 /// Returns true if a message has no content: it asks to confirm the end of a task, or was
@@ -292,7 +306,9 @@ mod tests {
             {"ts": 3, "say": "completion_result", "text": "Done."},
             {"ts": 4, "ask": "completion_result", "text": ""},
             {"ts": 5, "say": "user_feedback", "text": "", "images": ["data:image/png;base64,AA=="]},
-            {"ts": 6, "ask": "followup"}]);
+            {"ts": 6, "ask": "followup"},
+            {"ts": 7, "say": "deleted_api_reqs", "text": "{\"tokensIn\":5}"},
+            {"ts": 8, "say": "hook_status", "text": "{\"hookName\":\"h\"}"}]);
         let told = outline(&events_of(&WINDOW, file.to_string().as_bytes()));
         let expected =
             ["turn", "main User go", "turn", "main Assistant Done.", "turn", "main User [image]"];

@@ -146,8 +146,13 @@ impl ClineSdk {
     }
 }
 
+/// The display roles of words of the user that the client wrote, such as a summary.
+const ADDED: [&str; 2] = ["system", "status"];
+
 fn view(message: &Value) -> MessageView {
     let mut view = chat::view(message);
+    view.is_added = text_at(message, "/metadata/displayRole").is_some_and(|it| ADDED.contains(&it))
+        || text_at(message, "/metadata/kind") == Some("compaction_summary");
     if let Some(prompt) = without_mode(&view.text) {
         view.text = prompt.to_owned();
     }
@@ -236,6 +241,16 @@ mod tests {
         let file = json!({"sessionId": "s", "messages": [said, note]}).to_string();
         let told = outline(&events_of(&FORMAT, file.as_bytes()));
         assert_eq!(told, ["session_id=s", "turn", "main User go"]);
+    }
+
+    #[test]
+    fn a_summary_is_no_prompt() {
+        let said = |metadata: Value| {
+            view(&json!({"role": "user", "content": "In short.", "metadata": metadata})).is_prompt()
+        };
+        assert!(!said(json!({"kind": "compaction_summary"})));
+        assert!(!said(json!({"displayRole": "system"})));
+        assert!(said(json!({"userRunSpan": 1})));
     }
 
     #[test]

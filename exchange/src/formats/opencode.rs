@@ -90,16 +90,18 @@ impl Revert {
             }
         }
         let Some(first) = &self.first else { return piece };
-        let is_hidden = self.is_past_first;
-        if !is_hidden && matches!(piece.kind, PieceKind::Record { .. }) {
+        if !matches!(piece.kind, PieceKind::Record { .. }) {
+            return piece;
+        }
+        let mut is_hidden = self.is_past_first;
+        if !is_hidden {
             let message = json::value(&piece.bytes);
             let id = message.as_ref().and_then(|message| text_at(message, "/info/id"));
             self.is_past_first = id == Some(first);
+            is_hidden = self.is_past_first && !self.keeps_first;
         }
-        if is_hidden || (self.is_past_first && !self.keeps_first) {
-            if let PieceKind::Record { .. } = piece.kind {
-                piece.kind = PieceKind::Trivia { fields: Vec::new() };
-            }
+        if is_hidden {
+            piece.kind = PieceKind::Trivia { fields: Vec::new() };
         }
         piece
     }

@@ -16,7 +16,8 @@ pub(super) fn answers_of_stats(stats: &Value) -> Vec<(String, RecordedUsage)> {
     uses.into_iter().flatten().flat_map(|(name, metrics)| answers_of_model(name, metrics)).collect()
 }
 
-fn answers_of_model(name: &str, metrics: &Value) -> Vec<(String, RecordedUsage)> {
+/// Returns the answers of one use of a model, called `name`.
+pub(super) fn answers_of_model(name: &str, metrics: &Value) -> Vec<(String, RecordedUsage)> {
     let list =
         |name: &str| metrics.get(name).and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
     let (recorded, costs) = (list("token_usages"), list("costs"));

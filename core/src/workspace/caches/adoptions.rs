@@ -1,7 +1,8 @@
 //! The cache of adopted transcripts: the branch of each file, its tip, and the stat of the file
 //! then.
 //!
-//! A database holds many transcripts. Each has its own entry, with the stat of the database and of
+//! A transcript may be a folder of files. Its own stat does not change with them, so those of its
+//! files count. A database holds many transcripts. Each has its own entry, with the stat of the database and of
 //! its write-ahead log, where new rows appear first. All entries are one file in the cache folder
 //! of a store. Without the cache every transcript is read again and found unchanged. The cache
 //! holds paths, stats and branch names, but no content.
@@ -14,7 +15,7 @@ use serde::{Deserialize, Serialize};
 
 use super::folder::CacheFolder;
 use crate::error::{Error, ErrorKind, Result};
-use crate::object::{ObjectId, RefValue};
+use crate::object::{Kind, ObjectId, RefValue};
 use crate::repo::BranchName;
 use crate::store::{ADOPTIONS_FILE, RefTable, Store};
 use crate::workspace::disk::stat::{FileTime, STAT_BYTES, Stat};
@@ -46,6 +47,9 @@ pub struct FileMark(Vec<u8>);
 
 /// Separates a path from a transcript in that file; no path contains it.
 const ENTRY: char = '\0';
+
+/// Most folders in folders of a transcript.
+const MAX_DEPTH: usize = 4;
 
 /// The suffix of the write-ahead log of a database.
 const LOG: &str = "-wal";
@@ -155,8 +159,14 @@ fn key(path: &Path, entry: Option<&str>) -> Option<String> {
     Some(entry.map_or_else(|| path.to_owned(), |entry| format!("{path}{ENTRY}{entry}")))
 }
 
-/// Returns the stat of a file, and of a database's log, if `counts` accepts each that exists.
+/// Returns the stat of a file, and of a database's log, if `counts` accepts each that exists. A
+/// transcript may be a folder: then returns the hash of the stats of all files in it.
 fn stats_of(path: &Path, entry: Option<&str>, counts: &dyn Fn(&Stat) -> bool) -> Option<Vec<u8>> {
+    if path.is_dir() {
+        let mut bytes = Vec::new();
+        add_folder(path, MAX_DEPTH, counts, &mut bytes)?;
+        return Some(ObjectId::of(Kind::Blob, &bytes).to_string().into_bytes());
+    }
     let mut stats = vec![Some(stat_of(path)?)];
     if entry.is_some() {
         let mut log = path.as_os_str().to_owned();
@@ -171,6 +181,32 @@ fn stats_of(path: &Path, entry: Option<&str>, counts: &dyn Fn(&Stat) -> bool) ->
         Stat::encode(stat.as_ref(), &mut bytes);
     }
     Some(bytes)
+}
+
+/// Adds the names and stats of the files in a folder. Returns `None` if one cannot be read, or
+/// `counts` does not accept it.
+fn add_folder(
+    folder: &Path,
+    depth: usize,
+    counts: &dyn Fn(&Stat) -> bool,
+    bytes: &mut Vec<u8>,
+) -> Option<()> {
+    let mut paths = Vec::new();
+    for entry in folder.read_dir().ok()? {
+        paths.push(entry.ok()?.path());
+    }
+    paths.sort();
+    for path in paths {
+        if path.is_dir() {
+            add_folder(&path, depth.checked_sub(1)?, counts, bytes)?;
+            continue;
+        }
+        let stat = stat_of(&path).filter(counts)?;
+        bytes.extend_from_slice(path.as_os_str().as_bytes());
+        bytes.push(0);
+        Stat::encode(Some(&stat), bytes);
+    }
+    Some(())
 }
 
 fn stat_of(path: &Path) -> Option<Stat> {

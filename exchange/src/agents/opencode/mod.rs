@@ -23,7 +23,9 @@ use std::path::{Path, PathBuf};
 pub(super) use self::database::{Databases, sessions as database_sessions};
 pub(super) use self::document::Failure;
 use self::document::{DocumentReader, Parts};
-pub(super) use self::storage::{is_part_of_store, is_store, sessions as store_sessions};
+pub(super) use self::storage::{
+    is_part_of_store, is_store, message_folder, sessions as store_sessions,
+};
 use turntree::error::Result;
 use turntree::workspace::open_regular;
 

@@ -31,6 +31,13 @@ pub(in crate::agents) fn is_part_of_store(path: &Path) -> bool {
     path.ancestors().nth(3).is_some_and(is_store)
 }
 
+/// Returns the folder with the messages of the session at `path`, if that is the record of a session
+/// of a store. The record does not change with them.
+pub(in crate::agents) fn message_folder(path: &Path) -> Option<PathBuf> {
+    let store = path.ancestors().nth(3).filter(|store| is_store(store))?;
+    Some(store.join("message").join(path.file_stem().unwrap_or_default()))
+}
+
 /// The sessions of a store.
 pub(in crate::agents) fn sessions(store: &Path) -> Result<Vec<FoundSession>> {
     let mut found = Vec::new();

@@ -41,7 +41,7 @@ pub(super) const FORMAT: Format = Format {
     recognise,
     view,
     reader: FormatReader::Records(Records {
-        side_paths: &[STATS],
+        side_paths: &[STATS, METRICS],
         lineage: Some(Lineage::by_id(event_id, |_| RecordOrigin::OwnSession)),
         ..Records::new(split, || Box::new(OpenHands::default()))
     }),
@@ -59,8 +59,11 @@ const CONDENSATION_REQUEST: &str = "condensation_request";
 /// The statistics of a conversation, after its events.
 const STATS: &str = "stats";
 
+/// The same of a task of version 0, in the outputs of its benchmarks.
+const METRICS: &str = "metrics";
+
 static RULES: Rules = Rules {
-    records: &["", "[*]", "history[*]", "events[*]", STATS],
+    records: &["", "[*]", "history[*]", "events[*]", STATS, METRICS],
     fields: &[
         "conversation.id",
         "conversation.model",
@@ -119,7 +122,7 @@ impl Parser for OpenHands {
             self.field(path, plain(value.as_ref()), events);
         }
         match record(piece, events) {
-            Some((STATS, _)) | None => {}
+            Some((STATS | METRICS, _)) | None => {}
             Some((_, event)) if events::kind(&event).is_some() => {
                 self.conversation.event(&event, &self.session, events);
             }
@@ -294,9 +297,8 @@ fn view(record: &Value) -> MessageView {
 fn view_of(event: &Value) -> MessageView {
     let text = |path| text_at(event, path);
     let role = match (text("/source"), text("/action"), text("/observation")) {
-        (_, Some(CONDENSATION), _) => Role::User,
         (_, Some("system"), _) => Role::System,
-        (Some("user"), Some("message"), _) => Role::User,
+        (_, Some(CONDENSATION), _) | (Some("user"), Some("message"), _) => Role::User,
         (Some("agent"), Some(_), _) => Role::Assistant,
         (_, _, Some("recall" | "agent_state_changed" | "null" | "condense")) => Role::Other,
         (_, _, Some(_)) => Role::Tool,

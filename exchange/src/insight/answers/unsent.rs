@@ -8,7 +8,7 @@ use turntree::object::ObjectSource;
 use turntree::tree::Item;
 
 use super::{AnswerCounter, AnswerKey, OPENCODE, OPENHANDS, TurnPlace, WINDOW, content};
-use crate::insight::stats::answers_of_stats;
+use crate::insight::stats::{answers_of_model, answers_of_stats};
 use crate::insight::usage::{is_request, usage_of};
 use crate::text::json;
 
@@ -18,6 +18,9 @@ const UNSENT_MARKS: [&[u8]; 5] =
 
 /// The key of the statistics of a conversation.
 const STATS: &[u8] = b"usage_to_metrics";
+
+/// A key of the metrics of a task.
+const METRICS: &[u8] = b"accumulated_cost";
 
 /// Every record of a request contains it.
 const REQUEST_MARK: &[u8] = b"api_req_started";
@@ -94,17 +97,21 @@ impl AnswerCounter {
                 continue;
             }
             let Some(bytes) = content(source, &entry.blob)? else { continue };
-            if find(&bytes, STATS).is_some()
-                && let Some(stats) = json::value(&bytes)
-            {
-                for (key, found) in answers_of_stats(&stats) {
-                    // Numbers and sums belong to this conversation alone.
-                    let is_unique = found.answer.is_some();
-                    let family = if is_unique { "" } else { turn.commit.session.as_str() };
-                    let (agent, key) =
-                        (format!("{OPENHANDS}/main"), AnswerKey { key: &key, family });
-                    self.add(turn, (agent, key), (found, false), Vec::new());
-                }
+            let has_stats = find(&bytes, STATS).is_some();
+            let is_told = has_stats || find(&bytes, METRICS).is_some();
+            let Some(stats) = is_told.then(|| json::value(&bytes)).flatten() else { continue };
+            let answers = match has_stats {
+                true => answers_of_stats(&stats),
+                false => answers_of_model(&entry.blob.to_string(), &stats),
+            };
+            for (key, found) in answers {
+                // Numbers and sums belong to this conversation alone.
+                let is_unique = found.answer.is_some();
+                let family = if is_unique { "" } else { turn.commit.session.as_str() };
+                let (agent, key) = (format!("{OPENHANDS}/main"), AnswerKey { key: &key, family });
+                let open = self.add(turn, (agent, key), (found, false), Vec::new());
+                // In version 0 the events have the usage of answers, too.
+                open.is_total |= !has_stats && !is_unique;
             }
         }
         Ok(())

@@ -66,6 +66,11 @@ growth *ARGS:
     cargo build --release -p turntree-cli
     TURNTREE_MEASURED=${TURNTREE_MEASURED:-$PWD/target/release/turntree} cargo run --release -p turntree-tests --bin growth -- benches/growth {{ARGS}}
 
+# Every command over the home of a power user, with budgets; --gb 6 is the whole one, see benches/README.md.
+power-user *ARGS:
+    cargo build --release -p turntree-cli
+    benches/power_user.py target/release/turntree {{ARGS}}
+
 # How long snapshots take while the program collects or packs the same store; see benches/README.md.
 beside STORE *ARGS:
     cargo build --release -p turntree-cli

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Makes the home of a power user, runs the commands over it, and fails where one is over its budget.
 
-usage: power_user.py PROGRAM [--gb N] [--keep FOLDER] [--only NAME[,NAME...]] [--markdown]
+usage: power_user.py PROGRAM [--gb N] [--keep FOLDER] [--only NAME[,NAME...]]
 
 At --gb 6 the home has 25,000 sessions with a million messages, 200,000 files of a workspace and 5,000 branches of one
 session; other sizes are in proportion. Everything is drawn from a seed. A row has the processor time, the memory and
@@ -163,10 +163,10 @@ def make_home(home, gb):
 class Run:
     """What a command took."""
 
-    def __init__(self, command, env, cwd, limit=3600, stdin=None):
+    def __init__(self, command, env, cwd):
         self.output = tempfile.TemporaryFile()
         since = time.monotonic()
-        child = subprocess.Popen(command, env=env, cwd=cwd, stdout=self.output, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL if stdin is None else stdin)
+        child = subprocess.Popen(command, env=env, cwd=cwd, stdout=self.output, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL)
         _, status, usage = os.wait4(child.pid, 0)
         self.wall = time.monotonic() - since
         self.code = os.waitstatus_to_exitcode(status)
@@ -216,7 +216,7 @@ class Home:
         done = self.run("adopt")
         self.row("`adopt`", done, cpu=25 * total / 1e9, memory=300 * MIB, written=(done.written, 1.3 * du(self.store)))
         if self.wants("home"):
-            self.lists(total)
+            self.lists()
             self.maintenance(total)
         if self.wants("view"):
             self.view()
@@ -227,7 +227,7 @@ class Home:
         if self.wants("large"):
             self.large()
 
-    def lists(self, total):
+    def lists(self):
         self.row("`adopt`, nothing new", self.run("adopt"), cpu=1.0 + self.gb)
         words = ["budget", "qqqzzzxxx"]
         self.row("`search`, the first", self.run("search", words[0], expect=(0, 1)), cpu=0.3)
@@ -320,16 +320,16 @@ class Home:
         path, _ = claude(words, f"{self.folder}/large-home", 4000, size // 2200)
         total = os.path.getsize(path)
         self.run("init", store=store)
-        first = self.run("import", path, store=store)
+        first = self.run("import", path, "--session", "large", store=store)
         self.row(f"`import` of a file of {total / 1e6:.0f} MB", first, memory=300 * MIB)
-        self.row("`import`, nothing new", self.run("import", path, store=store), cpu=0.05)
+        self.row("`import`, nothing new", self.run("import", path, "--session", "large", store=store), cpu=0.05)
         with open(path, "a") as file:
             last = json.loads(subprocess.run(["tail", "-1", path], capture_output=True).stdout)
             last.update(parentUuid=last["uuid"], uuid=words.id(), timestamp=words.time(), type="user", message={"role": "user", "content": "one more"})
             file.write(json.dumps(last, separators=(",", ":")) + "\n")
-        self.row("`import`, one more line", self.run("import", path, store=store), cpu=0.05)
+        self.row("`import`, one more line", self.run("import", path, "--session", "large", store=store), cpu=0.05)
         for form, limit in (("source", 128), ("markdown", 256), ("html", 512)):
-            done = self.run("export", "--format", form, "-o", f"{self.folder}/exported", "--allow-secrets", store=store)
+            done = self.run("export", "large", "--format", form, "-o", f"{self.folder}/exported", "--allow-secrets", store=store)
             self.row(f"`export --format {form}`", done, memory=limit * MIB)
             os.remove(f"{self.folder}/exported")
 

@@ -321,7 +321,8 @@ impl TracedRestore {
     }
 }
 
-/// Parses a line of `strace`, which prints the path of a handle in angle brackets.
+/// Parses a line of `strace`, which prints the path of a handle in angle brackets. The caches of the
+/// store are renamed without a sync, and are not calls of the restore.
 fn call_of(line: &str, folder: &Path) -> Option<(String, PathBuf)> {
     let (call, rest) = line.split_once(' ')?.1.trim_start().split_once('(')?;
     let path = Path::new(rest.split_once('<')?.1.split_once('>')?.0);
@@ -329,7 +330,8 @@ fn call_of(line: &str, folder: &Path) -> Option<(String, PathBuf)> {
         "renameat2" => path.join(rest.split('"').nth(1)?),
         _ => path.to_owned(),
     };
-    Some((call.to_owned(), path.strip_prefix(folder).ok()?.to_owned()))
+    let path = path.strip_prefix(folder).ok().filter(|path| !path.starts_with("store"))?;
+    Some((call.to_owned(), path.to_owned()))
 }
 
 #[test]

@@ -565,8 +565,10 @@ fn reverted_opencode_messages_are_abandoned_from_main() {
     assert_eq!(sandbox.import("ses_1", &opencode(&messages)).unwrap().head, second.head);
 }
 
+/// An event of Copilot CLI, whose id is made of its content.
 fn copilot(kind: &str, agent: Option<&str>, data: &Value) -> Value {
-    let mut line = json!({"type": kind, "id": "e", "data": data});
+    let id = format!("{kind} {agent:?} {data}");
+    let mut line = json!({"type": kind, "id": id, "data": data});
     if let Some(agent) = agent {
         line["agentId"] = agent.into();
     }

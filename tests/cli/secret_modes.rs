@@ -110,7 +110,7 @@ fn what_comes_in_is_said_once_and_nobody_looks_when_it_is_off() {
     desk.write("session.jsonl", &told(5, &desk.token));
     let import = ["import", "../session.jsonl", "--session", "work"];
     let (_, said) = desk.said(&import);
-    assert!(said.contains("1 secret imported: github-token"), "{said}");
+    assert!(said.contains("1 secret came in: github-token"), "{said}");
     assert!(said.contains("turntree secrets mode mask"), "{said}");
     let (_, said) = desk.said(&import);
     assert_eq!(said, "", "nothing is new");
@@ -119,7 +119,7 @@ fn what_comes_in_is_said_once_and_nobody_looks_when_it_is_off() {
 
     desk.write("project/notes.txt", &format!("token {}", desk.token));
     let (_, said) = desk.said(&["snapshot", "-m", "notes", "--workspace", "."]);
-    assert!(said.contains("1 secret imported: github-token"), "{said}");
+    assert!(said.contains("1 secret came in: github-token"), "{said}");
     assert!(!desk.said(&["diff"]).1.contains("imported"), "what is looked at is not stored");
 
     assert_eq!(desk.json(&["secrets", "mode", "off"])["mode"], "off");

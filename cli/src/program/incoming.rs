@@ -12,7 +12,7 @@ pub(crate) fn tell(seen: NewSecrets) {
     match seen {
         NewSecrets::Stored(seen) => {
             let (all, rules) = sum(&seen, "secret");
-            warn(&format!("{all} imported: {rules}"));
+            warn(&format!("{all} came in: {rules}"));
             note(
                 "'turntree secrets scan --all' locates them; 'turntree secrets mode mask' masks future ones",
             );

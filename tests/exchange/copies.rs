@@ -465,3 +465,15 @@ fn claude_code_copies_under_another_session_are_forks() {
     assert_eq!(two.iter().filter(|id| one.contains(id)).count(), 12);
     assert_eq!(copied(&sandbox, &second).0, 12);
 }
+
+#[test]
+fn a_file_of_copies_alone_keeps_the_time_of_its_origin() {
+    let parent = parent(NAMED, 4);
+    let fork = Rollout::fork("b", &json!({}), &parent, 1, parent.lines.len(), 0);
+    let sandbox = Sandbox::new();
+    let time = |head: &ObjectId| sandbox.repo.commit(head).unwrap().time;
+    let first = time(&import(&sandbox, &parent));
+    let second = import(&sandbox, &fork);
+    assert_eq!(time(&second), first);
+    assert!(sandbox.source(&second) == fork.bytes());
+}

@@ -550,11 +550,20 @@ impl<'r> TurnWriter<'r> {
         if let Some(left) = pending.leaves {
             pending.metadata.insert(ABANDONED_BRANCH.to_owned(), left);
         }
+        let is_copy = pending.messages == 0 && pending.copy_of.is_some();
         if self.turns == 0 {
             let format = Bytes::from_static(self.format.name.as_bytes());
             self.builder.set_entry(&mut self.transaction, META, "format", Some(format))?;
         }
-        let time = pending.time.or(self.last_time).unwrap_or(self.stamp.time);
+        let known_time = pending.time.or(self.last_time);
+        // A file that has only copies is as old as what it copies.
+        let copied_time = match self.transaction.tip(&self.branch) {
+            Some(tip) if known_time.is_none() && is_copy => {
+                Some(self.transaction.read_commit(&tip)?.time)
+            }
+            _ => None,
+        };
+        let time = known_time.or(copied_time).unwrap_or(self.stamp.time);
         let main = agent_section(MAIN_AGENT, "messages")?;
         let has_main = self.builder.list_len(&self.transaction, &main)? > 0;
         let said = if has_main { &pending.main } else { &pending.others };
@@ -569,7 +578,7 @@ impl<'r> TurnWriter<'r> {
             trigger,
             message: match pending.pieces + pending.messages {
                 0 if trigger == Trigger::Turn => FILES.to_owned(),
-                _ if pending.messages == 0 && pending.copy_of.is_some() => {
+                _ if is_copy => {
                     format!("copy of {}", pending.copy_of.unwrap_or_default())
                 }
                 _ => said.line(trigger, self.directory.as_deref()),

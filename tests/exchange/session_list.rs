@@ -70,7 +70,7 @@ fn a_list_reads_as_much_of_many_sessions_as_of_few() {
         assert_eq!(first, again);
         assert_eq!(first[0].first_prompt, Some(format!("prompt {}", sessions - 1)));
         assert!(all > sessions as u64, "{sessions}: {all} reads at first");
-        // One session goes on: only that one is read.
+        // One session gets a turn: the list reads only that session.
         let branch = BranchName::main("s00003").unwrap();
         say(&sandbox.repo, &branch, "and more", 100_000);
         let (told, one) = newest(&sandbox);

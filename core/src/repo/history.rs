@@ -199,7 +199,7 @@ impl History<'_> {
             if read.tip == tip {
                 return Ok(read.entry);
             }
-            // What was known is wrong: the commit itself tells its place.
+            // The hint was wrong, so the turn and time of the commit decide.
             self.frontier.push(read);
         }
         Ok(None)

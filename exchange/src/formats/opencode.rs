@@ -209,8 +209,8 @@ impl Opencode {
         }
     }
 
-    /// Replaces the conversation with the request for the summary, what came until it was written,
-    /// the summary, and the kept messages.
+    /// Replaces the conversation with the request for the summary, the messages between the request
+    /// and the summary, the summary, and the kept messages.
     fn compact(&mut self, asked: Asked, (message, id): (&Value, String), events: &mut Vec<Event>) {
         let place = |id: &String| self.order.iter().position(|known| known == id);
         let end = asked.ids.first().and_then(place).unwrap_or(self.order.len());

@@ -556,7 +556,7 @@ impl<'r> TurnWriter<'r> {
             self.builder.set_entry(&mut self.transaction, META, "format", Some(format))?;
         }
         let known_time = pending.time.or(self.last_time);
-        // A file that has only copies is as old as what it copies.
+        // A file of copies alone gets the time of the turn that it copies.
         let copied_time = match self.transaction.tip(&self.branch) {
             Some(tip) if known_time.is_none() && is_copy => {
                 Some(self.transaction.read_commit(&tip)?.time)

@@ -117,7 +117,7 @@ impl<T: Copy + Eq + Hash> Graph<T> {
         Drawn::Row(GraphRow { joins, node, forks, ends, folded_parents })
     }
 
-    /// The line of what is not drawn.
+    /// Returns the columns next to a note on folded commits.
     pub(crate) fn folded_line(&self) -> String {
         self.line(|_| None)
     }

@@ -42,7 +42,7 @@ pub(in crate::workspace) struct NewFile<'a> {
     pub(in crate::workspace) size: Option<u64>,
     /// The entry that it replaces.
     pub(in crate::workspace) before: Option<&'a FolderEntry>,
-    /// True if a folder that contains only empty folders gives way to it.
+    /// True if a folder that contains only empty folders is deleted for it.
     pub(in crate::workspace) replaces_hollow: bool,
 }
 
@@ -87,8 +87,8 @@ fn batch_len(waiting: &[(usize, &NewFile<'_>)]) -> usize {
     most
 }
 
-/// Writes one batch. Returns the files that may succeed after it, because they needed what others
-/// of the batch hold.
+/// Writes one batch. Returns the files to try again after it: they failed on a lock, or on the limit
+/// of open files, and other files of the batch may hold either.
 fn put_batch<'w, 'a>(
     source: &(dyn ObjectSource + Sync),
     context: &Context,

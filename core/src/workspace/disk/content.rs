@@ -133,7 +133,7 @@ impl StoredFile {
     /// Refuses a file that another process changed.
     ///
     /// # Errors
-    /// `Io` if it has another size than what was written, or changed since.
+    /// `Io` if its size is not that of the written bytes, or it changed after the write.
     pub(in crate::workspace) fn expect_unchanged(&self) -> Result<()> {
         let ContentCheck::Entry(written) = &self.check else { return Ok(()) };
         if written.size() == i128::from(self.bytes)

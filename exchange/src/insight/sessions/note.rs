@@ -39,7 +39,7 @@ pub(super) struct NotedRows {
 }
 
 impl NotedRows {
-    /// Reads the note of a store, without the rows that lost what they were read from.
+    /// Reads the note of a store. Drops rows whose contexts no longer exist.
     pub(super) fn read(repo: &Repository) -> Self {
         let Some(bytes) = read_note(repo.store(), NOTE) else { return Self::default() };
         let Ok((epoch, mut rows)) = decode(&bytes) else { return Self::default() };

@@ -3,7 +3,7 @@
 //! ```text
 //! row    [state, facts, basis], three byte strings, each canonical CBOR
 //! state  name, labels ref, number of the newest branch, [branch, tip, turn, time, offset] of each
-//! facts  what a list shows, the parts first that are asked of every session
+//! facts  what a list shows, fields that filters read come first
 //! basis  contexts that the facts were read from, [tip, first prompt, prompts] of known lines
 //! ```
 //!
@@ -56,7 +56,7 @@ pub(super) struct SessionState {
     pub(super) newest: usize,
 }
 
-/// What a row follows from besides its state.
+/// The objects that a row was computed from, besides the refs in its state.
 #[derive(Debug, Default)]
 pub(super) struct RowBasis {
     /// The contexts that were read.

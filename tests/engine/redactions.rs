@@ -161,6 +161,9 @@ fn step(sandbox: &Sandbox, text: &str, notes: Option<&[u8]>) -> FollowReport {
         root: None,
         interrupted: None,
         before: vec![("src/before.rs".to_owned(), "before".into())],
+        directory: None,
+        adoption: None,
+        is_live: true,
     };
     follow(&sandbox.repo, Cursor::new(text.as_bytes()), notes, options).unwrap().unwrap()
 }

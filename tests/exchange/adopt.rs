@@ -11,11 +11,12 @@ use turntree::ErrorKind;
 use turntree::maintenance::fsck;
 use turntree::repo::{BranchName, Repository};
 use turntree::store::Thoroughness;
-use turntree::workspace::AdoptionCache;
+use turntree::workspace::{AdoptionCache, read_note};
 use turntree_exchange::agents::{
     AdoptOptions, Adopted, Outcome, SessionPlace, adopt, batches, find, places,
 };
-use turntree_tests::{Sandbox, claude_code, claude_code_turn, stamp};
+use turntree_exchange::followed_bytes;
+use turntree_tests::{Sandbox, claude_code, claude_code_of_noise, claude_code_turn, stamp};
 
 /// A home with sessions of some agents.
 struct Home {
@@ -121,6 +122,75 @@ fn adopt_imports_only_new_turns_and_writes_only_to_the_store() {
         BTreeMap::from([("a", Some(1)), ("a-agent-x", Some(0)), ("b", Some(0))])
     );
     assert_eq!(home.text("a"), longer);
+}
+
+#[test]
+fn a_large_file_that_grows_ends_with_the_commits_of_one_import() {
+    let text = claude_code_of_noise(60, 2000);
+    let lines: Vec<usize> = text.match_indices('\n').map(|(at, _)| at + 1).collect();
+    let ends = lines.len() - 9..lines.len();
+    assert!(lines[ends.start] > 1 << 20, "the file is large: {}", text.len());
+    let home = Home::new();
+    let repo = &home.sandbox.repo;
+    let file = format!("{PROJECT}/a.jsonl");
+    let offset = |repo: &Repository| {
+        followed_bytes(&read_note(repo.store(), "a")?).map(|bytes| usize::try_from(bytes).unwrap())
+    };
+    for end in ends {
+        home.write(&file, &text.as_bytes()[..lines[end]]);
+        home.adopt();
+        assert_eq!(offset(repo), Some(lines[end]));
+    }
+    let other = Sandbox::new();
+    let whole = other.import("a", text.as_bytes()).unwrap();
+    assert_eq!(repo.resolve("a").unwrap().commit, whole.head);
+    assert_eq!(repo.branches().len(), 1);
+
+    // A torn last line is taken as any import takes it, and completed by the next one.
+    let home = Home::new();
+    home.write(&file, &text.as_bytes()[..text.len() - 20]);
+    home.adopt();
+    assert_eq!(home.text("a").len(), text.len() - 20);
+    home.write(&file, text.as_bytes());
+    home.adopt();
+    assert_eq!(home.text("a"), text);
+
+    // One undo takes back a file that was followed, too.
+    let home = Home::new();
+    home.write(&file, text.as_bytes());
+    home.write(&format!("{PROJECT}/b.jsonl"), claude_code(3).replace("part", "b").as_bytes());
+    home.adopt();
+    let repo = &home.sandbox.repo;
+    let plan = repo.plan_undo(repo.undoable(None).unwrap().unwrap()).unwrap();
+    repo.undo(&plan, &stamp(5), "undo").unwrap();
+    assert!(repo.branches().is_empty());
+    // The notes are of a branch that is gone.
+    home.adopt();
+    assert_eq!(home.text("a"), text);
+}
+
+#[test]
+fn a_large_file_without_text_is_refused_like_a_small_one() {
+    let record = |number: usize| {
+        let noise = "0".repeat(2000);
+        json!({"type": "user", "uuid": format!("u{number}"), "sessionId": "a",
+            "message": {"role": "user", "content": [{"type": "other", "data": noise}]}})
+    };
+    let outcome = |records: usize| {
+        let home = Home::new();
+        let text: String = (0..records).map(|number| format!("{}\n", record(number))).collect();
+        home.write(&format!("{PROJECT}/a.jsonl"), text.as_bytes());
+        let Outcome::Failed(error) = home.adopt().remove(0).outcome else { panic!("refused") };
+        assert!(home.sandbox.repo.branches().is_empty());
+        error.to_string()
+    };
+    for records in [20, 2000] {
+        let error = outcome(records);
+        assert!(
+            error.contains(&format!("{records} of {records} messages have no text")),
+            "{error}"
+        );
+    }
 }
 
 #[test]

@@ -119,6 +119,9 @@ fn follow_file(sandbox: &Sandbox, text: &str) {
         root: None,
         interrupted: None,
         before: Vec::new(),
+        directory: None,
+        adoption: None,
+        is_live: true,
     };
     follow(&sandbox.repo, Cursor::new(text.as_bytes()), None, options).unwrap();
 }

@@ -305,6 +305,9 @@ fn followed_forks_equal_imported_forks() {
             root: None,
             interrupted: None,
             before: Vec::new(),
+            directory: None,
+            adoption: None,
+            is_live: true,
         };
         let known = notes.as_deref().filter(|_| number % 3 > 0);
         if let Some(now) = follow(&live.repo, Cursor::new(&bytes[..*end]), known, options).unwrap()

@@ -20,6 +20,9 @@ fn step(sandbox: &Sandbox, text: &[u8], notes: Option<&[u8]>) -> Option<FollowRe
         root: None,
         interrupted: None,
         before: Vec::new(),
+        directory: None,
+        adoption: None,
+        is_live: true,
     };
     follow(&sandbox.repo, Cursor::new(text), notes, options).unwrap()
 }

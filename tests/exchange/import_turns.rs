@@ -194,6 +194,9 @@ fn followed(sandbox: &Sandbox, session: &str, text: &[u8], ends: &[usize], forge
             root: None,
             interrupted: None,
             before: Vec::new(),
+            directory: None,
+            adoption: None,
+            is_live: true,
         };
         let known = notes.as_deref().filter(|_| forgets >> (number % 16) & 1 == 0);
         if let Some(now) = follow(&sandbox.repo, Cursor::new(&text[..end]), known, options).unwrap()

@@ -84,6 +84,9 @@ impl HookTurn<'_> {
                 root: self.files.root_of_new_sessions(),
                 interrupted: interrupted.map(str::to_owned),
                 before: self.files.before(repo.store(), &known)?,
+                directory: None,
+                adoption: None,
+                is_live: true,
             };
             let followed = match follow(repo, file, notes.as_deref(), options) {
                 // The file is not a transcript of a known format.

@@ -5,32 +5,27 @@
 //! one operation, so a process that is stopped leaves whole sessions, and the next one resumes. All
 //! operations belong to one [`Adoption`], so one undo rolls them back together.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::io::{self, BufRead, BufReader, Read};
 use std::path::PathBuf;
 use std::sync::Arc;
 
 use rayon::prelude::*;
-use turntree::context::MAIN_AGENT;
-use turntree::error::{Error, ErrorKind, Result};
-use turntree::object::ObjectId;
+use turntree::error::{Error, Result};
 use turntree::repo::{Adoption, Repository, Signature};
-use turntree::workspace::{AdoptionCache, FileMark, open_regular, read_note, write_note};
+use turntree::workspace::{AdoptionCache, FileMark, open_regular};
 
 use super::beside::working_directory;
 use super::find::has_own_file;
 use super::found::FoundSession;
+use super::growing::{Grown, follow_file, import_large, retrying};
 use super::lineage;
 use super::opencode::{self, Databases, Failure};
 use super::openhands::folder_document;
-use crate::formats::any::{follow_beside, import_beside};
-use crate::import::follow::{FollowOptions, followed_bytes};
+use crate::formats::any::import_beside;
 use crate::import::fork::Origins;
 use crate::model::format::FormatReader;
 use crate::{HEAD_BYTES, ImportOptions, ImportReport};
-
-/// Attempts for a session when other processes are faster.
-const ATTEMPTS: usize = 5;
 
 /// Most sessions that are imported concurrently. Each takes some MiB, and more are not faster when
 /// the disk is the bottleneck.
@@ -242,19 +237,10 @@ fn adopt_group(
             // Taken before the read, so that concurrent writes show as a change the next time.
             let mark = |path: &PathBuf| source.seen.mark(path, found.entry.as_deref());
             let mark: Option<Vec<FileMark>> = signs(&found).iter().map(mark).collect();
-            if source.options.is_live && can_be_followed(&found) {
-                return match follow_one(repo, &found, source) {
-                    Ok((outcome, is_whole)) => {
-                        (Adopted { found, outcome }, mark.filter(|_| is_whole))
-                    }
-                    Err(error) => (Adopted { found, outcome: Outcome::Failed(error) }, None),
-                };
+            match adopt_one(repo, &found, head == Some(&*found.session), source) {
+                Ok((outcome, is_whole)) => (Adopted { found, outcome }, mark.filter(|_| is_whole)),
+                Err(error) => (Adopted { found, outcome: Outcome::Failed(error) }, None),
             }
-            let outcome = match adopt_one(repo, &found, head == Some(&*found.session), source) {
-                Ok(report) => Outcome::Imported(Box::new(report)),
-                Err(error) => Outcome::Failed(error),
-            };
-            (Adopted { found, outcome }, mark)
         })
         .collect()
 }
@@ -266,13 +252,14 @@ fn is_known(repo: &Repository, found: &FoundSession, seen: &AdoptionCache) -> bo
     signs(found).iter().all(is_same)
 }
 
+/// Imports the new records of a session. Returns true if the store has all of its file now.
 fn adopt_one(
     repo: &Repository,
     found: &FoundSession,
     switch: bool,
     source: &Source<'_>,
-) -> Result<ImportReport> {
-    let import_options = ImportOptions {
+) -> Result<(Outcome, bool)> {
+    let options = ImportOptions {
         format: Some(found.format),
         session: found.session.clone(),
         stamp: source.options.stamp.clone(),
@@ -281,24 +268,30 @@ fn adopt_one(
         branch: None,
     };
     let directory = working_directory(&found.path);
-    again(repo, || {
-        let failure = Failure::default();
-        let input = input(found, source, &failure)?;
-        let imported =
-            import_beside(repo, input, &import_options, directory.as_deref(), &source.origins);
-        imported.map_err(|error| failure.take().unwrap_or(error))
-    })
-}
-
-/// Tries again when another process was faster.
-fn again<T>(repo: &Repository, mut attempt: impl FnMut() -> Result<T>) -> Result<T> {
-    for _ in 1..ATTEMPTS {
-        match attempt() {
-            Err(error) if error.kind() == ErrorKind::Conflict => repo.store().refresh()?,
-            done => return done,
+    let directory = directory.as_deref();
+    if can_be_followed(found) {
+        let (path, origins) = (&found.path, &source.origins);
+        let imported = match source.options.is_live {
+            true => {
+                let options = ImportOptions { adoption: None, ..options.clone() };
+                let followed = follow_file(repo, path, &options, (directory, true), origins)?;
+                let Some(followed) = followed else { return Ok((Outcome::Unchanged, false)) };
+                Some(followed)
+            }
+            false => import_large(repo, path, &options, directory, origins)?,
+        };
+        if let Some(Grown { report, is_whole }) = imported {
+            (source.options.passed)(found.bytes);
+            return Ok((Outcome::Imported(Box::new(report)), is_whole));
         }
     }
-    attempt()
+    let report = retrying(repo, || {
+        let failure = Failure::default();
+        let input = input(found, source, &failure)?;
+        import_beside(repo, input, &options, directory, &source.origins)
+            .map_err(|error| failure.take().unwrap_or(error))
+    })?;
+    Ok((Outcome::Imported(Box::new(report)), true))
 }
 
 /// Returns whether a session is a file of records that only grows.
@@ -306,61 +299,6 @@ fn can_be_followed(found: &FoundSession) -> bool {
     let is_packed = found.path.extension().is_some_and(|end| end == "zst");
     let is_records = matches!(found.format.reader, FormatReader::Records(_));
     has_own_file(found) && !is_packed && is_records
-}
-
-/// Imports the new records of a session that may still be written. Returns true if that is the
-/// whole content of its file.
-fn follow_one(
-    repo: &Repository,
-    found: &FoundSession,
-    source: &Source<'_>,
-) -> Result<(Outcome, bool)> {
-    again(repo, || {
-        let file = open_regular(&found.path).map_err(|error| Error::io("open it", error))?;
-        let notes = read_note(repo.store(), &found.session);
-        let options = FollowOptions {
-            session: found.session.clone(),
-            onto: None,
-            stamp: source.options.stamp.clone(),
-            files: &mut |_, _, _| Ok(BTreeMap::new()),
-            call: None,
-            settled: None,
-            root: None,
-            interrupted: None,
-            before: Vec::new(),
-        };
-        let tips: HashMap<_, _> = repo.branches().into_iter().collect();
-        let Some(followed) = follow_beside(repo, file, notes.as_deref(), options, &source.origins)?
-        else {
-            return Ok((Outcome::Unchanged, false));
-        };
-        if let Some(new) = followed.notes.as_deref().filter(|new| Some(*new) != notes.as_deref()) {
-            // Without them the next time reads the whole file.
-            let _ = write_note(repo.store(), &found.session, new);
-        }
-        let before = tips.get(&followed.branch);
-        let taken = followed.notes.as_deref().and_then(followed_bytes);
-        let report = ImportReport {
-            turns: turn(repo, Some(&followed.head))?.saturating_sub(turn(repo, before)?),
-            messages: messages(repo, Some(&followed.head))?.saturating_sub(messages(repo, before)?),
-            input_bytes: found.bytes,
-            new_bytes: followed.new_bytes,
-            unread: followed.unread,
-            ..ImportReport::unchanged(followed.branch, followed.head, found.format.name)
-        };
-        (source.options.passed)(found.bytes);
-        Ok((Outcome::Imported(Box::new(report)), taken == Some(found.bytes)))
-    })
-}
-
-fn turn(repo: &Repository, tip: Option<&ObjectId>) -> Result<u64> {
-    tip.map_or(Ok(0), |tip| Ok(repo.commit(tip)?.turn))
-}
-
-/// The messages of the main conversation.
-fn messages(repo: &Repository, tip: Option<&ObjectId>) -> Result<u64> {
-    let Some(tip) = tip else { return Ok(0) };
-    Ok(repo.context(tip)?.messages(repo.store(), MAIN_AGENT)?.len())
 }
 
 /// Returns the transcript, counted as it is read. An error in a transcript that is assembled first

@@ -27,7 +27,7 @@ use serde::de::IgnoredAny;
 use turntree::context::{Builder, Context, SourceEntry, Transcript};
 use turntree::error::{Error, Result};
 use turntree::object::{ObjectId, ObjectSource, Time, Trigger};
-use turntree::repo::{BranchName, Repository, Signature, Transaction};
+use turntree::repo::{Adoption, BranchName, Repository, Signature, Transaction};
 
 use super::captures::Captures;
 use super::finish::imported_tip;
@@ -37,11 +37,12 @@ use super::resume::{
     BranchScope, KnownFile, Relation, ResumePoint, describe_piece, find_resume_point,
 };
 use super::rewind::source_start;
-use super::transcript::{TranscriptImport, is_conversation_start};
+use super::transcript::{TranscriptImport, is_conversation_start, reject_silent_file};
 use super::turns::{OpenTurn, ROOT, TurnWriter, fact};
 use crate::import::source::write_piece;
 use crate::model::event::Parser;
 use crate::model::format::{Format, RecordFormat};
+use crate::model::report::ImportNote;
 use crate::model::unread::UnreadRecords;
 use crate::text::piece::{Piece, PieceKind};
 use crate::text::unpack::HEAD_BYTES;
@@ -90,6 +91,13 @@ pub struct FollowOptions<'a> {
     /// Files as they were before the tool ran, by key. A file that differs from the newest turn is
     /// added to the turn before the call.
     pub before: Vec<(String, Bytes)>,
+    /// The working directory of the session, for formats that do not record it.
+    pub directory: Option<String>,
+    /// The adoption that the operation is part of.
+    pub adoption: Option<Arc<Adoption>>,
+    /// True if a client may be writing the file. Otherwise a new file whose messages have no text is
+    /// an error, as in an import.
+    pub is_live: bool,
 }
 
 /// The result of following a transcript.
@@ -118,6 +126,12 @@ pub struct FollowReport {
     pub notes: Option<Vec<u8>>,
     /// New records of kinds that the parser does not know.
     pub unread: UnreadRecords,
+    /// New pieces that were kept but not understood, at most 1,000.
+    pub odd: Vec<ImportNote>,
+    /// The number of commits that were written, including an unfinished turn that was rebuilt.
+    pub turns: u64,
+    /// The number of messages in these commits.
+    pub messages: u64,
 }
 
 /// Imports the new part of a transcript. `detect` finds the format from the start of the file.
@@ -371,6 +385,9 @@ impl<'r, R: Read + Seek> Follower<'r, '_, R> {
             if !parser.load(&notes.parser, &contents) {
                 return Ok(None);
             }
+            if let Some(directory) = &self.options.directory {
+                parser.set_directory(directory);
+            }
             let tell = |piece| {
                 let mut events = Vec::new();
                 parser.piece(piece, &mut events);
@@ -423,6 +440,9 @@ impl<'r, R: Read + Seek> Follower<'r, '_, R> {
         let remade = if may_rebuild { reopen(repo, format, &mut point, tip)? } else { None };
         let (stamp, origins) = (self.options.stamp.clone(), Arc::clone(&self.origins));
         let mut run = TranscriptImport::begin(repo, staging, format, &point, stamp, origins)?;
+        if let Some(directory) = &self.options.directory {
+            run.parser.set_directory(directory);
+        }
         if let Some(RebuiltTurn { time, metadata, .. }) = &remade {
             run.writer.rebuild(*time, metadata.clone());
         }
@@ -486,6 +506,9 @@ impl<'r, R: Read + Seek> Follower<'r, '_, R> {
             true => files(change, &context, builder),
             false => Ok(BTreeMap::new()),
         })?;
+        if !self.options.is_live && run.is_first {
+            reject_silent_file(writer)?;
+        }
         let head = imported_tip(&writer.transaction, &branch)?;
         let mut tree = writer.transaction.read_commit(&head)?.tree;
         if !has_place && !was_interrupted {
@@ -497,12 +520,16 @@ impl<'r, R: Read + Seek> Follower<'r, '_, R> {
         }
         let has_pending = writer.captures.has_pending();
         let (moved, mut new_bytes) = (tip != Some(head), 0);
+        let (turns, messages) = (writer.turns, writer.messages);
         if writer.captures.save(&mut writer.transaction)? || moved {
             if self.repo.tip(&self.repo.shared_head()?).is_none() {
                 writer.transaction.set_head(&branch);
             }
-            let reason = format!("follow {}", self.options.session);
-            let committed = run.writer.transaction.commit(&self.options.stamp, &reason)?;
+            let (change, session) = (run.writer.transaction, &self.options.session);
+            let committed = match &self.options.adoption {
+                Some(adoption) => adoption.commit(change, &self.options.stamp, session)?,
+                None => change.commit(&self.options.stamp, &format!("follow {session}"))?,
+            };
             new_bytes = committed.written.stored_bytes;
         }
         let notes = offset.zip(run.parser.save()).map(|(offset, parser)| {
@@ -522,6 +549,9 @@ impl<'r, R: Read + Seek> Follower<'r, '_, R> {
             is_incremental,
             notes,
             unread: run.unread,
+            odd: run.notes,
+            turns,
+            messages,
         })
     }
 

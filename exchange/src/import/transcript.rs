@@ -147,7 +147,7 @@ pub(super) fn is_conversation_start(repo: &Repository, base: Option<&ObjectId>) 
 /// Rejects a file if more than a tenth of its messages have no visible content: it has another
 /// format, or an unknown version of this format. A single such message may be an answer that was
 /// never received.
-fn reject_silent_file(writer: &TurnWriter<'_>) -> Result<()> {
+pub(super) fn reject_silent_file(writer: &TurnWriter<'_>) -> Result<()> {
     let (all, silent, name) = (writer.messages, writer.silent, writer.format().name);
     if silent.saturating_mul(10) <= all || (silent == 1 && all > 1) {
         return Ok(());
@@ -165,11 +165,12 @@ pub(crate) struct TranscriptImport<'r> {
     pub(crate) writer: TurnWriter<'r>,
     /// Bytes of the file that the source already had.
     pub(crate) known_bytes: u64,
-    notes: Vec<ImportNote>,
+    /// Pieces that were kept but not understood.
+    pub(crate) notes: Vec<ImportNote>,
     /// Records of kinds that the parser does not know.
     pub(crate) unread: UnreadRecords,
     /// True if the file is new to the session.
-    is_first: bool,
+    pub(crate) is_first: bool,
     /// The search for the session that the file may be a fork of, until it is decided.
     forking: Option<Forking<'r>>,
     /// The records that forks of this file may be matched by.

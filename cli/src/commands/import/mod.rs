@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use turntree::repo::{BranchName, Repository};
 use turntree::{Error, ErrorKind};
-use turntree_exchange::agents::{folder_document, session_name, working_directory};
+use turntree_exchange::agents::{folder_document, import_growing, session_name, working_directory};
 use turntree_exchange::formats::codesign::import_designs;
 use turntree_exchange::formats::ollm;
 use turntree_exchange::formats::{FORMATS, named};
@@ -105,8 +105,22 @@ impl Verb for Import {
         }
         refuse_forgotten(&repo, [&*options.session], self.again)?;
         let directory = working_directory(&self.file);
-        let input = Progress::new(input, &name, total);
-        let report = turntree_exchange::import_from(&repo, input, &options, directory.as_deref())
+        let directory = directory.as_deref();
+        // A pipe cannot be read from a position.
+        let grown = match total {
+            Some(_) => import_growing(&repo, &self.file, &options, directory)
+                .map_err(|error| error.at(&name))
+                .hint(ErrorKind::Conflict, CONFLICT_HINT)?,
+            None => None,
+        };
+        let imported = match grown {
+            Some(report) => Ok(report),
+            None => {
+                let input = Progress::new(input, &name, total);
+                turntree_exchange::import_from(&repo, input, &options, directory)
+            }
+        };
+        let report = imported
             .map_err(|error| error.at(&name))
             .hint(ErrorKind::InvalidInput, FORMATS_HINT)
             .hint(ErrorKind::Conflict, CONFLICT_HINT)?;

@@ -142,16 +142,23 @@ impl Scan {
         let shown: Vec<&SecretFinding> = scan.findings.iter().filter(is_shown).collect();
         let allowed = scan.findings.len() as u64 - open;
         if run.out.json {
-            let (blobs, bytes) = (scan.blobs, scan.bytes);
+            let (blobs, bytes, known_clean) = (scan.blobs, scan.bytes, scan.known);
             let secrets = shown.into_iter().map(record).collect();
-            run.out.record(&json::SecretScan { secrets, allowed, blobs, bytes })?;
+            run.out.record(&json::SecretScan { secrets, allowed, blobs, bytes, known_clean })?;
         } else {
             run.out.page();
             let paint = run.out.paint;
             let first = shown.iter().find(|finding| !finding.is_allowed).map(|it| it.id.clone());
             write_findings(&mut run.out, paint, shown.into_iter())?;
             warn_of_unscanned(&scan);
-            let looked = format!("{} in {}", size(scan.bytes), count(scan.blobs, "content"));
+            let known = match scan.known {
+                0 => String::new(),
+                known => format!(
+                    " ({} unchanged since a scan without findings)",
+                    count(known, "session")
+                ),
+            };
+            let looked = format!("{} in {}{known}", size(scan.bytes), count(scan.blobs, "content"));
             let allowed = match allowed {
                 0 => String::new(),
                 allowed => format!(", {allowed} allowed"),

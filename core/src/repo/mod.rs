@@ -106,7 +106,7 @@ pub use search::{
     Arrival, Arrivals, ArrivedAt, Blame, BlameKind, BlamedPart, Count, FindIn, Gap, Gaps, Grep,
     GrepPlace, GrepProgress, GrepQuery, GrepSteps, LinePattern, LoosePattern, MAX_LINE_BYTES,
     MAX_PATTERN_BYTES, MatchedLine, MayHold, PatternOptions, Pickaxe, PickaxeMatch, PickaxeQuery,
-    ReadMessage, Scan, ScanPart, ScanPlace, SearchFilter, SearchScope, TextMatches,
+    ReadMessage, Scan, ScanPart, ScanPlace, ScopeScan, SearchFilter, SearchScope, TextMatches,
 };
 pub(crate) use search::{complete_history_index, wrong_history_indexes};
 pub use secret_settings::{SECRET_SETTINGS_REF, SecretMode, SecretSettings};

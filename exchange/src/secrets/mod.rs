@@ -20,6 +20,7 @@ pub(crate) use filter::Allowances;
 pub use filter::{NewSecrets, SecretFilter};
 pub(crate) use mask::has_mask;
 pub use mask::{mask_of, mask_secrets};
+pub(crate) use rules::rules_id;
 pub use rules::{RULES, SecretRule};
 pub(crate) use scanner::has_value;
 pub use scanner::{FoundSecret, find_secrets};

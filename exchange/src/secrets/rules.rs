@@ -4,6 +4,10 @@
 //! list them (the ids follow Gitleaks, MIT). The expressions use the syntax of the crate `regex`.
 //! The first group, if there is one, is the value.
 
+use std::sync::LazyLock;
+
+use turntree::object::{Kind, ObjectId};
+
 /// Number of bytes after a keyword in which a secret ends.
 const REACH: usize = 400;
 
@@ -19,6 +23,13 @@ pub struct SecretRule {
     pub(super) entropy: f64,
     pub(super) check: ValueCheck,
     pub(super) reach: usize,
+}
+
+/// Returns an id of all rules, which differs after a change of a rule.
+pub(crate) fn rules_id() -> ObjectId {
+    static ID: LazyLock<ObjectId> =
+        LazyLock::new(|| ObjectId::of(Kind::Blob, format!("{RULES:?}").as_bytes()));
+    *ID
 }
 
 /// The check of a value that matches a rule.

@@ -11,6 +11,8 @@ pub(crate) struct SecretScan {
     /// Contents that were read, and their bytes.
     pub(crate) blobs: u64,
     pub(crate) bytes: u64,
+    /// Sessions in which an earlier scan found nothing, unchanged since.
+    pub(crate) known_clean: u64,
 }
 
 /// A secret, without its value.

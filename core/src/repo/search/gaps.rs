@@ -18,6 +18,8 @@ pub struct Gap {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Gaps {
     sessions: BTreeMap<String, BTreeMap<u64, u64>>,
+    /// How often turns were added.
+    additions: u64,
 }
 
 impl Gaps {
@@ -25,6 +27,11 @@ impl Gaps {
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.sessions.is_empty()
+    }
+
+    /// Returns how often turns were added: the same number as before means no further gap.
+    pub(super) fn additions(&self) -> u64 {
+        self.additions
     }
 
     /// Returns all gaps by session and turn; adjacent ones are joined.
@@ -51,6 +58,7 @@ impl Gaps {
         if first > last {
             return;
         }
+        self.additions += 1;
         if !self.sessions.contains_key(session) {
             self.sessions.insert(session.to_owned(), BTreeMap::new());
         }

@@ -48,4 +48,4 @@ pub use pattern::{
     LinePattern, MAX_LINE_BYTES, MAX_PATTERN_BYTES, MatchedLine, PatternOptions, TextMatches,
 };
 pub use pickaxe::{Pickaxe, PickaxeMatch, PickaxeQuery};
-pub use scan::{FindIn, Scan, ScanPart, ScanPlace};
+pub use scan::{FindIn, Scan, ScanPart, ScanPlace, ScopeScan};

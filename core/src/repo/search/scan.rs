@@ -15,7 +15,7 @@ use super::occurrences::{EntryKey, OccurrenceCollector, Occurrences, SearchScope
 use crate::context::{Role, is_transcript_section};
 use crate::error::{Error, Result};
 use crate::object::{Commit, Kind, Object, ObjectId};
-use crate::repo::{BranchName, History, Repository};
+use crate::repo::{BranchName, History, LogEntry, Repository};
 
 /// Returns the findings in a text, each once.
 pub type FindIn<'a, F> = &'a (dyn Fn(&[u8]) -> Vec<F> + Sync);
@@ -72,6 +72,17 @@ pub struct Scan<F> {
     pub blobs: u64,
     /// The bytes of these contents.
     pub bytes: u64,
+    /// The result of each scope.
+    pub scopes: Vec<ScopeScan>,
+}
+
+/// The result of one scope of a scan.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct ScopeScan {
+    /// True if the scope has a finding, or a turn that could not be scanned.
+    pub is_remarkable: bool,
+    /// The earlier scopes that have turns which this scope continues from.
+    pub continues: BTreeSet<usize>,
 }
 
 /// Findings by content, and errors about unreadable contents.
@@ -90,9 +101,12 @@ impl Repository {
         progress: GrepProgress<'_>,
     ) -> Result<Scan<F>> {
         let mut collector = OccurrenceCollector::for_everything(self);
-        let mut all = Vec::new();
+        let (mut all, mut results) = (Vec::new(), Vec::new());
         for scope in scopes {
+            let gaps = collector.lineage.gaps.additions();
             let turns = collector.turns(scope)?;
+            let is_remarkable = collector.lineage.gaps.additions() > gaps;
+            results.push(ScopeScan { is_remarkable, ..ScopeScan::default() });
             all.push((collector.collect(scope, turns, None), scope));
         }
         let entries = all.iter().flat_map(|(found, _)| found.found.keys());
@@ -107,11 +121,17 @@ impl Repository {
                 (!found.is_empty()).then_some((number, found))
             })
             .collect();
-        let (mut places, mut history) = (Vec::new(), self.history(&[], &[])?);
-        for (occurrences, scope) in &all {
+        let mut places = Vec::new();
+        let (mut history, mut owners) = (self.history(&[], &[])?, HashMap::new());
+        for (number, ((occurrences, scope), result)) in all.iter().zip(&mut results).enumerate() {
+            let known = places.len();
             let of_entries = entry_places(&mut collector, scope, occurrences, &contents, &keys)?;
             places.extend(of_entries);
-            places.extend(commit_places(&mut history, scope, find)?);
+            let mut owned =
+                OwnedCommits { owners: &mut owners, scope: number, continues: BTreeSet::new() };
+            places.extend(commit_places(&mut history, scope, find, &mut owned)?);
+            result.continues = owned.continues;
+            result.is_remarkable |= places.len() > known;
         }
         collector.damage.extend(damage);
         Ok(Scan {
@@ -120,6 +140,7 @@ impl Repository {
             damage: collector.damage.into_iter().collect(),
             blobs: blobs.len() as u64,
             bytes: read.into_inner(),
+            scopes: results,
         })
     }
 
@@ -156,19 +177,42 @@ impl Repository {
     }
 }
 
+/// The scopes that commits were scanned in.
+struct OwnedCommits<'a> {
+    owners: &'a mut HashMap<ObjectId, usize>,
+    /// The current scope.
+    scope: usize,
+    /// The earlier scopes that its commits continue from.
+    continues: BTreeSet<usize>,
+}
+
+impl OwnedCommits<'_> {
+    fn add(&mut self, entry: &LogEntry) {
+        self.owners.insert(entry.id, self.scope);
+        entry.parents.iter().for_each(|parent| self.lead_to(parent));
+    }
+
+    fn lead_to(&mut self, commit: &ObjectId) {
+        self.continues.extend(self.owners.get(commit).filter(|owner| **owner != self.scope));
+    }
+}
+
 /// Scans the commits of a scope that earlier scopes do not have: their texts and the names of their
 /// sessions, each text once.
 fn commit_places<F: Clone>(
     history: &mut History<'_>,
     scope: &SearchScope,
     find: FindIn<'_, F>,
+    owned: &mut OwnedCommits<'_>,
 ) -> Result<Vec<ScanPlace<F>>> {
     let starts: Vec<ObjectId> = scope.starts.iter().map(|(id, _)| *id).collect();
     let mut places = Vec::new();
     let mut seen: BTreeMap<String, bool> = BTreeMap::new();
     history.continue_from(&starts, &scope.hide)?;
+    starts.iter().for_each(|start| owned.lead_to(start));
     for entry in history {
         let entry = entry?;
+        owned.add(&entry);
         let mut found = Vec::new();
         for text in texts(&entry.commit) {
             if seen.get(text) == Some(&false) {

@@ -3,6 +3,8 @@
 //! The id of a finding is derived from its value and the store. Users allow and redact a finding by
 //! its id, without naming the value.
 
+mod clean;
+
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
@@ -14,6 +16,7 @@ use turntree::repo::{
     Gaps, GrepProgress, Prompts, Repository, Scan, ScanPart, ScanPlace, SearchScope, SecretSettings,
 };
 
+use self::clean::CleanSessions;
 use crate::formats::is_prompt;
 use crate::secrets::{Allowances, FoundSecret, find_secrets, has_value};
 
@@ -79,9 +82,14 @@ pub struct SecretScan {
     pub blobs: u64,
     /// The size of these blobs in bytes.
     pub bytes: u64,
+    /// The number of sessions that were not scanned again: an earlier scan found nothing in them, and
+    /// they have not changed.
+    pub known: u64,
 }
 
-/// Scans the whole history in the scopes for secrets. Reads each blob once.
+/// Scans the whole history in the scopes for secrets. Reads each blob once, and skips the branches
+/// of sessions in which an earlier scan found nothing. Such sessions are noted next to the store if
+/// the branches of each scope are all branches of one session.
 ///
 /// # Errors
 /// The errors of [`Repository::scan`] and of reading the settings.
@@ -91,7 +99,13 @@ pub fn scan_secrets(
     progress: GrepProgress<'_>,
 ) -> Result<SecretScan> {
     let settings = repo.secret_settings()?;
-    let Scan { places, gaps, damage, blobs, bytes } = repo.scan(scopes, &find_secrets, progress)?;
+    let clean = CleanSessions::read(repo);
+    let (scopes, known) = clean.without_known(scopes);
+    let scan = repo.scan(&scopes, &find_secrets, progress)?;
+    let Scan { places, gaps, damage, blobs, bytes, scopes: results } = scan;
+    if damage.is_empty() {
+        clean.learn(repo, &scopes, &results);
+    }
     let mut findings: BTreeMap<String, SecretFinding> = BTreeMap::new();
     let mut order = Vec::new();
     let mut prompts = repo.prompts(Some(&is_prompt))?;
@@ -110,7 +124,7 @@ pub fn scan_secrets(
         }
     }
     let findings = order.iter().filter_map(|value| findings.remove(value)).collect();
-    Ok(SecretScan { findings, gaps, damage, blobs, bytes })
+    Ok(SecretScan { findings, gaps, damage, blobs, bytes, known })
 }
 
 impl SecretFinding {

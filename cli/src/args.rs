@@ -10,7 +10,8 @@ use crate::commands::{Command, GROUPS, verbs_among};
 use crate::program::complete::VARIABLE;
 use crate::program::global::Global;
 
-const REVISIONS: &str = "\
+/// Paragraphs of the long help; the first line of each is a topic of `turntree help`.
+const TOPICS: &str = "\
 Revisions:
   HEAD, @              the branch that commands act on
   S, S/main, main      a session, a branch, a branch of HEAD's session
@@ -23,6 +24,13 @@ Revisions:
   REV:PATH             an entry, as in HEAD:scratchpad/todos or HEAD:files/src/main.rs;
                        commands that need a snapshot refuse one
   A..B                 snapshots of B that A does not have
+
+Times:
+  2026-11-20 10:00     a local time; a date begins at midnight; with Z or +01:00 that of the offset
+  today, yesterday     midnight of that day; 'yesterday 10:30' a time of it, 10:30 of today
+  monday, last monday  the newest Monday, the newest one before today
+  'last week'          midnight a week ago; 'this month', the midnight at which it began
+  7d, 3.hours.ago      that long ago; an --expires or --older-than of 7d is 7 days long
 
 Exit codes:
    0  done                        4  stored bytes are damaged
@@ -106,7 +114,8 @@ const SHORT: [(&str, &[(&str, &str)]); 5] = [
 /// The last lines of the short help.
 const MORE: &str = "\
 'turntree --help' lists all commands and the global options,
-'turntree log -h' the options of one, 'turntree log --help' with examples";
+'turntree log -h' the options of one, 'turntree log --help' with examples,
+'turntree help revisions' and 'help times' how to name turns and moments";
 
 /// The last line of the help of every command.
 const GLOBAL_OPTIONS: &str = "'turntree --help' lists the global options";
@@ -143,7 +152,7 @@ pub(crate) fn command() -> clap::Command {
             }
         }
     }
-    let long = format!("{}\n\n{REVISIONS}", long_help(&command));
+    let long = format!("{}\n\n{TOPICS}", long_help(&command));
     let hidden = |arg: clap::Arg| arg.hide_short_help(true).hide_long_help(true);
     let command = command.mut_args(|arg| if arg.is_global_set() { hidden(arg) } else { arg });
     let command = command.after_help(short_help()).after_long_help(long);
@@ -160,8 +169,24 @@ pub(crate) fn parse(arguments: &[OsString]) -> clap::error::Result<Cli> {
         let matches = command.try_get_matches_from(arguments);
         matches.and_then(|mut matches| Cli::from_arg_matches_mut(&mut matches))
     };
+    if let [_, help, topic] = arguments
+        && help == "help"
+        && let Some(text) = topic.to_str().and_then(paragraph)
+    {
+        let help = clap::Command::new("turntree").override_help(text);
+        help.try_get_matches_from(["turntree", "--help"])?;
+    }
     let of_the_verb = clap::Command::new("turntree").subcommands(verbs_among(arguments));
     parsed_by(Global::augment_args(of_the_verb)).or_else(|_| parsed_by(command()))
+}
+
+/// Returns the paragraph of the long help about a topic: `revisions`, `times`, `exit-codes` or
+/// `environment`.
+fn paragraph(topic: &str) -> Option<String> {
+    let heading = format!("{}:", topic.replace('-', " "));
+    let is_its =
+        |text: &&str| text.lines().next().is_some_and(|first| first.eq_ignore_ascii_case(&heading));
+    TOPICS.split("\n\n").find(is_its).map(|text| format!("{text}\n"))
 }
 
 /// Adds a pointer to the global options to the help of every command.

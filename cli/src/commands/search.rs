@@ -14,6 +14,7 @@ use crate::program::complete::sessions;
 use crate::program::invocation::Invocation;
 use crate::view::clock;
 use crate::view::error::{Answer, Result};
+use crate::view::moment::moment;
 use crate::view::output::{FAINT, ID, NAME, Output, STRONG, note};
 use crate::view::progress::Working;
 use crate::view::render::changes::path_of;
@@ -50,7 +51,7 @@ pub(crate) struct Search {
     #[arg(long, value_name = "NAME")]
     tool: Option<String>,
     /// Only entries added later than TIME, such as 2026-01-21T12:00:00Z or 3.hours.ago
-    #[arg(long, value_name = "TIME", alias = "after", value_parser = clock::moment)]
+    #[arg(long, value_name = "TIME", alias = "after", value_parser = moment)]
     since: Option<i64>,
     /// Only sections and entries at or below PATH; may be given several times
     #[arg(long, visible_alias = "section", value_name = "PATH")]

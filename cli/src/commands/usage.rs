@@ -19,6 +19,7 @@ use crate::porcelain::sessions::titles;
 use crate::program::complete::revisions;
 use crate::program::invocation::Invocation;
 use crate::view::error::{Answer, Result};
+use crate::view::moment::moment;
 use crate::view::output::{FAINT, NAME, Output, STRONG, warn};
 use crate::view::render::spending::{cost, dollars};
 use crate::view::render::table::{Cell, Column, Table};
@@ -59,8 +60,8 @@ pub(crate) struct Usage {
     /// One row for each of these; sessions with --all, otherwise models by default
     #[arg(long, value_name = "WHAT", value_parser = rows())]
     by: Option<String>,
-    /// Only turns later than TIME, such as yesterday or 7.days.ago
-    #[arg(long, value_name = "TIME", value_parser = clock::moment)]
+    /// Only turns later than TIME, such as monday, 'last week' or 7d
+    #[arg(long, value_name = "TIME", value_parser = moment)]
     since: Option<i64>,
     /// Every session
     #[arg(long)]
@@ -146,7 +147,7 @@ fn write_gaps(out: &mut Output, gaps: &[UsageGaps]) -> Result<()> {
     for gaps in gaps {
         let output_alone = Some(gaps.output_alone).filter(|_| has_output_alone);
         table.row(vec![
-            Cell::styled(NAME, one_line(&gaps.session, usize::MAX)),
+            Cell::styled(NAME, one_line(&out.names().session(&gaps.session), usize::MAX)),
             one_line(&gaps.agent, usize::MAX).into(),
             one_line(&gaps.model, usize::MAX).into(),
             gaps.answers.to_string().into(),
@@ -255,7 +256,7 @@ fn write_text(
     };
     for (name, spending) in &report.rows {
         let title = titles.get(name).map_or("", String::as_str);
-        add(NAME, name, spending, title);
+        add(NAME, &out.names().in_text(name), spending, title);
     }
     if report.rows.len() > 1 {
         add(STRONG, "total", total, "");

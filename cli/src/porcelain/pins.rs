@@ -10,6 +10,7 @@ use crate::view::advice::Advice;
 use crate::view::clock;
 use crate::view::error::{Failure, Hint, Result};
 use crate::view::json;
+use crate::view::moment::parse_moment;
 use crate::view::units::parse_duration;
 
 /// A pin to add.
@@ -130,7 +131,7 @@ fn expiry(text: &str, now: Time) -> Result<i64> {
     let after = |duration: i64| now.micros.checked_add(duration);
     let moment = match parse_duration(text) {
         Ok(duration) => after(duration),
-        Err(_) => clock::parse_moment(text, now),
+        Err(_) => parse_moment(text, now),
     };
     let moment = moment.ok_or_else(|| {
         Error::invalid(format!("'{text}': expected a duration such as 30d, or a time"))

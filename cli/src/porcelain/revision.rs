@@ -13,6 +13,7 @@ use super::git_commits::turn_of_commit;
 use crate::view::advice::Advice;
 use crate::view::clock;
 use crate::view::error::{Failure, Hint, Result};
+use crate::view::moment::parse_moment;
 use crate::view::render::ID_DIGITS;
 
 /// The section of the files of a context.
@@ -140,7 +141,7 @@ pub(crate) fn of_git_commit(word: &str) -> Result<String> {
 /// Resolves a revision with whole names only.
 fn resolve_whole(repo: &Repository, revision: &str) -> Result<Revision> {
     let now = clock::now()?;
-    let parse = |text: &str| clock::parse_moment(text, now);
+    let parse = |text: &str| parse_moment(text, now);
     let resolver = Resolver::new(repo).with_times(&parse).with_prompts(&is_prompt);
     resolver.resolve(revision).hint(ErrorKind::NotFound, hint_for(repo, revision))
 }
@@ -241,7 +242,7 @@ fn with_hint<T>(
     hint: Advice,
 ) -> Result<T> {
     let now = clock::now()?;
-    let parse = |text: &str| clock::parse_moment(text, now);
+    let parse = |text: &str| parse_moment(text, now);
     let find = |text: &str| match find_session(repo, text)? {
         Some(session) => repo.branch_of_session(&session),
         None => Ok(None),

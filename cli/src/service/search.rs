@@ -13,7 +13,8 @@ use crate::porcelain::search::{
     PlacesOfSessions, RoleName, hit_record, messages_with, named_session, record, scopes,
 };
 use crate::view::error::Result;
-use crate::view::{clock, json};
+use crate::view::json;
+use crate::view::moment::moment;
 
 /// The default and the maximum number of places in an answer.
 const PLACES: u64 = 20;
@@ -128,7 +129,7 @@ impl SearchArguments {
                 ("context", self.context != 0),
             ],
         )?;
-        let since = self.since.as_deref().map(clock::moment).transpose()?;
+        let since = self.since.as_deref().map(moment).transpose()?;
         let repo = call.open()?;
         let session = self.session.as_deref().map(|name| named_session(&repo, name)).transpose()?;
         let roles: Vec<_> = self.roles.iter().map(|role| role.role()).collect();

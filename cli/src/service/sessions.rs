@@ -8,6 +8,7 @@ use super::page::{ITEMS, MAX_ITEMS, limit};
 use super::{Effect, Request, ServiceCall};
 use crate::porcelain::sessions::{ListedSession, ListedSessions, Wanted, list};
 use crate::view::error::Result;
+use crate::view::moment::{EXPECTED, parse_moment};
 use crate::view::{clock, json};
 
 /// Arguments of `sessions`.
@@ -51,15 +52,15 @@ impl Request for SessionsArguments {
         let limit = limit(self.limit, ITEMS, MAX_ITEMS)?;
         let now = clock::now()?;
         let moment = |text: String| {
-            let expected = "expected a time as 3.days.ago";
-            let moment = clock::parse_moment(&text, now);
-            moment.ok_or_else(|| Error::invalid(format!("since '{text}': {expected}")))
+            let moment = parse_moment(&text, now);
+            moment.ok_or_else(|| Error::invalid(format!("since '{text}': {EXPECTED}")))
         };
         let wanted = Wanted {
             here: call.here().filter(|_| self.here),
             agent: self.agent.as_deref(),
             since: self.since.map(moment).transpose()?,
             labels: &self.labels,
+            is_gone: false,
         };
         let (repo, known) = (call.open()?, call.service.store.sessions());
         let from = usize::try_from(self.offset).unwrap_or(usize::MAX);

@@ -1,4 +1,4 @@
-//! Times: the current time, times that users write, and times formatted for people.
+//! Times: the current time, and times formatted for people.
 
 use std::path::Path;
 
@@ -20,8 +20,8 @@ const LOCAL_ZONE: &str = "/etc/localtime";
 
 const MICROS_PER_SECOND: i64 = 1_000_000;
 
-/// Units of `n.unit.ago`, by length; months and years are the usual approximations.
-const UNITS: [(&str, i64); 7] = [
+/// Units of relative times, by length; months and years are the usual approximations.
+pub(super) const UNITS: [(&str, i64); 7] = [
     ("second", 1),
     ("minute", 60),
     ("hour", 60 * 60),
@@ -48,7 +48,7 @@ pub(crate) fn now() -> Result<Time> {
 
 /// The time zone of this machine, read from its file. Finding the zone's name would read the
 /// directories of all zones, which takes longer than most commands.
-fn local_zone() -> TimeZone {
+pub(super) fn local_zone() -> TimeZone {
     let is_chosen = std::env::var_os("TZ").is_some_and(|zone| !zone.is_empty());
     let read =
         || TimeZone::tzif("local", &read_regular(Path::new(LOCAL_ZONE), MAX_ZONE_BYTES).ok()?).ok();
@@ -82,37 +82,6 @@ pub(crate) fn rfc3339_millis(time: Time) -> String {
         Ok(timestamp) => format!("{timestamp:.3}"),
         Err(_) => "1970-01-01T00:00:00.000Z".to_owned(),
     }
-}
-
-/// Parses a moment as users write it in `@{...}`: RFC 3339, a date with or without time in the
-/// local zone, `yesterday`, or `3.hours.ago`.
-pub(crate) fn parse_moment(text: &str, now: Time) -> Option<i64> {
-    let ago = |seconds: i64| now.micros.checked_sub(seconds.checked_mul(MICROS_PER_SECOND)?);
-    match text {
-        "now" => return Some(now.micros),
-        "yesterday" => return ago(24 * 60 * 60),
-        _ => {}
-    }
-    if let Some(rest) = text.strip_suffix("ago") {
-        let mut words = rest.split(['.', ' ']).filter(|word| !word.is_empty());
-        let count: i64 = words.next()?.parse().ok()?;
-        let unit = words.next()?.trim_end_matches('s');
-        let (_, seconds) = UNITS.iter().find(|(name, _)| *name == unit)?;
-        return ago(count.checked_mul(*seconds)?);
-    }
-    parse(text).map(|time| time.micros)
-}
-
-/// [`parse_moment`] for an argument.
-///
-/// # Errors
-/// `InvalidInput` for text that is not a time.
-pub(crate) fn moment(text: &str) -> Result<i64> {
-    parse_moment(text, now()?).ok_or_else(|| {
-        Error::invalid(format!(
-            "'{text}': expected a time such as 2026-11-20T10:00:00Z, yesterday or 3.hours.ago"
-        ))
-    })
 }
 
 /// Formats the time from a moment to `now` in words.
@@ -165,7 +134,8 @@ fn in_words(seconds: i64) -> Option<String> {
     Some(format!("{count} {unit}{plural}"))
 }
 
-fn parse(text: &str) -> Option<Time> {
+/// Parses a date with or without a time, in the local zone unless it names an offset.
+pub(super) fn parse(text: &str) -> Option<Time> {
     if let Ok(pieces) = jiff::fmt::temporal::Pieces::parse(text)
         && let Some(offset) = pieces.to_numeric_offset()
         && let Ok(timestamp) = text.parse::<Timestamp>()
@@ -204,22 +174,6 @@ mod tests {
         let offset = parse("2026-11-20T10:00:00-03:30").unwrap();
         assert_eq!(offset.offset_minutes, -210);
         assert_eq!(offset.micros, parse("2026-11-20T13:30:00Z").unwrap().micros);
-    }
-
-    #[test]
-    fn moments_are_written_in_the_usual_ways() {
-        let now = parse("2026-11-20T10:00:00Z").unwrap();
-        let at = |text: &str| parse(text).map(|time| time.micros);
-        assert_eq!(parse_moment("2.hours.ago", now), at("2026-11-20T08:00:00Z"));
-        assert_eq!(parse_moment("1 day ago", now), at("2026-11-19T10:00:00Z"));
-        assert_eq!(parse_moment("yesterday", now), at("2026-11-19T10:00:00Z"));
-        assert_eq!(parse_moment("2026-11-01T00:00:00Z", now), at("2026-11-01T00:00:00Z"));
-        assert!(parse_moment("2026-11-01 10:30", now).is_some());
-        for text in
-            ["", "soon", "ago", "x.hours.ago", "3.fortnights.ago", "9223372036854775807.years.ago"]
-        {
-            assert_eq!(parse_moment(text, now), None, "{text}");
-        }
     }
 
     #[test]

@@ -6,16 +6,16 @@ use turntree::repo::{LogEntry, Pickaxe, PickaxeMatch, Prompts};
 use turntree::{Error, Result};
 use turntree_exchange::context_tokens;
 
-use crate::view::clock;
+use crate::view::moment::moment;
 
 /// Conditions for a snapshot; all given ones must hold.
 #[derive(Debug, Args)]
 pub(crate) struct Filter {
     /// Only snapshots taken later than TIME, such as 2026-01-21T12:00:00Z or 3.hours.ago
-    #[arg(long, value_name = "TIME", alias = "after", value_parser = clock::moment)]
+    #[arg(long, value_name = "TIME", alias = "after", value_parser = moment)]
     since: Option<i64>,
     /// Only snapshots taken earlier than TIME
-    #[arg(long, value_name = "TIME", alias = "before", value_parser = clock::moment)]
+    #[arg(long, value_name = "TIME", alias = "before", value_parser = moment)]
     until: Option<i64>,
     /// Only snapshots taken for this reason; see 'snapshot --trigger'
     #[arg(long, value_name = "TRIGGER", value_parser = trigger)]

@@ -11,9 +11,8 @@ use turntree::repo::{OperationEntry, Repository};
 use super::head;
 use crate::porcelain::forgetting::{Forgetting, write};
 use crate::program::invocation::{Invocation, stamp};
-use crate::view::clock;
 use crate::view::error::{Answer, Result};
-use crate::view::units::parse_duration;
+use crate::view::moment::parse_moment;
 
 /// Forget operations, and free content that only they reference
 ///
@@ -95,11 +94,8 @@ impl Forget {
 
 /// Parses a time, or an age.
 fn moment(text: &str, now: Time) -> Result<i64> {
-    match parse_duration(text) {
-        Ok(age) => Ok(now.micros.saturating_sub(age)),
-        Err(_) => clock::parse_moment(text, now).ok_or_else(|| {
-            let message = format!("'{text}': expected a duration such as 30d, or a time");
-            Error::invalid(message).into()
-        }),
-    }
+    parse_moment(text, now).ok_or_else(|| {
+        let message = format!("'{text}': expected a duration such as 30d, or a time");
+        Error::invalid(message).into()
+    })
 }

@@ -14,6 +14,7 @@ use crate::porcelain::import_report::warn_of_notes;
 use crate::program::invocation::{Invocation, input_name, open_file, read_input};
 use crate::view::clock;
 use crate::view::error::{Answer, Result};
+use crate::view::moment::parse_moment;
 
 const BUFFER_BYTES: usize = 256 << 10;
 
@@ -70,7 +71,7 @@ impl Events {
 }
 
 fn moment(text: &str, now: Time) -> Result<Time> {
-    let micros = clock::parse_moment(text, now).ok_or_else(|| {
+    let micros = parse_moment(text, now).ok_or_else(|| {
         Error::invalid(format!("'{text}': expected a time such as 2026-03-02T09:00:06Z"))
     })?;
     Ok(Time { micros, offset_minutes: 0 })

@@ -191,3 +191,36 @@ fn records_of_unknown_kinds_are_counted_once_for_an_adoption() {
     let adoption: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!(adoption["agents"][0]["unread"]["of-next-year"], 3);
 }
+
+#[test]
+fn sessions_that_their_agent_deleted_are_named_and_listed() {
+    let machine = Machine::new();
+    assert!(!machine.run(&["adopt"]).contains("no longer has"));
+    let sessions = machine.path("home/.claude/projects/-p");
+    for name in ["s3.jsonl", "s11.jsonl"] {
+        fs::remove_file(sessions.join(name)).unwrap();
+    }
+    for _ in 0..2 {
+        let said = machine.run(&["adopt"]);
+        let expected = "claude-code no longer has 2 sessions, all are in the store: s11, s3;";
+        assert!(said.contains(expected), "{said}");
+    }
+    let adopted: serde_json::Value =
+        serde_json::from_str(&machine.run(&["adopt", "--json"])).unwrap();
+    assert_eq!(adopted["agents"][0]["gone"], 2);
+    let listed = machine.of_user(&["sessions", "--gone", "--json"]);
+    let listed: serde_json::Value = serde_json::from_str(&listed).unwrap();
+    let names = listed["sessions"].as_array().unwrap().iter();
+    let mut names: Vec<&str> = names.map(|it| it["session"].as_str().unwrap()).collect();
+    names.sort_unstable();
+    assert_eq!(names, ["s11", "s3"]);
+
+    // One that comes back, and one that is forgotten, are not gone.
+    fs::write(sessions.join("s3.jsonl"), claude_code(TURNS).replace("parser", "part-3")).unwrap();
+    machine.of_user(&["session", "forget", "s11", "--yes"]);
+    assert!(!machine.run(&["adopt"]).contains("no longer has"));
+    // An agent of which nothing is left is named, too.
+    fs::remove_dir_all(&sessions).unwrap();
+    let said = machine.run(&["adopt"]);
+    assert!(said.contains("claude-code no longer has 23 sessions"), "{said}");
+}

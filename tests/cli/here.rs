@@ -74,15 +74,33 @@ fn bare_commands_act_on_the_session_of_their_directory() {
         assert_eq!(machine.head(project), format!("s-{project}/main"));
         let log = machine.output(project, &["log", "-n", "1"]);
         assert!(text(&log.stdout).contains(&format!("s-{project}/main")));
-        let said = text(&log.stderr);
-        assert_eq!(said.lines().count(), 1, "{said}");
-        assert!(said.contains(&format!("on s-{project}/main, the newest")), "{said}");
+        assert_eq!(text(&log.stderr), "", "the only session of a directory needs no word");
         let taken = machine.run(project, &["snapshot", "-m", "more"]);
         assert!(taken.contains(&format!("of s-{project}/main")), "{taken}");
         let plan = machine.run(project, &["rollback", "--turns", "1", "--dry-run"]);
         assert!(plan.contains(&format!("s-{project}/main")), "{plan}");
     }
     assert_eq!(machine.head("lexer/src"), "s-lexer/main");
+    machine.run("lexer", &["snapshot", "-m", "x", "--session", "second"]);
+    let said = text(&machine.output("lexer", &["log", "-n", "1"]).stderr);
+    assert_eq!(said.lines().count(), 1, "{said}");
+    assert!(said.contains("on second/main, the newest session of this directory"), "{said}");
+}
+
+#[test]
+fn a_snapshot_of_a_workspace_begins_a_session_of_that_name() {
+    let machine = Machine::new();
+    let taken = machine.run("other", &["snapshot", "-m", "x", "--workspace", "."]);
+    assert!(taken.contains("turn 1 of other/main"), "{taken}");
+    assert_eq!(machine.head("other"), "other/main");
+    // The next snapshot continues it, and a directory of the same name elsewhere has its own.
+    let taken = machine.run("other", &["snapshot", "-m", "y", "--workspace", "."]);
+    assert!(taken.contains("turn 2 of other/main"), "{taken}");
+    std::fs::create_dir_all(machine.dir("lexer").parent().unwrap().join("deep/other")).unwrap();
+    let taken = machine.run("deep/other", &["snapshot", "-m", "z", "--workspace", "."]);
+    assert!(taken.contains("turn 1 of other-2/main"), "{taken}");
+    let plain = machine.output("deep", &["snapshot", "-m", "x"]);
+    assert_eq!(plain.status.code(), Some(6));
 }
 
 #[test]
@@ -93,7 +111,8 @@ fn where_no_session_is_of_the_place_one_must_be_named() {
         let output = machine.output("other", words);
         let said = text(&output.stderr);
         assert_eq!(output.status.code(), Some(6), "{words:?}: {said}");
-        assert!(said.contains("s-lexer (lexer, ") && said.contains("s-parser (parser, "), "{said}");
+        assert!(said.contains("\n  s-lexer  ") && said.contains("\n  s-parser  "), "{said}");
+        assert!(said.contains("turntree snapshot --workspace"), "{said}");
         assert!(said.contains("turntree switch SESSION"), "{said}");
     }
     assert_eq!(machine.run("other", &["show-ref"]), before);
@@ -159,5 +178,5 @@ fn servers_choose_by_their_workspace() {
     assert_eq!(status["session"], "s-lexer");
     let mut server = Server::start(&mut machine.command("other", &["serve", "--stdio"]));
     let refused = server.call("status", &json!({})).unwrap_err();
-    assert!(refused["message"].as_str().unwrap().contains("s-parser (parser, "), "{refused}");
+    assert!(refused["message"].as_str().unwrap().contains("\n  s-parser  "), "{refused}");
 }

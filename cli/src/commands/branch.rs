@@ -98,7 +98,8 @@ impl Branch {
         ]);
         let now = clock::now()?;
         for (record, time) in found {
-            let name = format!("{}/{}", record.session, record.branch);
+            let session = run.out.names().session(&record.session);
+            let name = format!("{session}/{}", record.branch);
             let id = record.id.get(..ID_DIGITS).unwrap_or(&record.id).to_owned();
             // Forks of one session share its title, so their own message tells them apart.
             let is_fork = record.own_turns.is_some_and(|own| own > 0);
@@ -140,8 +141,8 @@ fn rename(run: &mut Invocation, repo: &Repository, old: &str, new: &str) -> Resu
     if run.out.json {
         run.out.record(&json::Moved::new(Some((tip, repo.commit(&tip)?.turn)), &to))?;
     } else {
-        let paint = run.out.paint;
-        writeln!(run.out, "{} is {} now", paint.paint(NAME, from), paint.paint(NAME, to))?;
+        let (from, to) = (run.out.branch(&from), run.out.branch(&to));
+        writeln!(run.out, "{from} is {to} now")?;
     }
     Ok(Answer::Yes)
 }
@@ -196,7 +197,7 @@ fn delete(
     }
     for (branch, tip, worktree) in deleted {
         let paint = run.out.paint;
-        let (branch, id) = (paint.paint(NAME, branch), paint.paint(ID, tip.short(ID_DIGITS)));
+        let (branch, id) = (run.out.branch(&branch), paint.paint(ID, tip.short(ID_DIGITS)));
         writeln!(run.out, "deleted {branch}, which was at {id}; {BACK}")?;
         if let Some(worktree) = worktree {
             let dir = harmless(&worktree.dir.display().to_string());

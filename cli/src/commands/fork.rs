@@ -19,7 +19,7 @@ use crate::program::complete::revisions;
 use crate::program::invocation::{Invocation, check_may_switch, stamp};
 use crate::view::error::{Answer, Failure, Hint, Result};
 use crate::view::json;
-use crate::view::output::{FAINT, ID, NAME, warn};
+use crate::view::output::{FAINT, ID, warn};
 use crate::view::render::{ID_DIGITS, harmless};
 
 /// Length of the common prefix of two names that come from one shell pattern.
@@ -150,7 +150,7 @@ fn show(
         return Ok(());
     }
     let paint = run.out.paint;
-    let (branch, id) = (paint.paint(NAME, branch), paint.paint(ID, id.short(ID_DIGITS)));
+    let (branch, id) = (run.out.branch(branch), paint.paint(ID, id.short(ID_DIGITS)));
     let place = made.map_or_else(String::new, |made| {
         let dir = made.workspace.display().to_string();
         format!(", in the {} {}", made.kind(), harmless(&dir))

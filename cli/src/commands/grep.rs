@@ -252,7 +252,8 @@ impl Grep {
 /// Writes the session of the following places.
 fn write_heading(out: &mut Output, place: &GrepPlace, about: &PlaceFacts) -> Result<()> {
     let project = about.project.as_deref().map(|project| format!(" ({})", harmless(project)));
-    let session = format!("{}{}", place.session, project.unwrap_or_default());
+    let name = out.names().session(&place.session);
+    let session = format!("{name}{}", project.unwrap_or_default());
     let left = out.width.left(columns_of(&session) + 2);
     let title = one_line(about.title.as_deref().unwrap_or_default(), left);
     writeln!(out, "{}  {title}", out.paint.paint(STRONG, session))?;

@@ -91,7 +91,11 @@ impl Verb for Redact {
         self.patience.apply(&repo);
         let plan = plan_redaction(&repo, &pattern)?;
         // Read first, because a redaction deletes the sources of sessions.
-        let adopted = AdoptionCache::peek(repo.store()).paths().map(Path::to_owned).collect();
+        let adopted = AdoptionCache::peek(repo.store())
+            .paths()
+            .filter(|path| path.exists())
+            .map(Path::to_owned)
+            .collect();
         let mut outside = Outside {
             sources: holding(&pattern, adopted),
             workspace: workspace_files(&repo, &plan, &pattern)?,

@@ -18,7 +18,7 @@ use crate::program::complete::{conflicts, revisions};
 use crate::program::invocation::{Invocation, read_input};
 use crate::view::error::{Answer, Failure, Hint, Result};
 use crate::view::json;
-use crate::view::output::{FAINT, ID, NAME, REMOVED};
+use crate::view::output::{FAINT, ID, REMOVED};
 use crate::view::render::merging::words;
 use crate::view::render::{ID_DIGITS, columns_of, count, harmless, one_line, padded, size};
 
@@ -129,7 +129,7 @@ fn list(run: &mut Invocation, repo: &Repository, branch: &BranchName) -> Result<
         )?;
     }
     if open.is_empty() {
-        writeln!(run.out, "no conflict is open on {}", run.out.paint.paint(NAME, branch))?;
+        writeln!(run.out, "no conflict is open on {}", run.out.branch(branch))?;
     }
     Ok(Answer::Yes)
 }
@@ -155,7 +155,7 @@ fn write(run: &mut Invocation, branch: &BranchName, resolved: json::Resolved) ->
     let json::Resolved { id, turn, resolved: closed, removed, open: left, .. } = resolved;
     let paint = run.out.paint;
     let id = id.get(..ID_DIGITS).unwrap_or(&id);
-    let (id, branch) = (paint.paint(ID, id), paint.paint(NAME, branch));
+    let (id, branch) = (paint.paint(ID, id), run.out.branch(branch));
     let left = match left.len() as u64 {
         0 => "none is left".to_owned(),
         1 => "1 is left".to_owned(),

@@ -32,7 +32,7 @@ use crate::program::here::worktree_around;
 use crate::program::invocation::{Invocation, stamp, whole_path};
 use crate::program::moved_project::MovedProject;
 use crate::view::error::{Answer, Failure, Hint, Result};
-use crate::view::output::{FAINT, NAME, warn};
+use crate::view::output::{FAINT, warn};
 #[cfg(feature = "ui")]
 use crate::view::render::ID_DIGITS;
 use crate::view::render::{count, harmless, one_line};
@@ -375,7 +375,7 @@ impl Resume {
             writeln!(run.out, "{}", paint.paint(FAINT, "nothing was done"))?;
             return Ok(());
         }
-        let branch = paint.paint(NAME, &planned.branch);
+        let branch = run.out.branch(&planned.branch);
         writeln!(run.out, "new turns of {} are added to {branch}", planned.agent.name())?;
         writeln!(run.out, "{}", planned.command())?;
         Ok(())

@@ -6,7 +6,7 @@ use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, Subcommand};
 use clap_complete::ArgValueCompleter;
 use turntree::repo::{SecretMode, SecretSettings};
-use turntree_exchange::{RULES, SecretFinding};
+use turntree_exchange::{RULES, SecretFinding, SecretScan};
 
 use super::Verb;
 use crate::porcelain::search::scopes;
@@ -151,14 +151,7 @@ impl Scan {
             let first = shown.iter().find(|finding| !finding.is_allowed).map(|it| it.id.clone());
             write_findings(&mut run.out, paint, shown.into_iter())?;
             warn_of_unscanned(&scan);
-            let known = match scan.known {
-                0 => String::new(),
-                known => format!(
-                    " ({} unchanged since a scan without findings)",
-                    count(known, "session")
-                ),
-            };
-            let looked = format!("{} in {}{known}", size(scan.bytes), count(scan.blobs, "content"));
+            let looked = looked_at(&scan);
             let allowed = match allowed {
                 0 => String::new(),
                 allowed => format!(", {allowed} allowed"),
@@ -176,6 +169,21 @@ impl Scan {
             }
         }
         Ok(if open == 0 { Answer::Yes } else { Answer::No })
+    }
+}
+
+/// What a scan read, and what it knew already.
+fn looked_at(scan: &SecretScan) -> String {
+    let read = format!("{} in {}", size(scan.bytes), count(scan.blobs, "content"));
+    match (scan.known, scan.blobs) {
+        (0, _) => read,
+        (known, 0) => {
+            format!("{}, unchanged since a scan without findings", count(known, "session"))
+        }
+        (known, _) => {
+            let known = count(known, "session");
+            format!("{read}; {known} unchanged since a scan without findings")
+        }
     }
 }
 

@@ -1,15 +1,21 @@
 //! `sessions`: lists the sessions of a store.
 
+use std::collections::BTreeSet;
 use std::io::Write;
+use std::path::Path;
 
 use clap::Args;
 use turntree::repo::Repository;
 use turntree_exchange::KnownSessions;
 
 use super::Verb;
+use crate::hook::settings::shell_word;
 use crate::porcelain::sessions::{ListedSession, ListedSessions, Wanted, list, write_table};
 use crate::program::invocation::Invocation;
+use crate::program::store_keys;
+use crate::program::trust::user_store;
 use crate::view::error::{Answer, Result};
+use crate::view::moment::moment;
 use crate::view::output::{FAINT, note};
 use crate::view::render::count;
 use crate::view::{clock, json};
@@ -37,6 +43,7 @@ const NONE_YET: &str = "'turntree adopt' imports the sessions of the agents on t
   turntree sessions --here
   turntree sessions --agent codex --since 2.weeks.ago
   turntree sessions --label draft
+  turntree sessions --gone
   turntree sessions --json | jq -r '.sessions[] | [.session, .title] | @tsv'")]
 pub(crate) struct ListSessions {
     /// Only sessions that were recorded in this directory or above
@@ -45,12 +52,15 @@ pub(crate) struct ListSessions {
     /// Only sessions of this agent, as claude-code or codex
     #[arg(long, value_name = "NAME")]
     agent: Option<String>,
-    /// Only sessions with a snapshot later than TIME, such as yesterday or 3.days.ago
-    #[arg(long, value_name = "TIME", value_parser = clock::moment)]
+    /// Only sessions with a snapshot later than TIME, such as yesterday, monday or 7d
+    #[arg(long, value_name = "TIME", value_parser = moment)]
     since: Option<i64>,
     /// Only sessions with this label; may be given several times
     #[arg(long, value_name = "LABEL")]
     label: Vec<String>,
+    /// Only sessions whose file was deleted after 'turntree adopt' imported it
+    #[arg(long)]
+    gone: bool,
     /// Show all sessions, not only the newest 30
     #[arg(long)]
     all: bool,
@@ -71,7 +81,7 @@ impl Verb for ListSessions {
 impl ListSessions {
     /// The newest sessions, without conditions.
     pub(super) const fn newest() -> Self {
-        Self { here: false, agent: None, since: None, label: Vec::new(), all: false }
+        Self { here: false, agent: None, since: None, label: Vec::new(), gone: false, all: false }
     }
 
     pub(super) fn write(&self, run: &mut Invocation, repo: &Repository) -> Result<()> {
@@ -79,7 +89,8 @@ impl ListSessions {
         let dir = run.store_dir()?;
         let here = if self.here { run.here(&dir) } else { None };
         let (agent, labels) = (self.agent.as_deref(), self.label.as_slice());
-        let wanted = Wanted { here: here.as_ref(), agent, since: self.since, labels };
+        let is_gone = self.gone;
+        let wanted = Wanted { here: here.as_ref(), agent, since: self.since, labels, is_gone };
         let most = if self.all || run.out.json { usize::MAX } else { NEWEST };
         let known = KnownSessions::default();
         let ListedSessions { sessions, matching, all } =
@@ -106,6 +117,25 @@ impl ListSessions {
             let text = run.out.paint.paint(FAINT, text);
             writeln!(run.out, "{text}")?;
         }
+        if run.locate()?.is_found() {
+            note_own_sessions(&dir);
+        }
         Ok(())
+    }
+}
+
+/// Says how many sessions are in the user's own store, which the store of a project hides.
+fn note_own_sessions(shown: &Path) {
+    let Ok(own) = user_store() else { return };
+    if own == shown || !own.exists() {
+        return;
+    }
+    let Ok(repo) = store_keys::open(&own, false) else { return };
+    let branches = repo.branches();
+    let sessions: BTreeSet<&str> = branches.iter().map(|(branch, _)| branch.session()).collect();
+    if !sessions.is_empty() {
+        let more = count(sessions.len() as u64, "session");
+        let own = shell_word(&own.display().to_string());
+        note(&format!("{more} in your own store: turntree --store {own} sessions"));
     }
 }

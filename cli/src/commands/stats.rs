@@ -93,7 +93,7 @@ fn write_sessions(out: &mut Output, found: &Found, now: Time) -> Result<()> {
         let total = session.total();
         let oldest = session.oldest_micros.map(|micros| Time { micros, offset_minutes: 0 });
         table.row(vec![
-            session.session.clone(),
+            out.names().session(&session.session).into_owned(),
             session.turns.to_string(),
             session.elided.to_string(),
             session.branches.to_string(),

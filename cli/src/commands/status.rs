@@ -9,7 +9,7 @@ use crate::porcelain::secrets::about_mode;
 use crate::porcelain::status::{secret_mode, status};
 use crate::program::invocation::{Invocation, Way};
 use crate::view::error::{Answer, Result};
-use crate::view::output::{FAINT, ID, NAME, Output, REMOVED};
+use crate::view::output::{FAINT, ID, Output, REMOVED};
 use crate::view::render::{ID_DIGITS, count, harmless, one_line, size};
 use crate::view::{clock, json};
 
@@ -47,7 +47,7 @@ impl Verb for Status {
         let head = repo.head()?;
         let commit = head.commit.map(|id| repo.commit(&id)).transpose()?;
         let paint = run.out.paint;
-        writeln!(run.out, "HEAD is at {}", paint.paint(NAME, &head.branch))?;
+        writeln!(run.out, "HEAD is at {}", run.out.branch(&head.branch))?;
         match head.commit.zip(commit) {
             None => writeln!(
                 run.out,

@@ -13,7 +13,7 @@ use crate::program::complete::revisions;
 use crate::program::invocation::{Invocation, check_may_switch};
 use crate::program::live::client_session;
 use crate::view::error::{Answer, Result};
-use crate::view::output::{NAME, warn};
+use crate::view::output::warn;
 
 /// Point HEAD at another branch, in this directory and those below
 ///
@@ -41,7 +41,7 @@ impl Verb for Switch {
         if run.out.json {
             run.out.record(&whereabouts(&repo, &branch)?)?;
         } else {
-            let branch = run.out.paint.paint(NAME, &branch);
+            let branch = run.out.branch(&branch);
             writeln!(run.out, "HEAD is at {branch}")?;
         }
         Ok(Answer::Yes)

@@ -71,7 +71,9 @@ impl Tag {
         let paint = run.out.paint;
         let id = record.id.get(..ID_DIGITS).unwrap_or(&record.id);
         let (name, id) = (paint.paint(NAME, name), paint.paint(ID, id));
-        writeln!(run.out, "{name} is {id}, turn {} of {}", record.turn, record.session)?;
+        let session = run.out.names().session(&record.session);
+        let turn = record.turn;
+        writeln!(run.out, "{name} is {id}, turn {turn} of {session}")?;
         Ok(Answer::Yes)
     }
 }

@@ -6,7 +6,7 @@ use turntree_exchange::formats::FolderNote;
 use turntree_exchange::{ImportNote, ImportReport, ImportedBranch, UnreadRecords};
 
 use crate::view::error::Result;
-use crate::view::output::{NAME, STRONG, warn};
+use crate::view::output::{STRONG, warn};
 use crate::view::render::{count, size};
 use crate::view::{json, output};
 
@@ -36,7 +36,7 @@ pub(crate) fn print(
         })?;
         return Ok(());
     }
-    let branch = out.paint.paint(NAME, &report.branch);
+    let branch = out.branch(&report.branch);
     if report.turns == 0 && report.others.is_empty() {
         writeln!(out, "{branch} is up to date")?;
         return Ok(());
@@ -52,7 +52,7 @@ pub(crate) fn print(
         size(report.new_bytes),
     )?;
     for ImportedBranch { branch, turns, messages, .. } in &report.others {
-        let branch = out.paint.paint(NAME, branch);
+        let branch = out.branch(branch);
         if *turns == 0 {
             writeln!(out, "{branch}: the turns that the session rolled back")?;
             continue;

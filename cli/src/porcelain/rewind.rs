@@ -22,7 +22,7 @@ use crate::program::invocation::{Invocation, stamp};
 use crate::view::advice::Advice;
 use crate::view::error::{Answer, Failure, Hint, Result};
 use crate::view::json;
-use crate::view::output::{FAINT, ID, NAME};
+use crate::view::output::{FAINT, ID};
 use crate::view::progress::Working;
 use crate::view::render::restoration::{kept_workspace, write_files, write_unknown};
 use crate::view::render::{ID_DIGITS, harmless};
@@ -260,7 +260,7 @@ impl RewindRun {
             [] => "no section changes".to_owned(),
             names => format!("sections: {}", harmless(&names.join(", "))),
         };
-        let branch = out.paint.paint(NAME, branch);
+        let branch = out.branch(branch);
         match record.turn {
             Some(turn) => {
                 let id = out.paint.paint(ID, plan.commit.short(ID_DIGITS));

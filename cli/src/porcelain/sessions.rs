@@ -6,8 +6,9 @@ use std::path::Path;
 
 use turntree::object::Time;
 use turntree::repo::{Repository, SessionLabels, Transaction};
+use turntree::workspace::AdoptionCache;
 use turntree::{Error, ErrorKind};
-use turntree_exchange::{KnownSessions, SessionRow, SessionSummary, SessionTable, find_session};
+use turntree_exchange::{KnownSessions, SessionRow, SessionSummary, find_session};
 
 use crate::program::here::Here;
 use crate::program::invocation::stamp;
@@ -19,12 +20,7 @@ use crate::view::error::{Failure, Result};
 use crate::view::output::{ADDED, FAINT, NAME, Output, STRONG};
 use crate::view::render::table::{Cell, Column, Table};
 use crate::view::render::{one_line, short_number};
-
-/// Minimum number of characters of a shortened name.
-const MIN_HANDLE: usize = 8;
-
-/// Characters of a UUID.
-const UUID_CHARS: usize = 36;
+use crate::view::short_names::ShortNames;
 
 /// Conditions for a session; all given ones must hold.
 #[derive(Debug, Default)]
@@ -37,6 +33,8 @@ pub(crate) struct Wanted<'w> {
     pub(crate) since: Option<i64>,
     /// With all of these labels.
     pub(crate) labels: &'w [String],
+    /// With a file that was adopted and no longer exists.
+    pub(crate) is_gone: bool,
 }
 
 /// A session in a list.
@@ -60,7 +58,12 @@ pub(crate) struct ListedSessions {
 }
 
 impl Wanted<'_> {
-    fn admits(&self, session: &SessionRow<'_>, moved: &MovedProject) -> bool {
+    fn admits(
+        &self,
+        session: &SessionRow<'_>,
+        moved: &MovedProject,
+        gone: &HashSet<String>,
+    ) -> bool {
         let is_here = |here: &Here| {
             let directories: Vec<_> =
                 session.directories().map(|dir| moved.present(Path::new(dir))).collect();
@@ -70,6 +73,7 @@ impl Wanted<'_> {
             && self.agent.is_none_or(|agent| is_of_agent(session.agent(), agent))
             && self.labels.iter().all(|label| session.labels().any(|it| it == label))
             && self.here.is_none_or(is_here)
+            && (!self.is_gone || gone.contains(session.name()))
     }
 }
 
@@ -90,15 +94,26 @@ pub(crate) fn list(
 ) -> Result<ListedSessions> {
     let table = known.table(repo)?;
     let (live, moved) = (live_sessions(repo, now)?, MovedProject::of(repo.store()));
-    let admitted = table.listed().filter(|session| wanted.admits(session, &moved));
+    let gone = if wanted.is_gone { gone_sessions(repo) } else { HashSet::new() };
+    let admitted = table.listed().filter(|session| wanted.admits(session, &moved, &gone));
     let matching: Vec<SessionRow<'_>> = admitted.collect();
     let shown: Vec<SessionRow<'_>> = matching.iter().skip(from).take(most).copied().collect();
-    let listed = shown.iter().zip(handles(&table, &shown)).map(|(session, handle)| {
+    let names = ShortNames::new(repo.refs());
+    let listed = shown.iter().map(|session| {
         let summary = known.summary(repo, session)?;
+        let handle = names.session(&summary.name).into_owned();
         Ok(ListedSession { is_live: live.contains(&summary.name), summary, handle })
     });
     let sessions = listed.collect::<Result<_>>()?;
     Ok(ListedSessions { sessions, matching: matching.len(), all: table.listed().count() })
+}
+
+/// Returns the sessions with an adopted file that no longer exists. Looks for each file.
+fn gone_sessions(repo: &Repository) -> HashSet<String> {
+    let adopted = AdoptionCache::peek(repo.store());
+    let refs = repo.refs();
+    let missing = adopted.missing(&refs);
+    missing.map(|(_, branch)| branch.session().to_owned()).collect()
 }
 
 /// Returns the session with this name as a list shows it; `None` if no list shows it.
@@ -108,7 +123,7 @@ pub(crate) fn listed(repo: &Repository, name: &str, now: Time) -> Result<Option<
     let Some(session) = table.listed().find(|session| session.name() == name) else {
         return Ok(None);
     };
-    let handle = handles(&table, &[session]).pop().unwrap_or_default();
+    let handle = ShortNames::new(repo.refs()).session(name).into_owned();
     let (summary, live) = (known.summary(repo, &session)?, live_sessions(repo, now)?);
     Ok(Some(ListedSession { is_live: live.contains(name), summary, handle }))
 }
@@ -133,48 +148,6 @@ fn no_session(name: &str) -> Failure {
 /// [`named_session`], if one is named.
 pub(crate) fn named_session_if(repo: &Repository, text: Option<&str>) -> Result<Option<String>> {
     text.map(|text| named_session(repo, text)).transpose()
-}
-
-/// The short names of `shown` sessions, which find no other session of the table. A session named by
-/// its client's id gets the shortest unique prefix of the id; other sessions keep the whole name.
-fn handles(table: &SessionTable, shown: &[SessionRow<'_>]) -> Vec<String> {
-    let id_of = |session: &SessionRow<'_>| {
-        let is_uuid = |id: &&'_ str| id.len() == UUID_CHARS && id.is_ascii();
-        let name = session.name();
-        let id = session.client_id().filter(|id| name.ends_with(id)).map(str::to_owned);
-        id.or_else(|| Some(name.to_owned())).filter(|id| is_uuid(&id.as_str()))
-    };
-    let own: Vec<Option<String>> = shown.iter().map(id_of).collect();
-    // Only names and ids with one of these beginnings can be in the way.
-    let beginning = |text: &str| text.get(..MIN_HANDLE).map(str::to_owned);
-    let near: HashSet<String> = own.iter().flatten().filter_map(|id| beginning(id)).collect();
-    let is_near = |text: &&str| text.get(..MIN_HANDLE).is_some_and(|text| near.contains(text));
-    let sorted = |mut texts: Vec<&'_ str>| {
-        texts.sort_unstable();
-        texts.into_iter().map(str::to_owned).collect::<Vec<String>>()
-    };
-    let rows = || table.listed().filter(|_| !near.is_empty());
-    let ids = sorted(rows().filter_map(|row| row.client_id()).filter(is_near).collect());
-    let names = sorted(rows().map(|row| row.name()).filter(is_near).collect());
-    let handle = |(session, id): (&SessionRow<'_>, &Option<String>)| {
-        let name = session.name();
-        let Some(id) = id else { return name.to_owned() };
-        let is_free = |handle: &&str| match beginning_with(&names, handle) {
-            0 => beginning_with(&ids, handle) == 1,
-            1 => name.starts_with(*handle),
-            _ => false,
-        };
-        let prefixes = (MIN_HANDLE..=id.len()).filter_map(|end| id.get(..end));
-        let found = prefixes.into_iter().find(is_free);
-        found.unwrap_or(name).to_owned()
-    };
-    shown.iter().zip(&own).map(handle).collect()
-}
-
-/// The number of sorted names that begin with a text: 0, 1, or 2 for more.
-fn beginning_with(sorted: &[String], text: &str) -> usize {
-    let first = sorted.partition_point(|name| name.as_str() < text);
-    sorted.iter().skip(first).take(2).take_while(|name| name.starts_with(text)).count()
 }
 
 /// Sets the title and labels of a session in a transaction, without committing it.

@@ -11,6 +11,7 @@ use turntree::context::{Builder, Context, MessageEntry, Role};
 use turntree::object::{Memory, ObjectId, ObjectSink, Trigger};
 use turntree::repo::{BranchName, NewPin, Repository, Signature, SnapshotDraft};
 use turntree::{Error, ErrorKind};
+use turntree_exchange::agents::session_name;
 use turntree_exchange::{
     CHECK_PREFIX, FAILED, GIT_BRANCH, GIT_REMOTE, PASSED, apply_edits, apply_state,
 };
@@ -25,7 +26,7 @@ use crate::program::live::client_session;
 use crate::view::advice::Advice;
 use crate::view::error::{Failure, Hint, Result};
 use crate::view::json;
-use crate::view::output::{ID, NAME, Output};
+use crate::view::output::{ID, Output};
 use crate::view::render::ID_DIGITS;
 
 /// Metadata of a snapshot before a tool runs: the name of the tool, and the files that it will
@@ -197,7 +198,12 @@ pub(crate) struct Taken {
 
 impl SnapshotBasics {
     /// Opens or creates the store, and reads the state. Invalid input does not create a store.
-    pub(crate) fn open(&self, run: &Invocation, edits: Option<Bytes>) -> Result<SnapshotTarget> {
+    pub(crate) fn open(
+        &self,
+        run: &Invocation,
+        workspace: Option<&Path>,
+        edits: Option<Bytes>,
+    ) -> Result<SnapshotTarget> {
         let state = self.state.as_deref().map(read_input).transpose()?;
         let state_name = self.state.as_deref().map(input_name);
         let input = ContextInput { state, edits, state_name };
@@ -205,16 +211,41 @@ impl SnapshotBasics {
             input.check()?;
         }
         let repo = run.open_or_create()?;
-        let at = self.at(&repo)?;
+        let at = self.at(&repo, workspace)?;
         Ok(SnapshotTarget { repo, at, input })
     }
 
     /// Returns the branch, the actor and the time. Called once, so that the check and the commit
-    /// agree.
-    pub(crate) fn at(&self, repo: &Repository) -> Result<At> {
-        let branch = branch_of(repo, self.session.as_deref(), self.branch.as_deref())?;
+    /// agree. Without a session of this directory, a snapshot of a `workspace` begins one that is
+    /// named after the workspace.
+    pub(crate) fn at(&self, repo: &Repository, workspace: Option<&Path>) -> Result<At> {
+        let is_named = self.session.is_some() || self.branch.is_some();
+        let found = branch_of(repo, self.session.as_deref(), self.branch.as_deref());
+        let branch = match (found, workspace.filter(|_| !is_named)) {
+            (Err(Failure::Library { error, .. }), Some(dir))
+                if error.kind() == ErrorKind::NotFound =>
+            {
+                new_session(repo, dir)?
+            }
+            (found, _) => found?,
+        };
         Ok(At { branch, stamp: stamp()? })
     }
+}
+
+/// Returns the main branch of a new session that is named after a directory.
+fn new_session(repo: &Repository, dir: &Path) -> Result<BranchName> {
+    let dir = dir.canonicalize().unwrap_or_else(|_| dir.to_owned());
+    let name = session_name(&dir);
+    let is_taken = |branch: &BranchName| repo.branch_of_session(branch.session());
+    let mut branch = BranchName::main(&name)?;
+    for number in 2.. {
+        if is_taken(&branch)?.is_none() {
+            break;
+        }
+        branch = BranchName::main(&format!("{name}-{number}"))?;
+    }
+    Ok(branch)
 }
 
 impl NewSnapshot {
@@ -224,7 +255,7 @@ impl NewSnapshot {
             Some(dir) => self.limits.check(dir)?,
             None => self.limits.expect_none()?,
         }
-        self.basics.open(run, self.edits.document()?)
+        self.basics.open(run, self.workspace.as_deref(), self.edits.document()?)
     }
 
     /// Takes the snapshot, with the changes of `input`, for the threshold `due`. With `retry` it
@@ -335,7 +366,7 @@ impl Taken {
             return Ok(());
         }
         let paint = out.paint;
-        let (id, branch) = (self.id.short(ID_DIGITS), paint.paint(NAME, &self.branch));
+        let (id, branch) = (self.id.short(ID_DIGITS), out.branch(&self.branch));
         let begins = if self.begins { ", a new branch that begins with it" } else { "" };
         let pinned = if self.pin.is_some() { ", pinned" } else { "" };
         let id = paint.paint(ID, id);

@@ -1,9 +1,10 @@
 //! The options of every command.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::Args;
 use clap::builder::{OsStringValueParser, TypedValueParser};
+use turntree::store::SUPERBLOCK_FILE;
 
 use crate::view::output::Color;
 
@@ -40,6 +41,13 @@ pub(crate) struct Global {
 /// option that the user did not give in every usage line.
 pub(crate) fn store_of_environment() -> Option<PathBuf> {
     std::env::var_os(STORE).filter(|dir| !dir.is_empty()).map(PathBuf::from)
+}
+
+/// Returns the store that a named directory is, or has in its `.turntree`.
+pub(crate) fn store_in(dir: &Path) -> PathBuf {
+    let inside = dir.join(STORE_DIR);
+    let is_store = |dir: &Path| dir.join(SUPERBLOCK_FILE).is_file();
+    if !is_store(dir) && is_store(&inside) { inside } else { dir.to_owned() }
 }
 
 /// Parses a directory whose path is not empty.

@@ -21,6 +21,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use turntree::Error;
 use turntree::object::{Kind, ObjectId};
 use turntree::repo::{BranchName, Repository, WORKSPACE};
+use turntree::store::RefTable;
 use turntree::workspace::read_note;
 use turntree_exchange::{KnownSessions, SessionTable, followed_branch, is_client_branch_of};
 
@@ -30,12 +31,17 @@ use super::moved_project::MovedProject;
 use crate::view::advice::Advice;
 use crate::view::clock;
 use crate::view::output::note;
+use crate::view::render::one_line;
+use crate::view::short_names::ShortNames;
 
 /// Digits of the key of a directory.
 const KEY_DIGITS: usize = 32;
 
 /// Maximum number of sessions to list in an error.
 const MAX_NAMED: usize = 5;
+
+/// Most columns of a title in such a list.
+const TITLE_COLUMNS: usize = 50;
 
 /// A directory for which the branch to act on is chosen.
 #[derive(Debug, Clone)]
@@ -112,14 +118,15 @@ impl Here {
         let mut is_here = |dir| {
             *known.entry(dir).or_insert_with(|| self.is_place_of(&[moved.present(Path::new(dir))]))
         };
-        let Some(found) = sessions.all().find(|session| session.directories().any(&mut is_here))
-        else {
-            return Err(self.none(&sessions, &moved));
+        let mut of_here = sessions.all().filter(|it| it.directories().any(&mut is_here));
+        let Some(found) = of_here.next() else {
+            return Err(self.none(&sessions, &moved, repo.refs()));
         };
         let branch = branch_of(repo, found.name())?;
-        if sessions.all().len() > 1 && self.announces.swap(false, Ordering::Relaxed) {
-            let text = format!("on {branch}, the newest session of this directory");
-            note(&text);
+        // An only session leaves nothing to decide.
+        if self.announces.swap(false, Ordering::Relaxed) && of_here.next().is_some() {
+            let shown = ShortNames::new(repo.refs()).branch(&branch);
+            note(&format!("on {shown}, the newest session of this directory"));
         }
         Ok(branch)
     }
@@ -132,27 +139,29 @@ impl Here {
     }
 
     /// The error for a place without a session; lists the existing sessions.
-    fn none(&self, sessions: &SessionTable, moved: &MovedProject) -> Error {
+    fn none(&self, sessions: &SessionTable, moved: &MovedProject, refs: Arc<RefTable>) -> Error {
         let here = self.around.first().map(|dir| dir.display().to_string()).unwrap_or_default();
         let now = clock::now().ok();
+        let names = ShortNames::new(refs);
         let named = sessions.all().take(MAX_NAMED).map(|session| {
             let directory = session.directories().next().map(|dir| moved.present(Path::new(dir)));
             let project = directory.as_deref().and_then(Path::file_name);
             let project = project.map(|name| name.to_string_lossy().into_owned());
             let age = now.map(|now| clock::relative(session.time(), now));
-            let about: Vec<String> = project.into_iter().chain(age).collect();
-            format!("{} ({})", session.name(), about.join(", "))
+            let title = session.title().map(|title| one_line(title, TITLE_COLUMNS));
+            let about: Vec<String> = title.into_iter().chain(project).chain(age).collect();
+            format!("\n  {}  {}", names.session(session.name()), about.join(", "))
         });
-        let named = named.collect::<Vec<_>>().join(", ");
+        let named = named.collect::<String>();
         let newest = match sessions.all().len() {
             1 => "the only one is".to_owned(),
             all if all <= MAX_NAMED => "there are".to_owned(),
             all => format!("the newest of {all} are"),
         };
-        Error::not_found(format!("no session was recorded in {here} or above: {newest} {named}"))
+        Error::not_found(format!("no session was recorded in {here} or above: {newest}{named}"))
             .with_source(Advice::new(
-                "'turntree switch SESSION' chooses one for this directory; --session, --branch and \
-                 TURNTREE_BRANCH name one for a command",
+                "'turntree snapshot --workspace .' begins one here, 'turntree switch SESSION' \
+                 chooses one for this directory, --session names one for a command",
                 "name a branch: branch with action = switch chooses one for later calls",
             ))
     }

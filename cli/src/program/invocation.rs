@@ -20,7 +20,7 @@ use turntree::{Error, ErrorKind};
 use turntree_exchange::{SecretFilter, find_session};
 
 use super::linked_worktree::main_checkout;
-use crate::program::global::{Global, STORE_DIR, store_of_environment};
+use crate::program::global::{Global, STORE_DIR, store_in, store_of_environment};
 use crate::program::here::Here;
 use crate::program::incoming::tell;
 use crate::program::maintenance::{self, Occasion};
@@ -49,7 +49,8 @@ const OFF: &str = "off";
 
 /// The advice for a missing store.
 fn no_store() -> Advice {
-    let for_commands = "make one with 'turntree init', or begin with 'turntree import FILE'";
+    let for_commands = "'turntree adopt' imports the sessions of the agents on this machine, \
+                        'turntree snapshot --workspace .' begins one here";
     Advice::new(for_commands, "the first snapshot makes it")
 }
 
@@ -107,6 +108,11 @@ pub(crate) enum Way {
 }
 
 impl Location {
+    /// Returns true if a store above the working directory was found, and nothing named it.
+    pub(crate) fn is_found(&self) -> bool {
+        self.way != Way::Meant
+    }
+
     /// The directory of the pointer file that named the store.
     pub(crate) fn pointer(&self) -> Option<&Path> {
         match &self.way {
@@ -318,6 +324,7 @@ impl Invocation {
     fn remember(&self, repo: Repository, dir: PathBuf) -> Arc<Repository> {
         let opened = self.filtered(repo, dir);
         let repo = Arc::clone(&opened.repo);
+        self.out.know_names(repo.refs());
         // Fails if a command opens the store twice; then the first handle is kept.
         let _ = self.opened.set(opened);
         repo
@@ -366,11 +373,8 @@ impl Invocation {
     /// Locates the store for a server that works in `workspace`, whatever its working directory.
     pub(crate) fn locate_from(&self, workspace: Option<&Path>) -> Result<Location> {
         if let Some(dir) = self.named_store() {
-            return Ok(Location {
-                dir: dir.to_owned(),
-                found: "named by --store or TURNTREE_STORE",
-                way: Way::Meant,
-            });
+            let found = "named by --store or TURNTREE_STORE";
+            return Ok(Location { dir: store_in(dir), found, way: Way::Meant });
         }
         if self.of_user { user_location() } else { default_location(workspace) }
     }

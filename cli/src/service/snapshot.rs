@@ -96,7 +96,7 @@ impl Request for SnapshotArguments {
         }
         let repo = call.open_or_create()?;
         let racing = Racing { expect: self.expect, retry: self.retry };
-        let at = new.basics.at(&repo)?;
+        let at = new.basics.at(&repo, new.workspace.as_deref())?;
         let mut moved = new.take(&repo, at, &input, None, &racing)?.record();
         if let Some(workspace) = &mut moved.workspace {
             keep_first(&mut workspace.skipped);

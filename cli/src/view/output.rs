@@ -1,14 +1,18 @@
 //! Output: data to stdout or a pager, everything else to stderr, colour if requested.
 
+use std::cell::OnceCell;
 use std::fmt;
 use std::io::{self, BufWriter, IsTerminal, StdoutLock, Write};
 use std::process::{Child, ChildStdin, Command, Stdio};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use anstyle::{AnsiColor, Style};
 use serde::Serialize;
+use turntree::repo::BranchName;
+use turntree::store::RefTable;
 
 use crate::view::render::{columns_of, harmless};
+use crate::view::short_names::ShortNames;
 use crate::view::terminal_text::TerminalText;
 
 /// Colour of ids.
@@ -54,6 +58,8 @@ pub(crate) struct Output {
     pub(crate) paint: Palette,
     /// The width of the screen.
     pub(crate) width: Width,
+    /// The short names of sessions, once a store is open.
+    names: OnceCell<ShortNames>,
     pager_allowed: bool,
     /// Filters bytes for a terminal; `None` if stdout is a file or a pipe.
     terminal: Option<TerminalText>,
@@ -81,10 +87,27 @@ impl Output {
             json,
             paint: Palette { on },
             width: Width::of_screen(&stdout),
+            names: OnceCell::new(),
             pager_allowed: pager && !json && stdout.is_terminal(),
             terminal: stdout.is_terminal().then(|| TerminalText::new(on, json)),
             sink: Sink::Stdout(BufWriter::new(Heard(stdout.lock()))),
         }
+    }
+
+    /// Shortens the names of the sessions in `refs` from now on.
+    pub(crate) fn know_names(&self, refs: Arc<RefTable>) {
+        // A command may open its store twice.
+        let _ = self.names.set(ShortNames::new(refs));
+    }
+
+    /// The short names of sessions.
+    pub(crate) fn names(&self) -> &ShortNames {
+        self.names.get_or_init(ShortNames::default)
+    }
+
+    /// The short name of a branch, in its colour.
+    pub(crate) fn branch(&self, branch: &BranchName) -> String {
+        self.paint.paint(NAME, self.names().branch(branch)).to_string()
     }
 
     /// Sends the following output through a pager if stdout is a terminal: `TURNTREE_PAGER`,

@@ -145,7 +145,7 @@ const COPIED_BYTES: usize = 4 << 10;
 const MAX_OPENINGS: usize = 16;
 
 /// The file that makes a directory a store.
-const SUPERBLOCK_FILE: &str = "superblock";
+pub const SUPERBLOCK_FILE: &str = "superblock";
 
 const JOURNAL_DIR: &str = "journal";
 /// The folder of derived files. They may be deleted at any time.

@@ -131,8 +131,10 @@ pub fn adopt(
     }
     source.origins.save(repo);
     for (Adopted { found, outcome }, mark) in &mut adopted {
-        if let (Outcome::Imported(report), Some(marks)) = (outcome, mark.take()) {
+        if let Outcome::Imported(report) = outcome {
             let at = (&report.branch, &report.head);
+            // Without a state the file is known, and read again.
+            let marks = mark.take().unwrap_or_else(|| vec![FileMark::default(); 2]);
             for (path, mark) in signs(found).iter().zip(marks) {
                 seen.insert(path, found.entry.as_deref(), mark, at);
             }

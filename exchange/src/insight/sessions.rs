@@ -8,16 +8,18 @@ mod lines;
 mod note;
 mod row;
 mod table;
+mod title;
 
 use turntree::context::MAIN_AGENT;
 use turntree::error::{Error, ErrorKind, Result};
-use turntree::object::{Commit, ObjectId, Time, Trigger};
+use turntree::object::{ObjectId, Time, Trigger};
 use turntree::repo::{BranchName, NewestBranch, Repository, SessionLabels};
 
 pub use self::cache::KnownSessions;
 use self::lines::LinePrompts;
 pub use self::row::SessionRow;
 pub use self::table::SessionTable;
+use self::title::prompt_title;
 use super::origin::{Origin, origin};
 use super::usage::context_tokens;
 
@@ -52,7 +54,7 @@ pub struct SessionSummary {
     pub origin: Origin,
     /// The labels that users gave the session.
     pub labels: SessionLabels,
-    /// The first prompt in one line, if there is one.
+    /// The first prompt in one line, cut at a word; the heading of a plan.
     pub first_prompt: Option<String>,
     /// The number of prompts on the line of the branch.
     pub prompts: u64,
@@ -211,11 +213,17 @@ fn summary(
             Err(error) if error.kind() == ErrorKind::Expired => false,
             Err(error) => return Err(error),
         };
+    let mut first_prompt = None;
+    if let Some(first) = first {
+        let (title, is_of_content) = prompt_title(repo, &first)?;
+        contexts.extend(is_of_content.then_some(first.tree));
+        first_prompt = Some(title);
+    }
     let summary = SessionSummary {
         is_only_begun,
         origin: from,
         labels,
-        first_prompt: first.map(|first: Commit| first.message),
+        first_prompt,
         prompts: line.count,
         turns: commit.turn,
         tokens: context_tokens(&commit),

@@ -1,6 +1,7 @@
 //! `adopt`: the sessions of all agents on this machine go in.
 
 mod background;
+mod gone;
 mod importing;
 mod originals;
 mod reclaim;
@@ -23,6 +24,7 @@ use turntree_exchange::agents::{
 };
 
 use self::background::{Install, Uninstall};
+use self::gone::Gone;
 use self::importing::{Importing, Known};
 use self::reclaim::{Files, Reclaim, USUAL_AGE};
 pub(crate) use self::shrink::Shrink;
@@ -40,7 +42,7 @@ use crate::view::error::{Answer, Failure, Result};
 use crate::view::json;
 use crate::view::output::{NAME, Output, STRONG, warn};
 use crate::view::render::table::{Cell, Table};
-use crate::view::render::{count, size};
+use crate::view::render::{count, harmless, size};
 use crate::view::units::parse_duration;
 
 /// Most files that are named one by one.
@@ -224,6 +226,10 @@ impl Adopt {
                 }
             }
         }
+        let gone = match self.paths.is_empty() && !self.live && !run.would_create()? {
+            true => Gone::of(&*run.open()?, &places),
+            false => Gone::default(),
+        };
         for (agent, row) in &rows {
             warn_of_unread(agent, &row.unread);
         }
@@ -238,7 +244,14 @@ impl Adopt {
             answer = Answer::No;
         }
         if run.out.json {
-            let agents = rows.into_iter().map(|(agent, row)| row.record(agent)).collect();
+            for agent in gone.agents() {
+                rows.entry(agent.clone()).or_default();
+            }
+            let record = |(agent, row): (String, AgentRow)| {
+                let gone = gone.of_agent(&agent);
+                json::AdoptedAgent { gone, ..row.record(agent) }
+            };
+            let agents = rows.into_iter().map(record).collect();
             let failures = failures.into_iter().map(json::AdoptionFailure::from).collect();
             let dry_run = self.is_dry();
             let reclaimed = reclaim.as_ref().zip(files.as_ref());
@@ -259,6 +272,7 @@ impl Adopt {
             if forgotten == 0 || !rows.is_empty() {
                 self.print(&mut run.out, &store, &rows, survey.as_ref(), others, &places)?;
             }
+            gone.print(&mut run.out)?;
             if let Some((reclaim, files)) = reclaim.as_ref().zip(files.as_ref()) {
                 reclaim.tell(run, files)?;
             }
@@ -325,8 +339,10 @@ impl Adopt {
         places: &[SessionPlace],
     ) -> Result<()> {
         if rows.is_empty() {
-            let places = count(places.len() as u64, "place");
-            writeln!(out, "found no session of an agent (searched {places})")?;
+            writeln!(out, "found no session of an agent in")?;
+            for place in places {
+                writeln!(out, "  {}", harmless(&place.path.display().to_string()))?;
+            }
             return Ok(());
         }
         let mut total = AgentRow::default();
@@ -465,6 +481,7 @@ impl AgentRow {
             input_bytes: self.bytes_there,
             new_bytes: self.bytes_here,
             unread: json::unread_kinds(&self.unread),
+            gone: 0,
             sweep: self.sweep.map(Sweep::record),
         }
     }

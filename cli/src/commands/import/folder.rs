@@ -12,7 +12,7 @@ use turntree_exchange::{FoldersOf, ImportOptions, StoredTree, read_tree};
 use crate::porcelain::branches::{left_out, refuse_forgotten};
 use crate::porcelain::import_report::{CONFLICT_HINT, print, warn_of_odd};
 use crate::program::invocation::Invocation;
-use crate::view::error::{Answer, Hint, Result};
+use crate::view::error::{Answer, Failure, Hint, Result};
 use crate::view::json;
 use crate::view::output::warn;
 use crate::view::render::count;
@@ -100,5 +100,6 @@ fn gathered(shown: &str, full: &Path, options: &ImportOptions) -> Result<(System
             "{shown} is a directory without files of ContextChef or OLLM CLI: expected a transcript, or a directory with .context_vfs, .context_memory, or vfs, archive, memory and notes; or with .ollm, context-snapshots, snapshots or intent-snapshots"
         ),
     };
-    Err(Error::invalid(message).into())
+    let hint = "'turntree adopt DIR' imports all sessions of agents below a directory";
+    Err(Failure::hinted(Error::invalid(message), hint))
 }

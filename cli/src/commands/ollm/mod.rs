@@ -84,7 +84,7 @@ impl Verb for Ollm {
             }
             OllmCommand::Modes(modes) => modes.run(run),
             OllmCommand::Transition(OfModes { transition, modes, restore, basics }) => {
-                let target = basics.open(run, None)?;
+                let target = basics.open(run, None, None)?;
                 snapshot_of_modes(run, transition, (modes, *restore), basics, target)
             }
         }

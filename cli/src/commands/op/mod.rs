@@ -144,7 +144,7 @@ fn head(out: &Output, entry: &OperationEntry, in_force: bool, now: Time) -> Stri
         "{number} {} {}  {actor}  {}{}",
         paint.paint(ID, id.short(ID_DIGITS)),
         paint.paint(FAINT, age),
-        one_line(&operation.reason, out.width.left(used + ID_DIGITS + 6)),
+        one_line(&out.names().in_text(&operation.reason), out.width.left(used + ID_DIGITS + 6)),
         paint.paint(FAINT, taken_back),
     )
 }

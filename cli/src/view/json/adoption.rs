@@ -61,6 +61,8 @@ pub(crate) struct AdoptedAgent {
     /// Records of unknown kinds, by kind.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub(crate) unread: BTreeMap<String, u64>,
+    /// Sessions in the store whose files the agent no longer has.
+    pub(crate) gone: u64,
     /// `null` if the agent deletes nothing, or if that is unknown.
     pub(crate) sweep: Option<Sweep>,
 }

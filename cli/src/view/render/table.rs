@@ -11,7 +11,7 @@ use crate::view::output::{FAINT, Output, Palette, Width};
 const GAP: usize = 2;
 
 /// Minimum width of a title on a narrow screen.
-const MIN_TITLE: usize = 20;
+const MIN_TITLE: usize = 36;
 
 /// Minimum width of a name on a narrow screen.
 const MIN_NAME: usize = 12;

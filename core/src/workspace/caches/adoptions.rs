@@ -42,11 +42,16 @@ struct AdoptedFile {
 }
 
 /// The state of a file when it was read.
-#[derive(Debug, Clone, PartialEq, Eq)]
+///
+/// The default is a state that no file has: the file is read again the next time.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct FileMark(Vec<u8>);
 
 /// Separates a path from a transcript in that file; no path contains it.
 const ENTRY: char = '\0';
+
+/// The number of files above which deleted ones are dropped.
+const MAX_FILES: usize = 1 << 17;
 
 /// Most folders in folders of a transcript.
 const MAX_DEPTH: usize = 4;
@@ -98,11 +103,27 @@ impl AdoptionCache {
         (is_there && stats_of(path, entry, &|_| true)? == known.stat).then_some(branch)
     }
 
-    /// Returns the adopted files, including changed ones; a database once.
+    /// Returns the adopted files, including changed and deleted ones; a database once.
     pub fn paths(&self) -> impl Iterator<Item = &Path> {
-        let files = self.files.keys().map(|key| key.split(ENTRY).next().unwrap_or(key));
         let mut last = None;
-        files.filter(move |file| last.replace(*file) != Some(*file)).map(Path::new)
+        self.files
+            .keys()
+            .map(|key| path_of(key))
+            .filter(move |file| last.replace(*file) != Some(*file))
+    }
+
+    /// Returns the adopted files that no longer exist, with their branches that still do. Looks for
+    /// each file.
+    pub fn missing<'c>(
+        &'c self,
+        refs: &'c RefTable,
+    ) -> impl Iterator<Item = (&'c Path, BranchName)> {
+        self.files.iter().filter_map(|(key, known)| {
+            let path = path_of(key);
+            let branch: BranchName = known.branch.parse().ok()?;
+            let is_missing = !path.exists() && refs.value(&branch.full()).is_some();
+            is_missing.then_some((path, branch))
+        })
     }
 
     /// Returns the state of the file at `path`, or of the database with `entry`. Returns `None` for
@@ -128,7 +149,7 @@ impl AdoptionCache {
         self.is_changed = true;
     }
 
-    /// Saves the cache, without deleted files.
+    /// Saves the cache. Keeps deleted files, up to a number.
     ///
     /// # Errors
     /// `Io` if writing fails. The previous file stays then.
@@ -136,7 +157,9 @@ impl AdoptionCache {
         let Some((folder, _)) = self.place.as_ref().filter(|_| self.is_changed) else {
             return Ok(());
         };
-        self.files.retain(|key, _| Path::new(key.split(ENTRY).next().unwrap_or(key)).exists());
+        if self.files.len() > MAX_FILES {
+            self.files.retain(|key, _| path_of(key).exists());
+        }
         let failed = |error| Error::io("record the adopted transcripts", error);
         let stored = StoredCache { version: VERSION, files: &self.files };
         let bytes = serde_json::to_vec(&stored).map_err(|error| failed(error.into()))?;
@@ -152,6 +175,11 @@ fn stored(folder: &CacheFolder) -> BTreeMap<String, AdoptedFile> {
     let stored = folder.read(ADOPTIONS_FILE).and_then(|bytes| serde_json::from_slice(&bytes).ok());
     let stored = stored.filter(|stored: &StoredCache<_>| stored.version == VERSION);
     stored.map(|stored| stored.files).unwrap_or_default()
+}
+
+/// Returns the path in a key.
+fn path_of(key: &str) -> &Path {
+    Path::new(key.split(ENTRY).next().unwrap_or(key))
 }
 
 fn key(path: &Path, entry: Option<&str>) -> Option<String> {

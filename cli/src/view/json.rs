@@ -112,6 +112,13 @@ pub(crate) struct VersionRecord {
     pub(crate) schema: u32,
 }
 
+/// `manual`.
+#[derive(Serialize)]
+pub(crate) struct ManualRecord {
+    pub(crate) dir: String,
+    pub(crate) pages: u64,
+}
+
 /// `demo`.
 #[derive(Serialize)]
 pub(crate) struct Demo {

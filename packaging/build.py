@@ -13,8 +13,9 @@ from project import OUT, ROOT, Target, epoch
 HERE = Path(__file__).resolve().parent
 # The oldest glibc that libraries for Linux run with: that of manylinux2014.
 GLIBC = "2.17"
-# A trial: the code of a release, optimised in parts that compile side by side.
-QUICK = {"LTO": "off", "CODEGEN_UNITS": "16"}
+# A trial: hardly optimised, and in parts that compile side by side.
+QUICK = {"LTO": "off", "CODEGEN_UNITS": "16", "OPT_LEVEL": "0"}
+QUICK_CRATES = ["turntree", "turntree-exchange"]
 
 
 def host() -> str:
@@ -51,7 +52,8 @@ def cargo(triple: str, quick: bool, *arguments: str, glibc: bool = False) -> Non
     named = f"{triple}.{GLIBC}" if glibc else triple
     is_native = triple == host() or (triple.endswith("-apple-darwin") and sys.platform == "darwin")
     verb = ["build", "--target", triple] if is_native and not glibc else ["zigbuild", "--target", named]
-    command = ["cargo", *verb, "--locked", *arguments]
+    little = [f"--config=profile.{of}.package.{crate}.opt-level=0" for of in ["release", "wheel"] for crate in QUICK_CRATES]
+    command = ["cargo", *verb, "--locked", *arguments, *(little if quick else [])]
     print("+", *command, file=sys.stderr, flush=True)
     subprocess.run(command, cwd=ROOT, env=environment(triple, quick), check=True)
 

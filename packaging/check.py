@@ -60,14 +60,15 @@ def empty_root(work: Path) -> Path:
     if os.geteuid() != 0:
         raise Skipped("a root directory of its own needs root")
     busybox = shutil.which("busybox")
-    if busybox is None or b"musl" not in ran_raw("ldd", busybox) and b"not a dynamic" not in ran_raw("ldd", busybox):
+    if busybox is None or b"not a dynamic" not in ran_raw("ldd", busybox):
         raise Skipped("busybox-static is not installed")
     root = work / "root"
     for folder in ["bin", "tmp", "home/user", "dev", "release"]:
         (root / folder).mkdir(parents=True)
     shutil.copy(busybox, root / "bin/busybox")
     for name in ran(busybox, "--list").split():
-        (root / "bin" / name).symlink_to("busybox")
+        if name != "busybox":
+            (root / "bin" / name).symlink_to("busybox")
     (root / "dev/null").touch()
     shutil.copytree(FILES, root / "release", dirs_exist_ok=True)
     return root
@@ -87,8 +88,8 @@ def sums(work: Path) -> None:
     for line in (FILES / "SHA256SUMS").read_text().splitlines():
         expected, name = line.split("  ")
         assert hashlib.sha256((FILES / name).read_bytes()).hexdigest() == expected, name
-    for name in [X86, ARM]:
-        needs(FILES / f"{name}.tar.gz")
+    built = [name for name in [X86, ARM] if (FILES / f"{name}.tar.gz").is_file()]
+    for name in built:
         with tarfile.open(FILES / f"{name}.tar.gz") as tar:
             names = set(tar.getnames())
         for file in ["turntree", "man/man1/turntree-log.1", "completions/_turntree", "LICENSE-MIT", "THIRD-PARTY-LICENSES.txt"]:
@@ -126,7 +127,10 @@ def script(work: Path, older: Path | None) -> None:
     assert VERSION in after and f"Installed {after}" in said, said
     print(f"   {before} -> {after}")
     assert inside(root, "cd; turntree log kept --json") == kept, "the upgrade changed the history"
-    inside(root, "cd; turntree fsck; turntree demo; turntree export kept --format source --to out; cmp out/* session.jsonl || cmp out session.jsonl")
+    # The golden store of the first format, which no program of today has written.
+    shutil.copytree(ROOT / "format-spec/vectors/store-v1/store", root / "home/user/golden")
+    inside(root, "cd; turntree --store golden fsck; turntree --store golden sessions")
+    inside(root, "cd; turntree fsck; turntree demo; turntree export kept~1 --format source -o out; cmp out session.jsonl")
     inside(root, "turntree completions bash | grep -q turntree; test -s ~/.local/share/man/man1/turntree-log.1")
 
     said = inside(root, "sh /release/install.sh --uninstall")

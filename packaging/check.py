@@ -209,6 +209,24 @@ def is_signed(program: bytes) -> bool:
     return False
 
 
+def container(work: Path) -> None:
+    """The image of the Dockerfile, as far as it is files: the program on nothing, as another user than root."""
+    if os.geteuid() != 0:
+        raise Skipped("a root directory of its own needs root")
+    program = needs(OUT / "image/amd64/turntree")
+    for folder, mode in [("usr/bin", 0o755), ("tmp", 0o1777), ("data", 0o700)]:
+        (work / folder).mkdir(parents=True)
+        (work / folder).chmod(mode)
+    os.chown(work / "data", 65532, 65532)
+    work.chmod(0o755)
+    shutil.copy(program, work / "usr/bin/turntree")
+    env = {"HOME": "/data", "TURNTREE_STORE": "/data/store", "PATH": "/usr/bin"}
+    inner = [tool("chroot"), "--userspec=65532:65532", work, "/usr/bin/turntree"]
+    ran(*inner, "demo", env=env)
+    ran(*inner, "init", env=env)
+    ran(*inner, "stats", env=env)
+
+
 def wheel(work: Path) -> None:
     wheels = sorted((OUT / "wheels").glob(f"turntree-{VERSION}-*manylinux*x86_64.whl"))
     if not wheels:
@@ -257,7 +275,7 @@ def bundle(work: Path) -> None:
         ran(mcpb, "validate", work / "manifest.json")
 
 
-WAYS = {"sums": sums, "script": script, "debian": debian, "arm": arm, "macos": macos, "wheel": wheel, "npm": npm, "bundle": bundle}
+WAYS = {"sums": sums, "script": script, "debian": debian, "arm": arm, "macos": macos, "container": container, "wheel": wheel, "npm": npm, "bundle": bundle}
 
 
 def main() -> int:

@@ -23,14 +23,17 @@ def host() -> str:
     return next(line.removeprefix("host: ") for line in lines if line.startswith("host: "))
 
 
-def environment(triple: str, quick: bool) -> dict[str, str]:
+def environment(triple: str, quick: bool, is_library: bool) -> dict[str, str]:
     made = {**os.environ, "SOURCE_DATE_EPOCH": str(epoch())}
     # Paths of this machine say nothing to others, and make every machine's program another.
     home = os.environ.get("CARGO_HOME", str(Path.home() / ".cargo"))
-    renamed = [f"--remap-path-prefix={ROOT}=turntree", f"--remap-path-prefix={home}/registry/src=crates"]
+    flags = [f"--remap-path-prefix={ROOT}=turntree", f"--remap-path-prefix={home}/registry/src=crates"]
     if triple.endswith("-apple-darwin") and sys.platform != "darwin":
-        renamed += [f"-Clink-arg=-F{stubs()}"]
-    made["CARGO_ENCODED_RUSTFLAGS"] = "\x1f".join(renamed)
+        flags += [f"-Clink-arg=-F{stubs()}"]
+    if is_library and triple.endswith("-linux-musl"):
+        # A library shares the C library of the program that loads it.
+        flags += ["-Ctarget-feature=-crt-static"]
+    made["CARGO_ENCODED_RUSTFLAGS"] = "\x1f".join(flags)
     if quick:
         for profile in ["RELEASE", "WHEEL"]:
             made |= {f"CARGO_PROFILE_{profile}_{name}": value for name, value in QUICK.items()}
@@ -47,15 +50,21 @@ def stubs() -> Path:
     return made
 
 
-def cargo(triple: str, quick: bool, *arguments: str, glibc: bool = False) -> None:
+def cargo(triple: str, quick: bool, *arguments: str, is_library: bool = False) -> None:
     """Builds with the linker of this system for itself, and with zig for others."""
+    glibc = triple.endswith("-linux-gnu")
     named = f"{triple}.{GLIBC}" if glibc else triple
-    is_native = triple == host() or (triple.endswith("-apple-darwin") and sys.platform == "darwin")
-    verb = ["build", "--target", triple] if is_native and not glibc else ["zigbuild", "--target", named]
+    verb = ["zigbuild", "--target", named] if wants_zig(triple) else ["build", "--target", triple]
     little = [f"--config=profile.{of}.package.{crate}.opt-level=0" for of in ["release", "wheel"] for crate in QUICK_CRATES]
     command = ["cargo", *verb, "--locked", *arguments, *(little if quick else [])]
     print("+", *command, file=sys.stderr, flush=True)
-    subprocess.run(command, cwd=ROOT, env=environment(triple, quick), check=True)
+    subprocess.run(command, cwd=ROOT, env=environment(triple, quick, is_library), check=True)
+
+
+def wants_zig(triple: str) -> bool:
+    """True for a system other than this one, and for libraries, which run with an old glibc."""
+    is_native = triple == host() or (triple.endswith("-apple-darwin") and sys.platform == "darwin")
+    return not is_native or triple.endswith("-linux-gnu")
 
 
 def add_target(triple: str) -> None:
@@ -82,9 +91,7 @@ def node_library(target: Target, quick: bool) -> None:
     for triple in target.wheels or (target.triple,):
         add_target(triple)
         is_gnu, is_musl = triple.endswith("-linux-gnu"), triple.endswith("-linux-musl")
-        if is_musl:
-            os.environ["CARGO_TARGET_" + triple.upper().replace("-", "_") + "_RUSTFLAGS"] = ""
-        cargo(triple, quick, "--profile", "wheel", "-p", "turntree-node", glibc=is_gnu)
+        cargo(triple, quick, "--profile", "wheel", "-p", "turntree-node", is_library=True)
         names = {"apple": "libturntree_node.dylib", "windows": "turntree_node.dll"}
         name = next((name for part, name in names.items() if part in triple), "libturntree_node.so")
         kind = "-gnu" if is_gnu else "-musl" if is_musl else ""
@@ -97,6 +104,7 @@ def wheel(target: Target, quick: bool) -> None:
     for triple in target.wheels:
         add_target(triple)
         tag = ["--compatibility", "manylinux2014" if triple.endswith("gnu") else "musllinux_1_2"] if "linux" in triple else []
-        command = ["maturin", "build", "--profile", "wheel", "--locked", "--zig", "--target", triple, *tag, "--out", str(into)]
+        tag += ["--zig"] if wants_zig(triple) else []
+        command = ["maturin", "build", "--profile", "wheel", "--locked", "--target", triple, *tag, "--out", str(into)]
         print("+", *command, file=sys.stderr, flush=True)
-        subprocess.run(command, cwd=ROOT / "bindings/python", env=environment(triple, quick), check=True)
+        subprocess.run(command, cwd=ROOT / "bindings/python", env=environment(triple, quick, True), check=True)

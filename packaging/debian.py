@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import gzip
 import hashlib
+from urllib.parse import urlsplit
 
 from archive import Content, ar, tar_gz
 from contents import completions, manual
 from installers import filled
 from parts import licences
-from project import ROOT, VERSION, Target, programs
+from project import ADDRESS, ROOT, VERSION, Target, programs
 
 PLACES = {
     "completions/turntree.bash": "usr/share/bash-completion/completions/turntree",
@@ -30,9 +31,10 @@ def package(target: Target, program: bytes) -> bytes:
     usr |= {PLACES[name]: script for name, script in completions().items() if name in PLACES}
     rights = [(ROOT / name).read_text() for name in ["LICENSE-MIT", "LICENSE-APACHE"]]
     usr["usr/share/doc/turntree/copyright"] = ("\n\n".join([*rights, licences(target.triple)]).encode(), False)
-    usr["usr/share/doc/turntree/changelog.gz"] = (packed((ROOT / "CHANGELOG.md").read_bytes()), False)
+    usr["usr/share/doc/turntree/NEWS.gz"] = (packed((ROOT / "CHANGELOG.md").read_bytes()), False)
     size = sum(len(data) for data, _ in usr.values()) // 1024
-    control = filled("control", {"ARCHITECTURE": target.deb or "", "SIZE": str(size)})
+    host = urlsplit(ADDRESS).hostname or ""
+    control = filled("control", {"ARCHITECTURE": target.deb or "", "SIZE": str(size), "HOST": host})
     sums = "".join(f"{hashlib.md5(data).hexdigest()}  {name}\n" for name, (data, _) in sorted(usr.items()))
     described: Content = {"control": (control.encode(), False), "md5sums": (sums.encode(), False)}
     return ar(

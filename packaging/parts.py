@@ -83,6 +83,8 @@ def licences(triple: str) -> str:
         folder = Path(package["manifest_path"]).parent
         named = ("license", "licence", "copying", "copyright", "notice", "unlicense")
         files = [path for path in sorted(folder.iterdir()) if path.is_file() and path.name.lower().startswith(named)]
+        # Of a package with alternatives, the one that deny.toml allows.
+        files = [path for path in files if "gpl" not in path.name.lower()]
         for file in files:
             texts.setdefault(file.read_text(errors="replace").strip(), []).append(title)
         if not files:

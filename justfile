@@ -30,6 +30,11 @@ world *ARGS:
     cargo build --locked -p turntree-cli
     python3 tests/world/main.py {{ARGS}}
 
+# The plugins of packaging/agents, installed in real clients; see tests/README.md.
+plugins *ARGS:
+    cargo build --locked -p turntree-cli
+    python3 tests/clients/play/plugins.py {{ARGS}}
+
 # The npm package, packed and installed, with the suites of the frameworks' owners.
 node *ARGS:
     bindings/node/check {{ARGS}}
@@ -38,6 +43,14 @@ node *ARGS:
 packages:
     bindings/python/check --profile wheel
     bindings/node/check --profile wheel
+
+# A release in target/dist: archives, installers and packages; see packaging/README.md.
+dist *ARGS:
+    packaging/dist {{ARGS}}
+
+# Installs what `dist` made, in places without Rust, and uses it.
+dist-check *ARGS:
+    python3 packaging/check.py {{ARGS}}
 
 # The picture of the README, by Chromium.
 picture:

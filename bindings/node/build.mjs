@@ -1,7 +1,7 @@
 // Builds what goes into the package: the native library of this machine, and JavaScript of both kinds.
 //
 // TURNTREE_PROFILE is the profile of cargo, `wheel` by default. TURNTREE_LIBRARY names a library that is
-// built already.
+// built already; with `none` the package has no library, because packages for each system bring it.
 
 import { spawnSync } from "node:child_process";
 import { copyFileSync, mkdirSync, rmSync, writeFileSync } from "node:fs";
@@ -32,9 +32,12 @@ function compile(...options) {
   run(process.execPath, join(dirname(tsc), "bin/tsc"), "-p", here, ...options);
 }
 
-const library = process.env.TURNTREE_LIBRARY ?? builtLibrary();
-mkdirSync(join(here, "native"), { recursive: true });
-copyFileSync(library, join(here, "native", `${process.platform}-${process.arch}.node`));
+rmSync(join(here, "native"), { recursive: true, force: true });
+if (process.env.TURNTREE_LIBRARY !== "none") {
+  const library = process.env.TURNTREE_LIBRARY ?? builtLibrary();
+  mkdirSync(join(here, "native"), { recursive: true });
+  copyFileSync(library, join(here, "native", `${process.platform}-${process.arch}.node`));
+}
 
 rmSync(join(here, "dist"), { recursive: true, force: true });
 compile();

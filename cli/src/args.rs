@@ -122,7 +122,7 @@ const GLOBAL_OPTIONS: &str = "'turntree --help' lists the global options";
 
 /// Git for what an agent knows
 #[derive(Debug, Parser)]
-#[command(name = "turntree", version, max_term_width = 100, subcommand_required = false)]
+#[command(name = "turntree", version = env!("TURNTREE_VERSION"), max_term_width = 100, subcommand_required = false)]
 pub(crate) struct Cli {
     #[command(flatten)]
     pub(crate) global: Global,

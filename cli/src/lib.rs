@@ -42,7 +42,7 @@ use crate::commands::hook::Hook;
 use crate::commands::{Command, Verb, bare};
 use crate::program::fault::end_on_panic;
 use crate::program::invocation::Invocation;
-use crate::program::itself;
+use crate::program::{itself, parser};
 use crate::view::error::{Exit, Failure, read_or_not};
 use crate::view::usage::report_usage;
 
@@ -120,6 +120,7 @@ fn run(cli: Cli) -> Exit {
         );
         return Failure::from(error).report(json);
     }
+    parser::provide(args::command);
     let mut invocation = Invocation::new(cli.global);
     if !verb.may_write() {
         invocation.only_look();

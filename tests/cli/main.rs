@@ -29,6 +29,7 @@ mod permissions;
 mod places;
 mod reclaiming;
 mod redacting;
+mod release;
 mod remote;
 mod remote_contract;
 mod remote_numbers;

@@ -170,6 +170,7 @@ const WITHOUT: &[&str] = &[
     "hash-object",
     "show-ref",
     "completions",
+    "manual",
     "version",
     "vfs get",
     "vfs put",

@@ -98,6 +98,7 @@ const WITHOUT_OUTPUT: &[&str] = &[
     "help",
     "hook",
     "init",
+    "manual",
     "mcp",
     "offload",
     "ollm",

@@ -131,14 +131,29 @@ interface Native {
   };
 }
 
+/** Where the library may be: in this package as it was built here, or in the one for this system. */
+function places(machine: string): string[] {
+  const released = `@turntree/${machine}/native/turntree`;
+  // Of the two C libraries of Linux, the wrong one refuses to load.
+  const kinds = process.platform === "linux" ? ["-gnu", "-musl"] : [""];
+  return [`../native/${machine}.node`, ...kinds.map((kind) => `${released}${kind}.node`)];
+}
+
 function load(): Native {
   const machine = `${process.platform}-${process.arch}`;
-  try {
-    return require(`../native/${machine}.node`) as Native;
-  } catch (error) {
-    const text = `turntree has no library that runs on ${machine}: build the package there (npm run build)`;
-    throw new Error(text, { cause: error });
+  let cause: unknown;
+  for (const place of places(machine)) {
+    try {
+      return require(place) as Native;
+    } catch (error) {
+      const isAbsent = (error as NodeJS.ErrnoException).code === "MODULE_NOT_FOUND";
+      cause = isAbsent ? (cause ?? error) : error;
+    }
   }
+  const text =
+    `turntree has no library that runs on ${machine}: install it with its optional dependencies, ` +
+    `or build the package there (npm run build)`;
+  throw new Error(text, { cause });
 }
 
 export const native = load();

@@ -32,6 +32,7 @@ mod lesson;
 mod log;
 mod ls;
 mod ls_tree;
+mod manual;
 mod mcp;
 mod merge;
 mod offload;
@@ -250,6 +251,7 @@ verbs! {
     }
     "About" {
         Completions(completions::Completions),
+        Manual(manual::Manual),
         Version(version::PrintVersion),
     }
 }

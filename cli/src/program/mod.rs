@@ -16,6 +16,7 @@ pub(crate) mod linked_worktree;
 pub(crate) mod live;
 pub(crate) mod maintenance;
 pub(crate) mod moved_project;
+pub(crate) mod parser;
 pub(crate) mod private_file;
 pub(crate) mod remote_keys;
 mod ssh;

@@ -106,10 +106,22 @@ pub(crate) const SCHEMA: u32 = 2;
 pub(crate) struct VersionRecord {
     /// Version of the program.
     pub(crate) version: &'static str,
+    /// The commit that it was built from, and the day of that commit, if known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) commit: Option<&'static str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) date: Option<&'static str>,
     /// Version of the store format it writes.
     pub(crate) format: u32,
     /// Version of these records.
     pub(crate) schema: u32,
+}
+
+/// `manual`.
+#[derive(Serialize)]
+pub(crate) struct ManualRecord {
+    pub(crate) dir: String,
+    pub(crate) pages: u64,
 }
 
 /// `demo`.

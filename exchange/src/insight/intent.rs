@@ -36,7 +36,8 @@ pub const MAX_ROLLBACK_STEPS: u64 = 50;
 /// Longest message without a slash that is parsed, in UTF-16 units.
 const MAX_PLAIN_UNITS: usize = 60;
 
-const COMMAND: &str = "/rollback";
+/// The command, by itself and as the plugin of an agent calls it.
+const COMMANDS: [&str; 2] = ["/rollback", "/turntree:rollback"];
 const VERBS: [&str; 3] = ["undo", "revert", "rollback"];
 /// Words that may follow a verb and mean one step.
 const ONE_STEP: [&[&str]; 6] =
@@ -130,9 +131,11 @@ pub fn rollback_language(message: &str) -> Option<Language> {
 
 /// Returns the text after the command, if the message starts with the command.
 fn after_command(message: &str) -> Option<&str> {
-    let (head, rest) = message.split_at_checked(COMMAND.len())?;
-    let is_whole = rest.is_empty() || rest.starts_with(char::is_whitespace);
-    (head.eq_ignore_ascii_case(COMMAND) && is_whole).then_some(rest)
+    COMMANDS.iter().find_map(|command| {
+        let (head, rest) = message.split_at_checked(command.len())?;
+        let is_whole = rest.is_empty() || rest.starts_with(char::is_whitespace);
+        (head.eq_ignore_ascii_case(command) && is_whole).then_some(rest)
+    })
 }
 
 /// Parses the text after the command.
@@ -226,6 +229,9 @@ mod tests {
             ("/rollback 1.5", None),
             ("/rollback 3 4", None),
             ("/rollbacks", None),
+            ("/turntree:rollback", Some(Steps(1))),
+            ("/turntree:rollback to 42", Some(Turn(42))),
+            ("/turntree:rollbacks", None),
             ("/rollback turn 99999999999999999999", None),
             ("/rollback 99999999999999999999", Some(Steps(u64::MAX))),
             ("\trevert\nit ", Some(Steps(1))),

@@ -12,8 +12,7 @@ use std::process::{Command, Stdio};
 const SCRIPT: &str = "no-unwinding.ld";
 const SMALL: &str = "fn main() { std::thread::spawn(|| ()).join().unwrap() }";
 
-fn main() {
-    println!("cargo::rerun-if-changed=build.rs");
+pub(super) fn leave_out() {
     println!("cargo::rerun-if-changed={SCRIPT}");
     // Flags and linkers that cargo knows run this again by themselves; `mold -run` comes this way.
     println!("cargo::rerun-if-env-changed=LD_PRELOAD");

@@ -1,0 +1,44 @@
+"""What a release brings into agents: the plugins as archives, bundles for desktop clients, and the entry of a registry."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from archive import Content, tar_gz, tree, zipped
+from installers import filled
+from project import ADDRESS, ROOT, VERSION, Target, programs
+
+AGENTS = Path(__file__).resolve().parent / "agents"
+
+
+def packages() -> dict[str, bytes]:
+    """The files, by name."""
+    made = {f"turntree-{VERSION}-plugins.tar.gz": tar_gz(with_rights(tree(AGENTS, "turntree-plugins"), "turntree-plugins"))}
+    for target, path in programs().items():
+        made[f"turntree-{VERSION}-{target.triple}.mcpb"] = bundle(target, path.read_bytes())
+    made["server.json"] = filled("server.json", {"NAMESPACE": namespace()}).encode()
+    return made
+
+
+def with_rights(content: Content, folder: str) -> Content:
+    names = ["LICENSE-MIT", "LICENSE-APACHE"]
+    return content | {f"{folder}/{name}": ((ROOT / name).read_bytes(), False) for name in names}
+
+
+def bundle(target: Target, program: bytes) -> bytes:
+    """The server of the Model Context Protocol for a desktop client: the program and its manifest."""
+    platform = target.npm.split("-")[0]
+    manifest = filled("mcpb.json", {"PROGRAM": target.program, "PLATFORM": platform})
+    json.loads(manifest)
+    return zipped({"manifest.json": (manifest.encode(), False), f"server/{target.program}": (program, True)})
+
+
+def namespace() -> str:
+    """The name of the project's host in a registry: its parts in reverse, as the registry verifies them."""
+    host = urlsplit(ADDRESS)
+    owner = host.path.strip("/").split("/")[0]
+    if host.hostname == "github.com":
+        return f"io.github.{owner}"
+    return ".".join(reversed((host.hostname or "").split(".")))

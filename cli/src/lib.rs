@@ -6,6 +6,7 @@
 //!
 //! | room | job |
 //! |---|---|
+//! | `platform/` | what each operating system does differently: processes, signals, the terminal |
 //! | `view/` | output for people and programs: text, records, errors, times and sizes |
 //! | `program/` | one run: options, environment, the store that it opens, its input |
 //! | `porcelain/` | the operations that commands, the service and hooks share |
@@ -22,6 +23,7 @@
 mod args;
 mod commands;
 mod hook;
+mod platform;
 mod porcelain;
 mod program;
 mod service;

@@ -26,7 +26,7 @@
 //! ```
 //!
 //! [`repo`] drives it: sessions, branches, revisions and transactions. Read the modules in the order
-//! [`error`], [`object`], [`tree`], [`context`], [`store`], [`repo`], [`maintenance`], [`workspace`],
+//! [`error`], [`platform`], [`object`], [`tree`], [`context`], [`store`], [`repo`], [`maintenance`], [`workspace`],
 //! [`transfer`], [`local`]: each uses only those before it.
 //!
 //! # A session, three names
@@ -60,6 +60,7 @@ pub mod error;
 pub mod local;
 pub mod maintenance;
 pub mod object;
+pub mod platform;
 pub mod repo;
 pub mod store;
 pub mod transfer;

@@ -7,15 +7,19 @@ use turntree_tests::sources::{Arrows, arrows, circle};
 
 /// The modules that each layer of the engine may use, besides itself and `error`.
 const LAYERS: Table = &[
+    ("platform", &[]),
     ("object", &[]),
     ("tree", &["object"]),
     ("context", &["object", "tree"]),
-    ("store", &["object"]),
+    ("store", &["object", "platform"]),
     ("repo", &["object", "tree", "context", "store"]),
     ("maintenance", &["object", "tree", "context", "store", "repo"]),
-    ("workspace", &["object", "tree", "context", "store", "repo"]),
-    ("transfer", &["object", "tree", "context", "store", "repo"]),
-    ("local", &["object", "tree", "context", "store", "repo", "maintenance", "workspace"]),
+    ("workspace", &["platform", "object", "tree", "context", "store", "repo"]),
+    ("transfer", &["platform", "object", "tree", "context", "store", "repo"]),
+    (
+        "local",
+        &["platform", "object", "tree", "context", "store", "repo", "maintenance", "workspace"],
+    ),
 ];
 
 /// The modules that each room of the exchange may use, besides itself.
@@ -34,14 +38,15 @@ const ROOMS: Table = &[
 
 /// The modules that each room of the command line may use, besides itself.
 const CLI: Table = &[
-    ("view", &[]),
-    ("program", &["view"]),
-    ("porcelain", &["view", "program"]),
-    ("hook", &["view", "program", "porcelain"]),
-    ("service", &["view", "program", "porcelain"]),
-    ("viewer", &["view", "program", "porcelain"]),
-    ("terminal", &["view", "program", "porcelain"]),
-    ("commands", &["view", "program", "porcelain", "hook", "viewer", "terminal"]),
+    ("platform", &[]),
+    ("view", &["platform"]),
+    ("program", &["platform", "view"]),
+    ("porcelain", &["platform", "view", "program"]),
+    ("hook", &["platform", "view", "program", "porcelain"]),
+    ("service", &["platform", "view", "program", "porcelain"]),
+    ("viewer", &["platform", "view", "program", "porcelain"]),
+    ("terminal", &["platform", "view", "program", "porcelain"]),
+    ("commands", &["platform", "view", "program", "porcelain", "hook", "viewer", "terminal"]),
 ];
 
 /// The commands that start the service.
@@ -66,8 +71,12 @@ const FENCES: &[(&str, &[&str])] = &[
             "exchange/src/search/tests.rs",
         ],
     ),
-    ("unicode_normalization", &["exchange/src/search/words.rs"]),
-    ("memmap2", &["core/src/store/io.rs"]),
+    (
+        "unicode_normalization",
+        &["core/src/workspace/disk/clash.rs", "exchange/src/search/words.rs"],
+    ),
+    ("memmap2", &["core/src/platform/unix/mapping.rs"]),
+    ("windows_sys", &["core/src/platform/windows/"]),
     ("ignore", &["core/src/workspace/git/patterns.rs", "core/src/workspace/capture/rules.rs"]),
     ("reed_solomon_simd", &["core/src/store/parity/code.rs"]),
     ("imara_diff", &["core/src/context/merge/align.rs"]),

@@ -2,7 +2,6 @@
 
 use std::fs;
 use std::io::Write;
-use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 use clap::Args;
@@ -10,6 +9,7 @@ use turntree::ErrorKind;
 use turntree::maintenance::{
     FsckFinding, FsckKind, FsckReport, MendedByParity, SessionDamage, fsck,
 };
+use turntree::platform::has_other_users;
 use turntree::store::Thoroughness;
 
 use super::Verb;
@@ -137,15 +137,15 @@ fn write_beside_parity(
 /// Warns if users other than the owner can read or change a store. Files in a directory that others
 /// cannot enter are not readable by them.
 fn warn_of_others(dir: &Path) {
-    let others = |path: &Path| fs::symlink_metadata(path).map_or(0, |found| found.mode() & 0o077);
-    if others(dir) == 0 {
+    let others = |path: &Path| fs::symlink_metadata(path).is_ok_and(|it| has_other_users(&it));
+    if !others(dir) {
         return;
     }
     let mut open = 1_u64;
     let mut folders = vec![dir.to_owned()];
     while let Some(folder) = folders.pop() {
         for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
-            open += u64::from(others(&entry.path()) != 0);
+            open += u64::from(others(&entry.path()));
             folders.extend(entry.file_type().is_ok_and(|kind| kind.is_dir()).then(|| entry.path()));
         }
     }

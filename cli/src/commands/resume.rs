@@ -1,9 +1,7 @@
 //! `resume`: writes a turn as a new session of an agent.
 
-use std::fs::{self, OpenOptions};
-use std::io::Write;
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
-use std::os::unix::process::CommandExt;
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -12,6 +10,7 @@ use clap_complete::ArgValueCompleter;
 use turntree::context::Context;
 use turntree::local::random_bytes;
 use turntree::object::{Kind, ObjectId, ObjectSource, Time};
+use turntree::platform::{private, private_folders};
 use turntree::repo::{BranchName, Repository};
 use turntree::{Error, ErrorKind};
 use turntree_exchange::agents::{ResumePlace, ResumedSession, resume_place, session_name};
@@ -21,7 +20,7 @@ use turntree_exchange::render::native::{
 
 use super::Verb;
 use super::fork::carry_settings;
-use crate::hook::settings::shell_word;
+use crate::platform::{commands_in, replace_this, shell_word};
 use crate::porcelain::revision::resolve;
 use crate::porcelain::rewind::{
     PlannedRewind, RestoreRequest, RewindRun, checked, end, own_directory, unknown_workspace,
@@ -389,20 +388,15 @@ impl Planned {
         let path = &self.place.path;
         let failed = |error| Error::io(format!("write {}", path.display()), error);
         if let Some(folder) = path.parent() {
-            fs::DirBuilder::new().recursive(true).mode(0o700).create(folder).map_err(failed)?;
+            private_folders().recursive(true).create(folder).map_err(failed)?;
         }
         if let Some((marker, owner)) = &self.place.marker {
             // If another process creates the same file, it has the same content, or the agent
             // refuses both.
-            let made = OpenOptions::new().write(true).create_new(true).mode(0o600).open(marker);
+            let made = new_file(marker);
             made.and_then(|mut file| file.write_all(owner.as_bytes())).map_err(failed)?;
         }
-        let mut file = OpenOptions::new()
-            .write(true)
-            .create_new(true)
-            .mode(0o600)
-            .open(path)
-            .map_err(failed)?;
+        let mut file = new_file(path).map_err(failed)?;
         let written = file
             .write_all(&self.transcript.bytes)
             .and_then(|()| file.sync_all())
@@ -446,7 +440,7 @@ impl Planned {
             words.iter().map(|word| word_of(word)).collect::<Vec<_>>().join(" ")
         };
         let lines: Vec<String> = commands.map(line).collect();
-        format!("cd {cwd} && {}", lines.join(" && "))
+        commands_in(&cwd, &lines)
     }
 
     /// Replaces this process with the agent.
@@ -465,9 +459,16 @@ impl Planned {
                 return Err(Error::new(ErrorKind::Unsupported, message).into());
             }
         }
-        let error = Command::new(program).args(arguments).current_dir(&self.cwd).exec();
+        let mut agent = Command::new(program);
+        let error = replace_this(agent.args(arguments).current_dir(&self.cwd));
         Err(Error::io(format!("start {program}"), error).into())
     }
+}
+
+/// Creates a file for its owner alone.
+fn new_file(path: &Path) -> io::Result<File> {
+    let mut options = OpenOptions::new();
+    private(options.write(true).create_new(true)).open(path)
 }
 
 /// Maps the short name of an agent to its format.

@@ -8,7 +8,7 @@ use turntree::context::Selection;
 use turntree_exchange::{IndexPlace, SearchHit, SearchQuery, Snippet, search};
 
 use super::Verb;
-use crate::hook::settings::shell_word;
+use crate::platform::shell_word;
 use crate::porcelain::search::{RoleName, complain, hit_record, named_session};
 use crate::program::complete::sessions;
 use crate::program::invocation::Invocation;

@@ -9,7 +9,7 @@ use turntree::repo::Repository;
 use turntree_exchange::KnownSessions;
 
 use super::Verb;
-use crate::hook::settings::shell_word;
+use crate::platform::shell_word;
 use crate::porcelain::sessions::{ListedSession, ListedSessions, Wanted, list, write_table};
 use crate::program::invocation::Invocation;
 use crate::program::store_keys;

@@ -4,7 +4,6 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::fs;
 use std::io::Read;
-use std::os::unix::fs::PermissionsExt;
 use std::path::{Component, Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -13,6 +12,7 @@ use turntree::Result;
 use turntree::context::{Builder, Context, FileMode};
 use turntree::local::git_places;
 use turntree::object::{Kind, ObjectId, ObjectSink, ObjectSource};
+use turntree::platform::{is_program, path_text};
 use turntree::repo::{Repository, Transaction};
 use turntree::workspace::{CaptureOptions, CaptureReport, StatCache, capture, open_regular};
 use turntree_exchange::agents::hook::{Effect, EventKind, HookEvent, TouchedFile};
@@ -152,7 +152,7 @@ impl<'e> HookFiles<'e> {
                 continue;
             };
             if change.refuses(&file.1)?.is_none() {
-                builder.set_file(change, key, Some(file))?;
+                builder.set_file(change, &key, Some(file))?;
                 is_any = true;
             }
         }
@@ -289,8 +289,7 @@ fn read_named(path: &Path) -> std::io::Result<Option<(FileMode, Bytes)>> {
     }
     let mut bytes = Vec::new();
     open_regular(path)?.take(MAX_NAMED_BYTES).read_to_end(&mut bytes)?;
-    let is_program = found.permissions().mode() & 0o111 != 0;
-    let mode = if is_program { FileMode::Executable } else { FileMode::Regular };
+    let mode = if is_program(&found) { FileMode::Executable } else { FileMode::Regular };
     Ok(Some((mode, bytes.into())))
 }
 
@@ -298,6 +297,6 @@ fn read_named(path: &Path) -> std::io::Result<Option<(FileMode, Bytes)>> {
 fn key(root: &Path, path: &Path) -> Option<String> {
     let inside = path.strip_prefix(root).ok()?;
     let is_plain = |part: Component<'_>| matches!(part, Component::Normal(_));
-    let key = inside.to_str().filter(|key| !key.is_empty())?;
-    inside.components().all(is_plain).then(|| key.to_owned())
+    let key = path_text(inside).filter(|key| !key.is_empty())?;
+    inside.components().all(is_plain).then(|| key.into_owned())
 }

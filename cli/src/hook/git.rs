@@ -1,10 +1,10 @@
 //! The git hook: a line in a script, and the trailers that it adds to commit messages.
 
-use std::fs::{self, OpenOptions, Permissions};
+use std::fs::{self, OpenOptions};
 use std::io::Write;
-use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
+use turntree::platform::{private, script_permissions};
 use turntree::repo::{BranchName, Repository};
 use turntree::workspace::read_regular_text;
 use turntree::{Error, ErrorKind};
@@ -81,16 +81,13 @@ impl ScriptPlan {
         if let Some(folder) = path.parent() {
             fs::create_dir_all(folder).map_err(failed)?;
         }
-        let mode = fs::metadata(path).map_or(0o755, |found| found.permissions().mode() | 0o100);
+        let permissions = script_permissions(fs::metadata(path).ok().as_ref());
         let new = path.with_extension("turntree-new");
-        let mut file = OpenOptions::new()
-            .write(true)
-            .create_new(true)
-            .mode(0o700)
-            .open(&new)
-            .map_err(failed)?;
+        let mut options = OpenOptions::new();
+        let options = private(options.write(true).create_new(true));
+        let mut file = options.open(&new).map_err(failed)?;
         file.write_all(after.as_bytes())
-            .and_then(|()| file.set_permissions(Permissions::from_mode(mode)))
+            .and_then(|()| permissions.map_or(Ok(()), |bits| file.set_permissions(bits)))
             .and_then(|()| file.sync_all())
             .and_then(|()| fs::rename(&new, path))
             .inspect_err(|_| drop(fs::remove_file(&new)))

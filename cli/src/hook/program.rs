@@ -1,5 +1,6 @@
 //! The path of this program for the settings of a client.
 
+use std::env::consts::EXE_SUFFIX;
 use std::path::{Path, PathBuf};
 
 use turntree::Error;
@@ -33,7 +34,7 @@ pub(crate) fn is_on_path() -> bool {
 
 /// The path of the program that was run as `name`.
 fn as_run(name: &Path) -> Option<PathBuf> {
-    let has_folder = name.as_os_str().as_encoded_bytes().contains(&b'/');
+    let has_folder = name.components().count() > 1;
     let path = if has_folder { std::path::absolute(name).ok() } else { on_path(name) }?;
     path.is_file().then_some(path)
 }
@@ -41,7 +42,16 @@ fn as_run(name: &Path) -> Option<PathBuf> {
 /// The first file of this name in the directories of `PATH`.
 fn on_path(name: &Path) -> Option<PathBuf> {
     let path = std::env::var_os("PATH")?;
-    std::env::split_paths(&path).map(|folder| folder.join(name)).find(|path| path.is_file())
+    let mut names = std::env::split_paths(&path)
+        .flat_map(|folder| [folder.join(name), with_suffix(folder.join(name))]);
+    names.find(|path| path.is_file())
+}
+
+/// Adds the suffix of programs on this system.
+fn with_suffix(path: PathBuf) -> PathBuf {
+    let mut name = path.into_os_string();
+    name.push(EXE_SUFFIX);
+    name.into()
 }
 
 /// A path as UTF-8, as settings require.

@@ -2,10 +2,10 @@
 
 use std::fs;
 use std::io::Write;
-use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
+use turntree::platform::canonical;
 use turntree::workspace::read_regular;
 use turntree::{Error, Result};
 use turntree_exchange::agents::hook::Dialect;
@@ -226,11 +226,10 @@ impl Plan {
         let folder = self.path.parent().unwrap_or(Path::new("."));
         fs::create_dir_all(folder).map_err(failed)?;
         let mut new = tempfile::NamedTempFile::new_in(folder).map_err(failed)?;
-        let mode = match fs::metadata(&self.path) {
-            Ok(found) => found.permissions(),
-            Err(_) => fs::Permissions::from_mode(0o600),
-        };
-        new.as_file().set_permissions(mode).map_err(failed)?;
+        // A new file is for its owner alone.
+        if let Ok(found) = fs::metadata(&self.path) {
+            new.as_file().set_permissions(found.permissions()).map_err(failed)?;
+        }
         new.write_all(after.as_bytes()).map_err(failed)?;
         new.as_file().sync_all().map_err(failed)?;
         new.persist(&self.path).map_err(|error| failed(error.error))?;
@@ -241,7 +240,7 @@ impl Plan {
 /// Resolves all links, and reads the file.
 fn read(path: &Path) -> Result<(PathBuf, Option<String>)> {
     let failed = |error| Error::io("read it", error);
-    let whole = match path.canonicalize() {
+    let whole = match canonical(&path) {
         Ok(whole) => whole,
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
             // Writing would replace a dangling link with a file.
@@ -326,16 +325,14 @@ fn words(command: &str) -> Vec<String> {
     words
 }
 
-/// Quotes a word for the shell.
-pub(crate) fn shell_word(word: &str) -> String {
-    format!("'{}'", word.replace('\'', r"'\''"))
-}
-
-#[cfg(test)]
+#[cfg(all(test, unix))]
 mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
     use proptest::prelude::*;
 
     use super::*;
+    use crate::platform::hook_word;
 
     const COMMAND: &str = "'/opt/my tools/turntree' hook --dialect claude-code";
 
@@ -375,7 +372,7 @@ mod tests {
             ["/my --store x/turntree", "/a hook --dialect b/turntree", "/it's/t", "/bin/tt"]
         {
             for store in ["", " --store '/a hook --dialect codex'"] {
-                let command = format!("{}{store} hook --dialect codex", shell_word(program));
+                let command = format!("{}{store} hook --dialect codex", hook_word(program));
                 let with = installed(Dialect::Codex, text, &command);
                 assert_eq!(installed(Dialect::Codex, &with, &command), with);
                 let folder = tempfile::tempdir().unwrap();

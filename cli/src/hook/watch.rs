@@ -1,7 +1,6 @@
 //! Ends a hook in time, whatever blocks it: a lock, a disk, a client that never closes its pipe.
 
 use std::io::Write;
-use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -9,7 +8,9 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use super::log;
+use crate::platform::apart;
 use crate::program::itself;
+use turntree::platform::canonical;
 
 /// The current step of a hook, and its deadline.
 #[derive(Debug, Clone)]
@@ -131,9 +132,9 @@ impl Watch {
 
 fn go_on(rest: &Rest, dir: &Path) -> std::io::Result<()> {
     let mut program = Command::new(itself::file().map_err(std::io::Error::other)?);
-    program.arg("--store").arg(dir.canonicalize()?).args(&rest.arguments);
+    program.arg("--store").arg(canonical(&dir)?).args(&rest.arguments);
     program.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
-    let mut child = program.process_group(0).spawn()?;
+    let mut child = apart(&mut program).spawn()?;
     match child.stdin.take() {
         Some(mut stdin) => stdin.write_all(&rest.event),
         None => Ok(()),

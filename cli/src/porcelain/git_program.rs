@@ -3,11 +3,11 @@
 use std::ffi::OsStr;
 use std::fs;
 use std::io::Read;
-use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
+use turntree::platform::{canonical, name_of_bytes};
 use turntree::{Error, ErrorKind, Result};
 
 use super::broad_directory::expect_narrow;
@@ -55,10 +55,10 @@ impl GitProject {
     /// repository is the home directory.
     pub(crate) fn around(dir: &Path) -> Option<Self> {
         let top = line(dir, &["rev-parse", "--show-toplevel"])?;
-        let top = PathBuf::from(top).canonicalize().ok()?;
+        let top = canonical(&PathBuf::from(top)).ok()?;
         expect_narrow(&top, false).ok()?;
         line(dir, &["rev-parse", "--verify", "--quiet", "HEAD^{commit}"])?;
-        let prefix = dir.canonicalize().ok()?.strip_prefix(&top).ok()?.to_owned();
+        let prefix = canonical(&dir).ok()?.strip_prefix(&top).ok()?.to_owned();
         Some(Self { top, prefix })
     }
 
@@ -117,7 +117,7 @@ pub(super) fn lines(dir: &Path, words: &[&str]) -> Option<String> {
 pub(super) fn paths(dir: &Path, words: &[&str], time: Duration) -> Option<Vec<PathBuf>> {
     let bytes = answer(dir, words, time)?;
     let names = bytes.split(|byte| *byte == 0).filter(|name| !name.is_empty());
-    Some(names.map(|name| PathBuf::from(OsStr::from_bytes(name))).collect())
+    Some(names.map(|name| PathBuf::from(&*name_of_bytes(name))).collect())
 }
 
 /// Runs git and returns its output; `None` if it fails or takes longer than `time`.
@@ -150,7 +150,7 @@ fn answer(dir: &Path, words: &[&str], time: Duration) -> Option<Vec<u8>> {
 /// Returns true if git would block on a pipe or read a device in the repository around `dir`: such
 /// a repository is an attack. Git itself opens files of any type.
 fn waits(dir: &Path) -> bool {
-    let Ok(dir) = dir.canonicalize() else { return false };
+    let Ok(dir) = canonical(&dir) else { return false };
     let Some(top) = dir.ancestors().find(|dir| dir.join(DOT_GIT).exists()) else { return false };
     let dot_git = top.join(DOT_GIT);
     let is_no_file = |path: PathBuf| fs::metadata(path).is_ok_and(|found| !found.is_file());

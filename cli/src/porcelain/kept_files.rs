@@ -5,17 +5,17 @@
 //! destroy them, and copied into new directories of other branches. The list itself is the user's
 //! consent.
 
+use std::borrow::Cow;
 use std::collections::HashSet;
 use std::fs;
 use std::io::Write;
-use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::{Component, Path, PathBuf};
 use std::time::Duration;
 
 use bytes::Bytes;
 use turntree::context::FileMode;
 use turntree::object::MAX_BLOB_BYTES;
+use turntree::platform::{canonical, is_program, path_text, with_permissions_of};
 use turntree::workspace::read_regular;
 use turntree::{Error, Result};
 
@@ -59,8 +59,11 @@ pub(crate) fn kept_files(root: &Path, time: Duration) -> Vec<PathBuf> {
 /// Reads such a file as a context entry; `None` if it was deleted.
 pub(crate) fn read_kept(root: &Path, path: &Path) -> Option<(FileMode, Bytes)> {
     let whole = root.join(path);
-    let is_program = fs::metadata(&whole).ok()?.permissions().mode() & 0o111 != 0;
-    let mode = if is_program { FileMode::Executable } else { FileMode::Regular };
+    let mode = if is_program(&fs::metadata(&whole).ok()?) {
+        FileMode::Executable
+    } else {
+        FileMode::Regular
+    };
     Some((mode, read_regular(&whole, MAX_BLOB_BYTES as u64).ok()?.into()))
 }
 
@@ -77,7 +80,7 @@ pub(crate) fn copy_kept(from: &Path, to: &Path, time: Duration) -> Result<()> {
         let failed = |error| Error::io(format!("write {}", target.display()), error);
         let Some(folder) = target.parent() else { continue };
         fs::create_dir_all(folder).map_err(failed)?;
-        let is_inside = folder.canonicalize().ok().zip(to.canonicalize().ok());
+        let is_inside = canonical(&folder).ok().zip(canonical(&to).ok());
         let is_inside = is_inside.is_some_and(|(folder, to)| folder.starts_with(to));
         if !is_inside || fs::symlink_metadata(&target).is_ok() {
             continue;
@@ -86,8 +89,8 @@ pub(crate) fn copy_kept(from: &Path, to: &Path, time: Duration) -> Result<()> {
         let content = read_regular(&from.join(&path), MAX_BLOB_BYTES as u64);
         let Ok(content) = content else { continue };
         let mut options = fs::OpenOptions::new();
-        let file = options.write(true).create_new(true).mode(found.permissions().mode() & 0o777);
-        let mut file = file.open(&target).map_err(failed)?;
+        let options = with_permissions_of(options.write(true).create_new(true), &found);
+        let mut file = options.open(&target).map_err(failed)?;
         file.write_all(&content).map_err(failed)?;
         copied.push(path);
     }
@@ -109,6 +112,6 @@ fn ignored_files(root: &Path, rules: &str, time: Duration) -> Option<Vec<PathBuf
 }
 
 /// The key of such a file in the section `files`; `None` if the name is not UTF-8.
-pub(crate) fn key_of(path: &Path) -> Option<&str> {
-    std::str::from_utf8(path.as_os_str().as_bytes()).ok()
+pub(crate) fn key_of(path: &Path) -> Option<Cow<'_, str>> {
+    path_text(path)
 }

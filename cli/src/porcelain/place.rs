@@ -4,6 +4,7 @@
 use std::path::{Component, Path, PathBuf};
 
 use turntree::ErrorKind;
+use turntree::platform::{canonical, path_text};
 use turntree::repo::{HEAD, Repository, Revision, split_range};
 
 use super::revision::{is_there, resolve_entry, resolve_whole_entry};
@@ -70,13 +71,13 @@ pub(crate) fn path_of_word(repo: &Repository, word: &str) -> Option<String> {
     let commit = head.commit?;
     let context = repo.context(&commit).ok()?;
     let workspace = workspace_of(repo, &head.branch, &commit).ok()?;
-    let here = std::env::current_dir().ok().and_then(|dir| dir.canonicalize().ok());
+    let here = std::env::current_dir().ok().and_then(|dir| canonical(&dir).ok());
     let inside = workspace.zip(here).and_then(|(workspace, here)| {
         let full = plain(&here.join(word))?;
         let below = full.strip_prefix(&workspace).ok()?;
-        Some(format!("{FILES}{}", below.to_str()?))
+        Some(format!("{FILES}{}", path_text(below)?))
     });
-    let from_top = plain(Path::new(word)).and_then(|path| path.to_str().map(str::to_owned));
+    let from_top = plain(Path::new(word)).and_then(|path| Some(path_text(&path)?.into_owned()));
     let from_top = from_top.filter(|path| !path.is_empty() && !path.starts_with('/'));
     let file = from_top.as_ref().map(|path| format!("{FILES}{path}"));
     let whole = from_top.filter(|path| path.contains('/'));

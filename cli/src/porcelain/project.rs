@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use crate::porcelain::broad_directory::expect_narrow;
 use crate::program::global::STORE_DIR;
 use crate::program::linked_worktree::is_linked_worktree;
+use turntree::platform::canonical;
 
 /// The entry at the root of a git repository: a directory, or a file in a worktree and a submodule.
 const REPOSITORY: &str = ".git";
@@ -15,9 +16,8 @@ const REPOSITORY: &str = ".git";
 /// home directory and the directories above it are not projects.
 pub(crate) fn project_of(store: &Path, cwd: &Path) -> PathBuf {
     let is_narrow = |dir: &&Path| expect_narrow(dir, false).is_ok();
-    let store = store.canonicalize().ok();
-    let has_store =
-        |dir: &&Path| store.is_some() && dir.join(STORE_DIR).canonicalize().ok() == store;
+    let store = canonical(&store).ok();
+    let has_store = |dir: &&Path| store.is_some() && canonical(&dir.join(STORE_DIR)).ok() == store;
     let is_repository = |dir: &&Path| fs::symlink_metadata(dir.join(REPOSITORY)).is_ok();
     let worktree = cwd.ancestors().find(|dir| is_linked_worktree(dir));
     let of_store = cwd.ancestors().find(has_store).filter(is_narrow);

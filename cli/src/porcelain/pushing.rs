@@ -2,12 +2,11 @@
 
 use std::cell::RefCell;
 use std::fs::File;
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use std::time::Duration;
 
-use rustix::fs::OFlags;
 use turntree::Error;
+use turntree::platform::{Lock, private, try_lock, without_links};
 use turntree::repo::{Repository, SearchScope};
 use turntree::transfer::bundle::BundlePlan;
 use turntree::transfer::remote::{PushOptions, Pushed, PushedBranch};
@@ -193,13 +192,10 @@ fn lock(dir: &Path) -> Result<Option<File>> {
     let mut options = File::options();
     // The store may be untrusted: does not follow a link in place of the file, and does not block
     // on a pipe.
-    let flags = (OFlags::NOFOLLOW | OFlags::NONBLOCK).bits().cast_signed();
     let options = options.read(true).write(true).create(true).truncate(false);
-    let file = options.mode(0o600).custom_flags(flags);
-    let file = file.open(&path).map_err(failed)?;
-    match file.try_lock() {
-        Ok(()) => Ok(Some(file)),
-        Err(std::fs::TryLockError::WouldBlock) => Ok(None),
-        Err(std::fs::TryLockError::Error(error)) => Err(failed(error).into()),
+    let file = without_links(private(options)).open(&path).map_err(failed)?;
+    match try_lock(&file).map_err(failed)? {
+        Lock::Taken => Ok(Some(file)),
+        Lock::Busy => Ok(None),
     }
 }

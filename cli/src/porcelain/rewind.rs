@@ -7,6 +7,7 @@ use clap::Args;
 use turntree::context::Selection;
 use turntree::local::git_places;
 use turntree::object::{Kind, ObjectId, ObjectSource};
+use turntree::platform::canonical;
 use turntree::repo::{BranchName, Repository, Signature};
 use turntree::workspace::{
     AppliedFiles, CaptureOptions, FileChanges, PreparedRewind, RewindChanges, RewindReport,
@@ -334,7 +335,7 @@ pub(crate) fn checked(dir: &Path, allow_broad: bool) -> Result<PathBuf> {
         }
         failure => failure,
     })?;
-    dir.canonicalize().map_err(|error| Error::io(format!("find {}", dir.display()), error).into())
+    canonical(&dir).map_err(|error| Error::io(format!("find {}", dir.display()), error).into())
 }
 
 /// The canonical path of a directory that a snapshot names. Unless the user names it too, it may be

@@ -6,13 +6,13 @@
 //! for writing (as far as the system reports), is left as it is.
 
 use std::collections::{BTreeSet, HashSet};
-use std::fs::{self, File, FileTimes};
+use std::fs::{self, FileTimes};
 use std::io::{BufReader, Read, Write};
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use serde::de::IgnoredAny;
 use turntree::maintenance::Pattern;
+use turntree::platform::{FileFacts, identity, sync_names};
 use turntree::workspace::open_regular;
 use turntree::{Error, Result};
 use turntree_exchange::agents::places;
@@ -139,7 +139,8 @@ pub(crate) fn redact_all(pattern: &Pattern, files: &mut [SourceFile]) {
 fn redact(pattern: &Pattern, path: &Path) -> Result<()> {
     let failed = |error| Error::io("rewrite it", error);
     let before = fs::symlink_metadata(path).map_err(failed)?;
-    if before.nlink() > 1 {
+    let facts = FileFacts::at(path).map_err(failed)?;
+    if facts.links > 1 {
         return Err(Error::invalid("it has another hard link, which would keep the old content"));
     }
     let (bytes, _) = read(path).map_err(failed)?;
@@ -151,17 +152,16 @@ fn redact(pattern: &Pattern, path: &Path) -> Result<()> {
     let times = before.modified().map(|time| FileTimes::new().set_modified(time));
     part.as_file().set_times(times.map_err(failed)?).map_err(failed)?;
     part.as_file().sync_all().map_err(failed)?;
-    if is_open_for_writing(&before) {
+    if is_open_for_writing(facts.identity) {
         return Err(Error::invalid("a process has it open for writing: end it first"));
     }
-    let now = fs::symlink_metadata(path).map_err(failed)?;
-    let state =
-        |found: &fs::Metadata| (found.ino(), found.len(), found.mtime(), found.mtime_nsec());
-    if state(&now) != state(&before) {
+    let now = FileFacts::at(path).map_err(failed)?;
+    let state = |facts: &FileFacts| (facts.identity, facts.bytes, facts.modified);
+    if state(&now) != state(&facts) {
         return Err(Error::invalid("it changed during the redaction: run it again"));
     }
     part.persist(path).map_err(|error| failed(error.error))?;
-    File::open(folder).and_then(|folder| folder.sync_all()).map_err(failed)?;
+    sync_names(folder).map_err(failed)?;
     let (written, _) = read(path).map_err(failed)?;
     if pattern.count(&written) > 0 {
         return Err(Error::invalid("a process has written it there again: end it first"));
@@ -171,8 +171,8 @@ fn redact(pattern: &Pattern, path: &Path) -> Result<()> {
 
 /// Returns true if a process of this user has a file open for writing, as far as the system
 /// reports.
-pub(crate) fn is_open_for_writing(file: &fs::Metadata) -> bool {
-    open_for_writing(|found| found == (file.dev(), file.ino())).next().is_some()
+pub(crate) fn is_open_for_writing(identity: (u64, u64)) -> bool {
+    open_for_writing(|found| found == identity).next().is_some()
 }
 
 /// The files that processes of this user have open for writing, as far as the system reports:
@@ -189,8 +189,8 @@ fn open_for_writing(is_asked: impl Fn((u64, u64)) -> bool) -> impl Iterator<Item
         descriptors.map(move |entry| (process.join("fdinfo").join(entry.file_name()), entry.path()))
     });
     open.filter_map(move |(information, descriptor)| {
-        let found = fs::metadata(descriptor).ok().filter(fs::Metadata::is_file)?;
-        let file = (found.dev(), found.ino());
+        fs::metadata(&descriptor).ok().filter(fs::Metadata::is_file)?;
+        let file = identity(&descriptor).ok()?;
         if !is_asked(file) {
             return None;
         }

@@ -5,13 +5,13 @@ use std::path::Path;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use rustix::time::{ClockId, clock_gettime};
 use turntree::Error;
 use turntree::maintenance::Fullness;
 use turntree::maintenance::auto::{self, Upkeep};
 use turntree::repo::{Repository, Signature};
 
 use super::pushing::{fold_by_itself, is_push_due, push_by_itself};
+use crate::platform::busy_time;
 use crate::program::invocation::stamp;
 use crate::program::maintenance::MaintenanceLock;
 use crate::view::error::Result;
@@ -146,10 +146,4 @@ fn wait(repo: &Repository, busy: Duration, settled: Option<u64>) -> turntree::Re
 /// The stamp of an actor of its own, so that a user's undo does not revert automatic operations.
 fn own_stamp() -> Result<Signature> {
     Ok(Signature { actor: MAINTENANCE.to_owned(), ..stamp()? })
-}
-
-/// The processor time used by this process.
-fn busy_time() -> Duration {
-    let spent = clock_gettime(ClockId::ProcessCPUTime);
-    Duration::try_from(spent).unwrap_or_default()
 }

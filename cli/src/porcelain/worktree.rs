@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use turntree::context::{Builder, Context, diff};
 use turntree::object::{Kind, ObjectId, ObjectSource};
+use turntree::platform::canonical;
 use turntree::repo::{BranchName, Repository, SnapshotDraft, Transaction};
 use turntree::workspace::{capture, expect_own_directory, lay_out_files, store_above};
 use turntree::{Error, ErrorKind};
@@ -179,7 +180,7 @@ pub(crate) fn plan_worktrees(
 
 /// The canonical path of a directory to create, whose parent must exist.
 fn target(dir: &Path) -> Result<PathBuf> {
-    if let Ok(whole) = dir.canonicalize() {
+    if let Ok(whole) = canonical(&dir) {
         return Ok(whole);
     }
     let name = dir.file_name().ok_or_else(|| {
@@ -219,7 +220,7 @@ fn project_of(repo: &Repository, from: &ObjectId) -> Result<Option<PathBuf>> {
     // used.
     let known = known.filter(|dir| expect_own_directory(store, dir, here.as_deref()).is_ok());
     let dirs = known.filter(|dir| dir.is_absolute()).chain(here.clone());
-    Ok(dirs.filter_map(|dir| dir.canonicalize().ok()).find(|dir| dir.is_dir()))
+    Ok(dirs.filter_map(|dir| canonical(&dir).ok()).find(|dir| dir.is_dir()))
 }
 
 impl MadeWorktrees {
@@ -332,7 +333,7 @@ impl Drop for MadeWorktrees {
 /// Writes a pointer to the store into a directory from which the store would not be found.
 fn point_to_store(dir: &Path, store: &Path) -> Result<()> {
     let store = whole_path(store)?;
-    if store_from(dir).and_then(|found| found.canonicalize().ok()).as_ref() == Some(&store) {
+    if store_from(dir).and_then(|found| canonical(&found).ok()).as_ref() == Some(&store) {
         return Ok(());
     }
     let folder = dir.join(STORE_DIR);
@@ -382,7 +383,7 @@ impl RemovableWorktree {
         let refuse = |why: String, hint: String| {
             Err(Failure::hinted(Error::invalid(format!("{} {why}", dir.display())), hint))
         };
-        let here = std::env::current_dir().ok().and_then(|here| here.canonicalize().ok());
+        let here = std::env::current_dir().ok().and_then(|here| canonical(&here).ok());
         if here.is_some_and(|here| here.starts_with(&dir)) {
             return refuse(
                 "is the working directory".to_owned(),

@@ -1,17 +1,16 @@
 //! Keys in age format: public keys, files of secret keys, passphrases and prompts for them.
 
 use std::fmt;
-use std::fs::{self, File};
-use std::io::{BufRead, BufReader, Write};
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
 use age::secrecy::SecretString;
 use age::{Encryptor, Identity, IdentityFile, Recipient, scrypt, x25519};
 use clap::Args;
-use rustix::termios::{LocalModes, OptionalActions, tcgetattr, tcsetattr};
 use turntree::Error;
 
+use crate::platform::ask_hidden;
 use crate::view::error::{Failure, Result};
 
 /// The variable with the passphrase, for processes without a terminal.
@@ -152,20 +151,11 @@ fn chosen_passphrase() -> Result<SecretString> {
 
 /// Asks at the terminal, without echo.
 pub(crate) fn ask(question: &str) -> Result<SecretString> {
-    let failed = |error| Error::io("ask for a passphrase", error);
-    let terminal = File::options().read(true).write(true).open("/dev/tty").map_err(|_| {
+    let asked = ask_hidden(question).map_err(|error| Error::io("ask for a passphrase", error))?;
+    let line = asked.ok_or_else(|| {
         let message = "a passphrase is needed, but there is no terminal to ask for it";
         Failure::hinted(Error::invalid(message), format!("use --passphrase-file or {PASSPHRASE}"))
     })?;
-    let shown = tcgetattr(&terminal).map_err(|error| failed(error.into()))?;
-    let mut hidden = shown.clone();
-    hidden.local_modes.remove(LocalModes::ECHO);
-    (&terminal).write_all(question.as_bytes()).map_err(failed)?;
-    tcsetattr(&terminal, OptionalActions::Flush, &hidden).map_err(|e| failed(e.into()))?;
-    let mut line = String::new();
-    let read = BufReader::new(&terminal).read_line(&mut line);
-    tcsetattr(&terminal, OptionalActions::Flush, &shown).map_err(|e| failed(e.into()))?;
-    read.and_then(|_| (&terminal).write_all(b"\n")).map_err(failed)?;
     let line = line.trim_end_matches(['\n', '\r']);
     match line.is_empty() {
         true => Err(Error::invalid("no passphrase was given").into()),

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use turntree::local::random_bytes;
+use turntree::platform::canonical;
 use turntree::repo::Repository;
 use turntree::store::RealIo;
 use turntree::transfer::remote::{Bucket, FolderBucket, Hex, KeysDocument, RemoteRanges};
@@ -13,6 +14,7 @@ use super::ssh::Host;
 #[cfg(feature = "storage")]
 use super::storage;
 use super::{remote_keys, trust};
+use crate::platform::path_of_address;
 use crate::view::advice::Advice;
 
 /// The target of a URL.
@@ -27,7 +29,7 @@ enum Place {
 pub(crate) fn absolute_url(url: &str) -> Result<String> {
     match place(url)? {
         Place::Folder(path) if scheme(url).is_none() => {
-            let path = std::fs::canonicalize(path)
+            let path = canonical(&path)
                 .map_err(|_| Error::not_found(format!("there is no folder {url}")))?;
             let text = path.to_str().map(str::to_owned);
             text.ok_or_else(|| Error::invalid("the path of a remote is not UTF-8"))
@@ -102,7 +104,7 @@ fn scheme(url: &str) -> Option<&str> {
 
 fn place(url: &str) -> Result<Place> {
     if let Some(path) = url.strip_prefix("file://").filter(|path| path.starts_with('/')) {
-        return Ok(Place::Folder(path.into()));
+        return Ok(Place::Folder(path_of_address(path)));
     }
     match scheme(url) {
         None | Some("ssh") => {

@@ -20,7 +20,6 @@
 //! delays the collection of one.
 
 use std::io::Read;
-use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -28,6 +27,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use turntree::object::ObjectId;
+use turntree::platform::FileFacts;
 use turntree::repo::Repository;
 use turntree::workspace::open_regular;
 use turntree_exchange::{KnownSessions, MemoryIndex};
@@ -198,10 +198,10 @@ impl Superblock {
     /// Reads the superblock of the store in `dir`, if possible.
     fn of(dir: &Path) -> Option<Self> {
         let file = open_regular(&dir.join(SUPERBLOCK)).ok()?;
-        let found = file.metadata().ok()?;
+        let (device, inode) = FileFacts::of(&file).ok()?.identity;
         let mut bytes = Vec::new();
         file.take(MAX_SUPERBLOCK).read_to_end(&mut bytes).ok()?;
-        Some(Self { device: found.dev(), inode: found.ino(), bytes })
+        Some(Self { device, inode, bytes })
     }
 }
 

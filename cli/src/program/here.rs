@@ -20,6 +20,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use turntree::Error;
 use turntree::object::{Kind, ObjectId};
+use turntree::platform::canonical;
 use turntree::repo::{BranchName, Repository, WORKSPACE};
 use turntree::store::RefTable;
 use turntree::workspace::read_note;
@@ -60,14 +61,14 @@ impl Here {
     /// Creates it for the directory `dir` and the store in `store`; `None` if the directory does
     /// not exist.
     pub(crate) fn new(dir: &Path, store: &Path) -> Option<Self> {
-        let whole = dir.canonicalize().ok()?;
-        let store = store.canonicalize().unwrap_or_else(|_| store.to_owned());
+        let whole = canonical(&dir).ok()?;
+        let store = canonical(&store).unwrap_or_else(|_| store.to_owned());
         let project = store.parent().filter(|_| store.ends_with(STORE_DIR));
         let is_in_project = project.is_some_and(|project| whole.starts_with(project));
-        let home = etcetera::home_dir().ok().and_then(|home| home.canonicalize().ok());
+        let home = etcetera::home_dir().ok().and_then(|home| canonical(&home).ok());
         let around = above(&whole, project, home.as_deref());
         let shell = std::env::var_os("PWD").map(PathBuf::from).filter(|named| {
-            *named != whole && named.is_absolute() && named.canonicalize().is_ok_and(|d| d == whole)
+            *named != whole && named.is_absolute() && canonical(&named).is_ok_and(|d| d == whole)
         });
         let named =
             shell.map(|named| named.ancestors().take(around.len()).map(Path::to_owned).collect());
@@ -183,7 +184,7 @@ fn above(dir: &Path, project: Option<&Path>, home: Option<&Path>) -> Vec<PathBuf
 
 /// The worktree that contains a directory, and its branch.
 pub(crate) fn worktree_around(repo: &Repository, dir: &Path) -> Option<(PathBuf, BranchName)> {
-    let whole = dir.canonicalize().ok()?;
+    let whole = canonical(&dir).ok()?;
     whole.ancestors().find_map(|dir| Some((dir.to_owned(), repo.worktree_at(&place_key(dir))?)))
 }
 
@@ -213,8 +214,7 @@ pub(crate) fn workspace_of(
 
 /// The key of a directory in ref names; it does not reveal the path.
 pub(crate) fn place_key(dir: &Path) -> String {
-    use std::os::unix::ffi::OsStrExt;
-    ObjectId::of(Kind::Blob, dir.as_os_str().as_bytes()).short(KEY_DIGITS)
+    ObjectId::of(Kind::Blob, dir.as_os_str().as_encoded_bytes()).short(KEY_DIGITS)
 }
 
 /// The branch of a session to act on: the branch that follows its transcript, otherwise the main

@@ -1,9 +1,7 @@
 //! The user's secret keys: from a file, from files named by the environment, or from a command that
 //! prints them, such as a system key store.
 
-use std::fs::DirBuilder;
 use std::io::ErrorKind as IoErrorKind;
-use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::str::FromStr;
@@ -12,6 +10,7 @@ use age::secrecy::ExposeSecret as _;
 use age::{Identity, x25519};
 use etcetera::BaseStrategy;
 use turntree::Error;
+use turntree::platform::private_folders;
 use turntree::workspace::read_regular_text;
 
 use super::age_keys::{identities_in, parse_identities};
@@ -75,7 +74,7 @@ fn new_identity(path: &Path) -> Result<Option<x25519::Recipient>> {
     let key = x25519::Identity::generate();
     let public = key.to_public();
     let folder = path.parent().unwrap_or(Path::new("."));
-    DirBuilder::new().recursive(true).mode(0o700).create(folder).map_err(failed)?;
+    private_folders().recursive(true).create(folder).map_err(failed)?;
     let secret = key.to_string();
     let text = format!("# public key: {public}\n{}\n", secret.expose_secret());
     Ok(write_new(path, text.as_bytes())?.then_some(public))

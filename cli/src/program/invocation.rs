@@ -3,8 +3,6 @@
 use std::cell::{Cell, OnceCell, RefCell};
 use std::fs;
 use std::io::{self, Read};
-use std::os::unix::ffi::OsStringExt;
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::Child;
 use std::sync::Arc;
@@ -13,6 +11,7 @@ use bytes::Bytes;
 use turntree::local::{create_repository, is_free, open_repository};
 use turntree::maintenance::auto;
 use turntree::object::MAX_BLOB_BYTES;
+use turntree::platform::{canonical, name_of_bytes};
 use turntree::repo::{Repository, Resolver, Signature};
 use turntree::store::{Finding, FindingKind};
 use turntree::workspace::read_regular;
@@ -20,6 +19,7 @@ use turntree::{Error, ErrorKind};
 use turntree_exchange::{SecretFilter, find_session};
 
 use super::linked_worktree::main_checkout;
+use crate::platform::{check_owner, user_name};
 use crate::program::global::{Global, STORE_DIR, store_in, store_of_environment};
 use crate::program::here::Here;
 use crate::program::incoming::tell;
@@ -468,12 +468,9 @@ fn user_location() -> Result<Location> {
 /// Refuses another user's store above the working directory: in a shared directory, its owner could
 /// read everything written to it.
 fn refuse_foreign(dir: &Path) -> Result<()> {
-    let found = fs::metadata(dir)
-        .map_err(|error| Error::io(format!("inspect {}", dir.display()), error))?;
-    let (owner, user) = (found.uid(), rustix::process::geteuid().as_raw());
-    if owner == user {
-        return Ok(());
-    }
+    let found =
+        check_owner(dir).map_err(|error| Error::io(format!("inspect {}", dir.display()), error))?;
+    let Some((owner, user)) = found else { return Ok(()) };
     let foreign = format!(
         "the store {} above the working directory belongs to user {owner}, and this is user {user}",
         dir.display()
@@ -487,9 +484,8 @@ fn denied(dir: &Path, error: Error) -> Failure {
     let cause = std::error::Error::source(&error).and_then(|cause| cause.downcast_ref());
     let is_denied =
         cause.is_some_and(|cause: &io::Error| cause.kind() == io::ErrorKind::PermissionDenied);
-    let owner = fs::metadata(dir).map(|found| found.uid());
-    match owner {
-        Ok(owner) if is_denied && owner != rustix::process::geteuid().as_raw() => {
+    match check_owner(dir) {
+        Ok(Some((owner, _))) if is_denied => {
             let hint = format!("the store belongs to user {owner}: run it as that user");
             Failure::hinted(error, hint)
         }
@@ -506,19 +502,8 @@ pub(crate) fn user_or_nearest() -> Option<PathBuf> {
 pub(crate) fn stamp() -> Result<Signature> {
     let named = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
     let actor = [ACTOR, "USER", "LOGNAME", "USERNAME"].into_iter().find_map(named);
-    let actor = actor.or_else(|| user_name(rustix::process::geteuid().as_raw()));
+    let actor = actor.or_else(user_name);
     Ok(Signature { time: clock::now()?, actor: actor.unwrap_or_else(|| "unknown".to_owned()) })
-}
-
-/// The name of a user in `/etc/passwd`, for services and containers that set no variable.
-fn user_name(user: u32) -> Option<String> {
-    let list = fs::read_to_string("/etc/passwd").ok()?;
-    let name_of = |line: &str| {
-        let mut fields = line.split(':');
-        let (name, id) = (fields.next()?, fields.nth(1)?);
-        (id.parse() == Ok(user)).then(|| name.to_owned()).filter(|name| !name.is_empty())
-    };
-    list.lines().find_map(name_of)
 }
 
 /// Makes the repository act on the branch named by the environment: an agent that shares the store
@@ -598,7 +583,7 @@ pub(crate) fn input_name(path: &Path) -> String {
 /// The canonical path of a file or directory that the user named. It must exist.
 pub(crate) fn whole_path(path: &Path) -> turntree::Result<PathBuf> {
     let shown = path.display();
-    path.canonicalize().map_err(|error| match error.kind() {
+    canonical(&path).map_err(|error| match error.kind() {
         io::ErrorKind::NotFound => Error::not_found(format!("{shown}: no such file or directory")),
         _ => Error::io(format!("open {shown}"), error),
     })
@@ -629,7 +614,7 @@ pub(crate) fn store_from(from: &Path) -> Option<PathBuf> {
 /// The store that a pointer directory names, for example in a worktree.
 fn elsewhere(dir: &Path) -> Option<PathBuf> {
     let path = read_regular(&dir.join(ELSEWHERE), MAX_ELSEWHERE).ok()?;
-    let path = PathBuf::from(std::ffi::OsString::from_vec(path));
+    let path = PathBuf::from(&*name_of_bytes(&path));
     path.is_absolute().then_some(path)
 }
 

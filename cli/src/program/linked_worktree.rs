@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use turntree::platform::canonical;
 use turntree::workspace::read_regular_text;
 
 /// The git directory in the main checkout, and the file in a worktree.
@@ -31,14 +32,14 @@ pub(crate) fn is_linked_worktree(dir: &Path) -> bool {
 /// Returns the main checkout of the worktree at `dir`, if both refer to each other.
 pub(crate) fn main_checkout(dir: &Path) -> Option<PathBuf> {
     let git = line(&dir.join(DOT_GIT), "gitdir:").filter(|git| git.contains(WORKTREES))?;
-    let git = dir.join(git).canonicalize().ok()?;
+    let git = canonical(&dir.join(git)).ok()?;
     // Checks both directions, because any user can write a `.git` file that names another project's
     // repository.
-    let back = git.join(line(&git.join("gitdir"), "")?).canonicalize().ok()?;
-    if back != dir.join(DOT_GIT).canonicalize().ok()? {
+    let back = canonical(&git.join(line(&git.join("gitdir"), "")?)).ok()?;
+    if back != canonical(&dir.join(DOT_GIT)).ok()? {
         return None;
     }
-    let common = git.join(line(&git.join("commondir"), "")?).canonicalize().ok()?;
+    let common = canonical(&git.join(line(&git.join("commondir"), "")?)).ok()?;
     common.parent().filter(|_| common.ends_with(DOT_GIT)).map(Path::to_owned)
 }
 

@@ -10,21 +10,20 @@
 //! so no second process can start in between. A process that has released its lock may take a while
 //! to end on a busy machine. So the file contains its id, and the next start waits for it.
 
-use std::fs::{File, OpenOptions, TryLockError};
+use std::fs::{File, OpenOptions};
 use std::io;
-use std::os::fd::AsFd;
-use std::os::unix::fs::{FileExt, OpenOptionsExt};
-use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{self, Child, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use rustix::fs::OFlags;
-use rustix::process::{Pid, test_kill_process};
 use turntree::maintenance::{CROWDED_PERCENT, Fullness};
+use turntree::platform::{
+    Lock, canonical, private, read_at, try_lock, unlock, without_links, write_all_at,
+};
 use turntree::store::MAINTENANCE_LOCK;
 
+use crate::platform::{apart, inherited_lock, is_running, root_folder};
 use crate::program::itself;
 
 /// The file that a collection locks.
@@ -66,56 +65,51 @@ impl MaintenanceLock {
     pub(crate) fn take(dir: &Path) -> io::Result<Option<Self>> {
         // The store may be untrusted: does not follow a link in place of the file, and does not
         // block on a pipe.
-        let flags = (OFlags::NOFOLLOW | OFlags::NONBLOCK).bits().cast_signed();
         let mut options = OpenOptions::new();
-        options.read(true).write(true).create(true).truncate(false).mode(0o600).custom_flags(flags);
-        let lock = Self(options.open(dir.join(MAINTENANCE_LOCK))?);
+        options.read(true).write(true).create(true).truncate(false);
+        let lock = without_links(private(&mut options)).open(dir.join(MAINTENANCE_LOCK))?;
+        let lock = Self(lock);
         Ok(lock.try_again()?.then_some(lock))
     }
 
     /// Takes over the lock that this process was started with, and writes the id of this process
     /// into the file.
     pub(crate) fn inherited() -> io::Result<Self> {
-        let lock = Self(io::stdin().as_fd().try_clone_to_owned()?.into());
+        let lock = Self(inherited_lock()?);
         // On a full disk the id is missing, and the next start does not wait.
         let _ = lock.0.set_len(0);
-        let _ = lock.0.write_all_at(process::id().to_string().as_bytes(), 0);
+        let _ = write_all_at(&lock.0, process::id().to_string().as_bytes(), 0);
         Ok(lock)
     }
 
     /// Waits until the previous holder of the lock has ended.
     fn await_end_of_last(&self) {
         let mut bytes = [0; MAX_ID_DIGITS];
-        let read = self.0.read_at(&mut bytes, 0).unwrap_or(0);
+        let read = read_at(&self.0, &mut bytes, 0).unwrap_or(0);
         let text = bytes.get(..read).and_then(|bytes| str::from_utf8(bytes).ok());
-        let id = text.and_then(|text| text.parse().ok()).filter(|id| *id > 1);
-        let Some(last) = id.and_then(Pid::from_raw) else { return };
+        let Some(last) = text.and_then(|text| text.parse().ok()) else { return };
         let began = Instant::now();
-        while test_kill_process(last).is_ok() && began.elapsed() < MOST_ENDING {
+        while is_running(last) && began.elapsed() < MOST_ENDING {
             thread::sleep(Duration::from_millis(1));
         }
     }
 
     /// Tries to take the lock again; false if another process holds it.
     pub(crate) fn try_again(&self) -> io::Result<bool> {
-        match self.0.try_lock() {
-            Ok(()) => Ok(true),
-            Err(TryLockError::WouldBlock) => Ok(false),
-            Err(TryLockError::Error(error)) => Err(error),
-        }
+        Ok(try_lock(&self.0)? == Lock::Taken)
     }
 
     /// Releases it.
     pub(crate) fn unlock(&self) -> io::Result<()> {
-        self.0.unlock()
+        unlock(&self.0)
     }
 }
 
 /// Returns true if a collection is running in the store in `dir`, without opening the store.
 pub(crate) fn is_collected(dir: &Path) -> bool {
-    let flags = (OFlags::NOFOLLOW | OFlags::NONBLOCK).bits().cast_signed();
-    let file = OpenOptions::new().read(true).custom_flags(flags).open(dir.join(COLLECTOR_FILE));
-    file.is_ok_and(|file| matches!(file.try_lock(), Err(TryLockError::WouldBlock)))
+    let mut options = OpenOptions::new();
+    let file = without_links(options.read(true)).open(dir.join(COLLECTOR_FILE));
+    file.is_ok_and(|file| matches!(try_lock(&file), Ok(Lock::Busy)))
 }
 
 /// Starts the maintenance process of the store in `dir`, which this process has changed and closed,
@@ -157,7 +151,7 @@ fn start(dir: &Path, occasion: &Occasion) -> io::Result<(Option<Child>, bool)> {
     if !sends && is_collected(dir) {
         return Ok((None, true));
     }
-    let dir = dir.canonicalize()?;
+    let dir = canonical(&dir)?;
     let Some(lock) = MaintenanceLock::take(&dir)? else { return Ok((None, true)) };
     lock.await_end_of_last();
     let mut maintenance = Command::new(itself::file().map_err(io::Error::other)?);
@@ -166,9 +160,9 @@ fn start(dir: &Path, occasion: &Occasion) -> io::Result<(Option<Child>, bool)> {
         .arg(dir)
         .args(fold.iter().map(|remote| format!("--fold={remote}")))
         .args(sends.then_some("--push"))
-        .current_dir("/");
+        .current_dir(root_folder());
     maintenance.stdin(lock.0).stdout(Stdio::null()).stderr(Stdio::null());
-    maintenance.process_group(0).spawn().map(|child| (Some(child), true))
+    apart(&mut maintenance).spawn().map(|child| (Some(child), true))
 }
 
 /// Waits some milliseconds if the store is far over its budgets.
@@ -180,7 +174,7 @@ fn hold_back(fullness: Fullness) {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, unix))]
 mod tests {
     use super::*;
 
@@ -195,12 +189,12 @@ mod tests {
         };
         for text in ["", "no number", "-1", "0", "1"] {
             lock.0.set_len(0).unwrap();
-            lock.0.write_all_at(text.as_bytes(), 0).unwrap();
+            write_all_at(&lock.0, text.as_bytes(), 0).unwrap();
             assert!(waited() < MOST_ENDING, "{text}");
         }
         let mut child = Command::new("sleep").arg("60").spawn().unwrap();
         lock.0.set_len(0).unwrap();
-        lock.0.write_all_at(child.id().to_string().as_bytes(), 0).unwrap();
+        write_all_at(&lock.0, child.id().to_string().as_bytes(), 0).unwrap();
         assert!(waited() >= MOST_ENDING);
         child.kill().unwrap();
         child.wait().unwrap();

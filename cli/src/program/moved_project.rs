@@ -7,6 +7,7 @@
 
 use std::path::{Component, Path, PathBuf};
 
+use turntree::platform::canonical;
 use turntree::store::Store;
 use turntree::workspace::{read_note, write_note};
 
@@ -69,7 +70,7 @@ pub(crate) fn note_project(store: &Store) {
 
 /// The directory of the project that contains a store.
 fn project_of(store: &Store) -> Option<PathBuf> {
-    let dir = store.dir().canonicalize().ok()?;
+    let dir = canonical(&store.dir()).ok()?;
     dir.parent().filter(|_| dir.ends_with(STORE_DIR)).map(Path::to_owned)
 }
 

@@ -4,9 +4,8 @@
 //! `NAME.copy` is a second copy, since a store without its wrapped keys is lost. `NAME.pub` is the
 //! public key that it is wrapped for; a key wrapped with a passphrase has no such file.
 
-use std::fs::{self, DirBuilder, File, TryLockError};
+use std::fs::{self, File};
 use std::io::{ErrorKind as IoErrorKind, IsTerminal, Write};
-use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -14,6 +13,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use age::secrecy::SecretString;
 use age::{Decryptor, Encryptor, Identity, x25519};
 use turntree::local::{open_encrypted, open_repository};
+use turntree::platform::{lock_folder, private_folders};
 use turntree::repo::Repository;
 use turntree::store::{KEYS_DIR, STORE_KEY_BYTES, StoreCipher, StoreKey, StoreKeys};
 use turntree::workspace::{read_regular, read_regular_text};
@@ -77,16 +77,14 @@ impl KeyChange {
     /// wraps a key that was replaced.
     pub(crate) fn begin(dir: &Path) -> Result<Self> {
         let failed = |error| Error::io(format!("lock {}", dir.display()), error);
-        let folder = File::open(dir).map_err(failed)?;
-        match folder.try_lock() {
-            Ok(()) => Ok(Self { _folder: folder }),
-            Err(TryLockError::WouldBlock) => {
+        match lock_folder(dir).map_err(failed)? {
+            Some(folder) => Ok(Self { _folder: folder }),
+            None => {
                 let message =
                     format!("another command changes the keys of the store in {}", dir.display());
                 let error = Error::new(ErrorKind::Locked, message);
                 Err(Failure::hinted(error, "run it again after the other command has ended"))
             }
-            Err(TryLockError::Error(error)) => Err(failed(error).into()),
         }
     }
 }
@@ -248,7 +246,7 @@ pub(crate) fn wrap(
     passphrase: Option<&SecretString>,
 ) -> Result<()> {
     let folder = dir.join(KEYS_DIR);
-    match DirBuilder::new().mode(0o700).create(&folder) {
+    match private_folders().create(&folder) {
         Err(error) if error.kind() != IoErrorKind::AlreadyExists => {
             return Err(Error::io(format!("make {}", folder.display()), error).into());
         }

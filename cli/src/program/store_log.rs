@@ -1,11 +1,11 @@
 //! Logs in a store: lines of text for people, about background work.
 
-use std::fs;
+use std::fs::{self, OpenOptions};
 use std::io::Write;
 use std::path::Path;
 
-use rustix::fs::{Mode, OFlags};
 use turntree::Error;
+use turntree::platform::{private, without_links};
 use turntree::workspace::read_regular;
 
 use crate::view::clock;
@@ -24,20 +24,20 @@ pub(crate) fn append(log: &Path, message: &str) -> Result<()> {
     let line = format!("{} {}\n", clock::rfc3339(clock::now()?), message.replace('\n', " "));
     // The store may be untrusted: does not follow a link in place of the file, and does not block
     // on a pipe.
-    let open = |how| {
-        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::NOFOLLOW | OFlags::NONBLOCK;
-        let owner = Mode::RUSR | Mode::WUSR;
-        let opened = rustix::fs::open(log, flags | OFlags::CLOEXEC | how, owner);
-        opened.map(fs::File::from).map_err(|error| failed(error.into()))
+    let open = |how: &dyn Fn(&mut OpenOptions) -> &mut OpenOptions| {
+        let mut options = OpenOptions::new();
+        without_links(private(how(&mut options).create(true))).open(log).map_err(failed)
     };
     let is_file = fs::symlink_metadata(log).is_ok_and(|found| found.is_file());
     let known = is_file.then(|| read_regular(log, MOST_READ).ok()).flatten().unwrap_or_default();
     if known.len() + line.len() <= MAX_LOG_BYTES {
-        return Ok(open(OFlags::APPEND)?.write_all(line.as_bytes()).map_err(failed)?);
+        return Ok(open(&|options| options.append(true))?
+            .write_all(line.as_bytes())
+            .map_err(failed)?);
     }
     let kept = known.get(known.len().saturating_sub(MAX_LOG_BYTES / 2)..).unwrap_or_default();
     let begin = kept.iter().position(|byte| *byte == b'\n').map_or(kept.len(), |at| at + 1);
     let kept = kept.get(begin..).unwrap_or_default();
     let kept = [kept, line.as_bytes()].concat();
-    Ok(open(OFlags::TRUNC)?.write_all(&kept).map_err(failed)?)
+    Ok(open(&|options| options.write(true).truncate(true))?.write_all(&kept).map_err(failed)?)
 }

@@ -17,18 +17,18 @@
 //! pointer to a store, [`ELSEWHERE`](super::invocation::ELSEWHERE), has its own record.
 
 use std::collections::BTreeMap;
-use std::fs::{self, DirBuilder};
+use std::fs;
 use std::io;
-use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
-use etcetera::BaseStrategy;
 use serde::{Deserialize, Serialize};
 use turntree::Error;
 use turntree::object::{Kind, ObjectId};
+use turntree::platform::{canonical, private_folders};
 use turntree::repo::{RemoteEntry, Repository};
 use turntree::workspace::{read_regular, tracking_repository};
 
+use crate::platform::data_folder;
 use crate::program::here::place_key;
 use crate::program::private_file::write_durably;
 use crate::view::advice::Advice;
@@ -330,7 +330,7 @@ pub(crate) fn records() -> Result<Vec<TrustRecord>> {
 /// The path with links resolved, or the absolute path if it does not exist.
 fn whole(dir: &Path) -> PathBuf {
     let absolute = std::path::absolute(dir).unwrap_or_else(|_| dir.to_owned());
-    dir.canonicalize().unwrap_or(absolute)
+    canonical(&dir).unwrap_or(absolute)
 }
 
 fn id_of(repo: &Repository) -> String {
@@ -355,9 +355,9 @@ pub(crate) fn user_store() -> turntree::Result<PathBuf> {
 }
 
 fn own_folder() -> turntree::Result<PathBuf> {
-    let base = etcetera::choose_base_strategy()
+    let data = data_folder()
         .map_err(|error| Error::not_found("there is no home directory").with_source(error))?;
-    Ok(base.data_dir().join(OWN))
+    Ok(data.join(OWN))
 }
 
 fn folder() -> turntree::Result<PathBuf> {
@@ -384,7 +384,7 @@ fn write(record: &TrustRecord) -> Result<()> {
     let path = record_path(&record.path)?;
     let failed = |error| Error::io(format!("write {}", path.display()), error);
     let folder = folder()?;
-    let made = DirBuilder::new().recursive(true).mode(0o700).create(&folder);
+    let made = private_folders().recursive(true).create(&folder);
     made.map_err(|error| Error::io(format!("make {}", folder.display()), error))?;
     let bytes = serde_json::to_vec(record).map_err(|error| failed(error.into()))?;
     write_durably(&path, &bytes)

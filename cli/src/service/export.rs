@@ -9,6 +9,7 @@ use clap::ValueEnum;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use turntree::context::MAIN_AGENT;
+use turntree::platform::canonical;
 use turntree::repo::HEAD;
 use turntree::workspace::save;
 use turntree::{Error, ErrorKind};
@@ -142,8 +143,7 @@ fn place(call: &ServiceCall<'_>, path: &str) -> Result<PathBuf> {
         return Err(refused().into());
     };
     let parent = dir.join(place.parent().unwrap_or(Path::new("")));
-    let parent = parent
-        .canonicalize()
+    let parent = canonical(&parent)
         .map_err(|error| Error::io(format!("find the folder of '{path}'"), error))?;
     // The path may contain links.
     match parent.strip_prefix(&dir) {

@@ -50,13 +50,12 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
-use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
-use signal_hook::iterator::Signals;
 use turntree::object::ObjectId;
 use turntree::repo::{BranchName, DEFAULT_SESSION, MAIN_BRANCH, Repository};
 use turntree::{Error, ErrorKind};
 use turntree_exchange::SecretFilter;
 
+use crate::platform::on_request_to_end;
 use crate::porcelain::revision::branch_of;
 use crate::program::complete::{revisions, sessions};
 use crate::program::held_store::HeldStore;
@@ -421,18 +420,14 @@ impl<'s> ServiceCall<'s> {
 /// Makes a signal that asks this process to end wait for the change in progress, and then ends the
 /// process.
 pub(crate) fn end_on_signals(service: &Arc<Service>) -> Result<()> {
-    let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP])
-        .map_err(|error| Error::io("watch for signals", error))?;
     let service = Arc::clone(service);
-    std::thread::spawn(move || {
-        if signals.forever().next().is_some() {
-            let _quiet = service.quiet();
-            // The other threads may block on input forever. There is nothing left to write: a
-            // change is either durable or not started.
-            std::process::exit(Exit::Success as i32);
-        }
+    let watched = on_request_to_end(move || {
+        let _quiet = service.quiet();
+        // The other threads may block on input forever. There is nothing left to write: a change is
+        // either durable or not started.
+        std::process::exit(Exit::Success as i32);
     });
-    Ok(())
+    Ok(watched.map_err(|error| Error::io("watch for signals", error))?)
 }
 
 fn absolute(dir: &Path) -> Result<PathBuf> {

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use turntree::platform::canonical;
 use turntree::{Error, ErrorKind};
 
 use super::plan;
@@ -101,7 +102,7 @@ fn directory(call: &ServiceCall<'_>, known: Option<PathBuf>) -> Result<Option<Pa
     const WITHOUT: &str = "files = false takes back the branch alone";
     let Some(own) = call.workspace() else { return Err(no_workspace(WITHOUT)) };
     let own = checked(own, false)?;
-    let is_other = |known: PathBuf| known.canonicalize().ok().as_ref() != Some(&own);
+    let is_other = |known: PathBuf| canonical(&known).ok().as_ref() != Some(&own);
     if known.is_some_and(is_other) {
         let message = "the operation moved files of another directory than this server's workspace";
         let error = Error::new(ErrorKind::Unsupported, message);

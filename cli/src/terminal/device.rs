@@ -5,9 +5,7 @@
 //! through it, so nothing is drawn after the terminal was restored.
 
 use std::fmt::Write as _;
-use std::fs::File;
 use std::io::{self, IsTerminal, Write};
-use std::os::fd::AsFd;
 use std::panic;
 use std::sync::{Mutex, MutexGuard, Once, TryLockError};
 use std::thread;
@@ -15,9 +13,9 @@ use std::time::Duration;
 
 use ratatui_core::buffer::{Buffer, Cell};
 use ratatui_core::style::{Color, Modifier};
-use rustix::termios::{OptionalActions, Termios, tcgetattr, tcgetwinsize, tcsetattr};
 use turntree::Error;
 
+use crate::platform::{self, NEEDS_TERM, RawTerminal};
 use crate::view::error::{Failure, Result};
 use crate::view::output::{hold_lines, release_lines};
 
@@ -40,13 +38,7 @@ const TRIES: u32 = 50;
 const PAUSE: Duration = Duration::from_millis(10);
 
 /// The terminal, while this program holds it.
-static TERMINAL: Mutex<Option<Terminal>> = Mutex::new(None);
-
-/// The saved settings of the terminal, and a handle to write to it.
-struct Terminal {
-    saved: Termios,
-    screen: File,
-}
+static TERMINAL: Mutex<Option<RawTerminal>> = Mutex::new(None);
 
 /// The screen of the interface, until this is dropped.
 #[derive(Debug)]
@@ -68,10 +60,10 @@ pub(crate) fn check() -> Result<()> {
     }
     match std::env::var("TERM").as_deref() {
         Ok("dumb") => refuse("ui needs a terminal that can move its cursor, but TERM is dumb"),
-        Ok("") | Err(_) => {
+        Ok("") | Err(_) if NEEDS_TERM => {
             refuse("ui needs a terminal that can move its cursor, but TERM is not set")
         }
-        Ok(_) => Ok(()),
+        _ => Ok(()),
     }
 }
 
@@ -132,8 +124,8 @@ impl Drop for Device {
 
 /// The columns and rows of the screen.
 pub(super) fn size() -> (u16, u16) {
-    match tcgetwinsize(io::stdout()) {
-        Ok(size) if size.ws_col > 0 && size.ws_row > 0 => (size.ws_col, size.ws_row),
+    match platform::size() {
+        Some((columns, rows)) if columns > 0 && rows > 0 => (columns, rows),
         _ => USUAL,
     }
 }
@@ -143,19 +135,13 @@ pub(super) fn size() -> (u16, u16) {
 /// # Errors
 /// `Io` when the terminal cannot be set to raw mode.
 pub(super) fn take() -> Result<()> {
-    let failed = |error| Error::io("set the terminal", io::Error::from(error));
     let mut held = lock();
     if held.is_some() {
         return Ok(());
     }
-    let saved = tcgetattr(io::stdin()).map_err(failed)?;
-    let screen = io::stdout().as_fd().try_clone_to_owned();
-    let screen = screen.map_err(|error| Error::io("open the terminal", error))?;
-    let mut raw = saved.clone();
-    raw.make_raw();
-    tcsetattr(io::stdin(), OptionalActions::Now, &raw).map_err(failed)?;
+    let taken = RawTerminal::take().map_err(|error| Error::io("set the terminal", error))?;
     hold_lines();
-    let terminal = held.insert(Terminal { saved, screen: File::from(screen) });
+    let terminal = held.insert(taken);
     let begun = terminal.screen.write_all(BEGIN);
     Ok(begun.map_err(|error| Error::io("write to the terminal", error))?)
 }
@@ -166,16 +152,16 @@ pub(super) fn give_back() {
     if let Some(mut terminal) = held.take() {
         // Errors are ignored: a closed terminal needs no restoring.
         let _ = terminal.screen.write_all(END);
-        let _ = tcsetattr(io::stdin(), OptionalActions::Now, &terminal.saved);
+        terminal.give_back();
         release_lines();
     }
 }
 
-fn lock() -> MutexGuard<'static, Option<Terminal>> {
+fn lock() -> MutexGuard<'static, Option<RawTerminal>> {
     TERMINAL.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
 }
 
-fn lock_in_time() -> Option<MutexGuard<'static, Option<Terminal>>> {
+fn lock_in_time() -> Option<MutexGuard<'static, Option<RawTerminal>>> {
     for _ in 0..TRIES {
         match TERMINAL.try_lock() {
             Ok(held) => return Some(held),

@@ -6,13 +6,11 @@ use std::sync::mpsc::Sender;
 use std::thread;
 use std::time::Duration;
 
-use signal_hook::consts::{SIGCONT, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGTSTP, SIGWINCH};
-use signal_hook::iterator::Signals;
-use signal_hook::low_level::emulate_default_handler;
 use turntree::Error;
 
 use super::content::{Answer, Question};
 use super::device;
+use crate::platform::{ScreenSignal, end_by, watch_screen};
 use crate::program::held_store::HeldStore;
 use crate::program::store_watch::StoreWatch;
 use crate::view::error::Result;
@@ -62,31 +60,24 @@ pub(super) fn read_keys(events: Sender<Event>) {
 /// # Errors
 /// `Io` when signals cannot be watched.
 pub(super) fn watch_signals(events: Sender<Event>) -> Result<()> {
-    let watched = [SIGWINCH, SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGTSTP, SIGCONT];
-    let mut signals =
-        Signals::new(watched).map_err(|error| Error::io("watch for signals", error))?;
-    thread::spawn(move || {
-        for signal in signals.forever() {
-            match signal {
-                SIGWINCH => {}
-                SIGCONT => drop(device::take()),
-                SIGTSTP => {
-                    device::give_back();
-                    // Returns when the process is continued.
-                    let _ = emulate_default_handler(signal);
-                    drop(device::take());
-                }
-                signal => {
-                    device::give_back();
-                    let _ = emulate_default_handler(signal);
-                }
+    let watch = watch_screen(move |signal| {
+        match signal {
+            ScreenSignal::Resized => {}
+            ScreenSignal::Continued => drop(device::take()),
+            ScreenSignal::Stopping(signal) => {
+                device::give_back();
+                // Returns when the process is continued.
+                let _ = end_by(signal);
+                drop(device::take());
             }
-            if events.send(Event::Screen).is_err() {
-                return;
+            ScreenSignal::Ending(signal) => {
+                device::give_back();
+                let _ = end_by(signal);
             }
         }
+        events.send(Event::Screen).is_ok()
     });
-    Ok(())
+    Ok(watch.map_err(|error| Error::io("watch for signals", error))?)
 }
 
 /// Starts a thread that reports changes of a store until the process ends.

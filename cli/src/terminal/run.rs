@@ -4,8 +4,6 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::Duration;
 
-use signal_hook::consts::SIGTSTP;
-use signal_hook::low_level::raise;
 use turntree::object::ObjectId;
 use turntree::repo::{BranchName, Repository};
 
@@ -18,6 +16,7 @@ use super::readers::Readers;
 use super::screen::Deed;
 use super::state::{Action, State};
 use super::text::{Tone, lines};
+use crate::platform::stop_this;
 use crate::program::held_store::HeldStore;
 use crate::program::invocation::Opened;
 use crate::view::clock;
@@ -170,7 +169,7 @@ impl Interface<'_> {
             Action::Do(deed) => self.act(deed)?,
             Action::Suspend => {
                 // The signal thread restores the terminal and takes it again.
-                let _ = raise(SIGTSTP);
+                stop_this();
             }
             Action::Redraw => self.device.forget(),
             Action::Quit => return Ok(Some(Ending::Quit)),

@@ -11,6 +11,7 @@ use serde::Serialize;
 use turntree::repo::BranchName;
 use turntree::store::RefTable;
 
+use crate::platform;
 use crate::view::render::{columns_of, harmless};
 use crate::view::short_names::ShortNames;
 use crate::view::terminal_text::TerminalText;
@@ -253,8 +254,7 @@ impl Width {
 
     /// The terminal's width, otherwise `COLUMNS`, otherwise no limit.
     fn of_screen(stdout: &io::Stdout) -> Self {
-        let size = rustix::termios::tcgetwinsize(stdout).ok();
-        let terminal = size.map(|size| usize::from(size.ws_col));
+        let terminal = platform::columns(stdout);
         let set = || std::env::var("COLUMNS").ok().and_then(|columns| columns.parse().ok());
         let columns = terminal.filter(|columns| *columns > 0).or_else(set);
         columns.filter(|columns| *columns > 0).map_or(Self::UNLIMITED, Self::of)

@@ -38,8 +38,6 @@ use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper::{Method, Request, Response, StatusCode};
 use hyper_util::rt::{TokioIo, TokioTimer};
-use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
-use signal_hook::iterator::Signals;
 use tokio::net::TcpStream;
 use tokio::sync::{Notify, Semaphore};
 use turntree::Error;
@@ -50,6 +48,7 @@ use self::lines::{Body, Content, document, note, refusal, script};
 use self::plans::Changes;
 use self::routes::{ChangeStep, Question, Route, change_step};
 use self::store::WatchedStore;
+use crate::platform::on_request_to_end;
 use crate::program::invocation::Location;
 use crate::view::error::Result;
 
@@ -247,13 +246,7 @@ async fn whole(body: Incoming) -> Result<Vec<u8>, Refusal> {
 
 /// Ends the server on the next signal that asks this process to end.
 fn end_on_signals(ending: &Arc<Notify>) -> Result<()> {
-    let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP])
-        .map_err(|error| Error::io("watch for signals", error))?;
     let ending = Arc::clone(ending);
-    std::thread::spawn(move || {
-        if signals.forever().next().is_some() {
-            ending.notify_one();
-        }
-    });
-    Ok(())
+    let watched = on_request_to_end(move || ending.notify_one());
+    Ok(watched.map_err(|error| Error::io("watch for signals", error))?)
 }

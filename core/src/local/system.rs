@@ -2,10 +2,9 @@
 //! these from the system.
 
 use std::ffi::OsString;
-use std::fs::{self, DirBuilder};
+use std::fs;
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::io;
-use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -13,15 +12,10 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use super::notes::StoreNotes;
 use crate::error::{Error, ErrorKind, Result};
 use crate::object::Time;
+use crate::platform::{SYSTEM_CONFIG, private_folders};
 use crate::repo::Repository;
 use crate::store::{NewStore, OpenOptions, RealIo, StoreKeys};
 use crate::workspace::GitPlaces;
-
-/// The git settings of the machine.
-const SYSTEM_CONFIG: &str = "/etc/gitconfig";
-
-/// Parent folders created for a store are accessible only to its owner.
-const FOLDER_MODE: u32 = 0o700;
 
 /// Returns the current time in UTC.
 pub(super) fn now() -> Time {
@@ -46,7 +40,7 @@ pub fn git_places() -> GitPlaces {
     let is_on = |value: OsString| !["0", "false", "no", "off"].iter().any(|off| value == *off);
     let system = match set("GIT_CONFIG_NOSYSTEM").is_some_and(is_on) {
         true => None,
-        false => Some(set("GIT_CONFIG_SYSTEM").map_or_else(|| SYSTEM_CONFIG.into(), PathBuf::from)),
+        false => set("GIT_CONFIG_SYSTEM").map(PathBuf::from).or(SYSTEM_CONFIG.map(PathBuf::from)),
     };
     let global = match std::env::var_os("GIT_CONFIG_GLOBAL") {
         Some(path) => vec![PathBuf::from(path)],
@@ -166,7 +160,8 @@ pub(super) fn check_free(dir: &Path) -> Result<()> {
 /// `InvalidInput` if `dir` has a store or other files, `Io` if the system refuses.
 pub fn create_repository(dir: &Path) -> Result<Repository> {
     if let Some(parent) = dir.parent() {
-        let made = DirBuilder::new().recursive(true).mode(FOLDER_MODE).create(parent);
+        // They are accessible only to their owner, as the store is.
+        let made = private_folders().recursive(true).create(parent);
         made.map_err(|error| Error::io(format!("make {}", parent.display()), error))?;
     }
     let new = NewStore { id: random_bytes() };

@@ -6,19 +6,15 @@
 //! the agent has read.
 
 use std::fmt::Debug;
-use std::fs::{self, DirBuilder, File, OpenOptions, TryLockError};
+use std::fs::{self, File, OpenOptions};
 use std::io::{self, ErrorKind};
-use std::os::unix::fs::{DirBuilderExt, FileExt, MetadataExt, OpenOptionsExt};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use bytes::Bytes;
-use rustix::fs::OFlags;
-use rustix::io::Errno;
+use crate::platform::{self, Lock};
 
-const FILE_MODE: u32 = 0o600;
-const DIRECTORY_MODE: u32 = 0o700;
+pub use crate::platform::Mapping;
 
 /// First and longest pause between two attempts at a lock; locks are held for microseconds.
 const LOCK_PAUSE_MIN: Duration = Duration::from_micros(20);
@@ -95,50 +91,6 @@ pub trait Io: Debug + Send + Sync {
     /// # Errors
     /// `NotFound` when the file does not exist.
     fn identity(&self, path: &Path) -> io::Result<Identity>;
-}
-
-/// A whole file in memory: mapped, or read.
-#[derive(Debug, Clone)]
-pub struct Mapping {
-    bytes: Bytes,
-    /// The mapping, if the file is mapped.
-    map: Option<Arc<memmap2::Mmap>>,
-}
-
-impl Mapping {
-    /// Returns the bytes of the file.
-    #[must_use]
-    pub const fn bytes(&self) -> &Bytes {
-        &self.bytes
-    }
-
-    /// Returns the memory of mapped pages to the system, which rereads them on the next access. So
-    /// a scan of a large store does not keep all of it in memory. Costs a system call, and a page
-    /// fault for each stretch that is accessed again.
-    #[expect(unsafe_code, reason = "giving pages back is unsafe in Rust; see SAFETY")]
-    pub fn release_pages(&self) {
-        if let Some(map) = &self.map {
-            // SAFETY: the mapping is private and was never written to, and its file does not
-            // change, which is the condition of mapping it: rereading returns the same bytes. The
-            // advice changes nothing else, so its failure only costs memory.
-            let _ = unsafe { map.unchecked_advise(memmap2::UncheckedAdvice::DontNeed) };
-        }
-    }
-}
-
-impl From<Bytes> for Mapping {
-    fn from(bytes: Bytes) -> Self {
-        Self { bytes, map: None }
-    }
-}
-
-/// A mapping that is kept alive by its bytes.
-struct OwnedMap(Arc<memmap2::Mmap>);
-
-impl AsRef<[u8]> for OwnedMap {
-    fn as_ref(&self) -> &[u8] {
-        &self.0
-    }
 }
 
 /// An open file. Dropping it releases its lock.
@@ -259,12 +211,11 @@ pub struct RealIo;
 
 impl Io for RealIo {
     fn open(&self, path: &Path, access: Access) -> io::Result<Arc<dyn IoFile>> {
-        // Do not block on a pipe, and do not follow a symbolic link out of the store.
-        let flags = (OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC).bits().cast_signed();
         let mut options = OpenOptions::new();
-        options.read(true).write(access == Access::Write).custom_flags(flags);
-        let file = options.open(path)?;
-        if !file.metadata()?.is_file() {
+        options.read(true).write(access == Access::Write);
+        // Do not block on a pipe, and do not follow a symbolic link out of the store.
+        let file = platform::without_links(&mut options).open(path)?;
+        if !platform::is_plain_file(&file)? {
             return Err(io::Error::new(ErrorKind::InvalidInput, "not a regular file"));
         }
         Ok(Arc::new(RealFile(file)))
@@ -272,12 +223,12 @@ impl Io for RealIo {
 
     fn create(&self, path: &Path) -> io::Result<Arc<dyn IoFile>> {
         let mut options = OpenOptions::new();
-        let file = options.read(true).write(true).create_new(true).mode(FILE_MODE).open(path)?;
-        Ok(Arc::new(RealFile(file)))
+        options.read(true).write(true).create_new(true);
+        Ok(Arc::new(RealFile(platform::private(&mut options).open(path)?)))
     }
 
     fn create_dir(&self, path: &Path) -> io::Result<()> {
-        DirBuilder::new().mode(DIRECTORY_MODE).create(path)
+        platform::private_folders().create(path)
     }
 
     fn list(&self, dir: &Path) -> io::Result<Vec<String>> {
@@ -286,13 +237,7 @@ impl Io for RealIo {
     }
 
     fn publish(&self, from: &Path, to: &Path) -> io::Result<()> {
-        // A link refuses a taken name on every Unix; `rename` would replace it.
-        fs::hard_link(from, to)?;
-        match fs::remove_file(from) {
-            // Another process has removed it since; `to` exists.
-            Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
-            removed => removed,
-        }
+        platform::rename_to_free(from, to)
     }
 
     fn link(&self, from: &Path, to: &Path) -> io::Result<()> {
@@ -300,24 +245,23 @@ impl Io for RealIo {
     }
 
     fn replace(&self, from: &Path, to: &Path) -> io::Result<()> {
-        fs::rename(from, to)
+        platform::replace(from, to)
     }
 
     fn remove(&self, path: &Path) -> io::Result<()> {
-        fs::remove_file(path)
+        platform::remove(path)
     }
 
     fn sync_dir(&self, dir: &Path) -> io::Result<()> {
-        File::open(dir)?.sync_all()
+        platform::sync_names(dir)
     }
 
     fn free_bytes(&self, dir: &Path) -> io::Result<u64> {
-        let system = rustix::fs::statvfs(dir)?;
-        Ok(system.f_bavail.saturating_mul(system.f_frsize))
+        platform::free_bytes(dir)
     }
 
     fn identity(&self, path: &Path) -> io::Result<Identity> {
-        Ok(identity_of(&fs::symlink_metadata(path)?))
+        platform::own_identity(path).map(Identity::from)
     }
 }
 
@@ -329,7 +273,7 @@ impl Drop for RealFile {
         // Closing releases a lock only if no other process has the same open file. A process that
         // another thread starts has it between `fork` and `exec`, and the next process would find
         // the file locked in that time. If unlocking fails, the lock ends with this process.
-        let _ = self.0.unlock();
+        let _ = platform::unlock(&self.0);
     }
 }
 
@@ -337,7 +281,7 @@ impl ReadAt for File {
     fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
         let mut filled = 0;
         while let Some(rest) = buffer.get_mut(filled..).filter(|rest| !rest.is_empty()) {
-            match FileExt::read_at(self, rest, offset + filled as u64) {
+            match platform::read_at(self, rest, offset + filled as u64) {
                 Ok(0) => break,
                 Ok(read) => filled += read,
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
@@ -358,7 +302,7 @@ impl IoFile for RealFile {
     }
 
     fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
-        self.0.write_all_at(bytes, offset)
+        platform::write_all_at(&self.0, bytes, offset)
     }
 
     fn sync_data(&self) -> io::Result<()> {
@@ -373,10 +317,8 @@ impl IoFile for RealFile {
         let started = Instant::now();
         let mut pause = LOCK_PAUSE_MIN;
         loop {
-            match self.0.try_lock() {
-                Ok(()) => return Ok(true),
-                Err(TryLockError::Error(error)) => return Err(error),
-                Err(TryLockError::WouldBlock) => {}
+            if platform::try_lock(&self.0)? == Lock::Taken {
+                return Ok(true);
             }
             let Some(left) = timeout.checked_sub(started.elapsed()).filter(|left| !left.is_zero())
             else {
@@ -388,46 +330,38 @@ impl IoFile for RealFile {
     }
 
     fn unlock(&self) -> io::Result<()> {
-        self.0.unlock()
+        platform::unlock(&self.0)
     }
 
     fn identity(&self) -> io::Result<Identity> {
-        Ok(identity_of(&self.0.metadata()?))
+        platform::file_identity(&self.0).map(Identity::from)
     }
 
-    #[expect(unsafe_code, reason = "mapping a file is unsafe in Rust; see SAFETY")]
     fn map(&self) -> io::Result<Mapping> {
-        // SAFETY: callers map only sealed files. A store never writes to, truncates or reuses such
-        // a file; it unlinks it, which leaves mappings intact. If another process modifies it, each
-        // read still verifies the bytes against their id.
-        let map = Arc::new(unsafe { memmap2::Mmap::map(&self.0)? });
-        Ok(Mapping { bytes: Bytes::from_owner(OwnedMap(Arc::clone(&map))), map: Some(map) })
+        Mapping::of(&self.0)
+    }
+
+    fn is_mappable(&self) -> bool {
+        platform::MAPS_FILES
     }
 }
 
 /// Returns true for a temporary error, which does not indicate damage: too many open files, no
 /// memory, no permission.
 pub(super) fn is_temporary(error: &crate::Error) -> bool {
-    let passing = [
-        Errno::MFILE,
-        Errno::NFILE,
-        Errno::NOMEM,
-        Errno::INTR,
-        Errno::AGAIN,
-        Errno::ACCESS,
-        Errno::PERM,
-    ];
     let source =
         std::error::Error::source(error).and_then(|source| source.downcast_ref::<io::Error>());
     let code = source.and_then(io::Error::raw_os_error);
-    code.is_some_and(|code| passing.iter().any(|errno| errno.raw_os_error() == code))
+    code.is_some_and(|code| platform::PASSING.contains(&code))
 }
 
-fn identity_of(metadata: &fs::Metadata) -> Identity {
-    Identity { device: metadata.dev(), inode: metadata.ino() }
+impl From<(u64, u64)> for Identity {
+    fn from((device, inode): (u64, u64)) -> Self {
+        Self { device, inode }
+    }
 }
 
-#[cfg(test)]
+#[cfg(all(test, unix))]
 mod tests {
     use super::*;
 

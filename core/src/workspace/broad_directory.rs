@@ -2,10 +2,11 @@
 //! and its ancestors. Every operation that captures a directory or writes files into it calls this
 //! check.
 
-use std::os::unix::fs::MetadataExt;
 use std::path::{Component, Path, PathBuf};
 
 use crate::error::{Error, Result};
+use crate::platform;
+use crate::platform::canonical;
 
 /// Refuses `dir` if it is the filesystem root, the user's directory `home`, or an ancestor of it.
 ///
@@ -16,13 +17,17 @@ use crate::error::{Error, Result};
 /// `InvalidInput`, naming the directory.
 pub fn expect_narrow(dir: &Path, home: Option<&Path>) -> Result<()> {
     let Some(found) = identity(&resolve_missing(dir)) else { return Ok(()) };
-    let home = home.and_then(|home| home.canonicalize().ok());
+    let home = home.and_then(|home| canonical(&home).ok());
     let homes = home.iter().flat_map(|home| home.ancestors());
-    let broad = homes.chain([Path::new("/")]).find(|broad| identity(broad) == Some(found));
+    // Systems with several roots have one above each directory.
+    let root = std::path::absolute(dir).ok();
+    let root = root.as_deref().and_then(|dir| dir.ancestors().last());
+    let roots = [Path::new("/")].into_iter().chain(root);
+    let broad = homes.chain(roots).find(|broad| identity(broad) == Some(found));
     let Some(broad) = broad else { return Ok(()) };
     let what = if Some(broad) == home.as_deref() {
         "the home directory"
-    } else if broad == Path::new("/") {
+    } else if broad.parent().is_none() {
         "the root of all files"
     } else {
         "a directory above the home directory"
@@ -42,7 +47,7 @@ fn resolve_missing(dir: &Path) -> PathBuf {
             }
             part => whole.push(part),
         }
-        if let Ok(found) = whole.canonicalize() {
+        if let Ok(found) = canonical(&whole) {
             whole = found;
         }
     }
@@ -50,7 +55,7 @@ fn resolve_missing(dir: &Path) -> PathBuf {
 }
 
 fn identity(path: &Path) -> Option<(u64, u64)> {
-    std::fs::metadata(path).ok().map(|found| (found.dev(), found.ino()))
+    platform::identity(path).ok()
 }
 
 #[cfg(test)]

@@ -3,14 +3,17 @@
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
+use turntree::platform::HOME_VARIABLE;
+
 use super::name::is_file_of_session;
 use super::opencode;
 
 /// Editors whose extensions keep their data in a folder of this name.
 const EDITORS: [&str; 5] = ["Code", "Code - Insiders", "VSCodium", "Cursor", "Windsurf"];
 
-/// The environment variables that move places, besides `HOME`.
-pub const PLACE_VARIABLES: [&str; 12] = [
+/// The environment variables that move places, besides that of the home directory.
+pub const PLACE_VARIABLES: [&str; 13] = [
+    "APPDATA",
     "XDG_DATA_HOME",
     "CLAUDE_CONFIG_DIR",
     "CODEX_HOME",
@@ -79,13 +82,13 @@ impl SessionPlace {
 
 /// Returns the places of all known agents, in the order in which they are listed.
 ///
-/// `variable` reads the environment: `HOME`, and [`PLACE_VARIABLES`].
-/// Without a `HOME` the result is empty.
+/// `variable` reads the environment: [`HOME_VARIABLE`], and [`PLACE_VARIABLES`].
+/// Without a home directory the result is empty.
 #[must_use]
 pub fn places(variable: &dyn Fn(&str) -> Option<OsString>) -> Vec<SessionPlace> {
     let directory =
         |name: &str| variable(name).filter(|value| !value.is_empty()).map(PathBuf::from);
-    let Some(home) = directory("HOME") else { return Vec::new() };
+    let Some(home) = directory(HOME_VARIABLE) else { return Vec::new() };
     let below = |name: &str, default: &str| directory(name).unwrap_or_else(|| home.join(default));
     let data = below("XDG_DATA_HOME", ".local/share");
     let codex = below("CODEX_HOME", ".codex");
@@ -108,10 +111,11 @@ pub fn places(variable: &dyn Fn(&str) -> Option<OsString>) -> Vec<SessionPlace> 
     let conversations = below("OPENHANDS_PERSISTENCE_DIR", ".openhands").join("conversations");
     let conversations = directory("OPENHANDS_CONVERSATIONS_DIR").unwrap_or(conversations);
     found.push(("openhands", conversations));
-    for config in [".config", "Library/Application Support"] {
+    let settings = [".config", "Library/Application Support"].map(|config| home.join(config));
+    for config in settings.into_iter().chain(directory("APPDATA")) {
         let tasks = |editor| {
             let extension = "User/globalStorage/saoudrizwan.claude-dev/tasks";
-            ("cline", home.join(config).join(editor).join(extension))
+            ("cline", config.join(editor).join(extension))
         };
         found.extend(EDITORS.map(tasks));
     }
@@ -134,11 +138,11 @@ mod tests {
         let read = std::cell::RefCell::new(Vec::new());
         let variable = |name: &str| {
             read.borrow_mut().push(name.to_owned());
-            (name == "HOME").then(|| "/h".into())
+            (name == HOME_VARIABLE).then(|| "/h".into())
         };
         assert!(!places(&variable).is_empty());
         let mut read = read.into_inner();
-        read.retain(|name| name != "HOME");
+        read.retain(|name| name != HOME_VARIABLE);
         read.sort_unstable();
         let mut listed = PLACE_VARIABLES;
         listed.sort_unstable();
@@ -173,7 +177,9 @@ mod tests {
             let of_agent = places(&read).into_iter().filter(|place| place.agent == agent);
             of_agent.map(|place| place.path.display().to_string()).collect()
         };
-        let home = ("HOME", "/h");
+        let home = (HOME_VARIABLE, "/h");
+        let tasks = "/r/Code/User/globalStorage/saoudrizwan.claude-dev/tasks";
+        assert!(of(&[home, ("APPDATA", "/r")], "cline").iter().any(|path| path == tasks));
         assert_eq!(of(&[home], "codex"), ["/h/.codex/sessions", "/h/.codex/archived_sessions"]);
         assert_eq!(of(&[home, ("CODEX_HOME", "/c")], "codex")[0], "/c/sessions");
         assert_eq!(of(&[home, ("CODEX_HOME", "")], "codex")[0], "/h/.codex/sessions");

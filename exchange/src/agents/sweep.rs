@@ -5,6 +5,7 @@ use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use turntree::platform::HOME_VARIABLE;
 use turntree::workspace::open_regular;
 
 use serde_json::Value;
@@ -28,7 +29,7 @@ const USUAL: Duration = Duration::from_secs(30 * DAY);
 pub fn swept_after(agent: &str, variable: &dyn Fn(&str) -> Option<OsString>) -> Option<Duration> {
     let directory =
         |name: &str| variable(name).filter(|value| !value.is_empty()).map(PathBuf::from);
-    let home = directory("HOME")?;
+    let home = directory(HOME_VARIABLE)?;
     match agent {
         "claude-code" => {
             let folder = directory("CLAUDE_CONFIG_DIR").unwrap_or_else(|| home.join(".claude"));
@@ -96,7 +97,7 @@ mod tests {
             }
         }
         let variable = |name: &str| match name {
-            "HOME" => Some(home.path().into()),
+            HOME_VARIABLE => Some(home.path().into()),
             "GEMINI_CLI_HOME" => Some(home.path().join("there").into()),
             _ => None,
         };

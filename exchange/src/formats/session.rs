@@ -94,6 +94,9 @@ impl SpelledPath {
         let path = decoded.as_deref().unwrap_or(written);
         // An address has a slash before the drive.
         let path = path.strip_prefix('/').filter(|rest| has_drive(rest)).unwrap_or(path);
+        // The shells of git for Windows write `/c/p` for `C:\p`.
+        let of_shell = is_of_windows.then(|| drive_of_shell(path)).flatten();
+        let path = of_shell.as_deref().unwrap_or(path);
         let has_drive = has_drive(path);
         let is_of_windows = is_of_windows || has_drive || path.starts_with("\\\\");
         let is_separator = |c: char| c == '/' || (c == '\\' && is_of_windows);
@@ -103,6 +106,7 @@ impl SpelledPath {
             _ => ("", path),
         };
         let root = match (is_of_windows, is_absolute) {
+            (true, true) if path.starts_with(r"\\") || path.starts_with("//") => "\\\\".to_owned(),
             (true, true) => format!("{}\\", root.to_ascii_uppercase()),
             (false, true) if !path.starts_with('~') => "/".to_owned(),
             _ => String::new(),
@@ -111,6 +115,13 @@ impl SpelledPath {
         let parts = parts.map(str::to_owned).collect();
         Self { root, parts: without_steps(parts), is_absolute, is_of_windows }
     }
+}
+
+/// Returns `c:/p` for `/c/p`.
+fn drive_of_shell(path: &str) -> Option<String> {
+    let (drive, rest) = path.strip_prefix('/')?.split_once('/').unwrap_or((path.get(1..)?, ""));
+    let is_drive = drive.len() == 1 && drive.starts_with(|c: char| c.is_ascii_alphabetic());
+    is_drive.then(|| format!("{drive}:/{rest}"))
 }
 
 fn has_drive(path: &str) -> bool {
@@ -236,9 +247,15 @@ mod tests {
             assert_eq!(relative("/srv/p", spelled), "a/b", "{spelled}");
             assert_eq!(relative("/srv/./p//", spelled), "a/b", "{spelled}");
         }
-        for spelled in ["c:\\P\\a\\b", "C:/P/a/b", "a\\b", ".\\a\\b", "a/b", "file:///c:/P/a/b"] {
+        for spelled in ["c:\\P\\a\\b", "C:/P/a/b", "a\\b", ".\\a\\b", "a/b", "/c/P/a/b"] {
             assert_eq!(relative("C:\\p", spelled), "a/b", "{spelled}");
         }
+        assert_eq!(relative("C:\\p", "file:///c:/P/a/b"), "a/b");
+        assert_eq!(relative("C:\\p", "/d/x"), "D:\\x");
+        assert_eq!(relative("/c/p", "/c/p/a"), "a", "a directory of another system");
+        let share = "\\\\host\\share\\p";
+        assert_eq!(relative(share, "//host/share/p/a"), "a");
+        assert_eq!(relative(share, "\\\\host\\other\\a"), "\\\\host\\other\\a");
         assert_eq!(relative("/srv/p", "a\\b"), "a\\b", "a name as it is");
         assert_eq!(relative("/srv/p", "a%2Fb"), "a%2Fb", "a name as it is");
     }

@@ -4,7 +4,7 @@
 //! options. The file is written first, so an export that was killed at any moment can be repeated.
 //! An export locks the file while it runs.
 
-use std::fs::{self, File, OpenOptions, TryLockError};
+use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Seek, Write};
 use std::path::Path;
 
@@ -12,6 +12,7 @@ use gix::ObjectId as GitId;
 use gix::objs::Kind as GitKind;
 use gix::objs::tree::EntryKind;
 use turntree::error::{Error, ErrorKind, Result};
+use turntree::platform::{Lock, try_lock, unlock};
 
 use super::tree::{Entries, Folder, Leaf, Node};
 use super::{check, git_error};
@@ -47,7 +48,7 @@ impl Drop for ExportRepository {
     fn drop(&mut self) {
         // Closing the file does not release the lock while a newly started process still has it
         // open. If the unlock fails, the lock is released when this process ends.
-        let _ = self.marker.unlock();
+        let _ = unlock(&self.marker);
     }
 }
 
@@ -63,13 +64,9 @@ impl ExportRepository {
             Some(marker) => marker,
             None => create_marker(dir)?,
         };
-        match marker.try_lock() {
-            Err(TryLockError::WouldBlock) => {
-                let message = format!("another export to {} is running", dir.display());
-                return Err(Error::new(ErrorKind::Locked, message));
-            }
-            Err(TryLockError::Error(error)) => return Err(failed(error)),
-            Ok(()) => {}
+        if try_lock(&marker).map_err(failed)? == Lock::Busy {
+            let message = format!("another export to {} is running", dir.display());
+            return Err(Error::new(ErrorKind::Locked, message));
         }
         if is_unfinished(dir, &marker).map_err(failed)? {
             write_marker(&marker, with_source).map_err(failed)?;

@@ -15,6 +15,7 @@ use turntree::context::{
 };
 use turntree::error::Result;
 use turntree::object::{Author, Kind, ObjectId, ObjectSink, ObjectSource, Time, Trigger};
+use turntree::platform::path_text;
 use turntree::repo::vfs::VFS_SECTION;
 use turntree::repo::{BranchName, Signature, SnapshotDraft, Transaction};
 use turntree::tree::{Item, Link, MAX_KEY_BYTES};
@@ -289,7 +290,7 @@ impl<'r> TurnWriter<'r> {
             (false, None) => return path,
         };
         let key = path.strip_prefix(root).unwrap_or(&path);
-        key.to_string_lossy().into_owned()
+        path_text(key).unwrap_or_else(|| key.to_string_lossy()).into_owned()
     }
 
     /// Reopens an unfinished turn that was committed. The branch must be at the commit before it.

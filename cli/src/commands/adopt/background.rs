@@ -15,6 +15,7 @@ use turntree_exchange::agents::PLACE_VARIABLES;
 use super::super::hook::write_difference;
 use crate::hook::program::{program, utf8};
 use crate::hook::settings::Plan;
+use crate::platform::{IS_WINDOWS, real_user};
 use crate::program::invocation::Invocation;
 use crate::view::error::{Answer, Failure, Hint, Result};
 use crate::view::json;
@@ -73,7 +74,7 @@ struct Service {
 
 impl Install {
     pub(super) fn run(&self, run: &mut Invocation) -> Result<Answer> {
-        let manager = Manager::here();
+        let manager = Manager::here()?;
         let (path, before) = manager.file()?;
         let after = Some(manager.text(&Service::of(run)?)?);
         let plan = Plan { path, before, after };
@@ -92,7 +93,7 @@ impl Install {
 
 impl Uninstall {
     pub(super) fn run(&self, run: &mut Invocation) -> Result<Answer> {
-        let manager = Manager::here();
+        let manager = Manager::here()?;
         let (path, before) = manager.file()?;
         let plan = Plan { path, before, after: None };
         let commands = if plan.is_done() { Vec::new() } else { manager.commands_to_stop() };
@@ -184,8 +185,13 @@ impl Service {
 }
 
 impl Manager {
-    const fn here() -> Self {
-        if cfg!(target_os = "macos") { Self::Launchd } else { Self::Systemd }
+    fn here() -> Result<Self> {
+        if IS_WINDOWS {
+            let error = "services of Windows are not written";
+            let hint = "let the Task Scheduler run 'turntree adopt --watch' when you log on";
+            return Err(Failure::hinted(Error::new(ErrorKind::Unsupported, error), hint));
+        }
+        Ok(if cfg!(target_os = "macos") { Self::Launchd } else { Self::Systemd })
     }
 
     /// Returns the path of the service file, and its content if it exists.
@@ -238,7 +244,7 @@ impl Manager {
                 ["daemon-reload", "enable", "restart"].map(systemctl).into_iter().collect()
             }
             Self::Launchd => {
-                let domain = format!("gui/{}", rustix::process::getuid().as_raw());
+                let domain = format!("gui/{}", real_user());
                 let path = path.display().to_string();
                 vec![vec!["launchctl".to_owned(), "bootstrap".to_owned(), domain, path]]
             }
@@ -249,7 +255,7 @@ impl Manager {
         match self {
             Self::Systemd => ["stop", "disable"].map(systemctl).into_iter().collect(),
             Self::Launchd => {
-                let name = format!("gui/{}/{LABEL}", rustix::process::getuid().as_raw());
+                let name = format!("gui/{}/{LABEL}", real_user());
                 vec![vec!["launchctl".to_owned(), "bootout".to_owned(), name]]
             }
         }

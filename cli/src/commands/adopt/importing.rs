@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use turntree::maintenance::auto;
+use turntree::platform::free_bytes;
 use turntree::repo::Signature;
 use turntree::store::RefTable;
 use turntree::workspace::AdoptionCache;
@@ -161,7 +162,6 @@ fn pack(run: &Invocation, stamp: &Signature, bytes: u64) -> Result<()> {
 fn room(run: &Invocation) -> Result<u64> {
     let dir = run.locate()?.dir;
     let dir = std::path::absolute(&dir).unwrap_or(dir);
-    let is = dir.ancestors().find_map(|dir| rustix::fs::statvfs(dir).ok());
-    let free = is.map_or(u64::MAX, |is| is.f_bavail.saturating_mul(is.f_frsize));
-    Ok(free / FREE_PARTS)
+    let free = dir.ancestors().find_map(|dir| free_bytes(dir).ok());
+    Ok(free.unwrap_or(u64::MAX) / FREE_PARTS)
 }

@@ -32,7 +32,7 @@ use self::survey::Survey;
 use self::sweeping::Sweep;
 use self::watch::watch;
 use super::Verb;
-use crate::hook::settings::shell_word;
+use crate::platform::shell_word;
 use crate::porcelain::branches::left_out;
 use crate::porcelain::import_report::{warn_of_notes, warn_of_unread};
 use crate::program::invocation::{Invocation, user_or_nearest, whole_path};

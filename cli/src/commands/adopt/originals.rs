@@ -6,17 +6,15 @@
 
 use std::collections::{HashMap, HashSet};
 use std::ffi::{OsStr, OsString};
-use std::fs::{File, Metadata};
+use std::fs::File;
 use std::io::{self, BufReader, Read, Write};
-use std::os::fd::OwnedFd;
-use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::sync::Arc;
 
-use rustix::fs::{AtFlags, Mode, OFlags, RenameFlags};
 use turntree::ErrorKind;
 use turntree::context::export_source;
 use turntree::object::{Kind, ObjectId};
+use turntree::platform::{FileFacts, Folder, is_link_refusal};
 use turntree::repo::{BranchName, Repository};
 use turntree::store::RefTable;
 use turntree::workspace::AdoptionCache;
@@ -87,8 +85,7 @@ pub(super) enum Obstacle {
 /// Identifies a file and its last write.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct FileState {
-    device: u64,
-    inode: u64,
+    identity: (u64, u64),
     bytes: u64,
     modified: (i64, i64),
 }
@@ -113,13 +110,9 @@ impl Obstacle {
 }
 
 impl FileState {
-    fn of(found: &Metadata) -> Self {
-        Self {
-            device: found.dev(),
-            inode: found.ino(),
-            bytes: found.len(),
-            modified: (found.mtime(), found.mtime_nsec()),
-        }
+    fn of(file: &File) -> io::Result<Self> {
+        let FileFacts { identity, bytes, modified, .. } = FileFacts::of(file)?;
+        Ok(Self { identity, bytes, modified })
     }
 }
 
@@ -129,12 +122,6 @@ impl From<io::Error> for Obstacle {
             io::ErrorKind::NotFound => Self::Changed,
             _ => Self::Failed(error.to_string()),
         }
-    }
-}
-
-impl From<rustix::io::Errno> for Obstacle {
-    fn from(error: rustix::io::Errno) -> Self {
-        io::Error::from(error).into()
     }
 }
 
@@ -149,7 +136,7 @@ impl<'r> Stored<'r> {
 
     /// Looks whether the store has all of a session's file. Reads both.
     pub(super) fn original(&self, found: &FoundSession) -> Result<Original, Obstacle> {
-        let state = FileState::of(&candidate(found)?);
+        let state = FileState::of(&candidate(found)?)?;
         let known = self.seen.unchanged(&self.refs, &found.path, None);
         let mut tips = self.branches.get(&found.session).cloned().unwrap_or_default();
         // The most likely branch comes first.
@@ -163,7 +150,7 @@ impl<'r> Stored<'r> {
         for (branch, tip) in tips.into_iter().take(MAX_BRANCHES) {
             let (_, file) = open(&found.path)?;
             if is_same(self.repo, &tip, &file)? {
-                if FileState::of(&file.metadata()?) != state {
+                if FileState::of(&file)? != state {
                     return Err(Obstacle::Changed);
                 }
                 return Ok(Original { found: found.clone(), branch, tip, state });
@@ -176,22 +163,22 @@ impl<'r> Stored<'r> {
     /// the whole file is compared before its removal. A file that was written to since it was found
     /// stays.
     pub(super) fn adopted(&self, found: &FoundSession) -> Result<Original, Obstacle> {
-        let is = candidate(found)?;
-        if is.modified()? != found.modified {
+        let file = candidate(found)?;
+        if file.metadata()?.modified()? != found.modified {
             return Err(Obstacle::Changed);
         }
         let known = self.seen.unchanged(&self.refs, &found.path, None);
         match known.and_then(|branch| self.repo.tip(&branch).map(|tip| (branch, tip))) {
             Some((branch, tip)) => {
-                Ok(Original { found: found.clone(), branch, tip, state: FileState::of(&is) })
+                Ok(Original { found: found.clone(), branch, tip, state: FileState::of(&file)? })
             }
             None => self.original(found),
         }
     }
 }
 
-/// Returns the metadata of a session's file, if it may be removed.
-pub(super) fn candidate(found: &FoundSession) -> Result<Metadata, Obstacle> {
+/// Opens a session's file, if it may be removed.
+pub(super) fn candidate(found: &FoundSession) -> Result<File, Obstacle> {
     if !has_own_file(found) {
         return Err(Obstacle::Shared);
     }
@@ -199,7 +186,8 @@ pub(super) fn candidate(found: &FoundSession) -> Result<Metadata, Obstacle> {
         return Err(Obstacle::Packed);
     }
     let (_, file) = open(&found.path)?;
-    checked(&file)
+    check(&file)?;
+    Ok(file)
 }
 
 impl Original {
@@ -211,11 +199,11 @@ impl Original {
         written: &HashSet<(u64, u64)>,
     ) -> Result<(), Obstacle> {
         let (folder, file) = open(&self.found.path)?;
-        let found = checked(&file)?;
-        if FileState::of(&found) != self.state {
+        check(&file)?;
+        if FileState::of(&file)? != self.state {
             return Err(Obstacle::Changed);
         }
-        if written.contains(&(self.state.device, self.state.inode)) {
+        if written.contains(&self.state.identity) {
             return Err(Obstacle::Open);
         }
         if !is_same(repo, &self.tip, &file)? {
@@ -223,13 +211,11 @@ impl Original {
         }
         let name = self.found.path.file_name().unwrap_or_default();
         let aside = aside(&self.found.path);
-        let rename = |from: &OsStr, to: &OsStr| {
-            rustix::fs::renameat_with(&folder, from, &folder, to, RenameFlags::NOREPLACE)
-        };
-        rename(name, &aside)?;
-        let is_it = is_named(&folder, &aside, &self.state) && !is_open_for_writing(&found);
+        folder.publish(name, &aside)?;
+        let is_it =
+            is_named(&folder, &aside, &self.state) && !is_open_for_writing(self.state.identity);
         if !is_it {
-            return Err(match rename(&aside, name) {
+            return Err(match folder.publish(&aside, name) {
                 Ok(()) => Obstacle::Changed,
                 // Another process has created a new file of its name.
                 Err(error) => {
@@ -238,44 +224,39 @@ impl Original {
                 }
             });
         }
-        rustix::fs::unlinkat(&folder, &aside, AtFlags::empty())?;
+        folder.remove(&aside)?;
         // A file that reappears after a crash is no loss.
-        let _ = rustix::fs::fsync(&folder);
+        let _ = folder.sync();
         Ok(())
     }
 }
 
 /// Opens a file and its folder; a link is refused.
-fn open(path: &Path) -> Result<(OwnedFd, File), Obstacle> {
+fn open(path: &Path) -> Result<(Folder, File), Obstacle> {
     let (parent, name) = (path.parent(), path.file_name());
     let (Some(parent), Some(name)) = (parent, name) else { return Err(Obstacle::NoFile) };
-    let of_folder = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-    let folder = rustix::fs::open(parent, of_folder, Mode::empty())?;
-    // Opening a pipe would wait for its other end.
-    let of_file = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
-    match rustix::fs::openat(&folder, name, of_file, Mode::empty()) {
-        Ok(file) => Ok((folder, file.into())),
-        Err(rustix::io::Errno::LOOP) => Err(Obstacle::NoFile),
+    let folder = Folder::open(parent)?;
+    // It is not followed if it is a link, and a pipe does not wait for its other end.
+    match folder.read(name) {
+        Ok(file) => Ok((folder, file)),
+        Err(error) if is_link_refusal(&error) => Err(Obstacle::NoFile),
         Err(error) => Err(error.into()),
     }
 }
 
-/// Returns the metadata of a file, if it may be removed.
-fn checked(file: &File) -> Result<Metadata, Obstacle> {
-    let found = file.metadata()?;
-    match (found.is_file(), found.nlink()) {
-        (true, 1) => Ok(found),
+/// Checks that a file may be removed.
+fn check(file: &File) -> Result<(), Obstacle> {
+    match (file.metadata()?.is_file(), FileFacts::of(file)?.links) {
+        (true, 1) => Ok(()),
         (true, _) => Err(Obstacle::Linked),
         (false, _) => Err(Obstacle::NoFile),
     }
 }
 
 /// Returns whether a name in a folder still is that file.
-fn is_named(folder: &OwnedFd, name: &OsStr, state: &FileState) -> bool {
-    let of_file = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
-    let file = rustix::fs::openat(folder, name, of_file, Mode::empty());
-    let found = file.map_err(io::Error::from).and_then(|file| File::from(file).metadata());
-    found.is_ok_and(|found| FileState::of(&found) == *state)
+fn is_named(folder: &Folder, name: &OsStr, state: &FileState) -> bool {
+    let found = folder.read(name).and_then(|file| FileState::of(&file));
+    found.is_ok_and(|found| found == *state)
 }
 
 fn aside(path: &Path) -> OsString {

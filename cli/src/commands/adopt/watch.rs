@@ -6,7 +6,6 @@
 use std::collections::{BTreeSet, HashMap};
 use std::fs;
 use std::io::Write;
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
@@ -15,6 +14,7 @@ use std::time::{Duration, Instant};
 use notify::event::ModifyKind::Metadata;
 use notify::{Event, EventKind, RecommendedWatcher, RecursiveMode, Watcher};
 use serde_json::Value;
+use turntree::platform::identity;
 use turntree::workspace::Claim;
 use turntree::{Error, ErrorKind};
 use turntree_exchange::agents::{SessionPlace, WatchedFolder};
@@ -142,8 +142,7 @@ impl Folders {
     }
 
     fn watch(&mut self, path: &Path, is_deep: bool) {
-        let Ok(found) = fs::metadata(path) else { return };
-        let identity = (found.dev(), found.ino());
+        let Ok(identity) = identity(path) else { return };
         if self.watched.get(path) == Some(&identity) {
             return;
         }

@@ -6,39 +6,33 @@ use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicI32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::thread::JoinHandle;
 
-use rustix::process::{Pid, Signal, kill_process};
-use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
-use signal_hook::iterator::{Handle, Signals};
 use turntree::Error;
 
+use crate::platform::{SignalWatch, pass_on};
 use crate::view::error::Result;
+
+pub(crate) use crate::platform::end_by;
 
 /// Signals that ask this process to end, which are passed on to the running command.
 #[derive(Debug)]
 pub(crate) struct Interrupts {
     caught: Arc<AtomicI32>,
-    running: Arc<Mutex<Option<Pid>>>,
-    handle: Handle,
-    thread: Option<JoinHandle<()>>,
+    running: Arc<Mutex<Option<u32>>>,
+    _watch: SignalWatch,
 }
 
 impl Interrupts {
     /// Keeps signals from ending this process, until this is dropped.
     pub(crate) fn catch() -> Result<Self> {
-        let failed = |error| Error::io("watch for signals", error);
-        let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP]).map_err(failed)?;
         let (caught, running) = (Arc::new(AtomicI32::new(0)), Arc::new(Mutex::new(None)));
-        let handle = signals.handle();
         let (seen, child) = (Arc::clone(&caught), Arc::clone(&running));
-        let thread = std::thread::spawn(move || {
-            for signal in signals.forever() {
-                seen.store(signal, Ordering::SeqCst);
-                pass_on(*lock(&child), signal);
-            }
+        let watch = SignalWatch::begin(move |signal| {
+            seen.store(signal, Ordering::SeqCst);
+            pass_on_to(*lock(&child), signal);
         });
-        Ok(Self { caught, running, handle, thread: Some(thread) })
+        let watch = watch.map_err(|error| Error::io("watch for signals", error))?;
+        Ok(Self { caught, running, _watch: watch })
     }
 
     /// The caught signal, if any.
@@ -66,7 +60,7 @@ impl Interrupts {
         self.watch(Some(&child));
         if let Some(signal) = self.caught() {
             // The signal arrived before the command was registered to receive it.
-            pass_on(*lock(&self.running), signal);
+            pass_on_to(*lock(&self.running), signal);
         }
         let ended = child.wait();
         self.watch(None);
@@ -74,33 +68,16 @@ impl Interrupts {
     }
 
     fn watch(&self, child: Option<&Child>) {
-        let pid = child.and_then(|child| i32::try_from(child.id()).ok()).and_then(Pid::from_raw);
-        *lock(&self.running) = pid;
+        *lock(&self.running) = child.map(Child::id);
     }
 }
 
-fn pass_on(pid: Option<Pid>, signal: i32) {
-    if let (Some(pid), Some(signal)) = (pid, Signal::from_named_raw(signal)) {
-        // The process may have ended already.
-        let _ = kill_process(pid, signal);
+fn pass_on_to(child: Option<u32>, signal: i32) {
+    if let Some(child) = child {
+        pass_on(child, signal);
     }
 }
 
-fn lock(running: &Mutex<Option<Pid>>) -> MutexGuard<'_, Option<Pid>> {
+fn lock(running: &Mutex<Option<u32>>) -> MutexGuard<'_, Option<u32>> {
     running.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-impl Drop for Interrupts {
-    fn drop(&mut self) {
-        self.handle.close();
-        if let Some(thread) = self.thread.take() {
-            // The thread only passes signals on.
-            let _ = thread.join();
-        }
-    }
-}
-
-/// Ends this process as `signal` would have.
-pub(crate) fn end_by(signal: i32) -> io::Result<()> {
-    signal_hook::low_level::emulate_default_handler(signal)
 }

@@ -1,11 +1,11 @@
 //! Reads the bundle of a command: opens it, restores it from its parity, and decrypts it.
 
-use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use clap::Args;
+use turntree::platform::canonical;
 use turntree::store::{
     Access, Io, IoFile, ParityDamage, Protected, ReadAt, RealIo, repair_by_parity,
 };
@@ -111,7 +111,7 @@ impl Input {
         let name = input_name(&self.file);
         drop(open_file(&self.file)?);
         let failed = |error| Error::io(format!("open {name} to repair it"), error);
-        let path = fs::canonicalize(&self.file).map_err(failed)?;
+        let path = canonical(&self.file).map_err(failed)?;
         let file: Arc<dyn IoFile> = RealIo.open(&path, Access::Write).map_err(failed)?;
         Ok(repair_by_parity(&file).map_err(|error| error.at(name))?)
     }

@@ -18,9 +18,9 @@ use crate::hook::event::{self, Behaviour};
 use crate::hook::log;
 use crate::hook::program::{PLAIN, is_on_path, program, utf8};
 use crate::hook::settings::{
-    Plan, ROLLBACK, has_local, install, path_of, path_of_user, rollback_command, shell_word,
-    uninstall,
+    Plan, ROLLBACK, has_local, install, path_of, path_of_user, rollback_command, uninstall,
 };
+use crate::platform::hook_word;
 use crate::program::invocation::Invocation;
 use crate::view::error::{Answer, Failure, Hint, Result};
 use crate::view::json;
@@ -269,7 +269,7 @@ impl Install {
     /// machine.
     fn program(&self, run: &Invocation) -> Result<String> {
         let is_shared = self.place.client().is_some_and(|client| self.place.is_shared(client));
-        let mut command = if is_shared { PLAIN.to_owned() } else { shell_word(&program()?) };
+        let mut command = if is_shared { PLAIN.to_owned() } else { hook_word(&program()?) };
         if is_shared && !is_on_path() {
             warn("'turntree' is not in PATH: the client runs it only where it is");
         }
@@ -281,7 +281,7 @@ impl Install {
             }
             let store = std::path::absolute(store)
                 .map_err(|error| Error::io(format!("find {}", store.display()), error))?;
-            command += &format!(" --store {}", shell_word(utf8(&store)?));
+            command += &format!(" --store {}", hook_word(utf8(&store)?));
         }
         Ok(command)
     }

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use turntree::Error;
 use turntree::object::MAX_BLOB_BYTES;
+use turntree::platform::canonical;
 use turntree::workspace::{open_regular, read_regular};
 use turntree_exchange::Format;
 use turntree_exchange::formats::FolderFile;
@@ -53,7 +54,7 @@ pub(super) fn gather(path: &Path, format: Option<&Format>) -> Result<Option<Stor
 /// The canonical path of the directory; its last component names the session.
 pub(super) fn full(path: &Path) -> Result<PathBuf> {
     let failed = |error| Error::io(format!("open {}", path.display()), error);
-    Ok(path.canonicalize().map_err(failed)?)
+    Ok(canonical(&path).map_err(failed)?)
 }
 
 /// Returns true if a file begins like a database.

@@ -3,6 +3,7 @@
 use std::io::Write;
 use std::path::Path;
 
+use turntree::platform::canonical;
 use turntree::{Error, ErrorKind};
 use turntree_exchange::agents::session_name;
 use turntree_exchange::formats::context_chef::{self, FolderReport};
@@ -38,7 +39,7 @@ pub(super) fn import_folder(
     again: bool,
 ) -> Result<Answer> {
     let shown = path.display().to_string();
-    let full = path.canonicalize().map_err(|error| Error::io(format!("open {shown}"), error))?;
+    let full = canonical(&path).map_err(|error| Error::io(format!("open {shown}"), error))?;
     let (system, StoredTree { name, files, mut odd }) = gathered(&shown, &full, &options)?;
     let repo = run.open_or_create()?;
     match system {

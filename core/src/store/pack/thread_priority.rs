@@ -6,9 +6,7 @@ use std::cell::Cell;
 
 use rayon::{ThreadPool, ThreadPoolBuilder};
 
-/// The niceness of background threads; 0 is normal and 19 the lowest priority.
-#[cfg(target_os = "linux")]
-const NICENESS: i32 = 10;
+use crate::platform::lower_thread_priority;
 
 thread_local! {
     static IS_QUIET: Cell<bool> = const { Cell::new(false) };
@@ -35,22 +33,10 @@ pub(super) fn threads(count: usize) -> Option<ThreadPool> {
     let is_quiet = IS_QUIET.get();
     let begin = move |_| {
         if is_quiet {
-            lower_priority();
+            lower_thread_priority();
         }
     };
     ThreadPoolBuilder::new().num_threads(count).start_handler(begin).build().ok()
-}
-
-/// Lowers the priority of this thread. Does nothing except on Linux: elsewhere niceness applies to
-/// the whole process, which has other work.
-fn lower_priority() {
-    #[cfg(target_os = "linux")]
-    {
-        // A thread with a higher niceness keeps it. Without permission, the thread keeps its
-        // priority.
-        let now = rustix::process::getpriority_process(None).unwrap_or_default();
-        let _ = rustix::process::setpriority_process(None, now.max(NICENESS));
-    }
 }
 
 #[cfg(all(test, target_os = "linux"))]
@@ -63,7 +49,7 @@ mod tests {
         let before = niceness();
         let theirs = || threads(2).unwrap().broadcast(|_| niceness());
         assert_eq!(theirs(), [before; 2]);
-        assert_eq!(with_low_priority(theirs), [before.max(NICENESS); 2]);
+        assert_eq!(with_low_priority(theirs), [before.max(10); 2]);
         assert_eq!(theirs(), [before; 2]);
         assert_eq!(niceness(), before);
     }

@@ -21,11 +21,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use bytes::Bytes;
-use rustix::io::Errno;
 
 use super::bucket::{Bucket, Got, Key, Listed, Page, Put, Version};
 use crate::error::{Error, ErrorKind as Kind, Result};
 use crate::object::Checksum;
+use crate::platform::is_link_refusal;
 use crate::store::{Access, Io, IoFile, ReadAt};
 
 /// Maximum size of an object that changes by compare-and-swap: its version is a hash of all its
@@ -490,8 +490,7 @@ fn is_refusal(error: &io::Error) -> bool {
 
 /// Returns true for a link, a pipe or a missing file, and false for an unreadable file.
 fn is_no_file(error: &io::Error) -> bool {
-    matches!(error.kind(), ErrorKind::NotFound | ErrorKind::InvalidInput)
-        || error.raw_os_error() == Some(Errno::LOOP.raw_os_error())
+    matches!(error.kind(), ErrorKind::NotFound | ErrorKind::InvalidInput) || is_link_refusal(error)
 }
 
 fn not_a_folder(path: &Path) -> Error {

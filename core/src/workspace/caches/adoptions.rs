@@ -8,7 +8,6 @@
 //! holds paths, stats and branch names, but no content.
 
 use std::collections::BTreeMap;
-use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
 use serde::{Deserialize, Serialize};
@@ -16,6 +15,7 @@ use serde::{Deserialize, Serialize};
 use super::folder::CacheFolder;
 use crate::error::{Error, ErrorKind, Result};
 use crate::object::{Kind, ObjectId, RefValue};
+use crate::platform::stat_of_path;
 use crate::repo::BranchName;
 use crate::store::{ADOPTIONS_FILE, RefTable, Store};
 use crate::workspace::disk::stat::{FileTime, STAT_BYTES, Stat};
@@ -230,7 +230,7 @@ fn add_folder(
             continue;
         }
         let stat = stat_of(&path).filter(counts)?;
-        bytes.extend_from_slice(path.as_os_str().as_bytes());
+        bytes.extend_from_slice(path.as_os_str().as_encoded_bytes());
         bytes.push(0);
         Stat::encode(Some(&stat), bytes);
     }
@@ -238,6 +238,5 @@ fn add_folder(
 }
 
 fn stat_of(path: &Path) -> Option<Stat> {
-    let name = std::ffi::CString::new(path.as_os_str().as_bytes()).ok()?;
-    Some(Stat::from(&rustix::fs::stat(&*name).ok()?))
+    Some(Stat::from(&stat_of_path(path).ok()?))
 }

@@ -5,25 +5,19 @@
 //! that does not travel. It identifies the store's directory by inode and creation time, so it is
 //! ignored in a copied or unpacked store.
 
-use std::fs;
-use std::io;
-use std::os::unix::fs::MetadataExt;
 use std::path::Path;
-use std::time::UNIX_EPOCH;
 
 use serde::{Deserialize, Serialize};
 
 use super::folder::CacheFolder;
 use crate::object::{Kind, ObjectId};
+use crate::platform::{canonical, store_identity};
 use crate::store::{CAPTURED_FILE, Store};
 
 const VERSION: u32 = 1;
 
 /// Maximum number of recorded directories; the oldest are dropped.
 const MAX_DIRECTORIES: usize = 1024;
-
-/// The file whose inode and change time identify a store on file systems without creation times.
-const SUPERBLOCK: &str = "superblock";
 
 #[derive(Debug, Default, Serialize, Deserialize)]
 struct CapturedDirectories {
@@ -38,7 +32,7 @@ struct CapturedDirectories {
 /// record existed are unknown.
 #[must_use]
 pub fn was_captured_here(store: &Store, dir: &Path) -> bool {
-    let Ok(dir) = fs::canonicalize(dir) else { return false };
+    let Ok(dir) = canonical(dir) else { return false };
     let noted =
         CacheFolder::peek(store).ok().and_then(|folder| read_directories(&folder, store.dir()));
     noted.is_some_and(|noted| noted.directories.contains(&key(&dir)))
@@ -46,7 +40,7 @@ pub fn was_captured_here(store: &Store, dir: &Path) -> bool {
 
 /// Records that `store` captured the directory `dir`.
 pub(in crate::workspace) fn note_capture(store: &Store, dir: &Path) {
-    if let (Ok(folder), Ok(dir)) = (CacheFolder::open(store), fs::canonicalize(dir)) {
+    if let (Ok(folder), Ok(dir)) = (CacheFolder::open(store), canonical(dir)) {
         note_captured(&folder, store.dir(), &dir);
     }
 }
@@ -77,19 +71,4 @@ fn read_directories(folder: &CacheFolder, store: &Path) -> Option<CapturedDirect
 
 fn key(dir: &Path) -> String {
     ObjectId::of(Kind::Blob, dir.as_os_str().as_encoded_bytes()).to_string()
-}
-
-/// Returns the identity of a store's directory, which no copy shares: inodes and creation times
-/// cannot be chosen.
-fn store_identity(store: &Path) -> io::Result<Vec<i128>> {
-    let found = fs::metadata(store)?;
-    let made = found.created().ok().and_then(|time| time.duration_since(UNIX_EPOCH).ok());
-    if let Some(made) = made {
-        return Ok(vec![
-            i128::from(found.ino()),
-            i128::try_from(made.as_nanos()).unwrap_or_default(),
-        ]);
-    }
-    let found = fs::metadata(store.join(SUPERBLOCK))?;
-    Ok([found.ino().into(), found.ctime().into(), found.ctime_nsec().into()].into())
 }

@@ -9,6 +9,7 @@ use bytes::Bytes;
 
 use crate::error::{Error, Result};
 use crate::object::{Kind, ObjectId};
+use crate::platform::{name_of_bytes, stat_of};
 use crate::store::{Store, StoreKeys, WORKSPACES_DIR, decipher, encipher};
 use crate::workspace::disk::folder::{EntryKind, Folder};
 use crate::workspace::disk::stat::{FileTime, Stat};
@@ -83,7 +84,7 @@ impl CacheFolder {
     /// Returns the bytes of a file; `None` if it is missing or not a valid cache.
     pub(in crate::workspace) fn read(&self, name: &str) -> Option<Bytes> {
         let mut file = self.folder.read(OsStr::new(name)).ok()?;
-        let stat = Stat::from(&rustix::fs::fstat(&file).ok()?);
+        let stat = Stat::from(&stat_of(&file).ok()?);
         if stat.kind() != EntryKind::File || stat.size > MAX_BYTES {
             return None;
         }
@@ -143,8 +144,7 @@ fn remove_oldest(folder: &Folder, most: usize, is_one: &dyn Fn(&[u8]) -> bool) -
 }
 
 fn remove(folder: &Folder, name: &CString) -> io::Result<()> {
-    use std::os::unix::ffi::OsStrExt;
-    match folder.remove(OsStr::from_bytes(name.as_bytes())) {
+    match folder.remove(&name_of_bytes(name.as_bytes())) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
         removed => removed,
     }

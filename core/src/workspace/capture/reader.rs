@@ -16,6 +16,7 @@ use rayon::prelude::*;
 use super::scan::too_large;
 use crate::context::{FileEntry, FileMode};
 use crate::object::{Kind, ObjectId};
+use crate::platform::{HAS_EXECUTABLE_BIT, stat_of};
 use crate::workspace::disk::folder::Folder;
 use crate::workspace::disk::stat::Stat;
 
@@ -124,6 +125,7 @@ impl FileReader<'_> {
                 ReadAttempt::Changed => continue,
             };
             let Some(mode) = stat.file_mode() else { continue };
+            let mode = kept_mode(mode, wanted.known.as_ref(), HAS_EXECUTABLE_BIT);
             let is_same = wanted.known.as_ref().is_some_and(|known| {
                 known.mode == mode
                     && known.size == content.len() as u64
@@ -148,12 +150,12 @@ impl FileReader<'_> {
                 let file = folder.read(OsStr::new(name))?;
                 // Skip the file if the opened one differs from the examined one: it could be a
                 // pipe.
-                if Stat::from(&rustix::fs::fstat(&file)?) != before {
+                if Stat::from(&stat_of(&file)?) != before {
                     return Ok(ReadAttempt::Changed);
                 }
                 let mut content = Vec::with_capacity(usize::try_from(before.size).unwrap_or(0));
                 (&file).take(before.size + 1).read_to_end(&mut content)?;
-                if Stat::from(&rustix::fs::fstat(&file)?) != before {
+                if Stat::from(&stat_of(&file)?) != before {
                     return Ok(ReadAttempt::Changed);
                 }
                 content
@@ -168,6 +170,18 @@ impl FileReader<'_> {
     }
 }
 
+/// Returns the mode of a file that was found: on a system without executable bits, an executable
+/// stays one.
+fn kept_mode(found: FileMode, known: Option<&FileEntry>, has_bit: bool) -> FileMode {
+    match known {
+        Some(known) if !has_bit && found == FileMode::Regular => match known.mode {
+            FileMode::Executable => FileMode::Executable,
+            FileMode::Regular | FileMode::Symlink => found,
+        },
+        _ => found,
+    }
+}
+
 /// The folder of the file that a thread read last.
 type OpenFolder = Option<(String, Folder)>;
 
@@ -177,4 +191,25 @@ enum ReadAttempt {
     Changed,
     TooLarge,
     NotAFile,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_executable_stays_one_where_files_have_no_such_bit() {
+        use FileMode::{Executable, Regular, Symlink};
+        let blob = ObjectId::of(Kind::Blob, b"");
+        for (found, known, has_bit, expected) in [
+            (Regular, Some(Executable), false, Executable),
+            (Regular, Some(Executable), true, Regular),
+            (Regular, Some(Symlink), false, Regular),
+            (Symlink, Some(Executable), false, Symlink),
+            (Regular, None, false, Regular),
+        ] {
+            let known = known.map(|mode| FileEntry { mode, size: 0, blob });
+            assert_eq!(kept_mode(found, known.as_ref(), has_bit), expected);
+        }
+    }
 }

@@ -12,6 +12,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use crate::object::{Kind, ObjectId};
+use crate::platform::{canonical, path_bytes};
 use crate::workspace::git::{DOT_GIT, GitRules, Patterns, Repositories};
 
 /// The names of rule files.
@@ -84,8 +85,7 @@ impl Rules {
     }
 
     fn from_outer_repository(dir: &Path, repositories: &Repositories<'_>) -> Option<Arc<Self>> {
-        use std::os::unix::ffi::OsStrExt;
-        let dir = dir.canonicalize().ok()?;
+        let dir = canonical(&dir).ok()?;
         if has_dot_git(&dir) {
             return None;
         }
@@ -96,7 +96,7 @@ impl Rules {
             let is_top = rules.is_none();
             let repository = is_top.then(|| Arc::new(repositories.of(top)));
             let texts = RuleTexts { git, repository, ..RuleTexts::default() };
-            let mut lead = dir.strip_prefix(&folder).ok()?.as_os_str().as_bytes().to_vec();
+            let mut lead = path_bytes(dir.strip_prefix(&folder).ok()?).into_owned();
             lead.push(b'/');
             let here = Self::new(rules, RulesPlace::Around(lead), &texts);
             // The folder itself is judged by the rules of its ancestors and its parent folder.

@@ -5,15 +5,13 @@
 //! unchanged folder adds only two numbers.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::ffi::{CStr, CString, OsStr};
+use std::ffi::{CStr, CString};
 use std::io::{self, Read};
-use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use rayon::Scope;
-use rustix::fs::FileType;
 
 use super::baseline::{Baseline, BaselineFile};
 use super::options::{CaptureOptions, CaptureProgress};
@@ -22,6 +20,7 @@ use super::rule_scope::{IgnoredFolder, RuleScope};
 use super::rules::{GIT_RULES, MAX_RULES_BYTES, OWN_RULES, RuleTexts, Rules, TrackedPart, Verdict};
 use super::sides::Side;
 use crate::object::ObjectId;
+use crate::platform::name_of_bytes;
 use crate::tree::MAX_KEY_BYTES;
 use crate::workspace::disk::folder::{EntryKind, Folder};
 use crate::workspace::disk::stat::Stat;
@@ -233,7 +232,7 @@ impl<'a> FolderWalk<'a> {
         }
     }
 
-    fn is_excluded(&self, identity: (u64, u64), names: &[(CString, FileType)]) -> bool {
+    fn is_excluded(&self, identity: (u64, u64), names: &[(CString, bool)]) -> bool {
         let has = |wanted: &str| names.iter().any(|(name, _)| name.as_bytes() == wanted.as_bytes());
         self.never.contains(&identity) || OF_A_STORE.iter().all(|name| has(name))
     }
@@ -244,7 +243,7 @@ impl<'a> FolderWalk<'a> {
         &self,
         task: &FolderTask,
         folder: &Folder,
-        names: &[(CString, FileType)],
+        names: &[(CString, bool)],
     ) -> Result<RuleTexts, String> {
         let mut texts = RuleTexts::default();
         for (name, _) in names {
@@ -293,7 +292,7 @@ fn read_rules(folder: &Folder, name: &CStr) -> io::Result<Vec<u8>> {
         return Ok(Vec::new());
     }
     let mut text = Vec::new();
-    let file = folder.read(OsStr::from_bytes(name.to_bytes()))?;
+    let file = folder.read(&name_of_bytes(name.to_bytes()))?;
     file.take(MAX_RULES_BYTES + 1).read_to_end(&mut text)?;
     if text.len() as u64 > MAX_RULES_BYTES {
         let message = format!("rules of more than {MAX_RULES_BYTES} bytes");
@@ -354,7 +353,7 @@ impl<'s, 'a> FolderScan<'s, 'a> {
         Self { walk, prefix, disk, sides, above }
     }
 
-    fn look(self, scope: &Scope<'s>, folder: Folder, mut names: Vec<(CString, FileType)>) {
+    fn look(self, scope: &Scope<'s>, folder: Folder, mut names: Vec<(CString, bool)>) {
         names.sort_unstable_by(|(before, _), (after, _)| before.cmp(after));
         let known = self.walk.known.folder(&self.prefix);
         let block = self.walk.known.block(&self.prefix);
@@ -368,12 +367,12 @@ impl<'s, 'a> FolderScan<'s, 'a> {
         let mut files = BaselineFiles { known: &known, ..BaselineFiles::default() };
         let (mut folders, mut beside) = (Vec::new(), Vec::new());
         let mut path = self.prefix.clone().into_bytes();
-        for (name, kind) in &names {
+        for (name, is_folder) in &names {
             let bytes = name.as_bytes();
             if is_never_captured(bytes) {
                 continue;
             }
-            let stat = match stat_of(&folder, name, *kind) {
+            let stat = match stat_of(&folder, name, *is_folder) {
                 Ok(found) => found,
                 // Deleted since it was listed.
                 Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
@@ -539,7 +538,7 @@ fn unchanged_path(
     folder: Option<&str>,
     reason: &'static str,
 ) -> (PathBuf, UnchangedPath) {
-    let whole = |path: &[u8]| PathBuf::from(OsStr::from_bytes(path));
+    let whole = |path: &[u8]| PathBuf::from(&*name_of_bytes(path));
     let shown = whole(folder.map_or(path, str::as_bytes));
     (whole(path), UnchangedPath { shown, reason })
 }
@@ -550,8 +549,8 @@ fn is_never_captured(name: &[u8]) -> bool {
 }
 
 /// Returns the stat of `name`; `None` if it is a folder.
-fn stat_of(folder: &Folder, name: &CStr, kind: FileType) -> io::Result<Option<Stat>> {
-    if kind == FileType::Directory {
+fn stat_of(folder: &Folder, name: &CStr, is_folder: bool) -> io::Result<Option<Stat>> {
+    if is_folder {
         return Ok(None);
     }
     let stat = Stat::from(&folder.stat(name)?);
@@ -636,7 +635,7 @@ impl<'k> BaselineFiles<'k> {
     fn skip(&mut self, prefix: &str, name: &[u8], reason: String) {
         let before = self.take_baseline(name);
         self.keep(before);
-        let path = Path::new(prefix).join(OsStr::from_bytes(name));
+        let path = Path::new(prefix).join(name_of_bytes(name));
         self.skipped.push(SkippedFile { path, reason });
     }
 

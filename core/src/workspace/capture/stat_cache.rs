@@ -13,6 +13,7 @@ use super::table::{Table, TableDraft};
 use crate::context::Context;
 use crate::error::{Error, ErrorKind, Result};
 use crate::object::{Kind, ObjectId, ObjectSource};
+use crate::platform::canonical;
 use crate::store::{CAPTURED_FILE, DATABASE_PREFIX, Store, WORKSPACES_DIR};
 use crate::workspace::caches::{CacheFolder, NOTES_PREFIX, note_captured};
 use crate::workspace::disk::stat::FileTime;
@@ -55,7 +56,7 @@ impl StatCache {
     /// `Io` if the store is read-only, or `dir` does not exist.
     pub fn open(store: &Store, dir: &Path) -> Result<Self> {
         let failed = |error| Error::io(format!("open the cache of {}", dir.display()), error);
-        let path = fs::canonicalize(dir).map_err(failed)?;
+        let path = canonical(dir).map_err(failed)?;
         let folder = CacheFolder::open(store).map_err(failed)?;
         let moment = folder.file_system_time().map_err(failed)?;
         let bytes = path.as_os_str().as_encoded_bytes();
@@ -96,7 +97,7 @@ impl StatCache {
     /// Returns about how many files the cache of `dir` has, without reading it; 0 without a cache.
     #[must_use]
     pub fn known_files(store: &Store, dir: &Path) -> u64 {
-        let Ok(path) = fs::canonicalize(dir) else { return 0 };
+        let Ok(path) = canonical(dir) else { return 0 };
         let Ok(folder) = CacheFolder::peek(store) else { return 0 };
         let name = folder.file_name("", path.as_os_str().as_encoded_bytes());
         fs::metadata(store.dir().join(WORKSPACES_DIR).join(name))

@@ -1,6 +1,6 @@
 //! Applies the plan of a checkout: each file is written completely or not at all.
 
-use super::plan::{FileAction, FilesPlan, PlannedFile};
+use super::plan::{FileAction, FilesPlan, PlannedFile, clash_error};
 use crate::error::{Error, Result};
 use crate::object::ObjectSource;
 use crate::workspace::disk::batch::{NewFile, put_all};
@@ -25,8 +25,8 @@ impl FilesPlan {
     /// link below the target is followed, even if another process creates one concurrently.
     ///
     /// # Errors
-    /// `InvalidInput` if files would be overwritten and `overwrite` is false: then nothing is
-    /// written. Other errors report how many files were written before: `Conflict` if a file
+    /// `InvalidInput` if files would be overwritten and `overwrite` is false, or if two names are
+    /// one on this file system: then nothing is written. Other errors report how many files were written before: `Conflict` if a file
     /// appeared or changed since the plan, `Locked` if another restore writes it, `InvalidInput` if
     /// a folder was replaced, `Io` if the system refuses.
     pub fn apply(
@@ -61,6 +61,10 @@ impl FilesPlan {
         restored: &mut CheckoutReport,
     ) -> Result<()> {
         let mut target = TargetDir::open_or_create(&self.target)?;
+        let paths = self.files.iter().map(|file| &*file.path);
+        if let Some((file, other)) = target.clashes(paths)?.first() {
+            return Err(clash_error(file, other));
+        }
         let is_new = |file: &&PlannedFile| file.action != FileAction::Keep;
         let files: Vec<NewFile<'_>> =
             self.files.iter().filter(is_new).map(PlannedFile::as_new).collect();

@@ -203,7 +203,7 @@ fn refuse_names_of_one_file(files: &[PlannedFile]) -> Result<()> {
     Ok(())
 }
 
-fn clash_error(a: &Path, b: &Path) -> Error {
+pub(super) fn clash_error(a: &Path, b: &Path) -> Error {
     let (a, b) = (a.display(), b.display());
     Error::invalid(format!(
         "{a} and {b} cannot both be files here: restore one of them with --only"
@@ -248,8 +248,7 @@ impl FilePlanner<'_> {
             }
             (FileMode::Symlink, EntryKind::File) | (_, EntryKind::Link) => false,
             (FileMode::Regular | FileMode::Executable, EntryKind::File) => {
-                let executable = found.mode & 0o100 != 0;
-                executable == (mode == FileMode::Executable)
+                found.agrees_on_executable(0o100, mode == FileMode::Executable)
                     && content.is_content_of(source, context, folder.read(name).map_err(failed)?)?
             }
         };

@@ -3,13 +3,10 @@
 //! Only in a directory that did not exist before, all of it becomes durable at the end.
 
 use std::collections::BTreeMap;
-use std::ffi::OsStr;
 use std::io;
-use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
 use rayon::prelude::*;
-use rustix::io::Errno;
 
 use super::content::{Content, StoredFile};
 use super::durable::{FileSystem, most_open};
@@ -19,6 +16,7 @@ use super::temp_file::TempFile;
 use crate::context::{Context, FileMode};
 use crate::error::{Error, ErrorKind, Result};
 use crate::object::ObjectSource;
+use crate::platform::OUT_OF_HANDLES;
 
 /// Permissions of a file and of an executable, before the user's umask.
 pub(super) const FILE_MODE: u32 = 0o666;
@@ -184,7 +182,7 @@ fn write_part<'f>(
     let name = file.path.file_name().unwrap_or_default();
     if file.mode == FileMode::Symlink {
         let to = file.content.bytes(source)?;
-        let part = TempFile::link(folder, name, OsStr::from_bytes(&to))?;
+        let part = TempFile::link(folder, name, &to)?;
         return Ok(Part { device: 0, part, stored: None, bytes: to.len() as u64 });
     }
     let wanted = if file.mode == FileMode::Executable { PROGRAM_MODE } else { FILE_MODE };
@@ -225,8 +223,7 @@ fn sync_parts(target: &TargetDir<'_>, parts: &mut [Result<Part<'_>>]) {
 fn may_succeed_later(error: &Error) -> bool {
     let cause = std::error::Error::source(error).and_then(|cause| cause.downcast_ref());
     let is_out_of_handles = |cause: &io::Error| {
-        let raw = cause.raw_os_error();
-        [Errno::MFILE, Errno::NFILE].iter().any(|errno| raw == Some(errno.raw_os_error()))
+        cause.raw_os_error().is_some_and(|number| OUT_OF_HANDLES.contains(&number))
     };
     error.kind() == ErrorKind::Locked || cause.is_some_and(is_out_of_handles)
 }

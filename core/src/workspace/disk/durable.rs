@@ -16,11 +16,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use rayon::ThreadPoolBuilder;
 use rayon::prelude::*;
-use rustix::io::Errno;
-use rustix::process::{Resource, getrlimit};
 
 use super::folder::Folder;
 use crate::error::{Error, Result};
+use crate::platform::handle_limit;
 
 /// Files from which one call for all is used.
 const MANY: usize = 32;
@@ -40,7 +39,7 @@ const SHARE_OF_HANDLES: u64 = 4;
 
 /// Returns how many files, or folders, may be open at a time.
 pub(in crate::workspace) fn most_open() -> usize {
-    let handles = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
+    let handles = handle_limit().unwrap_or(u64::MAX);
     let most = (handles / SHARE_OF_HANDLES).clamp(1, MOST_OPEN);
     usize::try_from(most).unwrap_or(usize::MAX)
 }
@@ -71,15 +70,19 @@ impl FileSystems {
     /// `Io` if any of them may not be durable.
     pub(in crate::workspace) fn sync_deferred(&self) -> Result<()> {
         for file_system in self.0.values().filter(|it| it.owes.load(Ordering::Relaxed)) {
-            let synced = linux::sync_whole(&file_system.folder).unwrap_or(Err(Errno::NOSYS));
+            let synced = file_system.folder.sync_file_system().ok_or_else(no_longer_whole)?;
             synced.map_err(whole_error)?;
         }
         Ok(())
     }
 }
 
-fn whole_error(error: Errno) -> Error {
-    Error::io("sync the files", error.into())
+fn whole_error(number: i32) -> Error {
+    Error::io("sync the files", io::Error::from_raw_os_error(number))
+}
+
+fn no_longer_whole() -> Error {
+    Error::io("sync the files", io::ErrorKind::Unsupported.into())
 }
 
 /// A file system with files that are about to be written.
@@ -100,7 +103,7 @@ impl FileSystem {
     pub(in crate::workspace) fn of(folder: &Folder) -> io::Result<Self> {
         Ok(Self {
             folder: folder.duplicate()?,
-            is_of_kernel: linux::is_of_kernel(folder)?,
+            is_of_kernel: folder.is_of_kernel()?,
             was_synced: AtomicBool::new(false),
             owes: AtomicBool::new(false),
         })
@@ -129,7 +132,7 @@ impl FileSystem {
     ) -> Vec<Result<()>> {
         if self.is_of_kernel
             && files.len() >= MANY
-            && let Some(synced) = linux::sync_whole(&self.folder)
+            && let Some(synced) = self.folder.sync_file_system()
         {
             self.was_synced.store(synced.is_ok(), Ordering::Relaxed);
             return files.iter().map(|_| synced.map_err(whole_error)).collect();
@@ -141,85 +144,5 @@ impl FileSystem {
             // A process that may start no threads syncs one file after another.
             Some(Err(_)) | None => files.iter().map(&sync).collect(),
         }
-    }
-}
-
-#[cfg(target_os = "linux")]
-mod linux {
-    use std::io;
-    use std::sync::LazyLock;
-
-    use rustix::io::Errno;
-
-    use super::Folder;
-
-    /// The numbers of ext2 to ext4, xfs, btrfs, f2fs and tmpfs, as `statfs` returns them.
-    const OF_KERNEL: [u64; 5] = [0xef53, 0x5846_5342, 0x9123_683e, 0xf2f5_2010, 0x0102_1994];
-
-    /// The first version of Linux whose `syncfs` reports failed writes of content.
-    const REPORTS_FAILED_WRITES: [u64; 2] = [5, 8];
-
-    pub(super) fn is_of_kernel(folder: &Folder) -> io::Result<bool> {
-        Ok(u64::try_from(folder.file_system()?).is_ok_and(|kind| OF_KERNEL.contains(&kind)))
-    }
-
-    /// Writes everything of a file system to its disk; `None` if the kernel cannot, or may not.
-    pub(super) fn sync_whole(folder: &Folder) -> Option<Result<(), Errno>> {
-        static REPORTS: LazyLock<bool> = LazyLock::new(|| {
-            reports_failed_writes(&rustix::system::uname().release().to_string_lossy())
-        });
-        if !*REPORTS {
-            return None;
-        }
-        match folder.sync_file_system() {
-            Err(Errno::NOSYS | Errno::PERM | Errno::INVAL | Errno::OPNOTSUPP) => None,
-            synced => Some(synced),
-        }
-    }
-
-    fn reports_failed_writes(release: &str) -> bool {
-        let mut numbers = release.split(|c: char| !c.is_ascii_digit()).map(str::parse);
-        let (Some(Ok(major)), Some(Ok(minor))) = (numbers.next(), numbers.next()) else {
-            return false;
-        };
-        [major, minor] >= REPORTS_FAILED_WRITES
-    }
-
-    #[cfg(test)]
-    mod tests {
-        use super::*;
-
-        #[test]
-        fn only_kernels_that_report_failed_writes_sync_all_files_by_one_call() {
-            for (release, reports) in [
-                ("6.18.44-fc", true),
-                ("5.8.0", true),
-                ("5.15", true),
-                ("5.7.19-generic", false),
-                ("4.18.0-553.el8", false),
-                ("4.4.0", false),
-                ("", false),
-                ("unknown", false),
-            ] {
-                assert_eq!(reports_failed_writes(release), reports, "{release}");
-            }
-        }
-    }
-}
-
-#[cfg(not(target_os = "linux"))]
-mod linux {
-    use std::io;
-
-    use rustix::io::Errno;
-
-    use super::Folder;
-
-    pub(super) fn is_of_kernel(_folder: &Folder) -> io::Result<bool> {
-        Ok(false)
-    }
-
-    pub(super) fn sync_whole(_folder: &Folder) -> Option<Result<(), Errno>> {
-        None
     }
 }

@@ -3,13 +3,14 @@
 //! A key may contain anything, a path component may not. Names that the system refuses, that would
 //! leave the directory, or that belong to git or to turntree are percent-coded, so every key has a
 //! path inside. All other names stay unchanged, so that a file is restored under its own name:
-//! names that other systems reserve (`aux.c`, `a:b`, a trailing dot or space) are ordinary names
-//! here.
+//! names that only other systems reserve (`aux.c`, `a:b`, a trailing dot or space) are ordinary
+//! names here.
 
 use std::path::PathBuf;
 
 use super::temp_file;
 use crate::error::{Error, Result};
+use crate::platform::{NAME_RULES, NameRules};
 
 /// Maximum bytes of a path component on common file systems.
 const MAX_COMPONENT_BYTES: usize = 255;
@@ -43,22 +44,28 @@ pub(in crate::workspace) fn entry_path(section: &str, key: &str) -> Result<PathB
 /// Returns the path of the key `key` of `files` in a workspace, where names are never encoded.
 ///
 /// # Errors
-/// `InvalidInput` for a key that leaves the directory, or belongs to git or to turntree;
-/// `LimitExceeded` for a key that is too long for a path.
+/// `InvalidInput` for a key that leaves the directory, belongs to git or to turntree, or that this
+/// system refuses; `LimitExceeded` for a key that is too long for a path.
 pub(in crate::workspace) fn workspace_path(key: &str) -> Result<PathBuf> {
-    let path = path(key.split('/'))?;
-    if path.as_os_str() != key {
-        let message =
-            "not a valid name in a workspace: it points outside, or belongs to git or turntree";
-        return Err(Error::invalid(message));
+    for name in key.split('/') {
+        if safe_component(name, NameRules::Unix) != name {
+            return Err(Error::invalid(
+                "not a valid name in a workspace: it points outside, or belongs to git or turntree",
+            ));
+        }
+        if safe_component(name, NAME_RULES) != name {
+            return Err(Error::invalid(format!(
+                "this system has no files with the name '{name}': it stays in the snapshot"
+            )));
+        }
     }
-    Ok(path)
+    path(key.split('/'))
 }
 
 fn path<'n>(components: impl Iterator<Item = &'n str>) -> Result<PathBuf> {
     let mut path = PathBuf::new();
     for component in components {
-        let name = safe_component(component);
+        let name = safe_component(component, NAME_RULES);
         check_limit("bytes of the file name", &name, name.len(), MAX_COMPONENT_BYTES)?;
         path.push(name);
         let length = path.as_os_str().len();
@@ -80,14 +87,19 @@ fn check_limit(what: &str, name: &str, found: usize, limit: usize) -> Result<()>
     Err(Error::limit(format_args!("{what} '{shown}...'"), limit as u64, found as u64))
 }
 
-fn safe_component(component: &str) -> String {
+fn safe_component(component: &str, rules: NameRules) -> String {
     if component.is_empty() {
         return "%2F".to_owned();
     }
-    let whole = matches!(component, "." | "..") || is_reserved(component);
+    let is_whole = matches!(component, "." | "..") || is_reserved(component);
+    let is_refused = rules.refuses_whole(component);
+    let last = component.chars().count() - 1;
     let mut name = String::with_capacity(component.len());
     for (at, c) in component.chars().enumerate() {
-        if c == '\0' || (whole && at == 0) {
+        // The end of a refused name is coded: a device has its name before the first dot, so its
+        // first character is, too.
+        let is_coded = is_whole && at == 0 || is_refused && (at == 0 || at == last);
+        if rules.refuses_char(c) || is_coded {
             let mut buffer = [0; 4];
             for byte in c.encode_utf8(&mut buffer).bytes() {
                 name.push_str(&format!("%{byte:02X}"));
@@ -145,6 +157,28 @@ mod tests {
         for key in ["NUL.txt", "aux.c", "a:b", "a\\..\\b", "dot.", "space ", "%41", "line\nend"] {
             assert_eq!(entry_path("files", key).unwrap(), PathBuf::from("files").join(key));
         }
+    }
+
+    #[test]
+    fn names_that_windows_reserves_are_coded_there_and_stay_apart() {
+        let on_windows = |name: &str| safe_component(name, NameRules::Windows);
+        for (name, expected) in [
+            ("aux.c", "%61ux.%63"),
+            ("NUL", "%4EU%4C"),
+            ("dot.", "%64ot%2E"),
+            ("space ", "%73pace%20"),
+            ("a:b", "a%3Ab"),
+            ("a\\..\\b", "a%5C..%5Cb"),
+            ("C:", "C%3A"),
+            ("line\nend", "line%0Aend"),
+            ("..", "%2E%2E"),
+            ("main.rs", "main.rs"),
+        ] {
+            let found = on_windows(name);
+            assert_eq!(found, expected);
+            assert_eq!(on_windows(&found), found, "{found} needs no code");
+        }
+        assert_eq!(safe_component("..", NameRules::Unix), "%2E.");
     }
 
     #[test]

@@ -3,10 +3,11 @@
 //! [`folder`] opens one name at a time, so that a check and the following write use the same
 //! directory. [`target`] is the directory that a plan writes to, [`layout`] maps keys to paths in
 //! it, [`content`] is the content of a file, and [`batch`] puts files into place, each through a
-//! [`temp_file`], after it made them [`durable`] together. [`write`] does so for one file.
+//! [`temp_file`], after it made them [`durable`] together. [`clash`] finds names that are one there. [`write`] does so for one file.
 //! [`open_regular`] reads files at untrusted paths without blocking.
 
 pub(super) mod batch;
+mod clash;
 pub(super) mod content;
 mod durable;
 pub(super) mod folder;

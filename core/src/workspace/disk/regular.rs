@@ -3,10 +3,9 @@
 
 use std::fs::{self, File, Metadata};
 use std::io::{self, Read};
-use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
 use std::path::Path;
 
-use rustix::fs::OFlags;
+use crate::platform;
 
 /// Opens the regular file at `path` for reading, following links. Never waits for the other end of
 /// a pipe, and never opens a device or socket.
@@ -18,8 +17,8 @@ pub fn open_regular(path: &Path) -> io::Result<File> {
     // Check the kind first, because opening some devices has side effects. Check it again after
     // opening, because the name may have been reused.
     expect_regular(&fs::metadata(path)?)?;
-    let flags = (OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC).bits().cast_signed();
-    let file = fs::OpenOptions::new().read(true).custom_flags(flags).open(path)?;
+    let mut options = fs::OpenOptions::new();
+    let file = platform::waiting_for_nothing(options.read(true)).open(path)?;
     expect_regular(&file.metadata()?)?;
     Ok(file)
 }
@@ -54,14 +53,12 @@ fn expect_regular(found: &Metadata) -> io::Result<()> {
     }
     let (error, name) = match () {
         () if kind.is_dir() => (io::ErrorKind::IsADirectory, "directory"),
-        () if kind.is_fifo() => (io::ErrorKind::InvalidInput, "named pipe"),
-        () if kind.is_socket() => (io::ErrorKind::InvalidInput, "socket"),
-        () => (io::ErrorKind::InvalidInput, "device"),
+        () => (io::ErrorKind::InvalidInput, platform::kind_of_special(found)),
     };
     Err(io::Error::new(error, format!("it is a {name}: expected a regular file")))
 }
 
-#[cfg(test)]
+#[cfg(all(test, unix))]
 mod tests {
     use std::os::unix::fs::symlink;
     use std::os::unix::net::UnixListener;

@@ -7,12 +7,10 @@
 
 use super::folder::EntryKind;
 use crate::context::FileMode;
+use crate::platform::{RawStat, kind_of_mode};
 
 /// Bytes of a stat in a table.
 pub(in crate::workspace) const STAT_BYTES: usize = 44;
-
-/// The type bits of a mode, which have the same values on every Unix.
-const TYPE_BITS: u32 = 0o170_000;
 
 const NANOS: i64 = 1_000_000_000;
 
@@ -57,8 +55,8 @@ impl FileTime {
 
 /// Field widths differ between systems. Larger values are folded, since they are only compared for
 /// equality.
-impl From<&rustix::fs::Stat> for Stat {
-    fn from(stat: &rustix::fs::Stat) -> Self {
+impl From<&RawStat> for Stat {
+    fn from(stat: &RawStat) -> Self {
         let nanos = |seconds: i128, rest: i128| fold(seconds * i128::from(NANOS) + rest);
         Self {
             size: fold(stat.st_size.into()),
@@ -89,12 +87,7 @@ impl Stat {
 
     /// Returns the kind of the entry.
     pub(in crate::workspace) fn kind(&self) -> EntryKind {
-        match self.mode & TYPE_BITS {
-            0o100_000 => EntryKind::File,
-            0o120_000 => EntryKind::Link,
-            0o040_000 => EntryKind::Folder,
-            _ => EntryKind::Special,
-        }
+        kind_of_mode(self.mode)
     }
 
     /// Returns the change time, in nanoseconds since 1970.

@@ -1,14 +1,14 @@
 //! The directory that a restore writes to, and the folders below it.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::ffi::OsStr;
-use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::{fs, io};
 
+use super::clash::{Clash, clashes};
 use super::durable::{FileSystems, most_open};
 use super::folder::{EntryKind, Folder, FolderEntry};
 use crate::error::{Error, Result};
+use crate::platform::{canonical, name_of_bytes};
 
 /// Names in the directory of every store.
 pub(in crate::workspace) const OF_A_STORE: [&str; 2] = ["superblock", "journal"];
@@ -115,6 +115,16 @@ impl<'a> TargetDir<'a> {
         Ok((self.file_systems.note(&folder).map_err(failed)?, folder))
     }
 
+    /// Returns the paths of files that would be one entry here: this file system considers their
+    /// names equal. The second of each pair comes later.
+    pub(in crate::workspace) fn clashes<'p>(
+        &self,
+        paths: impl Iterator<Item = &'p Path>,
+    ) -> Result<Vec<Clash<'p>>> {
+        clashes(&self.folder, paths)
+            .map_err(|error| Error::io(format!("compare names in {}", self.path.display()), error))
+    }
+
     /// Records that a name in the folder `path` was removed.
     pub(in crate::workspace) fn note_removed(&mut self, path: &Path) {
         self.touched.insert(path.to_owned());
@@ -143,7 +153,7 @@ impl<'a> TargetDir<'a> {
         }
         let names = self.enter(path).ok().flatten().and_then(|folder| folder.names().ok());
         for (name, _) in names.unwrap_or_default() {
-            self.remove_if_hollow(&path.join(OsStr::from_bytes(name.as_bytes())));
+            self.remove_if_hollow(&path.join(name_of_bytes(name.as_bytes())));
         }
         self.remove_if_empty(path);
     }
@@ -225,7 +235,7 @@ fn sync_error(path: &Path, error: io::Error) -> Error {
 
 /// Returns the directory of the store that contains `path`, if any.
 pub fn store_above(path: &Path) -> io::Result<Option<PathBuf>> {
-    let whole = fs::canonicalize(path)?;
+    let whole = canonical(path)?;
     Ok(whole.ancestors().find(|folder| is_store(folder)).map(Path::to_owned))
 }
 

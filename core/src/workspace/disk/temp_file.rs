@@ -5,16 +5,15 @@
 //! a killed one, and never mistakes the file of a running restore for remains.
 
 use std::ffi::{OsStr, OsString};
-use std::fs::{File, TryLockError};
+use std::fs::File;
 use std::io;
 
 use super::folder::{EntryKind, Folder, FolderEntry};
 use crate::error::{Error, ErrorKind, Result};
 use crate::object::{Kind, ObjectId};
+use crate::platform::{Lock, try_lock};
 
-/// The prefix of every temporary name. No key of a context maps to such a name, and such files are
-/// not captured.
-pub(in crate::workspace) const PREFIX: &str = ".turntree-part-";
+pub(in crate::workspace) use crate::platform::TEMPORARY as PREFIX;
 
 /// Hex digits of the name's hash after the prefix.
 const DIGITS: usize = 16;
@@ -56,7 +55,7 @@ impl<'f> TempFile<'f> {
     pub(in crate::workspace) fn link(
         folder: &'f Folder,
         name: &OsStr,
-        target: &OsStr,
+        target: &[u8],
     ) -> Result<Self> {
         let name = free_name(folder, name)?;
         folder.link(target, &name).map_err(|error| create_error(&name, error))?;
@@ -134,10 +133,10 @@ fn free_name(folder: &Folder, name: &OsStr) -> Result<OsString> {
 
 /// Locks a file that this process created or is about to remove.
 fn lock(file: &File) -> Result<()> {
-    match file.try_lock() {
-        Err(TryLockError::WouldBlock) => Err(in_use_error()),
+    match try_lock(file) {
+        Ok(Lock::Busy) => Err(in_use_error()),
         // Without locks in the file system, two concurrent restores fail when they rename the file.
-        Ok(()) | Err(TryLockError::Error(_)) => Ok(()),
+        Ok(Lock::Taken) | Err(_) => Ok(()),
     }
 }
 

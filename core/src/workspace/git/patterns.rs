@@ -1,11 +1,11 @@
 //! Patterns of `.gitignore`. The only user of the `ignore` crate.
 
-use std::ffi::OsStr;
-use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
 use ignore::Match;
 use ignore::gitignore::{Gitignore, GitignoreBuilder};
+
+use crate::platform::{name_of_bytes, path_bytes};
 
 /// The byte order mark, which editors put before the first line.
 const MARK: &str = "\u{feff}";
@@ -36,7 +36,7 @@ impl Patterns {
         if self.0.is_empty() {
             return None;
         }
-        match self.0.matched(Path::new(OsStr::from_bytes(path)), is_folder) {
+        match self.0.matched(Path::new(&name_of_bytes(path)), is_folder) {
             Match::None => None,
             Match::Ignore(_) => Some(true),
             Match::Whitelist(_) => Some(false),
@@ -46,7 +46,7 @@ impl Patterns {
 
 /// Returns true if a path matches one pattern as a whole; leading slashes are insignificant.
 pub(super) fn matches_path(pattern: &str, path: &Path, ignores_case: bool) -> bool {
-    let path = path.as_os_str().as_bytes();
-    let path = path.strip_prefix(b"/").unwrap_or(path);
+    let path = path_bytes(path);
+    let path = path.strip_prefix(b"/").unwrap_or(&path);
     Patterns::parse(pattern.as_bytes(), ignores_case).verdict(path, false) == Some(true)
 }

@@ -9,6 +9,7 @@ use super::config::{ConfigScope, Settings};
 use super::index::TrackedPaths;
 use super::read::{read_file, read_line};
 use super::{DOT_GIT, GitPlaces};
+use crate::platform::canonical;
 
 /// Maximum bytes of a rule file.
 const MAX_RULES_BYTES: u64 = 1 << 20;
@@ -70,7 +71,7 @@ impl<'a> Repositories<'a> {
     /// Returns the rules of the repository whose working tree is `dir`, which has a `.git`.
     pub(in crate::workspace) fn of(&self, dir: &Path) -> GitRules {
         let Some(git_dir) = self.git_dir(dir) else { return self.without_repository() };
-        let whole = git_dir.canonicalize().ok();
+        let whole = canonical(&git_dir).ok();
         let common = self.line(&git_dir.join("commondir"));
         let common = common.map_or_else(|| git_dir.clone(), |common| git_dir.join(common));
         let head = self.line(&git_dir.join("HEAD")).unwrap_or_default();

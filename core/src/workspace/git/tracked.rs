@@ -1,9 +1,9 @@
 //! Tests whether git tracks a path: then the path came with a clone, or will be committed.
 
-use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use super::{DOT_GIT, NO_PLACES, Repositories};
+use crate::platform::path_bytes;
 
 /// Returns the working tree of the innermost repository that tracks `path` itself or a path below
 /// it. Reads the index of every repository around `path`, which must be absolute.
@@ -13,9 +13,9 @@ pub fn tracking_repository(path: &Path) -> Option<PathBuf> {
         let Ok(below) = path.strip_prefix(top) else { return false };
         let repositories = Repositories::new(&NO_PLACES);
         let rules = repositories.of(top);
-        let (tracked, below) = (rules.tracked_paths(&repositories), below.as_os_str().as_bytes());
-        let folder = if below.is_empty() { Vec::new() } else { [below, b"/"].concat() };
-        tracked.has(below, false) || tracked.has(below, true) || tracked.has_below(&folder)
+        let (tracked, below) = (rules.tracked_paths(&repositories), path_bytes(below));
+        let folder = if below.is_empty() { Vec::new() } else { [&*below, b"/"].concat() };
+        tracked.has(&below, false) || tracked.has(&below, true) || tracked.has_below(&folder)
     };
     let mut tops = path.ancestors().filter(|top| top.join(DOT_GIT).exists());
     tops.find(is_tracked).map(Path::to_owned)

@@ -94,7 +94,21 @@ impl FileChanges {
         source: &(dyn ObjectSource + Sync),
         done: &mut AppliedFiles,
     ) {
-        let files: Vec<NewFile<'_>> = self.files.iter().filter_map(as_new).collect();
+        let mut files: Vec<NewFile<'_>> = self.files.iter().filter_map(as_new).collect();
+        match target.clashes(files.iter().map(|file| file.path)) {
+            Ok(clashes) => {
+                for (file, other) in clashes {
+                    let message = format!(
+                        "this file system treats its name as equal to that of {}: one of them \
+                         cannot be written",
+                        file.display()
+                    );
+                    files.retain(|file| file.path != other);
+                    done.failed.push((other.to_owned(), Error::new(ErrorKind::Conflict, message)));
+                }
+            }
+            Err(error) => return done.failed.push((PathBuf::new(), error)),
+        }
         let every = put_all(source, &Context::default(), target, &files, &mut |index, written| {
             match written {
                 Ok(bytes) => {

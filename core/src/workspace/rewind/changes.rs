@@ -7,12 +7,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::{OsStr, OsString};
-use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use crate::context::{Context, FileEntry, FileMode, Selection, text_key};
 use crate::error::{Error, ErrorKind, Result};
 use crate::object::ObjectSource;
+use crate::platform::name_of_bytes;
 use crate::repo::WholeWorkspace;
 use crate::tree::{Item, Map, diff_maps};
 use crate::workspace::capture::{CaptureReport, IGNORED};
@@ -331,12 +331,12 @@ fn find_other_name(
 ) -> std::io::Result<Option<OsString>> {
     let mut namesake = None;
     for (other, _) in folder.names()? {
-        let other = OsStr::from_bytes(other.as_bytes());
+        let other = name_of_bytes(other.as_bytes());
         if other == name {
             return Ok(None);
         }
-        if folder.find(other)?.is_some_and(|other| other.identity == found.identity) {
-            namesake = Some(other.to_owned());
+        if folder.find(&other)?.is_some_and(|other| other.identity == found.identity) {
+            namesake = Some(other.into_owned());
         }
     }
     Ok(namesake)
@@ -385,13 +385,13 @@ fn is_empty_after(
     leaving: &BTreeSet<PathBuf>,
 ) -> std::io::Result<bool> {
     for (name, _) in folder.names()? {
-        let name = OsStr::from_bytes(name.as_bytes());
-        let inner = path.join(name);
+        let name = name_of_bytes(name.as_bytes());
+        let inner = path.join(&name);
         if leaving.contains(&inner) {
             continue;
         }
-        let is_folder = folder.find(name)?.is_some_and(|found| found.kind == EntryKind::Folder);
-        if !is_folder || !is_empty_after(&folder.enter(name)?, &inner, leaving)? {
+        let is_folder = folder.find(&name)?.is_some_and(|found| found.kind == EntryKind::Folder);
+        if !is_folder || !is_empty_after(&folder.enter(&name)?, &inner, leaving)? {
             return Ok(false);
         }
     }
@@ -413,15 +413,13 @@ fn is_equal_on_disk(
         (FileMode::Symlink, EntryKind::Link) => {
             Ok(folder.read_link(name).map_err(failed)? == content.bytes(source)?)
         }
-        (FileMode::Regular | FileMode::Executable, EntryKind::File) => {
-            let is_executable = found.mode & 0o111 != 0;
-            Ok(is_executable == (entry.mode == FileMode::Executable)
-                && content.is_content_of(
-                    source,
-                    &Context::default(),
-                    folder.read(name).map_err(failed)?,
-                )?)
-        }
+        (FileMode::Regular | FileMode::Executable, EntryKind::File) => Ok(found
+            .agrees_on_executable(0o111, entry.mode == FileMode::Executable)
+            && content.is_content_of(
+                source,
+                &Context::default(),
+                folder.read(name).map_err(failed)?,
+            )?),
         _ => Ok(false),
     }
 }

@@ -35,6 +35,7 @@ use rusqlite::{
     Connection, OpenFlags, OptionalExtension, Transaction, TransactionBehavior, params,
 };
 use turntree::object::ObjectId;
+use turntree::platform::canonical;
 use turntree::repo::Repository;
 use turntree::store::Store;
 use turntree::workspace::{Claim, database_path, make_database};
@@ -154,7 +155,7 @@ impl Index {
             return Err(IndexError::refused("it has no folder"));
         };
         // Symbolic links in the path of the store are trusted. The file itself must not be one.
-        let path = fs::canonicalize(folder).map_err(refused)?.join(name);
+        let path = canonical(folder).map_err(refused)?.join(name);
         // SQLite would block on a pipe without a writer.
         for path in [&path, &journal_of(&path)] {
             if fs::symlink_metadata(path).is_ok_and(|found| !found.is_file()) {

@@ -7,14 +7,13 @@
 //! that the image already read. A checkpoint changes the file times, so a reader must check
 //! [`Image::is_intact`] before it uses results.
 
-use std::fs::{self, File, Metadata};
 use std::io;
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use bytes::Bytes;
 use turntree::error::{Error, ErrorKind, Result};
+use turntree::platform::FileFacts;
 use turntree::workspace::open_regular;
 
 use super::log::{HEADER_BYTES, WriteAheadLog};
@@ -46,7 +45,7 @@ pub(crate) struct Image {
 struct DatabaseFiles {
     database: PathBuf,
     log: PathBuf,
-    before: (FileStat, Option<FileStat>),
+    before: (FileFacts, Option<FileFacts>),
     heads: FileHeaders,
 }
 
@@ -56,26 +55,6 @@ struct DatabaseFiles {
 struct FileHeaders {
     log: [u8; HEADER_BYTES],
     database: [u8; DATABASE_HEADER_BYTES],
-}
-
-/// The metadata that identifies a state of a file.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct FileStat {
-    file: (u64, u64),
-    len: u64,
-    modified: (i64, i64),
-    changed: (i64, i64),
-}
-
-impl FileStat {
-    fn of(is: &Metadata) -> Self {
-        Self {
-            file: (is.dev(), is.ino()),
-            len: is.len(),
-            modified: (is.mtime(), is.mtime_nsec()),
-            changed: (is.ctime(), is.ctime_nsec()),
-        }
-    }
 }
 
 impl Image {
@@ -97,19 +76,19 @@ impl Image {
         let failed = |error| Error::io("read the database", error);
         let [log_path, journal] = ["-wal", "-journal"].map(|end| sibling_path(path, end));
         let database = open_regular(path).map_err(failed)?;
-        let before = FileStat::of(&database.metadata().map_err(failed)?);
+        let before = FileFacts::of(&database).map_err(failed)?;
         let log = match open_regular(&log_path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => None,
             log => Some(log.map_err(failed)?),
         };
-        let log_before = log.as_ref().map(File::metadata).transpose().map_err(failed)?;
+        let log_before = log.as_ref().map(FileFacts::of).transpose().map_err(failed)?;
         if is_hot(&journal).map_err(failed)? {
             let message = "the database is in the middle of a change, as its journal shows";
             return Err(Error::new(ErrorKind::Conflict, message));
         }
         let mut image = Self::new(Source::File(database), log.map(Source::File))?;
         let heads = image.read_headers().map_err(failed)?;
-        let before = (before, log_before.as_ref().map(FileStat::of));
+        let before = (before, log_before);
         image.files =
             Some(DatabaseFiles { database: path.to_owned(), log: log_path, before, heads });
         Ok(image)
@@ -172,7 +151,8 @@ impl Image {
         let Some(files) = &self.files else { return true };
         let (database, log) = files.now();
         let (before, log_before) = files.before;
-        if database != Some(before) || log.map(|is| is.file) != log_before.map(|is| is.file) {
+        if database != Some(before) || log.map(|is| is.identity) != log_before.map(|is| is.identity)
+        {
             return false;
         }
         // After a checkpoint the log restarts with another header.
@@ -205,8 +185,8 @@ impl Image {
 }
 
 impl DatabaseFiles {
-    fn now(&self) -> (Option<FileStat>, Option<FileStat>) {
-        let state = |path: &Path| fs::metadata(path).ok().map(|is| FileStat::of(&is));
+    fn now(&self) -> (Option<FileFacts>, Option<FileFacts>) {
+        let state = |path: &Path| FileFacts::at(path).ok();
         (state(&self.database), state(&self.log))
     }
 }

@@ -2,9 +2,9 @@
 
 use std::fs::File;
 use std::io;
-use std::os::unix::fs::FileExt;
 
 use bytes::Bytes;
+use turntree::platform::read_at;
 
 /// A source of bytes.
 #[derive(Debug)]
@@ -32,7 +32,7 @@ impl Source {
                 }
                 Ok(count)
             }
-            Self::File(file) => file.read_at(buffer, at),
+            Self::File(file) => read_at(file, buffer, at),
         }
     }
 

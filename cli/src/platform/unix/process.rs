@@ -1,0 +1,70 @@
+//! Processes and their owners.
+
+use std::fs::{self, File};
+use std::io;
+use std::os::fd::AsFd;
+use std::os::unix::fs::MetadataExt;
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::Command;
+use std::time::Duration;
+
+use rustix::process::{Pid, test_kill_process};
+use rustix::time::{ClockId, clock_gettime};
+
+/// Starts a command apart from this process: signals to this process do not reach it.
+pub(crate) fn apart(command: &mut Command) -> &mut Command {
+    command.process_group(0)
+}
+
+/// Returns a directory that keeps no file system busy.
+pub(crate) fn root_folder() -> &'static Path {
+    Path::new("/")
+}
+
+/// Takes over the lock of the file that is the input of this process. It belongs to the open file,
+/// so this process has it since the start.
+pub(crate) fn inherited_lock() -> io::Result<File> {
+    Ok(io::stdin().as_fd().try_clone_to_owned()?.into())
+}
+
+/// Returns true if a process with this id is running.
+pub(crate) fn is_running(id: u32) -> bool {
+    let id = i32::try_from(id).ok().filter(|id| *id > 1).and_then(Pid::from_raw);
+    id.is_some_and(|id| test_kill_process(id).is_ok())
+}
+
+/// Replaces this process; returns the error if that fails.
+pub(crate) fn replace_this(command: &mut Command) -> io::Error {
+    command.exec()
+}
+
+/// The processor time used by this process.
+pub(crate) fn busy_time() -> Duration {
+    let spent = clock_gettime(ClockId::ProcessCPUTime);
+    Duration::try_from(spent).unwrap_or_default()
+}
+
+/// Returns the owner of a file and the user of this process, if they differ.
+pub(crate) fn check_owner(path: &Path) -> io::Result<Option<(u32, u32)>> {
+    let owner = fs::metadata(path)?.uid();
+    let user = rustix::process::geteuid().as_raw();
+    Ok((owner != user).then_some((owner, user)))
+}
+
+/// The name of this user in `/etc/passwd`, for services and containers that set no variable.
+pub(crate) fn user_name() -> Option<String> {
+    let user = rustix::process::geteuid().as_raw();
+    let list = fs::read_to_string("/etc/passwd").ok()?;
+    let name_of = |line: &str| {
+        let mut fields = line.split(':');
+        let (name, id) = (fields.next()?, fields.nth(1)?);
+        (id.parse() == Ok(user)).then(|| name.to_owned()).filter(|name| !name.is_empty())
+    };
+    list.lines().find_map(name_of)
+}
+
+/// Returns the number of the user who started this process.
+pub(crate) fn real_user() -> u32 {
+    rustix::process::getuid().as_raw()
+}

@@ -1,0 +1,9 @@
+//! Windows.
+
+pub(super) mod folders;
+pub(super) mod process;
+pub(super) mod signals;
+pub(super) mod terminal;
+
+/// True on Windows.
+pub(crate) const IS_WINDOWS: bool = true;

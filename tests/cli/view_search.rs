@@ -42,7 +42,10 @@ fn words_of_all_sessions_are_ranked_by_the_index_and_text_is_found_as_it_stands(
     let found = ranked(&served, "/api/words?q=lexer+budget");
     let hits = found["hits"].as_array().unwrap();
     let sessions: Vec<&str> = hits.iter().map(|hit| hit["session"].as_str().unwrap()).collect();
-    assert_eq!(sessions, ["two", "one"]);
+    // "budgets" is another form, so it comes after "budget" in as short a text.
+    assert_eq!((sessions[0], sessions.len()), ("two", 3));
+    let lacking = hits.iter().filter(|hit| hit["missing"] != json!([])).count();
+    assert_eq!(lacking, 0);
     assert_eq!((&found["more"], &found["unread"]), (&json!(false), &json!(0)));
     assert_eq!(hits[0]["parts"], json!(["The ", "lexer budget", "."]));
     let places = ["turn", "path", "role", "title"].map(|name| &hits[0][name]);
@@ -61,7 +64,7 @@ fn words_of_all_sessions_are_ranked_by_the_index_and_text_is_found_as_it_stands(
         assert_eq!(served.ask(&format!("/api/words{address}")).status, status, "{address}");
     }
     // Parts of words need the other search.
-    assert_eq!(ranked(&served, "/api/words?q=exer+budg")["hits"], json!([]));
+    assert_eq!(ranked(&served, "/api/words?q=dge")["hits"], json!([]));
     let places = served.ask("/api/search?q=EXER+BUDG").body;
     let sessions: Vec<Value> = places
         .lines()
@@ -86,7 +89,7 @@ fn words_of_an_encrypted_store_are_ranked_in_memory_until_they_are_redacted() {
         let hits = found["hits"].as_array().unwrap();
         hits.iter().map(|hit| hit["session"].clone()).collect()
     };
-    assert_eq!(sessions("lexer+budget"), ["two", "one"]);
+    assert_eq!(sessions("lexer+budget").len(), 3);
     assert_eq!(served.ask("/api/search?q=exer+budget").body.lines().count(), 2);
     // Commits of other processes are indexed, and no index file is written.
     run(&["snapshot", "-m", "told", "--session", "two", "--set", "scratchpad/key=swordfish"]);
@@ -104,7 +107,7 @@ fn words_of_an_encrypted_store_are_ranked_in_memory_until_they_are_redacted() {
     assert_eq!(sessions("swordfish"), Vec::<Value>::new());
     let told = served.ask("/api/sessions").body;
     assert!(told.contains("a fish") && !told.contains("swordfish"), "{told}");
-    assert_eq!(sessions("lexer+budget"), ["two", "one"]);
+    assert_eq!(sessions("lexer+budget").len(), 3);
 }
 
 #[test]
@@ -135,8 +138,8 @@ fn what_is_typed_finds_the_best_matches_and_leads_to_them() {
     browser.wait("document.querySelectorAll('.hits section:nth-child(2) .hit').length === 2");
     // If no word matches, they are searched automatically.
     browser.ask("document.querySelector('#query').select()");
-    browser.write("exer budg");
-    browser.wait("document.querySelector('.hits section:first-child small')?.textContent.startsWith('nothing has all')");
+    browser.write("dge");
+    browser.wait("document.querySelector('.hits section:first-child small')?.textContent.startsWith('nothing has any')");
     browser.wait("document.querySelectorAll('.hits section:nth-child(2) .hit').length === 2");
     // A hit on another branch links to its words there.
     browser.ask("document.querySelector('#query').select()");

@@ -38,6 +38,7 @@ mod render;
 mod render_page;
 mod resume;
 mod rewritten;
+mod search_questions;
 mod secret_scans;
 mod secret_spellings;
 mod secrets;

@@ -1,15 +1,20 @@
-//! `search`: searches words in all sessions, best matches first.
+//! `search`: searches words in all sessions, best sessions first.
 
 use std::io::Write;
 
 use clap::Args;
 use clap_complete::ArgValueCompleter;
 use turntree::context::Selection;
-use turntree_exchange::{IndexPlace, SearchHit, SearchQuery, Snippet, search};
+use turntree_exchange::{
+    IndexPlace, KnownSessions, SearchAnswer, SearchHit, SearchQuery, Snippet, search,
+};
 
 use super::Verb;
 use crate::platform::shell_word;
-use crate::porcelain::search::{RoleName, complain, hit_record, named_session};
+use crate::porcelain::search::{
+    HITS_PER_SESSION, RoleName, complain, hit_record, named_session, sessions_of,
+};
+use crate::porcelain::sessions::ListedSession;
 use crate::program::complete::sessions;
 use crate::program::invocation::Invocation;
 use crate::view::clock;
@@ -18,25 +23,32 @@ use crate::view::moment::moment;
 use crate::view::output::{FAINT, ID, NAME, Output, STRONG, note};
 use crate::view::progress::Working;
 use crate::view::render::changes::path_of;
-use crate::view::render::{ID_DIGITS, count, harmless};
+use crate::view::render::{ID_DIGITS, count, harmless, one_line};
+
+/// Maximum number of columns of a title.
+const TITLE: usize = 60;
 
 /// Characters of a time up to the minute.
 const DATE: usize = 16;
 
-/// Search for words in everything, best matches first
+/// Search for words in everything, best sessions first
 ///
-/// Finds messages, notes and files of all sessions that contain all WORDS. Entries with rare words,
-/// many matches, little text or a recent date come first. "Words in quotes" must be adjacent, and
-/// wor* matches the beginning of a word. Case and accents are ignored. The first search builds an
-/// index in the store, and each search adds new content to it. The exit code is 1 if nothing is
-/// found. For regular expressions, parts of words and exact text use grep.
+/// Finds the sessions whose messages, notes and files are about WORDS, a few words or a question,
+/// and shows the best entries of each. What was said counts more than what tools printed, and rare
+/// words more than frequent ones. Words that carry nothing, such as "how" and "the", are left out.
+/// Other forms and near spellings of a word count less. An entry that lacks words says which.
+/// "Words in quotes" must be there and adjacent, and wor* matches the beginning of a word. Case and
+/// accents are ignored. The first search builds an index in the store, and each search adds new
+/// content to it. The exit code is 1 if nothing is found. For regular expressions, parts of words
+/// and exact text use grep.
 #[derive(Debug, Args)]
 #[command(after_long_help = "Examples:
   turntree search retry budget
+  turntree search how do I raise the upload limit
   turntree search '\"connection reset\" timeout' --tool bash
   turntree search pars* --session nightly --role assistant
   turntree search migration --since 3.days.ago --path files/src
-  turntree search flaky test --json | jq -r '.id + \":\" + .path'")]
+  turntree search --all-words flaky test --json | jq -r '.id + \":\" + .path'")]
 pub(crate) struct Search {
     /// Words, "phrases" and beginnings of words, as in wor*
     #[arg(value_name = "WORDS", required = true)]
@@ -56,6 +68,12 @@ pub(crate) struct Search {
     /// Only sections and entries at or below PATH; may be given several times
     #[arg(long, visible_alias = "section", value_name = "PATH")]
     path: Vec<String>,
+    /// Only entries that have all WORDS exactly as typed, ranked one by one
+    #[arg(long)]
+    all_words: bool,
+    /// Show at most N of each session; 0 for all
+    #[arg(long, value_name = "N", default_value_t = HITS_PER_SESSION, conflicts_with = "all_words")]
+    per_session: u64,
     /// Show at most N
     #[arg(short = 'n', long, value_name = "N", default_value_t = 10)]
     max_count: u64,
@@ -84,6 +102,8 @@ impl Verb for Search {
             offset: 0,
             limit: self.max_count,
             rebuild: self.rebuild,
+            all_words: self.all_words,
+            per_session: self.per_session,
         };
         let working = Working::new("looking at the turns");
         let progress = |done: u64, all: u64| match all {
@@ -95,24 +115,74 @@ impl Verb for Search {
         if !run.out.json {
             run.out.page();
         }
+        let sessions = sessions_of(&repo, &KnownSessions::default(), &answer.hits)?;
+        let mut last: Option<&str> = None;
         for hit in &answer.hits {
-            match run.out.json {
-                true => run.out.record(&hit_record(hit))?,
-                false => write_hit(&mut run.out, hit)?,
+            let session = sessions.get(&hit.session);
+            if run.out.json {
+                run.out.record(&hit_record(hit, session))?;
+                continue;
             }
+            if last.replace(&hit.session) != Some(&hit.session) {
+                write_session(&mut run.out, &hit.session, session)?;
+            }
+            write_hit(&mut run.out, hit)?;
+        }
+        if !run.out.json {
+            self.write_hints(&mut run.out, &answer)?;
         }
         if let IndexPlace::InMemory(why) = &answer.place {
             note(&format!("the index was made in memory, for this search alone: {why}"));
         }
-        if answer.more && !run.out.json {
-            note(&format!("more follows: -n shows up to {}", count(answer.candidates, "entry")));
+        if answer.hits.is_empty() && !run.out.json {
+            let what = if self.all_words { "all" } else { "any" };
+            note(&format!(
+                "nothing has {what} of these words: grep finds parts of words and exact text"
+            ));
         }
         complain(&answer.damage)?;
-        if answer.hits.is_empty() && !run.out.json {
-            note("nothing has all of these words: grep finds parts of words and exact text");
-        }
         Ok(if answer.hits.is_empty() { Answer::No } else { Answer::Yes })
     }
+}
+
+impl Search {
+    /// Writes what an answer lacks, and what to do with it, after its hits.
+    fn write_hints(&self, out: &mut Output, answer: &SearchAnswer) -> Result<()> {
+        let Some(first) = answer.hits.first() else { return Ok(()) };
+        let id = first.commit.short(ID_DIGITS);
+        let place = harmless(&format!("{id}:{}", path_of(&first.section, &first.key)));
+        let is_plain = |c: char| c.is_ascii_alphanumeric() || "/._-:@".contains(c);
+        let place = if place.chars().all(is_plain) { place } else { shell_word(&place) };
+        let read =
+            format!("'turntree show {place}' reads the first, 'turntree resume {id}' goes on");
+        let most = "no entry has all of these words: these have most of them";
+        let more = format!("more follows: -n {} shows more", self.max_count.saturating_mul(2));
+        let hints =
+            [(answer.candidates == 0, most), (answer.more, more.as_str()), (true, read.as_str())];
+        for (_, hint) in hints.iter().filter(|(is_wanted, _)| *is_wanted) {
+            writeln!(out, "{}", out.paint.paint(FAINT, hint))?;
+        }
+        Ok(())
+    }
+}
+
+/// Writes the line of a session: its name, title, agent, project and age.
+fn write_session(out: &mut Output, name: &str, session: Option<&ListedSession>) -> Result<()> {
+    let paint = out.paint;
+    let handle = session.map_or(name, |session| session.handle.as_str());
+    write!(out, "{}", paint.paint(NAME, harmless(handle)))?;
+    if let Some(ListedSession { summary, .. }) = session {
+        if let Some((title, _)) = summary.title() {
+            write!(out, "  {}", paint.paint(STRONG, one_line(title, TITLE)))?;
+        }
+        let age = clock::relative(summary.time, clock::now()?);
+        let facts = [Some(summary.agent.as_str()), summary.project(), Some(&age)];
+        let facts: Vec<String> =
+            facts.into_iter().flatten().filter(|it| !it.is_empty()).map(harmless).collect();
+        write!(out, "  {}", paint.paint(FAINT, format!("({})", facts.join(", "))))?;
+    }
+    writeln!(out)?;
+    Ok(())
 }
 
 fn write_hit(out: &mut Output, hit: &SearchHit) -> Result<()> {
@@ -123,7 +193,7 @@ fn write_hit(out: &mut Output, hit: &SearchHit) -> Result<()> {
     let turn = paint.paint(STRONG, format!("turn {}", hit.turn));
     let path = path_of(&hit.section, &hit.key);
     let shown = paint.paint(NAME, harmless(&path));
-    write!(out, "{} {} {turn} {date}  {shown}", paint.paint(ID, &id), harmless(&hit.session))?;
+    write!(out, "  {} {turn} {date}  {shown}", paint.paint(ID, &id))?;
     if let Some(role) = hit.role {
         write!(out, "  {role}")?;
     }
@@ -132,16 +202,17 @@ fn write_hit(out: &mut Output, hit: &SearchHit) -> Result<()> {
     }
     writeln!(out)?;
     write_snippet(out, &hit.snippet)?;
-    let place = harmless(&format!("{id}:{path}"));
-    let is_plain = |c: char| c.is_ascii_alphanumeric() || "/._-:@".contains(c);
-    let place = if place.chars().all(is_plain) { place } else { shell_word(&place) };
-    let more = format!("  turntree show {place}; turntree resume {id}");
-    writeln!(out, "{}", paint.paint(FAINT, more))?;
+    for (words, what) in [(&hit.missing, "without"), (&hit.varied, "another form of")] {
+        if !words.is_empty() {
+            let words = harmless(&words.join(", "));
+            writeln!(out, "    {}", paint.paint(FAINT, format!("{what}: {words}")))?;
+        }
+    }
     Ok(())
 }
 
 fn write_snippet(out: &mut Output, snippet: &Snippet) -> Result<()> {
-    write!(out, "  ")?;
+    write!(out, "    ")?;
     let mut at = 0;
     for found in &snippet.matches {
         let before = snippet.text.get(at..found.start).unwrap_or_default();

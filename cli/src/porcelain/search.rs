@@ -17,6 +17,7 @@ use turntree::{Error, ErrorKind};
 use turntree_exchange::{KnownSessions, MessageText, SearchHit, SessionSummary, find_session};
 
 use super::history::Walk;
+use super::sessions::{ListedSession, described};
 use crate::view::advice::Advice;
 use crate::view::error::{Failure, Result};
 use crate::view::output::warn;
@@ -26,6 +27,9 @@ use crate::view::{clock, json};
 
 /// Maximum number of damage warnings to show.
 const MAX_WARNINGS: usize = 10;
+
+/// Default maximum number of hits of a session in the answer of a word search.
+pub(crate) const HITS_PER_SESSION: u64 = 3;
 
 /// A text whose occurrences are counted.
 #[derive(Debug)]
@@ -230,12 +234,25 @@ pub(crate) fn record(
     }
 }
 
-/// The JSON record of a hit of a word search.
-pub(crate) fn hit_record(hit: &SearchHit) -> json::SearchHit {
+/// Returns the sessions of hits, by name.
+pub(crate) fn sessions_of(
+    repo: &Repository,
+    known: &KnownSessions,
+    hits: &[SearchHit],
+) -> Result<HashMap<String, ListedSession>> {
+    described(repo, known, &hits.iter().map(|hit| hit.session.as_str()).collect())
+}
+
+/// The JSON record of a hit of a word search in a session.
+pub(crate) fn hit_record(hit: &SearchHit, session: Option<&ListedSession>) -> json::SearchHit {
+    let summary = session.map(|session| &session.summary);
     let part =
         |part: &Range<usize>| json::SnippetMatch { start: part.start as u64, end: part.end as u64 };
     json::SearchHit {
         session: hit.session.clone(),
+        title: summary.and_then(|it| Some(it.title()?.0.to_owned())),
+        agent: summary.map(|it| it.agent.clone()),
+        project: summary.and_then(|it| it.project()).map(str::to_owned),
         turn: hit.turn,
         id: hit.commit.to_string(),
         time: clock::rfc3339(hit.time),
@@ -245,6 +262,8 @@ pub(crate) fn hit_record(hit: &SearchHit) -> json::SearchHit {
         blob: hit.blob.to_string(),
         snippet: hit.snippet.text.clone(),
         matches: hit.snippet.matches.iter().map(part).collect(),
+        missing: hit.missing.clone(),
+        varied: hit.varied.clone(),
     }
 }
 

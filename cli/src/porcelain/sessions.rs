@@ -128,6 +128,22 @@ pub(crate) fn listed(repo: &Repository, name: &str, now: Time) -> Result<Option<
     Ok(Some(ListedSession { is_live: live.contains(name), summary, handle }))
 }
 
+/// Returns the sessions with these names, by name.
+pub(crate) fn described(
+    repo: &Repository,
+    known: &KnownSessions,
+    names: &HashSet<&str>,
+) -> Result<HashMap<String, ListedSession>> {
+    let table = known.table(repo)?;
+    let shown: Vec<SessionRow<'_>> =
+        table.all().filter(|session| names.contains(session.name())).collect();
+    let described = shown.iter().zip(handles(&table, &shown)).map(|(session, handle)| {
+        let summary = known.summary(repo, session)?;
+        Ok((session.name().to_owned(), ListedSession { is_live: false, summary, handle }))
+    });
+    described.collect()
+}
+
 /// The name of the session that the user means, by [`find_session`].
 ///
 /// # Errors

@@ -1,16 +1,17 @@
-//! Searches all of history: words, best entries first, or lines that match a pattern.
+//! Searches all of history: words, best sessions first, or lines that match a pattern.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use turntree::Error;
 use turntree::context::Selection;
 use turntree::repo::{GrepQuery, LinePattern, MayHold, PatternOptions, SearchFilter};
-use turntree_exchange::{SearchQuery, search_with_index};
+use turntree_exchange::{SearchHit, SearchQuery, search_with_index};
 
 use super::page::{items, limit, within};
 use super::{Effect, Request, ServiceCall};
 use crate::porcelain::search::{
-    PlacesOfSessions, RoleName, hit_record, messages_with, named_session, record, scopes,
+    HITS_PER_SESSION, PlacesOfSessions, RoleName, hit_record, messages_with, named_session, record,
+    scopes, sessions_of,
 };
 use crate::view::error::Result;
 use crate::view::json;
@@ -31,7 +32,7 @@ const TOLD: usize = 10;
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct SearchArguments {
-    /// Words, "phrases" and beginnings (wor*): entries of all sessions with all of them, best first
+    /// Words, "phrases", beginnings (wor*) or a question: the best sessions, best entries first
     words: Option<String>,
     /// Or a regular expression for one line
     pattern: Option<String>,
@@ -65,6 +66,11 @@ pub(super) struct SearchArguments {
     /// Lines to return around each match, up to 10
     #[serde(default)]
     context: u64,
+    /// With words: only entries that have all of them as typed, ranked one by one
+    #[serde(default)]
+    all_words: bool,
+    /// With words: entries of each session, 3 by default; 0 for all
+    per_session: Option<u64>,
     /// Begin at this place of the answer
     #[serde(default)]
     offset: u64,
@@ -77,9 +83,9 @@ pub(super) struct SearchArguments {
 pub(super) struct SearchAnswer {
     /// Entries with matching lines; at most 20 lines of each.
     places: Vec<json::GrepPlace>,
-    /// Entries with all words.
+    /// Entries with the words, grouped by session.
     hits: Vec<json::SearchHit>,
-    /// The number of places; for hits an upper bound.
+    /// The number of places; for hits the number of entries with all words.
     total: u64,
     /// Offset of the next call; null at the end.
     next_offset: Option<u64>,
@@ -111,7 +117,7 @@ impl Request for SearchArguments {
 }
 
 impl SearchArguments {
-    /// Finds entries with all words, by the index of the store.
+    /// Finds entries with words, by the index of the store.
     fn find_words(
         &self,
         words: &str,
@@ -143,14 +149,18 @@ impl SearchArguments {
             offset: self.offset,
             limit: limit as u64,
             rebuild: false,
+            all_words: self.all_words,
+            per_session: self.per_session.unwrap_or(HITS_PER_SESSION),
         };
         let answer = search_with_index(&repo, &query, &|_, _| {}, call.service.store.index())?;
         let next = self.offset.saturating_add(answer.hits.len() as u64);
+        let sessions = sessions_of(&repo, call.service.store.sessions(), &answer.hits)?;
+        let record = |hit: &SearchHit| hit_record(hit, sessions.get(&hit.session));
         let mut not_searched = answer.damage;
         not_searched.truncate(TOLD);
         Ok(SearchAnswer {
             places: Vec::new(),
-            hits: answer.hits.iter().map(hit_record).collect(),
+            hits: answer.hits.iter().map(record).collect(),
             total: answer.candidates,
             next_offset: answer.more.then_some(next),
             not_searched,
@@ -168,7 +178,12 @@ impl SearchArguments {
         refuse(
             "a pattern",
             "words",
-            &[("tool", self.tool.is_some()), ("since", self.since.is_some())],
+            &[
+                ("tool", self.tool.is_some()),
+                ("since", self.since.is_some()),
+                ("all_words", self.all_words),
+                ("per_session", self.per_session.is_some()),
+            ],
         )?;
         let (fixed, ignore_case, word) = (self.fixed, self.ignore_case, self.word);
         let pattern = LinePattern::new(pattern, PatternOptions { fixed, ignore_case, word })?;

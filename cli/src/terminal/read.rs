@@ -2,7 +2,7 @@
 
 use std::cmp::Reverse;
 
-use turntree::context::{ContextDiff, Selection, diff_by_value};
+use turntree::context::{ContextDiff, diff_by_value};
 use turntree::object::{Commit, ObjectId, Time};
 use turntree::repo::{
     BranchName, LogEntry, MAIN_BRANCH, OperationEntry, Pin, Repository, RollbackTarget, is_place,
@@ -17,6 +17,7 @@ use super::text::{Line, Tone, difference, lines};
 use crate::porcelain::branches::{MainLines, branches_of};
 use crate::porcelain::operations::{OperationsWanted, each_operation};
 use crate::porcelain::pins::list;
+use crate::porcelain::search::HITS_PER_SESSION;
 use crate::program::held_store::HeldStore;
 use crate::program::live::live_sessions;
 use crate::view::error::Result;
@@ -284,14 +285,9 @@ fn branches(repo: &Repository, session: &str) -> Result<Answer> {
 fn hits(store: &HeldStore, repo: &Repository, words: &str) -> Result<Answer> {
     let query = SearchQuery {
         text: words,
-        session: None,
-        roles: &[],
-        tool: None,
-        since: None,
-        paths: Selection::parse(&[]),
-        offset: 0,
         limit: HITS,
-        rebuild: false,
+        per_session: HITS_PER_SESSION,
+        ..SearchQuery::default()
     };
     let found = search_with_index(repo, &query, &|_, _| {}, store.index())?;
     let names = found.hits.iter().map(|hit| hit.session.as_str()).collect();
@@ -303,7 +299,7 @@ fn hits(store: &HeldStore, repo: &Repository, words: &str) -> Result<Answer> {
     }
     let mut notes = Vec::new();
     if listed.is_empty() {
-        notes.push("Nothing has all of these words: 'turntree grep' finds parts of words.".into());
+        notes.push("Nothing has any of these words: 'turntree grep' finds parts of words.".into());
     }
     notes.extend(found.damage.iter().map(|text| format!("Not searched: {text}.")));
     if let IndexPlace::InMemory(why) = &found.place {

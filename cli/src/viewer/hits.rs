@@ -1,4 +1,4 @@
-//! Answers searches: words by the index, best first, and literal text.
+//! Answers searches: words by the index, best sessions first, and literal text.
 
 use std::io::Write;
 use std::sync::{Mutex, PoisonError};
@@ -13,7 +13,7 @@ use turntree_exchange::{SearchHit, SearchQuery, Snippet, search_with_index};
 
 use super::lines::Lines;
 use super::store::WatchedStore;
-use crate::porcelain::search::{PlacesOfSessions, messages_with, scopes};
+use crate::porcelain::search::{HITS_PER_SESSION, PlacesOfSessions, messages_with, scopes};
 use crate::view::error::{Failure, Result};
 use crate::view::render::changes::path_of;
 
@@ -47,7 +47,7 @@ struct Filled {
     all: u64,
 }
 
-/// Entries that contain all words, best first.
+/// Entries that contain the words, those of the best session first.
 #[derive(Serialize)]
 struct Ranked {
     hits: Vec<RankedHit>,
@@ -57,7 +57,7 @@ struct Ranked {
     unread: usize,
 }
 
-/// An entry that contains all words.
+/// An entry that contains all or most words.
 #[derive(Serialize)]
 struct RankedHit {
     session: String,
@@ -68,6 +68,8 @@ struct RankedHit {
     role: Option<&'static str>,
     /// Its text around the words, in parts: every second part is a match.
     parts: Vec<String>,
+    /// The words that it lacks.
+    missing: Vec<String>,
 }
 
 /// Searches words in all sessions, with the index of `search`. The first search builds it. An
@@ -79,7 +81,13 @@ pub(super) fn words(
     from: u64,
     out: &mut Lines,
 ) -> Result<()> {
-    let query = SearchQuery { text: words, offset: from, limit: HITS, ..SearchQuery::default() };
+    let query = SearchQuery {
+        text: words,
+        offset: from,
+        limit: HITS,
+        per_session: HITS_PER_SESSION,
+        ..SearchQuery::default()
+    };
     let found = {
         let telling = Mutex::new((&mut *out, Instant::now()));
         let tell = |done, all| {
@@ -103,6 +111,7 @@ pub(super) fn words(
         path: path_of(&hit.section, &hit.key),
         role: hit.role.map(Role::name),
         parts: stretches(&hit.snippet),
+        missing: hit.missing,
         session: hit.session,
     };
     out.put_line(&Ranked {

@@ -8,8 +8,11 @@ use turntree::object::{ObjectId, Time};
 /// A search for words.
 #[derive(Debug, Clone, Default)]
 pub struct SearchQuery<'q> {
-    /// Words, `"phrases"` and word prefixes, `wor*`. A document must match all of them.
+    /// Words, `"phrases"` and word prefixes, `wor*`. A document must have all phrases.
     pub text: &'q str,
+    /// True if a document must have all words exactly as typed. Documents then rank one by one.
+    /// False to rank sessions, by most words in any form or near spelling.
+    pub all_words: bool,
     /// Only entries of this session.
     pub session: Option<&'q str>,
     /// Only messages of these roles. Empty for any entry.
@@ -24,6 +27,8 @@ pub struct SearchQuery<'q> {
     pub offset: u64,
     /// Maximum number of hits to return.
     pub limit: u64,
+    /// Maximum number of hits of a session, or 0 for no limit. Without effect if `all_words`.
+    pub per_session: u64,
     /// True to rebuild the index from the objects.
     pub rebuild: bool,
 }
@@ -51,6 +56,10 @@ pub struct SearchHit {
     pub blob: ObjectId,
     /// The matching part of its text.
     pub snippet: Snippet,
+    /// The words of the query that the document lacks.
+    pub missing: Vec<String>,
+    /// The words of the query that the document has only in another form or spelling.
+    pub varied: Vec<String>,
 }
 
 /// The part of a text around the matches, on one line.
@@ -65,10 +74,11 @@ pub struct Snippet {
 /// The answer to a search.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SearchAnswer {
-    /// The hits, the best first.
+    /// The hits, the best first. Those of a session follow each other, unless the query wants
+    /// `all_words`.
     pub hits: Vec<SearchHit>,
-    /// The number of documents that have all words, in any order and place. An upper bound of the
-    /// hits: phrases, filters and deleted content can exclude some.
+    /// The number of documents that have all words, in any order and place. Phrases, filters and
+    /// deleted content can exclude some of them.
     pub candidates: u64,
     /// True if more hits follow.
     pub more: bool,

@@ -6,8 +6,9 @@ use std::collections::HashMap;
 use turntree::object::{Kind, ObjectId};
 
 use super::rank::step_of;
+use super::voice::Voice;
 use super::word_table::{HashedWord, WordTable};
-use super::words::{boundary, each_word};
+use super::words::{Wholeness, boundary, each_word_and_part};
 use crate::formats::view;
 use crate::model::view::MessageView;
 
@@ -19,6 +20,8 @@ const MAX_TOOL_BYTES: usize = 200;
 pub(super) struct Document {
     /// The number of words.
     pub(super) words: u32,
+    /// Who speaks.
+    pub(super) voice: Voice,
     /// The tool calls and tool results.
     pub(super) links: ToolLinks,
 }
@@ -50,27 +53,28 @@ pub(super) fn text_of(format: &str, bytes: &[u8]) -> Option<String> {
 impl Document {
     /// Returns the document of an entry and fills `words` with its words. `None` if it has no word.
     pub(super) fn of(format: &str, bytes: &[u8], words: &mut DocumentWords) -> Option<Self> {
-        let (text, links) = match format {
-            "" => (text_of(format, bytes)?, ToolLinks::default()),
+        let (text, voice, links) = match format {
+            "" => (text_of(format, bytes)?, Voice::Work, ToolLinks::default()),
             format => {
                 let view = view(format, bytes);
-                (view.full_text(), ToolLinks::of(&view))
+                (view.full_text(), Voice::of(&view), ToolLinks::of(&view))
             }
         };
         let words = words.count(&text);
-        (words > 0).then_some(Self { words, links })
+        (words > 0).then_some(Self { words, voice, links })
     }
 }
 
 impl DocumentWords {
-    /// Replaces the words with those of a text. Returns the number of words, with repetitions.
+    /// Replaces the words with those of a text and the parts of its words. Returns the number of
+    /// words, with repetitions and without parts.
     fn count(&mut self, text: &str) -> u32 {
         let Self { table, times } = self;
         table.clear();
         times.clear();
         let mut words = 0_u32;
-        each_word(text, &mut |word, _| {
-            words = words.saturating_add(1);
+        each_word_and_part(text, &mut |word, _, wholeness| {
+            words = words.saturating_add(u32::from(wholeness == Wholeness::Whole));
             let Some(number) = table.number(HashedWord::new(word)) else { return };
             match times.get_mut(number) {
                 Some(times) => *times = times.saturating_add(1),

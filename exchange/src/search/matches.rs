@@ -1,10 +1,11 @@
-//! Finds the terms of a query in a text, and cuts the snippet that shows them best.
+//! Finds the terms of a question in a text, and cuts the snippet that shows them best.
 
+use std::collections::HashMap;
 use std::ops::Range;
 
 use super::answer::Snippet;
-use super::query::Terms;
-use super::words::{boundary, each_word};
+use super::question::Question;
+use super::words::{Wholeness, boundary, each_word_and_part};
 
 /// Approximate length of a snippet in bytes.
 const SNIPPET_BYTES: usize = 200;
@@ -12,71 +13,176 @@ const SNIPPET_BYTES: usize = 200;
 /// Marks a cut in a text.
 const ELLIPSIS: &str = "…";
 
-/// Finds the terms of a query in texts.
+/// Finds the terms of a question in texts.
 #[derive(Debug)]
 pub(super) struct Matcher<'q> {
-    /// The distinct words, each with whether it is a prefix.
-    words: Vec<(&'q str, bool)>,
-    /// The terms, as indexes into `words`.
-    terms: Vec<Vec<usize>>,
+    question: &'q Question,
+    /// The distinct words, and the distinct prefixes, with their numbers.
+    words: HashMap<&'q str, usize>,
+    prefixes: Vec<(&'q str, usize)>,
+    patterns: Vec<NumberedPattern>,
+}
+
+/// A pattern of a term.
+#[derive(Debug)]
+struct NumberedPattern {
+    term: usize,
+    /// True for the term as typed.
+    is_typed: bool,
+    /// The numbers of its words.
+    words: Vec<usize>,
 }
 
 /// An occurrence of a term.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct TermMatch {
     term: usize,
+    is_typed: bool,
     range: Range<usize>,
 }
 
-impl<'q> Matcher<'q> {
-    pub(super) fn new(terms: &'q Terms) -> Self {
-        let words = terms.words();
-        let number = |word: &str, may_go_on| {
-            words.iter().position(|found| *found == (word, may_go_on)).unwrap_or_default()
-        };
-        let numbers = terms.0.iter().map(|term| {
-            let last = term.words.len().saturating_sub(1);
-            let words = term.words.iter().enumerate();
-            words.map(|(at, word)| number(word, term.is_prefix && at == last)).collect()
-        });
-        let terms = numbers.collect();
-        Self { words, terms }
+/// What a text has of a question.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct TextMatch {
+    pub(super) snippet: Snippet,
+    /// How the text has each term.
+    pub(super) terms: Vec<TermPresence>,
+}
+
+/// How a text has a term.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum TermPresence {
+    Missing,
+    /// In another form or spelling.
+    Varied,
+    AsTyped,
+}
+
+/// The words of a text. Words in camel case are in `parts` as their parts, and in `wholes` under
+/// the place of the first part.
+#[derive(Default)]
+struct TextWords {
+    parts: Vec<TextWord>,
+    wholes: HashMap<usize, (TextWord, usize)>,
+    /// The place of the last whole word, and whether its parts have replaced it.
+    last: usize,
+    is_parted: bool,
+}
+
+/// The numbers of the words of a question that a word of a text matches, and its range.
+#[derive(Debug)]
+struct TextWord {
+    numbers: Vec<usize>,
+    range: Range<usize>,
+}
+
+impl TextWords {
+    fn push(&mut self, word: TextWord, wholeness: Wholeness) {
+        if wholeness == Wholeness::Whole {
+            self.last = self.parts.len();
+            self.is_parted = false;
+        } else if self.is_parted {
+            if let Some((_, span)) = self.wholes.get_mut(&self.last) {
+                *span += 1;
+            }
+        } else if let Some(whole) = self.parts.pop() {
+            self.wholes.insert(self.last, (whole, 1));
+            self.is_parted = true;
+        }
+        self.parts.push(word);
     }
 
-    /// Returns the snippet of a text, or `None` if the text lacks a term.
-    pub(super) fn snippet(&self, text: &str) -> Option<Snippet> {
+    /// Returns the end of a pattern that begins at a place, in bytes.
+    fn end_of(&self, pattern: &NumberedPattern, start: usize) -> Option<usize> {
+        let (mut at, mut end) = (start, None);
+        for number in &pattern.words {
+            let has = |word: &TextWord| word.numbers.contains(number);
+            let (word, span) = match (self.parts.get(at), self.wholes.get(&at)) {
+                (Some(part), _) if has(part) => (part, 1),
+                (_, Some((whole, span))) if has(whole) => (whole, *span),
+                _ => return None,
+            };
+            end = Some(word.range.end);
+            at += span;
+        }
+        end
+    }
+}
+
+impl<'q> Matcher<'q> {
+    pub(super) fn new(question: &'q Question) -> Self {
+        let mut words: HashMap<&str, usize> = HashMap::new();
+        let mut prefixes: Vec<(&str, usize)> = Vec::new();
+        let (mut patterns, mut next) = (Vec::new(), 0_usize);
+        for (term, unit) in question.units.iter().enumerate() {
+            for (at, pattern) in unit.patterns.iter().enumerate() {
+                let last = pattern.words.len().saturating_sub(1);
+                let mut numbers = Vec::new();
+                for (place, word) in pattern.words.iter().enumerate() {
+                    let is_prefix = pattern.is_prefix && place == last;
+                    let known = match is_prefix {
+                        true => prefixes.iter().find(|(known, _)| known == word).map(|it| it.1),
+                        false => words.get(word.as_str()).copied(),
+                    };
+                    let number = known.unwrap_or_else(|| {
+                        next += 1;
+                        match is_prefix {
+                            true => prefixes.push((word, next)),
+                            false => drop(words.insert(word, next)),
+                        }
+                        next
+                    });
+                    numbers.push(number);
+                }
+                patterns.push(NumberedPattern { term, is_typed: at == 0, words: numbers });
+            }
+        }
+        Self { question, words, prefixes, patterns }
+    }
+
+    /// Returns what a text has of the question. `None` if the text lacks a required term, or has no
+    /// term.
+    pub(super) fn look_at(&self, text: &str) -> Option<TextMatch> {
         let found = self.find(text);
-        let has = |term: usize| found.iter().any(|found| found.term == term);
-        (0..self.terms.len()).all(has).then(|| snippet(text, &found))
+        let mut terms = vec![TermPresence::Missing; self.question.units.len()];
+        for found in &found {
+            let presence = match found.is_typed {
+                true => TermPresence::AsTyped,
+                false => TermPresence::Varied,
+            };
+            if let Some(place) = terms.get_mut(found.term) {
+                *place = presence.max(*place);
+            }
+        }
+        let is_missing = |presence: &TermPresence| *presence == TermPresence::Missing;
+        let lacks = |(unit, presence): (&super::question::Unit, &TermPresence)| {
+            unit.is_required && is_missing(presence)
+        };
+        let is_refused =
+            terms.iter().all(is_missing) || self.question.units.iter().zip(&terms).any(lacks);
+        (!is_refused).then(|| TextMatch { snippet: snippet(text, &found), terms })
     }
 
     /// Returns all occurrences of all terms, in text order.
     fn find(&self, text: &str) -> Vec<TermMatch> {
-        // For each word of the text, the query words that it matches, one bit each. A query has at
-        // most 64 words.
-        let mut words: Vec<(u64, Range<usize>)> = Vec::new();
-        each_word(text, &mut |word, range| {
-            let is = |(wanted, may_go_on): &(&str, bool)| match may_go_on {
-                true => word.starts_with(wanted),
-                false => word == *wanted,
-            };
-            let bits = self.words.iter().enumerate().filter(|(_, wanted)| is(wanted));
-            words.push((bits.fold(0, |bits, (at, _)| bits | (1 << at)), range));
+        let mut words = TextWords::default();
+        each_word_and_part(text, &mut |word, range, wholeness| {
+            let prefixes = self.prefixes.iter().filter(|(start, _)| word.starts_with(start));
+            let prefixes = prefixes.map(|(_, number)| *number);
+            let numbers = self.words.get(word).copied().into_iter().chain(prefixes).collect();
+            words.push(TextWord { numbers, range }, wholeness);
         });
         let mut found = Vec::new();
-        for (at, (bits, range)) in words.iter().enumerate() {
-            if *bits == 0 {
+        for (at, part) in words.parts.iter().enumerate() {
+            let whole = words.wholes.get(&at).map(|(whole, _)| whole);
+            if part.numbers.is_empty() && whole.is_none_or(|whole| whole.numbers.is_empty()) {
                 continue;
             }
-            for (term, numbers) in self.terms.iter().enumerate() {
-                let here = words.get(at..at + numbers.len()).unwrap_or_default();
-                let pairs = || here.iter().zip(numbers);
-                if here.is_empty() || !pairs().all(|((bits, _), number)| bits & (1 << number) != 0)
-                {
-                    continue;
+            for pattern in &self.patterns {
+                if let Some(end) = words.end_of(pattern, at) {
+                    let NumberedPattern { term, is_typed, .. } = *pattern;
+                    found.push(TermMatch { term, is_typed, range: part.range.start..end });
                 }
-                let end = here.last().map_or(range.end, |(_, last)| last.end);
-                found.push(TermMatch { term, range: range.start..end });
             }
         }
         found
@@ -143,10 +249,11 @@ fn on_one_line(text: &str, part: Range<usize>, found: &[TermMatch]) -> Snippet {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::search::query::Terms;
 
     fn shown(question: &str, text: &str) -> Option<String> {
-        let terms = Terms::parse(question).unwrap();
-        let snippet = Matcher::new(&terms).snippet(text)?;
+        let question = Question::exact(&Terms::parse(question).unwrap());
+        let snippet = Matcher::new(&question).look_at(text)?.snippet;
         let mut shown = snippet.text.clone();
         for range in snippet.matches.iter().rev() {
             shown.insert(range.end, ']');
@@ -179,8 +286,23 @@ mod tests {
         let shown = shown("alpha beta ebeta", &format!("{text} beta")).unwrap();
         assert!(shown.contains("[alpha] and [ébeta]"), "{shown}");
         assert!(shown.starts_with('…') && shown.ends_with('…'), "{shown}");
-        let snippet = Matcher::new(&Terms::parse("0000*").unwrap()).snippet(&"0".repeat(5000));
-        assert!(snippet.unwrap().text.len() <= SNIPPET_BYTES + ELLIPSIS.len());
+        let question = Question::exact(&Terms::parse("0000*").unwrap());
+        let found = Matcher::new(&question).look_at(&"0".repeat(5000)).unwrap();
+        assert!(found.snippet.text.len() <= SNIPPET_BYTES + ELLIPSIS.len());
+    }
+
+    #[test]
+    fn words_in_camel_case_match_whole_and_in_parts() {
+        let text = "A parseConfigFile, parse_config and URLs";
+        for (question, expected) in [
+            ("parseconfigfile", "A [parseConfigFile], parse_config and URLs"),
+            ("config", "A parse[Config]File, parse_[config] and URLs"),
+            ("parse_config", "A [parseConfig]File, [parse_config] and URLs"),
+            ("\"parseconfigfile parse\"", "A [parseConfigFile, parse]_config and URLs"),
+            ("\"file parse config and\"", "A parseConfig[File, parse_config and] URLs"),
+        ] {
+            assert_eq!(shown(question, text).as_deref(), Some(expected), "{question}");
+        }
     }
 
     #[test]

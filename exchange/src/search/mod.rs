@@ -6,11 +6,17 @@
 //! | `words` | splits text into words |
 //! | `word_table` | numbers words by a hash table |
 //! | `query` | parses a query into terms |
+//! | `question` | what each term may look like in a text |
+//! | `language` | empty words and stems, by language |
+//! | `spelling` | counts typing errors |
+//! | `voice` | who speaks in a document |
 //! | `document` | the indexed form of an entry |
 //! | `rank` | scores documents |
 //! | `index` | the index: updates it from the store and queries it |
+//! | `hit` | reads a candidate from the store |
+//! | `by_session` | answers with the best sessions and their hits |
 //! | `matches` | finds terms in a text and cuts the snippet |
-//! | `kept` | an in-memory index that several searches share |
+//! | `memory_index` | an in-memory index that several searches share |
 //! | `run` | runs a search from the query to the answer |
 //!
 //! The index only proposes candidates. Each hit is read from the store and must have all terms, so
@@ -18,9 +24,15 @@
 
 mod answer;
 #[cfg(feature = "sqlite")]
+mod by_session;
+#[cfg(feature = "sqlite")]
 mod document;
 #[cfg(feature = "sqlite")]
+mod hit;
+#[cfg(feature = "sqlite")]
 mod index;
+#[cfg(feature = "sqlite")]
+mod language;
 #[cfg(feature = "sqlite")]
 mod matches;
 #[cfg(feature = "sqlite")]
@@ -30,12 +42,21 @@ mod no_index;
 #[cfg(feature = "sqlite")]
 mod query;
 #[cfg(feature = "sqlite")]
+mod question;
+#[cfg(feature = "sqlite")]
+#[cfg(test)]
+mod question_tests;
+#[cfg(feature = "sqlite")]
 mod rank;
 #[cfg(feature = "sqlite")]
 mod run;
 #[cfg(feature = "sqlite")]
+mod spelling;
+#[cfg(feature = "sqlite")]
 #[cfg(test)]
 mod tests;
+#[cfg(feature = "sqlite")]
+mod voice;
 #[cfg(feature = "sqlite")]
 mod word_table;
 #[cfg(feature = "sqlite")]

@@ -1,4 +1,4 @@
-//! Parses queries: words, phrases and word prefixes. A text must match all of them.
+//! Parses queries: words, phrases and word prefixes.
 
 use turntree::error::{Error, Result};
 
@@ -15,6 +15,10 @@ pub(super) struct Term {
     pub(super) words: Vec<String>,
     /// True if the last word is a prefix.
     pub(super) is_prefix: bool,
+    /// True for words in quotes.
+    pub(super) is_quoted: bool,
+    /// The term as it was typed.
+    pub(super) typed: String,
 }
 
 /// The terms of a query.
@@ -41,9 +45,10 @@ impl Terms {
             for piece in pieces {
                 let words = words_of(piece);
                 let is_prefix = piece.ends_with('*');
-                let term = Term { words, is_prefix };
-                if !term.words.is_empty() && !terms.contains(&term) {
-                    terms.push(term);
+                let is_same = |term: &Term| term.words == words && term.is_prefix == is_prefix;
+                if !words.is_empty() && !terms.iter().any(is_same) {
+                    let typed = piece.trim().to_owned();
+                    terms.push(Term { words, is_prefix, is_quoted: quoted, typed });
                 }
             }
         }

@@ -2,18 +2,17 @@
 
 use std::ops::ControlFlow;
 
-use turntree::context::{Context, Shape};
 use turntree::error::{Error, ErrorKind, Result};
-use turntree::object::{Kind, ObjectId, ObjectSource};
 use turntree::repo::Repository;
-use turntree::tree::{List, Map};
 
-use super::answer::{IndexPlace, SearchAnswer, SearchHit, SearchQuery};
-use super::document::text_of;
-use super::index::{Candidate, Index, IndexError, SearchFilter, claim};
+use super::answer::{IndexPlace, SearchAnswer, SearchQuery};
+use super::by_session::SessionReader;
+use super::hit::{hit_of, is_deleted};
+use super::index::{Index, IndexError, Ranking, SearchFilter, claim};
 use super::matches::Matcher;
 use super::memory_index::MemoryIndex;
 use super::query::Terms;
+use super::question::Question;
 
 /// How often a search tries an index on disk before it falls back to memory.
 const ATTEMPTS: usize = 2;
@@ -69,7 +68,10 @@ pub fn search_with_index(
             Err(IndexError::Damaged) => Index::remove(repo.store()),
             Err(IndexError::Refused(reason)) => {
                 why = reason;
-                break;
+                // A collection may have removed the file while it was filled.
+                if Index::exists(repo.store()) {
+                    break;
+                }
             }
         }
     }
@@ -136,13 +138,32 @@ impl SearchRun<'_> {
     fn answer(
         &self,
         index: &Index,
+        damage: Vec<String>,
+        place: IndexPlace,
+    ) -> Result<SearchAnswer, IndexError> {
+        if self.query.all_words {
+            return self.answer_exactly(index, damage, place);
+        }
+        let view = index.view()?;
+        let empty = SearchAnswer { hits: Vec::new(), candidates: 0, more: false, damage, place };
+        match Ranking::of(index, &view, &self.terms, &self.wanted)? {
+            Some(ranking) => SessionReader::new(self.repo, self.query, ranking).answer(empty),
+            None => Ok(empty),
+        }
+    }
+
+    /// Returns the documents that have all terms as typed, the best first.
+    fn answer_exactly(
+        &self,
+        index: &Index,
         mut damage: Vec<String>,
         place: IndexPlace,
     ) -> Result<SearchAnswer, IndexError> {
-        let matcher = Matcher::new(&self.terms);
+        let question = Question::exact(&self.terms);
+        let matcher = Matcher::new(&question);
         let (mut hits, mut passed, mut more) = (Vec::new(), 0, false);
         let candidates = index.find(&self.terms, &self.wanted, &mut |candidate| {
-            match hit_of(self.repo, &candidate, &matcher) {
+            match hit_of(self.repo, &candidate, (&question, &matcher)) {
                 Ok(None) => {}
                 Err(error) if is_deleted(&error) => {}
                 Err(error) => damage.push(error.to_string()),
@@ -151,58 +172,10 @@ impl SearchRun<'_> {
                     more = true;
                     return ControlFlow::Break(());
                 }
-                Ok(Some(hit)) => hits.push(hit),
+                Ok(Some((hit, _))) => hits.push(hit),
             }
             ControlFlow::Continue(())
         })?;
         Ok(SearchAnswer { hits, candidates, more, damage, place })
     }
-}
-
-/// Returns the hit of a candidate if its place in the store still holds its blob and the blob has
-/// all terms.
-fn hit_of(
-    repo: &Repository,
-    candidate: &Candidate,
-    matcher: &Matcher<'_>,
-) -> Result<Option<SearchHit>> {
-    let bytes = repo.store().read_as(Kind::Blob, &candidate.blob)?;
-    let text = text_of(&candidate.format, &bytes);
-    let Some(snippet) = text.and_then(|text| matcher.snippet(&text)) else { return Ok(None) };
-    if entry_at(repo, candidate)? != Some(candidate.blob) {
-        return Ok(None);
-    }
-    Ok(Some(SearchHit {
-        session: candidate.session.clone(),
-        turn: candidate.turn,
-        commit: candidate.commit,
-        time: repo.commit(&candidate.commit)?.time,
-        section: candidate.section.clone(),
-        key: candidate.key.clone(),
-        role: candidate.role,
-        tools: candidate.tools.clone(),
-        blob: candidate.blob,
-        snippet,
-    }))
-}
-
-/// Returns the blob at the place of a candidate.
-fn entry_at(repo: &Repository, candidate: &Candidate) -> Result<Option<ObjectId>> {
-    let store = repo.store();
-    let context: Context = repo.context(&candidate.commit)?;
-    let Some(section) = context.section(store, &candidate.section)? else { return Ok(None) };
-    let item = match section.shape {
-        Shape::Blob => return Ok(Some(section.id)),
-        Shape::Map => Map::open(store, &section.id)?.get(store, candidate.key.as_bytes())?,
-        Shape::List => match candidate.key.parse() {
-            Ok(index) => List::open(store, &section.id)?.get(store, index)?,
-            Err(_) => None,
-        },
-    };
-    Ok(item.map(|item| item.link.id))
-}
-
-/// Returns true if the content was deleted deliberately.
-fn is_deleted(error: &Error) -> bool {
-    matches!(error.kind(), ErrorKind::NotFound | ErrorKind::Expired | ErrorKind::Redacted)
 }

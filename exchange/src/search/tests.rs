@@ -26,14 +26,14 @@ use super::{
 };
 
 /// A store in a temporary folder.
-struct World {
+pub(super) struct World {
     folder: tempfile::TempDir,
-    repo: Repository,
-    second: i64,
+    pub(super) repo: Repository,
+    pub(super) second: i64,
 }
 
 /// An entry that a turn adds.
-enum Said<'a> {
+pub(super) enum Said<'a> {
     Message(Role, serde_json::Value),
     Note(&'a str, &'a str),
 }
@@ -43,12 +43,12 @@ fn stamp(second: i64) -> Signature {
     Signature { time, actor: "somebody".to_owned() }
 }
 
-fn text(text: &str) -> Said<'_> {
+pub(super) fn text(text: &str) -> Said<'_> {
     Said::Message(Role::User, json!({"role": "user", "content": text}))
 }
 
 impl World {
-    fn new() -> Self {
+    pub(super) fn new() -> Self {
         let folder = tempfile::tempdir().unwrap();
         let new = NewStore { id: *b"a store of tests" };
         let dir = folder.path().join("store");
@@ -71,7 +71,7 @@ impl World {
         Repository::open(Arc::new(RealIo), &self.dir(), options).unwrap()
     }
 
-    fn turn(&mut self, branch: &str, said: &[Said<'_>]) -> ObjectId {
+    pub(super) fn turn(&mut self, branch: &str, said: &[Said<'_>]) -> ObjectId {
         self.second += 1;
         let (branch, stamp) = (branch.parse::<BranchName>().unwrap(), stamp(self.second));
         let mut change = self.repo.begin();
@@ -99,7 +99,7 @@ impl World {
         id
     }
 
-    fn set_branch(&mut self, branch: &str, to: Option<ObjectId>) {
+    pub(super) fn set_branch(&mut self, branch: &str, to: Option<ObjectId>) {
         let mut change = self.repo.begin();
         change.move_branch(&branch.parse().unwrap(), to);
         change.commit(&stamp(self.second), "move").unwrap();
@@ -116,7 +116,7 @@ impl World {
 }
 
 fn query(text: &str) -> SearchQuery<'_> {
-    SearchQuery { text, limit: 1000, ..SearchQuery::default() }
+    SearchQuery { text, all_words: true, limit: 1000, ..SearchQuery::default() }
 }
 
 fn search_in(repo: &Repository, text: &str) -> SearchAnswer {
@@ -278,10 +278,13 @@ turntree_properties::properties! {
         }
         check_against_model(&world.repo, &asked);
         // An incrementally updated index must equal a rebuilt one.
-        let grown = world.search(&asked.join(" "));
+        let (asked, grown) = (asked.join(" "), world.search(&asked.join(" ")));
+        let by_session = SearchQuery { all_words: false, ..query(&asked) };
+        let sessions = search(&world.repo, &by_session, &|_, _| {}).unwrap();
         let again = SearchQuery { rebuild: true, ..query("x") };
         search(&world.repo, &again, &|_, _| {}).unwrap();
-        prop_assert_eq!(world.search(&asked.join(" ")), grown);
+        prop_assert_eq!(world.search(&asked), grown);
+        prop_assert_eq!(search(&world.repo, &by_session, &|_, _| {}).unwrap(), sessions);
     }
 }
 
@@ -394,7 +397,7 @@ fn dropped_documents_do_not_count_before_a_merge() {
     let index = rusqlite_of(&world.database());
     let measures = "SELECT measures FROM measures";
     let mut measures: Vec<u8> = index.query_row(measures, [], |row| row.get(0)).unwrap();
-    measures[..8].copy_from_slice(&[0, 0, 0, 0, 255, 255, 255, 255]);
+    measures[..12].copy_from_slice(&[[0; 4], [255; 4], [255; 4]].concat());
     index.execute("UPDATE measures SET measures = ?1", [measures]).unwrap();
     index.execute_batch("DELETE FROM places WHERE document = 0").unwrap();
     index.execute_batch("DELETE FROM documents WHERE id = 0").unwrap();
@@ -469,12 +472,17 @@ fn damaged_or_foreign_indexes_are_rebuilt() {
     ];
     for (at, damage) in damages.iter().enumerate() {
         damage();
+        let asked = SearchQuery { all_words: at % 2 == 0, ..query("number 7") };
+        let found = search(&world.again(9), &asked, &|_, _| {}).unwrap();
+        assert_eq!(found.candidates, whole.candidates, "damage {at}");
         assert_eq!(search_in(&world.again(9), "number 7"), whole, "damage {at}");
         assert_eq!(search_in(&world.again(9), "number 7").place, IndexPlace::InStore);
     }
     // A search must not trust wrong places of the index.
     connect().execute_batch("UPDATE places SET key = key - 1").unwrap();
     assert_eq!(world.found("number 7"), [""; 0]);
+    let by_session = SearchQuery { all_words: false, ..query("number 7") };
+    assert_eq!(search(&world.repo, &by_session, &|_, _| {}).unwrap().hits, []);
 }
 
 fn rusqlite_of(path: &Path) -> rusqlite::Connection {

@@ -12,6 +12,10 @@ use unicode_normalization::{IsNormalized, UnicodeNormalization, is_nfkc_quick};
 /// Maximum number of significant characters of a word.
 pub(super) const MAX_WORD_CHARS: usize = 32;
 
+/// Longest word in camel case that has parts, and the smallest mean length of its parts.
+const MAX_CAMEL_BYTES: usize = 64;
+const MEAN_PART_BYTES: usize = 3;
+
 /// Combining accents.
 const ACCENTS: Range<char> = '\u{300}'..'\u{370}';
 
@@ -64,6 +68,70 @@ pub(super) fn each_word(text: &str, each: &mut dyn FnMut(&str, Range<usize>)) {
         }
     }
     open.close(each);
+}
+
+/// Whether a word is whole, or a part of a word in camel case.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Wholeness {
+    Whole,
+    Part,
+}
+
+/// Calls `each` with each word of `text` and its byte range, and after a word in camel case with
+/// its parts: `parseHTTPUrl` has the parts `parse`, `http` and `url`.
+pub(super) fn each_word_and_part(text: &str, each: &mut dyn FnMut(&str, Range<usize>, Wholeness)) {
+    let mut part = String::new();
+    each_word(text, &mut |word, range| {
+        let Range { start, .. } = range;
+        let spelled = text.get(range.clone()).unwrap_or_default();
+        each(word, range, Wholeness::Whole);
+        let mut from = 0;
+        for end in part_ends(spelled) {
+            part.clear();
+            part.push_str(spelled.get(from..end).unwrap_or_default());
+            part.make_ascii_lowercase();
+            each(&part, start + from..start + end, Wholeness::Part);
+            from = end;
+        }
+    });
+}
+
+/// Returns the parts of a word in camel case, or nothing if it has no parts.
+pub(super) fn parts_of(word: &str) -> Vec<String> {
+    let mut parts = Vec::new();
+    each_word_and_part(word, &mut |part, _, wholeness| {
+        if wholeness == Wholeness::Part {
+            parts.push(part.to_owned());
+        }
+    });
+    parts
+}
+
+/// Returns the ends of the parts of a word in camel case, in bytes. None if the word has one part
+/// or looks random, like base64.
+fn part_ends(word: &str) -> Vec<usize> {
+    let bytes = word.as_bytes();
+    let is_mixed = bytes.iter().skip(1).any(u8::is_ascii_uppercase)
+        && bytes.iter().any(u8::is_ascii_lowercase);
+    if !is_mixed || !word.is_ascii() || bytes.len() > MAX_CAMEL_BYTES {
+        return Vec::new();
+    }
+    let mut ends: Vec<usize> = Vec::new();
+    for (at, window) in bytes.windows(2).enumerate() {
+        let (&[before, first], at) = (<&[u8; 2]>::try_from(window).unwrap_or(b"  "), at + 1);
+        let next = bytes.get(at + 1);
+        // `PRs` and `URLs` are plurals, not two words.
+        let is_plural = next == Some(&b's') && at + 2 == bytes.len();
+        let begins = first.is_ascii_uppercase()
+            && (!before.is_ascii_uppercase()
+                || (next.is_some_and(u8::is_ascii_lowercase) && !is_plural));
+        // A single letter belongs to the part after it.
+        if begins && at - ends.last().copied().unwrap_or_default() > 1 {
+            ends.push(at);
+        }
+    }
+    ends.push(bytes.len());
+    if ends.len() < 2 || bytes.len() < ends.len() * MEAN_PART_BYTES { Vec::new() } else { ends }
 }
 
 /// Returns the words of `text` in text order.
@@ -244,6 +312,25 @@ mod tests {
             ("½ ㍿ x²", "½ x2"),
         ] {
             assert_eq!(words_of(text).join(" "), expected, "{text:?}");
+        }
+    }
+
+    #[test]
+    fn words_in_camel_case_have_parts() {
+        for (word, expected) in [
+            ("getUserName", "get user name"),
+            ("parseHTTPUrl", "parse http url"),
+            ("VSCode", "vs code"),
+            ("sha256Sum", "sha256 sum"),
+            ("getAValue", "get avalue"),
+            ("URLs", ""),
+            ("iPhone", ""),
+            ("Retry", ""),
+            ("CAPITALS", ""),
+            ("QmFzZTY0", ""),
+            ("Größe", ""),
+        ] {
+            assert_eq!(parts_of(word).join(" "), expected, "{word}");
         }
     }
 

@@ -51,10 +51,16 @@ pub(crate) struct GrepLine {
     pub(crate) cut: bool,
 }
 
-/// One line of `search`: an entry with all words.
+/// One line of `search`: an entry with all or most words.
 #[derive(Serialize, JsonSchema)]
 pub(crate) struct SearchHit {
     pub(crate) session: String,
+    /// Title of the session.
+    pub(crate) title: Option<String>,
+    /// Agent of the session.
+    pub(crate) agent: Option<String>,
+    /// Last component of the session's directory.
+    pub(crate) project: Option<String>,
     /// The oldest turn that added the entry.
     pub(crate) turn: u64,
     /// Its commit.
@@ -72,6 +78,10 @@ pub(crate) struct SearchHit {
     pub(crate) snippet: String,
     /// Positions of the words.
     pub(crate) matches: Vec<SnippetMatch>,
+    /// Words that it lacks.
+    pub(crate) missing: Vec<String>,
+    /// Words that it has only in other forms or spellings.
+    pub(crate) varied: Vec<String>,
 }
 
 /// The bytes of a match in a snippet.

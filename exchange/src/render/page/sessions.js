@@ -63,7 +63,7 @@ function drawSessions() {
 
 /** A hit that leads to where words stand: text in stretches, of which every second one was looked for. */
 const hitLine = (place, words, stretches) => h("a", { class: "hit", href: `${addressOf(place.session)}#id-${place.id}?w=${encodeURIComponent(words)}` },
-  h("b", {}, place.title || place.session), h("small", {}, `turn ${place.turn} \u00b7 ${place.path}`),
+  h("b", {}, place.title || place.session), h("small", {}, `turn ${place.turn} \u00b7 ${place.path}${place.missing?.length ? ` \u00b7 without ${place.missing.join(", ")}` : ""}`),
   h("span", {}, stretches.map((text, at) => (at % 2 ? h("mark", {}, text) : text))));
 
 /** Who types is asked for the beginning of a word, until it is one. */
@@ -85,7 +85,7 @@ function searchEverywhere(/** @type {string} */ words) {
 }
 
 /**
- * Shows what has the words, the best first: one question after the other, since the first may make the
+ * Shows what has the words, the best sessions first: one question after the other, since the first may make the
  * index, and who types on is answered for what stands there then. Where that takes long, text is looked for meanwhile.
  */
 async function rankWords() {
@@ -102,7 +102,7 @@ async function rankWords() {
     }
     list.append(...found.hits.map((hit) => hitLine(hit, hit.parts[1] || words, hit.parts)));
     const number = list.childElementCount;
-    tell(number ? `${plural(number, "match", "matches")}${found.more ? ", and more" : ""}${found.unread ? `; ${plural(found.unread, "part")} could not be read` : ""}` : "nothing has all of these words");
+    tell(number ? `${plural(number, "match", "matches")}${found.more ? ", and more" : ""}${found.unread ? `; ${plural(found.unread, "part")} could not be read` : ""}` : "nothing has any of these words");
     more.replaceChildren(...(found.more ? [moreButton("Show more", read)] : []));
   };
   await read().catch((error) => tell(error.message));

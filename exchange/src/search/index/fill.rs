@@ -166,20 +166,18 @@ fn drop_documents(change: &Connection, mut writer: IndexWriter<'_>) -> IndexResu
         Ok(numbers.collect::<Result<_, _>>()?)
     };
     let touched = "SELECT DISTINCT document FROM places WHERE turn IN (SELECT id FROM temp.gone)";
-    for document in numbers(touched)? {
-        // The remaining places may be newer, so the oldest time is unknown.
-        let measure = writer.measures.get(document)?;
-        writer.measures.set(document, Measure { second: u32::MAX, ..measure })?;
-    }
+    let touched = numbers(touched)?;
     change.execute_batch(
         "DELETE FROM places WHERE turn IN (SELECT id FROM temp.gone);
         DELETE FROM turns WHERE id IN (SELECT id FROM temp.gone);
         DELETE FROM temp.gone;",
     )?;
-    let without_place = "SELECT id FROM documents
-        WHERE NOT EXISTS (SELECT 1 FROM places WHERE document = documents.id)";
     let mut delete = change.prepare("DELETE FROM documents WHERE id = ?1")?;
-    for document in numbers(without_place)? {
+    for document in touched {
+        // The remaining places may be newer, and of other sessions.
+        if writer.measure_oldest_place(document)? {
+            continue;
+        }
         delete.execute([document])?;
         writer.documents -= 1;
         writer.words -= i64::from(writer.measures.get(document)?.words);

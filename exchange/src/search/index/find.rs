@@ -9,7 +9,7 @@ use std::cmp::{Ordering, Reverse};
 use std::collections::{BinaryHeap, HashMap, HashSet};
 use std::ops::ControlFlow;
 
-use rusqlite::{Connection, Row, Statement, TransactionBehavior};
+use rusqlite::{Connection, Row, Statement};
 use turntree::context::{Role, Selection};
 use turntree::object::ObjectId;
 
@@ -24,7 +24,7 @@ const ROLES: [Role; 5] = [Role::System, Role::User, Role::Assistant, Role::Tool,
 
 /// From this number of documents, one query for all documents with a wanted place is cheaper than a
 /// lookup of each document.
-const MANY_DOCUMENTS: usize = 2048;
+pub(super) const MANY_DOCUMENTS: usize = 2048;
 
 /// The filter of a search.
 #[derive(Debug, Clone, Default)]
@@ -74,12 +74,17 @@ struct ScoredDocument {
     most: f64,
 }
 
-/// A document, as stored in the tables, with its rank.
-struct RankedDocument {
-    rank: f64,
+/// A document, as stored in the tables, with its oldest wanted place.
+pub(super) struct PlacedDocument {
     blob: ObjectId,
     format: i64,
     place: DocumentPlace,
+}
+
+/// Such a document with its rank.
+struct RankedDocument {
+    rank: f64,
+    found: PlacedDocument,
 }
 
 impl Eq for ScoredDocument {}
@@ -113,7 +118,7 @@ impl PartialOrd for RankedDocument {
 impl Ord for RankedDocument {
     /// The higher rank is greater. The newer document is greater among equal ranks.
     fn cmp(&self, other: &Self) -> Ordering {
-        let others = |found: &Self| (found.place.time, Reverse(found.blob));
+        let others = |found: &Self| (found.found.place.time, Reverse(found.found.blob));
         self.rank.total_cmp(&other.rank).then_with(|| others(self).cmp(&others(other)))
     }
 }
@@ -128,9 +133,7 @@ impl Index {
         wanted: &SearchFilter<'_>,
         each: &mut dyn FnMut(Candidate) -> ControlFlow<()>,
     ) -> IndexResult<u64> {
-        // One read transaction, which hides concurrent changes of other processes.
-        let behavior = TransactionBehavior::Deferred;
-        let view = rusqlite::Transaction::new_unchecked(&self.connection, behavior)?;
+        let view = self.view()?;
         let (mut names, mut tools) =
             (TextTable::new(&view, "names"), TextTable::new(&view, "tools"));
         let Some(conditions) = self.conditions(wanted, &mut names)? else { return Ok(0) };
@@ -157,7 +160,7 @@ impl Index {
                 left.pop();
             }
             let Some(best) = found.pop() else { return Ok(all) };
-            if each(candidate(&best, &mut names, &mut tools)?).is_break() {
+            if each(candidate(&best.found, &mut names, &mut tools)?).is_break() {
                 return Ok(all);
             }
         }
@@ -204,7 +207,7 @@ impl Index {
     }
 
     /// Returns the filter as SQL conditions, or `None` if no place can match.
-    fn conditions(
+    pub(super) fn conditions(
         &self,
         wanted: &SearchFilter<'_>,
         names: &mut TextTable<'_>,
@@ -239,7 +242,7 @@ impl Index {
 }
 
 /// Looks up the wanted places of one document at a time.
-struct PlaceLookup<'c, 'w> {
+pub(super) struct PlaceLookup<'c, 'w> {
     query: Statement<'c>,
     wanted: &'w SearchFilter<'w>,
     /// Whether the paths include a section and key, cached for each pair.
@@ -249,7 +252,7 @@ struct PlaceLookup<'c, 'w> {
 }
 
 impl<'c, 'w> PlaceLookup<'c, 'w> {
-    fn new(
+    pub(super) fn new(
         view: &'c Connection,
         conditions: &str,
         wanted: &'w SearchFilter<'w>,
@@ -265,15 +268,26 @@ impl<'c, 'w> PlaceLookup<'c, 'w> {
         Ok(Self { query: view.prepare(&query)?, wanted, allowed: HashMap::new(), newest })
     }
 
-    /// Returns a document with its oldest wanted place, or `None` if it has no wanted place.
+    /// Returns a document with its rank, or `None` if it has no wanted place.
     fn look_up(
         &mut self,
         scored: ScoredDocument,
         names: &mut TextTable<'_>,
     ) -> IndexResult<Option<RankedDocument>> {
-        let Self { query, wanted, allowed, newest } = self;
-        let mut rows = query.query([scored.document])?;
-        let mut oldest: Option<RankedDocument> = None;
+        let Some(found) = self.oldest(scored.document, names)? else { return Ok(None) };
+        let rank = scored.score * recency(found.place.time, self.newest);
+        Ok(Some(RankedDocument { rank, found }))
+    }
+
+    /// Returns a document with its oldest wanted place, or `None` if it has no wanted place.
+    pub(super) fn oldest(
+        &mut self,
+        document: u32,
+        names: &mut TextTable<'_>,
+    ) -> IndexResult<Option<PlacedDocument>> {
+        let Self { query, wanted, allowed, .. } = self;
+        let mut rows = query.query([document])?;
+        let mut oldest: Option<PlacedDocument> = None;
         while let Some(row) = rows.next()? {
             let place = place(row)?;
             let DocumentPlace { section, key, .. } = place;
@@ -292,16 +306,14 @@ impl<'c, 'w> PlaceLookup<'c, 'w> {
             {
                 continue;
             }
-            let rank = scored.score * recency(place.time, *newest);
-            oldest =
-                Some(RankedDocument { rank, blob: id_at(row, 0)?, format: row.get(1)?, place });
+            oldest = Some(PlacedDocument { blob: id_at(row, 0)?, format: row.get(1)?, place });
         }
         Ok(oldest)
     }
 }
 
 /// Returns the documents with a place that meets the conditions. Scans all places.
-fn documents_at(view: &Connection, conditions: &str) -> IndexResult<HashSet<u32>> {
+pub(super) fn documents_at(view: &Connection, conditions: &str) -> IndexResult<HashSet<u32>> {
     let query = format!(
         "SELECT DISTINCT p.document FROM places p CROSS JOIN turns t ON t.id = p.turn
         WHERE true{conditions}"
@@ -319,7 +331,7 @@ fn word_steps(
     measures: &mut Measures<'_>,
 ) -> IndexResult<(Vec<u8>, u64)> {
     let mut steps = vec![0_u8; measures.len() as usize];
-    each_list(view, word, may_go_on, &mut |list| {
+    each_list(view, word, may_go_on, &mut |_, list| {
         let mut is_whole = true;
         each_posting(list, |document, step| match steps.get_mut(document as usize) {
             Some(place) => *place = if may_go_on { 1 } else { step.saturating_add(1) },
@@ -372,8 +384,8 @@ fn is_before(
     Ok(path(one)? < path(other)?)
 }
 
-fn candidate(
-    found: &RankedDocument,
+pub(super) fn candidate(
+    found: &PlacedDocument,
     names: &mut TextTable<'_>,
     tools: &mut TextTable<'_>,
 ) -> IndexResult<Candidate> {

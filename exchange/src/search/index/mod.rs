@@ -3,10 +3,12 @@
 //! | file | job |
 //! |---|---|
 //! | `claim` | lets one search at a time fill the index |
+//! | `dictionary` | the words that the index knows |
 //! | `fill` | adds new turns and drops deleted ones |
 //! | `find` | finds the documents that have all words, in rank order |
-//! | `measures` | the length and age of each document, for ranking |
+//! | `measures` | the length, voice, age and session of each document, for ranking |
 //! | `postings` | encodes the documents of each word |
+//! | `ranking` | ranks sessions by a question |
 //! | `segments` | stores the postings in blocks |
 //! | `take` | turns new turns into documents, words and places |
 //! | `trouble` | the errors of an index, by their remedy |
@@ -17,11 +19,13 @@
 //! reads sequentially.
 
 mod claim;
+mod dictionary;
 mod error;
 mod fill;
 mod find;
 mod measures;
 mod postings;
+mod ranking;
 mod segments;
 mod writer;
 
@@ -41,8 +45,10 @@ use turntree::store::Store;
 use turntree::workspace::{Claim, database_path, make_database};
 
 pub(super) use claim::claim;
+pub(super) use dictionary::{Dictionary, KnownWord};
 pub(super) use error::IndexError;
 pub(super) use find::{Candidate, SearchFilter};
+pub(super) use ranking::{RankedDocument, RankedSession, Ranking};
 
 /// The name of the database file.
 const NAME: &str = "search";
@@ -50,7 +56,7 @@ const NAME: &str = "search";
 /// The application id of the file and the version of the schema. An index of another version is
 /// rebuilt.
 const APPLICATION: i32 = 0x7454_7365;
-const VERSION: i32 = 3;
+const VERSION: i32 = 4;
 
 /// The longest wait for another process that fills the same index.
 const CLAIM_TIMEOUT: Duration = Duration::from_secs(60);
@@ -72,6 +78,7 @@ const SCHEMA: &str = "
         key INTEGER NOT NULL, role INTEGER, tools INTEGER,
         PRIMARY KEY (document, turn, section, key)) WITHOUT ROWID;
     CREATE TABLE measures (row INTEGER PRIMARY KEY, measures BLOB NOT NULL);
+    CREATE TABLE sessions (id INTEGER PRIMARY KEY, documents INTEGER NOT NULL);
     CREATE TABLE segments (id INTEGER PRIMARY KEY, bytes INTEGER NOT NULL);
     CREATE TABLE blocks (id INTEGER PRIMARY KEY, postings BLOB NOT NULL);
     CREATE TABLE first_words (segment INTEGER NOT NULL, word BLOB NOT NULL, block INTEGER NOT NULL,
@@ -85,7 +92,8 @@ const DOCUMENTS: &str = "documents";
 const WORDS: &str = "words";
 const NEWEST: &str = "newest";
 
-type IndexResult<T> = Result<T, IndexError>;
+/// The result of an access to an index.
+pub(super) type IndexResult<T> = Result<T, IndexError>;
 
 /// An open index.
 #[derive(Debug)]
@@ -132,6 +140,11 @@ impl Index {
     pub(super) fn in_memory(store: &Store) -> IndexResult<Self> {
         let connection = Connection::open_in_memory()?;
         Self::of(connection)?.create_tables(store)?.check_version(store)
+    }
+
+    /// Returns true if there is an index next to the store.
+    pub(super) fn exists(store: &Store) -> bool {
+        !store.keeps_no_caches() && database_path(store, NAME).exists()
     }
 
     /// Removes the index next to the store. The next search rebuilds it from the objects. Processes
@@ -216,6 +229,12 @@ impl Index {
 
     fn pragma(&self, name: &str) -> IndexResult<i32> {
         Ok(self.connection.pragma_query_value(None, name, |row| row.get(0))?)
+    }
+
+    /// Begins a read transaction, which hides concurrent changes of other processes.
+    pub(super) fn view(&self) -> IndexResult<Transaction<'_>> {
+        let behavior = TransactionBehavior::Deferred;
+        Ok(Transaction::new_unchecked(&self.connection, behavior)?)
     }
 
     /// Begins a transaction that excludes other writers.

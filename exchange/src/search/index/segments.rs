@@ -15,8 +15,8 @@ use super::{IndexError, IndexResult};
 /// Size in bytes from which a segment is large.
 const LARGE_BYTES: i64 = 16 << 20;
 
-/// Receives the list of a word. Returns `None` if the list is damaged.
-pub(super) type ListVisitor<'a> = &'a mut dyn FnMut(&[u8]) -> Option<()>;
+/// Receives a word and its list. Returns `None` if the list is damaged.
+pub(super) type ListVisitor<'a> = &'a mut dyn FnMut(&[u8], &[u8]) -> Option<()>;
 
 /// Adds a segment with the lists of new documents. Merges small segments.
 pub(super) fn add(
@@ -53,7 +53,7 @@ pub(super) fn merge_all(change: &Connection, measures: &mut Measures<'_>) -> Ind
     rewrite(change, &segments(change)?, measures)
 }
 
-/// Calls `take` with the list of a word, or of each word with this prefix, of each segment.
+/// Calls `take` with a word and its list, or with each word with this prefix, of each segment.
 pub(super) fn each_list(
     view: &Connection,
     word: &str,
@@ -100,12 +100,17 @@ fn visit_block(
         if !is_wanted {
             return Some(true);
         }
-        take(block.get(list)?)?;
+        take(&word, block.get(list)?)?;
         if !is_prefix {
             return Some(true);
         }
     }
     Some(false)
+}
+
+/// Returns the size of all posting lists in bytes.
+pub(super) fn bytes_of_segments(view: &Connection) -> IndexResult<i64> {
+    Ok(segments(view)?.iter().map(|(_, bytes)| bytes).sum())
 }
 
 /// Returns the segments with their sizes in bytes, oldest first.

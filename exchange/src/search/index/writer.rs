@@ -1,6 +1,7 @@
 //! Turns the entries that new turns added into documents, words and places of the index.
 
 use std::cell::RefCell;
+use std::cmp::Ordering;
 use std::collections::hash_map::Entry;
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::{Mutex, PoisonError};
@@ -14,6 +15,7 @@ use super::measures::{Measure, Measures};
 use super::postings::PostingLists;
 use super::{DOCUMENTS, Index, IndexResult, NEWEST, TextTable, WORDS, segments, set};
 use crate::search::document::{Document, DocumentWords, ToolLinks};
+use crate::search::voice::Voice;
 
 /// Size of the postings in memory, in bytes, from which they are written, in one transaction with
 /// their documents and turns.
@@ -24,6 +26,8 @@ const FIND_DOCUMENT: &str = "SELECT id, links FROM documents
 const ADD_DOCUMENT: &str = "INSERT INTO documents VALUES (?1, ?2, ?3, ?4)";
 const ADD_TURN: &str = "INSERT INTO turns (commit_id, before, session, turn, time)
     VALUES (?1, ?2, ?3, ?4, ?5)";
+const OLDEST_PLACE: &str = "SELECT t.time, t.session FROM places p JOIN turns t ON t.id = p.turn
+    WHERE p.document = ?1 ORDER BY t.time, t.turn, t.commit_id LIMIT 1";
 const ADD_PLACE: &str = "INSERT OR IGNORE INTO places VALUES (?1, ?2, ?3, ?4, ?5, ?6)";
 
 /// An open transaction and its unwritten postings and measures.
@@ -66,6 +70,7 @@ struct TurnDocuments {
 struct NewDocument {
     number: u32,
     words: u32,
+    voice: Voice,
     links: ToolLinks,
 }
 
@@ -120,11 +125,12 @@ impl<'c> IndexWriter<'c> {
             damage.extend(unread.iter().cloned());
             let is_lost = |arrival: &Arrival| batch.lost.contains(&arrival.blob);
             let is_whole = unread.is_empty() && !arrivals.iter().any(is_lost);
-            let number = insert_turn(&mut add_turn, &mut self.names, turn, is_whole)?;
+            let session = self.names.number(&turn.session)?;
+            let number = insert_turn(&mut add_turn, session, turn, is_whole)?;
             self.newest = self.newest.max(turn.time.micros);
             let known = contents.iter().map(|content| batch.documents.get(content));
             let arrived: Vec<_> = arrivals.iter().zip(known).collect();
-            self.insert_places(&mut add_place, (number, turn), &arrived)?;
+            self.insert_places(&mut add_place, (number, session, turn), &arrived)?;
         }
         Ok(())
     }
@@ -146,20 +152,20 @@ impl<'c> IndexWriter<'c> {
         &mut self,
         add: &mut Statement<'_>,
         (blob, format): &Content,
-        NewDocument { number, words, links }: &NewDocument,
+        NewDocument { number, words, voice, links }: &NewDocument,
     ) -> IndexResult<()> {
         let links = links.encode();
         let links = (!links.is_empty()).then_some(links);
         add.execute(params![number, blob.as_bytes(), format, links])?;
         self.documents += 1;
         self.words += i64::from(*words);
-        self.measures.push(Measure { words: *words, second: u32::MAX })
+        self.measures.push(Measure::new(*words, *voice))
     }
 
     fn insert_places(
         &mut self,
         add: &mut Statement<'_>,
-        (turn, arrived): (i64, &ArrivedAt),
+        (turn, session, arrived): (i64, i64, &ArrivedAt),
         arrivals: &[(&Arrival, Option<&KnownDocument>)],
     ) -> IndexResult<()> {
         let links = arrivals.iter().filter_map(|(_, known)| *known).flat_map(|it| &it.links.0);
@@ -173,9 +179,28 @@ impl<'c> IndexWriter<'c> {
             let key = self.names.key_number(&arrival.key)?;
             add.execute(params![number, turn, section, key, role, used])?;
             let measure = self.measures.get(*number)?;
-            self.measures.set(*number, measure.with_turn_at(arrived.time.micros))?;
+            match measure.compare(arrived.time.micros) {
+                Ordering::Less => {
+                    self.measures.set(*number, measure.at(arrived.time.micros, session))?;
+                }
+                Ordering::Equal if i64::from(measure.session) != session => {
+                    self.measure_oldest_place(*number)?;
+                }
+                _ => {}
+            }
         }
         Ok(())
+    }
+
+    /// Sets the age and session of a document to those of its oldest place. Returns false if it has
+    /// no place.
+    pub(super) fn measure_oldest_place(&mut self, document: u32) -> IndexResult<bool> {
+        let mut oldest = self.change.prepare(OLDEST_PLACE)?;
+        let oldest = oldest.query_row([document], |row| Ok((row.get(0)?, row.get(1)?)));
+        let Some((time, session)) = oldest.optional()? else { return Ok(false) };
+        let measure = self.measures.get(document)?;
+        self.measures.set(document, measure.at(time, session))?;
+        Ok(true)
     }
 
     /// Writes the pending postings, measures and totals.
@@ -316,8 +341,8 @@ impl DocumentCollector<'_> {
                 let number = self.next;
                 self.next = number.saturating_add(1);
                 self.lists.add(number, words.steps());
-                let Document { words, links } = document;
-                Ok(Some(NewDocument { number, words, links }))
+                let Document { words, voice, links } = document;
+                Ok(Some(NewDocument { number, words, voice, links }))
             }
             // Expired and redacted content is deleted on purpose and cannot be searched.
             Err(error) if matches!(error.kind(), ErrorKind::Expired | ErrorKind::Redacted) => {
@@ -335,12 +360,11 @@ impl DocumentCollector<'_> {
 /// fill adds it again.
 fn insert_turn(
     add: &mut Statement<'_>,
-    names: &mut TextTable<'_>,
+    session: i64,
     turn: &ArrivedAt,
     is_whole: bool,
 ) -> IndexResult<i64> {
     let before = if is_whole { mark_of(&turn.before) } else { vec![0] };
-    let session = names.number(&turn.session)?;
     let number = turn.turn.cast_signed();
     let values = params![turn.commit.as_bytes(), before, session, number, turn.time.micros];
     Ok(add.insert(values)?)

@@ -93,8 +93,8 @@ pub use model::report::{ImportNote, ImportReport, ImportedBranch};
 pub use model::unread::UnreadRecords;
 pub use model::view::{MessageView, ToolCall, ToolResult};
 pub use search::{
-    IndexPlace, MemoryIndex, SearchAnswer, SearchHit, SearchQuery, Snippet, search,
-    search_with_index,
+    IndexPlace, MemoryIndex, SearchAnswer, SearchHit, SearchQuery, Snippet, fill_search_index,
+    search, search_with_index,
 };
 pub use secrets::{
     FoundSecret, NewSecrets, RULES, SecretFilter, SecretRule, find_secrets, mask_of, mask_secrets,

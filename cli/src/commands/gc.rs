@@ -69,6 +69,9 @@ pub(crate) struct Gc {
     /// With --auto: push, even while another process collects
     #[arg(long, requires = "auto", hide = true)]
     push: bool,
+    /// With --auto: fill the search index
+    #[arg(long, requires = "auto", hide = true)]
+    index: bool,
     /// With --auto: stdin is the lock file of the maintenance process
     #[arg(long, requires = "auto", hide = true)]
     started: bool,
@@ -112,13 +115,13 @@ impl Gc {
         };
         // Checked without opening the store: another process collects, and there is nothing else to
         // do.
-        if !self.push && is_collected(&dir) {
+        if !self.push && !self.index && is_collected(&dir) {
             return Ok(Answer::Yes);
         }
         let fold = self.fold.as_deref();
         let work = |repo: &Repository| match &lock {
             None => upkeep::once(repo, &dir, fold),
-            Some(lock) => upkeep::while_due(repo, &dir, fold, lock),
+            Some(lock) => upkeep::while_due(repo, &dir, (fold, self.index), lock),
         };
         let told = run.open().and_then(|repo| work(&repo));
         let told = told.unwrap_or_else(|failure| vec![failure.message()]);

@@ -131,8 +131,17 @@ impl Verb for Search {
         if !run.out.json {
             self.write_hints(&mut run.out, &answer)?;
         }
-        if let IndexPlace::InMemory(why) = &answer.place {
-            note(&format!("the index was made in memory, for this search alone: {why}"));
+        match &answer.place {
+            IndexPlace::InStore => {}
+            IndexPlace::InMemory(why) => {
+                note(&format!("the index was made in memory, for this search alone: {why}"));
+            }
+            IndexPlace::Filling { indexed, turns } => {
+                let turns = count(*turns, "turn");
+                note(&format!(
+                    "another process is indexing: {indexed} of {turns} were searched, more later"
+                ));
+            }
         }
         if answer.hits.is_empty() && !run.out.json {
             let what = if self.all_words { "all" } else { "any" };

@@ -135,10 +135,11 @@ pub(crate) fn described(
     names: &HashSet<&str>,
 ) -> Result<HashMap<String, ListedSession>> {
     let table = known.table(repo)?;
-    let shown: Vec<SessionRow<'_>> =
-        table.all().filter(|session| names.contains(session.name())).collect();
-    let described = shown.iter().zip(handles(&table, &shown)).map(|(session, handle)| {
-        let summary = known.summary(repo, session)?;
+    let short = ShortNames::new(repo.refs());
+    let shown = table.all().filter(|session| names.contains(session.name()));
+    let described = shown.map(|session| {
+        let summary = known.summary(repo, &session)?;
+        let handle = short.session(session.name()).into_owned();
         Ok((session.name().to_owned(), ListedSession { is_live: false, summary, handle }))
     });
     described.collect()

@@ -2,6 +2,7 @@
 //! budgets once the store is idle.
 
 use std::path::Path;
+use std::sync::{Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -9,6 +10,7 @@ use turntree::Error;
 use turntree::maintenance::Fullness;
 use turntree::maintenance::auto::{self, Upkeep};
 use turntree::repo::{Repository, Signature};
+use turntree_exchange::fill_search_index;
 
 use super::pushing::{fold_by_itself, is_push_due, push_by_itself};
 use crate::platform::busy_time;
@@ -62,11 +64,14 @@ pub(crate) fn once(repo: &Repository, dir: &Path, fold: Option<&str>) -> Result<
 pub(crate) fn while_due(
     repo: &Repository,
     dir: &Path,
-    fold: Option<&str>,
+    (fold, indexes): (Option<&str>, bool),
     lock: &MaintenanceLock,
 ) -> Result<Vec<String>> {
     let began = busy_time();
     let mut told = once(repo, dir, fold)?;
+    if indexes && told.is_empty() {
+        fill_slowly(repo)?;
+    }
     let mut busy = busy_time().saturating_sub(began);
     let (mut settled, mut in_vain) = (None, 0);
     while told.is_empty() && in_vain < MOST_IN_VAIN {
@@ -98,6 +103,17 @@ pub(crate) fn while_due(
         }
     }
     Ok(told)
+}
+
+/// Fills the search index, and rests as long as it works.
+fn fill_slowly(repo: &Repository) -> Result<()> {
+    let worked = Mutex::new(Instant::now());
+    let rest = |_, _| {
+        let mut since = worked.lock().unwrap_or_else(PoisonError::into_inner);
+        thread::sleep(since.elapsed().min(MOST_REST));
+        *since = Instant::now();
+    };
+    Ok(fill_search_index(repo, &rest)?)
 }
 
 /// Releases the lock, and then checks again, because a process that committed just before found it

@@ -83,8 +83,8 @@ pub(crate) struct Opened {
     sequence: u64,
     /// The damage that was already reported.
     told: Vec<String>,
-    /// The remote whose bundles are to be folded.
-    fold: OnceCell<String>,
+    /// Work for the maintenance process.
+    later: RefCell<Occasion>,
 }
 
 /// The path of a store, and how it was found.
@@ -298,10 +298,10 @@ impl Invocation {
         let _ = self.secrets.set(Arc::new(SecretFilter::new(false)));
     }
 
-    /// Leaves folding the bundles of a remote to the maintenance process.
-    pub(crate) fn fold_later(&self, remote: &str) {
+    /// Leaves work to the maintenance process: folding the bundles of a remote, the search index.
+    pub(crate) fn do_later(&self, add: impl FnOnce(&mut Occasion)) {
         if let Some(opened) = self.opened.get() {
-            let _ = opened.fold.set(remote.to_owned());
+            add(&mut opened.later.borrow_mut());
         }
     }
 
@@ -390,7 +390,7 @@ impl Opened {
     /// Wraps a store that was just opened.
     pub(crate) fn new(repo: Repository, dir: PathBuf) -> Self {
         let (sequence, told) = (repo.refs().sequence, damage(&repo));
-        Self { repo: Arc::new(repo), dir, sequence, told, fold: OnceCell::new() }
+        Self { repo: Arc::new(repo), dir, sequence, told, later: RefCell::default() }
     }
 
     /// Reports damage noticed since it was opened: indexes are verified on use.
@@ -402,8 +402,9 @@ impl Opened {
     /// Closes the store, and starts a maintenance process if this run has committed, maintenance is
     /// due, and no such process runs. Returns the process; this program may end before it.
     fn look_after(self) -> Option<Child> {
-        let Self { repo, dir, sequence, fold, .. } = self;
-        if repo.refs().sequence <= sequence {
+        let Self { repo, dir, sequence, later, .. } = self;
+        let later = later.into_inner();
+        if repo.refs().sequence <= sequence && !later.indexes {
             return None;
         }
         let upkeep = auto::upkeep(&repo).ok();
@@ -411,7 +412,7 @@ impl Opened {
         let pushes = repo.is_push_due().unwrap_or(false) && trust::may_reach_remotes(&repo);
         // Closed first, so that the other process can maintain the segments written by this one.
         drop(repo);
-        let occasion = Occasion { is_due, pushes, fold: fold.into_inner() };
+        let occasion = Occasion { is_due, pushes, ..later };
         maintenance::look_after(&dir, &occasion, upkeep.map(|upkeep| upkeep.fullness))
     }
 

@@ -58,6 +58,8 @@ pub(crate) struct Occasion {
     pub(crate) pushes: bool,
     /// The remote whose bundles are to be folded.
     pub(crate) fold: Option<String>,
+    /// The search index lacks so much that the next search would be slow.
+    pub(crate) indexes: bool,
 }
 
 impl MaintenanceLock {
@@ -139,16 +141,16 @@ pub(super) fn reap(mut child: Child) {
 
 impl Occasion {
     fn is_wanted(&self) -> bool {
-        self.is_due || self.pushes || self.fold.is_some()
+        self.is_due || self.pushes || self.fold.is_some() || self.indexes
     }
 }
 
 /// Starts the process, unless one is running. Returns true if one is running now. It outlives this
 /// process, and signals to this process do not reach it.
 fn start(dir: &Path, occasion: &Occasion) -> io::Result<(Option<Child>, bool)> {
-    let Occasion { pushes, fold, .. } = occasion;
+    let Occasion { pushes, fold, indexes, .. } = occasion;
     let sends = *pushes || fold.is_some();
-    if !sends && is_collected(dir) {
+    if !sends && !indexes && is_collected(dir) {
         return Ok((None, true));
     }
     let dir = canonical(&dir)?;
@@ -160,6 +162,7 @@ fn start(dir: &Path, occasion: &Occasion) -> io::Result<(Option<Child>, bool)> {
         .arg(dir)
         .args(fold.iter().map(|remote| format!("--fold={remote}")))
         .args(sends.then_some("--push"))
+        .args(indexes.then_some("--index"))
         .current_dir(root_folder());
     maintenance.stdin(lock.0).stdout(Stdio::null()).stderr(Stdio::null());
     apart(&mut maintenance).spawn().map(|child| (Some(child), true))

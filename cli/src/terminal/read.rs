@@ -302,8 +302,13 @@ fn hits(store: &HeldStore, repo: &Repository, words: &str) -> Result<Answer> {
         notes.push("Nothing has any of these words: 'turntree grep' finds parts of words.".into());
     }
     notes.extend(found.damage.iter().map(|text| format!("Not searched: {text}.")));
-    if let IndexPlace::InMemory(why) = &found.place {
-        notes.push(format!("The index was made in memory: {why}."));
+    match &found.place {
+        IndexPlace::InStore => {}
+        IndexPlace::InMemory(why) => notes.push(format!("The index was made in memory: {why}.")),
+        IndexPlace::Filling { indexed, turns } => {
+            let turns = count(*turns, "turn");
+            notes.push(format!("Another process is indexing: {indexed} of {turns} were searched."));
+        }
     }
     let note = (!notes.is_empty()).then(|| notes.join(" "));
     Ok(Answer::Rows { rows: listed, more: None, note })

@@ -93,6 +93,14 @@ pub struct SearchAnswer {
 pub enum IndexPlace {
     /// In a file of the store, which later searches use too.
     InStore,
+    /// In a file of the store that another process is filling: the answer covers `indexed` of
+    /// `turns` turns.
+    Filling {
+        /// Number of indexed turns.
+        indexed: u64,
+        /// Number of turns that the index will have.
+        turns: u64,
+    },
     /// In memory, for this search only, with the reason.
     InMemory(String),
 }

@@ -66,6 +66,6 @@ pub use answer::{IndexPlace, SearchAnswer, SearchHit, SearchQuery, Snippet};
 #[cfg(feature = "sqlite")]
 pub use memory_index::MemoryIndex;
 #[cfg(not(feature = "sqlite"))]
-pub use no_index::{MemoryIndex, search, search_with_index};
+pub use no_index::{MemoryIndex, fill_search_index, search, search_with_index};
 #[cfg(feature = "sqlite")]
-pub use run::{search, search_with_index};
+pub use run::{fill_search_index, search, search_with_index};

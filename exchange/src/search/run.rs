@@ -1,6 +1,7 @@
 //! Runs a search from the query to the answer.
 
 use std::ops::ControlFlow;
+use std::time::Duration;
 
 use turntree::error::{Error, ErrorKind, Result};
 use turntree::repo::Repository;
@@ -13,6 +14,9 @@ use super::matches::Matcher;
 use super::memory_index::MemoryIndex;
 use super::query::Terms;
 use super::question::Question;
+
+/// How long a search that has part of an index waits for the process that fills it.
+const PATIENCE: Duration = Duration::from_millis(500);
 
 /// How often a search tries an index on disk before it falls back to memory.
 const ATTEMPTS: usize = 2;
@@ -87,6 +91,30 @@ pub fn search_with_index(
     })
 }
 
+/// Adds all new turns to the index of a store, so that the next search need not. Does nothing if
+/// another process is filling it, or if the store keeps no index. `progress` is called between
+/// parts with the number of indexed turns and their total.
+///
+/// # Errors
+/// `Corrupt` or `Io` if the history is unreadable.
+pub fn fill_search_index(repo: &Repository, progress: &(dyn Fn(u64, u64) + Sync)) -> Result<()> {
+    let store = repo.store();
+    let fill = || -> Result<(), IndexError> {
+        let Some(claim) = claim(store, Some(Duration::ZERO), progress)? else { return Ok(()) };
+        let index = Index::open_or_create(store, &claim)?;
+        store.refresh()?;
+        index.catch_up(repo, progress).map(drop)
+    };
+    match fill() {
+        Err(IndexError::Store(error)) => Err(error),
+        Err(IndexError::Damaged) => {
+            Index::remove(store);
+            Ok(())
+        }
+        Ok(()) | Err(IndexError::Refused(_)) => Ok(()),
+    }
+}
+
 /// A query with its repository and options.
 struct SearchRun<'a> {
     repo: &'a Repository,
@@ -102,12 +130,25 @@ impl SearchRun<'_> {
         let store = self.repo.store();
         let index = Index::open(store)?;
         store.refresh()?;
-        if let Some(index) = index
+        if let Some(index) = &index
             && index.is_current(self.repo)?
         {
-            return self.answer(&index, Vec::new(), IndexPlace::InStore);
+            return self.answer(index, Vec::new(), IndexPlace::InStore);
         }
-        let claim = claim(store, self.progress)?;
+        // A background process may fill it for minutes; what it has so far is an answer.
+        let part = match &index {
+            Some(index) => Some((index, index.filled()?)).filter(|(_, (indexed, _))| *indexed > 0),
+            None => None,
+        };
+        let patience = part.as_ref().map(|_| PATIENCE);
+        let claim = match (claim(store, patience, self.progress)?, part) {
+            (Some(claim), _) => claim,
+            (None, Some((index, _))) => {
+                let (indexed, turns) = index.filled()?;
+                return self.answer(index, Vec::new(), IndexPlace::Filling { indexed, turns });
+            }
+            (None, None) => return Err(IndexError::Refused("another process fills it".to_owned())),
+        };
         // Another search may have filled or removed the index before this one got the claim. The
         // refresh comes after the index is open. A redaction first deletes the words from the
         // store, then removes the index files: this index is either filled from the redacted store,

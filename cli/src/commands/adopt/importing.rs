@@ -31,6 +31,10 @@ const MAX_EACH_BYTES: u64 = 64 << 20;
 /// journal may be larger than the batch, and exists until its pack is written.
 const FREE_PARTS: u64 = 8;
 
+/// An adoption of at least so many bytes leaves the search index to the maintenance process: filling
+/// it takes longer than a search should.
+const INDEXED_BYTES: u64 = 4 << 20;
+
 /// An import of the sessions that were found.
 pub(super) struct Importing<'a> {
     /// Set when agents may be writing to the sessions.
@@ -146,6 +150,11 @@ impl Importing<'_> {
             adopted.extend(outcomes);
         }
         drop(meter.into_inner().unwrap_or_else(PoisonError::into_inner));
+        let is_new = |it: &&Adopted| matches!(&it.outcome, Outcome::Imported(new) if new.turns > 0);
+        let new: u64 = adopted.iter().filter(is_new).map(|it| it.found.bytes).sum();
+        if !self.is_live && new >= INDEXED_BYTES {
+            run.do_later(|later| later.indexes = true);
+        }
         Ok(adopted)
     }
 }

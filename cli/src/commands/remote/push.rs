@@ -147,7 +147,8 @@ pub(super) fn push(
     match pushed.hint(ErrorKind::Conflict, hint)? {
         Outcome::Pushed(pushed) => {
             if pushed.bytes > 0 && connection.with(repo, |remote| remote.is_fold_due(session))? {
-                run.fold_later(&connection.name);
+                let remote = connection.name.clone();
+                run.do_later(|later| later.fold = Some(remote));
             }
             Ok(Some(pushed))
         }

@@ -2,7 +2,8 @@
 //!
 //! SQLite serializes writers too, but then each waiting search would first read all new content
 //! itself, and one that times out would build an index in memory. A search therefore takes the
-//! claim first. The kernel releases the claim when its process dies.
+//! claim first. The kernel releases the claim when its process dies. A background process may hold
+//! it for minutes, so a search that has part of an index does not wait to the end.
 
 use std::fs;
 use std::path::Path;
@@ -21,19 +22,26 @@ const CLAIM: &str = "search index";
 /// The polling interval.
 const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
-/// Waits for the claim to fill the index of a store. `progress` receives 0 and 0 if another search
-/// holds it. Waits without limit while that search makes progress, and fails after 60 seconds
-/// without progress.
-pub(in crate::search) fn claim(store: &Store, progress: FillProgress<'_>) -> IndexResult<Claim> {
+/// Waits for the claim to fill the index of a store. `progress` receives 0 and 0 if another process
+/// holds it. Returns `None` when it is held for longer than `patience`. Without a limit, waits while
+/// the other process makes progress, and fails after 60 seconds without progress.
+pub(in crate::search) fn claim(
+    store: &Store,
+    patience: Option<Duration>,
+    progress: FillProgress<'_>,
+) -> IndexResult<Option<Claim>> {
     if store.keeps_no_caches() {
         return Err(IndexError::refused("this store has no caches next to it"));
     }
     let path = database_path(store, NAME);
-    let (mut seen, mut idle) = (None, Duration::ZERO);
+    let (mut seen, mut idle, mut waited) = (None, Duration::ZERO, Duration::ZERO);
     loop {
         let claim = Claim::ask(store.dir(), CLAIM);
         if let Some(claim) = claim.map_err(|error| IndexError::refused(error.message()))? {
-            return Ok(claim);
+            return Ok(Some(claim));
+        }
+        if patience.is_some_and(|patience| waited >= patience) {
+            return Ok(None);
         }
         let now = [mark(&path), mark(&super::journal_of(&path))];
         if seen.as_ref() != Some(&now) {
@@ -47,6 +55,7 @@ pub(in crate::search) fn claim(store: &Store, progress: FillProgress<'_>) -> Ind
         }
         sleep(POLL_INTERVAL);
         idle += POLL_INTERVAL;
+        waited += POLL_INTERVAL;
     }
 }
 

@@ -12,7 +12,9 @@ use turntree::repo::{Arrivals, ArrivedAt, Repository, SearchScope};
 
 use super::measures::{Measure, Measures};
 use super::writer::{IndexWriter, mark_of};
-use super::{EPOCH, Index, IndexError, IndexResult, TIPS, id_of, segments, set, tip_bytes, tips};
+use super::{
+    EPOCH, Index, IndexError, IndexResult, TIPS, TURNS, id_of, segments, set, tip_bytes, tips,
+};
 
 /// Turns per batch. A batch reads its blobs in storage order, so each block of a pack is
 /// decompressed once per batch.
@@ -53,6 +55,7 @@ impl Index {
         let mut damage: BTreeSet<String> = arrivals.damage().map(str::to_owned).collect();
         let turns: Vec<ArrivedAt> = arrivals.turns().collect();
         let all = turns.len() as u64;
+        let (indexed, _) = self.filled()?;
         let mut at = 0;
         while at < turns.len() {
             // If the process dies here, the index lacks only these turns.
@@ -67,6 +70,7 @@ impl Index {
                 at += next.len();
             }
             writer.finish()?;
+            set(&change, TURNS, (indexed + all).cast_signed())?;
             change.commit()?;
         }
         if turns.len() >= MANY_TURNS || dropped > turns.len() / 2 {

@@ -91,6 +91,7 @@ const EPOCH: &str = "epoch";
 const DOCUMENTS: &str = "documents";
 const WORDS: &str = "words";
 const NEWEST: &str = "newest";
+const TURNS: &str = "turns";
 
 /// The result of an access to an index.
 pub(super) type IndexResult<T> = Result<T, IndexError>;
@@ -251,6 +252,14 @@ impl Index {
     /// Returns a fact that is a number, or 0 if it was never set.
     fn number(&self, name: &str) -> IndexResult<i64> {
         Ok(self.fact(name)?.unwrap_or_default())
+    }
+
+    /// Returns the number of indexed turns, and the number that the last fill was to reach.
+    pub(super) fn filled(&self) -> IndexResult<(u64, u64)> {
+        let count = "SELECT count(*) FROM turns";
+        let indexed: i64 = self.connection.query_row(count, [], |row| row.get(0))?;
+        let turns = self.number(TURNS)?.max(indexed);
+        Ok((indexed.cast_unsigned(), turns.cast_unsigned()))
     }
 
     /// Returns true if the index covers the current refs and epoch of the store.

@@ -59,7 +59,7 @@ fn words_of_all_sessions_are_ranked_by_the_index_and_text_is_found_as_it_stands(
     let state = json!({"scratchpad": {"note": {"content": "the budget of a lexer"}}});
     fs::write(place.path().join("state.json"), state.to_string()).unwrap();
     let _ = place.run(&["snapshot", "-m", "more", "--state", "state.json", "--session", "two"]);
-    assert_eq!(ranked(&served, "/api/words?q=lexer+budget")["hits"].as_array().unwrap().len(), 3);
+    assert_eq!(ranked(&served, "/api/words?q=lexer+budget")["hits"].as_array().unwrap().len(), 4);
     for (address, status) in [("?q=%22%22", 400), ("?q=", 400), ("", 400)] {
         assert_eq!(served.ask(&format!("/api/words{address}")).status, status, "{address}");
     }

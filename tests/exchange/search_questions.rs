@@ -84,7 +84,7 @@ fn people_find_the_right_session_by_words_questions_and_paraphrases() {
         [include_str!("questions/asked.tsv"), include_str!("questions/held_out.tsv")]
             .map(questions);
     let is_there = |right: &&str| files.iter().any(|file| name(file).starts_with(right));
-    if !asked.iter().chain(&held_out).flat_map(|it| &it.sessions).all(|right| is_there(&right)) {
+    if !asked.iter().chain(&held_out).flat_map(|it| &it.sessions).all(is_there) {
         eprintln!("skipped: no recorded sessions beside the project, nor in TURNTREE_SESSIONS");
         return;
     }

@@ -151,7 +151,7 @@ impl Unit {
     ) -> IndexResult<()> {
         let chars = word.chars().count();
         let having = dictionary.count(word, false)?;
-        let is_name = word.chars().any(|c| c.is_numeric());
+        let is_name = word.chars().any(char::is_numeric);
         let mut forms = WordCounts::new();
         if chars >= MIN_FORM_CHARS && !is_name {
             let stem = language.stem(word);

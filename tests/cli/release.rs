@@ -168,10 +168,10 @@ fn manifests_are_json_and_templates_have_known_placeholders() {
     }
     let makers =
         ["installers", "debian", "plugins"].map(|name| text(&format!("packaging/{name}.py")));
+    let placeholders = regex::Regex::new("@([A-Z_]+)@").unwrap();
     for entry in fs::read_dir(root().join("packaging/templates")).unwrap() {
         let path = entry.unwrap().path();
         let template = fs::read_to_string(&path).unwrap();
-        let placeholders = regex::Regex::new("@([A-Z_]+)@").unwrap();
         for found in placeholders.captures_iter(&template) {
             let key = format!("\"{}\": ", &found[1]);
             let is_filled = makers.iter().any(|maker| maker.contains(&key));

@@ -3,8 +3,8 @@
 //!
 //! The recordings are not part of the project: without them this test prints that it is skipped and
 //! passes. `questions/asked.tsv` has the questions by which searches were improved. Those of
-//! `questions/held_out.tsv` were written at the same time, and asked only after the last change of
-//! a rank.
+//! `questions/held_out.tsv` were written at the same time and asked last; the weights of other
+//! forms and of voices changed once after that.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;

@@ -28,6 +28,9 @@ mod by_session;
 #[cfg(feature = "sqlite")]
 mod document;
 #[cfg(feature = "sqlite")]
+#[cfg(test)]
+mod fill_tests;
+#[cfg(feature = "sqlite")]
 mod hit;
 #[cfg(feature = "sqlite")]
 mod index;

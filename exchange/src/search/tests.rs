@@ -22,8 +22,7 @@ use turntree::workspace::Claim;
 use super::document::text_of;
 use super::words::words_of;
 use super::{
-    IndexPlace, MemoryIndex, SearchAnswer, SearchHit, SearchQuery, fill_search_index, search,
-    search_with_index,
+    IndexPlace, MemoryIndex, SearchAnswer, SearchHit, SearchQuery, search, search_with_index,
 };
 
 /// A store in a temporary folder.
@@ -58,7 +57,7 @@ impl World {
         Self { folder, repo, second: 0 }
     }
 
-    fn dir(&self) -> PathBuf {
+    pub(super) fn dir(&self) -> PathBuf {
         self.folder.path().join("store")
     }
 
@@ -106,7 +105,7 @@ impl World {
         change.commit(&stamp(self.second), "move").unwrap();
     }
 
-    fn search(&self, text: &str) -> SearchAnswer {
+    pub(super) fn search(&self, text: &str) -> SearchAnswer {
         search_in(&self.repo, text)
     }
 
@@ -116,7 +115,7 @@ impl World {
     }
 }
 
-fn query(text: &str) -> SearchQuery<'_> {
+pub(super) fn query(text: &str) -> SearchQuery<'_> {
     SearchQuery { text, all_words: true, limit: 1000, ..SearchQuery::default() }
 }
 
@@ -566,22 +565,6 @@ fn searches_create_no_index_while_another_process_may() {
     let answer = search(&world.repo, &query("words"), &let_go).unwrap();
     assert_eq!((answer.hits.len(), answer.place), (1, IndexPlace::InStore));
     assert!(claim.into_inner().unwrap().is_none(), "it waited");
-}
-
-#[test]
-fn a_search_while_another_process_fills_the_index_covers_what_it_has() {
-    let mut world = World::new();
-    world.turn("one/main", &[text("some words")]);
-    fill_search_index(&world.repo, &|_, _| {}).unwrap();
-    world.turn("two/main", &[text("more words")]);
-    let claim = Claim::ask(&world.dir(), "search index").unwrap().unwrap();
-    fill_search_index(&world.repo, &|_, _| panic!("another process fills it")).unwrap();
-    let part = world.search("words");
-    assert_eq!((part.hits.len(), part.place), (1, IndexPlace::Filling { indexed: 1, turns: 1 }));
-    drop(claim);
-    fill_search_index(&world.repo, &|_, _| {}).unwrap();
-    let whole = search(&world.repo, &query("words"), &|_, _| panic!("it is filled")).unwrap();
-    assert_eq!((whole.hits.len(), whole.place), (2, IndexPlace::InStore));
 }
 
 /// Returns true if a file of a store contains these bytes.

@@ -240,7 +240,7 @@ impl Plan {
 /// Resolves all links, and reads the file.
 fn read(path: &Path) -> Result<(PathBuf, Option<String>)> {
     let failed = |error| Error::io("read it", error);
-    let whole = match canonical(&path) {
+    let whole = match canonical(path) {
         Ok(whole) => whole,
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
             // Writing would replace a dangling link with a file.
@@ -325,7 +325,7 @@ fn words(command: &str) -> Vec<String> {
     words
 }
 
-#[cfg(all(test, unix))]
+#[cfg(test)]
 mod tests {
     use std::os::unix::fs::PermissionsExt;
 

@@ -132,7 +132,7 @@ impl Watch {
 
 fn go_on(rest: &Rest, dir: &Path) -> std::io::Result<()> {
     let mut program = Command::new(itself::file().map_err(std::io::Error::other)?);
-    program.arg("--store").arg(canonical(&dir)?).args(&rest.arguments);
+    program.arg("--store").arg(canonical(dir)?).args(&rest.arguments);
     program.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
     let mut child = apart(&mut program).spawn()?;
     match child.stdin.take() {

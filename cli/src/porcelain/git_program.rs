@@ -58,7 +58,7 @@ impl GitProject {
         let top = canonical(&PathBuf::from(top)).ok()?;
         expect_narrow(&top, false).ok()?;
         line(dir, &["rev-parse", "--verify", "--quiet", "HEAD^{commit}"])?;
-        let prefix = canonical(&dir).ok()?.strip_prefix(&top).ok()?.to_owned();
+        let prefix = canonical(dir).ok()?.strip_prefix(&top).ok()?.to_owned();
         Some(Self { top, prefix })
     }
 
@@ -150,7 +150,7 @@ fn answer(dir: &Path, words: &[&str], time: Duration) -> Option<Vec<u8>> {
 /// Returns true if git would block on a pipe or read a device in the repository around `dir`: such
 /// a repository is an attack. Git itself opens files of any type.
 fn waits(dir: &Path) -> bool {
-    let Ok(dir) = canonical(&dir) else { return false };
+    let Ok(dir) = canonical(dir) else { return false };
     let Some(top) = dir.ancestors().find(|dir| dir.join(DOT_GIT).exists()) else { return false };
     let dot_git = top.join(DOT_GIT);
     let is_no_file = |path: PathBuf| fs::metadata(path).is_ok_and(|found| !found.is_file());

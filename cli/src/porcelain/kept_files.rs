@@ -80,7 +80,7 @@ pub(crate) fn copy_kept(from: &Path, to: &Path, time: Duration) -> Result<()> {
         let failed = |error| Error::io(format!("write {}", target.display()), error);
         let Some(folder) = target.parent() else { continue };
         fs::create_dir_all(folder).map_err(failed)?;
-        let is_inside = canonical(&folder).ok().zip(canonical(&to).ok());
+        let is_inside = canonical(folder).ok().zip(canonical(to).ok());
         let is_inside = is_inside.is_some_and(|(folder, to)| folder.starts_with(to));
         if !is_inside || fs::symlink_metadata(&target).is_ok() {
             continue;

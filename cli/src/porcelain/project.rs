@@ -16,7 +16,7 @@ const REPOSITORY: &str = ".git";
 /// home directory and the directories above it are not projects.
 pub(crate) fn project_of(store: &Path, cwd: &Path) -> PathBuf {
     let is_narrow = |dir: &&Path| expect_narrow(dir, false).is_ok();
-    let store = canonical(&store).ok();
+    let store = canonical(store).ok();
     let has_store = |dir: &&Path| store.is_some() && canonical(&dir.join(STORE_DIR)).ok() == store;
     let is_repository = |dir: &&Path| fs::symlink_metadata(dir.join(REPOSITORY)).is_ok();
     let worktree = cwd.ancestors().find(|dir| is_linked_worktree(dir));

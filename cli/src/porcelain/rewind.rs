@@ -335,7 +335,7 @@ pub(crate) fn checked(dir: &Path, allow_broad: bool) -> Result<PathBuf> {
         }
         failure => failure,
     })?;
-    canonical(&dir).map_err(|error| Error::io(format!("find {}", dir.display()), error).into())
+    canonical(dir).map_err(|error| Error::io(format!("find {}", dir.display()), error).into())
 }
 
 /// The canonical path of a directory that a snapshot names. Unless the user names it too, it may be

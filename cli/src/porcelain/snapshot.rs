@@ -388,7 +388,7 @@ impl Taken {
 
 /// The git branch and remote of a workspace, as metadata.
 fn git_metadata(workspace: &Path) -> BTreeMap<String, String> {
-    let whole = canonical(&workspace).unwrap_or_else(|_| workspace.to_owned());
+    let whole = canonical(workspace).unwrap_or_else(|_| workspace.to_owned());
     let GitFacts { branch, remote } = git_facts(&whole);
     let branch = branch.map(|branch| (GIT_BRANCH.to_owned(), branch));
     let remote = remote.map(|remote| (GIT_REMOTE.to_owned(), remote));
@@ -397,7 +397,7 @@ fn git_metadata(workspace: &Path) -> BTreeMap<String, String> {
 
 /// Returns true if a snapshot of `workspace` ties its session to the working directory.
 fn is_of_workspace(workspace: Option<&Path>) -> bool {
-    let whole = workspace.and_then(|dir| canonical(&dir).ok());
+    let whole = workspace.and_then(|dir| canonical(dir).ok());
     let here = std::env::current_dir().ok();
     whole.zip(here).is_some_and(|(workspace, here)| here.starts_with(workspace))
 }

@@ -180,7 +180,7 @@ pub(crate) fn plan_worktrees(
 
 /// The canonical path of a directory to create, whose parent must exist.
 fn target(dir: &Path) -> Result<PathBuf> {
-    if let Ok(whole) = canonical(&dir) {
+    if let Ok(whole) = canonical(dir) {
         return Ok(whole);
     }
     let name = dir.file_name().ok_or_else(|| {

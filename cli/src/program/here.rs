@@ -61,14 +61,14 @@ impl Here {
     /// Creates it for the directory `dir` and the store in `store`; `None` if the directory does
     /// not exist.
     pub(crate) fn new(dir: &Path, store: &Path) -> Option<Self> {
-        let whole = canonical(&dir).ok()?;
-        let store = canonical(&store).unwrap_or_else(|_| store.to_owned());
+        let whole = canonical(dir).ok()?;
+        let store = canonical(store).unwrap_or_else(|_| store.to_owned());
         let project = store.parent().filter(|_| store.ends_with(STORE_DIR));
         let is_in_project = project.is_some_and(|project| whole.starts_with(project));
         let home = etcetera::home_dir().ok().and_then(|home| canonical(&home).ok());
         let around = above(&whole, project, home.as_deref());
         let shell = std::env::var_os("PWD").map(PathBuf::from).filter(|named| {
-            *named != whole && named.is_absolute() && canonical(&named).is_ok_and(|d| d == whole)
+            *named != whole && named.is_absolute() && canonical(named).is_ok_and(|d| d == whole)
         });
         let named =
             shell.map(|named| named.ancestors().take(around.len()).map(Path::to_owned).collect());
@@ -184,7 +184,7 @@ fn above(dir: &Path, project: Option<&Path>, home: Option<&Path>) -> Vec<PathBuf
 
 /// The worktree that contains a directory, and its branch.
 pub(crate) fn worktree_around(repo: &Repository, dir: &Path) -> Option<(PathBuf, BranchName)> {
-    let whole = canonical(&dir).ok()?;
+    let whole = canonical(dir).ok()?;
     whole.ancestors().find_map(|dir| Some((dir.to_owned(), repo.worktree_at(&place_key(dir))?)))
 }
 

@@ -584,7 +584,7 @@ pub(crate) fn input_name(path: &Path) -> String {
 /// The canonical path of a file or directory that the user named. It must exist.
 pub(crate) fn whole_path(path: &Path) -> turntree::Result<PathBuf> {
     let shown = path.display();
-    canonical(&path).map_err(|error| match error.kind() {
+    canonical(path).map_err(|error| match error.kind() {
         io::ErrorKind::NotFound => Error::not_found(format!("{shown}: no such file or directory")),
         _ => Error::io(format!("open {shown}"), error),
     })

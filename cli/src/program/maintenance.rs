@@ -153,7 +153,7 @@ fn start(dir: &Path, occasion: &Occasion) -> io::Result<(Option<Child>, bool)> {
     if !sends && !indexes && is_collected(dir) {
         return Ok((None, true));
     }
-    let dir = canonical(&dir)?;
+    let dir = canonical(dir)?;
     let Some(lock) = MaintenanceLock::take(&dir)? else { return Ok((None, true)) };
     lock.await_end_of_last();
     let mut maintenance = Command::new(itself::file().map_err(io::Error::other)?);

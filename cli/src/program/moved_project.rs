@@ -70,7 +70,7 @@ pub(crate) fn note_project(store: &Store) {
 
 /// The directory of the project that contains a store.
 fn project_of(store: &Store) -> Option<PathBuf> {
-    let dir = canonical(&store.dir()).ok()?;
+    let dir = canonical(store.dir()).ok()?;
     dir.parent().filter(|_| dir.ends_with(STORE_DIR)).map(Path::to_owned)
 }
 

@@ -330,7 +330,7 @@ pub(crate) fn records() -> Result<Vec<TrustRecord>> {
 /// The path with links resolved, or the absolute path if it does not exist.
 fn whole(dir: &Path) -> PathBuf {
     let absolute = std::path::absolute(dir).unwrap_or_else(|_| dir.to_owned());
-    canonical(&dir).unwrap_or(absolute)
+    canonical(dir).unwrap_or(absolute)
 }
 
 fn id_of(repo: &Repository) -> String {

@@ -83,7 +83,7 @@ pub(crate) const fn kind_of_mode(mode: u32) -> EntryKind {
 /// Field widths differ between systems; 128 bits hold all of them.
 impl From<&RawStat> for FolderEntry {
     fn from(stat: &RawStat) -> Self {
-        let mode = u32::from(stat.st_mode);
+        let mode = u32::try_from(i128::from(stat.st_mode)).unwrap_or_default();
         Self {
             kind: kind_of_mode(mode),
             mode: mode & !TYPE_BITS,

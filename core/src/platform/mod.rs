@@ -38,7 +38,7 @@ pub use system::file::{
 };
 pub(crate) use system::file::{
     file_identity, is_plain_file, kind_of_special, remove, rename_to_free, replace, stat_of,
-    stat_of_path, store_identity, waiting_for_nothing,
+    stat_of_path, store_identity, sync_data, waiting_for_nothing,
 };
 pub use system::folder::Folder;
 pub(crate) use system::mapping::MAPS_FILES;

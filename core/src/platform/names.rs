@@ -51,7 +51,7 @@ fn is_device(name: &str) -> bool {
         let mut rest = stem.strip_prefix(*port).unwrap_or_default().chars();
         rest.next().is_some_and(is_digit) && rest.next().is_none()
     };
-    DEVICES.contains(&&*stem) || PORTS.iter().any(|port| is_port(&port))
+    DEVICES.contains(&&*stem) || PORTS.iter().any(is_port)
 }
 
 #[cfg(test)]

@@ -306,7 +306,7 @@ impl IoFile for RealFile {
     }
 
     fn sync_data(&self) -> io::Result<()> {
-        self.0.sync_data()
+        platform::sync_data(&self.0)
     }
 
     fn size(&self) -> io::Result<u64> {

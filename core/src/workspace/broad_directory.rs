@@ -17,7 +17,7 @@ use crate::platform::canonical;
 /// `InvalidInput`, naming the directory.
 pub fn expect_narrow(dir: &Path, home: Option<&Path>) -> Result<()> {
     let Some(found) = identity(&resolve_missing(dir)) else { return Ok(()) };
-    let home = home.and_then(|home| canonical(&home).ok());
+    let home = home.and_then(|home| canonical(home).ok());
     let homes = home.iter().flat_map(|home| home.ancestors());
     // Systems with several roots have one above each directory.
     let root = std::path::absolute(dir).ok();

@@ -54,7 +54,7 @@ pub(super) fn gather(path: &Path, format: Option<&Format>) -> Result<Option<Stor
 /// The canonical path of the directory; its last component names the session.
 pub(super) fn full(path: &Path) -> Result<PathBuf> {
     let failed = |error| Error::io(format!("open {}", path.display()), error);
-    Ok(canonical(&path).map_err(failed)?)
+    Ok(canonical(path).map_err(failed)?)
 }
 
 /// Returns true if a file begins like a database.

@@ -39,7 +39,7 @@ pub(super) fn import_folder(
     again: bool,
 ) -> Result<Answer> {
     let shown = path.display().to_string();
-    let full = canonical(&path).map_err(|error| Error::io(format!("open {shown}"), error))?;
+    let full = canonical(path).map_err(|error| Error::io(format!("open {shown}"), error))?;
     let (system, StoredTree { name, files, mut odd }) = gathered(&shown, &full, &options)?;
     let repo = run.open_or_create()?;
     match system {

@@ -189,6 +189,11 @@ pub fn write_all_at(file: &File, bytes: &[u8], offset: u64) -> io::Result<()> {
     file.write_all_at(bytes, offset)
 }
 
+/// Makes the bytes of a file durable, and the length needed to read them.
+pub(crate) fn sync_data(file: &File) -> io::Result<()> {
+    file.sync_data()
+}
+
 /// Renames a file; `AlreadyExists` if the name is taken.
 pub(crate) fn rename_to_free(from: &Path, to: &Path) -> io::Result<()> {
     // A link refuses a taken name on every Unix; `rename` would replace it.

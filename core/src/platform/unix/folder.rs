@@ -13,7 +13,9 @@ use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
-use rustix::fs::{self, AtFlags, Dir, FileType, Mode, OFlags, RenameFlags, Timespec, Timestamps};
+use rustix::fs::{
+    self, AtFlags, Dir, FileType, Mode, OFlags, RawMode, RenameFlags, Timespec, Timestamps,
+};
 use rustix::io::Errno;
 
 use super::stat::RawStat;
@@ -129,7 +131,8 @@ impl Folder {
     pub(crate) fn create(&self, name: &OsStr, mode: u32) -> io::Result<File> {
         let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW;
         // Permission bits only, so that a restore never creates a setuid program.
-        let mode = Mode::from_raw_mode(mode & 0o777);
+        let mode = u16::try_from(mode & 0o777).unwrap_or_default();
+        let mode = Mode::from_raw_mode(RawMode::from(mode));
         Ok(fs::openat(&self.0, name, flags | OFlags::CLOEXEC, mode)?.into())
     }
 

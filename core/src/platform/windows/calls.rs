@@ -1,19 +1,22 @@
 //! Calls of Windows that neither Rust's library nor a crate offers: locks of one byte, change times,
-//! renames that refuse a taken name, and free space. The only unsafe code for Windows.
+//! a second handle, renames that refuse a taken name, and free space. The only unsafe code for Windows.
 
 use std::fs::File;
 use std::io;
 use std::mem::size_of;
 use std::os::windows::ffi::OsStrExt;
-use std::os::windows::io::AsRawHandle;
+use std::os::windows::io::{AsRawHandle, FromRawHandle};
 use std::path::{Path, PathBuf};
 use std::ptr::null_mut;
 
-use windows_sys::Win32::Foundation::{ERROR_IO_PENDING, ERROR_LOCK_VIOLATION};
+use windows_sys::Win32::Foundation::{
+    ERROR_IO_PENDING, ERROR_LOCK_VIOLATION, GENERIC_WRITE, INVALID_HANDLE_VALUE,
+};
 use windows_sys::Win32::Storage::FileSystem::{
-    FILE_BASIC_INFO, FileBasicInfo, GetDiskFreeSpaceExW, GetFileInformationByHandleEx,
-    LOCKFILE_EXCLUSIVE_LOCK, LOCKFILE_FAIL_IMMEDIATELY, LockFileEx, MOVEFILE_WRITE_THROUGH,
-    MoveFileExW, UnlockFileEx,
+    FILE_BASIC_INFO, FILE_SHARE_DELETE, FILE_SHARE_READ, FILE_SHARE_WRITE, FileBasicInfo,
+    GetDiskFreeSpaceExW, GetFileInformationByHandleEx, LOCKFILE_EXCLUSIVE_LOCK,
+    LOCKFILE_FAIL_IMMEDIATELY, LockFileEx, MOVEFILE_WRITE_THROUGH, MoveFileExW, ReOpenFile,
+    UnlockFileEx,
 };
 use windows_sys::Win32::System::IO::{OVERLAPPED, OVERLAPPED_0, OVERLAPPED_0_0};
 
@@ -81,6 +84,19 @@ pub(super) fn change_time(file: &File) -> io::Result<i64> {
         GetFileInformationByHandleEx(file.as_raw_handle().cast(), FileBasicInfo, out, bytes)
     })?;
     Ok(found.ChangeTime)
+}
+
+/// Opens the file of a handle once more, for writing. Its name may have changed.
+#[expect(unsafe_code, reason = "a call of the system; see SAFETY")]
+pub(super) fn open_again_to_write(file: &File) -> io::Result<File> {
+    let share = FILE_SHARE_READ | FILE_SHARE_WRITE | FILE_SHARE_DELETE;
+    // SAFETY: the handle is open for the whole call.
+    let handle = unsafe { ReOpenFile(file.as_raw_handle().cast(), GENERIC_WRITE, share, 0) };
+    if handle == INVALID_HANDLE_VALUE {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: the call returned a new handle, which nothing else owns.
+    Ok(unsafe { File::from_raw_handle(handle.cast()) })
 }
 
 /// Renames a file; refuses a taken name.

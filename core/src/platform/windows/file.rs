@@ -207,6 +207,17 @@ pub fn write_all_at(file: &File, bytes: &[u8], offset: u64) -> io::Result<()> {
     Ok(())
 }
 
+/// Makes the bytes of a file durable. That takes a handle that may write, so a file that is open for
+/// reading is opened once more.
+pub(crate) fn sync_data(file: &File) -> io::Result<()> {
+    match file.sync_data() {
+        Err(error) if error.raw_os_error() == Some(number(ERROR_ACCESS_DENIED)) => {
+            calls::open_again_to_write(file)?.sync_data()
+        }
+        synced => synced,
+    }
+}
+
 /// Renames a file; `AlreadyExists` if the name is taken.
 pub(crate) fn rename_to_free(from: &Path, to: &Path) -> io::Result<()> {
     patiently(|| calls::rename_to_free(from, to))

@@ -77,7 +77,7 @@ impl CaptureReport {
 /// path. A path that is not UTF-8 is encoded so that it names no directory.
 #[must_use]
 pub fn workspace_metadata(dir: &Path) -> (String, String) {
-    let whole = canonical(&dir).unwrap_or_else(|_| dir.to_owned());
+    let whole = canonical(dir).unwrap_or_else(|_| dir.to_owned());
     (WORKSPACE.to_owned(), whole.to_string_lossy().into_owned())
 }
 

@@ -85,7 +85,7 @@ impl Rules {
     }
 
     fn from_outer_repository(dir: &Path, repositories: &Repositories<'_>) -> Option<Arc<Self>> {
-        let dir = canonical(&dir).ok()?;
+        let dir = canonical(dir).ok()?;
         if has_dot_git(&dir) {
             return None;
         }

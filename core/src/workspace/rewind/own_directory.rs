@@ -17,8 +17,8 @@ const MARKS: [&str; 2] = [".git", ".turntree"];
 /// # Errors
 /// `InvalidInput`, naming the directory.
 pub fn expect_own_directory(store: &Store, dir: &Path, here: Option<&Path>) -> Result<()> {
-    let whole = canonical(&dir).unwrap_or_else(|_| dir.to_owned());
-    let stands_in = |here: &Path| canonical(&here).is_ok_and(|here| is_project_of(&whole, &here));
+    let whole = canonical(dir).unwrap_or_else(|_| dir.to_owned());
+    let stands_in = |here: &Path| canonical(here).is_ok_and(|here| is_project_of(&whole, &here));
     if here.is_some_and(stands_in) || was_captured_here(store, &whole) {
         return Ok(());
     }

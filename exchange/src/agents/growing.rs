@@ -112,7 +112,7 @@ pub(super) fn follow_file(
             let _ = write_note(repo.store(), &options.session, new);
         }
         let taken = followed.notes.as_deref().and_then(followed_bytes);
-        let report = report(repo, followed, tips, bytes)?;
+        let report = report(repo, followed, &tips, bytes)?;
         Ok(Some(Grown { report, is_whole: taken == Some(bytes) }))
     })
 }
@@ -176,7 +176,7 @@ fn has_whole_lines(
 fn report(
     repo: &Repository,
     followed: FollowReport,
-    tips: BTreeMap<BranchName, ObjectId>,
+    tips: &BTreeMap<BranchName, ObjectId>,
     input_bytes: u64,
 ) -> Result<ImportReport> {
     let format = repo.commit(&followed.head)?.author.agent;

@@ -130,7 +130,7 @@ impl CleanSessions {
         for mark in &self.known {
             writer.bytes(mark);
         }
-        writer.finish().to_vec()
+        writer.finish()
     }
 }
 

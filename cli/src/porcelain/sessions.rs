@@ -22,6 +22,9 @@ use crate::view::render::table::{Cell, Column, Table};
 use crate::view::render::{one_line, short_number};
 use crate::view::short_names::ShortNames;
 
+/// The columns that a list leaves to titles, by which people recognise sessions.
+const TITLE_COLUMNS: usize = 36;
+
 /// Conditions for a session; all given ones must hold.
 #[derive(Debug, Default)]
 pub(crate) struct Wanted<'w> {
@@ -227,7 +230,7 @@ pub(crate) fn write_table(
         Column::number("turns").rank(5),
         Column::number("files").rank(4),
         Column::number(heading(any(|it| it.summary.tokens.is_some()), "tokens")).rank(6),
-        Column::title("title"),
+        Column::title("title").at_least(TITLE_COLUMNS),
         Column::text(heading(any(|it| !it.summary.labels.labels.is_empty()), "labels")).rank(1),
     ]);
     for ListedSession { summary, handle, is_live } in sessions {

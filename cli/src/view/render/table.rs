@@ -11,7 +11,7 @@ use crate::view::output::{FAINT, Output, Palette, Width};
 const GAP: usize = 2;
 
 /// Minimum width of a title on a narrow screen.
-const MIN_TITLE: usize = 36;
+const MIN_TITLE: usize = 20;
 
 /// Minimum width of a name on a narrow screen.
 const MIN_NAME: usize = 12;
@@ -67,6 +67,11 @@ impl Column {
     /// A column of titles, which are cut first.
     pub(crate) fn title(heading: &str) -> Self {
         Self { min: Some(MIN_TITLE), is_title: true, ..Self::new(heading) }
+    }
+
+    /// Sets the width that a narrow screen leaves to the column.
+    pub(crate) fn at_least(self, min: usize) -> Self {
+        Self { min: Some(min), ..self }
     }
 
     /// Sets the rank: on a narrow screen, columns of a higher rank are dropped first.

@@ -81,10 +81,13 @@ fn bare_commands_act_on_the_session_of_their_directory() {
         assert!(plan.contains(&format!("s-{project}/main")), "{plan}");
     }
     assert_eq!(machine.head("lexer/src"), "s-lexer/main");
-    machine.run("lexer", &["snapshot", "-m", "x", "--session", "second"]);
+    let text_of = claude_code(9).replace("/project", &machine.dir("lexer").display().to_string());
+    fs::write(machine.dir("home").join("second.jsonl"), text_of.replace("parser", "lexer"))
+        .unwrap();
+    machine.run("home", &["adopt", "."]);
     let said = text(&machine.output("lexer", &["log", "-n", "1"]).stderr);
     assert_eq!(said.lines().count(), 1, "{said}");
-    assert!(said.contains("on second/main, the newest session of this directory"), "{said}");
+    assert!(said.contains("/main, the newest session of this directory"), "{said}");
 }
 
 #[test]

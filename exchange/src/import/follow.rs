@@ -523,7 +523,11 @@ impl<'r, R: Read + Seek> Follower<'r, '_, R> {
         let (turns, messages) = (writer.turns, writer.messages);
         if writer.captures.save(&mut writer.transaction)? || moved {
             if self.repo.tip(&self.repo.shared_head()?).is_none() {
-                writer.transaction.set_head(&branch);
+                // An import also moves the HEAD of the directory where it is run.
+                match self.options.is_live {
+                    true => writer.transaction.set_head(&branch),
+                    false => writer.transaction.switch(&branch),
+                }
             }
             let (change, session) = (run.writer.transaction, &self.options.session);
             let committed = match &self.options.adoption {

@@ -113,8 +113,8 @@ const SHORT: [(&str, &[(&str, &str)]); 5] = [
 
 /// The last lines of the short help.
 const MORE: &str = "\
-'turntree --help' lists all commands and the global options, 'turntree log -h' the options
-of one, 'turntree help revisions' and 'turntree help times' how to name turns and times";
+'turntree --help' lists all commands, 'turntree log -h' the options of one,
+'turntree help revisions' and 'help times' the names of turns and of times";
 
 /// The last line of the help of every command.
 const GLOBAL_OPTIONS: &str = "'turntree --help' lists the global options";

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Builds the program as it is released and prints its bytes. Fails above 20 MB, and where a fault of the
-# program is not told as it is by other builds: this one may lack the tables for unwinding (cli/build/unwinding.rs).
+# program is reported in another form than by other builds: this one may lack the tables for unwinding (cli/build/unwinding.rs).
 set -euo pipefail
 cd "$(dirname "$0")/.."
 

@@ -180,7 +180,7 @@ def arm(work: Path) -> None:
 
 
 def macos(work: Path) -> None:
-    """What can be seen of a program for macOS on another system: its form, and that it is signed for this processor."""
+    """Checks the form and the signature of a program for macOS on another system."""
     path = needs(FILES / f"turntree-{VERSION}-universal-apple-darwin.tar.gz")
     with tarfile.open(path) as tar:
         tar.extractall(work, filter="data")

@@ -1,4 +1,4 @@
-"""What an archive has besides the program: manual pages, completions, licences."""
+"""The files of an archive besides the program: manual pages, completions, licences."""
 
 from __future__ import annotations
 

@@ -46,7 +46,7 @@ def main() -> int:
 
 
 def tried(work, step: str, target: Target, quick: bool) -> tuple[str, bool] | None:
-    """Does a step for a target. A failure is told with whether it fails the release."""
+    """Does a step for a target. Reports whether a failure fails the release."""
     try:
         work(target, quick)
     except subprocess.CalledProcessError:

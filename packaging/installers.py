@@ -10,7 +10,7 @@ from project import ADDRESS, DESCRIPTION, DOWNLOADS, LATEST, PACKAGE, VERSION
 TEMPLATES = Path(__file__).resolve().parent / "templates"
 # A placeholder: @NAME@, or @SUM:TRIPLE@ for the sum of the archive of a target.
 PLACEHOLDER = re.compile(r"@([A-Z_]+|SUM:[a-z0-9_-]+|FILE:[a-z0-9_-]+)@")
-# What needs an archive for Windows.
+# These need an archive for Windows.
 FOR_WINDOWS = ["install.ps1", "scoop.json", "winget-installer.yaml", "winget-locale.yaml", "winget-version.yaml"]
 FOR_ALL = ["install.sh", "turntree.rb"]
 

@@ -1,4 +1,4 @@
-"""What a release brings into agents: the plugins as archives, bundles for desktop clients, and the entry of a registry."""
+"""The parts of a release for agents: the plugins as archives, bundles for desktop clients, and the entry of a registry."""
 
 from __future__ import annotations
 

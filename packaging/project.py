@@ -1,4 +1,4 @@
-"""What a release says of the project: read from Cargo.toml, where version and address have their one place."""
+"""The facts of a release about the project: read from Cargo.toml, where version and address have their one place."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Target:
     npm: str
     wheels: tuple[str, ...] = ()
     deb: str | None = None
-    # False while the sources do not compile there: then a failed build is reported, and the release goes on.
+    # False while the sources do not compile there: then a failed build is reported, and the release continues.
     is_ported: bool = True
 
     @property

@@ -3,7 +3,7 @@
 //! The program ends at its first panic (`src/program/fault.rs`), so nothing reads them but profilers and
 //! debuggers, which want other profiles anyway. The compiler keeps them for backtraces, and a profile has
 //! no word for leaving them out. Linkers differ, so a small program is linked first, as this one is going
-//! to be, and run: whatever goes wrong with that, the tables stay.
+//! to be, and run: if that fails, the tables stay.
 
 use std::env::var;
 use std::path::Path;

@@ -6,7 +6,7 @@
 //!
 //! | room | job |
 //! |---|---|
-//! | `platform/` | what each operating system does differently: processes, signals, the terminal |
+//! | `platform/` | the differences of operating systems: processes, signals, the terminal |
 //! | `view/` | output for people and programs: text, records, errors, times and sizes |
 //! | `program/` | one run: options, environment, the store that it opens, its input |
 //! | `porcelain/` | the operations that commands, the service and hooks share |

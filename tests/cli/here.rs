@@ -102,6 +102,11 @@ fn a_snapshot_of_a_workspace_begins_a_session_of_that_name() {
     std::fs::create_dir_all(machine.dir("lexer").parent().unwrap().join("deep/other")).unwrap();
     let taken = machine.run("deep/other", &["snapshot", "-m", "z", "--workspace", "."]);
     assert!(taken.contains("turn 1 of other-2/main"), "{taken}");
+    // From elsewhere, the session of the workspace continues.
+    for turn in [3, 4] {
+        let taken = machine.run("deep", &["snapshot", "-m", "x", "--workspace", "../other"]);
+        assert!(taken.contains(&format!("turn {turn} of other/main")), "{taken}");
+    }
     let plain = machine.output("deep", &["snapshot", "-m", "x"]);
     assert_eq!(plain.status.code(), Some(6));
 }

@@ -1,4 +1,4 @@
-//! What a release is made of agrees with the program: manual pages, completions, plugins, versions, templates.
+//! The parts of a release agree with the program: manual pages, completions, plugins, versions, templates.
 
 use std::collections::BTreeSet;
 use std::fs;

@@ -1,6 +1,5 @@
 //! Redacted content does not return from copies that still have it.
 
-use std::collections::BTreeMap;
 use std::fs;
 use std::io::Cursor;
 use std::sync::Arc;
@@ -152,18 +151,8 @@ fn patterns_matching_every_id_terminate() {
 /// Handles one event of a hook.
 fn step(sandbox: &Sandbox, text: &str, notes: Option<&[u8]>) -> FollowReport {
     let options = FollowOptions {
-        session: "task".to_owned(),
-        onto: None,
-        stamp: stamp(1),
-        files: &mut |_, _, _| Ok(BTreeMap::new()),
-        call: None,
-        settled: None,
-        root: None,
-        interrupted: None,
         before: vec![("src/before.rs".to_owned(), "before".into())],
-        directory: None,
-        adoption: None,
-        is_live: true,
+        ..FollowOptions::new("task", stamp(1))
     };
     follow(&sandbox.repo, Cursor::new(text.as_bytes()), notes, options).unwrap().unwrap()
 }

@@ -13,10 +13,12 @@ use turntree::repo::{BranchName, Repository};
 use turntree::store::Thoroughness;
 use turntree::workspace::{AdoptionCache, read_note};
 use turntree_exchange::agents::{
-    AdoptOptions, Adopted, Outcome, SessionPlace, adopt, batches, find, places,
+    AdoptOptions, Adopted, Outcome, SessionPlace, adopt, batches, find, import_growing, places,
 };
-use turntree_exchange::followed_bytes;
-use turntree_tests::{Sandbox, claude_code, claude_code_of_noise, claude_code_turn, stamp};
+use turntree_exchange::{ImportOptions, ImportReport, followed_bytes};
+use turntree_tests::{
+    Sandbox, claude_code, claude_code_of_noise, claude_code_turn, recorded_sessions, stamp,
+};
 
 /// A home with sessions of some agents.
 struct Home {
@@ -164,9 +166,48 @@ fn a_large_file_that_grows_ends_with_the_commits_of_one_import() {
     let plan = repo.plan_undo(repo.undoable(None).unwrap().unwrap()).unwrap();
     repo.undo(&plan, &stamp(5), "undo").unwrap();
     assert!(repo.branches().is_empty());
-    // The notes are of a branch that is gone.
+    // The notes name a deleted branch.
     home.adopt();
     assert_eq!(home.text("a"), text);
+}
+
+#[test]
+fn a_large_file_is_reported_like_any_import() {
+    let noise = claude_code_of_noise(60, 2000);
+    let last = noise.lines().nth(30).unwrap();
+    let parent = serde_json::from_str::<Value>(last).unwrap()["uuid"].clone();
+    let back = json!({"type": "user", "uuid": "back", "parentUuid": parent, "sessionId": "a",
+        "timestamp": "2026-11-21T10:00:00.000Z", "message": {"role": "user", "content": "No."}});
+    let odd = json!({"type": "of-tomorrow", "uuid": "odd", "sessionId": "a"});
+    let mut texts = vec![format!("{noise}{odd}\nno json\n{back}\n").into_bytes()];
+    let recorded = recorded_sessions()
+        .into_iter()
+        .filter(|path| path.extension().is_some_and(|end| end == "jsonl"));
+    texts.extend(recorded.map(|path| fs::read(path).unwrap()));
+    let (mut large, mut rewound) = (0, 0);
+    for text in texts.iter().filter(|text| text.ends_with(b"\n")) {
+        let (grown, whole) = (Sandbox::new(), Sandbox::new());
+        let path = grown.folder().join("a.jsonl");
+        fs::write(&path, text).unwrap();
+        let options = ImportOptions {
+            format: None,
+            session: "a".to_owned(),
+            stamp: stamp(1),
+            switch: false,
+            adoption: None,
+            branch: None,
+        };
+        let found = import_growing(&grown.repo, &path, &options, None, &|_| {}).unwrap();
+        let Some(found) = found else { continue };
+        let expected = whole.import("a", text).unwrap();
+        rewound += expected.others.len();
+        assert_eq!(found, ImportReport { new_bytes: found.new_bytes, ..expected });
+        let reason =
+            |sandbox: &Sandbox| sandbox.repo.operations().next().unwrap().unwrap().operation.reason;
+        assert_eq!(reason(&grown), reason(&whole));
+        large += 1;
+    }
+    assert!(large > 0 && rewound > 0, "{large} large files, {rewound} branches of rewound turns");
 }
 
 #[test]

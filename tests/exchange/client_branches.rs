@@ -109,20 +109,7 @@ pub(crate) fn usage(sandbox: &Sandbox, scope: UsageScope<'_>) -> UsageReport {
 }
 
 fn follow_file(sandbox: &Sandbox, text: &str) {
-    let options = FollowOptions {
-        session: "s".to_owned(),
-        onto: None,
-        stamp: stamp(1),
-        files: &mut |_, _, _| Ok(std::collections::BTreeMap::new()),
-        call: None,
-        settled: None,
-        root: None,
-        interrupted: None,
-        before: Vec::new(),
-        directory: None,
-        adoption: None,
-        is_live: true,
-    };
+    let options = FollowOptions::new("s", stamp(1));
     follow(&sandbox.repo, Cursor::new(text.as_bytes()), None, options).unwrap();
 }
 

@@ -295,20 +295,7 @@ fn followed_forks_equal_imported_forks() {
     let mut notes: Option<Vec<u8>> = None;
     let mut head = None;
     for (number, end) in ends.iter().filter(|end| **end >= copies).enumerate() {
-        let options = FollowOptions {
-            session: "b".to_owned(),
-            onto: None,
-            stamp: stamp(1),
-            files: &mut |_, _, _| Ok(Default::default()),
-            call: None,
-            settled: None,
-            root: None,
-            interrupted: None,
-            before: Vec::new(),
-            directory: None,
-            adoption: None,
-            is_live: true,
-        };
+        let options = FollowOptions::new("b", stamp(1));
         let known = notes.as_deref().filter(|_| number % 3 > 0);
         if let Some(now) = follow(&live.repo, Cursor::new(&bytes[..*end]), known, options).unwrap()
         {

@@ -1,6 +1,5 @@
 //! Following a growing transcript gives the same commits as importing the whole file.
 
-use std::collections::BTreeMap;
 use std::io::Cursor;
 
 use proptest::prelude::*;
@@ -10,20 +9,7 @@ use turntree_tests::{Sandbox, claude_code, recorded_sessions, stamp};
 
 /// Follows `text` once.
 fn step(sandbox: &Sandbox, text: &[u8], notes: Option<&[u8]>) -> Option<FollowReport> {
-    let options = FollowOptions {
-        session: "work".to_owned(),
-        onto: None,
-        stamp: stamp(1),
-        files: &mut |_, _, _| Ok(BTreeMap::new()),
-        call: None,
-        settled: None,
-        root: None,
-        interrupted: None,
-        before: Vec::new(),
-        directory: None,
-        adoption: None,
-        is_live: true,
-    };
+    let options = FollowOptions::new("work", stamp(1));
     follow(&sandbox.repo, Cursor::new(text), notes, options).unwrap()
 }
 

@@ -1,6 +1,5 @@
 //! Sessions that are trees in append-only files: rewinds, forks, and compactions that keep a tail.
 
-use std::collections::BTreeMap;
 use std::io::Cursor;
 
 use proptest::prelude::{any, prop};
@@ -184,20 +183,7 @@ fn resuming_an_abandoned_branch_swaps_it_with_main() {
 fn followed(sandbox: &Sandbox, session: &str, text: &[u8], ends: &[usize], forgets: u16) {
     let mut notes: Option<Vec<u8>> = None;
     for (number, end) in ends.iter().copied().chain([text.len()]).enumerate() {
-        let options = FollowOptions {
-            session: session.to_owned(),
-            onto: None,
-            stamp: stamp(1),
-            files: &mut |_, _, _| Ok(BTreeMap::new()),
-            call: None,
-            settled: None,
-            root: None,
-            interrupted: None,
-            before: Vec::new(),
-            directory: None,
-            adoption: None,
-            is_live: true,
-        };
+        let options = FollowOptions::new(session, stamp(1));
         let known = notes.as_deref().filter(|_| forgets >> (number % 16) & 1 == 0);
         if let Some(now) = follow(&sandbox.repo, Cursor::new(&text[..end]), known, options).unwrap()
         {

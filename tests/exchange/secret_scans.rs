@@ -1,4 +1,4 @@
-//! Scans that skip sessions without secrets find what a scan of everything finds.
+//! Scans that skip sessions without secrets find the same secrets as a scan of everything.
 
 use proptest::prelude::*;
 use turntree::object::ObjectId;
@@ -124,7 +124,7 @@ fn a_second_scan_reads_only_sessions_that_changed_or_have_findings() {
     assert_eq!(scan(&sandbox.reopened()), (2, 1, 1));
     apply(repo, &Change::Turn(0, Some(0)), 7);
     assert_eq!(scan(repo), (1, 3, 2));
-    // A fork of a session with a secret has it, too, also when the session is gone.
+    // A fork of a session with a secret has it, too, also after the session is deleted.
     apply(repo, &Change::Fork(1, 3), 8);
     assert_eq!(scan(repo).2, 2);
     apply(repo, &Change::Delete(1), 9);

@@ -32,7 +32,7 @@ PATIENCE = 120
 
 
 def missing():
-    """What the machine lacks, or None."""
+    """Returns the missing tool, or None."""
     for tool in ["x86_64-w64-mingw32-gcc", "wine", "cargo"]:
         if not shutil.which(tool):
             return f"{tool} is not installed"
@@ -141,7 +141,7 @@ def check_daily_work(machine):
     machine.run("switch", "s1")
     assert len(machine.turns()) == 6
     machine.run("search", "mangrove", text="mangrove")
-    # Every byte comes back, with its ends of lines.
+    # Every byte is restored, line ends included.
     machine.run("export", "HEAD", "--format", "source", "-o", windows(machine.folder / "back.jsonl"))
     assert (machine.folder / "back.jsonl").read_bytes() == text.encode()
     machine.run("fork", "plan-b")
@@ -247,7 +247,7 @@ def check_both_systems(machine):
 
 
 def check_processes(machine):
-    """Several writers at once: every acknowledged turn is there."""
+    """Several writers at once: every acknowledged turn is in the store."""
     machine.run("init")
     writers, turns = 3, 5
     for turn in range(turns):

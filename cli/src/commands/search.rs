@@ -34,9 +34,9 @@ const DATE: usize = 16;
 /// Search for words in everything, best sessions first
 ///
 /// Finds the sessions whose messages, notes and files are about WORDS, a few words or a question,
-/// and shows the best entries of each. What was said counts more than what tools printed, and rare
-/// words more than frequent ones. Words that carry nothing, such as "how" and "the", are left out.
-/// Other forms and near spellings of a word count less. An entry that lacks words says which.
+/// and shows the best entries of each. Prompts and answers count more than the output of tools, and
+/// rare words more than frequent ones. Common words such as "how" and "the" are left out.
+/// Other forms and near spellings of a word count less. An entry that lacks words names them.
 /// "Words in quotes" must be there and adjacent, and wor* matches the beginning of a word. Case and
 /// accents are ignored. The first search builds an index in the store, and each search adds new
 /// content to it. The exit code is 1 if nothing is found. For regular expressions, parts of words
@@ -155,15 +155,16 @@ impl Verb for Search {
 }
 
 impl Search {
-    /// Writes what an answer lacks, and what to do with it, after its hits.
+    /// Writes hints after the hits: how to read the first one, and how to see more.
     fn write_hints(&self, out: &mut Output, answer: &SearchAnswer) -> Result<()> {
         let Some(first) = answer.hits.first() else { return Ok(()) };
         let id = first.commit.short(ID_DIGITS);
         let place = harmless(&format!("{id}:{}", path_of(&first.section, &first.key)));
         let is_plain = |c: char| c.is_ascii_alphanumeric() || "/._-:@".contains(c);
         let place = if place.chars().all(is_plain) { place } else { shell_word(&place) };
-        let read =
-            format!("'turntree show {place}' reads the first, 'turntree resume {id}' goes on");
+        let read = format!(
+            "'turntree show {place}' reads the first, 'turntree resume {id}' continues there"
+        );
         let most = "no entry has all of these words: these have most of them";
         let more = format!("more follows: -n {} shows more", self.max_count.saturating_mul(2));
         let hints =

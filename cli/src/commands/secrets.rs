@@ -172,7 +172,7 @@ impl Scan {
     }
 }
 
-/// What a scan read, and what it knew already.
+/// The contents that a scan read, and the sessions that it skipped.
 fn looked_at(scan: &SecretScan) -> String {
     let read = format!("{} in {}", size(scan.bytes), count(scan.blobs, "content"));
     match (scan.known, scan.blobs) {

@@ -75,18 +75,14 @@ impl HookTurn<'_> {
             let main = BranchName::main(session)?;
             let known = self.context(repo.tip(onto.unwrap_or(&main)))?;
             let options = FollowOptions {
-                session: session.to_owned(),
                 onto: onto.cloned(),
-                stamp: self.stamp.clone(),
-                files: &mut *files,
+                files: Some(&mut *files),
                 call: call.map(str::to_owned),
                 settled: self.settled,
                 root: self.files.root_of_new_sessions(),
                 interrupted: interrupted.map(str::to_owned),
                 before: self.files.before(repo.store(), &known)?,
-                directory: None,
-                adoption: None,
-                is_live: true,
+                ..FollowOptions::new(session, self.stamp.clone())
             };
             let followed = match follow(repo, file, notes.as_deref(), options) {
                 // The file is not a transcript of a known format.

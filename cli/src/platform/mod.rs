@@ -1,4 +1,4 @@
-//! What a program does differently on each operating system: processes, signals, users and the
+//! The differences of operating systems for a program: processes, signals, users and the
 //! terminal. Files are in `turntree::platform`.
 
 #[cfg(unix)]

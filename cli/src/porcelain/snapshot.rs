@@ -10,6 +10,7 @@ use clap::Args;
 use turntree::context::{Builder, Context, MessageEntry, Role};
 use turntree::object::{Memory, ObjectId, ObjectSink, Trigger};
 use turntree::platform::canonical;
+use turntree::platform::canonical;
 use turntree::repo::{BranchName, NewPin, Repository, Signature, SnapshotDraft};
 use turntree::{Error, ErrorKind};
 use turntree_exchange::agents::session_name;
@@ -22,6 +23,7 @@ use super::edits::EditOptions;
 use super::git_facts::{GitFacts, git_facts};
 use super::revision::{branch_of, resolve};
 use super::thresholds::DueCheck;
+use crate::program::here::Here;
 use crate::program::invocation::{Invocation, input_name, read_input, stamp};
 use crate::program::live::client_session;
 use crate::view::advice::Advice;
@@ -217,8 +219,8 @@ impl SnapshotBasics {
     }
 
     /// Returns the branch, the actor and the time. Called once, so that the check and the commit
-    /// agree. Without a session of this directory, a snapshot of a `workspace` begins one that is
-    /// named after the workspace.
+    /// agree. Without a session of this directory, a snapshot of a `workspace` continues the session
+    /// of the workspace, or begins one that is named after it.
     pub(crate) fn at(&self, repo: &Repository, workspace: Option<&Path>) -> Result<At> {
         let is_named = self.session.is_some() || self.branch.is_some();
         let found = branch_of(repo, self.session.as_deref(), self.branch.as_deref());
@@ -226,7 +228,7 @@ impl SnapshotBasics {
             (Err(Failure::Library { error, .. }), Some(dir))
                 if error.kind() == ErrorKind::NotFound =>
             {
-                new_session(repo, dir)?
+                branch_of_workspace(repo, dir)?
             }
             (found, _) => found?,
         };
@@ -234,9 +236,15 @@ impl SnapshotBasics {
     }
 }
 
-/// Returns the main branch of a new session that is named after a directory.
-fn new_session(repo: &Repository, dir: &Path) -> Result<BranchName> {
-    let dir = dir.canonicalize().unwrap_or_else(|_| dir.to_owned());
+/// Returns the branch of a workspace, or the main branch of a new session with its name.
+fn branch_of_workspace(repo: &Repository, dir: &Path) -> Result<BranchName> {
+    if let Some(here) = Here::new(dir, repo.store().dir()) {
+        match here.branch(repo) {
+            Err(error) if error.kind() == ErrorKind::NotFound => {}
+            found => return Ok(found?),
+        }
+    }
+    let dir = canonical(dir).unwrap_or_else(|_| dir.to_owned());
     let name = session_name(&dir);
     let is_taken = |branch: &BranchName| repo.branch_of_session(branch.session());
     let mut branch = BranchName::main(&name)?;

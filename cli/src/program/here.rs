@@ -88,6 +88,14 @@ impl Here {
         repo.at_place(&own, Box::new(move |repo, with_own| self.choose(repo, with_own)))
     }
 
+    /// Returns the branch of this place.
+    ///
+    /// # Errors
+    /// `NotFound` if no session was recorded here or above.
+    pub(crate) fn branch(&self, repo: &Repository) -> turntree::Result<BranchName> {
+        self.choose(repo, true)
+    }
+
     fn choose(&self, repo: &Repository, with_own: bool) -> turntree::Result<BranchName> {
         let places = self.around.iter().skip(usize::from(!with_own));
         let switched = places.map(|dir| place_key(dir)).find_map(|key| repo.switched_at(&key));

@@ -21,7 +21,7 @@ use super::units::parse_duration;
 
 const MICROS_PER_SECOND: i64 = 1_000_000;
 
-/// What an error says of a text that is no moment.
+/// The expectation in an error about a text that is no moment.
 pub(crate) const EXPECTED: &str =
     "expected a time such as 2026-11-20 10:00, yesterday, monday, 'last week', 7d or 3.hours.ago";
 

@@ -1,6 +1,7 @@
 //! Progress of long work: a bar on stderr, only on a terminal and after half a second.
 
 use std::io::{self, BufRead, Read};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
@@ -74,6 +75,30 @@ impl Drop for Meter {
     fn drop(&mut self) {
         if let Some(bar) = &self.bar {
             bar.finish_and_clear();
+        }
+    }
+}
+
+/// Shows how many of `all` bytes are done, by any thread.
+#[derive(Debug)]
+pub(crate) struct SharedMeter {
+    meter: Mutex<Meter>,
+    done: AtomicU64,
+    all: u64,
+}
+
+impl SharedMeter {
+    /// Shows work called `name`.
+    pub(crate) fn new(name: &'static str, all: u64) -> Self {
+        Self { meter: Mutex::new(Meter::new(name)), done: AtomicU64::new(0), all }
+    }
+
+    /// Adds bytes that are done.
+    pub(crate) fn pass(&self, bytes: u64) {
+        let done = self.done.fetch_add(bytes, Ordering::Relaxed) + bytes;
+        // If another thread shows the meter now, this one need not.
+        if let Ok(mut meter) = self.meter.try_lock() {
+            meter.show(done.min(self.all), self.all);
         }
     }
 }

@@ -6,7 +6,7 @@
 //! operations belong to one [`Adoption`], so one undo rolls them back together.
 
 use std::collections::BTreeMap;
-use std::io::{self, BufRead, BufReader, Read};
+use std::io::{BufRead, BufReader};
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -18,7 +18,7 @@ use turntree::workspace::{AdoptionCache, FileMark, open_regular};
 use super::beside::working_directory;
 use super::find::has_own_file;
 use super::found::FoundSession;
-use super::growing::{Grown, follow_file, import_large, retrying};
+use super::growing::{Counted, GrowingFile, Grown, follow_file, import_large, retrying};
 use super::lineage;
 use super::opencode::{self, Databases, Failure};
 use super::openhands::folder_document;
@@ -272,18 +272,18 @@ fn adopt_one(
     let directory = working_directory(&found.path);
     let directory = directory.as_deref();
     if can_be_followed(found) {
-        let (path, origins) = (&found.path, &source.origins);
+        let (path, origins) = (&*found.path, &source.origins);
+        let file = GrowingFile { path, directory, passed: source.options.passed, origins };
         let imported = match source.options.is_live {
             true => {
                 let options = ImportOptions { adoption: None, ..options.clone() };
-                let followed = follow_file(repo, path, &options, (directory, true), origins)?;
+                let followed = follow_file(repo, &file, &options, true)?;
                 let Some(followed) = followed else { return Ok((Outcome::Unchanged, false)) };
                 Some(followed)
             }
-            false => import_large(repo, path, &options, directory, origins)?,
+            false => import_large(repo, &file, &options)?,
         };
         if let Some(Grown { report, is_whole }) = imported {
-            (source.options.passed)(found.bytes);
             return Ok((Outcome::Imported(Box::new(report)), is_whole));
         }
     }
@@ -323,18 +323,4 @@ fn input<'a>(
     }
     let file = open_regular(&found.path).map_err(|error| Error::io("open it", error))?;
     Ok(Box::new(BufReader::with_capacity(HEAD_BYTES, Counted { inner: file, passed })))
-}
-
-/// A reader that reports the number of bytes it has read.
-struct Counted<'a, R> {
-    inner: R,
-    passed: &'a (dyn Fn(u64) + Sync),
-}
-
-impl<R: Read> Read for Counted<'_, R> {
-    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        let read = self.inner.read(buffer)?;
-        (self.passed)(read as u64);
-        Ok(read)
-    }
 }

@@ -3,8 +3,9 @@
 //! A store keeps notes for few sessions ([`write_note`]). A first import therefore leaves them only
 //! for a file that is large and may still be written.
 
+use std::cell::Cell;
 use std::collections::BTreeMap;
-use std::io::{Read, Seek, SeekFrom};
+use std::io::{self, Read, Seek, SeekFrom};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
@@ -42,6 +43,8 @@ pub(super) struct Grown {
 /// an earlier import left notes, and leaves notes if the file is large and may grow. Without the
 /// notes it costs as much as an import.
 ///
+/// `passed` receives the number of bytes of the file that were read, or were known already.
+///
 /// Returns `None`, and changes nothing, if the file must be imported whole: it is small and has no
 /// notes, is compressed, is no file of lines, or its last line has no end yet.
 ///
@@ -52,57 +55,66 @@ pub fn import_growing(
     path: &Path,
     options: &ImportOptions,
     directory: Option<&str>,
+    passed: &(dyn Fn(u64) + Sync),
 ) -> Result<Option<ImportReport>> {
     let origins = Arc::default();
-    let imported = import_large(repo, path, options, directory, &origins)?;
+    let source = GrowingFile { path, directory, passed, origins: &origins };
+    let imported = import_large(repo, &source, options)?;
     origins.save(repo);
     Ok(imported.map(|it| it.report))
 }
 
-/// Imports a transcript as [`import_growing`] does, sharing `origins` with others.
+/// A transcript file that may grow.
+pub(super) struct GrowingFile<'a> {
+    pub(super) path: &'a Path,
+    /// The working directory of its session, for formats that do not record it.
+    pub(super) directory: Option<&'a str>,
+    /// Receives the number of bytes that were read, or were known already.
+    pub(super) passed: &'a (dyn Fn(u64) + Sync),
+    /// The origins that it shares with other transcripts.
+    pub(super) origins: &'a Arc<Origins>,
+}
+
+/// Imports a transcript as [`import_growing`] does.
 pub(super) fn import_large(
     repo: &Repository,
-    path: &Path,
+    source: &GrowingFile<'_>,
     options: &ImportOptions,
-    directory: Option<&str>,
-    origins: &Arc<Origins>,
 ) -> Result<Option<Grown>> {
     // Only an import without a session that HEAD could be on moves HEAD as a follower does.
     let moves_head = options.switch && repo.tip(&repo.shared_head()?).is_some();
-    if moves_head || options.branch.is_some() || !is_worth_notes(repo, path, options)? {
+    if moves_head || options.branch.is_some() || !is_worth_notes(repo, source.path, options)? {
         return Ok(None);
     }
-    follow_file(repo, path, options, (directory, false), origins)
+    follow_file(repo, source, options, false)
 }
 
 /// Imports the complete records of a transcript that a client may be writing. Returns `None` if
 /// there are none yet.
 pub(super) fn follow_file(
     repo: &Repository,
-    path: &Path,
+    source: &GrowingFile<'_>,
     options: &ImportOptions,
-    (directory, is_live): (Option<&str>, bool),
-    origins: &Arc<Origins>,
+    is_live: bool,
 ) -> Result<Option<Grown>> {
+    let GrowingFile { path, directory, passed, origins } = *source;
     retrying(repo, || {
         let file = open_regular(path).map_err(|error| Error::io("open it", error))?;
         let bytes = file.metadata().map_err(|error| Error::io("open it", error))?.len();
         let notes = read_note(repo.store(), &options.session);
         let following = FollowOptions {
-            session: options.session.clone(),
-            onto: None,
-            stamp: options.stamp.clone(),
-            files: &mut |_, _, _| Ok(BTreeMap::new()),
-            call: None,
-            settled: None,
-            root: None,
-            interrupted: None,
-            before: Vec::new(),
             directory: directory.map(str::to_owned),
             adoption: options.adoption.clone(),
             is_live,
+            ..FollowOptions::new(&options.session, options.stamp.clone())
         };
         let tips: BTreeMap<BranchName, ObjectId> = repo.branches().into_iter().collect();
+        let read = Cell::new(0);
+        let count = |bytes| {
+            read.set(read.get() + bytes);
+            passed(bytes);
+        };
+        let file = Counted { inner: file, passed: &count };
         let Some(followed) = follow_beside(repo, file, notes.as_deref(), following, origins)?
         else {
             return Ok(None);
@@ -111,10 +123,31 @@ pub(super) fn follow_file(
             // Without them the next import reads the whole file.
             let _ = write_note(repo.store(), &options.session, new);
         }
+        passed(bytes.saturating_sub(read.get()));
         let taken = followed.notes.as_deref().and_then(followed_bytes);
         let report = report(repo, followed, &tips, bytes)?;
         Ok(Some(Grown { report, is_whole: taken == Some(bytes) }))
     })
+}
+
+/// A reader that reports the number of bytes it has read.
+pub(super) struct Counted<'a, R> {
+    pub(super) inner: R,
+    pub(super) passed: &'a dyn Fn(u64),
+}
+
+impl<R: Read> Read for Counted<'_, R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let read = self.inner.read(buffer)?;
+        (self.passed)(read as u64);
+        Ok(read)
+    }
+}
+
+impl<R: Seek> Seek for Counted<'_, R> {
+    fn seek(&mut self, to: SeekFrom) -> io::Result<u64> {
+        self.inner.seek(to)
+    }
 }
 
 /// Tries again when another process was faster.
@@ -179,8 +212,6 @@ fn report(
     tips: &BTreeMap<BranchName, ObjectId>,
     input_bytes: u64,
 ) -> Result<ImportReport> {
-    let format = repo.commit(&followed.head)?.author.agent;
-    let format = crate::formats::named(&format).map_or("", |format| format.name);
     let before = tips.get(&followed.branch).copied();
     let (mut turns, mut messages) = (followed.turns, followed.messages);
     if before.is_some() {
@@ -197,7 +228,8 @@ fn report(
         new_bytes: followed.new_bytes,
         notes: followed.odd,
         unread: followed.unread,
-        ..ImportReport::unchanged(followed.branch, followed.head, format)
+        others: followed.others,
+        ..ImportReport::unchanged(followed.branch, followed.head, followed.format)
     })
 }
 

@@ -42,7 +42,7 @@ use super::turns::{OpenTurn, ROOT, TurnWriter, fact};
 use crate::import::source::write_piece;
 use crate::model::event::Parser;
 use crate::model::format::{Format, RecordFormat};
-use crate::model::report::ImportNote;
+use crate::model::report::{ImportNote, ImportedBranch};
 use crate::model::unread::UnreadRecords;
 use crate::text::piece::{Piece, PieceKind};
 use crate::text::unpack::HEAD_BYTES;
@@ -72,8 +72,8 @@ pub struct FollowOptions<'a> {
     pub onto: Option<BranchName>,
     /// The author, and the time for records without a time.
     pub stamp: Signature,
-    /// Updates the files of the context before the last turn is committed.
-    pub files: &'a mut TurnFiles<'a>,
+    /// Updates the files of the context before the last turn is committed. `None` to keep them.
+    pub files: Option<&'a mut TurnFiles<'a>>,
     /// The id of the call after which `files` runs. Its files belong to the turn with the call.
     /// They are kept as a capture while the transcript lacks the call or other captures are
     /// pending.
@@ -98,6 +98,27 @@ pub struct FollowOptions<'a> {
     /// True if a client may be writing the file. Otherwise a new file whose messages have no text is
     /// an error, as in an import.
     pub is_live: bool,
+}
+
+impl FollowOptions<'_> {
+    /// The options for a file that a client may be writing, without anything from a hook.
+    #[must_use]
+    pub fn new(session: &str, stamp: Signature) -> Self {
+        Self {
+            session: session.to_owned(),
+            onto: None,
+            stamp,
+            files: None,
+            call: None,
+            settled: None,
+            root: None,
+            interrupted: None,
+            before: Vec::new(),
+            directory: None,
+            adoption: None,
+            is_live: true,
+        }
+    }
 }
 
 /// The result of following a transcript.
@@ -132,6 +153,10 @@ pub struct FollowReport {
     pub turns: u64,
     /// The number of messages in these commits.
     pub messages: u64,
+    /// The format of the file.
+    pub format: &'static str,
+    /// The branches that keep rewound turns.
+    pub others: Vec<ImportedBranch>,
 }
 
 /// Imports the new part of a transcript. `detect` finds the format from the start of the file.
@@ -501,10 +526,10 @@ impl<'r, R: Read + Seek> Follower<'r, '_, R> {
             None => Context::default(),
         };
         let has_place = !writer.captures.has_pending() && self.has_call()?;
-        let files = &mut *self.options.files;
-        let open = writer.pause(&mut |change, builder| match has_place && !was_interrupted {
-            true => files(change, &context, builder),
-            false => Ok(BTreeMap::new()),
+        let mut files = self.options.files.as_mut().filter(|_| has_place && !was_interrupted);
+        let open = writer.pause(&mut |change, builder| match &mut files {
+            Some(files) => files(change, &context, builder),
+            None => Ok(BTreeMap::new()),
         })?;
         if !self.options.is_live && run.is_first {
             reject_silent_file(writer)?;
@@ -521,6 +546,7 @@ impl<'r, R: Read + Seek> Follower<'r, '_, R> {
         let has_pending = writer.captures.has_pending();
         let (moved, mut new_bytes) = (tip != Some(head), 0);
         let (turns, messages) = (writer.turns, writer.messages);
+        let others = writer.abandoned_branches();
         if writer.captures.save(&mut writer.transaction)? || moved {
             if self.repo.tip(&self.repo.shared_head()?).is_none() {
                 // An import also moves the HEAD of the directory where it is run.
@@ -532,7 +558,10 @@ impl<'r, R: Read + Seek> Follower<'r, '_, R> {
             let (change, session) = (run.writer.transaction, &self.options.session);
             let committed = match &self.options.adoption {
                 Some(adoption) => adoption.commit(change, &self.options.stamp, session)?,
-                None => change.commit(&self.options.stamp, &format!("follow {session}"))?,
+                None => {
+                    let verb = if self.options.is_live { "follow" } else { "import" };
+                    change.commit(&self.options.stamp, &format!("{verb} {session}"))?
+                }
             };
             new_bytes = committed.written.stored_bytes;
         }
@@ -556,6 +585,8 @@ impl<'r, R: Read + Seek> Follower<'r, '_, R> {
             odd: run.notes,
             turns,
             messages,
+            format: self.format.name,
+            others,
         })
     }
 
@@ -581,7 +612,10 @@ fn store_capture(
     let newest = change.read_commit(&writer.captures.newest().unwrap_or(head))?.tree;
     let context = Context::open(change, &newest)?;
     let mut builder = Builder::from(context.clone());
-    let metadata = (options.files)(change, &context, &mut builder)?;
+    let metadata = match &mut options.files {
+        Some(files) => files(change, &context, &mut builder)?,
+        None => BTreeMap::new(),
+    };
     let tree = builder.write(change)?;
     if tree != newest {
         writer.captures.store(change, call, tree, head, metadata, &options.stamp)?;

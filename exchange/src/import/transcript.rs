@@ -35,7 +35,7 @@ use super::source::{SourceReader, write_piece};
 use super::turns::TurnWriter;
 use crate::model::event::{Event, Parser};
 use crate::model::format::{ImportOptions, RecordFormat};
-use crate::model::report::{BASE, ImportNote, ImportReport, ImportedBranch, MAX_NOTES};
+use crate::model::report::{BASE, ImportNote, ImportReport, MAX_NOTES};
 use crate::model::unread::UnreadRecords;
 use crate::text::piece::{Piece, PieceKind};
 
@@ -416,16 +416,13 @@ impl<'r> TranscriptImport<'r> {
         let Self { mut writer, notes, unread, anchors, origins, .. } = self;
         writer.captures.save(&mut writer.transaction)?;
         let head = imported_tip(&writer.transaction, &branch)?;
-        let others = writer.abandoned_branches().into_iter();
-        let others =
-            others.map(|(branch, head)| ImportedBranch { branch, turns: 0, messages: 0, head });
         let report = ImportReport {
             turns: writer.turns,
             messages: writer.messages,
             input_bytes,
             notes,
             unread,
-            others: others.collect(),
+            others: writer.abandoned_branches(),
             ..ImportReport::unchanged(branch, head, writer.format().name)
         };
         let reason = format!("import {}", options.session);

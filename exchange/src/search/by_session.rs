@@ -49,7 +49,7 @@ impl<'a> SessionReader<'a> {
         let (mut passed, mut best) = (0, None);
         while let Some(mut session) = self.ranking.sessions.pop() {
             let Some(hits) = session.hits.take() else {
-                // What the store says of the documents may lower the rank of their session.
+                // Reading the documents may lower the rank of their session.
                 if self.read(&question, &matcher, &mut session)? {
                     self.ranking.sessions.push(session);
                 }

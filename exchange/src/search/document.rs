@@ -20,7 +20,7 @@ const MAX_TOOL_BYTES: usize = 200;
 pub(super) struct Document {
     /// The number of words.
     pub(super) words: u32,
-    /// Who speaks.
+    /// The voice of the text.
     pub(super) voice: Voice,
     /// The tool calls and tool results.
     pub(super) links: ToolLinks,

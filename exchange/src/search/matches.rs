@@ -41,7 +41,7 @@ struct TermMatch {
     range: Range<usize>,
 }
 
-/// What a text has of a question.
+/// The terms of a question that a text has.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct TextMatch {
     pub(super) snippet: Snippet,
@@ -140,7 +140,7 @@ impl<'q> Matcher<'q> {
         Self { question, words, prefixes, patterns }
     }
 
-    /// Returns what a text has of the question. `None` if the text lacks a required term, or has no
+    /// Returns the terms of the question that a text has. `None` if the text lacks a required term, or has no
     /// term.
     pub(super) fn look_at(&self, text: &str) -> Option<TextMatch> {
         let found = self.find(text);

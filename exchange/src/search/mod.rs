@@ -6,10 +6,10 @@
 //! | `words` | splits text into words |
 //! | `word_table` | numbers words by a hash table |
 //! | `query` | parses a query into terms |
-//! | `question` | what each term may look like in a text |
+//! | `question` | the forms and spellings of each term |
 //! | `language` | empty words and stems, by language |
 //! | `spelling` | counts typing errors |
-//! | `voice` | who speaks in a document |
+//! | `voice` | tells prompts, answers, tool output and additions of clients apart |
 //! | `document` | the indexed form of an entry |
 //! | `rank` | scores documents |
 //! | `index` | the index: updates it from the store and queries it |

@@ -1,8 +1,8 @@
-//! Turns a query into a question: what each term may look like in a text.
+//! Turns a query into a question: the forms and spellings of each term.
 //!
 //! A term matches as it was typed. A word also matches in its other forms (`test`, `tests`), joined
 //! or split (`VS Code`, `vscode`), and, if the index hardly knows it, words spelled nearly like it.
-//! The index knows which of these exist. Words that carry nothing, such as `the`, are left out.
+//! The index knows which of these exist. Common words such as `the` are left out.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -41,7 +41,7 @@ const TWO_ERRORS: f64 = 0.3;
 /// Words with the numbers of documents that have them.
 type WordCounts = BTreeMap<String, u64>;
 
-/// What a text is asked for.
+/// The terms that a search looks for.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Question {
     pub(super) units: Vec<Unit>,
@@ -54,7 +54,7 @@ pub(super) struct Unit {
     pub(super) typed: String,
     /// True if a text without it is no match.
     pub(super) is_required: bool,
-    /// What it may look like. The first pattern is the term as typed.
+    /// Its forms and spellings. The first pattern is the term as typed.
     pub(super) patterns: Vec<Pattern>,
 }
 

@@ -135,7 +135,7 @@ impl SearchRun<'_> {
         {
             return self.answer(index, Vec::new(), IndexPlace::InStore);
         }
-        // A background process may fill it for minutes; what it has so far is an answer.
+        // A background process may fill it for minutes, so the turns so far have to do.
         let part = match &index {
             Some(index) => Some((index, index.filled()?)).filter(|(_, (indexed, _))| *indexed > 0),
             None => None,

@@ -1,11 +1,12 @@
-//! Who speaks in a document: what was said counts more than what tools printed and clients added.
+//! The voice of a document: prompts and answers count more than the output of tools, and that more
+//! than text that clients add.
 
 use turntree::context::Role;
 
 use crate::model::view::MessageView;
 use crate::model::words::{UserWords, user_words};
 
-/// Who speaks in a document.
+/// The origin of the text of a document.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) enum Voice {
     /// A person.

@@ -68,7 +68,7 @@ def succeed(ran):
 
 
 def eventually(holds):
-    """Waits for what a process in the background does."""
+    """Waits for the work of a background process."""
     until = time.monotonic() + DEADLINE
     while not (found := holds()) and time.monotonic() < until:
         time.sleep(0.2)
@@ -81,7 +81,7 @@ def said(client, stand_in, prompt, name, session=None):
 
 
 def played(name, place):
-    """Plays a client with its plugin; gives what is wrong, or nothing."""
+    """Plays a client with its plugin; returns the fault, or None."""
     stand_in = StandIn(place.work)
     try:
         client = CLIENTS[name](place, stand_in.port)

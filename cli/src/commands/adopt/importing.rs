@@ -2,8 +2,7 @@
 //! memory nor the temporary disk space grows with the total; with `--reclaim=each` the originals of
 //! a batch are removed after it.
 
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use turntree::maintenance::auto;
 use turntree::platform::free_bytes;
@@ -18,7 +17,7 @@ use super::reclaim::{Files, Reclaim};
 use crate::program::invocation::{Invocation, stamp};
 use crate::view::error::Result;
 use crate::view::output::warn;
-use crate::view::progress::Meter;
+use crate::view::progress::SharedMeter;
 
 /// The journal that an adoption leaves unpacked, at most, in bytes.
 const LEFT_BYTES: u64 = 1 << 20;
@@ -80,14 +79,8 @@ impl Importing<'_> {
         let batches = batches(sessions, parts, |found| known.has(found));
         drop(known);
 
-        let (meter, done) = (Mutex::new(Meter::new("adopt")), AtomicU64::new(0));
-        let passed = |bytes: u64| {
-            let done = done.fetch_add(bytes, Ordering::Relaxed) + bytes;
-            // Who shows it now shows enough.
-            if let Ok(mut meter) = meter.try_lock() {
-                meter.show(done.min(all), all);
-            }
-        };
+        let meter = SharedMeter::new("adopt", all);
+        let passed = |bytes: u64| meter.pass(bytes);
         let options = AdoptOptions {
             stamp: stamp()?,
             adoption: Arc::default(),
@@ -149,7 +142,7 @@ impl Importing<'_> {
             }
             adopted.extend(outcomes);
         }
-        drop(meter.into_inner().unwrap_or_else(PoisonError::into_inner));
+        drop(meter);
         let is_new = |it: &&Adopted| matches!(&it.outcome, Outcome::Imported(new) if new.turns > 0);
         let new: u64 = adopted.iter().filter(is_new).map(|it| it.found.bytes).sum();
         if !self.is_live && new >= INDEXED_BYTES {

@@ -27,7 +27,7 @@ use crate::program::invocation::{
     Invocation, has_own_branch, input_name, open_file, read_input, stamp,
 };
 use crate::view::error::{Answer, Failure, Hint, Result};
-use crate::view::progress::Progress;
+use crate::view::progress::{Progress, SharedMeter};
 
 const FORMATS_HINT: &str = "'turntree import --help' lists the formats; --format names one";
 
@@ -107,19 +107,17 @@ impl Verb for Import {
         let directory = working_directory(&self.file);
         let directory = directory.as_deref();
         // A pipe cannot be read from a position.
-        let grown = match total {
-            Some(_) => import_growing(&repo, &self.file, &options, directory)
-                .map_err(|error| error.at(&name))
-                .hint(ErrorKind::Conflict, CONFLICT_HINT)?,
-            None => None,
-        };
-        let imported = match grown {
+        let grown = total.map_or(Ok(None), |total| {
+            let meter = SharedMeter::new("import", total);
+            import_growing(&repo, &self.file, &options, directory, &|bytes| meter.pass(bytes))
+        });
+        let imported = grown.and_then(|grown| match grown {
             Some(report) => Ok(report),
             None => {
                 let input = Progress::new(input, &name, total);
                 turntree_exchange::import_from(&repo, input, &options, directory)
             }
-        };
+        });
         let report = imported
             .map_err(|error| error.at(&name))
             .hint(ErrorKind::InvalidInput, FORMATS_HINT)

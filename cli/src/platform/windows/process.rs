@@ -73,7 +73,7 @@ pub(crate) fn busy_time() -> Duration {
     BEGAN.get_or_init(Instant::now).elapsed()
 }
 
-/// Returns `None`: the system decides by its access lists who may open a store.
+/// Returns `None`: the access lists of the system protect a store.
 pub(crate) fn check_owner(_path: &Path) -> io::Result<Option<(u32, u32)>> {
     Ok(None)
 }

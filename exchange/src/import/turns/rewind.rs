@@ -12,6 +12,7 @@ use super::side_branches::SideBranches;
 use super::{FILES, META, ROOT, TurnWriter, fact};
 use crate::import::rewind::{RewindPoint, Timeline, point_in_copies};
 use crate::model::event::Event;
+use crate::model::report::ImportedBranch;
 use crate::text::piece::Piece;
 
 /// Sections that a rewind does not change, besides the transcript: the facts about the session, and
@@ -139,10 +140,13 @@ impl TurnWriter<'_> {
         Ok(())
     }
 
-    /// Returns the branches of abandoned turns with their tips.
-    pub(crate) fn abandoned_branches(&self) -> Vec<(BranchName, ObjectId)> {
-        let tip = |branch: &BranchName| self.transaction.tip(branch);
-        self.left.iter().filter_map(|branch| Some((branch.clone(), tip(branch)?))).collect()
+    /// Returns the branches of abandoned turns.
+    pub(crate) fn abandoned_branches(&self) -> Vec<ImportedBranch> {
+        let abandoned = |branch: &BranchName| {
+            let head = self.transaction.tip(branch)?;
+            Some(ImportedBranch { branch: branch.clone(), turns: 0, messages: 0, head })
+        };
+        self.left.iter().filter_map(abandoned).collect()
     }
 
     /// Moves the branch to `base` and gives the abandoned turns a branch. After a rewind without

@@ -25,7 +25,7 @@ const MAX_WORDS: u32 = (1 << WORD_BITS) - 1;
 pub(super) struct Measure {
     /// The number of words. 0 for a dropped document.
     pub(super) words: u32,
-    /// Who speaks in it.
+    /// The voice of its text.
     pub(super) voice: Voice,
     /// An upper bound of the time of the oldest turn that added the document, in seconds since
     /// 1970, rounded up. `u32::MAX` if unknown.

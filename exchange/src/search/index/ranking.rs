@@ -1,8 +1,8 @@
 //! Ranks sessions by a question, and the documents of each session.
 //!
 //! The best document of a session and all documents together decide: a session that is about the
-//! words of a question has them in many entries, and a list of names has them in one. What was said
-//! counts more than what tools printed, and that more than what a client added.
+//! words of a question has them in many entries, and a list of names has them in one. Prompts
+//! and answers count more than the output of tools, and that more than text that a client added.
 
 use std::cmp::Ordering;
 use std::collections::{BinaryHeap, HashMap};

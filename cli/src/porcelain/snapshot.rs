@@ -10,7 +10,6 @@ use clap::Args;
 use turntree::context::{Builder, Context, MessageEntry, Role};
 use turntree::object::{Memory, ObjectId, ObjectSink, Trigger};
 use turntree::platform::canonical;
-use turntree::platform::canonical;
 use turntree::repo::{BranchName, NewPin, Repository, Signature, SnapshotDraft};
 use turntree::{Error, ErrorKind};
 use turntree_exchange::agents::session_name;

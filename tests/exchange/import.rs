@@ -2,11 +2,13 @@
 //! reported.
 
 use proptest::prelude::*;
+use serde_json::json;
 use turntree::ErrorKind;
 use turntree::context::FileEntry;
-use turntree::maintenance::{Policy, Purpose, Scope, collect, set_policy};
+use turntree::maintenance::{Policy, Purpose, Scope, collect, fsck, set_policy, stats};
 use turntree::object::{Kind, ObjectSource};
 use turntree::repo::{BranchName, NewPin};
+use turntree::store::{Thoroughness, Tier};
 use turntree_exchange::formats::view;
 use turntree_tests::{Sandbox, claude_code, claude_code_turn, stamp};
 
@@ -309,4 +311,28 @@ turntree_properties::properties! {
             prop_assert!(sandbox.messages(&two.head).starts_with(&alone.messages(&head)));
         }
     }
+}
+
+#[test]
+fn costs_of_a_file_grow_linearly_with_its_forks() {
+    let index_bytes = [200, 400].map(|forks| {
+        let record = |id: usize, parent: Option<usize>| {
+            let role = if parent.is_none() { "user" } else { "assistant" };
+            let message = json!({"role": role, "content": format!("message {id}")});
+            json!({"type": role, "uuid": id.to_string(), "sessionId": "s", "cwd": "/p",
+                "parentUuid": parent.map(|id| id.to_string()), "message": message})
+        };
+        let records = (0..=forks).map(|id| record(id, (id > 0).then_some(0)));
+        let text: String = records.map(|record| format!("{record}\n")).collect();
+        let sandbox = Sandbox::new();
+        sandbox.import("star", text.as_bytes()).unwrap();
+        let purpose = Purpose::Repack(Tier::Compacted);
+        collect(&sandbox.repo, purpose, &stamp(3), &mut |_| {}).unwrap();
+        let now = stamp(3).time;
+        let report = fsck(sandbox.repo.store(), Thoroughness::Full, now, &mut |_, _| {}).unwrap();
+        assert_eq!(report.findings, []);
+        stats(&sandbox.repo, None, now).unwrap().history_index_bytes
+    });
+    // A fork has every record of the file up to its end.
+    assert!(index_bytes[0] > 0 && index_bytes[1] < 5 * index_bytes[0] / 2, "{index_bytes:?}");
 }

@@ -179,9 +179,10 @@ pub(crate) fn wrong_history_indexes(store: &Store) -> Vec<String> {
         let is_right = IndexTable::open(pack, file).is_some_and(|table| {
             let mut comparison = TurnComparison::new(store);
             table.pairs().all(|(old, new)| {
-                let walked = comparison.between(old.as_ref(), &new);
                 let indexed = table.find(old.as_ref(), &new);
-                walked.map_or(true, |walked| indexed.as_ref() == Some(&walked))
+                indexed.is_some_and(|indexed| {
+                    comparison.confirms(&indexed, old.as_ref(), &new).unwrap_or(true)
+                })
             })
         });
         if !is_right {

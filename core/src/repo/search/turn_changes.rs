@@ -7,7 +7,9 @@ use std::collections::{BTreeMap, HashMap};
 
 use bytes::Bytes;
 
-use crate::context::{Context, Section, SectionChange, Shape, changed_sections, diff_section};
+use crate::context::{
+    Context, Section, SectionChange, Shape, changed_sections, diff_section, is_transcript_section,
+};
 use crate::error::Result;
 use crate::object::{Kind, ObjectId, ObjectSource};
 use crate::tree::{Item, Link, MultisetChanges, MultisetDiff};
@@ -44,6 +46,9 @@ impl<'s> TurnComparison<'s> {
 
     /// Compares a context with the previous one, or with an empty one.
     ///
+    /// Leaves out the pieces of transcripts, which searches read only when they are named. A fork
+    /// has every piece of its file up to there, so a file with n forks has n^2 / 2 such changes.
+    ///
     /// # Errors
     /// Errors of reading.
     pub(super) fn between(
@@ -55,11 +60,43 @@ impl<'s> TurnComparison<'s> {
         let before = old.map(|old| self.sections(old)).transpose()?.unwrap_or_default();
         let mut changes = TurnChanges::new();
         for (name, before, after) in changed_sections(&before, &after) {
-            changes.push((name.to_owned(), self.section(before, after)?));
+            let change = match is_transcript_section(name) {
+                true => SectionDelta::NotIndexed,
+                false => self.section(before, after)?,
+            };
+            changes.push((name.to_owned(), change));
         }
         // Packs store the newest turns first, so the previous context is compared next.
         self.last = old.map(|old| (*old, before));
         Ok(changes)
+    }
+
+    /// Returns true if indexed changes are those of the trees. A section without recorded changes
+    /// only has to differ.
+    ///
+    /// # Errors
+    /// Errors of reading.
+    pub(super) fn confirms(
+        &mut self,
+        indexed: &TurnChanges,
+        old: Option<&ObjectId>,
+        new: &ObjectId,
+    ) -> Result<bool> {
+        let after = self.sections(new)?;
+        let before = old.map(|old| self.sections(old)).transpose()?.unwrap_or_default();
+        let mut indexed = indexed.iter();
+        let mut is_same = true;
+        for (name, before, after) in changed_sections(&before, &after) {
+            is_same &= match indexed.next() {
+                Some((indexed, SectionDelta::NotIndexed)) => indexed == name,
+                Some((indexed, change)) => {
+                    indexed == name && self.section(before, after)? == *change
+                }
+                None => false,
+            };
+        }
+        self.last = old.map(|old| (*old, before));
+        Ok(is_same && indexed.next().is_none())
     }
 
     fn sections(&mut self, tree: &ObjectId) -> Result<BTreeMap<String, Section>> {

@@ -118,6 +118,42 @@ fn an_answer_has_what_commands_other_servers_and_collections_did() {
 }
 
 #[test]
+fn changes_of_a_server_build_on_what_commands_did_in_between() {
+    let place = with_turns(5);
+    let mut kept = Kept::of(&place);
+    let key = "AKIAZ7QW2NXK5PLMT3RV";
+    for (number, words) in [
+        &["snapshot", "-m", "by a command", "--set", "scratchpad/note=by a command"][..],
+        &["repack"],
+        &["gc"],
+        &["fork", "plan-c", "HEAD~1", "--switch"],
+        &["switch", "main"],
+        &["undo"],
+        &["secrets", "mode", "mask"],
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let _ = place.run(words);
+        let note = format!("turn {number}, with {key}");
+        let params = json!({"message": "by a server", "set": {"scratchpad/note": note}});
+        kept.serve.call("snapshot", &params).unwrap();
+        kept.expect_fresh(&format!("after {words:?} and a change of the server"));
+        let log = place.run(&["log", "--oneline", "-n", "1"]);
+        assert!(log.contains("by a server"), "after {words:?}: {log}");
+    }
+    // The server masks as a command told the store to, and delays no collection of its segment.
+    let note = place.run(&["cat", "HEAD:scratchpad/note"]);
+    assert!(note.starts_with("turn 6") && !note.contains(key), "{note}");
+    let _ = place.run(&["repack"]);
+    assert_eq!(files(&place, "journal").len(), 0);
+    let params = json!({"message": "after it", "set": {"scratchpad/note": "after it"}});
+    kept.serve.call("snapshot", &params).unwrap();
+    kept.expect_fresh("after a collection took the segment of the server");
+    let _ = place.run(&["fsck"]);
+}
+
+#[test]
 fn what_was_redacted_is_never_answered_again() {
     let place = with_turns(3);
     for (packs, secret) in [(false, SECRET), (true, "swordfish-2")] {

@@ -1,4 +1,4 @@
-//! Holds the store of a server open between read-only calls.
+//! Holds the store of a server open between calls.
 //!
 //! Opening a store reads its journal and its pack indexes, which costs more than most queries. So
 //! the handle of a call is kept for the next one, which only reads the commits made since. The
@@ -7,7 +7,8 @@
 //! - The superblock is another file, or has other bytes: the path is another store now, or the keys
 //!   have changed.
 //! - The epoch, which is in the superblock, has changed: a collection or a redaction deleted files.
-//! - A call found damage: the files may have been repaired since they were opened.
+//! - A call found damage, or a change failed: the files may have been repaired or replaced since
+//!   they were opened.
 //! - Another call uses the handle: refs must not move while it runs.
 //! - The store is a lazy clone with remote-only objects: always.
 //! - The handle is older than [`OLD`]: a handle keeps the disk space of deleted files in use.
@@ -16,8 +17,8 @@
 //! separately: session summaries, and the word index in memory, which an encrypted store needs.
 //! They are dropped once the superblock changes, so redacted words leave memory.
 //!
-//! A call that may write opens its own handle. So a kept handle never owns a segment, and never
-//! delays the collection of one.
+//! A call that writes gives up its segment at its end. So a kept handle never owns a segment, and
+//! never delays the collection of one.
 
 use std::io::Read;
 use std::path::Path;
@@ -112,7 +113,7 @@ impl HeldStore {
         &self.memory.sessions
     }
 
-    /// Returns the store with all commits so far, for reading. Costs a few reads of file metadata,
+    /// Returns the store with all commits so far. Costs a few reads of file metadata,
     /// or opening the store. A newly opened handle passes through `prepare` before it is kept.
     ///
     /// # Errors

@@ -318,7 +318,7 @@ impl Invocation {
 
     fn filtered(&self, repo: Repository, dir: PathBuf) -> Opened {
         let filter = self.secrets.get_or_init(|| Arc::new(SecretFilter::new(true)));
-        Opened::new(repo.filtering(Arc::<SecretFilter>::clone(filter)), dir)
+        Opened::new(Arc::new(repo.filtering(Arc::<SecretFilter>::clone(filter))), dir)
     }
 
     fn remember(&self, repo: Repository, dir: PathBuf) -> Arc<Repository> {
@@ -387,10 +387,10 @@ impl Invocation {
 }
 
 impl Opened {
-    /// Wraps a store that was just opened.
-    pub(crate) fn new(repo: Repository, dir: PathBuf) -> Self {
+    /// Wraps a store that was opened, or refreshed, just now.
+    pub(crate) fn new(repo: Arc<Repository>, dir: PathBuf) -> Self {
         let (sequence, told) = (repo.refs().sequence, damage(&repo));
-        Self { repo: Arc::new(repo), dir, sequence, told, later: RefCell::default() }
+        Self { repo, dir, sequence, told, later: RefCell::default() }
     }
 
     /// Reports damage noticed since it was opened: indexes are verified on use.

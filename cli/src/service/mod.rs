@@ -1,11 +1,11 @@
 //! Operations for programs, one file each: a typed request in, a typed answer out.
 //!
 //! `mcp` and `serve` use the same table [`OPERATIONS`], so a tool, a method and their schemas are
-//! the same, and answers are `--json` records where these exist. A read-only call uses the handle
-//! that the server holds open, after it has read the commits of other processes. A call that may
-//! change something opens the store like a command, and waits for other such calls. So any number
-//! of servers, commands and collections can use a store concurrently, and each answer is that of a
-//! freshly opened store.
+//! the same, and answers are `--json` records where these exist. A call uses the handle that the
+//! server holds open, after it has read the commits of other processes. A call that may change
+//! something waits for other such calls, and gives up its segment of the journal at its end. So any
+//! number of servers, commands and collections can use a store concurrently, and each answer is
+//! that of a freshly opened store.
 //!
 //! Answers are bounded: lists end after `limit` items and give the offset of the rest, texts are
 //! cut.
@@ -205,7 +205,7 @@ struct ServiceCall<'s> {
     /// True for a read-only call.
     looks: bool,
     repo: OnceCell<Arc<Repository>>,
-    /// The store that a call opened for a change.
+    /// The store of a call that may change it.
     opened: OnceCell<Opened>,
 }
 
@@ -292,6 +292,13 @@ impl Service {
         let call = ServiceCall::new(self, false);
         let answer = call.run(operation, arguments);
         let opened = call.opened.into_inner();
+        if answer.is_err() {
+            // The files may have been damaged or replaced: the next call opens them again.
+            self.store.let_go();
+        }
+        if let Some(repo) = call.repo.get() {
+            repo.store().release_segment();
+        }
         // Released first, so that the next change can begin while this call is delayed.
         drop((call.repo, turn));
         if let Some(opened) = opened.filter(|_| self.maintains) {
@@ -362,12 +369,10 @@ impl<'s> ServiceCall<'s> {
     /// Opens the store, which must exist.
     fn open(&self) -> Result<Arc<Repository>> {
         let service = self.service;
+        let repo = service.store.repo(|repo| service.prepare(repo))?;
         match self.looks {
-            true => {
-                let repo = service.store.repo(|repo| service.prepare(repo))?;
-                Ok(Arc::clone(self.repo.get_or_init(|| repo)))
-            }
-            false => self.remember(open(service.store.location())?),
+            true => Ok(Arc::clone(self.repo.get_or_init(|| repo))),
+            false => Ok(self.remember(repo)),
         }
     }
 
@@ -379,15 +384,18 @@ impl<'s> ServiceCall<'s> {
     /// Opens or creates the store.
     fn open_or_create(&self) -> Result<Arc<Repository>> {
         match self.would_create()? {
-            true => self.remember(self.service.store.location().create()?),
+            true => {
+                let created = self.service.store.location().create()?;
+                Ok(self.remember(Arc::new(self.service.prepare(created)?)))
+            }
             false => self.open(),
         }
     }
 
-    fn remember(&self, repo: Repository) -> Result<Arc<Repository>> {
-        let opened = Opened::new(self.service.prepare(repo)?, self.service.dir().to_owned());
-        let opened = self.opened.get_or_init(|| opened);
-        Ok(Arc::clone(self.repo.get_or_init(|| Arc::clone(&opened.repo))))
+    fn remember(&self, repo: Arc<Repository>) -> Arc<Repository> {
+        let opened = || Opened::new(repo, self.service.dir().to_owned());
+        let opened = self.opened.get_or_init(opened);
+        Arc::clone(self.repo.get_or_init(|| Arc::clone(&opened.repo)))
     }
 
     /// Returns true if this server acts on its own branch and leaves HEAD alone. That is also so if

@@ -120,7 +120,7 @@ impl Changes {
 
     fn open(&self) -> Result<Opened> {
         let repo = open(&self.location)?.filtering(Arc::new(SecretFilter::new(false)));
-        Ok(Opened::new(repo, self.location.dir.clone()))
+        Ok(Opened::new(Arc::new(repo), self.location.dir.clone()))
     }
 }
 

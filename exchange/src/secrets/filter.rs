@@ -2,11 +2,11 @@
 //! settings.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
-use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use turntree::error::Result;
-use turntree::object::{Kind, ObjectId};
-use turntree::repo::{ContentFilter, Repository, SecretMode, SecretSettings};
+use turntree::object::{Kind, ObjectId, RefValue};
+use turntree::repo::{ContentFilter, Repository, SECRET_SETTINGS_REF, SecretMode, SecretSettings};
 
 use super::mask::{has_mask, mask_of, mask_secrets};
 use super::rules::RULES;
@@ -49,11 +49,12 @@ impl Allowances {
     }
 }
 
-/// Reports or masks secrets in new content of a store. Reads the settings at the first use.
+/// Reports or masks secrets in new content of a store. Reads the settings at the first use, and
+/// again after they have changed.
 #[derive(Debug)]
 pub struct SecretFilter {
     warns: bool,
-    settings: OnceLock<FilterSettings>,
+    settings: Mutex<Option<Arc<FilterSettings>>>,
     /// New findings, by rule: the ids of values, or the ids of masked contents.
     findings: Mutex<BTreeMap<&'static str, BTreeSet<String>>>,
     /// Masked contents that have not been stored yet.
@@ -62,6 +63,8 @@ pub struct SecretFilter {
 
 #[derive(Debug)]
 struct FilterSettings {
+    /// The value of the ref that they were read from.
+    value: Option<RefValue>,
     mode: SecretMode,
     was_masked: bool,
     allowances: Allowances,
@@ -81,7 +84,7 @@ impl SecretFilter {
     /// `warns`.
     #[must_use]
     pub fn new(warns: bool) -> Self {
-        let (settings, findings, masked) = (OnceLock::new(), Mutex::default(), Mutex::default());
+        let (settings, findings, masked) = (Mutex::default(), Mutex::default(), Mutex::default());
         Self { warns, settings, findings, masked }
     }
 
@@ -91,21 +94,31 @@ impl SecretFilter {
         let mut findings = self.findings.lock().unwrap_or_else(PoisonError::into_inner);
         let findings = std::mem::take(&mut *findings).into_iter();
         let findings: BTreeMap<_, _> = findings.map(|(rule, found)| (rule, found.len())).collect();
-        let settings = self.settings.get().filter(|_| !findings.is_empty())?;
+        let settings = self.known_settings().clone().filter(|_| !findings.is_empty())?;
         Some(match settings.mode {
             SecretMode::Mask => NewSecrets::Masked(findings),
             SecretMode::Warn | SecretMode::Off => NewSecrets::Stored(findings),
         })
     }
 
-    fn settings(&self, repo: &Repository) -> Result<&FilterSettings> {
-        if let Some(known) = self.settings.get() {
+    /// Returns the current settings. A program may keep a store open while another process changes
+    /// them.
+    fn settings(&self, repo: &Repository) -> Result<Arc<FilterSettings>> {
+        let value = repo.refs().value(SECRET_SETTINGS_REF).cloned();
+        let known = self.known_settings().clone();
+        if let Some(known) = known.filter(|known| known.value == value) {
             return Ok(known);
         }
         let settings = repo.secret_settings()?;
         let (mode, was_masked) = (settings.mode, settings.masked);
         let allowances = Allowances::of(repo, &settings);
-        Ok(self.settings.get_or_init(|| FilterSettings { mode, was_masked, allowances }))
+        let read = Arc::new(FilterSettings { value, mode, was_masked, allowances });
+        *self.known_settings() = Some(Arc::clone(&read));
+        Ok(read)
+    }
+
+    fn known_settings(&self) -> MutexGuard<'_, Option<Arc<FilterSettings>>> {
+        self.settings.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn note(&self, rule: &'static str, what: String) {

@@ -144,14 +144,7 @@ impl Store {
         let collector = self.lock_collector()?.0;
         // Operations that an older view misses would be missing from the published refs.
         self.refresh()?;
-        let mut writer = lock(&self.writer);
-        if !self.has_read_guard()
-            && let Some(owned) = writer.owned.take()
-            && let Some(segment) = lock(&self.journal).segment(&owned.segment)
-        {
-            segment.owned = false;
-        }
-        drop(writer);
+        self.release_segment();
         let examination = self.examine(Thoroughness::Full, progress)?;
         Ok(RepairLock { store: self, examination, collector })
     }

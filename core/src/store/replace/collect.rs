@@ -300,16 +300,7 @@ impl Store {
     /// Locks every segment without a writer. This includes the handle's own segment unless a
     /// transaction is open on it.
     fn lock_idle_segments(&self) -> Result<Vec<OwnedSegment>> {
-        let mut writer = lock(&self.writer);
-        let mut idle = Vec::new();
-        if !self.has_read_guard()
-            && let Some(owned) = writer.owned.take()
-        {
-            if let Some(segment) = lock(&self.journal).segment(&owned.segment) {
-                segment.owned = false;
-            }
-            idle.push(owned);
-        }
+        let mut idle: Vec<OwnedSegment> = self.take_segment().into_iter().collect();
         let others: Vec<_> = {
             let journal = lock(&self.journal);
             let others = journal.segments.iter().filter(|segment| !segment.owned);

@@ -107,6 +107,26 @@ impl Store {
         }
     }
 
+    /// Gives up the segment that this handle writes to, if it has one: another writer may take it
+    /// over, and a collection may pack it. The next commit takes over an idle segment, which costs
+    /// a lock and a few reads of file metadata.
+    ///
+    /// Does nothing while a transaction of this handle relies on the files of the store.
+    pub fn release_segment(&self) {
+        drop(self.take_segment());
+    }
+
+    /// Takes the segment of this handle, which stays locked until it is dropped, unless a
+    /// transaction relies on it.
+    pub(in crate::store) fn take_segment(&self) -> Option<OwnedSegment> {
+        let mut writer = lock(&self.writer);
+        let owned = writer.owned.take_if(|_| !self.has_read_guard())?;
+        if let Some(segment) = lock(&self.journal).segment(&owned.segment) {
+            segment.owned = false;
+        }
+        Some(owned)
+    }
+
     fn is_full(&self, owned: &OwnedSegment) -> bool {
         let mut journal = lock(&self.journal);
         let tail = journal.segment(&owned.segment).map(|segment| segment.tail);

@@ -1,6 +1,7 @@
 //! Scans that skip sessions without secrets find the same secrets as a scan of everything.
 
 use proptest::prelude::*;
+use serde_json::json;
 use turntree::object::ObjectId;
 use turntree::repo::{BranchName, Repository, SearchScope};
 use turntree_exchange::{find_secrets, scan_secrets};
@@ -131,4 +132,43 @@ fn a_second_scan_reads_only_sessions_that_changed_or_have_findings() {
     assert_eq!(scan(repo).2, 2);
     let scan = scan_secrets(repo, &scopes(repo), &|_, _| {}).unwrap();
     assert!(scan.findings.iter().any(|it| it.places.iter().any(|place| place.session == "b")));
+}
+
+#[test]
+fn every_fork_of_a_file_is_scanned_to_its_last_piece() {
+    // Every 20th record is a message with a secret, and the one after it no message.
+    let record = |id: u64| {
+        let text = match id % 20 {
+            0 | 1 => github_token(id),
+            _ => format!("message {id}"),
+        };
+        let mut record = json!({"uuid": id.to_string(), "sessionId": "s", "cwd": "/p",
+            "parentUuid": (id > 0).then_some("0"),
+            "timestamp": format!("2026-01-01T00:{:02}:00.000Z", id * 7 % 60)});
+        let of_kind = match id % 20 {
+            1 => json!({"type": "system", "subtype": "local_command", "detail": text}),
+            _ => json!({"type": if id == 0 { "user" } else { "assistant" },
+                "message": {"role": if id == 0 { "user" } else { "assistant" }, "content": text}}),
+        };
+        for (name, value) in of_kind.as_object().unwrap() {
+            record[name] = value.clone();
+        }
+        record
+    };
+    let text: String = (0..200).map(|id| format!("{}\n", record(id))).collect();
+    let sandbox = Sandbox::new();
+    sandbox.import("star", text.as_bytes()).unwrap();
+    let branches = sandbox.repo.branches().into_iter();
+    let starts: Vec<_> = branches.map(|(name, tip)| (tip, Some(name))).collect();
+    assert!(starts.len() > 100);
+    let scope = SearchScope { starts, hide: Vec::new() };
+    let scan = scan_secrets(&sandbox.repo, &[scope], &|_, _| {}).unwrap();
+    assert_eq!(scan.findings.len(), 20);
+    for place in scan.findings.iter().flat_map(|finding| &finding.places) {
+        // The first fork with the record, and no later one that has it, too: it ends there, or with
+        // the message after a record without one.
+        let source = String::from_utf8(sandbox.source(&place.commit)).unwrap();
+        let last_two = source.lines().rev().take(2).collect::<String>();
+        assert!(!find_secrets(last_two.as_bytes()).is_empty(), "{place:?}");
+    }
 }

@@ -77,8 +77,8 @@ use crate::error::{Error, Result};
 use crate::object::{Kind, ObjectId, ObjectSink, ObjectSource};
 use crate::tree::{Item, Link, List, Map};
 
-/// The section of the workspace.
-const FILES: &str = "files";
+/// The section of the workspace: files by their paths.
+pub const FILES: &str = "files";
 
 /// The section of the pieces of an imported transcript.
 pub const SOURCE: &str = "source";

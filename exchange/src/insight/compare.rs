@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use turntree::context::{ContextDiff, MessageEntry, SectionDiff, diff};
+use turntree::context::{ContextDiff, FILES, MessageEntry, SectionDiff, diff_section};
 use turntree::error::{Error, Result};
 use turntree::object::{Commit, Kind, ObjectId, ObjectSource, Time};
 use turntree::repo::{BranchName, LogEntry, Repository};
@@ -178,7 +178,9 @@ impl StrategyReader<'_> {
         }
         let base = self.base.map(|(id, _)| self.repo.context(id)).transpose()?;
         let context = self.repo.context(tip)?;
-        let mut changed = diff(self.repo.store(), &base.unwrap_or_default(), &context)?;
+        let source = self.repo.store();
+        let old = base.map(|base| base.section(source, FILES)).transpose()?.flatten();
+        let changes = diff_section(source, old, context.section(source, FILES)?)?;
         let forked = self.base.map_or(first, |(_, commit)| commit.time.micros);
         let created = created.filter(|created| (forked..=first).contains(created));
         let began = created.unwrap_or(forked);
@@ -190,7 +192,7 @@ impl StrategyReader<'_> {
             tool_calls: totals.tool_calls,
             tool_errors: totals.tool_errors,
             spending: Spending::of(totals.answers, self.prices),
-            files: changed.remove("files").unwrap_or_default(),
+            files: SectionDiff { changes },
             elapsed_micros: newest.time.micros.saturating_sub(began).max(0),
             checks,
             test_runs: totals.test_runs.finish(),

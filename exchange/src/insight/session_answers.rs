@@ -210,21 +210,27 @@ fn abandoned_tips(repo: &Repository, branches: &Branches) -> Result<HashSet<Obje
             ends.insert((branch.session(), branch.branch(), pieces), *tip);
         }
     }
+    tips.sort_by_key(|(.., pieces, _)| *pieces);
     let all: Vec<ObjectId> = branches.iter().map(|(_, tip)| *tip).collect();
     for entry in repo.history(&all, &[])? {
         let LogEntry { id, commit, .. } = entry?;
         let line =
             abandoned_branch(&commit).map(|(branch, pieces)| (&*commit.session, branch, pieces));
+        let known = left.len();
         left.extend(line.and_then(|line| ends.get(&line)));
         let Some(begins) = source_start(&commit) else { continue };
-        for (tip, agent, pieces, last) in &tips {
-            let may_be = *pieces <= begins && *agent == commit.author.agent && *tip != id;
-            if may_be && !left.contains(tip) {
+        let shorter = tips.partition_point(|(.., pieces, _)| *pieces <= begins);
+        for (tip, agent, pieces, last) in tips.iter().take(shorter) {
+            if *agent == commit.author.agent && *tip != id && !left.contains(tip) {
                 let there = source_end(repo, &id, Some(*pieces))?;
                 if there.is_some_and(|(_, there)| there == *last) {
                     left.insert(*tip);
                 }
             }
+        }
+        // A file may have thousands of branches, and nearly all of them are abandoned.
+        if left.len() > known {
+            tips.retain(|(tip, ..)| !left.contains(tip));
         }
     }
     Ok(left)

@@ -363,6 +363,8 @@ struct SectionComparison<'a> {
     net: MultisetDiff<'a>,
     /// The sections of the contexts read last, by their trees.
     sections: HashMap<ObjectId, Arc<Sections>>,
+    /// The transcripts of the row and their lengths, by the names of their sections.
+    transcripts: HashMap<String, Vec<(u64, Section)>>,
 }
 
 type Sections = BTreeMap<String, Section>;
@@ -371,8 +373,9 @@ impl<'a> SectionComparison<'a> {
     fn new(of: &'a OccurrenceCollector<'_>, looked_for: Option<&'a HashSet<ObjectId>>) -> Self {
         let OccurrenceCollector { lineage, index, wanted, with_source, .. } = of;
         let (repo, index, with_source) = (lineage.repo, index.as_ref(), *with_source);
-        let (net, sections) = (MultisetDiff::new(repo.store()), HashMap::new());
-        Self { repo, index, wanted, with_source, looked_for, net, sections }
+        let net = MultisetDiff::new(repo.store());
+        let (sections, transcripts) = (HashMap::new(), HashMap::new());
+        Self { repo, index, wanted, with_source, looked_for, net, sections, transcripts }
     }
 
     /// Returns the entries that a turn added and removed, and errors.
@@ -431,7 +434,16 @@ impl<'a> SectionComparison<'a> {
             if !is_untold || !self.includes_section(name) {
                 continue;
             }
-            let compared = self.section(name, before, after, behind, &mut changes);
+            let compared = match self.nearer_transcript(name, before, after) {
+                None => self.section(name, before, after, behind, &mut changes),
+                Some(near) => {
+                    let known = changes.len();
+                    let compared = self.section(name, Some(near), after, behind, &mut changes);
+                    let come = changes.split_off(known).into_iter();
+                    changes.extend(come.filter(|change| change.gone_behind.is_none()));
+                    compared
+                }
+            };
             if let Err(error) = compared {
                 damage.push(error.to_string());
                 // Adds the readable part of the current section.
@@ -440,6 +452,32 @@ impl<'a> SectionComparison<'a> {
             }
         }
         changes
+    }
+
+    /// Returns a transcript of an earlier turn of the row that is nearer in length to `after` than
+    /// the transcript of the parent is: a fork has every piece of its file up to there, most of
+    /// which another fork has, too.
+    ///
+    /// What `after` has more than an earlier turn includes everything that appears in it first.
+    /// Pieces that the parent has and `after` lacks are then not found; a fork only adds pieces.
+    fn nearer_transcript(
+        &mut self,
+        name: &str,
+        before: Option<Section>,
+        after: Option<Section>,
+    ) -> Option<Section> {
+        let after =
+            after.filter(|section| section.shape == Shape::List && is_transcript_section(name))?;
+        let source = self.repo.store();
+        let length = |section: &Section| List::open(source, &section.id).ok().map(|it| it.len());
+        let pieces = length(&after)?;
+        let distance = before.as_ref().and_then(length).unwrap_or_default().abs_diff(pieces);
+        let known = self.transcripts.entry(name.to_owned()).or_default();
+        let nearest = known.iter().min_by_key(|(length, _)| length.abs_diff(pieces));
+        let nearer = nearest.filter(|(length, _)| length.abs_diff(pieces) < distance);
+        let nearer = nearer.map(|(_, section)| *section);
+        known.push((pieces, after));
+        nearer
     }
 
     /// Adds changes from an index; returns the sections that have to be compared in the trees.

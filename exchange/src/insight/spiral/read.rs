@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use serde_json::Value;
-use turntree::context::{FileEntry, MessageEntry, diff};
+use turntree::context::{FILES, FileEntry, MessageEntry, changed_sections, diff_section};
 use turntree::error::{ErrorKind, Result};
 use turntree::object::{Kind, ObjectId, ObjectSource, Trigger};
 use turntree::repo::{LESSONS_CHANGED, LogEntry, Repository};
@@ -52,15 +52,18 @@ fn step(repo: &Repository, entry: &LogEntry) -> Result<SpiralStep> {
     let after = repo.context(&entry.id)?;
     let (mut calls, mut changed) = (Vec::new(), BTreeMap::new());
     let (mut sizes, mut is_prompt) = (BTreeMap::new(), false);
-    for (section, diff) in diff(source, &before.unwrap_or_default(), &after)? {
-        if section == "files" {
-            for change in diff.changes {
+    let before = before.unwrap_or_default().sections(source)?;
+    let sections = after.sections(source)?;
+    for (section, old, new) in changed_sections(&before, &sections) {
+        if section == FILES {
+            for change in diff_section(source, old, new)? {
                 let content = change.new.as_ref().map(FileEntry::from_item).transpose()?;
                 sizes.extend(content.as_ref().map(|file| (change.key.clone(), file.size)));
                 changed.insert(change.key, content.map(|file| file.blob));
             }
         } else if section.ends_with("/messages") {
-            for item in diff.changes.iter().filter_map(|change| change.new.as_ref()) {
+            let changes = diff_section(source, old, new)?;
+            for item in changes.iter().filter_map(|change| change.new.as_ref()) {
                 let entry = MessageEntry::from_item(item)?;
                 let bytes = source.read_as(Kind::Blob, &entry.blob)?;
                 let view = view(&entry.media, &bytes);
@@ -69,7 +72,7 @@ fn step(repo: &Repository, entry: &LogEntry) -> Result<SpiralStep> {
             }
         }
     }
-    let files = after.sections(source)?.get("files").map(|section| section.id);
+    let files = sections.get(FILES).map(|section| section.id);
     let names: Vec<&str> = calls.iter().map(|call| call.name.as_str()).collect();
     let inputs: Vec<String> = calls.iter().map(|call| sort_keys(&call.input)).collect();
     let called = !calls.is_empty();

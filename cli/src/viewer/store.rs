@@ -76,15 +76,17 @@ impl WatchedStore {
         receiver
     }
 
-    /// Starts a thread that watches the store and reports changes to listeners, until the process
-    /// ends.
+    /// Starts a thread that watches the store and reports changes from now on to listeners, until
+    /// the process ends.
     pub(super) fn watch(self: &Arc<Self>) {
         let (store, watch) = (Arc::clone(self), StoreWatch::of(&self.store.location().dir));
-        thread::spawn(move || store.look_on(&watch));
+        // Opened here: a thread that starts late would miss what changed after the first
+        // subscription.
+        let first = self.repo().ok();
+        thread::spawn(move || store.look_on(&watch, first));
     }
 
-    fn look_on(self: &Arc<Self>, watch: &StoreWatch) {
-        let first = self.repo().ok();
+    fn look_on(self: &Arc<Self>, watch: &StoreWatch, first: Option<Arc<Repository>>) {
         let mut seen = first.as_ref().map(|repo| repo.refs());
         if let Some(repo) = first {
             // Reads all sessions in advance, so that the first search or filter need not wait.

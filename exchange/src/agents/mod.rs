@@ -36,6 +36,7 @@ mod places;
 mod resume;
 mod sweep;
 
+pub use crate::import::rollback::RESUMED_FROM;
 pub use adopt::{AdoptOptions, Adopted, Outcome, adopt, batch_bytes, batches, newest};
 pub use beside::working_directory;
 pub use copies::{Copies, SessionCopies};
@@ -45,5 +46,5 @@ pub use growing::import_growing;
 pub use name::session_name;
 pub use openhands::folder_document;
 pub use places::{PLACE_VARIABLES, SessionPlace, WatchedFolder, places};
-pub use resume::{RESUMED_FROM, ResumePlace, ResumedSession, resume_place};
+pub use resume::{ResumePlace, ResumedSession, resume_place};
 pub use sweep::swept_after;

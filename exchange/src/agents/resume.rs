@@ -17,6 +17,7 @@ use super::gemini_project::ProjectFolder;
 use super::places::places;
 use crate::formats::named;
 use crate::import::rewind::SOURCE_START;
+use crate::import::rollback::RESUMED_FROM;
 use crate::import::source::write_piece;
 use crate::render::native::{NativeAgent, NativeFacts, NativeTranscript};
 
@@ -25,9 +26,6 @@ const MAX_PROJECT_CHARS: usize = 200;
 
 /// The section of facts.
 const META: &str = "meta";
-
-/// The metadata of the snapshot that begins a resumed session: the snapshot that it continues.
-pub const RESUMED_FROM: &str = "resumed-from";
 
 /// The place of a session that is laid out.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -19,6 +19,9 @@ use turntree::repo::{BranchName, RESTORED_FROM, ROLLED_BACK_TO, Repository};
 use super::rewind::{is_source_prefix, unique_branch};
 use crate::model::format::RecordFormat;
 
+/// The metadata of the snapshot that begins a resumed session: the snapshot that it continues.
+pub const RESUMED_FROM: &str = "resumed-from";
+
 /// The branch on which a client continues from rolled-back turns.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ClientBranch {
@@ -118,7 +121,7 @@ fn is_rollback(commit: &Commit) -> bool {
 
 /// Returns the turns that were rolled back from the branch at `tip`: the newest turn before each
 /// rollback, the last rollback first. Stops at the newest turn that came from a transcript of this
-/// format.
+/// format, and where a client was given its transcript by a resume: it has no other turns.
 pub(crate) fn rolled_back_turns(
     repo: &Repository,
     format: RecordFormat,
@@ -138,6 +141,9 @@ fn rolled_back_turns_of(
     let mut rolled_back = Vec::new();
     for entry in repo.history(&[*tip], &[])?.first_parent() {
         let commit = entry?.commit;
+        if commit.metadata.contains_key(RESUMED_FROM) {
+            break;
+        }
         if is_rollback(&commit) {
             let Some(before) = commit.parents.first() else { break };
             // A client cannot continue from expired content.

@@ -58,7 +58,7 @@ pub fn changed_sections<'a>(
     names.into_iter().map(sides).filter(|(_, old, new)| old != new)
 }
 
-/// Compares one section, which may be missing on either side, as [`diff`] does.
+/// Compares one section, which may be missing on one side, as [`diff`] does.
 ///
 /// # Errors
 /// Errors of reading.

@@ -180,7 +180,8 @@ impl StrategyReader<'_> {
         let context = self.repo.context(tip)?;
         let source = self.repo.store();
         let old = base.map(|base| base.section(source, FILES)).transpose()?.flatten();
-        let changes = diff_section(source, old, context.section(source, FILES)?)?;
+        let new = context.section(source, FILES)?;
+        let changes = if old == new { Vec::new() } else { diff_section(source, old, new)? };
         let forked = self.base.map_or(first, |(_, commit)| commit.time.micros);
         let created = created.filter(|created| (forked..=first).contains(created));
         let began = created.unwrap_or(forked);

@@ -56,6 +56,9 @@ pub use insight::compare::{CHECK_PREFIX, Comparison, FAILED, PASSED, Strategy, c
 pub use insight::edit::{
     Cut, EditedConversation, EditedMessage, edit_conversation, expand_compaction,
 };
+pub use insight::effects::{
+    CallOutcome, Effect, LEDGER_TURNS, Ledger, LedgerEntry, Outside, effect_of, ledger,
+};
 pub use insight::intent::{
     MAX_ROLLBACK_STEPS, RollbackIntent, rollback_intent, rollback_language, rollback_request,
 };

@@ -39,6 +39,7 @@ mod remote_wire;
 mod resume;
 mod revisions;
 mod revisions_of_branches;
+mod rollback_effects;
 mod rollback_intent;
 mod salvage;
 mod search_words;

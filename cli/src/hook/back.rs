@@ -31,6 +31,7 @@ use crate::porcelain::rollback::{RollbackRequest, prompts_at, question};
 use crate::program::here::workspace_of;
 use crate::program::live::HOOK;
 use crate::view::error::{Failure, Result as Outcome};
+use crate::view::render::effects::effect_lines;
 use crate::view::render::restoration::kept_workspace;
 use crate::view::render::{count, harmless};
 
@@ -104,7 +105,10 @@ impl HookTurn<'_> {
         if let Some(given_up) = given_up.filter(|_| self.lessons) {
             lessons::ask(self, &branch, &given_up);
         }
-        Ok(Some(told(self.event, &rewind, turn, &done, self.lessons)))
+        let left: String = effect_lines(rewind.effects(repo))
+            .map(|line| format!("Not undone: {line}\n"))
+            .collect();
+        Ok(Some(told(self.event, &rewind, turn, &done, &left, self.lessons)))
     }
 
     /// Returns true if the user continues with another prompt.
@@ -167,12 +171,14 @@ impl HookTurn<'_> {
     }
 }
 
-/// The answer after a rollback: the turn, the written files, and how to continue.
+/// The answer after a rollback: the turn, the written files, the effects that stay, and how to
+/// continue.
 fn told(
     event: &HookEvent,
     rewind: &RewindRun,
     turn: u64,
     done: &RewindReport,
+    left: &str,
     keeps_answer: bool,
 ) -> String {
     let branch = &rewind.restore.branch;
@@ -185,6 +191,7 @@ fn told(
         None => format!("turntree went back to turn {turn} of {branch}.\n"),
     };
     write_files(&mut text, turn, done);
+    text += left;
     text += "'turntree undo' takes this back. ";
     text += &match event.dialect {
         Dialect::ClaudeCode => format!(

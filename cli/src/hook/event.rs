@@ -13,6 +13,7 @@ use turntree_exchange::agents::session_name;
 
 use super::advice::{READ_BACK, circle, learned, shorten, told_beside};
 use super::back::{BACK_TIME, asked_back, refusal, stopped};
+use super::effects::left_behind;
 use super::files::{HookFiles, given_patience};
 use super::running::RunningCalls;
 use super::steps::Taken;
@@ -228,7 +229,12 @@ fn answer(
         Some(tip) => learned(&repo, event, &tip)?,
         None => None,
     };
-    let advice = [learned, circle, output.is_some().then(|| READ_BACK.to_owned())];
+    watch.doing("find effects of rolled-back turns");
+    let left = match tip {
+        Some(tip) => left_behind(&repo, event, &tip)?,
+        None => None,
+    };
+    let advice = [left, learned, circle, output.is_some().then(|| READ_BACK.to_owned())];
     let advice = advice.into_iter().flatten();
     let advice = advice.collect::<Vec<_>>().join("\n");
     Ok(event.answer((!advice.is_empty()).then_some(&advice), output, beside.as_deref()))

@@ -7,6 +7,7 @@
 //! | `turn.rs` | follows the transcript of an event, with its files |
 //! | `files.rs` | the files of a turn |
 //! | `back.rs` | rollback prompts, and the first prompt after a rollback |
+//! | `effects.rs` | effects of rolled-back turns that were not undone |
 //! | `lessons.rs` | copies lessons of a rolled-back branch to the branch of its client |
 //! | `agents.rs` | sub-agents, whose transcripts end after their last event |
 //! | `ending.rs` | the end of a turn or session, once the client has written it |
@@ -28,6 +29,7 @@ mod agents;
 mod back;
 pub(crate) mod calls;
 mod edit;
+mod effects;
 mod ending;
 pub(crate) mod event;
 mod files;

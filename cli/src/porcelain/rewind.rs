@@ -1,5 +1,6 @@
 //! Restores and rollbacks: the request, the plan, the result, and the workspace to write to.
 
+use std::cell::OnceCell;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
@@ -14,6 +15,7 @@ use turntree::workspace::{
     RewindRequest, StatCache, WorkspaceBackup, expect_own_directory, prepare_rewind,
 };
 use turntree::{Error, ErrorKind};
+use turntree_exchange::{Ledger, ledger};
 
 use crate::porcelain::capture::{Limits, progress_text, warn_of_git};
 use crate::porcelain::plans;
@@ -25,6 +27,7 @@ use crate::view::error::{Answer, Failure, Hint, Result};
 use crate::view::json;
 use crate::view::output::{FAINT, ID};
 use crate::view::progress::Working;
+use crate::view::render::effects::write_effects;
 use crate::view::render::restoration::{kept_workspace, write_files, write_unknown};
 use crate::view::render::{ID_DIGITS, harmless};
 
@@ -116,7 +119,7 @@ impl RestoreRequest<'_> {
             audit: false,
             message,
         };
-        Ok(RewindRun { restore, verb: "restore", dry_run, before_prompt: None })
+        Ok(RewindRun::new(restore, "restore", dry_run, None))
     }
 }
 
@@ -128,6 +131,8 @@ pub(crate) struct RewindRun {
     pub(crate) dry_run: bool,
     /// The prompt to roll back to, if the request was in prompts.
     pub(crate) before_prompt: Option<json::RestoredPrompt>,
+    /// The effects of the turns after the restored one, from the time of the plan.
+    effects: OnceCell<Ledger>,
 }
 
 /// A planned restore or rollback.
@@ -148,6 +153,25 @@ impl PlannedRewind<'_> {
 pub(crate) type RewindResult<'a> = Option<(u64, Option<&'a AppliedFiles>)>;
 
 impl RewindRun {
+    pub(crate) fn new(
+        restore: RewindRequest,
+        verb: &'static str,
+        dry_run: bool,
+        before_prompt: Option<json::RestoredPrompt>,
+    ) -> Self {
+        Self { restore, verb, dry_run, before_prompt, effects: OnceCell::new() }
+    }
+
+    /// Returns the effects of the turns after the restored one, which stay. Read before the branch
+    /// moves.
+    pub(crate) fn effects(&self, repo: &Repository) -> &Ledger {
+        self.effects.get_or_init(|| {
+            let tip = repo.tip(&self.restore.branch);
+            // Damage in these turns does not prevent going back.
+            tip.and_then(|tip| ledger(repo, &tip, &self.restore.from).ok()).unwrap_or_default()
+        })
+    }
+
     /// Plans it, carries it out if there is anything to do, and shows the result.
     pub(crate) fn run(&self, run: &mut Invocation, repo: &Repository) -> Result<Answer> {
         let looked = self.look(repo)?;
@@ -166,6 +190,7 @@ impl RewindRun {
     /// Plans it.
     pub(crate) fn look<'r>(&self, repo: &'r Repository) -> Result<PlannedRewind<'r>> {
         let (restore, stamp) = (&self.restore, stamp()?);
+        self.effects(repo);
         let (prepared, cache) = capturing(repo, restore.workspace.as_deref(), |options| {
             prepare_rewind(repo, restore, options, &stamp)
         })?;
@@ -231,6 +256,7 @@ impl RewindRun {
                 .map(|it| json::WorkspaceChanges::new(it, &state, before, arranged)),
             workspace_kept: plan.kept.map(|kept| kept_workspace(kept, &state)),
             before_prompt: self.before_prompt.clone(),
+            left: self.effects(repo).into(),
         })
     }
 
@@ -288,6 +314,10 @@ impl RewindRun {
                 )?;
             }
             None => writeln!(out, "{branch} and its files are as in {state}: nothing to do")?,
+        }
+        if record.turn.is_some() || self.dry_run {
+            let paint = out.paint;
+            write_effects(out, paint, self.effects(repo), record.turn.is_some())?;
         }
         Ok(write_unknown(out, plan.files.as_ref(), arranged, "undo")?)
     }

@@ -96,7 +96,7 @@ impl RollbackRequest<'_> {
             audit,
             message,
         };
-        Ok(RewindRun { restore, verb: "rollback", dry_run, before_prompt })
+        Ok(RewindRun::new(restore, "rollback", dry_run, before_prompt))
     }
 }
 

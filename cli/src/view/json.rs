@@ -10,6 +10,7 @@ mod bundles;
 mod collection;
 mod comparison;
 mod damage;
+mod effects;
 mod forgetting;
 mod git;
 mod hooks;
@@ -59,6 +60,7 @@ pub(crate) use self::comparison::{Comparison, Fork, FoundRuns, Strategy, Tokens}
 pub(crate) use self::damage::{
     DamagedSession, Fsck, FsckFinding, MendedByParity, Repair, RepairedFile, RepairedRef,
 };
+pub(crate) use self::effects::LeftEffects;
 pub(crate) use self::forgetting::{Forgetting, ForgottenSession};
 pub(crate) use self::git::{GitBranch, GitExported, GitImported, GitNote, GitRef, GitTag};
 pub(crate) use self::hooks::{HookCheck, HookLog, HookSettings};

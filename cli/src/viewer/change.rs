@@ -28,6 +28,7 @@ use crate::porcelain::undoing::{PlannedUndo, UndoDirection, UndoRequest, kept_by
 use crate::program::invocation::stamp;
 use crate::view::error::Result;
 use crate::view::json;
+use crate::view::render::effects::effect_lines;
 use crate::view::render::{ID_DIGITS, count};
 
 /// The part to restore if files are left alone.
@@ -330,6 +331,7 @@ fn prepare_rewind<'r>(repo: &'r Repository, run: RewindRun, word: &str) -> Resul
     } else if let Some(why) = record.workspace_kept {
         plan.notes.push(format!("The workspace stays unchanged: {why}."));
     }
+    plan.notes.extend(effect_lines(run.effects(repo)).map(|line| format!("Not undone: {line}.")));
     plan.destructive = is_destructive(changes);
     plan.is_idle = !run.restore.is_rollback && !changes.changes_anything();
     let state = run.plan_id(repo, changes);

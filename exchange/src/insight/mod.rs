@@ -3,6 +3,7 @@
 mod answers;
 pub(crate) mod compare;
 pub(crate) mod edit;
+pub(crate) mod effects;
 pub(crate) mod intent;
 pub(crate) mod language;
 pub mod lessons;

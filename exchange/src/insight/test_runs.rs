@@ -184,23 +184,26 @@ impl TestRunReader {
 
 /// Returns the command of a call, if it runs tests with a single runner.
 fn command_of(call: &ToolCall) -> Option<Command> {
+    command(&script_of(call)?)
+}
+
+/// Returns the script of a call of a shell.
+pub(super) fn script_of(call: &ToolCall) -> Option<String> {
     if call.input.len() > MAX_INPUT_BYTES {
         return None;
     }
     let value = json::value(call.input.as_bytes())?;
-    let argument = COMMANDS.iter().find_map(|name| value.get(name))?;
-    let script = match argument {
-        Value::String(text) => text.clone(),
+    match COMMANDS.iter().find_map(|name| value.get(name))? {
+        Value::String(text) => Some(text.clone()),
         Value::Array(words) => {
             let words: Vec<&str> = words.iter().filter_map(Value::as_str).collect();
-            match words.as_slice() {
+            Some(match words.as_slice() {
                 [_, "-c" | "-lc", script] => (*script).to_owned(),
                 words => words.join(" "),
-            }
+            })
         }
-        _ => return None,
-    };
-    command(&script)
+        _ => None,
+    }
 }
 
 /// Finds the runner in a script. `None` if there are several.
@@ -302,7 +305,7 @@ fn without_colors(line: &str) -> String {
 }
 
 /// Returns the exit code that a client wrote near one end of an output.
-fn exit_code(text: &str) -> Option<i64> {
+pub(super) fn exit_code(text: &str) -> Option<i64> {
     let rule = EXIT_CODE.as_ref()?;
     let ends = text.lines().take(EXIT_LINES).chain(text.lines().rev().take(EXIT_LINES));
     ends.filter(|line| line.len() <= MAX_LINE_BYTES)

@@ -4,6 +4,8 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use turntree::workspace::{AppliedFiles, ChangeKind, FileChange, FileChanges};
 
+use super::LeftEffects;
+
 /// `restore` without `--to`, and `rollback`.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct Restoration {
@@ -29,6 +31,8 @@ pub(crate) struct Restoration {
     pub(crate) workspace_kept: Option<String>,
     /// The prompt to roll back to; `null` if turns were given.
     pub(crate) before_prompt: Option<RestoredPrompt>,
+    #[serde(flatten)]
+    pub(crate) left: LeftEffects,
 }
 
 /// A prompt that a rollback reverts, with all that came after it.

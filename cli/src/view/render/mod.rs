@@ -4,6 +4,7 @@ pub(crate) mod changed_ref;
 pub(crate) mod changes;
 pub(crate) mod collection;
 mod conversation;
+pub(crate) mod effects;
 pub(crate) mod graph;
 pub(crate) mod lessons;
 pub(crate) mod merging;

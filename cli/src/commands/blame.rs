@@ -10,9 +10,9 @@ use turntree::repo::{Blame as Blamed, BlameKind, Repository};
 use turntree::{Error, ErrorKind};
 
 use super::Verb;
-use crate::porcelain::blame::{PartWithAuthor, each_part};
-use crate::porcelain::place::resolve_place;
-use crate::porcelain::search::warn_of_gaps;
+use crate::porcelain::read::blame::{PartWithAuthor, each_part};
+use crate::porcelain::read::place::resolve_place;
+use crate::porcelain::read::search::warn_of_gaps;
 use crate::program::complete::revisions;
 use crate::program::invocation::Invocation;
 use crate::view::clock;

@@ -9,10 +9,10 @@ use turntree::repo::{BranchName, Repository};
 use turntree::{Error, ErrorKind};
 
 use super::Verb;
-use crate::porcelain::branches::{branches_of, records};
-use crate::porcelain::revision::branch_by_whole_name;
-use crate::porcelain::sessions::named_session_if;
-use crate::porcelain::worktree::RemovableWorktree;
+use crate::porcelain::read::branches::{branches_of, records};
+use crate::porcelain::read::revision::branch_by_whole_name;
+use crate::porcelain::read::sessions::named_session_if;
+use crate::porcelain::workspace::worktree::RemovableWorktree;
 use crate::program::complete::revisions;
 use crate::program::invocation::{Invocation, check_may_switch, stamp};
 use crate::view::error::{Answer, Failure, Hint, Result};

@@ -7,7 +7,7 @@ use turntree::object::{Commit, Kind, Object, ObjectSource, Operation, RefValue, 
 use turntree::{Error, tree};
 
 use super::Verb;
-use crate::porcelain::revision::object;
+use crate::porcelain::read::revision::object;
 use crate::program::invocation::Invocation;
 use crate::view::error::{Answer, Result};
 use crate::view::{clock, json};

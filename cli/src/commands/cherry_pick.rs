@@ -7,8 +7,10 @@ use turntree::repo::{MergeKind, Repository, split_range};
 use turntree::{Error, ErrorKind};
 
 use super::Verb;
-use crate::porcelain::merge::{MergeOptions, MergeOutcome, answer, part_of_one, snapshot_of};
-use crate::porcelain::revision::resolve_range;
+use crate::porcelain::change::merge::{
+    MergeOptions, MergeOutcome, answer, part_of_one, snapshot_of,
+};
+use crate::porcelain::read::revision::resolve_range;
 use crate::program::complete::revisions;
 use crate::program::invocation::{Invocation, stamp};
 use crate::view::error::{Answer, Hint, Result};

@@ -10,8 +10,8 @@ use clap_complete::ArgValueCompleter;
 use turntree_exchange::Strategy;
 
 use super::Verb;
-use crate::porcelain::comparison::{ChangedLines, Compared, lines};
-use crate::porcelain::prices::Prices;
+use crate::porcelain::read::comparison::{ChangedLines, Compared, lines};
+use crate::porcelain::read::prices::Prices;
 use crate::program::complete::revisions;
 use crate::program::invocation::Invocation;
 use crate::view::clock;

@@ -21,7 +21,7 @@ use turntree_exchange::{ImportOptions, ImportReport, PriceTable, import};
 
 use super::Verb;
 use super::log::Style;
-use crate::porcelain::history::Walk;
+use crate::porcelain::read::history::Walk;
 use crate::program::invocation::{Invocation, open_file, stamp};
 use crate::view::error::{Answer, Result};
 use crate::view::json;

@@ -7,9 +7,9 @@ use turntree::object::ObjectSource;
 use turntree::repo::split_range;
 
 use super::Verb;
-use crate::porcelain::diff::{compared, keep_below, records};
-use crate::porcelain::place::{part, path_of_word};
-use crate::porcelain::unsaved::UnsavedChanges;
+use crate::porcelain::read::diff::{compared, keep_below, records};
+use crate::porcelain::read::place::{part, path_of_word};
+use crate::porcelain::workspace::unsaved_changes::UnsavedChanges;
 use crate::program::complete::revisions;
 use crate::program::invocation::Invocation;
 use crate::view::error::{Answer, Result};

@@ -12,9 +12,11 @@ use turntree_exchange::{
 };
 
 use super::Verb;
-use crate::porcelain::editing::{CompactOptions, Edition, compact, free_branch, take};
-use crate::porcelain::offloading::{PutAway, outputs_over};
-use crate::porcelain::revision::resolve;
+use crate::porcelain::change::conversation_edits::{
+    CompactOptions, Edition, compact, free_branch, take,
+};
+use crate::porcelain::change::offload::{PutAway, outputs_over};
+use crate::porcelain::read::revision::resolve;
 use crate::program::complete::revisions;
 use crate::program::invocation::{Invocation, stamp};
 use crate::view::error::{Answer, Failure, Result};

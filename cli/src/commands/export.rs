@@ -14,11 +14,11 @@ use turntree_exchange::SecretFinding;
 use turntree_exchange::render::compress_page;
 
 use super::Verb;
-use crate::porcelain::export::{ExportRequest, SalvagedTurn, Subject};
-use crate::porcelain::line_scan::LineScan;
-use crate::porcelain::lost_turns::{LostTurn, naming_turn};
-use crate::porcelain::scrubbing::{Scrubbed, tips};
-use crate::porcelain::secrets::{Passage, SecretGate, refuse, without_secrets};
+use crate::porcelain::read::lost_turns::{LostTurn, naming_turn};
+use crate::porcelain::read::secret_scan::LineScan;
+use crate::porcelain::read::secrets::{Passage, SecretGate, refuse, without_secrets};
+use crate::porcelain::transfer::export::{ExportRequest, SalvagedTurn, Subject};
+use crate::porcelain::transfer::scrub::{Scrubbed, tips};
 use crate::program::browser;
 use crate::program::invocation::Invocation;
 use crate::view::error::{Answer, Failure, Hint, Result};

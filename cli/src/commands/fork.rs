@@ -12,9 +12,11 @@ use turntree::{Error, ErrorKind};
 use super::Verb;
 use crate::hook::program::program;
 use crate::hook::settings::carry_over;
-use crate::porcelain::branches::{ForkStart, fork};
-use crate::porcelain::revision::resolve;
-use crate::porcelain::worktree::{MadeWorktree, MadeWorktrees, directories, plan_worktrees};
+use crate::porcelain::read::branches::{ForkStart, fork};
+use crate::porcelain::read::revision::resolve;
+use crate::porcelain::workspace::worktree::{
+    MadeWorktree, MadeWorktrees, directories, plan_worktrees,
+};
 use crate::program::complete::revisions;
 use crate::program::invocation::{Invocation, check_may_switch, stamp};
 use crate::view::error::{Answer, Failure, Hint, Result};

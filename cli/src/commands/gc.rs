@@ -9,9 +9,9 @@ use turntree::repo::Repository;
 use turntree::store::{ParityShare, StoreSummary};
 
 use super::Verb;
-use crate::porcelain::forgetting::{self, Forgetting};
-use crate::porcelain::patience::Patience;
-use crate::porcelain::{store_budget, upkeep};
+use crate::porcelain::change::forget_operations::{self, Forgetting};
+use crate::porcelain::store::maintenance_wait::Patience;
+use crate::porcelain::store::{store_budget, upkeep};
 use crate::program::invocation::{Invocation, stamp};
 use crate::program::maintenance::{MaintenanceLock, is_collected};
 use crate::program::store_keys::has_keys;
@@ -180,7 +180,7 @@ pub(crate) fn collect_or_plan(run: &mut Invocation, wanted: Wanted) -> Result<An
         } else {
             collection::write_expired(&mut run.out, &expired, stamp.time)?;
             if let Some(forgotten) = &forgotten {
-                forgetting::write(&mut run.out, forgotten, false)?;
+                forget_operations::write(&mut run.out, forgotten, false)?;
             }
             collection::write_plan(&mut run.out, &plan, purpose)?;
             if let Some(budget) = budget {
@@ -217,7 +217,7 @@ pub(crate) fn collect_or_plan(run: &mut Invocation, wanted: Wanted) -> Result<An
     } else {
         collection::write_expired(&mut run.out, &expired, stamp.time)?;
         if let Some(forgotten) = &forgotten {
-            forgetting::write(&mut run.out, forgotten, true)?;
+            forget_operations::write(&mut run.out, forgotten, true)?;
         }
         collection::write_done(&mut run.out, first.as_ref(), &done)?;
         if let Some(enforced) = enforced {

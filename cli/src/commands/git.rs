@@ -17,11 +17,11 @@ use turntree_exchange::git::{
 };
 
 use super::Verb;
-use crate::porcelain::branches::refuse_forgotten;
-use crate::porcelain::revision::resolve;
-use crate::porcelain::scrubbing::{Scrubbed, tips, wanted};
-use crate::porcelain::secrets::{Passage, SecretGate, refuse};
-use crate::porcelain::sessions::named_session;
+use crate::porcelain::read::branches::refuse_forgotten;
+use crate::porcelain::read::revision::resolve;
+use crate::porcelain::read::secrets::{Passage, SecretGate, refuse};
+use crate::porcelain::read::sessions::named_session;
+use crate::porcelain::transfer::scrub::{Scrubbed, tips, wanted};
 use crate::program::complete::{revisions, sessions};
 use crate::program::invocation::{Invocation, stamp, whole_path};
 use crate::view::error::{Answer, Hint, Result};

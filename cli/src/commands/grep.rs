@@ -13,8 +13,8 @@ use turntree::repo::{
 use turntree_exchange::KnownSessions;
 
 use super::Verb;
-use crate::porcelain::place::part;
-use crate::porcelain::search::{
+use crate::porcelain::read::place::part;
+use crate::porcelain::read::search::{
     PlaceFacts, PlacesOfSessions, RoleName, complain, messages_with, record, scopes, warn_of_gaps,
 };
 use crate::program::complete::{revisions, sessions};

@@ -11,7 +11,7 @@ use turntree::store::EncryptionChange;
 
 use super::Verb;
 use crate::porcelain::broad_directory::expect_narrow;
-use crate::porcelain::encryption::{FirstHolders, encrypt};
+use crate::porcelain::store::encryption::{FirstHolders, encrypt};
 use crate::program::age_keys::Sealing;
 use crate::program::global::STORE_DIR;
 use crate::program::invocation::{Invocation, found_from, is_absent};

@@ -8,7 +8,9 @@ use turntree::local::open_repository;
 use turntree::store::EncryptionChange;
 
 use super::Verb;
-use crate::porcelain::encryption::{add_holder, decrypt, plan_rotation, remove_holder, rotate};
+use crate::porcelain::store::encryption::{
+    add_holder, decrypt, plan_rotation, remove_holder, rotate,
+};
 use crate::program::age_keys::Sealing;
 use crate::program::invocation::Invocation;
 use crate::program::store_keys::{self, Unlocked, holders};

@@ -7,8 +7,8 @@ use clap_complete::ArgValueCompleter;
 use turntree::object::ObjectId;
 
 use super::Verb;
-use crate::porcelain::entries::list;
-use crate::porcelain::revision::resolve_entry;
+use crate::porcelain::read::entries::list;
+use crate::porcelain::read::revision::resolve_entry;
 use crate::program::complete::revisions;
 use crate::program::invocation::Invocation;
 use crate::view::error::{Answer, Result};

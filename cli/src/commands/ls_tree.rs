@@ -11,7 +11,7 @@ use turntree::tree::{Item, List, Map};
 use turntree::{Error, ErrorKind};
 
 use super::Verb;
-use crate::porcelain::revision::object;
+use crate::porcelain::read::revision::object;
 use crate::program::invocation::Invocation;
 use crate::view::error::{Answer, Result};
 use crate::view::json;

@@ -6,10 +6,10 @@ use clap::Args;
 use clap_complete::ArgValueCompleter;
 
 use super::Verb;
-use crate::porcelain::merge::{
+use crate::porcelain::change::merge::{
     MergeOptions, MergeOutcome, answer, expect_related, merge, snapshot_of,
 };
-use crate::porcelain::merge_files::{MergeWithFiles, write_stale};
+use crate::porcelain::change::merge_files::{MergeWithFiles, write_stale};
 use crate::program::complete::revisions;
 use crate::program::invocation::Invocation;
 use crate::view::error::{Answer, Result};

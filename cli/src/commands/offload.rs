@@ -10,7 +10,7 @@ use turntree::workspace::save;
 use turntree_exchange::{OffloadOptions, Tail, named_by_content};
 
 use super::Verb;
-use crate::porcelain::offloading::{Offloading, short};
+use crate::porcelain::change::offload::{Offloading, short};
 use crate::program::invocation::{Invocation, input_name, read_input};
 use crate::view::error::{Answer, Result};
 

@@ -8,8 +8,8 @@ use turntree::repo::HEAD;
 use turntree_exchange::{OutlinePart, is_prompt, outline};
 
 use super::Verb;
-use crate::porcelain::prices::Prices;
-use crate::porcelain::revision::resolve;
+use crate::porcelain::read::prices::Prices;
+use crate::porcelain::read::revision::resolve;
 use crate::program::complete::revisions;
 use crate::program::invocation::Invocation;
 use crate::view::error::{Answer, Result};

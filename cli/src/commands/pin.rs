@@ -6,7 +6,7 @@ use clap::Args;
 use clap_complete::ArgValueCompleter;
 
 use super::Verb;
-use crate::porcelain::pins::{PinRequest, add, record_of};
+use crate::porcelain::change::pins::{PinRequest, add, record_of};
 use crate::program::complete::revisions;
 use crate::program::invocation::Invocation;
 use crate::view::clock;

@@ -3,8 +3,8 @@
 use clap::Args;
 
 use super::Verb;
-use crate::porcelain::pins::list;
-use crate::porcelain::sessions::named_session_if;
+use crate::porcelain::change::pins::list;
+use crate::porcelain::read::sessions::named_session_if;
 use crate::program::invocation::Invocation;
 use crate::view::error::{Answer, Result};
 use crate::view::output::{FAINT, ID, NAME, note};

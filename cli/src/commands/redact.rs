@@ -18,9 +18,9 @@ use turntree_exchange::{SecretFinding, mask_of};
 
 use super::Verb;
 use super::gc::LOG_FILE;
-use crate::porcelain::patience::Patience;
-use crate::porcelain::secrets::{everything, named, scan};
-use crate::porcelain::sources::{SourceFile, holding, redact_all, shown};
+use crate::porcelain::read::secrets::{everything, named, scan};
+use crate::porcelain::store::maintenance_wait::Patience;
+use crate::porcelain::transfer::transcript_sources::{SourceFile, holding, redact_all, shown};
 use crate::program::invocation::{Invocation, read_input, stamp};
 use crate::view::error::{Answer, Failure, Hint, Result};
 use crate::view::json;

@@ -6,7 +6,7 @@ use turntree::store::{ParityShare, Tier};
 
 use super::Verb;
 use super::gc::{Wanted, collect_or_plan};
-use crate::porcelain::patience::Patience;
+use crate::porcelain::store::maintenance_wait::Patience;
 use crate::program::invocation::Invocation;
 use crate::view::error::{Answer, Result};
 

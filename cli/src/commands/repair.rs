@@ -8,7 +8,7 @@ use turntree::store::{RealIo, SalvageFate, SalvagedFile, Store};
 
 use super::Verb;
 use super::fsck::{finding_record, write_findings, write_sessions};
-use crate::porcelain::patience::Patience;
+use crate::porcelain::store::maintenance_wait::Patience;
 use crate::program::invocation::{Invocation, stamp};
 use crate::program::store_keys;
 use crate::view::error::{Answer, Result, read_or_not};

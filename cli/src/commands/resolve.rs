@@ -12,8 +12,8 @@ use turntree::tree::Item;
 use turntree::{Error, ErrorKind};
 
 use super::Verb;
-use crate::porcelain::conflicts::{Decision, decide, open, records, version};
-use crate::porcelain::revision::with_resolver;
+use crate::porcelain::change::conflicts::{Decision, decide, open, records, version};
+use crate::porcelain::read::revision::with_resolver;
 use crate::program::complete::{conflicts, revisions};
 use crate::program::invocation::{Invocation, read_input};
 use crate::view::error::{Answer, Failure, Hint, Result};

@@ -21,11 +21,13 @@ use turntree_exchange::render::native::{
 use super::Verb;
 use super::fork::carry_settings;
 use crate::platform::{commands_in, replace_this, shell_word};
-use crate::porcelain::revision::resolve;
-use crate::porcelain::rewind::{
+use crate::porcelain::read::revision::resolve;
+use crate::porcelain::workspace::rewind::{
     PlannedRewind, RestoreRequest, RewindRun, checked, end, own_directory, unknown_workspace,
 };
-use crate::porcelain::worktree::{MadeWorktree, MadeWorktrees, PlannedWorktree, plan_worktrees};
+use crate::porcelain::workspace::worktree::{
+    MadeWorktree, MadeWorktrees, PlannedWorktree, plan_worktrees,
+};
 use crate::program::complete::revisions;
 use crate::program::here::worktree_around;
 use crate::program::invocation::{Invocation, stamp, whole_path};

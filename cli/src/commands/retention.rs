@@ -16,8 +16,8 @@ use turntree::repo::Repository;
 use turntree::store::ParityShare;
 
 use super::Verb;
-use crate::porcelain::sessions::named_session_if;
-use crate::porcelain::store_budget;
+use crate::porcelain::read::sessions::named_session_if;
+use crate::porcelain::store::store_budget;
 use crate::program::complete::sessions;
 use crate::program::invocation::{Invocation, stamp};
 use crate::view::error::{Answer, Failure, Result};

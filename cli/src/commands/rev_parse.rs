@@ -7,7 +7,7 @@ use clap_complete::ArgValueCompleter;
 use turntree::repo::split_range;
 
 use super::Verb;
-use crate::porcelain::revision::{object, resolve_range};
+use crate::porcelain::read::revision::{object, resolve_range};
 use crate::program::complete::revisions;
 use crate::program::invocation::Invocation;
 use crate::view::advice::Advice;

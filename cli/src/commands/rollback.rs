@@ -7,9 +7,9 @@ use turntree::Error;
 use turntree_exchange::{MAX_ROLLBACK_STEPS, RollbackIntent, rollback_intent};
 
 use super::Verb;
-use crate::porcelain::lessons::target::show;
-use crate::porcelain::rewind::RewindPlace;
-use crate::porcelain::rollback::{RollbackRequest, RollbackTarget, learn, question};
+use crate::porcelain::change::lessons::target::show;
+use crate::porcelain::change::rollback::{RollbackRequest, RollbackTarget, learn, question};
+use crate::porcelain::workspace::rewind::RewindPlace;
 use crate::program::invocation::Invocation;
 use crate::program::live::client_session;
 use crate::view::error::{Answer, Failure, Result};

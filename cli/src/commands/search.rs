@@ -11,10 +11,10 @@ use turntree_exchange::{
 
 use super::Verb;
 use crate::platform::shell_word;
-use crate::porcelain::search::{
+use crate::porcelain::read::search::{
     HITS_PER_SESSION, RoleName, complain, hit_record, named_session, sessions_of,
 };
-use crate::porcelain::sessions::ListedSession;
+use crate::porcelain::read::sessions::ListedSession;
 use crate::program::complete::sessions;
 use crate::program::invocation::Invocation;
 use crate::view::clock;

@@ -9,8 +9,10 @@ use turntree::repo::{SecretMode, SecretSettings};
 use turntree_exchange::{RULES, SecretFinding, SecretScan};
 
 use super::Verb;
-use crate::porcelain::search::scopes;
-use crate::porcelain::secrets::{about_mode, record, scan, warn_of_unscanned, write_findings};
+use crate::porcelain::read::search::scopes;
+use crate::porcelain::read::secrets::{
+    about_mode, record, scan, warn_of_unscanned, write_findings,
+};
 use crate::program::complete::{revisions, sessions};
 use crate::program::invocation::{Invocation, stamp};
 use crate::view::error::{Answer, Result};

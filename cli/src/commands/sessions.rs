@@ -10,7 +10,7 @@ use turntree_exchange::KnownSessions;
 
 use super::Verb;
 use crate::platform::shell_word;
-use crate::porcelain::sessions::{ListedSession, ListedSessions, Wanted, list, write_table};
+use crate::porcelain::read::sessions::{ListedSession, ListedSessions, Wanted, list, write_table};
 use crate::program::invocation::Invocation;
 use crate::program::store_keys;
 use crate::program::trust::user_store;

@@ -4,8 +4,8 @@ use clap::Args;
 
 use super::Verb;
 use super::ollm::{ModeSnapshot, Modes, snapshot_of_modes, snapshot_when_due};
-use crate::porcelain::snapshot::{NewSnapshot, Racing, SnapshotTarget};
-use crate::porcelain::thresholds::{ContextUsage, Thresholds, parse_usage};
+use crate::porcelain::change::snapshot::{NewSnapshot, Racing, SnapshotTarget};
+use crate::porcelain::change::thresholds::{ContextUsage, Thresholds, parse_usage};
 use crate::program::invocation::Invocation;
 use crate::view::error::{Answer, Result};
 

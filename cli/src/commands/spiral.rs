@@ -13,7 +13,7 @@ use turntree_exchange::{
 use turntree_exchange::{find_spiral, read_steps};
 
 use super::Verb;
-use crate::porcelain::revision::resolve;
+use crate::porcelain::read::revision::resolve;
 use crate::program::complete::revisions;
 use crate::program::invocation::{Invocation, input_name, read_input};
 use crate::view::error::{Answer, Result};

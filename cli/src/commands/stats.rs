@@ -11,7 +11,7 @@ use turntree::object::Time;
 use turntree::store::Tier;
 
 use super::Verb;
-use crate::porcelain::sessions::named_session_if;
+use crate::porcelain::read::sessions::named_session_if;
 use crate::program::complete::revisions;
 use crate::program::invocation::Invocation;
 use crate::view::error::{Answer, Hint, Result};

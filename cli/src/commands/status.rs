@@ -5,8 +5,8 @@ use std::io::Write;
 use clap::Args;
 
 use super::Verb;
-use crate::porcelain::secrets::about_mode;
-use crate::porcelain::status::{secret_mode, status};
+use crate::porcelain::read::secrets::about_mode;
+use crate::porcelain::workspace::status::{secret_mode, status};
 use crate::program::invocation::{Invocation, Way};
 use crate::view::error::{Answer, Result};
 use crate::view::output::{FAINT, ID, Output, REMOVED};

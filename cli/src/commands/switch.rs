@@ -7,8 +7,8 @@ use clap_complete::ArgValueCompleter;
 use turntree::repo::{BranchName, Repository};
 
 use super::Verb;
-use crate::porcelain::branches::{switch, whereabouts};
-use crate::porcelain::revision::with_resolver;
+use crate::porcelain::read::branches::{switch, whereabouts};
+use crate::porcelain::read::revision::with_resolver;
 use crate::program::complete::revisions;
 use crate::program::invocation::{Invocation, check_may_switch};
 use crate::program::live::client_session;

@@ -8,7 +8,7 @@ use turntree::object::Time;
 use turntree::repo::{NamedTag, Repository};
 
 use super::Verb;
-use crate::porcelain::tags::{add, delete, deleted, record_of};
+use crate::porcelain::change::tags::{add, delete, deleted, record_of};
 use crate::program::complete::{revisions, tags};
 use crate::program::invocation::Invocation;
 use crate::view::error::{Answer, Result};

@@ -76,7 +76,7 @@ fn first(
     repo: &turntree::repo::Repository,
     name: &str,
 ) -> Result<Option<(turntree::repo::BranchName, String)>> {
-    let session = crate::porcelain::sessions::named_session(repo, name)?;
+    let session = crate::porcelain::read::sessions::named_session(repo, name)?;
     let branch = repo.branch_of_session(&session)?;
     Ok(branch.map(|branch| (branch, session)))
 }

@@ -6,8 +6,8 @@ use clap::Args;
 use turntree::repo::Repository;
 
 use super::Verb;
-use crate::porcelain::rewind::{checked, end, own_directory};
-use crate::porcelain::undoing::{UndoDirection, UndoRequest, Undone, about};
+use crate::porcelain::change::undo::{UndoDirection, UndoRequest, Undone, about};
+use crate::porcelain::workspace::rewind::{checked, end, own_directory};
 use crate::program::invocation::Invocation;
 use crate::view::error::{Answer, Result};
 use crate::view::render::restoration::write_unknown;

@@ -7,7 +7,7 @@ use clap_complete::ArgValueCandidates;
 use turntree::repo::Pin;
 
 use super::Verb;
-use crate::porcelain::pins::remove;
+use crate::porcelain::change::pins::remove;
 use crate::program::complete::pins;
 use crate::program::invocation::Invocation;
 use crate::view::error::{Answer, Result};

@@ -7,7 +7,7 @@ use turntree::store::Expected;
 use turntree::{Error, ErrorKind};
 
 use super::Verb;
-use crate::porcelain::revision::object;
+use crate::porcelain::read::revision::object;
 use crate::program::invocation::{Invocation, stamp};
 use crate::view::error::{Answer, Hint, Result};
 

@@ -13,9 +13,9 @@ use turntree_exchange::{
 };
 
 use super::Verb;
-use crate::porcelain::prices::Prices;
-use crate::porcelain::revision::{resolve, resolve_whole_entry};
-use crate::porcelain::sessions::titles;
+use crate::porcelain::read::prices::Prices;
+use crate::porcelain::read::revision::{resolve, resolve_whole_entry};
+use crate::porcelain::read::sessions::titles;
 use crate::program::complete::revisions;
 use crate::program::invocation::Invocation;
 use crate::view::error::{Answer, Result};

@@ -17,7 +17,7 @@ use turntree::repo::vfs::{
 use turntree_exchange::named_by_content;
 
 use super::Verb;
-use crate::porcelain::revision::resolve;
+use crate::porcelain::read::revision::resolve;
 use crate::program::complete::revisions;
 use crate::program::invocation::{Invocation, read_input, stamp};
 use crate::view::clock::{self, rfc3339};

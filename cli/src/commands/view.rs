@@ -15,7 +15,7 @@ use turntree::workspace::{Claim, read_note, write_note};
 use turntree::{Error, ErrorKind};
 
 use super::Verb;
-use crate::porcelain::revision::resolve;
+use crate::porcelain::read::revision::resolve;
 use crate::program::browser;
 use crate::program::complete::revisions;
 use crate::program::invocation::{Invocation, Location};

@@ -15,7 +15,7 @@ use turntree_exchange::{
     named_by_content, offload, read_steps,
 };
 
-use crate::porcelain::lessons::inject;
+use crate::porcelain::change::lessons::inject;
 use crate::view::error::Failure;
 
 /// Stores a long tool output, and returns its replacement.

@@ -26,8 +26,8 @@ use turntree_exchange::{
 
 use super::lessons;
 use super::turn::HookTurn;
-use crate::porcelain::rewind::{RewindRun, own_directory_from};
-use crate::porcelain::rollback::{RollbackRequest, prompts_at, question};
+use crate::porcelain::change::rollback::{RollbackRequest, prompts_at, question};
+use crate::porcelain::workspace::rewind::{RewindRun, own_directory_from};
 use crate::program::here::workspace_of;
 use crate::program::live::HOOK;
 use crate::view::error::{Failure, Result as Outcome};

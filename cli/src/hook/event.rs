@@ -20,7 +20,7 @@ use super::steps::Taken;
 use super::turn::{HookTurn, kind_of};
 use super::watch::{Rest, Watch};
 use super::{calls, ending, running};
-use crate::porcelain::project::project_of;
+use crate::porcelain::workspace::project::project_of;
 use crate::program::fault::place;
 use crate::program::here::worktree_around;
 use crate::program::invocation::{Invocation, has_own_branch, stamp};

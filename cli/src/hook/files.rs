@@ -17,8 +17,8 @@ use turntree::repo::{Repository, Transaction};
 use turntree::workspace::{CaptureOptions, CaptureReport, StatCache, capture, open_regular};
 use turntree_exchange::agents::hook::{Effect, EventKind, HookEvent, TouchedFile};
 
-use crate::porcelain::capture::Limits;
-use crate::porcelain::kept_files::{kept_files, key_of, read_kept};
+use crate::porcelain::workspace::capture::Limits;
+use crate::porcelain::workspace::worktree_include::{kept_files, key_of, read_kept};
 use crate::view::units::parse_time;
 
 /// Largest file to read because a tool named it.

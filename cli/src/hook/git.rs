@@ -11,7 +11,7 @@ use turntree::{Error, ErrorKind};
 
 use super::log;
 use super::turn::kind_of;
-use crate::porcelain::git_commits::{hooks_folder, name_turn};
+use crate::porcelain::git::commits::{hooks_folder, name_turn};
 use crate::program::invocation::{Invocation, has_own_branch, stamp};
 use crate::program::live::{LiveSession, client_session, live_sessions};
 use crate::view::error::{Failure, Result};

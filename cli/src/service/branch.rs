@@ -7,9 +7,11 @@ use turntree::repo::HEAD;
 
 use super::page::{ITEMS, MAX_ITEMS, Page, items, limit};
 use super::{Effect, Request, ServiceCall};
-use crate::porcelain::branches::{ForkStart, branches_of, fork, records, switch, whereabouts};
-use crate::porcelain::revision::with_resolver;
-use crate::porcelain::sessions::named_session_if;
+use crate::porcelain::read::branches::{
+    ForkStart, branches_of, fork, records, switch, whereabouts,
+};
+use crate::porcelain::read::revision::with_resolver;
+use crate::porcelain::read::sessions::named_session_if;
 use crate::program::invocation::check_may_switch;
 use crate::view::error::Result;
 use crate::view::json;

@@ -5,7 +5,9 @@ use serde::{Deserialize, Serialize};
 use turntree::repo::HEAD;
 
 use super::{Effect, Request, ServiceCall};
-use crate::porcelain::editing::{CompactOptions, KEEP_RECENT, OFFLOAD_OVER, compact};
+use crate::porcelain::change::conversation_edits::{
+    CompactOptions, KEEP_RECENT, OFFLOAD_OVER, compact,
+};
 use crate::view::error::Result;
 
 /// Arguments of `compact`.

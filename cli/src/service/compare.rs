@@ -4,8 +4,8 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::{Effect, Request, ServiceCall};
-use crate::porcelain::comparison::{Compared, lines};
-use crate::porcelain::prices::Prices;
+use crate::porcelain::read::comparison::{Compared, lines};
+use crate::porcelain::read::prices::Prices;
 use crate::view::error::Result;
 use crate::view::json;
 

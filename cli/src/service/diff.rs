@@ -9,7 +9,7 @@ use turntree::repo::Repository;
 
 use super::page::{Bounded, ITEMS, MAX_ITEMS, TEXT_BYTES, limit};
 use super::{Effect, Request, ServiceCall};
-use crate::porcelain::diff::{Compared, compared, records};
+use crate::porcelain::read::diff::{Compared, compared, records};
 use crate::view::error::{Failure, Result};
 use crate::view::json;
 use crate::view::output::Palette;

@@ -17,8 +17,8 @@ use turntree::{Error, ErrorKind};
 use super::page::{MAX_TEXT_BYTES, TEXT_BYTES, Window, limit};
 use super::snapshot::no_workspace;
 use super::{Effect, Request, ServiceCall};
-use crate::porcelain::export::{ExportFormat, ExportRequest};
-use crate::porcelain::rewind::checked;
+use crate::porcelain::transfer::export::{ExportFormat, ExportRequest};
+use crate::porcelain::workspace::rewind::checked;
 use crate::view::advice::Advice;
 use crate::view::error::{Hint, Result};
 

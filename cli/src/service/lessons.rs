@@ -6,9 +6,9 @@ use turntree::repo::HEAD;
 
 use super::page::{ITEMS, MAX_ITEMS, Page, items, limit};
 use super::{Effect, Request, ServiceCall};
-use crate::porcelain::lessons::fields::LessonFields;
-use crate::porcelain::lessons::target::{LessonBranch, LessonChange};
-use crate::porcelain::lessons::{Add, inject, list};
+use crate::porcelain::change::lessons::fields::LessonFields;
+use crate::porcelain::change::lessons::target::{LessonBranch, LessonChange};
+use crate::porcelain::change::lessons::{Add, inject, list};
 use crate::view::error::Result;
 use crate::view::json;
 

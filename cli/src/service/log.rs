@@ -7,7 +7,7 @@ use turntree::repo::{HEAD, LogEntry, PickaxeMatch, PickaxeQuery};
 
 use super::page::{ITEMS, MAX_ITEMS, limit, text};
 use super::{Effect, Request, ServiceCall, parse_cursor};
-use crate::porcelain::history::Walk;
+use crate::porcelain::read::history::Walk;
 use crate::view::error::Result;
 use crate::view::json;
 

@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{Effect, Request, ServiceCall};
-use crate::porcelain::merge::{MergeOptions, MergeOutcome, MessageRule, merge};
+use crate::porcelain::change::merge::{MergeOptions, MergeOutcome, MessageRule, merge};
 use crate::view::error::Result;
 use crate::view::json;
 

@@ -56,7 +56,7 @@ use turntree::{Error, ErrorKind};
 use turntree_exchange::SecretFilter;
 
 use crate::platform::on_request_to_end;
-use crate::porcelain::revision::branch_of;
+use crate::porcelain::read::revision::branch_of;
 use crate::program::complete::{revisions, sessions};
 use crate::program::held_store::HeldStore;
 use crate::program::here::Here;

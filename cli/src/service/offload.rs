@@ -6,7 +6,7 @@ use turntree::Error;
 use turntree_exchange::{OffloadOptions, Tail, named_by_content};
 
 use super::{Effect, Request, ServiceCall};
-use crate::porcelain::offloading::{Offloading, short};
+use crate::porcelain::change::offload::{Offloading, short};
 use crate::view::error::Result;
 use crate::view::json;
 

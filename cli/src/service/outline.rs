@@ -7,8 +7,8 @@ use turntree_exchange::{is_prompt, outline};
 
 use super::page::{ITEMS, MAX_ITEMS, Page, items, limit};
 use super::{Effect, Request, ServiceCall};
-use crate::porcelain::prices::Prices;
-use crate::porcelain::revision::resolve;
+use crate::porcelain::read::prices::Prices;
+use crate::porcelain::read::revision::resolve;
 use crate::view::error::Result;
 use crate::view::json;
 

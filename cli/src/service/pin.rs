@@ -7,8 +7,8 @@ use turntree::repo::HEAD;
 
 use super::page::{ITEMS, MAX_ITEMS, Page, items, limit};
 use super::{Effect, Request, ServiceCall};
-use crate::porcelain::pins::{PinRequest, add, list, record_of, remove};
-use crate::porcelain::sessions::named_session_if;
+use crate::porcelain::change::pins::{PinRequest, add, list, record_of, remove};
+use crate::porcelain::read::sessions::named_session_if;
 use crate::view::error::Result;
 use crate::view::{clock, json};
 

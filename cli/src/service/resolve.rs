@@ -7,8 +7,8 @@ use turntree::context::Take;
 
 use super::page::{ITEMS, MAX_ITEMS, Page, items, limit};
 use super::{Effect, Request, ServiceCall};
-use crate::porcelain::conflicts::{Decision, decide, open, records, version};
-use crate::porcelain::revision::with_resolver;
+use crate::porcelain::change::conflicts::{Decision, decide, open, records, version};
+use crate::porcelain::read::revision::with_resolver;
 use crate::view::error::Result;
 use crate::view::json;
 

@@ -18,8 +18,8 @@ use turntree::{Error, ErrorKind};
 
 use super::Service;
 use super::page::{Page, items};
-use crate::porcelain::entries::{entry_at, list_part, overview};
-use crate::porcelain::revision::resolve;
+use crate::porcelain::read::entries::{entry_at, list_part, overview};
+use crate::porcelain::read::revision::resolve;
 use crate::view::advice::Advice;
 use crate::view::error::{Failure, Result};
 use crate::view::json;

@@ -7,9 +7,9 @@ use turntree::repo::{BranchName, Repository};
 use super::plan;
 use super::snapshot::no_workspace;
 use super::{Effect, Request, ServiceCall};
-use crate::porcelain::plans::{FILES_TOLD, is_destructive};
-use crate::porcelain::revision::{known_branch_of, snapshot_and_parts};
-use crate::porcelain::rewind::{RestoreRequest, RewindRun, checked, end};
+use crate::porcelain::read::revision::{known_branch_of, snapshot_and_parts};
+use crate::porcelain::workspace::plans::{FILES_TOLD, is_destructive};
+use crate::porcelain::workspace::rewind::{RestoreRequest, RewindRun, checked, end};
 use crate::view::error::Result;
 use crate::view::json;
 

@@ -9,7 +9,7 @@ use turntree_exchange::{SearchHit, SearchQuery, search_with_index};
 
 use super::page::{items, limit, within};
 use super::{Effect, Request, ServiceCall};
-use crate::porcelain::search::{
+use crate::porcelain::read::search::{
     HITS_PER_SESSION, PlacesOfSessions, RoleName, hit_record, messages_with, named_session, record,
     scopes, sessions_of,
 };

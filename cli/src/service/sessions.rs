@@ -6,7 +6,7 @@ use turntree::Error;
 
 use super::page::{ITEMS, MAX_ITEMS, limit};
 use super::{Effect, Request, ServiceCall};
-use crate::porcelain::sessions::{ListedSession, ListedSessions, Wanted, list};
+use crate::porcelain::read::sessions::{ListedSession, ListedSessions, Wanted, list};
 use crate::view::error::Result;
 use crate::view::moment::{EXPECTED, parse_moment};
 use crate::view::{clock, json};

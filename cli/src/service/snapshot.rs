@@ -7,7 +7,7 @@ use serde_json::{Map, Value, json};
 use turntree::{Error, ErrorKind};
 
 use super::{Effect, Request, ServiceCall};
-use crate::porcelain::snapshot::{ContextInput, NewSnapshot, Racing, SnapshotBasics};
+use crate::porcelain::change::snapshot::{ContextInput, NewSnapshot, Racing, SnapshotBasics};
 use crate::view::advice::Advice;
 use crate::view::error::{Failure, Result};
 use crate::view::json;

@@ -7,7 +7,7 @@ use turntree_exchange::{SPIRAL_WINDOW, find_spiral, read_steps};
 
 use super::page::within;
 use super::{Effect, Request, ServiceCall};
-use crate::porcelain::revision::resolve;
+use crate::porcelain::read::revision::resolve;
 use crate::view::error::Result;
 use crate::view::json;
 

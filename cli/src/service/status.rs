@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::{Effect, Request, ServiceCall};
-use crate::porcelain::status::status;
+use crate::porcelain::workspace::status::status;
 use crate::view::error::Result;
 use crate::view::json;
 

@@ -7,7 +7,7 @@ use turntree::repo::HEAD;
 
 use super::page::{ITEMS, MAX_ITEMS, Page, items, limit};
 use super::{Effect, Request, ServiceCall};
-use crate::porcelain::tags::{add, delete, deleted, record_of};
+use crate::porcelain::change::tags::{add, delete, deleted, record_of};
 use crate::view::error::Result;
 use crate::view::json;
 

@@ -9,11 +9,11 @@ use turntree::repo::{BranchName, MergeKind, Repository};
 
 use super::content::Span;
 use super::text::{Line, Tone, lines};
-use crate::porcelain::branches::{ForkStart, fork as begin};
-use crate::porcelain::merge::{MergeOptions, MergeOutcome, expect_related, merge};
-use crate::porcelain::pins::{self, PinRequest};
-use crate::porcelain::rewind::{end, own_directory};
-use crate::porcelain::undoing::{PlannedUndo, UndoDirection, UndoRequest, about};
+use crate::porcelain::change::merge::{MergeOptions, MergeOutcome, expect_related, merge};
+use crate::porcelain::change::pins::{self, PinRequest};
+use crate::porcelain::change::undo::{PlannedUndo, UndoDirection, UndoRequest, about};
+use crate::porcelain::read::branches::{ForkStart, fork as begin};
+use crate::porcelain::workspace::rewind::{end, own_directory};
 use crate::program::invocation::stamp;
 use crate::view::error::Result;
 use crate::view::json::MergedSection;

@@ -14,10 +14,10 @@ use turntree_exchange::{
 use super::content::{Answer, Cell, Question, Row, Span};
 use super::said::said;
 use super::text::{Line, Tone, difference, lines};
-use crate::porcelain::branches::{MainLines, branches_of};
-use crate::porcelain::operations::{OperationsWanted, each_operation};
-use crate::porcelain::pins::list;
-use crate::porcelain::search::HITS_PER_SESSION;
+use crate::porcelain::change::operations::{OperationsWanted, each_operation};
+use crate::porcelain::change::pins::list;
+use crate::porcelain::read::branches::{MainLines, branches_of};
+use crate::porcelain::read::search::HITS_PER_SESSION;
 use crate::program::held_store::HeldStore;
 use crate::program::live::live_sessions;
 use crate::view::error::Result;

@@ -13,18 +13,20 @@ use turntree::context::Take;
 use turntree::object::{ObjectId, RefChange, RefValue};
 use turntree::repo::{BranchName, MergeKind, Repository, SessionLabels};
 
-use crate::porcelain::branches::{ForkStart, fork};
-use crate::porcelain::conflicts::{self, Decision, decide, version};
-use crate::porcelain::merge::{MergeOptions, MergeOutcome, MessageRule, expect_related, merge};
-use crate::porcelain::pins::{self, PinRequest};
-use crate::porcelain::plans::{FILES_TOLD, is_destructive};
-use crate::porcelain::rewind::{
+use crate::porcelain::change::conflicts::{self, Decision, decide, version};
+use crate::porcelain::change::merge::{
+    MergeOptions, MergeOutcome, MessageRule, expect_related, merge,
+};
+use crate::porcelain::change::pins::{self, PinRequest};
+use crate::porcelain::change::rollback::{RollbackRequest, RollbackTarget};
+use crate::porcelain::change::tags;
+use crate::porcelain::change::undo::{PlannedUndo, UndoDirection, UndoRequest, kept_by_undo};
+use crate::porcelain::read::branches::{ForkStart, fork};
+use crate::porcelain::read::sessions::set_labels;
+use crate::porcelain::workspace::plans::{FILES_TOLD, is_destructive};
+use crate::porcelain::workspace::rewind::{
     PlannedRewind, RestoreRequest, RewindPlace, RewindRun, own_directory, unknown_workspace,
 };
-use crate::porcelain::rollback::{RollbackRequest, RollbackTarget};
-use crate::porcelain::sessions::set_labels;
-use crate::porcelain::tags;
-use crate::porcelain::undoing::{PlannedUndo, UndoDirection, UndoRequest, kept_by_undo};
 use crate::program::invocation::stamp;
 use crate::view::error::Result;
 use crate::view::json;

@@ -13,7 +13,7 @@ use turntree_exchange::{SearchHit, SearchQuery, Snippet, search_with_index};
 
 use super::lines::Lines;
 use super::store::WatchedStore;
-use crate::porcelain::search::{HITS_PER_SESSION, PlacesOfSessions, messages_with, scopes};
+use crate::porcelain::read::search::{HITS_PER_SESSION, PlacesOfSessions, messages_with, scopes};
 use crate::view::error::{Failure, Result};
 use crate::view::render::changes::path_of;
 

@@ -9,11 +9,11 @@ use turntree::object::{Kind, ObjectId, ObjectSource};
 use turntree::repo::Repository;
 
 use super::lines::Lines;
-use crate::porcelain::blame::each_part;
-use crate::porcelain::conflicts::{open, records};
-use crate::porcelain::entries::list_part;
-use crate::porcelain::operations::{OperationsWanted, each_operation};
-use crate::porcelain::pins;
+use crate::porcelain::change::conflicts::{open, records};
+use crate::porcelain::change::operations::{OperationsWanted, each_operation};
+use crate::porcelain::change::pins;
+use crate::porcelain::read::blame::each_part;
+use crate::porcelain::read::entries::list_part;
 use crate::view::error::Result;
 use crate::view::{clock, json};
 

@@ -1,6 +1,6 @@
 //! The plan of a collection: its purpose, and the fate of each file.
 
-use super::plan::RetentionPlan;
+use crate::maintenance::keep::retention_plan::RetentionPlan;
 use crate::store::Tier;
 
 /// The approximate size of an object in the index of a pack, in bytes.

@@ -53,87 +53,53 @@
 //! # Ok::<(), turntree::Error>(())
 //! ```
 
-mod accept_loss;
-pub mod auto;
 mod budget_plan;
-mod budget_setting;
-mod choose;
-mod cohorts;
 mod collect;
 mod collection_plan;
-mod context_sizes;
-mod detached_operations;
-mod evict;
-mod expire_sessions;
-mod finding;
-mod fit;
-mod forget;
-mod forget_choice;
-mod freed_sessions;
-mod fsck;
-mod full_copies;
-mod fullness;
-mod graph;
-mod last_step;
-mod layout;
+mod expire;
+mod keep;
 mod mark;
-mod marked;
-mod newest_time;
-mod node_versions;
-mod packed_cost;
-mod parity_policy;
-mod plan;
-mod plan_turns;
-mod policy;
-mod reachability;
+mod measure;
 mod redact;
 mod repair;
-mod repair_commit;
-mod retention;
-mod roots;
-mod sections;
-mod session_sizes;
-mod stats;
 #[cfg(test)]
 mod steps;
-mod store_budget;
 #[cfg(test)]
 mod tests;
-mod usage;
-mod walk;
-mod whole_objects;
-mod whole_turns;
 
 pub use budget_plan::{BudgetPlan, BudgetedSession, EnforcedBudget, SessionSize};
-pub use budget_setting::{set_store_budget, store_budget};
-pub use collect::{Collected, plan_collection, plan_collection_after};
+pub use collect::auto;
+pub use collect::collection::{Collected, plan_collection, plan_collection_after};
+pub use collect::last_step::{LastStep, StepOutcome};
+pub use collect::session_sizes::{SessionSizes, measure_sessions};
+pub use collect::store_budget::{
+    apply_store_budget, collect, enforce_store_budget, plan_store_budget, planned_store_budget,
+};
 pub use collection_plan::{
     CollectionPlan, Fate, KnownLossesPlan, ObjectsSize, Purpose, StoreFilePlan,
 };
-pub use evict::{Eviction, EvictionLimits, EvictionPlan, evict, plan_eviction};
-pub use expire_sessions::{ExpiredSession, GRACE_MICROS, plan_expired_sessions, plan_expiring};
-pub use finding::{FsckFinding, FsckKind};
-pub use fit::{Cost, PricedTurn};
-pub use forget_choice::MAX_EXPIRED;
-pub use fsck::{FsckReport, MendedByParity, fsck};
-pub use fullness::{CROWDED_PERCENT, Fullness};
-pub use last_step::{LastStep, StepOutcome};
-pub use newest_time::newest_time;
-pub use parity_policy::{ParityPolicy, parity_policy, set_parity_policy};
-pub use plan::{ElidedTurn, Keep, RetentionPlan, SessionPlan};
-pub use plan_turns::plan_policies;
-pub use policy::{Policies, Policy, Scope, Thin, remove_policy, set_policy};
+pub use expire::evict::{Eviction, EvictionLimits, EvictionPlan, evict, plan_eviction};
+pub use expire::expire_sessions::{
+    ExpiredSession, GRACE_MICROS, plan_expired_sessions, plan_expiring,
+};
+pub use expire::plan_turns::plan_policies;
+pub use keep::budget_setting::{set_store_budget, store_budget};
+pub use keep::fit::{Cost, PricedTurn};
+pub use keep::forget_choice::MAX_EXPIRED;
+pub use keep::newest_time::newest_time;
+pub use keep::parity_policy::{ParityPolicy, parity_policy, set_parity_policy};
+pub use keep::policy::{Policies, Policy, Scope, Thin, remove_policy, set_policy};
+pub use keep::retention::plan_retention;
+pub use keep::retention_plan::{ElidedTurn, Keep, RetentionPlan, SessionPlan};
+pub use keep::roots::{MAX_OPERATIONS, MIN_OPERATIONS, PROTECTED_OPERATIONS, Reason, Roots};
+pub use keep::store_bound::{CROWDED_PERCENT, Fullness};
+pub use measure::stats::stats;
+pub use measure::usage::{LargeObject, SessionStats, Stats, StorageUsage};
 pub use redact::{
     DEFAULT_REPLACEMENT, Layer, MatchField, MatchLocation, Pattern, PatternMatch, Redacted,
     RedactionPlace, RedactionPlan, Rewritten, each_layer, plan_redaction, redact,
 };
-pub use repair::{Loss, RefRepair, RepairPlan, Repaired, plan_repair, repair};
-pub use retention::plan_retention;
-pub use roots::{MAX_OPERATIONS, MIN_OPERATIONS, PROTECTED_OPERATIONS, Reason, Roots};
-pub use session_sizes::{SessionSizes, measure_sessions};
-pub use stats::stats;
-pub use store_budget::{
-    apply_store_budget, collect, enforce_store_budget, plan_store_budget, planned_store_budget,
-};
-pub use usage::{LargeObject, SessionStats, Stats, StorageUsage};
-pub use whole_turns::{SessionDamage, newest_whole_turn};
+pub use repair::finding::{FsckFinding, FsckKind};
+pub use repair::fsck::{FsckReport, MendedByParity, fsck};
+pub use repair::salvage::{Loss, RefRepair, RepairPlan, Repaired, plan_repair, repair};
+pub use repair::whole_turns::{SessionDamage, newest_whole_turn};

@@ -6,10 +6,10 @@ use std::sync::Arc;
 use proptest::prelude::*;
 use tempfile::TempDir;
 
-use super::collect::Survey;
 use super::collection_plan::Purpose;
 use super::{collect, fsck};
 use crate::context::Builder;
+use crate::maintenance::collect::collection::Survey;
 use crate::object::{Kind, Object, ObjectId, Time};
 use crate::repo::{BranchName, Repository, Signature, SnapshotDraft};
 use crate::store::{Durability, NewStore, OpenOptions, RealIo, Thoroughness, Tier};

@@ -290,7 +290,7 @@ impl<'a> Model<'a> {
 
 impl World {
     fn kept_operations(&self) -> usize {
-        let oldest = self.now - super::roots::OPERATION_DAYS * 24 * HOUR;
+        let oldest = self.now - crate::maintenance::keep::roots::OPERATION_DAYS * 24 * HOUR;
         let recent = self.operations.iter().rev().take(MAX_OPERATIONS);
         let recent = recent.take_while(|(_, operation)| operation.time_micros >= oldest).count();
         recent.max(MIN_OPERATIONS).min(self.operations.len())

@@ -29,78 +29,57 @@
 //! # Ok::<(), turntree::Error>(())
 //! ```
 
-mod adoption;
-mod availability;
-mod bisect;
-mod branch;
-mod branch_lookup;
-mod cherry_pick;
-mod divergence;
-mod filter;
-mod forgotten;
-mod forgotten_operations;
-mod grafts;
+mod change;
 mod history;
 mod links;
-mod merge;
-mod merge_base;
-mod operations;
-mod pin;
-mod place;
-mod prompt_cache;
-mod prompts;
-mod provenance;
-mod redactions;
-mod remote_refs;
-mod resolve;
+mod refs;
 mod revision;
-mod rollback;
 mod search;
-mod secret_settings;
 mod session;
-mod tag;
 mod transaction;
-mod undo;
 mod versioned_json;
 pub mod vfs;
-pub mod watch;
-mod whole_workspace;
 
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 
-pub use adoption::Adoption;
-pub use availability::{Availability, AvailableTurn};
-pub use bisect::{Bisect, BisectNote, BisectStatus, BisectVerdict, Candidate, SkipReason};
-pub use branch::{
+pub use change::adoption::Adoption;
+pub use change::filter::ContentFilter;
+pub(crate) use change::forgotten_operations::forgotten_through;
+pub use change::merge::{MergeKind, MergeReport, MergeRequest};
+pub use change::redactions::{REDACTIONS_REF, Redactions};
+pub use change::resolve::Resolution;
+pub use change::secret_settings::{SECRET_SETTINGS_REF, SecretMode, SecretSettings};
+pub use change::undo::{LastUndo, MovedFiles, UndoPlan};
+pub use change::whole_workspace::{
+    ALL_FILES, PART_OF_FILES, WORKSPACE_FILES, WORKSPACE_SKIPPED, WholeWorkspace, workspace_files,
+};
+pub use history::availability::{Availability, AvailableTurn};
+pub use history::bisect::{Bisect, BisectNote, BisectStatus, BisectVerdict, Candidate, SkipReason};
+pub use history::divergence::{BranchLine, Divergence};
+pub(crate) use history::earlier_turns::audit_record;
+pub use history::earlier_turns::{
+    LESSONS_CHANGED, ONLY, RESTORED_FROM, ROLLED_BACK_TO, RollbackTarget, WORKSPACE, before_ref,
+};
+pub use history::grafts::{GRAFTS_REF, Grafts};
+pub use history::operations::OperationEntry;
+pub use history::prompt_cache::NoteKeeper;
+pub use history::prompts::{IsPrompt, PROMPT, PROMPTS, Prompts};
+pub use history::walk::{History, KnownTip, LogEntry};
+pub use links::links;
+pub use refs::branch::{
     BranchName, DEFAULT_SESSION, HEAD, MAIN_BRANCH, MAX_NAME_BYTES, check_full_name,
     check_remote_name, pin_name, pin_ref, tag_name, tag_ref,
 };
-pub use divergence::{BranchLine, Divergence};
-pub use filter::ContentFilter;
-pub use forgotten::ForgottenSession;
-pub(crate) use forgotten_operations::forgotten_through;
-pub use grafts::{GRAFTS_REF, Grafts};
-pub use history::{History, KnownTip, LogEntry};
-pub use links::links;
-pub use merge::{MergeKind, MergeReport, MergeRequest};
-pub use operations::OperationEntry;
-pub use pin::{NewPin, Pin};
-pub use place::{ChooseBranch, is_place, is_worktree};
-pub use prompt_cache::NoteKeeper;
-pub use prompts::{IsPrompt, PROMPT, PROMPTS, Prompts};
-pub use redactions::{REDACTIONS_REF, Redactions};
-pub use remote_refs::{
+pub use refs::pin::{NewPin, Pin};
+pub use refs::place::{ChooseBranch, is_place, is_worktree};
+pub use refs::remote_refs::{
     REMOTES_REF, RemoteEntry, distant_bundle, distant_ref, remote_branch, remote_branch_ref,
     remote_head_ref,
 };
-pub use resolve::Resolution;
+pub use refs::tag::NamedTag;
 pub use revision::{
     FindSession, ParseTime, Range, Resolver, Revision, SnapshotRevision, split_path, split_range,
-};
-pub(crate) use rollback::audit_record;
-pub use rollback::{
-    LESSONS_CHANGED, ONLY, RESTORED_FROM, ROLLED_BACK_TO, RollbackTarget, WORKSPACE, before_ref,
 };
 pub use search::{
     Arrival, Arrivals, ArrivedAt, Blame, BlameKind, BlamedPart, Count, FindIn, Gap, Gaps, Grep,
@@ -109,17 +88,13 @@ pub use search::{
     ReadMessage, Scan, ScanPart, ScanPlace, ScopeScan, SearchFilter, SearchScope, TextMatches,
 };
 pub(crate) use search::{complete_history_index, wrong_history_indexes};
-pub use secret_settings::{SECRET_SETTINGS_REF, SecretMode, SecretSettings};
-pub use session::{
+pub use session::forgotten::ForgottenSession;
+pub use session::sessions::{
     MAX_LABEL_BYTES, MAX_LABELS, MAX_TITLE_BYTES, NewestBranch, SESSION_REFS, SessionLabels,
 };
-pub use tag::NamedTag;
+pub use session::watch;
 pub use transaction::{SnapshotDraft, Transaction};
-pub use undo::{LastUndo, MovedFiles, UndoPlan};
 pub(crate) use versioned_json::decode_versioned;
-pub use whole_workspace::{
-    ALL_FILES, PART_OF_FILES, WORKSPACE_FILES, WORKSPACE_SKIPPED, WholeWorkspace, workspace_files,
-};
 
 use self::transaction::KnownIds;
 
@@ -149,15 +124,15 @@ pub struct Signature {
 pub struct Repository {
     store: Store,
     known: Mutex<KnownIds>,
-    redactions: Mutex<redactions::CachedRedactions>,
+    redactions: Mutex<change::redactions::CachedRedactions>,
     /// Counts of prompts, valid for the function that recognizes them.
-    prompts: Mutex<prompts::KnownPrompts>,
+    prompts: Mutex<history::prompts::KnownPrompts>,
     /// The refs of a past moment, for a handle on that moment.
     past: Option<Arc<RefTable>>,
     /// The branch that this handle acts on, regardless of HEAD.
     acting_on: Option<BranchName>,
     /// The place of the caller.
-    place: Option<place::Place>,
+    place: Option<refs::place::Place>,
     /// The filter for new content.
     filter: Option<Arc<dyn ContentFilter>>,
     /// The cache for the results of long computations.

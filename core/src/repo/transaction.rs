@@ -7,8 +7,6 @@ use std::sync::{Arc, PoisonError};
 
 use bytes::Bytes;
 
-use super::filter::ContentFilter;
-use super::redactions::{REDACTIONS_REF, redacted_error};
 use super::vfs::VfsUri;
 use super::{BranchName, Repository, Signature, before_ref, links};
 use crate::error::{Error, ErrorKind, Result};
@@ -16,6 +14,8 @@ use crate::object::{
     Author, Commit, FileRefusal, Kind, Memory, Object, ObjectId, ObjectSink, ObjectSource,
     RefValue, Time, Trigger,
 };
+use crate::repo::change::filter::ContentFilter;
+use crate::repo::change::redactions::{REDACTIONS_REF, redacted_error};
 use crate::store::{
     Committed, Expected, Inventory, OperationDraft, ReadGuard, RefTable, RefUpdate, Tombstone,
 };

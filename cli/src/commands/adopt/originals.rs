@@ -20,7 +20,7 @@ use turntree::store::RefTable;
 use turntree::workspace::AdoptionCache;
 use turntree_exchange::agents::{FoundSession, has_own_file};
 
-use crate::porcelain::sources::is_open_for_writing;
+use crate::porcelain::transfer::transcript_sources::is_open_for_writing;
 
 /// Bytes of one read.
 const READ_BYTES: usize = 1 << 16;
@@ -317,7 +317,7 @@ mod tests {
     use turntree_exchange::agents::{AdoptOptions, SessionPlace, adopt, find};
 
     use super::*;
-    use crate::porcelain::sources::all_open_for_writing;
+    use crate::porcelain::transfer::transcript_sources::all_open_for_writing;
     use crate::program::invocation::stamp;
 
     const TRANSCRIPT: &str = concat!(

@@ -10,7 +10,7 @@ use turntree::repo::{BranchName, Repository};
 use turntree_exchange::agents::FoundSession;
 
 use super::originals::{Obstacle, Original, Stored, candidate};
-use crate::porcelain::sources::all_open_for_writing;
+use crate::porcelain::transfer::transcript_sources::all_open_for_writing;
 use crate::program::invocation::Invocation;
 use crate::program::live::{LiveSession, client_session, live_sessions};
 use crate::view::clock;

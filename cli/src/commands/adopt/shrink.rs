@@ -11,7 +11,7 @@ use super::reclaim::USUAL_AGE;
 use super::{Adopt, ReclaimWhen};
 use crate::commands::Verb;
 use crate::commands::gc::{Wanted, collect_or_plan};
-use crate::porcelain::patience::Patience;
+use crate::porcelain::store::maintenance_wait::Patience;
 use crate::program::invocation::Invocation;
 use crate::view::error::{Answer, Result};
 use crate::view::render::{count, size};

@@ -22,11 +22,11 @@ use turntree::{Error, ErrorKind};
 
 use self::input::Input;
 use super::Verb;
-use crate::porcelain::branches::refuse_forgotten;
-use crate::porcelain::revision::resolve;
-use crate::porcelain::scrubbing::{Scrubbed, tips, wanted};
-use crate::porcelain::secrets::{Passage, SecretGate, refuse, refuse_texts};
-use crate::porcelain::temp_file::{Spool, save_checked};
+use crate::porcelain::read::branches::refuse_forgotten;
+use crate::porcelain::read::revision::resolve;
+use crate::porcelain::read::secrets::{Passage, SecretGate, refuse, refuse_texts};
+use crate::porcelain::transfer::scrub::{Scrubbed, tips, wanted};
+use crate::porcelain::transfer::temp_file::{Spool, save_checked};
 use crate::program::age_keys::Sealing;
 use crate::program::complete::revisions;
 use crate::program::invocation::{Invocation, stamp};

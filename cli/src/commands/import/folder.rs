@@ -10,8 +10,8 @@ use turntree_exchange::formats::context_chef::{self, FolderReport};
 use turntree_exchange::formats::ollm::{self, OllmReport};
 use turntree_exchange::{FoldersOf, ImportOptions, StoredTree, read_tree};
 
-use crate::porcelain::branches::{left_out, refuse_forgotten};
-use crate::porcelain::import_report::{CONFLICT_HINT, print, warn_of_odd};
+use crate::porcelain::read::branches::{left_out, refuse_forgotten};
+use crate::porcelain::transfer::import_report::{CONFLICT_HINT, print, warn_of_odd};
 use crate::program::invocation::Invocation;
 use crate::view::error::{Answer, Failure, Hint, Result};
 use crate::view::json;

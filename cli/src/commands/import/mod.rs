@@ -18,11 +18,11 @@ use turntree_exchange::{Format, HEAD_BYTES, ImportOptions, StoredTree, detect, r
 
 use self::folder::import_folder;
 use super::Verb;
-use crate::porcelain::branches::refuse_forgotten;
-use crate::porcelain::import_report::{
+use crate::porcelain::read::branches::refuse_forgotten;
+use crate::porcelain::read::revision::branch_of;
+use crate::porcelain::transfer::import_report::{
     CONFLICT_HINT, print, warn_of_notes, warn_of_odd, warn_of_unread,
 };
-use crate::porcelain::revision::branch_of;
 use crate::program::invocation::{
     Invocation, has_own_branch, input_name, open_file, read_input, stamp,
 };

@@ -9,8 +9,8 @@ use turntree::workspace::save;
 use turntree::{Error, ErrorKind};
 use turntree_exchange::lessons::{Lessons, LessonsDocument};
 
-use crate::porcelain::lessons::target::{LessonBranch, lessons_at};
-use crate::porcelain::revision::resolve;
+use crate::porcelain::change::lessons::target::{LessonBranch, lessons_at};
+use crate::porcelain::read::revision::resolve;
 use crate::program::complete::revisions;
 use crate::program::invocation::{Invocation, input_name, read_input, stamp};
 use crate::view::error::{Answer, Failure, Hint, Result};

@@ -12,9 +12,9 @@ use turntree_exchange::lessons::{Lesson, MergedLessons};
 
 use self::file::{Export, Import};
 use super::Verb;
-use crate::porcelain::lessons::fields::LessonFields;
-use crate::porcelain::lessons::target::{LessonBranch, lessons_at, show};
-use crate::porcelain::lessons::{Add, inject, list, shown};
+use crate::porcelain::change::lessons::fields::LessonFields;
+use crate::porcelain::change::lessons::target::{LessonBranch, lessons_at, show};
+use crate::porcelain::change::lessons::{Add, inject, list, shown};
 use crate::program::complete::{lessons, revisions};
 use crate::program::invocation::Invocation;
 use crate::view::error::{Answer, Hint, Result};

@@ -8,8 +8,8 @@ use clap::{Args, Subcommand};
 
 use self::modes::ShowModes;
 use super::Verb;
-use crate::porcelain::snapshot::{NewSnapshot, SnapshotBasics};
-use crate::porcelain::thresholds::{ContextUsage, Thresholds, parse_usage};
+use crate::porcelain::change::snapshot::{NewSnapshot, SnapshotBasics};
+use crate::porcelain::change::thresholds::{ContextUsage, Thresholds, parse_usage};
 use crate::program::invocation::Invocation;
 use crate::view::error::{Answer, Result};
 

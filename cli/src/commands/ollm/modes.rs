@@ -7,7 +7,7 @@ use clap::Args;
 use clap_complete::ArgValueCompleter;
 use turntree_exchange::formats::ollm::{MODES_SUFFIX, PastTransition, past_transitions};
 
-use crate::porcelain::revision::known_branch_of;
+use crate::porcelain::read::revision::known_branch_of;
 use crate::program::complete::sessions;
 use crate::program::invocation::Invocation;
 use crate::view::clock;

@@ -4,8 +4,8 @@ use std::io::Write;
 
 use turntree::repo::{BranchName, Repository};
 
-use crate::porcelain::snapshot::{NewSnapshot, Racing, SnapshotTarget};
-use crate::porcelain::thresholds::{ContextUsage, DueCheck, Thresholds};
+use crate::porcelain::change::snapshot::{NewSnapshot, Racing, SnapshotTarget};
+use crate::porcelain::change::thresholds::{ContextUsage, DueCheck, Thresholds};
 use crate::program::invocation::Invocation;
 use crate::view::error::{Answer, Result};
 use crate::view::json;

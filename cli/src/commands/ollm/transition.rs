@@ -13,7 +13,7 @@ use turntree_exchange::formats::ollm::{
     MODES_SUFFIX, Transition, TransitionFacts, export_mode, past_transitions, state_snapshot,
 };
 
-use crate::porcelain::snapshot::{At, SnapshotBasics, SnapshotTarget};
+use crate::porcelain::change::snapshot::{At, SnapshotBasics, SnapshotTarget};
 use crate::program::invocation::Invocation;
 use crate::view::error::{Answer, Hint, Result};
 use crate::view::json;

@@ -9,7 +9,7 @@ use turntree::object::Time;
 use turntree::repo::{OperationEntry, Repository};
 
 use super::head;
-use crate::porcelain::forgetting::{Forgetting, write};
+use crate::porcelain::change::forget_operations::{Forgetting, write};
 use crate::program::invocation::{Invocation, stamp};
 use crate::view::error::{Answer, Result};
 use crate::view::moment::parse_moment;

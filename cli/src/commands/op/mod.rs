@@ -11,7 +11,7 @@ use turntree::repo::OperationEntry;
 
 use self::forget::Forget;
 use super::Verb;
-use crate::porcelain::operations::{OperationsWanted, each_operation};
+use crate::porcelain::change::operations::{OperationsWanted, each_operation};
 use crate::program::invocation::Invocation;
 use crate::view::error::{Answer, Hint, Result};
 use crate::view::output::{FAINT, ID, Output};

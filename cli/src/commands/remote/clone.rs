@@ -15,7 +15,7 @@ use turntree_exchange::formats::tool_use;
 use super::fetch::{Wanted, fetch};
 use crate::commands::Verb;
 use crate::porcelain::broad_directory::expect_narrow;
-use crate::porcelain::remotes::{Connection, ORIGIN};
+use crate::porcelain::transfer::remotes::{Connection, ORIGIN};
 use crate::program::buckets::{absolute_url, open_bucket};
 use crate::program::global::STORE_DIR;
 use crate::program::here::Here;

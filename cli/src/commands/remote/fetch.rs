@@ -9,7 +9,7 @@ use turntree::{Error, ErrorKind};
 
 use super::report::{cost, moved_branches, write_branches};
 use crate::commands::Verb;
-use crate::porcelain::remotes::Connection;
+use crate::porcelain::transfer::remotes::Connection;
 use crate::program::invocation::{Invocation, stamp};
 use crate::view::error::{Answer, Failure, Hint, Result};
 use crate::view::json;

@@ -5,7 +5,7 @@ use std::io::Write;
 use turntree::ErrorKind;
 use turntree::transfer::remote::CollectOptions;
 
-use crate::porcelain::remotes::Connection;
+use crate::porcelain::transfer::remotes::Connection;
 use crate::program::invocation::Invocation;
 use crate::view::error::{Answer, Hint, Result};
 use crate::view::json;

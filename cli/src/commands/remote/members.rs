@@ -6,7 +6,7 @@ use clap::Subcommand;
 use turntree::Error;
 use turntree::repo::Repository;
 
-use crate::porcelain::remotes::{Connection, Sealed, remember_keys};
+use crate::porcelain::transfer::remotes::{Connection, Sealed, remember_keys};
 use crate::program::age_keys::Sealing;
 use crate::program::invocation::Invocation;
 use crate::program::remote_keys::{self, FoundKeys, Wanted, new_secret};

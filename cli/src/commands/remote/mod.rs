@@ -25,7 +25,7 @@ use self::members::MemberVerb;
 pub(super) use self::push::Push;
 pub(super) use self::sync::Sync;
 use super::Verb;
-use crate::porcelain::remotes::{Connection, named_remote};
+use crate::porcelain::transfer::remotes::{Connection, named_remote};
 use crate::program::buckets::{absolute_url, make_bucket};
 use crate::program::identity::{OwnKey, own_public_key};
 use crate::program::invocation::{Invocation, stamp};

@@ -10,10 +10,10 @@ use turntree::transfer::remote::Pushed;
 
 use super::report::{gone_branches, pushed_branches, write_branches};
 use crate::commands::Verb;
-use crate::porcelain::pushing::{Outcome, PushManner, push_session};
-use crate::porcelain::remotes::Connection;
-use crate::porcelain::secrets::refuse;
-use crate::porcelain::sessions::named_session;
+use crate::porcelain::read::secrets::refuse;
+use crate::porcelain::read::sessions::named_session;
+use crate::porcelain::transfer::push::{Outcome, PushManner, push_session};
+use crate::porcelain::transfer::remotes::Connection;
 use crate::program::complete::sessions;
 use crate::program::invocation::Invocation;
 use crate::view::error::{Answer, Failure, Hint, Result};

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use clap::Args;
 use turntree::transfer::remote::{refuse, serve};
 
-use crate::porcelain::temp_file::Spool;
+use crate::porcelain::transfer::temp_file::Spool;
 use crate::program::buckets::{make_bucket, open_bucket};
 use crate::program::invocation::Invocation;
 use crate::view::error::{Answer, Result};

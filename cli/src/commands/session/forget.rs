@@ -13,9 +13,9 @@ use turntree::object::{ObjectId, Time};
 use turntree::repo::Repository;
 use turntree::{Error, ErrorKind};
 
-use crate::porcelain::patience::Patience;
-use crate::porcelain::sessions::named_session;
-use crate::porcelain::store_budget;
+use crate::porcelain::read::sessions::named_session;
+use crate::porcelain::store::maintenance_wait::Patience;
+use crate::porcelain::store::store_budget;
 use crate::program::complete::sessions;
 use crate::program::invocation::{Invocation, stamp};
 use crate::program::live::{LiveSession, client_session, live_sessions};

@@ -6,7 +6,7 @@ use clap::Args;
 use clap_complete::ArgValueCompleter;
 use turntree::repo::SessionLabels;
 
-use crate::porcelain::sessions::{named_session, set_labels};
+use crate::porcelain::read::sessions::{named_session, set_labels};
 use crate::program::complete::sessions;
 use crate::program::invocation::Invocation;
 use crate::view::error::{Answer, Result};

@@ -6,7 +6,7 @@ use clap::Args;
 use clap_complete::ArgValueCompleter;
 use turntree_exchange::TitleSource;
 
-use crate::porcelain::sessions::{ListedSession, listed, named_session};
+use crate::porcelain::read::sessions::{ListedSession, listed, named_session};
 use crate::program::complete::sessions;
 use crate::program::invocation::Invocation;
 use crate::view::error::{Answer, Result};

@@ -9,8 +9,8 @@ use turntree::Error;
 use turntree::object::Time;
 use turntree_exchange::formats::swarm::{ReconstructionOptions, reconstruct};
 
-use crate::porcelain::compat::Compat;
-use crate::porcelain::import_report::warn_of_notes;
+use crate::porcelain::change::compat::Compat;
+use crate::porcelain::transfer::import_report::warn_of_notes;
 use crate::program::invocation::{Invocation, input_name, open_file, read_input};
 use crate::view::clock;
 use crate::view::error::{Answer, Result};

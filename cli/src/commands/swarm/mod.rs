@@ -13,7 +13,7 @@ use self::events::Events;
 use self::reads::Reads;
 pub(super) use self::restore::IntoConfiguration;
 use super::Verb;
-use crate::porcelain::revision::resolve;
+use crate::porcelain::read::revision::resolve;
 use crate::program::complete::revisions;
 use crate::program::invocation::Invocation;
 use crate::view::error::{Answer, Result};

@@ -8,7 +8,7 @@ use clap_complete::ArgValueCompleter;
 use turntree::Error;
 use turntree_exchange::check_reads;
 
-use crate::porcelain::revision::resolve;
+use crate::porcelain::read::revision::resolve;
 use crate::program::complete::revisions;
 use crate::program::invocation::Invocation;
 use crate::view::error::{Answer, Result};

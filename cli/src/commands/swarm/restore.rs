@@ -9,7 +9,7 @@ use turntree::repo::Repository;
 use turntree::workspace::save;
 use turntree_exchange::formats::swarm::{Configuration, RestoreResult, restore_swarm};
 
-use crate::porcelain::compat::Compat;
+use crate::porcelain::change::compat::Compat;
 use crate::program::invocation::{Invocation, input_name, read_input};
 use crate::view::error::{Answer, Failure, Result};
 use crate::view::output::{Output, warn};

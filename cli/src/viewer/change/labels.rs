@@ -3,7 +3,7 @@
 use turntree::repo::{Repository, SessionLabels};
 
 use super::{Plan, Prepared, Work};
-use crate::porcelain::sessions::stage_labels;
+use crate::porcelain::read::sessions::stage_labels;
 use crate::view::error::Result;
 
 /// Describes a session without its own title.

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use super::pattern::{Pattern, PatternMatch};
 use super::search::{Hit, MatchField, Search, display_key, hits_in_name, rename_ref, text_of_meta};
 use crate::error::Result;
-use crate::maintenance::graph::CommitGraph;
+use crate::maintenance::keep::graph::CommitGraph;
 use crate::object::{Kind, Object, ObjectId, ObjectSource, Operation, RefValue, Tag};
 use crate::store::KnownLosses;
 use crate::tree::{Item, List, Map};

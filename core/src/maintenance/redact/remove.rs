@@ -6,11 +6,11 @@ use std::sync::Arc;
 use super::pattern::Pattern;
 use super::search::{Search, hits_in};
 use crate::error::{Error, ErrorKind, Result};
-use crate::maintenance::cohorts::Cohorts;
-use crate::maintenance::collect::{mark, tombstones};
-use crate::maintenance::layout::arrange;
-use crate::maintenance::mark::Marker;
-use crate::maintenance::plan_turns::is_dropped;
+use crate::maintenance::collect::collection::{mark, tombstones};
+use crate::maintenance::expire::plan_turns::is_dropped;
+use crate::maintenance::mark::cohorts::Cohorts;
+use crate::maintenance::mark::marker::Marker;
+use crate::maintenance::mark::pack_order::arrange;
 use crate::maintenance::{Policies, RetentionPlan, Roots, plan_retention};
 use crate::object::{Kind, ObjectId, ObjectSource, Time};
 use crate::store::{

@@ -18,67 +18,43 @@
 //! three decompressions and those of its parts. The [`Tier`] sets the size of blocks and the effort
 //! of compression.
 //!
-//! The frames alone contain everything, so the rest can be rebuilt from them (`rebuild.rs`). The
+//! The frames alone contain everything, so the rest can be rebuilt from them (`read/rebuild.rs`). The
 //! ids are at the start, so that a pack that lost its end is still readable as far as it goes. An
 //! archive may omit them: then the first read of an object reads and hashes the whole archive
-//! (`identify.rs`). Nothing in a pack is trusted: checksums find and locate damage, and the caller
+//! (`read/identify.rs`). Nothing in a pack is trusted: checksums find and locate damage, and the caller
 //! verifies every object against its id. Specified in `format-spec/pack.md`.
 
-mod block;
 mod bundle;
-mod cache;
-mod chunk;
-mod compressors;
-#[cfg(test)]
-mod damage;
-#[cfg(test)]
-mod failing;
-mod frames;
-#[cfg(test)]
-mod hostile;
-mod identify;
-mod ids;
-mod index;
-mod layout;
-mod links;
-mod measure;
-mod open_ids;
-mod pack_draft;
-mod packer;
+mod format;
 mod parity_file;
-mod rebuild;
-mod similarity;
+mod read;
 #[cfg(test)]
 mod tests;
-mod thread_priority;
-mod verify;
-#[cfg(test)]
-mod without_ids;
-mod writer;
+mod write;
 
 use std::fmt;
 use std::sync::Arc;
 
 use bytes::Bytes;
 
-use self::block::Block;
 pub(in crate::store) use self::bundle::IndexedBundle;
 pub use self::bundle::{BundleDraft, BundleFile, BundleWritten, Outside};
-pub(in crate::store) use self::cache::BlockCache;
-use self::frames::{FrameContainer, Frames};
-pub(in crate::store) use self::ids::IdsCache;
-use self::ids::PackIds;
-use self::layout::{
+use self::format::block::Block;
+use self::format::layout::{
     BlockInfo, FOOTER_BYTES, Footer, HEADER_BYTES, PackHeader, TABLE_ENTRY_BYTES, decode_table,
     max_unlisted_objects, newer_version, note, table_checksum,
 };
-pub use self::measure::PackSize;
-use self::open_ids::OpenIds;
-pub use self::pack_draft::PackItem;
-pub(in crate::store) use self::pack_draft::{PackDraft, PackFileSize};
+pub use self::format::pack_draft::PackItem;
+pub(in crate::store) use self::format::pack_draft::{PackDraft, PackFileSize};
 pub(in crate::store) use self::parity_file::{ParityFile, RestoredPack};
-pub(in crate::store) use self::rebuild::RecoveredObjects;
-pub(crate) use self::thread_priority::with_low_priority;
+pub(in crate::store) use self::read::cache::BlockCache;
+use self::read::frames::{FrameContainer, Frames};
+pub(in crate::store) use self::read::ids::IdsCache;
+use self::read::ids::PackIds;
+use self::read::open_ids::OpenIds;
+pub(in crate::store) use self::read::rebuild::RecoveredObjects;
+pub use self::write::measure::PackSize;
+pub(crate) use self::write::thread_priority::with_low_priority;
 use super::format::codec::Effort;
 use super::format::id::{StoreId, hex};
 use super::format::segment::Digest;

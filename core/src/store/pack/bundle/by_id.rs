@@ -6,12 +6,12 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use super::super::BlockCache;
-use super::super::index::IdIndex;
-use super::super::layout::{BlockInfo, BlockKind, FRAME_HEADER_BYTES};
 use super::read::BundleFile;
 use crate::error::{Error, Result};
 use crate::object::{ID_BYTES, Kind, Object, ObjectId, verify};
 use crate::store::io::ReadAt;
+use crate::store::pack::format::index::IdIndex;
+use crate::store::pack::format::layout::{BlockInfo, BlockKind, FRAME_HEADER_BYTES};
 
 /// Frames of nodes up to this total size are read together with those of commits.
 const MAX_NODE_BYTES: u64 = 1 << 20;

@@ -30,10 +30,10 @@ pub(in crate::store) use self::by_id::IndexedBundle;
 pub use self::read::BundleFile;
 pub use self::write::{BundleDraft, BundleWritten};
 use super::Tombstone;
-use super::layout::{Salt, Totals, seal, verify_checksum};
 use crate::error::Error;
 use crate::object::{Checksum, ID_BYTES, Kind, ObjectId};
 use crate::store::format::segment::{Digest, FieldReader};
+use crate::store::pack::format::layout::{Salt, Totals, seal, verify_checksum};
 
 /// Most bytes of the front.
 pub(super) const MAX_FRONT_BYTES: u64 = 64 << 20;

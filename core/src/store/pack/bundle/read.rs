@@ -3,11 +3,6 @@
 use std::fmt;
 use std::sync::Arc;
 
-use super::super::frames::{FrameContainer, Frames};
-use super::super::layout::{
-    BlockInfo, BlockKind, FRAME_HEADER_BYTES, TABLE_ENTRY_BYTES, decode_table,
-    max_unlisted_objects, table_checksum,
-};
 use super::super::{BlockCache, PackId};
 use super::{
     FOOTER_BYTES, Footer, MAX_FRONT_BYTES, MAX_OPERATIONS_BYTES, OUTSIDE_BYTES, Outside,
@@ -18,6 +13,11 @@ use crate::object::{Kind, Object, ObjectId};
 use crate::store::format::codec::{decompress_block, is_plausible_block};
 use crate::store::io::ReadAt;
 use crate::store::medium::Medium;
+use crate::store::pack::format::layout::{
+    BlockInfo, BlockKind, FRAME_HEADER_BYTES, TABLE_ENTRY_BYTES, decode_table,
+    max_unlisted_objects, table_checksum,
+};
+use crate::store::pack::read::frames::{FrameContainer, Frames};
 
 /// Most bytes of decoded blocks that are cached while reading: bases, and parts.
 pub(super) const CACHE_BYTES: usize = 24 << 20;

@@ -7,9 +7,6 @@
 
 use std::sync::Arc;
 
-use super::super::frames::{FrameContainer, Frames};
-use super::super::layout::{BlockInfo, BlockKind, max_unlisted_objects};
-use super::super::rebuild::find_frames;
 use super::super::{BlockCache, PackId};
 use super::read::{BundleFile, CACHE_BYTES, is_plausible, object_blocks};
 use super::{Footer, MAX_FRONT_BYTES, OUTSIDE_BYTES, front_checksum, read_outside, salt};
@@ -18,6 +15,9 @@ use crate::object::{Kind, Object, ObjectId};
 use crate::store::format::codec::frame_sizes;
 use crate::store::io::ReadAt;
 use crate::store::medium::Medium;
+use crate::store::pack::format::layout::{BlockInfo, BlockKind, max_unlisted_objects};
+use crate::store::pack::read::frames::{FrameContainer, Frames};
+use crate::store::pack::read::rebuild::find_frames;
 
 /// Bytes per read: as many as one damaged byte costs in an encrypted file.
 const PIECE_BYTES: usize = 64 << 10;

@@ -3,10 +3,6 @@
 use std::sync::Arc;
 
 use super::super::Tier;
-use super::super::index::IdIndex;
-use super::super::layout::{MAX_OBJECTS, encode_table, table_checksum};
-use super::super::pack_draft::{PackDraft, PackItem};
-use super::super::packer::Packer;
 use super::read::BundleFile;
 use super::{
     Footer, MAX_FRONT_BYTES, MAX_OPERATIONS_BYTES, Outside, front_checksum, push_outside, salt,
@@ -16,6 +12,10 @@ use crate::object::{Kind, ObjectId, ObjectSource};
 use crate::store::format::codec::compress_block;
 use crate::store::format::id::StoreId;
 use crate::store::io::IoFile;
+use crate::store::pack::format::index::IdIndex;
+use crate::store::pack::format::layout::{MAX_OBJECTS, encode_table, table_checksum};
+use crate::store::pack::format::pack_draft::{PackDraft, PackItem};
+use crate::store::pack::write::packer::Packer;
 
 /// The content of a bundle to write.
 pub struct BundleDraft<'a> {

@@ -155,7 +155,7 @@ class Bundle(reader.Pack):
                 fits = name[:5] == "refs/" and kind in ("heads", "tags", "pins")
                 fits &= not re.search(BAD_NAME, rest) and len(rest.encode()) <= 255
                 own = kind != "heads" or rest.split("/")[0] in sessions
-                require(fits and own, "a ref of somebody else")
+                require(fits and own, "a ref of another session")
             names = [name for name, *_ in changed]
             require(names and names == sorted(set(names), key=str.encode), "names in disorder")
             undone = sequence - undoes if undoes else None

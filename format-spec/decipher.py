@@ -5,7 +5,7 @@
     decipher.py STORE KEY TARGET
 
 TARGET is a directory that is not there yet. It needs the packages blake3 and cryptography.
-Nothing is verified here: reader.py does that. Whoever has the copy reads everything in it.
+Nothing is verified here: reader.py does that. The copy is readable for everyone.
 """
 
 import struct

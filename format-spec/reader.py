@@ -312,7 +312,7 @@ class Store:
             said = data[:8], *struct.unpack("<III", data[8:20]), data[40] & ~4, data[41:48]
             require(said == (MAGIC % b"B", 1, 1, 1, 0, bytes(7)), "a store of an unknown version")
             self.id = data[48:64]
-            fcntl.flock(file, fcntl.LOCK_SH)  # with it, nobody takes files away
+            fcntl.flock(file, fcntl.LOCK_SH)  # while it is held, no process removes files
             self.load()
         if grafts := self.refs.get("refs/maintenance/grafts"):
             self.grafts = dict(in_turn(self.read(grafts[1])[1].decode().split(), 2))

@@ -33,7 +33,7 @@ fn adopt_all(store: &TempStore, place: &SessionPlace) -> u64 {
     };
     let mut seen = AdoptionCache::open(repo.store());
     let adopted = adopt(&repo, found.sessions, &options, &mut seen).expect("an adoption");
-    seen.save().expect("what was seen is kept");
+    seen.save().expect("the record of seen files is kept");
     let turns = |outcome: &Outcome| match outcome {
         Outcome::Imported(report) => Some(report.turns),
         Outcome::Unchanged => Some(0),

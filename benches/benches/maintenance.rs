@@ -212,7 +212,7 @@ fn memory_kib() -> u64 {
     line.and_then(|line| line.split_whitespace().next()?.parse().ok()).unwrap_or_default()
 }
 
-#[expect(clippy::print_stderr, reason = "a bench reports to whoever runs it")]
+#[expect(clippy::print_stderr, reason = "a bench reports to its user")]
 fn report(line: &str) {
     eprintln!("{line}");
 }

@@ -44,7 +44,7 @@ fn snapshot(criterion: &mut Criterion) {
 }
 
 /// Prints the bytes that a turn adds to the store, early and late.
-#[expect(clippy::print_stderr, reason = "a bench reports to whoever runs it")]
+#[expect(clippy::print_stderr, reason = "a bench reports to its user")]
 fn report_bytes(stored_bytes: &[u64]) {
     for middle in [100, 1_000, 10_000] {
         let window = stored_bytes.get(middle - WINDOW..).and_then(|rest| rest.get(..WINDOW));

@@ -28,7 +28,7 @@ class TurntreeError(Exception):
 
     @property
     def may_be_retried(self) -> bool:
-        """Whether somebody else was faster, and the same call may work now."""
+        """True if another process committed first: the same call may work now."""
         return self.kind == "conflict"
 
 

@@ -1,6 +1,6 @@
 //! An agent's loop: a task, three strategies in branches of their own, the best one merged, and back.
 //! Run it with `cargo run -p turntree --example strategies`.
-#![expect(clippy::print_stdout, reason = "an example talks to whoever runs it")]
+#![expect(clippy::print_stdout, reason = "an example prints its results")]
 
 use turntree::context::Role;
 use turntree::local::{Repo, Session};

@@ -102,7 +102,7 @@ pub fn codesign_store(bytes: &[u8]) {
     for (number, session) in sessions.iter().enumerate() {
         let document = exported(&repo, session);
         let again = import_store(&repo, &format!("again{number}"), &document);
-        let again = again.expect("what is exported can be imported");
+        let again = again.expect("an export can be imported");
         assert!(exported(&repo, again.branch.session()) == document, "an export is not stable");
     }
 }
@@ -161,7 +161,7 @@ pub fn codesign_session(bytes: &[u8]) {
     let (Some(_), Some(beside)) = (alone, beside) else { return };
     let chat = chat_of(&repo, "alone");
     let of_chat = of_session("chat", "codesign-session");
-    import(&repo, chat.as_slice(), &of_chat).expect("what is exported can be imported");
+    import(&repo, chat.as_slice(), &of_chat).expect("an export can be imported");
     assert!(chat_of(&repo, "chat") == chat, "an export is not stable");
     let again = import_designs(&repo, &files, &options).unwrap();
     assert_eq!((again.turns, again.new_bytes, again.head), (0, 0, beside.head));

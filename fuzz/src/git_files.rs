@@ -6,7 +6,7 @@
 //!          ! letter kind content  an object that lies where that of the letter should
 //!          d letter content       in a pack: changes of the object of that letter, at the small letter
 //!          f path \n content      a file of the repository
-//!          ? name                 what is asked for: a branch, a tag, an id
+//!          ? name                 the name: a branch, a tag, an id
 //! content  0x01 letter is the id of an object in digits, 0x02 letter its bytes
 //! ```
 //!
@@ -246,7 +246,7 @@ fn deflated(bytes: &[u8]) -> Vec<u8> {
         out.extend([1, 0, 0, 0xff, 0xff]);
     }
     while let Some(chunk) = chunks.next() {
-        let len = u16::try_from(chunk.len()).expect("a chunk is no longer");
+        let len = u16::try_from(chunk.len()).expect("the length of a chunk");
         out.push(u8::from(chunks.peek().is_none()));
         out.extend(len.to_le_bytes());
         out.extend((!len).to_le_bytes());

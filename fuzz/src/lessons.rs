@@ -27,7 +27,7 @@ pub fn lessons(bytes: &[u8]) {
     };
     let written = document.to_text().unwrap();
     let again = LessonsDocument::parse(&written).unwrap();
-    assert_eq!(again.to_text().unwrap(), written, "a file that was read is written as another one");
+    assert_eq!(again.to_text().unwrap(), written, "a file that was read is written differently");
 
     let (mut found, nothing) = (Lessons::default(), Lessons::default());
     if document.merge_into(&mut found, &nothing, 7, 1_000).is_err() {

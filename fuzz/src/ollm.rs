@@ -26,11 +26,11 @@ pub fn ollm(bytes: &[u8]) {
         for range in &told.records {
             assert!(bytes.get(range.clone()).is_some_and(|record| record.starts_with(b"{")));
         }
-        let (second, again) = exported(format, &first).expect("what is exported is a document");
+        let (second, again) = exported(format, &first).expect("an export is a document");
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
         assert!(
             first == second,
-            "an export of an export is another one: {} {}",
+            "an export of an export differs: {} {}",
             text(&first),
             text(&second)
         );

@@ -100,7 +100,7 @@ fn adopt_from(folder: &Path) {
     for it in adopt_all(&repo, &look(folder)) {
         if let Outcome::Imported(report) = &it.outcome {
             let new = (report.turns, report.others.len(), report.new_bytes);
-            assert_eq!(new, (0, 0, 0), "what is known adds something");
+            assert_eq!(new, (0, 0, 0), "known records add something");
         }
     }
     assert!(listing(folder) == before, "something was written beside the database");

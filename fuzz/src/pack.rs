@@ -58,11 +58,11 @@ fn use_store(sample: &Sample, disk: &SimDisk) -> bool {
     let is_new = |path: &PathBuf| !before.contains_key(path) && !is_ids(path);
     assert!(!disk.files().keys().any(is_new), "reading wrote something");
     assert!(missing.is_empty() || !report.is_ok(), "lost in silence: {missing:?}");
-    repair(repo.store(), Loss::Refuse, &stamp(100), &mut |_, _| {}).expect("a repair goes on");
+    repair(repo.store(), Loss::Refuse, &stamp(100), &mut |_, _| {}).expect("a repair ends");
     drop(repo);
     let repaired = try_open(disk, 61).expect("a repaired store opens");
     let lost = sample.missing(repaired.store());
-    assert!(lost.iter().all(|id| missing.contains(id)), "a repair lost what was there");
+    assert!(lost.iter().all(|id| missing.contains(id)), "a repair lost an intact object");
     !report.is_ok()
 }
 

@@ -32,8 +32,8 @@ pub fn context_chef(bytes: &[u8]) {
     for range in &told.records {
         assert!(bytes.get(range.clone()).is_some_and(|record| record.starts_with(b"{")));
     }
-    let (second, again) = exported(&first).expect("what is exported is a snapshot");
-    assert!(first == second, "an export of an export is another one");
+    let (second, again) = exported(&first).expect("an export is a snapshot");
+    assert!(first == second, "an export of an export differs");
     assert_eq!(told.messages, again.messages);
 }
 
@@ -90,7 +90,7 @@ pub fn offload(bytes: &[u8]) {
         Some(shown) => {
             assert!(total > options.threshold);
             let shown_chars = shown.units().len() as u64;
-            assert!(shown_chars <= total + 400, "{shown_chars} units stand for {total}");
+            assert!(shown_chars <= total + 400, "{shown_chars} units for {total}");
             assert!(shown.to_text().contains(uri.as_str()));
             if whole_characters {
                 assert!(String::from_utf16(shown.units()).is_ok());
@@ -110,7 +110,7 @@ pub fn offload(bytes: &[u8]) {
 /// Reads `bytes` as a URI, and as a text that cites URIs.
 ///
 /// # Panics
-/// If a form of a URI is read as another one, or leaves its namespace.
+/// If a form of a URI is read as another URI, or leaves its namespace.
 pub fn vfs_uri(bytes: &[u8]) {
     let check = |uri: &VfsUri| {
         assert_eq!(uri.as_str().parse::<VfsUri>().unwrap(), *uri);

@@ -56,7 +56,7 @@ pub fn refs(bytes: &[u8]) {
     for (other, value) in refs.iter().filter(|(other, _)| **other != name) {
         let RefValue::Object(id) = value else { continue };
         assert_eq!(again.refs().value(other), Some(value), "{other} was moved");
-        assert!(matches!(again.store().read(id), Ok(Some(_))), "what {other} names is gone");
+        assert!(matches!(again.store().read(id), Ok(Some(_))), "the target of {other} is missing");
     }
     // Panics if an object is returned that does not match its id.
     let _ = sample().missing(again.store());

@@ -28,7 +28,7 @@ fn one_form(input: &[u8]) {
         let mut bytes = Vec::new();
         // The written form of a header may be longer.
         if frame.write(&mut bytes).is_ok() {
-            let read = Frame::read(&mut bytes.as_slice()).expect("what was written is a frame");
+            let read = Frame::read(&mut bytes.as_slice()).expect("the output is a frame");
             assert_eq!(read, Some(frame));
         }
     }
@@ -44,7 +44,7 @@ fn questions(input: &[u8]) {
     };
     let mut said = Vec::new();
     let served = serve(&bucket.client(), &mut &input[..], &mut said, &spool);
-    assert!(said.starts_with(GREETING.as_bytes()), "it says who it is");
+    assert!(said.starts_with(GREETING.as_bytes()), "it sends its name");
     // A client can read every answer.
     let mut answers = &said[GREETING.len() + 1..];
     while let Some(frame) = Frame::<Answer>::read(&mut answers).expect("an answer is a frame") {
@@ -57,9 +57,9 @@ fn questions(input: &[u8]) {
 }
 
 /// Discards the requests of a client.
-struct Nobody;
+struct Discard;
 
-impl Write for Nobody {
+impl Write for Discard {
     fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
         Ok(bytes.len())
     }
@@ -73,7 +73,7 @@ fn answers(input: &[u8]) {
     let said = [GREETING.as_bytes(), b"\n", input].concat();
     let bucket = PipeBucket::new(move || {
         let input = std::io::Cursor::new(said.clone());
-        Ok(Pipe { input: Box::new(input), output: Box::new(Nobody), guard: Box::new(()) })
+        Ok(Pipe { input: Box::new(input), output: Box::new(Discard), guard: Box::new(()) })
     });
     let (key, version) = (Key::new("heads/a").expect("a key"), Version("1".to_owned()));
     for _ in 0..2 {

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! remote_head     the bytes of a head
-//! remote_keys     the bytes of the document of keys, or of what is wrapped in it
+//! remote_keys     the bytes of the document of keys, or of a wrapped key
 //! remote_sealed   | from, to: 2 bytes each, in KiB | changes of four bytes, as those of packs |
 //! ```
 
@@ -46,7 +46,7 @@ pub fn remote_keys(bytes: &[u8]) {
         let again = document.encode().and_then(|bytes| KeysDocument::decode(&bytes, &REMOTE));
         assert_eq!(again.expect("it is read again"), document);
         let _ = document.wrapped_bytes();
-        assert!(document.verify(&RemoteKeys::new([3; 32])).is_err(), "nobody wrote it");
+        assert!(document.verify(&RemoteKeys::new([3; 32])).is_err(), "no push wrote it");
     }
     let text = String::from_utf8_lossy(bytes);
     if let Some(keys) = RemoteKeys::from_text(&text) {

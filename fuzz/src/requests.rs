@@ -44,5 +44,5 @@ pub fn requests(bytes: &[u8]) {
             "{answer}"
         );
     }
-    assert_eq!(answers.next(), None, "an answer that nobody asked for");
+    assert_eq!(answers.next(), None, "an answer without a request");
 }

@@ -84,7 +84,7 @@ pub fn swarm_snapshot(bytes: &[u8]) {
     for (session, version) in versions {
         let document = exported(&repo, &report.head, version);
         let again = import_as(&repo, session, "swarm-snapshot", &document);
-        let again = again.expect("what is exported can be imported");
+        let again = again.expect("an export can be imported");
         assert!(exported(&repo, &again.head, None) == document, "an export is not stable");
     }
 }
@@ -126,6 +126,6 @@ pub fn swarm_events(bytes: &[u8]) {
             ReconstructionOptions { base: Some(&document), ..options(SwarmCompat::Sound) };
         let told = written(&reconstruct(bytes, &options).unwrap());
         let stored = value(&exported(&repo, &further.head, None));
-        assert_eq!(stored, value(&told), "the log does not go on from its base");
+        assert_eq!(stored, value(&told), "the log does not continue its base");
     }
 }

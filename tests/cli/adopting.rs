@@ -39,7 +39,7 @@ impl Machine {
         let mut command = Command::new(PROGRAM);
         command.args(words).current_dir(self.path("project")).stdin(Stdio::null());
         command.env_remove("TURNTREE_STORE").env_remove("XDG_DATA_HOME");
-        command.env("HOME", self.path("home")).env("TURNTREE_ACTOR", "somebody");
+        command.env("HOME", self.path("home")).env("TURNTREE_ACTOR", "ann");
         command.env("TURNTREE_MAINTENANCE", "off");
         command
     }
@@ -215,7 +215,7 @@ fn sessions_that_their_agent_deleted_are_named_and_listed() {
     names.sort_unstable();
     assert_eq!(names, ["s11", "s3"]);
 
-    // One that comes back, and one that is forgotten, are not gone.
+    // A session that reappears, or that is forgotten, does not count as removed.
     fs::write(sessions.join("s3.jsonl"), claude_code(TURNS).replace("parser", "part-3")).unwrap();
     machine.of_user(&["session", "forget", "s11", "--yes"]);
     assert!(!machine.run(&["adopt"]).contains("no longer has"));

@@ -171,10 +171,7 @@ fn a_key_that_a_rotation_left_wrapped_is_not_taken_for_the_new_one() {
         desk.ran(0, &["key", "rotate"]);
         let wrapped = fs::read(desk.path(".turntree/keys/own.age")).unwrap();
         let now = String::from_utf8(age::decrypt(&own, &wrapped).unwrap()).unwrap();
-        assert!(
-            !now.contains(key) && !now.contains(&other),
-            "{present}: whoever knows these reads on"
-        );
+        assert!(!now.contains(key) && !now.contains(&other), "{present}: these keys still open it");
     }
     desk.expect_session("home", &[]);
     desk.expect_hidden();
@@ -219,7 +216,7 @@ fn a_holder_is_added_and_one_who_is_removed_cannot_open_what_comes_after() {
     desk.ran(0, &["key", "add", "words", "--passphrase-file", "phrase"]);
     assert!(desk.said(2, &["key", "add", "laptop", "--encrypt-to", &laptop]).contains("already"));
     assert!(desk.said(2, &["key", "add", "../x", "--encrypt-to", &laptop]).contains("cannot name"));
-    assert!(desk.said(2, &["key", "add", "nobody"]).contains("--encrypt-to"));
+    assert!(desk.said(2, &["key", "add", "missing"]).contains("--encrypt-to"));
 
     let before = desk.json(&["key", "ls"])["key"].clone();
     // The new key must be wrapped for the passphrase too, which is unknown here.
@@ -306,7 +303,7 @@ fn a_damaged_key_has_a_copy() {
 #[test]
 fn what_is_missing_for_a_key_is_told_before_there_is_a_store() {
     let desk = Desk::new();
-    desk.said(2, &["init", "--encrypt", "--encrypt-to", "nobody"]);
+    desk.said(2, &["init", "--encrypt", "--encrypt-to", "missing"]);
     desk.said(70, &["init", "--encrypt", "--passphrase-file", "absent"]);
     assert!(!desk.path(".turntree").exists());
     desk.ran(0, &["init", "--encrypt"]);

@@ -59,7 +59,7 @@ impl Desk {
             .env("HOME", self.path("home"))
             .env("PATH", std::env::var_os("PATH").unwrap());
         command.envs([("TURNTREE_NOW", "2026-11-20T12:00:00Z"), ("TURNTREE_MAINTENANCE", "off")]);
-        let output = command.env("TURNTREE_ACTOR", "somebody").output().unwrap();
+        let output = command.env("TURNTREE_ACTOR", "ann").output().unwrap();
         let said = [&*output.stdout, &*output.stderr].concat();
         let shows = words.first().is_some_and(|verb| ["cat", "export"].contains(verb));
         assert!(shows || !self.holds(&said), "{words:?} says it");

@@ -41,7 +41,7 @@ impl Machine {
         command.args(words).current_dir(self.dir(dir)).env_clear();
         command.env("HOME", self.dir("home")).env("TURNTREE_STORE", self.dir("home/store"));
         command.envs([("TURNTREE_NOW", "2026-11-20T12:00:00Z"), ("TURNTREE_MAINTENANCE", "off")]);
-        command.env("TURNTREE_ACTOR", "somebody");
+        command.env("TURNTREE_ACTOR", "ann");
         command
     }
 

@@ -164,7 +164,7 @@ fn an_import_joins_files_to_calls_that_no_event_has_seen() {
     }
     assert_eq!(by_turn(&client), expected());
     let left = client.repo().refs().values.keys().any(|name| name.starts_with("refs/captures/"));
-    assert!(!left, "nothing waits any more");
+    assert!(!left, "no work is waiting");
 }
 
 #[test]

@@ -241,26 +241,26 @@ fn ids_are_short_and_name_what_they_are_of() {
     assert_eq!(server.tool("log", &json!({"limit": 1})).unwrap()["snapshots"][0]["message"], hash);
 }
 
-/// Checks that `told` is `whole` with short ids, except for opaque tokens. Returns the number of
+/// Checks that `shown` is `whole` with short ids, except for opaque tokens. Returns the number of
 /// shortened ids.
-fn check_short(told: &Value, whole: &Value) -> usize {
-    match (told, whole) {
-        (Value::Object(told), Value::Object(whole)) => {
-            assert_eq!(told.len(), whole.len());
+fn check_short(shown: &Value, whole: &Value) -> usize {
+    match (shown, whole) {
+        (Value::Object(shown), Value::Object(whole)) => {
+            assert_eq!(shown.len(), whole.len());
             let is_handed_back = |key: &str| ["plan_id", "next_cursor"].contains(&key);
-            let members = told.iter().filter(|(key, _)| !is_handed_back(key));
+            let members = shown.iter().filter(|(key, _)| !is_handed_back(key));
             members.map(|(key, value)| check_short(value, &whole[key])).sum()
         }
-        (Value::Array(told), Value::Array(whole)) => {
-            assert_eq!(told.len(), whole.len());
-            told.iter().zip(whole).map(|(told, whole)| check_short(told, whole)).sum()
+        (Value::Array(shown), Value::Array(whole)) => {
+            assert_eq!(shown.len(), whole.len());
+            shown.iter().zip(whole).map(|(shown, whole)| check_short(shown, whole)).sum()
         }
-        (Value::String(told), Value::String(whole)) if is_id(whole) => {
-            assert_eq!(told, &whole[..12]);
+        (Value::String(shown), Value::String(whole)) if is_id(whole) => {
+            assert_eq!(shown, &whole[..12]);
             1
         }
-        (told, whole) => {
-            assert_eq!(told, whole);
+        (shown, whole) => {
+            assert_eq!(shown, whole);
             0
         }
     }
@@ -318,7 +318,7 @@ fn a_plan_is_refused_once_anything_has_changed() {
     refused(&mut server, &id, "turn:1", "a file that is new");
     let id = plan(&mut server);
     let _ = place.run(&["snapshot", "-m", "by another"]);
-    refused(&mut server, &id, "turn:1", "a branch that went on");
+    refused(&mut server, &id, "turn:1", "a branch with later turns");
     let id = plan(&mut server);
     server.tool("restore", &json!({"revision": "turn:1", "plan_id": id})).unwrap();
     assert_eq!(place.read("keep.txt"), None);
@@ -460,7 +460,7 @@ fn servers_and_commands_share_a_store() {
     let turn = |server: &mut Server| server.tool("status", &json!({})).unwrap()["turn"].clone();
     assert_eq!((turn(&mut one), turn(&mut other)), (json!(11), json!(11)));
     let _ = place.run(&["snapshot", "-m", "by a command"]);
-    assert_eq!(turn(&mut one), 12, "a server sees what others do");
+    assert_eq!(turn(&mut one), 12, "a server sees commits of other processes");
     // A server with its own branch does not move HEAD for other processes.
     other.tool("branch", &json!({"action": "switch", "name": "main"})).unwrap();
     assert_eq!(turn(&mut other), 12);

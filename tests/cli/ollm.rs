@@ -31,7 +31,7 @@ impl Shell {
             .current_dir(self.folder.path())
             .env("TURNTREE_STORE", self.path("store"))
             .env("TURNTREE_NOW", format!("2026-01-21T{clock}Z"))
-            .env("TURNTREE_ACTOR", "somebody")
+            .env("TURNTREE_ACTOR", "ann")
             .env("TURNTREE_MAINTENANCE", "off")
             .stdin(Stdio::null())
             .output()

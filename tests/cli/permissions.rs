@@ -206,7 +206,7 @@ fn a_store_that_may_not_be_read_says_whose_it_is() {
     fs::set_permissions(shell.work().parent().unwrap(), fs::Permissions::from_mode(0o755)).unwrap();
     let other = "setpriv --reuid 54321 --clear-groups turntree --store";
     if !shell.run(&format!("{other} none version")).status.success() {
-        eprintln!("skipped: only root may become somebody else, and the program must be readable");
+        eprintln!("skipped: only root may become another user, and the program must be readable");
         return;
     }
     let owner = fs::metadata(shell.store()).unwrap().uid();

@@ -45,7 +45,7 @@ impl Machine {
 
     fn set_up<'c>(&self, command: &'c mut Command) -> &'c mut Command {
         command.current_dir(self.path("")).stdin(Stdio::null()).env_clear();
-        command.env("HOME", self.path("")).env("TURNTREE_ACTOR", "somebody");
+        command.env("HOME", self.path("")).env("TURNTREE_ACTOR", "ann");
         command.env("TURNTREE_MAINTENANCE", "off").env("CLAUDE_CODE_SESSION_ID", "live")
     }
 

@@ -59,7 +59,7 @@ impl Machine {
         let mut command = Command::new(PROGRAM);
         command.args(words).current_dir(self.folder.path()).stdin(Stdio::null());
         command.env_clear().env("HOME", self.folder.path().join("home"));
-        command.env("TURNTREE_ACTOR", "somebody").env("TURNTREE_MAINTENANCE", "off");
+        command.env("TURNTREE_ACTOR", "ann").env("TURNTREE_MAINTENANCE", "off");
         command.output().unwrap()
     }
 
@@ -119,7 +119,7 @@ fn sources_are_written_anew_and_read_as_before() {
         assert_eq!(folder.count(), 1, "no copy is kept");
     }
     assert_eq!(fs::metadata(machine.path(PI)).unwrap().modified().unwrap(), before);
-    assert_eq!(machine.adopted_turns(), 0, "it is what the store has");
+    assert_eq!(machine.adopted_turns(), 0, "it equals the stored content");
     // A new store adopts the rewritten files.
     let other = machine.path("other");
     let into = ["--store", other.to_str().unwrap(), "adopt", "--json"];
@@ -143,7 +143,7 @@ fn what_cannot_be_written_anew_stays_and_is_told() {
     fs::hard_link(machine.path(PI), machine.path("kept")).unwrap();
     let regex = "987654321|sk-..quoted..-1234";
     let output = machine.run(&["redact", "--regex", regex, "--sources", "--yes"]);
-    assert_eq!(output.status.code(), Some(1), "not all of it is gone");
+    assert_eq!(output.status.code(), Some(1), "some of it is left");
     let said = String::from_utf8(output.stdout).unwrap();
     for reason in ["not be valid JSON", "has it open for writing", "another hard link"] {
         assert!(said.contains(reason), "{reason}: {said}");

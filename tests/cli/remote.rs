@@ -270,7 +270,7 @@ fn turns_are_pushed_by_themselves_and_a_push_that_failed_is_made_up_later() {
     let unpushed = || office.json("here", &["remote", "ls"])[0]["remotes"][0]["unpushed"].clone();
     office.turn("here", "before it is set");
     office.ok("here", &["gc", "--auto"]);
-    assert_eq!(unpushed(), 1, "nobody said so");
+    assert_eq!(unpushed(), 1, "no push was requested");
     assert!(office.ok("here", &["status"]).contains("1 branch not pushed to origin"));
     assert_eq!(office.json("here", &["remote", "set", "origin", "--auto"])[0]["auto"], true);
     office.ok("here", &["gc", "--auto"]);

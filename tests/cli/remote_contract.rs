@@ -67,7 +67,7 @@ fn a_folder_of_another_machine_is_a_bucket() {
 fn a_bucket_of_s3_is_one() {
     let server = ObjectServer::start();
     expect_bucket(&|| served(&server.url("team/a"), &server.environment()), 2100);
-    assert!(server.objects().is_empty(), "what was tried was deleted");
+    assert!(server.objects().is_empty(), "the test objects were deleted");
 }
 
 /// Starts a third-party server that prints a word when it is ready. `None` if it is missing or

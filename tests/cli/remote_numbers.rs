@@ -229,7 +229,7 @@ fn turn_by_turn_on(server: &ObjectServer, team: &Team, turns: u64) {
         later.total() as f64 / pushes as f64,
         kilobytes(later.bytes_written / pushes)
     );
-    row("what follows that nobody waits for", &figures);
+    row("background work after it", &figures);
 }
 
 /// Machines that push different sessions to one bucket in parallel.

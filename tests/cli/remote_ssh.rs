@@ -120,7 +120,7 @@ fn an_encrypted_remote_on_another_machine_shows_it_nothing() {
     }
     // A user who reaches the machine, but is no member.
     let mut stranger = team.command("here", &["clone", "box:sealed", "../stranger"]);
-    let refused = stranger.env("HOME", team.path("nobody")).output().unwrap();
+    let refused = stranger.env("HOME", team.path("stranger")).output().unwrap();
     assert_eq!(refused.status.code(), Some(2), "{refused:?}");
     assert!(!team.path("stranger/.turntree").exists());
 }
@@ -167,7 +167,7 @@ fn real_ssh(team: &Team) -> Option<String> {
 fn the_real_ssh_leads_there() {
     let team = near(PASS);
     let Some(command) = real_ssh(&team) else {
-        eprintln!("skipped: the server of OpenSSH is not to be had, or does not let this user in");
+        eprintln!("skipped: the server of OpenSSH is not installed, or refuses this user");
         return;
     };
     let run = |words: &[&str]| {

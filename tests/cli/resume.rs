@@ -113,7 +113,7 @@ fn a_turn_becomes_a_session_of_each_agent_and_undo_takes_the_branch_back() {
         let source = machine.run(&["export", session, "--format", "source"]).out;
         assert_eq!(source, fs::read_to_string(&path).unwrap());
         let adopted = machine.run(&["--json", "adopt", path.to_str().unwrap()]).json();
-        assert_eq!(adopted["agents"][0]["turns"], 0, "what was laid out is known: {adopted}");
+        assert_eq!(adopted["agents"][0]["turns"], 0, "the written session is known: {adopted}");
     }
     let owner = machine.path("home/.gemini/tmp/project/.project_root");
     assert_eq!(fs::read_to_string(owner).unwrap(), machine.path("project").to_str().unwrap());
@@ -135,7 +135,7 @@ fn a_dry_run_and_what_is_refused_write_nothing() {
         (&["resume"][..], 6, "--cwd DIR"),
         (&["resume", "--cwd", "nowhere"], 6, "nowhere"),
         (
-            &["resume", "--in", "nobody", "--cwd", "."],
+            &["resume", "--in", "missing", "--cwd", "."],
             2,
             "claude-code, codex, gemini-cli, opencode, pi",
         ),
@@ -204,7 +204,7 @@ fn a_session_gets_a_directory_of_its_own_and_what_the_agent_adds_there_is_of_its
     let source = machine.run(&["export", session, "--format", "source"]).out;
     assert_eq!(source, fs::read_to_string(done["path"].as_str().unwrap()).unwrap());
     let adopted = machine.run(&["--json", "adopt", done["path"].as_str().unwrap()]).json();
-    assert_eq!(adopted["agents"][0]["turns"], 0, "what was laid out is known: {adopted}");
+    assert_eq!(adopted["agents"][0]["turns"], 0, "the written session is known: {adopted}");
     let deleted = machine.run(&["branch", "--delete", &format!("{session}/main"), "--worktree"]);
     assert_eq!(deleted.exit, 0, "{}", deleted.err);
     assert!(!machine.path("try-1").exists());

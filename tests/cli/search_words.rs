@@ -101,7 +101,7 @@ fn a_question_is_of_words_or_of_a_pattern() {
         assert_eq!(error["code"], -32602, "{params}: {error}");
         assert!(error["message"].as_str().unwrap().contains(said), "{params}: {error}");
     }
-    let error = server.call("search", &json!({"words": "a", "session": "nobody"})).unwrap_err();
+    let error = server.call("search", &json!({"words": "a", "session": "missing"})).unwrap_err();
     assert_eq!(error["data"]["error"], "not-found", "{error}");
 }
 

@@ -56,7 +56,7 @@ impl Desk {
         command.args(words).current_dir(self.path("project")).env_clear().stdin(Stdio::null());
         command.env("HOME", self.path("home")).env("TURNTREE_STORE", self.path("store"));
         command.envs([("TURNTREE_NOW", "2026-11-20T12:00:00Z"), ("TURNTREE_MAINTENANCE", "off")]);
-        command.env("TURNTREE_ACTOR", "somebody").output().unwrap()
+        command.env("TURNTREE_ACTOR", "ann").output().unwrap()
     }
 
     /// The output of a command, and its stderr.
@@ -120,7 +120,7 @@ fn what_comes_in_is_said_once_and_nobody_looks_when_it_is_off() {
     desk.write("project/notes.txt", &format!("token {}", desk.token));
     let (_, said) = desk.said(&["snapshot", "-m", "notes", "--workspace", "."]);
     assert!(said.contains("1 secret came in: github-token"), "{said}");
-    assert!(!desk.said(&["diff"]).1.contains("imported"), "what is looked at is not stored");
+    assert!(!desk.said(&["diff"]).1.contains("imported"), "scanned content is not stored");
 
     assert_eq!(desk.json(&["secrets", "mode", "off"])["mode"], "off");
     assert_eq!(desk.json(&["status"])["secrets"], "off");

@@ -188,7 +188,7 @@ fn a_store_that_is_moved_deleted_or_made_again_is_the_one_that_is_there() {
     // A different store under its name, with as many turns.
     fs::rename(&store, &away).unwrap();
     let _ = place.with_turns(3);
-    kept.expect_fresh("with another one in its place");
+    kept.expect_fresh("with a different store in its place");
     // A copy of the first store from before a turn.
     fs::remove_dir_all(&store).unwrap();
     copy(&away, &store);

@@ -40,7 +40,7 @@ impl Machine {
         command.args(words).current_dir(self.dir(dir)).env_clear();
         command.env("HOME", self.dir("home")).env("TURNTREE_STORE", self.dir("home/store"));
         command.envs([("TURNTREE_NOW", now), ("TURNTREE_MAINTENANCE", "off")]);
-        command.env("TURNTREE_ACTOR", "somebody").env("COLUMNS", columns);
+        command.env("TURNTREE_ACTOR", "ann").env("COLUMNS", columns);
         command.output().unwrap()
     }
 

@@ -45,7 +45,7 @@ impl Shell {
             .env_clear()
             .envs([("PATH", path.as_str()), ("LC_ALL", "C.UTF-8"), ("TZ", "UTC")])
             .env("HOME", self.root.path().join("home"))
-            .envs([("TURNTREE_NOW", "2026-11-20T12:00:00Z"), ("TURNTREE_ACTOR", "somebody")])
+            .envs([("TURNTREE_NOW", "2026-11-20T12:00:00Z"), ("TURNTREE_ACTOR", "ann")])
             .env("TURNTREE_MAINTENANCE", "off")
             .stdin(Stdio::null())
             .output()
@@ -461,7 +461,7 @@ fn every_short_help_fits_on_one_screen() {
             too_long.push(format!("{verb} {lines}"));
         }
     }
-    assert!(too_long.is_empty(), "{too_long:?}: hide what is rare with hide_short_help");
+    assert!(too_long.is_empty(), "{too_long:?}: hide rare options with hide_short_help");
 }
 
 #[test]

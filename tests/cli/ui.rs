@@ -62,7 +62,7 @@ impl Machine {
         programs.extend(std::env::split_paths(&path));
         command.env("PATH", std::env::join_paths(programs).unwrap());
         command.env("HOME", self.path("home")).env("TURNTREE_STORE", self.path("store"));
-        command.envs([("TURNTREE_MAINTENANCE", "off"), ("TURNTREE_ACTOR", "somebody")]);
+        command.envs([("TURNTREE_MAINTENANCE", "off"), ("TURNTREE_ACTOR", "ann")]);
         command.envs([("TERM", "xterm"), ("TZ", "UTC"), ("TURNTREE_NOW", now)]);
         command
     }
@@ -242,7 +242,7 @@ fn a_strategy_is_merged_and_a_turn_pinned_after_a_yes_and_both_are_taken_back() 
     terminal.shows("is pinned as kept");
     terminal.press("P");
     terminal.shows("1 of 1");
-    terminal.shows("pinned by somebody");
+    terminal.shows("pinned by ann");
     terminal.press("p");
     terminal.shows("would remove the pin kept from turn");
     // The pin has changed, so the confirmation of the old plan does nothing.

@@ -39,7 +39,7 @@ impl Desk {
     fn run(&self, words: &[&str]) -> ExitStatus {
         let mut command = Command::new(PROGRAM);
         command.args(words).current_dir(self.path("home/p"));
-        command.env_clear().env("HOME", self.path("home")).env("TURNTREE_ACTOR", "somebody");
+        command.env_clear().env("HOME", self.path("home")).env("TURNTREE_ACTOR", "ann");
         command.env("PATH", std::env::var_os("PATH").unwrap()).env("TURNTREE_MAINTENANCE", "off");
         command.envs([("GIT_CONFIG_GLOBAL", "/dev/null"), ("GIT_CONFIG_SYSTEM", "/dev/null")]);
         command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());

@@ -32,7 +32,7 @@ impl Place {
         let mut command = Command::new(PROGRAM);
         command.args(words).current_dir(root).env_clear();
         command.env("HOME", root).env("TURNTREE_STORE", root.join("store"));
-        command.envs([("TURNTREE_MAINTENANCE", "off"), ("TURNTREE_ACTOR", "somebody")]);
+        command.envs([("TURNTREE_MAINTENANCE", "off"), ("TURNTREE_ACTOR", "ann")]);
         command.envs([("TURNTREE_NOW", "2026-11-20T12:00:00Z"), ("TZ", "UTC"), ("COLUMNS", "100")]);
         command
     }

@@ -231,7 +231,7 @@ fn every_answer_says_that_it_is_for_this_page_alone() {
         page,
         served.ask("/api/sessions"),
         served.ask("/api/story?session=work"),
-        served.ask("/api/story?session=nobody"),
+        served.ask("/api/story?session=missing"),
         served.ask("/nowhere"),
     ];
     let policies = [
@@ -438,7 +438,7 @@ fn files_storage_and_operations_are_told() {
     assert!(storage["garbage"]["bytes"].is_u64() && storage["files"].is_array());
     let open = served.json("/api/conflicts?branch=work%2Fmain");
     assert_eq!((&open["branch"], &open["conflicts"]), (&json!("main"), &json!([])));
-    assert_eq!(served.ask("/api/conflicts?branch=nobody").status, 404);
+    assert_eq!(served.ask("/api/conflicts?branch=missing").status, 404);
 }
 
 #[test]

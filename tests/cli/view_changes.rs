@@ -1,4 +1,4 @@
-//! `turntree view --allow-changes` over HTTP: who may change something, the content of a plan, and
+//! `turntree view --allow-changes` over HTTP: access to changes, the content of a plan, and
 //! when it is refused.
 
 use std::fs;
@@ -214,7 +214,7 @@ fn a_session_gets_a_title_and_labels_and_gives_them_back() {
 #[test]
 fn a_restore_is_what_its_plan_says_and_comes_back() {
     let (place, served) = served();
-    place.write("notes.txt", "nobody has saved this\n");
+    place.write("notes.txt", "this is unsaved\n");
     place.write("own.txt", "mine\n");
     let wanted = json!({"kind": "restore", "branch": "work/main", "at": tip(&place, "work~1"), "files": true});
     let planned = plan(&served, &wanted);
@@ -229,12 +229,12 @@ fn a_restore_is_what_its_plan_says_and_comes_back() {
         (&told("own.txt")["action"], &told("own.txt")["unknown"]),
         (&json!("delete"), &json!(true))
     );
-    assert_eq!(place.read("notes.txt").unwrap(), "nobody has saved this\n");
+    assert_eq!(place.read("notes.txt").unwrap(), "this is unsaved\n");
     let done = ok(&carry_out(&served, &planned));
     assert_eq!((place.read("notes.txt").unwrap(), place.read("own.txt")), ("1\n".to_owned(), None));
     assert_eq!(done["failed"], 0);
     change(&served, &json!({"kind": "undo", "operation": done["operation"], "files": true}));
-    assert_eq!(place.read("notes.txt").unwrap(), "nobody has saved this\n");
+    assert_eq!(place.read("notes.txt").unwrap(), "this is unsaved\n");
     assert_eq!(place.read("own.txt").unwrap(), "mine\n");
     // Without files, the workspace stays unchanged.
     let back = json!({"kind": "rollback", "branch": "work/main", "turn": 1, "files": false});

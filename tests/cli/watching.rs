@@ -55,7 +55,7 @@ impl Machine {
     fn command(&self, words: &[&str]) -> Command {
         let mut command = Command::new(PROGRAM);
         command.args(words).current_dir(self.path("")).stdin(Stdio::null()).env_clear();
-        command.env("HOME", self.path("")).env("TURNTREE_ACTOR", "somebody");
+        command.env("HOME", self.path("")).env("TURNTREE_ACTOR", "ann");
         command.env("TURNTREE_MAINTENANCE", "off").env("PATH", self.path("bin"));
         command
     }

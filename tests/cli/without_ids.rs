@@ -101,7 +101,7 @@ fn everything_reads_a_store_that_was_put_away_and_it_gets_its_ids_back() {
     assert!(!lists_ids(&shelf.pack()));
     let without = fs::metadata(shelf.pack()).unwrap().len();
     assert!(without * 10 < before.0 * 9, "{without} of {}", before.0);
-    assert!(shelf.files("derived", "ids").is_empty(), "they would take again what was saved");
+    assert!(shelf.files("derived", "ids").is_empty(), "they would undo the savings");
     assert_eq!(shelf.json(0, &["repack", "--archive", "--without-ids"])["steps"], 0);
 
     shelf.is_whole(".turntree");
@@ -147,7 +147,7 @@ fn an_encrypted_store_is_put_away_as_any_other_and_in_either_order() {
     let late = Shelf::new().archived(&[]);
     late.is_whole(".turntree");
     late.ran(0, &lock);
-    assert!(late.files("derived", "ids").is_empty(), "plain ones are gone");
+    assert!(late.files("derived", "ids").is_empty(), "no plain pack is left");
     for shelf in [early, late] {
         shelf.is_whole(".turntree");
         let kept = fs::read(&shelf.files("derived", "ids")[0]).unwrap();

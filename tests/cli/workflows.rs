@@ -62,7 +62,7 @@ impl Person {
         command.envs([("TURNTREE_NOW", "2026-11-20T12:00:00Z"), ("TURNTREE_MAINTENANCE", "off")]);
         // A busy machine must not leave a hook's work to a later process.
         command.env("TURNTREE_HOOK_PATIENCE", "100s");
-        command.env("TURNTREE_ACTOR", "somebody").stdin(Stdio::null());
+        command.env("TURNTREE_ACTOR", "ann").stdin(Stdio::null());
         command
     }
 
@@ -172,7 +172,7 @@ fn all_since_the_last_prompt_is_taken_back_with_its_files() {
     let said = person.does("project", &["rollback"]);
     assert_eq!(person.read("project/parser.rs"), "good\n");
     assert_eq!(person.read("project/junk.rs"), "no project/junk.rs");
-    assert!(said.contains("'turntree resume s-1/main'"), "the client is told of, too: {said}");
+    assert!(said.contains("'turntree resume s-1/main'"), "the client is named, too: {said}");
     person.did(1);
 }
 
@@ -321,7 +321,7 @@ fn a_budget_is_said_once_and_the_oldest_sessions_go_for_it() {
     assert!((1..6).contains(&left.len()), "{left:?} {collected}");
     let newest: Vec<String> = (1..=6).rev().map(|day| format!("s-{day}")).collect();
     assert_eq!(left, newest[..left.len()], "the oldest went first");
-    assert!(person.prepare(&["adopt"]).contains("forgotten"), "they do not come back");
+    assert!(person.prepare(&["adopt"]).contains("forgotten"), "they stay deleted");
     assert_eq!(sessions(), left);
     person.prepare(&["fsck"]);
 }

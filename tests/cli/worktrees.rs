@@ -65,7 +65,7 @@ impl Project {
         command.envs([("TURNTREE_NOW", "2026-11-20T12:00:00Z"), ("TURNTREE_MAINTENANCE", "off")]);
         // A busy machine must not leave a hook's work to a later process.
         command.env("TURNTREE_HOOK_PATIENCE", "100s");
-        command.env("TURNTREE_ACTOR", "somebody").stdin(Stdio::null());
+        command.env("TURNTREE_ACTOR", "ann").stdin(Stdio::null());
         command
     }
 
@@ -303,7 +303,7 @@ fn a_merge_with_files_brings_them_and_one_undo_takes_all_back() {
     assert_eq!(project.read("project/src/lib.rs"), "zero\none\ntwo\nthree\n", "both are merged");
     assert_eq!(project.read("project/src/new.rs"), "new\n");
     assert_eq!(project.read("project/notes.txt"), "no project/notes.txt");
-    assert_eq!(project.read("project/mine.txt"), "mine\n", "what no side deleted stays");
+    assert_eq!(project.read("project/mine.txt"), "mine\n", "undeleted files stay");
     assert!(project.run("project", &["diff"]).is_empty(), "nothing is unsaved");
     let again = project.run("project", &["merge", "plan-2", "--with-files"]);
     assert!(again.contains("has these files already"), "{again}");

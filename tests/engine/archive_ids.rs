@@ -55,7 +55,7 @@ fn use_archive(disk: &SimDisk, seed: u8) {
 #[test]
 fn the_first_reader_of_an_archive_caches_its_ids() {
     let disk = archive();
-    assert_eq!(ids(&disk), Vec::<PathBuf>::new(), "nobody has used it yet");
+    assert_eq!(ids(&disk), Vec::<PathBuf>::new(), "it is not used yet");
     drop(open(&disk, 3));
     assert_eq!(ids(&disk), Vec::<PathBuf>::new(), "opening a store is no use of it");
     use_archive(&disk, 3);
@@ -150,7 +150,7 @@ fn open_readers_do_not_cache_ids_of_redacted_packs() {
     redact(&open(&disk, 6), &Pattern::literal("xyzzy", "[redacted]").unwrap(), &stamp(5)).unwrap();
     let before = ids(&disk);
     let tip = reader.resolve("one").unwrap().commit;
-    assert!(reader.context(&tip).is_ok(), "it reads what it has open");
+    assert!(reader.context(&tip).is_ok(), "it reads its open files");
     assert_eq!(ids(&disk), before);
 }
 

@@ -98,7 +98,7 @@ fn parity_restores_an_archive_with_three_percent_destroyed_sectors() {
         let disk = sample.copy();
         let destroyed = destroy(&disk, &pack, 30, seed) + destroy(&disk, &parity, 30, seed + 100);
         assert!(destroyed > 0, "seed {seed}");
-        assert!(!is_ok(&disk), "seed {seed}: it is told");
+        assert!(!is_ok(&disk), "seed {seed}: the damage is reported");
         let Repaired { plan, report } = mend(&disk);
         assert!(report.is_ok() && plan.lost.is_empty(), "seed {seed}: {report:?}");
         assert!(plan.files.iter().all(|file| file.fate == SalvageFate::Restored), "seed {seed}");
@@ -279,7 +279,7 @@ fn promised(disk: &SimDisk) -> usize {
 fn every_writer_applies_the_parity_policy() {
     let disk = journal(48_000);
     promise(&disk, 77, Some(7));
-    assert_eq!(promised(&disk), 0, "what is not packed has none");
+    assert_eq!(promised(&disk), 0, "unpacked content has none");
     let repo = open(&disk, 78);
     // As a host does between turns, and the command line after a command.
     assert!(auto::step(&repo, &stamp(91)).unwrap().is_some());
@@ -289,7 +289,7 @@ fn every_writer_applies_the_parity_policy() {
     let sectors = destroy(&disk, &pack, 40, 5);
     assert!(sectors > 10 && !is_ok(&disk));
     assert!(mend(&disk).report.is_ok());
-    assert_eq!(disk.files()[&pack], bytes, "a pack that is no archive comes back");
+    assert_eq!(disk.files()[&pack], bytes, "a pack that is no archive is restored");
 
     let pattern = Pattern::literal("noise", "[gone]").unwrap();
     redact(&open(&disk, 79), &pattern, &stamp(92)).unwrap();
@@ -329,7 +329,7 @@ fn repacking_applies_a_changed_parity_policy() {
     assert!(files_of(&disk, "parity").is_empty(), "taken off as it is asked for");
     change = open(&disk, 83);
     collect(&change, Purpose::Repack(Tier::Archive), &stamp(93), &mut |_| {}).unwrap();
-    assert_eq!(files_of(&disk, "parity").len(), 1, "an archive has what is usual");
+    assert_eq!(files_of(&disk, "parity").len(), 1, "an archive has the default share");
 }
 
 #[test]
@@ -350,7 +350,7 @@ fn invalid_parity_policies_stop_collections_but_not_repairs() {
     destroy(&disk, &pack, 400, 6);
     assert_ne!(disk.files()[&pack], bytes);
     repair(open(&disk, 81).store(), Loss::Accept, &stamp(94), &mut |_, _| {}).unwrap();
-    assert!(!files_of(&disk, "parity").is_empty(), "what is saved has as much as is usual");
+    assert!(!files_of(&disk, "parity").is_empty(), "a saved pack has the default share");
 }
 
 #[test]
@@ -377,7 +377,7 @@ fn forged_parity_does_no_harm() {
         let kept: Vec<Vec<u8>> = disk.files().into_values().collect();
         assert!(kept.contains(&damaged), "the pack is kept as it is");
         let lost = sample.missing(open(&disk, 76).store());
-        assert!(lost.len() < sample.objects.len(), "what verifies is there");
+        assert!(lost.len() < sample.objects.len(), "verified objects are present");
     }
 }
 

@@ -369,7 +369,7 @@ fn recorded_sessions_round_trip_through_bundles() {
     take_in(&target.repo, &bytes).unwrap();
     assert_eq!(seen(&sandbox.repo), seen(&target.repo));
     let head = target.repo.resolve("recorded").unwrap().commit;
-    assert!(target.source(&head) == recorded, "the file comes back byte for byte");
+    assert!(target.source(&head) == recorded, "the exported file has the same bytes");
     let blob = target.repo.commit(&head).unwrap().tree;
     assert!(target.repo.store().contains(&blob).unwrap());
 }

@@ -98,7 +98,7 @@ fn independent_changes_never_conflict() {
         assert!(own.eq(&expected), "each writer's own order holds");
     }
     let first = a.get("kept", "first").unwrap().unwrap();
-    assert_eq!(first[..], log[0][..1], "who came first stays");
+    assert_eq!(first[..], log[0][..1], "the first change stays");
 }
 
 #[test]
@@ -131,9 +131,9 @@ fn changes_can_continue_restart_and_delete_branches() {
     change.on(&branch("b")).delete();
     change.on(&branch("c")).delete();
     change.commit("clean").unwrap();
-    let anew = repo.snapshot("a").unwrap();
-    assert_eq!((anew.turn(), anew.commit().parents.len()), (1, 0));
-    assert_eq!(anew.get("kept", "k").unwrap(), None);
+    let fresh = repo.snapshot("a").unwrap();
+    assert_eq!((fresh.turn(), fresh.commit().parents.len()), (1, 0));
+    assert_eq!(fresh.get("kept", "k").unwrap(), None);
     assert!(repo.snapshot("b").is_err());
 }
 

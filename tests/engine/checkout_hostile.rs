@@ -320,7 +320,7 @@ fn files_that_do_not_verify_are_not_renamed_into_place() {
     fs::write(place.file("a"), "before").unwrap();
     let spoil = || {
         let part = place.file(&part_of("a"));
-        fs::write(part, "longer than what is to be written there").unwrap();
+        fs::write(part, "longer than the new content").unwrap();
     };
     let error = ambushed(&regular(&[("a", "short")]), &place.target(), "short", spoil).unwrap_err();
     // A file system of the kernel answers a read from memory, so the size and the times show it.
@@ -454,7 +454,7 @@ fn unwritable_files_are_reported() {
             .is_ok_and(|output| output.status.success())
     };
     if !attribute("+i") {
-        eprintln!("skipped: nobody may make a file immutable here");
+        eprintln!("skipped: files cannot be made immutable here");
         return;
     }
     let result = restore(&regular(&[("fixed", "after")]), &place.target(), true);

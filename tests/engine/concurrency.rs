@@ -95,7 +95,7 @@ fn exactly_one_concurrent_writer_of_a_ref_wins() {
     });
     let store = open(&dir, 2000);
     let Some(RefValue::Object(id)) = store.refs().value("counter").cloned() else {
-        panic!("the counter is there")
+        panic!("the counter exists")
     };
     assert_eq!(store.read_as(Kind::Blob, &id).unwrap(), (WRITERS * COMMITS).to_string());
     assert_eq!(store.refs().sequence, WRITERS * COMMITS);

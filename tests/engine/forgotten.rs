@@ -145,7 +145,7 @@ fn undo_restores_forgotten_sessions_until_a_collection() {
     let entry = repo.undoable(None).unwrap().unwrap();
     repo.undo(&repo.plan_undo(entry).unwrap(), &stamp(302), "undo").unwrap();
     assert_eq!(repo.tip(&branch("a")), Some(tip));
-    assert!(!repo.is_forgotten("a"), "it has come back");
+    assert!(!repo.is_forgotten("a"), "it is stored again");
     // The session stays whole after the time when its content would have been freed.
     gc(&sandbox, 4, 8 * DAY);
     repo.store().refresh().unwrap();
@@ -193,7 +193,7 @@ fn restored_sessions_deleted_later_are_not_forgotten() {
     let tip = repo.tip(&branch("a")).unwrap();
     repo.context(&tip).unwrap();
     forget(&repo, "a", 5002, 0);
-    assert!(repo.is_forgotten("a"), "and let go again");
+    assert!(repo.is_forgotten("a"), "and forgotten again");
 }
 
 #[test]

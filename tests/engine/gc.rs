@@ -242,7 +242,7 @@ fn branches_can_move_to_concurrently_collected_commits() {
     let after = open_store(&sandbox.store(), 10);
     assert_eq!(after.tip(&again), Some(lost));
     let line: Vec<_> = after.history(&[lost], &[]).unwrap().map(|e| e.unwrap().id).collect();
-    assert_eq!(line.len(), 2, "with what was before");
+    assert_eq!(line.len(), 2, "with the old files");
     assert_eq!(notes(&after, &lost).unwrap()["b"], "older");
     assert_eq!(notes(&after, &line[1]).unwrap()["b"], "older");
 }
@@ -489,7 +489,7 @@ fn expired_turns_are_reported_and_history_continues_behind_them() {
             }
             let line = reader.history(&[ids[59]], &[]).unwrap();
             let line: Vec<ObjectId> = line.map(|entry| entry.unwrap().id).collect();
-            assert!(line.iter().rev().eq(&ids), "every commit is there");
+            assert!(line.iter().rev().eq(&ids), "every commit exists");
         }
     }
 }
@@ -513,7 +513,7 @@ fn packs_listed_only_by_a_damaged_manifest_block_writes() {
     let repo = open_store(&sandbox.store(), 9);
     assert!(!repo.store().findings().is_empty());
     let other = BranchName::main("other").unwrap();
-    let error = note(&repo, &other, 8, "a", "on what is old").unwrap_err();
+    let error = note(&repo, &other, 8, "a", "on old content").unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Corrupt, "{error}");
     for purpose in PURPOSES {
         let error = collect(&repo, purpose, &stamp(9), &mut |_| {}).unwrap_err();

@@ -392,7 +392,7 @@ fn history_indexes_of_encrypted_stores_are_encrypted() {
     run(&sandbox.repo, Purpose::Repack(Tier::Hot), 10);
     let (plain, expected) = (derived(&sandbox), answers(&sandbox.reopened()));
     sandbox.repo.store().change_encryption(Some(KEY), [9; 16]).unwrap();
-    assert!(derived(&sandbox).is_empty(), "they are made anew, and not converted");
+    assert!(derived(&sandbox).is_empty(), "they are rebuilt, and not converted");
     let open = |seed| {
         let options = OpenOptions { keys: Some(KEY.into()), ..OpenOptions::new([seed; 16]) };
         Repository::open(Arc::new(RealIo), &sandbox.store(), options).unwrap()

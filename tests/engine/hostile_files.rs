@@ -135,7 +135,7 @@ fn special_files_in_a_store_are_not_opened() {
             if thing == Thing::LinkOut {
                 assert!(
                     fs::read(&outside).unwrap() == before,
-                    "{what}: what is outside was changed"
+                    "{what}: a file outside was changed"
                 );
             }
         }

@@ -29,12 +29,12 @@ enum Call {
 }
 
 /// The real disk, with an action that runs once before a selected call.
-struct Meanwhile {
+struct ConcurrentChange {
     before: Box<Before>,
     happens: Mutex<Option<Box<dyn FnOnce() + Send>>>,
 }
 
-impl Meanwhile {
+impl ConcurrentChange {
     fn new(
         before: impl Fn(Call, &Path) -> bool + Send + Sync + 'static,
         happens: impl FnOnce() + Send + 'static,
@@ -54,13 +54,13 @@ impl Meanwhile {
     }
 }
 
-impl fmt::Debug for Meanwhile {
+impl fmt::Debug for ConcurrentChange {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Meanwhile")
+        f.write_str("ConcurrentChange")
     }
 }
 
-impl Io for Meanwhile {
+impl Io for ConcurrentChange {
     fn open(&self, path: &Path, access: Access) -> io::Result<Arc<dyn IoFile>> {
         self.call(Call::Open(access), path);
         RealIo.open(path, access)
@@ -172,8 +172,8 @@ fn stores_reopen_when_keys_change_during_opening() {
                 let file = path.file_name().unwrap_or_default().to_string_lossy();
                 call == Call::Open(Access::Read) && file.contains(name)
             };
-            let io = Meanwhile::new(is_of, move || change(&rotated, from, to));
-            let opened = open_on(Arc::<Meanwhile>::clone(&io), &dir, from, 30);
+            let io = ConcurrentChange::new(is_of, move || change(&rotated, from, to));
+            let opened = open_on(Arc::<ConcurrentChange>::clone(&io), &dir, from, 30);
             assert!(io.has_happened(), "{name}");
             match (opened, to) {
                 // The caller must provide the new key.
@@ -213,8 +213,8 @@ fn segments_created_during_a_key_change_leave_no_files() {
     let before = segments(&dir);
     let rotated = dir.clone();
     let is_new = |call, path: &Path| call == Call::Create && is_segment(path);
-    let io = Meanwhile::new(is_new, move || change(&rotated, Some(KEY), Some(OTHER)));
-    let writer = open_on(Arc::<Meanwhile>::clone(&io), &dir, Some(KEY), 3).unwrap();
+    let io = ConcurrentChange::new(is_new, move || change(&rotated, Some(KEY), Some(OTHER)));
+    let writer = open_on(Arc::<ConcurrentChange>::clone(&io), &dir, Some(KEY), 3).unwrap();
     let mut change = writer.begin();
     let mut context =
         turntree::context::Builder::from(writer.context(&writer.tip(&branch()).unwrap()).unwrap());
@@ -243,7 +243,7 @@ fn segments_with_the_previous_key_are_not_damage() {
     let is_opened = move |call, path: &Path| {
         call == Call::Open(Access::Read) && is_segment(path) && !known.contains(&path.to_owned())
     };
-    let io = Meanwhile::new(is_opened, move || {
+    let io = ConcurrentChange::new(is_opened, move || {
         let newest = fs::read_dir(&folder).unwrap().map(|entry| entry.unwrap().path());
         let newest = newest
             .filter(|path| is_segment(path))

@@ -317,7 +317,7 @@ fn later_garbage_is_freed_despite_a_hole() {
     gc(&sample.disk, Purpose::Gc, 62).unwrap();
     let blob = {
         let repo = open(&sample.disk, 78);
-        let bytes: bytes::Bytes = "written later and soon let go".into();
+        let bytes: bytes::Bytes = "written later and soon dropped".into();
         let id = ObjectId::of(Kind::Blob, &bytes);
         let object = Object { kind: Kind::Blob, bytes };
         repo.store().commit(vec![(id, object)], &set("later", Expected::Absent, id)).unwrap();

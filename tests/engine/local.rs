@@ -254,8 +254,8 @@ fn undo_reverts_only_operations_of_its_actor() {
     assert_eq!(repo.undo().unwrap(), None);
     let mine = repo.clone().acting_as("me");
     say(&mine.session("one").unwrap(), "first");
-    say(&repo.session("two").unwrap(), "of somebody else");
+    say(&repo.session("two").unwrap(), "of another agent");
     assert_eq!(mine.undo().unwrap().as_deref(), Some("snapshot"));
     assert_eq!(repo.snapshot("one").unwrap_err().kind(), ErrorKind::NotFound);
-    assert_eq!(repo.snapshot("two").unwrap().title(), "of somebody else");
+    assert_eq!(repo.snapshot("two").unwrap().title(), "of another agent");
 }

@@ -117,7 +117,7 @@ fn merges_can_take_a_part_first_and_the_rest_later() {
     assert_eq!(entry(repo, &part.commit, "scratchpad/b"), None);
     let whole = merge(repo, "main", theirs).unwrap();
     assert_eq!(entry(repo, &whole.commit, "scratchpad/b").as_deref(), Some("3"));
-    assert!(whole.report.unwrap().conflicts.is_empty(), "what came in before is the same");
+    assert!(whole.report.unwrap().conflicts.is_empty(), "earlier messages are the same");
 }
 
 #[test]

@@ -153,7 +153,7 @@ fn lost_marks_cost_a_sync_and_torn_marks_a_new_segment() {
         assert_eq!(found(&mut counted), (vec![FindingKind::TornTail], 2), "byte {torn}");
         let before = fs::read(&path).unwrap();
         counted.one_shot(Durability::Full);
-        assert!(fs::read(&path).unwrap() == before, "nobody writes there");
+        assert!(fs::read(&path).unwrap() == before, "no process writes there");
         assert_eq!(found(&mut counted).1, 3);
     }
 }
@@ -164,7 +164,7 @@ fn marks_followed_by_data_are_ignored() {
     assert_eq!(found(&mut counted), (vec![FindingKind::TornTail], 2));
     let before = fs::read(&path).unwrap();
     counted.one_shot(Durability::Full);
-    assert!(fs::read(&path).unwrap() == before, "nobody writes there");
+    assert!(fs::read(&path).unwrap() == before, "no process writes there");
 }
 
 #[test]

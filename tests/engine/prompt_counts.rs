@@ -118,7 +118,7 @@ fn contexts_that_expired_cause_a_recount() {
     change.commit(&stamp(80), "a policy").unwrap();
     collect(&sandbox.repo, Purpose::GcNow, &stamp(90), &mut |_| {}).unwrap();
     let alone = count(&sandbox.reopened(), &tip).0;
-    assert_ne!(alone, before, "what is gone says nothing any more");
+    assert_ne!(alone, before, "expired turns have no prompts");
     for _ in 0..2 {
         assert_eq!(count(&next_process(), &tip).0, alone);
     }

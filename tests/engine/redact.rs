@@ -235,7 +235,7 @@ fn world(secret: &str) -> World {
         target: middle,
         target_kind: Kind::Commit,
         name: "v1".into(),
-        tagger: "somebody".into(),
+        tagger: "ann".into(),
         time_micros: 0,
         message: "the first".into(),
         expires_micros: None,

@@ -222,7 +222,7 @@ fn snapshots_skip_files_with_redacted_content() {
     fixture.write("a.rs", "fn b() {}\n");
     let captured = fixture.snapshot_with(&CaptureOptions::default());
     assert_eq!(reasons(&captured)["key.env"], "its content was redacted from the store");
-    assert_eq!(fixture.files()["key.env"].1, "KEY=[redacted]\n", "what is known of it stays");
+    assert_eq!(fixture.files()["key.env"].1, "KEY=[redacted]\n", "its record stays");
     assert_eq!(fs::read_to_string(fixture.path("key.env")).unwrap(), "KEY=k-1234\n");
     assert_out(&fixture.sandbox, "k-1234");
     // A rewind leaves the file unchanged too, since it could not restore it later.
@@ -258,7 +258,7 @@ fn damaged_redaction_lists_do_not_restore_content() {
     take_out(sandbox, SECRET);
     take_out(sandbox, "k-1234");
     let mut change = sandbox.repo.begin();
-    let other = change.write(Kind::Blob, "what a damaged list says".into()).unwrap();
+    let other = change.write(Kind::Blob, "the content of a damaged list".into()).unwrap();
     change.set_ref(REDACTIONS_REF, Expected::Any, Some(RefValue::Object(other)));
     change.commit(&stamp(10), "lose the list").unwrap();
 

@@ -131,7 +131,7 @@ fn diverged_pushes_are_rejected_until_merged() {
     b.push("s").unwrap();
     let refused = a.push("s").unwrap_err();
     assert_eq!(refused.kind(), ErrorKind::Conflict, "{refused}");
-    assert_eq!(there(&a, "main"), Some(of_b), "it knows now what is there");
+    assert_eq!(there(&a, "main"), Some(of_b), "it knows the new head");
     a.follow("s").unwrap();
     a.push("s").unwrap();
     b.fetch("s").unwrap();
@@ -280,7 +280,7 @@ fn undo_keeps_the_known_state_of_a_remote() {
     let own = BranchName::main("own").unwrap();
     let entry = b.repo.undoable(None).unwrap().unwrap();
     b.repo.undo(&b.repo.plan_undo(entry).unwrap(), &stamp(1), "undo").unwrap();
-    assert_eq!(b.repo.tip(&own), None, "what the machine itself did last");
+    assert_eq!(b.repo.tip(&own), None, "the last push of this machine");
     assert_eq!(there(&b, "main"), a.repo.tip(&main));
     a.turn(&main, "two");
     assert_eq!(a.push("s").unwrap().generation, 2);

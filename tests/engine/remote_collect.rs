@@ -229,7 +229,7 @@ fn foreign_remote_objects_are_kept_and_reported() {
         .chain([format!("bundles/s/9-{salt}"), format!("bundles/t/2-{salt}")]);
     let foreign: BTreeSet<String> = foreign.collect();
     for name in &foreign {
-        bucket.tamper(&Key::new(name.as_str()).unwrap(), "of somebody".into());
+        bucket.tamper(&Key::new(name.as_str()).unwrap(), "foreign bytes".into());
     }
     let collected = a.collect(CollectOptions::default()).unwrap();
     assert_eq!(collected.unknown.into_iter().collect::<BTreeSet<_>>(), foreign);

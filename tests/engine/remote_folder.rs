@@ -331,7 +331,7 @@ fn acknowledged_writes_survive_crashes_and_others_are_atomic() {
             let promise = promised.lock().unwrap().clone();
             match FolderBucket::open(Arc::clone(&image), ROOT, salt()) {
                 Ok(bucket) => promise.check(&bucket, &moment),
-                Err(_) => assert!(promise.0.is_empty(), "{moment}: the folder is gone"),
+                Err(_) => assert!(promise.0.is_empty(), "{moment}: the folder is missing"),
             }
             // The bucket still works, and nothing of the killed writer is left.
             let bucket = FolderBucket::create(Arc::clone(&image), ROOT, salt()).unwrap();

@@ -110,5 +110,5 @@ fn pushed_bundles_have_every_branch_operation_with_few_repeats() {
         (all_told, all_distinct) = (all_told + pushed.len(), all_distinct + distinct.len());
     }
     let twice = all_told - all_distinct;
-    assert!(twice * 20 < all_distinct, "{twice} of {all_distinct} are told twice");
+    assert!(twice * 20 < all_distinct, "{twice} of {all_distinct} are reported twice");
 }

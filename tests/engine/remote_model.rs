@@ -79,7 +79,7 @@ fn settle(machine: &Machine<MemoryClient>, acknowledged: &Acknowledged) {
             }
         }
     }
-    panic!("nobody can go on");
+    panic!("no process can continue");
 }
 
 /// Checks that a new machine finds every acknowledged push.

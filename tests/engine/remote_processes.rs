@@ -191,5 +191,5 @@ fn slower_processes_do_not_overwrite_newer_known_heads() {
     own.fetch("s").unwrap();
     let second = newest.lock().unwrap().take().expect("it was interrupted");
     assert!(own.knows(&main_branch(), &first));
-    assert!(own.knows(&main_branch(), &second), "what was seen there is not forgotten");
+    assert!(own.knows(&main_branch(), &second), "its known refs stay");
 }

@@ -18,7 +18,7 @@ use turntree_tests::stamp;
 
 /// Secrets that must not appear in the bucket, although every upload contains them.
 const SESSION: &str = "a-secret-session";
-const TEXT: &str = "a text that nobody else reads";
+const TEXT: &str = "a text that only holders of the key read";
 
 static DRAWN: AtomicU64 = AtomicU64::new(1);
 
@@ -194,7 +194,7 @@ fn aggressive_collections_reseal_content_for_remaining_members() {
         let is_read = |key: &&Key| removed.get(key, None, None).is_ok();
         heads_and_bundles(&bucket).keys().filter(is_read).count()
     };
-    assert!(readable() > 0, "until somebody says so");
+    assert!(readable() > 0, "until a collection removes it");
     let all = CollectOptions { is_dry: false, is_aggressive: true };
     assert_eq!(later.collect(all).unwrap().folded, 1, "though it is one bundle");
     assert_eq!(readable(), 0);

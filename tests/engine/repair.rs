@@ -85,13 +85,13 @@ fn collections_without_a_manifest_lose_nothing() {
                 }
             }
             let before = disk.files();
-            let (id, object) = blob(b"on what is left".to_vec());
+            let (id, object) = blob(b"on the rest".to_vec());
             let committed = {
                 let repo = open(&disk, 68);
                 let knows_all = *repo.refs() == sample.refs;
                 let draft = set("after", Expected::Any, id);
                 let committed = repo.store().commit(vec![(id, object)], &draft);
-                assert!(knows_all || committed.is_err(), "a commit forgets what was before");
+                assert!(knows_all || committed.is_err(), "a commit forgets the state before it");
                 committed
             };
             if committed.is_ok() {
@@ -105,7 +105,7 @@ fn collections_without_a_manifest_lose_nothing() {
                 collected.is_err_and(|error| error.kind() == ErrorKind::Corrupt)
             });
             // If only the newest manifest is missing, the one before it may be complete enough.
-            assert!(refused || is_gone && !all, "a collection believes what is left");
+            assert!(refused || is_gone && !all, "a collection trusts the rest");
             let after = disk.files();
             assert!(!refused || before.keys().all(|path| after.contains_key(path)));
             mend(&disk, Loss::Refuse);

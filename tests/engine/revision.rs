@@ -94,7 +94,7 @@ fn tags_resolve_to_their_commit() {
         target: ids[0],
         target_kind: Kind::Commit,
         name: "start".into(),
-        tagger: "somebody".into(),
+        tagger: "ann".into(),
         time_micros: 0,
         message: "where it began".into(),
         expires_micros: None,
@@ -202,7 +202,7 @@ fn earlier_begun_changes_do_not_revert_later_commits() {
     builder.set_entry(&mut ours, "memory", "mine", Some("x".into())).unwrap();
     let tree = builder.write(&mut ours).unwrap();
     let id = ours.snapshot(&branch, SnapshotDraft::new(tree, "late", &stamp(61))).unwrap();
-    assert_eq!(ours.read_commit(&id).unwrap().parents, [ids[1]], "what the context was built on");
+    assert_eq!(ours.read_commit(&id).unwrap().parents, [ids[1]], "the base of the context");
     let error = ours.commit(&stamp(61), "snapshot").unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Conflict, "{error}");
     assert_eq!(sandbox.repo.tip(&branch), Some(theirs));

@@ -394,7 +394,7 @@ fn restores_of_a_part_keep_the_rest() {
     assert_eq!(place.files()["src/a"], "one");
     assert_eq!((place.files()["src/b"].as_str(), place.note().unwrap().as_str()), ("two", "2"));
     place.apply(first, &["files/src"], false);
-    assert!(!place.files().contains_key("src/c"), "what is not in the snapshot goes");
+    assert!(!place.files().contains_key("src/c"), "files outside of the snapshot are deleted");
     assert_eq!(place.files()["doc"], "two");
     place.apply(first, &["scratchpad"], false);
     assert_eq!((place.files()["doc"].as_str(), place.note().unwrap().as_str()), ("two", "1"));

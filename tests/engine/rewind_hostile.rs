@@ -205,14 +205,14 @@ fn concurrently_changed_files_are_kept_and_others_restored() {
     }
     fs::remove_file(place.dir.join("c")).unwrap();
     let failed = place.raced(first, || {
-        place.write("a", "somebody else's");
-        place.write("new", "somebody else's");
-        place.write("c", "somebody else's");
+        place.write("a", "another user's");
+        place.write("new", "another user's");
+        place.write("c", "another user's");
     });
     let expected = ["new", "a", "c"].map(|path| (path.to_owned(), ErrorKind::Conflict));
     assert_eq!(failed, expected);
     for path in ["a", "new", "c"] {
-        assert_eq!(place.read(path).unwrap(), "somebody else's");
+        assert_eq!(place.read(path).unwrap(), "another user's");
     }
     assert_eq!((place.read("b").as_deref(), place.dir.join("d").exists()), (Some("1"), false));
 
@@ -225,7 +225,7 @@ fn concurrently_changed_files_are_kept_and_others_restored() {
     let files = context.map(place.sandbox.repo.store(), "files").unwrap();
     let item = files.get(place.sandbox.repo.store(), b"a").unwrap().unwrap();
     let blob = turntree::object::ObjectSource::read(place.sandbox.repo.store(), &item.link.id);
-    assert_eq!(blob.unwrap().unwrap().bytes, "somebody else's");
+    assert_eq!(blob.unwrap().unwrap().bytes, "another user's");
 }
 
 #[test]

@@ -144,7 +144,7 @@ fn damaged_histories_are_searched_partially_with_a_report() {
             Ok((places, damage, _)) => {
                 let (found, all) = (blobs(&places), blobs(&all));
                 assert!(found.is_subset(&all), "nothing is made up");
-                assert!(found == all || !damage.is_empty(), "what is missing at {at} is not said");
+                assert!(found == all || !damage.is_empty(), "the gap at {at} is not reported");
                 damaged += usize::from(!damage.is_empty());
                 partly += usize::from(!damage.is_empty() && !found.is_empty());
             }

@@ -21,7 +21,7 @@ fn sandbox() -> Sandbox {
     let mut change = repo.begin();
     change.move_branch(&BranchName::new("long", "fork").unwrap(), Some(early));
     change.pin(&early, NewPin::default(), &stamp(2)).unwrap();
-    change.write(Kind::Blob, "nobody wants this".into()).unwrap();
+    change.write(Kind::Blob, "unreferenced".into()).unwrap();
     change.commit(&stamp(2), "fork").unwrap();
     sandbox
 }
@@ -100,7 +100,7 @@ fn shared_content_counts_for_the_first_and_the_requested_session() {
     assert!(asked.total().objects > longer.total().objects);
     assert!(asked.shared.objects >= long.shared.objects);
     assert!(alone.largest.iter().all(|large| large.session == "longer"));
-    let unknown = stats(&sandbox.repo, Some("nobody"), stamp(3).time).unwrap_err();
+    let unknown = stats(&sandbox.repo, Some("missing"), stamp(3).time).unwrap_err();
     assert_eq!(unknown.kind(), turntree::ErrorKind::NotFound);
 }
 

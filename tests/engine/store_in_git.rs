@@ -40,7 +40,7 @@ fn gitignore_belongs_to_the_store_and_is_optional() {
     fs::remove_file(&file).unwrap();
     assert_eq!(findings(&sandbox.reopened()), []);
     sandbox.import("task", claude_code(20).as_bytes()).unwrap();
-    assert!(!file.exists(), "nobody but who makes a store makes it");
+    assert!(!file.exists(), "only the creation of a store writes it");
 }
 
 #[test]

@@ -146,7 +146,7 @@ fn run(folder: &Path, arguments: &[impl AsRef<std::ffi::OsStr>], input: &[u8]) -
         .current_dir(folder)
         .env_clear()
         .env("TURNTREE_STORE", folder.join(".turntree"))
-        .envs([("TURNTREE_ACTOR", "somebody"), ("TURNTREE_MAINTENANCE", "off")])
+        .envs([("TURNTREE_ACTOR", "ann"), ("TURNTREE_MAINTENANCE", "off")])
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
@@ -232,14 +232,14 @@ fn snapshots_and_forks_carry_cited_payloads() {
     let repo = &sandbox.repo;
     let inner = put(repo, "the innermost", 1);
     let outer = put(repo, &format!("an archive that cites {inner}"), 1);
-    let other = put(repo, "nobody needs this", 1);
+    let other = put(repo, "cited by no snapshot", 1);
     let first = say(repo, "work", "nothing yet");
     assert_eq!(carried(repo, &first), [] as [&str; 0]);
     let citing =
         say(repo, "work", &format!("Full output saved to: /d/.context_vfs/{}", outer.path()));
     let mut expected = [inner.to_string(), outer.to_string()];
     expected.sort();
-    assert_eq!(carried(repo, &citing), expected, "with what it cites itself");
+    assert_eq!(carried(repo, &citing), expected, "with its own citations");
 
     // A fork cites the payload too. Only the uncited payload is evicted.
     let mut change = repo.begin();

@@ -259,7 +259,7 @@ fn adopt_skips_unchanged_files_unless_their_branch_was_deleted() {
     let mut transaction = sandbox.repo.begin();
     transaction.delete_branch(&report.branch);
     transaction.commit(&stamp(2), "delete it").unwrap();
-    let Outcome::Imported(again) = adopt_again() else { panic!("its branch is gone") };
+    let Outcome::Imported(again) = adopt_again() else { panic!("its branch is missing") };
     assert_eq!((again.turns, again.head), (report.turns, report.head));
     // An undo may leave the branch at an older turn.
     let repo = &sandbox.repo;
@@ -267,7 +267,7 @@ fn adopt_skips_unchanged_files_unless_their_branch_was_deleted() {
     let mut transaction = repo.begin();
     transaction.move_branch(&again.branch, Some(parent));
     transaction.commit(&stamp(3), "go back").unwrap();
-    let Outcome::Imported(back) = adopt_again() else { panic!("its turn is gone") };
+    let Outcome::Imported(back) = adopt_again() else { panic!("its turn is missing") };
     assert_eq!((back.turns, back.head), (1, report.head));
 }
 
@@ -310,7 +310,7 @@ fn one_undo_reverts_an_adoption_and_redo_restores_it() {
     }
     undo(6);
     assert_eq!(repo.branches(), first);
-    assert_eq!(turns(&home.adopt())["d"], Some(9), "what was taken back is new");
+    assert_eq!(turns(&home.adopt())["d"], Some(9), "an undone import is new");
 }
 
 #[test]
@@ -524,7 +524,7 @@ fn fork_origins_are_adopted_before_their_forks() {
     let parts = batches(found().sessions, 1, |_| false);
     let parts: Vec<_> = parts.iter().map(|part| part[0].session.as_str()).collect();
     assert_eq!(parts, ["base", "a"]);
-    assert_eq!(batches(found().sessions, 1, |_| true).len(), 1, "what is known takes nothing");
+    assert_eq!(batches(found().sessions, 1, |_| true).len(), 1, "known sessions add nothing");
     assert_eq!(batches(found().sessions, 1 << 20, |_| false).len(), 1);
 
     home.adopt();

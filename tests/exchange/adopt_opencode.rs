@@ -313,7 +313,7 @@ fn adopting_a_closed_database_creates_no_files_next_to_it() {
     let Home { sandbox, path, opencode } = home;
     opencode.close().unwrap();
     let before = tree(&path);
-    assert_eq!(before.len(), 1, "the log is gone");
+    assert_eq!(before.len(), 1, "the log is missing");
     let home = Home { sandbox, path, opencode: Connection::open_in_memory().unwrap() };
     assert_eq!(turns(&home.adopt()), BTreeMap::from([("ses_1", Some(2))]));
     assert!(tree(&home.path) == before);
@@ -369,7 +369,7 @@ fn migrated_opencode_files_and_their_database_are_one_session() {
     assert_eq!(found.sessions.len(), 2, "the files of ses_1 are history");
     let again = home.adopt_all(found);
     assert_eq!(turns(&again), BTreeMap::from([("ses_1", Some(1)), ("ses_files", Some(0))]));
-    assert!(!home.has("ses_1/main-2"), "it goes on where the files ended");
+    assert!(!home.has("ses_1/main-2"), "it continues after the files");
 
     // The files alone are a prefix of the known session.
     let place = SessionPlace { agent: String::new(), path: home.storage() };
@@ -626,5 +626,5 @@ fn adoption_during_writes_and_checkpoints_reads_consistent_sessions() {
     let numbers = document["messages"].as_array().unwrap().iter().skip(2);
     let numbers: Vec<_> = numbers.map(|message| message["info"]["n"].as_i64().unwrap()).collect();
     assert_eq!(numbers, (1..200).collect::<Vec<_>>());
-    assert!(!home.has("ses_1/main-2"), "what was read of half a checkpoint would be a rewrite");
+    assert!(!home.has("ses_1/main-2"), "half a checkpoint would look like a rewrite");
 }

@@ -107,7 +107,10 @@ impl Log {
     fn import(&self) -> Imported {
         let sandbox = Sandbox::new();
         let report = sandbox.import("s", self.text().as_bytes()).unwrap();
-        assert!(sandbox.source(&report.head) == self.text().as_bytes(), "the file comes back");
+        assert!(
+            sandbox.source(&report.head) == self.text().as_bytes(),
+            "the export equals the file"
+        );
         Imported { sandbox, report }
     }
 }
@@ -273,7 +276,7 @@ fn two_processes_in_one_file_continue_separate_branches() {
 fn results_with_a_missing_parent_follow_their_call() {
     let mut log = started();
     log.after("a1").user("ua", "for a").call("ca").after("a1").user("ub", "for b").call("cb");
-    log.after("nobody").result("ra", "ca").after("nobody").result("rb", "cb");
+    log.after("missing").result("ra", "ca").after("missing").result("rb", "cb");
     let found = log.import();
     let last = |line: &Vec<String>| line[line.len() - 2..].to_vec();
     let lines: Vec<_> = found.branches().iter().map(last).collect();
@@ -309,7 +312,7 @@ fn lines_of_other_sessions_are_ignored_unless_copied() {
 
     // A line with a missing parent starts no other conversation.
     let mut phantom = started();
-    phantom.after("nobody").user("u2", "more").answer("a2");
+    phantom.after("missing").user("u2", "more").answer("a2");
     assert_eq!(phantom.import().branches(), [all.map(str::to_owned).to_vec()]);
 }
 
@@ -419,7 +422,7 @@ fn prompts_typed_during_work_count_and_program_messages_do_not() {
         assert_eq!(
             queued.text.contains("Do it."),
             is_rendered,
-            "{what}: it is told as it was sent"
+            "{what}: it is shown as it was sent"
         );
         assert_eq!(found.report.turns, if is_typed { 4 } else { 3 }, "{what}");
     }

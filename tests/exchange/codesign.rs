@@ -220,7 +220,7 @@ fn grown_design_stores_add_only_new_snapshots() {
     let report = import(&sandbox, &store_of(&all));
     assert_eq!((report.turns, report.others.len()), (1, 1));
     let tip = sandbox.repo.commit(&report.head).unwrap();
-    assert_eq!(tip.parents, [edited], "what was done here stays below");
+    assert_eq!(tip.parents, [edited], "local changes stay below");
     // An older version of the store is known, and removes nothing.
     let older = import(&sandbox, &store_of(&all[..2]));
     assert_eq!((older.turns, older.head), (0, report.head));
@@ -396,7 +396,7 @@ fn tolerated_irregularities_are_warnings_without_loss() {
     let again = store["designs"][0].clone();
     store["designs"].as_array_mut().unwrap().push(again);
     let mut lost = snapshot("z", None, "initial", 8);
-    lost["designId"] = json!("nobody");
+    lost["designId"] = json!("missing");
     store["snapshots"].as_array_mut().unwrap().push(lost);
     let sandbox = Sandbox::new();
     let report = import(&sandbox, &store);
@@ -413,7 +413,7 @@ fn tolerated_irregularities_are_warnings_without_loss() {
         assert!(told.contains(expected), "{expected}: {told}");
     }
     let mut kept: HashMap<String, usize> = HashMap::new();
-    for session in ["work-a-form", "work-nobody"] {
+    for session in ["work-a-form", "work-missing"] {
         let out = value(&exported(&sandbox.repo, session));
         for row in out["snapshots"].as_array().unwrap() {
             *kept.entry(row["artifactSource"].as_str().unwrap().to_owned()).or_default() += 1;
@@ -599,7 +599,7 @@ fn directories_combine_designs_with_their_chats() {
     let tip = whole.repo.resolve("work-pricing-page").unwrap().commit;
     assert_eq!(said(&whole.repo, &tip).len(), 4);
     let found = line(&whole.repo, "work-pricing-page");
-    assert_eq!(found.len(), 1, "the chat stands before the snapshot that it led to");
+    assert_eq!(found.len(), 1, "the chat precedes its snapshot");
     // A chat without its design is a separate design.
     let alone = Sandbox::new();
     let report =

@@ -419,7 +419,7 @@ fn snapshots_are_restored_in_any_order_and_any_number_of_times() {
         assert_eq!(
             exported(repo, &commits[at]),
             documents[at],
-            "memory and skill are gone where they were"
+            "memory and skill are missing at their places"
         );
         let risky = json!({
             "agents": {"main": {"messages": [], "state": {}}}, "memory": null, "scratchpad": {"x": 1}
@@ -583,7 +583,7 @@ fn run(folder: &Path, arguments: &[&str]) -> (i32, String, String) {
         .args(arguments)
         .env_clear()
         .env("TURNTREE_STORE", folder.join("store"))
-        .envs([("TURNTREE_ACTOR", "somebody"), ("TURNTREE_MAINTENANCE", "off")])
+        .envs([("TURNTREE_ACTOR", "ann"), ("TURNTREE_MAINTENANCE", "off")])
         .envs([("TURNTREE_NOW", "2026-11-20T12:00:00Z")])
         .output()
         .unwrap();

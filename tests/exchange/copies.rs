@@ -358,7 +358,7 @@ fn forks_of_expired_turns_keep_their_own_records() {
     collect(&sandbox.repo, Purpose::Gc, &stamp(3), &mut |_| {}).unwrap();
     let head = import(&sandbox, &fork);
     assert_eq!(sandbox.messages(&head), alone.messages(&expected));
-    assert_eq!(copied(&sandbox, &head).0, 0, "there is no turn to go on from");
+    assert_eq!(copied(&sandbox, &head).0, 0, "no turn can be continued");
 }
 
 #[test]

@@ -48,7 +48,7 @@ fn compare(text: &[u8], ends: impl Iterator<Item = usize>, keeps_notes: impl Fn(
     }
     assert_eq!(followed_commits.len(), whole_commits.len());
     assert_eq!(head, whole);
-    assert!(followed.source(&head) == text, "the file comes back");
+    assert!(followed.source(&head) == text, "the export equals the file");
 }
 
 #[test]

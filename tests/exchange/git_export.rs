@@ -379,14 +379,10 @@ fn git_exports_do_not_overwrite_foreign_repositories_or_refs() {
     let git = Git::at(&dir);
     let (tree, tip) =
         (git.run(&["rev-parse", "work/main^{tree}"]), git.run(&["rev-parse", "work/main"]));
-    let own = git.run(&["commit-tree", &tree, "-p", &tip, "-m", "of somebody"]);
+    let own = git.run(&["commit-tree", &tree, "-p", &tip, "-m", "of another tool"]);
     git.run(&["update-ref", "refs/heads/mine", &own]);
     assert_eq!(export_all(&sandbox.repo, &dir).commits, 0);
-    assert_eq!(
-        git.run(&["rev-parse", "mine"]),
-        own,
-        "a branch of another name is nobody's business"
-    );
+    assert_eq!(git.run(&["rev-parse", "mine"]), own, "an export leaves other branches alone");
     git.run(&["update-ref", "refs/heads/work/main", &own]);
     let error = refused(&dir);
     assert!(error.to_string().contains("refs/heads/work/main is at"), "{error}");
@@ -493,8 +489,8 @@ fn git_exports_select_sessions_and_names() {
     assert_eq!(refs("2.git", names).unwrap(), "refs/heads/work/plan/b refs/tags/v1");
     let unknown = ExportSelection::Names(vec!["HEAD~1".to_owned()]);
     assert_eq!(refs("3.git", unknown).unwrap_err().kind(), ErrorKind::NotFound);
-    let nobody = ExportSelection::Session("nobody".to_owned());
-    assert_eq!(refs("4.git", nobody).unwrap_err().kind(), ErrorKind::NotFound);
+    let missing = ExportSelection::Session("missing".to_owned());
+    assert_eq!(refs("4.git", missing).unwrap_err().kind(), ErrorKind::NotFound);
     assert!(!sandbox.folder().join("4.git").exists());
     assert!(refs("1.git", ExportSelection::All).is_ok(), "the rest can follow");
     assert_eq!(Git::at(&sandbox.folder().join("1.git")).refs().len(), 5);

@@ -151,7 +151,7 @@ fn rewrites_among_expired_turns_continue_from_an_existing_turn() {
         assert_eq!((second.turns, second.branch.branch()), (turns, "main"));
         assert_eq!(sandbox.source(&second.head), rewritten.as_bytes());
         let history = sandbox.repo.history(&[second.head], &[]).unwrap();
-        assert_eq!(history.count(), 40, "turn 5 is shared if it is there, and nothing otherwise");
+        assert_eq!(history.count(), 40, "turn 5 is shared if it exists, else nothing");
     }
 }
 

@@ -95,7 +95,10 @@ impl Claude {
 
     fn import(&self, sandbox: &Sandbox) -> ImportReport {
         let report = sandbox.import(&self.session, self.text().as_bytes()).unwrap();
-        assert!(sandbox.source(&report.head) == self.text().as_bytes(), "the file comes back");
+        assert!(
+            sandbox.source(&report.head) == self.text().as_bytes(),
+            "the export equals the file"
+        );
         report
     }
 }

@@ -315,7 +315,7 @@ fn an_edited_snapshot_has_the_documented_shape() {
     let out = value(&exported(&sandbox.repo, &edited));
     let keys: Vec<&String> = out.as_object().unwrap().keys().collect();
     assert_eq!(keys, [&FIELDS[..], &["future"]].concat());
-    assert_ne!(out["id"], document["id"], "a changed snapshot is another one");
+    assert_ne!(out["id"], document["id"], "a changed snapshot is a new snapshot");
     assert_eq!(out["id"].as_str().unwrap().len(), 36);
     assert_eq!((&out["summary"], &out["tokenCount"]), (&json!("Go on"), &json!(2 + 2 + 1)));
     assert_eq!(out["metadata"], document["metadata"], "null is not absent");

@@ -208,7 +208,7 @@ fn transitions_have_a_separate_session_and_equal_times_stay_distinct() {
     assert_eq!(out, [second.trim_end(), first.trim_end()]);
     assert_eq!(latest(&repo, "work", "developer", "debugger").unwrap(), Some(tip));
     assert_eq!(latest(&repo, "work", "debugger", "developer").unwrap(), None);
-    assert_eq!(latest(&repo, "nobody", "a", "b").unwrap(), None);
+    assert_eq!(latest(&repo, "missing", "a", "b").unwrap(), None);
 }
 
 #[test]

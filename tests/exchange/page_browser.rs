@@ -349,7 +349,7 @@ fn pages_fit_the_window_and_show_content_without_scrolling() {
         );
         browser.resize(320, 844);
         let wide = "document.querySelector('#view').scrollWidth - document.querySelector('#view').clientWidth";
-        assert_eq!(browser.ask(wide), json!(0), "{place} of what has long names");
+        assert_eq!(browser.ask(wide), json!(0), "{place} with long names");
         browser.resize(1440, 900);
     }
     let (_sandbox, file) = strategies();
@@ -454,7 +454,7 @@ fn tool_calls_render_as_cards_and_markdown_is_complete() {
     let rows = "[...document.querySelectorAll('.card .row')].map((row) => row.classList.contains('add') ? '+' : row.classList.contains('del') ? '-' : ' ').join('')";
     assert_eq!(browser.ask(rows), "-++-+ ");
     let marks = "['table td.end strong', 'blockquote p', 'ol > li > ul > li .code .c-word', '.c-string', '.c-comment', 'hr', 'li.task .box', 'a[href=\"https://example.org/x\"][rel~=\"noreferrer\"]'].filter((one) => !document.querySelector(`.prose ${one}`))";
-    assert_eq!(browser.ask(marks), json!([]), "what is not rendered");
+    assert_eq!(browser.ask(marks), json!([]), "unrendered elements");
     assert_eq!(browser.ask("document.querySelector('.prose .host').textContent"), " (example.org)");
     clean(&mut browser);
 }
@@ -596,7 +596,7 @@ fn npm(file: &str) -> Option<PathBuf> {
     let file = folder.unwrap_or_else(|| root.join("target/clients/node_modules")).join(file);
     let found = Some(file).filter(|file| file.exists());
     if found.is_none() {
-        eprintln!("skipped: what the test wants of npm is not installed");
+        eprintln!("skipped: the npm packages of the test are not installed");
     }
     found
 }

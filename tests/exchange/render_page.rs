@@ -286,7 +286,7 @@ fn bidirectional_controls_are_marked_and_kept() {
     let line = json!({"role": "user", "content": said}).to_string();
     let tip = sandbox.import_as("s", "openai-chat", format!("[{line}]").as_bytes()).unwrap().head;
     let page = page_of(&sandbox.repo, "s \u{200f}", &[("main \u{2066}", tip)]);
-    assert_eq!(lines(&page, 'm')[0]["text"], said, "the data is what was said");
+    assert_eq!(lines(&page, 'm')[0]["text"], said, "the data is the conversation");
     let Some(mut browser) = Browser::start() else { return };
     browser.open(&saved(&sandbox, &page), "#turn-1");
     let shown = browser.ask("document.title + document.body.innerText");

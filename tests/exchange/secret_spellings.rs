@@ -171,7 +171,7 @@ fn masking_removes_every_encoding_or_fails() {
                 serde_json::from_slice::<serde_json::Value>(&bytes),
                 serde_json::from_slice::<serde_json::Value>(&new),
             ) {
-                panic!("{wanted} {name}: {before} is no JSON any more: {error}");
+                panic!("{wanted} {name}: {before} is invalid JSON: {error}");
             }
         }
     }

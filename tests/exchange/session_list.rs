@@ -1,5 +1,5 @@
-//! The list of sessions costs what it shows: rows next to the store save the next process the
-//! sessions that did not change, and change no answer.
+//! Notes next to the store save the list of sessions from reading unchanged sessions, and change no
+//! answer.
 
 use std::fs;
 use std::sync::Arc;

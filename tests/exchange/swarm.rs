@@ -241,7 +241,7 @@ fn newer_swarm_snapshots_add_a_turn_and_older_ones_are_recognized() {
     newer["snapshot_at"] = "2026-03-02T10:00:00Z".into();
     let second = sandbox.import("review", newer.to_string().as_bytes()).unwrap();
     assert_eq!((second.turns, &second.branch), (1, &first.branch));
-    assert_eq!(exported(&sandbox.repo, &second.head), newer, "agents that are gone are gone");
+    assert_eq!(exported(&sandbox.repo, &second.head), newer, "removed agents are missing");
     let old = sandbox.import("review", SNAPSHOT).unwrap();
     assert_eq!((old.turns, old.head), (0, second.head));
 }
@@ -318,5 +318,5 @@ fn tolerated_irregularities_are_reported() {
     ] {
         assert!(notes.iter().any(|note| note.contains(expected)), "{expected}: {notes:#?}");
     }
-    assert_eq!(exported(&sandbox.repo, &report.head)["odd"], 1, "what is not known is kept");
+    assert_eq!(exported(&sandbox.repo, &report.head)["odd"], 1, "unknown fields are kept");
 }

@@ -105,7 +105,7 @@ fn cached_session_lists_equal_fresh_lists_after_changes() {
         check(step);
     }
     known.clear();
-    check("all of it was let go of");
+    check("all of it was dropped");
 }
 
 #[test]

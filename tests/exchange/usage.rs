@@ -220,7 +220,7 @@ fn usage_of_abandoned_branches_is_separate_until_they_continue() {
     lines.extend(record(3, Some("u-1-2"), "m3", 3));
     let sandbox = Sandbox::new();
     sandbox.import("s", (lines.join("\n") + "\n").as_bytes()).unwrap();
-    assert_eq!(sandbox.repo.branches().len(), 2, "main and what it left");
+    assert_eq!(sandbox.repo.branches().len(), 2, "main and its abandoned branch");
     let found = report(&sandbox.repo, UsageScope::Session("s"), UsageBy::Branch);
     assert_eq!(found.total.tokens.output, 123);
     assert_eq!(found.left_behind.tokens.output, 20);

@@ -67,9 +67,9 @@ fn a_seal_that_was_overtaken_is_stopped_by_the_lock_or_by_its_generation() {
 fn sealing_from_an_old_view_loses_what_others_committed_after_a_collection() {
     // Sealing before it checked the epoch.
     let rules = Rules { seal_checks_epoch: false, seal_under_ref_lock: false, ..Rules::ALL };
-    let lost = explore(&SMALL, &rules).expect_err("what was lost then");
+    let lost = explore(&SMALL, &rules).expect_err("the lost operations");
     println!("{lost}");
-    assert!(lost.what.contains("lies in a file that the manifest lists"), "{lost}");
+    assert!(lost.what.contains("is in a file that the manifest lists"), "{lost}");
     let packed = lost
         .steps
         .iter()

@@ -11,7 +11,7 @@ fn every_mutant_changes_one_place_and_names_tests_that_must_notice() {
     assert!(mutants.len() >= 40, "only {}", mutants.len());
     let mut names = HashSet::new();
     for Mutant { name, removed, file, find, replace, tests } in mutants {
-        assert!(names.insert(name.clone()), "{name} is there twice");
+        assert!(names.insert(name.clone()), "{name} is listed twice");
         assert!(removed.ends_with('.'), "{name}: '{removed}' is no sentence");
         let text = fs::read_to_string(project().join(&file)).unwrap();
         let places = text.matches(&*find).count();

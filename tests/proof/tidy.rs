@@ -268,7 +268,7 @@ fn every_property_is_a_test() {
                     None if code == "turntree_properties::properties! {" => depth = Some(indent),
                     Some(of_block) if code == "}" && indent == of_block => depth = None,
                     Some(of_block) if code.starts_with("fn ") && indent == of_block + 4 => {
-                        assert!(is_test, "{path}: nobody runs this property: {code}");
+                        assert!(is_test, "{path}: no test runs this property: {code}");
                         is_test = false;
                     }
                     _ => is_test |= code == "#[test]",

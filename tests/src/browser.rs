@@ -260,7 +260,7 @@ impl Browser {
         if let Some(session) = &self.session {
             message["sessionId"] = session.as_str().into();
         }
-        self.input.write_all(format!("{message}\0").as_bytes()).expect("the browser is there");
+        self.input.write_all(format!("{message}\0").as_bytes()).expect("the browser is installed");
         loop {
             let message = self.messages.recv_timeout(PATIENCE).expect("an answer of the browser");
             if message["id"] == json!(id) {

@@ -58,7 +58,7 @@ impl Client {
             .env_clear()
             .env("HOME", self.root.path().join("home"))
             .envs([("TURNTREE_NOW", "2026-11-20T12:00:00Z"), ("TURNTREE_MAINTENANCE", "off")])
-            .env("TURNTREE_ACTOR", "somebody")
+            .env("TURNTREE_ACTOR", "ann")
             .envs(self.branch.map(|branch| ("TURNTREE_BRANCH", branch)));
         command
     }

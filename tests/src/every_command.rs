@@ -321,7 +321,7 @@ impl Shell {
             .env_clear()
             .envs([("PATH", path.as_str()), ("LC_ALL", "C.UTF-8"), ("TZ", "UTC")])
             .env("HOME", self.root.path().join("home"))
-            .envs([("TURNTREE_NOW", "2026-11-20T12:00:00Z"), ("TURNTREE_ACTOR", "somebody")])
+            .envs([("TURNTREE_NOW", "2026-11-20T12:00:00Z"), ("TURNTREE_ACTOR", "ann")])
             .env("TURNTREE_MAINTENANCE", "off")
             .stdin(Stdio::null());
         shell.output().unwrap()

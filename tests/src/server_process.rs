@@ -82,7 +82,7 @@ impl Place {
     pub fn command(&self, words: &[&str]) -> Command {
         let mut command = Command::new(&self.program);
         command.args(["--store", "store"]).args(words).current_dir(self.path());
-        command.env("TURNTREE_MAINTENANCE", "off").env("TURNTREE_ACTOR", "somebody");
+        command.env("TURNTREE_MAINTENANCE", "off").env("TURNTREE_ACTOR", "ann");
         command.env_remove("TURNTREE_BRANCH").env_remove("TURNTREE_STORE");
         command.env_remove("CLAUDE_CODE_SESSION_ID").env_remove("CODEX_THREAD_ID");
         command
@@ -293,7 +293,7 @@ impl Server {
         drop(self.input.take());
         let output = self.child.wait_with_output().unwrap();
         let rest: Vec<String> = self.lines.iter().collect();
-        assert_eq!(rest, Vec::<String>::new(), "answers that nobody asked for");
+        assert_eq!(rest, Vec::<String>::new(), "answers without requests");
         (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned())
     }
 }

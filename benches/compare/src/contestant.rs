@@ -41,7 +41,7 @@ pub(crate) struct Counts {
 
 /// A line of the listing.
 #[derive(Debug)]
-#[expect(dead_code, reason = "read by nobody: the harness asks for it to be in memory")]
+#[expect(dead_code, reason = "never read: the harness needs it in memory")]
 pub(crate) struct Listed {
     id: ObjectId,
     parents: Vec<ObjectId>,

@@ -92,10 +92,7 @@ impl Scale {
 }
 
 /// Limits a power of ten to the range of a chart. Zero for an infinite value.
-#[expect(
-    clippy::cast_possible_truncation,
-    reason = "it is whole, and held to what a chart can show"
-)]
+#[expect(clippy::cast_possible_truncation, reason = "it is whole, and within the range of a chart")]
 fn whole(power: f64) -> i32 {
     if power.is_finite() { power.clamp(-9.0, 18.0) as i32 } else { 0 }
 }

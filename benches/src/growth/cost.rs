@@ -57,7 +57,7 @@ const KILOBYTES_IN_MIB: f64 = if cfg!(target_os = "macos") { 1_048_576.0 } else 
 
 /// Waits for a child. Returns its exit status and its resource usage. No other code waits for the
 /// child: a dropped handle of the standard library does not.
-#[expect(unsafe_code, reason = "no safe wait tells what the child used; see SAFETY")]
+#[expect(unsafe_code, reason = "no safe wait returns the usage of the child; see SAFETY")]
 fn wait_for(id: u32) -> Result<(ExitStatus, libc::rusage)> {
     let id = libc::pid_t::try_from(id)?;
     let mut status = 0;

@@ -3,7 +3,7 @@
 //!
 //! ```text
 //!  stores  ──> a store for each point, made by a process of its own
-//!  steps   ──> what the program does there, each a process that the kernel accounts for
+//!  steps   ──> runs of the program, each a process that the kernel accounts for
 //!  figures ──> a table, its JSON, and charts
 //! ```
 //!

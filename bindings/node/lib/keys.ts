@@ -30,8 +30,7 @@ type Opener = (wrapped: Uint8Array) => Promise<Uint8Array | undefined>;
  * `turntree/identity.txt` below the directory of settings, in what `TURNTREE_IDENTITY_COMMAND` prints, which
  * is asked where no file opens the store, and by `TURNTREE_PASSPHRASE`.
  *
- * Rejects with `Encrypted` when nothing opens it. Whoever has the key reads everything: it is to be kept in
- * memory alone.
+ * Rejects with `Encrypted` when nothing opens it. The key opens everything: keep it in memory only.
  */
 export async function unwrap(path: string | URL, options: UnwrapOptions = {}): Promise<Buffer> {
   const folder = textOf(path);
@@ -42,7 +41,7 @@ export async function unwrap(path: string | URL, options: UnwrapOptions = {}): P
       if (key) return Buffer.from(key);
     }
   }
-  const holders = [...new Set(wrapped.map(({ holder }) => holder))].join(", ") || "nobody";
+  const holders = [...new Set(wrapped.map(({ holder }) => holder))].join(", ") || "no holder";
   throw new Encrypted(`the key of ${folder} is wrapped for ${holders}, and nothing at hand opens it`);
 }
 

@@ -43,7 +43,7 @@ export class SeenList {
     this.hasOnlyMessages &&= isBaseMessage(value);
   }
 
-  /** Takes an item of another list, which nobody has changed. */
+  /** Takes an unchanged item of another list. */
   take(other: SeenList, at: number): void {
     const value = other.objects[at];
     this.objects.push(value);
@@ -63,7 +63,7 @@ export class SeenList {
     return part;
   }
 
-  /** Whether nobody has changed an object in place since it was stored or read. */
+  /** True if an object is unchanged since it was stored or read. */
   isSame(at: number): boolean {
     const look = this.#looks[at];
     if (look === UNKNOWN) return false;
@@ -72,7 +72,7 @@ export class SeenList {
     return tried(compare, false);
   }
 
-  /** How many of the first so many nobody has changed in place, up to one that somebody has. */
+  /** Counts the unchanged items at the start of the first `count`. */
   sameItems(count: number): number {
     let at = 0;
     while (at < count && this.isSame(at)) at += 1;
@@ -245,7 +245,7 @@ export function losslessRecordOf(message: BaseMessage): Buffer | null {
   }, null);
 }
 
-/** The message of a record, whoever wrote it. */
+/** The message of a record, of any writer. */
 export function messageOf(record: Uint8Array): BaseMessage {
   const { content, langchain } = JSON.parse(Buffer.from(record).toString()) as Fields & { langchain: Fields };
   const { type, ...fields } = langchain;

@@ -62,7 +62,7 @@ fn copied(content: &[u8]) -> turntree::Result<Bytes> {
 }
 
 fn finished() -> Error {
-    Error::invalid("the transaction is finished: begin another one")
+    Error::invalid("the transaction is finished: begin a new one")
 }
 
 #[napi]

@@ -20,7 +20,7 @@ beforeEach(() => {
 const bytes = (text) => Buffer.from(text);
 const of = (thread, more = {}) => ({ configurable: { thread_id: thread, ...more } });
 
-/** Names that every object has from its prototype, and others that end badly where nobody thinks of them. */
+/** Names that every object has from its prototype, and other names that break careless code. */
 const NAMES = ["__proto__", "constructor", "toString", "hasOwnProperty", "valueOf", "then", "length"];
 
 async function all(found) {
@@ -172,7 +172,7 @@ test("threads, sessions and chats that never were are empty", async () => {
   await store.close();
 });
 
-/** What nests as deeply as this: too much for whoever calls a function for each level. */
+/** A value nested this deep: too deep for code that calls a function for each level. */
 function nested(depth, make = (inner) => ({ inner })) {
   let value = null;
   for (let level = 0; level < depth; level += 1) value = make(value);
@@ -299,7 +299,7 @@ test("what is no JSON is an error for transcripts, chats and memory, and nothing
   for (const name of NAMES) {
     await memory.put([name], name, { [name]: name });
     assert.deepEqual(Object.entries((await memory.get([name], name)).value), [[name, name]]);
-    assert.equal((await memory.search([name], { filter: { constructor: "nobody's" } })).length, 0);
+    assert.equal((await memory.search([name], { filter: { constructor: "missing" } })).length, 0);
   }
   await store.close();
 });

@@ -98,6 +98,6 @@ test("without its key a store says that it is encrypted", { skip }, async () => 
   await plain.close();
 });
 
-test("the key of a store that is none is wrapped for nobody", async () => {
-  await assert.rejects(unwrap(join(root, "none")), { name: "Encrypted", message: /wrapped for nobody/ });
+test("a folder that is no store has no wrapped keys", async () => {
+  await assert.rejects(unwrap(join(root, "none")), { name: "Encrypted", message: /wrapped for no holder/ });
 });

@@ -399,7 +399,7 @@ test("many calls at once and other threads lose nothing", async () => {
   await store.close();
 });
 
-test("a thread that is ended in the midst of its calls takes nobody with it", async () => {
+test("ending a thread in the midst of its calls ends no other thread", async () => {
   const script = `
     const { parentPort, workerData } = require("node:worker_threads");
     const { Store } = require(workerData.turntree);

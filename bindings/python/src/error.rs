@@ -11,19 +11,19 @@ use turntree::{Error, ErrorKind};
 
 /// The exception classes by kind: name and description.
 const CLASSES: [(ErrorKind, &str, &str); 12] = [
-    (ErrorKind::NotFound, "NotFound", "What was named does not exist."),
+    (ErrorKind::NotFound, "NotFound", "The named thing does not exist."),
     (ErrorKind::Expired, "Expired", "The snapshot was dropped by retention."),
     (ErrorKind::Redacted, "Redacted", "The content was erased on purpose."),
     (ErrorKind::Ambiguous, "Ambiguous", "An abbreviation names more than one thing."),
-    (ErrorKind::Conflict, "Conflict", "Somebody else was faster: read again, and retry."),
+    (ErrorKind::Conflict, "Conflict", "Another process committed first: read again, and retry."),
     (ErrorKind::Corrupt, "Corrupt", "Stored bytes do not verify."),
-    (ErrorKind::Locked, "Locked", "Another process holds what is needed."),
+    (ErrorKind::Locked, "Locked", "Another process holds the lock."),
     (ErrorKind::Unsupported, "Unsupported", "This build cannot do that."),
     (ErrorKind::LimitExceeded, "LimitExceeded", "A stated limit is exceeded."),
     (
         ErrorKind::InvalidInput,
         "InvalidInput",
-        "An argument is not what was asked for, or a store or transaction is closed.",
+        "An argument is invalid, or a store or transaction is closed.",
     ),
     (ErrorKind::Encrypted, "Encrypted", "The store is encrypted, with another key or none given."),
     (ErrorKind::Io, "StoreIOError", "The operating system refused."),

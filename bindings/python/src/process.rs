@@ -74,7 +74,7 @@ pub(crate) fn interruptibly<T: Send + 'static>(
             Ok(outcome) => return returned(outcome),
             Err(RecvTimeoutError::Timeout) => py.check_signals()?,
             Err(RecvTimeoutError::Disconnected) => {
-                return Err(internal("the thread of the work has gone".to_owned()));
+                return Err(internal("the working thread has ended".to_owned()));
             }
         }
     }

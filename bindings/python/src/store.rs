@@ -221,7 +221,7 @@ impl Store {
         new.changes_since(py, &old)
     }
 
-    /// Merges the newest snapshot of one branch into another one.
+    /// Merges the newest snapshot of one branch into another branch.
     fn merge(&self, py: Python<'_>, into: &str, theirs: &str) -> PyResult<MergeOutcome> {
         let repo = self.repo()?;
         let outcome = patiently(py, || {

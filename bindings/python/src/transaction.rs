@@ -65,7 +65,7 @@ impl Transaction {
 }
 
 fn finished() -> PyErr {
-    of_kind(ErrorKind::InvalidInput, "the transaction is finished: begin another one".to_owned())
+    of_kind(ErrorKind::InvalidInput, "the transaction is finished: begin a new one".to_owned())
 }
 
 #[pymethods]

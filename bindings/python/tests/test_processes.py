@@ -82,7 +82,7 @@ def test_nothing_acknowledged_is_lost_when_a_writer_is_killed(path: Path) -> Non
 
 @pytest.fixture
 def interruptible() -> Iterator[None]:
-    """Interrupts as Python handles them, also where whoever started the tests has them ignored."""
+    """Interrupts as Python handles them, even if the parent process ignores them."""
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     yield
     signal.signal(signal.SIGINT, before)

@@ -107,7 +107,7 @@ def test_it_reads_to_the_end_and_a_signal_ends_it(store: turntree.Store) -> None
     command = [PROGRAM, "--store", store.path, "cat", "task:kept/large"]
     writing = subprocess.Popen(command, stdout=subprocess.PIPE, bufsize=0)
     assert writing.stdout and writing.stdout.read(1) == b"\0"
-    # The pipe is full, and nobody reads: Python's own handler would wait for it.
+    # The pipe is full, and has no reader: Python's own handler would wait for it.
     writing.send_signal(signal.SIGINT)
     assert writing.wait(120) == -signal.SIGINT
 

@@ -60,7 +60,7 @@ pub(crate) struct Invocation {
     /// Stdout.
     pub(crate) out: Output,
     global: Global,
-    /// True if the run uses the user's store, unless another one is named.
+    /// True if the run uses the user's store, unless an option names a different store.
     of_user: bool,
     /// The store, once a command has opened it.
     opened: OnceCell<Opened>,

@@ -33,7 +33,7 @@ fn note(number: u8) -> String {
     format!("note {}", number % 5).repeat(40)
 }
 
-/// Adds a turn, deletes a branch, starts a branch at the tip of another one, appends an unreachable
+/// Adds a turn, deletes a branch, starts a branch at the tip of another branch, appends an unreachable
 /// note, or collects all garbage.
 fn act(repo: &Repository, (_, what, branch, number): Action) {
     repo.store().refresh().unwrap();
@@ -88,24 +88,24 @@ turntree_properties::properties! {
     #[test]
     fn a_later_step_knows_all_that_a_mark_from_nothing_meets(
         before: Vec<Action>,
-        meanwhile in prop::collection::vec(prop::option::of(any::<Action>()), 0..4),
+        actions in prop::collection::vec(prop::option::of(any::<Action>()), 0..4),
     ) {
         let (dir, repo) = make(&before);
         let store = dir.path().join("store");
         let now = stamp().time;
         let (mut known, mut is_alone) = (None, true);
-        let mut meanwhile = meanwhile.into_iter().enumerate();
+        let mut actions = actions.into_iter().enumerate();
         loop {
             let collection = repo.store().collect().unwrap();
             let inventory = collection.inventory();
-            let anew = Survey::new(inventory, REPACK, now, None).unwrap();
+            let fresh = Survey::new(inventory, REPACK, now, None).unwrap();
             let mut survey = Survey::new(inventory, REPACK, now, known.take()).unwrap();
-            for marked in anew.marker.marked() {
+            for marked in fresh.marker.marked() {
                 prop_assert!(survey.marker.is_marked(marked.position as usize), "{marked:?}");
             }
             if is_alone {
-                prop_assert_eq!(survey.marker.marked(), anew.marker.marked());
-                prop_assert_eq!(&survey.plan, &anew.plan);
+                prop_assert_eq!(survey.marker.marked(), fresh.marker.marked());
+                prop_assert_eq!(&survey.plan, &fresh.plan);
             }
             let files = inventory.files().iter();
             let segment = files.clone().position(|file| file.replaceable && file.tier.is_none());
@@ -114,7 +114,7 @@ turntree_properties::properties! {
             known = survey.apply(&repo, &collection).unwrap().1.into_previous();
             prop_assert!(known.is_some());
             drop(collection);
-            if let Some((number, Some(action))) = meanwhile.next() {
+            if let Some((number, Some(action))) = actions.next() {
                 act(&open(&store, u8::try_from(10 + number).unwrap()), action);
                 is_alone = false;
             }

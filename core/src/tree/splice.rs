@@ -8,7 +8,7 @@
 //! ```text
 //! level 1    ..  A   B   C   D  ..            edit:  B C  ->  X Y
 //! level 0    ..  a a|b b b|c c|d d d|  ..     edit:  one b ->  x x
-//!                    |x x b b|b c c|          cut anew from the start of B; D is met again
+//!                    |x x b b|b c c|          cut again from the start of B; D is met again
 //! ```
 //!
 //! Every node is written once, however many edits it contains, and the unfinished right edge is no

@@ -91,7 +91,7 @@ pub fn find(places: &[SessionPlace]) -> FoundSessions {
         (&a.agent, &a.session, &a.path, &a.entry).cmp(&(&b.agent, &b.session, &b.path, &b.entry))
     };
     found.sessions.sort_by(order);
-    // A place may be inside another one.
+    // A place may be inside another place.
     found.sessions.dedup_by(|a, b| (&a.path, &a.entry) == (&b.path, &b.entry));
     found.drop_what_a_database_took_over();
     found

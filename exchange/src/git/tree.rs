@@ -174,13 +174,13 @@ mod tests {
                     }
                 }
             }
-            let mut anew = Folder::default();
+            let mut fresh = Folder::default();
             for (path, byte) in model.iter().rev() {
-                anew.put(&nothing, path, leaf(*byte)).unwrap();
+                fresh.put(&nothing, path, leaf(*byte)).unwrap();
             }
             let (mut a, mut b) = (Vec::new(), Vec::new());
             flat(&edited, "", &mut a);
-            flat(&anew, "", &mut b);
+            flat(&fresh, "", &mut b);
             prop_assert_eq!(&a, &b);
             prop_assert_eq!(a.len(), model.len());
         }

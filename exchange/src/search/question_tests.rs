@@ -154,7 +154,7 @@ fn many_sessions_and_frequent_words_are_ranked_too() {
     world.turn("two/main", &[text("common words of all"), text("rare words")]);
     let some = SearchQuery { limit: 3, per_session: 2, ..query("common rare") };
     let some = ask(&world, &some);
-    // A document that has only a common word is left out if another one has a rare word.
+    // A document that has only a common word is left out if another document has a rare word.
     assert_eq!((some.hits[0].session.as_str(), some.hits.len()), ("two", 1));
     let common = SearchQuery { limit: 3, per_session: 2, ..query("common") };
     let common = ask(&world, &common);

@@ -40,7 +40,7 @@ pub(super) enum Said<'a> {
 
 fn stamp(second: i64) -> Signature {
     let time = Time { micros: second * 1_000_000, offset_minutes: 0 };
-    Signature { time, actor: "somebody".to_owned() }
+    Signature { time, actor: "ann".to_owned() }
 }
 
 pub(super) fn text(text: &str) -> Said<'_> {

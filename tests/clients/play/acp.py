@@ -30,7 +30,7 @@ class Agent:
         return self
 
     def __exit__(self, *_):
-        # It ends by itself when nobody speaks any more, or not.
+        # It may end by itself when the client is silent.
         self.process.stdin.close()
         try:
             self.process.wait(timeout=10)

@@ -161,7 +161,7 @@ env_key = "STAND_IN_KEY"
         return Call("exec_command", {"cmd": command})
 
     def say(self, prompt, session=None, verb="resume"):
-        # Hooks run only when they are trusted, and nobody is there to trust them.
+        # Hooks run only when they are trusted, and no user is present to trust them.
         flags = ["--skip-git-repo-check", "--dangerously-bypass-approvals-and-sandbox"]
         flags += ["--dangerously-bypass-hook-trust", "--json"]
         command = ["codex", "exec", *([verb] if session else []), *flags, *([session] if session else [])]
@@ -227,7 +227,7 @@ class GeminiCli(Client):
     @property
     def before_compaction(self):
         """It compresses in the middle of a prompt, once it knows how long the request was. `/compress`
-        is a prompt to it when nobody is there."""
+        is a prompt to it when no user is present."""
         return [Answer("", [self.shell("ls")], tokens=A_LONG_ONE.tokens), Answer("Listed.")]
 
     def compact(self, session):

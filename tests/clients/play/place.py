@@ -121,4 +121,4 @@ class Place:
                 if wanted in (entry / "environ").read_bytes().split(b"\0"):
                     os.kill(int(entry.name), signal.SIGKILL)
             except OSError:
-                continue  # It has ended meanwhile, or belongs to somebody else.
+                continue  # It has ended, or belongs to another user.

@@ -20,7 +20,7 @@ HELPED = "Let a helper do it."
 EDITED = "Go on without the last prompt."
 WHOLE, ELSEWHERE = "Go on with all of it.", "Go on in a directory of its own."
 WAY = "Go on in the way"
-# A token that nobody has; none stands in this file.
+# An invented token; this file contains no real one.
 TOKEN = "ghp" + "_" + base64.b64encode(bytes(range(7, 34))).decode().replace("+", "A").replace("/", "B")
 UNWANTED = "Write what is not wanted."
 DIFFERENTLY, MORE = "Keep the header as it was before.", "Go on with the rest."

@@ -11,7 +11,7 @@ impl State {
         if listed & !in_refs != 0 {
             let (listed, refs) = (Numbers(listed & !in_refs), manifest.refs);
             return Some(format!(
-                "operation {listed} lies in a file that the manifest lists, whose refs end at {refs}"
+                "operation {listed} is in a file that the manifest lists, whose refs end at {refs}"
             ));
         }
         let read = self.named() & !(manifest.sealed | manifest.retired);
@@ -19,7 +19,7 @@ impl State {
         let lost = self.committed() & !self.chain(refs);
         if lost != 0 {
             let lost = Numbers(lost);
-            return Some(format!("whoever opens it sees the refs after {refs}: {lost} is lost"));
+            return Some(format!("a reader sees the refs after {refs}: {lost} is lost"));
         }
         let stored = manifest.packed | self.operations_in(self.named() & !manifest.retired);
         let lost = self.committed() & !stored;

@@ -262,7 +262,7 @@ impl Steps<'_> {
     /// yet.
     fn packs(&mut self) {
         let locks = self.rules.collection_locks;
-        self.step("locks what is idle and writes a pack", None, |state, handle| {
+        self.step("locks idle segments and writes a pack", None, |state, handle| {
             handle.catch_up(state);
             let there = handle.journal(state) | (handle.mapped & state.named());
             let idle = there & !(state.locked() & !handle.locked);

@@ -249,7 +249,7 @@ impl<'r> Prover<'r> {
         let mut fork = None;
         for (at, piece) in (0..).zip(transcript.pieces(store, 0..transcript.len())) {
             let bytes = piece.and_then(|it| it.bytes(store)).map_err(|error| full(&error))?;
-            let parts = parts_of(&bytes).ok_or_else(|| format!("record {at} is another one"))?;
+            let parts = parts_of(&bytes).ok_or_else(|| format!("record {at} differs"))?;
             prove(parts.1.as_bytes())?;
             if at < transcript.copied() && *fork.get_or_insert(parts.0) != parts.0 {
                 return Err(format!("record {at} is a copy of another session"));

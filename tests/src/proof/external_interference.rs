@@ -22,7 +22,7 @@ type Interference = (&'static str, fn(&mut Site<'_>));
 const KINDS: &[Interference] = &[
     ("a superblock that is deleted and put back", superblock_away),
     ("a superblock that another store has replaced", superblock_replaced),
-    ("a directory that moves and comes back", directory_away),
+    ("a directory that moves away and returns", directory_away),
     ("another store in the place of one that is open", directory_replaced),
     ("a segment that is moved away from its writer and put back", segment_away),
     ("a pack that is deleted and put back", pack_away),
@@ -111,7 +111,7 @@ fn read_all(repo: &Repository) {
 #[track_caller]
 fn refused(site: &mut Site<'_>, repo: &Repository, kinds: &[ErrorKind]) {
     match site.commit(repo, "refused") {
-        Ok(id) => panic!("commit {id} was acknowledged by nobody who keeps it"),
+        Ok(id) => panic!("commit {id} was acknowledged, and no file contains it"),
         Err(error) => assert!(kinds.contains(&error.kind()), "{}", full(&error)),
     }
 }

@@ -81,7 +81,7 @@ pub fn run(effort: &Effort) -> Figures {
     figures.add("file systems that refused", 3 * effort.scale);
     figures.add("commits acknowledged", tally.acknowledged);
     figures.add("of them lost", 0);
-    figures.add("commands refused, and told so", tally.refused);
+    figures.add("commands refused with an error", tally.refused);
     figures
 }
 
@@ -150,7 +150,7 @@ fn no_room(site: &mut Site<'_>, mounted: &Mounted, tally: &mut Tally) {
     let _ = site.run(&forget).expect(&[0]);
     reads_work(site, "one");
     fs::remove_file(&ballast).expect("room");
-    site.commit(&writer, "one").expect("the same handle goes on once there is room");
+    site.commit(&writer, "one").expect("the same handle commits once there is room");
 }
 
 fn no_inodes(site: &mut Site<'_>, mounted: &Mounted, tally: &mut Tally) {

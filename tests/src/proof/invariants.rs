@@ -55,12 +55,12 @@ impl Promise {
 
     /// Asserts that the store in `dir` keeps all acknowledged changes, that nothing in it is
     /// damaged, and that it accepts commits. No other process may use it. `seed` is one that no
-    /// process had. `anew` rereads the commits that earlier checks read.
+    /// process had. `reread` rereads the commits that earlier checks read.
     ///
     /// # Panics
     /// If the store breaks a promise.
-    pub fn check(&mut self, effort: &Effort, dir: &Path, seed: u64, anew: bool) {
-        if anew {
+    pub fn check(&mut self, effort: &Effort, dir: &Path, seed: u64, reread: bool) {
+        if reread {
             self.proved.clear();
         }
         let repo = open(dir, seed).unwrap_or_else(|error| panic!("open: {}", full(&error)));
@@ -83,7 +83,7 @@ impl Promise {
             let mut bytes = Vec::new();
             let context = repo.context(&tip).unwrap();
             export_source(repo.store(), &context, &mut bytes).unwrap();
-            assert!(bytes == std::fs::read(path).unwrap(), "import {session} is another one");
+            assert!(bytes == std::fs::read(path).unwrap(), "import {session} differs");
         }
         drop(repo);
         check_files(effort, dir);
@@ -143,13 +143,18 @@ impl Promise {
             Started::new("redact --dry-run", &mut turntree(effort, dir, &again)).end().expect(&[1]);
         for path in files(dir) {
             let bytes = std::fs::read(&path).unwrap();
-            assert!(!holds(&bytes, secret), "{} holds what was redacted", path.display());
+            assert!(!holds(&bytes, secret), "{} contains redacted content", path.display());
         }
         let repo = open(dir, seed).unwrap();
         let inventory = repo.store().inventory().unwrap();
         for entry in (0..inventory.positions()).filter_map(|at| inventory.entry(at)) {
             let bytes = repo.store().read_as(entry.kind, &entry.id).unwrap();
-            assert!(!holds(&bytes, secret), "{} {} holds what was redacted", entry.kind, entry.id);
+            assert!(
+                !holds(&bytes, secret),
+                "{} {} contains redacted content",
+                entry.kind,
+                entry.id
+            );
         }
         check_nothing_is_left(&repo, dir);
         self.redacted.push(secret.to_owned());
@@ -176,11 +181,11 @@ fn check_nothing_is_left(repo: &Repository, dir: &Path) {
     let is_parity = |path: &PathBuf| path.extension().is_some_and(|end| end == "parity");
     let (parities, packs): (Vec<_>, Vec<_>) =
         files(&dir.join("packs")).into_iter().partition(is_parity);
-    assert_eq!(packs.len(), summary.packs, "packs that belong to nobody: {}", names());
+    assert_eq!(packs.len(), summary.packs, "packs without an owner: {}", names());
     let has_pack = |parity: &PathBuf| packs.contains(&parity.with_extension("pack"));
     assert!(parities.iter().all(has_pack), "a parity of no pack: {}", names());
     let segments = summary.active_segments + summary.sealed_segments;
-    assert_eq!(count("journal"), segments, "segments that belong to nobody: {}", names());
+    assert_eq!(count("journal"), segments, "segments without an owner: {}", names());
     assert!(segments <= MAX_SEGMENTS, "{segments} segments: {}", names());
     let is_temporary =
         |path: &&PathBuf| path.extension().is_some_and(|extension| extension == "tmp");

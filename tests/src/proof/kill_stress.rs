@@ -129,8 +129,8 @@ pub fn run(effort: &Effort) -> Figures {
     figures.add("of them lost", 0);
     figures.add("reads by readers that ended", sum.reads);
     figures.add("of them wrong", 0);
-    figures.add("races lost, and told so", sum.conflicts);
-    figures.add("locks met, and told so", sum.locked);
+    figures.add("races lost, with an error", sum.conflicts);
+    figures.add("held locks, with an error", sum.locked);
     figures.add("collections that finished", sum.collections);
     figures.add("collections that were killed", sum.collections_killed);
     figures.add("redactions that finished", sum.redactions);
@@ -377,7 +377,7 @@ impl<'e> KillStress<'e> {
             }
             let late = jobs.iter().filter_map(|job| job.started.as_ref());
             let late = late.into_iter().find(|started| started.since.elapsed() > PATIENCE);
-            assert!(late.is_none(), "nobody killed it, and it goes on: {late:?}");
+            assert!(late.is_none(), "it was not killed, but did not end: {late:?}");
             thread::sleep(Duration::from_micros(300));
         }
     }
@@ -464,10 +464,10 @@ impl<'e> KillStress<'e> {
         }
     }
 
-    fn check(&mut self, anew: bool) {
+    fn check(&mut self, reread: bool) {
         let seed = self.serial() << 20;
         self.tally.checks += 1;
-        self.promise.check(self.effort, &self.store, seed, anew);
+        self.promise.check(self.effort, &self.store, seed, reread);
     }
 }
 

@@ -126,7 +126,7 @@ pub const LAYERS: &[Layer] = &[
     },
     Layer {
         name: "crashes",
-        about: "the machine crashes in any call, keeps any part of what was not synced, and again",
+        about: "the machine crashes in any call, keeps any part of the unsynced bytes, and again",
         run: crashes::run,
     },
     Layer {
@@ -156,7 +156,7 @@ pub const LAYERS: &[Layer] = &[
     },
     Layer {
         name: "strangers",
-        about: "stores, bundles and remotes of others, and runs of the program in them",
+        about: "foreign stores, bundles and remotes, and runs of the program in them",
         run: strangers::run,
     },
     Layer {
@@ -166,7 +166,7 @@ pub const LAYERS: &[Layer] = &[
     },
     Layer {
         name: "paused-process",
-        about: "a process stops in every call, and goes on later or is killed",
+        about: "a process stops in every call, and continues later or is killed",
         run: paused_process::run,
     },
     Layer {
@@ -197,7 +197,7 @@ pub const LAYERS: &[Layer] = &[
     },
     Layer {
         name: "recovery",
-        about: "opens stores after a crash, and counts what a snapshot asks of the disk",
+        about: "opens stores after a crash, and counts the disk calls of a snapshot",
         run: recovery::run,
     },
 ];

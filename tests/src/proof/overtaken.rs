@@ -51,7 +51,7 @@ pub fn run(effort: &Effort, figures: &mut Figures) {
         }
     }
     figures.add("captures stopped over a collection", stopped);
-    figures.add("writers meanwhile", writers);
+    figures.add("writers during it", writers);
 }
 
 /// One store and one capture. Returns true if the capture was stopped before it had read

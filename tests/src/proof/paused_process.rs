@@ -66,11 +66,11 @@ pub fn run(effort: &Effort) -> Figures {
     figures.add("processes stopped in a call", tally.stops);
     figures.add("of them with the ref lock", tally.with_ref_lock);
     figures.add("of them while files are taken away", tally.in_change);
-    figures.add("stopped processes that went on", tally.went_on);
+    figures.add("stopped processes that continued", tally.went_on);
     figures.add("stopped processes that were killed", tally.killed);
     figures.add("commits lost", 0);
-    figures.add("locks met by others, and told so", tally.locked);
-    figures.add("longest wait of anybody", format!("{:.1?}", tally.longest));
+    figures.add("held locks, with an error in the other process", tally.locked);
+    figures.add("longest wait of a process", format!("{:.1?}", tally.longest));
     figures
 }
 

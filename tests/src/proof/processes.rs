@@ -123,7 +123,7 @@ impl Started {
             pipe.read_to_end(&mut stdout).expect("what it printed");
         }
         if let Some(mut pipe) = self.child.stderr.take() {
-            pipe.read_to_end(&mut stderr).expect("what it complained about");
+            pipe.read_to_end(&mut stderr).expect("its error output");
         }
         let status = self.status.expect("it has ended");
         let stderr = String::from_utf8_lossy(&stderr).into_owned();
@@ -198,7 +198,7 @@ pub fn worker(effort: &Effort, store: &Path, job: &str, arguments: &[&str]) -> C
 
 fn settle(command: &mut Command) {
     command.stdin(Stdio::null());
-    command.env("TURNTREE_ACTOR", "somebody").env("TURNTREE_MAINTENANCE", "off");
+    command.env("TURNTREE_ACTOR", "ann").env("TURNTREE_MAINTENANCE", "off");
     for name in ["TURNTREE_STORE", "TURNTREE_NOW"] {
         command.env_remove(name);
     }

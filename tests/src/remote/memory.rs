@@ -390,7 +390,7 @@ fn read_all(from: &dyn ReadAt) -> Result<Bytes> {
     let size = from.size().map_err(error)?;
     let mut bytes = vec![0; usize::try_from(size).expect("it fits into memory")];
     let read = from.read_at(&mut bytes, 0).map_err(error)?;
-    assert_eq!(read, bytes.len(), "what is uploaded has its size");
+    assert_eq!(read, bytes.len(), "an upload has its size");
     Ok(bytes.into())
 }
 

@@ -283,7 +283,10 @@ impl Chooser {
                     self.changes.pop_first();
                     self.priorities[process] = self.changes.len();
                 }
-                *free.iter().max_by_key(|process| self.priorities[**process]).expect("somebody")
+                *free
+                    .iter()
+                    .max_by_key(|process| self.priorities[**process])
+                    .expect("a free process")
             }
             Policy::Stall(Moment { process, .. }) | Policy::Stop(Moment { process, .. }) => {
                 if free.contains(&process) { process } else { free[0] }

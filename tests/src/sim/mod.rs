@@ -4,7 +4,7 @@
 //!  process ── calls ──> live bytes, live names      what every process sees
 //!                            │ sync, sync_dir
 //!                            v
-//!                       durable bytes and names     what no crash takes
+//!                       durable bytes and names     survive every crash
 //!                            + any part of the rest  = an image, as the machine finds it
 //! ```
 //!

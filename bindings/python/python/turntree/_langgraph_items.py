@@ -54,7 +54,7 @@ class SeenList:
         return part
 
     def is_same(self, at: int) -> bool:
-        """Whether nobody has changed an object in place since it was stored or read."""
+        """True if an object is unchanged since it was stored or read."""
         value, look = self.objects[at], self.looks[at]
         if look is _UNKNOWN:
             return False
@@ -64,7 +64,7 @@ class SeenList:
             return False
 
     def same_items(self, count: int) -> int:
-        """How many of the first so many nobody has changed in place, up to one that somebody has."""
+        """Counts the unchanged items at the start of the first ``count``."""
         # Compared without a call of Python for each, in a third of the time: a turn does this three times.
         if self.has_only_messages:
             same = map(operator.eq, map(_fields, self.objects), self.looks)

@@ -55,7 +55,7 @@ class Ambiguous(Error, ValueError):
     """An abbreviation names more than one thing."""
 
 class Conflict(Error):
-    """Somebody else was faster: read again, and retry."""
+    """Another process committed first: read again, and retry."""
 
 class Corrupt(Error):
     """Stored bytes do not verify."""

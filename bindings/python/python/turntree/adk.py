@@ -53,8 +53,8 @@ MAX_ATTEMPTS = 1000
 class TurntreeSessionService(BaseSessionService):
     """Keeps sessions in the turntree store at ``store``, which is made if nothing is there.
 
-    A state's value that is not JSON is kept as its text. An event that is appended to a session that
-    somebody else has changed since it was read raises ``StaleSessionError``."""
+    A state's value that is not JSON is kept as its text. Appending an event to a session that
+    changed since it was read raises ``StaleSessionError``."""
 
     def __init__(self, store: Store | str | PathLike[str]) -> None:
         self.store = store if isinstance(store, Store) else Store(store, actor="adk")

@@ -27,8 +27,8 @@ def unwrap(
     files that ``TURNTREE_IDENTITY`` names, in ``turntree/identity.txt`` below the directory of settings,
     in what ``TURNTREE_IDENTITY_COMMAND`` prints, and by ``TURNTREE_PASSPHRASE``.
 
-    Raises ``Encrypted`` when nothing opens it, ``ImportError`` without ``pyrage``. Whoever has the key
-    reads everything: it is to be kept in memory alone."""
+    Raises ``Encrypted`` when nothing opens it, ``ImportError`` without ``pyrage``. The key opens
+    everything: keep it in memory only."""
     import pyrage  # type: ignore[import-untyped]
 
     if identity is None and passphrase is None:
@@ -56,7 +56,7 @@ def unwrap(
                 return bytes(pyrage.passphrase.decrypt(content, passphrase))
         except pyrage.DecryptError:
             pass
-    holders = ", ".join(sorted({file.stem for file in wrapped})) or "nobody"
+    holders = ", ".join(sorted({file.stem for file in wrapped})) or "no holder"
     raise Encrypted(f"the key of {path} is wrapped for {holders}, and nothing at hand opens it")
 
 

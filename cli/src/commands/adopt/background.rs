@@ -37,7 +37,7 @@ const MAX_BYTES: u64 = 1 << 20;
 ///
 /// Writes a unit of systemd for this user, or an agent of launchd on macOS, that runs this program with
 /// the store and the places of agents as they are set now, and prints the command that starts it. A file
-/// of that name by somebody else is not touched.
+/// of that name that this command did not write stays as it is.
 #[derive(Debug, Args)]
 pub(super) struct Install {
     /// Only print what would be written

@@ -298,7 +298,7 @@ impl<R: Read> Write for Comparison<R> {
             Err(error) if error.kind() != io::ErrorKind::UnexpectedEof => Err(error),
             _ => {
                 self.differs = true;
-                Err(io::Error::other("the file is another one"))
+                Err(io::Error::other("the file has been replaced"))
             }
         }
     }

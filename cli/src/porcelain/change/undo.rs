@@ -76,7 +76,7 @@ pub(crate) struct Undone {
 }
 
 impl UndoRequest<'_> {
-    /// Plans it. `directory` checks the known workspace of the files, or names another one.
+    /// Plans it. `directory` checks the known workspace of the files, or names another directory.
     pub(crate) fn look<'r>(
         &self,
         repo: &'r Repository,

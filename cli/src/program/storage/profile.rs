@@ -105,6 +105,6 @@ mod tests {
             ("AKIA", "us-east-2")
         );
         assert!(!work.contains_key("max"));
-        assert_eq!(section(text, "nobody"), None);
+        assert_eq!(section(text, "missing"), None);
     }
 }

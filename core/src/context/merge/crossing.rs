@@ -142,7 +142,7 @@ turntree_properties::properties! {
             }
         }
         for word in &found {
-            prop_assert!(ours.contains(word) || theirs.contains(word), "{} is nobody's", word);
+            prop_assert!(ours.contains(word) || theirs.contains(word), "{} is from neither side", word);
         }
     }
 }

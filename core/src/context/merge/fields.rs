@@ -181,7 +181,7 @@ fn range_in(text: &str, part: &str) -> Option<Range<usize>> {
     (end <= text.len()).then_some(start..end)
 }
 
-/// Writes an object in the format of another one.
+/// Writes an object in the format of another object.
 struct FieldWriter<'a> {
     json: String,
     is_empty: bool,

@@ -324,7 +324,7 @@ impl Builder {
         names.iter().try_for_each(|name| self.set_as_in(sink, name, other))
     }
 
-    /// Sets the transcript to the first `pieces` of another one. Copies stay copies, unless some of
+    /// Sets the transcript to the first `pieces` of another transcript. Copies stay copies, unless some of
     /// them are cut off: then the remaining ones become pieces of its own.
     ///
     /// # Errors

@@ -30,7 +30,7 @@ pub fn private(options: &mut OpenOptions) -> &mut OpenOptions {
     options.mode(0o600)
 }
 
-/// Gives a file that is created the permissions of another one.
+/// Gives a file that is created the permissions of another file.
 pub fn with_permissions_of<'o>(
     options: &'o mut OpenOptions,
     other: &Metadata,
@@ -38,7 +38,7 @@ pub fn with_permissions_of<'o>(
     options.mode(other.mode() & 0o777)
 }
 
-/// Returns the permissions of a script that replaces another one, or is new.
+/// Returns the permissions of a script that replaces another script, or is new.
 #[must_use]
 pub fn script_permissions(before: Option<&Metadata>) -> Option<Permissions> {
     let mode = before.map_or(0o755, |found| found.permissions().mode() | 0o100);

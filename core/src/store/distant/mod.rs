@@ -6,7 +6,7 @@
 //!
 //!   read ── here? ── dropped or redacted? ── in a bundle elsewhere? ── its frames: in memory
 //!                                                                 ├── in the folder `distant`
-//!                                                                 └── by range, from whoever has them
+//!                                                                 └── by range, from a remote
 //! ```
 //!
 //! The store knows which remote objects exist and where each is. So even offline it knows that they

@@ -2,7 +2,7 @@
 //!
 //! In the journal only blobs are compressed: nodes, commits and operations are mostly digests,
 //! which do not shrink. In a pack everything is compressed, many objects together, and a block may
-//! have another one as a dictionary. Ids do not depend on compression, so levels may change at any
+//! have another block as a dictionary. Ids do not depend on compression, so levels may change at any
 //! time.
 
 use std::cell::RefCell;

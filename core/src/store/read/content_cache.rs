@@ -88,7 +88,7 @@ mod tests {
         let kept = ContentCache::default();
         let (id, object) = blob(b"content");
         kept.keep(id, &object);
-        assert_eq!(kept.find(&id), None, "nothing is kept unless somebody says so");
+        assert_eq!(kept.find(&id), None, "the cache keeps nothing by default");
         kept.set_room(10 * (ENTRY_BYTES + 4));
         for number in 0..100_u32 {
             let (id, object) = blob(&number.to_le_bytes());

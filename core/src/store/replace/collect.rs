@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! lock what is idle ── inventory ── (mark, plan) ── write and verify the pack
-//!      ── what came meanwhile? ── announce, publish ── unlink
+//!      ── new commits ── announce, publish ── unlink
 //!         └──────── under the ref lock ─────────┘
 //! ```
 //!

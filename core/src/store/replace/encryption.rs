@@ -71,16 +71,16 @@ impl Store {
         seed: [u8; 16],
     ) -> Result<EncryptionChange> {
         self.superblock.check_writable()?;
-        let meanwhile = self.transition_keys(target)?;
+        let transition = self.transition_keys(target)?;
         let collector = self.lock_collector()?.0;
         let _ref_lock = self.superblock.lock(&*self.disk, self.lock_timeout)?;
         self.check_collector(&*collector)?;
-        let keys = meanwhile.map(|keys| keys.names());
+        let keys = transition.map(|keys| keys.names());
         let content = SuperblockContent { keys, ..self.superblock.content() };
         // From here on no other process commits: the superblock that it has open lost its name, and
         // the lock of this one is held.
         let _held = superblock::replace(&*self.disk, &self.dir, &content, false)?;
-        let converter = Converter { io: &*self.disk, dir: &self.dir, keys: meanwhile, target };
+        let converter = Converter { io: &*self.disk, dir: &self.dir, keys: transition, target };
         let change = converter.convert_all(seed)?;
         converter.remove_plain()?;
         let keys = target.map(|key| StoreKeys::from(key).names());

@@ -257,7 +257,7 @@ impl BundleScope<'_> {
 }
 
 /// Returns the value of a ref if it is unset or an object.
-#[expect(clippy::option_option, reason = "a ref may hold the name of another one")]
+#[expect(clippy::option_option, reason = "a ref may hold the name of another ref")]
 fn object(value: &Option<RefValue>) -> Option<Option<ObjectId>> {
     match value {
         None => Some(None),

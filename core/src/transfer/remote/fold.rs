@@ -2,10 +2,10 @@
 //! an archive.
 //!
 //! ```text
-//! by a push                    the newest ones, of 8 KiB in all: whoever pushes waits for it
+//! by a push                    the newest ones, of 8 KiB in all: the push waits for it
 //! by who is waited for by none all, when those behind the first one have a tenth of its bytes;
 //!                              else the newest ones, when there are more than seven
-//! by a push, of 24 bundles     the same: nobody else has done it
+//! by a push, of 24 bundles     the same, if no other process has folded them
 //! ```
 //!
 //! So a pushed byte is rewritten about 20 times at most, however long a session gets, and a clone

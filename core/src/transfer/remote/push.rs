@@ -1,7 +1,7 @@
 //! Pushes branches of a session to a remote: one bundle, and one compare-and-swap of the head.
 //!
 //! ```text
-//! what the head that is known lacks -> a bundle, uploaded under a name that nobody has
+//! what the head that is known lacks -> a bundle, uploaded under an unused name
 //!                                   -> the head, written over the one that is known
 //!            lost, or no answer?    -> read the head: is it this push, or has it gone on?
 //! ```

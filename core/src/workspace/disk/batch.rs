@@ -69,7 +69,7 @@ pub(in crate::workspace) fn put_all(
 }
 
 /// Returns how many of the first `waiting` files are written in one batch. Each stays open until
-/// its rename, because closing it releases its lock. A file inside of another one waits until that
+/// its rename, because closing it releases its lock. A file inside of another file waits until that
 /// is in place, and then fails.
 fn batch_len(waiting: &[(usize, &NewFile<'_>)]) -> usize {
     let mut bytes = 0_u64;

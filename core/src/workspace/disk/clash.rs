@@ -20,7 +20,7 @@ const SCRATCH: &str = "names";
 /// Permissions of a file that only tries a name.
 const MODE: u32 = 0o600;
 
-/// Two paths that are one entry in a target, or a file and the folder of another one.
+/// Two paths that are one entry in a target, or a file and the folder of another file.
 pub(in crate::workspace) type Clash<'p> = (&'p Path, &'p Path);
 
 /// Returns the paths of files below `folder` that are one entry on its file system. The second of

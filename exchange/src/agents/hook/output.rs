@@ -8,7 +8,7 @@ const FIELDS: &[&str] = &["stdout", "stderr", "output", "content", "result", "te
 /// The depth of such fields: an array of blocks in a field.
 const MAX_DEPTH: usize = 4;
 
-/// Replaces every text for which `shorten` returns another one. Returns true if it replaced any.
+/// Replaces every text for which `shorten` returns a different text. Returns true if it replaced any.
 pub(super) fn replace(said: &mut Value, shorten: &mut dyn FnMut(&str) -> Option<String>) -> bool {
     replace_in(said, shorten, 0)
 }

@@ -393,7 +393,7 @@ mod tests {
         add_turns(&mut links, 0..3);
         links.piece();
         assert_eq!(links.back("r2"), None);
-        assert_eq!(links.back("nobody"), None);
+        assert_eq!(links.back("missing"), None);
         assert_eq!(links.back("r0"), Some(Event::Rewind { at: 6, to: Some(1) }));
         assert!(!links.is_lost());
     }

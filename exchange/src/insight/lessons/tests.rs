@@ -102,8 +102,8 @@ fn lessons_rank_pinned_first_and_then_by_tool() {
     let expected =
         ["new-pin", "old-pin", "same-tool", "worked", "fresh", "fresher-by-key", "ninety"];
     assert_eq!(told(&lessons, call("edit")), expected);
-    let nobody = Call { tool: None, ..call("") };
-    assert_eq!(told(&lessons, nobody)[2..4], ["worked", "fresh"]);
+    let no_tool = Call { tool: None, ..call("") };
+    assert_eq!(told(&lessons, no_tool)[2..4], ["worked", "fresh"]);
 }
 
 #[test]

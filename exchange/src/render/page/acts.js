@@ -60,8 +60,8 @@ async function showForm(kind, { title, fields, wanted }) {
 }
 
 /**
- * Asks for the plan of a change, and shows it. Nothing is done before somebody says so. `back` leads to
- * what was written for it.
+ * Requests the plan of a change and shows it. The user confirms it before it is carried out. `back` returns to
+ * the text that the user wrote for it.
  */
 const plan = async (wanted, back = null) => {
   const wasOpen = sheet.open;
@@ -124,7 +124,7 @@ function sayOutcome(done) {
   outcome.hidden = false;
 }
 
-/** Undoes an operation in one step; where that touches files which nobody has saved, its plan is shown first. */
+/** Undoes an operation in one step; if that touches unsaved files, its plan is shown first. */
 async function takeBack(operation) {
   const wanted = { kind: "undo", operation, files: true };
   try {

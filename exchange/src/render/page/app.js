@@ -31,7 +31,7 @@ function toggleMap() {
   drawReader();
 }
 
-// Themes: what the system says, until somebody chooses.
+// Themes: the theme of the system, until the user chooses one.
 
 const root = document.documentElement;
 const remembered = (what) => {

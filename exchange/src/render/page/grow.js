@@ -103,11 +103,11 @@ async function compareBranches() {
   if (here.route === "compare") showPage("compare", compareView());
 }
 
-/** Shows what has come since: where somebody reads stays where it is, and who is at the end follows. */
+/** Shows new turns. A reader in the middle stays there; a reader at the end follows. */
 async function grow() {
   const grown = await setBranches(here.branch.name);
   const isFollowed = reader && (reader.isEnd || view.scrollTop + view.clientHeight >= view.scrollHeight - AT_END);
-  // Meanwhile somebody may have gone to another branch.
+  // The reader may have switched to another branch by now.
   here.branch = branches.find((branch) => branch.name === here.branch.name) || grown;
   if (here.route === "overview") here.turn = here.branch.line.at(-1);
   else if (!here.branch.places.has(here.turn)) here.turn = turnNumbered(here.branch, turns[here.turn].turn);

@@ -1,7 +1,7 @@
 // Where the data of a page that is served comes from: its server, which is asked for what is shown.
 //
 // Turns come as lines and name their texts and messages. Those are fetched when they are looked at
-// first: that throws `Absent`, and whoever shows them tries again when they have come.
+// first: that throws `Absent`, and the caller tries again when they have arrived.
 
 /** Lines that are fetched together, since what stands beside each other is shown together. */
 const BLOCK = { x: 8, m: 32 };

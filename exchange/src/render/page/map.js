@@ -4,7 +4,7 @@ const LANE = 30;
 const LEFT = 14;
 const BAR = 3;
 
-/** Lanes that there are at most, until somebody asks for all: other branches are stubs. */
+/** The maximum number of lanes until the user shows all: other branches are stubs. */
 const MOST_LANES = 8;
 
 /** @type {any} */

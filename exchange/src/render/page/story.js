@@ -3,7 +3,7 @@
 /** @typedef {{turn: number, turns: number[], number: number | undefined, tools: number, failed: number, files: Set<string>, added: number, removed: number, compactions: number, checks: Map<string, boolean>}} Chapter */
 /** @typedef {{told: number, chapters: Chapter[], sum: any, kinds: Map<string, number[]>, agents: Set<string>}} Story */
 
-/** Longest pause in which somebody still counts as at work. */
+/** The longest pause that counts as work. */
 const PAUSE_MS = 5 * 60000;
 
 /** Turns that are gone through at once; a story of more of them is waited for. */

@@ -2,7 +2,7 @@
 //!
 //! Small stores with every kind of file are damaged in every way in [`Change`], one at a time: each
 //! byte changed, the file cut at each length, sectors lost, parts of one file in another, files of
-//! other stores. An attacker who can compute checksums recomputes those of a changed file.
+//! other stores. An attacker recomputes the checksums of a changed file.
 //! `trial.rs` asserts each time: wrong bytes are never returned, losses are named, a repair loses
 //! nothing, and a commit is kept or refused.
 
@@ -196,7 +196,7 @@ impl FileKind {
             Self::PackWithParts => "pack with parts",
             Self::HistoryIndex => "history index",
             Self::PackWithoutIds => "archive without ids",
-            Self::PackWithKeptIds => "archive without ids, which lie beside it",
+            Self::PackWithKeptIds => "archive without ids, in a file next to it",
             Self::KeptIds => "ids beside an archive",
         }
     }

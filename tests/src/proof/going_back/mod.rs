@@ -72,7 +72,7 @@ pub fn run(effort: &Effort) -> Figures {
     figures.add("steps", counts.steps);
     figures.add("restores and rollbacks", counts.back);
     figures.add("of these, of a part", counts.parts);
-    figures.add("of these, to what is no whole workspace", counts.partial);
+    figures.add("of these, to an incomplete workspace", counts.partial);
     figures.add("undo and redo", counts.undone);
     figures.add("merges with files", counts.merges);
     figures.add("files that changed", counts.changed);
@@ -451,7 +451,7 @@ impl Walk {
         assert_eq!(
             files_of(&self.repo, &saved),
             outcome.before.files,
-            "what was saved before {}",
+            "the files saved before {}",
             self.did
         );
         let changed = |path: &&String| was.files.get(*path) != now.files.get(*path);

@@ -79,7 +79,7 @@ impl Witness {
         let mut operations = Vec::new();
         let mut next = refs.operation;
         while let Some(id) = next {
-            let bytes = store.read_as(Kind::Operation, &id).expect("every operation is there");
+            let bytes = store.read_as(Kind::Operation, &id).expect("every operation is recorded");
             let operation = Operation::decode(&bytes).expect("an operation");
             next = operation.parents.first().copied();
             operations.push((id, operation));

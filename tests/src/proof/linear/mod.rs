@@ -68,7 +68,7 @@ pub fn run(effort: &Effort) -> Figures {
         let (history, witness, collected) = record(&effort.programs.prove, seed, number);
         let calls = witness.check(&history);
         let unclaimed = witness.unclaimed(&history);
-        assert!(unclaimed.is_empty(), "nobody did {unclaimed:?}");
+        assert!(unclaimed.is_empty(), "no process did {unclaimed:?}");
         sum.committed += calls.committed;
         sum.refused += calls.refused;
         sum.reads += calls.reads;
@@ -80,12 +80,12 @@ pub fn run(effort: &Effort) -> Figures {
     figures.add("threads and processes in each", SHARING + ALONE + PROCESSES);
     let crowded = HISTORIES * effort.scale * 2 / CROWDED_ONE_IN;
     figures.add("handles that slept over a collection", crowded * SLEEPERS);
-    figures.add("handles that came and went meanwhile", crowded * SLEEPERS * CROWD);
+    figures.add("handles opened and closed during it", crowded * SLEEPERS * CROWD);
     figures.add("commits", sum.committed);
     figures.add("lost races", sum.refused);
     figures.add("reads", sum.reads);
-    figures.add("calls that began before another one ended", overlapping);
-    figures.add("collections meanwhile", collections);
+    figures.add("calls that overlapped another call", overlapping);
+    figures.add("collections during it", collections);
     figures
 }
 

@@ -53,7 +53,7 @@ fn act(store: &Store, random: &mut Random) -> Event {
         0 => read(store),
         _ => {
             if random.below(2) == 0 {
-                store.refresh().expect("readers wait for nobody");
+                store.refresh().expect("readers never wait");
             }
             change(store, random)
         }
@@ -63,7 +63,7 @@ fn act(store: &Store, random: &mut Random) -> Event {
 /// Reads the refs.
 pub(super) fn read(store: &Store) -> Event {
     let began = now();
-    store.refresh().expect("readers wait for nobody");
+    store.refresh().expect("readers never wait");
     let refs = store.refs();
     let call = Call::Read(refs.sequence, refs.values.clone());
     Event { began, ended: now(), call }
@@ -164,7 +164,7 @@ fn words(changes: &[RefUpdate]) -> String {
 fn text(value: &RefValue) -> String {
     match value {
         RefValue::Object(id) => id.to_string(),
-        RefValue::Symbolic(name) => panic!("nobody stored {name}"),
+        RefValue::Symbolic(name) => panic!("{name} was never stored"),
     }
 }
 

@@ -54,16 +54,16 @@ fn check_ref(repo: &Repository, name: &str, attempts: &[Attempt], moment: usize)
     let acknowledged = acknowledged.count();
     let at = match repo.refs().value(name) {
         None => 0,
-        Some(RefValue::Symbolic(other)) => panic!("{name} leads to {other}"),
+        Some(RefValue::Symbolic(other)) => panic!("{name} refers to {other}"),
         Some(RefValue::Object(id)) => {
             let found = attempts.iter().rposition(|attempt| attempt.value == *id);
-            found.unwrap_or_else(|| panic!("{name} is at {id}, which nobody set it to")) + 1
+            found.unwrap_or_else(|| panic!("{name} is at {id}, which was never its value")) + 1
         }
     };
     assert!(at >= acknowledged, "lost: {name} is at {at}, and {acknowledged} were acknowledged");
     let there = &attempts[..at];
     if let Some(last) = there.last() {
-        assert!(last.begun <= moment, "{name} is at what was not written yet");
+        assert!(last.begun <= moment, "{name} is at an unwritten commit");
         assert!(last.sequence <= repo.refs().sequence, "{name}: operations are missing");
     }
     let expiring = BranchName::from_full(name).is_some_and(|name| name.session() == EXPIRING);
@@ -110,14 +110,14 @@ fn check_secret(repo: &Repository, secret: &Secret, moment: usize) {
     let note = content(repo, &tip).expect("a context")["scratchpad/key"].clone();
     let is_secret = note == secret.note;
     assert_eq!(tip, if is_secret { secret.old } else { secret.new });
-    assert!(is_secret || secret.begun <= moment, "what nobody redacted is redacted");
+    assert!(is_secret || secret.begun <= moment, "content is redacted without a redaction");
     if secret.redacted <= moment {
         assert!(!is_secret, "{} is as it was before its redaction", secret.branch);
         let plan = plan_redaction(repo, &secret.pattern).expect("a search");
         assert_eq!(plan.matches, 0, "redacted and still there");
         // After that, a collection may have begun to write a file.
         if moment < secret.resumed {
-            assert_eq!(plan.leftovers, Vec::<String>::new(), "files that it removed are there");
+            assert_eq!(plan.leftovers, Vec::<String>::new(), "files that it removed still exist");
         }
         let gone = repo.commit(&secret.old).map_err(|error| error.kind());
         assert_eq!(gone, Err(ErrorKind::Redacted));

@@ -178,7 +178,7 @@ fn serve_until_told([image, dir, notes]: [&Path; 3]) -> io::Result<()> {
         let _ = io::stdin().read_to_end(&mut Vec::new());
         let _ = told.send(());
     });
-    end.recv_timeout(LIMIT).map_err(|_| io::Error::other("nobody ended the recording"))?;
+    end.recv_timeout(LIMIT).map_err(|_| io::Error::other("the recording was not ended"))?;
     let flushed = server.lock().notes.flush();
     drop(session);
     flushed

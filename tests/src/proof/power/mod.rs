@@ -6,7 +6,7 @@
 //! check ── ext4, xfs, btrfs ── loop device ── a file ◄── the last flush, and any part of the rest
 //! ```
 //!
-//! The simulated disk of [`crate::sim`] models what a file system is allowed to do. This layer
+//! The simulated disk of [`crate::sim`] models the freedoms of a file system. This layer
 //! tests real ones: whether they make data durable that the store expects to be durable after an
 //! `fsync`, and find it again. A [`device::Recorder`] records the writes to the disk while several
 //! handles commit, collect and redact. Each handle notes the length of the recording after each
@@ -210,7 +210,7 @@ fn check_image(kind: &FileSystem, image: &Image, history: &History, moment: usiz
     let folder = folder().expect("a folder");
     let [file, disk] = ["file", "disk"].map(|name| folder.path().join(name));
     std::fs::create_dir(&disk).and_then(|()| image.write(&file)).expect("room for an image");
-    let mounted = kind.mount(&file, &disk).expect("the file system comes back");
+    let mounted = kind.mount(&file, &disk).expect("the file system is mounted again");
     check::check(&mounted.dir.join(STORE), history, moment)
 }
 

@@ -139,7 +139,7 @@ pub fn isolated<T: Send + 'static>(
         }
         Err(RecvTimeoutError::Disconnected) => match thread.join() {
             Err(panic) => std::panic::resume_unwind(panic),
-            Ok(()) => Err("the thread has gone".to_owned()),
+            Ok(()) => Err("the thread has ended".to_owned()),
         },
     }
 }

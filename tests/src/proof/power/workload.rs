@@ -338,7 +338,7 @@ impl Scene<'_> {
                 let Ok(()) = turns.recv() else { return };
             }
             let _alone = self.alone();
-            repo.store().refresh().expect("the store is there");
+            repo.store().refresh().expect("the store exists");
             let mut change = repo.begin();
             let now = self.now();
             let mut builder = Builder::new();
@@ -378,7 +378,7 @@ impl Scene<'_> {
             thread::yield_now();
         }
         let redacted = self.recorder.position();
-        let new = repo.tip(&branch).expect("the branch is there");
+        let new = repo.tip(&branch).expect("the branch exists");
         let (branch, resumed) = (branch.full(), usize::MAX);
         let secret = Secret { branch, note, pattern, old, new, written, begun, redacted, resumed };
         self.history().secrets.push(secret);

@@ -109,11 +109,11 @@ fn lines(repo: &Repository) -> BTreeMap<String, ObjectId> {
     for (_, tip) in repo.branches() {
         let mut next = Some(tip);
         while let Some(id) = next.filter(|id| seen.insert(*id)) {
-            let commit = repo.commit(&id).expect("a commit that a branch leads to");
-            notes(repo, &id).expect("the notes of a commit that a branch leads to");
+            let commit = repo.commit(&id).expect("a commit reachable from a branch");
+            notes(repo, &id).expect("the notes of a commit reachable from a branch");
             next = commit.parents.first().copied();
             let before = found.insert(commit.message.clone(), id);
-            assert_eq!(before, None, "{} is there twice", commit.message);
+            assert_eq!(before, None, "{} is listed twice", commit.message);
         }
     }
     found
@@ -124,7 +124,7 @@ fn check_goes_on(repo: &Repository, killed: bool) {
     let (id, object) = blob(b"the commit after".to_vec());
     let committed =
         repo.store().commit(vec![(id, object)], &set("refs/x/after", Expected::Any, id));
-    committed.expect("the store goes on");
+    committed.expect("the store accepts a commit");
     collect(repo, Purpose::Gc, &stamp(4), &mut |_| {}).expect("nothing is in the way");
     assert!(repo.store().read_as(Kind::Blob, &id).is_ok());
     let report = fsck(repo.store(), Thoroughness::Full, stamp(4).time, &mut |_, _| {});

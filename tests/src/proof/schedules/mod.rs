@@ -9,7 +9,7 @@
 //!
 //! | schedule | number at scale 1 | finds |
 //! |---|---|---|
-//! | one process stops at a call while others can run | every call, or 400 | one bad moment |
+//! | one process stops at a call while the rest can run | every call, or 400 | one bad moment |
 //! | the same, and the lock timeout of the others expires | one call in eight | endless waits |
 //! | one is killed at a call, alone or with others running | the same, each | leftovers of kills |
 //! | a random walk; random priorities with one to three changes | 20 each | several bad moments |

@@ -107,7 +107,7 @@ pub const SCRIPTS: &[Script] = &[
         ],
     },
     Script {
-        name: "writers who have the same content",
+        name: "writers of the same content",
         found: Found::Journal,
         processes: &[
             &[Step::Turn("a", "same"), Step::Turn("a", "again")],
@@ -134,12 +134,12 @@ pub const SCRIPTS: &[Script] = &[
         ],
     },
     Script {
-        name: "a turn revives what goes",
+        name: "a turn revives unreachable objects",
         found: Found::Packed,
         processes: &[&[Step::Revive("a"), Step::Turn("main", "more")], &[GC], &[Step::Read]],
     },
     Script {
-        name: "a turn revives what goes from a segment",
+        name: "a turn revives unreachable objects of a segment",
         found: Found::Journal,
         processes: &[&[Step::Revive("a")], &[GC]],
     },
@@ -205,7 +205,7 @@ pub const SCRIPTS: &[Script] = &[
         ],
     },
     Script {
-        name: "segments that nobody has seen are packed",
+        name: "unread segments are packed",
         found: Found::Journal,
         processes: &[&[Step::Read], &[HOT], &[Step::Turn("main", "meanwhile")]],
     },
@@ -219,7 +219,7 @@ pub const SCRIPTS: &[Script] = &[
         ],
     },
     Script {
-        name: "who needs the ids of an archive without them, while it is written anew",
+        name: "reads of an archive without ids, while it is rewritten",
         found: Found::WithoutIds,
         processes: &[
             &[Step::Turn("main", "first"), Step::Read],
@@ -228,7 +228,7 @@ pub const SCRIPTS: &[Script] = &[
         ],
     },
     Script {
-        name: "who needs the ids of an archive without them, and a redaction",
+        name: "reads of an archive without ids, and a redaction",
         found: Found::WithoutIds,
         processes: &[&[Step::Redact], &[Step::Read], &[Step::Open, Step::Read]],
     },

@@ -101,7 +101,7 @@ pub fn run(effort: &Effort) -> Figures {
     figures.add("runs of the program", counts.runs);
     let rows = [
         ("turns taken by a store of the directory", counts.taken),
-        ("turns refused by one of others", counts.refused),
+        ("turns refused by a foreign store", counts.refused),
         ("events of hooks kept in the user's own store", counts.own),
         ("pushes that arrived", counts.pushed),
         ("pushes and fetches refused", counts.unsent),

@@ -177,7 +177,7 @@ impl World {
         };
         let began = Instant::now();
         while fs::read_dir("/proc").into_iter().flatten().flatten().any(is_at_work) {
-            assert!(began.elapsed() < PATIENCE, "a hook goes on for {PATIENCE:?}");
+            assert!(began.elapsed() < PATIENCE, "a hook runs longer than {PATIENCE:?}");
             thread::sleep(PAUSE);
         }
     }

@@ -46,7 +46,7 @@ impl Merged<'_> {
                 self.conflict(&path, [ours, theirs]);
             } else {
                 let sides = [base, ours, theirs, found].map(|text| text.map_or("", |text| text));
-                assert!(ours.is_some() && theirs.is_some(), "{path} is gone without a conflict");
+                assert!(ours.is_some() && theirs.is_some(), "{path} is missing without a conflict");
                 lines(&path, sides);
             }
         }
@@ -100,7 +100,7 @@ impl Merged<'_> {
             let [base, own, other, found] = all.map(|side| side.count(word));
             let also = self.also.iter().map(|also| also.count(word)).max().unwrap_or(0);
             let says = || format!("{word}: {base}, {own}, {other} and {also} are {found}");
-            assert!(own + other > 0 || found == 0, "nobody said {}", says());
+            assert!(own + other > 0 || found == 0, "no side wrote {}", says());
             if base.max(own).max(other).max(also) > 1 {
                 // Of several equal messages, each side may drop or move a different one.
                 assert!(found <= own + other, "too often: {}", says());
@@ -136,6 +136,9 @@ fn lines(path: &str, sides: [&str; 4]) {
             _ => 0,
         };
         assert!(found >= least, "{path}: the line {line:?} is lost: {sides:#?}");
-        assert!(own + other > 0 || found == 0, "{path}: the line {line:?} is nobody's: {sides:#?}");
+        assert!(
+            own + other > 0 || found == 0,
+            "{path}: the line {line:?} is from no side: {sides:#?}"
+        );
     }
 }

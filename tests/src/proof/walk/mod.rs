@@ -171,7 +171,7 @@ impl Walk {
     }
 
     fn context(&self, id: &ObjectId) -> Context {
-        self.repo.context(id).expect("a context that nobody dropped")
+        self.repo.context(id).expect("a context that was not dropped")
     }
 
     fn read(&self, id: &ObjectId) -> Content {
@@ -197,7 +197,7 @@ impl Walk {
     /// Adds a commit that an operation put on a branch to the model.
     fn came(&mut self, name: &str, id: ObjectId, parents: Vec<ObjectId>, content: Content) {
         assert_eq!(self.repo.commit(&id).expect("the commit").parents, parents);
-        assert_eq!(self.read(&id), content, "what was put in");
+        assert_eq!(self.read(&id), content, "the input");
         self.model.turns.insert(id, Turn { parents, content });
         self.model.moved(name, Some(id));
     }
@@ -333,7 +333,7 @@ impl Walk {
         let found = if again { self.repo.redoable(None) } else { self.repo.undoable(None) };
         let found = found.expect("the operations");
         let expected = if again { self.model.undone.pop() } else { self.model.done.pop() };
-        assert_eq!(found.is_some(), expected.is_some(), "what can be taken back");
+        assert_eq!(found.is_some(), expected.is_some(), "the undoable operations");
         let (Some(found), Some(moved)) = (found, expected) else { return };
         let (from, to) = if again { (moved.old, moved.new) } else { (moved.new, moved.old) };
         let plan = self.repo.plan_undo(found);

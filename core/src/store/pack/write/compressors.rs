@@ -47,7 +47,7 @@ impl Compressors {
         Self { effort, jobs, threads: None, blocks: VecDeque::new() }
     }
 
-    /// Returns true if a block must be taken before another one is given.
+    /// Returns true if a block must be taken before the next is given.
     pub(super) fn is_full(&self) -> bool {
         // Half as many blocks more than threads, so that no thread waits while the caller writes a
         // block.

@@ -90,3 +90,20 @@ fn a_rollback_in_the_chat_names_them_and_a_resumed_agent_is_told_once() {
     let branches = chat.run(&["branch"]);
     assert!(!branches.contains("-client"), "{branches}");
 }
+
+#[test]
+fn a_session_resumed_at_an_earlier_turn_is_told_what_came_after_it() {
+    let mut chat = shipped();
+    let plan = chat.run(&["resume", "prompt:1", "--dry-run"]);
+    assert!(plan.contains("would not be undone: 4 effects"), "{plan}");
+    let record: Value = serde_json::from_str(&chat.run(&["resume", "prompt:1", "--json"])).unwrap();
+    assert_eq!(effects(&record).len(), 4);
+    chat.client.transcript = record["path"].as_str().unwrap().into();
+    let event = json!({"session_id": record["session_id"], "source": "resume"});
+    let told = chat.event("SessionStart", event).unwrap();
+    let facts = told["hookSpecificOutput"]["additionalContext"].as_str().unwrap();
+    assert!(facts.contains("push: git push origin main"), "{facts}");
+    // At the tip nothing is left behind.
+    let record: Value = serde_json::from_str(&chat.run(&["resume", "s-1/main", "--json"])).unwrap();
+    assert_eq!(effects(&record), [[""; 3]; 0]);
+}

@@ -77,7 +77,8 @@ fn begun(
     let place = resume_place(agent, &facts_in(agent), &home).unwrap();
     let branch = BranchName::main(&session_name(&place.path)).unwrap();
     let facts = facts_in(agent);
-    let resumed = ResumedSession { from, branch: &branch, agent, transcript, facts: &facts };
+    let resumed =
+        ResumedSession { from, past: None, branch: &branch, agent, transcript, facts: &facts };
     let mut change = sandbox.repo.begin();
     resumed.stage(&sandbox.repo, &mut change, &stamp(5)).unwrap();
     change.commit(&stamp(5), "resume").unwrap();

@@ -11,12 +11,13 @@ use turntree::context::Context;
 use turntree::local::random_bytes;
 use turntree::object::{Kind, ObjectId, ObjectSource, Time};
 use turntree::platform::{private, private_folders};
-use turntree::repo::{BranchName, Repository};
+use turntree::repo::{BranchName, Repository, SnapshotRevision};
 use turntree::{Error, ErrorKind};
 use turntree_exchange::agents::{ResumePlace, ResumedSession, resume_place, session_name};
 use turntree_exchange::render::native::{
     NativeAgent, NativeFacts, NativeTranscript, native_transcript,
 };
+use turntree_exchange::{Ledger, ledger, return_before};
 
 use super::Verb;
 use super::fork::carry_settings;
@@ -36,8 +37,12 @@ use crate::view::error::{Answer, Failure, Hint, Result};
 use crate::view::output::{FAINT, warn};
 #[cfg(feature = "ui")]
 use crate::view::render::ID_DIGITS;
+use crate::view::render::effects::write_effects;
 use crate::view::render::{count, harmless, one_line};
 use crate::view::{clock, json};
+
+/// Branches of a session that are looked at for turns after the resumed one.
+const MAX_TIPS: usize = 64;
 
 /// Longest title of a session, in characters.
 const TITLE_CHARS: usize = 60;
@@ -91,6 +96,10 @@ pub(crate) struct Resume {
 /// A planned session.
 struct Planned {
     from: ObjectId,
+    /// The tip of the branch of `from`, if that has turns since then.
+    past: Option<ObjectId>,
+    /// The effects of turns that the session does not have.
+    effects: Ledger,
     turn: u64,
     agent: NativeAgent,
     session: String,
@@ -118,7 +127,7 @@ impl Verb for Resume {
             Some(worktree) => worktree.workspace(),
             None => self.directory(&repo, &from, revision.branch.as_ref())?,
         };
-        let planned = self.plan(&repo, from, cwd)?;
+        let planned = self.plan(&repo, &revision, cwd)?;
         if self.files {
             // Refused before anything is written.
             self.writable(&repo, &planned.cwd)?;
@@ -184,7 +193,7 @@ impl Resume {
     pub(super) fn preview(&self, repo: &Repository) -> Result<String> {
         let revision = resolve(repo, &self.revision)?;
         let cwd = self.directory(repo, &revision.commit, revision.branch.as_ref())?;
-        let planned = self.plan(repo, revision.commit, cwd)?;
+        let planned = self.plan(repo, &revision, cwd)?;
         let Planned { turn, agent, place, transcript, .. } = &planned;
         let (what, agent) = (count(transcript.messages, "message"), agent.name());
         Ok(format!(
@@ -199,7 +208,13 @@ impl Resume {
 }
 
 impl Resume {
-    fn plan(&self, repo: &Repository, from: ObjectId, cwd: PathBuf) -> Result<Planned> {
+    fn plan(
+        &self,
+        repo: &Repository,
+        revision: &SnapshotRevision,
+        cwd: PathBuf,
+    ) -> Result<Planned> {
+        let from = revision.commit;
         let (context, commit) = (repo.context(&from)?, repo.commit(&from)?);
         let agent = match &self.agent {
             Some(name) => NativeAgent::of_format(agent_name(name))?,
@@ -227,7 +242,28 @@ impl Resume {
         let place = resume_place(agent, &facts, &|name| std::env::var_os(name))?;
         let branch = BranchName::main(&session_name(&place.path))?;
         let turn = commit.turn;
-        Ok(Planned { from, turn, agent, session, cwd, now, title, transcript, place, branch })
+        let past = past_of(repo, revision)?;
+        let left = match past {
+            Some(past) => Some((past, from)),
+            None => return_before(repo, &from)?.map(|back| (back.past, back.target)),
+        };
+        // Turns that were forgotten since are no reason to fail.
+        let effects = left.and_then(|(past, target)| ledger(repo, &past, &target).ok());
+        let effects = effects.unwrap_or_default();
+        Ok(Planned {
+            from,
+            past,
+            effects,
+            turn,
+            agent,
+            session,
+            cwd,
+            now,
+            title,
+            transcript,
+            place,
+            branch,
+        })
     }
 
     /// The working directory, which must exist; for a branch with a worktree, the worktree that
@@ -352,6 +388,7 @@ impl Resume {
                 dry_run: self.dry_run,
                 workspace: files,
                 worktree: worktree.map(|_| planned.cwd.display().to_string()),
+                left: (&planned.effects).into(),
             };
             run.out.record(&record)?;
             return Ok(());
@@ -372,6 +409,7 @@ impl Resume {
             let dir = harmless(&planned.cwd.display().to_string());
             writeln!(run.out, "{verb} the {kind} {dir} with the files of the turn")?;
         }
+        write_effects(&mut run.out, paint, &planned.effects, !self.dry_run)?;
         if self.dry_run {
             writeln!(run.out, "{}", paint.paint(FAINT, "nothing was done"))?;
             return Ok(());
@@ -381,6 +419,25 @@ impl Resume {
         writeln!(run.out, "{}", planned.command())?;
         Ok(())
     }
+}
+
+/// Returns the tip of a branch that continues after a revision: of HEAD, or of the first branch of
+/// its session. `None` if the revision is a tip.
+fn past_of(repo: &Repository, revision: &SnapshotRevision) -> Result<Option<ObjectId>> {
+    let (from, session) = (revision.commit, repo.commit(&revision.commit)?.session);
+    let head = repo.head().ok().and_then(|head| head.commit);
+    let branches = repo.branches().into_iter();
+    let its = branches.filter(|(branch, _)| branch.session() == session).map(|(_, tip)| tip);
+    let tips: Vec<ObjectId> = head.into_iter().chain(its).take(MAX_TIPS).collect();
+    if revision.branch.is_some() || tips.contains(&from) {
+        return Ok(None);
+    }
+    for tip in tips {
+        if repo.merge_base(&tip, &from)? == Some(from) {
+            return Ok(Some(tip));
+        }
+    }
+    Ok(None)
 }
 
 impl Planned {
@@ -422,6 +479,7 @@ impl Planned {
         };
         let resumed = ResumedSession {
             from: &self.from,
+            past: self.past.as_ref(),
             branch: &self.branch,
             agent: self.agent,
             transcript: &self.transcript,

@@ -36,7 +36,7 @@ mod places;
 mod resume;
 mod sweep;
 
-pub use crate::import::rollback::RESUMED_FROM;
+pub use crate::import::rollback::{RESUMED_FROM, RESUMED_PAST};
 pub use adopt::{AdoptOptions, Adopted, Outcome, adopt, batch_bytes, batches, newest};
 pub use beside::working_directory;
 pub use copies::{Copies, SessionCopies};

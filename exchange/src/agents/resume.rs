@@ -17,7 +17,7 @@ use super::gemini_project::ProjectFolder;
 use super::places::places;
 use crate::formats::named;
 use crate::import::rewind::SOURCE_START;
-use crate::import::rollback::RESUMED_FROM;
+use crate::import::rollback::{RESUMED_FROM, RESUMED_PAST};
 use crate::import::source::write_piece;
 use crate::render::native::{NativeAgent, NativeFacts, NativeTranscript};
 
@@ -133,6 +133,8 @@ fn base36(mut number: u32) -> String {
 pub struct ResumedSession<'a> {
     /// The snapshot that the session continues.
     pub from: &'a ObjectId,
+    /// The tip of the branch of `from`, if that has turns since then.
+    pub past: Option<&'a ObjectId>,
     /// Its branch, which must not exist yet.
     pub branch: &'a BranchName,
     /// The agent.
@@ -155,7 +157,7 @@ impl ResumedSession<'_> {
         change: &mut Transaction<'_>,
         stamp: &Signature,
     ) -> Result<ObjectId> {
-        let Self { from, branch, agent, transcript, facts } = *self;
+        let Self { from, past, branch, agent, transcript, facts } = *self;
         if repo.tip(branch).is_some() {
             return Err(Error::invalid(format!("session {branch} exists already")));
         }
@@ -174,13 +176,15 @@ impl ResumedSession<'_> {
             builder.set_entry(change, META, key, Some(Bytes::copy_from_slice(value.as_bytes())))?;
         }
         let metadata = [(SOURCE_START, pieces.to_string()), (RESUMED_FROM, from.to_string())];
+        let past = past.map(|past| (RESUMED_PAST, past.to_string()));
+        let metadata = metadata.into_iter().chain(past);
         let draft = SnapshotDraft {
             tree: builder.write(change)?,
             author: Author { agent: agent.name().to_owned(), model: String::new() },
             time: stamp.time,
             trigger: Trigger::Manual,
             message: format!("resumed turn {} in {}", repo.commit(from)?.turn, agent.name()),
-            metadata: metadata.map(|(key, value)| (key.to_owned(), value)).into_iter().collect(),
+            metadata: metadata.map(|(key, value)| (key.to_owned(), value)).collect(),
         };
         change.move_branch(branch, Some(*from));
         change.snapshot(branch, draft)

@@ -22,6 +22,10 @@ use crate::model::format::RecordFormat;
 /// The metadata of the snapshot that begins a resumed session: the snapshot that it continues.
 pub const RESUMED_FROM: &str = "resumed-from";
 
+/// The metadata of such a snapshot that is not the newest of its branch: the tip of that branch,
+/// whose turns since then the session does not have.
+pub const RESUMED_PAST: &str = "resumed-past";
+
 /// The branch on which a client continues from rolled-back turns.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ClientBranch {

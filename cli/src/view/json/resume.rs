@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-use super::WorkspaceChanges;
+use super::{LeftEffects, WorkspaceChanges};
 
 /// `resume`.
 #[derive(Serialize)]
@@ -35,4 +35,6 @@ pub(crate) struct Resumed {
     pub(crate) workspace: Option<WorkspaceChanges>,
     /// The created directory; `null` without `--worktree`.
     pub(crate) worktree: Option<String>,
+    #[serde(flatten)]
+    pub(crate) left: LeftEffects,
 }

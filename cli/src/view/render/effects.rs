@@ -57,8 +57,9 @@ pub(crate) fn facts(ledger: &Ledger) -> Option<String> {
     let lines: Vec<String> = effect_lines(ledger).map(|line| format!("- {line}")).collect();
     (!lines.is_empty()).then(|| {
         format!(
-            "turntree: the user rolled this session back. These actions of the rolled-back turns \
-             took place and were not undone. Check their state before you repeat one of them:\n{}",
+            "turntree: the user went back to an earlier turn of this session. These actions of the \
+             turns since then took place and were not undone. Check their state before you repeat \
+             one of them:\n{}",
             lines.join("\n")
         )
     })

@@ -18,11 +18,12 @@ use std::ops::Range;
 use turntree::context::MessageEntry;
 use turntree::error::Result;
 use turntree::object::{Kind, ObjectId, ObjectSource};
-use turntree::repo::{LogEntry, Repository};
+use turntree::repo::{LogEntry, Repository, RollbackTarget};
 
 use super::test_runs::{exit_code, script_of};
 use super::turn_diff::{repeats, turn_diff};
 use crate::formats::view;
+use crate::import::rollback::{RESUMED_FROM, RESUMED_PAST};
 use crate::model::view::{MessageView, ToolCall, ToolResult};
 use crate::secrets::mask_secrets;
 
@@ -176,6 +177,40 @@ pub fn ledger(repo: &Repository, tip: &ObjectId, target: &ObjectId) -> Result<Le
         }
     }
     Ok(reader.ledger)
+}
+
+/// The newest turns of a line in which [`return_before`] looks.
+const RETURN_TURNS: usize = 50;
+
+/// A return to an earlier turn: by a rollback, or by a session that resumes there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Return {
+    /// The snapshot that returns.
+    pub commit: ObjectId,
+    /// The newest turn before it.
+    pub past: ObjectId,
+    /// The turn that it returns to.
+    pub target: ObjectId,
+}
+
+/// Returns the newest return among the last 50 turns on the line of `tip`: a conversation at `tip`
+/// does not have the turns that it left behind.
+///
+/// # Errors
+/// Errors of reading the commits.
+pub fn return_before(repo: &Repository, tip: &ObjectId) -> Result<Option<Return>> {
+    for entry in repo.history(&[*tip], &[])?.first_parent().take(RETURN_TURNS) {
+        let LogEntry { id, commit, parents } = entry?;
+        let metadata = |key| commit.metadata.get(key)?.parse::<ObjectId>().ok();
+        let resumed = metadata(RESUMED_FROM).zip(metadata(RESUMED_PAST));
+        let rolled_back =
+            RollbackTarget::of(&commit).and_then(|it| Some((it.to, *parents.first()?)));
+        if let Some((target, past)) = resumed.or(rolled_back) {
+            return Ok(Some(Return { commit: id, past, target }));
+        }
+    }
+    Ok(None)
 }
 
 /// Reads turns, oldest first, and pairs calls with their results.

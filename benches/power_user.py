@@ -238,6 +238,8 @@ class Home:
         self.row("`sessions --json`", self.run("sessions", "--json"))
         self.row("`log -n 20`, no session here", self.run("log", "-n", "20", expect=(0, 6)), cpu=0.03)
         self.row("`log --all -n 1000`", self.run("log", "--all", "-n", "1000", "--oneline"), cpu=0.1)
+        self.row("`branch`", self.run("branch"), cpu=0.5)
+        self.row("`status`", self.run("status", expect=(0, 6)), cpu=0.03)
         completion = {**self.env, "COMPLETE": "bash", "_CLAP_COMPLETE_INDEX": "2", "_CLAP_COMPLETE_COMP_TYPE": "9", "_CLAP_IFS": "\n"}
         done = Run([self.program, "--", "turntree", "log", ""], completion, self.folder)
         self.row("completion of a name", done, cpu=0.02)

@@ -4,6 +4,7 @@
 //! person named keep their names. Records for programs have whole names.
 
 use std::borrow::Cow;
+use std::cell::{Cell, OnceCell};
 use std::sync::Arc;
 
 use turntree::repo::BranchName;
@@ -15,38 +16,43 @@ const MIN_CHARS: usize = 8;
 /// Characters of a UUID.
 const UUID_CHARS: usize = 36;
 
+/// Names that cost a pass over the refs each. More names share a sorted table, which costs as much
+/// as several passes.
+const PASSES: usize = 4;
+
 /// The short names of the sessions in some refs.
 #[derive(Debug, Default)]
-pub(crate) struct ShortNames(Option<Arc<RefTable>>);
+pub(crate) struct ShortNames {
+    refs: Option<Arc<RefTable>>,
+    passes: Cell<usize>,
+    table: OnceCell<BeginningTable>,
+}
 
 impl ShortNames {
     /// The short names of all sessions with a branch.
     pub(crate) fn new(refs: Arc<RefTable>) -> Self {
-        Self(Some(refs))
+        Self { refs: Some(refs), ..Self::default() }
     }
 
     /// Returns the short name of a session: the shortest beginning of the id in its name that no
-    /// other session has, or its whole name. Costs a pass over the refs for a name with an id.
+    /// other session has, or its whole name. Costs a pass over the refs for each of the first names
+    /// with an id, and a search in a table for others.
     pub(crate) fn session<'n>(&self, name: &'n str) -> Cow<'n, str> {
-        let (Some(id), Some(refs)) = (id_in(name), &self.0) else { return Cow::Borrowed(name) };
-        let Some(beginning) = id.get(..MIN_CHARS) else { return Cow::Borrowed(name) };
-        let mut near: Vec<String> = Vec::new();
-        for branch in refs.values.keys().filter_map(|full| BranchName::from_full(full)) {
-            let other = branch.session();
-            let id = id_in(other).filter(|id| id.starts_with(beginning));
-            let is_near = other != name && (other.starts_with(beginning) || id.is_some());
-            if is_near && near.last().is_none_or(|last| last != other) {
-                near.push(other.to_owned());
-            }
-        }
-        let is_free = |short: &&str| {
-            let has = |other: &String| {
-                other.starts_with(short) || id_in(other).is_some_and(|id| id.starts_with(short))
-            };
-            !near.iter().any(has)
+        let (Some(id), Some(refs)) = (id_in(name), &self.refs) else { return Cow::Borrowed(name) };
+        let passes = self.passes.get();
+        let shared = if passes < PASSES {
+            self.passes.set(passes + 1);
+            let others = sessions(refs).filter(|other| other != name);
+            let beginnings = others.map(|other| {
+                id_in(&other)
+                    .map_or(0, |other| shared_bytes(id, other))
+                    .max(shared_bytes(id, &other))
+            });
+            beginnings.max().unwrap_or_default()
+        } else {
+            self.table.get_or_init(|| BeginningTable::new(refs)).longest_shared(id, name)
         };
-        let mut beginnings = (MIN_CHARS..=id.len()).filter_map(|end| id.get(..end));
-        Cow::Borrowed(beginnings.find(is_free).unwrap_or(name))
+        Cow::Borrowed(id.get(..MIN_CHARS.max(shared + 1)).unwrap_or(name))
     }
 
     /// Returns the name of a branch with the short name of its session.
@@ -68,6 +74,54 @@ impl ShortNames {
         });
         words.collect()
     }
+}
+
+/// What sessions can be named by: their names, and the ids in them, in order.
+#[derive(Debug)]
+struct BeginningTable {
+    /// Each with the name of its session.
+    beginnings: Vec<(String, Arc<str>)>,
+}
+
+impl BeginningTable {
+    fn new(refs: &RefTable) -> Self {
+        let mut beginnings = Vec::new();
+        for session in sessions(refs) {
+            let name: Arc<str> = session.as_str().into();
+            beginnings.extend(id_in(&session).map(|id| (id.to_owned(), Arc::clone(&name))));
+            beginnings.push((session, name));
+        }
+        beginnings.sort_unstable();
+        Self { beginnings }
+    }
+
+    /// Returns the length of the longest beginning of `id` that another session than `name` has.
+    fn longest_shared(&self, id: &str, name: &str) -> usize {
+        // Those with the most in common are next to it.
+        let at = self.beginnings.partition_point(|(beginning, _)| beginning.as_str() < id);
+        let is_other = |(_, session): &&(String, Arc<str>)| **session != *name;
+        let (before, after) = self.beginnings.split_at(at);
+        let nearest = [before.iter().rev().find(is_other), after.iter().find(is_other)];
+        let shared = nearest.into_iter().flatten().map(|(other, _)| shared_bytes(id, other));
+        shared.max().unwrap_or_default()
+    }
+}
+
+/// Iterates over the names of the sessions, each once.
+fn sessions(refs: &RefTable) -> impl Iterator<Item = String> {
+    let mut last = String::new();
+    let branches = refs.values.keys().filter_map(|full| BranchName::from_full(full));
+    branches.filter_map(move |branch| {
+        // Branches of a session are next to each other.
+        let is_new = branch.session() != last;
+        branch.session().clone_into(&mut last);
+        is_new.then(|| last.clone())
+    })
+}
+
+/// Returns the length of the common beginning of two texts, in bytes.
+fn shared_bytes(one: &str, other: &str) -> usize {
+    one.bytes().zip(other.bytes()).take_while(|(one, other)| one == other).count()
 }
 
 /// Returns the UUID that a name is, or ends with.
@@ -113,6 +167,26 @@ mod tests {
         assert_eq!(names(&[A, "4b693f10"]).session(A), "4b693f10-");
         assert_eq!(names(&[&rollout, C]).session(&rollout), rollout);
         assert_eq!(ShortNames::default().session(A), A);
+    }
+
+    #[test]
+    fn the_table_of_many_sessions_gives_the_names_of_a_pass() {
+        // Ids that differ early, late and not at all, some in longer names.
+        let digits =
+            |number: usize| format!("{:08x}-684f-4284-a204-{:012x}", number / 7, number % 3);
+        let named = |number: usize| match number % 4 {
+            0 => format!("rollout-{number}-{}", digits(number)),
+            1 => digits(number).get(..9).unwrap_or_default().to_owned(),
+            _ => digits(number),
+        };
+        let sessions: Vec<String> = (0..200).map(named).collect();
+        let all = names(&sessions.iter().map(String::as_str).collect::<Vec<_>>());
+        let shared: Vec<_> = sessions.iter().map(|session| all.session(session)).collect();
+        assert_eq!(all.passes.get(), PASSES);
+        for (session, short) in sessions.iter().zip(&shared) {
+            let alone = ShortNames::new(all.refs.clone().unwrap());
+            assert_eq!(alone.session(session), *short);
+        }
     }
 
     #[test]

@@ -31,7 +31,7 @@ fn adopt_all(store: &TempStore, place: &SessionPlace) -> u64 {
         head: None,
         passed: &|_| {},
     };
-    let mut seen = AdoptionCache::open(repo.store());
+    let mut seen = AdoptionCache::open(&repo);
     let adopted = adopt(&repo, found.sessions, &options, &mut seen).expect("an adoption");
     seen.save().expect("the record of seen files is kept");
     let turns = |outcome: &Outcome| match outcome {

@@ -40,7 +40,7 @@ fn mark(criterion: &mut Criterion) {
     let mut repo = None;
     let opened = peak_kib(|| repo = Some(open(&dir)));
     let repo = repo.expect("a store");
-    let objects = repo.store().summary().expect("a summary").objects;
+    let objects = repo.summary().expect("a summary").objects;
     let plan = || {
         let purpose = Purpose::Repack(Tier::Hot);
         black_box(plan_collection(&repo, purpose, stamp(0).time).expect("a plan"));

@@ -87,7 +87,7 @@ fn neighbours(group: &mut BenchmarkGroup<'_, WallTime>, history: &History, turns
     group.bench_function(format!("diff of turns {} and {turns}", turns - 1), |bencher| {
         bencher.iter(|| {
             let [older, newer] = [older, newer].map(|id| repo.context(&id).expect("a context"));
-            black_box(diff(repo.store(), &older, &newer).expect("a diff"))
+            black_box(diff(&repo, &older, &newer).expect("a diff"))
         });
     });
 }

@@ -74,7 +74,7 @@ fn walk(group: &mut BenchmarkGroup<'_, WallTime>, history: &History, turns: usiz
         group.bench_function(format!("diff {name}"), |bencher| {
             bencher.iter(|| {
                 let other = repo.context(&other).expect("the context");
-                black_box(diff(repo.store(), &other, &last).expect("a diff"))
+                black_box(diff(&repo, &other, &last).expect("a diff"))
             });
         });
     }

@@ -76,7 +76,7 @@ impl Place {
             audit: false,
             message: "bench".into(),
         };
-        let cache = StatCache::open(self.repo.store(), &self.dir).expect("a cache");
+        let cache = StatCache::open(&self.repo, &self.dir).expect("a cache");
         let options = CaptureOptions { cache: Some(&cache), ..CaptureOptions::default() };
         let began = Instant::now();
         let prepared = prepare_rewind(&self.repo, &restore, &options, &stamp(0)).expect("a plan");
@@ -85,7 +85,7 @@ impl Place {
         let all = began.elapsed();
         check(&done);
         let kept = done.plan.before.expect("a capture");
-        cache.save(&kept.captured, self.repo.store(), &kept.tree).expect("saved");
+        cache.save(&kept.captured, &self.repo, &kept.tree).expect("saved");
         (all, all - planned)
     }
 }
@@ -115,7 +115,7 @@ fn write(path: &Path, at: usize, version: usize) {
 }
 
 fn snapshot(repo: &Repository, dir: &Path) -> ObjectId {
-    let cache = StatCache::open(repo.store(), dir).expect("a cache");
+    let cache = StatCache::open(repo, dir).expect("a cache");
     let mut change = repo.begin();
     let parent = match change.tip(&branch()) {
         Some(tip) => repo.context(&tip).expect("a context"),
@@ -129,7 +129,7 @@ fn snapshot(repo: &Repository, dir: &Path) -> ObjectId {
     draft.metadata.extend([workspace_metadata(dir)]);
     let id = change.snapshot(&branch(), draft).expect("a snapshot");
     change.commit(&stamp(0), "snapshot").expect("finished");
-    cache.save(&captured, repo.store(), &tree).expect("saved");
+    cache.save(&captured, repo, &tree).expect("saved");
     id
 }
 

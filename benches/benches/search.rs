@@ -87,22 +87,22 @@ fn grep(repo: &Repository, history: &History, pattern: &str) -> usize {
 /// Writes every blob of every context to a file. Reads each blob once.
 fn lay_out(history: &History) -> (TempDir, u64) {
     let repo = reopen(history);
-    let (store, mut blobs) = (repo.store(), BTreeSet::new());
+    let mut blobs = BTreeSet::new();
     for commit in &history.commits {
         let context: Context = repo.context(commit).expect("a context");
-        for section in context.sections(store).expect("sections").into_values() {
+        for section in context.sections(&repo).expect("sections").into_values() {
             match section.shape {
                 Shape::Blob => drop(blobs.insert(section.id)),
                 Shape::List => {
-                    let list = List::open(store, &section.id).expect("a list");
+                    let list = List::open(&repo, &section.id).expect("a list");
                     // Earlier items are in earlier contexts.
                     let first = list.len().saturating_sub(8);
-                    let items = list.iter(store, first..list.len());
+                    let items = list.iter(&repo, first..list.len());
                     blobs.extend(items.map(|item| item.expect("an item").link.id));
                 }
                 Shape::Map => {
-                    let map = Map::open(store, &section.id).expect("a map");
-                    blobs.extend(map.iter(store).map(|entry| entry.expect("an entry").1.link.id));
+                    let map = Map::open(&repo, &section.id).expect("a map");
+                    blobs.extend(map.iter(&repo).map(|entry| entry.expect("an entry").1.link.id));
                 }
             }
         }
@@ -110,7 +110,7 @@ fn lay_out(history: &History) -> (TempDir, u64) {
     let folder = TempDir::new_in(FOLDER).expect("a folder");
     let mut bytes = 0;
     for blob in blobs {
-        let content = store.read_as(Kind::Blob, &blob).expect("a blob");
+        let content = repo.read_as(Kind::Blob, &blob).expect("a blob");
         bytes += content.len() as u64;
         fs::write(folder.path().join(blob.to_string()), content).expect("a file");
     }

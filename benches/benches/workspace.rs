@@ -71,7 +71,7 @@ impl Workspace {
     /// Takes a whole durable snapshot, like the command.
     fn snapshot(&self) -> CaptureReport {
         let branch = BranchName::main("bench").expect("a name");
-        let cache = StatCache::open(self.repo.store(), &self.dir).expect("a cache");
+        let cache = StatCache::open(&self.repo, &self.dir).expect("a cache");
         let mut change = self.repo.begin();
         let parent = match change.tip(&branch) {
             Some(tip) => self.repo.context(&tip).expect("a context"),
@@ -84,7 +84,7 @@ impl Workspace {
         let tree = builder.write(&mut change).expect("written");
         change.snapshot(&branch, SnapshotDraft::new(tree, "", &stamp(0))).expect("a snapshot");
         change.commit(&stamp(0), "snapshot").expect("durable");
-        cache.save(&captured, self.repo.store(), &tree).expect("kept");
+        cache.save(&captured, &self.repo, &tree).expect("kept");
         captured
     }
 

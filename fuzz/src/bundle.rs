@@ -48,11 +48,11 @@ pub fn bundle(input: &[u8]) {
         Ok(()) => {
             assert!(is_good || mended % 2 == 1, "a changed byte is not noticed");
             // Imported objects verify, or the check reports why not.
-            let report = fsck(repo.store(), Thoroughness::Full, stamp(100).time, &mut |_, _| {});
+            let report = fsck(&repo, Thoroughness::Full, stamp(100).time, &mut |_, _| {});
             report.expect("a check ends");
             let all: IdPrefix = "0000".parse().expect("a prefix");
             for (id, _) in repo.store().find(&all, 10) {
-                repo.store().read(&id).expect("an object verifies");
+                repo.read(&id).expect("an object verifies");
             }
         }
     }

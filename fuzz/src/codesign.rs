@@ -71,7 +71,7 @@ fn import_store(repo: &Repository, session: &str, bytes: &[u8]) -> Option<Import
     let options = of_session(session, "codesign");
     let report = taken(repo, || import(repo, bytes, &options)).filter(|_| !is_packed(bytes))?;
     let mut source = Vec::new();
-    export_source(repo.store(), &repo.context(&report.head).unwrap(), &mut source).unwrap();
+    export_source(repo, &repo.context(&report.head).unwrap(), &mut source).unwrap();
     assert!(source == bytes, "another file comes out");
     let again = import(repo, bytes, &options).unwrap();
     let known = (again.turns, again.others.len(), again.new_bytes, again.head);

@@ -68,9 +68,9 @@ fn import_as(repo: &Repository, format: Option<&'static Format>, bytes: &[u8]) {
     assert_eq!(report.input_bytes, bytes.len() as u64);
     let context = repo.context(&report.head).unwrap();
     let mut out = Vec::new();
-    export_source(repo.store(), &context, &mut out).unwrap();
+    export_source(repo, &context, &mut out).unwrap();
     assert!(out == bytes, "{}: another file comes out", options.session);
-    for agent in context.agents(repo.store()).unwrap() {
+    for agent in context.agents(repo).unwrap() {
         read_messages(repo, &context, &agent);
     }
     let again = import(repo, bytes, &options).unwrap();
@@ -83,17 +83,14 @@ fn import_as(repo: &Repository, format: Option<&'static Format>, bytes: &[u8]) {
 }
 
 fn read_messages(repo: &Repository, context: &Context, agent: &str) {
-    let list = context.messages(repo.store(), agent).unwrap();
-    for item in list.iter(repo.store(), 0..list.len()) {
+    let list = context.messages(repo, agent).unwrap();
+    for item in list.iter(repo, 0..list.len()) {
         let entry = MessageEntry::from_item(&item.unwrap()).unwrap();
-        let bytes = repo.store().read_as(Kind::Blob, &entry.blob).unwrap();
+        let bytes = repo.read_as(Kind::Blob, &entry.blob).unwrap();
         let _ = view(&entry.media, &bytes);
     }
     let mut out = Vec::new();
-    assert_eq!(
-        export_messages(repo.store(), context, agent, &|_| true, &mut out).unwrap(),
-        list.len()
-    );
+    assert_eq!(export_messages(repo, context, agent, &|_| true, &mut out).unwrap(), list.len());
 }
 
 /// Applies `bytes` as a state document to an empty context and to one with every kind of section.

@@ -70,7 +70,7 @@ fn import_from(dir: &Path, asked: &[String]) {
             assert_eq!(repo.refs(), before, "a trace of an error: {error}");
         }
     }
-    let report = fsck(repo.store(), Thoroughness::Full, stamp(100).time, &mut |_, _| {}).unwrap();
+    let report = fsck(&repo, Thoroughness::Full, stamp(100).time, &mut |_, _| {}).unwrap();
     assert!(report.is_ok(), "{:?}", report.findings);
 }
 
@@ -100,7 +100,7 @@ fn expect_whole(repo: &Repository, report: &GitImport) {
     for entry in repo.history(&starts, &[]).unwrap() {
         let commit = entry.unwrap().commit;
         assert!(commit.metadata.contains_key("git-commit"));
-        read_back(repo.store(), &commit.tree);
+        read_back(repo, &commit.tree);
         commits += 1;
     }
     assert_eq!(commits, report.commits, "a commit is lost");

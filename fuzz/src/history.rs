@@ -52,8 +52,8 @@ pub fn history_index(input: &[u8]) {
     let told = asked_of_history(&repo);
     assert!(is_forged || told == *answers, "a damaged index was believed");
     // Panics if an object is returned that does not match its id.
-    assert_eq!(sample.missing(repo.store()), [], "an index took an object away");
-    let report = fsck(repo.store(), Thoroughness::Full, stamp(100).time, &mut |_, _| {})
+    assert_eq!(sample.missing(&repo), [], "an index took an object away");
+    let report = fsck(&repo, Thoroughness::Full, stamp(100).time, &mut |_, _| {})
         .expect("damage is reported, and ends no check");
     assert!(disk.files() == before, "reading wrote something");
     let is_about_it = |place: &str| place.ends_with(name);
@@ -69,7 +69,7 @@ pub fn history_index(input: &[u8]) {
     }
     collect(&open(&disk, 61), Purpose::Gc, &stamp(101), &mut |_| {}).expect("a collection");
     let repo = open(&disk, 62);
-    assert_eq!(sample.missing(repo.store()), [], "a collection believed an index");
+    assert_eq!(sample.missing(&repo), [], "a collection believed an index");
     assert_eq!(asked_of_history(&repo), *answers, "after a collection");
 }
 

@@ -60,8 +60,8 @@ pub fn model(bytes: &[u8]) {
     pair.check();
     pair.reopen(Keep::Nothing);
     pair.check();
-    let store = pair.repo.store();
-    let report = fsck(store, Thoroughness::Full, stamp(pair.second).time, &mut |_, _| {}).unwrap();
+    let report =
+        fsck(&pair.repo, Thoroughness::Full, stamp(pair.second).time, &mut |_, _| {}).unwrap();
     assert!(report.is_ok(), "{:#?}", report.findings);
 }
 
@@ -182,7 +182,7 @@ impl Pair {
         self.second += 1;
         let options = options(self.second.unsigned_abs() << 8);
         self.repo = Repository::open(Arc::new(self.disk.clone()), Path::new(DIR), options).unwrap();
-        assert_eq!(self.repo.store().findings(), []);
+        assert_eq!(self.repo.findings(), []);
     }
 
     /// Returns every commit reachable from a name.
@@ -233,7 +233,7 @@ fn set<T>(map: &mut BTreeMap<String, T>, key: String, value: Option<T>) {
 
 /// Reads the content of a commit.
 fn read(repo: &Repository, id: &ObjectId) -> turntree::Result<State> {
-    let (store, context) = (repo.store(), repo.context(id)?);
+    let (store, context) = (repo, repo.context(id)?);
     let mut state = State::default();
     let list = context.messages(store, "main")?;
     for item in list.iter(store, 0..list.len()) {

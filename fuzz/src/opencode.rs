@@ -104,7 +104,7 @@ fn adopt_from(folder: &Path) {
         }
     }
     assert!(listing(folder) == before, "something was written beside the database");
-    let report = fsck(repo.store(), Thoroughness::Full, stamp(100).time, &mut |_, _| {}).unwrap();
+    let report = fsck(&repo, Thoroughness::Full, stamp(100).time, &mut |_, _| {}).unwrap();
     assert!(report.is_ok(), "{:?}", report.findings);
 }
 
@@ -133,13 +133,13 @@ fn adopt_all(repo: &Repository, found: &FoundSessions) -> Vec<Adopted> {
         head: None,
         passed: &|_| {},
     };
-    adopt(repo, found.sessions.clone(), &options, &mut AdoptionCache::peek(repo.store())).unwrap()
+    adopt(repo, found.sessions.clone(), &options, &mut AdoptionCache::peek(repo)).unwrap()
 }
 
 fn read_session(repo: &Repository, head: &ObjectId) {
-    let context = read_back(repo.store(), &repo.commit(head).unwrap().tree);
+    let context = read_back(repo, &repo.commit(head).unwrap().tree);
     let mut source = Vec::new();
-    export_source(repo.store(), &context, &mut source).unwrap();
+    export_source(repo, &context, &mut source).unwrap();
     assert!(source.starts_with(b"{\n  \"info\": "), "another document comes out");
 }
 

@@ -52,16 +52,16 @@ fn use_store(sample: &Sample, disk: &SimDisk) -> bool {
     let before = disk.files();
     let repo = try_open(disk, 60).expect("a damaged pack does not keep the store closed");
     // Panics if an object is returned that does not match its id.
-    let missing = sample.missing(repo.store());
-    let report = fsck(repo.store(), Thoroughness::Full, stamp(100).time, &mut |_, _| {})
+    let missing = sample.missing(&repo);
+    let report = fsck(&repo, Thoroughness::Full, stamp(100).time, &mut |_, _| {})
         .expect("damage is reported, and ends no check");
     let is_new = |path: &PathBuf| !before.contains_key(path) && !is_ids(path);
     assert!(!disk.files().keys().any(is_new), "reading wrote something");
     assert!(missing.is_empty() || !report.is_ok(), "lost in silence: {missing:?}");
-    repair(repo.store(), Loss::Refuse, &stamp(100), &mut |_, _| {}).expect("a repair ends");
+    repair(&repo, Loss::Refuse, &stamp(100), &mut |_, _| {}).expect("a repair ends");
     drop(repo);
     let repaired = try_open(disk, 61).expect("a repaired store opens");
-    let lost = sample.missing(repaired.store());
+    let lost = sample.missing(&repaired);
     assert!(lost.iter().all(|id| missing.contains(id)), "a repair lost an intact object");
     !report.is_ok()
 }

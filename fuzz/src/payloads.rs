@@ -104,7 +104,7 @@ pub fn offload(bytes: &[u8]) {
     let stored = repo.put_payload(&new, &stamp(1)).unwrap();
     assert_eq!(stored.payload.uri, uri);
     let found = repo.find_payload(&uri).unwrap();
-    assert_eq!(repo.store().read_as(Kind::Blob, &found.blob).unwrap(), content);
+    assert_eq!(repo.read_as(Kind::Blob, &found.blob).unwrap(), content);
 }
 
 /// Reads `bytes` as a URI, and as a text that cites URIs.

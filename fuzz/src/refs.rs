@@ -45,10 +45,10 @@ pub fn refs(bytes: &[u8]) {
     }
     let now = stamp(61).time;
     let _ = (repo.grafts(), repo.pins(), repo.resolve("one~2"), repo.resolve("fuzzed"));
-    let _ = Policies::load(repo.store(), &repo.refs());
+    let _ = Policies::load(&repo, &repo.refs());
     let _ = plan_collection(&repo, Purpose::Gc, now);
     let _ = stats(&repo, None, now);
-    fsck(repo.store(), Thoroughness::Full, now, &mut |_, _| {}).unwrap();
+    fsck(&repo, Thoroughness::Full, now, &mut |_, _| {}).unwrap();
     let _ = collect(&repo, Purpose::Gc, &stamp(61), &mut |_| {});
     drop(repo);
     let again = try_open(&disk, 61).unwrap();
@@ -56,10 +56,10 @@ pub fn refs(bytes: &[u8]) {
     for (other, value) in refs.iter().filter(|(other, _)| **other != name) {
         let RefValue::Object(id) = value else { continue };
         assert_eq!(again.refs().value(other), Some(value), "{other} was moved");
-        assert!(matches!(again.store().read(id), Ok(Some(_))), "the target of {other} is missing");
+        assert!(matches!(again.read(id), Ok(Some(_))), "the target of {other} is missing");
     }
     // Panics if an object is returned that does not match its id.
-    let _ = sample().missing(again.store());
+    let _ = sample().missing(&again);
 }
 
 /// Runs a redaction: the first byte selects text or expression, a zero ends the pattern, and the
@@ -96,6 +96,6 @@ pub fn patterns(bytes: &[u8]) {
     drop(repo);
     let again = try_open(&disk, 61).unwrap();
     let now = stamp(61).time;
-    let report = fsck(again.store(), Thoroughness::Full, now, &mut |_, _| {}).unwrap();
+    let report = fsck(&again, Thoroughness::Full, now, &mut |_, _| {}).unwrap();
     assert!(report.is_ok(), "{:#?}", report.findings);
 }

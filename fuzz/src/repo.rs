@@ -27,7 +27,7 @@ pub fn revision(bytes: &[u8]) {
             if let Some(path) = &revision.path {
                 assert!(text.ends_with(path.as_str()));
                 let context = repo.context(&revision.commit).unwrap();
-                let _ = context.lookup(repo.store(), path);
+                let _ = context.lookup(repo, path);
             }
             if let Some(branch) = &revision.branch {
                 assert!(repo.tip(branch).is_some(), "{branch} is named and not there");

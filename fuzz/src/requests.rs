@@ -22,7 +22,7 @@ pub fn requests(bytes: &[u8]) {
     });
     let lines: Vec<&[u8]> = bytes.split_inclusive(|byte| *byte == b'\n').take(MAX_LINES).collect();
     let mut output = Vec::new();
-    turntree_cli::answer_lines(&sandbox.store(), &lines.concat(), &mut output).unwrap();
+    turntree_cli::answer_lines(&sandbox.store_dir(), &lines.concat(), &mut output).unwrap();
     let mut answers = output.split_inclusive(|byte| *byte == b'\n');
     for line in lines {
         let line = line.trim_ascii();

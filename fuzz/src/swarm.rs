@@ -54,7 +54,7 @@ fn exported(repo: &Repository, id: &ObjectId, version: Option<SnapshotVersion>) 
     let context = repo.context(id).unwrap();
     let options = SnapshotOptions { version, moment: "now".into(), ..Default::default() };
     let mut out = Vec::new();
-    export_snapshot(repo.store(), &context, &options, &mut out).unwrap();
+    export_snapshot(repo, &context, &options, &mut out).unwrap();
     out
 }
 
@@ -71,11 +71,11 @@ pub fn swarm_snapshot(bytes: &[u8]) {
     let Some(report) = import_as(&repo, "first", "swarm-snapshot", bytes) else { return };
     let context = repo.context(&report.head).unwrap();
     let mut source = Vec::new();
-    export_source(repo.store(), &context, &mut source).unwrap();
+    export_source(&repo, &context, &mut source).unwrap();
     assert!(source == bytes, "another file comes out");
     let configured = br#"{"agents": {"lead": {"system_prompt": "x"}}}"#;
     let configured = Configuration::parse(configured).unwrap();
-    let _ = restore_swarm(repo.store(), &context, &configured, false, SwarmCompat::Sound);
+    let _ = restore_swarm(&repo, &context, &configured, false, SwarmCompat::Sound);
     let versions = [
         ("as-it-is", None),
         ("old", Some(SnapshotVersion::V1_0)),

@@ -215,7 +215,7 @@ fn a_sub_agent_is_a_session_of_its_own() {
     let branches = client.repo().branches();
     assert_eq!(branches[0].0.to_string(), "s-1-agent-a1/main");
     let context = client.repo().context(&branches[0].1).unwrap();
-    assert!(context.count(client.repo().store(), "agents/a1@main/messages").unwrap() > 0);
+    assert!(context.count(&client.repo(), "agents/a1@main/messages").unwrap() > 0);
 }
 
 #[test]
@@ -331,7 +331,7 @@ fn many_events_at_once_are_taken_once() {
     assert_eq!(commits.len(), expected.len());
     for (here, there) in commits.iter().zip(&expected) {
         let messages = |repo: &Repository, id: &ObjectId| {
-            repo.context(id).unwrap().section(repo.store(), "agents/main/messages").unwrap()
+            repo.context(id).unwrap().section(repo, "agents/main/messages").unwrap()
         };
         assert_eq!(messages(&repo, here), messages(&sandbox.repo, there));
     }
@@ -425,10 +425,10 @@ fn whatever_comes_in_it_ends_well_and_says_what_it_was_in_the_log() {
     assert_eq!(client.log(), before);
 
     // A store that cannot be read.
-    for entry in fs::read_dir(client.store().join("journal")).unwrap() {
+    for entry in fs::read_dir(client.store_dir().join("journal")).unwrap() {
         fs::write(entry.unwrap().path(), "damaged").unwrap();
     }
-    fs::write(client.store().join("superblock"), "damaged").unwrap();
+    fs::write(client.store_dir().join("superblock"), "damaged").unwrap();
     let stop = client.payload("Stop", json!({})).to_string();
     let output = client.give(&[], stop.as_bytes());
     assert_eq!((output.status.code(), output.stdout.len()), (Some(0), 0));

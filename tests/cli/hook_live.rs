@@ -102,7 +102,7 @@ fn what_a_rollback_took_back_is_not_played_again() {
         "{told}"
     );
     assert!(client.log().contains("continues with rolled-back turns"), "{}", client.log());
-    fs::remove_file(client.store().join("hook.log")).unwrap();
+    fs::remove_file(client.store_dir().join("hook.log")).unwrap();
 
     // The message appears once. The client continues on a new branch.
     write(15);
@@ -282,7 +282,7 @@ fn an_agent_that_was_told_its_branch_lands_there_with_its_files() {
     fs::write(worktree.join("made"), "by the strategy").unwrap();
     event("UserPromptSubmit", 3);
     // Without the hook's notes the whole transcript is compared.
-    fs::remove_dir_all(client.store().join("workspaces")).unwrap();
+    fs::remove_dir_all(client.store_dir().join("workspaces")).unwrap();
     event("PreCompact", 5);
     event("Stop", 7);
 
@@ -295,7 +295,7 @@ fn an_agent_that_was_told_its_branch_lands_there_with_its_files() {
     assert!(turns.contains(&base) && turns.len() > line(&repo, &base).len() + 2, "{turns:?}");
     let files = files(&repo, &now);
     assert_eq!(files["made"], "by the strategy");
-    let count = |id| repo.context(id).unwrap().count(repo.store(), "agents/main/messages").unwrap();
+    let count = |id| repo.context(id).unwrap().count(&repo, "agents/main/messages").unwrap();
     assert_eq!(count(&now), count(&base) + 7);
     let source =
         text(&client.command(&["export", "s-1/plan-1", "--format", "source"]).output().unwrap());

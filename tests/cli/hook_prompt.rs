@@ -319,7 +319,7 @@ fn a_process_in_the_background_gives_no_turn_what_is_not_its() {
     assert_eq!(titles(&chat.client).len(), known.len() + 1, "the call alone");
     chat.event("PostToolUse", bash(&id, "make"));
     assert_eq!(files_of(&chat.client, "Bash make")["a"], "by the agent");
-    until(|| chat.client.store().join("superblock").is_file());
+    until(|| chat.client.store_dir().join("superblock").is_file());
 }
 
 #[test]

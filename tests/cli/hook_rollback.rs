@@ -220,7 +220,7 @@ fn a_rollback_that_is_taken_back_leaves_the_client_on_the_line_that_it_has_begun
 fn a_prompt_that_cannot_go_back_is_kept_from_the_agent_too() {
     let mut chat = chat();
     chat.ask("one", "a.txt", "1");
-    let superblock = chat.client.store().join("superblock");
+    let superblock = chat.client.store_dir().join("superblock");
     fs::write(&superblock, "no superblock").unwrap();
     let said = |prompt: &str| {
         let event = chat.client.payload("UserPromptSubmit", json!({"prompt": prompt}));

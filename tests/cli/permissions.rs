@@ -42,17 +42,17 @@ fn whatever_is_in_a_store_is_for_its_owner_alone() {
     let shell = shell("0");
     for step in STEPS {
         let _ = shell.step(step);
-        assert_eq!(open_to_others(&shell.store()), [], "after {}", step.line);
+        assert_eq!(open_to_others(&shell.store_dir()), [], "after {}", step.line);
     }
     // Failures create files, too.
-    let superblock = shell.store().join("superblock");
+    let superblock = shell.store_dir().join("superblock");
     let whole = fs::read(&superblock).unwrap();
     fs::write(&superblock, "rubbish").unwrap();
     assert!(shell.run("turntree gc --auto").status.success());
-    assert!(shell.store().join("maintenance.log").exists());
-    assert_eq!(open_to_others(&shell.store()), []);
+    assert!(shell.store_dir().join("maintenance.log").exists());
+    assert_eq!(open_to_others(&shell.store_dir()), []);
     fs::write(&superblock, whole).unwrap();
-    for entry in fs::read_dir(shell.store().join("packs")).unwrap() {
+    for entry in fs::read_dir(shell.store_dir().join("packs")).unwrap() {
         let pack = entry.unwrap().path();
         let mut bytes = fs::read(&pack).unwrap();
         let middle = bytes.len() / 2;
@@ -60,15 +60,15 @@ fn whatever_is_in_a_store_is_for_its_owner_alone() {
         fs::write(&pack, bytes).unwrap();
     }
     let _ = shell.run("turntree repair --accept-loss");
-    assert!(shell.store().join("quarantine").exists());
-    assert_eq!(open_to_others(&shell.store()), []);
+    assert!(shell.store_dir().join("quarantine").exists());
+    assert_eq!(open_to_others(&shell.store_dir()), []);
 }
 
 /// A store may come from another user, with a link in place of its maintenance log.
 #[test]
 fn the_log_of_maintenance_is_not_written_through_a_link() {
     let shell = shell("077");
-    let (store, victim) = (shell.store(), shell.work().join("victim"));
+    let (store, victim) = (shell.store_dir(), shell.work().join("victim"));
     assert!(shell.run("turntree init").status.success());
     fs::write(store.join("superblock"), "rubbish").unwrap();
     fs::write(&victim, "mine").unwrap();
@@ -187,7 +187,7 @@ fn a_store_that_others_may_read_is_warned_of() {
 fn a_store_of_somebody_else_is_not_used_unasked() {
     let shell = shell("022");
     assert!(shell.run("turntree init").status.success());
-    if chown(shell.store(), Some(54_321), None).is_err() {
+    if chown(shell.store_dir(), Some(54_321), None).is_err() {
         eprintln!("skipped: only root may give a store away");
         return;
     }
@@ -209,7 +209,7 @@ fn a_store_that_may_not_be_read_says_whose_it_is() {
         eprintln!("skipped: only root may become another user, and the program must be readable");
         return;
     }
-    let owner = fs::metadata(shell.store()).unwrap().uid();
+    let owner = fs::metadata(shell.store_dir()).unwrap().uid();
     let (exit, said) = stderr(&shell, &format!("{other} .turntree log"));
     assert_eq!(exit, Some(70));
     assert!(said.contains(&format!("the store belongs to user {owner}")), "{said}");

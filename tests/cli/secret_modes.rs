@@ -211,7 +211,7 @@ fn hooks_mask_what_they_take_in_and_say_nothing() {
     let mut there = Command::new(PROGRAM);
     there.args(["--store", imported.path("store").to_str().unwrap()]);
     assert_eq!(messages("s-1", &mut client.command(&[])), messages("work", &mut there));
-    assert!(!holds(&client.store(), &token));
+    assert!(!holds(&client.store_dir(), &token));
 }
 
 #[test]

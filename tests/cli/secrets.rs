@@ -48,7 +48,7 @@ fn no_operation_is_recorded_with_what_was_given_to_it() {
     for step in STEPS.iter().take_while(|step| !step.line.contains("redact")) {
         let _ = shell.step(step);
     }
-    let repo = open_store(&shell.store(), 3);
+    let repo = open_store(&shell.store_dir(), 3);
     let mut operations = 0;
     for operation in repo.operations() {
         let operation = operation.unwrap();
@@ -220,7 +220,7 @@ fn damage(seed: u64, pack: bool) -> Result<(), TestCaseError> {
         let _ = shell.run("turntree repack");
     }
     for folder in ["journal", "packs", "."] {
-        for entry in fs::read_dir(shell.store().join(folder)).unwrap() {
+        for entry in fs::read_dir(shell.store_dir().join(folder)).unwrap() {
             let path = entry.unwrap().path();
             let Ok(mut bytes) = fs::read(&path) else { continue };
             if bytes.is_empty() || (folder == "." && random.below(4) > 0) {

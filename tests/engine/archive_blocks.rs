@@ -115,7 +115,7 @@ fn file(session: u64, turn: u64) -> Vec<u8> {
 }
 
 fn check(repo: &Repository) -> FsckReport {
-    fsck(repo.store(), Thoroughness::Full, stamp(9).time, &mut |_, _| {}).unwrap()
+    fsck(repo, Thoroughness::Full, stamp(9).time, &mut |_, _| {}).unwrap()
 }
 
 #[test]
@@ -133,7 +133,7 @@ fn one_bad_block(lists_ids: bool) {
         for damage in &report.sessions {
             let whole = damage.newest_whole.map_or(0, |whole| whole.turn);
             let newest = &archive.newest[&damage.session];
-            let can_read = repo.store().read(newest).is_ok_and(|found| found.is_some());
+            let can_read = repo.read(newest).is_ok_and(|found| found.is_some());
             assert!(whole >= TURNS / 2 || can_read, "block at {block} of kind {kind}: {damage:?}");
             spared_older += usize::from(whole >= TURNS / 2 && !can_read);
             spared_newer += usize::from(whole < TURNS / 2 && can_read);
@@ -164,13 +164,12 @@ fn newest_commits_are_lost(lists_ids: bool) {
         assert_eq!(whole.turn, TURNS / 2);
         assert_eq!(repo.commit(&whole.id).unwrap().session, damage.session);
         let (tip, now) = (repo.tip(&BranchName::main(&damage.session).unwrap()), stamp(9).time);
-        let found =
-            newest_whole_turn(repo.store(), &damage.session, tip.unwrap(), now, &mut |_, _| {});
+        let found = newest_whole_turn(&repo, &damage.session, tip.unwrap(), now, &mut |_, _| {});
         assert_eq!(found.unwrap(), Some(whole));
     }
-    let plan = plan_repair(repo.store(), &stamp(9), &mut |_, _| {}).unwrap();
+    let plan = plan_repair(&repo, &stamp(9), &mut |_, _| {}).unwrap();
     assert_eq!(plan.refs.len() as u64, SESSIONS, "{plan:?}");
-    let repaired = repair(repo.store(), Loss::Accept, &stamp(9), &mut |_, _| {}).unwrap();
+    let repaired = repair(&repo, Loss::Accept, &stamp(9), &mut |_, _| {}).unwrap();
     assert!(repaired.report.is_ok(), "{repaired:?}");
     let repo = open(&archive.disk, 4);
     for session in archive.newest.keys() {
@@ -210,7 +209,7 @@ fn damage_in_archives_without_ids_loses_the_affected_and_later_turns() {
         assert!(damage.lost_commits && whole.turn >= TURNS / 2, "{damage:?}");
     }
     let repo = open(&archive.disk, 5);
-    let repaired = repair(repo.store(), Loss::Accept, &stamp(9), &mut |_, _| {}).unwrap();
+    let repaired = repair(&repo, Loss::Accept, &stamp(9), &mut |_, _| {}).unwrap();
     assert!(repaired.report.is_ok(), "{repaired:?}");
 }
 

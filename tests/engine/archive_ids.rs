@@ -42,7 +42,7 @@ fn ids(disk: &SimDisk) -> Vec<PathBuf> {
 }
 
 fn findings(repo: &Repository) -> Vec<String> {
-    let report = fsck(repo.store(), Thoroughness::Full, stamp(9).time, &mut |_, _| {}).unwrap();
+    let report = fsck(repo, Thoroughness::Full, stamp(9).time, &mut |_, _| {}).unwrap();
     report.findings.into_iter().map(|finding| finding.message).collect()
 }
 

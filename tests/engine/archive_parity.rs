@@ -80,12 +80,12 @@ fn destroy(disk: &SimDisk, path: &Path, per_thousand: usize, seed: u64) -> usize
 }
 
 fn mend(disk: &SimDisk) -> Repaired {
-    repair(open(disk, 70).store(), Loss::Refuse, &stamp(90), &mut |_, _| {}).unwrap()
+    repair(&open(disk, 70), Loss::Refuse, &stamp(90), &mut |_, _| {}).unwrap()
 }
 
 fn is_ok(disk: &SimDisk) -> bool {
     let repo = open(disk, 71);
-    fsck(repo.store(), Thoroughness::Full, stamp(90).time, &mut |_, _| {}).unwrap().is_ok()
+    fsck(&repo, Thoroughness::Full, stamp(90).time, &mut |_, _| {}).unwrap().is_ok()
 }
 
 #[test]
@@ -104,7 +104,7 @@ fn parity_restores_an_archive_with_three_percent_destroyed_sectors() {
         assert!(plan.files.iter().all(|file| file.fate == SalvageFate::Restored), "seed {seed}");
         assert_eq!(disk.files()[&pack], bytes, "seed {seed}");
         assert_eq!(disk.files()[&parity], parity_bytes, "seed {seed}");
-        assert!(sample.missing(open(&disk, 72).store()).is_empty(), "seed {seed}");
+        assert!(sample.missing(&open(&disk, 72)).is_empty(), "seed {seed}");
         assert!(mend(&disk).plan.is_empty(Loss::Accept), "seed {seed}: once is enough");
     }
 }
@@ -144,7 +144,7 @@ fn parity_restores_archives_without_manifest_and_superblock() {
     assert_eq!(disk.files()[&pack], bytes);
     let repaired = open(&disk, 72);
     assert_eq!(repaired.refs().values, sample.refs.values);
-    assert!(sample.missing(repaired.store()).is_empty());
+    assert!(sample.missing(&repaired).is_empty());
     drop(repaired);
 
     // The journal is packed, so no other file records the store id.
@@ -158,7 +158,7 @@ fn parity_restores_archives_without_manifest_and_superblock() {
     assert!(Store::has_lost_superblock(&disk, dir).unwrap());
     Store::remake_superblock(&disk, dir, None).unwrap();
     assert!(mend(&disk).report.is_ok());
-    assert!(sample.missing(open(&disk, 72).store()).is_empty());
+    assert!(sample.missing(&open(&disk, 72)).is_empty());
 }
 
 #[test]
@@ -189,7 +189,7 @@ fn damaged_parity_is_reported_and_rebuilt() {
         let disk = sample.copy();
         disk.damage(&parity, damaged);
         assert!(!is_ok(&disk));
-        let plan = plan_repair(open(&disk, 70).store(), &stamp(90), &mut |_, _| {}).unwrap();
+        let plan = plan_repair(&open(&disk, 70), &stamp(90), &mut |_, _| {}).unwrap();
         assert_eq!(plan.files.len(), 1, "{plan:?}");
         assert!(mend(&disk).report.is_ok());
         assert_eq!(disk.files()[&parity], bytes);
@@ -210,7 +210,7 @@ fn interrupted_parity_repairs_can_be_repeated() {
         disk.arm(Fault::CrashAt(change));
         let store = turntree_tests::sample::try_open(&disk, 70);
         if let Ok(repo) = store {
-            let _ = repair(repo.store(), Loss::Refuse, &stamp(90), &mut |_, _| {});
+            let _ = repair(&repo, Loss::Refuse, &stamp(90), &mut |_, _| {});
         }
         for keep in [Keep::Nothing, Keep::All, Keep::Some(change)] {
             let disk = disk.crash(keep);
@@ -265,7 +265,7 @@ fn promise(disk: &SimDisk, seed: u8, percent: Option<u8>) {
 
 /// Checks that every pack has at least the parity of the policy. Returns the number of packs.
 fn promised(disk: &SimDisk) -> usize {
-    let report = fsck(open(disk, 71).store(), Thoroughness::Full, stamp(90).time, &mut |_, _| {});
+    let report = fsck(&open(disk, 71), Thoroughness::Full, stamp(90).time, &mut |_, _| {});
     let report = report.unwrap();
     assert!(report.is_ok(), "{:?}", report.findings);
     let policy = report.parity_policy.unwrap();
@@ -302,7 +302,7 @@ fn every_writer_applies_the_parity_policy() {
     // Beyond the parity: the packs that a repair writes have the parity of the policy too.
     let (pack, _) = the_file(&disk, "pack");
     destroy(&disk, &pack, 400, 6);
-    repair(open(&disk, 81).store(), Loss::Accept, &stamp(94), &mut |_, _| {}).unwrap();
+    repair(&open(&disk, 81), Loss::Accept, &stamp(94), &mut |_, _| {}).unwrap();
     let written = files_of(&disk, "pack").len();
     assert!(written > 0 && files_of(&disk, "parity").len() == written);
 }
@@ -317,7 +317,7 @@ fn repacking_applies_a_changed_parity_policy() {
     repack(77);
     assert!(files_of(&disk, "parity").is_empty(), "no archive, no parity");
     promise(&disk, 78, Some(5));
-    let report = fsck(open(&disk, 79).store(), Thoroughness::Quick, stamp(90).time, &mut |_, _| {});
+    let report = fsck(&open(&disk, 79), Thoroughness::Quick, stamp(90).time, &mut |_, _| {});
     assert_eq!(report.unwrap().parity_policy.unwrap().packs_below, 1);
     repack(80);
     promised(&disk);
@@ -349,7 +349,7 @@ fn invalid_parity_policies_stop_collections_but_not_repairs() {
     let (pack, bytes) = the_file(&disk, "pack");
     destroy(&disk, &pack, 400, 6);
     assert_ne!(disk.files()[&pack], bytes);
-    repair(open(&disk, 81).store(), Loss::Accept, &stamp(94), &mut |_, _| {}).unwrap();
+    repair(&open(&disk, 81), Loss::Accept, &stamp(94), &mut |_, _| {}).unwrap();
     assert!(!files_of(&disk, "parity").is_empty(), "a saved pack has the default share");
 }
 
@@ -376,7 +376,7 @@ fn forged_parity_does_no_harm() {
         assert!(!report.is_ok(), "a byte is lost");
         let kept: Vec<Vec<u8>> = disk.files().into_values().collect();
         assert!(kept.contains(&damaged), "the pack is kept as it is");
-        let lost = sample.missing(open(&disk, 76).store());
+        let lost = sample.missing(&open(&disk, 76));
         assert!(lost.len() < sample.objects.len(), "verified objects are present");
     }
 }
@@ -390,7 +390,7 @@ fn parity_repair_on_a_full_disk_keeps_existing_files() {
     let before = disk.files();
     let repo = open(&disk, 77);
     disk.arm(Fault::DiskFull);
-    let failed = repair(repo.store(), Loss::Refuse, &stamp(90), &mut |_, _| {}).unwrap_err();
+    let failed = repair(&repo, Loss::Refuse, &stamp(90), &mut |_, _| {}).unwrap_err();
     assert_eq!(failed.kind(), ErrorKind::Io, "{failed}");
     assert!(disk.files() == before);
 }

@@ -166,7 +166,7 @@ impl<'s> Shell<'s> {
     fn run(&self, arguments: &[&str]) -> Output {
         let mut command = Command::new(PROGRAM);
         command.args(arguments).current_dir(self.sandbox.folder());
-        command.env("TURNTREE_STORE", self.sandbox.store()).env("TMPDIR", &self.temporary);
+        command.env("TURNTREE_STORE", self.sandbox.store_dir()).env("TMPDIR", &self.temporary);
         command.env("TURNTREE_MAINTENANCE", "off").env("PROGRAM", PROGRAM);
         command.env("TESTED", self.sandbox.folder().join("tested"));
         let output = command.output().unwrap();

@@ -19,7 +19,7 @@ fn played(case: &BoundedCase, before: Before) -> Bounded {
     let dir = folder.path().join("store");
     let bounded = play(&dir, case, before);
     let report =
-        fsck(open_store(&dir, 9).store(), Thoroughness::Full, stamp(1 << 30).time, &mut |_, _| {});
+        fsck(&open_store(&dir, 9), Thoroughness::Full, stamp(1 << 30).time, &mut |_, _| {});
     let report = report.unwrap();
     assert!(report.is_ok(), "{}: {:#?}", case.name, report.findings);
     bounded
@@ -128,7 +128,7 @@ fn strict_policies_ignore_undone_and_lost_turns() {
     assert_eq!(kept(&sandbox), [19, 20, 21, 22, 23]);
     let error = sandbox.reopened().context(&tip).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Expired, "{error}");
-    let report = fsck(repo.store(), Thoroughness::Full, stamp(41).time, &mut |_, _| {}).unwrap();
+    let report = fsck(repo, Thoroughness::Full, stamp(41).time, &mut |_, _| {}).unwrap();
     assert!(report.is_ok(), "{:#?}", report.findings);
 }
 
@@ -170,11 +170,13 @@ fn previewed_expirations_equal_actual_expirations() {
     for policy in rules.into_iter().chain(budgets) {
         let sandbox = thirty(&Policy::default());
         let repo = &sandbox.repo;
-        let before = (repo.refs(), fs::read_dir(sandbox.store().join("journal")).unwrap().count());
+        let before =
+            (repo.refs(), fs::read_dir(sandbox.store_dir().join("journal")).unwrap().count());
         let mut change = repo.begin();
         set_policy(&mut change, Scope::Session("s"), &policy).unwrap();
         let planned = plan_policies(&change, &stamp(40), "retention set s").unwrap();
-        let after = (repo.refs(), fs::read_dir(sandbox.store().join("journal")).unwrap().count());
+        let after =
+            (repo.refs(), fs::read_dir(sandbox.store_dir().join("journal")).unwrap().count());
         assert_eq!(before, after);
         change.commit(&stamp(40), "retention set s").unwrap();
         let plan = plan_collection(repo, Purpose::Gc, stamp(40).time).unwrap().retention;

@@ -63,7 +63,7 @@ fn seen(repo: &Repository) -> Seen {
         let mut sections = BTreeMap::new();
         match repo.context(&id) {
             Ok(context) => {
-                for (name, section) in context.sections(repo.store()).unwrap() {
+                for (name, section) in context.sections(repo).unwrap() {
                     sections.insert(name, vec![section.id]);
                 }
             }
@@ -78,9 +78,9 @@ fn seen(repo: &Repository) -> Seen {
 
 /// Checks that nothing is damaged, and that every object reachable from refs exists.
 fn assert_sound(repo: &Repository) {
-    let found = fsck(repo.store(), Thoroughness::Full, Time::default(), &mut |_, _| {}).unwrap();
+    let found = fsck(repo, Thoroughness::Full, Time::default(), &mut |_, _| {}).unwrap();
     assert!(found.findings.is_empty(), "{:?}", found.findings);
-    assert!(repo.store().findings().iter().all(|found| found.kind != FindingKind::Damage));
+    assert!(repo.findings().iter().all(|found| found.kind != FindingKind::Damage));
 }
 
 turntree_properties::properties! {
@@ -271,7 +271,7 @@ fn changed_bytes_and_truncations_of_bundles_are_rejected() {
     let at = flipped.len() - 400;
     flipped[at] ^= 1;
     assert_eq!(take_in(&target.repo, &flipped).unwrap_err().kind(), ErrorKind::Corrupt);
-    assert_eq!(target.repo.store().summary().unwrap().objects, 0, "nothing was written");
+    assert_eq!(target.repo.summary().unwrap().objects, 0, "nothing was written");
 }
 
 #[test]
@@ -371,7 +371,7 @@ fn recorded_sessions_round_trip_through_bundles() {
     let head = target.repo.resolve("recorded").unwrap().commit;
     assert!(target.source(&head) == recorded, "the exported file has the same bytes");
     let blob = target.repo.commit(&head).unwrap().tree;
-    assert!(target.repo.store().contains(&blob).unwrap());
+    assert!(target.repo.contains(&blob).unwrap());
 }
 
 #[test]

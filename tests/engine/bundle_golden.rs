@@ -84,8 +84,7 @@ fn golden_bundles_can_be_imported() {
         bundle.verify(None).unwrap();
         unbundle(&target.repo, bundle, &UnbundleOptions::default(), &stamp(90)).unwrap();
     }
-    let store = target.repo.store();
-    let found = fsck(store, Thoroughness::Full, Time::default(), &mut |_, _| {}).unwrap();
+    let found = fsck(&target.repo, Thoroughness::Full, Time::default(), &mut |_, _| {}).unwrap();
     assert!(found.findings.is_empty(), "{:?}", found.findings);
     // The same source, built again, has the same commits.
     let again = try_open(&Sample::new().disk, 70).unwrap();
@@ -172,7 +171,7 @@ fn the_independent_reader_sees_the_same_objects() {
         assert_eq!(listed.lines().filter(sized).count(), usize::try_from(all).unwrap());
         for line in listed.lines().filter(sized) {
             let (id, rest) = line.split_once('\t').unwrap();
-            let object = target.repo.store().read(&id.parse().unwrap()).unwrap().unwrap();
+            let object = target.repo.read(&id.parse().unwrap()).unwrap().unwrap();
             assert_eq!(rest, format!("{}\t{}", object.kind, object.bytes.len()));
         }
         assert_eq!(reader(&path, &[]).1, told(&bundle).into_bytes());

@@ -275,7 +275,7 @@ fn forged(repo: &Repository, good: &BundleFile, operations: &[u8]) -> Arc<dyn Io
         Ok(())
     })
     .unwrap();
-    let (front, outside, source) = (good.front(), good.outside(), repo.store());
+    let (front, outside, source) = (good.front(), good.outside(), repo);
     let draft = BundleDraft { front, items: &items, outside, operations, source, tier: TIER };
     let file: Arc<dyn IoFile> =
         SimDisk::new(Path::new("/out")).create(Path::new("/out/b")).unwrap();

@@ -84,8 +84,7 @@ fn check(sandbox: &Sandbox, bytes: &[u8], place: &str) -> BTreeMap<String, u64> 
     let (bundle, losses) = open(bytes).unwrap_or_else(|error| panic!("{place}: {error}"));
     let target = Sandbox::new();
     let done = unbundle(&target.repo, &bundle, &UnbundleOptions::default(), &stamp(90)).unwrap();
-    let store = target.repo.store();
-    let found = fsck(store, Thoroughness::Full, Time::default(), &mut |_, _| {}).unwrap();
+    let found = fsck(&target.repo, Thoroughness::Full, Time::default(), &mut |_, _| {}).unwrap();
     assert!(found.findings.is_empty(), "{place}: {:?}", found.findings);
     let mut turns = BTreeMap::new();
     for (branch, tip) in target.repo.branches() {
@@ -241,7 +240,7 @@ fn lost_turns_are_added_by_a_later_intact_bundle() {
     for (branch, tip) in sandbox.repo.branches() {
         assert_eq!(target.repo.tip(&branch), Some(tip), "{branch}");
     }
-    assert!(target.repo.store().read(&sandbox.repo.resolve("work").unwrap().commit).is_ok());
+    assert!(target.repo.read(&sandbox.repo.resolve("work").unwrap().commit).is_ok());
 }
 
 #[test]

@@ -37,7 +37,7 @@ fn captures_skip_repositories_stores_and_special_files() {
     assert_eq!(fixture.files()["out"].1, "/etc");
     assert_eq!(reasons(&captured).into_keys().collect::<Vec<_>>(), ["pipe"]);
     // A store is never captured, neither by its parent directory nor from inside.
-    for inside in [fixture.sandbox.store(), fixture.sandbox.store().join("journal")] {
+    for inside in [fixture.sandbox.store_dir(), fixture.sandbox.store_dir().join("journal")] {
         let (mut objects, mut builder) = (Memory::new(), Builder::new());
         let (parent, options) = (Context::default(), CaptureOptions::default());
         let refused = capture(&mut objects, &parent, &mut builder, &inside, &options);

@@ -27,7 +27,7 @@ fn unchanged_files_are_not_read_and_only_what_changed_is_written() {
     let second = fixture.snapshot();
     assert_eq!((second.files, second.bytes), (first.files, first.bytes));
     assert_eq!((second.read, second.changed, second.removed), (0, 0, 0));
-    let (store, after) = (fixture.sandbox.repo.store(), tip(&fixture.sandbox.repo, "main"));
+    let (store, after) = (&fixture.sandbox.repo, tip(&fixture.sandbox.repo, "main"));
     assert_eq!(before.section(store, "files").unwrap(), after.section(store, "files").unwrap());
 
     fixture.write("folder-1/file-1", "other");
@@ -70,16 +70,16 @@ fn caches_are_valid_for_any_parent_snapshot() {
     fixture.write("new", "new");
     fixture.let_the_clock_go_on();
     fixture.snapshot();
-    let cache = StatCache::open(fixture.sandbox.repo.store(), &fixture.work).unwrap();
+    let cache = StatCache::open(&fixture.sandbox.repo, &fixture.work).unwrap();
     let options = CaptureOptions::default();
     let repo = &fixture.sandbox.repo;
     let (captured, tree) = snapshot_on(repo, "main", &first, &fixture.work, &cache, &options);
     assert_eq!((captured.files, captured.read, captured.changed), (31, 2, 2));
     fixture.expect_truth();
-    cache.save(&captured, repo.store(), &tree).unwrap();
+    cache.save(&captured, repo, &tree).unwrap();
     assert_eq!(fixture.snapshot().read, 0);
     // The same, without any parent snapshot.
-    let cache = StatCache::open(repo.store(), &fixture.work).unwrap();
+    let cache = StatCache::open(repo, &fixture.work).unwrap();
     let nothing = Context::default();
     let (captured, _) = snapshot_on(repo, "main", &nothing, &fixture.work, &cache, &options);
     assert_eq!((captured.read, captured.changed), (31, 31));
@@ -97,7 +97,7 @@ fn captures_overwrite_the_section_with_the_directory() {
     let other = (turntree::context::FileMode::Regular, "other".into());
     builder.set_file(&mut change, "a", Some(other.clone())).unwrap();
     builder.set_file(&mut change, "b", Some(other)).unwrap();
-    let cache = StatCache::open(repo.store(), &fixture.work).unwrap();
+    let cache = StatCache::open(repo, &fixture.work).unwrap();
     let options = CaptureOptions { cache: Some(&cache), ..CaptureOptions::default() };
     capture(&mut change, &parent, &mut builder, &fixture.work, &options).unwrap();
     let tree = builder.write(&mut change).unwrap();
@@ -116,12 +116,12 @@ fn damaged_caches_are_ignored() {
     let (cache, repo) = (fixture.cache(), &fixture.sandbox.repo);
     let whole = fs::read(&cache).unwrap();
     let parent = tip(repo, "main");
-    let root = parent.section(repo.store(), "files").unwrap();
+    let root = parent.section(repo, "files").unwrap();
     // Captures with these bytes as the cache, and returns the number of files read. The snapshot is
     // right for any bytes; only the intact cache saves reads.
     let read_with = |bytes: &[u8]| {
         fs::write(&cache, bytes).unwrap();
-        let opened = StatCache::open(repo.store(), &fixture.work).unwrap();
+        let opened = StatCache::open(repo, &fixture.work).unwrap();
         let (mut change, mut builder) = (repo.begin(), Builder::from(parent.clone()));
         let options = CaptureOptions { cache: Some(&opened), ..CaptureOptions::default() };
         let found = capture(&mut change, &parent, &mut builder, &fixture.work, &options).unwrap();
@@ -159,7 +159,7 @@ fn caches_of_unstored_snapshots_are_ignored() {
     fixture.write("a", "b");
     fixture.let_the_clock_go_on();
     let repo = &fixture.sandbox.repo;
-    let cache = StatCache::open(repo.store(), &fixture.work).unwrap();
+    let cache = StatCache::open(repo, &fixture.work).unwrap();
     let parent = tip(repo, "main");
     let (mut change, mut builder) = (repo.begin(), Builder::from(parent.clone()));
     let options = CaptureOptions { cache: Some(&cache), ..CaptureOptions::default() };
@@ -172,7 +172,7 @@ fn caches_of_unstored_snapshots_are_ignored() {
     assert_eq!(fixture.files()["a"].1, "b");
     // A cache is not saved for a context other than the captured one.
     let stranger = Builder::new().write(&mut repo.begin()).unwrap();
-    assert!(cache.save(&captured, repo.store(), &stranger).is_err());
+    assert!(cache.save(&captured, repo, &stranger).is_err());
 }
 
 #[test]
@@ -185,7 +185,7 @@ fn stores_keep_few_private_caches_and_work_without_them() {
         fs::write(work.join("file"), "content").unwrap();
         take(repo, &format!("branch-{at}"), &work, &CaptureOptions::default());
     }
-    let folder = fixture.sandbox.store().join("workspaces");
+    let folder = fixture.sandbox.store_dir().join("workspaces");
     let files: Vec<_> = fs::read_dir(&folder).unwrap().map(|entry| entry.unwrap().path()).collect();
     // Plus one file that lists the captured directories.
     assert_eq!(files.len(), 16 + 1);
@@ -194,7 +194,7 @@ fn stores_keep_few_private_caches_and_work_without_them() {
         assert_eq!(fs::metadata(&file).unwrap().mode() & 0o777, 0o600);
     }
     let (repo, time) = (fixture.sandbox.reopened(), stamp(2).time);
-    let report = fsck(repo.store(), Thoroughness::Full, time, &mut |_, _| ()).unwrap();
+    let report = fsck(&repo, Thoroughness::Full, time, &mut |_, _| ()).unwrap();
     assert!(report.findings.is_empty());
 }
 
@@ -221,10 +221,10 @@ fn concurrent_captures_are_all_correct() {
     for branch in ["one", "two", "three", "main"] {
         let repo = fixture.sandbox.reopened();
         take(&repo, branch, &fixture.work, &CaptureOptions::default());
-        let roots = |branch: &str| tip(&repo, branch).section(repo.store(), "files").unwrap();
+        let roots = |branch: &str| tip(&repo, branch).section(&repo, "files").unwrap();
         assert_eq!(roots(branch), roots("one"));
     }
-    fixture.sandbox.repo.store().refresh().unwrap();
+    fixture.sandbox.repo.refresh().unwrap();
     fixture.expect_truth();
 }
 
@@ -235,12 +235,12 @@ fn caches_detect_edits_after_the_stat() {
     fixture.let_the_clock_go_on();
     let repo = &fixture.sandbox.repo;
     // The file changes after its stat and before the cache is saved.
-    let cache = StatCache::open(repo.store(), &fixture.work).unwrap();
+    let cache = StatCache::open(repo, &fixture.work).unwrap();
     let options = CaptureOptions::default();
     let parent = tip(repo, "main");
     let (captured, tree) = snapshot_on(repo, "main", &parent, &fixture.work, &cache, &options);
     fixture.write("a", "2");
-    cache.save(&captured, repo.store(), &tree).unwrap();
+    cache.save(&captured, repo, &tree).unwrap();
     fixture.snapshot();
     fixture.expect_truth();
     assert_eq!(fixture.files()["a"].1, "2");
@@ -258,7 +258,7 @@ fn redactions_delete_caches() {
         |path: &Path| fs::read(path).unwrap().windows(11).any(|part| part == b"secret-name");
     assert!(holds(&fixture.cache()));
     redact(repo, &Pattern::literal("secret-name", "hidden").unwrap(), &stamp(9)).unwrap();
-    let left = fs::read_dir(fixture.sandbox.store().join("workspaces")).unwrap();
+    let left = fs::read_dir(fixture.sandbox.store_dir().join("workspaces")).unwrap();
     assert_eq!(left.count(), 0);
     assert_eq!(fixture.names(), ["hidden"]);
     fs::rename(fixture.path("secret-name"), fixture.path("public")).unwrap();
@@ -396,10 +396,10 @@ turntree_properties::properties! {
             }
             let repo = &fixture.sandbox.repo;
             let parent = back.unwrap_or_else(|| tip(repo, "main"));
-            let cache = StatCache::open(repo.store(), &fixture.work).unwrap();
+            let cache = StatCache::open(repo, &fixture.work).unwrap();
             let options = CaptureOptions::default();
             let (captured, tree) = snapshot_on(repo, "main", &parent, &fixture.work, &cache, &options);
-            cache.save(&captured, repo.store(), &tree).unwrap();
+            cache.save(&captured, repo, &tree).unwrap();
             prop_assert_eq!(&captured.skipped, &[]);
             fixture.expect_truth();
             history.push(tip(repo, "main"));

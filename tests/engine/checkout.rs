@@ -452,7 +452,11 @@ fn killed_restores_leave_complete_files_and_can_be_repeated() {
     let target = sandbox.folder().join("out");
     let restore = || {
         let mut command = Command::new(env!("CARGO_BIN_EXE_turntree-under-test"));
-        command.args(["restore", "work", "--to"]).arg(&target).arg("--store").arg(sandbox.store());
+        command
+            .args(["restore", "work", "--to"])
+            .arg(&target)
+            .arg("--store")
+            .arg(sandbox.store_dir());
         command.stdout(Stdio::null()).spawn().unwrap()
     };
     let is_part = |path: &PathBuf| path.to_string_lossy().contains(".turntree-part-");

@@ -63,7 +63,7 @@ fn note(repo: &Repository, session: &str, text: &str, second: i64) -> ObjectId {
 }
 
 fn expect_whole(repo: &Repository) {
-    let report = fsck(repo.store(), Thoroughness::Full, stamp(99).time, &mut |_, _| {}).unwrap();
+    let report = fsck(repo, Thoroughness::Full, stamp(99).time, &mut |_, _| {}).unwrap();
     assert!(report.is_ok(), "{:#?}", report.findings);
 }
 
@@ -76,7 +76,7 @@ fn encrypted_stores_contain_no_plaintext() {
 
 fn expect_nothing_in_the_clear(key: StoreKey) {
     let sandbox = Sandbox::new();
-    let dir = sandbox.store();
+    let dir = sandbox.store_dir();
     let encrypted = |dir: &Path, seed| open_with(dir, Some(key.into()), seed).unwrap();
     sandbox.repo.store().change_encryption(Some(key), [9; 16]).unwrap();
     let repo = encrypted(&dir, 3);
@@ -110,16 +110,16 @@ fn unknown_ciphers_are_detected_in_the_superblock() {
     let sandbox = Sandbox::new();
     note(&sandbox.repo, "s", "one", 1);
     let features = || {
-        let superblock = fs::read(sandbox.store().join("superblock")).unwrap();
+        let superblock = fs::read(sandbox.store_dir().join("superblock")).unwrap();
         u64::from_le_bytes(*superblock[40..].first_chunk().unwrap())
     };
     assert_eq!(features(), 0);
     sandbox.repo.store().change_encryption(Some(KEY), [9; 16]).unwrap();
     assert_eq!(features(), 1, "the first cipher, which every program with encryption knows");
-    let repo = encrypted(&sandbox.store(), 3);
+    let repo = encrypted(&sandbox.store_dir(), 3);
     repo.store().change_encryption(Some(OTHER), [10; 16]).unwrap();
     assert_eq!(features(), 3);
-    let repo = open_with(&sandbox.store(), Some(OTHER.into()), 4).unwrap();
+    let repo = open_with(&sandbox.store_dir(), Some(OTHER.into()), 4).unwrap();
     assert!(repo.tip(&branch("s")).is_some());
     repo.store().change_encryption(None, [11; 16]).unwrap();
     assert_eq!(features(), 0);
@@ -131,26 +131,26 @@ fn encrypted_stores_open_only_with_their_key() {
     note(&sandbox.repo, "s", "one", 1);
     sandbox.repo.store().change_encryption(Some(KEY), [9; 16]).unwrap();
     for keys in [None, Some(OTHER.into()), Some(StoreKeys { newest: KEY, previous: Some(OTHER) })] {
-        let error = open_with(&sandbox.store(), keys, 2).map(drop).expect_err("no way in");
+        let error = open_with(&sandbox.store_dir(), keys, 2).map(drop).expect_err("no way in");
         assert_eq!(error.kind(), ErrorKind::Encrypted, "{error}");
         assert!(!error.to_string().contains("4b4b"), "{error}");
     }
     // A handle opened before the encryption cannot commit to the encrypted store, and stops reading
     // at its next refresh.
-    let error = sandbox.repo.store().refresh().expect_err("the keys have changed");
+    let error = sandbox.repo.refresh().expect_err("the keys have changed");
     assert_eq!(error.kind(), ErrorKind::Conflict, "{error}");
     let mut change = sandbox.repo.begin();
     change.set_ref("refs/heads/s/late", Expected::Any, None);
     let tip = sandbox.repo.tip(&branch("s")).unwrap();
     change.set_ref("refs/heads/s/late", Expected::Any, Some(RefValue::Object(tip)));
     assert_eq!(change.commit(&stamp(2), "late").unwrap_err().kind(), ErrorKind::Conflict);
-    assert_eq!(encrypted(&sandbox.store(), 3).tip(&branch("s")), Some(tip));
+    assert_eq!(encrypted(&sandbox.store_dir(), 3).tip(&branch("s")), Some(tip));
 }
 
 #[test]
 fn stale_handles_write_no_plaintext() {
     let sandbox = Sandbox::new();
-    let dir = sandbox.store();
+    let dir = sandbox.store_dir();
     note(&sandbox.repo, "s", "before", 1);
     for round in 0..3 {
         // No handle has a segment yet. Each creates one when it commits.
@@ -183,7 +183,7 @@ fn stale_handles_write_no_plaintext() {
 #[test]
 fn incomplete_new_encrypted_segments_are_not_damage() {
     let sandbox = Sandbox::new();
-    let dir = sandbox.store();
+    let dir = sandbox.store_dir();
     sandbox.repo.store().change_encryption(Some(KEY), [9; 16]).unwrap();
     let tip = note(&encrypted(&dir, 2), "s", "acknowledged", 1);
     let journal = dir.join("journal");
@@ -208,9 +208,9 @@ fn encryption_keeps_object_ids_and_shares_no_bytes_between_stores() {
     for (seed, key) in [(2, KEY), (3, OTHER), (4, KEY)] {
         let sandbox = Sandbox::new();
         sandbox.repo.store().change_encryption(Some(key), [seed; 16]).unwrap();
-        let repo = open_with(&sandbox.store(), Some(key.into()), seed).unwrap();
+        let repo = open_with(&sandbox.store_dir(), Some(key.into()), seed).unwrap();
         assert_eq!(note(&repo, "s", "the same in all of them", 1), tip);
-        for (path, content) in files(&sandbox.store().join("journal")) {
+        for (path, content) in files(&sandbox.store_dir().join("journal")) {
             // Zeros are preallocated.
             let (parts, _) = content.as_chunks::<16>();
             let own: HashSet<[u8; 16]> =
@@ -224,7 +224,7 @@ fn encryption_keeps_object_ids_and_shares_no_bytes_between_stores() {
 #[test]
 fn existing_stores_can_be_encrypted_rekeyed_and_decrypted() {
     let sandbox = Sandbox::new();
-    let dir = sandbox.store();
+    let dir = sandbox.store_dir();
     for turn in 0..20 {
         note(&sandbox.repo, "s", &format!("note {turn}"), turn);
     }
@@ -257,7 +257,7 @@ fn existing_stores_can_be_encrypted_rekeyed_and_decrypted() {
 #[test]
 fn interrupted_key_changes_must_be_finished_first() {
     let sandbox = Sandbox::new();
-    let dir = sandbox.store();
+    let dir = sandbox.store_dir();
     let tip = note(&sandbox.repo, "s", "one", 1);
     sandbox.repo.store().change_encryption(Some(KEY), [9; 16]).unwrap();
     // A folder blocks the copy of a segment.
@@ -284,7 +284,7 @@ fn interrupted_key_changes_must_be_finished_first() {
 #[test]
 fn redaction_and_repair_work_in_encrypted_stores() {
     let sandbox = Sandbox::new();
-    let dir = sandbox.store();
+    let dir = sandbox.store_dir();
     sandbox.repo.store().change_encryption(Some(KEY), [9; 16]).unwrap();
     let repo = encrypted(&dir, 2);
     for turn in 0..10 {
@@ -304,7 +304,7 @@ fn redaction_and_repair_work_in_encrypted_stores() {
     let (path, mut bytes) = pack.expect("a pack");
     bytes[70] ^= 1;
     fs::write(&path, &bytes).unwrap();
-    let repaired = repair(encrypted(&dir, 4).store(), Loss::Refuse, &stamp(60), &mut |_, _| {});
+    let repaired = repair(&encrypted(&dir, 4), Loss::Refuse, &stamp(60), &mut |_, _| {});
     assert!(repaired.is_ok(), "{repaired:?}");
     let repo = encrypted(&dir, 5);
     expect_whole(&repo);

@@ -41,9 +41,9 @@ fn forget(repo: &Repository, session: &str, second: i64, grace: i64) {
 
 /// Collects with a new handle, as another process. Returns the bytes of the store.
 fn gc(sandbox: &Sandbox, seed: u8, second: i64) -> u64 {
-    let repo = open_store(&sandbox.store(), seed);
+    let repo = open_store(&sandbox.store_dir(), seed);
     collect(&repo, Purpose::Gc, &stamp(second), &mut |_| ()).unwrap();
-    let report = fsck(repo.store(), Thoroughness::Full, stamp(second).time, &mut |_, _| {});
+    let report = fsck(&repo, Thoroughness::Full, stamp(second).time, &mut |_, _| {});
     let report = report.unwrap();
     assert!(report.is_ok(), "{:#?}", report.findings);
     report.bytes
@@ -56,7 +56,7 @@ fn branch(name: &str) -> BranchName {
 /// A sandbox with sessions of ten turns and no open writer.
 fn with_sessions(names: &[&str]) -> Sandbox {
     let sandbox = Sandbox::new();
-    let writer = open_store(&sandbox.store(), 50);
+    let writer = open_store(&sandbox.store_dir(), 50);
     for (number, name) in (0..).zip(names) {
         for second in 0..10 {
             turn(&writer, &branch(name), number * 100 + second);
@@ -68,7 +68,7 @@ fn with_sessions(names: &[&str]) -> Sandbox {
 #[test]
 fn refs_and_operations_do_not_keep_forgotten_sessions() {
     let sandbox = with_sessions(&["a", "b"]);
-    let repo = open_store(&sandbox.store(), 2);
+    let repo = open_store(&sandbox.store_dir(), 2);
     let (a, tip) = (branch("a"), repo.tip(&branch("a")).unwrap());
     let mut change = repo.begin();
     change.pin(&tip, NewPin { name: Some("p".into()), ..NewPin::default() }, &stamp(300)).unwrap();
@@ -100,8 +100,8 @@ fn refs_and_operations_do_not_keep_forgotten_sessions() {
     drop(repo);
     let after = gc(&sandbox, 4, 306);
     assert!(after < before * 6 / 10, "{before} to {after}");
-    let repo = open_store(&sandbox.store(), 5);
-    assert!(!repo.store().contains(&tip).unwrap());
+    let repo = open_store(&sandbox.store_dir(), 5);
+    assert!(!repo.contains(&tip).unwrap());
     assert!(repo.is_forgotten("a") && !repo.is_forgotten("b"));
     // The old values of refs were collected, and an undo reports it.
     for _ in 0..2 {
@@ -114,7 +114,7 @@ fn refs_and_operations_do_not_keep_forgotten_sessions() {
 #[test]
 fn removed_pins_in_live_segments_may_outlive_their_turn() {
     let sandbox = with_sessions(&["a", "b"]);
-    let writing = open_store(&sandbox.store(), 2);
+    let writing = open_store(&sandbox.store_dir(), 2);
     let tip = writing.tip(&branch("a")).unwrap();
     let mut change = writing.begin();
     let pin = NewPin { name: Some("p".into()), reason: "why".into(), ..NewPin::default() };
@@ -123,7 +123,7 @@ fn removed_pins_in_live_segments_may_outlive_their_turn() {
     let mut change = writing.begin();
     change.unpin("p").unwrap();
     change.commit(&stamp(301), "unpin").unwrap();
-    let other = open_store(&sandbox.store(), 3);
+    let other = open_store(&sandbox.store_dir(), 3);
     forget(&other, "a", 302, 0);
     drop(other);
     // The pin is in the segment of its writer.
@@ -136,19 +136,19 @@ fn removed_pins_in_live_segments_may_outlive_their_turn() {
 #[test]
 fn undo_restores_forgotten_sessions_until_a_collection() {
     let sandbox = with_sessions(&["a", "b"]);
-    let repo = open_store(&sandbox.store(), 2);
+    let repo = open_store(&sandbox.store_dir(), 2);
     let tip = repo.tip(&branch("a")).unwrap();
     forget(&repo, "a", 300, 7 * DAY);
     assert_eq!(repo.tip(&branch("a")), None);
     let before = gc(&sandbox, 3, 301);
-    repo.store().refresh().unwrap();
+    repo.refresh().unwrap();
     let entry = repo.undoable(None).unwrap().unwrap();
     repo.undo(&repo.plan_undo(entry).unwrap(), &stamp(302), "undo").unwrap();
     assert_eq!(repo.tip(&branch("a")), Some(tip));
     assert!(!repo.is_forgotten("a"), "it is stored again");
     // The session stays whole after the time when its content would have been freed.
     gc(&sandbox, 4, 8 * DAY);
-    repo.store().refresh().unwrap();
+    repo.refresh().unwrap();
     repo.context(&repo.find_turn(&tip, 1).unwrap()).unwrap();
 
     forget(&repo, "a", 9 * DAY, DAY);
@@ -162,7 +162,7 @@ fn undo_restores_forgotten_sessions_until_a_collection() {
 #[test]
 fn restored_sessions_deleted_later_are_not_forgotten() {
     let sandbox = with_sessions(&["a"]);
-    let repo = open_store(&sandbox.store(), 2);
+    let repo = open_store(&sandbox.store_dir(), 2);
     let undo_newest = |second: i64| {
         let newest = repo.operations().next().unwrap().unwrap();
         repo.undo(&repo.plan_undo(newest).unwrap(), &stamp(second), "undo").unwrap();
@@ -185,7 +185,7 @@ fn restored_sessions_deleted_later_are_not_forgotten() {
     // A deleted session is kept like every deleted branch, even after the grace of the forget.
     delete(306);
     gc(&sandbox, 3, 5000);
-    repo.store().refresh().unwrap();
+    repo.refresh().unwrap();
     assert!(!repo.is_forgotten("a"));
     let mut operations = repo.operations().map(Result::unwrap);
     let deleted = operations.find(|entry| entry.operation.reason == "delete").unwrap();
@@ -199,12 +199,12 @@ fn restored_sessions_deleted_later_are_not_forgotten() {
 #[test]
 fn forgetting_a_renamed_session_covers_both_names() {
     let sandbox = with_sessions(&["a", "b"]);
-    let repo = open_store(&sandbox.store(), 2);
+    let repo = open_store(&sandbox.store_dir(), 2);
     let mut change = repo.begin();
     change.rename_branch(&branch("a"), &branch("the-parser")).unwrap();
     change.commit(&stamp(300), "rename").unwrap();
     let before = gc(&sandbox, 3, 301);
-    repo.store().refresh().unwrap();
+    repo.refresh().unwrap();
     let error = repo.begin().forget_session(&repo, "a", &stamp(302), None).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::NotFound);
     forget(&repo, "the-parser", 302, 0);
@@ -217,7 +217,7 @@ fn forgetting_a_renamed_session_covers_both_names() {
 #[test]
 fn turns_shared_with_another_session_are_kept() {
     let sandbox = with_sessions(&["a"]);
-    let repo = open_store(&sandbox.store(), 2);
+    let repo = open_store(&sandbox.store_dir(), 2);
     let tip = repo.tip(&branch("a")).unwrap();
     let mut change = repo.begin();
     change.move_branch(&branch("fork"), Some(repo.find_turn(&tip, 6).unwrap()));
@@ -227,8 +227,8 @@ fn turns_shared_with_another_session_are_kept() {
     forget(&repo, "a", 302, 0);
     drop(repo);
     gc(&sandbox, 3, 303);
-    let repo = open_store(&sandbox.store(), 4);
-    assert!(!repo.store().contains(&tip).unwrap());
+    let repo = open_store(&sandbox.store_dir(), 4);
+    assert!(!repo.contains(&tip).unwrap());
     for number in 1..=7 {
         repo.context(&repo.find_turn(&forked, number).unwrap()).unwrap();
     }
@@ -244,20 +244,20 @@ fn turns_shared_with_another_session_are_kept() {
 #[test]
 fn incremental_collections_leave_no_dangling_references() {
     let sandbox = with_sessions(&["a", "b", "c"]);
-    let repo = open_store(&sandbox.store(), 2);
+    let repo = open_store(&sandbox.store_dir(), 2);
     collect(&repo, Purpose::Step, &stamp(300), &mut |_| ()).unwrap();
     for number in 0..10 {
         turn(&repo, &branch("a"), 310 + number);
     }
     drop(repo);
-    let repo = open_store(&sandbox.store(), 3);
+    let repo = open_store(&sandbox.store_dir(), 3);
     forget(&repo, "a", 330, 0);
     collect(&repo, Purpose::Step, &stamp(331), &mut |_| ()).unwrap();
     let entry = repo.undoable(None).unwrap().unwrap();
     if let Ok(plan) = repo.plan_undo(entry) {
         repo.undo(&plan, &stamp(332), "undo").unwrap();
     }
-    let report = fsck(repo.store(), Thoroughness::Full, Time::default(), &mut |_, _| {}).unwrap();
+    let report = fsck(&repo, Thoroughness::Full, Time::default(), &mut |_, _| {}).unwrap();
     assert!(report.is_ok(), "{:#?}", report.findings);
     gc(&sandbox, 4, 333);
 }
@@ -265,7 +265,7 @@ fn incremental_collections_leave_no_dangling_references() {
 #[test]
 fn budgets_forget_the_oldest_unprotected_sessions() {
     let sandbox = with_sessions(&["oldest", "pinned", "middle", "newest"]);
-    let repo = open_store(&sandbox.store(), 2);
+    let repo = open_store(&sandbox.store_dir(), 2);
     let tip = repo.tip(&branch("pinned")).unwrap();
     let mut change = repo.begin();
     change.pin(&tip, NewPin::default(), &stamp(500)).unwrap();
@@ -307,7 +307,7 @@ fn budgets_forget_the_oldest_unprotected_sessions() {
 fn every_maintenance_entry_point_enforces_the_budget() {
     for steps in [true, false] {
         let sandbox = Sandbox::new();
-        let writer = open_store(&sandbox.store(), 2);
+        let writer = open_store(&sandbox.store_dir(), 2);
         for (second, name) in (0..).zip(["oldest", "of-p", "newest"]) {
             let mut random = Random(second + 7);
             let noise: Vec<u8> = (0..600_000).flat_map(|_| random.draw().to_le_bytes()).collect();
@@ -324,7 +324,7 @@ fn every_maintenance_entry_point_enforces_the_budget() {
             change.commit(&at, "snapshot").unwrap();
         }
         drop(writer);
-        let repo = open_store(&sandbox.store(), 3);
+        let repo = open_store(&sandbox.store_dir(), 3);
         let now = stamp(3 * DAY);
         if steps {
             // As a host that embeds the library does between turns.
@@ -345,18 +345,18 @@ fn every_maintenance_entry_point_enforces_the_budget() {
 #[test]
 fn damaged_garbage_commits_do_not_stop_collections() {
     let sandbox = with_sessions(&["a"]);
-    let repo = open_store(&sandbox.store(), 2);
+    let repo = open_store(&sandbox.store_dir(), 2);
     let tip = repo.tip(&branch("a")).unwrap();
     let gone: Vec<ObjectId> = (1..=10).map(|turn| repo.find_turn(&tip, turn).unwrap()).collect();
     drop(repo);
-    let repo = open_store(&sandbox.store(), 3);
+    let repo = open_store(&sandbox.store_dir(), 3);
     collect(&repo, Purpose::Repack(Tier::Compacted), &stamp(200), &mut |_| ()).unwrap();
     drop(repo);
-    let writer = open_store(&sandbox.store(), 4);
+    let writer = open_store(&sandbox.store_dir(), 4);
     turn(&writer, &branch("b"), 300);
     forget(&writer, "a", 301, 0);
     drop(writer);
-    let packs = std::fs::read_dir(sandbox.store().join("packs")).unwrap();
+    let packs = std::fs::read_dir(sandbox.store_dir().join("packs")).unwrap();
     let mut packs = packs.map(|entry| entry.unwrap().path());
     let pack = packs.find(|path| path.extension().is_some_and(|it| it == "pack")).unwrap();
     let whole = std::fs::read(&pack).unwrap();
@@ -364,16 +364,16 @@ fn damaged_garbage_commits_do_not_stop_collections() {
         let mut damaged = whole.clone();
         damaged[*at] ^= 0x20;
         std::fs::write(&pack, damaged).unwrap();
-        let repo = open_store(&sandbox.store(), 5);
-        let is_damaged = gone.iter().any(|id| repo.store().read(id).is_err());
+        let repo = open_store(&sandbox.store_dir(), 5);
+        let is_damaged = gone.iter().any(|id| repo.read(id).is_err());
         is_damaged && repo.operations().all(|entry| entry.is_ok())
     });
     damage.next().expect("a place where commits of the session lie, and nothing that stays");
-    let repo = open_store(&sandbox.store(), 6);
+    let repo = open_store(&sandbox.store_dir(), 6);
     collect(&repo, Purpose::Gc, &stamp(302), &mut |_| ()).unwrap();
     drop(repo);
-    let repo = open_store(&sandbox.store(), 7);
-    assert!(gone.iter().all(|id| !repo.store().contains(id).unwrap_or(true)));
-    let report = fsck(repo.store(), Thoroughness::Full, stamp(303).time, &mut |_, _| {}).unwrap();
+    let repo = open_store(&sandbox.store_dir(), 7);
+    assert!(gone.iter().all(|id| !repo.contains(id).unwrap_or(true)));
+    let report = fsck(&repo, Thoroughness::Full, stamp(303).time, &mut |_, _| {}).unwrap();
     assert!(report.is_ok(), "{:#?}", report.findings);
 }

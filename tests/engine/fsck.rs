@@ -16,7 +16,7 @@ fn check(disk: &SimDisk) -> Option<FsckReport> {
 
 fn check_with(disk: &SimDisk, thoroughness: Thoroughness) -> Option<FsckReport> {
     let repo = try_open(disk, 90).ok()?;
-    Some(fsck(repo.store(), thoroughness, stamp(60).time, &mut |_, _| {}).unwrap())
+    Some(fsck(&repo, thoroughness, stamp(60).time, &mut |_, _| {}).unwrap())
 }
 
 #[test]
@@ -29,7 +29,7 @@ fn intact_stores_are_clean_and_counted() {
         assert_eq!((report.commits, report.operations), (45, 46));
         assert_eq!(report.elided, 2);
     }
-    let summary = open(&sample.disk, 1).store().summary().unwrap();
+    let summary = open(&sample.disk, 1).summary().unwrap();
     assert_eq!(summary.packs, 2, "{summary:?}");
     assert!(summary.sealed_segments > 0 && summary.active_segments > 0, "{summary:?}");
 }
@@ -59,7 +59,7 @@ fn lost_objects_are_reported_with_their_references() {
 #[test]
 fn stores_in_use_are_always_clean() {
     let sandbox = turntree_tests::Sandbox::new();
-    let (dir, done) = (sandbox.store(), std::sync::atomic::AtomicBool::new(false));
+    let (dir, done) = (sandbox.store_dir(), std::sync::atomic::AtomicBool::new(false));
     std::thread::scope(|scope| {
         scope.spawn(|| {
             let writer = open_store(&dir, 9);
@@ -76,8 +76,7 @@ fn stores_in_use_are_always_clean() {
         let mut reports = 0;
         while reports == 0 || !done.load(Ordering::Acquire) {
             let store = sandbox.reopened();
-            let report =
-                fsck(store.store(), Thoroughness::Full, stamp(1).time, &mut |_, _| {}).unwrap();
+            let report = fsck(&store, Thoroughness::Full, stamp(1).time, &mut |_, _| {}).unwrap();
             assert!(report.is_ok(), "{:#?}", report.findings);
             reports += 1;
         }

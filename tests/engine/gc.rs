@@ -31,11 +31,11 @@ fn gc(repo: &Repository, purpose: Purpose, second: i64) {
 /// The scratchpad of a commit.
 fn notes(repo: &Repository, commit: &ObjectId) -> turntree::Result<BTreeMap<String, Bytes>> {
     let context = repo.context(commit)?;
-    let map = context.map(repo.store(), "scratchpad")?;
-    let entries = map.iter(repo.store()).map(|entry| {
+    let map = context.map(repo, "scratchpad")?;
+    let entries = map.iter(repo).map(|entry| {
         let (key, item) = entry?;
         let key = String::from_utf8_lossy(&key).into_owned();
-        Ok((key, repo.store().read_as(Kind::Blob, &item.link.id)?))
+        Ok((key, repo.read_as(Kind::Blob, &item.link.id)?))
     });
     entries.collect()
 }
@@ -48,7 +48,7 @@ fn note(
     key: &str,
     text: &str,
 ) -> turntree::Result<ObjectId> {
-    repo.store().refresh()?;
+    repo.refresh()?;
     let mut change = repo.begin();
     let mut context = match change.tip(branch) {
         Some(tip) => Builder::from(repo.context(&tip)?),
@@ -83,7 +83,7 @@ impl Model {
 
     /// Checks that everything reachable from a branch or a pin reads as written.
     fn check(&self, repo: &Repository) {
-        repo.store().refresh().unwrap();
+        repo.refresh().unwrap();
         let mut named: BTreeMap<String, ObjectId> =
             repo.branches().into_iter().map(|(name, id)| (name.branch().to_owned(), id)).collect();
         assert_eq!(named, self.branches);
@@ -91,17 +91,17 @@ impl Model {
         for (name, tip) in named {
             for id in self.line(&tip) {
                 let found = notes(repo, &id);
-                assert!(found.is_ok(), "{name}: {id}: {found:?} {:?}", repo.store().summary());
+                assert!(found.is_ok(), "{name}: {id}: {found:?} {:?}", repo.summary());
                 assert_eq!(found.unwrap(), self.notes[&id], "{name}: {id}");
             }
         }
-        assert_eq!(repo.store().findings(), []);
+        assert_eq!(repo.findings(), []);
     }
 }
 
 /// One random step of a user.
 fn work(repo: &Repository, model: &mut Model, random: &mut Random, second: i64) {
-    repo.store().refresh().unwrap();
+    repo.refresh().unwrap();
     let names = ["main", "a", "b", "c"];
     let name = names[random.below(4)];
     let branch = BranchName::new("s", name).unwrap();
@@ -156,7 +156,7 @@ fn work(repo: &Repository, model: &mut Model, random: &mut Random, second: i64) 
 fn content_reachable_from_branches_and_pins_is_kept() {
     for seed in 0..6 {
         let (sandbox, mut random, mut model) = (Sandbox::new(), Random(seed), Model::default());
-        let others = [open_store(&sandbox.store(), 20), open_store(&sandbox.store(), 21)];
+        let others = [open_store(&sandbox.store_dir(), 20), open_store(&sandbox.store_dir(), 21)];
         for second in 0..160 {
             let repo = if random.below(2) == 0 { &sandbox.repo } else { &others[0] };
             work(repo, &mut model, &mut random, second);
@@ -167,7 +167,7 @@ fn content_reachable_from_branches_and_pins_is_kept() {
             }
         }
         gc(&sandbox.repo, Purpose::Gc, 200);
-        model.check(&open_store(&sandbox.store(), 30));
+        model.check(&open_store(&sandbox.store_dir(), 30));
     }
 }
 
@@ -186,8 +186,8 @@ fn transactions_survive_concurrent_collection_of_their_base() {
             note(&sandbox.repo, &main, second, "a", &second.to_string()).unwrap();
         }
         // Packs everything, so that the files may be replaced.
-        gc(&open_store(&sandbox.store(), 7), Purpose::Repack(Tier::Hot), 50);
-        let writer = open_store(&sandbox.store(), 8);
+        gc(&open_store(&sandbox.store_dir(), 7), Purpose::Repack(Tier::Hot), 50);
+        let writer = open_store(&sandbox.store_dir(), 8);
         let mut change = writer.begin();
         let mut context = Builder::from(writer.context(&lost).unwrap());
         context.set_entry(&mut change, "scratchpad", "c", Some("more".into())).unwrap();
@@ -200,13 +200,13 @@ fn transactions_survive_concurrent_collection_of_their_base() {
         }
         gc(&sandbox.repo, purpose, later + 200);
         if purpose == Purpose::Gc {
-            let error = notes(&open_store(&sandbox.store(), 9), &lost).unwrap_err();
+            let error = notes(&open_store(&sandbox.store_dir(), 9), &lost).unwrap_err();
             assert_eq!(error.kind(), ErrorKind::NotFound, "it was garbage: {error}");
         }
         let branch = BranchName::new("s", "again").unwrap();
         let id = change.snapshot(&branch, SnapshotDraft::new(tree, "", &stamp(later))).unwrap();
         change.commit(&stamp(later), "snapshot").unwrap();
-        let after = open_store(&sandbox.store(), 10);
+        let after = open_store(&sandbox.store_dir(), 10);
         assert_eq!(notes(&after, &id).unwrap()["b"], text);
         assert_eq!(notes(&after, &id).unwrap()["c"], "more");
     }
@@ -227,19 +227,19 @@ fn branches_can_move_to_concurrently_collected_commits() {
     for second in 0..120 {
         note(&sandbox.repo, &main, later + second, "a", &second.to_string()).unwrap();
     }
-    gc(&open_store(&sandbox.store(), 7), Purpose::Repack(Tier::Hot), 50);
-    let writer = open_store(&sandbox.store(), 8);
+    gc(&open_store(&sandbox.store_dir(), 7), Purpose::Repack(Tier::Hot), 50);
+    let writer = open_store(&sandbox.store_dir(), 8);
     let mut change = writer.begin();
     let again = BranchName::new("s", "again").unwrap();
     change.move_branch(&again, Some(lost));
     gc(&sandbox.repo, Purpose::Gc, later + 200);
-    let error = notes(&open_store(&sandbox.store(), 9), &lost).unwrap_err();
+    let error = notes(&open_store(&sandbox.store_dir(), 9), &lost).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::NotFound, "it was garbage: {error}");
 
     change.commit(&stamp(later + 300), "fork").unwrap();
     drop(writer);
     gc(&sandbox.repo, Purpose::Gc, later + 400);
-    let after = open_store(&sandbox.store(), 10);
+    let after = open_store(&sandbox.store_dir(), 10);
     assert_eq!(after.tip(&again), Some(lost));
     let line: Vec<_> = after.history(&[lost], &[]).unwrap().map(|e| e.unwrap().id).collect();
     assert_eq!(line.len(), 2, "with the old files");
@@ -269,7 +269,7 @@ fn moving_a_branch_to_garbage_during_a_collection_keeps_it() {
         }
         let names = [("again", lost), ("back", expiring), ("pinned", pinned)];
         let put = |(name, commit): (&str, ObjectId)| {
-            let other = open_store(&sandbox.store(), 8);
+            let other = open_store(&sandbox.store_dir(), 8);
             let mut change = other.begin();
             match name {
                 "pinned" => {
@@ -288,7 +288,7 @@ fn moving_a_branch_to_garbage_during_a_collection_keeps_it() {
         collect(&sandbox.repo, purpose, &stamp(later + 200), &mut before_step).unwrap();
         assert!(done, "there is something to collect");
         gc(&sandbox.repo, purpose, later + 400);
-        let after = open_store(&sandbox.store(), 10);
+        let after = open_store(&sandbox.store_dir(), 10);
         for (name, commit) in names {
             let branch = BranchName::new("s", name).unwrap();
             assert_eq!(after.tip(&branch), (name != "pinned").then_some(commit));
@@ -304,7 +304,7 @@ fn content_of_open_transactions_is_kept() {
     let mut random = Random(5);
     let mut noise =
         |len: usize| -> Bytes { (0..len / 8).flat_map(|_| random.draw().to_le_bytes()).collect() };
-    let writer = open_store(&sandbox.store(), 8);
+    let writer = open_store(&sandbox.store_dir(), 8);
     let mut change = writer.begin();
     let mut context = Builder::new();
     let mut written = BTreeMap::new();
@@ -324,7 +324,7 @@ fn content_of_open_transactions_is_kept() {
     change.commit(&stamp(2), "snapshot").unwrap();
     drop(writer);
     gc(&sandbox.repo, Purpose::Gc, 3);
-    assert_eq!(notes(&open_store(&sandbox.store(), 9), &id).unwrap(), written);
+    assert_eq!(notes(&open_store(&sandbox.store_dir(), 9), &id).unwrap(), written);
 }
 
 #[test]
@@ -338,11 +338,11 @@ fn unreferenced_objects_are_collected() {
     let lost = change.write(Kind::Blob, large.into()).unwrap();
     change.flush().unwrap();
     drop(change);
-    let before = sandbox.repo.store().summary().unwrap().used_bytes;
+    let before = sandbox.repo.summary().unwrap().used_bytes;
     gc(&sandbox.repo, Purpose::Gc, 2);
-    assert!(!sandbox.repo.store().contains(&lost).unwrap());
+    assert!(!sandbox.repo.contains(&lost).unwrap());
     assert_eq!(notes(&sandbox.repo, &kept).unwrap().len(), 1);
-    assert!(sandbox.repo.store().summary().unwrap().used_bytes < before / 10);
+    assert!(sandbox.repo.summary().unwrap().used_bytes < before / 10);
     // A second collection finds nothing to do.
     let again = collect(&sandbox.repo, Purpose::Gc, &stamp(3), &mut |_| {}).unwrap();
     assert_eq!(again.steps, 0);
@@ -355,7 +355,7 @@ fn leftovers_of_killed_processes_are_always_removed() {
     note(&sandbox.repo, &main, 1, "a", "kept").unwrap();
     gc(&sandbox.repo, Purpose::Repack(Tier::Hot), 2);
     let listing = || {
-        let folders = ["", "packs"].map(|folder| sandbox.store().join(folder));
+        let folders = ["", "packs"].map(|folder| sandbox.store_dir().join(folder));
         let names = folders.into_iter().flat_map(|folder| std::fs::read_dir(folder).unwrap());
         names.map(|entry| entry.unwrap().path()).collect::<BTreeSet<_>>()
     };
@@ -367,14 +367,14 @@ fn leftovers_of_killed_processes_are_always_removed() {
     let before = listing();
     std::fs::write(path, &unlisted).unwrap();
     for name in ["packs/a.tmp", "manifest-0000000000000001.0.tmp", "superblock-55.tmp"] {
-        std::fs::write(sandbox.store().join(name), &unlisted).unwrap();
+        std::fs::write(sandbox.store_dir().join(name), &unlisted).unwrap();
     }
     plan_collection(&sandbox.repo, Purpose::Gc, stamp(3).time).unwrap();
     assert_eq!(listing().len(), before.len() + 4, "a plan does nothing");
     gc(&sandbox.repo, Purpose::Gc, 3);
     assert_eq!(listing(), before);
     // A pack of another store is not a leftover of a killed process.
-    let foreign = sandbox.store().join(format!("packs/{}.pack", "5".repeat(64)));
+    let foreign = sandbox.store_dir().join(format!("packs/{}.pack", "5".repeat(64)));
     std::fs::write(&foreign, &unlisted).unwrap();
     gc(&sandbox.repo, Purpose::Gc, 4);
     assert!(foreign.exists());
@@ -385,7 +385,7 @@ fn empty_segments_are_removed_unless_locked() {
     let sandbox = Sandbox::new();
     let main = BranchName::main("s").unwrap();
     note(&sandbox.repo, &main, 1, "a", "kept").unwrap();
-    let journal = sandbox.store().join("journal");
+    let journal = sandbox.store_dir().join("journal");
     let segments = || -> BTreeSet<PathBuf> {
         std::fs::read_dir(&journal).unwrap().map(|entry| entry.unwrap().path()).collect()
     };
@@ -411,7 +411,7 @@ fn empty_segments_are_removed_unless_locked() {
 fn threads_can_share_a_handle_with_a_collection() {
     let sandbox = Sandbox::new();
     let repo = &sandbox.repo;
-    let others = open_store(&sandbox.store(), 50);
+    let others = open_store(&sandbox.store_dir(), 50);
     let others = &others;
     let stop = AtomicBool::new(false);
     let write = |writer: u8, repo: &Repository| {
@@ -438,7 +438,7 @@ fn threads_can_share_a_handle_with_a_collection() {
         collector.join().unwrap();
         written
     });
-    let after = open_store(&sandbox.store(), 81);
+    let after = open_store(&sandbox.store_dir(), 81);
     // One operation a commit: none was lost or overwritten.
     assert_eq!(after.refs().sequence, 240);
     for id in written.into_iter().flatten() {
@@ -450,7 +450,7 @@ fn threads_can_share_a_handle_with_a_collection() {
 fn concurrent_collections_are_rejected() {
     let sandbox = Sandbox::new();
     let collection = sandbox.repo.store().collect().unwrap();
-    let other = open_store(&sandbox.store(), 9);
+    let other = open_store(&sandbox.store_dir(), 9);
     let error = collect(&other, Purpose::Gc, &stamp(1), &mut |_| {}).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Locked);
     drop(collection);
@@ -476,7 +476,7 @@ fn expired_turns_are_reported_and_history_continues_behind_them() {
     change.commit(&stamp(60), "keep").unwrap();
     for purpose in [Purpose::Gc, Purpose::Repack(Tier::Compacted), Purpose::Gc] {
         gc(repo, purpose, 61);
-        for reader in [repo, &open_store(&sandbox.store(), 3)] {
+        for reader in [repo, &open_store(&sandbox.store_dir(), 3)] {
             // The newest operations are kept for undo, with the values of their refs.
             for (turn, id) in (1..).zip(&ids) {
                 let kept = turn == 10 || (16..=20).contains(&turn) || turn > 40;
@@ -504,14 +504,14 @@ fn packs_listed_only_by_a_damaged_manifest_block_writes() {
     gc(&sandbox.repo, Purpose::Repack(Tier::Hot), 5);
     let newest = note(&sandbox.repo, &main, 6, "a", "newest").unwrap();
     gc(&sandbox.repo, Purpose::Repack(Tier::Compacted), 7);
-    let path = sandbox.store().join("manifest-0000000000000002");
+    let path = sandbox.store_dir().join("manifest-0000000000000002");
     let whole = std::fs::read(&path).unwrap();
     let mut damaged = whole.clone();
     damaged[50] ^= 1;
     std::fs::write(&path, damaged).unwrap();
 
-    let repo = open_store(&sandbox.store(), 9);
-    assert!(!repo.store().findings().is_empty());
+    let repo = open_store(&sandbox.store_dir(), 9);
+    assert!(!repo.findings().is_empty());
     let other = BranchName::main("other").unwrap();
     let error = note(&repo, &other, 8, "a", "on old content").unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Corrupt, "{error}");
@@ -521,7 +521,7 @@ fn packs_listed_only_by_a_damaged_manifest_block_writes() {
     }
     // Every file is still in its place.
     std::fs::write(&path, whole).unwrap();
-    let repo = open_store(&sandbox.store(), 10);
+    let repo = open_store(&sandbox.store_dir(), 10);
     assert_eq!(repo.tip(&main), Some(newest));
     assert_eq!(notes(&repo, &newest).unwrap()["a"], "newest");
 }
@@ -532,14 +532,14 @@ fn copies_without_empty_folders_are_valid_stores() {
     let main = BranchName::main("s").unwrap();
     let id = note(&sandbox.repo, &main, 1, "a", "kept").unwrap();
     gc(&sandbox.repo, Purpose::Repack(Tier::Hot), 2);
-    std::fs::remove_dir(sandbox.store().join("journal")).unwrap();
-    let repo = open_store(&sandbox.store(), 9);
+    std::fs::remove_dir(sandbox.store_dir().join("journal")).unwrap();
+    let repo = open_store(&sandbox.store_dir(), 9);
     assert_eq!(notes(&repo, &id).unwrap()["a"], "kept");
     note(&repo, &main, 3, "a", "goes on").unwrap();
 
     let sandbox = Sandbox::new();
     note(&sandbox.repo, &main, 1, "a", "kept").unwrap();
-    std::fs::remove_dir(sandbox.store().join("packs")).unwrap();
+    std::fs::remove_dir(sandbox.store_dir().join("packs")).unwrap();
     gc(&sandbox.repo, Purpose::Repack(Tier::Hot), 2);
 }
 
@@ -582,8 +582,8 @@ fn objects_stored_twice_survive_the_removal_of_one_segment() {
     for seed in 20..28 {
         let sandbox = Sandbox::new();
         let writers =
-            [open_store(&sandbox.store(), seed), open_store(&sandbox.store(), seed + 100)];
-        let reader = open_store(&sandbox.store(), 10);
+            [open_store(&sandbox.store_dir(), seed), open_store(&sandbox.store_dir(), seed + 100)];
+        let reader = open_store(&sandbox.store_dir(), 10);
         let branches = [BranchName::new("s", "a").unwrap(), BranchName::new("s", "b").unwrap()];
         for (writer, branch) in writers.iter().zip(&branches) {
             // Neither writer has seen the objects of the other.
@@ -593,12 +593,12 @@ fn objects_stored_twice_survive_the_removal_of_one_segment() {
             let tree = context.write(&mut change).unwrap();
             change.snapshot(branch, SnapshotDraft::new(tree, "turn", &stamp(1))).unwrap();
             change.commit(&stamp(1), "snapshot").unwrap();
-            reader.store().refresh().unwrap();
+            reader.refresh().unwrap();
         }
         let [_stays, leaves] = writers;
         drop(leaves);
-        gc(&open_store(&sandbox.store(), 11), Purpose::Repack(Tier::Hot), 2);
-        reader.store().refresh().unwrap();
+        gc(&open_store(&sandbox.store_dir(), 11), Purpose::Repack(Tier::Hot), 2);
+        reader.refresh().unwrap();
         for branch in &branches {
             let tip = reader.tip(branch).unwrap();
             assert_eq!(notes(&reader, &tip).unwrap()["a"], "both");

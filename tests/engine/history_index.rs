@@ -41,12 +41,12 @@ fn derived(sandbox: &Sandbox) -> BTreeMap<String, Vec<u8>> {
 }
 
 fn folder(sandbox: &Sandbox) -> PathBuf {
-    sandbox.store().join("derived")
+    sandbox.store_dir().join("derived")
 }
 
 /// The names of the derived files that the packs of a store should have.
 fn expected(sandbox: &Sandbox) -> Vec<String> {
-    let packs = fs::read_dir(sandbox.store().join("packs")).unwrap();
+    let packs = fs::read_dir(sandbox.store_dir().join("packs")).unwrap();
     let names = packs.map(|entry| entry.unwrap().file_name().into_string().unwrap());
     let names = names.filter_map(|name| Some(name.strip_suffix(".pack")?.to_owned() + ".changes"));
     let mut names: Vec<String> = names.collect();
@@ -131,7 +131,7 @@ turntree_properties::properties! {
         }
         let repo = sandbox.reopened();
         let with = answers(&repo);
-        let report = fsck(repo.store(), Thoroughness::Full, stamp(99).time, &mut |_, _| {}).unwrap();
+        let report = fsck(&repo, Thoroughness::Full, stamp(99).time, &mut |_, _| {}).unwrap();
         prop_assert!(report.findings.is_empty(), "{:?}", report.findings);
         prop_assert!(!derived(sandbox).is_empty());
         fs::remove_dir_all(folder(sandbox)).unwrap();
@@ -161,7 +161,7 @@ fn collections_keep_exactly_one_history_index_per_pack() {
     fs::create_dir(folder(&sandbox)).unwrap();
     fs::write(folder(&sandbox).join(first.keys().next().unwrap()), "old").unwrap();
     fs::write(folder(&sandbox).join("x.tmp"), "died").unwrap();
-    let report = fsck(sandbox.repo.store(), Thoroughness::Full, stamp(31).time, &mut |_, _| {});
+    let report = fsck(&sandbox.repo, Thoroughness::Full, stamp(31).time, &mut |_, _| {});
     let report = report.unwrap();
     assert!(report.is_ok() && report.findings.len() == 2, "{:?}", report.findings);
     run(&sandbox.repo, Purpose::Gc, 32);
@@ -193,7 +193,7 @@ fn damaged_history_indexes_are_ignored_and_rebuilt() {
     run(&other.repo, Purpose::Repack(Tier::Compacted), 10);
     fs::write(&path, derived(&other).into_values().next().unwrap()).unwrap();
     assert_eq!(answers(&sandbox.reopened()), expected);
-    let report = fsck(sandbox.repo.store(), Thoroughness::Full, stamp(11).time, &mut |_, _| {});
+    let report = fsck(&sandbox.repo, Thoroughness::Full, stamp(11).time, &mut |_, _| {});
     let report = report.unwrap();
     assert!(report.is_ok(), "{:?}", report.findings);
     assert!(report.findings[0].message.contains("damaged"), "{:?}", report.findings);
@@ -214,7 +214,8 @@ fn the_history_index_answers_for_packed_turns_without_trees() {
         [MESSAGES, "scratchpad"].map(|path| touches(&repo, &entries, path, None))
     };
     let expected = ask();
-    let pack = fs::read_dir(sandbox.store().join("packs")).unwrap().next().unwrap().unwrap().path();
+    let pack =
+        fs::read_dir(sandbox.store_dir().join("packs")).unwrap().next().unwrap().unwrap().path();
     let mut bytes = fs::read(&pack).unwrap();
     for frame in node_frames(&bytes) {
         bytes[frame.start] ^= 1;
@@ -245,7 +246,7 @@ fn forged_history_indexes_are_reported_and_hide_nothing_from_redactions() {
     let arrivals = repo.arrivals(&SearchScope { starts, hide: Vec::new() }).unwrap();
     let brought = arrivals.between(0, 40).into_iter().map(|(arrived, _)| arrived.len());
     assert_eq!(brought.collect::<Vec<_>>(), [1; 40]);
-    let report = fsck(repo.store(), Thoroughness::Full, stamp(11).time, &mut |_, _| {}).unwrap();
+    let report = fsck(&repo, Thoroughness::Full, stamp(11).time, &mut |_, _| {}).unwrap();
     assert!(!report.is_ok());
     let [finding] = &report.findings[..] else { panic!("{:?}", report.findings) };
     assert_eq!((finding.kind, &*finding.place), (FsckKind::Damaged, &*format!("derived/{name}")));
@@ -253,7 +254,7 @@ fn forged_history_indexes_are_reported_and_hide_nothing_from_redactions() {
         redact(&repo, &Pattern::literal("secret", "[gone]").unwrap(), &stamp(12)).unwrap();
     assert_eq!(redacted.rewritten.blobs, 40);
     let repo = sandbox.reopened();
-    let report = fsck(repo.store(), Thoroughness::Full, stamp(13).time, &mut |_, _| {}).unwrap();
+    let report = fsck(&repo, Thoroughness::Full, stamp(13).time, &mut |_, _| {}).unwrap();
     assert!(report.is_ok(), "{:?}", report.findings);
     let told = touches(&repo, &history(&repo), "scratchpad", None);
     assert!(told.iter().all(|found| *found == Ok(PickaxeMatch::Yes)), "{told:?}");
@@ -395,7 +396,7 @@ fn history_indexes_of_encrypted_stores_are_encrypted() {
     assert!(derived(&sandbox).is_empty(), "they are rebuilt, and not converted");
     let open = |seed| {
         let options = OpenOptions { keys: Some(KEY.into()), ..OpenOptions::new([seed; 16]) };
-        Repository::open(Arc::new(RealIo), &sandbox.store(), options).unwrap()
+        Repository::open(Arc::new(RealIo), &sandbox.store_dir(), options).unwrap()
     };
     run(&open(4), Purpose::Gc, 11);
     let enciphered = derived(&sandbox);
@@ -406,7 +407,7 @@ fn history_indexes_of_encrypted_stores_are_encrypted() {
     }
     let repo = open(5);
     assert_eq!(answers(&repo), expected);
-    let report = fsck(repo.store(), Thoroughness::Full, stamp(12).time, &mut |_, _| {}).unwrap();
+    let report = fsck(&repo, Thoroughness::Full, stamp(12).time, &mut |_, _| {}).unwrap();
     assert!(report.findings.is_empty(), "{:?}", report.findings);
 }
 

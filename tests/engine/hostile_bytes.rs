@@ -181,9 +181,9 @@ fn messages_resembling_store_files_are_stored_as_messages() {
     drop(repo);
     let again = try_open(&disk, 61).unwrap();
     for (id, message) in ids.iter().zip(&messages) {
-        assert!(again.store().read_as(Kind::Blob, id).unwrap() == *message);
+        assert!(again.read_as(Kind::Blob, id).unwrap() == *message);
     }
-    let report = fsck(again.store(), Thoroughness::Full, stamp(61).time, &mut |_, _| {}).unwrap();
+    let report = fsck(&again, Thoroughness::Full, stamp(61).time, &mut |_, _| {}).unwrap();
     assert_eq!(report.findings, []);
 }
 
@@ -304,7 +304,7 @@ fn long_chains_of_tags_are_handled() {
             Err(error) => assert!(count > 10, "{error}"),
         }
     }
-    let report = fsck(repo.store(), Thoroughness::Full, stamp(61).time, &mut |_, _| {}).unwrap();
+    let report = fsck(&repo, Thoroughness::Full, stamp(61).time, &mut |_, _| {}).unwrap();
     assert_eq!(report.findings, []);
     collect(&repo, Purpose::Gc, &stamp(62), &mut |_| {}).unwrap();
     redact(&repo, &Pattern::literal("deep", "shallow").unwrap(), &stamp(63)).unwrap();
@@ -334,9 +334,9 @@ fn unknown_files_in_a_store_are_only_noted() {
     let upper = path.file_stem().unwrap().to_string_lossy().to_uppercase();
     put(&disk, &path.with_file_name(format!("{upper}.seg")), &bytes);
     let repo = try_open(&disk, 60).unwrap();
-    assert_eq!(sample.missing(repo.store()), []);
+    assert_eq!(sample.missing(&repo), []);
     assert_eq!(*repo.refs(), sample.refs);
-    let report = fsck(repo.store(), Thoroughness::Full, stamp(61).time, &mut |_, _| {}).unwrap();
+    let report = fsck(&repo, Thoroughness::Full, stamp(61).time, &mut |_, _| {}).unwrap();
     assert!(report.is_ok(), "{:#?}", report.findings);
     assert!(report.findings.len() > 10, "each is noted");
 }

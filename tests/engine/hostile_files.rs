@@ -66,7 +66,11 @@ fn new_store() -> (Sandbox, Vec<PathBuf>) {
     sandbox.import("first", claude_code(3).as_bytes()).unwrap();
     collect(&sandbox.repo, Purpose::Repack(Tier::Compacted), &stamp(2), &mut |_| {}).unwrap();
     sandbox.import("second", claude_code(5).as_bytes()).unwrap();
-    let folders = [sandbox.store(), sandbox.store().join("journal"), sandbox.store().join("packs")];
+    let folders = [
+        sandbox.store_dir(),
+        sandbox.store_dir().join("journal"),
+        sandbox.store_dir().join("packs"),
+    ];
     let entries = folders.iter().flat_map(|folder| fs::read_dir(folder).unwrap());
     let mut files: Vec<PathBuf> = entries.map(|entry| entry.unwrap().path()).collect();
     files.retain(|path| path.is_file());
@@ -84,14 +88,14 @@ fn use_store(dir: &Path) -> Vec<turntree::Error> {
     for session in ["first", "second"] {
         let read = repo.resolve(session).and_then(|revision| {
             let context = repo.context(&revision.commit)?;
-            turntree::context::export_source(repo.store(), &context, &mut Vec::new())
+            turntree::context::export_source(&repo, &context, &mut Vec::new())
         });
         errors.extend(read.err());
     }
-    errors.extend(fsck(repo.store(), Thoroughness::Full, stamp(9).time, &mut |_, _| {}).err());
+    errors.extend(fsck(&repo, Thoroughness::Full, stamp(9).time, &mut |_, _| {}).err());
     errors.extend(commit(&repo).err());
     errors.extend(collect(&repo, Purpose::Gc, &stamp(9), &mut |_| {}).err());
-    errors.extend(repair(repo.store(), Loss::Refuse, &stamp(9), &mut |_, _| {}).err());
+    errors.extend(repair(&repo, Loss::Refuse, &stamp(9), &mut |_, _| {}).err());
     errors
 }
 
@@ -110,7 +114,7 @@ fn special_files_in_a_store_are_not_opened() {
     for number in 0..files.len() {
         for thing in THINGS {
             let (sandbox, files) = new_store();
-            let (dir, path) = (sandbox.store(), files[number].clone());
+            let (dir, path) = (sandbox.store_dir(), files[number].clone());
             let outside = sandbox.folder().join("outside");
             let before = fs::read(&path).unwrap();
             drop(sandbox.repo);
@@ -146,12 +150,11 @@ fn special_files_in_a_store_are_not_opened() {
 fn store_folders_may_be_links() {
     let sandbox = Sandbox::new();
     let elsewhere = sandbox.folder().join("elsewhere");
-    fs::rename(sandbox.store().join("packs"), &elsewhere).unwrap();
-    symlink(&elsewhere, sandbox.store().join("packs")).unwrap();
+    fs::rename(sandbox.store_dir().join("packs"), &elsewhere).unwrap();
+    symlink(&elsewhere, sandbox.store_dir().join("packs")).unwrap();
     sandbox.import("first", claude_code(3).as_bytes()).unwrap();
     collect(&sandbox.repo, Purpose::Repack(Tier::Hot), &stamp(2), &mut |_| {}).unwrap();
-    let report =
-        fsck(sandbox.reopened().store(), Thoroughness::Full, stamp(3).time, &mut |_, _| {});
+    let report = fsck(&sandbox.reopened(), Thoroughness::Full, stamp(3).time, &mut |_, _| {});
     assert_eq!(report.unwrap().findings, []);
     assert_eq!(fs::read_dir(elsewhere).unwrap().count(), 1);
 }

@@ -110,8 +110,8 @@ fn the_independent_reader_reads_stores_of_the_library() {
     }
     let sandbox = store_of_every_kind_of_file();
     let repo = sandbox.reopened();
-    let store = sandbox.store();
-    let summary = repo.store().summary().unwrap();
+    let store = sandbox.store_dir();
+    let summary = repo.summary().unwrap();
     assert!(summary.sealed_segments > 0 && summary.active_segments > 0, "{summary:?}");
 
     assert_same(&store, &repo, "HEAD", "the journal");
@@ -120,7 +120,7 @@ fn the_independent_reader_reads_stores_of_the_library() {
         let prefixes = (0..1 << 16).map(|n| format!("{n:04x}").parse::<IdPrefix>().unwrap());
         let found = prefixes.flat_map(|prefix| repo.store().find(&prefix, usize::MAX));
         for (id, _) in found.filter(|(_, found)| *found == kind).take(3) {
-            let object = repo.store().read(&id).unwrap().unwrap();
+            let object = repo.read(&id).unwrap().unwrap();
             assert_eq!(read(&store, &["cat", &id.to_string()]), object.bytes, "{kind} {id}");
         }
     }
@@ -138,7 +138,7 @@ fn objects(repo: &Repository) -> Vec<String> {
     for position in 0..inventory.positions() {
         let Some(id) = inventory.entry(position).map(|entry| entry.id) else { continue };
         if inventory.find(&id) == Some(position) {
-            let object = repo.store().read(&id).unwrap().unwrap();
+            let object = repo.read(&id).unwrap().unwrap();
             lines.push(format!("{id}\t{}\t{}", object.kind, object.bytes.len()));
         }
     }
@@ -240,10 +240,10 @@ fn the_reader_reads_packs_of_every_tier_and_follows_grafts() {
     }
     assert!(!repo.grafts().unwrap().0.is_empty(), "some turns are forgotten");
     let context = repo.context(&head(&repo)).unwrap();
-    let files = context.map(repo.store(), "files").unwrap();
-    for entry in files.iter(repo.store()) {
+    let files = context.map(&repo, "files").unwrap();
+    for entry in files.iter(&repo) {
         let (path, item) = entry.unwrap();
-        let bytes = repo.store().read_as(Kind::Blob, &item.link.id).unwrap();
+        let bytes = repo.read_as(Kind::Blob, &item.link.id).unwrap();
         let path = String::from_utf8(path.to_vec()).unwrap();
         assert!(read(&dir, &["cat", &format!("HEAD:files/{path}")]) == bytes, "{path}");
     }
@@ -358,7 +358,7 @@ fn both_readers_agree_on_damaged_stores() {
                 let damage = |finding: &Finding| finding.kind == FindingKind::Damage;
                 // A full sweep first verifies every index.
                 repo.store().sweep(Kind::Blob, &|_, _| {}, &|| false);
-                let findings = repo.store().findings();
+                let findings = repo.findings();
                 let is_damaged = findings.iter().any(damage);
                 assert_eq!(is_damaged, !told.is_empty(), "{place}: {told}");
                 assert_eq!(status.success(), told.is_empty(), "{place}: {told}");
@@ -381,7 +381,7 @@ fn the_reader_reports_redacted_content() {
         builder.set_entry(sink, "scratchpad", "note", value).unwrap();
     });
     let secret = ObjectId::of(Kind::Blob, b"the word is xyzzy").to_string();
-    let store = sandbox.store();
+    let store = sandbox.store_dir();
     assert_eq!(read(&store, &["cat", &secret]), b"the word is xyzzy");
     let pattern = Pattern::literal("xyzzy", "[redacted]").unwrap();
     redact(&sandbox.repo, &pattern, &stamp(5)).unwrap();
@@ -422,12 +422,12 @@ fn the_reader_locates_changed_bytes() {
     let sandbox = Sandbox::new();
     sandbox.import("task", claude_code(8).as_bytes()).unwrap();
     sandbox.import("other", claude_code(3).as_bytes()).unwrap();
-    let journal = fs::read_dir(sandbox.store().join("journal")).unwrap();
+    let journal = fs::read_dir(sandbox.store_dir().join("journal")).unwrap();
     let path = journal.map(|entry| entry.unwrap().path()).next().unwrap();
     let mut bytes = fs::read(&path).unwrap();
     bytes[1500] ^= 1;
     fs::write(&path, bytes).unwrap();
-    assert_told(&sandbox.store(), &path);
+    assert_told(&sandbox.store_dir(), &path);
 }
 
 #[test]
@@ -439,7 +439,7 @@ fn the_reader_reports_changes_of_the_last_durable_batch() {
     for second in 1..4 {
         commit_note(&sandbox.repo, &branch, ("note", &second.to_string()), &stamp(second));
     }
-    let store = sandbox.store();
+    let store = sandbox.store_dir();
     let segments = fs::read_dir(store.join("journal")).unwrap();
     let path = segments.map(|entry| entry.unwrap().path()).next().unwrap();
     let mut bytes = fs::read(&path).unwrap();
@@ -458,7 +458,7 @@ fn the_reader_reports_damaged_packs_of_every_tier() {
         let sandbox = Sandbox::new();
         sandbox.import("task", claude_code(8).as_bytes()).unwrap();
         collect(&sandbox.repo, Purpose::Repack(tier), &stamp(9), &mut |_| ()).unwrap();
-        let store = sandbox.store();
+        let store = sandbox.store_dir();
         let (id, right) = (head(&sandbox.repo).to_string(), lines(&store, &["objects"]));
         let packs = fs::read_dir(store.join("packs")).unwrap();
         let path = packs.map(|entry| entry.unwrap().path()).next().unwrap();
@@ -509,7 +509,7 @@ fn the_reader_decrypts_stores_of_every_cipher() {
         commit_note(&sandbox.repo, &branch, ("large", &text), &stamp(1));
         collect(&sandbox.repo, Purpose::Repack(Tier::Archive), &stamp(2), &mut |_| {}).unwrap();
         commit_note(&sandbox.repo, &branch, ("n", "in the journal"), &stamp(3));
-        let store = sandbox.store();
+        let store = sandbox.store_dir();
         let questions =
             [&["refs"][..], &["log", "work"], &["objects"], &["cat", "work:scratchpad/large"]];
         let before = questions.map(|words| read(&store, words));

@@ -41,7 +41,7 @@ fn the_reader_extracts_transcripts_from_journal_archive_and_bundle() {
         if sandbox.import("work", &bytes).is_err() {
             continue;
         }
-        let store = sandbox.store();
+        let store = sandbox.store_dir();
         assert!(read(&store, &["transcript", "work"]) == bytes, "in the journal");
         collect(&sandbox.repo, Purpose::Repack(Tier::Archive), &stamp(90), &mut |_| ()).unwrap();
         assert!(read(&store, &["transcript", "refs/heads/work/main"]) == bytes, "in an archive");
@@ -77,7 +77,7 @@ fn sessions_without_a_source_are_extracted_as_message_lines() {
         },
     );
     let path = bundle(&sandbox, "work");
-    for from in [sandbox.store(), path] {
+    for from in [sandbox.store_dir(), path] {
         let lines = String::from_utf8(read(&from, &["transcript", "work"])).unwrap();
         let messages = lines.lines().map(|line| serde_json::from_str(line).unwrap());
         let contents: Vec<serde_json::Value> = messages.collect();

@@ -154,7 +154,7 @@ fn is_conflict<T>(result: turntree::Result<T>) -> bool {
 }
 
 fn expect_whole(repo: &Repository) {
-    let report = fsck(repo.store(), Thoroughness::Full, stamp(99).time, &mut |_, _| {}).unwrap();
+    let report = fsck(repo, Thoroughness::Full, stamp(99).time, &mut |_, _| {}).unwrap();
     assert!(report.is_ok(), "{:#?}", report.findings);
 }
 
@@ -166,7 +166,7 @@ fn stores_reopen_when_keys_change_during_opening() {
         // Before the manifests are listed, and between them and the journal.
         for name in ["manifest-", ".pack", ".seg"] {
             let sandbox = store(from);
-            let (dir, tip) = (sandbox.store(), sandbox.repo.tip(&branch()));
+            let (dir, tip) = (sandbox.store_dir(), sandbox.repo.tip(&branch()));
             let rotated = dir.clone();
             let is_of = move |call, path: &Path| {
                 let file = path.file_name().unwrap_or_default().to_string_lossy();
@@ -180,11 +180,11 @@ fn stores_reopen_when_keys_change_during_opening() {
                 (Err(error), Some(_)) => assert_eq!(error.kind(), ErrorKind::Encrypted, "{error}"),
                 (opened, _) => {
                     let repo = opened.unwrap();
-                    assert_eq!((repo.store().findings(), repo.tip(&branch())), (Vec::new(), tip));
+                    assert_eq!((repo.findings(), repo.tip(&branch())), (Vec::new(), tip));
                 }
             }
             let repo = open(&dir, to, 31);
-            assert_eq!((repo.store().findings(), repo.tip(&branch())), (Vec::new(), tip));
+            assert_eq!((repo.findings(), repo.tip(&branch())), (Vec::new(), tip));
         }
     }
 }
@@ -192,20 +192,20 @@ fn stores_reopen_when_keys_change_during_opening() {
 #[test]
 fn open_handles_report_key_changes_instead_of_damage() {
     let sandbox = store(Some(KEY));
-    let dir = sandbox.store();
+    let dir = sandbox.store_dir();
     let repo = open(&dir, Some(KEY), 2);
     change(&dir, Some(KEY), Some(OTHER));
-    assert!(is_conflict(repo.store().refresh()));
-    let report = fsck(repo.store(), Thoroughness::Full, stamp(99).time, &mut |_, _| {});
+    assert!(is_conflict(repo.refresh()));
+    let report = fsck(&repo, Thoroughness::Full, stamp(99).time, &mut |_, _| {});
     assert!(is_conflict(report));
-    assert!(repo.store().findings().is_empty());
+    assert!(repo.findings().is_empty());
     expect_whole(&open(&dir, Some(OTHER), 3));
 }
 
 #[test]
 fn segments_created_during_a_key_change_leave_no_files() {
     let sandbox = store(Some(KEY));
-    let dir = sandbox.store();
+    let dir = sandbox.store_dir();
     // No segment exists that the writer could reuse.
     drop(sandbox.repo);
     collect(&open(&dir, Some(KEY), 2), Purpose::Repack(Tier::Compacted), &stamp(70), &mut |_| {})
@@ -231,7 +231,7 @@ fn segments_created_during_a_key_change_leave_no_files() {
 #[test]
 fn segments_with_the_previous_key_are_not_damage() {
     let sandbox = store(Some(KEY));
-    let dir = sandbox.store();
+    let dir = sandbox.store_dir();
     drop(sandbox.repo);
     collect(&open(&dir, Some(KEY), 2), Purpose::Repack(Tier::Compacted), &stamp(70), &mut |_| {})
         .unwrap();
@@ -260,7 +260,7 @@ fn segments_with_the_previous_key_are_not_damage() {
     let left = path.with_file_name(format!("{}.seg", "ab".repeat(16)));
     fs::write(left, bytes).unwrap();
     let repo = open(&dir, Some(OTHER), 4);
-    let findings = repo.store().findings();
+    let findings = repo.findings();
     assert!(findings.iter().all(|found| found.kind != FindingKind::Damage), "{findings:?}");
     expect_whole(&repo);
 }

@@ -54,12 +54,12 @@ fn accept(disk: &SimDisk) -> Repaired {
 
 /// Repairs with another seed each time: no new segment gets the id of a retired one.
 fn accept_as(disk: &SimDisk, seed: u8) -> Repaired {
-    repair(open(disk, seed).store(), Loss::Accept, &stamp(61), &mut |_, _| {}).unwrap()
+    repair(&open(disk, seed), Loss::Accept, &stamp(61), &mut |_, _| {}).unwrap()
 }
 
 fn check(disk: &SimDisk, second: i64) -> FsckReport {
     let repo = open(disk, 71);
-    fsck(repo.store(), Thoroughness::Full, stamp(second).time, &mut |_, _| {}).unwrap()
+    fsck(&repo, Thoroughness::Full, stamp(second).time, &mut |_, _| {}).unwrap()
 }
 
 fn gc(disk: &SimDisk, purpose: Purpose, second: i64) -> turntree::Result<()> {
@@ -70,7 +70,7 @@ fn gc(disk: &SimDisk, purpose: Purpose, second: i64) -> turntree::Result<()> {
 fn readable(sample: &Sample, disk: &SimDisk) -> BTreeSet<ObjectId> {
     let repo = open(disk, 73);
     let there = sample.kinds.iter().filter(|(_, kind)| **kind != Kind::Operation);
-    let there = there.filter(|(id, _)| repo.store().read(id).is_ok_and(|o| o.is_some()));
+    let there = there.filter(|(id, _)| repo.read(id).is_ok_and(|o| o.is_some()));
     there.map(|(id, _)| *id).collect()
 }
 
@@ -294,7 +294,7 @@ fn redactions_remove_content_behind_a_hole() {
     let has_secret = |disk: &SimDisk| {
         let repo = open(disk, 75);
         let objects = sample.objects.iter().filter(|(_, bytes)| **bytes == secret.as_bytes());
-        let there = objects.filter(|(id, _)| repo.store().contains(id).unwrap());
+        let there = objects.filter(|(id, _)| repo.contains(id).unwrap());
         there.count() > 0
     };
     assert!(has_secret(&sample.disk));
@@ -327,5 +327,5 @@ fn later_garbage_is_freed_despite_a_hole() {
         id
     };
     grow_old(&sample.disk);
-    assert!(!open(&sample.disk, 75).store().contains(&blob).unwrap());
+    assert!(!open(&sample.disk, 75).contains(&blob).unwrap());
 }

@@ -74,7 +74,7 @@ fn a_walk_that_ends_early_reads_only_the_tips_that_it_reached() {
     let reads = |most: usize| {
         let io = CountingIo::default();
         let options = OpenOptions::new([9; 16]);
-        let repo = Repository::open(Arc::new(io.clone()), &sandbox.store(), options).unwrap();
+        let repo = Repository::open(Arc::new(io.clone()), &sandbox.store_dir(), options).unwrap();
         let before = io.reads();
         assert_eq!(walk(&repo, &[], &tips, most).len(), most);
         io.reads() - before

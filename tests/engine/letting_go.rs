@@ -41,8 +41,7 @@ fn gc(repo: &Repository, second: i64) {
 }
 
 fn assert_whole(repo: &Repository, second: i64) {
-    let report =
-        fsck(repo.store(), Thoroughness::Full, stamp(second).time, &mut |_, _| {}).unwrap();
+    let report = fsck(repo, Thoroughness::Full, stamp(second).time, &mut |_, _| {}).unwrap();
     assert!(report.is_ok(), "{:#?}", report.findings);
 }
 
@@ -67,7 +66,7 @@ fn sessions_expire_completely_and_undo_restores_them_for_a_day() {
     assert_eq!(sessions(repo), ["kept", "new", "old", "pinned"]);
 
     let (late, tip) = (31 * DAY, repo.tip(&branch("old")).unwrap());
-    let policies = Policies::load(repo.store(), &repo.refs()).unwrap();
+    let policies = Policies::load(repo, &repo.refs()).unwrap();
     let plan = plan_expired_sessions(repo, &policies, stamp(late).time).unwrap();
     assert_eq!(plan.iter().map(|it| &*it.session).collect::<Vec<_>>(), ["old"]);
     gc(repo, late);
@@ -83,9 +82,9 @@ fn sessions_expire_completely_and_undo_restores_them_for_a_day() {
     let later = late + 31 * DAY;
     gc(repo, later);
     assert_eq!(sessions(repo), ["kept", "pinned"]);
-    assert!(repo.store().contains(&tip).unwrap());
+    assert!(repo.contains(&tip).unwrap());
     gc(repo, later + GRACE_MICROS / 1_000_000);
-    assert!(!repo.store().contains(&tip).unwrap());
+    assert!(!repo.contains(&tip).unwrap());
     // The session expired without being forgotten by name: a new turn restores it.
     assert!(!repo.is_forgotten("old"));
     assert_eq!(repo.expired_at("old"), Some(stamp(later).time.micros));
@@ -99,7 +98,7 @@ fn sessions_expire_completely_and_undo_restores_them_for_a_day() {
 
 /// Writes a cache of each kind into the store. Returns the caches that exist after `change`.
 fn caches_after(sandbox: &Sandbox, change: impl FnOnce()) -> Vec<String> {
-    let folder = sandbox.store().join("workspaces");
+    let folder = sandbox.store_dir().join("workspaces");
     std::fs::create_dir_all(&folder).unwrap();
     for name in ["adopted", "derived-search", "notes-ab", "0123"] {
         std::fs::write(folder.join(name), "words").unwrap();
@@ -154,7 +153,7 @@ fn strictly_expired_content_is_freed_immediately() {
     assert_eq!(sessions(repo), ["cache"]);
     gc(repo, 3605);
     assert!(sessions(repo).is_empty());
-    assert!(!sandbox.reopened().store().contains(&tip).unwrap());
+    assert!(!sandbox.reopened().contains(&tip).unwrap());
     let entry = repo.undoable(None).unwrap().unwrap();
     assert_eq!(repo.plan_undo(entry).unwrap_err().kind(), ErrorKind::NotFound);
     // A new turn starts the session from nothing.
@@ -214,7 +213,7 @@ fn a_deleted_branch_is_freed_when_its_operations_are_forgotten() {
     let deleted = change.commit(&stamp(60), "delete").unwrap().sequence;
     turns(repo, "kept", 70, 1);
     gc(repo, 80);
-    assert!(repo.store().contains(&tip).unwrap());
+    assert!(repo.contains(&tip).unwrap());
 
     let now = stamp(80).time;
     let before = plan_collection(repo, Purpose::Gc, now).unwrap().garbage;
@@ -232,7 +231,7 @@ fn a_deleted_branch_is_freed_when_its_operations_are_forgotten() {
     assert_whole(repo, 81);
     gc(repo, 82);
     let repo = sandbox.reopened();
-    assert!(!repo.store().contains(&tip).unwrap());
+    assert!(!repo.contains(&tip).unwrap());
     assert_eq!(repo.operations().count(), 2);
     assert_whole(&repo, 83);
     // Nothing restores the deleted branches, neither the log nor an undo.

@@ -49,8 +49,8 @@ fn recreated_superblocks_restore_the_store() {
     Store::remake_superblock(&disk, Path::new(DIR), None).unwrap();
     let store = open(&disk, 9);
     assert_eq!(*store.refs(), sample.refs);
-    assert_eq!(sample.missing(store.store()), []);
-    let id = |disk: &SimDisk| open(disk, 9).store().summary().unwrap().id;
+    assert_eq!(sample.missing(&store), []);
+    let id = |disk: &SimDisk| open(disk, 9).summary().unwrap().id;
     assert_eq!(id(&disk), id(&sample.copy()));
 }
 
@@ -64,7 +64,7 @@ fn damaged_superblocks_are_quarantined_and_recreated() {
     disk.damage(&path, bytes.clone());
     Store::remake_superblock(&disk, Path::new(DIR), None).unwrap();
     assert_eq!(disk.files()[&Path::new(DIR).join("quarantine/superblock.0")], bytes);
-    assert_eq!(sample.missing(open(&disk, 9).store()), []);
+    assert_eq!(sample.missing(&open(&disk, 9)), []);
 }
 
 #[test]

@@ -56,9 +56,9 @@ fn merge(repo: &Repository, into: &str, theirs: ObjectId) -> turntree::Result<Me
 }
 
 fn entry(repo: &Repository, at: &ObjectId, path: &str) -> Option<String> {
-    match repo.context(at).unwrap().lookup(repo.store(), path) {
+    match repo.context(at).unwrap().lookup(repo, path) {
         Ok(turntree::context::PathTarget::Entry(item)) => {
-            let bytes = repo.store().read_as(Kind::Blob, &item.link.id).unwrap();
+            let bytes = repo.read_as(Kind::Blob, &item.link.id).unwrap();
             Some(String::from_utf8(bytes.to_vec()).unwrap())
         }
         _ => None,
@@ -66,7 +66,7 @@ fn entry(repo: &Repository, at: &ObjectId, path: &str) -> Option<String> {
 }
 
 fn assert_sound(repo: &Repository) {
-    let report = fsck(repo.store(), Thoroughness::Full, stamp(9).time, &mut |_, _| {}).unwrap();
+    let report = fsck(repo, Thoroughness::Full, stamp(9).time, &mut |_, _| {}).unwrap();
     assert!(report.is_ok(), "{report:?}");
 }
 
@@ -141,7 +141,7 @@ fn concurrent_merges_conflict_and_can_be_retried() {
     fork(one, "plan", start);
     let theirs = turn(one, "plan", "plan", "2", 2);
     turn(one, "main", "own", "3", 3);
-    two.store().refresh().unwrap();
+    two.refresh().unwrap();
     let request = request(&branch("main"), theirs);
     let (mut first, mut second) = (one.begin(), two.begin());
     let merged = first.merge(&request, &stamp(4)).unwrap();
@@ -149,7 +149,7 @@ fn concurrent_merges_conflict_and_can_be_retried() {
     first.commit(&stamp(4), "merge").unwrap();
     let lost = second.commit(&stamp(5), "merge").unwrap_err();
     assert_eq!(lost.kind(), ErrorKind::Conflict);
-    two.store().refresh().unwrap();
+    two.refresh().unwrap();
     assert_eq!(two.tip(&branch("main")), Some(merged.commit));
     let again = merge(two, "main", theirs).unwrap();
     assert_eq!(again.kind, MergeKind::UpToDate);
@@ -320,9 +320,9 @@ turntree_properties::properties! {
         }
         for name in names {
             let context = repo.context(&repo.tip(&branch(name)).unwrap()).unwrap();
-            let map = context.map(repo.store(), "scratchpad").unwrap();
+            let map = context.map(repo, "scratchpad").unwrap();
             for key in &keys[name] {
-                prop_assert!(map.get(repo.store(), key.as_bytes()).unwrap().is_some(), "{key}");
+                prop_assert!(map.get(repo, key.as_bytes()).unwrap().is_some(), "{key}");
             }
             prop_assert_eq!(map.len(), keys[name].len() as u64 + 1);
         }
@@ -331,16 +331,16 @@ turntree_properties::properties! {
 
 /// The messages of the main conversation: blob, calls, results.
 fn conversation(repo: &Repository, context: &Context) -> Vec<(ObjectId, Vec<String>, Vec<String>)> {
-    let list = context.messages(repo.store(), "main").unwrap();
+    let list = context.messages(repo, "main").unwrap();
     let message = |item: turntree::Result<turntree::tree::Item>| {
         let entry = MessageEntry::from_item(&item.unwrap()).unwrap();
-        let bytes = repo.store().read_as(Kind::Blob, &entry.blob).unwrap();
+        let bytes = repo.read_as(Kind::Blob, &entry.blob).unwrap();
         let view = view(&entry.media, &bytes);
         let calls = view.tool_calls.into_iter().map(|call| call.id).collect();
         let results = view.tool_results.into_iter().map(|result| result.call_id).collect();
         (entry.blob, calls, results)
     };
-    list.iter(repo.store(), 0..list.len()).map(message).collect()
+    list.iter(repo, 0..list.len()).map(message).collect()
 }
 
 /// The number of messages between each call of a conversation and its result.

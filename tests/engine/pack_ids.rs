@@ -113,7 +113,7 @@ fn damaged_pack_ids_are_reported_and_hide_no_objects() {
             let told = store.findings();
             let told: Vec<_> = told.iter().map(|found| (found.kind, found.place.clone())).collect();
             assert_eq!(told, [(FindingKind::Damage, name(&path))], "byte {at}");
-            let report = fsck(store, Thoroughness::Quick, stamp(60).time, &mut |_, _| {}).unwrap();
+            let report = fsck(&repo, Thoroughness::Quick, stamp(60).time, &mut |_, _| {}).unwrap();
             let named = report.findings.iter().any(|found| found.place.contains(&name(&path)));
             assert!(named, "byte {at}: {:?}", report.findings);
             let collected = collect(&repo, Purpose::Gc, &stamp(61), &mut |_| {});
@@ -140,10 +140,10 @@ fn objects_behind_damaged_ids_are_found_on_the_first_lookup() {
         let repo = open(&disk, 51);
         assert_eq!(said(repo.store(), &id), expected, "{nth}");
         let repo = open(&disk, 52);
-        assert!(repo.store().contains(&id).unwrap(), "{nth}");
-        assert_eq!(repo.store().findings().len(), 1, "{nth}");
+        assert!(repo.contains(&id).unwrap(), "{nth}");
+        assert_eq!(repo.findings().len(), 1, "{nth}");
         let repo = open(&disk, 53);
-        assert_eq!(repo.store().tombstone(&id), None, "{nth}");
+        assert_eq!(repo.tombstone(&id), None, "{nth}");
         assert!(repo.context(&repo.resolve("one").unwrap().commit).is_ok(), "{nth}");
         disk.damage(&path, pack.clone());
     }

@@ -75,7 +75,7 @@ fn pins_created_by_update_ref_protect_turns() {
     change.commit(&stamp(50), "update-ref").unwrap();
     let pins = sandbox.repo.pins().unwrap();
     assert_eq!((pins[0].commit, pins[0].reason.as_str()), (ids[0], ""));
-    let roots = Roots::find(sandbox.repo.store(), &sandbox.repo.refs(), 0).unwrap();
+    let roots = Roots::find(&sandbox.repo, &sandbox.repo.refs(), 0).unwrap();
     assert!(roots.commits[&ids[0]].contains(&Reason::Pin("bare".into())));
 }
 
@@ -86,7 +86,7 @@ fn removed_or_expired_pins_protect_nothing() {
     pin(repo, &ids[0], NewPin { expires_micros: Some(100), ..named("short") }).unwrap();
     pin(repo, &ids[1], named("long")).unwrap();
     let why = |now: i64, id: &ObjectId| {
-        let roots = Roots::find(repo.store(), &repo.refs(), now).unwrap();
+        let roots = Roots::find(repo, &repo.refs(), now).unwrap();
         let reasons = roots.commits.get(id).into_iter().flatten();
         reasons
             .filter(|why| matches!(why, Reason::Pin(_)))
@@ -103,7 +103,7 @@ fn removed_or_expired_pins_protect_nothing() {
     change.commit(&stamp(60), "unpin").unwrap();
     assert_eq!(why(100, &ids[1]), [""; 0]);
     // For some time the turn is still kept for undo.
-    let roots = Roots::find(repo.store(), &repo.refs(), 100).unwrap();
+    let roots = Roots::find(repo, &repo.refs(), 100).unwrap();
     assert!(roots.commits.contains_key(&ids[1]));
 }
 

@@ -11,7 +11,6 @@ use turntree::local::open_repository;
 use turntree::maintenance::{Policy, Purpose, Scope, collect, set_policy};
 use turntree::object::{Kind, ObjectId, ObjectSink};
 use turntree::repo::{BranchName, NoteKeeper, Repository, SnapshotDraft};
-use turntree::store::Store;
 use turntree_tests::{Sandbox, stamp};
 
 /// The turns of the session: more than two stretches. One count is kept for each stretch.
@@ -25,11 +24,11 @@ const STRETCH: usize = 256;
 struct Notes(Mutex<(BTreeMap<String, Bytes>, usize)>);
 
 impl NoteKeeper for Notes {
-    fn read(&self, _: &Store, name: &str) -> Option<Bytes> {
+    fn read(&self, _: &Repository, name: &str) -> Option<Bytes> {
         self.0.lock().unwrap().0.get(name).cloned()
     }
 
-    fn write(&self, _: &Store, name: &str, bytes: &[u8]) -> turntree::Result<()> {
+    fn write(&self, _: &Repository, name: &str, bytes: &[u8]) -> turntree::Result<()> {
         let mut kept = self.0.lock().unwrap();
         kept.0.insert(name.to_owned(), Bytes::copy_from_slice(bytes));
         kept.1 += 1;
@@ -148,9 +147,9 @@ fn stored_counts_can_be_deleted() {
     let main = BranchName::main("talk").unwrap();
     talk(&sandbox.repo, &main, TURNS);
     let tip = sandbox.repo.tip(&main).unwrap();
-    let open = || open_repository(&sandbox.store()).unwrap();
+    let open = || open_repository(&sandbox.store_dir()).unwrap();
     let first = count(&open(), &tip);
     assert_eq!(count(&open(), &tip), (first.0, 0));
-    std::fs::remove_dir_all(sandbox.store().join("workspaces")).unwrap();
+    std::fs::remove_dir_all(sandbox.store_dir().join("workspaces")).unwrap();
     assert_eq!(count(&open(), &tip), first);
 }

@@ -118,7 +118,7 @@ fn history(repo: &Repository) -> History {
             let mut commit = entry.commit;
             commit.tree = none;
             commit.parents.fill(none);
-            (commit, content(repo.store(), &context))
+            (commit, content(repo, &context))
         });
         (name.to_string(), turns.collect())
     };
@@ -165,14 +165,14 @@ fn holds(bytes: &[u8], secret: &str) -> bool {
 
 /// Checks that the store is sound. A segment that a crash left empty may exist.
 fn assert_sound(repo: &Repository) {
-    let report = fsck(repo.store(), Thoroughness::Full, stamp(1000).time, &mut |_, _| {}).unwrap();
+    let report = fsck(repo, Thoroughness::Full, stamp(1000).time, &mut |_, _| {}).unwrap();
     assert!(report.is_ok(), "{:?}", report.findings);
 }
 
 /// Checks that no file and no object contains the secret, that the store is sound, and that no
 /// other content is lost.
 fn assert_gone(sandbox: &Sandbox, secret: &str) {
-    for path in every_file(&sandbox.store()) {
+    for path in every_file(&sandbox.store_dir()) {
         assert!(!holds(&fs::read(&path).unwrap(), secret), "{}", path.display());
     }
     let repo = sandbox.reopened();
@@ -271,7 +271,7 @@ fn redactions_remove_all_occurrences_and_keep_everything_else() {
         for (_, tip) in reader.branches() {
             let _ = reader.context(&tip).map(|context| content(reader.store(), &context));
         }
-        reader.store().refresh().unwrap();
+        reader.refresh().unwrap();
         assert_eq!(history(&reader), after);
         for branch in &branches {
             take(&repo, branch, &say("and on"), 200);
@@ -290,17 +290,17 @@ fn redactions_update_file_sizes_and_tree_shapes() {
     let repo = sandbox.reopened();
     let tip = repo.tip(&branches[0]).unwrap();
     let context = repo.context(&tip).unwrap();
-    let (mut again, store) = (Builder::new(), repo.store());
+    let mut again = Builder::new();
     let mut change = repo.begin();
-    for (path, bytes) in content(store, &context) {
+    for (path, bytes) in content(&repo, &context) {
         if let Some(path) = path.strip_prefix("files/") {
             again.set_file(&mut change, path, Some((FileMode::Regular, bytes.into()))).unwrap();
         } else if let Some(key) = path.strip_prefix("scratchpad/") {
             again.set_entry(&mut change, "scratchpad", key, Some(bytes.into())).unwrap();
         }
     }
-    let messages = context.messages(store, "main").unwrap();
-    for item in messages.iter(store, 0..messages.len()) {
+    let messages = context.messages(&repo, "main").unwrap();
+    for item in messages.iter(&repo, 0..messages.len()) {
         let entry = MessageEntry::from_item(&item.unwrap()).unwrap();
         again.push_message(&mut change, "main", &entry).unwrap();
     }
@@ -335,7 +335,7 @@ fn redaction_reports_have_places_without_content() {
 fn redactions_without_matches_change_nothing() {
     let World { sandbox, .. } = world(PLAIN);
     let files = |sandbox: &Sandbox| {
-        let mut files: Vec<_> = every_file(&sandbox.store())
+        let mut files: Vec<_> = every_file(&sandbox.store_dir())
             .into_iter()
             .map(|path| (path.clone(), fs::read(path).unwrap()))
             .collect();
@@ -379,7 +379,7 @@ fn redacted_names_that_collide_are_numbered_or_rejected() {
     let keys = Pattern::regex("key-[0-9]", "key").unwrap();
     redact(repo, &keys, &stamp(2)).unwrap();
     let context = repo.context(&repo.tip(&main).unwrap()).unwrap();
-    let files: Vec<_> = content(repo.store(), &context).into_iter().collect();
+    let files: Vec<_> = content(repo, &context).into_iter().collect();
     let names: Vec<&str> = files.iter().map(|(name, _)| name.as_str()).collect();
     assert_eq!(names, ["agents/main/messages/0", "files/key", "files/key#2", "files/key~2"]);
 
@@ -415,7 +415,7 @@ fn redactions_remove_unreachable_content() {
     let operations: Vec<_> = repo.operations().map(Result::unwrap).collect();
     assert_eq!(operations.len(), 1);
     let dropped = operations[0].operation.parents[0];
-    assert_eq!(repo.store().read(&dropped).unwrap_err().kind(), ErrorKind::Expired);
+    assert_eq!(repo.read(&dropped).unwrap_err().kind(), ErrorKind::Expired);
 }
 
 #[test]
@@ -443,7 +443,7 @@ fn redactions_cover_packs_and_keep_turns_expired() {
     assert_gone(&sandbox, PLAIN);
     let repo = sandbox.reopened();
     assert_eq!(expired(&repo), before);
-    assert_eq!(Policies::load(repo.store(), &repo.refs()).unwrap().of("one"), Some(&policy));
+    assert_eq!(Policies::load(&repo, &repo.refs()).unwrap().of("one"), Some(&policy));
     // A later collection misses no object, and redacted content stays redacted.
     collect(&repo, Purpose::Gc, &stamp(103), &mut |_| {}).unwrap();
     collect(&repo, Purpose::Repack(Tier::Compacted), &stamp(103), &mut |_| {}).unwrap();
@@ -547,7 +547,7 @@ fn redactions_search_item_metadata_but_not_file_sizes() {
     redact(repo, &pattern(PLAIN), &stamp(2)).unwrap();
     assert_gone(&sandbox, PLAIN);
     let context = repo.context(&repo.tip(&main).unwrap()).unwrap();
-    let item = context.messages(repo.store(), "main").unwrap().get(repo.store(), 0).unwrap();
+    let item = context.messages(repo, "main").unwrap().get(repo, 0).unwrap();
     assert_eq!(MessageEntry::from_item(&item.unwrap()).unwrap().media, "x-[redacted]");
     // 97 is the code of the letter a.
     let letters = plan_redaction(repo, &Pattern::literal("a", "X").unwrap()).unwrap();
@@ -557,7 +557,7 @@ fn redactions_search_item_metadata_but_not_file_sizes() {
 #[test]
 fn redactions_do_not_start_during_a_concurrent_write() {
     let World { sandbox, .. } = world(PLAIN);
-    let other = open_store(&sandbox.store(), 9);
+    let other = open_store(&sandbox.store_dir(), 9);
     take(&other, &BranchName::main("other").unwrap(), &say("mine"), 100);
     let refs = sandbox.repo.refs();
     let plan = plan_redaction(&sandbox.repo, &pattern(PLAIN)).unwrap();
@@ -575,9 +575,9 @@ fn redactions_do_not_start_during_a_concurrent_write() {
 fn redactions_remove_leftovers_of_killed_collections() {
     let sandbox = Sandbox::new();
     let left = ["manifest-00000000000000ff.0.tmp", "packs/x.tmp", "quarantine/old.seg"];
-    fs::create_dir(sandbox.store().join("quarantine")).unwrap();
+    fs::create_dir(sandbox.store_dir().join("quarantine")).unwrap();
     for name in left {
-        fs::write(sandbox.store().join(name), PLAIN).unwrap();
+        fs::write(sandbox.store_dir().join(name), PLAIN).unwrap();
     }
     let plan = plan_redaction(&sandbox.repo, &pattern(PLAIN)).unwrap();
     assert_eq!(plan.leftovers, left);
@@ -638,7 +638,7 @@ fn assert_completes(disk: &SimDisk, wanted: &BTreeMap<String, Vec<String>>) {
         assert!(!holds(&bytes, PLAIN), "{}", path.display());
     }
     for (_, tip) in repo.branches() {
-        let all = content(repo.store(), &repo.context(&tip).unwrap());
+        let all = content(&repo, &repo.context(&tip).unwrap());
         assert!(all.values().all(|bytes| !holds(bytes, PLAIN)));
     }
 }

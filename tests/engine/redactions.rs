@@ -34,7 +34,7 @@ fn take_out(sandbox: &Sandbox, secret: &str) {
 fn assert_out(sandbox: &Sandbox, secret: &str) {
     let repo = sandbox.reopened();
     assert_eq!(plan_redaction(&repo, &hide(secret)).unwrap().matches, 0, "{secret} is back");
-    let report = fsck(repo.store(), Thoroughness::Full, stamp(60).time, &mut |_, _| {}).unwrap();
+    let report = fsck(&repo, Thoroughness::Full, stamp(60).time, &mut |_, _| {}).unwrap();
     assert_eq!(report.findings, []);
 }
 
@@ -274,7 +274,7 @@ fn damaged_redaction_lists_do_not_restore_content() {
         let positions = (0..inventory.positions()).filter_map(|at| inventory.entry(at));
         let blobs = positions.filter(|entry| entry.kind == Kind::Blob);
         let has = |id: &ObjectId| {
-            let bytes = stored.store().read_as(Kind::Blob, id).unwrap();
+            let bytes = stored.read_as(Kind::Blob, id).unwrap();
             bytes.windows(secret.len()).any(|part| part == secret.as_bytes())
         };
         assert!(!blobs.into_iter().any(|entry| has(&entry.id)), "{secret} is back");

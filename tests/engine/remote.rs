@@ -23,7 +23,7 @@ fn machines<const N: usize>(bucket: &MemoryBucket) -> [Machine<MemoryClient>; N]
 }
 
 fn assert_whole(repo: &Repository) {
-    let report = fsck(repo.store(), Thoroughness::Full, stamp(9).time, &mut |_, _| {}).unwrap();
+    let report = fsck(repo, Thoroughness::Full, stamp(9).time, &mut |_, _| {}).unwrap();
     assert!(report.is_ok(), "{report:?}");
 }
 
@@ -310,7 +310,7 @@ fn locally_expired_turns_stay_complete_on_the_remote() {
         a.fold("s").unwrap();
     }
     let expired = a.repo.commit(&turns[1]).unwrap().tree;
-    assert!(a.repo.store().tombstone(&expired).is_some(), "it expired here");
+    assert!(a.repo.tombstone(&expired).is_some(), "it expired here");
     b.fetch("s").unwrap();
     for id in &turns {
         assert!(b.repo.context(id).is_ok(), "{id}");

@@ -39,12 +39,12 @@ fn note(repo: &Repository, key: &str, text: &str, second: i64) -> ObjectId {
 /// The content of a snapshot under every key.
 fn notes(repo: &Repository, id: &ObjectId) -> turntree::Result<Vec<Option<String>>> {
     let tree = repo.commit(id)?.tree;
-    let context = Context::open(repo.store(), &tree)?;
-    let entries = context.map(repo.store(), "scratchpad")?;
-    let found = (0..8).map(|key| entries.get(repo.store(), format!("k{key}").as_bytes()));
+    let context = Context::open(repo, &tree)?;
+    let entries = context.map(repo, "scratchpad")?;
+    let found = (0..8).map(|key| entries.get(repo, format!("k{key}").as_bytes()));
     let links: Vec<_> = found.collect::<turntree::Result<_>>()?;
     let ids: Vec<ObjectId> = links.iter().flatten().map(|item| item.link.id).collect();
-    let mut texts = repo.store().read_all(Kind::Blob, &ids)?.into_iter();
+    let mut texts = repo.read_all(Kind::Blob, &ids)?.into_iter();
     let text = |link: &Option<_>| {
         link.as_ref()
             .and_then(|_| texts.next())
@@ -79,7 +79,7 @@ fn attach(machine: &Machine<MemoryClient>) {
 }
 
 fn assert_whole(repo: &Repository) {
-    let report = fsck(repo.store(), Thoroughness::Full, stamp(99).time, &mut |_, _| {}).unwrap();
+    let report = fsck(repo, Thoroughness::Full, stamp(99).time, &mut |_, _| {}).unwrap();
     assert!(report.is_ok(), "{report:?}");
 }
 
@@ -101,10 +101,10 @@ fn lazy_clones_fetch_history_first_and_read_turns_remotely() {
     let before = b.bucket.requests();
     let newest = format!("k{}", (TURNS - 1) % 8);
     let text = |repo: &Repository| {
-        let context = Context::open(repo.store(), &repo.commit(&ids[59]).unwrap().tree).unwrap();
-        let entries = context.map(repo.store(), "scratchpad").unwrap();
-        let item = entries.get(repo.store(), newest.as_bytes()).unwrap().unwrap();
-        repo.store().read_as(Kind::Blob, &item.link.id).unwrap()
+        let context = Context::open(repo, &repo.commit(&ids[59]).unwrap().tree).unwrap();
+        let entries = context.map(repo, "scratchpad").unwrap();
+        let item = entries.get(repo, newest.as_bytes()).unwrap().unwrap();
+        repo.read_as(Kind::Blob, &item.link.id).unwrap()
     };
     assert_eq!(text(&b.repo), text(&a.repo));
     assert_eq!((b.bucket.requests() - before).total(), 0);

@@ -91,8 +91,7 @@ fn check(bucket: &MemoryBucket, acknowledged: &Acknowledged, trace: &str) {
     for (name, id) in &*acknowledged.lock().unwrap() {
         assert!(fresh.knows(name, id), "{trace}: {id} was acknowledged on {name}");
     }
-    let report =
-        fsck(fresh.repo.store(), Thoroughness::Full, stamp(9).time, &mut |_, _| {}).unwrap();
+    let report = fsck(&fresh.repo, Thoroughness::Full, stamp(9).time, &mut |_, _| {}).unwrap();
     assert!(report.is_ok(), "{trace}: {report:?}");
 }
 

@@ -131,7 +131,7 @@ fn assert_all_there(bucket: &MemoryBucket, turn: Option<&ObjectId>, trace: &str)
     }
     let plan = fresh.repo.remote_branches(ORIGIN, Some("s"));
     assert_eq!(plan.len(), 2, "{trace}: the branch of the other machine");
-    let report = fsck(fresh.repo.store(), Thoroughness::Full, stamp(9).time, &mut |_, _| {});
+    let report = fsck(&fresh.repo, Thoroughness::Full, stamp(9).time, &mut |_, _| {});
     assert!(report.unwrap().is_ok(), "{trace}");
 }
 
@@ -161,7 +161,7 @@ fn concurrent_processes_of_a_machine_cause_no_false_failures() {
                     [own_deed, other_deed].iter().any(|deed| matches!(deed, Deed::Push));
                 assert_all_there(&bucket, is_pushed.then_some(&turn), &trace);
                 // The known head matches the remote: the next push needs no read first.
-                own.repo.store().refresh().unwrap();
+                own.repo.refresh().unwrap();
                 own.turn(&main_branch(), "the next one");
                 own.push("s").unwrap_or_else(|error| panic!("{trace}, the next push: {error}"));
             }

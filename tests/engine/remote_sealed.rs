@@ -71,8 +71,7 @@ fn assert_refused(bucket: &MemoryBucket, what: &str) {
     let kinds = [ErrorKind::Corrupt, ErrorKind::Encrypted, ErrorKind::NotFound];
     assert!(kinds.contains(&error.kind()), "{what}: {error}");
     assert!(fresh.repo.remote_branches(ORIGIN, Some(SESSION)).is_empty(), "{what}");
-    let report =
-        fsck(fresh.repo.store(), Thoroughness::Full, stamp(9).time, &mut |_, _| {}).unwrap();
+    let report = fsck(&fresh.repo, Thoroughness::Full, stamp(9).time, &mut |_, _| {}).unwrap();
     assert!(report.is_ok(), "{what}: {report:?}");
 }
 

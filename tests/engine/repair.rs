@@ -16,18 +16,18 @@ use turntree_tests::sim::{Fault, Keep, SimDisk};
 use turntree_tests::stamp;
 
 fn mend(disk: &SimDisk, loss: Loss) -> Repaired {
-    repair(open(disk, 70).store(), loss, &stamp(61), &mut |_, _| {}).unwrap()
+    repair(&open(disk, 70), loss, &stamp(61), &mut |_, _| {}).unwrap()
 }
 
 fn check(disk: &SimDisk) -> FsckReport {
     let repo = open(disk, 71);
-    fsck(repo.store(), Thoroughness::Full, stamp(61).time, &mut |_, _| {}).unwrap()
+    fsck(&repo, Thoroughness::Full, stamp(61).time, &mut |_, _| {}).unwrap()
 }
 
 /// The readable objects of the sample.
 fn readable(sample: &Sample, disk: &SimDisk) -> BTreeSet<ObjectId> {
     let Ok(repo) = try_open(disk, 72) else { return BTreeSet::new() };
-    let there = sample.objects.keys().filter(|id| repo.store().read(id).is_ok_and(|o| o.is_some()));
+    let there = sample.objects.keys().filter(|id| repo.read(id).is_ok_and(|o| o.is_some()));
     there.copied().collect()
 }
 
@@ -112,7 +112,7 @@ fn collections_without_a_manifest_lose_nothing() {
             assert!(check(&disk).is_ok());
             let repaired = open(&disk, 73);
             assert_eq!(repaired.refs().values, sample.refs.values);
-            assert!(!refused || sample.missing(repaired.store()).is_empty());
+            assert!(!refused || sample.missing(&repaired).is_empty());
         }
     }
 }
@@ -120,7 +120,7 @@ fn collections_without_a_manifest_lose_nothing() {
 #[test]
 fn intact_stores_need_no_repair() {
     let sample = Sample::new();
-    let plan = plan_repair(open(&sample.disk, 70).store(), &stamp(61), &mut |_, _| {}).unwrap();
+    let plan = plan_repair(&open(&sample.disk, 70), &stamp(61), &mut |_, _| {}).unwrap();
     assert!(plan.is_empty(Loss::Accept) && plan.lost.is_empty(), "{plan:?}");
     let before = sample.disk.files();
     mend(&sample.disk, Loss::Accept);
@@ -143,7 +143,7 @@ fn packs_with_damaged_indexes_or_ends_are_restored() {
             let report = assert_repaired(&sample, &disk, &what);
             assert!(report.is_ok(), "{what}: {:#?}", report.findings);
             assert_eq!(report.elided, 2, "{what}: expired turns are still known as expired");
-            assert!(sample.missing(open(&disk, 73).store()).is_empty(), "{what}");
+            assert!(sample.missing(&open(&disk, 73)).is_empty(), "{what}");
             assert_eq!(*open(&disk, 73).refs(), sample.refs);
         }
     }
@@ -222,7 +222,7 @@ fn lost_manifests_are_rebuilt() {
     assert!(!check(&disk).is_ok(), "a store that has lost its packs is not whole");
     assert_repaired(&sample, &disk, "no manifest is left");
     let repo = open(&disk, 73);
-    assert!(sample.missing(repo.store()).is_empty(), "every pack is listed again");
+    assert!(sample.missing(&repo).is_empty(), "every pack is listed again");
     assert_eq!(repo.refs().operation, sample.refs.operation);
 }
 
@@ -295,9 +295,8 @@ fn killed_repairs_are_finished_by_the_next() {
     for call in 1.. {
         let disk = sample.copy();
         disk.arm(Fault::CrashAt(call));
-        let finished = try_open(&disk, 75).is_ok_and(|repo| {
-            repair(repo.store(), Loss::Refuse, &stamp(61), &mut |_, _| {}).is_ok()
-        });
+        let finished = try_open(&disk, 75)
+            .is_ok_and(|repo| repair(&repo, Loss::Refuse, &stamp(61), &mut |_, _| {}).is_ok());
         if finished && !disk.triggered() {
             assert!(call > 10, "a repair of every file takes some calls");
             return;
@@ -307,7 +306,7 @@ fn killed_repairs_are_finished_by_the_next() {
             let Repaired { report, .. } = mend(&crashed, Loss::Refuse);
             assert!(report.is_ok(), "call {call}, {keep:?}: {:#?}", report.findings);
             let repo = open(&crashed, 73);
-            assert_eq!(sample.missing(repo.store()), [], "call {call}, {keep:?}");
+            assert_eq!(sample.missing(&repo), [], "call {call}, {keep:?}");
             assert_eq!(*repo.refs(), sample.refs, "call {call}, {keep:?}");
             let kept: BTreeSet<Vec<u8>> = crashed.files().into_values().collect();
             for bytes in &damaged {

@@ -36,7 +36,7 @@ fn turn(repo: &Repository, session: &str, stamp: &Signature, random: &mut Random
 }
 
 fn assert_whole(repo: &Repository, stamp: &Signature, what: &str) {
-    let report = fsck(repo.store(), Thoroughness::Full, stamp.time, &mut |_, _| {}).unwrap();
+    let report = fsck(repo, Thoroughness::Full, stamp.time, &mut |_, _| {}).unwrap();
     assert!(report.is_ok(), "{what}: {:#?}", report.findings);
     for operation in repo.operations() {
         operation.unwrap_or_else(|error| panic!("{what}: the operation log: {error}"));
@@ -45,8 +45,8 @@ fn assert_whole(repo: &Repository, stamp: &Signature, what: &str) {
     for entry in repo.history(&tips, &[]).unwrap() {
         let entry = entry.unwrap();
         let read = repo.context(&entry.id).and_then(|context| {
-            let map = context.map(repo.store(), "scratchpad")?;
-            map.iter(repo.store()).try_for_each(|item| item.map(drop))
+            let map = context.map(repo, "scratchpad")?;
+            map.iter(repo).try_for_each(|item| item.map(drop))
         });
         if let Err(error) = read {
             assert_eq!(error.kind(), ErrorKind::Expired, "{what}: {error}");
@@ -59,7 +59,7 @@ fn collections_at_any_time_keep_the_retention_promise() {
     for seed in 1..=3 {
         let sandbox = Sandbox::new();
         let mut random = Random(seed);
-        let repo = open_store(&sandbox.store(), 3);
+        let repo = open_store(&sandbox.store_dir(), 3);
         let mut change = repo.begin();
         let policy = Policy { keep_last: Some(5), ..Policy::default() };
         set_policy(&mut change, Scope::Session("one"), &policy).unwrap();

@@ -58,9 +58,9 @@ fn snapshot(repo: &Repository, files: &Files, second: i64, is_pinned: bool) -> O
 fn read(repo: &Repository, turn: u64) -> turntree::Result<Files> {
     let id = repo.find_turn(&repo.tip(&branch()).unwrap(), turn)?;
     let mut files = Files::new();
-    for entry in repo.context(&id)?.map(repo.store(), "files")?.iter(repo.store()) {
+    for entry in repo.context(&id)?.map(repo, "files")?.iter(repo) {
         let (path, item) = entry?;
-        let bytes = repo.store().read_as(Kind::Blob, &FileEntry::from_item(&item)?.blob)?;
+        let bytes = repo.read_as(Kind::Blob, &FileEntry::from_item(&item)?.blob)?;
         let text = String::from_utf8(bytes.to_vec()).unwrap();
         files.insert(String::from_utf8(path.to_vec()).unwrap(), text);
     }
@@ -96,7 +96,7 @@ fn a_thousand_turns_stay_under_the_turn_limit() {
             turns.push(files.clone());
             if turn.is_multiple_of(200) {
                 collect(repo, Purpose::Gc, &stamp(second), &mut |_| {}).unwrap();
-                sizes.push(disk_bytes(&sandbox.store()));
+                sizes.push(disk_bytes(&sandbox.store_dir()));
             }
         }
         let (first, last) = (sizes[1], *sizes.last().unwrap());

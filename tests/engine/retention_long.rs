@@ -106,7 +106,7 @@ fn run(dir: &Path, sizes: &mut Vec<(u64, u64)>) -> Promise {
 }
 
 fn messages(repo: &Repository, id: &ObjectId) -> turntree::Result<u64> {
-    repo.context(id)?.message_count(repo.store())
+    repo.context(id)?.message_count(repo)
 }
 
 #[test]
@@ -145,7 +145,7 @@ fn ten_thousand_turns_stay_small_and_keep_protected_turns() {
     }
 
     let now = stamp(300_000).time;
-    let report = fsck(repo.store(), Thoroughness::Full, now, &mut |_, _| {}).unwrap();
+    let report = fsck(&repo, Thoroughness::Full, now, &mut |_, _| {}).unwrap();
     assert!(report.is_ok(), "{:?}", report.findings);
     let late: Vec<&(u64, u64)> = sizes.iter().filter(|(number, _)| *number >= 1000).collect();
     let (smallest, largest) =

@@ -142,9 +142,9 @@ impl Place {
 }
 
 fn note(repo: &Repository, context: &Context) -> Option<String> {
-    let map = context.map(repo.store(), "scratchpad").unwrap();
-    let item = map.get(repo.store(), b"note").unwrap()?;
-    let bytes = turntree::object::ObjectSource::read(repo.store(), &item.link.id).unwrap()?.bytes;
+    let map = context.map(repo, "scratchpad").unwrap();
+    let item = map.get(repo, b"note").unwrap()?;
+    let bytes = turntree::object::ObjectSource::read(repo, &item.link.id).unwrap()?.bytes;
     Some(String::from_utf8(bytes.to_vec()).unwrap())
 }
 
@@ -375,7 +375,7 @@ fn unsaved_edits_are_captured_before_a_restore_overwrites_them() {
     assert_eq!(place.files(), Files::from([("a".into(), "one".into())]));
     let before = place.repo().read_ref(&before_ref(&Place::branch())).unwrap();
     assert_eq!(before, done.plan.before.unwrap().commit);
-    let kept = place.repo().context(&before).unwrap().map(place.repo().store(), "files").unwrap();
+    let kept = place.repo().context(&before).unwrap().map(place.repo(), "files").unwrap();
     assert_eq!(kept.len(), 2);
 }
 
@@ -506,7 +506,7 @@ fn collections_keep_rollback_targets_and_overwritten_files() {
     let prepared = prepare_undo(repo, &plan, &moved, None, &options, &stamp, "undo").unwrap();
     prepared.apply(&stamp, "undo").unwrap();
     assert_eq!(place.files()["a"], "edited and in no snapshot");
-    let report = fsck(place.repo().store(), Thoroughness::Full, stamp.time, &mut |_, _| {});
+    let report = fsck(place.repo(), Thoroughness::Full, stamp.time, &mut |_, _| {});
     assert!(report.unwrap().is_ok());
 }
 
@@ -531,7 +531,7 @@ fn redactions_map_rollback_targets() {
 /// Changes one byte of the journal where `bytes` are stored uncompressed.
 fn harm(place: &Place, bytes: &[u8]) {
     let mut harmed = 0;
-    for entry in fs::read_dir(place.sandbox.store().join("journal")).unwrap() {
+    for entry in fs::read_dir(place.sandbox.store_dir().join("journal")).unwrap() {
         let path = entry.unwrap().path();
         let mut content = fs::read(&path).unwrap();
         if let Some(at) = content.windows(bytes.len()).position(|window| window == bytes) {

@@ -222,9 +222,9 @@ fn concurrently_changed_files_are_kept_and_others_restored() {
     assert_eq!(place.read("new"), None);
     let kept = place.sandbox.repo.read_ref("refs/before/s/main").unwrap();
     let context = place.sandbox.repo.context(&kept).unwrap();
-    let files = context.map(place.sandbox.repo.store(), "files").unwrap();
-    let item = files.get(place.sandbox.repo.store(), b"a").unwrap().unwrap();
-    let blob = turntree::object::ObjectSource::read(place.sandbox.repo.store(), &item.link.id);
+    let files = context.map(&place.sandbox.repo, "files").unwrap();
+    let item = files.get(&place.sandbox.repo, b"a").unwrap().unwrap();
+    let blob = turntree::object::ObjectSource::read(&place.sandbox.repo, &item.link.id);
     assert_eq!(blob.unwrap().unwrap().bytes, "another user's");
 }
 

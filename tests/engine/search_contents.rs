@@ -189,7 +189,7 @@ fn befall(repo: &Repository, fate: Fate) {
 fn reopened(sandbox: &Sandbox, fate: Fate, seed: u8) -> Repository {
     let keys = matches!(fate, Fate::Encrypted).then(|| KEY.into());
     let options = OpenOptions { keys, ..OpenOptions::new([seed; 16]) };
-    Repository::open(Arc::new(RealIo), &sandbox.store(), options).unwrap()
+    Repository::open(Arc::new(RealIo), &sandbox.store_dir(), options).unwrap()
 }
 
 turntree_properties::properties! {
@@ -301,12 +301,12 @@ fn both_search_methods_report_the_same_damage() {
         let main = BranchName::main("s").unwrap();
         commit_note(&sandbox.repo, &main, ("a", "note"), &stamp(2));
         let folder = match tier {
-            None => sandbox.store().join("journal"),
+            None => sandbox.store_dir().join("journal"),
             Some(tier) => {
                 befall(&sandbox.repo, Fate::Packed(tier));
                 // With a history index neither search reads a node.
-                fs::remove_dir_all(sandbox.store().join("derived")).unwrap();
-                sandbox.store().join("packs")
+                fs::remove_dir_all(sandbox.store_dir().join("derived")).unwrap();
+                sandbox.store_dir().join("packs")
             }
         };
         let files = largest_file(&folder);
@@ -320,8 +320,9 @@ fn both_search_methods_report_the_same_damage() {
             let mut changed = bytes.clone();
             changed[at] ^= 0x55;
             fs::write(&files, changed).unwrap();
-            let open =
-                || Repository::open(Arc::new(RealIo), &sandbox.store(), OpenOptions::new([9; 16]));
+            let open = || {
+                Repository::open(Arc::new(RealIo), &sandbox.store_dir(), OpenOptions::new([9; 16]))
+            };
             for text in ["quizzical", "part_1"] {
                 let Some((found, damage)) = expect_same(&open, text) else { continue };
                 damaged += usize::from(!damage.is_empty());
@@ -349,13 +350,13 @@ fn damage_outside_of_the_scope_is_not_reported() {
         }
         commit_note(&sandbox.repo, &main, ("a", &format!("alpha {second}")), &stamp(second));
     }
-    let segment = largest_file(&sandbox.store().join("journal"));
+    let segment = largest_file(&sandbox.store_dir().join("journal"));
     let bytes = fs::read(&segment).unwrap();
     let at = bytes.windows(12).position(|part| part == b"a stray note").unwrap();
     let mut changed = bytes.clone();
     changed[at] ^= 1;
     fs::write(&segment, changed).unwrap();
-    let repo = Repository::open(Arc::new(RealIo), &sandbox.store(), OpenOptions::new([9; 16]));
+    let repo = Repository::open(Arc::new(RealIo), &sandbox.store_dir(), OpenOptions::new([9; 16]));
     let repo = repo.unwrap();
     let tip = repo.tip(&main).unwrap();
     let scopes = [SearchScope { starts: vec![(tip, None)], hide: Vec::new() }];
@@ -396,7 +397,7 @@ fn cached_contents_follow_additions_and_removals() {
             let before = contents(&repo);
             assert_eq!(before, contents(&repo), "{tier:?}, {room}");
             note(&sandbox.repo, &format!("gamma {room}"), 50);
-            repo.store().refresh().unwrap();
+            repo.refresh().unwrap();
             let after = contents(&repo);
             assert_eq!(after, contents(&sandbox.reopened()), "{tier:?}, {room}");
             assert!(after.is_superset(&before) && after.len() > before.len());
@@ -405,7 +406,7 @@ fn cached_contents_follow_additions_and_removals() {
         repo.store().keep_contents(1 << 20);
         assert!(contents(&repo).contains(&b"alpha 7"[..]));
         redact(&sandbox.repo, &Pattern::literal("alpha 7", "[gone]").unwrap(), &stamp(85)).unwrap();
-        repo.store().refresh().unwrap();
+        repo.refresh().unwrap();
         let left = contents(&repo);
         assert!(!left.contains(&b"alpha 7"[..]) && left.contains(&b"alpha 8"[..]), "{tier:?}");
     }

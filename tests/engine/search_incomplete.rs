@@ -62,7 +62,7 @@ fn expired_turns_are_reported_and_remaining_content_is_found() {
     let starts: Vec<ObjectId> = scope.starts.iter().map(|(id, _)| *id).collect();
     let entries: Vec<LogEntry> =
         repo.history(&starts, &[]).unwrap().collect::<Result<_, _>>().unwrap();
-    let is_gone = |entry: &&LogEntry| repo.store().tombstone(&entry.commit.tree).is_some();
+    let is_gone = |entry: &&LogEntry| repo.tombstone(&entry.commit.tree).is_some();
     let gone: BTreeSet<u64> = entries.iter().filter(is_gone).map(|e| e.commit.turn).collect();
     assert!(!gone.is_empty() && gone.len() < entries.len());
 
@@ -74,8 +74,8 @@ fn expired_turns_are_reported_and_remaining_content_is_found() {
     let mut seen = BTreeSet::new();
     for entry in entries.iter().rev().filter(|entry| !gone.contains(&entry.commit.turn)) {
         let context = repo.context(&entry.id).unwrap();
-        let notes: Map = context.map(repo.store(), "scratchpad").unwrap();
-        for note in notes.iter(repo.store()) {
+        let notes: Map = context.map(&repo, "scratchpad").unwrap();
+        for note in notes.iter(&repo) {
             let (key, item) = note.unwrap();
             let path = format!("scratchpad/{}", String::from_utf8_lossy(&key));
             if seen.insert((path.clone(), item.link.id)) {
@@ -125,7 +125,7 @@ fn damaged_histories_are_searched_partially_with_a_report() {
         |places: &BTreeSet<(u64, String, ObjectId)>| {
             places.iter().map(|(_, _, blob)| *blob).collect::<BTreeSet<_>>()
         },
-        sandbox.store(),
+        sandbox.store_dir(),
     );
     collect(&sandbox.repo, Purpose::Repack(Tier::Hot), &stamp(9), &mut |_| {}).unwrap();
     let pack = only_file(&store.join("packs"));

@@ -41,7 +41,7 @@ fn work(dir: &Path, rounds: i64) -> Acknowledged {
     let late: Vec<Repository> = (0..LATE).map(|number| open_store(dir, 20 + number)).collect();
     for round in 0..rounds {
         for (number, repo) in late.iter().enumerate() {
-            repo.store().refresh().unwrap();
+            repo.refresh().unwrap();
             note(repo, &mut acknowledged, &format!("late/{number}"), 20 + round);
         }
     }
@@ -52,7 +52,7 @@ fn work(dir: &Path, rounds: i64) -> Acknowledged {
 
 fn check(dir: &Path) -> FsckReport {
     let repo = open_store(dir, 70);
-    fsck(repo.store(), Thoroughness::Full, stamp(60).time, &mut |_, _| {}).unwrap()
+    fsck(&repo, Thoroughness::Full, stamp(60).time, &mut |_, _| {}).unwrap()
 }
 
 /// Checks that every acknowledged branch exists and is whole, and that the store is sound.
@@ -63,10 +63,10 @@ fn assert_all_there(dir: &Path, acknowledged: &Acknowledged) {
         let found = repo.branches().into_iter().find(|(there, _)| *there == branch);
         assert_eq!(found.map(|(_, id)| id), Some(*id), "{name}");
         let context = repo.context(id).unwrap();
-        let notes = context.map(repo.store(), "scratchpad").unwrap();
-        assert!(notes.iter(repo.store()).all(|entry| entry.is_ok()), "{name}");
+        let notes = context.map(&repo, "scratchpad").unwrap();
+        assert!(notes.iter(&repo).all(|entry| entry.is_ok()), "{name}");
     }
-    assert_eq!(repo.store().findings(), []);
+    assert_eq!(repo.findings(), []);
     let report = check(dir);
     assert!(report.is_ok(), "{:?}", report.findings);
 }
@@ -119,10 +119,10 @@ fn reached(dir: &Path) -> BTreeSet<ObjectId> {
     let mut reached = BTreeSet::new();
     let mut open: Vec<ObjectId> = repo.branches().into_iter().map(|(_, id)| id).collect();
     while let Some(id) = open.pop().filter(|id| !reached.contains(id)) {
-        let commit = repo.store().read_as(Kind::Commit, &id).unwrap();
+        let commit = repo.read_as(Kind::Commit, &id).unwrap();
         open.extend(Commit::decode(&commit).unwrap().parents);
-        let notes = repo.context(&id).unwrap().map(repo.store(), "scratchpad").unwrap();
-        assert!(notes.iter(repo.store()).all(|entry| entry.is_ok()));
+        let notes = repo.context(&id).unwrap().map(&repo, "scratchpad").unwrap();
+        assert!(notes.iter(&repo).all(|entry| entry.is_ok()));
         reached.insert(id);
     }
     reached
@@ -154,15 +154,14 @@ fn repair_restores_hidden_operations() {
         let (_folder, dir, acknowledged) = damaged(name);
         // The store accepts commits before the repair.
         note(&open_store(&dir, 75), &mut Acknowledged::new(), "new/before", 61);
-        let planned =
-            plan_repair(open_store(&dir, 76).store(), &stamp(62), &mut |_, _| {}).unwrap();
+        let planned = plan_repair(&open_store(&dir, 76), &stamp(62), &mut |_, _| {}).unwrap();
         assert!(!planned.is_empty(Loss::Refuse) && planned.lost.is_empty(), "{name}");
         let repaired =
-            repair(open_store(&dir, 76).store(), Loss::Refuse, &stamp(62), &mut |_, _| {}).unwrap();
+            repair(&open_store(&dir, 76), Loss::Refuse, &stamp(62), &mut |_, _| {}).unwrap();
         assert!(repaired.report.is_ok(), "{name}: {:?}", repaired.report.findings);
         assert_eq!(missing(&dir, &acknowledged), Vec::<String>::new(), "{name}");
         let again =
-            repair(open_store(&dir, 77).store(), Loss::Refuse, &stamp(63), &mut |_, _| {}).unwrap();
+            repair(&open_store(&dir, 77), Loss::Refuse, &stamp(63), &mut |_, _| {}).unwrap();
         assert!(again.plan.is_empty(Loss::Refuse), "{name}: {:?}", again.plan);
         // And after it: a commit, and a collection.
         note(&open_store(&dir, 78), &mut Acknowledged::new(), "new/after", 64);
@@ -185,7 +184,7 @@ fn hidden_turns_of_a_continued_branch_are_recovered_to_another() {
             .map(|(_, id)| id)
     };
     let before = tip(&dir, "late/3");
-    repair(open_store(&dir, 76).store(), Loss::Refuse, &stamp(62), &mut |_, _| {}).unwrap();
+    repair(&open_store(&dir, 76), Loss::Refuse, &stamp(62), &mut |_, _| {}).unwrap();
     assert_eq!(tip(&dir, "late/3"), before);
     let hidden = acknowledged.iter().find(|(name, _)| name == "late/3").unwrap().1;
     assert_eq!(tip(&dir, "late/3-recovered"), Some(hidden));

@@ -74,12 +74,12 @@ fn objects(stats: &Stats) -> u64 {
 fn every_object_is_counted_once_in_any_file() {
     let sandbox = sandbox();
     let journal = look(&sandbox.repo, None);
-    assert_eq!(objects(&journal), sandbox.repo.store().summary().unwrap().objects as u64);
+    assert_eq!(objects(&journal), sandbox.repo.summary().unwrap().objects as u64);
     assert_eq!(journal.garbage.objects, 1);
     let purpose = Purpose::Repack(Tier::Compacted);
     collect(&sandbox.repo, purpose, &stamp(3), &mut |_| ()).unwrap();
     let packed = look(&sandbox.repo, None);
-    assert_eq!(objects(&packed), sandbox.repo.store().summary().unwrap().objects as u64);
+    assert_eq!(objects(&packed), sandbox.repo.summary().unwrap().objects as u64);
     assert_eq!(packed.garbage.objects, 0);
     for (before, after) in journal.sessions.iter().zip(&packed.sessions) {
         let raw = |usage: StorageUsage| (usage.objects, usage.raw_bytes);

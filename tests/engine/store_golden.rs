@@ -144,7 +144,7 @@ fn make_segments(dir: &Path, first: Repository) {
     note(&open_store(dir, 12), "golden/fork", 50, "the end");
     let last = open_store(dir, 13);
     note(&last, "golden/fork", 51, "really");
-    assert!(last.store().summary().unwrap().sealed_segments > 0, "no segment was sealed");
+    assert!(last.summary().unwrap().sealed_segments > 0, "no segment was sealed");
 }
 
 /// A store without packs.
@@ -162,7 +162,7 @@ fn make(dir: &Path) {
     note(&busy, "golden/busy", 33, "in use while the others are packed");
     pack(&first, Purpose::Repack(Tier::Hot), 34);
     drop(busy);
-    first.store().refresh().unwrap();
+    first.refresh().unwrap();
     for second in 100..140 {
         snapshot(&first, "short/main", second, |builder, sink| turn(builder, sink, second));
     }
@@ -189,7 +189,7 @@ fn make_tiers(dir: &Path) {
     note(&first, "golden/fork", 33, "the word is xyzzy");
     redact(&first, &Pattern::literal("xyzzy", "[redacted]").unwrap(), &stamp(34)).unwrap();
     make_forgotten_turns(dir);
-    first.store().refresh().unwrap();
+    first.refresh().unwrap();
     pack(&first, Purpose::Gc, 1000);
     store_again(&first, Some(Tier::Compacted), Tier::Archive);
     for (tier, second) in [(Tier::Compacted, 1010), (Tier::Hot, 1020)] {
@@ -288,7 +288,7 @@ fn log(repo: &Repository) -> Vec<String> {
 
 /// A line of JSON for an object: its id, kind, length, and what `b3sum` prints for its bytes.
 fn object(repo: &Repository, id: &ObjectId) -> String {
-    let object = repo.store().read(id).unwrap().unwrap();
+    let object = repo.read(id).unwrap().unwrap();
     let (digest, length) = (ObjectId::of(Kind::Blob, &object.bytes), object.bytes.len());
     format!(r#""{id}": ["{}", {length}, "{digest}"]"#, object.kind)
 }
@@ -350,7 +350,7 @@ fn stores_of_version_1_are_read_and_written() {
         // Git stores no empty folder.
         fs::create_dir_all(dir.join("packs")).unwrap();
         let repo = open_store(&dir, 100);
-        assert_eq!(repo.store().findings(), [], "{name}: nothing in it is damaged");
+        assert_eq!(repo.findings(), [], "{name}: nothing in it is damaged");
         assert_expected(&repo, name);
 
         let before = repo.refs().values.len();
@@ -379,7 +379,7 @@ fn the_golden_store_with_packs_has_two_tiers_and_expired_turns() {
 
     let messages = |name: &str| {
         let context = repo.context(&repo.resolve(name).unwrap().commit)?;
-        context.list(repo.store(), "agents/main/messages").map(|list| list.len())
+        context.list(&repo, "agents/main/messages").map(|list| list.len())
     };
     assert_eq!(messages("golden/main").unwrap(), 48);
     assert_eq!(messages("short/main~36").unwrap(), 8, "pinned");
@@ -399,7 +399,7 @@ fn the_golden_store_distinguishes_expired_forgotten_and_redacted_turns() {
     for tier in [None, Some(Tier::Hot), Some(Tier::Compacted), Some(Tier::Archive)] {
         assert!(tiers.contains(&tier), "{tiers:?}");
     }
-    let summary = repo.store().summary().unwrap();
+    let summary = repo.summary().unwrap();
     assert!(summary.sealed_segments > 0 && summary.active_segments > 0, "{summary:?}");
 
     let gone = gone(&repo);

@@ -30,11 +30,11 @@ fn git_ignores_a_store() {
 fn gitignore_belongs_to_the_store_and_is_optional() {
     let sandbox = Sandbox::new();
     sandbox.import("task", claude_code(12).as_bytes()).unwrap();
-    let file = sandbox.store().join(".gitignore");
+    let file = sandbox.store_dir().join(".gitignore");
     assert_eq!(fs::read_to_string(&file).unwrap(), "*\n");
     let findings = |repo: &Repository| {
         let (depth, now) = (Thoroughness::Full, stamp(60).time);
-        fsck(repo.store(), depth, now, &mut |_, _| {}).unwrap().findings
+        fsck(repo, depth, now, &mut |_, _| {}).unwrap().findings
     };
     assert_eq!(findings(&sandbox.reopened()), []);
     fs::remove_file(&file).unwrap();

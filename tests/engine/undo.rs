@@ -192,8 +192,8 @@ fn undone_turns_survive_collections() {
     repo.undo(&plan, &me, "redo").unwrap();
     assert_eq!(repo.tip(&branch("main")), Some(second));
     let entry = repo.context(&second).unwrap();
-    let notes = entry.map(repo.store(), "scratchpad").unwrap();
-    assert!(notes.get(repo.store(), b"note").unwrap().is_some());
+    let notes = entry.map(repo, "scratchpad").unwrap();
+    assert!(notes.get(repo, b"note").unwrap().is_some());
 }
 
 #[test]

@@ -67,12 +67,12 @@ fn collections_are_due_again_after_enough_new_data() {
     turn(&repo, 1);
     many_objects(&repo, 0);
     assert!(auto::step(&repo, &stamp(2)).unwrap().is_some());
-    let last = LastStep::of(repo.store()).unwrap();
+    let last = LastStep::of(&repo).unwrap();
     assert_eq!((last.outcome, last.failures, last.left_objects), (StepOutcome::Done, 0, 0));
     turn(&repo, 3);
     assert!(!auto::is_due(&repo).unwrap());
     assert!(auto::step(&repo, &stamp(4)).unwrap().is_none());
-    assert_eq!(LastStep::of(repo.store()).unwrap(), last, "nothing was tried");
+    assert_eq!(LastStep::of(&repo).unwrap(), last, "nothing was tried");
     many_objects(&repo, 0);
     assert!(auto::is_due(&repo).unwrap());
 }
@@ -88,7 +88,7 @@ fn concurrent_collections_stop_an_incremental_collection_early() {
     assert!(repo.store().try_lock_collector().unwrap().is_none());
     assert!(auto::step(&repo, &stamp(1)).unwrap().is_none());
     assert!(auto::settle(&repo, &stamp(1)).unwrap().is_none());
-    assert_eq!(LastStep::of(repo.store()), None);
+    assert_eq!(LastStep::of(&repo), None);
     let before = repo.refs().sequence;
     let refused = collect(&repo, Purpose::GcNow, &stamp(1), &mut |_| ()).unwrap_err();
     assert_eq!(refused.kind(), turntree::ErrorKind::Locked);
@@ -121,7 +121,7 @@ fn incremental_collections_keep_a_store_within_twice_its_budget() {
     assert!(fullness.file_bytes <= BUDGET + BUDGET / 50, "{fullness:?}");
     assert!(fullness.file_bytes >= BUDGET / 5 * 4, "as much stays as fits: {fullness:?}");
     assert!(!auto::is_over(&repo).unwrap(), "it does no more by itself");
-    let report = fsck(repo.store(), Thoroughness::Full, stamp(2001).time, &mut |_, _| {});
+    let report = fsck(&repo, Thoroughness::Full, stamp(2001).time, &mut |_, _| {});
     assert!(report.unwrap().is_ok());
 }
 
@@ -161,14 +161,14 @@ fn the_reserve_is_used_only_on_a_full_disk() {
     let size = || std::fs::metadata(&reserve).unwrap().len();
     assert_eq!(size(), 128 << 10);
     assert_eq!(repo.store().with_reserve(None, size), 128 << 10, "there is room");
-    let files = repo.store().summary().unwrap().file_bytes;
+    let files = repo.summary().unwrap().file_bytes;
     for content in ["", "torn"] {
         std::fs::write(&reserve, content).unwrap();
-        let report = fsck(repo.store(), Thoroughness::Full, stamp(1).time, &mut |_, _| {});
+        let report = fsck(&repo, Thoroughness::Full, stamp(1).time, &mut |_, _| {});
         assert!(report.unwrap().is_ok());
         repo.store().keep_reserve(None).unwrap();
         assert_eq!(size(), 128 << 10);
-        assert_eq!(repo.store().summary().unwrap().file_bytes, files);
+        assert_eq!(repo.summary().unwrap().file_bytes, files);
     }
     let mut random = Random(7);
     let content: Vec<u8> = (0..1 << 20).flat_map(|_| random.draw().to_le_bytes()).collect();

@@ -163,7 +163,7 @@ fn put(repo: &Repository, text: &str, second: i64) -> VfsUri {
 
 fn get(repo: &Repository, uri: &VfsUri) -> Result<Bytes, ErrorKind> {
     let found = repo.find_payload(uri).map_err(|error| error.kind())?;
-    Ok(repo.store().read_as(Kind::Blob, &found.blob).unwrap())
+    Ok(repo.read_as(Kind::Blob, &found.blob).unwrap())
 }
 
 /// Commits a turn of `session` with the message `text`, as the program does.
@@ -189,8 +189,8 @@ fn say_as(repo: &Repository, session: &str, text: &str, takes_over: bool) -> Obj
 }
 
 fn carried(repo: &Repository, commit: &ObjectId) -> Vec<String> {
-    let map = repo.context(commit).unwrap().map(repo.store(), VFS_SECTION).unwrap();
-    let keys = map.iter(repo.store()).map(|entry| entry.unwrap().0);
+    let map = repo.context(commit).unwrap().map(repo, VFS_SECTION).unwrap();
+    let keys = map.iter(repo).map(|entry| entry.unwrap().0);
     keys.map(|key| String::from_utf8(key.to_vec()).unwrap()).collect()
 }
 
@@ -252,7 +252,7 @@ fn snapshots_and_forks_carry_cited_payloads() {
     let said = repo.find_payload(&other).unwrap_err().to_string();
     assert!(said.contains("was evicted by count"), "{said}");
     assert_eq!(get(repo, &outer).unwrap(), format!("an archive that cites {inner}"));
-    let report = fsck(repo.store(), Thoroughness::Full, stamp(4).time, &mut |_, _| {}).unwrap();
+    let report = fsck(repo, Thoroughness::Full, stamp(4).time, &mut |_, _| {}).unwrap();
     assert!(report.is_ok(), "{:?}", report.findings);
 }
 
@@ -314,7 +314,7 @@ fn evictions_can_be_undone_and_puts_are_skipped() {
     evict_all(repo, &everything(), 4);
     put(repo, "payload", 5);
     let pool = Pool::load(repo).unwrap();
-    assert_eq!(pool.evicted(repo.store()).count(), 0);
+    assert_eq!(pool.evicted(repo).count(), 0);
 }
 
 #[test]

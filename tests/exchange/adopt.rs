@@ -60,7 +60,7 @@ impl Home {
             head: None,
             passed: &count,
         };
-        let mut seen = AdoptionCache::open(repo.store());
+        let mut seen = AdoptionCache::open(repo);
         let adopted = adopt(repo, found.sessions, &options, &mut seen).unwrap();
         seen.save().unwrap();
         let failed = adopted.iter().any(|it| matches!(it.outcome, Outcome::Failed(_)));
@@ -136,7 +136,7 @@ fn a_large_file_that_grows_ends_with_the_commits_of_one_import() {
     let repo = &home.sandbox.repo;
     let file = format!("{PROJECT}/a.jsonl");
     let offset = |repo: &Repository| {
-        followed_bytes(&read_note(repo.store(), "a")?).map(|bytes| usize::try_from(bytes).unwrap())
+        followed_bytes(&read_note(repo, "a")?).map(|bytes| usize::try_from(bytes).unwrap())
     };
     for end in ends {
         home.write(&file, &text.as_bytes()[..lines[end]]);
@@ -248,7 +248,7 @@ fn adopt_skips_unchanged_files_unless_their_branch_was_deleted() {
             head: None,
             passed: &|_| {},
         };
-        let mut seen = AdoptionCache::open(sandbox.repo.store());
+        let mut seen = AdoptionCache::open(&sandbox.repo);
         let sessions = find(std::slice::from_ref(&place)).sessions;
         let adopted = adopt(&sandbox.repo, sessions, &options, &mut seen).unwrap().remove(0);
         seen.save().unwrap();
@@ -379,7 +379,7 @@ fn undo_of_an_adoption_keeps_concurrent_turns() {
         assert!(undone.is_ok() || landed.is_ok(), "one of them wins");
         let left = if undone.is_ok() { usize::from(landed.is_ok()) } else { 3 };
         assert_eq!(repo.branches().len(), left);
-        let report = fsck(repo.store(), Thoroughness::Full, stamp(3).time, &mut |_, _| {}).unwrap();
+        let report = fsck(&repo, Thoroughness::Full, stamp(3).time, &mut |_, _| {}).unwrap();
         assert_eq!(report.findings, []);
     }
 }
@@ -496,8 +496,8 @@ fn cline_sessions_use_folder_names_and_workspace_paths() {
     assert_eq!(mains, 2, "{branches:?}");
     for session in ["17_a", "17_a-agent_b"] {
         let head = repo.resolve(session).unwrap().commit;
-        let files = repo.context(&head).unwrap().map(repo.store(), "files").unwrap();
-        assert!(files.get(repo.store(), b"src/a").unwrap().is_some(), "{session}");
+        let files = repo.context(&head).unwrap().map(repo, "files").unwrap();
+        assert!(files.get(repo, b"src/a").unwrap().is_some(), "{session}");
     }
 }
 

@@ -74,7 +74,7 @@ impl Home {
             head: None,
             passed: &|_| {},
         };
-        let mut seen = AdoptionCache::open(self.sandbox.repo.store());
+        let mut seen = AdoptionCache::open(&self.sandbox.repo);
         adopt(&self.sandbox.repo, found.sessions, &options, &mut seen).unwrap()
     }
 

@@ -131,7 +131,7 @@ impl Home {
             head: None,
             passed: &|_| {},
         };
-        let mut seen = AdoptionCache::open(repo.store());
+        let mut seen = AdoptionCache::open(repo);
         let adopted = adopt(repo, found.sessions, &options, &mut seen).unwrap();
         seen.save().unwrap();
         adopted

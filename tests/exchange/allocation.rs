@@ -85,7 +85,7 @@ fn memory_is_not_allocated_by_declared_lengths() {
                 opening = opening.max(memory);
                 let Ok(repo) = opened else { continue };
                 for id in sample.objects.keys() {
-                    let (_, memory) = peak(|| repo.store().read(id).is_ok());
+                    let (_, memory) = peak(|| repo.read(id).is_ok());
                     assert!(memory < MEGABYTE, "{what}: reading {id} takes {memory} bytes");
                     reading = reading.max(memory);
                 }
@@ -94,11 +94,11 @@ fn memory_is_not_allocated_by_declared_lengths() {
                 }
                 let now = stamp(60).time;
                 let (_, memory) =
-                    peak(|| fsck(repo.store(), Thoroughness::Full, now, &mut |_, _| {}).is_ok());
+                    peak(|| fsck(&repo, Thoroughness::Full, now, &mut |_, _| {}).is_ok());
                 assert!(memory < 2 * MEGABYTE, "{what}: checking takes {memory} bytes");
                 checking = checking.max(memory);
                 let (_, memory) =
-                    peak(|| repair(repo.store(), Loss::Refuse, &stamp(60), &mut |_, _| {}).is_ok());
+                    peak(|| repair(&repo, Loss::Refuse, &stamp(60), &mut |_, _| {}).is_ok());
                 assert!(memory < 8 * MEGABYTE, "{what}: mending takes {memory} bytes");
                 mending = mending.max(memory);
             }
@@ -126,7 +126,7 @@ fn import_peak(text: &[u8]) -> (u64, usize) {
     let report = done.unwrap();
     let context = repo.context(&report.head).unwrap();
     let mut out = Vec::new();
-    export_source(repo.store(), &context, &mut out).unwrap();
+    export_source(&repo, &context, &mut out).unwrap();
     assert!(out == text, "another file comes out");
     (report.turns, memory)
 }

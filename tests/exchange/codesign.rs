@@ -87,16 +87,16 @@ fn line(repo: &Repository, branch: &str) -> Vec<String> {
 
 fn file(repo: &Repository, commit: &ObjectId, path: &str) -> Option<String> {
     let context = repo.context(commit).unwrap();
-    let item = context.map(repo.store(), "files").unwrap().get(repo.store(), path.as_bytes());
+    let item = context.map(repo, "files").unwrap().get(repo, path.as_bytes());
     let blob = FileEntry::from_item(&item.unwrap()?).unwrap().blob;
-    let bytes = repo.store().read_as(Kind::Blob, &blob).unwrap();
+    let bytes = repo.read_as(Kind::Blob, &blob).unwrap();
     Some(String::from_utf8(bytes.to_vec()).unwrap())
 }
 
 fn entry(repo: &Repository, commit: &ObjectId, section: &str, key: &str) -> Option<Value> {
     let context = repo.context(commit).unwrap();
-    let item = context.map(repo.store(), section).unwrap().get(repo.store(), key.as_bytes());
-    let bytes = repo.store().read_as(Kind::Blob, &item.unwrap()?.link.id).unwrap();
+    let item = context.map(repo, section).unwrap().get(repo, key.as_bytes());
+    let bytes = repo.read_as(Kind::Blob, &item.unwrap()?.link.id).unwrap();
     Some(value(std::str::from_utf8(&bytes).unwrap()))
 }
 
@@ -318,8 +318,8 @@ fn deleted_designs_and_unknown_fields_are_preserved() {
     assert!(told.iter().any(|note| note.contains("was deleted 2026-05-02")), "{told:?}");
     assert!(told.iter().any(|note| note.contains("'fromTheFuture' is not known")), "{told:?}");
     let context = sandbox.repo.context(&report.head).unwrap();
-    let meta = context.map(sandbox.repo.store(), "meta").unwrap();
-    assert!(meta.get(sandbox.repo.store(), b"codesign/deletedAt").unwrap().is_some());
+    let meta = context.map(&sandbox.repo, "meta").unwrap();
+    assert!(meta.get(&sandbox.repo, b"codesign/deletedAt").unwrap().is_some());
 }
 
 #[test]

@@ -66,7 +66,7 @@ fn import_files(sandbox: &Sandbox, files: &[(String, &str)]) -> Vec<String> {
 
 /// The displayed messages, with calls and results numbered in order.
 fn said(repo: &Repository, revision: &str) -> Vec<MessageView> {
-    let (store, mut calls, mut count) = (repo.store(), HashMap::new(), 0);
+    let (store, mut calls, mut count) = (repo, HashMap::new(), 0);
     let list = repo.context(&tip(repo, revision)).unwrap().messages(store, "main").unwrap();
     let message = |item| {
         let entry = MessageEntry::from_item(&item).unwrap();
@@ -86,12 +86,12 @@ fn said(repo: &Repository, revision: &str) -> Vec<MessageView> {
 
 /// The entries of a map, as JSON.
 fn entries(repo: &Repository, revision: &str, section: &str) -> BTreeMap<String, Value> {
-    let map = repo.context(&tip(repo, revision)).unwrap().map(repo.store(), section).unwrap();
+    let map = repo.context(&tip(repo, revision)).unwrap().map(repo, section).unwrap();
     let entry = |(key, item): (bytes::Bytes, turntree::tree::Item)| {
-        let bytes = repo.store().read_as(Kind::Blob, &item.link.id).unwrap();
+        let bytes = repo.read_as(Kind::Blob, &item.link.id).unwrap();
         (String::from_utf8(key.to_vec()).unwrap(), serde_json::from_slice(&bytes).unwrap())
     };
-    map.iter(repo.store()).map(|found| entry(found.unwrap())).collect()
+    map.iter(repo).map(|found| entry(found.unwrap())).collect()
 }
 
 /// Commits a turn to `session` that applies a state document.

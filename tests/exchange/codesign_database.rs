@@ -106,15 +106,15 @@ fn contents(repo: &Repository, branch: &str) -> Vec<String> {
 
 fn file(repo: &Repository, commit: &ObjectId, path: &str) -> Option<String> {
     let context = repo.context(commit).unwrap();
-    let files = context.map(repo.store(), "files").unwrap();
-    let item = files.get(repo.store(), path.as_bytes()).unwrap()?;
+    let files = context.map(repo, "files").unwrap();
+    let item = files.get(repo, path.as_bytes()).unwrap()?;
     let blob = FileEntry::from_item(&item).unwrap().blob;
-    let bytes = repo.store().read_as(Kind::Blob, &blob).unwrap();
+    let bytes = repo.read_as(Kind::Blob, &blob).unwrap();
     Some(String::from_utf8(bytes.to_vec()).unwrap())
 }
 
 fn said(repo: &Repository, revision: &str) -> Vec<String> {
-    let (store, commit) = (repo.store(), repo.resolve(revision).unwrap().commit);
+    let (store, commit) = (repo, repo.resolve(revision).unwrap().commit);
     let list = repo.context(&commit).unwrap().messages(store, "main").unwrap();
     let line = |item| {
         let entry = MessageEntry::from_item(&item).unwrap();
@@ -125,9 +125,9 @@ fn said(repo: &Repository, revision: &str) -> Vec<String> {
 
 fn entry(repo: &Repository, revision: &str, section: &str, key: &str) -> Option<Vec<u8>> {
     let commit = repo.resolve(revision).unwrap().commit;
-    let map = repo.context(&commit).unwrap().map(repo.store(), section).unwrap();
-    let item = map.get(repo.store(), key.as_bytes()).unwrap()?;
-    Some(repo.store().read_as(Kind::Blob, &item.link.id).unwrap().to_vec())
+    let map = repo.context(&commit).unwrap().map(repo, section).unwrap();
+    let item = map.get(repo, key.as_bytes()).unwrap()?;
+    Some(repo.read_as(Kind::Blob, &item.link.id).unwrap().to_vec())
 }
 
 fn options() -> ImportOptions {

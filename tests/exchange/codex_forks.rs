@@ -167,7 +167,7 @@ fn lost_codex_results_are_exported_as_aborted() {
     let head = sandbox.import("a", rollout.text().as_bytes()).unwrap().head;
     let mut out = Vec::new();
     let context = sandbox.repo.context(&head).unwrap();
-    export_openai(sandbox.repo.store(), &context, "main", &mut out).unwrap();
+    export_openai(&sandbox.repo, &context, "main", &mut out).unwrap();
     let sent: Value = serde_json::from_slice(&out).unwrap();
     let result = json!({"role": "tool", "tool_call_id": "c1", "content": "aborted"});
     assert_eq!(sent["messages"][2], result);

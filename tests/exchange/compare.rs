@@ -9,11 +9,11 @@ use turntree_exchange::{MessageView, PriceTable, compare};
 use turntree_tests::{Sandbox, recorded_sessions};
 
 fn messages(repo: &Repository, commit: &ObjectId) -> Vec<MessageView> {
-    let entries = repo.context(commit).unwrap().messages(repo.store(), MAIN_AGENT).unwrap();
-    let entries = entries.iter(repo.store(), 0..entries.len());
+    let entries = repo.context(commit).unwrap().messages(repo, MAIN_AGENT).unwrap();
+    let entries = entries.iter(repo, 0..entries.len());
     let read = |item: &Item| {
         let entry = MessageEntry::from_item(item).unwrap();
-        view(&entry.media, &repo.store().read_as(Kind::Blob, &entry.blob).unwrap())
+        view(&entry.media, &repo.read_as(Kind::Blob, &entry.blob).unwrap())
     };
     entries.map(|item| read(&item.unwrap())).collect()
 }

@@ -28,7 +28,7 @@ fn exported(repo: &Repository, commit: &ObjectId) -> String {
 
 fn exported_with(repo: &Repository, commit: &ObjectId, options: &ChefOptions) -> String {
     let mut out = Vec::new();
-    export_chef(repo.store(), &repo.context(commit).unwrap(), options, &mut out).unwrap();
+    export_chef(repo, &repo.context(commit).unwrap(), options, &mut out).unwrap();
     String::from_utf8(out).unwrap()
 }
 
@@ -94,15 +94,15 @@ fn context_chef_examples_round_trip_exactly() {
 fn context_chef_snapshots_map_to_standard_sections() {
     let sandbox = Sandbox::new();
     let head = import(&sandbox, SNAPSHOT);
-    let (repo, store) = (&sandbox.repo, sandbox.repo.store());
+    let repo = &sandbox.repo;
     let commit = repo.commit(&head).unwrap();
     assert_eq!(commit.message, "before publish");
     assert_eq!(commit.time.micros, 1_772_442_001_000_000);
     let context = repo.context(&head).unwrap();
-    assert_eq!(context.messages(store, "main").unwrap().len(), 4);
+    assert_eq!(context.messages(repo, "main").unwrap().len(), 4);
     let text = |section: &str, key: &str| {
-        let item = context.map(store, section).unwrap().get(store, key.as_bytes()).unwrap();
-        let bytes = store.read_as(Kind::Blob, &item.unwrap().link.id).unwrap();
+        let item = context.map(repo, section).unwrap().get(repo, key.as_bytes()).unwrap();
+        let bytes = repo.read_as(Kind::Blob, &item.unwrap().link.id).unwrap();
         value(std::str::from_utf8(&bytes).unwrap())
     };
     assert_eq!(text("memory", "café/key")["value"], "ünïcode ✓");
@@ -207,9 +207,9 @@ fn early_context_chef_documents_use_current_names() {
         assert_eq!(out["modules"]["janitor"]["consecutiveFailures"], 0);
         assert_eq!(out["modules"]["pruner"]["blockedTools"], json!([]));
         let context = sandbox.repo.context(&head).unwrap();
-        let meta = context.map(sandbox.repo.store(), "meta").unwrap();
-        let found = meta.get(sandbox.repo.store(), b"context-chef/era").unwrap().unwrap();
-        let found = sandbox.repo.store().read_as(Kind::Blob, &found.link.id).unwrap();
+        let meta = context.map(&sandbox.repo, "meta").unwrap();
+        let found = meta.get(&sandbox.repo, b"context-chef/era").unwrap().unwrap();
+        let found = sandbox.repo.read_as(Kind::Blob, &found.link.id).unwrap();
         assert_eq!(found, era);
     }
 }
@@ -430,7 +430,7 @@ fn snapshots_are_restored_in_any_order_and_any_number_of_times() {
     for (commit, document) in commits.iter().zip(&documents) {
         assert_eq!(exported(repo, commit), *document);
         let mut out = Vec::new();
-        export_source(repo.store(), &repo.context(commit).unwrap(), &mut out).unwrap();
+        export_source(repo, &repo.context(commit).unwrap(), &mut out).unwrap();
         assert!(out == document.as_bytes());
     }
     // A repeated import of a snapshot adds nothing.
@@ -453,7 +453,7 @@ fn memory_expires_by_turn_or_time() {
     let sandbox = Sandbox::new();
     let head = import(&sandbox, &document);
     let context = sandbox.repo.context(&head).unwrap();
-    let found = expired(sandbox.repo.store(), &context, 1000).unwrap();
+    let found = expired(&sandbox.repo, &context, 1000).unwrap();
     let expected =
         [("by turn", Expired::Turn), ("by time", Expired::Time), ("both", Expired::Time)];
     assert_eq!(found, expected.map(|(key, why)| (key.to_owned(), why)));
@@ -475,7 +475,7 @@ fn snapshots_carry_their_cited_payloads() {
     assert_eq!(stored.payload.uri.as_str(), "context://vfs/vfs_fd7492402b36f442.txt");
     let head = import(&sandbox, SNAPSHOT);
     let context = sandbox.repo.context(&head).unwrap();
-    assert_eq!(context.count(sandbox.repo.store(), "vfs").unwrap(), 1);
+    assert_eq!(context.count(&sandbox.repo, "vfs").unwrap(), 1);
 }
 
 #[test]

@@ -122,7 +122,7 @@ fn all_turns(sandbox: &Sandbox) -> usize {
 
 fn copied(sandbox: &Sandbox, head: &ObjectId) -> (u64, u64) {
     let context = sandbox.repo.context(head).unwrap();
-    let transcript = Transcript::open(sandbox.repo.store(), &context).unwrap();
+    let transcript = Transcript::open(&sandbox.repo, &context).unwrap();
     (transcript.copied(), transcript.len())
 }
 
@@ -403,11 +403,11 @@ fn fork_origins_are_found_without_the_note() {
     own(&mut fork, 0);
     let sandbox = Sandbox::new();
     let first = import(&sandbox, &parent);
-    write_note(sandbox.repo.store(), "origins of codex", b"").unwrap();
+    write_note(&sandbox.repo, "origins of codex", b"").unwrap();
     let second = import(&sandbox, &fork);
     assert!(line(&sandbox, &second).contains(&first));
     if reader_runs() {
-        let read = read(&sandbox.store(), &["transcript", "refs/heads/b/main"]);
+        let read = read(&sandbox.store_dir(), &["transcript", "refs/heads/b/main"]);
         assert!(read == fork.bytes(), "the independent reader reads copies");
     }
     let mut change = sandbox.repo.begin();
@@ -415,7 +415,7 @@ fn fork_origins_are_found_without_the_note() {
     change.commit(&stamp(2), "delete").unwrap();
     collect(&sandbox.repo, Purpose::Repack(Tier::Archive), &stamp(3), &mut |_| {}).unwrap();
     assert!(sandbox.source(&second) == fork.bytes());
-    let report = fsck(sandbox.repo.store(), Thoroughness::Full, stamp(3).time, &mut |_, _| {});
+    let report = fsck(&sandbox.repo, Thoroughness::Full, stamp(3).time, &mut |_, _| {});
     assert!(report.unwrap().findings.is_empty());
 }
 

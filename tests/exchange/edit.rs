@@ -24,7 +24,7 @@ fn entries(edited: &EditedConversation) -> Vec<(MessageEntry, Option<Vec<u8>>)> 
 fn unpaired(sandbox: &Sandbox, edited: &EditedConversation) -> BTreeSet<String> {
     let (mut calls, mut results) = (BTreeSet::new(), BTreeSet::new());
     for (entry, bytes) in entries(edited) {
-        let stored = || sandbox.repo.store().read_as(Kind::Blob, &entry.blob).unwrap().to_vec();
+        let stored = || sandbox.repo.read_as(Kind::Blob, &entry.blob).unwrap().to_vec();
         let view = view(&entry.media, &bytes.unwrap_or_else(stored));
         calls.extend(view.tool_calls.into_iter().map(|call| call.id));
         results.extend(view.tool_results.into_iter().map(|result| result.call_id));
@@ -150,7 +150,7 @@ fn results_repeated_after_a_compaction_are_restored_once() {
     let head = sandbox.import("g1", (lines.join("\n") + "\n").as_bytes()).unwrap().head;
     let (edited, _) = expand_compaction(&sandbox.repo, &head).unwrap();
     let views = entries(&edited).into_iter().map(|(entry, _)| {
-        let bytes = sandbox.repo.store().read_as(Kind::Blob, &entry.blob).unwrap();
+        let bytes = sandbox.repo.read_as(Kind::Blob, &entry.blob).unwrap();
         view(&entry.media, &bytes)
     });
     let said: Vec<String> = views

@@ -37,7 +37,7 @@ fn compare(text: &[u8], ends: impl Iterator<Item = usize>, keeps_notes: impl Fn(
     let (followed_commits, whole_commits) = (commits(&followed, &head), commits(&imported, &whole));
     for (at, (a, b)) in followed_commits.iter().zip(&whole_commits).enumerate() {
         let sections = |sandbox: &Sandbox, id| {
-            sandbox.repo.context(id).unwrap().sections(sandbox.repo.store()).unwrap()
+            sandbox.repo.context(id).unwrap().sections(&sandbox.repo).unwrap()
         };
         let (here, there) = (sections(&followed, a), sections(&imported, b));
         for (name, section) in &there {

@@ -158,7 +158,7 @@ fn every_turn(repo: &Repository) -> Vec<LogEntry> {
 /// differently.
 fn restored(repo: &Repository, id: &ObjectId, dir: &Path) -> Files {
     let context = repo.context(id).unwrap();
-    plan_checkout(repo.store(), &context, dir, &[]).unwrap().apply(repo.store(), false).unwrap();
+    plan_checkout(repo, &context, dir, &[]).unwrap().apply(repo, false).unwrap();
     let mut files = files_in(dir);
     fs::remove_dir_all(dir).unwrap();
     files.retain(|path, _| path != "source" && !path.ends_with("/messages.jsonl"));
@@ -210,7 +210,7 @@ fn git_checkouts_equal_restores_at_every_turn() {
         let files = git.files(name);
         let messages = files.keys().filter(|path| path.contains("/messages/")).count() as u64;
         let context = repo.context(&id).unwrap();
-        assert_eq!(messages, context.message_count(repo.store()).unwrap());
+        assert_eq!(messages, context.message_count(repo).unwrap());
         assert_eq!(without_messages(files), expected, "{}", commit.message);
         let of_git = git.run(&["log", "-1", "--format=%P", name]);
         let of_git: Vec<&str> = of_git.split(' ').filter(|id| !id.is_empty()).collect();
@@ -338,7 +338,7 @@ fn killed_git_exports_can_be_repeated() {
         let line = format!("ulimit -f {blocks}; exec \"$0\" git export \"$1\"");
         let ended = Command::new("sh")
             .args(["-c", &line, PROGRAM, dir.to_str().unwrap()])
-            .env("TURNTREE_STORE", sandbox.store())
+            .env("TURNTREE_STORE", sandbox.store_dir())
             .env("TURNTREE_MAINTENANCE", "off")
             .output()
             .unwrap();
@@ -371,7 +371,7 @@ fn git_exports_do_not_overwrite_foreign_repositories_or_refs() {
         assert_eq!(error.kind(), ErrorKind::InvalidInput);
         assert!(error.to_string().contains("nothing was written"), "{error}");
     }
-    assert_eq!(refused(&sandbox.store().join("git")).kind(), ErrorKind::InvalidInput);
+    assert_eq!(refused(&sandbox.store_dir().join("git")).kind(), ErrorKind::InvalidInput);
     assert_eq!(files_in(&foreign.dir.join(".git")), before);
 
     let dir = sandbox.folder().join("out.git");
@@ -586,7 +586,7 @@ fn recorded_sessions_export_to_valid_git_repositories() {
         let files = git.files(&commits[&id.to_string()]);
         let context = repo.context(id).unwrap();
         let messages = files.keys().filter(|path| path.contains("/messages/")).count() as u64;
-        assert_eq!(messages, context.message_count(repo.store()).unwrap(), "{}", commit.message);
+        assert_eq!(messages, context.message_count(repo).unwrap(), "{}", commit.message);
         let expected = restored(repo, id, &sandbox.folder().join("restored"));
         assert_eq!(without_messages(files), expected, "{}", commit.message);
     }

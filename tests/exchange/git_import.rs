@@ -36,7 +36,7 @@ fn import_all(repo: &Repository, dir: &Path) -> GitImport {
 
 /// The files of a snapshot with their git modes.
 fn files(repo: &Repository, id: &ObjectId) -> Files {
-    let (store, context) = (repo.store(), repo.context(id).unwrap());
+    let (store, context) = (repo, repo.context(id).unwrap());
     let mut files = Files::new();
     for entry in context.map(store, "files").unwrap().iter(store) {
         let (key, item) = entry.unwrap();
@@ -151,7 +151,7 @@ fn git_imports_keep_files_branches_and_merges() {
     assert_eq!(first.commit.time.micros, 1_700_000_000_000_000);
     assert_eq!(first.commit.time.offset_minutes, 90);
     assert!(first.commit.message.starts_with("first\n\nwith a body\n"));
-    let (store, context) = (repo.store(), repo.context(&first.id).unwrap());
+    let (store, context) = (repo, repo.context(&first.id).unwrap());
     let entry = |key: &[u8]| {
         let item = context.map(store, "git").unwrap().get(store, key).unwrap().unwrap();
         String::from_utf8(store.read_as(Kind::Blob, &item.link.id).unwrap().to_vec()).unwrap()

@@ -43,10 +43,10 @@ fn complete_files_of_a_transcript_are_in_the_context() {
     let sandbox = Sandbox::new();
     let head = sandbox.import("work", claude_code(8).as_bytes()).unwrap().head;
     let context = sandbox.repo.context(&head).unwrap();
-    let files = context.map(sandbox.repo.store(), "files").unwrap();
-    let file = files.get(sandbox.repo.store(), b"src/part_2.rs").unwrap().unwrap();
+    let files = context.map(&sandbox.repo, "files").unwrap();
+    let file = files.get(&sandbox.repo, b"src/part_2.rs").unwrap().unwrap();
     let file = FileEntry::from_item(&file).unwrap();
-    let content = sandbox.repo.store().read_as(Kind::Blob, &file.blob).unwrap();
+    let content = sandbox.repo.read_as(Kind::Blob, &file.blob).unwrap();
     assert!(content.starts_with(b"fn part_7() -> usize {\n    7\n}\n"), "the newest content");
     assert_eq!(file.size, content.len() as u64);
 }
@@ -173,7 +173,7 @@ fn manual_snapshots_remain_below_later_turns() {
     let report = sandbox.import("work", claude_code(9).as_bytes()).unwrap();
     assert_eq!(report.turns, 4);
     let context = sandbox.repo.context(&report.head).unwrap();
-    assert_eq!(context.count(sandbox.repo.store(), "scratchpad").unwrap(), 1);
+    assert_eq!(context.count(&sandbox.repo, "scratchpad").unwrap(), 1);
     let history = sandbox.repo.history(&[report.head], &[]).unwrap();
     assert!(history.map(Result::unwrap).any(|entry| entry.id == by_hand));
 }
@@ -329,7 +329,7 @@ fn costs_of_a_file_grow_linearly_with_its_forks() {
         let purpose = Purpose::Repack(Tier::Compacted);
         collect(&sandbox.repo, purpose, &stamp(3), &mut |_| {}).unwrap();
         let now = stamp(3).time;
-        let report = fsck(sandbox.repo.store(), Thoroughness::Full, now, &mut |_, _| {}).unwrap();
+        let report = fsck(&sandbox.repo, Thoroughness::Full, now, &mut |_, _| {}).unwrap();
         assert_eq!(report.findings, []);
         stats(&sandbox.repo, None, now).unwrap().history_index_bytes
     });

@@ -34,7 +34,7 @@ fn invalid_transcripts_are_rejected_without_creating_a_store() {
         let (code, said) = run(&shell, &format!("turntree import {file}"));
         assert_eq!(code, Some(exit), "{file}: {said}");
         assert!(said.contains(expected), "{file}: {said}");
-        assert!(!shell.store().join("superblock").exists(), "{file}");
+        assert!(!shell.store_dir().join("superblock").exists(), "{file}");
     }
 }
 

@@ -30,7 +30,7 @@ fn every_recording_round_trips() {
         let report = sandbox.import(session, bytes).unwrap();
         // A recording may be only a copy of a different one.
         let turns = sandbox.repo.context(&report.head).unwrap();
-        let transcript = Transcript::open(sandbox.repo.store(), &turns).unwrap();
+        let transcript = Transcript::open(&sandbox.repo, &turns).unwrap();
         let is_copy = transcript.own().is_empty();
         assert!(report.turns > 0 && (report.messages > 0) != is_copy, "{}", file.display());
         assert_eq!(report.input_bytes, bytes.len() as u64, "{}", file.display());

@@ -253,7 +253,7 @@ fn openhands_conversations_are_found_grow_and_have_costs() {
         };
         // Files that changed within the resolution of the clock are not remembered.
         std::thread::sleep(std::time::Duration::from_millis(50));
-        let mut seen = AdoptionCache::open(sandbox.repo.store());
+        let mut seen = AdoptionCache::open(&sandbox.repo);
         let adopted = adopt(&sandbox.repo, found.sessions, &options, &mut seen).unwrap();
         seen.save().unwrap();
         match &adopted[0].outcome {

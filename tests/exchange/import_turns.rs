@@ -106,8 +106,8 @@ impl Claude {
 /// The messages to and from the main agent at `commit`.
 fn said(sandbox: &Sandbox, commit: &ObjectId) -> Vec<String> {
     let format = sandbox.repo.context(commit).unwrap();
-    let format = format.map(sandbox.repo.store(), "meta").unwrap();
-    let format = format.get(sandbox.repo.store(), b"format").unwrap().unwrap();
+    let format = format.map(&sandbox.repo, "meta").unwrap();
+    let format = format.get(&sandbox.repo, b"format").unwrap().unwrap();
     let store = sandbox.repo.store();
     let format = turntree::object::ObjectSource::read_as(
         store,
@@ -596,7 +596,7 @@ fn copilot_sub_agents_and_compactions_are_distinguished() {
     assert_eq!(report.turns, 2);
     assert_eq!(said(&sandbox, &report.head), ["go", "I call.", "Done."]);
     let context = sandbox.repo.context(&report.head).unwrap();
-    assert_eq!(context.messages(sandbox.repo.store(), "a-1@main").unwrap().len(), 2);
+    assert_eq!(context.messages(&sandbox.repo, "a-1@main").unwrap().len(), 2);
     let report = sandbox.import("s", joined(&compacted).as_bytes()).unwrap();
     assert_eq!(said(&sandbox, &report.head), ["In short.", "next"]);
 }

@@ -52,7 +52,7 @@ fn openai(sandbox: &Sandbox, session: &str) -> Value {
     let head = sandbox.repo.resolve(session).unwrap().commit;
     let context = sandbox.repo.context(&head).unwrap();
     let mut out = Vec::new();
-    export_openai(sandbox.repo.store(), &context, "main", &mut out).unwrap();
+    export_openai(&sandbox.repo, &context, "main", &mut out).unwrap();
     serde_json::from_slice::<Value>(&out).unwrap()["messages"].take()
 }
 

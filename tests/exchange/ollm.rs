@@ -180,9 +180,9 @@ fn goals_and_reasoning_are_kept() {
     document["messages"][2]["toolCallId"] = json!("c1");
     let sandbox = Sandbox::new();
     let head = import(&sandbox, &document.to_string());
-    let (store, context) = (sandbox.repo.store(), sandbox.repo.context(&head).unwrap());
-    assert_eq!(context.count(store, "goals").unwrap(), 2);
-    assert_eq!(context.count(store, "reasoning").unwrap(), 1);
+    let (repo, context) = (&sandbox.repo, sandbox.repo.context(&head).unwrap());
+    assert_eq!(context.count(repo, "goals").unwrap(), 2);
+    assert_eq!(context.count(repo, "reasoning").unwrap(), 1);
     let out = value(&exported(&sandbox.repo, &head));
     assert_eq!(out["goalStack"], document["goalStack"]);
     assert_eq!(out["reasoningStorage"], document["reasoningStorage"]);
@@ -210,7 +210,7 @@ fn rolling_cleanup(case: &Value) {
     }
     let policy = Policy { keep_last: Some(count("maxCount")), ..Policy::default() };
     let policies = Policies { default: Some(policy), ..Policies::default() };
-    let roots = Roots::find(sandbox.repo.store(), &sandbox.repo.refs(), 1).unwrap();
+    let roots = Roots::find(&sandbox.repo, &sandbox.repo.refs(), 1).unwrap();
     let mut roots = roots;
     // Turns kept for undo are removed from the roots: the rule is about the rest.
     roots
@@ -225,7 +225,7 @@ fn rolling_cleanup(case: &Value) {
 fn context_chef_snapshots_map_to_standard_sections() {
     let sandbox = Sandbox::new();
     let head = import(&sandbox, &one_snapshot().to_string());
-    let (repo, store) = (&sandbox.repo, sandbox.repo.store());
+    let repo = &sandbox.repo;
     let commit = repo.commit(&head).unwrap();
     assert_eq!(commit.author.model, "qwen2.5:3b");
     assert_eq!(context_tokens(&commit), Some(321));
@@ -233,16 +233,16 @@ fn context_chef_snapshots_map_to_standard_sections() {
         restored(&sandbox, &head).iter().map(|m| m[0].as_str().unwrap().to_owned()).collect();
     assert_eq!(ids, ["m0", "m1", "m2", "m3", "m4", "m5"], "by time");
     let context = repo.context(&head).unwrap();
-    let state = context.map(store, "agents/main/state").unwrap();
-    let goal = state.get(store, b"activeGoalId").unwrap().unwrap();
-    assert_eq!(store.read_as(Kind::Blob, &goal.link.id).unwrap(), r#""g1""#);
+    let state = context.map(repo, "agents/main/state").unwrap();
+    let goal = state.get(repo, b"activeGoalId").unwrap().unwrap();
+    assert_eq!(repo.read_as(Kind::Blob, &goal.link.id).unwrap(), r#""g1""#);
 
     let sandbox = Sandbox::new();
     let head = import(&sandbox, &vector("snapshotdata-v0.1.1-migrated.json"));
     let commit = sandbox.repo.commit(&head).unwrap();
     assert_eq!((commit.trigger, &*commit.message), (Trigger::Emergency, "emergency snapshot"));
     let context = sandbox.repo.context(&head).unwrap();
-    assert_eq!(context.count(sandbox.repo.store(), "checkpoints").unwrap(), 1);
+    assert_eq!(context.count(&sandbox.repo, "checkpoints").unwrap(), 1);
     let out = value(&exported(&sandbox.repo, &head));
     assert_eq!(out["checkpoints"][0]["id"], "ckpt-1");
     assert_eq!(out["metadata"]["purpose"], "emergency");
@@ -332,7 +332,7 @@ fn an_edited_snapshot_has_the_documented_shape() {
 fn exported_for(repo: &Repository, commit: &ObjectId, compat: OllmCompat) -> String {
     let facts = SnapshotFacts::of(commit, &repo.commit(commit).unwrap());
     let mut out = Vec::new();
-    export_context(repo.store(), &repo.context(commit).unwrap(), &facts, compat, &mut out).unwrap();
+    export_context(repo, &repo.context(commit).unwrap(), &facts, compat, &mut out).unwrap();
     String::from_utf8(out).unwrap()
 }
 

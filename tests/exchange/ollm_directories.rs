@@ -238,7 +238,7 @@ fn transitions_share_the_messages_of_the_conversation() {
     let context = repo.context(&id).unwrap();
     let mut out = Vec::new();
     let facts = TransitionFacts::of(&id, &repo.commit(&id).unwrap());
-    export_mode(repo.store(), &context, &facts, &mut out).unwrap();
+    export_mode(repo, &context, &facts, &mut out).unwrap();
     let out = value(std::str::from_utf8(&out).unwrap());
     assert_eq!(out["recentMessages"].as_array().unwrap().len(), 5);
     assert_eq!(
@@ -249,7 +249,7 @@ fn transitions_share_the_messages_of_the_conversation() {
     assert_eq!(out.get("reasoningTraces"), None, "absent is not null");
     let report = sandbox.import_as("other", "ollm-mode", out.to_string().as_bytes()).unwrap();
     assert_eq!((report.messages, report.notes), (5, Vec::new()));
-    let text = state_snapshot(repo.store(), &repo.context(&head).unwrap()).unwrap();
+    let text = state_snapshot(repo, &repo.context(&head).unwrap()).unwrap();
     assert_eq!(read_state_snapshot(&text.to_xml()), Some(text));
 }
 
@@ -266,15 +266,15 @@ fn intents_do_not_change_the_conversation() {
     let head = import(&sandbox, &later);
     assert_eq!(restored(&sandbox, &head), restored(&sandbox, &main), "nothing else is touched");
     let (repo, context) = (&sandbox.repo, sandbox.repo.context(&head).unwrap());
-    assert_eq!(context.count(repo.store(), "intents").unwrap(), 2);
+    assert_eq!(context.count(repo, "intents").unwrap(), 2);
     for (id, expected) in
         [(None, &later), (Some("intent-0001"), &intent), (Some("intent-0002"), &later)]
     {
         let mut out = Vec::new();
-        export_intent(repo.store(), &context, id, &mut out).unwrap();
+        export_intent(repo, &context, id, &mut out).unwrap();
         assert_eq!(String::from_utf8(out).unwrap(), expected.trim_end());
     }
-    let error = export_intent(repo.store(), &context, Some("nope"), &mut Vec::new()).unwrap_err();
+    let error = export_intent(repo, &context, Some("nope"), &mut Vec::new()).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::NotFound);
 }
 

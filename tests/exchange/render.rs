@@ -24,7 +24,7 @@ fn show_time(time: Time) -> String {
 
 /// Exports the conversation of `main` in a form.
 fn exported(repo: &Repository, id: &ObjectId, form: &str) -> Vec<u8> {
-    let (source, context) = (repo.store(), repo.context(id).unwrap());
+    let (source, context) = (repo, repo.context(id).unwrap());
     let commit = repo.commit(id).unwrap();
     let mut out = Vec::new();
     match form {
@@ -154,11 +154,10 @@ fn check_atif(document: &Value) {
 }
 
 fn views(repo: &Repository, id: &ObjectId) -> Vec<MessageView> {
-    let messages = repo.context(id).unwrap().messages(repo.store(), MAIN_AGENT).unwrap();
-    let view_of = |entry: MessageEntry| {
-        view(&entry.media, &repo.store().read_as(Kind::Blob, &entry.blob).unwrap())
-    };
-    let entries = messages.iter(repo.store(), 0..messages.len());
+    let messages = repo.context(id).unwrap().messages(repo, MAIN_AGENT).unwrap();
+    let view_of =
+        |entry: MessageEntry| view(&entry.media, &repo.read_as(Kind::Blob, &entry.blob).unwrap());
+    let entries = messages.iter(repo, 0..messages.len());
     entries.map(|item| view_of(MessageEntry::from_item(&item.unwrap()).unwrap())).collect()
 }
 

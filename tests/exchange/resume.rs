@@ -33,14 +33,14 @@ fn facts_in(agent: NativeAgent) -> NativeFacts<'static> {
 
 fn laid_out(sandbox: &Sandbox, agent: NativeAgent, from: &ObjectId) -> NativeTranscript {
     let context = sandbox.repo.context(from).unwrap();
-    native_transcript(agent, sandbox.repo.store(), &context, &facts_in(agent)).unwrap()
+    native_transcript(agent, &sandbox.repo, &context, &facts_in(agent)).unwrap()
 }
 
 /// The conversation as it is sent, without instructions, which belong to the agent.
 fn sent(sandbox: &Sandbox, head: &ObjectId) -> Vec<Value> {
     let mut out = Vec::new();
     let context = sandbox.repo.context(head).unwrap();
-    export_openai(sandbox.repo.store(), &context, "main", &mut out).unwrap();
+    export_openai(&sandbox.repo, &context, "main", &mut out).unwrap();
     let mut sent: Value = serde_json::from_slice(&out).unwrap();
     let messages = sent["messages"].as_array_mut().unwrap();
     messages.retain(|message| message["role"] != "system");
@@ -244,7 +244,7 @@ fn omitted_content_is_counted_and_empty_conversations_are_rejected() {
     let head = sandbox.import("alone", alone.to_string().as_bytes()).unwrap().head;
     let context = sandbox.repo.context(&head).unwrap();
     for agent in NativeAgent::ALL {
-        let refused = native_transcript(agent, sandbox.repo.store(), &context, &facts());
+        let refused = native_transcript(agent, &sandbox.repo, &context, &facts());
         assert!(refused.unwrap_err().to_string().contains("no message"));
     }
 }

@@ -39,7 +39,7 @@ fn store_of(sessions: usize) -> Sandbox {
 fn newest(sandbox: &Sandbox) -> (Vec<SessionSummary>, u64) {
     let io = CountingIo::default();
     let options = OpenOptions::new([9; 16]);
-    let repo = Repository::open(Arc::new(io.clone()), &sandbox.store(), options).unwrap();
+    let repo = Repository::open(Arc::new(io.clone()), &sandbox.store_dir(), options).unwrap();
     let before = io.reads();
     let known = KnownSessions::default();
     let table = known.table(&repo).unwrap();
@@ -57,7 +57,7 @@ fn check(sandbox: &Sandbox, step: &str) {
 
 /// Deletes everything cached next to the store.
 fn forget(sandbox: &Sandbox) {
-    let _ = fs::remove_dir_all(sandbox.store().join("workspaces"));
+    let _ = fs::remove_dir_all(sandbox.store_dir().join("workspaces"));
 }
 
 #[test]
@@ -132,7 +132,7 @@ fn a_cached_list_forgets_what_a_collection_freed() {
 fn a_damaged_cache_is_read_again_and_a_past_state_is_not_cached() {
     let sandbox = store_of(40);
     let (told, _) = newest(&sandbox);
-    let folder = sandbox.store().join("workspaces");
+    let folder = sandbox.store_dir().join("workspaces");
     for entry in fs::read_dir(&folder).unwrap() {
         let path = entry.unwrap().path();
         let mut bytes = fs::read(&path).unwrap();

@@ -16,7 +16,7 @@ fn exported(repo: &Repository, id: &ObjectId) -> Value {
     let mut out = Vec::new();
     let context = repo.context(id).unwrap();
     let options = SnapshotOptions { moment: "now".into(), ..Default::default() };
-    export_snapshot(repo.store(), &context, &options, &mut out).unwrap();
+    export_snapshot(repo, &context, &options, &mut out).unwrap();
     serde_json::from_slice(&out).unwrap()
 }
 
@@ -185,7 +185,7 @@ fn restored_swarms_report_what_could_not_be_restored() {
     let configuration = br#"{"agents": {"lead": {"system_prompt": "You lead."}, "writer": {}}}"#;
     let configuration = Configuration::parse(configuration).unwrap();
     let restored =
-        restore_swarm(repo.store(), &context, &configuration, false, SwarmCompat::Sound).unwrap();
+        restore_swarm(&repo, &context, &configuration, false, SwarmCompat::Sound).unwrap();
     let result = &restored.result;
     assert!(result.partial_restore && !result.success && result.configuration_differs);
     assert_eq!(
@@ -218,13 +218,11 @@ fn restored_swarms_report_what_could_not_be_restored() {
     // With an unchanged configuration nothing is left out and nothing differs.
     let configuration = br#"{"agents": {"lead": {"system_prompt": "You coordinate reviews."}}}"#;
     let mut same = Configuration::parse(configuration).unwrap();
-    let result =
-        restore_swarm(repo.store(), &context, &same, false, SwarmCompat::Sound).unwrap().result;
+    let result = restore_swarm(&repo, &context, &same, false, SwarmCompat::Sound).unwrap().result;
     assert!(!result.configuration_differs, "the prompts are the same");
     let tester = br#"{"agents": {"tester": {"system_prompt": "You verify claims."}}}"#;
     same.agents.extend(Configuration::parse(tester).unwrap().agents);
-    let result =
-        restore_swarm(repo.store(), &context, &same, false, SwarmCompat::Sound).unwrap().result;
+    let result = restore_swarm(&repo, &context, &same, false, SwarmCompat::Sound).unwrap().result;
     assert_eq!((result.success, result.warnings.len()), (true, 0));
     assert!(!result.configuration_differs, "a delegate is known by its instances");
     assert_eq!(result.summary, "Snapshot restored successfully. All agents restored.");

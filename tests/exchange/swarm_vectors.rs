@@ -57,7 +57,7 @@ fn exported(sandbox: &Sandbox, id: &ObjectId) -> Value {
 fn exported_as(sandbox: &Sandbox, id: &ObjectId, options: &SnapshotOptions) -> Value {
     let context = sandbox.repo.context(id).unwrap();
     let mut out = Vec::new();
-    export_snapshot(sandbox.repo.store(), &context, options, &mut out).unwrap();
+    export_snapshot(&sandbox.repo, &context, options, &mut out).unwrap();
     json(&out)
 }
 
@@ -232,7 +232,7 @@ fn restore_cases_match_the_vectors() {
         }
         let preserve = case["preserve_system_prompts"].as_bool().unwrap_or(false);
         let restored =
-            |compat| restore_swarm(sandbox.repo.store(), &context, &configured, preserve, compat);
+            |compat| restore_swarm(&sandbox.repo, &context, &configured, preserve, compat);
         if let Some(message) = case["raises"]["message"].as_str() {
             let error = restored(SwarmCompat::Sound).unwrap_err();
             assert_eq!(

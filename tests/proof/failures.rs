@@ -6,6 +6,7 @@ use std::sync::Arc;
 use turntree::ErrorKind;
 use turntree::maintenance::{FsckFinding, fsck};
 use turntree::object::{Kind, ObjectSource, RefValue, Time};
+use turntree::repo::Repository;
 use turntree::store::{Expected, Io, NewStore, Store, Thoroughness};
 use turntree_tests::oracle::{DIR, Script, Witness, blob, commit_after, options, pack, set};
 use turntree_tests::proof::{Effort, Programs, failures};
@@ -47,9 +48,9 @@ fn a_pack_that_does_not_read_back_replaces_nothing() {
     let mut refused = 0;
     for at in 1.. {
         let disk = begin.crash(Keep::All);
-        let store = Store::open(Arc::new(disk.clone()), Path::new(DIR), options(9)).unwrap();
+        let repo = Repository::open(Arc::new(disk.clone()), Path::new(DIR), options(9)).unwrap();
         disk.arm(Fault::FlipAt(at));
-        let packed = pack(&store, |_| true);
+        let packed = pack(repo.store(), |_| true);
         if !disk.triggered() {
             break;
         }
@@ -58,12 +59,12 @@ fn a_pack_that_does_not_read_back_replaces_nothing() {
             Err(error) => {
                 assert_eq!(error.kind(), ErrorKind::Corrupt, "{error}");
                 refused += 1;
-                drop(store);
+                drop(repo);
                 promise.check(&disk);
             }
             Ok(_) => {
                 // Damage of a manifest is found when it is read.
-                let report = fsck(&store, Thoroughness::Full, Time::default(), &mut |_, _| {});
+                let report = fsck(&repo, Thoroughness::Full, Time::default(), &mut |_, _| {});
                 let findings = report.unwrap().findings;
                 let is_manifest = |finding: &FsckFinding| finding.place.starts_with("manifest");
                 assert!(findings.is_empty() || findings.iter().any(is_manifest), "{findings:?}");

@@ -100,7 +100,7 @@ fn turntree(store: &Path, arguments: &[&str]) -> Command {
 #[test]
 fn of_commands_that_change_one_ref_at_once_one_wins_and_the_others_may_try_again() {
     let sandbox = Sandbox::new();
-    let store = sandbox.store();
+    let store = sandbox.store_dir();
     let mut holds = "0".repeat(64);
     for round in 0..8 {
         let ids: Vec<String> = (0..4).map(|n| commit(&sandbox, 4 * round + n)).collect();

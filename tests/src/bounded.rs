@@ -179,7 +179,7 @@ pub fn play(dir: &Path, case: &BoundedCase, before: Before) -> Bounded {
         }
         Before::Written | Before::Steps => {}
     }
-    let bytes_before = repo.store().summary().expect("its sizes").file_bytes;
+    let bytes_before = repo.summary().expect("its sizes").file_bytes;
     let (mut said, mut said_bytes) = (Vec::new(), None);
     collect(&repo, Purpose::Gc, &now, &mut |plan| {
         said.extend(plan.retention.sessions.iter().map(ToString::to_string));
@@ -187,7 +187,7 @@ pub fn play(dir: &Path, case: &BoundedCase, before: Before) -> Bounded {
         said_bytes = plan.retention.sessions.iter().find_map(|session| session.bytes);
     })
     .expect("a collection");
-    let bytes = repo.store().summary().expect("its sizes").file_bytes;
+    let bytes = repo.summary().expect("its sizes").file_bytes;
     let tip = repo.tip(&main()).expect("a branch");
     let on_main = turns_with_content(&repo, &tip);
     let kept = on_main.iter().map(|(turn, _)| *turn).collect();
@@ -211,7 +211,7 @@ fn turns_with_content(repo: &Repository, tip: &ObjectId) -> BTreeSet<(u64, Objec
     let mut turns = BTreeSet::new();
     for entry in repo.history(&[*tip], &[]).expect("history") {
         let entry = entry.expect("a commit");
-        match repo.context(&entry.id).and_then(|context| context.message_count(repo.store())) {
+        match repo.context(&entry.id).and_then(|context| context.message_count(repo)) {
             Ok(_) => _ = turns.insert((entry.commit.turn, entry.id)),
             Err(error) => assert_eq!(error.kind(), ErrorKind::Expired, "{error}"),
         }

@@ -43,7 +43,7 @@ impl Client {
     }
 
     /// The store.
-    pub fn store(&self) -> PathBuf {
+    pub fn store_dir(&self) -> PathBuf {
         self.root.path().join("store")
     }
 
@@ -52,7 +52,7 @@ impl Client {
         let mut command = Command::new(self.program);
         command
             .arg("--store")
-            .arg(self.store())
+            .arg(self.store_dir())
             .args(arguments)
             .current_dir(self.project())
             .env_clear()
@@ -92,7 +92,7 @@ impl Client {
 
     /// The log of the hooks.
     pub fn log(&self) -> String {
-        fs::read_to_string(self.store().join("hook.log")).unwrap_or_default()
+        fs::read_to_string(self.store_dir().join("hook.log")).unwrap_or_default()
     }
 
     /// Writes a file of the project.
@@ -103,7 +103,7 @@ impl Client {
     /// The store, opened.
     pub fn repo(&self) -> Repository {
         let options = OpenOptions::new([9; 16]);
-        Repository::open(Arc::new(RealIo), &self.store(), options).unwrap()
+        Repository::open(Arc::new(RealIo), &self.store_dir(), options).unwrap()
     }
 
     /// The commits of the only branch, oldest first.
@@ -133,12 +133,12 @@ pub fn line(repo: &Repository, head: &ObjectId) -> Vec<ObjectId> {
 #[must_use]
 pub fn files(repo: &Repository, commit: &ObjectId) -> BTreeMap<String, String> {
     let context = repo.context(commit).unwrap();
-    let map = context.map(repo.store(), "files").unwrap();
-    map.iter(repo.store())
+    let map = context.map(repo, "files").unwrap();
+    map.iter(repo)
         .map(|entry| {
             let (key, item) = entry.unwrap();
             let file = FileEntry::from_item(&item).unwrap();
-            let content = repo.store().read_as(Kind::Blob, &file.blob).unwrap();
+            let content = repo.read_as(Kind::Blob, &file.blob).unwrap();
             let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).unwrap();
             (text(&key), text(&content))
         })

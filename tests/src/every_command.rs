@@ -303,7 +303,7 @@ impl Shell {
 
     /// The store that the commands find there.
     #[must_use]
-    pub fn store(&self) -> PathBuf {
+    pub fn store_dir(&self) -> PathBuf {
         self.work().join(".turntree")
     }
 

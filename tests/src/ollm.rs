@@ -71,12 +71,12 @@ pub fn exported(repo: &Repository, commit: &ObjectId) -> String {
     match told.author.agent.as_str() {
         "ollm-mode" => {
             let facts = TransitionFacts::of(commit, &told);
-            export_mode(repo.store(), &context, &facts, &mut out).unwrap();
+            export_mode(repo, &context, &facts, &mut out).unwrap();
         }
-        "ollm-intent" => export_intent(repo.store(), &context, None, &mut out).unwrap(),
+        "ollm-intent" => export_intent(repo, &context, None, &mut out).unwrap(),
         _ => {
             let facts = SnapshotFacts::of(commit, &told);
-            export_context(repo.store(), &context, &facts, OllmCompat::Sound, &mut out).unwrap();
+            export_context(repo, &context, &facts, OllmCompat::Sound, &mut out).unwrap();
         }
     }
     String::from_utf8(out).unwrap()

@@ -95,7 +95,7 @@ impl Sample {
         // More concurrent writers than segments that stay idle, so that the next writer seals some.
         let writers: Vec<Repository> = (7..=17).map(|seed| open(&disk, seed)).collect();
         for (writer, second) in writers.iter().zip(7..) {
-            writer.store().refresh().unwrap();
+            writer.refresh().unwrap();
             let mut change = writer.begin();
             let tip = change.tip(&BranchName::main("one").unwrap());
             change.move_branch(&BranchName::new("one", &format!("at-{second}")).unwrap(), tip);
@@ -185,8 +185,7 @@ impl Sample {
         let disk = disk.crash(Keep::All);
         let store = open(&disk, 50);
         let kinds = kinds(store.store());
-        let read =
-            |(id, kind): (&ObjectId, &Kind)| (*id, store.store().read_as(*kind, id).unwrap());
+        let read = |(id, kind): (&ObjectId, &Kind)| (*id, store.read_as(*kind, id).unwrap());
         let objects = kinds.iter().map(read).collect();
         let refs = (*store.refs()).clone();
         Self { disk, objects, kinds, refs }
@@ -203,8 +202,8 @@ impl Sample {
     /// # Panics
     /// If wrong bytes are returned for an object.
     #[must_use]
-    pub fn missing(&self, store: &Store) -> Vec<ObjectId> {
-        let missing = self.objects.iter().filter(|(id, bytes)| match store.read(id) {
+    pub fn missing(&self, repo: &Repository) -> Vec<ObjectId> {
+        let missing = self.objects.iter().filter(|(id, bytes)| match repo.read(id) {
             Ok(Some(object)) => {
                 assert_eq!(object.bytes, **bytes, "wrong bytes for {id}");
                 false
@@ -308,7 +307,7 @@ pub fn try_open(disk: &SimDisk, seed: u8) -> turntree::Result<Repository> {
 /// Commits a turn of a session: something new in every section, and a part of the old content.
 fn turn(repo: &Repository, session: &str, second: i64) {
     let mut random = Random(second.unsigned_abs() << 8);
-    repo.store().refresh().unwrap();
+    repo.refresh().unwrap();
     let branch = BranchName::main(session).unwrap();
     let mut change = repo.begin();
     let mut builder = match change.tip(&branch) {

@@ -40,14 +40,14 @@ impl Sandbox {
 
     /// The store's directory.
     #[must_use]
-    pub fn store(&self) -> PathBuf {
+    pub fn store_dir(&self) -> PathBuf {
         self.folder.path().join("store")
     }
 
     /// Opens the same store like another process.
     #[must_use]
     pub fn reopened(&self) -> Repository {
-        open_store(&self.store(), 2)
+        open_store(&self.store_dir(), 2)
     }
 
     /// Imports `bytes` into `session`.
@@ -93,7 +93,7 @@ impl Sandbox {
     pub fn source(&self, commit: &ObjectId) -> Vec<u8> {
         let mut out = Vec::new();
         let context = self.repo.context(commit).expect("the context");
-        export_source(self.repo.store(), &context, &mut out).expect("the source");
+        export_source(&self.repo, &context, &mut out).expect("the source");
         out
     }
 
@@ -102,8 +102,7 @@ impl Sandbox {
     pub fn messages(&self, commit: &ObjectId) -> Vec<String> {
         let mut out = Vec::new();
         let context = self.repo.context(commit).expect("the context");
-        export_messages(self.repo.store(), &context, "main", &|_| true, &mut out)
-            .expect("the messages");
+        export_messages(&self.repo, &context, "main", &|_| true, &mut out).expect("the messages");
         String::from_utf8_lossy(&out).lines().map(str::to_owned).collect()
     }
 }

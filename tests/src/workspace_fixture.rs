@@ -68,11 +68,11 @@ impl WorkspaceFixture {
         let entry = |entry: turntree::Result<(bytes::Bytes, turntree::tree::Item)>| {
             let (key, item) = entry.unwrap();
             let file = FileEntry::from_item(&item).unwrap();
-            let content = repo.store().read_as(Kind::Blob, &file.blob).unwrap();
+            let content = repo.read_as(Kind::Blob, &file.blob).unwrap();
             let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).unwrap();
             (text(&key), (file, text(&content)))
         };
-        context.map(repo.store(), "files").unwrap().iter(repo.store()).map(entry).collect()
+        context.map(repo, "files").unwrap().iter(repo).map(entry).collect()
     }
 
     /// The names of the files in the newest snapshot.
@@ -94,7 +94,7 @@ impl WorkspaceFixture {
             let files = context.map(source, "files").unwrap();
             (!files.is_empty()).then(|| context.section(source, "files").unwrap().unwrap().id)
         };
-        assert_eq!(root(repo.store(), &tip(repo, "main")), root(&objects, &truth));
+        assert_eq!(root(repo, &tip(repo, "main")), root(&objects, &truth));
     }
 
     /// Waits until later changes get other timestamps than earlier ones.
@@ -114,7 +114,7 @@ impl WorkspaceFixture {
     /// The only cache file of captures in the store.
     #[must_use]
     pub fn cache(&self) -> PathBuf {
-        let files = fs::read_dir(self.sandbox.store().join("workspaces")).unwrap();
+        let files = fs::read_dir(self.sandbox.store_dir().join("workspaces")).unwrap();
         let files = files.map(|entry| entry.unwrap().path());
         // The store also records the captured directories there.
         let mut files = files.filter(|path| !path.ends_with("captured-directories"));
@@ -138,10 +138,10 @@ pub fn take(
     work: &Path,
     options: &CaptureOptions<'_>,
 ) -> CaptureReport {
-    let cache = StatCache::open(repo.store(), work).unwrap();
+    let cache = StatCache::open(repo, work).unwrap();
     let parent = tip(repo, branch);
     let (captured, tree) = snapshot_on(repo, branch, &parent, work, &cache, options);
-    cache.save(&captured, repo.store(), &tree).unwrap();
+    cache.save(&captured, repo, &tree).unwrap();
     captured
 }
 
@@ -175,7 +175,7 @@ pub fn reasons(captured: &CaptureReport) -> BTreeMap<String, String> {
 impl WorkspaceFixture {
     /// Takes a snapshot on `main` without saving the cache.
     pub fn snapshot_without_saving(&self) -> CaptureReport {
-        let cache = StatCache::open(self.sandbox.repo.store(), &self.work).unwrap();
+        let cache = StatCache::open(&self.sandbox.repo, &self.work).unwrap();
         let parent = tip(&self.sandbox.repo, "main");
         let options = CaptureOptions::default();
         snapshot_on(&self.sandbox.repo, "main", &parent, &self.work, &cache, &options).0

@@ -157,7 +157,7 @@ impl Contestant {
     pub(crate) fn diff(&mut self, a: u64, b: u64) -> Result<Counts> {
         let (a, b) = (self.find(a)?, self.find(b)?);
         let (old, new) = (self.repo.context(&a)?, self.repo.context(&b)?);
-        let sections = diff_contexts(self.repo.store(), &old, &new)?;
+        let sections = diff_contexts(&self.repo, &old, &new)?;
         let mut counts = Counts::default();
         for SectionDiff { changes } in sections.into_values() {
             for change in changes {

@@ -46,12 +46,12 @@ impl Verb for Cat {
             return Err(Failure::hinted(missing, "'turntree ls' lists entries"));
         };
         let context = repo.context(&revision.commit)?;
-        match context.lookup(repo.store(), &path)? {
+        match context.lookup(&repo, &path)? {
             PathTarget::Entry(item) => {
-                run.out.write_all(&repo.store().read_as(item.link.kind, &item.link.id)?)?;
+                run.out.write_all(&repo.read_as(item.link.kind, &item.link.id)?)?;
             }
             PathTarget::Section(section) => {
-                write_section(&mut run.out, repo.store(), &context, split(&path).0, &section)?;
+                write_section(&mut run.out, &repo, &context, split(&path).0, &section)?;
             }
             PathTarget::Folder => return Err(not_an_entry(&path)),
         }

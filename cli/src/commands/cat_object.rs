@@ -41,7 +41,7 @@ impl Verb for CatObject {
     fn run(&self, run: &mut Invocation) -> Result<Answer> {
         let repo = run.open()?;
         let id = object(&repo, &self.object)?;
-        let object = repo.store().read(&id)?;
+        let object = repo.read(&id)?;
         let object =
             object.ok_or_else(|| Error::not_found(format!("object {id} is not in the store")))?;
         let Object { kind, bytes } = &object;

@@ -242,10 +242,10 @@ impl Demonstration<'_> {
         };
         let (old, new) = (context(a)?, context(b)?);
         let begin = Instant::now();
-        let changed = diff(self.repo.store(), &old, &new)?;
+        let changed = diff(self.repo, &old, &new)?;
         let took = millis(begin.elapsed());
         self.command(&format!("diff {} {}  # {took}", a.branch, b.branch))?;
-        let changes = Changes { source: self.repo.store(), paint: self.out.paint };
+        let changes = Changes { source: self.repo, paint: self.out.paint };
         for (section, diff) in changed.iter().filter(|(section, _)| *section != "files") {
             changes.write(self.out, section, diff)?;
         }
@@ -259,9 +259,8 @@ impl Demonstration<'_> {
         let target = folder.join("restored");
         self.command(&format!("restore turn:{turn} --to restored"))?;
         let begin = Instant::now();
-        let plan =
-            workspace::plan_checkout(self.repo.store(), &self.repo.context(id)?, &target, &[])?;
-        let restored = plan.apply(self.repo.store(), false)?;
+        let plan = workspace::plan_checkout(self.repo, &self.repo.context(id)?, &target, &[])?;
+        let restored = plan.apply(self.repo, false)?;
         let (took, bytes) = (millis(begin.elapsed()), size(restored.bytes));
         for file in plan.files.iter().take(SHOWN_FILES) {
             let path = file.path.display().to_string();

@@ -70,7 +70,7 @@ impl Verb for Diff {
                     None => (old.as_str(), rest.first().map(String::as_str)),
                 };
                 let changed = compared(&repo, old, new, &paths)?.changed;
-                self.write(run, repo.store(), &changed)?;
+                self.write(run, &repo, &changed)?;
                 changed
             }
         };

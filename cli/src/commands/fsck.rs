@@ -54,7 +54,7 @@ impl Verb for Fsck {
             let repo = run.open_quietly()?;
             let mut meter = Meter::new("checking");
             let mut progress = |done, all| meter.show(done, all);
-            match fsck(repo.store(), depth, clock::now()?, &mut progress) {
+            match fsck(&repo, depth, clock::now()?, &mut progress) {
                 // Its key has changed, so the store is reopened with the new one.
                 Err(error) if error.kind() == ErrorKind::Conflict && attempt < MAX_ATTEMPTS => {
                     attempt += 1;

@@ -190,7 +190,7 @@ pub(crate) fn collect_or_plan(run: &mut Invocation, wanted: Wanted) -> Result<An
         return Ok(Answer::Yes);
     }
     patience.apply(&repo);
-    let bytes_before = repo.store().summary()?.file_bytes;
+    let bytes_before = repo.summary()?.file_bytes;
     let mut first = None;
     let working = Working::new("looking at the store");
     let mut collect = || {
@@ -206,7 +206,7 @@ pub(crate) fn collect_or_plan(run: &mut Invocation, wanted: Wanted) -> Result<An
     let enforced = collected.budget.take();
     let expired = std::mem::take(&mut collected.expired_sessions);
     let operation = collected.forgot_operations;
-    let StoreSummary { file_bytes: bytes_after, parity_bytes, .. } = repo.store().summary()?;
+    let StoreSummary { file_bytes: bytes_after, parity_bytes, .. } = repo.summary()?;
     let done = Done { collected, bytes_before, bytes_after, parity_bytes };
     if run.out.json {
         let mut record = json::Collection::new(first.as_ref(), Some(&done));

@@ -43,7 +43,7 @@ impl Verb for Ls {
         let revision = resolve_entry(&repo, &self.revision)?;
         let context = repo.context(&revision.commit)?;
         let path = revision.path.unwrap_or_default();
-        let entries = list(repo.store(), &context, &path)?;
+        let entries = list(&repo, &context, &path)?;
         print(&mut run.out, revision.commit, path, entries)?;
         Ok(Answer::Yes)
     }

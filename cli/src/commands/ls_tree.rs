@@ -60,7 +60,7 @@ impl Verb for LsTree {
 
 /// The root itself, or the root of a snapshot's context.
 fn root_of(repo: &Repository, id: ObjectId) -> Result<ObjectId> {
-    match repo.store().read(&id)? {
+    match repo.read(&id)? {
         None => Err(Error::not_found(format!("object {id} is not in the store")).into()),
         Some(Object { kind: Kind::Node, .. }) => Ok(id),
         Some(Object { kind: Kind::Commit | Kind::Tag, .. }) => {

@@ -91,7 +91,7 @@ impl Verb for Redact {
         self.patience.apply(&repo);
         let plan = plan_redaction(&repo, &pattern)?;
         // Read first, because a redaction deletes the sources of sessions.
-        let adopted = AdoptionCache::peek(repo.store())
+        let adopted = AdoptionCache::peek(&repo)
             .paths()
             .filter(|path| path.exists())
             .map(Path::to_owned)
@@ -213,10 +213,10 @@ fn workspace_files(
         }
         let tip = BranchName::main(session).ok().and_then(|branch| repo.tip(&branch));
         let Some(tip) = tip else { continue };
-        let meta = repo.context(&tip).and_then(|context| context.map(repo.store(), "meta"));
+        let meta = repo.context(&tip).and_then(|context| context.map(repo, "meta"));
         // An unreadable entry names no directory.
-        let item = meta.and_then(|meta| meta.get(repo.store(), b"cwd")).ok().flatten();
-        let cwd = item.and_then(|item| repo.store().read_as(Kind::Blob, &item.link.id).ok());
+        let item = meta.and_then(|meta| meta.get(repo, b"cwd")).ok().flatten();
+        let cwd = item.and_then(|item| repo.read_as(Kind::Blob, &item.link.id).ok());
         let Some(cwd) = cwd.and_then(|cwd| String::from_utf8(cwd.to_vec()).ok()) else { continue };
         let path = Path::new(&cwd).join(key);
         if read_regular(&path, MAX_BLOB_BYTES as u64).is_ok_and(|bytes| pattern.count(&bytes) > 0) {

@@ -73,9 +73,9 @@ impl Verb for Repair {
         let mut progress = |done, all| meter.show(done, all);
         let loss = if self.accept_loss { Loss::Accept } else { Loss::Refuse };
         let (plan, report) = if self.dry_run {
-            (plan_repair(repo.store(), &stamp, &mut progress)?, None)
+            (plan_repair(&repo, &stamp, &mut progress)?, None)
         } else {
-            let repaired = repair(repo.store(), loss, &stamp, &mut progress)?;
+            let repaired = repair(&repo, loss, &stamp, &mut progress)?;
             (repaired.plan, Some(repaired.report))
         };
         drop(meter);

@@ -140,7 +140,7 @@ fn beginning(repo: &Repository, item: Option<&Item>) -> Result<String> {
     if item.link.kind != Kind::Blob {
         return Ok(format!("({})", item.link.kind));
     }
-    let bytes = repo.store().read_as(Kind::Blob, &item.link.id)?;
+    let bytes = repo.read_as(Kind::Blob, &item.link.id)?;
     let size = size(bytes.len() as u64);
     let Ok(text) = std::str::from_utf8(&bytes) else { return Ok(format!("({size}, binary)")) };
     let line = text.lines().find(|line| !line.trim().is_empty()).unwrap_or_default();

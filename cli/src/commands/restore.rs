@@ -135,7 +135,7 @@ impl Restore {
         only: &[String],
     ) -> Result<Answer> {
         expect_narrow(to, self.place.allow_broad)?;
-        let plan = plan_checkout(repo.store(), &repo.context(&id)?, to, only)?;
+        let plan = plan_checkout(repo, &repo.context(&id)?, to, only)?;
         let restored =
             if self.dry_run { CheckoutReport::default() } else { self.apply(repo, &plan)? };
         if run.out.json {
@@ -147,7 +147,7 @@ impl Restore {
     }
 
     fn apply(&self, repo: &Repository, plan: &FilesPlan) -> Result<CheckoutReport> {
-        let restored = plan.apply(repo.store(), self.overwrite);
+        let restored = plan.apply(repo, self.overwrite);
         let differs = plan.files.iter().any(|file| file.action == FileAction::Overwrite);
         if differs && !self.overwrite {
             let hint = "--dry-run shows which files differ, --overwrite replaces them";

@@ -238,7 +238,7 @@ impl Resume {
             show_time: &clock::rfc3339_millis,
             title: &title,
         };
-        let transcript = native_transcript(agent, repo.store(), &context, &facts)?;
+        let transcript = native_transcript(agent, repo, &context, &facts)?;
         let place = resume_place(agent, &facts, &|name| std::env::var_os(name))?;
         let branch = BranchName::main(&session_name(&place.path))?;
         let turn = commit.turn;
@@ -286,7 +286,7 @@ impl Resume {
         let hint = "name the working directory with --cwd DIR";
         let known = fact(repo, &repo.context(from)?, "cwd")?.or(repo.workspace_of(from)?);
         let known = known.filter(|cwd| Path::new(cwd).is_absolute());
-        let moved = MovedProject::of(repo.store());
+        let moved = MovedProject::of(repo);
         let known = known.map(|cwd| moved.present(Path::new(&cwd)));
         let Some(known) = known else {
             let unknown = Error::invalid("the session does not record its working directory");

@@ -297,8 +297,8 @@ impl Set {
 impl ShowPolicy {
     fn run(&self, run: &mut Invocation) -> Result<Answer> {
         let repo = run.open()?;
-        let policies = Policies::load(repo.store(), &repo.refs())?;
-        let budget = maintenance::store_budget(repo.store(), &repo.refs())?;
+        let policies = Policies::load(&repo, &repo.refs())?;
+        let budget = maintenance::store_budget(&repo, &repo.refs())?;
         let parity = repo.store().parity_policy()?.map(ParityShare::percent);
         let named = match self.session.as_ref() {
             Some(name) if policies.sessions.contains_key(name) => Some(name.clone()),
@@ -380,7 +380,7 @@ impl Unset {
 
 /// Removes the budget and the parity of the store.
 fn unset_store(run: &mut Invocation, repo: &Repository) -> Result<Answer> {
-    let budget = maintenance::store_budget(repo.store(), &repo.refs())?;
+    let budget = maintenance::store_budget(repo, &repo.refs())?;
     let parity = repo.store().parity_policy()?;
     let removed = match (budget.is_some(), parity.is_some()) {
         (true, true) => "the budget and the parity of the store are removed",
@@ -424,7 +424,7 @@ fn expiring(
     now: Time,
     plan: &mut RetentionPlan,
 ) -> Result<Vec<ExpiredSession>> {
-    let stored = Policies::load(repo.store(), &repo.refs())?;
+    let stored = Policies::load(repo, &repo.refs())?;
     let mut policies = stored.clone();
     match session {
         Some(session) => _ = policies.sessions.insert(session.to_owned(), policy.clone()),

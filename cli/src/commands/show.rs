@@ -58,7 +58,7 @@ impl Show {
         let context = repo.context(&id)?;
         match revision.path {
             None if run.out.json => {
-                let record = overview(&id, &commit, &context, repo.store())?;
+                let record = overview(&id, &commit, &context, repo)?;
                 run.out.record(&record)?;
             }
             None => write_overview(&mut run.out, repo, &id, &commit, &context)?,
@@ -75,7 +75,7 @@ fn write_overview(
     commit: &Commit,
     context: &Context,
 ) -> Result<()> {
-    let (paint, source) = (out.paint, repo.store());
+    let (paint, source) = (out.paint, repo);
     let age = clock::relative(commit.time, clock::now()?);
     let author = [commit.author.agent.as_str(), &commit.author.model];
     let author: Vec<&str> = author.into_iter().filter(|name| !name.is_empty()).collect();

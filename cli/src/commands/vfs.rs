@@ -137,7 +137,7 @@ impl Get {
         let uri: VfsUri = self.uri.parse()?;
         let hint = "'turntree vfs ls' lists payloads";
         let found = repo.find_payload(&uri).hint(ErrorKind::NotFound, hint)?;
-        let bytes = repo.store().read_as(Kind::Blob, &found.blob)?;
+        let bytes = repo.read_as(Kind::Blob, &found.blob)?;
         if self.touch && found.commit.is_none() {
             repo.touch_payload(&uri, &stamp()?)?;
         }
@@ -218,19 +218,19 @@ fn pooled(repo: &Repository) -> Result<json::Payloads> {
         None => BTreeMap::new(),
     };
     let mut payloads = Vec::new();
-    for payload in pool.payloads(repo.store()) {
+    for payload in pool.payloads(repo) {
         let Payload { uri, blob, created_micros, accessed_micros } = payload?;
         payloads.push(json::Payload {
             carried: carried.contains_key(uri.as_str()),
             uri: uri.to_string(),
             id: blob.to_string(),
-            size: repo.store().read_as(Kind::Blob, &blob)?.len() as u64,
+            size: repo.read_as(Kind::Blob, &blob)?.len() as u64,
             created: Some(moment(created_micros)),
             accessed: Some(moment(accessed_micros)),
         });
     }
     let mut evicted = Vec::new();
-    for tombstone in pool.evicted(repo.store()) {
+    for tombstone in pool.evicted(repo) {
         let tombstone = tombstone?;
         evicted.push(json::Evicted {
             uri: tombstone.uri.to_string(),
@@ -244,7 +244,7 @@ fn pooled(repo: &Repository) -> Result<json::Payloads> {
 /// The payloads carried by a snapshot.
 fn carried(repo: &Repository, context: &Context) -> Result<Vec<json::Payload>> {
     let record = |(uri, blob): (String, ObjectId)| {
-        let size = repo.store().read_as(Kind::Blob, &blob)?.len() as u64;
+        let size = repo.read_as(Kind::Blob, &blob)?.len() as u64;
         let (created, accessed, carried) = (None, None, true);
         Ok(json::Payload { uri, id: blob.to_string(), size, created, accessed, carried })
     };
@@ -253,7 +253,7 @@ fn carried(repo: &Repository, context: &Context) -> Result<Vec<json::Payload>> {
 
 fn entries(repo: &Repository, context: &Context) -> Result<BTreeMap<String, ObjectId>> {
     let mut entries = BTreeMap::new();
-    for entry in context.map(repo.store(), VFS_SECTION)?.iter(repo.store()) {
+    for entry in context.map(repo, VFS_SECTION)?.iter(repo) {
         let (key, item) = entry?;
         entries.insert(String::from_utf8_lossy(&key).into_owned(), item.link.id);
     }

@@ -10,7 +10,6 @@ use getrandom::getrandom;
 use serde::{Deserialize, Serialize};
 use tempfile::NamedTempFile;
 use turntree::repo::{BranchName, MAIN_BRANCH, Repository};
-use turntree::store::Store;
 use turntree::workspace::{Claim, read_note, write_note};
 use turntree::{Error, ErrorKind};
 
@@ -97,7 +96,7 @@ impl Verb for ViewSessions {
         let dir = std::path::absolute(&location.dir)
             .map_err(|error| Error::io(format!("find {}", location.dir.display()), error))?;
         let claim = (!repo.store().keeps_no_caches()).then(|| Claim::take(&dir, CLAIM)).flatten();
-        let last = last_address(repo.store());
+        let last = last_address(&repo);
         if claim.is_none()
             && let Some(address) = last.as_ref().filter(|address| answers(address))
         {
@@ -113,7 +112,7 @@ impl Verb for ViewSessions {
         let port = listener.local_addr().map_err(|error| Error::io("listen", error))?.port();
         let allows_changes = self.allow_changes;
         let address = Address { port, key: new_key()?, allows_changes };
-        keep(repo.store(), &address);
+        keep(&repo, &address);
         let location = Location { dir, ..location };
         let maintenance = if run.may_maintain() { Maintenance::On } else { Maintenance::Off };
         let allows = allows_changes.then_some(maintenance);
@@ -124,7 +123,7 @@ impl Verb for ViewSessions {
             note("Ctrl-C ends it");
         }
         let served = viewer.serve(listener);
-        keep(repo.store(), &Address { port, key: String::new(), allows_changes: false });
+        keep(&repo, &Address { port, key: String::new(), allows_changes: false });
         served.map(|()| Answer::Yes)
     }
 }
@@ -231,13 +230,13 @@ fn new_key() -> Result<String> {
 }
 
 /// The address of the last server; only the owner of the store can read its key.
-fn last_address(store: &Store) -> Option<Address> {
-    serde_json::from_slice(&read_note(store, ADDRESS)?).ok()
+fn last_address(repo: &Repository) -> Option<Address> {
+    serde_json::from_slice(&read_note(repo, ADDRESS)?).ok()
 }
 
 /// Stores an address for the next run. Errors are ignored, for example on a read-only store.
-fn keep(store: &Store, address: &Address) {
-    let _ = write_note(store, ADDRESS, &serde_json::to_vec(address).unwrap_or_default());
+fn keep(repo: &Repository, address: &Address) {
+    let _ = write_note(repo, ADDRESS, &serde_json::to_vec(address).unwrap_or_default());
 }
 
 /// Returns true if the server is running.

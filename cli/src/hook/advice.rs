@@ -7,7 +7,6 @@ use turntree::Result;
 use turntree::object::ObjectId;
 use turntree::repo::vfs::StoredPayload;
 use turntree::repo::{BranchName, Repository, Signature};
-use turntree::store::Store;
 use turntree::workspace::{read_note, write_note};
 use turntree_exchange::agents::hook::{Dialect, EventKind, HookEvent};
 use turntree_exchange::{
@@ -55,15 +54,15 @@ pub(super) const READ_BACK: &str =
 /// Warns the user when the client continues with rolled-back turns, because the client does not
 /// know that they were rolled back. Warns once for each branch that it continues as.
 pub(super) fn told_beside(
-    store: &Store,
+    repo: &Repository,
     branch: &BranchName,
     beside: &BranchName,
 ) -> Option<String> {
     let name = format!("told of {branch}");
-    if read_note(store, &name).is_some() {
+    if read_note(repo, &name).is_some() {
         return None;
     }
-    let _ = write_note(store, &name, beside.to_string().as_bytes());
+    let _ = write_note(repo, &name, beside.to_string().as_bytes());
     Some(format!(
         "turntree: {beside} was rolled back, but this session still has the turns that were taken back. It \
          continues as {branch}, and {beside} stays as it is. To continue from there: \
@@ -154,12 +153,12 @@ impl Circle {
         beside: Option<&str>,
     ) -> Result<Option<String>> {
         let name = format!("paused {branch}");
-        let known = read_note(repo.store(), &name);
+        let known = read_note(repo, &name);
         let known = known.and_then(|last| std::str::from_utf8(&last).ok()?.parse().ok());
         if known.is_some_and(|last: u64| self.first <= last) {
             return Ok(None);
         }
-        write_note(repo.store(), &name, self.last.to_string().as_bytes())?;
+        write_note(repo, &name, self.last.to_string().as_bytes())?;
         let to_agent = match event.dialect {
             Dialect::Codex => "Stop now, and tell the person this. ",
             Dialect::ClaudeCode | Dialect::Gemini => "",

@@ -22,7 +22,7 @@ pub(super) fn catch_up(turn: &HookTurn<'_>, main: &Path) -> Result<()> {
     let paths = found.take(MAX_AGENTS).filter_map(|entry| Some(entry.ok()?.path()));
     for path in paths.filter(|path| path.extension().is_some_and(|end| end == "jsonl")) {
         let session = session_name(&path);
-        let known = read_note(turn.repo.store(), &session);
+        let known = read_note(turn.repo, &session);
         let known = known.as_deref().and_then(followed_bytes);
         let is_known = fs::metadata(&path).is_ok_and(|now| Some(now.len()) == known);
         if !is_known {

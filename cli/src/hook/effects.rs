@@ -22,11 +22,11 @@ pub(super) fn left_behind(
     }
     let Some(back) = return_before(repo, tip)? else { return Ok(None) };
     let (name, id) = (format!("effects told in {session}"), back.commit.to_string());
-    if read_note(repo.store(), &name).is_some_and(|known| known == id.as_bytes()) {
+    if read_note(repo, &name).is_some_and(|known| known == id.as_bytes()) {
         return Ok(None);
     }
     // Turns that were forgotten since are no reason to fail.
     let left = ledger(repo, &back.past, &back.target).unwrap_or_default();
-    write_note(repo.store(), &name, id.as_bytes())?;
+    write_note(repo, &name, id.as_bytes())?;
     Ok(facts(&left))
 }

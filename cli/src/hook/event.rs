@@ -134,11 +134,11 @@ fn answer(
     run.keep_quiet();
     // A background process creates no store, because the user may have deleted it.
     let repo = if behaviour.background { run.open()? } else { run.open_or_create()? };
-    let dir = repo.store().dir().to_owned();
+    let dir = repo.dir().to_owned();
     // A rollback is not handed to a background process: its answer would be lost.
     watch.arm(&dir, rest(event, behaviour).filter(|_| back.is_none()));
     if !behaviour.background {
-        calls::note(repo.store(), event)?;
+        calls::note(&repo, event)?;
     }
 
     let worktree = worktree_of(&repo, event);
@@ -149,13 +149,13 @@ fn answer(
     };
     let (looks, has_time) = (behaviour.workspace, behaviour.background);
     let root = worktree.map(|(dir, _)| dir);
-    let running = RunningCalls::read(repo.store(), event);
+    let running = RunningCalls::read(&repo, event);
     let project = match &root {
         Some(_) => None,
         None => event.cwd.as_deref().map(|cwd| project_of(&dir, cwd)),
     };
     if event.moment == EventKind::Start {
-        note_project(repo.store());
+        note_project(&repo);
     }
     let files = HookFiles::new(event, looks, has_time, onto.is_some(), (root, project));
     let turn = HookTurn {
@@ -171,7 +171,7 @@ fn answer(
         lessons: behaviour.lessons && !behaviour.background,
     };
     if event.moment == EventKind::BeforeTool && !behaviour.background {
-        running::note(repo.store(), event, stamp.time);
+        running::note(&repo, event, stamp.time);
     }
     if back.is_some() {
         return Ok(turn.go_back());
@@ -181,7 +181,7 @@ fn answer(
         turn.note_ends();
     }
     if event.moment == EventKind::End {
-        note_end(repo.store(), branch.session(), stamp.time)?;
+        note_end(&repo, branch.session(), stamp.time)?;
     }
     if files.is_unfinished() || ending::is_end(event.moment) {
         watch.hand_over();
@@ -190,7 +190,7 @@ fn answer(
     // user.
     let listens = event.moment != EventKind::Start && !behaviour.background;
     let beside = beside.filter(|_| listens);
-    let beside = beside.and_then(|beside| told_beside(repo.store(), &branch, &beside));
+    let beside = beside.and_then(|beside| told_beside(&repo, &branch, &beside));
     if beside.is_some() {
         watch.doing("continue after a rollback");
         watch.note("the client continues with rolled-back turns: they become a branch");

@@ -193,7 +193,7 @@ impl<'e> HookFiles<'e> {
     pub(super) fn keep(&self, repo: &Repository, tree: &ObjectId) {
         if let Some((cache, captured)) = &self.seen.borrow().captured {
             // Without the cache the next capture only takes longer.
-            let _ = cache.save(captured, repo.store(), tree);
+            let _ = cache.save(captured, repo, tree);
         }
     }
 
@@ -214,15 +214,15 @@ impl<'e> HookFiles<'e> {
         };
         let patience = patience.max(given_patience());
         let mut seen = self.seen.borrow_mut();
-        if patience == PATIENCE && StatCache::known_files(repo.store(), root) > MANY_FILES {
+        if patience == PATIENCE && StatCache::known_files(repo, root) > MANY_FILES {
             seen.is_unfinished = true;
             return Ok(false);
         }
         let end = Instant::now() + patience;
-        let cache = StatCache::open(repo.store(), root)?;
+        let cache = StatCache::open(repo, root)?;
         let options = CaptureOptions {
             over_budget: &|| Instant::now() >= end,
-            never: &[repo.store().dir().to_owned()],
+            never: &[repo.dir().to_owned()],
             cache: Some(&cache),
             git: &git_places(),
             ..CaptureOptions::default()

@@ -24,18 +24,18 @@ const LEAST_LETTERS: usize = 4;
 /// back from `given_up`.
 pub(super) fn ask(turn: &HookTurn<'_>, branch: &BranchName, given_up: &ObjectId) {
     if let Some(name) = question_of(turn) {
-        let _ = write_note(turn.repo.store(), &name, format!("{branch} {given_up}").as_bytes());
+        let _ = write_note(turn.repo, &name, format!("{branch} {given_up}").as_bytes());
     }
 }
 
 /// Makes the prompt a lesson of the rolled-back branch, if it answers that question.
 pub(super) fn keep_answer(turn: &HookTurn<'_>) -> Result<()> {
-    let store = turn.repo.store();
+    let repo = turn.repo;
     let Some(name) = question_of(turn) else { return Ok(()) };
-    let Some(asked) = read_note(store, &name).filter(|asked| !asked.is_empty()) else {
+    let Some(asked) = read_note(repo, &name).filter(|asked| !asked.is_empty()) else {
         return Ok(());
     };
-    write_note(store, &name, b"")?;
+    write_note(repo, &name, b"")?;
     let asked = std::str::from_utf8(&asked).unwrap_or_default().split_once(' ');
     let asked = asked.and_then(|(branch, id)| Some((branch.parse().ok()?, id.to_owned())));
     let answer = turn.event.prompt.as_deref().and_then(answer_in);
@@ -88,18 +88,18 @@ pub(super) fn bring(turn: &HookTurn<'_>, line: &BranchName) -> Result<()> {
 }
 
 fn bring_from(turn: &HookTurn<'_>, from: &BranchName, line: &BranchName) -> Result<()> {
-    let (repo, store) = (turn.repo, turn.repo.store());
+    let repo = turn.repo;
     let (Some(tip), Some(own)) = (repo.tip(from), repo.tip(line)) else { return Ok(()) };
-    let learned = Lessons::read(store, &repo.context(&tip)?)?;
+    let learned = Lessons::read(repo, &repo.context(&tip)?)?;
     let Some(section) = learned.section() else { return Ok(()) };
     let name = format!("lessons of {from} for {line}");
-    let known = read_note(store, &name);
+    let known = read_note(repo, &name);
     let known: Option<ObjectId> =
         known.and_then(|text| std::str::from_utf8(&text).ok()?.parse().ok());
     if known == Some(section) {
         return Ok(());
     }
-    let base = match known.map(|known| Lessons::read_section(store, Some(known))) {
+    let base = match known.map(|known| Lessons::read_section(repo, Some(known))) {
         Some(Ok(base)) => base,
         Some(Err(_)) | None => begun(repo, &tip, &own)?,
     };
@@ -111,14 +111,14 @@ fn bring_from(turn: &HookTurn<'_>, from: &BranchName, line: &BranchName) -> Resu
         }
         Ok(())
     })?;
-    let _ = write_note(store, &name, section.to_string().as_bytes());
+    let _ = write_note(repo, &name, section.to_string().as_bytes());
     Ok(())
 }
 
 /// The lessons at the fork point of two branches.
 fn begun(repo: &Repository, one: &ObjectId, other: &ObjectId) -> Result<Lessons> {
     match repo.merge_base(one, other)?.map(|base| repo.context(&base)) {
-        Some(Ok(context)) => Lessons::read(repo.store(), &context),
+        Some(Ok(context)) => Lessons::read(repo, &context),
         Some(Err(_)) | None => Ok(Lessons::default()),
     }
 }

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 use turntree::object::Time;
-use turntree::store::Store;
+use turntree::repo::Repository;
 use turntree::workspace::{Claim, read_note, write_note};
 use turntree_exchange::agents::hook::{Effect, EventKind, HookEvent};
 use turntree_exchange::agents::session_name;
@@ -42,8 +42,8 @@ pub(super) struct RunningCalls(BTreeMap<String, RunningCall>);
 
 impl RunningCalls {
     /// Reads the calls of the session of `event`.
-    pub(super) fn read(store: &Store, event: &HookEvent) -> Self {
-        let note = name(event).and_then(|name| read_note(store, &name));
+    pub(super) fn read(repo: &Repository, event: &HookEvent) -> Self {
+        let note = name(event).and_then(|name| read_note(repo, &name));
         note.and_then(|bytes| serde_json::from_slice(&bytes).ok()).unwrap_or_default()
     }
 
@@ -59,45 +59,45 @@ impl RunningCalls {
 }
 
 /// Updates the note from `event`: a call has begun, a call has ended, or all have ended.
-pub(super) fn note(store: &Store, event: &HookEvent, now: Time) {
+pub(super) fn note(repo: &Repository, event: &HookEvent, now: Time) {
     let tool = event.tool.as_ref();
     match (event.moment, tool) {
         (EventKind::BeforeTool, Some(tool)) if tool.effect == Effect::Anything => {
             let id = tool.call.clone().filter(|_| event.main.is_none()).unwrap_or_default();
             let call = RunningCall { micros: now.micros, id };
-            change(store, event, |calls| {
+            change(repo, event, |calls| {
                 calls.insert(tool.key.clone(), call);
                 while calls.len() > MAX_CALLS {
                     calls.pop_first();
                 }
             });
         }
-        (EventKind::AfterTool, Some(tool)) => change(store, event, |calls| {
+        (EventKind::AfterTool, Some(tool)) => change(repo, event, |calls| {
             calls.remove(&tool.key);
         }),
-        (EventKind::Stop, _) => forget(store, event),
+        (EventKind::Stop, _) => forget(repo, event),
         _ => {}
     }
 }
 
 /// Removes all calls, once their files are stored.
-pub(super) fn forget(store: &Store, event: &HookEvent) {
-    change(store, event, BTreeMap::clear);
+pub(super) fn forget(repo: &Repository, event: &HookEvent) {
+    change(repo, event, BTreeMap::clear);
 }
 
 fn change(
-    store: &Store,
+    repo: &Repository,
     event: &HookEvent,
     change: impl FnOnce(&mut BTreeMap<String, RunningCall>),
 ) {
     let Some(name) = name(event) else { return };
-    let _claim = wait_for(store.dir(), &name);
-    let mut calls = RunningCalls::read(store, event);
+    let _claim = wait_for(repo.dir(), &name);
+    let mut calls = RunningCalls::read(repo, event);
     let known = serde_json::to_vec(&calls).unwrap_or_default();
     change(&mut calls.0);
     let new = serde_json::to_vec(&calls).unwrap_or_default();
     if new != known {
-        let _ = write_note(store, &name, &new);
+        let _ = write_note(repo, &name, &new);
     }
 }
 

@@ -176,7 +176,7 @@ impl HookTurn<'_> {
 
     /// Records that calls have ended, and that the files of interrupted calls are stored.
     pub(super) fn note_ends(&self) {
-        let (store, event) = (self.repo.store(), self.event);
+        let (store, event) = (self.repo, self.event);
         match event.moment {
             EventKind::AfterTool | EventKind::Stop => running::note(store, event, self.stamp.time),
             _ if self.interrupted().is_some() => running::forget(store, event),
@@ -284,7 +284,7 @@ impl HookTurn<'_> {
         if !self.files.has_time() {
             return Ok(false);
         }
-        let calls = RunningCalls::read(self.repo.store(), self.event);
+        let calls = RunningCalls::read(self.repo, self.event);
         let newest = tip.map(|tip| self.repo.commit(&tip)).transpose()?;
         let has_turn = newest.is_some_and(|it| it.time.micros > self.stamp.time.micros);
         Ok(has_turn || calls.has_begun_after(self.stamp.time))

@@ -45,7 +45,7 @@ impl HookTurn<'_> {
     pub(super) fn again<T>(&self, mut once: impl FnMut() -> Result<T>) -> Result<T> {
         for _ in 1..ATTEMPTS {
             match once() {
-                Err(error) if error.kind() == ErrorKind::Conflict => self.repo.store().refresh()?,
+                Err(error) if error.kind() == ErrorKind::Conflict => self.repo.refresh()?,
                 done => return done,
             }
         }
@@ -71,7 +71,7 @@ impl HookTurn<'_> {
             let repo = self.repo;
             // Several agents may work on branches of one session.
             let name = onto.map_or_else(|| session.to_owned(), ToString::to_string);
-            let notes = read_note(repo.store(), &name);
+            let notes = read_note(repo, &name);
             let main = BranchName::main(session)?;
             let known = self.context(repo.tip(onto.unwrap_or(&main)))?;
             let options = FollowOptions {
@@ -81,7 +81,7 @@ impl HookTurn<'_> {
                 settled: self.settled,
                 root: self.files.root_of_new_sessions(),
                 interrupted: interrupted.map(str::to_owned),
-                before: self.files.before(repo.store(), &known)?,
+                before: self.files.before(repo, &known)?,
                 ..FollowOptions::new(session, self.stamp.clone())
             };
             let followed = match follow(repo, file, notes.as_deref(), options) {
@@ -95,7 +95,7 @@ impl HookTurn<'_> {
                 let new = followed.notes.as_deref();
                 if let Some(new) = new.filter(|new| Some(*new) != notes.as_deref()) {
                     // Without the note the next event reads the whole file.
-                    let _ = write_note(repo.store(), &name, new);
+                    let _ = write_note(repo, &name, new);
                 }
             }
             Ok(followed)
@@ -107,7 +107,7 @@ impl HookTurn<'_> {
     fn log_unread(&self, unread: &UnreadRecords) {
         for (kind, _) in unread.kinds() {
             let what = format!("records of kind {kind} are not read; they are kept");
-            let logged = log::entries(self.repo.store().dir()).unwrap_or_default();
+            let logged = log::entries(self.repo.dir()).unwrap_or_default();
             if logged.iter().all(|line| line.what != what) {
                 self.watch.note(&what);
             }

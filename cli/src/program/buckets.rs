@@ -71,7 +71,7 @@ pub(super) fn attach(repo: &Repository) {
     // A store that came with its folder chooses the host, the path and the account, so it is not
     // contacted without consent.
     if !trust::may_reach_remotes(repo) {
-        let dir = repo.store().dir().display().to_string();
+        let dir = repo.dir().display().to_string();
         let refused = move |name: &str| -> Result<Arc<dyn Bucket>> {
             let message = format!(
                 "the store {dir} is not trusted, so nothing is read from its remote {name}"

@@ -92,7 +92,7 @@ pub(crate) fn tags() -> Vec<CompletionCandidate> {
 pub(crate) fn conflicts() -> Vec<CompletionCandidate> {
     let open = repository().and_then(|repo| {
         let context = repo.context(&repo.head().ok()?.commit?).ok()?;
-        open_conflicts(repo.store(), &context).ok()
+        open_conflicts(&repo, &context).ok()
     });
     let paths = open.unwrap_or_default().into_iter().map(|conflict| conflict.path);
     paths.map(CompletionCandidate::new).collect()
@@ -102,7 +102,7 @@ pub(crate) fn conflicts() -> Vec<CompletionCandidate> {
 pub(crate) fn lessons() -> Vec<CompletionCandidate> {
     let read = |repo: Repository| {
         let context = repo.context(&repo.head().ok()?.commit?).ok()?;
-        Lessons::read(repo.store(), &context).ok()
+        Lessons::read(&repo, &context).ok()
     };
     let found = repository().and_then(read).unwrap_or_default();
     let candidate = |(key, lesson): (&str, &Lesson)| {

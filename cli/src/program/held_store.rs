@@ -173,7 +173,7 @@ impl Held {
         let refreshed = Arc::strong_count(&self.repo) == 1
             && self.opened.elapsed() < OLD
             && self.superblock == *superblock
-            && self.repo.store().refresh().is_ok();
+            && self.repo.refresh().is_ok();
         // The branch named by the environment was looked up among the branches of that operation.
         refreshed
             && !self.repo.store().has_distant()

@@ -122,7 +122,7 @@ impl Here {
         if !is_any_recorded && (self.is_in_project || !repo.has_places()) {
             return repo.shared_head();
         }
-        let moved = MovedProject::of(repo.store());
+        let moved = MovedProject::of(repo);
         let mut known: HashMap<&str, bool> = HashMap::new();
         let mut is_here = |dir| {
             *known.entry(dir).or_insert_with(|| self.is_place_of(&[moved.present(Path::new(dir))]))
@@ -205,7 +205,7 @@ pub(crate) fn workspace_of(
     branch: &BranchName,
     at: &ObjectId,
 ) -> turntree::Result<Option<PathBuf>> {
-    let moved = MovedProject::of(repo.store());
+    let moved = MovedProject::of(repo);
     for entry in repo.history(&[*at], &[])?.first_parent() {
         let Some(dir) = entry?.commit.metadata.remove(WORKSPACE) else { continue };
         let dir = moved.present(Path::new(&dir));
@@ -228,7 +228,7 @@ pub(crate) fn place_key(dir: &Path) -> String {
 /// The branch of a session to act on: the branch that follows its transcript, otherwise the main
 /// branch, otherwise the newest.
 fn branch_of(repo: &Repository, session: &str) -> turntree::Result<BranchName> {
-    let followed = read_note(repo.store(), session).and_then(|notes| followed_branch(&notes));
+    let followed = read_note(repo, session).and_then(|notes| followed_branch(&notes));
     if let Some(branch) = followed.filter(|branch| repo.tip(branch).is_some()) {
         return Ok(branch);
     }

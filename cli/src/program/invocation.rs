@@ -245,7 +245,7 @@ impl Invocation {
     fn open_at(&self, location: &Location) -> Result<Repository> {
         match self.judged.take() {
             Some(repo) => {
-                repo.store().refresh()?;
+                repo.refresh()?;
                 damage(&repo).iter().for_each(|damage| warn(damage));
                 Ok(repo)
             }
@@ -643,7 +643,7 @@ pub(crate) fn open(location: &Location) -> Result<Repository> {
 /// Returns the damage noticed until now, as warnings. A torn tail was never acknowledged, so
 /// nothing is lost and it is not reported.
 fn damage(repo: &Repository) -> Vec<String> {
-    let findings = repo.store().findings().into_iter();
+    let findings = repo.findings().into_iter();
     let damage = findings.filter(|finding| finding.kind == FindingKind::Damage);
     let told = |Finding { place, message, .. }| format!("the store is damaged: {place}: {message}");
     damage.map(told).collect()

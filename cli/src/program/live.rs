@@ -5,7 +5,6 @@ use std::collections::{HashMap, HashSet};
 
 use turntree::object::Time;
 use turntree::repo::{BranchName, HEAD, Repository};
-use turntree::store::Store;
 use turntree::workspace::{read_note, write_note};
 
 /// Variables with which clients pass their session to the shells and servers that they start.
@@ -63,22 +62,22 @@ pub(crate) fn is_head_of_hook(repo: &Repository) -> turntree::Result<bool> {
 }
 
 /// Records that the client has reported the end of a session.
-pub(crate) fn note_end(store: &Store, session: &str, now: Time) -> turntree::Result<()> {
-    let mut ended = read_ended(store);
+pub(crate) fn note_end(repo: &Repository, session: &str, now: Time) -> turntree::Result<()> {
+    let mut ended = read_ended(repo);
     ended.retain(|_, at| now.micros.saturating_sub(*at) < LIVE_MICROS);
     ended.insert(session.to_owned(), now.micros);
-    write_note(store, ENDED, &serde_json::to_vec(&ended).unwrap_or_default())
+    write_note(repo, ENDED, &serde_json::to_vec(&ended).unwrap_or_default())
 }
 
-fn read_ended(store: &Store) -> HashMap<String, i64> {
-    let ended = read_note(store, ENDED);
+fn read_ended(repo: &Repository) -> HashMap<String, i64> {
+    let ended = read_note(repo, ENDED);
     ended.and_then(|bytes| serde_json::from_slice(&bytes).ok()).unwrap_or_default()
 }
 
 /// Returns the sessions that clients probably write now: a hook has added turns within the last ten
 /// minutes, and the client has not reported the end since. Reads the operations of that time.
 pub(crate) fn live_sessions(repo: &Repository, now: Time) -> turntree::Result<HashSet<String>> {
-    let (ended, mut live) = (read_ended(repo.store()), HashSet::new());
+    let (ended, mut live) = (read_ended(repo), HashSet::new());
     for entry in repo.operations() {
         let operation = entry?.operation;
         if now.micros.saturating_sub(operation.time_micros) >= LIVE_MICROS {

@@ -8,7 +8,7 @@
 use std::path::{Component, Path, PathBuf};
 
 use turntree::platform::canonical;
-use turntree::store::Store;
+use turntree::repo::Repository;
 use turntree::workspace::{read_note, write_note};
 
 use super::global::STORE_DIR;
@@ -29,10 +29,10 @@ pub(crate) struct MovedProject {
 impl MovedProject {
     /// Reads the previous directories of the project of `store`; empty for a store outside of a
     /// project.
-    pub(crate) fn of(store: &Store) -> Self {
-        let Some(to) = project_of(store) else { return Self::default() };
-        let mut from = noted(store);
-        // A directory that still exists keeps its files, wherever the store was moved.
+    pub(crate) fn of(repo: &Repository) -> Self {
+        let Some(to) = project_of(repo) else { return Self::default() };
+        let mut from = noted(repo);
+        // A directory that still exists keeps its files, wherever the repo was moved.
         from.retain(|dir| *dir != to && !dir.exists());
         Self { from, to }
     }
@@ -53,9 +53,9 @@ impl MovedProject {
 }
 
 /// Records the directory of the project of `store`, if it has one and it changed.
-pub(crate) fn note_project(store: &Store) {
-    let Some(project) = project_of(store) else { return };
-    let mut directories = noted(store);
+pub(crate) fn note_project(repo: &Repository) {
+    let Some(project) = project_of(repo) else { return };
+    let mut directories = noted(repo);
     if directories.last() == Some(&project) {
         return;
     }
@@ -64,17 +64,17 @@ pub(crate) fn note_project(store: &Store) {
     directories.drain(..directories.len().saturating_sub(MAX_DIRECTORIES));
     if let Ok(note) = serde_json::to_vec(&directories) {
         // Without the note, only a move is not noticed.
-        let _ = write_note(store, DIRECTORIES, &note);
+        let _ = write_note(repo, DIRECTORIES, &note);
     }
 }
 
 /// The directory of the project that contains a store.
-fn project_of(store: &Store) -> Option<PathBuf> {
-    let dir = canonical(store.dir()).ok()?;
+fn project_of(repo: &Repository) -> Option<PathBuf> {
+    let dir = canonical(repo.dir()).ok()?;
     dir.parent().filter(|_| dir.ends_with(STORE_DIR)).map(Path::to_owned)
 }
 
-fn noted(store: &Store) -> Vec<PathBuf> {
-    let note = read_note(store, DIRECTORIES);
+fn noted(repo: &Repository) -> Vec<PathBuf> {
+    let note = read_note(repo, DIRECTORIES);
     note.and_then(|note| serde_json::from_slice(&note).ok()).unwrap_or_default()
 }

@@ -116,7 +116,7 @@ impl Standing {
 
 /// Judges a store that was found, or that a pointer in the directory `pointer` names.
 pub(crate) fn standing(repo: &Repository, pointer: Option<&Path>) -> Standing {
-    let dir = whole(repo.store().dir());
+    let dir = whole(repo.dir());
     let of_store = standing_of_store(repo, &dir);
     let Some(pointer) = pointer.map(whole) else { return of_store };
     if matches!(of_store, Standing::Untrusted(_)) || is_recorded_pointer(&pointer, &dir) {
@@ -164,7 +164,7 @@ fn standing_of_store(repo: &Repository, dir: &Path) -> Standing {
     }
     match record {
         Some(_) => Standing::Trusted,
-        None => standing_of_unrecorded(repo.store().dir(), dir),
+        None => standing_of_unrecorded(repo.dir(), dir),
     }
 }
 
@@ -199,7 +199,7 @@ impl TrustedRemote {
 /// Returns true if turntree may use the remotes of a store automatically: to push new turns, and to
 /// read remote-only objects. This needs a record, however the store was found.
 pub(crate) fn may_reach_remotes(repo: &Repository) -> bool {
-    standing_of_store(repo, &whole(repo.store().dir())) == Standing::Trusted
+    standing_of_store(repo, &whole(repo.dir())) == Standing::Trusted
 }
 
 /// Refuses a store that came with its folder, and records one from which nothing can leave.
@@ -211,14 +211,14 @@ pub(crate) fn expect_trusted(repo: &Repository, pointer: Option<&Path>) -> Resul
             let _ = record(repo, pointer);
             Ok(())
         }
-        Standing::Untrusted(doubt) => Err(refusal(repo.store().dir(), pointer, &doubt)),
+        Standing::Untrusted(doubt) => Err(refusal(repo.dir(), pointer, &doubt)),
     }
 }
 
 /// Records a new store, if it is of the kind that is found. A missing record does not matter until
 /// the store has remotes.
 pub(crate) fn note_made(repo: &Repository) {
-    if repo.store().dir().ends_with(super::global::STORE_DIR) {
+    if repo.dir().ends_with(super::global::STORE_DIR) {
         let _ = record(repo, None);
     }
 }
@@ -228,7 +228,7 @@ pub(crate) fn note_made(repo: &Repository) {
 pub(crate) fn note_remotes(repo: &Repository, before: &Standing) {
     let noted = match before {
         Standing::Trusted | Standing::Harmless => record(repo, None),
-        Standing::Untrusted(doubt) => Err(refusal(repo.store().dir(), None, doubt)),
+        Standing::Untrusted(doubt) => Err(refusal(repo.dir(), None, doubt)),
     };
     if let Err(failure) = noted {
         let advice =
@@ -258,7 +258,7 @@ pub(crate) fn refusal(dir: &Path, pointer: Option<&Path>, doubt: &Doubt) -> Fail
 /// # Errors
 /// `NotFound` without a home directory, `Io` if the record cannot be written.
 pub(crate) fn record(repo: &Repository, pointer: Option<&Path>) -> Result<()> {
-    let path = whole(repo.store().dir());
+    let path = whole(repo.dir());
     if let Some(pointer) = pointer {
         record_pointer(pointer, &path)?;
     }
@@ -334,7 +334,7 @@ fn whole(dir: &Path) -> PathBuf {
 }
 
 fn id_of(repo: &Repository) -> String {
-    repo.store().id().iter().map(|byte| format!("{byte:02x}")).collect()
+    repo.store_id().iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 /// Returns true if a directory is the user's own store.

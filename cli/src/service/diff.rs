@@ -102,7 +102,7 @@ fn keep_part(changed: &mut ContextDiff, offset: u64, limit: usize) -> Option<u64
 
 /// The changes as text, and whether the text was cut.
 fn write(repo: &Repository, changed: &ContextDiff) -> Result<(String, bool)> {
-    let changes = Changes { source: repo.store(), paint: Palette::default() };
+    let changes = Changes { source: repo, paint: Palette::default() };
     let mut out = Bounded::new(usize::try_from(TEXT_BYTES).unwrap_or(usize::MAX));
     let written = changed.iter().try_for_each(|(name, diff)| changes.write(&mut out, name, diff));
     match written {

@@ -56,7 +56,7 @@ impl Request for ReadVfsArguments {
         let uri: VfsUri = self.uri.parse()?;
         let repo = call.open()?;
         let found = repo.find_payload(&uri)?;
-        let bytes = repo.store().read_as(Kind::Blob, &found.blob)?;
+        let bytes = repo.read_as(Kind::Blob, &found.blob)?;
         let (uri, id, size) = (uri.to_string(), found.blob.to_string(), bytes.len() as u64);
         if let Ok(all) = std::str::from_utf8(&bytes) {
             let page::Page { part, offset, next } = page::text(all, self.offset, limit);

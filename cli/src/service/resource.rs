@@ -101,7 +101,7 @@ impl Service {
             if uri.starts_with(CONTEXT) {
                 let repo = call.open()?;
                 let uri: VfsUri = uri.parse()?;
-                let bytes = repo.store().read_as(Kind::Blob, &repo.find_payload(&uri)?.blob)?;
+                let bytes = repo.read_as(Kind::Blob, &repo.find_payload(&uri)?.blob)?;
                 return Ok(vec![whole(&bytes, "read_vfs reads it in parts")?]);
             }
             let (revision, path) = parse(uri)?;
@@ -132,10 +132,10 @@ fn listed(repo: &Repository, offset: u64) -> Result<(Vec<Resource>, Option<u64>)
     let left = PAGE - resources.len();
     let skip = usize::try_from(offset.saturating_sub(n_branches)).unwrap_or(usize::MAX);
     let pool = Pool::load(repo)?;
-    let mut payloads = pool.payloads(repo.store()).skip(skip);
+    let mut payloads = pool.payloads(repo).skip(skip);
     for payload in payloads.by_ref().take(left) {
         let payload = payload?;
-        let size = repo.store().read_as(Kind::Blob, &payload.blob)?.len() as u64;
+        let size = repo.read_as(Kind::Blob, &payload.blob)?.len() as u64;
         let (uri, name) = (payload.uri.to_string(), payload.uri.path().to_owned());
         let about = "an offloaded payload".to_owned();
         resources.push(Resource { uri, name, about, media: TEXT, size: Some(size) });
@@ -218,7 +218,7 @@ fn record(record: &impl serde::Serialize) -> Result<Contents> {
 
 /// An entry, or the first entries below a path.
 fn at_path(repo: &Repository, id: &ObjectId, path: &str) -> Result<Vec<Contents>> {
-    let (source, context) = (repo.store(), repo.context(id)?);
+    let (source, context) = (repo, repo.context(id)?);
     if let Some(entry) = entry_at(source, id, &context, path)? {
         let hint = "the tool show reads it in parts";
         let contents = match &entry.text {
@@ -237,7 +237,7 @@ fn at_path(repo: &Repository, id: &ObjectId, path: &str) -> Result<Vec<Contents>
 
 /// The overview of a snapshot, and the end of its conversation.
 fn snapshot(repo: &Repository, id: &ObjectId) -> Result<Vec<Contents>> {
-    let (source, context) = (repo.store(), repo.context(id)?);
+    let (source, context) = (repo, repo.context(id)?);
     let overview = overview(id, &repo.commit(id)?, &context, source)?;
     let messages = context.messages(source, MAIN_AGENT)?;
     let (mut said, mut bytes) = (Vec::new(), 0);

@@ -57,7 +57,7 @@ impl Request for ShowArguments {
     fn answer(self, call: &ServiceCall<'_>) -> Result<ShowAnswer> {
         let repo = call.open()?;
         let revision = resolve_entry(&repo, self.revision.as_deref().unwrap_or(HEAD))?;
-        let (id, source) = (revision.commit, repo.store());
+        let (id, source) = (revision.commit, &repo);
         let context = repo.context(&id)?;
         let path = revision.path.clone().unwrap_or_default();
         let mut shown = ShowAnswer {

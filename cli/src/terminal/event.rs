@@ -83,7 +83,7 @@ pub(super) fn watch_signals(events: Sender<Event>) -> Result<()> {
 /// Starts a thread that reports changes of a store until the process ends.
 pub(super) fn watch_store(store: Arc<HeldStore>, events: Sender<Event>) {
     let watch = StoreWatch::of(&store.location().dir);
-    let look = move || store.repo(Ok).ok().map(|repo| (repo.store().id(), repo.refs().operation));
+    let look = move || store.repo(Ok).ok().map(|repo| (repo.store_id(), repo.refs().operation));
     // The state is read before anything is shown, so that later changes are noticed.
     let mut seen = look();
     thread::spawn(move || {

@@ -438,9 +438,9 @@ fn pin_row(repo: &Repository, pin: &Pin, record: &json::PinRecord) -> Result<Row
 fn changes(repo: &Repository, span: &Span) -> Result<Vec<Line>> {
     let before = span.base.as_ref().map(|base| repo.context(base)).transpose()?;
     let after = repo.context(&span.until)?;
-    let changed: ContextDiff = diff_by_value(repo.store(), &before.unwrap_or_default(), &after)?;
+    let changed: ContextDiff = diff_by_value(repo, &before.unwrap_or_default(), &after)?;
     let mut text = Vec::new();
-    let changes = Changes { source: repo.store(), paint: Palette::default() };
+    let changes = Changes { source: repo, paint: Palette::default() };
     for (section, diff) in &changed {
         changes.write(&mut text, section, diff)?;
     }

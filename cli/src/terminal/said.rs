@@ -29,7 +29,7 @@ const INDENT: &str = "  ";
 /// # Errors
 /// The errors of reading: `Expired` for turns that retention has dropped.
 pub(super) fn said(repo: &Repository, span: &Span) -> Result<Vec<Line>> {
-    let (source, section) = (repo.store(), agent_section(MAIN_AGENT, "messages")?);
+    let (source, section) = (repo, agent_section(MAIN_AGENT, "messages")?);
     let before = match &span.base {
         Some(base) => repo.context(base)?.section(source, &section)?,
         None => None,

@@ -207,7 +207,7 @@ fn story(store: &WatchedStore, repo: &Repository, part: &StoryPart, out: &mut Li
         show_time: &clock::rfc3339,
     };
     // Skips known turns that this store no longer has: they cannot be left out of the answer.
-    let is_there = |id: &ObjectId| repo.store().contains(id);
+    let is_there = |id: &ObjectId| repo.contains(id);
     let known = part.known.iter().map(|id| Ok((*id, is_there(id)?)));
     let known: Vec<(ObjectId, bool)> = known.collect::<turntree::Result<_>>()?;
     let known: Vec<ObjectId> = known.into_iter().filter(|it| it.1).map(|it| it.0).collect();

@@ -51,7 +51,7 @@ pub(super) fn files(
     from: usize,
     out: &mut Lines,
 ) -> Result<()> {
-    let (context, source) = (repo.context(at)?, repo.store());
+    let (context, source) = (repo.context(at)?, repo);
     let is_bare = path == FILES && context.section(source, FILES)?.is_none();
     // One entry more than wanted shows whether more follow.
     let mut entries = match is_bare {
@@ -66,7 +66,7 @@ pub(super) fn files(
 
 /// Sends the author of each part of a file in a turn.
 pub(super) fn blame(repo: &Repository, at: &ObjectId, path: &str, out: &mut Lines) -> Result<()> {
-    let (context, source) = (repo.context(at)?, repo.store());
+    let (context, source) = (repo.context(at)?, repo);
     if let PathTarget::Entry(item) = context.lookup(source, path)?
         && item.link.kind == Kind::Blob
     {

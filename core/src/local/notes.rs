@@ -3,8 +3,7 @@
 use bytes::Bytes;
 
 use crate::error::Result;
-use crate::repo::NoteKeeper;
-use crate::store::Store;
+use crate::repo::{NoteKeeper, Repository};
 use crate::workspace::{read_note, write_note};
 
 /// Stores notes in the folder that captures use.
@@ -12,11 +11,11 @@ use crate::workspace::{read_note, write_note};
 pub(super) struct StoreNotes;
 
 impl NoteKeeper for StoreNotes {
-    fn read(&self, store: &Store, name: &str) -> Option<Bytes> {
-        read_note(store, name)
+    fn read(&self, repo: &Repository, name: &str) -> Option<Bytes> {
+        read_note(repo, name)
     }
 
-    fn write(&self, store: &Store, name: &str, bytes: &[u8]) -> Result<()> {
-        write_note(store, name, bytes)
+    fn write(&self, repo: &Repository, name: &str, bytes: &[u8]) -> Result<()> {
+        write_note(repo, name, bytes)
     }
 }

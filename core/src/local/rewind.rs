@@ -114,7 +114,7 @@ impl<'r> Rewind<'r> {
         if let Some(dir) = dir.filter(|_| !self.allow_broad) {
             expect_narrow(dir, home().as_deref())?;
         }
-        let cache = dir.and_then(|dir| StatCache::open(repo.store(), dir).ok());
+        let cache = dir.and_then(|dir| StatCache::open(repo, dir).ok());
         let never = self.repo.excluded_folders();
         let git = git_places();
         let options = CaptureOptions {

@@ -116,7 +116,7 @@ impl<'r> Turn<'r> {
             expect_narrow(dir, home().as_deref())?;
         }
         // Without a cache the capture only has to read every file.
-        let cache = StatCache::open(self.repo.inner.store(), dir).ok();
+        let cache = StatCache::open(&self.repo.inner, dir).ok();
         let never = self.repo.excluded_folders();
         let git = git_places();
         let options = CaptureOptions {

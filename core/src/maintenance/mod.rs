@@ -42,10 +42,10 @@
 //! set_policy(&mut change, Scope::Session("demo"), &policy)?;
 //! change.commit(&stamp, "retention set demo")?;
 //!
-//! let (refs, store, now) = (repo.refs(), repo.store(), stamp.time.micros);
-//! let roots = Roots::find(store, &refs, now)?;
-//! let policies = Policies::load(store, &refs)?;
-//! let is_gone = |tree: &_| store.tombstone(tree).is_some();
+//! let (refs, now) = (repo.refs(), stamp.time.micros);
+//! let roots = Roots::find(&repo, &refs, now)?;
+//! let policies = Policies::load(&repo, &refs)?;
+//! let is_gone = |tree: &_| repo.tombstone(tree).is_some();
 //! let plan = plan_retention(&roots, &policies, now, &is_gone, None)?;
 //! // The newest 20 operations are kept whole, for undo.
 //! let line = "session demo: 30 of 50 turns expire, turns 1 to 30; 10 turns for undo also stay";

@@ -119,7 +119,7 @@ turntree_properties::properties! {
                 is_alone = false;
             }
         }
-        let report = fsck(open(&store, 6).store(), Thoroughness::Full, now, &mut |_, _| {}).unwrap();
+        let report = fsck(&open(&store, 6), Thoroughness::Full, now, &mut |_, _| {}).unwrap();
         prop_assert!(report.is_ok(), "{:?}", report.findings);
     }
 }

@@ -35,6 +35,7 @@ mod tag;
 mod varint;
 
 use std::fmt;
+use std::sync::Arc;
 
 use bytes::Bytes;
 
@@ -230,6 +231,28 @@ pub trait ObjectSink: ObjectSource {
 }
 
 impl<T: ObjectSource + ?Sized> ObjectSource for &T {
+    fn read(&self, id: &ObjectId) -> Result<Option<Object>> {
+        (**self).read(id)
+    }
+
+    fn contains(&self, id: &ObjectId) -> Result<bool> {
+        (**self).contains(id)
+    }
+
+    fn read_as(&self, kind: Kind, id: &ObjectId) -> Result<Bytes> {
+        (**self).read_as(kind, id)
+    }
+
+    fn missing(&self, kind: Kind, id: &ObjectId) -> Error {
+        (**self).missing(kind, id)
+    }
+
+    fn read_all(&self, kind: Kind, ids: &[ObjectId]) -> Result<Vec<Bytes>> {
+        (**self).read_all(kind, ids)
+    }
+}
+
+impl<T: ObjectSource + ?Sized> ObjectSource for Arc<T> {
     fn read(&self, id: &ObjectId) -> Result<Option<Object>> {
         (**self).read(id)
     }

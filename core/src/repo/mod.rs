@@ -1,8 +1,9 @@
-//! The main interface of the library: sessions, branches and snapshots over a store.
+//! Repositories: sessions, branches and snapshots over a store. Most programs use them through
+//! [`local`](crate::local).
 //!
-//! A [`Repository`] reads; a [`Transaction`] stages objects and ref changes and makes them durable
-//! as one operation. Any number of repositories, in any number of processes, may be open on one
-//! store.
+//! A [`Repository`] reads, and is a source of the objects in its store; a [`Transaction`] stages
+//! objects and ref changes and makes them durable as one operation. Any number of repositories, in
+//! any number of processes, may be open on one store.
 //!
 //! ```
 //! # use std::sync::Arc;
@@ -32,6 +33,7 @@
 mod change;
 mod history;
 mod links;
+mod objects;
 mod refs;
 mod revision;
 mod search;
@@ -179,14 +181,15 @@ impl Repository {
         self
     }
 
-    /// Returns the underlying store.
+    /// Returns the underlying store, for its files: collections, encryption, parity. Objects are read
+    /// through the repository itself.
     #[must_use]
     pub fn store(&self) -> &Store {
         &self.store
     }
 
     /// Returns the refs as this handle last saw them, or as of [`Repository::at_operation`].
-    /// [`Store::refresh`] reads the changes of other processes.
+    /// [`Repository::refresh`] reads the changes of other processes.
     #[must_use]
     pub fn refs(&self) -> Arc<RefTable> {
         self.past.clone().unwrap_or_else(|| self.store.refs())

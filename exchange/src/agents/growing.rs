@@ -101,7 +101,7 @@ pub(super) fn follow_file(
     retrying(repo, || {
         let file = open_regular(path).map_err(|error| Error::io("open it", error))?;
         let bytes = file.metadata().map_err(|error| Error::io("open it", error))?.len();
-        let notes = read_note(repo.store(), &options.session);
+        let notes = read_note(repo, &options.session);
         let following = FollowOptions {
             directory: directory.map(str::to_owned),
             adoption: options.adoption.clone(),
@@ -121,7 +121,7 @@ pub(super) fn follow_file(
         };
         if let Some(new) = followed.notes.as_deref().filter(|new| Some(*new) != notes.as_deref()) {
             // Without them the next import reads the whole file.
-            let _ = write_note(repo.store(), &options.session, new);
+            let _ = write_note(repo, &options.session, new);
         }
         passed(bytes.saturating_sub(read.get()));
         let taken = followed.notes.as_deref().and_then(followed_bytes);
@@ -154,7 +154,7 @@ impl<R: Seek> Seek for Counted<'_, R> {
 pub(super) fn retrying<T>(repo: &Repository, mut attempt: impl FnMut() -> Result<T>) -> Result<T> {
     for _ in 1..ATTEMPTS {
         match attempt() {
-            Err(error) if error.kind() == ErrorKind::Conflict => repo.store().refresh()?,
+            Err(error) if error.kind() == ErrorKind::Conflict => repo.refresh()?,
             done => return done,
         }
     }
@@ -167,7 +167,7 @@ fn is_worth_notes(repo: &Repository, path: &Path, options: &ImportOptions) -> Re
     let failed = |error| Error::io("open it", error);
     let mut file = open_regular(path).map_err(failed)?;
     let found = file.metadata().map_err(failed)?;
-    if read_note(repo.store(), &options.session).is_none() {
+    if read_note(repo, &options.session).is_none() {
         let is_known = repo.branch_of_session(&options.session)?.is_some();
         let now = u64::try_from(options.stamp.time.micros).unwrap_or_default();
         let now = SystemTime::UNIX_EPOCH + Duration::from_micros(now);
@@ -237,5 +237,5 @@ fn report(
 fn size(repo: &Repository, tip: Option<ObjectId>) -> Result<(u64, u64)> {
     let Some(tip) = tip else { return Ok((0, 0)) };
     let turns = repo.commit(&tip)?.turn;
-    Ok((turns, repo.context(&tip)?.messages(repo.store(), MAIN_AGENT)?.len()))
+    Ok((turns, repo.context(&tip)?.messages(repo, MAIN_AGENT)?.len()))
 }

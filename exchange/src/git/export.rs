@@ -266,7 +266,7 @@ impl ExportPlan {
         let starts: Vec<ObjectId> = starts.collect();
         let mut hide = Vec::new();
         for tip in &known.tips {
-            if known.commits.contains_key(tip) && repo.store().contains(tip)? {
+            if known.commits.contains_key(tip) && repo.contains(tip)? {
                 hide.push(*tip);
             }
         }
@@ -279,7 +279,7 @@ impl ExportPlan {
                 continue;
             }
             let parents = nearest_exported(repo, &exported, &mut skipped, parents)?;
-            match Context::open(repo.store(), &commit.tree) {
+            match Context::open(repo, &commit.tree) {
                 Ok(_) => {
                     exported.insert(id);
                     steps.push(PlannedCommit { id, commit, parents });
@@ -452,7 +452,7 @@ impl BaseTrees {
         if let Some(kept) = kept {
             return Ok(kept);
         }
-        let (store, tree) = (repo.store(), done.get(base).map(|known| known.tree));
+        let (store, tree) = (repo, done.get(base).map(|known| known.tree));
         match (Context::open(store, &repo.commit(base)?.tree), tree) {
             (Ok(context), Some(tree)) => Ok((Folder::at(tree), sections(store, Some(&context))?)),
             (Err(error), _)

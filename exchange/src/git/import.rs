@@ -354,7 +354,7 @@ impl ImportRun<'_> {
             return Ok(bytes);
         };
         self.note(&path, "its content was redacted from the store");
-        self.repo.store().read_as(Kind::Blob, &instead)
+        self.repo.read_as(Kind::Blob, &instead)
     }
 
     /// Moves the branches and makes all changes durable.

@@ -427,7 +427,7 @@ impl<'r, R: Read + Seek> Follower<'r, '_, R> {
                 return Ok(Some((parser, parsed)));
             }
             for id in wanted {
-                let Some(object) = self.repo.store().read(&id)? else { return Ok(None) };
+                let Some(object) = self.repo.read(&id)? else { return Ok(None) };
                 if contents.insert(id, object.bytes).is_some() {
                     return Ok(None);
                 }
@@ -472,7 +472,7 @@ impl<'r, R: Read + Seek> Follower<'r, '_, R> {
             run.writer.rebuild(*time, metadata.clone());
         }
         let root = match &remade {
-            Some(RebuiltTurn { context, .. }) => fact(repo.store(), context, ROOT)?,
+            Some(RebuiltTurn { context, .. }) => fact(repo, context, ROOT)?,
             None => self.options.root.clone().filter(|_| is_new),
         };
         if let Some(root) = root {
@@ -625,7 +625,7 @@ fn store_capture(
 
 /// Returns a resume point at the end of a branch that has the whole file.
 fn resume_at_end(repo: &Repository, branch: BranchName, head: ObjectId) -> Result<ResumePoint> {
-    let stored = Transcript::open(repo.store(), &repo.context(&head)?)?;
+    let stored = Transcript::open(repo, &repo.context(&head)?)?;
     let pieces = stored.len();
     Ok(ResumePoint {
         branch,
@@ -677,10 +677,10 @@ fn reopen(
         None => (own.unwrap_or(0), None),
         Some(parent) => {
             let before = repo.commit(&parent)?;
-            if repo.store().tombstone(&before.tree).is_some() {
+            if repo.tombstone(&before.tree).is_some() {
                 return Ok(None);
             }
-            let pieces = Transcript::open(repo.store(), &repo.context(&parent)?)?.len();
+            let pieces = Transcript::open(repo, &repo.context(&parent)?)?.len();
             (own.unwrap_or(pieces), (pieces > 0).then_some(before.time))
         }
     };

@@ -35,11 +35,11 @@ fn bytes_to_store(
     redactions: &Redactions,
     piece: &Bytes,
 ) -> Result<Option<Bytes>> {
-    if let Some(known) = replacement_of(repo.store(), redactions, piece)? {
+    if let Some(known) = replacement_of(repo, redactions, piece)? {
         return Ok(Some(known));
     }
     let Some(masked) = repo.instead(piece)?.map(Bytes::from) else { return Ok(None) };
-    Ok(Some(replacement_of(repo.store(), redactions, &masked)?.unwrap_or(masked)))
+    Ok(Some(replacement_of(repo, redactions, &masked)?.unwrap_or(masked)))
 }
 
 /// Returns a document in the form that the store may hold, or `None` if no piece changes. `pieces`

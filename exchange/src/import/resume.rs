@@ -354,9 +354,9 @@ fn longest_exhausted(matching: &mut [Candidate<'_>]) -> Result<Option<usize>> {
 /// repeating its records.
 fn is_document_below(repo: &Repository, format: RecordFormat, commit: &ObjectId) -> Result<bool> {
     let Some(below) = format.continues else { return Ok(false) };
-    let item = repo.context(commit)?.map(repo.store(), "meta")?.get(repo.store(), b"format")?;
+    let item = repo.context(commit)?.map(repo, "meta")?.get(repo, b"format")?;
     let Some(item) = item else { return Ok(false) };
-    Ok(repo.store().read_as(Kind::Blob, &item.link.id)? == below)
+    Ok(repo.read_as(Kind::Blob, &item.link.id)? == below)
 }
 
 /// Returns the branches of a line that have a source of this format.
@@ -371,12 +371,12 @@ fn candidates<'r>(
             continue;
         }
         for tip in rolled_back_turns(repo, format, &tip)? {
-            let list = Transcript::open(repo.store(), &repo.context(&tip)?)?;
+            let list = Transcript::open(repo, &repo.context(&tip)?)?;
             let name = free_client_branch(repo, &branch)?;
             taken.push(open_candidate(repo, name, Some(branch.clone()), tip, list));
         }
         // A branch may have been rolled back to before its first record.
-        let list = Transcript::open(repo.store(), &repo.context(&tip)?)?;
+        let list = Transcript::open(repo, &repo.context(&tip)?)?;
         if !list.is_empty() && !is_document_below(repo, format, &tip)? {
             candidates.push(open_candidate(repo, branch, None, tip, list));
         }
@@ -396,7 +396,7 @@ fn open_candidate(
     list: Transcript,
 ) -> Candidate<'_> {
     let stored: Box<dyn Iterator<Item = Result<SourceEntry>>> =
-        Box::new(list.pieces(repo.store(), 0..list.len()).map(|piece| Ok(piece?.entry())));
+        Box::new(list.pieces(repo, 0..list.len()).map(|piece| Ok(piece?.entry())));
     let entries = stored.peekable();
     let (position, common, keep, exact) = (0, 0, 0, true);
     Candidate { branch, rolled_back, tip, list, entries, position, common, keep, exact }
@@ -458,7 +458,7 @@ fn last_common_turn(
         let LogEntry { id, commit, .. } = entry?;
         let above = after.take();
         after = source_start(&commit).map(|pieces| (pieces, commit.session.clone()));
-        if repo.store().tombstone(&commit.tree).is_some() {
+        if repo.tombstone(&commit.tree).is_some() {
             continue;
         }
         match above {
@@ -467,7 +467,7 @@ fn last_common_turn(
             Some((_, session)) if session != commit.session => return Ok(None),
             _ => {}
         }
-        let pieces = Transcript::open(repo.store(), &repo.context(&id)?)?.len();
+        let pieces = Transcript::open(repo, &repo.context(&id)?)?.len();
         // The source of the document is not part of the file.
         if pieces > 0 && is_document_below(repo, format, &id)? {
             return Ok(Some((id, 0, false)));

@@ -141,7 +141,7 @@ fn rolled_back_turns_of(
     tip: &ObjectId,
     is_its: impl Fn(&str) -> bool,
 ) -> Result<Vec<ObjectId>> {
-    let source = |id: &ObjectId| Transcript::open(repo.store(), &repo.context(id)?);
+    let source = |id: &ObjectId| Transcript::open(repo, &repo.context(id)?);
     let mut rolled_back = Vec::new();
     for entry in repo.history(&[*tip], &[])?.first_parent() {
         let commit = entry?.commit;
@@ -151,12 +151,12 @@ fn rolled_back_turns_of(
         if is_rollback(&commit) {
             let Some(before) = commit.parents.first() else { break };
             // A client cannot continue from expired content.
-            let is_there = repo.store().tombstone(&repo.commit(before)?.tree).is_none();
+            let is_there = repo.tombstone(&repo.commit(before)?.tree).is_none();
             // Another transcript may have added records there, so compare the records instead of
             // counting them.
             if is_there {
                 let had = source(before)?;
-                if !had.is_empty() && !is_source_prefix(repo.store(), &had, &source(tip)?)? {
+                if !had.is_empty() && !is_source_prefix(repo, &had, &source(tip)?)? {
                     rolled_back.push(*before);
                 }
             }

@@ -119,8 +119,8 @@ pub(crate) fn sources_of(repo: &Repository, tip: &ObjectId) -> Result<HashSet<Ob
     let mut sources = HashSet::new();
     for entry in repo.history(&[*tip], &[])?.first_parent() {
         let LogEntry { id, commit, .. } = entry?;
-        if repo.store().tombstone(&commit.tree).is_none() {
-            let found = repo.context(&id)?.section(repo.store(), SOURCE)?;
+        if repo.tombstone(&commit.tree).is_none() {
+            let found = repo.context(&id)?.section(repo, SOURCE)?;
             sources.extend(found.map(|section| section.id));
         }
     }

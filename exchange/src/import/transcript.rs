@@ -132,7 +132,7 @@ fn document_below(
 /// files that a hook took before the client wrote the first record.
 pub(super) fn is_conversation_start(repo: &Repository, base: Option<&ObjectId>) -> Result<bool> {
     let Some(base) = base else { return Ok(true) };
-    let sections = repo.context(base)?.sections(repo.store())?;
+    let sections = repo.context(base)?.sections(repo)?;
     if sections.keys().any(|name| name != FILES) {
         return Ok(false);
     }
@@ -194,7 +194,7 @@ impl<'r> TranscriptImport<'r> {
         };
         let mut parser = (format.parser)();
         if let Some(document) = document_below(repo, format, point)? {
-            parser.resume(repo.store(), &repo.context(&document)?)?;
+            parser.resume(repo, &repo.context(&document)?)?;
             let id = Bytes::from(document.to_string());
             builder.set_entry(&mut staging, META, BASE, Some(id))?;
         }
@@ -259,7 +259,7 @@ impl<'r> TranscriptImport<'r> {
         if keep < base_pieces {
             self.writer.replace_source(keep, &std::mem::take(&mut replacement))?;
         }
-        let reader = SourceReader::new(repo.store(), &stored, common);
+        let reader = SourceReader::new(repo, &stored, common);
         let known = (self.writer.format().split)(Box::new(BufReader::new(reader)));
         for (index, piece) in (0..common).zip(known) {
             let (piece, mut events) = (piece?, Vec::new());

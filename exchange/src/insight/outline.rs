@@ -90,7 +90,7 @@ pub fn turn_facts(
     prices: &PriceTable,
 ) -> Result<Option<TurnFacts>> {
     let Some(turn) = turn_diff(repo, entry)? else { return Ok(None) };
-    let spending = turn_spending(repo.store(), &entry.commit, &turn, prices)?;
+    let spending = turn_spending(repo, &entry.commit, &turn, prices)?;
     let mut facts = TurnFacts { spending, ..TurnFacts::default() };
     for (section, diff) in turn.changed {
         if section == FILES {
@@ -106,7 +106,7 @@ pub fn turn_facts(
 
 fn add_message(repo: &Repository, item: &Item, facts: &mut TurnFacts) -> Result<()> {
     let entry = MessageEntry::from_item(item)?;
-    let view = match repo.store().read_as(Kind::Blob, &entry.blob) {
+    let view = match repo.read_as(Kind::Blob, &entry.blob) {
         Ok(bytes) => view(&entry.media, &bytes),
         Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::Expired) => {
             return Ok(());
@@ -245,7 +245,7 @@ pub(crate) fn changed_lines(
 fn content(repo: &Repository, item: Option<&Item>) -> Result<Option<Bytes>> {
     let Some(item) = item else { return Ok(Some(Bytes::new())) };
     let blob = FileEntry::from_item(item)?.blob;
-    match repo.store().read_as(Kind::Blob, &blob) {
+    match repo.read_as(Kind::Blob, &blob) {
         Ok(bytes) => {
             let is_counted = bytes.len() <= MAX_COUNTED_BYTES && !bytes.contains(&0);
             Ok(is_counted.then_some(bytes))

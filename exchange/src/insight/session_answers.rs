@@ -189,7 +189,7 @@ fn add_turn(
     counter: &mut AnswerCounter,
 ) -> Result<bool> {
     let Some(TurnDiff { after, changed }) = turn_diff(repo, entry)? else { return Ok(false) };
-    counter.add_turn(repo.store(), turn, &after, &changed)?;
+    counter.add_turn(repo, turn, &after, &changed)?;
     Ok(true)
 }
 
@@ -247,15 +247,15 @@ fn source_end(
         Err(error) if error.kind() == ErrorKind::Expired => return Ok(None),
         context => context?,
     };
-    let transcript = Transcript::open(repo.store(), &context)?;
+    let transcript = Transcript::open(repo, &context)?;
     let pieces = pieces.unwrap_or_else(|| transcript.len());
     let Some(last) = pieces.checked_sub(1) else { return Ok(None) };
-    let piece = transcript.pieces(repo.store(), last..pieces).next().transpose()?;
+    let piece = transcript.pieces(repo, last..pieces).next().transpose()?;
     Ok(piece.map(|piece| (pieces, piece.entry().blob)))
 }
 
 fn read_known(repo: &Repository) -> HashMap<String, Answers> {
-    let stored = read_note(repo.store(), NOTE)
+    let stored = read_note(repo, NOTE)
         .and_then(|bytes| serde_json::from_slice::<StoredAnswers>(&bytes).ok());
     stored.filter(|stored| stored.version == VERSION).unwrap_or_default().sessions
 }
@@ -264,5 +264,5 @@ fn write_known(repo: &Repository, sessions: HashMap<String, Answers>) -> Result<
     let stored = StoredAnswers { version: VERSION, sessions };
     let bytes = serde_json::to_vec(&stored)
         .map_err(|source| Error::invalid("answers").with_source(source))?;
-    write_note(repo.store(), NOTE, &bytes)
+    write_note(repo, NOTE, &bytes)
 }

@@ -187,7 +187,7 @@ fn summary(
     let agent =
         of_records.unwrap_or_else(|| author.strip_prefix(HOOK).unwrap_or(author).to_owned());
     let files = match repo.context(&tip) {
-        Ok(context) => Some(context.count(repo.store(), "files")?),
+        Ok(context) => Some(context.count(repo, "files")?),
         Err(error) if error.kind() == ErrorKind::Expired => None,
         Err(error) => return Err(error),
     };
@@ -209,7 +209,7 @@ fn summary(
         && is_of_hook
         && labels == SessionLabels::default()
         && match repo.context(&tip) {
-            Ok(context) => context.messages(repo.store(), MAIN_AGENT)?.is_empty(),
+            Ok(context) => context.messages(repo, MAIN_AGENT)?.is_empty(),
             Err(error) if error.kind() == ErrorKind::Expired => false,
             Err(error) => return Err(error),
         };

@@ -25,7 +25,7 @@ pub(crate) fn turn_diff(repo: &Repository, entry: &LogEntry) -> Result<Option<Tu
             let (before, begins) =
                 (before.unwrap_or_default(), source_start(&entry.commit).is_some());
             let skips = |section: &str| begins && is_transcript_section(section);
-            let changed = diff_by_value_but(repo.store(), &before, &after, &skips)?;
+            let changed = diff_by_value_but(repo, &before, &after, &skips)?;
             Ok(Some(TurnDiff { after, changed }))
         }
         Err(error) if error.kind() == ErrorKind::Expired => Ok(None),

@@ -116,7 +116,7 @@ impl<'r> History<'r> {
         let changes = match self.repo.context(&entry.id) {
             Ok(after) => {
                 let context = before.map(|id| self.repo.context(&id)).transpose()?;
-                Some(changes(self.repo.store(), before, &context.unwrap_or_default(), &after)?)
+                Some(changes(self.repo, before, &context.unwrap_or_default(), &after)?)
             }
             Err(error) if error.kind() == ErrorKind::Expired => None,
             Err(error) => return Err(error),

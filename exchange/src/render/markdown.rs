@@ -33,7 +33,7 @@ pub fn export_markdown(
     out: &mut dyn Write,
 ) -> Result<()> {
     let newest = repo.commit(tip)?;
-    let mut writing = MarkdownWriter { source: repo.store(), show_time, out };
+    let mut writing = MarkdownWriter { source: repo, show_time, out };
     writing.line(&format!("# {}", escape_inline(&newest.session)))?;
     let mut story = History::of_line(repo, tip)?.peekable();
     let mut before = None;

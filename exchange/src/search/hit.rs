@@ -19,7 +19,7 @@ pub(super) fn hit_of(
     candidate: &Candidate,
     (question, matcher): (&Question, &Matcher<'_>),
 ) -> Result<Option<(SearchHit, Vec<TermPresence>)>> {
-    let bytes = repo.store().read_as(Kind::Blob, &candidate.blob)?;
+    let bytes = repo.read_as(Kind::Blob, &candidate.blob)?;
     let text = text_of(&candidate.format, &bytes);
     let Some(found) = text.and_then(|text| matcher.look_at(&text)) else { return Ok(None) };
     if entry_at(repo, candidate)? != Some(candidate.blob) {

@@ -8,7 +8,7 @@
 
 use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
 
-use turntree::store::Store;
+use turntree::repo::Repository;
 
 use super::index::{Index, IndexError};
 
@@ -46,15 +46,15 @@ impl MemoryIndex {
     /// `work` succeeds.
     pub(super) fn with<T>(
         &self,
-        store: &Store,
+        repo: &Repository,
         work: impl FnOnce(&Index) -> Result<T, IndexError>,
     ) -> Result<T, IndexError> {
         let mut cached = self.lock();
-        let (id, epoch) = (store.id(), store.epoch());
+        let (id, epoch) = (repo.store_id(), repo.epoch());
         let of_now = |cached: &CachedIndex| (cached.store, cached.epoch) == (id, epoch);
         let index = match cached.take().filter(of_now) {
             Some(cached) => cached.index,
-            None => Index::in_memory(store)?,
+            None => Index::in_memory(repo)?,
         };
         let done = work(&index)?;
         *cached = Some(CachedIndex { index, store: id, epoch });

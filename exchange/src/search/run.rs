@@ -62,18 +62,18 @@ pub fn search_with_index(
     let run = SearchRun { repo, terms, wanted, query, progress, memory };
     if query.rebuild {
         memory.clear();
-        Index::remove(repo.store());
+        Index::remove(repo);
     }
     let mut why = "it is damaged".to_owned();
     for _ in 0..ATTEMPTS {
         match run.search_store_index() {
             Ok(answer) => return Ok(answer),
             Err(IndexError::Store(error)) => return Err(error),
-            Err(IndexError::Damaged) => Index::remove(repo.store()),
+            Err(IndexError::Damaged) => Index::remove(repo),
             Err(IndexError::Refused(reason)) => {
                 why = reason;
                 // A collection may have removed the file while it was filled.
-                if Index::exists(repo.store()) {
+                if Index::exists(repo) {
                     break;
                 }
             }
@@ -98,17 +98,16 @@ pub fn search_with_index(
 /// # Errors
 /// `Corrupt` or `Io` if the history is unreadable.
 pub fn fill_search_index(repo: &Repository, progress: &(dyn Fn(u64, u64) + Sync)) -> Result<()> {
-    let store = repo.store();
     let fill = || -> Result<(), IndexError> {
-        let Some(claim) = claim(store, Some(Duration::ZERO), progress)? else { return Ok(()) };
-        let index = Index::open_or_create(store, &claim)?;
-        store.refresh()?;
+        let Some(claim) = claim(repo, Some(Duration::ZERO), progress)? else { return Ok(()) };
+        let index = Index::open_or_create(repo, &claim)?;
+        repo.refresh()?;
         index.catch_up(repo, progress).map(drop)
     };
     match fill() {
         Err(IndexError::Store(error)) => Err(error),
         Err(IndexError::Damaged) => {
-            Index::remove(store);
+            Index::remove(repo);
             Ok(())
         }
         Ok(()) | Err(IndexError::Refused(_)) => Ok(()),
@@ -127,9 +126,9 @@ struct SearchRun<'a> {
 
 impl SearchRun<'_> {
     fn search_store_index(&self) -> Result<SearchAnswer, IndexError> {
-        let store = self.repo.store();
-        let index = Index::open(store)?;
-        store.refresh()?;
+        let repo = self.repo;
+        let index = Index::open(repo)?;
+        repo.refresh()?;
         if let Some(index) = &index
             && index.is_current(self.repo)?
         {
@@ -141,7 +140,7 @@ impl SearchRun<'_> {
             None => None,
         };
         let patience = part.as_ref().map(|_| PATIENCE);
-        let claim = match (claim(store, patience, self.progress)?, part) {
+        let claim = match (claim(repo, patience, self.progress)?, part) {
             (Some(claim), _) => claim,
             (None, Some((index, _))) => {
                 let (indexed, turns) = index.filled()?;
@@ -153,8 +152,8 @@ impl SearchRun<'_> {
         // refresh comes after the index is open. A redaction first deletes the words from the
         // store, then removes the index files: this index is either filled from the redacted store,
         // or removed with the files.
-        let index = Index::open_or_create(store, &claim)?;
-        store.refresh()?;
+        let index = Index::open_or_create(repo, &claim)?;
+        repo.refresh()?;
         let damage = index.catch_up(self.repo, self.progress)?;
         drop(claim);
         self.answer(&index, damage, IndexPlace::InStore)
@@ -162,7 +161,7 @@ impl SearchRun<'_> {
 
     /// Queries an index that is not writable, if the store has no new turns.
     fn search_current_index(&self) -> Result<Option<SearchAnswer>, IndexError> {
-        let index = Index::open_read_only(self.repo.store())?;
+        let index = Index::open_read_only(self.repo)?;
         match index.is_current(self.repo)? {
             true => self.answer(&index, Vec::new(), IndexPlace::InStore).map(Some),
             false => Ok(None),
@@ -170,7 +169,7 @@ impl SearchRun<'_> {
     }
 
     fn search_in_memory(&self, why: String) -> Result<SearchAnswer, IndexError> {
-        self.memory.with(self.repo.store(), |index| {
+        self.memory.with(self.repo, |index| {
             let damage = index.catch_up(self.repo, self.progress)?;
             self.answer(index, damage, IndexPlace::InMemory(why))
         })

@@ -28,7 +28,7 @@ pub(crate) struct Allowances {
 impl Allowances {
     /// Returns the allowances of a store with these settings.
     pub(crate) fn of(repo: &Repository, settings: &SecretSettings) -> Self {
-        Self { store: repo.store().id(), allowed: settings.allowed.clone() }
+        Self { store: repo.store_id(), allowed: settings.allowed.clone() }
     }
 
     /// Returns the id of a finding: a hash keyed by the id of the store, so that guesses can be

@@ -20,16 +20,16 @@ struct Log {
 impl Log {
     /// Reads the log from the newest operation back to the first kept one. Fails on a gap.
     fn read(repo: &Repository) -> Self {
-        let (refs, store) = (repo.refs(), repo.store());
+        let refs = repo.refs();
         let (mut next, mut sequence) = (refs.operation, refs.sequence);
         let mut operations = BTreeMap::new();
         // Forgotten operations may exist in part.
         let forgotten = repo.forgotten_operations().unwrap();
         while let Some(id) = next.filter(|_| sequence > forgotten || operations.is_empty()) {
-            if store.tombstone(&id) == Some(Tombstone::Elided) && !operations.is_empty() {
+            if repo.tombstone(&id) == Some(Tombstone::Elided) && !operations.is_empty() {
                 break;
             }
-            let bytes = store.read_as(Kind::Operation, &id);
+            let bytes = repo.read_as(Kind::Operation, &id);
             let operation = Operation::decode(&bytes.unwrap_or_else(|error| {
                 panic!("operation {sequence} of {}: {error:?}", refs.sequence)
             }));
@@ -148,7 +148,7 @@ fn holds(repo: &Repository, value: Option<&RefValue>, target: Option<&Target>) -
             commit.unwrap().message == *message
         }
         (Some(RefValue::Object(id)), Some(Target::KeepLast(turns))) => {
-            let bytes = repo.store().read_as(Kind::Blob, id).unwrap();
+            let bytes = repo.read_as(Kind::Blob, id).unwrap();
             Policy::decode(&bytes).unwrap().keep_last == Some(*turns)
         }
         (Some(RefValue::Object(_)), Some(Target::Forgotten)) => true,

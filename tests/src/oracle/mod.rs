@@ -151,7 +151,7 @@ impl Witness {
     /// a watcher of the disk locks the promise at each write, so the ids are written before.
     pub fn tell_of<T>(&self, repo: &Repository, change: impl FnOnce(&mut Promise) -> T) -> T {
         // A failure here repeats at the next read.
-        let _ = repo.store().contains(&ObjectId::of(Kind::Blob, b"in no store"));
+        let _ = repo.contains(&ObjectId::of(Kind::Blob, b"in no store"));
         self.tell(change)
     }
 
@@ -212,10 +212,7 @@ impl Promise {
         let mut settled = self.clone();
         settled.settle(&repo);
         let again = settled.open(&io, 2 << 32).unwrap();
-        assert_eq!(
-            (repo.refs(), repo.store().findings()),
-            (again.refs(), again.store().findings())
-        );
+        assert_eq!((repo.refs(), repo.findings()), (again.refs(), again.findings()));
         let witness = Witness::of(settled);
         commit_after(again.store(), &witness).unwrap();
         drop((repo, again));
@@ -261,13 +258,13 @@ impl Promise {
     /// # Panics
     /// If the store breaks the promise.
     pub fn check_repository(&self, repo: &Repository) {
-        let findings = repo.store().findings();
+        let findings = repo.findings();
         let damage = findings.iter().find(|finding| finding.kind == FindingKind::Damage);
         assert_eq!(damage, None, "nothing was damaged");
         self.check_log(repo);
         self.check_turns(repo);
         self.check_objects(repo.store());
-        let report = fsck(repo.store(), Thoroughness::Full, Time::default(), &mut |_, _| {});
+        let report = fsck(repo, Thoroughness::Full, Time::default(), &mut |_, _| {});
         let report = report.unwrap();
         assert!(report.is_ok(), "fsck: {:#?}", report.findings);
     }

@@ -189,7 +189,7 @@ impl Run<'_> {
     fn step(&mut self, repo: &Repository, step: Step) -> turntree::Result<()> {
         let looks = !matches!(step, Step::BlindTurn(_) | Step::Abandon);
         if looks {
-            repo.store().refresh()?;
+            repo.refresh()?;
         }
         match step {
             Step::Turn(branch) | Step::BlindTurn(branch) => self.turn(repo, &name(branch)),
@@ -242,8 +242,7 @@ impl Run<'_> {
             }
             Step::Repair => {
                 let failed_before = self.disk.triggered();
-                let repaired =
-                    repair(repo.store(), Loss::Refuse, &stamp(self.second), &mut |_, _| {})?;
+                let repaired = repair(repo, Loss::Refuse, &stamp(self.second), &mut |_, _| {})?;
                 // An object that was unreadable due to a fault may be reported as damaged.
                 if failed_before == self.disk.triggered() {
                     assert!(repaired.report.is_ok(), "{:#?}", repaired.report.findings);
@@ -350,7 +349,7 @@ impl Run<'_> {
                 self.finish(change, &name, None);
             }
         }
-        repo.store().refresh()?;
+        repo.refresh()?;
         let mut change = repo.begin();
         let at = stamp(self.second);
         let branches = change.branches_of(session);

@@ -85,8 +85,8 @@ impl Promise {
         repo: &Repository,
         purpose: Purpose,
     ) -> turntree::Result<()> {
-        repo.store().refresh()?;
-        let policies = Policies::load(repo.store(), &repo.refs())?;
+        repo.refresh()?;
+        let policies = Policies::load(repo, &repo.refs())?;
         let mut kept = BTreeSet::new();
         for (name, id) in tips(repo)? {
             let message = repo.commit(&id)?.message;
@@ -156,17 +156,17 @@ fn read(
     repo: &Repository,
     id: &ObjectId,
 ) -> turntree::Result<(BTreeMap<String, String>, Vec<String>)> {
-    let (context, store) = (repo.context(id)?, repo.store());
+    let context = repo.context(id)?;
     let text = |id: &ObjectId| {
-        let bytes = store.read_as(Kind::Blob, id)?;
+        let bytes = repo.read_as(Kind::Blob, id)?;
         Ok(String::from_utf8_lossy(&bytes).into_owned())
     };
-    let notes = context.map(store, "scratchpad")?;
-    let notes = notes.iter(store).map(|entry| {
+    let notes = context.map(repo, "scratchpad")?;
+    let notes = notes.iter(repo).map(|entry| {
         let (key, item) = entry?;
         Ok((String::from_utf8_lossy(&key).into_owned(), text(&item.link.id)?))
     });
-    let messages = context.messages(store, "main")?;
-    let messages = messages.iter(store, 0..messages.len()).map(|item| text(&item?.link.id));
+    let messages = context.messages(repo, "main")?;
+    let messages = messages.iter(repo, 0..messages.len()).map(|item| text(&item?.link.id));
     Ok((notes.collect::<turntree::Result<_>>()?, messages.collect::<turntree::Result<_>>()?))
 }

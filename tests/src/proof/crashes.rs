@@ -423,7 +423,7 @@ fn go_on_after(disk: &SimDisk, witness: &Witness) {
     }
     commit_after(repo.store(), witness).unwrap();
     drop(repo);
-    let repaired = repair(other.store(), Loss::Refuse, &stamp, &mut |_, _| {}).unwrap();
+    let repaired = repair(&other, Loss::Refuse, &stamp, &mut |_, _| {}).unwrap();
     assert!(repaired.report.is_ok(), "{:#?}", repaired.report.findings);
     let last = turntree::store::Store::open(io, Path::new(DIR), options(7 << 32)).unwrap();
     commit_after(&last, witness).unwrap();

@@ -143,7 +143,7 @@ fn no_room(site: &mut Site<'_>, mounted: &Mounted, tally: &mut Tally) {
     }
     reads_work(site, "one");
     // A refresh closes the replaced files.
-    let _ = writer.store().refresh();
+    let _ = writer.refresh();
     // The reserve is for this command.
     let forget = ["session", "forget", "--yes"].into_iter();
     let forget: Vec<&str> = forget.chain(imported.iter().map(String::as_str)).collect();

@@ -64,7 +64,7 @@ impl Promise {
             self.proved.clear();
         }
         let repo = open(dir, seed).unwrap_or_else(|error| panic!("open: {}", full(&error)));
-        let findings = repo.store().findings();
+        let findings = repo.findings();
         let damage = findings.iter().find(|finding| finding.kind == FindingKind::Damage);
         assert!(damage.is_none(), "{damage:?}");
         self.check_commits(&repo);
@@ -82,7 +82,7 @@ impl Promise {
             let tip = tip(&repo, session).unwrap_or_else(|| panic!("import {session} is lost"));
             let mut bytes = Vec::new();
             let context = repo.context(&tip).unwrap();
-            export_source(repo.store(), &context, &mut bytes).unwrap();
+            export_source(&repo, &context, &mut bytes).unwrap();
             assert!(bytes == std::fs::read(path).unwrap(), "import {session} differs");
         }
         drop(repo);
@@ -148,7 +148,7 @@ impl Promise {
         let repo = open(dir, seed).unwrap();
         let inventory = repo.store().inventory().unwrap();
         for entry in (0..inventory.positions()).filter_map(|at| inventory.entry(at)) {
-            let bytes = repo.store().read_as(entry.kind, &entry.id).unwrap();
+            let bytes = repo.read_as(entry.kind, &entry.id).unwrap();
             assert!(
                 !holds(&bytes, secret),
                 "{} {} contains redacted content",
@@ -174,7 +174,7 @@ fn check_files(effort: &Effort, dir: &Path) {
 
 /// Checks that the store references every file in it.
 fn check_nothing_is_left(repo: &Repository, dir: &Path) {
-    let summary = repo.store().summary().unwrap();
+    let summary = repo.summary().unwrap();
     let count = |folder: &str| std::fs::read_dir(dir.join(folder)).unwrap().count();
     let names =
         || files(dir).iter().map(|path| format!("\n{}", path.display())).collect::<String>();

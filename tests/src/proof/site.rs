@@ -69,7 +69,7 @@ impl<'e> Site<'e> {
     pub fn commit(&mut self, repo: &Repository, session: &str) -> turntree::Result<ObjectId> {
         let (_, number) = self.serial();
         let branch = BranchName::main(session).expect("a name");
-        repo.store().refresh()?;
+        repo.refresh()?;
         let id = commit(repo, &branch, number)?;
         self.promise.add(Acknowledged { branch: branch.to_string(), id, number });
         Ok(id)

@@ -128,7 +128,7 @@ fn commits(store: &Path, seed: u64, count: u64, branches: &[&str]) -> Result<(),
         let number = seed * TURNS + turn;
         let id = loop {
             match commit(&repo, &branch, number) {
-                Err(error) if error.kind() == ErrorKind::Conflict => repo.store().refresh()?,
+                Err(error) if error.kind() == ErrorKind::Conflict => repo.refresh()?,
                 committed => break committed?,
             }
         };
@@ -149,7 +149,7 @@ fn reads(store: &Path, seed: u64, count: u64) -> Result<(), Stopped> {
     let repo = open(store, seed)?;
     let mut random = Random(seed);
     for _ in 0..count {
-        repo.store().refresh()?;
+        repo.refresh()?;
         let mut branches = repo.branches();
         branches.retain(|(branch, _)| {
             let session = branch.session();

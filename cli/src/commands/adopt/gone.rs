@@ -27,7 +27,7 @@ impl Gone {
             let is_above = |place: &&SessionPlace| path.starts_with(&place.path);
             places.iter().find(is_above).map(|place| place.agent.clone())
         };
-        for (path, branch) in AdoptionCache::peek(repo.store()).missing(&repo.refs()) {
+        for (path, branch) in AdoptionCache::peek(repo).missing(&repo.refs()) {
             let Some(agent) = agent_of(path) else { continue };
             gone.entry(agent).or_default().push(branch.session().to_owned());
         }

@@ -49,7 +49,7 @@ impl Known {
     /// Empty if there is no store yet.
     pub(super) fn of(run: &Invocation) -> Result<Self> {
         let repo = if run.would_create()? { None } else { Some(run.open()?) };
-        Ok(Self(repo.map(|repo| (AdoptionCache::peek(repo.store()), repo.refs()))))
+        Ok(Self(repo.map(|repo| (AdoptionCache::peek(&repo), repo.refs()))))
     }
 
     /// Returns whether a file is as it was when it was adopted, and its branch, too.
@@ -108,7 +108,7 @@ impl Importing<'_> {
                 }
             }
             let repo = run.open_or_create()?;
-            let mut seen = AdoptionCache::open(repo.store());
+            let mut seen = AdoptionCache::open(&repo);
             let outcomes = adopt(&repo, batch, &options, &mut seen);
             if let Err(error) = seen.save() {
                 warn(&format!("the next time reads all files again: {error}"));

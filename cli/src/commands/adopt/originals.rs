@@ -131,7 +131,7 @@ impl<'r> Stored<'r> {
         for (branch, tip) in repo.branches() {
             branches.entry(branch.session().to_owned()).or_default().push((branch, tip));
         }
-        Self { repo, seen: AdoptionCache::peek(repo.store()), refs: repo.refs(), branches }
+        Self { repo, seen: AdoptionCache::peek(repo), refs: repo.refs(), branches }
     }
 
     /// Looks whether the store has all of a session's file. Reads both.
@@ -270,7 +270,7 @@ fn is_same(repo: &Repository, tip: &ObjectId, file: &File) -> Result<bool, Obsta
     let mut comparison = Comparison { input, differs: false };
     let exported = repo
         .context(tip)
-        .and_then(|context| export_source(repo.store(), &context, &mut comparison).map(drop));
+        .and_then(|context| export_source(repo, &context, &mut comparison).map(drop));
     match exported {
         Ok(()) => Ok(comparison.input.read(&mut [0])? == 0),
         Err(_) if comparison.differs => Ok(false),
@@ -347,7 +347,7 @@ mod tests {
             let stamp = stamp().unwrap();
             let options =
                 AdoptOptions { stamp, adoption, is_live: false, head: None, passed: &|_| {} };
-            let mut seen = AdoptionCache::open(repo.store());
+            let mut seen = AdoptionCache::open(&repo);
             adopt(&repo, vec![found.clone()], &options, &mut seen).unwrap();
             Self { folder, repo, found }
         }

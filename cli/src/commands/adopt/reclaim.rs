@@ -134,7 +134,7 @@ impl<'a> Reclaim<'a> {
             run.out.record(&self.record(&files))?;
             return Ok(answer);
         }
-        let budget = store_budget(repo.store(), &repo.refs())?;
+        let budget = store_budget(&repo, &repo.refs())?;
         self.print(&mut run.out, &files, "the store has each byte")?;
         if !self.does_it && !files.leaving.is_empty() {
             let back = self.back();
@@ -193,7 +193,7 @@ impl<'a> Reclaim<'a> {
             let only = "the store has their only copy, which an undo of the import removes";
             writeln!(run.out, "{only}; it takes {takes}")?;
         }
-        let budget = store_budget(repo.store(), &repo.refs())?;
+        let budget = store_budget(&repo, &repo.refs())?;
         print_budget(&mut run.out, files, budget)
     }
 

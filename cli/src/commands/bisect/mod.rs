@@ -405,7 +405,7 @@ impl Trial<'_> {
         number: u64,
         interrupts: &Interrupts,
     ) -> Result<ExitStatus> {
-        self.scratch.show(repo.store(), &repo.context(id)?)?;
+        self.scratch.show(repo, &repo.context(id)?)?;
         let store = std::path::absolute(&self.store)
             .map_err(|error| Error::io("find the working directory", error))?;
         let variables = [
@@ -557,9 +557,9 @@ fn write_changes(out: &mut Output, repo: &Repository, turn: &Candidate) -> Resul
             return Ok(());
         }
     };
-    let changes = Changes { source: repo.store(), paint: out.paint };
+    let changes = Changes { source: repo, paint: out.paint };
     let mut stats = Vec::new();
-    for (section, diff) in diff(repo.store(), &before, &after)? {
+    for (section, diff) in diff(repo, &before, &after)? {
         stats.extend(changes.stat(&section, &diff)?);
     }
     let paint = out.paint;

@@ -232,7 +232,7 @@ impl Create {
         };
         let working = Working::new("packing");
         let source = scrubbed.as_ref().map_or(&*repo, Scrubbed::repo);
-        let dir = if to_stdout { repo.store().dir() } else { folder_of(&self.output) };
+        let dir = if to_stdout { repo.dir() } else { folder_of(&self.output) };
         let spool = Spool::create(dir)?;
         let written = plan.write(source, self.tier.tier(), spool.file())?;
         let spool = match encryptor {

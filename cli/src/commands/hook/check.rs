@@ -30,7 +30,7 @@ impl Check {
         let repo = if run.would_create()? { None } else { Some(run.open()?) };
         for dialect in Dialect::ALL {
             let places = installed(dialect)?;
-            let called = repo.as_ref().and_then(|repo| calls::last(repo.store(), dialect.name()));
+            let called = repo.as_ref().and_then(|repo| calls::last(repo, dialect.name()));
             if run.out.json {
                 let (last_called, last_event) = called.unzip();
                 let (client, installed) = (dialect.name(), paths(&places));

@@ -78,10 +78,10 @@ fn left_in(repo: &Repository, session: &str, mode: &str) -> Result<Option<LeftMo
     let (context, facts) =
         (repo.context(&left.id)?, TransitionFacts::of(&left.id, &repo.commit(&left.id)?));
     let mut document = Vec::new();
-    export_mode(repo.store(), &context, &facts, &mut document)?;
+    export_mode(repo, &context, &facts, &mut document)?;
     let document = serde_json::from_slice(&document)
         .map_err(|_| Error::invalid("a transition that is not JSON"))?;
-    let text = state_snapshot(repo.store(), &context)?.to_xml();
+    let text = state_snapshot(repo, &context)?.to_xml();
     Ok(Some(LeftMode { document, text }))
 }
 

@@ -44,7 +44,7 @@ impl Reads {
             return Err(Error::not_found(missing).into());
         }
         let context = repo.context(&id)?;
-        let found = check_reads(repo.store(), &context, &self.workspace, self.agent.as_deref())?;
+        let found = check_reads(&repo, &context, &self.workspace, self.agent.as_deref())?;
         let answer = if found.stale.is_empty() { Answer::Yes } else { Answer::No };
         if run.out.json {
             let stale = found.stale.iter().map(|stale| json::StaleRead {

@@ -45,7 +45,7 @@ impl IntoConfiguration {
         let configured = configured.map_err(|error| error.at(&name))?;
         let context = repo.context(id)?;
         let (preserve, compat) = (self.preserve_system_prompts, Compat::of(self.compat));
-        let restored = restore_swarm(repo.store(), &context, &configured, preserve, compat);
+        let restored = restore_swarm(repo, &context, &configured, preserve, compat);
         let restored = match restored {
             Err(error) if error.message().starts_with("Unsupported") => {
                 return Err(Failure::hinted(error, CONVERT));

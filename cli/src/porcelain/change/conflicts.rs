@@ -32,7 +32,7 @@ fn listing() -> Advice {
 /// The open conflicts of a branch.
 pub(crate) fn open(repo: &Repository, branch: &BranchName) -> Result<Vec<OpenConflict>> {
     match repo.tip(branch) {
-        Some(tip) => Ok(open_conflicts(repo.store(), &repo.context(&tip)?)?),
+        Some(tip) => Ok(open_conflicts(repo, &repo.context(&tip)?)?),
         None => Err(Error::not_found(format!("branch {branch} has no snapshot yet")).into()),
     }
 }

@@ -75,7 +75,7 @@ pub(crate) fn compact(
     let recent = how.keep_recent;
     let edited = edit_conversation(repo, &from, &mut prompts, &[], &[], recent, &mut put_away)?;
     let commit = repo.commit(&from)?;
-    let is_recorded = !Transcript::open(repo.store(), &repo.context(&from)?)?.is_empty();
+    let is_recorded = !Transcript::open(repo, &repo.context(&from)?)?.is_empty();
     let own = at.branch.filter(|branch| repo.tip(branch) == Some(from));
     let branch = match own.filter(|_| how.name.is_none() && !is_recorded) {
         Some(own) => own,

@@ -134,7 +134,7 @@ pub(crate) fn write_stale(
     report: &MergeReport,
 ) -> Result<()> {
     let files = |id: &ObjectId| -> Result<_> {
-        Ok(repo.context(id)?.section(repo.store(), "files")?.map(|section| section.id))
+        Ok(repo.context(id)?.section(repo, "files")?.map(|section| section.id))
     };
     if files(&report.ours)? == files(&report.commit)? {
         return Ok(());

@@ -122,7 +122,7 @@ impl<'r> PutAway<'r> {
         if let Some(known) = self.new.get(&new.uri) {
             return Ok(known.content != new.content);
         }
-        let stored = self.pool.get(self.repo.store(), &new.uri)?;
+        let stored = self.pool.get(self.repo, &new.uri)?;
         let id = ObjectId::of(Kind::Blob, &new.content);
         Ok(stored.is_some_and(|stored| stored.blob != id))
     }

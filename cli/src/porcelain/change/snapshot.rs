@@ -237,7 +237,7 @@ impl SnapshotBasics {
 
 /// Returns the branch of a workspace, or the main branch of a new session with its name.
 fn branch_of_workspace(repo: &Repository, dir: &Path) -> Result<BranchName> {
-    if let Some(here) = Here::new(dir, repo.store().dir()) {
+    if let Some(here) = Here::new(dir, repo.dir()) {
         match here.branch(repo) {
             Err(error) if error.kind() == ErrorKind::NotFound => {}
             found => return Ok(found?),
@@ -284,7 +284,7 @@ impl NewSnapshot {
             if !racing.retry || error.kind() != ErrorKind::Conflict {
                 return taken;
             }
-            repo.store().refresh()?;
+            repo.refresh()?;
             if repo.tip(&at.branch) == tip {
                 return taken;
             }

@@ -61,10 +61,10 @@ fn said(
         (None, _) => Ok((None, text_of(&part.text).filter(|text| !text.is_empty()))),
         (Some(item), BlameKind::Items) if section.ends_with("/messages") => {
             let entry = MessageEntry::from_item(item)?;
-            Ok((Some(entry.role), Some(message::summary(repo.store(), &entry)?)))
+            Ok((Some(entry.role), Some(message::summary(repo, &entry)?)))
         }
         (Some(item), _) if item.link.kind == Kind::Blob => {
-            let bytes = repo.store().read_as(Kind::Blob, &item.link.id)?;
+            let bytes = repo.read_as(Kind::Blob, &item.link.id)?;
             let first = bytes.split(|byte| *byte == b'\n').next().unwrap_or_default();
             Ok((None, text_of(first).map(|text| one_line(&text, ENTRY_WIDTH))))
         }

@@ -73,7 +73,7 @@ impl Compared {
     pub(crate) fn of(repo: &Repository, lines: Vec<Line>, prices: &PriceTable) -> Result<Self> {
         let asked: Vec<_> = lines.iter().map(|line| (line.branch.clone(), line.tip)).collect();
         let comparison = compare(repo, &asked, prices)?;
-        let changes = Changes { source: repo.store(), paint: Palette::default() };
+        let changes = Changes { source: repo, paint: Palette::default() };
         let counted = comparison.strategies.iter().map(|strategy| count_lines(&changes, strategy));
         let counted = counted.collect::<Result<_>>()?;
         Ok(Self { lines, comparison, counted })

@@ -24,7 +24,7 @@ pub(crate) fn changes(
     new: &ObjectId,
     paths: &[String],
 ) -> Result<ContextDiff> {
-    let mut changed = diff_by_value(repo.store(), &repo.context(old)?, &repo.context(new)?)?;
+    let mut changed = diff_by_value(repo, &repo.context(old)?, &repo.context(new)?)?;
     keep_below(&mut changed, paths);
     Ok(changed)
 }

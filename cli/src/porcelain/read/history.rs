@@ -181,12 +181,12 @@ fn record(
 
 /// The number of messages of all agents in a context.
 pub(crate) fn messages(repo: &Repository, tree: &ObjectId) -> Result<u64> {
-    Ok(Context::open(repo.store(), tree)?.message_count(repo.store())?)
+    Ok(Context::open(repo, tree)?.message_count(repo)?)
 }
 
 /// Names the reason why a context no longer exists.
 pub(crate) fn gone(repo: &Repository, tree: &ObjectId) -> Option<&'static str> {
-    repo.store().tombstone(tree).map(|gone| match gone {
+    repo.tombstone(tree).map(|gone| match gone {
         Tombstone::Elided => "expired",
         Tombstone::Redacted => "redacted",
     })

@@ -50,7 +50,7 @@ impl LostTurn {
         let mut meter = Meter::new("checking");
         let mut progress = |done, all| meter.show(done, all);
         let (session, start) = (&self.session, self.commit);
-        Ok(newest_whole_turn(repo.store(), session, start, clock::now()?, &mut progress)?)
+        Ok(newest_whole_turn(repo, session, start, clock::now()?, &mut progress)?)
     }
 
     fn name(&self) -> String {

@@ -65,7 +65,7 @@ pub(crate) fn path_there(repo: &Repository, revision: &Revision) -> Result<Optio
         let message = "there is no path after the colon of the revision";
         return Err(Failure::hinted(Error::invalid(message), hint));
     }
-    let found = repo.context(&revision.commit)?.lookup(repo.store(), path);
+    let found = repo.context(&revision.commit)?.lookup(repo, path);
     let advice = Advice::new(
         format!(
             "'turntree ls {}' lists the content of the snapshot",
@@ -108,7 +108,7 @@ pub(crate) fn path_in(repo: &Repository, context: &Context, path: &str) -> Strin
 /// Returns true if a context has an entry at or below `path`.
 pub(crate) fn is_there(repo: &Repository, context: &Context, path: &str) -> bool {
     let only = Selection::below(&[path.to_owned()]);
-    !only.is_all() && only.check(repo.store(), [context, context]).is_ok()
+    !only.is_all() && only.check(repo, [context, context]).is_ok()
 }
 
 fn resolve_any(repo: &Repository, revision: &str) -> Result<Revision> {
@@ -203,7 +203,7 @@ pub(crate) fn object(repo: &Repository, name: &str) -> Result<ObjectId> {
     match (resolved, prefix) {
         (Ok(Revision { commit, path: None, .. }), _) => Ok(commit),
         (Ok(Revision { commit, path: Some(path), .. }), _) => {
-            match repo.context(&commit)?.lookup(repo.store(), &path)? {
+            match repo.context(&commit)?.lookup(repo, &path)? {
                 PathTarget::Entry(item) => Ok(item.link.id),
                 PathTarget::Section(section) => Ok(section.id),
                 PathTarget::Folder => {

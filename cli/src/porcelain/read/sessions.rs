@@ -96,7 +96,7 @@ pub(crate) fn list(
     (from, most): (usize, usize),
 ) -> Result<ListedSessions> {
     let table = known.table(repo)?;
-    let (live, moved) = (live_sessions(repo, now)?, MovedProject::of(repo.store()));
+    let (live, moved) = (live_sessions(repo, now)?, MovedProject::of(repo));
     let gone = if wanted.is_gone { gone_sessions(repo) } else { HashSet::new() };
     let admitted = table.listed().filter(|session| wanted.admits(session, &moved, &gone));
     let matching: Vec<SessionRow<'_>> = admitted.collect();
@@ -113,7 +113,7 @@ pub(crate) fn list(
 
 /// Returns the sessions with an adopted file that no longer exists. Looks for each file.
 fn gone_sessions(repo: &Repository) -> HashSet<String> {
-    let adopted = AdoptionCache::peek(repo.store());
+    let adopted = AdoptionCache::peek(repo);
     let refs = repo.refs();
     let missing = adopted.missing(&refs);
     missing.map(|(_, branch)| branch.session().to_owned()).collect()

@@ -121,7 +121,7 @@ fn fill_slowly(repo: &Repository) -> Result<()> {
 fn has_more(repo: &Repository, lock: &MaintenanceLock, pushed: u64) -> Result<bool> {
     let failed = |error| Error::io("unlock the maintenance of the store", error);
     lock.unlock().map_err(failed)?;
-    repo.store().refresh()?;
+    repo.refresh()?;
     let Upkeep { is_due, is_over, .. } = auto::upkeep(repo)?;
     let is_new = repo.refs().sequence > pushed;
     let has_more = is_new && (is_due || is_over || is_push_due(repo)?);
@@ -134,10 +134,10 @@ fn wait(repo: &Repository, busy: Duration, settled: Option<u64>) -> turntree::Re
     let (mut changed, mut sequence) = (began, repo.refs().sequence);
     let mut pause = FIRST_PAUSE;
     loop {
-        if !repo.store().dir().exists() {
+        if !repo.dir().exists() {
             return Ok(Next::Nothing);
         }
-        repo.store().refresh()?;
+        repo.refresh()?;
         let Upkeep { is_due, is_over, fullness, .. } = auto::upkeep(repo)?;
         let is_over = is_over && settled != Some(repo.refs().sequence);
         let is_rested = began.elapsed() >= rest;

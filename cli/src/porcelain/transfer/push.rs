@@ -100,7 +100,7 @@ pub(crate) fn push_by_itself(repo: &Repository, dir: &Path) -> Result<Vec<String
     }
     let (mut tried, mut is_first) = (Vec::new(), true);
     loop {
-        repo.store().refresh()?;
+        repo.refresh()?;
         let waiting = waiting(repo)?;
         // Branches that failed, or that the remote has advanced, are not retried before there are
         // new turns.

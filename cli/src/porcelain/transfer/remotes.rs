@@ -68,7 +68,7 @@ impl Connection {
         repo: &Repository,
         work: impl FnOnce(&Remote<'_>) -> turntree::Result<T>,
     ) -> turntree::Result<T> {
-        let spool = || Ok(Arc::clone(Spool::create(repo.store().dir())?.file()));
+        let spool = || Ok(Arc::clone(Spool::create(repo.dir())?.file()));
         work(&Remote {
             repo,
             name: &self.name,

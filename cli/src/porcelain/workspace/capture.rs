@@ -89,13 +89,13 @@ impl Limits {
         self.check(dir)?;
         let end = self.time_budget.map(|budget| Instant::now() + budget);
         // Without the cache every file is read, but nothing is lost.
-        let cache = StatCache::open(repo.store(), dir).ok();
+        let cache = StatCache::open(repo, dir).ok();
         let working = Working::new("lists files");
         let options = CaptureOptions {
             max_file_bytes: self.max_file_size.unwrap_or(MAX_FILE_BYTES),
             over_budget: &|| end.is_some_and(|end| Instant::now() >= end),
             progress: &|progress| working.say(progress_text(progress)),
-            never: &[repo.store().dir().to_owned()],
+            never: &[repo.dir().to_owned()],
             cache: cache.as_ref(),
             git: &git_places(),
         };
@@ -114,10 +114,10 @@ impl Workspace {
 
     /// Saves the stat cache for the next capture, once `tree` is in the store.
     pub(crate) fn keep(&self, repo: &Repository, tree: &ObjectId) {
-        note_project(repo.store());
+        note_project(repo);
         if let Some(cache) = &self.cache {
             // The snapshot is taken: without the cache the next one only takes longer.
-            let _ = cache.save(&self.captured, repo.store(), tree);
+            let _ = cache.save(&self.captured, repo, tree);
         }
     }
 

@@ -102,7 +102,7 @@ impl RestoreRequest<'_> {
         };
         // An empty workspace has no section, and a partial restore may leave a section without
         // files.
-        let has_files = !repo.context(&from)?.map(repo.store(), "files")?.is_empty()
+        let has_files = !repo.context(&from)?.map(repo, "files")?.is_empty()
             || repo.whole_workspace(&from)?.is_some();
         if workspace.is_none() && selection.reaches_files() && has_files {
             return Err(unknown(&branch));
@@ -333,10 +333,10 @@ fn before_prompt(prompt: Option<&json::RestoredPrompt>) -> String {
 
 /// The client whose transcript a session was imported from, if it can resume a session.
 fn client(repo: &Repository, from: &ObjectId) -> Result<Option<String>> {
-    let (context, store) = (repo.context(from)?, repo.store());
-    let format = context.map(store, "meta")?.get(store, b"format")?;
+    let context = repo.context(from)?;
+    let format = context.map(repo, "meta")?.get(repo, b"format")?;
     let Some(format) = format else { return Ok(None) };
-    let name = store.read_as(Kind::Blob, &format.link.id)?;
+    let name = repo.read_as(Kind::Blob, &format.link.id)?;
     let name = String::from_utf8(name.to_vec()).ok();
     Ok(name.filter(|name| RESUMED.contains(&name.as_str())))
 }
@@ -391,7 +391,7 @@ pub(crate) fn own_directory_from(
             "start the server in that directory",
         )
     };
-    expect_own_directory(repo.store(), &whole, here).hint(ErrorKind::InvalidInput, hint())?;
+    expect_own_directory(repo, &whole, here).hint(ErrorKind::InvalidInput, hint())?;
     Ok(whole)
 }
 
@@ -402,8 +402,8 @@ pub(crate) fn capturing<T>(
     look: impl FnOnce(&CaptureOptions<'_>) -> turntree::Result<T>,
 ) -> Result<(T, Option<StatCache>)> {
     // Without the cache every file is read, but nothing is lost.
-    let cache = dir.and_then(|dir| StatCache::open(repo.store(), dir).ok());
-    let never = [repo.store().dir().to_owned()];
+    let cache = dir.and_then(|dir| StatCache::open(repo, dir).ok());
+    let never = [repo.dir().to_owned()];
     let working = Working::new("lists files");
     let options = CaptureOptions {
         never: &never,
@@ -424,7 +424,7 @@ pub(crate) fn remember(
 ) {
     if let Some((cache, kept)) = cache.zip(kept) {
         // Everything is done: without the cache the next capture only takes longer.
-        let _ = cache.save(&kept.captured, repo.store(), &kept.tree);
+        let _ = cache.save(&kept.captured, repo, &kept.tree);
     }
 }
 

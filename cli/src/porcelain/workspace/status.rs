@@ -34,8 +34,8 @@ pub(crate) fn status(repo: &Repository, location: &Location) -> Result<json::Sta
     let (messages, conflicts) = match &head.commit {
         Some(id) => {
             let context = repo.context(id)?;
-            let open = open_conflicts(repo.store(), &context)?.len() as u64;
-            (context.message_count(repo.store())?, open)
+            let open = open_conflicts(repo, &context)?.len() as u64;
+            (context.message_count(repo)?, open)
         }
         None => (0, 0),
     };
@@ -76,7 +76,7 @@ fn untrusted(repo: &Repository, location: &Location) -> Option<Doubt> {
 
 /// The last attempt of automatic maintenance, if there was one, and why none is running now.
 fn maintenance(repo: &Repository) -> Result<Option<json::Maintenance>> {
-    let Some(last) = LastStep::of(repo.store()) else { return Ok(None) };
+    let Some(last) = LastStep::of(repo) else { return Ok(None) };
     let Upkeep { is_due, is_over, fullness, .. } = auto::upkeep(repo)?;
     let waits = if repo.store().is_collected().unwrap_or(false) {
         Some("it is running now".to_owned())

@@ -204,21 +204,21 @@ fn is_used(dir: &Path) -> Result<bool> {
 /// The directory of the project: the workspace of the snapshot, otherwise the directory of its
 /// session, otherwise the working directory.
 fn project_of(repo: &Repository, from: &ObjectId) -> Result<Option<PathBuf>> {
-    let (context, store) = (repo.context(from)?, repo.store());
-    let cwd = match context.map(store, "meta")?.get(store, b"cwd")? {
+    let context = repo.context(from)?;
+    let cwd = match context.map(repo, "meta")?.get(repo, b"cwd")? {
         Some(item) => {
-            let name = store.read_as(Kind::Blob, &item.link.id)?;
+            let name = repo.read_as(Kind::Blob, &item.link.id)?;
             Some(String::from_utf8_lossy(&name).into_owned())
         }
         None => None,
     };
-    let moved = MovedProject::of(store);
+    let moved = MovedProject::of(repo);
     let known = [repo.workspace_of(from)?, cwd].into_iter().flatten();
     let known = known.map(|dir| moved.present(Path::new(&dir)));
     let here = std::env::current_dir().ok();
     // Its files are copied and git runs in it, so a directory named by an imported snapshot is not
     // used.
-    let known = known.filter(|dir| expect_own_directory(store, dir, here.as_deref()).is_ok());
+    let known = known.filter(|dir| expect_own_directory(repo, dir, here.as_deref()).is_ok());
     let dirs = known.filter(|dir| dir.is_absolute()).chain(here.clone());
     Ok(dirs.filter_map(|dir| canonical(&dir).ok()).find(|dir| dir.is_dir()))
 }
@@ -269,7 +269,7 @@ impl MadeWorktrees {
         if let Some(project) = &project {
             copy_kept(project, &workspace, FOR_KEPT_FILES)?;
         }
-        point_to_store(&workspace, repo.store().dir())
+        point_to_store(&workspace, repo.dir())
     }
 
     /// Creates the branch of each directory at `from`, with the files in the directory, and points
@@ -376,7 +376,7 @@ impl RemovableWorktree {
         }
         expect_narrow(&workspace, false)?;
         let hint = "remove the directory by hand";
-        expect_own_directory(repo.store(), &workspace, None).hint(ErrorKind::InvalidInput, hint)?;
+        expect_own_directory(repo, &workspace, None).hint(ErrorKind::InvalidInput, hint)?;
         let around = GitProject::around(&workspace);
         let git = around.filter(|git| is_linked_worktree(&git.top));
         let dir = git.as_ref().map_or_else(|| workspace.clone(), |git| git.top.clone());

@@ -78,7 +78,7 @@ fn is_due_in(repo: &Repository, fullness: Fullness) -> Result<bool> {
     if fullness.journal_bytes < bytes && fullness.journal_objects < DUE_OBJECTS {
         return Ok(false);
     }
-    Ok(is_enough(repo.store().idle_journal()?, bytes, LastStep::of(repo.store()).as_ref()))
+    Ok(is_enough(repo.store().idle_journal()?, bytes, LastStep::of(repo).as_ref()))
 }
 
 /// The maintenance that a store needs after a commit.
@@ -99,7 +99,7 @@ pub struct Upkeep {
 /// Errors of [`is_due`] and of [`is_over`].
 pub fn upkeep(repo: &Repository) -> Result<Upkeep> {
     let fullness = Fullness::of(repo)?;
-    let is_over = fullness.is_over() && can_shrink(fullness, LastStep::of(repo.store()).as_ref());
+    let is_over = fullness.is_over() && can_shrink(fullness, LastStep::of(repo).as_ref());
     Ok(Upkeep { is_due: is_due_in(repo, fullness)?, is_over, fullness })
 }
 
@@ -109,7 +109,7 @@ pub fn upkeep(repo: &Repository) -> Result<Upkeep> {
 /// # Errors
 /// Errors of [`Fullness::of`].
 pub fn is_over(repo: &Repository) -> Result<bool> {
-    Ok(can_shrink(Fullness::of(repo)?, LastStep::of(repo.store()).as_ref()))
+    Ok(can_shrink(Fullness::of(repo)?, LastStep::of(repo).as_ref()))
 }
 
 fn can_shrink(fullness: Fullness, last: Option<&LastStep>) -> bool {
@@ -169,7 +169,7 @@ fn attempt(
     purpose: Purpose,
 ) -> Result<Option<Collected>> {
     let store = repo.store();
-    let before = LastStep::of(store);
+    let before = LastStep::of(repo);
     let mut last = LastStep::begin(stamp.time.micros, before.as_ref());
     // The record only saves work, so a failure to write it, as on a full disk, is ignored.
     let _ = last.keep(store, lock);

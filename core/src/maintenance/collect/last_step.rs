@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use super::collection::Collected;
 use crate::error::{Error, ErrorKind, Result};
+use crate::repo::Repository;
 use crate::store::{CollectorLock, JournalSize, Store};
 
 const VERSION: u64 = 1;
@@ -83,7 +84,8 @@ pub struct LastStep {
 impl LastStep {
     /// Reads the record of the last try; `None` if it is missing or invalid.
     #[must_use]
-    pub fn of(store: &Store) -> Option<Self> {
+    pub fn of(repo: &Repository) -> Option<Self> {
+        let store = repo.store();
         let last: Self = serde_json::from_slice(&store.last_step()?).ok()?;
         (last.version == VERSION).then_some(last)
     }

@@ -2,8 +2,8 @@
 
 use crate::error::Result;
 use crate::object::{Kind, ObjectSink, RefValue};
-use crate::repo::Transaction;
-use crate::store::{Expected, PARITY_POLICY_REF, ParityShare, Store};
+use crate::repo::{Repository, Transaction};
+use crate::store::{Expected, PARITY_POLICY_REF, ParityShare};
 
 /// The parity policy of a store, and the packs that satisfy it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -34,7 +34,8 @@ pub fn set_parity_policy(change: &mut Transaction<'_>, share: Option<ParityShare
 ///
 /// # Errors
 /// Errors of [`Store::parity_policy`] and of [`Store::packs_below`].
-pub fn parity_policy(store: &Store) -> Result<Option<ParityPolicy>> {
+pub fn parity_policy(repo: &Repository) -> Result<Option<ParityPolicy>> {
+    let store = repo.store();
     let Some(share) = store.parity_policy()? else { return Ok(None) };
     let packs_below = store.packs_below(share)?;
     Ok(Some(ParityPolicy { share, packs: store.summary()?.packs, packs_below }))

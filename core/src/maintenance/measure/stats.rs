@@ -75,7 +75,7 @@ pub fn stats(repo: &Repository, session: Option<&str>, now: Time) -> Result<Stat
     }
     let StoreSummary { parity_bytes, derived_bytes, ids_bytes, .. } = repo.store().summary()?;
     let history_index_bytes = derived_bytes - ids_bytes;
-    let parity_policy = parity_policy(repo.store())?;
+    let parity_policy = parity_policy(repo)?;
     Ok(Stats {
         parity_bytes,
         history_index_bytes,

@@ -22,10 +22,8 @@ use crate::maintenance::repair::reachability::ReachabilityWalk;
 use crate::maintenance::repair::whole_objects::WholeObjects;
 use crate::maintenance::repair::whole_turns::{SessionDamage, WholeTurns};
 use crate::object::Time;
-use crate::repo::wrong_history_indexes;
-use crate::store::{
-    DetachedOperation, Examination, Finding, FindingKind, Progress, Store, Thoroughness,
-};
+use crate::repo::{Repository, wrong_history_indexes};
+use crate::store::{DetachedOperation, Examination, Finding, FindingKind, Progress, Thoroughness};
 
 /// The maximum number of examinations of a store. It is examined again when a collection deleted
 /// files concurrently.
@@ -93,16 +91,17 @@ impl FsckReport {
 /// # Errors
 /// Errors of opening the store. Other damage is in the report.
 pub fn fsck(
-    store: &Store,
+    repo: &Repository,
     thoroughness: Thoroughness,
     now: Time,
     progress: &mut Progress<'_>,
 ) -> Result<FsckReport> {
+    let store = repo.store();
     let mut attempt = 1;
     loop {
         let examination = store.examine(thoroughness, progress)?;
         let mut report = report(&examination, &ReachabilityWalk::find(&examination, now.micros));
-        report.parity_policy = parity_policy(store).unwrap_or_default();
+        report.parity_policy = parity_policy(repo).unwrap_or_default();
         if thoroughness == Thoroughness::Full {
             report.findings.extend(wrong_history_indexes(store).into_iter().map(wrong_index));
         }

@@ -31,7 +31,7 @@ use crate::maintenance::repair::repair_commit::commit;
 use crate::maintenance::repair::whole_objects::{WholeObjects, newest_whole};
 use crate::maintenance::repair::whole_turns::WholeTurns;
 use crate::object::{Kind, Object, ObjectId, Operation, RefChange, RefValue};
-use crate::repo::{BranchName, Signature};
+use crate::repo::{BranchName, Repository, Signature};
 use crate::store::{
     DetachedOperation, Examination, Expected, KNOWN_LOSSES_REF, Progress, RefUpdate, SalvagedFile,
     Store,
@@ -126,10 +126,11 @@ impl RepairPlan {
 /// # Errors
 /// Errors of opening the store; `Locked` while a collection runs.
 pub fn plan_repair(
-    store: &Store,
+    repo: &Repository,
     stamp: &Signature,
     progress: &mut Progress<'_>,
 ) -> Result<RepairPlan> {
+    let store = repo.store();
     let repair = store.begin_repair(progress)?;
     let reach = ReachabilityWalk::find(&repair.examination, stamp.time.micros);
     let salvage = repair.salvage(&reach.lost)?;
@@ -148,11 +149,12 @@ pub fn plan_repair(
 /// Errors of [`plan_repair`] and of writing. After an error everything that verifies is still
 /// reachable, and another repair continues.
 pub fn repair(
-    store: &Store,
+    repo: &Repository,
     loss: Loss,
     stamp: &Signature,
     progress: &mut Progress<'_>,
 ) -> Result<Repaired> {
+    let store = repo.store();
     let mut done = RepairPlan::default();
     let mut missing = BTreeMap::new();
     for _ in 0..MAX_ROUNDS {

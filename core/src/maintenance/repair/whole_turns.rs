@@ -10,8 +10,8 @@ use super::reachability::ReachabilityWalk;
 use super::whole_objects::{WholeObjects, newest_whole};
 use crate::error::Result;
 use crate::object::{Commit, Kind, ObjectId, RefValue, Time};
-use crate::repo::{AvailableTurn, BranchName};
-use crate::store::{Progress, Store, Thoroughness};
+use crate::repo::{AvailableTurn, BranchName, Repository};
+use crate::store::{Progress, Thoroughness};
 
 /// A session with lost turns.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -111,12 +111,13 @@ impl WholeTurns {
 /// # Errors
 /// Errors of [`Store::examine`].
 pub fn newest_whole_turn(
-    store: &Store,
+    repo: &Repository,
     session: &str,
     start: ObjectId,
     now: Time,
     progress: &mut Progress<'_>,
 ) -> Result<Option<AvailableTurn>> {
+    let store = repo.store();
     let examination = store.examine(Thoroughness::Full, progress)?;
     let reach = ReachabilityWalk::find(&examination, now.micros);
     let whole = WholeObjects::find(&reach);

@@ -14,7 +14,6 @@ use bytes::Bytes;
 use crate::error::Result;
 use crate::object::{ID_BYTES, Kind, ObjectId};
 use crate::repo::{Grafts, Repository};
-use crate::store::Store;
 
 /// The distance between cached turns: at most this many are counted again.
 pub(super) const STRETCH: usize = 256;
@@ -35,13 +34,13 @@ const ENTRY_BYTES: usize = ID_BYTES + size_of::<u64>() + 1;
 /// Caches derived facts about a store between processes. A note may disappear at any time.
 pub trait NoteKeeper: fmt::Debug + Send + Sync {
     /// Returns the note `name` as a whole; `None` if it does not exist.
-    fn read(&self, store: &Store, name: &str) -> Option<Bytes>;
+    fn read(&self, repo: &Repository, name: &str) -> Option<Bytes>;
 
     /// Stores `bytes` as the note `name`, replacing the old one.
     ///
     /// # Errors
     /// When it cannot be written.
-    fn write(&self, store: &Store, name: &str, bytes: &[u8]) -> Result<()>;
+    fn write(&self, repo: &Repository, name: &str, bytes: &[u8]) -> Result<()>;
 }
 
 /// The place of a turn among the prompts of its line.
@@ -70,7 +69,7 @@ impl Repository {
     /// Returns the current basis, and the cached counts on the same basis.
     pub(super) fn load_prompt_counts(&self, grafts: &Grafts) -> (CountBasis, CachedPlaces) {
         let basis = self.count_basis(grafts);
-        let kept = self.note_keeper().and_then(|notes| notes.read(&self.store, NOTE));
+        let kept = self.note_keeper().and_then(|notes| notes.read(self, NOTE));
         let kept = kept.and_then(|bytes| {
             let (found, entries) = bytes.split_first_chunk::<ID_BYTES>()?;
             (found == basis.0.as_bytes()).then(|| decode(entries))?
@@ -102,7 +101,7 @@ impl Repository {
             bytes.extend_from_slice(&place.count.to_le_bytes());
             bytes.push(place.is_prompt.into());
         }
-        let _ = notes.write(&self.store, NOTE, &bytes);
+        let _ = notes.write(self, NOTE, &bytes);
     }
 
     /// Returns the note keeper; `None` for a handle on a past state.

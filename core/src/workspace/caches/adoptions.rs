@@ -16,8 +16,8 @@ use super::folder::CacheFolder;
 use crate::error::{Error, ErrorKind, Result};
 use crate::object::{Kind, ObjectId, RefValue};
 use crate::platform::stat_of_path;
-use crate::repo::BranchName;
-use crate::store::{ADOPTIONS_FILE, RefTable, Store};
+use crate::repo::{BranchName, Repository};
+use crate::store::{ADOPTIONS_FILE, RefTable};
 use crate::workspace::disk::stat::{FileTime, STAT_BYTES, Stat};
 
 const VERSION: u32 = 2;
@@ -69,19 +69,21 @@ impl AdoptionCache {
     /// Opens the cache of `store`. It is empty if it cannot be read, and never saved if the store
     /// is read-only.
     #[must_use]
-    pub fn open(store: &Store) -> Self {
+    pub fn open(repo: &Repository) -> Self {
+        let store = repo.store();
         let place = CacheFolder::open(store).and_then(|folder| {
             let moment = folder.file_system_time()?;
             Ok((folder, moment))
         });
-        let Ok((folder, moment)) = place else { return Self::peek(store) };
+        let Ok((folder, moment)) = place else { return Self::peek(repo) };
         let files = stored(&folder);
         Self { files, place: Some((folder, moment)), is_changed: false }
     }
 
     /// Opens the cache of `store` for reading only.
     #[must_use]
-    pub fn peek(store: &Store) -> Self {
+    pub fn peek(repo: &Repository) -> Self {
+        let store = repo.store();
         let folder = CacheFolder::peek(store);
         let files = folder.map(|folder| stored(&folder)).unwrap_or_default();
         Self { files, place: None, is_changed: false }

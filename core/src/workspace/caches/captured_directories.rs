@@ -12,6 +12,7 @@ use serde::{Deserialize, Serialize};
 use super::folder::CacheFolder;
 use crate::object::{Kind, ObjectId};
 use crate::platform::{canonical, store_identity};
+use crate::repo::Repository;
 use crate::store::{CAPTURED_FILE, Store};
 
 const VERSION: u32 = 1;
@@ -31,7 +32,8 @@ struct CapturedDirectories {
 /// Returns true if `store` captured the directory `dir` on this machine. Captures from before this
 /// record existed are unknown.
 #[must_use]
-pub fn was_captured_here(store: &Store, dir: &Path) -> bool {
+pub fn was_captured_here(repo: &Repository, dir: &Path) -> bool {
+    let store = repo.store();
     let Ok(dir) = canonical(dir) else { return false };
     let noted =
         CacheFolder::peek(store).ok().and_then(|folder| read_directories(&folder, store.dir()));

@@ -10,7 +10,8 @@ use std::path::PathBuf;
 
 use super::folder::{MODE, NO_CACHES, open_folder};
 use crate::error::{Error, ErrorKind, Result};
-use crate::store::{DATABASE_PREFIX, Store, WORKSPACES_DIR};
+use crate::repo::Repository;
+use crate::store::{DATABASE_PREFIX, WORKSPACES_DIR};
 use crate::workspace::disk::temp_file::TempFile;
 
 /// Creates the file of the database `name` of `store` if it is missing, empty and readable only by
@@ -18,7 +19,8 @@ use crate::workspace::disk::temp_file::TempFile;
 ///
 /// # Errors
 /// `Encrypted` for an encrypted store, which has no plaintext files; `Io` if creating it fails.
-pub fn make_database(store: &Store, name: &str) -> Result<PathBuf> {
+pub fn make_database(repo: &Repository, name: &str) -> Result<PathBuf> {
+    let store = repo.store();
     if store.keys().is_some() {
         let message = "the store is encrypted and has no plaintext files";
         return Err(Error::new(ErrorKind::Encrypted, message));
@@ -41,12 +43,13 @@ pub fn make_database(store: &Store, name: &str) -> Result<PathBuf> {
             named => named?,
         }
     }
-    Ok(database_path(store, name))
+    Ok(database_path(repo, name))
 }
 
 /// Returns the path of the database `name` of `store`, whether it exists or not.
 #[must_use]
-pub fn database_path(store: &Store, name: &str) -> PathBuf {
+pub fn database_path(repo: &Repository, name: &str) -> PathBuf {
+    let store = repo.store();
     store.dir().join(WORKSPACES_DIR).join(file_name(name))
 }
 

@@ -11,14 +11,15 @@ use bytes::Bytes;
 use super::folder::{CacheFolder, DIGITS, MODE, NOTES_PREFIX, open_folder};
 use crate::error::{Error, ErrorKind, Result};
 use crate::object::{ID_BYTES, Kind, ObjectId};
-use crate::store::Store;
+use crate::repo::Repository;
 
 /// Maximum number of notes of a store; the oldest are deleted.
 const MAX_FILES: usize = 64;
 
 /// Returns the note `name` of `store`; `None` if it is missing or damaged.
 #[must_use]
-pub fn read_note(store: &Store, name: &str) -> Option<Bytes> {
+pub fn read_note(repo: &Repository, name: &str) -> Option<Bytes> {
+    let store = repo.store();
     let folder = CacheFolder::peek(store).ok()?;
     let bytes = folder.read(&folder.file_name(NOTES_PREFIX, name.as_bytes()))?;
     let (sum, rest) = bytes.split_first_chunk::<ID_BYTES>()?;
@@ -30,7 +31,8 @@ pub fn read_note(store: &Store, name: &str) -> Option<Bytes> {
 ///
 /// # Errors
 /// `Io` if writing fails.
-pub fn write_note(store: &Store, name: &str, bytes: &[u8]) -> Result<()> {
+pub fn write_note(repo: &Repository, name: &str, bytes: &[u8]) -> Result<()> {
+    let store = repo.store();
     let failed = |error| Error::io("write notes", error);
     let folder = CacheFolder::open(store).map_err(failed)?;
     let name = folder.file_name(NOTES_PREFIX, name.as_bytes());

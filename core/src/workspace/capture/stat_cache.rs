@@ -14,7 +14,8 @@ use crate::context::Context;
 use crate::error::{Error, ErrorKind, Result};
 use crate::object::{Kind, ObjectId, ObjectSource};
 use crate::platform::canonical;
-use crate::store::{CAPTURED_FILE, DATABASE_PREFIX, Store, WORKSPACES_DIR};
+use crate::repo::Repository;
+use crate::store::{CAPTURED_FILE, DATABASE_PREFIX, WORKSPACES_DIR};
 use crate::workspace::caches::{CacheFolder, NOTES_PREFIX, note_captured};
 use crate::workspace::disk::stat::FileTime;
 
@@ -54,7 +55,8 @@ impl StatCache {
     ///
     /// # Errors
     /// `Io` if the store is read-only, or `dir` does not exist.
-    pub fn open(store: &Store, dir: &Path) -> Result<Self> {
+    pub fn open(repo: &Repository, dir: &Path) -> Result<Self> {
+        let store = repo.store();
         let failed = |error| Error::io(format!("open the cache of {}", dir.display()), error);
         let path = canonical(dir).map_err(failed)?;
         let folder = CacheFolder::open(store).map_err(failed)?;
@@ -96,7 +98,8 @@ impl StatCache {
 
     /// Returns about how many files the cache of `dir` has, without reading it; 0 without a cache.
     #[must_use]
-    pub fn known_files(store: &Store, dir: &Path) -> u64 {
+    pub fn known_files(repo: &Repository, dir: &Path) -> u64 {
+        let store = repo.store();
         let Ok(path) = canonical(dir) else { return 0 };
         let Ok(folder) = CacheFolder::peek(store) else { return 0 };
         let name = folder.file_name("", path.as_os_str().as_encoded_bytes());

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use crate::error::{Error, Result};
 use crate::platform::canonical;
-use crate::store::Store;
+use crate::repo::Repository;
 use crate::workspace::caches::was_captured_here;
 
 /// The entries that mark the top of a project.
@@ -16,10 +16,10 @@ const MARKS: [&str; 2] = [".git", ".turntree"];
 ///
 /// # Errors
 /// `InvalidInput`, naming the directory.
-pub fn expect_own_directory(store: &Store, dir: &Path, here: Option<&Path>) -> Result<()> {
+pub fn expect_own_directory(repo: &Repository, dir: &Path, here: Option<&Path>) -> Result<()> {
     let whole = canonical(dir).unwrap_or_else(|_| dir.to_owned());
     let stands_in = |here: &Path| canonical(here).is_ok_and(|here| is_project_of(&whole, &here));
-    if here.is_some_and(stands_in) || was_captured_here(store, &whole) {
+    if here.is_some_and(stands_in) || was_captured_here(repo, &whole) {
         return Ok(());
     }
     let dir = whole.display();

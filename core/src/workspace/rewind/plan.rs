@@ -254,7 +254,7 @@ pub fn prepare_undo<'r>(
     let commit = repo.commit(&moved.before)?;
     let known = commit.metadata.get(WORKSPACE).map(Path::new);
     if let Some(dir) = known.filter(|_| workspace.is_none()) {
-        expect_own_directory(repo.store(), dir, None)?;
+        expect_own_directory(repo, dir, None)?;
     }
     let dir = workspace.or(known).ok_or_else(|| {
         let short = moved.before.short(12);

@@ -80,7 +80,7 @@ impl Origins {
     pub(crate) fn save(&self, repo: &Repository) {
         let mut formats = self.formats.lock().unwrap_or_else(PoisonError::into_inner);
         for (name, known) in formats.iter_mut().filter(|(_, known)| known.is_changed) {
-            let _ = write_note(repo.store(), &format!("{NOTE}{name}"), known.to_text().as_bytes());
+            let _ = write_note(repo, &format!("{NOTE}{name}"), known.to_text().as_bytes());
             known.is_changed = false;
         }
     }
@@ -89,7 +89,7 @@ impl Origins {
 impl Known {
     fn read(repo: &Repository, format: &str) -> Self {
         let mut known = Self::default();
-        let note = read_note(repo.store(), &format!("{NOTE}{format}")).unwrap_or_default();
+        let note = read_note(repo, &format!("{NOTE}{format}")).unwrap_or_default();
         for line in String::from_utf8_lossy(&note).lines() {
             let Some((key, session)) = line.split_once(' ') else { continue };
             if let Ok(key) = key.parse::<ObjectId>() {

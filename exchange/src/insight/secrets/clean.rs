@@ -47,7 +47,7 @@ impl CleanSessions {
             let mark = mark_of(&session, &branches);
             (session, (mark, branches.into_iter().map(|(_, tip)| tip).collect()))
         });
-        let note = read_note(repo.store(), NOTE);
+        let note = read_note(repo, NOTE);
         let known = note.and_then(|note| decode(repo, &note).ok().flatten()).unwrap_or_default();
         Self { known, current: current.collect() }
     }
@@ -105,7 +105,7 @@ impl CleanSessions {
             self.known.len() < known || new.iter().any(|mark| !self.known.contains(mark));
         self.known.extend(new);
         if is_changed && self.known.len() <= MAX_SESSIONS {
-            let _ = write_note(repo.store(), NOTE, &self.encode(repo));
+            let _ = write_note(repo, NOTE, &self.encode(repo));
         }
     }
 
@@ -125,7 +125,7 @@ impl CleanSessions {
 
     fn encode(&self, repo: &Repository) -> Vec<u8> {
         let mut writer = Writer::new();
-        writer.text(VERSION).bytes(rules_id().as_bytes()).uint(repo.store().epoch());
+        writer.text(VERSION).bytes(rules_id().as_bytes()).uint(repo.epoch());
         writer.array(self.known.len());
         for mark in &self.known {
             writer.bytes(mark);
@@ -139,7 +139,7 @@ fn decode(repo: &Repository, note: &[u8]) -> Result<Option<BTreeSet<Mark>>> {
     let mut reader = Reader::new("the note of sessions without secrets", note);
     if reader.text()? != VERSION
         || reader.bytes()? != rules_id().as_bytes()
-        || reader.uint()? != repo.store().epoch()
+        || reader.uint()? != repo.epoch()
     {
         return Ok(None);
     }

@@ -111,7 +111,7 @@ pub fn scan_secrets(
     let mut prompts = repo.prompts(Some(&is_prompt))?;
     for place in &places {
         let content = match (place.part, place.blob) {
-            (ScanPart::Content, Some(blob)) => repo.store().read_as(Kind::Blob, &blob).ok(),
+            (ScanPart::Content, Some(blob)) => repo.read_as(Kind::Blob, &blob).ok(),
             _ => None,
         };
         for secret in &place.found {

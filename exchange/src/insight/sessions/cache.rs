@@ -259,7 +259,7 @@ impl KnownSessions {
 
     /// Returns the rows in memory, or those of the note, and the number of clears before.
     fn known(&self, repo: &Repository) -> (Arc<KnownRows>, u64) {
-        let of = Some((repo.store().id(), repo.store().epoch()));
+        let of = Some((repo.store_id(), repo.epoch()));
         let clears = {
             let mut known = self.lock();
             if known.of != of {
@@ -322,7 +322,7 @@ impl KnownSessions {
 
     /// Returns the list of all sessions, if nothing changed since it was read.
     fn current_table(&self, repo: &Repository) -> Option<Arc<SessionTable>> {
-        let of = Some((repo.store().id(), repo.store().epoch()));
+        let of = Some((repo.store_id(), repo.epoch()));
         let operation = repo.refs().operation;
         let known = self.lock();
         let (_, table) =

@@ -41,9 +41,9 @@ pub(super) struct NotedRows {
 impl NotedRows {
     /// Reads the note of a store. Drops rows whose contexts no longer exist.
     pub(super) fn read(repo: &Repository) -> Self {
-        let Some(bytes) = read_note(repo.store(), NOTE) else { return Self::default() };
+        let Some(bytes) = read_note(repo, NOTE) else { return Self::default() };
         let Ok((epoch, mut rows)) = decode(&bytes) else { return Self::default() };
-        let is_current = epoch == repo.store().epoch();
+        let is_current = epoch == repo.epoch();
         if !is_current {
             rows.retain(|row| is_founded(repo, row).unwrap_or(false));
         }
@@ -58,11 +58,11 @@ pub(super) fn write(repo: &Repository, rows: &[Bytes]) {
         return;
     }
     let mut writer = Writer::new();
-    writer.text(VERSION).uint(repo.store().epoch()).array(rows.len());
+    writer.text(VERSION).uint(repo.epoch()).array(rows.len());
     for row in rows {
         writer.bytes(row);
     }
-    let _ = write_note(repo.store(), NOTE, &writer.finish());
+    let _ = write_note(repo, NOTE, &writer.finish());
 }
 
 fn decode(note: &Bytes) -> Result<(u64, Vec<Bytes>)> {

@@ -152,7 +152,7 @@ pub(super) fn is_founded(repo: &Repository, row: &[u8]) -> Result<bool> {
     let RowBasis { contexts, lines } = read_basis(basis)?;
     let firsts = lines.iter().filter_map(|(_, line)| line.first);
     for id in contexts.into_iter().chain(firsts) {
-        if !repo.store().contains(&id)? {
+        if !repo.contains(&id)? {
             return Ok(false);
         }
     }

@@ -348,7 +348,7 @@ impl<'a> PageData<'a> {
         let lists = turn_change.changes.as_ref().map(|changes| self.lists(&changes.lists));
         let lists = lists.transpose()?;
         let spending = match turn_diff(self.repo, entry)? {
-            Some(diff) => turn_spending(self.repo.store(), commit, &diff, page.prices)?,
+            Some(diff) => turn_spending(self.repo, commit, &diff, page.prices)?,
             None => None,
         };
         let stats = match &lists {
@@ -495,7 +495,7 @@ impl<'a> PageData<'a> {
             return Ok(self.texts.len() - 1);
         }
         let bytes = match item.link.kind {
-            Kind::Blob => self.repo.store().read_as(Kind::Blob, &id)?,
+            Kind::Blob => self.repo.read_as(Kind::Blob, &id)?,
             _ => Bytes::new(),
         };
         let unshown = |why| HiddenText { bytes: bytes.len(), id: id.to_string(), why };
@@ -516,7 +516,7 @@ impl<'a> PageData<'a> {
             return Ok(*number);
         }
         let entry = MessageEntry::from_item(item)?;
-        let bytes = self.repo.store().read_as(Kind::Blob, &entry.blob)?;
+        let bytes = self.repo.read_as(Kind::Blob, &entry.blob)?;
         let view = view(&entry.media, &bytes);
         let found = usage(&bytes).map(|found| found.tokens);
         let mut stats = MessageStats {

@@ -10,7 +10,7 @@ use std::path::Path;
 use std::thread::sleep;
 use std::time::{Duration, SystemTime};
 
-use turntree::store::Store;
+use turntree::repo::Repository;
 use turntree::workspace::{Claim, database_path};
 
 use super::fill::FillProgress;
@@ -26,17 +26,17 @@ const POLL_INTERVAL: Duration = Duration::from_millis(20);
 /// holds it. Returns `None` when it is held for longer than `patience`. Without a limit, waits while
 /// the other process makes progress, and fails after 60 seconds without progress.
 pub(in crate::search) fn claim(
-    store: &Store,
+    repo: &Repository,
     patience: Option<Duration>,
     progress: FillProgress<'_>,
 ) -> IndexResult<Option<Claim>> {
-    if store.keeps_no_caches() {
+    if repo.store().keeps_no_caches() {
         return Err(IndexError::refused("this store has no caches next to it"));
     }
-    let path = database_path(store, NAME);
+    let path = database_path(repo, NAME);
     let (mut seen, mut idle, mut waited) = (None, Duration::ZERO, Duration::ZERO);
     loop {
-        let claim = Claim::ask(store.dir(), CLAIM);
+        let claim = Claim::ask(repo.dir(), CLAIM);
         if let Some(claim) = claim.map_err(|error| IndexError::refused(error.message()))? {
             return Ok(Some(claim));
         }

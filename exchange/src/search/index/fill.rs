@@ -39,7 +39,7 @@ impl Index {
         if self.is_current(repo)? {
             return Ok(Vec::new());
         }
-        let (tips, epoch) = (tips(repo), repo.store().epoch().cast_signed());
+        let (tips, epoch) = (tips(repo), repo.epoch().cast_signed());
         let known: Vec<u8> = self.fact(TIPS)?.unwrap_or_default();
         let known: Vec<ObjectId> = known.chunks(32).filter_map(id_of).collect();
         let has_grown = self.fact(EPOCH)? == Some(epoch) && has_grown(repo, &known, &tips)?;

@@ -41,7 +41,6 @@ use rusqlite::{
 use turntree::object::ObjectId;
 use turntree::platform::canonical;
 use turntree::repo::Repository;
-use turntree::store::Store;
 use turntree::workspace::{Claim, database_path, make_database};
 
 pub(super) use claim::claim;
@@ -104,57 +103,57 @@ pub(super) struct Index {
 
 impl Index {
     /// Opens the index next to the store. `None` if there is no index yet.
-    pub(super) fn open(store: &Store) -> IndexResult<Option<Self>> {
-        let path = database_path(store, NAME);
+    pub(super) fn open(repo: &Repository) -> IndexResult<Option<Self>> {
+        let path = database_path(repo, NAME);
         // The index in another user's store belongs to that user, too.
-        if store.keeps_no_caches() || !path.exists() {
+        if repo.store().keeps_no_caches() || !path.exists() {
             return Ok(None);
         }
         let index = Self::connect(&path, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
         if index.pragma("user_version")? == 0 {
             Ok(None)
         } else {
-            index.check_version(store).map(Some)
+            index.check_version(repo).map(Some)
         }
     }
 
     /// Opens the index next to the store, or creates an empty one. The caller must hold the claim,
     /// because SQLite refuses one of two processes that create the same file.
-    pub(super) fn open_or_create(store: &Store, _: &Claim) -> IndexResult<Self> {
+    pub(super) fn open_or_create(repo: &Repository, _: &Claim) -> IndexResult<Self> {
         let path =
-            make_database(store, NAME).map_err(|error| IndexError::refused(error.message()))?;
+            make_database(repo, NAME).map_err(|error| IndexError::refused(error.message()))?;
         Self::connect(&path, OpenFlags::SQLITE_OPEN_READ_WRITE)?
-            .create_tables(store)?
-            .check_version(store)
+            .create_tables(repo)?
+            .check_version(repo)
     }
 
     /// Opens the index next to the store read-only.
-    pub(super) fn open_read_only(store: &Store) -> IndexResult<Self> {
-        if store.keeps_no_caches() {
+    pub(super) fn open_read_only(repo: &Repository) -> IndexResult<Self> {
+        if repo.store().keeps_no_caches() {
             return Err(IndexError::refused("this store has no caches next to it"));
         }
-        let path = database_path(store, NAME);
-        Self::connect(&path, OpenFlags::SQLITE_OPEN_READ_ONLY)?.check_version(store)
+        let path = database_path(repo, NAME);
+        Self::connect(&path, OpenFlags::SQLITE_OPEN_READ_ONLY)?.check_version(repo)
     }
 
     /// Creates an empty index in memory.
-    pub(super) fn in_memory(store: &Store) -> IndexResult<Self> {
+    pub(super) fn in_memory(repo: &Repository) -> IndexResult<Self> {
         let connection = Connection::open_in_memory()?;
-        Self::of(connection)?.create_tables(store)?.check_version(store)
+        Self::of(connection)?.create_tables(repo)?.check_version(repo)
     }
 
     /// Returns true if there is an index next to the store.
-    pub(super) fn exists(store: &Store) -> bool {
-        !store.keeps_no_caches() && database_path(store, NAME).exists()
+    pub(super) fn exists(repo: &Repository) -> bool {
+        !repo.store().keeps_no_caches() && database_path(repo, NAME).exists()
     }
 
     /// Removes the index next to the store. The next search rebuilds it from the objects. Processes
     /// that have it open keep reading the removed file.
-    pub(super) fn remove(store: &Store) {
-        if store.keeps_no_caches() {
+    pub(super) fn remove(repo: &Repository) {
+        if repo.store().keeps_no_caches() {
             return;
         }
-        let path = database_path(store, NAME);
+        let path = database_path(repo, NAME);
         // Delete the journal last: a database without its hot journal may be corrupt without a
         // sign.
         for path in [&path, &journal_of(&path)] {
@@ -199,7 +198,7 @@ impl Index {
     }
 
     /// Creates the tables in an empty file.
-    fn create_tables(self, store: &Store) -> IndexResult<Self> {
+    fn create_tables(self, repo: &Repository) -> IndexResult<Self> {
         if self.pragma("user_version")? == 0 && !self.connection.is_readonly("main")? {
             // Only effective before the first table exists.
             self.connection.pragma_update(None, "auto_vacuum", "INCREMENTAL")?;
@@ -210,7 +209,7 @@ impl Index {
                 change.execute_batch(SCHEMA)?;
                 change.pragma_update(None, "application_id", APPLICATION)?;
                 change.pragma_update(None, "user_version", VERSION)?;
-                set(&change, STORE, store.id().as_slice())?;
+                set(&change, STORE, repo.store_id().as_slice())?;
             }
             change.commit()?;
         }
@@ -218,10 +217,10 @@ impl Index {
     }
 
     /// Rejects an index of another version or store.
-    fn check_version(self, store: &Store) -> IndexResult<Self> {
+    fn check_version(self, repo: &Repository) -> IndexResult<Self> {
         let is_ours = (self.pragma("application_id")?, self.pragma("user_version")?)
             == (APPLICATION, VERSION)
-            && self.fact::<Vec<u8>>(STORE)?.is_some_and(|id| id == store.id());
+            && self.fact::<Vec<u8>>(STORE)?.is_some_and(|id| id == repo.store_id());
         if !is_ours {
             return Err(IndexError::Damaged);
         }
@@ -265,7 +264,7 @@ impl Index {
     /// Returns true if the index covers the current refs and epoch of the store.
     pub(super) fn is_current(&self, repo: &Repository) -> IndexResult<bool> {
         let epoch = self.fact::<i64>(EPOCH)?;
-        Ok(epoch == Some(repo.store().epoch().cast_signed())
+        Ok(epoch == Some(repo.epoch().cast_signed())
             && self.fact::<Vec<u8>>(TIPS)?.is_some_and(|known| known == tip_bytes(&tips(repo))))
     }
 }

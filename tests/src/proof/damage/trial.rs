@@ -7,7 +7,7 @@ use turntree::context::Builder;
 use turntree::maintenance::{FsckKind, FsckReport, Loss, Purpose, collect, fsck, repair};
 use turntree::object::{Kind, ObjectId, ObjectSource, RefValue};
 use turntree::repo::{BranchName, Repository, SnapshotDraft};
-use turntree::store::{Io, Store, Thoroughness};
+use turntree::store::{Io, Thoroughness};
 use turntree::{Error, ErrorKind};
 
 use super::{Change, FileKind, Trial};
@@ -51,7 +51,7 @@ fn read(trial: &Trial<'_>, disk: &SimDisk) -> Outcome {
         }
     };
     let refs = repo.refs();
-    let lost = missing(sample, repo.store()).len();
+    let lost = missing(sample, &repo).len();
     let report = check(&repo);
     let but_ids = |mut files: BTreeMap<PathBuf, Vec<u8>>| {
         files.retain(|path, _| !is_ids(path));
@@ -91,7 +91,7 @@ fn read(trial: &Trial<'_>, disk: &SimDisk) -> Outcome {
 fn go_on(trial: &Trial<'_>, disk: &SimDisk) {
     let sample = trial.sample;
     let Ok(repo) = try_open(disk, 91) else { return };
-    let (missing_before, refs_before) = (missing(sample, repo.store()), repo.refs());
+    let (missing_before, refs_before) = (missing(sample, &repo), repo.refs());
     let mut committed = None;
     if trial.change.touches().is_none_or(|at| at % 2 == 0) {
         match commit(&repo) {
@@ -104,7 +104,7 @@ fn go_on(trial: &Trial<'_>, disk: &SimDisk) {
         }
     }
     let repo = try_open(disk, 92).unwrap_or_else(|error| panic!("{trial:?} opens once: {error}"));
-    let repaired = repair(repo.store(), Loss::Refuse, &stamp(100), &mut |_, _| {});
+    let repaired = repair(&repo, Loss::Refuse, &stamp(100), &mut |_, _| {});
     let repaired = repaired.unwrap_or_else(|error| panic!("{trial:?}: no repair: {error}"));
     drop(repo);
     if !trial.is_mended() {
@@ -116,7 +116,7 @@ fn go_on(trial: &Trial<'_>, disk: &SimDisk) {
     }
     let repo =
         try_open(disk, 93).unwrap_or_else(|error| panic!("{trial:?}: closed by it: {error}"));
-    let missing_after = missing(sample, repo.store());
+    let missing_after = missing(sample, &repo);
     let given_up = missing_after.iter().find(|id| !missing_before.contains(id));
     assert_eq!(given_up, None, "{trial:?}: the repair lost it");
     assert!(repo.refs().sequence >= refs_before.sequence, "{trial:?}: the repair moved refs back");
@@ -145,21 +145,21 @@ fn assert_made_anew(trial: &Trial<'_>, disk: &SimDisk) {
 }
 
 /// The objects of the sample that cannot be read. Each is read alone and together with the others.
-fn missing(sample: &Sample, store: &Store) -> Vec<ObjectId> {
+fn missing(sample: &Sample, repo: &Repository) -> Vec<ObjectId> {
     for kind in [Kind::Blob, Kind::Node, Kind::Commit, Kind::Operation] {
         let of_kind: Vec<ObjectId> =
             sample.kinds.iter().filter(|(_, of)| **of == kind).map(|(id, _)| *id).collect();
-        if let Ok(all) = store.read_all(kind, &of_kind) {
+        if let Ok(all) = repo.read_all(kind, &of_kind) {
             for (id, bytes) in of_kind.iter().zip(all) {
                 assert_eq!(bytes, sample.objects[id], "wrong bytes for {id}");
             }
         }
     }
-    sample.missing(store)
+    sample.missing(repo)
 }
 
 fn check(repo: &Repository) -> FsckReport {
-    fsck(repo.store(), Thoroughness::Full, stamp(60).time, &mut |_, _| {})
+    fsck(repo, Thoroughness::Full, stamp(60).time, &mut |_, _| {})
         .expect("damage is reported, and ends no check")
 }
 
@@ -182,12 +182,12 @@ fn assert_kept(trial: &Trial<'_>, disk: &SimDisk, id: ObjectId) {
         let value = repo.refs().value("refs/heads/after/main").cloned();
         assert_eq!(value, Some(RefValue::Object(id)), "{trial:?}: an acknowledged commit is lost");
         let context = repo.context(&id).and_then(|context| {
-            let map = context.map(repo.store(), "scratchpad")?;
-            map.get(repo.store(), b"after")
+            let map = context.map(&repo, "scratchpad")?;
+            map.get(&repo, b"after")
         });
         let entry = context.unwrap_or_else(|error| panic!("{trial:?}: {error}"));
         let blob = entry.unwrap_or_else(|| panic!("{trial:?}: its entry is lost")).link.id;
-        assert_eq!(repo.store().read_as(Kind::Blob, &blob).unwrap(), "the turn after");
+        assert_eq!(repo.read_as(Kind::Blob, &blob).unwrap(), "the turn after");
     }
 }
 

@@ -223,7 +223,7 @@ impl Walk {
     fn snapshot(&mut self) {
         self.did = "snapshot";
         let (stamp, disk, branch) = (self.stamp(), self.world.look(), main_branch());
-        let cache = StatCache::open(self.repo.store(), &self.world.dir).expect("a cache");
+        let cache = StatCache::open(&self.repo, &self.world.dir).expect("a cache");
         let options = CaptureOptions {
             git: &self.world.git,
             cache: Some(&cache),
@@ -241,7 +241,7 @@ impl Walk {
         draft.metadata.extend(captured.metadata(&self.world.dir));
         let id = change.snapshot(&branch, draft).expect("a snapshot");
         change.commit(&stamp, "snapshot").expect("it is durable");
-        cache.save(&captured, self.repo.store(), &tree).expect("the cache is kept");
+        cache.save(&captured, &self.repo, &tree).expect("the cache is kept");
         let state = rule::capture(&disk, &[], &State::default()).state;
         self.moved(id, state, None);
     }
@@ -308,7 +308,7 @@ impl Walk {
             audit: false,
             message: "back".to_owned(),
         };
-        let cache = StatCache::open(self.repo.store(), &self.world.dir).expect("a cache");
+        let cache = StatCache::open(&self.repo, &self.world.dir).expect("a cache");
         let options = CaptureOptions {
             git: &self.world.git,
             cache: Some(&cache),
@@ -339,7 +339,7 @@ impl Walk {
         }
         let outcome = rule::go_back(&disk, &current, &wanted, part);
         let before = done.plan.before.as_ref().expect("it was saved");
-        cache.save(&before.captured, self.repo.store(), &before.tree).expect("the cache is kept");
+        cache.save(&before.captured, &self.repo, &before.tree).expect("the cache is kept");
         self.check_outcome(&disk, &outcome, before);
         self.moved(done.plan.commit, outcome.after, Some(outcome.before));
     }
@@ -484,7 +484,7 @@ fn has_file_in_file(files: &Files) -> bool {
 }
 
 fn files_of(repo: &Repository, context: &Context) -> Files {
-    let (store, mut files) = (repo.store(), Files::new());
+    let (store, mut files) = (repo, Files::new());
     for entry in context.map(store, "files").expect("files").iter(store) {
         let (key, item) = entry.expect("a file");
         let file = FileEntry::from_item(&item).expect("a file");

@@ -26,7 +26,7 @@ pub(super) fn check(dir: &Path, history: &History, moment: usize) -> u64 {
             return 0;
         }
     };
-    let damage = repo.store().findings().into_iter().find(|f| f.kind == FindingKind::Damage);
+    let damage = repo.findings().into_iter().find(|f| f.kind == FindingKind::Damage);
     assert_eq!(damage, None, "nothing was damaged");
     let mut found = 0;
     for (name, attempts) in &history.refs {
@@ -39,7 +39,7 @@ pub(super) fn check(dir: &Path, history: &History, moment: usize) -> u64 {
 
     let again = open(203).expect("the store opens again");
     assert_eq!(again.refs(), repo.refs());
-    assert_eq!(again.store().findings(), repo.store().findings());
+    assert_eq!(again.findings(), repo.findings());
     go_on(&again);
     let last = open(204).expect("the store opens a third time");
     assert_eq!(last.refs().value("after"), again.refs().value("after"));
@@ -82,7 +82,7 @@ fn check_ref(repo: &Repository, name: &str, attempts: &[Attempt], moment: usize)
 
 /// The whole context of a commit, or of the commit that a tag points to.
 fn content(repo: &Repository, id: &ObjectId) -> turntree::Result<Content> {
-    let (store, context) = (repo.store(), repo.context(&repo.peel(id)?)?);
+    let (store, context) = (repo, repo.context(&repo.peel(id)?)?);
     let mut content = Content::new();
     for section in ["scratchpad", "files"] {
         for entry in context.map(store, section)?.iter(store) {
@@ -125,7 +125,7 @@ fn check_secret(repo: &Repository, secret: &Secret, moment: usize) {
 }
 
 fn assert_clean(repo: &Repository) {
-    let report = fsck(repo.store(), Thoroughness::Full, stamp(0).time, &mut |_, _| {});
+    let report = fsck(repo, Thoroughness::Full, stamp(0).time, &mut |_, _| {});
     let report = report.expect("the store can be examined");
     let damage: Vec<&FsckFinding> = report.findings.iter().filter(|f| f.kind.is_damage()).collect();
     assert!(damage.is_empty(), "{damage:#?}");

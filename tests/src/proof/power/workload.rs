@@ -338,7 +338,7 @@ impl Scene<'_> {
                 let Ok(()) = turns.recv() else { return };
             }
             let _alone = self.alone();
-            repo.store().refresh().expect("the store exists");
+            repo.refresh().expect("the store exists");
             let mut change = repo.begin();
             let now = self.now();
             let mut builder = Builder::new();

@@ -121,9 +121,9 @@ impl Actor<'_> {
             Step::Turn(branch, text) => self.again(|actor| actor.turn(number, branch, text)),
             Step::Revive(branch) => self.again(|actor| actor.revive(number, branch)),
             // Other processes have committed, and this handle sees it.
-            Step::Long(branch, text) => self.again(|actor| {
-                actor.long(number, branch, text, &|| actor.repo().store().refresh())
-            }),
+            Step::Long(branch, text) => {
+                self.again(|actor| actor.long(number, branch, text, &|| actor.repo().refresh()))
+            }
             Step::LongOver(branch, purpose) => self.again(|actor| {
                 actor.long(number, branch, "over a collection", &|| match actor.collect(purpose) {
                     Err(error) if error.kind() == ErrorKind::Locked => Ok(()),
@@ -150,7 +150,7 @@ impl Actor<'_> {
                 Err(error) if self.is_lost_race(&error) => self.record().conflicts += 1,
                 done => return done,
             }
-            self.repo().store().refresh()?;
+            self.repo().refresh()?;
         }
         panic!("process {} lost {MAX_TRIES} races", self.process);
     }
@@ -371,12 +371,12 @@ impl Actor<'_> {
     fn read(&self) -> Result<()> {
         let repo = self.repo();
         let began = self.processes.tick();
-        repo.store().refresh()?;
+        repo.refresh()?;
         let refs = repo.refs();
         self.note_read(began, &refs);
         for value in refs.values.values() {
             let RefValue::Object(id) = value else { continue };
-            let object = repo.store().read(id)?;
+            let object = repo.read(id)?;
             let object = object.ok_or_else(|| Error::not_found(format!("{id} is lost")))?;
             if object.kind == Kind::Commit {
                 self.read_line(*id)?;
@@ -410,8 +410,7 @@ impl Actor<'_> {
     }
 
     fn repair(&self) -> Result<()> {
-        let store = self.repo().store();
-        let repaired = repair(store, Loss::Refuse, &stamp(3), &mut |_, _| {})?;
+        let repaired = repair(self.repo(), Loss::Refuse, &stamp(3), &mut |_, _| {})?;
         let report = repaired.report;
         assert!(self.processes.is_killed(self.process) || report.is_ok(), "{report:?}");
         Ok(())
@@ -434,10 +433,10 @@ pub fn same(found: &Notes, written: &Notes) -> bool {
 /// # Errors
 /// Errors of reading them.
 pub fn notes(repo: &Repository, commit: &ObjectId) -> Result<Notes> {
-    let map = repo.context(commit)?.map(repo.store(), "scratchpad")?;
-    let entries = map.iter(repo.store()).map(|entry| {
+    let map = repo.context(commit)?.map(repo, "scratchpad")?;
+    let entries = map.iter(repo).map(|entry| {
         let (key, item) = entry?;
-        let text = repo.store().read_as(Kind::Blob, &item.link.id)?;
+        let text = repo.read_as(Kind::Blob, &item.link.id)?;
         let words = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
         Ok((words(&key), words(&text)))
     });

@@ -81,11 +81,11 @@ fn check_promised(
     (turns, blobs): (&[String], &[ObjectId]),
     redacts: bool,
 ) {
-    let findings = repo.store().findings();
+    let findings = repo.findings();
     let damage = findings.iter().find(|finding| finding.kind == FindingKind::Damage);
     assert_eq!(damage, None, "nothing was damaged");
     for id in blobs {
-        assert!(repo.store().read(id).expect("a blob").is_some(), "blob {id} is lost");
+        assert!(repo.read(id).expect("a blob").is_some(), "blob {id} is lost");
     }
     let found = lines(repo);
     for message in turns {
@@ -126,8 +126,8 @@ fn check_goes_on(repo: &Repository, killed: bool) {
         repo.store().commit(vec![(id, object)], &set("refs/x/after", Expected::Any, id));
     committed.expect("the store accepts a commit");
     collect(repo, Purpose::Gc, &stamp(4), &mut |_| {}).expect("nothing is in the way");
-    assert!(repo.store().read_as(Kind::Blob, &id).is_ok());
-    let report = fsck(repo.store(), Thoroughness::Full, stamp(4).time, &mut |_, _| {});
+    assert!(repo.read_as(Kind::Blob, &id).is_ok());
+    let report = fsck(repo, Thoroughness::Full, stamp(4).time, &mut |_, _| {});
     let report = report.expect("the store can be examined");
     let left = |kind| killed && matches!(kind, FsckKind::TornTail | FsckKind::Leftover);
     let wrong = report.findings.iter().find(|finding| !left(finding.kind));

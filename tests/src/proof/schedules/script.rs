@@ -299,7 +299,7 @@ impl Base {
 }
 
 fn take_turn(repo: &Repository, branch: &str, message: &str, text: &str) {
-    repo.store().refresh().expect("the store can be read");
+    repo.refresh().expect("the store can be read");
     let mut change = repo.begin();
     let branch = BranchName::new("s", branch).expect("a name");
     let mut context = match change.tip(&branch) {

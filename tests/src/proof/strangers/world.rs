@@ -316,7 +316,7 @@ impl World {
         let path = named.unwrap_or(path);
         let repo = path.join("superblock").exists().then(|| open_store(&path, 9));
         let remotes = repo.as_ref().map(remotes).unwrap_or_default();
-        let store = repo.map(|repo| repo.store().id());
+        let store = repo.map(|repo| repo.store_id());
         Some(Found { path, store, remotes, tracked: place.tracked, led, pointer })
     }
 
@@ -379,6 +379,6 @@ pub(super) fn says(store: &Path, session: &str, words: &str) -> bool {
     let branch = BranchName::main(session).expect("a name");
     let Some(tip) = repo.tip(&branch) else { return false };
     let (mut out, context) = (Vec::new(), repo.context(&tip).expect("a context"));
-    export_messages(repo.store(), &context, "main", &|_| true, &mut out).expect("messages");
+    export_messages(&repo, &context, "main", &|_| true, &mut out).expect("messages");
     String::from_utf8_lossy(&out).contains(words)
 }

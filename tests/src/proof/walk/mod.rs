@@ -175,7 +175,7 @@ impl Walk {
     }
 
     fn read(&self, id: &ObjectId) -> Content {
-        Content::read(self.repo.store(), &self.context(id))
+        Content::read(&self.repo, &self.context(id))
     }
 
     fn snapshot(&mut self, name: &str) {
@@ -306,7 +306,7 @@ impl Walk {
             theirs: content(&merge.theirs),
             found: &found,
             conflicts: report.conflicts.iter().map(|conflict| conflict.path.clone()).collect(),
-            open: open_conflicts(self.repo.store(), &self.context(&merge.commit))
+            open: open_conflicts(&self.repo, &self.context(&merge.commit))
                 .expect("the open conflicts"),
         };
         merged.check(policy);
@@ -383,7 +383,7 @@ impl Walk {
         for (id, turn) in &self.model.turns {
             assert_eq!(self.read(id), turn.content, "{id}");
         }
-        let report = fsck(self.repo.store(), Thoroughness::Full, stamp(0).time, &mut |_, _| {});
+        let report = fsck(&self.repo, Thoroughness::Full, stamp(0).time, &mut |_, _| {});
         let report = report.expect("a report");
         assert!(report.is_ok(), "{report:?}");
     }

@@ -132,5 +132,5 @@ pub(crate) fn show(run: &mut Invocation, changed: LessonChange) -> Result<Answer
 /// The lessons of a snapshot, and its turn.
 pub(crate) fn lessons_at(repo: &Repository, revision: &str) -> Result<(Lessons, u64)> {
     let id = resolve(repo, revision)?.commit;
-    Ok((Lessons::read(repo.store(), &repo.context(&id)?)?, repo.commit(&id)?.turn))
+    Ok((Lessons::read(repo, &repo.context(&id)?)?, repo.commit(&id)?.turn))
 }

@@ -299,7 +299,7 @@ impl ExportRequest {
     }
 
     fn write_document(&self, subject: &Subject<'_>, out: &mut dyn Write) -> turntree::Result<()> {
-        let (source, context, commit) = (subject.repo.store(), &subject.context, &subject.commit);
+        let (source, context, commit) = (subject.repo, &subject.context, &subject.commit);
         match self.format {
             ExportFormat::Source => export_source(source, context, out)?,
             ExportFormat::SwarmSnapshot => {
@@ -409,7 +409,7 @@ impl ExportRequest {
 
     /// Checks that the snapshot has the requested agent.
     fn check_agent(&self, subject: &Subject<'_>) -> turntree::Result<()> {
-        let agents = subject.context.agents(subject.repo.store())?;
+        let agents = subject.context.agents(subject.repo)?;
         if self.agent == MAIN_AGENT || agents.contains(&self.agent) {
             return Ok(());
         }

@@ -53,7 +53,7 @@ impl ExportRequest {
         id: &ObjectId,
         out: &mut dyn Write,
     ) -> turntree::Result<Option<SalvagedRecords>> {
-        let (context, source) = (repo.context(id)?, repo.store());
+        let (context, source) = (repo.context(id)?, repo);
         match self.format {
             ExportFormat::Source => salvage_source(source, &context, out).map(Some),
             ExportFormat::Jsonl => {

@@ -135,7 +135,7 @@ impl<'r> History<'r> {
             .and_then(|parent| self.nearest.get(parent))
             .copied()
             .unwrap_or_default();
-        if self.repo.store().tombstone(&commit.tree).is_some() {
+        if self.repo.tombstone(&commit.tree).is_some() {
             self.nearest.insert(*id, (before, was));
             return Ok(());
         }
@@ -223,9 +223,9 @@ fn artifact(
     context: &Context,
     before: Option<Artifact>,
 ) -> Result<Option<(Artifact, ObjectId)>> {
-    let files = context.map(repo.store(), "files")?;
+    let files = context.map(repo, "files")?;
     for artifact in before.into_iter().chain(Artifact::ALL) {
-        if let Some(item) = files.get(repo.store(), artifact.path().as_bytes())? {
+        if let Some(item) = files.get(repo, artifact.path().as_bytes())? {
             return Ok(Some((artifact, FileEntry::from_item(&item)?.blob)));
         }
     }
@@ -343,7 +343,7 @@ impl StoreWriter<'_, '_> {
     }
 
     fn snapshot(&self, design: &str, snapshot: &DesignExport) -> Result<String> {
-        let content = self.repo.store().read_as(Kind::Blob, &snapshot.content)?;
+        let content = self.repo.read_as(Kind::Blob, &snapshot.content)?;
         let content = quoted(&String::from_utf8_lossy(&content));
         if let Some(record) = &snapshot.record {
             let mut fields = fields(record)?;
@@ -401,10 +401,10 @@ impl StoreWriter<'_, '_> {
     }
 
     fn is_there(&self, commit: &ObjectId) -> Result<bool> {
-        if self.repo.store().tombstone(commit).is_some() {
+        if self.repo.tombstone(commit).is_some() {
             return Ok(false);
         }
-        Ok(self.repo.store().tombstone(&self.repo.commit(commit)?.tree).is_none())
+        Ok(self.repo.tombstone(&self.repo.commit(commit)?.tree).is_none())
     }
 }
 

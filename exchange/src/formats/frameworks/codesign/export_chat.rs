@@ -64,11 +64,11 @@ pub fn export_chat(repo: &Repository, tip: &ObjectId, out: &mut dyn Write) -> Re
     };
     let header = subject.header(&chat.moment)?;
     chat.write(&header)?;
-    let messages = subject.context.messages(repo.store(), MAIN_AGENT)?;
-    for item in messages.iter(repo.store(), 0..messages.len()) {
+    let messages = subject.context.messages(repo, MAIN_AGENT)?;
+    for item in messages.iter(repo, 0..messages.len()) {
         chat.moment = quoted(&iso_millis(moments.next()));
         let entry = MessageEntry::from_item(&item?)?;
-        chat.message(&entry, &repo.store().read_as(Kind::Blob, &entry.blob)?)?;
+        chat.message(&entry, &repo.read_as(Kind::Blob, &entry.blob)?)?;
     }
     chat.moment = quoted(&iso_millis(subject.commit.time.micros));
     for (moment, comment) in subject.comments()? {

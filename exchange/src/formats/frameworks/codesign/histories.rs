@@ -305,7 +305,7 @@ impl HistoryWriter<'_> {
     fn builder(&self, branch: &BranchName) -> Result<Builder> {
         let Some(tip) = self.change.tip(branch) else { return Ok(Builder::new()) };
         let tree = self.change.read_commit(&tip)?.tree;
-        if self.repo.store().tombstone(&tree).is_some() {
+        if self.repo.tombstone(&tree).is_some() {
             return Ok(Builder::new());
         }
         Ok(Builder::from(Context::open(&self.change, &tree)?))

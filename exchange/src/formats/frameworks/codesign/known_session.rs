@@ -60,8 +60,8 @@ impl KnownSession {
         let mut ended = false;
         for entry in repo.history(&[tip], &[])?.first_parent() {
             let LogEntry { id, commit, .. } = entry?;
-            if is_main && repo.store().tombstone(&commit.tree).is_none() {
-                let source = repo.context(&id)?.section(repo.store(), SOURCE)?;
+            if is_main && repo.tombstone(&commit.tree).is_none() {
+                let source = repo.context(&id)?.section(repo, SOURCE)?;
                 self.sources.extend(source.map(|section| section.id));
             }
             let Some(key) = commit.metadata.get(SNAPSHOT) else { continue };
@@ -114,7 +114,7 @@ pub(super) fn sessions(repo: &Repository, name: &str) -> Result<HashMap<String, 
         let is_ours =
             session.strip_prefix(name).is_some_and(|rest| rest.is_empty() || rest.starts_with('-'));
         let commit = repo.commit(&tip)?;
-        let is_there = repo.store().tombstone(&commit.tree).is_none();
+        let is_there = repo.tombstone(&commit.tree).is_none();
         if !is_ours || !is_there || branch.branch() != MAIN_BRANCH {
             continue;
         }

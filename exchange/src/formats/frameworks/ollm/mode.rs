@@ -233,11 +233,11 @@ pub fn latest(repo: &Repository, session: &str, from: &str, to: &str) -> Result<
     let wanted = [quoted(from), quoted(to)];
     for entry in repo.history(&[tip], &[])? {
         let entry = entry?;
-        if repo.store().tombstone(&entry.commit.tree).is_some() {
+        if repo.tombstone(&entry.commit.tree).is_some() {
             continue;
         }
         let context = repo.context(&entry.id)?;
-        let stored = StoredValues { source: repo.store(), context: &context };
+        let stored = StoredValues { source: repo, context: &context };
         let state = agent_section(MAIN_AGENT, "state")?;
         if stored.entry(&state, FROM)?.as_ref() == wanted.first()
             && stored.entry(&state, TO)?.as_ref() == wanted.last()
@@ -275,12 +275,12 @@ pub fn past_transitions(repo: &Repository, session: &str) -> Result<(Vec<PastTra
     let state = agent_section(MAIN_AGENT, "state")?;
     for entry in repo.history(&[tip], &[])?.first_parent() {
         let entry = entry?;
-        if repo.store().tombstone(&entry.commit.tree).is_some() {
+        if repo.tombstone(&entry.commit.tree).is_some() {
             expired += 1;
             continue;
         }
         let context = repo.context(&entry.id)?;
-        let stored = StoredValues { source: repo.store(), context: &context };
+        let stored = StoredValues { source: repo, context: &context };
         let text = |name: &str| -> Result<Option<String>> {
             let json = stored.entry(&state, name)?;
             Ok(json.and_then(|json| serde_json::from_str(&json).ok()))

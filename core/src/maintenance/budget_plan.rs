@@ -60,6 +60,7 @@ impl BudgetPlan {
 
 /// The outcome of enforcing a store budget.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct EnforcedBudget {
     /// The plan.
     pub plan: BudgetPlan,

@@ -43,6 +43,7 @@ impl Purpose {
 
 /// A number of objects and their bytes on disk.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct ObjectsSize {
     /// The number of objects.
     pub objects: u64,

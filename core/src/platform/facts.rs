@@ -9,6 +9,7 @@ use super::{RawStat, stat_of, stat_of_path};
 /// The identity of a file, and its last change. Two equal facts are of one state of a file, as far
 /// as the clock of the file system tells.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct FileFacts {
     /// The device or volume, and the number of the file on it.
     pub identity: (u64, u64),

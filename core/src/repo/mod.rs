@@ -143,6 +143,7 @@ pub struct Repository {
 
 /// The branch of HEAD, and its newest commit.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Head {
     /// The branch commands act on.
     pub branch: BranchName,

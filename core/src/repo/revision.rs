@@ -50,6 +50,7 @@ pub struct Revision {
 
 /// The snapshot that a revision names, for commands that accept no entry.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct SnapshotRevision {
     /// The commit.
     pub commit: ObjectId,

@@ -266,6 +266,7 @@ pub enum Durability {
 
 /// The size of a batch that was written.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct BatchReport {
     /// New objects, including the operation of a commit.
     pub objects: usize,
@@ -286,6 +287,7 @@ pub struct Committed {
 
 /// A problem in the files of a store that did not prevent opening it.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Finding {
     /// Its severity.
     pub kind: FindingKind,

@@ -23,6 +23,7 @@ pub fn links(bytes: &Bytes) -> Result<Vec<Link>> {
 
 /// A child of a node or root.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Child {
     /// The key of an item of a map; `None` for items of a list and for nodes of the level below.
     pub key: Option<Bytes>,

@@ -23,6 +23,7 @@ use crate::object::ObjectSource;
 
 /// Items of an old list that were replaced by items of a new one; either range may be empty.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct ListChange {
     /// Positions in the old list.
     pub old: Range<u64>,
@@ -32,6 +33,7 @@ pub struct ListChange {
 
 /// A key whose item differs.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct MapChange {
     /// The key.
     pub key: Bytes,

@@ -77,6 +77,7 @@ pub enum MessagePolicy {
 
 /// Messages that one commit added.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Added {
     /// Their number.
     pub messages: u64,

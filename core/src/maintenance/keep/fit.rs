@@ -43,6 +43,7 @@ pub trait Cost {
 
 /// A turn that may keep its content.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub struct PricedTurn {
     /// The commit of the turn.
     pub commit: ObjectId,

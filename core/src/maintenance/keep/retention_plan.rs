@@ -24,6 +24,7 @@ pub struct RetentionPlan {
 
 /// A turn that keeps only its commit.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct ElidedTurn {
     /// The commit, which stays.
     pub commit: ObjectId,

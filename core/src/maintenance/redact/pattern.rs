@@ -55,6 +55,7 @@ impl fmt::Debug for Pattern {
 
 /// The position of a match in some bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[non_exhaustive]
 pub struct PatternMatch {
     /// The line, starting at 1.
     pub line: u64,

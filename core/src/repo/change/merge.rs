@@ -83,6 +83,7 @@ impl MergeKind {
 
 /// A staged merge or pick.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct MergeReport {
     /// The kind of the result.
     pub kind: MergeKind,

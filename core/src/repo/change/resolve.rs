@@ -7,6 +7,7 @@ use crate::repo::{BranchName, Signature, SnapshotDraft, Transaction};
 
 /// The outcome of resolving conflicts.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Resolution {
     /// The new tip of the branch.
     pub commit: ObjectId,

@@ -60,6 +60,7 @@ pub struct UndoPlan {
 
 /// Workspace files that an operation moved.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct MovedFiles {
     /// The branch of the workspace.
     pub branch: BranchName,
@@ -69,6 +70,7 @@ pub struct MovedFiles {
 
 /// The last undo or redo, if later operations changed only workspace files.
 #[derive(Debug, Clone)]
+#[non_exhaustive]
 pub struct LastUndo {
     /// The operation.
     pub entry: OperationEntry,

@@ -41,6 +41,7 @@ const MAX_SKIPPED: usize = 256;
 
 /// A workspace whose files a commit has completely.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct WholeWorkspace {
     /// Paths below the directory that its captures skipped, such as too large files: the commit has
     /// no content for them. An empty path means everything.

@@ -22,6 +22,7 @@ pub struct Arrivals<'r> {
 
 /// A turn that added entries.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct ArrivedAt {
     /// The commit of the turn.
     pub commit: ObjectId,
@@ -39,6 +40,7 @@ pub struct ArrivedAt {
 /// An entry that a turn has and none of its parents has; in a list, a further occurrence of an
 /// entry.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Arrival {
     /// The section of the entry.
     pub section: String,

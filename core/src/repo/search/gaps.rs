@@ -5,6 +5,7 @@ use std::fmt;
 
 /// Consecutive turns of a session that are not kept.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Gap {
     /// The session.
     pub session: String,

@@ -61,6 +61,7 @@ pub struct TextMatches {
 
 /// A line of a text.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct MatchedLine {
     /// The line number, starting at 1.
     pub number: u64,

@@ -33,6 +33,7 @@ pub enum ScanPart {
 
 /// A place in a history with findings.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct ScanPlace<F> {
     /// The part.
     pub part: ScanPart,
@@ -78,6 +79,7 @@ pub struct Scan<F> {
 
 /// The result of one scope of a scan.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[non_exhaustive]
 pub struct ScopeScan {
     /// True if the scope has a finding, or a turn that could not be scanned.
     pub is_remarkable: bool,

@@ -45,6 +45,7 @@ const DEFAULT_COOLDOWN: i64 = 60 * 1_000_000;
 
 /// A used share of the context window that triggers a snapshot.
 #[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
 pub struct UsageLevel {
     /// The name, under which its state is stored.
     pub name: &'static str,

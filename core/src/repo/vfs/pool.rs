@@ -69,6 +69,7 @@ pub enum EvictionReason {
 
 /// The tombstone of an evicted payload.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct PayloadTombstone {
     /// The URI of the payload.
     pub uri: VfsUri,
@@ -80,6 +81,7 @@ pub struct PayloadTombstone {
 
 /// The place of a payload.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct PayloadPlace {
     /// The content.
     pub blob: ObjectId,

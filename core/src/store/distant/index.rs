@@ -27,6 +27,7 @@ const NUMBERS_BYTES: usize = 24;
 
 /// The positions of the ends of a bundle.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct BundleEnds {
     /// The end of the bytes before the frames.
     pub front: u64,

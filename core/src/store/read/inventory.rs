@@ -40,6 +40,7 @@ pub struct Inventory<'s> {
 
 /// A file of the store.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct InventoryFile {
     /// The path of the file in the store.
     pub name: String,
@@ -58,6 +59,7 @@ pub struct InventoryFile {
 
 /// The facts that an inventory has about an object without reading it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct InventoryEntry {
     /// The id of the object.
     pub id: ObjectId,

@@ -52,6 +52,7 @@ pub struct Manifest {
 /// Title and labels of a session.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
+#[non_exhaustive]
 pub struct BundledLabels {
     /// The title that the user set.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -68,6 +69,7 @@ pub struct TextId(pub ObjectId);
 /// The turns of a session.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
+#[non_exhaustive]
 pub struct BundledSession {
     /// The name, as recorded in the commits.
     pub session: String,
@@ -88,6 +90,7 @@ pub struct BundledSession {
 /// The value of a ref in a bundle.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
+#[non_exhaustive]
 pub struct BundledRef {
     /// `commit`, or `tag` for a tag object.
     pub kind: String,
@@ -100,6 +103,7 @@ pub struct BundledRef {
 /// A commit that is not in a bundle and that the receiving store must have.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
+#[non_exhaustive]
 pub struct Prerequisite {
     /// The commit.
     pub commit: TextId,
@@ -114,6 +118,7 @@ pub struct Prerequisite {
 /// A forgotten commit, and the next commit of the history.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
+#[non_exhaustive]
 pub struct Graft {
     /// The commit that no longer exists anywhere.
     pub forgotten: TextId,

@@ -45,6 +45,7 @@ pub struct BundledOperation {
 
 /// The change of one ref.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct BundledChange {
     /// The full name of a branch, tag or pin.
     pub name: String,

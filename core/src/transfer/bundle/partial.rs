@@ -28,6 +28,7 @@ const LOST: [u8; 32] = [0; 32];
 
 /// The losses of a damaged bundle.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct BundleLosses {
     /// Number of objects that cannot be recovered.
     pub objects: u64,
@@ -41,6 +42,7 @@ pub struct BundleLosses {
 
 /// A ref of a bundle whose value is lost.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct LostRef {
     /// The full name.
     pub name: String,

@@ -25,6 +25,7 @@ pub enum CheckDepth {
 
 /// The result of a check of a whole remote.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Checked {
     /// Number of sessions on the remote.
     pub sessions: u64,

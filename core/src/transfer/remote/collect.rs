@@ -40,6 +40,7 @@ pub struct CollectOptions {
 
 /// The result of a collection.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Collected {
     /// Number of sessions with a head or a bundle.
     pub sessions: u64,

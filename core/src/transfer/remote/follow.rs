@@ -10,6 +10,7 @@ use crate::store::Expected;
 
 /// A local branch that was updated from a remote.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Followed {
     /// The branch.
     pub branch: BranchName,

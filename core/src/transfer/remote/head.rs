@@ -73,6 +73,7 @@ pub struct SessionHead {
 /// A bundle of a session.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
+#[non_exhaustive]
 pub struct PushedBundle {
     /// The last part of its key, which is never reused.
     pub name: String,
@@ -90,6 +91,7 @@ pub struct PushedBundle {
 /// The parts of a bundle object: the ends of the bundle, and the ids appended to it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
+#[non_exhaustive]
 pub struct PushedIndex {
     /// The offset at which the front ends and the frames begin.
     pub front: u64,

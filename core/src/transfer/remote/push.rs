@@ -75,6 +75,7 @@ pub struct Pushed {
 
 /// A session that was deleted on a remote. The local session is unchanged.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct DeletedSession {
     /// The branches on the remote, with their last commits.
     pub branches: Vec<(BranchName, ObjectId)>,
@@ -84,6 +85,7 @@ pub struct DeletedSession {
 
 /// A branch, local and on the remote.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct PushedBranch {
     /// The branch.
     pub branch: BranchName,

@@ -83,6 +83,7 @@ pub fn workspace_metadata(dir: &Path) -> (String, String) {
 
 /// A skipped path.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct SkippedFile {
     /// The path relative to the directory; empty for the directory itself.
     pub path: PathBuf,

@@ -8,6 +8,7 @@ use crate::workspace::disk::target::TargetDir;
 
 /// The counts of a checkout.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct CheckoutReport {
     /// Files written.
     pub written: u64,

@@ -23,6 +23,7 @@ use crate::workspace::disk::target::TargetDir;
 
 /// The changes of files in a workspace, ordered by path.
 #[derive(Debug, Clone)]
+#[non_exhaustive]
 pub struct FileChanges {
     /// The directory.
     pub dir: PathBuf,
@@ -70,6 +71,7 @@ pub enum ChangeKind {
 
 /// A file that stays unchanged.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct UntouchedFile {
     /// The path relative to the directory.
     pub path: PathBuf,

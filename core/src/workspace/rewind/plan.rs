@@ -75,6 +75,7 @@ pub enum KeptWorkspace {
 
 /// A workspace as it was captured before the rewind changes its files.
 #[derive(Debug, Clone)]
+#[non_exhaustive]
 pub struct WorkspaceBackup {
     /// The commit.
     pub commit: ObjectId,
@@ -94,6 +95,7 @@ pub struct PreparedRewind<'r> {
 
 /// An applied rewind.
 #[derive(Debug)]
+#[non_exhaustive]
 pub struct RewindReport {
     /// The plan.
     pub plan: RewindChanges,

@@ -118,6 +118,7 @@ pub enum Answer {
 
 /// A frame.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Frame<T> {
     /// The request or answer.
     pub header: T,

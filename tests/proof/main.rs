@@ -8,5 +8,6 @@ mod manifests;
 mod mutants;
 mod power_cut;
 mod prose;
+mod public_names;
 mod schedules;
 mod tidy;

@@ -323,13 +323,13 @@ fn outcome(result: &ToolResult) -> CallOutcome {
 mod tests {
     use super::*;
 
-    fn effect(tool: &str, input: serde_json::Value) -> Effect {
+    fn effect(tool: &str, input: &serde_json::Value) -> Effect {
         let input = input.to_string();
         effect_of(&ToolCall { id: "1".into(), name: tool.into(), input })
     }
 
     fn of_script(script: &str) -> Effect {
-        effect("Bash", serde_json::json!({"command": script}))
+        effect("Bash", &serde_json::json!({"command": script}))
     }
 
     #[test]
@@ -396,10 +396,10 @@ mod tests {
             ("get_balance", Effect::Reads),
             ("simulate", Effect::Process),
         ] {
-            assert_eq!(effect(tool, serde_json::json!({"to": "a"})), expected, "{tool}");
+            assert_eq!(effect(tool, &serde_json::json!({"to": "a"})), expected, "{tool}");
         }
         let editor =
-            |command| effect("str_replace_editor", serde_json::json!({"command": command}));
+            |command| effect("str_replace_editor", &serde_json::json!({"command": command}));
         assert_eq!(editor("git push"), Effect::Files);
     }
 

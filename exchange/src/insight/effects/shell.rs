@@ -133,9 +133,12 @@ fn split(script: &str) -> Vec<Command> {
     let mut split = Splitter::default();
     let mut chars = script.chars().peekable();
     while let Some(char) = chars.next() {
+        if split.quote == Some('\'') && char != '\'' {
+            split.push(char);
+            continue;
+        }
         match (split.quote, char) {
-            (Some('\''), '\'') | (Some('"'), '"') => split.quote = None,
-            (Some('\''), _) => split.push(char),
+            (Some('\''), _) | (Some('"'), '"') => split.quote = None,
             (_, '\\') => match chars.next() {
                 Some('\n') | None => {}
                 Some(escaped) => split.push(escaped),
@@ -147,7 +150,6 @@ fn split(script: &str) -> Vec<Command> {
             }
             (_, '`') => split.end_command(),
             (None, ')') => split.end_substitution(),
-            (Some(_), _) => split.push(char),
             (None, '\'' | '"') => split.begin_quote(char),
             (None, '#') if split.word.is_none() => {
                 while chars.next_if(|char| *char != '\n').is_some() {}
@@ -184,7 +186,7 @@ fn split(script: &str) -> Vec<Command> {
                 }
             }
             (None, char) if char.is_whitespace() => split.end_word(),
-            (None, char) => split.push(char),
+            (_, char) => split.push(char),
         }
     }
     split.end_command();

@@ -25,6 +25,7 @@ mod mcp;
 mod old_spellings;
 mod ollm;
 mod parity;
+mod paths;
 mod permissions;
 mod places;
 mod reclaiming;

@@ -13,6 +13,7 @@ use super::Verb;
 use crate::porcelain::read::blame::{PartWithAuthor, each_part};
 use crate::porcelain::read::place::resolve_place;
 use crate::porcelain::read::search::warn_of_gaps;
+use crate::porcelain::read::paths::with_similar;
 use crate::program::complete::revisions;
 use crate::program::invocation::Invocation;
 use crate::view::clock;
@@ -61,9 +62,10 @@ impl Verb for Blame {
             let missing = Error::invalid(format!("'{}' has no path", self.place));
             return Err(Failure::hinted(missing, NO_PATH));
         };
-        let mut blamed = repo
+        let blamed = repo
             .blame(&revision.commit, &path, self.fields)
-            .hint(ErrorKind::InvalidInput, "leave out --fields to blame line by line")?;
+            .hint(ErrorKind::InvalidInput, "leave out --fields to blame line by line");
+        let mut blamed = with_similar(&repo, &revision.commit, &path, blamed)?;
         if let Some(lines) = lines {
             let mut numbers = 1..;
             blamed.parts.retain(|_| numbers.next().is_some_and(|number| lines.contains(&number)));

@@ -12,6 +12,7 @@ use turntree::tree::List;
 
 use super::Verb;
 use crate::porcelain::read::place::resolve_place;
+use crate::porcelain::read::paths::with_similar;
 use crate::program::complete::revisions;
 use crate::program::invocation::Invocation;
 use crate::view::error::{Answer, Failure, Result};
@@ -46,7 +47,8 @@ impl Verb for Cat {
             return Err(Failure::hinted(missing, "'turntree ls' lists entries"));
         };
         let context = repo.context(&revision.commit)?;
-        match context.lookup(repo.store(), &path)? {
+        let found = context.lookup(repo.store(), &path).map_err(Failure::from);
+        match with_similar(&repo, &revision.commit, &path, found)? {
             PathTarget::Entry(item) => {
                 run.out.write_all(&repo.store().read_as(item.link.kind, &item.link.id)?)?;
             }

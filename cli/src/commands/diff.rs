@@ -8,8 +8,9 @@ use turntree::repo::split_range;
 
 use super::Verb;
 use crate::porcelain::read::diff::{compared, keep_below, records};
-use crate::porcelain::read::place::{part, path_of_word};
 use crate::porcelain::workspace::unsaved_changes::UnsavedChanges;
+use crate::porcelain::read::paths::Paths;
+use crate::porcelain::read::place::part;
 use crate::program::complete::revisions;
 use crate::program::invocation::Invocation;
 use crate::view::error::{Answer, Result};
@@ -55,12 +56,11 @@ impl Verb for Diff {
         let repo = run.open()?;
         let words: Vec<String> = self.old.iter().chain(&self.new).cloned().collect();
         let (revisions, mut paths) = part(&repo, &words)?;
-        let path = |word: &String| path_of_word(&repo, word).unwrap_or_else(|| word.clone());
-        paths.extend(self.paths.iter().map(path));
+        paths.extend(self.paths.iter().cloned());
         let changed = match &*revisions {
             [] => {
                 let mut unsaved = UnsavedChanges::look(&repo, None)?;
-                keep_below(&mut unsaved.changed, &paths);
+                keep_below(&mut unsaved.changed, &Paths::of_head(&repo).selecting(&paths));
                 self.write(run, &unsaved.change, &unsaved.changed)?;
                 unsaved.changed
             }

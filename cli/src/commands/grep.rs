@@ -14,8 +14,10 @@ use turntree_exchange::KnownSessions;
 
 use super::Verb;
 use crate::porcelain::read::place::part;
+use crate::porcelain::read::paths::Paths;
 use crate::porcelain::read::search::{
-    PlaceFacts, PlacesOfSessions, RoleName, complain, messages_with, record, scopes, warn_of_gaps,
+    PlaceFacts, PlacesOfSessions, RoleName, complain, messages_with, record, scopes, starts_of,
+    warn_of_gaps,
 };
 use crate::program::complete::{revisions, sessions};
 use crate::program::invocation::Invocation;
@@ -101,8 +103,9 @@ impl Verb for Grep {
         let pattern = LinePattern::new(&self.pattern, options)?;
         let repo = run.open()?;
         let (revisions, mut paths) = part(&repo, &self.revisions)?;
-        paths.extend(self.path.iter().cloned());
         let scopes = scopes(&repo, &revisions, self.session.as_deref(), self.all)?;
+        let known_paths = Paths::over(&repo, starts_of(&scopes));
+        paths.extend(known_paths.selecting(&self.path));
         let messages = messages_with(&pattern);
         let working = Working::new("looking at the turns");
         let progress = |done: u64, all: u64| {
@@ -148,6 +151,9 @@ impl Verb for Grep {
         }
         if !has_places && !run.out.json {
             note(&self.looked_at(&repo)?);
+            if let Some(unknown) = known_paths.unknown(&self.path) {
+                note(&unknown);
+            }
         }
         Ok(if has_places { Answer::Yes } else { Answer::No })
     }

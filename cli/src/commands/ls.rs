@@ -9,6 +9,7 @@ use turntree::object::ObjectId;
 use super::Verb;
 use crate::porcelain::read::entries::list;
 use crate::porcelain::read::revision::resolve_entry;
+use crate::porcelain::read::paths::with_similar;
 use crate::program::complete::revisions;
 use crate::program::invocation::Invocation;
 use crate::view::error::{Answer, Result};
@@ -43,7 +44,8 @@ impl Verb for Ls {
         let revision = resolve_entry(&repo, &self.revision)?;
         let context = repo.context(&revision.commit)?;
         let path = revision.path.unwrap_or_default();
-        let entries = list(repo.store(), &context, &path)?;
+        let entries = list(repo.store(), &context, &path);
+        let entries = with_similar(&repo, &revision.commit, &path, entries)?;
         print(&mut run.out, revision.commit, path, entries)?;
         Ok(Answer::Yes)
     }

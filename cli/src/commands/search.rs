@@ -11,8 +11,9 @@ use turntree_exchange::{
 
 use super::Verb;
 use crate::platform::shell_word;
+use crate::porcelain::read::paths::Paths;
 use crate::porcelain::read::search::{
-    HITS_PER_SESSION, RoleName, complain, hit_record, named_session, sessions_of,
+    HITS_PER_SESSION, RoleName, complain, hit_record, named_session, sessions_of, starts_of_session,
 };
 use crate::porcelain::read::sessions::ListedSession;
 use crate::program::complete::sessions;
@@ -92,13 +93,14 @@ impl Verb for Search {
         let repo = run.open()?;
         let session = self.session.as_deref().map(|name| named_session(&repo, name)).transpose()?;
         let roles: Vec<_> = self.role.iter().map(|role| role.role()).collect();
+        let known = Paths::over(&repo, starts_of_session(&repo, session.as_deref()));
         let query = SearchQuery {
             text: &text,
             session: session.as_deref(),
             roles: &roles,
             tool: self.tool.as_deref(),
             since: self.since,
-            paths: Selection::parse(&self.path),
+            paths: Selection::parse(&known.selecting(&self.path)),
             offset: 0,
             limit: self.max_count,
             rebuild: self.rebuild,
@@ -148,6 +150,9 @@ impl Verb for Search {
             note(&format!(
                 "nothing has {what} of these words: grep finds parts of words and exact text"
             ));
+            if let Some(unknown) = known.unknown(&self.path) {
+                note(&unknown);
+            }
         }
         complain(&answer.damage)?;
         Ok(if answer.hits.is_empty() { Answer::No } else { Answer::Yes })

@@ -15,6 +15,7 @@ use crate::porcelain::git::commits::{GitCommit, commits_of_turn};
 use crate::porcelain::read::entries::{entry_at, list, overview};
 use crate::porcelain::read::lost_turns::naming_turn;
 use crate::porcelain::read::place::resolve_place;
+use crate::porcelain::read::paths::with_similar;
 use crate::program::complete::revisions;
 use crate::program::invocation::Invocation;
 use crate::view::clock;
@@ -62,7 +63,10 @@ impl Show {
                 run.out.record(&record)?;
             }
             None => write_overview(&mut run.out, repo, &id, &commit, &context)?,
-            Some(path) => show_path(&mut run.out, repo, id, &context, &path)?,
+            Some(path) => {
+                let shown = show_path(&mut run.out, repo, id, &context, &path);
+                with_similar(repo, &id, &path, shown)?;
+            }
         }
         Ok(Answer::Yes)
     }

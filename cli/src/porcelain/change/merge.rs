@@ -15,6 +15,7 @@ use turntree::{Error, ErrorKind};
 use turntree_exchange::formats::tool_use;
 
 use crate::porcelain::read::revision::{resolve_snapshot, with_resolver};
+use crate::porcelain::read::paths::Paths;
 use crate::program::complete::revisions;
 use crate::program::invocation::{input_name, read_input, stamp};
 use crate::view::advice::Advice;
@@ -115,12 +116,14 @@ impl MergeOptions {
             Some(name) => with_resolver(repo, |resolver| resolver.branch(name))?,
             None => repo.head()?.branch,
         };
+        let sides: Vec<ObjectId> = repo.tip(&into).into_iter().chain([theirs]).collect();
+        let only = Paths::of(repo, &sides).parts(&self.only)?;
         Ok(MergeRequest {
             into,
             theirs,
             label,
             messages: self.policy()?,
-            only: Selection::parse(&self.only),
+            only: Selection::parse(&only),
             tools: &tool_use,
             message: self.message.clone(),
         })

@@ -13,6 +13,7 @@ use super::lessons::Add;
 use super::lessons::fields::LessonFields;
 use super::lessons::target::{LessonBranch, LessonChange};
 use crate::porcelain::workspace::rewind::{RewindRun, part, unknown_workspace};
+use crate::porcelain::read::paths::Paths;
 use crate::view::error::{Failure, Result, SNAPSHOT_EXPIRED};
 use crate::view::json;
 use crate::view::render::{ID_DIGITS, count};
@@ -60,14 +61,16 @@ impl RollbackRequest<'_> {
         repo: &Repository,
         directory: impl FnOnce(&BranchName) -> Result<Option<PathBuf>>,
     ) -> Result<RewindRun> {
-        let Self { branch, target, only: parts, keep_lessons, audit, dry_run } = self;
-        let only = Selection::parse(parts);
+        let Self { branch, target, only: words, keep_lessons, audit, dry_run } = self;
         let Some(tip) = repo.tip(&branch) else {
             let error = Error::not_found(format!("{branch} has no snapshot yet"));
             return Err(Failure::from(error).named(NO_SNAPSHOT));
         };
+        let parts = &*Paths::of(repo, &[tip]).parts_or_files(words);
+        let only = Selection::parse(parts);
         let target = unit(repo, &tip, target)?;
         let from = find(repo, &tip, target, &only)?;
+        Paths::of(repo, &[tip, from]).parts(words)?;
         let before_prompt = prompt_of(repo, &tip, target, &only)?;
         let workspace = match only.reaches_files() {
             true => directory(&branch)?,

@@ -110,6 +110,10 @@ fn find_fork(
     let Some(((_, first), others)) = lines.split_first() else {
         return Err(Error::invalid("nothing to compare"));
     };
+    // A line alone counts from its first turn.
+    if others.is_empty() {
+        return Ok(None);
+    }
     let mut fork = (*first, repo.commit(first)?.turn);
     let mut line = repo.line(first)?;
     for (_, tip) in others {

@@ -42,6 +42,7 @@ mod revisions;
 mod revisions_of_branches;
 mod rollback_effects;
 mod rollback_intent;
+mod rough_edges;
 mod salvage;
 mod search_words;
 mod secret_modes;

@@ -11,9 +11,9 @@ use turntree::{Error, ErrorKind};
 
 use super::Verb;
 use crate::porcelain::read::blame::{PartWithAuthor, each_part};
+use crate::porcelain::read::paths::with_similar;
 use crate::porcelain::read::place::resolve_place;
 use crate::porcelain::read::search::warn_of_gaps;
-use crate::porcelain::read::paths::with_similar;
 use crate::program::complete::revisions;
 use crate::program::invocation::Invocation;
 use crate::view::clock;

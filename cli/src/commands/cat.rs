@@ -11,8 +11,8 @@ use turntree::object::{Kind, ObjectSource};
 use turntree::tree::List;
 
 use super::Verb;
-use crate::porcelain::read::place::resolve_place;
 use crate::porcelain::read::paths::with_similar;
+use crate::porcelain::read::place::resolve_place;
 use crate::program::complete::revisions;
 use crate::program::invocation::Invocation;
 use crate::view::error::{Answer, Failure, Result};

@@ -8,9 +8,9 @@ use turntree::repo::split_range;
 
 use super::Verb;
 use crate::porcelain::read::diff::{compared, keep_below, records};
-use crate::porcelain::workspace::unsaved_changes::UnsavedChanges;
 use crate::porcelain::read::paths::Paths;
 use crate::porcelain::read::place::part;
+use crate::porcelain::workspace::unsaved_changes::UnsavedChanges;
 use crate::program::complete::revisions;
 use crate::program::invocation::Invocation;
 use crate::view::error::{Answer, Result};

@@ -13,8 +13,8 @@ use turntree::repo::{
 use turntree_exchange::KnownSessions;
 
 use super::Verb;
-use crate::porcelain::read::place::part;
 use crate::porcelain::read::paths::Paths;
+use crate::porcelain::read::place::part;
 use crate::porcelain::read::search::{
     PlaceFacts, PlacesOfSessions, RoleName, complain, messages_with, record, scopes, starts_of,
     warn_of_gaps,

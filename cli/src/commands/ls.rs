@@ -8,8 +8,8 @@ use turntree::object::ObjectId;
 
 use super::Verb;
 use crate::porcelain::read::entries::list;
-use crate::porcelain::read::revision::resolve_entry;
 use crate::porcelain::read::paths::with_similar;
+use crate::porcelain::read::revision::resolve_entry;
 use crate::program::complete::revisions;
 use crate::program::invocation::Invocation;
 use crate::view::error::{Answer, Result};

@@ -13,9 +13,9 @@ use turntree_exchange::{
 };
 
 use super::Verb;
+use crate::porcelain::read::prices::{Prices, own_file};
 use crate::porcelain::read::revision::{resolve, resolve_whole_entry};
 use crate::porcelain::read::sessions::titles;
-use crate::porcelain::read::prices::{Prices, own_file};
 use crate::program::complete::revisions;
 use crate::program::invocation::Invocation;
 use crate::view::error::{Answer, Result};
@@ -215,11 +215,7 @@ fn write_text(
     let UsageReport { total, left_behind, .. } = report;
     out.page();
     if report.rows.is_empty() {
-        writeln!(
-            out,
-            "{}",
-            out.paint.paint(FAINT, "no answer of a model records its tokens or cost")
-        )?;
+        writeln!(out, "{}", out.paint.paint(FAINT, "no token counts recorded"))?;
         return Ok(());
     }
     let heading = |is_there: bool, text: &'static str| if is_there { text } else { "" };

@@ -10,8 +10,8 @@ use turntree_exchange::{SearchHit, SearchQuery, search_with_index};
 
 use super::page::{items, limit, within};
 use super::{Effect, Request, ServiceCall};
-use crate::porcelain::read::search::{
 use crate::porcelain::read::paths::Paths;
+use crate::porcelain::read::search::{
     HITS_PER_SESSION, PlacesOfSessions, RoleName, hit_record, messages_with, named_session, record,
     scopes, sessions_of, starts_of, starts_of_session,
 };

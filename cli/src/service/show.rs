@@ -7,8 +7,8 @@ use turntree::repo::HEAD;
 use super::page::{self, ITEMS, MAX_ITEMS, MAX_TEXT_BYTES, TEXT_BYTES, limit};
 use super::{Effect, Request, ServiceCall};
 use crate::porcelain::read::entries::{entry_at, list_part, overview};
-use crate::porcelain::read::revision::resolve_entry;
 use crate::porcelain::read::paths::with_similar;
+use crate::porcelain::read::revision::resolve_entry;
 use crate::view::error::Result;
 use crate::view::json;
 

@@ -18,9 +18,9 @@ use turntree::{Error, ErrorKind};
 
 use self::run_in_dir::{Interrupts, end_by};
 use super::Verb;
-use crate::porcelain::read::sessions::named_session;
 use crate::porcelain::read::paths::Paths;
 use crate::porcelain::read::revision::resolve;
+use crate::porcelain::read::sessions::named_session;
 use crate::program::complete::{revisions, sessions};
 use crate::program::invocation::{Invocation, stamp};
 use crate::view::error::{Answer, Failure, Hint, Result};

@@ -14,8 +14,8 @@ use turntree::repo::{BranchName, MergeKind, MergeReport, MergeRequest, Repositor
 use turntree::{Error, ErrorKind};
 use turntree_exchange::formats::tool_use;
 
-use crate::porcelain::read::revision::{resolve_snapshot, with_resolver};
 use crate::porcelain::read::paths::Paths;
+use crate::porcelain::read::revision::{resolve_snapshot, with_resolver};
 use crate::program::complete::revisions;
 use crate::program::invocation::{input_name, read_input, stamp};
 use crate::view::advice::Advice;

@@ -12,8 +12,8 @@ use turntree_exchange::{Language, RollbackIntent, is_prompt, rollback_language};
 use super::lessons::Add;
 use super::lessons::fields::LessonFields;
 use super::lessons::target::{LessonBranch, LessonChange};
-use crate::porcelain::workspace::rewind::{RewindRun, part, unknown_workspace};
 use crate::porcelain::read::paths::Paths;
+use crate::porcelain::workspace::rewind::{RewindRun, part, unknown_workspace};
 use crate::view::error::{Failure, Result, SNAPSHOT_EXPIRED};
 use crate::view::json;
 use crate::view::render::{ID_DIGITS, count};
@@ -99,7 +99,9 @@ impl RollbackRequest<'_> {
             audit,
             message,
         };
-        Ok(RewindRun::new(restore, "rollback", dry_run, before_prompt))
+        let is_of_nothing = matches!(target, RollbackTarget::Turns(0)) && !audit;
+        let run = RewindRun::new(restore, "rollback", dry_run, before_prompt);
+        Ok(if is_of_nothing { run.of_no_turn() } else { run })
     }
 }
 

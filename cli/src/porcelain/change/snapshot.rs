@@ -107,7 +107,8 @@ pub(crate) struct Racing {
     /// Fail with exit code 3 unless this is the newest snapshot of the branch
     #[arg(long, value_name = "REV", conflicts_with = "retry", hide_short_help = true)]
     pub(crate) expect: Option<String>,
-    /// If another process commits first, retry on top of its snapshot
+    /// If another process commits first, retry on top of its snapshot; the default where messages
+    /// are appended
     #[arg(long, hide_short_help = true)]
     pub(crate) retry: bool,
 }
@@ -162,6 +163,17 @@ impl ContextInput {
             }
         }
         Ok(false)
+    }
+
+    /// Returns true if the input appends messages, and replaces no section.
+    fn only_appends(&self) -> bool {
+        #[derive(serde::Deserialize)]
+        struct Appended {
+            append: Option<serde::de::IgnoredAny>,
+        }
+        let edits = self.edits.as_deref().filter(|_| self.state.is_none());
+        let edits = edits.and_then(|edits| serde_json::from_slice::<Appended>(edits).ok());
+        edits.is_some_and(|edits| edits.append.is_some())
     }
 
     /// Checks the input first, so that a failing first snapshot does not create a store.
@@ -277,11 +289,13 @@ impl NewSnapshot {
         due: Option<&DueCheck>,
         racing: &Racing,
     ) -> Result<Taken> {
+        // Messages are appended to whatever is newest.
+        let retries = racing.retry || racing.expect.is_none() && input.only_appends();
         loop {
             let tip = repo.tip(&at.branch);
             let taken = self.take_once(repo, &at, input, due, racing.expect.as_deref());
             let Err(Failure::Library { error, .. }) = &taken else { return taken };
-            if !racing.retry || error.kind() != ErrorKind::Conflict {
+            if !retries || error.kind() != ErrorKind::Conflict {
                 return taken;
             }
             repo.store().refresh()?;

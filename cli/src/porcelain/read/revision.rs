@@ -9,8 +9,8 @@ use turntree::repo::{
 use turntree::{Error, ErrorKind};
 use turntree_exchange::{find_session, is_prompt};
 
-use crate::porcelain::git::commits::turn_of_commit;
 use super::paths::{Paths, path_in, with_similar};
+use crate::porcelain::git::commits::turn_of_commit;
 use crate::view::advice::Advice;
 use crate::view::clock;
 use crate::view::error::{Failure, Hint, Result};

@@ -133,6 +133,8 @@ pub(crate) struct RewindRun {
     pub(crate) before_prompt: Option<json::RestoredPrompt>,
     /// The effects of the turns after the restored one, from the time of the plan.
     effects: OnceCell<Ledger>,
+    /// True for a rollback by no turn: it only restores the files of the newest snapshot.
+    is_of_nothing: bool,
 }
 
 /// A planned restore or rollback.
@@ -159,7 +161,13 @@ impl RewindRun {
         dry_run: bool,
         before_prompt: Option<json::RestoredPrompt>,
     ) -> Self {
-        Self { restore, verb, dry_run, before_prompt, effects: OnceCell::new() }
+        let (effects, is_of_nothing) = (OnceCell::new(), false);
+        Self { restore, verb, dry_run, before_prompt, effects, is_of_nothing }
+    }
+
+    /// Only restores the files of the newest snapshot, and adds none without a difference.
+    pub(crate) fn of_no_turn(self) -> Self {
+        Self { is_of_nothing: true, ..self }
     }
 
     /// Returns the effects of the turns after the restored one, which stay. Read before the branch
@@ -175,8 +183,9 @@ impl RewindRun {
     /// Plans it, carries it out if there is anything to do, and shows the result.
     pub(crate) fn run(&self, run: &mut Invocation, repo: &Repository) -> Result<Answer> {
         let looked = self.look(repo)?;
-        // A rollback marks the state of the branch, even if that does not change.
-        let is_idle = !self.restore.is_rollback && !looked.plan().changes_anything();
+        // A rollback by a turn or more marks the state of the branch, even if that does not change.
+        let is_mark = self.restore.is_rollback && !self.is_of_nothing;
+        let is_idle = !is_mark && !looked.plan().changes_anything();
         if self.dry_run || is_idle {
             self.show(run, repo, looked.plan(), None)?;
             return Ok(Answer::Yes);

@@ -14,7 +14,7 @@ use crate::porcelain::read::blame::{PartWithAuthor, each_part};
 use crate::porcelain::read::paths::with_similar;
 use crate::porcelain::read::place::resolve_place;
 use crate::porcelain::read::search::warn_of_gaps;
-use crate::program::complete::revisions;
+use crate::program::complete::entries;
 use crate::program::invocation::Invocation;
 use crate::view::clock;
 use crate::view::error::{Answer, Failure, Hint, Result};
@@ -39,7 +39,7 @@ const NO_PATH: &str = "name an entry or section, as in HEAD:files/src/main.rs or
   turntree blame HEAD:agents/main/state/budget --fields")]
 pub(crate) struct Blame {
     /// The entry to show; a path alone is a file of the newest snapshot
-    #[arg(value_name = "REV:PATH", add = ArgValueCompleter::new(revisions))]
+    #[arg(value_name = "REV:PATH", add = ArgValueCompleter::new(entries))]
     place: String,
     /// Only these lines, from 1: A,B or A, or ,B
     #[arg(short = 'L', long = "lines", value_name = "A,B")]

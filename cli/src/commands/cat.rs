@@ -13,7 +13,7 @@ use turntree::tree::List;
 use super::Verb;
 use crate::porcelain::read::paths::with_similar;
 use crate::porcelain::read::place::resolve_place;
-use crate::program::complete::revisions;
+use crate::program::complete::entries;
 use crate::program::invocation::Invocation;
 use crate::view::error::{Answer, Failure, Result};
 
@@ -29,7 +29,7 @@ use crate::view::error::{Answer, Failure, Result};
   turntree cat nightly:agents/main/messages | jq .")]
 pub(crate) struct Cat {
     /// A revision with a path; a path alone is a file of the newest snapshot
-    #[arg(value_name = "REV:PATH", add = ArgValueCompleter::new(revisions))]
+    #[arg(value_name = "REV:PATH", add = ArgValueCompleter::new(entries))]
     path: String,
 }
 

@@ -11,7 +11,7 @@ use crate::porcelain::read::diff::{compared, keep_below, records};
 use crate::porcelain::read::paths::Paths;
 use crate::porcelain::read::place::part;
 use crate::porcelain::workspace::unsaved_changes::UnsavedChanges;
-use crate::program::complete::revisions;
+use crate::program::complete::{entries, paths};
 use crate::program::invocation::Invocation;
 use crate::view::error::{Answer, Result};
 use crate::view::render::changes::{Changes, write_stats};
@@ -31,13 +31,13 @@ use crate::view::render::changes::{Changes, write_stats};
   turntree diff main plan-b --json | jq '.files.changed'")]
 pub(crate) struct Diff {
     /// The older snapshot, or A..B; without one, the workspace is compared with the newest snapshot
-    #[arg(value_name = "A", add = ArgValueCompleter::new(revisions))]
+    #[arg(value_name = "A", add = ArgValueCompleter::new(entries))]
     old: Option<String>,
     /// The newer snapshot; HEAD by default
-    #[arg(value_name = "B", add = ArgValueCompleter::new(revisions))]
+    #[arg(value_name = "B", add = ArgValueCompleter::new(entries))]
     new: Option<String>,
     /// Only sections and entries below these paths
-    #[arg(value_name = "PATH")]
+    #[arg(value_name = "PATH", add = ArgValueCompleter::new(paths))]
     paths: Vec<String>,
     /// Show only counts of the changes
     #[arg(long)]

@@ -19,7 +19,7 @@ use crate::porcelain::read::search::{
     PlaceFacts, PlacesOfSessions, RoleName, complain, messages_with, record, scopes, starts_of,
     warn_of_gaps,
 };
-use crate::program::complete::{revisions, sessions};
+use crate::program::complete::{paths, revisions, sessions};
 use crate::program::invocation::Invocation;
 use crate::view::clock;
 use crate::view::error::{Answer, Result};
@@ -78,7 +78,8 @@ pub(crate) struct Grep {
     #[arg(short, long)]
     list: bool,
     /// Only sections and entries at or below PATH; may be given several times
-    #[arg(long, visible_alias = "section", value_name = "PATH")]
+    #[arg(long, visible_alias = "section", value_name = "PATH",
+        add = ArgValueCompleter::new(paths))]
     path: Vec<String>,
     /// Only messages of this role; may be given several times
     #[arg(long, value_name = "ROLE", value_enum)]

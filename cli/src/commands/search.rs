@@ -16,7 +16,7 @@ use crate::porcelain::read::search::{
     HITS_PER_SESSION, RoleName, complain, hit_record, named_session, sessions_of, starts_of_session,
 };
 use crate::porcelain::read::sessions::ListedSession;
-use crate::program::complete::sessions;
+use crate::program::complete::{paths, sessions};
 use crate::program::invocation::Invocation;
 use crate::view::clock;
 use crate::view::error::{Answer, Result};
@@ -67,7 +67,8 @@ pub(crate) struct Search {
     #[arg(long, value_name = "TIME", alias = "after", value_parser = moment)]
     since: Option<i64>,
     /// Only sections and entries at or below PATH; may be given several times
-    #[arg(long, visible_alias = "section", value_name = "PATH")]
+    #[arg(long, visible_alias = "section", value_name = "PATH",
+        add = ArgValueCompleter::new(paths))]
     path: Vec<String>,
     /// Only entries that have all WORDS exactly as typed, ranked one by one
     #[arg(long)]

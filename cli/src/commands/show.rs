@@ -16,7 +16,7 @@ use crate::porcelain::read::entries::{entry_at, list, overview};
 use crate::porcelain::read::lost_turns::naming_turn;
 use crate::porcelain::read::paths::with_similar;
 use crate::porcelain::read::place::resolve_place;
-use crate::program::complete::revisions;
+use crate::program::complete::entries;
 use crate::program::invocation::Invocation;
 use crate::view::clock;
 use crate::view::error::{Answer, Result};
@@ -36,7 +36,7 @@ const LAST_MESSAGES: u64 = 5;
   turntree show turn:12:scratchpad/todos")]
 pub(crate) struct Show {
     /// A revision, optionally with a path
-    #[arg(value_name = "REV[:PATH]", default_value = "HEAD", add = ArgValueCompleter::new(revisions))]
+    #[arg(value_name = "REV[:PATH]", default_value = "HEAD", add = ArgValueCompleter::new(entries))]
     revision: String,
 }
 

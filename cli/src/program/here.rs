@@ -55,6 +55,8 @@ pub(crate) struct Here {
     is_in_project: bool,
     /// True until the chosen session was named on stderr; false where stderr is not read.
     announces: Arc<AtomicBool>,
+    /// The sessions of the store, once they were needed.
+    known: Arc<KnownSessions>,
 }
 
 impl Here {
@@ -73,13 +75,19 @@ impl Here {
         let named =
             shell.map(|named| named.ancestors().take(around.len()).map(Path::to_owned).collect());
         let announces = Arc::new(AtomicBool::new(false));
-        Some(Self { around, named: named.unwrap_or_default(), is_in_project, announces })
+        let (named, known) = (named.unwrap_or_default(), Arc::default());
+        Some(Self { around, named, is_in_project, announces, known })
     }
 
     /// Names the session on stderr if the directory chose it among several.
     pub(crate) fn announcing(self) -> Self {
         self.announces.store(true, Ordering::Relaxed);
         self
+    }
+
+    /// Uses the sessions that the caller has read, or will read.
+    pub(crate) fn with_known(self, known: Arc<KnownSessions>) -> Self {
+        Self { known, ..self }
     }
 
     /// Makes a repository act on the branch of this place.
@@ -111,7 +119,7 @@ impl Here {
         if let Some(branch) = switched {
             return Ok(branch);
         }
-        let sessions = KnownSessions::default().table(repo)?;
+        let sessions = self.known.table(repo)?;
         let is_any_recorded = sessions.all().any(|it| it.directories().next().is_some());
         if let Some(LiveSession::New(id)) = live
             && let Ok(branch) = BranchName::main(&id)

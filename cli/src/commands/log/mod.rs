@@ -27,7 +27,7 @@ use crate::porcelain::read::place::part;
 use crate::porcelain::read::prices::Prices;
 use crate::porcelain::read::revision::of_git_commit;
 use crate::porcelain::read::search::{Occurring, warn_of_gaps};
-use crate::program::complete::{revisions, sessions};
+use crate::program::complete::{entries, paths, sessions};
 use crate::program::invocation::Invocation;
 use crate::view::clock;
 use crate::view::error::{Answer, Failure, Hint, Result};
@@ -87,7 +87,7 @@ const LANES: [anstyle::Style; 6] = [
 pub(crate) struct Log {
     /// Start here, or A..B for the snapshots of B that A does not have; HEAD by default; a file for
     /// the turns that changed it
-    #[arg(value_name = "REV", add = ArgValueCompleter::new(revisions))]
+    #[arg(value_name = "REV", add = ArgValueCompleter::new(entries))]
     revision: Option<String>,
     /// Stop after this many
     #[arg(short = 'n', long, value_name = "N")]
@@ -120,7 +120,7 @@ pub(crate) struct Log {
     #[command(flatten)]
     filter: Filter,
     /// Only turns that changed entries at or below PATH; may be given several times
-    #[arg(long, value_name = "PATH")]
+    #[arg(long, value_name = "PATH", add = ArgValueCompleter::new(paths))]
     path: Vec<String>,
     /// Only turns that changed the number of occurrences of TEXT
     #[arg(short = 'S', value_name = "TEXT")]

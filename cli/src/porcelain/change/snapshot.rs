@@ -25,6 +25,7 @@ use crate::porcelain::workspace::capture::{Limits, Workspace};
 use crate::program::here::Here;
 use crate::program::invocation::{Invocation, input_name, read_input, stamp};
 use crate::program::live::client_session;
+use crate::program::trust::user_store;
 use crate::view::advice::Advice;
 use crate::view::error::{Failure, Hint, Result};
 use crate::view::json;
@@ -44,6 +45,9 @@ const RACE: &str =
     "another process has added a snapshot to this branch: --retry puts this one on top";
 const RACE_CALL: &str =
     "another process has added a snapshot to this branch: retry = true puts this one on top";
+
+/// The message of a snapshot without one.
+const DEFAULT_MESSAGE: &str = "snapshot";
 
 /// Options of all snapshots: message, state, branch, author.
 #[derive(Debug, Default, Args)]
@@ -241,6 +245,7 @@ impl SnapshotBasics {
             {
                 branch_of_workspace(repo, dir)?
             }
+            (Ok(found), Some(dir)) if is_begin_of_user(repo, &found)? => named_after(repo, dir)?,
             (found, _) => found?,
         };
         Ok(At { branch, stamp: stamp()? })
@@ -255,6 +260,19 @@ fn branch_of_workspace(repo: &Repository, dir: &Path) -> Result<BranchName> {
             found => return Ok(found?),
         }
     }
+    named_after(repo, dir)
+}
+
+/// Returns true if the snapshot is the first of the user's own store, where a session without a
+/// name would be one of all directories.
+fn is_begin_of_user(repo: &Repository, branch: &BranchName) -> Result<bool> {
+    let is_first = repo.branches().is_empty() && *branch == repo.shared_head()?;
+    let is_own = |own: PathBuf| canonical(&own).is_ok_and(|own| own == repo.store().dir());
+    Ok(is_first && user_store().is_ok_and(is_own))
+}
+
+/// Returns the main branch of a new session with the name of a directory.
+fn named_after(repo: &Repository, dir: &Path) -> Result<BranchName> {
     let dir = canonical(dir).unwrap_or_else(|_| dir.to_owned());
     let name = session_name(&dir);
     let is_taken = |branch: &BranchName| repo.branch_of_session(branch.session());
@@ -344,7 +362,7 @@ impl NewSnapshot {
         let message = match (&self.basics.message, due) {
             (Some(message), _) => message.clone(),
             (None, Some(due)) => due.words(),
-            (None, None) => String::new(),
+            (None, None) => DEFAULT_MESSAGE.to_owned(),
         };
         let mut draft = SnapshotDraft::new(tree, &message, stamp);
         draft.trigger = self.trigger;

@@ -310,7 +310,7 @@ impl RewindRun {
                     let hint = format!(
                         "{client} still has the rolled-back turns: 'turntree resume {}' opens a \
                          session of it that ends here",
-                        self.restore.branch
+                        out.names().branch(&self.restore.branch)
                     );
                     writeln!(out, "{}", out.paint.paint(FAINT, harmless(&hint)))?;
                 }

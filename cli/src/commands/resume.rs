@@ -283,11 +283,12 @@ impl Resume {
         {
             return Ok(dir);
         }
-        let hint = "name the working directory with --cwd DIR";
+        let hint = "name the working directory with --cwd DIR; of another computer, 'turntree session \
+                    map OLD=NEW' maps all of its directories";
         let known = fact(repo, &repo.context(from)?, "cwd")?.or(repo.workspace_of(from)?);
-        let known = known.filter(|cwd| Path::new(cwd).is_absolute());
         let moved = MovedProject::of(repo.store());
         let known = known.map(|cwd| moved.present(Path::new(&cwd)));
+        let known = known.filter(|cwd| cwd.is_absolute());
         let Some(known) = known else {
             let unknown = Error::invalid("the session does not record its working directory");
             return Err(Failure::hinted(unknown, hint));

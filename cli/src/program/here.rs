@@ -26,6 +26,7 @@ use turntree::store::RefTable;
 use turntree::workspace::read_note;
 use turntree_exchange::{KnownSessions, SessionTable, followed_branch, is_client_branch_of};
 
+use super::directory_map::DirectoryMap;
 use super::global::STORE_DIR;
 use super::live::{LiveSession, client_session};
 use super::moved_project::MovedProject;
@@ -106,7 +107,11 @@ impl Here {
 
     fn choose(&self, repo: &Repository, with_own: bool) -> turntree::Result<BranchName> {
         let places = self.around.iter().skip(usize::from(!with_own));
-        let switched = places.map(|dir| place_key(dir)).find_map(|key| repo.switched_at(&key));
+        // A store that came with all of its files has the places of the other computer.
+        let map = DirectoryMap::read();
+        let former = |dir: &PathBuf| [dir.clone()].into_iter().chain(map.former(dir));
+        let mut keys = places.flat_map(former).map(|dir| place_key(&dir));
+        let switched = keys.find_map(|key| repo.switched_at(&key));
         let live = client_session().map(|id| LiveSession::find(repo, &id));
         if let Some(LiveSession::Known(session)) = &live {
             let at = match &switched {
@@ -201,7 +206,12 @@ fn above(dir: &Path, project: Option<&Path>, home: Option<&Path>) -> Vec<PathBuf
 /// The worktree that contains a directory, and its branch.
 pub(crate) fn worktree_around(repo: &Repository, dir: &Path) -> Option<(PathBuf, BranchName)> {
     let whole = canonical(dir).ok()?;
-    whole.ancestors().find_map(|dir| Some((dir.to_owned(), repo.worktree_at(&place_key(dir))?)))
+    let map = DirectoryMap::read();
+    let branch = |dir: &Path| {
+        let mut names = [dir.to_owned()].into_iter().chain(map.former(dir));
+        names.find_map(|name| repo.worktree_at(&place_key(&name)))
+    };
+    whole.ancestors().find_map(|dir| Some((dir.to_owned(), branch(dir)?)))
 }
 
 /// Returns the workspace of a branch at a snapshot: the directory of the newest snapshot with a

@@ -76,15 +76,13 @@ fn replies(place: &Place, line: &str, words: &[&str], last: &str) -> Option<Vec<
     let _ = std::os::unix::fs::symlink(PROGRAM, bin.join("turntree"));
     let quoted: Vec<String> =
         words.iter().map(|word| format!("'{}'", word.replace('\'', "'\\''"))).collect();
+    let line_word = format!("'{}'", line.replace('\'', "'\\''"));
+    let (words_in_line, point, at) = (quoted.join(" "), line.len(), words.len() - 1);
     let script = format!(
         "eval \"$(turntree completions bash)\"\n\
-         COMP_LINE={line} COMP_POINT={point} COMP_CWORD={at} COMP_TYPE=9 COMP_WORDS=({words})\n\
-         _turntree turntree {last} x\nprintf '%s\\n' \"${{COMPREPLY[@]}}\"\n",
-        line = format!("'{}'", line.replace('\'', "'\\''")),
-        point = line.len(),
-        at = words.len() - 1,
-        words = quoted.join(" "),
-        last = format!("'{last}'"),
+         COMP_LINE={line_word} COMP_POINT={point} COMP_CWORD={at} COMP_TYPE=9\n\
+         COMP_WORDS=({words_in_line})\n\
+         _turntree turntree '{last}' x\nprintf '%s\\n' \"${{COMPREPLY[@]}}\"\n"
     );
     let path = format!("{}:{}", bin.display(), std::env::var("PATH").unwrap());
     let mut command = Command::new("bash");

@@ -239,7 +239,7 @@ fn every_command_in_a_hint_is_understood_and_works() {
             command.args(["--store", "store"]).args(words).current_dir(&folder);
             command.env_clear().env("HOME", folder.join("home")).stdin(Stdio::null());
             command.env("PATH", std::env::var_os("PATH").unwrap());
-            command.env("TURNTREE_MAINTENANCE", "off").env("TURNTREE_ACTOR", "somebody");
+            command.env("TURNTREE_MAINTENANCE", "off").env("TURNTREE_ACTOR", "ann");
             command.output().unwrap()
         };
         // HEAD is by directory, and this is a copy in another one.

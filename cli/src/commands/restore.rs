@@ -15,7 +15,9 @@ use super::swarm::IntoConfiguration;
 use crate::porcelain::broad_directory::expect_narrow;
 use crate::porcelain::read::place::part;
 use crate::porcelain::read::revision::{resolve, snapshot_and_parts};
-use crate::porcelain::workspace::rewind::{RestoreRequest, RewindPlace, unknown_workspace};
+use crate::porcelain::workspace::rewind::{
+    RestoreRequest, RewindPlace, session_directory_here, unknown_workspace,
+};
 use crate::program::complete::{entries, paths};
 use crate::program::invocation::Invocation;
 use crate::view::error::{Answer, Hint, Result};
@@ -122,7 +124,10 @@ impl Restore {
             keep_lessons: false,
             dry_run: self.dry_run,
         };
-        let directory = |branch: &BranchName| self.place.directory(repo, branch);
+        let directory = |branch: &BranchName| match self.place.directory(repo, branch)? {
+            None if !only.is_empty() => session_directory_here(repo, branch),
+            known => Ok(known),
+        };
         request.bring_back(repo, directory, unknown_workspace)?.run(run, repo)
     }
 

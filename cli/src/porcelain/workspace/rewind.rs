@@ -20,8 +20,9 @@ use turntree_exchange::{Ledger, ledger};
 use super::capture::{Limits, progress_text, warn_of_git};
 use super::plans;
 use crate::porcelain::read::revision::known_branch_of;
-use crate::program::here::workspace_of;
+use crate::program::here::{recorded_cwd, workspace_of};
 use crate::program::invocation::{Invocation, stamp};
+use crate::program::moved_project::MovedProject;
 use crate::view::advice::Advice;
 use crate::view::error::{Answer, Failure, Hint, Result};
 use crate::view::json;
@@ -71,6 +72,20 @@ impl RewindPlace {
         let known = workspace_of(repo, branch, &tip)?;
         known.map(|dir| own_directory(repo, &dir, self.allow_broad)).transpose()
     }
+}
+
+/// The directory where the session of a branch was recorded, if this process is in it: its files
+/// are meant where a path is named.
+pub(crate) fn session_directory_here(
+    repo: &Repository,
+    branch: &BranchName,
+) -> Result<Option<PathBuf>> {
+    let Some(tip) = repo.tip(branch) else { return Ok(None) };
+    let Some(cwd) = recorded_cwd(repo, &tip)? else { return Ok(None) };
+    let dir = MovedProject::of(repo.store()).present(Path::new(&cwd));
+    let here = std::env::current_dir().ok().and_then(|here| canonical(&here).ok());
+    let dir = canonical(&dir).ok().filter(|dir| here.is_some_and(|here| here.starts_with(dir)));
+    dir.map(|dir| checked(&dir, false)).transpose()
 }
 
 /// A requested restore.

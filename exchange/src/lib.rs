@@ -44,7 +44,7 @@ pub use formats::frameworks::read_tree::{FoldersOf, StoredTree, read_files, read
 pub use formats::session::{GIT_REMOTE, without_credentials};
 pub use formats::state::apply_state;
 pub use formats::state_edits::apply_edits;
-pub use formats::{MESSAGE_FORMATS, is_prompt};
+pub use formats::{MESSAGE_FORMATS, is_prompt, is_section_name};
 pub use import::follow::{
     FollowOptions, FollowReport, TurnFiles, followed_branch, followed_bytes, has_call,
 };
@@ -106,4 +106,4 @@ pub use secrets::{
 pub use text::piece::{Piece, PieceKind, Pieces};
 pub use text::shape::JsonShape;
 pub use text::unpack::{HEAD_BYTES, decompress, read_head};
-pub use text::{document, lines};
+pub use text::{document, lines, spelling};

@@ -55,6 +55,7 @@ pub const STEPS: &[Step] = &[
     content("turntree sessions"),
     step("turntree session rename work 'a title'"),
     step("turntree session label work draft"),
+    step("turntree session map /elsewhere=/work"),
     content("turntree session show work"),
     step("turntree snapshot -m checked --check tests=passed"),
     step("turntree compare"),

@@ -11,9 +11,10 @@ use turntree::{Error, ErrorKind};
 
 use super::Verb;
 use crate::porcelain::read::blame::{PartWithAuthor, each_part};
+use crate::porcelain::read::paths::with_similar;
 use crate::porcelain::read::place::resolve_place;
 use crate::porcelain::read::search::warn_of_gaps;
-use crate::program::complete::revisions;
+use crate::program::complete::entries;
 use crate::program::invocation::Invocation;
 use crate::view::clock;
 use crate::view::error::{Answer, Failure, Hint, Result};
@@ -38,7 +39,7 @@ const NO_PATH: &str = "name an entry or section, as in HEAD:files/src/main.rs or
   turntree blame HEAD:agents/main/state/budget --fields")]
 pub(crate) struct Blame {
     /// The entry to show; a path alone is a file of the newest snapshot
-    #[arg(value_name = "REV:PATH", add = ArgValueCompleter::new(revisions))]
+    #[arg(value_name = "REV:PATH", add = ArgValueCompleter::new(entries))]
     place: String,
     /// Only these lines, from 1: A,B or A, or ,B
     #[arg(short = 'L', long = "lines", value_name = "A,B")]
@@ -61,9 +62,10 @@ impl Verb for Blame {
             let missing = Error::invalid(format!("'{}' has no path", self.place));
             return Err(Failure::hinted(missing, NO_PATH));
         };
-        let mut blamed = repo
+        let blamed = repo
             .blame(&revision.commit, &path, self.fields)
-            .hint(ErrorKind::InvalidInput, "leave out --fields to blame line by line")?;
+            .hint(ErrorKind::InvalidInput, "leave out --fields to blame line by line");
+        let mut blamed = with_similar(&repo, &revision.commit, &path, blamed)?;
         if let Some(lines) = lines {
             let mut numbers = 1..;
             blamed.parts.retain(|_| numbers.next().is_some_and(|number| lines.contains(&number)));

@@ -11,8 +11,9 @@ use turntree::object::{Kind, ObjectSource};
 use turntree::tree::List;
 
 use super::Verb;
+use crate::porcelain::read::paths::with_similar;
 use crate::porcelain::read::place::resolve_place;
-use crate::program::complete::revisions;
+use crate::program::complete::entries;
 use crate::program::invocation::Invocation;
 use crate::view::error::{Answer, Failure, Result};
 
@@ -28,7 +29,7 @@ use crate::view::error::{Answer, Failure, Result};
   turntree cat nightly:agents/main/messages | jq .")]
 pub(crate) struct Cat {
     /// A revision with a path; a path alone is a file of the newest snapshot
-    #[arg(value_name = "REV:PATH", add = ArgValueCompleter::new(revisions))]
+    #[arg(value_name = "REV:PATH", add = ArgValueCompleter::new(entries))]
     path: String,
 }
 
@@ -46,7 +47,8 @@ impl Verb for Cat {
             return Err(Failure::hinted(missing, "'turntree ls' lists entries"));
         };
         let context = repo.context(&revision.commit)?;
-        match context.lookup(&repo, &path)? {
+        let found = context.lookup(&repo, &path).map_err(Failure::from);
+        match with_similar(&repo, &revision.commit, &path, found)? {
             PathTarget::Entry(item) => {
                 run.out.write_all(&repo.read_as(item.link.kind, &item.link.id)?)?;
             }

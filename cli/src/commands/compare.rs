@@ -48,11 +48,13 @@ const COLUMNS: [&str; 10] =
 #[derive(Debug, Args)]
 #[command(after_long_help = "Examples:
   turntree compare
+  turntree compare plan-a
   turntree compare main plan-a plan-b
   turntree compare nightly~5 nightly
   turntree compare --json | jq '.strategies[] | {branch, files_changed, checks}'")]
 pub(crate) struct Compare {
-    /// Branches or other snapshots; all branches of HEAD's session by default
+    /// Branches or other snapshots; one alone is compared with HEAD's branch; all branches of HEAD's
+    /// session by default
     #[arg(value_name = "REV", add = ArgValueCompleter::new(revisions))]
     revisions: Vec<String>,
 }
@@ -102,7 +104,10 @@ fn write_text(run: &mut Invocation, compared: &Compared, keeps_order: bool) -> R
             writeln!(run.out, "since {id}, turn {turn}")?;
         }
         None => {
-            let apart = "no common ancestor: counted from the first turn";
+            let apart = match &**lines {
+                [_] => "one branch: counted from its first turn",
+                _ => "no common ancestor: counted from the first turn",
+            };
             writeln!(run.out, "{}", paint.paint(FAINT, apart))?;
         }
     }

@@ -1,5 +1,7 @@
 //! `completions`: prints a shell script that completes commands, options and names.
 
+use std::io::Write;
+
 use clap::Args;
 use clap::builder::PossibleValuesParser;
 use clap_complete::env::Shells;
@@ -10,7 +12,13 @@ use crate::program::complete::VARIABLE;
 use crate::program::invocation::Invocation;
 use crate::view::error::{Answer, Result};
 
+/// The script of bash. The one of the library does not join words that bash splits, as in HEAD:src.
+const BASH: &str = include_str!("../../assets/completion.bash");
+
 /// Print the completion script of a shell
+///
+/// The shell then completes commands, options, branches, titles of sessions, turns, and the paths of
+/// entries after REV: and in --path and --only.
 #[derive(Debug, Args)]
 #[command(after_long_help = "Examples:
   turntree completions bash >> ~/.bashrc
@@ -24,6 +32,10 @@ pub(crate) struct Completions {
 
 impl Verb for Completions {
     fn run(&self, run: &mut Invocation) -> Result<Answer> {
+        if self.shell == "bash" {
+            run.out.write_all(BASH.as_bytes())?;
+            return Ok(Answer::Yes);
+        }
         let shells = Shells::builtins();
         let shell = shells
             .completer(&self.shell)

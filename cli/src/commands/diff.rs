@@ -8,9 +8,10 @@ use turntree::repo::split_range;
 
 use super::Verb;
 use crate::porcelain::read::diff::{compared, keep_below, records};
-use crate::porcelain::read::place::{part, path_of_word};
+use crate::porcelain::read::paths::Paths;
+use crate::porcelain::read::place::part;
 use crate::porcelain::workspace::unsaved_changes::UnsavedChanges;
-use crate::program::complete::revisions;
+use crate::program::complete::{entries, paths};
 use crate::program::invocation::Invocation;
 use crate::view::error::{Answer, Result};
 use crate::view::render::changes::{Changes, write_stats};
@@ -30,13 +31,13 @@ use crate::view::render::changes::{Changes, write_stats};
   turntree diff main plan-b --json | jq '.files.changed'")]
 pub(crate) struct Diff {
     /// The older snapshot, or A..B; without one, the workspace is compared with the newest snapshot
-    #[arg(value_name = "A", add = ArgValueCompleter::new(revisions))]
+    #[arg(value_name = "A", add = ArgValueCompleter::new(entries))]
     old: Option<String>,
     /// The newer snapshot; HEAD by default
-    #[arg(value_name = "B", add = ArgValueCompleter::new(revisions))]
+    #[arg(value_name = "B", add = ArgValueCompleter::new(entries))]
     new: Option<String>,
     /// Only sections and entries below these paths
-    #[arg(value_name = "PATH")]
+    #[arg(value_name = "PATH", add = ArgValueCompleter::new(paths))]
     paths: Vec<String>,
     /// Show only counts of the changes
     #[arg(long)]
@@ -55,12 +56,11 @@ impl Verb for Diff {
         let repo = run.open()?;
         let words: Vec<String> = self.old.iter().chain(&self.new).cloned().collect();
         let (revisions, mut paths) = part(&repo, &words)?;
-        let path = |word: &String| path_of_word(&repo, word).unwrap_or_else(|| word.clone());
-        paths.extend(self.paths.iter().map(path));
+        paths.extend(self.paths.iter().cloned());
         let changed = match &*revisions {
             [] => {
                 let mut unsaved = UnsavedChanges::look(&repo, None)?;
-                keep_below(&mut unsaved.changed, &paths);
+                keep_below(&mut unsaved.changed, &Paths::of_head(&repo).selecting(&paths));
                 self.write(run, &unsaved.change, &unsaved.changed)?;
                 unsaved.changed
             }

@@ -13,11 +13,13 @@ use turntree::repo::{
 use turntree_exchange::KnownSessions;
 
 use super::Verb;
+use crate::porcelain::read::paths::Paths;
 use crate::porcelain::read::place::part;
 use crate::porcelain::read::search::{
-    PlaceFacts, PlacesOfSessions, RoleName, complain, messages_with, record, scopes, warn_of_gaps,
+    PlaceFacts, PlacesOfSessions, RoleName, complain, messages_with, record, scopes, starts_of,
+    warn_of_gaps,
 };
-use crate::program::complete::{revisions, sessions};
+use crate::program::complete::{paths, revisions, sessions};
 use crate::program::invocation::Invocation;
 use crate::view::clock;
 use crate::view::error::{Answer, Result};
@@ -76,7 +78,8 @@ pub(crate) struct Grep {
     #[arg(short, long)]
     list: bool,
     /// Only sections and entries at or below PATH; may be given several times
-    #[arg(long, visible_alias = "section", value_name = "PATH")]
+    #[arg(long, visible_alias = "section", value_name = "PATH",
+        add = ArgValueCompleter::new(paths))]
     path: Vec<String>,
     /// Only messages of this role; may be given several times
     #[arg(long, value_name = "ROLE", value_enum)]
@@ -101,8 +104,9 @@ impl Verb for Grep {
         let pattern = LinePattern::new(&self.pattern, options)?;
         let repo = run.open()?;
         let (revisions, mut paths) = part(&repo, &self.revisions)?;
-        paths.extend(self.path.iter().cloned());
         let scopes = scopes(&repo, &revisions, self.session.as_deref(), self.all)?;
+        let known_paths = Paths::over(&repo, starts_of(&scopes));
+        paths.extend(known_paths.selecting(&self.path));
         let messages = messages_with(&pattern);
         let working = Working::new("looking at the turns");
         let progress = |done: u64, all: u64| {
@@ -148,6 +152,9 @@ impl Verb for Grep {
         }
         if !has_places && !run.out.json {
             note(&self.looked_at(&repo)?);
+            if let Some(unknown) = known_paths.unknown(&self.path) {
+                note(&unknown);
+            }
         }
         Ok(if has_places { Answer::Yes } else { Answer::No })
     }

@@ -44,6 +44,7 @@ pub(crate) struct KeyVerbs {
 #[derive(Debug, Subcommand)]
 enum KeyVerb {
     /// List the holders of the store's key
+    #[command(alias = "list")]
     Ls,
     /// Add a key that opens the store
     Add {

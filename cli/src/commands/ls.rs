@@ -8,8 +8,9 @@ use turntree::object::ObjectId;
 
 use super::Verb;
 use crate::porcelain::read::entries::list;
+use crate::porcelain::read::paths::with_similar;
 use crate::porcelain::read::revision::resolve_entry;
-use crate::program::complete::revisions;
+use crate::program::complete::entries;
 use crate::program::invocation::Invocation;
 use crate::view::error::{Answer, Result};
 use crate::view::json;
@@ -29,7 +30,7 @@ use crate::view::render::{columns_of, count, padded, size};
   turntree ls nightly~3:agents/main/messages")]
 pub(crate) struct Ls {
     /// A revision, optionally with a path
-    #[arg(value_name = "REV[:PATH]", default_value = "HEAD", add = ArgValueCompleter::new(revisions))]
+    #[arg(value_name = "REV[:PATH]", default_value = "HEAD", add = ArgValueCompleter::new(entries))]
     revision: String,
 }
 
@@ -43,7 +44,8 @@ impl Verb for Ls {
         let revision = resolve_entry(&repo, &self.revision)?;
         let context = repo.context(&revision.commit)?;
         let path = revision.path.unwrap_or_default();
-        let entries = list(&repo, &context, &path)?;
+        let entries = list(&repo, &context, &path);
+        let entries = with_similar(&repo, &revision.commit, &path, entries)?;
         print(&mut run.out, revision.commit, path, entries)?;
         Ok(Answer::Yes)
     }

@@ -30,6 +30,12 @@ use crate::view::render::{ID_DIGITS, count, harmless, size};
 /// How often a redaction is repeated for secrets that adjacent text had hidden.
 const MAX_ROUNDS: usize = 4;
 
+/// The folder of the caches in a store.
+const CACHES: &str = "workspaces/";
+
+const ELSEWHERE: &str = "'turntree grep -iF TEXT --all' finds it in another case, 'turntree secrets \
+                         scan' lists the secrets in the store";
+
 const IN_USE: &str =
     "end the processes that have the store open, or repair it if it is damaged, and run this again";
 
@@ -101,12 +107,17 @@ impl Verb for Redact {
             workspace: workspace_files(&repo, &plan, &pattern)?,
             is_rewritten: self.sources,
         };
-        let is_found = !plan.is_empty() || self.sources && !outside.sources.is_empty();
+        let is_found = has_content(&plan) || self.sources && !outside.sources.is_empty();
         if !is_found {
+            if self.yes && !plan.is_empty() {
+                // An interrupted redaction may have left caches that hold it.
+                let stamp = stamp()?;
+                self.patience.again(|| redact(&repo, &pattern, &stamp))?;
+            }
             if run.out.json {
                 run.out.record(&record(&plan, None, &outside))?;
             } else if outside.sources.is_empty() {
-                writeln!(run.out, "nothing found")?;
+                writeln!(run.out, "nothing found, nothing to take out: {ELSEWHERE}")?;
             } else {
                 writeln!(run.out, "nothing found in the store")?;
                 outside.write_plan(&mut run.out)?;
@@ -145,6 +156,12 @@ impl Verb for Redact {
         let is_left = outside.sources.iter().any(|file| !file.is_redacted);
         Ok(if self.sources && is_left { Answer::No } else { Answer::Yes })
     }
+}
+
+/// Returns true if the store has a match, or files that an interrupted redaction left and that may
+/// have one. Caches are always among these files, and are made again.
+fn has_content(plan: &RedactionPlan) -> bool {
+    plan.matches > 0 || plan.leftovers.iter().any(|name| !name.starts_with(CACHES))
 }
 
 /// Files outside of the store that contain it.

@@ -17,6 +17,7 @@ use crate::view::output::{ADDED, Output, REMOVED, STRONG};
 use crate::view::progress::Meter;
 use crate::view::render::changed_ref::line;
 use crate::view::render::{ID_DIGITS, count};
+use crate::view::short_names::ShortNames;
 
 /// The file that makes a directory a store, and the action for it.
 const SUPERBLOCK: &str = "superblock";
@@ -136,7 +137,7 @@ impl Repair {
             writeln!(out, "{text} {operations} that the newest one did not follow")?;
         }
         for change in &plan.rejoined_refs {
-            writeln!(out, "{}", line(paint, change))?;
+            writeln!(out, "{}", line(paint, change, &ShortNames::default()))?;
         }
         for RefRepair { name, old, new, stays } in &plan.refs {
             let change = match (self.accept_loss, stays, new) {

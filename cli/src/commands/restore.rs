@@ -15,8 +15,10 @@ use super::swarm::IntoConfiguration;
 use crate::porcelain::broad_directory::expect_narrow;
 use crate::porcelain::read::place::part;
 use crate::porcelain::read::revision::{resolve, snapshot_and_parts};
-use crate::porcelain::workspace::rewind::{RestoreRequest, RewindPlace, unknown_workspace};
-use crate::program::complete::revisions;
+use crate::porcelain::workspace::rewind::{
+    RestoreRequest, RewindPlace, session_directory_here, unknown_workspace,
+};
+use crate::program::complete::{entries, paths};
 use crate::program::invocation::Invocation;
 use crate::view::error::{Answer, Hint, Result};
 use crate::view::json;
@@ -52,7 +54,7 @@ use crate::view::render::{count, harmless, size};
 pub(crate) struct Restore {
     /// The snapshot; with a path, only the entries there, as with --only; or a file, which is
     /// restored from the newest snapshot
-    #[arg(value_name = "REV[:PATH]", add = ArgValueCompleter::new(revisions))]
+    #[arg(value_name = "REV[:PATH]", add = ArgValueCompleter::new(entries))]
     revision: String,
     /// Write it to this directory, which is created if needed; branch and workspace do not change
     #[arg(
@@ -64,7 +66,7 @@ pub(crate) struct Restore {
     to: Option<PathBuf>,
     /// Restore only this: files, conversation, another section, or a path; may be given several
     /// times
-    #[arg(long, value_name = "PART")]
+    #[arg(long, value_name = "PART", add = ArgValueCompleter::new(paths))]
     only: Vec<String>,
     #[command(flatten)]
     place: RewindPlace,
@@ -122,7 +124,10 @@ impl Restore {
             keep_lessons: false,
             dry_run: self.dry_run,
         };
-        let directory = |branch: &BranchName| self.place.directory(repo, branch);
+        let directory = |branch: &BranchName| match self.place.directory(repo, branch)? {
+            None if !only.is_empty() => session_directory_here(repo, branch),
+            known => Ok(known),
+        };
         request.bring_back(repo, directory, unknown_workspace)?.run(run, repo)
     }
 

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use clap::Args;
-use clap_complete::ArgValueCompleter;
+use clap_complete::{ArgValueCandidates, ArgValueCompleter};
 use turntree::context::Context;
 use turntree::local::random_bytes;
 use turntree::object::{Kind, ObjectId, ObjectSource, Time};
@@ -29,7 +29,7 @@ use crate::porcelain::workspace::rewind::{
 use crate::porcelain::workspace::worktree::{
     MadeWorktree, MadeWorktrees, PlannedWorktree, plan_worktrees,
 };
-use crate::program::complete::revisions;
+use crate::program::complete::{resuming_agents, revisions};
 use crate::program::here::worktree_around;
 use crate::program::invocation::{Invocation, stamp, whole_path};
 use crate::program::moved_project::MovedProject;
@@ -69,7 +69,7 @@ pub(crate) struct Resume {
     #[arg(value_name = "REV", default_value = "HEAD", add = ArgValueCompleter::new(revisions))]
     revision: String,
     /// The agent: claude-code, codex, gemini-cli, opencode or pi; the one of the session by default
-    #[arg(long = "in", value_name = "AGENT")]
+    #[arg(long = "in", value_name = "AGENT", add = ArgValueCandidates::new(resuming_agents))]
     agent: Option<String>,
     /// The working directory of the new session; that of REV by default
     #[arg(long, value_name = "DIR", value_hint = clap::ValueHint::DirPath)]
@@ -283,11 +283,12 @@ impl Resume {
         {
             return Ok(dir);
         }
-        let hint = "name the working directory with --cwd DIR";
+        let hint = "name the working directory with --cwd DIR; of another computer, 'turntree session \
+                    map OLD=NEW' maps all of its directories";
         let known = fact(repo, &repo.context(from)?, "cwd")?.or(repo.workspace_of(from)?);
-        let known = known.filter(|cwd| Path::new(cwd).is_absolute());
         let moved = MovedProject::of(repo);
         let known = known.map(|cwd| moved.present(Path::new(&cwd)));
+        let known = known.filter(|cwd| cwd.is_absolute());
         let Some(known) = known else {
             let unknown = Error::invalid("the session does not record its working directory");
             return Err(Failure::hinted(unknown, hint));

@@ -8,7 +8,7 @@ use turntree::repo::split_range;
 
 use super::Verb;
 use crate::porcelain::read::revision::{object, resolve_range};
-use crate::program::complete::revisions;
+use crate::program::complete::entries;
 use crate::program::invocation::Invocation;
 use crate::view::advice::Advice;
 use crate::view::error::{Answer, Result};
@@ -24,7 +24,7 @@ use crate::view::json;
   turntree rev-parse main..plan-b")]
 pub(crate) struct RevParse {
     /// Revisions, with or without paths, or ranges
-    #[arg(value_name = "REV", required = true, add = ArgValueCompleter::new(revisions))]
+    #[arg(value_name = "REV", required = true, add = ArgValueCompleter::new(entries))]
     revisions: Vec<String>,
 }
 

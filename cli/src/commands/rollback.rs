@@ -3,6 +3,7 @@
 use std::io::{self, BufRead, IsTerminal, Read, Write};
 
 use clap::Args;
+use clap_complete::ArgValueCompleter;
 use turntree::Error;
 use turntree_exchange::{MAX_ROLLBACK_STEPS, RollbackIntent, rollback_intent};
 
@@ -10,6 +11,7 @@ use super::Verb;
 use crate::porcelain::change::lessons::target::show;
 use crate::porcelain::change::rollback::{RollbackRequest, RollbackTarget, learn, question};
 use crate::porcelain::workspace::rewind::RewindPlace;
+use crate::program::complete::paths;
 use crate::program::invocation::Invocation;
 use crate::program::live::client_session;
 use crate::view::error::{Answer, Failure, Result};
@@ -86,7 +88,7 @@ pub(crate) struct Rollback {
     parse: bool,
     /// Restore only this: files, conversation, another section, or a path; may be given several
     /// times
-    #[arg(long, value_name = "PART")]
+    #[arg(long, value_name = "PART", add = ArgValueCompleter::new(paths))]
     only: Vec<String>,
     /// Keep the current lessons, including those of rolled-back turns
     #[arg(long)]

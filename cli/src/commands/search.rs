@@ -11,11 +11,12 @@ use turntree_exchange::{
 
 use super::Verb;
 use crate::platform::shell_word;
+use crate::porcelain::read::paths::Paths;
 use crate::porcelain::read::search::{
-    HITS_PER_SESSION, RoleName, complain, hit_record, named_session, sessions_of,
+    HITS_PER_SESSION, RoleName, complain, hit_record, named_session, sessions_of, starts_of_session,
 };
 use crate::porcelain::read::sessions::ListedSession;
-use crate::program::complete::sessions;
+use crate::program::complete::{paths, sessions};
 use crate::program::invocation::Invocation;
 use crate::view::clock;
 use crate::view::error::{Answer, Result};
@@ -66,7 +67,8 @@ pub(crate) struct Search {
     #[arg(long, value_name = "TIME", alias = "after", value_parser = moment)]
     since: Option<i64>,
     /// Only sections and entries at or below PATH; may be given several times
-    #[arg(long, visible_alias = "section", value_name = "PATH")]
+    #[arg(long, visible_alias = "section", value_name = "PATH",
+        add = ArgValueCompleter::new(paths))]
     path: Vec<String>,
     /// Only entries that have all WORDS exactly as typed, ranked one by one
     #[arg(long)]
@@ -92,13 +94,14 @@ impl Verb for Search {
         let repo = run.open()?;
         let session = self.session.as_deref().map(|name| named_session(&repo, name)).transpose()?;
         let roles: Vec<_> = self.role.iter().map(|role| role.role()).collect();
+        let known = Paths::over(&repo, starts_of_session(&repo, session.as_deref()));
         let query = SearchQuery {
             text: &text,
             session: session.as_deref(),
             roles: &roles,
             tool: self.tool.as_deref(),
             since: self.since,
-            paths: Selection::parse(&self.path),
+            paths: Selection::parse(&known.selecting(&self.path)),
             offset: 0,
             limit: self.max_count,
             rebuild: self.rebuild,
@@ -148,6 +151,9 @@ impl Verb for Search {
             note(&format!(
                 "nothing has {what} of these words: grep finds parts of words and exact text"
             ));
+            if let Some(unknown) = known.unknown(&self.path) {
+                note(&unknown);
+            }
         }
         complain(&answer.damage)?;
         Ok(if answer.hits.is_empty() { Answer::No } else { Answer::Yes })

@@ -104,8 +104,7 @@ impl ListSessions {
         match (matching, all) {
             (0, 0) => note(&format!("no session in {}: {NONE_YET}", dir.display())),
             (0, all) => {
-                let all = count(all as u64, "session");
-                note(&format!("none of {all} in {} matches", dir.display()));
+                note(&format!("no session matches ({all} in {})", dir.display()));
             }
             _ => {}
         }

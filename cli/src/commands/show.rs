@@ -14,8 +14,9 @@ use crate::hook::git::has_script;
 use crate::porcelain::git::commits::{GitCommit, commits_of_turn};
 use crate::porcelain::read::entries::{entry_at, list, overview};
 use crate::porcelain::read::lost_turns::naming_turn;
+use crate::porcelain::read::paths::with_similar;
 use crate::porcelain::read::place::resolve_place;
-use crate::program::complete::revisions;
+use crate::program::complete::entries;
 use crate::program::invocation::Invocation;
 use crate::view::clock;
 use crate::view::error::{Answer, Result};
@@ -35,7 +36,7 @@ const LAST_MESSAGES: u64 = 5;
   turntree show turn:12:scratchpad/todos")]
 pub(crate) struct Show {
     /// A revision, optionally with a path
-    #[arg(value_name = "REV[:PATH]", default_value = "HEAD", add = ArgValueCompleter::new(revisions))]
+    #[arg(value_name = "REV[:PATH]", default_value = "HEAD", add = ArgValueCompleter::new(entries))]
     revision: String,
 }
 
@@ -62,7 +63,10 @@ impl Show {
                 run.out.record(&record)?;
             }
             None => write_overview(&mut run.out, repo, &id, &commit, &context)?,
-            Some(path) => show_path(&mut run.out, repo, id, &context, &path)?,
+            Some(path) => {
+                let shown = show_path(&mut run.out, repo, id, &context, &path);
+                with_similar(repo, &id, &path, shown)?;
+            }
         }
         Ok(Answer::Yes)
     }

@@ -26,6 +26,7 @@ use crate::view::error::{Answer, Result};
 /// sections that the context already has, and any section whose name begins with x-.
 #[derive(Debug, Args)]
 #[command(after_long_help = "Examples:
+  turntree snapshot --workspace .
   turntree snapshot -m 'before the refactoring' --workspace .
   turntree snapshot -m 'a question' --append-message user='why is it slow?' --session nightly
   turntree snapshot -m 'turn 6' --append new.jsonl --set scratchpad/todo='measure' --workspace .
@@ -33,7 +34,11 @@ use crate::view::error::{Answer, Result};
   turntree snapshot -m 'turn 12' --state state.json --session nightly
   agent --dump-state | turntree snapshot -m 'turn 13' --state - --trigger turn
   turntree snapshot -m 'before the edit' --workspace . --trigger before-tool --tool fs.replace")]
-#[command(mut_arg("message", |text| text.required_unless_present_any(["usage", "transition"])))]
+#[command(mut_arg("message", |text| {
+    text.help("Message of the snapshot; 'snapshot' by default, if there is anything to take")
+        .required_unless_present_any(["usage", "transition", "workspace", "state", "append",
+            "append_message", "set", "unset"])
+}))]
 pub(crate) struct TakeSnapshot {
     #[command(flatten)]
     new: NewSnapshot,

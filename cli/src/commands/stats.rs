@@ -217,10 +217,11 @@ fn write_summary(out: &mut Output, found: &Found, is_whole: bool) -> Result<()> 
     ] {
         let times = bytes.checked_div(stored).unwrap_or(0);
         let bytes = out.paint.paint(STRONG, size(bytes));
-        writeln!(
-            out,
-            "a full copy after every {when} would take {bytes}, {times} times the stored size"
-        )?;
+        let times = match times {
+            0 | 1 => String::new(),
+            times => format!(", {times} times the stored size"),
+        };
+        writeln!(out, "a full copy after every {when} would take {bytes}{times}")?;
     }
     if expiring > 0 {
         writeln!(out, "{expiring} of {} expire with the next gc", count(turns, "turn"))?;

@@ -13,7 +13,7 @@ use turntree_exchange::{
 };
 
 use super::Verb;
-use crate::porcelain::read::prices::Prices;
+use crate::porcelain::read::prices::{Prices, own_file};
 use crate::porcelain::read::revision::{resolve, resolve_whole_entry};
 use crate::porcelain::read::sessions::titles;
 use crate::program::complete::revisions;
@@ -38,7 +38,8 @@ const NAMED_MODELS: usize = 4;
 ///
 /// A cost recorded in a transcript is used as it is. Other costs are computed with a dated price
 /// table: FILE, otherwise 'turntree/prices.toml' in the configuration directory, otherwise the
-/// built-in one. A model without a price has no cost: '-' means that nothing is known, and '+' that
+/// built-in one. A file without a date adds models to the built-in table, as in
+/// '[models."NAME"]', 'input = 1.0', 'output = 4.0' for a million tokens. A model without a price has no cost: '-' means that nothing is known, and '+' that
 /// a cost is partial, because answers, a fee or a surcharge are missing. Days are in this machine's
 /// time zone, as in --since; with TZ=UTC both are in UTC.
 ///
@@ -108,7 +109,8 @@ impl Verb for Usage {
             warn_of_expired(expired);
             return Ok(if gaps.is_empty() { Answer::Yes } else { Answer::No });
         }
-        let used = json::PricesUsed { date: prices.table.date, file: prices.file };
+        let adds = prices.table.adds_to_built_in;
+        let used = json::PricesUsed { date: prices.table.date, file: prices.file, adds };
         let names = if rows == UsageBy::Session { titles(&repo)? } else { HashMap::new() };
         if run.out.json {
             run.out.record(&json::UsageRecord::new(rows.name(), report, used, &names))?;
@@ -213,11 +215,7 @@ fn write_text(
     let UsageReport { total, left_behind, .. } = report;
     out.page();
     if report.rows.is_empty() {
-        writeln!(
-            out,
-            "{}",
-            out.paint.paint(FAINT, "no answer of a model records its tokens or cost")
-        )?;
+        writeln!(out, "{}", out.paint.paint(FAINT, "no token counts recorded"))?;
         return Ok(());
     }
     let heading = |is_there: bool, text: &'static str| if is_there { text } else { "" };
@@ -278,6 +276,9 @@ fn write_text(
 fn notes(report: &UsageReport, prices: &json::PricesUsed) -> Vec<String> {
     let total = &report.total;
     let table = match &prices.file {
+        Some(file) if prices.adds => {
+            format!("list prices of {}, with those of {}", prices.date, one_line(file, usize::MAX))
+        }
         Some(file) => format!("prices of {} in {}", prices.date, one_line(file, usize::MAX)),
         None => format!("list prices of {}; --prices FILE uses others", prices.date),
     };
@@ -301,7 +302,11 @@ fn notes(report: &UsageReport, prices: &json::PricesUsed) -> Vec<String> {
         models.truncate(NAMED_MODELS);
         let models = models.join(", ");
         let rest = if more > 0 { format!(" and {more} more") } else { String::new() };
-        notes.push(format!("no price for {tokens} tokens of {models}{rest}"));
+        let file = prices.file.clone().unwrap_or_else(own_file);
+        let file = one_line(&file, usize::MAX);
+        notes.push(format!(
+            "no price for {tokens} tokens of {models}{rest}: [models.\"NAME\"] in {file} adds one"
+        ));
     }
     if total.partly_priced > 0 {
         let answers = count(total.partly_priced, "answer");

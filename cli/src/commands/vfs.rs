@@ -51,6 +51,7 @@ pub(crate) struct Vfs {
 #[derive(Debug, Subcommand)]
 enum VfsCommand {
     Get(Get),
+    #[command(alias = "list")]
     Ls(Ls),
     Put(Put),
     Evict(Evict),

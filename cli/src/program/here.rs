@@ -19,13 +19,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use turntree::Error;
-use turntree::object::{Kind, ObjectId};
+use turntree::object::{Kind, ObjectId, ObjectSource};
 use turntree::platform::canonical;
 use turntree::repo::{BranchName, Repository, WORKSPACE};
 use turntree::store::RefTable;
 use turntree::workspace::read_note;
 use turntree_exchange::{KnownSessions, SessionTable, followed_branch, is_client_branch_of};
 
+use super::directory_map::DirectoryMap;
 use super::global::STORE_DIR;
 use super::live::{LiveSession, client_session};
 use super::moved_project::MovedProject;
@@ -55,6 +56,8 @@ pub(crate) struct Here {
     is_in_project: bool,
     /// True until the chosen session was named on stderr; false where stderr is not read.
     announces: Arc<AtomicBool>,
+    /// The sessions of the store, once they were needed.
+    known: Arc<KnownSessions>,
 }
 
 impl Here {
@@ -73,13 +76,19 @@ impl Here {
         let named =
             shell.map(|named| named.ancestors().take(around.len()).map(Path::to_owned).collect());
         let announces = Arc::new(AtomicBool::new(false));
-        Some(Self { around, named: named.unwrap_or_default(), is_in_project, announces })
+        let (named, known) = (named.unwrap_or_default(), Arc::default());
+        Some(Self { around, named, is_in_project, announces, known })
     }
 
     /// Names the session on stderr if the directory chose it among several.
     pub(crate) fn announcing(self) -> Self {
         self.announces.store(true, Ordering::Relaxed);
         self
+    }
+
+    /// Uses the sessions that the caller has read, or will read.
+    pub(crate) fn with_known(self, known: Arc<KnownSessions>) -> Self {
+        Self { known, ..self }
     }
 
     /// Makes a repository act on the branch of this place.
@@ -98,7 +107,11 @@ impl Here {
 
     fn choose(&self, repo: &Repository, with_own: bool) -> turntree::Result<BranchName> {
         let places = self.around.iter().skip(usize::from(!with_own));
-        let switched = places.map(|dir| place_key(dir)).find_map(|key| repo.switched_at(&key));
+        // A store that came with all of its files has the places of the other computer.
+        let map = DirectoryMap::read();
+        let former = |dir: &PathBuf| [dir.clone()].into_iter().chain(map.former(dir));
+        let mut keys = places.flat_map(former).map(|dir| place_key(&dir));
+        let switched = keys.find_map(|key| repo.switched_at(&key));
         let live = client_session().map(|id| LiveSession::find(repo, &id));
         if let Some(LiveSession::Known(session)) = &live {
             let at = match &switched {
@@ -111,7 +124,7 @@ impl Here {
         if let Some(branch) = switched {
             return Ok(branch);
         }
-        let sessions = KnownSessions::default().table(repo)?;
+        let sessions = self.known.table(repo)?;
         let is_any_recorded = sessions.all().any(|it| it.directories().next().is_some());
         if let Some(LiveSession::New(id)) = live
             && let Ok(branch) = BranchName::main(&id)
@@ -193,7 +206,12 @@ fn above(dir: &Path, project: Option<&Path>, home: Option<&Path>) -> Vec<PathBuf
 /// The worktree that contains a directory, and its branch.
 pub(crate) fn worktree_around(repo: &Repository, dir: &Path) -> Option<(PathBuf, BranchName)> {
     let whole = canonical(dir).ok()?;
-    whole.ancestors().find_map(|dir| Some((dir.to_owned(), repo.worktree_at(&place_key(dir))?)))
+    let map = DirectoryMap::read();
+    let branch = |dir: &Path| {
+        let mut names = [dir.to_owned()].into_iter().chain(map.former(dir));
+        names.find_map(|name| repo.worktree_at(&place_key(&name)))
+    };
+    whole.ancestors().find_map(|dir| Some((dir.to_owned(), branch(dir)?)))
 }
 
 /// Returns the workspace of a branch at a snapshot: the directory of the newest snapshot with a
@@ -218,6 +236,14 @@ pub(crate) fn workspace_of(
         }
     }
     Ok(None)
+}
+
+/// The working directory that a client recorded for the session of a snapshot.
+pub(crate) fn recorded_cwd(repo: &Repository, from: &ObjectId) -> turntree::Result<Option<String>> {
+    let (context, store) = (repo.context(from)?, repo.store());
+    let Some(item) = context.map(store, "meta")?.get(store, b"cwd")? else { return Ok(None) };
+    let name = store.read_as(Kind::Blob, &item.link.id)?;
+    Ok(Some(String::from_utf8_lossy(&name).into_owned()))
 }
 
 /// The key of a directory in ref names; it does not reveal the path.

@@ -4,6 +4,7 @@ pub(crate) mod age_keys;
 pub(crate) mod browser;
 pub(crate) mod buckets;
 pub(crate) mod complete;
+pub(crate) mod directory_map;
 pub(crate) mod fault;
 pub(crate) mod global;
 pub(crate) mod held_store;

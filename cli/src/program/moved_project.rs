@@ -1,4 +1,5 @@
-//! Moved or renamed projects: maps the directories recorded by sessions to their current paths.
+//! Moved or renamed projects, and directories of other computers: maps the directories recorded by
+//! sessions to their current paths.
 //!
 //! A store in a project records the directory of the project. If the store is in another directory
 //! later, and the recorded one does not exist, the project was moved: paths recorded below the old
@@ -11,6 +12,7 @@ use turntree::platform::canonical;
 use turntree::repo::Repository;
 use turntree::workspace::{read_note, write_note};
 
+use super::directory_map::DirectoryMap;
 use super::global::STORE_DIR;
 
 /// The note with the directories that the project had, newest last.
@@ -19,26 +21,29 @@ const DIRECTORIES: &str = "directories of the project";
 /// Maximum number of directories to keep.
 const MAX_DIRECTORIES: usize = 16;
 
-/// The previous directories of a project, and the current one.
+/// The previous directories of a project, the current one, and the user's directories.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct MovedProject {
     from: Vec<PathBuf>,
     to: PathBuf,
+    map: DirectoryMap,
 }
 
 impl MovedProject {
-    /// Reads the previous directories of the project of `store`; empty for a store outside of a
-    /// project.
+    /// Reads the previous directories of the project of `store`, if it is in one, and the user's
+    /// map.
     pub(crate) fn of(repo: &Repository) -> Self {
-        let Some(to) = project_of(repo) else { return Self::default() };
+        let map = DirectoryMap::read();
+        let Some(to) = project_of(repo) else { return Self { map, ..Self::default() } };
         let mut from = noted(repo);
-        // A directory that still exists keeps its files, wherever the repo was moved.
+        // A directory that still exists keeps its files, wherever the store was moved.
         from.retain(|dir| *dir != to && !dir.exists());
-        Self { from, to }
+        Self { from, to, map }
     }
 
     /// Returns the current path of a recorded directory: below the project if it was below one of
-    /// its previous directories, otherwise unchanged.
+    /// its previous directories, by the user's map if it is of another computer, otherwise
+    /// unchanged.
     pub(crate) fn present(&self, dir: &Path) -> PathBuf {
         let moved = self.from.iter().rev().find_map(|from| dir.strip_prefix(from).ok());
         // A recorded path may be untrusted, and must not escape the project.
@@ -47,8 +52,16 @@ impl MovedProject {
         match moved {
             Some(below) if below.as_os_str().is_empty() => self.to.clone(),
             Some(below) => self.to.join(below),
-            None => dir.to_owned(),
+            None => self.mapped(dir).unwrap_or_else(|| dir.to_owned()),
         }
+    }
+}
+
+impl MovedProject {
+    /// A directory that exists is of this computer, whatever the map says.
+    fn mapped(&self, dir: &Path) -> Option<PathBuf> {
+        let here = self.map.present(dir)?;
+        (!dir.exists()).then_some(here)
     }
 }
 

@@ -8,6 +8,7 @@ use turntree::repo::{HEAD, LogEntry, PickaxeMatch, PickaxeQuery};
 use super::page::{ITEMS, MAX_ITEMS, limit, text};
 use super::{Effect, Request, ServiceCall, parse_cursor};
 use crate::porcelain::read::history::Walk;
+use crate::porcelain::read::paths::Paths;
 use crate::view::error::Result;
 use crate::view::json;
 
@@ -58,7 +59,8 @@ impl Request for LogArguments {
             None if self.all => Walk::newest(&repo)?,
             revision => Walk::range(&repo, revision.as_deref().unwrap_or(HEAD))?,
         };
-        let touching = PickaxeQuery { paths: Selection::parse(&self.paths), text: None };
+        let paths = Paths::over(&repo, walk.starts.iter().copied()).selecting(&self.paths);
+        let touching = PickaxeQuery { paths: Selection::parse(&paths), text: None };
         let mut touches = (!self.paths.is_empty()).then(|| repo.touches(touching));
         let mut snapshots = Vec::new();
         let shows = |entry: &LogEntry| match &mut touches {

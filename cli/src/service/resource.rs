@@ -19,6 +19,7 @@ use turntree::{Error, ErrorKind};
 use super::Service;
 use super::page::{Page, items};
 use crate::porcelain::read::entries::{entry_at, list_part, overview};
+use crate::porcelain::read::paths::path_in;
 use crate::porcelain::read::revision::resolve;
 use crate::view::advice::Advice;
 use crate::view::error::{Failure, Result};
@@ -219,6 +220,7 @@ fn record(record: &impl serde::Serialize) -> Result<Contents> {
 /// An entry, or the first entries below a path.
 fn at_path(repo: &Repository, id: &ObjectId, path: &str) -> Result<Vec<Contents>> {
     let (source, context) = (repo, repo.context(id)?);
+    let path = &*path_in(repo, id, path)?;
     if let Some(entry) = entry_at(source, id, &context, path)? {
         let hint = "the tool show reads it in parts";
         let contents = match &entry.text {

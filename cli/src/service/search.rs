@@ -4,14 +4,16 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use turntree::Error;
 use turntree::context::Selection;
-use turntree::repo::{GrepQuery, LinePattern, MayHold, PatternOptions, SearchFilter};
+use turntree::object::ObjectId;
+use turntree::repo::{GrepQuery, LinePattern, MayHold, PatternOptions, Repository, SearchFilter};
 use turntree_exchange::{SearchHit, SearchQuery, search_with_index};
 
 use super::page::{items, limit, within};
 use super::{Effect, Request, ServiceCall};
+use crate::porcelain::read::paths::Paths;
 use crate::porcelain::read::search::{
     HITS_PER_SESSION, PlacesOfSessions, RoleName, hit_record, messages_with, named_session, record,
-    scopes, sessions_of,
+    scopes, sessions_of, starts_of, starts_of_session,
 };
 use crate::view::error::Result;
 use crate::view::json;
@@ -145,7 +147,7 @@ impl SearchArguments {
             roles: &roles,
             tool: self.tool.as_deref(),
             since,
-            paths: Selection::parse(&self.paths),
+            paths: self.selection(&repo, starts_of_session(&repo, session.as_deref())),
             offset: self.offset,
             limit: limit as u64,
             rebuild: false,
@@ -165,6 +167,14 @@ impl SearchArguments {
             next_offset: answer.more.then_some(next),
             not_searched,
         })
+    }
+
+    fn selection(
+        &self,
+        repo: &Repository,
+        starts: impl IntoIterator<Item = ObjectId>,
+    ) -> Selection {
+        Selection::parse(&Paths::over(repo, starts).selecting(&self.paths))
     }
 
     /// Finds entries with lines that match a pattern, in the order of history.
@@ -194,7 +204,7 @@ impl SearchArguments {
         let query = GrepQuery {
             pattern: &pattern,
             wanted: SearchFilter {
-                paths: Selection::parse(&self.paths),
+                paths: self.selection(&repo, starts_of(&scopes)),
                 roles: self.roles.iter().map(|role| role.role()).collect(),
             },
             lines: Some(around),

@@ -7,6 +7,7 @@ use turntree::repo::HEAD;
 use super::page::{self, ITEMS, MAX_ITEMS, MAX_TEXT_BYTES, TEXT_BYTES, limit};
 use super::{Effect, Request, ServiceCall};
 use crate::porcelain::read::entries::{entry_at, list_part, overview};
+use crate::porcelain::read::paths::with_similar;
 use crate::porcelain::read::revision::resolve_entry;
 use crate::view::error::Result;
 use crate::view::json;
@@ -68,7 +69,7 @@ impl Request for ShowArguments {
             whole: None,
         };
         let entry = match &revision.path {
-            Some(path) => entry_at(source, &id, &context, path)?,
+            Some(path) => with_similar(&repo, &id, path, entry_at(source, &id, &context, path))?,
             None => None,
         };
         if let Some(mut entry) = entry {

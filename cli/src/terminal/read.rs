@@ -25,6 +25,7 @@ use crate::view::output::Palette;
 use crate::view::render::changed_ref;
 use crate::view::render::changes::{Changes, path_of};
 use crate::view::render::{ID_DIGITS, count, short_number};
+use crate::view::short_names::ShortNames;
 use crate::view::{clock, json};
 
 /// Rows of an answer.
@@ -369,7 +370,12 @@ fn operation_row(entry: &OperationEntry, in_force: bool) -> Row {
     details.push(Line::new(Tone::Faint, about));
     // Places change with HEAD, and their names mean nothing to people.
     let changes = operation.changes.iter().filter(|change| !is_place(&change.name));
-    let line = |change| Line::new(Tone::Plain, changed_ref::line(Palette::default(), change));
+    let line = |change| {
+        Line::new(
+            Tone::Plain,
+            changed_ref::line(Palette::default(), change, &ShortNames::default()),
+        )
+    };
     details.extend(changes.map(line));
     Row {
         key: id.to_string(),

@@ -263,6 +263,7 @@ impl Failure {
             }
             Self::Library { error, hint, name } => {
                 let hint = own_advice(error).or(hint.as_ref()).and_then(Advice::for_commands);
+                let hint = hint.or_else(|| advice_on_system(error));
                 let report = Report::of(error, hint);
                 Report { kind: name.unwrap_or(report.kind), ..report }.print(json);
                 self.exit()
@@ -274,6 +275,20 @@ impl Failure {
 /// The advice attached to an error of the library, which is more specific than any other.
 fn own_advice(error: &Error) -> Option<&Advice> {
     error.source().and_then(|cause| cause.downcast_ref())
+}
+
+/// The advice on an error of the system that no command can avoid.
+fn advice_on_system(error: &Error) -> Option<&'static str> {
+    let cause = error.source()?.downcast_ref::<io::Error>()?;
+    match cause.kind() {
+        io::ErrorKind::ReadOnlyFilesystem => {
+            Some("the file system is read-only: commands that only read work there")
+        }
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
+            Some("the disk is full: what was stored before is whole; free space and run it again")
+        }
+        _ => None,
+    }
 }
 
 /// Ignores a closed output, if the answer is valid even when not all of it is read.

@@ -95,7 +95,9 @@ pub(crate) use self::search::{BlamedPart, GrepLine, GrepPlace, SearchHit, Snippe
 pub(crate) use self::secrets::{
     SecretFinding, SecretPlace, SecretRule, SecretRules, SecretScan, SecretsRefused, SecretsSet,
 };
-pub(crate) use self::sessions::{SessionLabelled, SessionRecord, Sessions, ViewAddress};
+pub(crate) use self::sessions::{
+    DirectoryMap, MappedDirectory, SessionLabelled, SessionRecord, Sessions, ViewAddress,
+};
 pub(crate) use self::spiral::SpiralRecord;
 pub(crate) use self::swarm::{Reads, StaleRead};
 pub(crate) use self::usage::{PricesUsed, SpendingRecord, UsageCheckRecord, UsageRecord};

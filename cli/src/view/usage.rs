@@ -41,6 +41,7 @@ const WORDS: &[(&[&str], &str)] = &[
     ),
     (&["worktree"], "'turntree fork NAME --worktree DIR' makes a branch and a directory for it"),
     (&["history", "timeline"], "'turntree log' shows snapshots, newest first"),
+    (&["lg", "graph", "tree"], "'turntree log --graph' draws the graph of snapshots"),
     (&["reflog", "oplog"], "'turntree op log' lists every change of a branch"),
     (
         &["reset", "rewind", "back"],
@@ -128,7 +129,8 @@ const OPTIONS: &[(&str, &[&str], &str)] = &[
     ("status", &["-s", "--short", "-sb"], "'turntree status --json' is for scripts"),
     ("grep", &["-n", "--line-number"], "hits name their turn and entry; 'turntree cat' prints one"),
     ("bundle", &["import", "open"], "'turntree bundle unbundle FILE' reads a bundle"),
-    ("bundle", &["--all"], "name the branches: 'turntree branch' lists them"),
+    ("bundle", &["--all"], "'turntree bundle create --all -o FILE' writes every branch"),
+    ("secrets", &["ls", "list"], "'turntree secrets scan' lists what it finds"),
     ("gc", &["--aggressive"], "'turntree repack --archive' packs as small as it can"),
 ];
 

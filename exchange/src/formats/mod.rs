@@ -68,6 +68,7 @@ pub use frameworks::ollm;
 pub use frameworks::read_tree::{FolderFile, FolderNote};
 #[cfg(feature = "swarm")]
 pub use frameworks::swarm;
+pub use section_names::is_section_name;
 
 use turntree::context::{JSON_MEDIA, MessageEntry, Role, ToolUse};
 use turntree::error::{Error, Result};

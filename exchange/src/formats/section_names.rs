@@ -51,6 +51,12 @@ const FREE_PREFIX: &str = "x-";
 /// Most changes of a name that is taken for a slip of another.
 const MAX_SLIPS: usize = 3;
 
+/// Returns true for the name of a section that a document may name in any context.
+#[must_use]
+pub fn is_section_name(name: &str) -> bool {
+    name.starts_with(FREE_PREFIX) || SECTIONS.contains(&name)
+}
+
 /// Checks the name of a section.
 ///
 /// # Errors
@@ -61,8 +67,7 @@ pub(super) fn check_section(
     place: &str,
     name: &str,
 ) -> Result<()> {
-    let is_free = name.starts_with(FREE_PREFIX) || SECTIONS.contains(&name);
-    if is_free || builder.shape(source, name)?.is_some() {
+    if is_section_name(name) || builder.shape(source, name)?.is_some() {
         return Ok(());
     }
     if PARTS.contains(&name) {

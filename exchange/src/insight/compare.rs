@@ -23,6 +23,10 @@ pub const PASSED: &str = "passed";
 /// The metadata value of a check that failed.
 pub const FAILED: &str = "failed";
 
+/// The longest time from the first snapshot of a new branch to the operation that creates it, in
+/// microseconds: capturing a workspace comes between.
+const MAX_DELAY: i64 = 60_000_000;
+
 /// Strategies and their fork point.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Comparison {
@@ -110,6 +114,10 @@ fn find_fork(
     let Some(((_, first), others)) = lines.split_first() else {
         return Err(Error::invalid("nothing to compare"));
     };
+    // A line alone counts from its first turn.
+    if others.is_empty() {
+        return Ok(None);
+    }
     let mut fork = (*first, repo.commit(first)?.turn);
     let mut line = repo.line(first)?;
     for (_, tip) in others {
@@ -183,7 +191,10 @@ impl StrategyReader<'_> {
         let new = context.section(source, FILES)?;
         let changes = if old == new { Vec::new() } else { diff_section(source, old, new)? };
         let forked = self.base.map_or(first, |(_, commit)| commit.time.micros);
-        let created = created.filter(|created| (forked..=first).contains(created));
+        // A branch that was created with its first snapshot is a little younger than that.
+        let until = first.saturating_add(MAX_DELAY);
+        let created = created.filter(|created| (forked..=until).contains(created));
+        let created = created.map(|created| created.min(first).max(forked));
         let began = created.unwrap_or(forked);
         let strategy = Strategy {
             tip: *tip,

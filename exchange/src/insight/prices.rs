@@ -30,7 +30,11 @@ const PROVIDER_SEPARATORS: [&str; 2] = ["/", "anthropic."];
 #[serde(deny_unknown_fields)]
 pub struct PriceTable {
     /// The date of the prices as text.
+    #[serde(default)]
     pub date: String,
+    /// True if the built-in table has these prices and the parsed table others, which come first.
+    #[serde(skip)]
+    pub adds_to_built_in: bool,
     #[serde(default)]
     models: BTreeMap<String, Price>,
 }
@@ -48,12 +52,26 @@ pub(super) struct Price {
     web_search: Option<f64>,
     /// The prices of fast answers.
     fast: Option<FastPrice>,
+    /// The prices of answers with a long input.
+    long: Option<LongPrice>,
 }
 
 /// The price of a million tokens of fast answers.
 #[derive(Debug, Clone, Copy, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct FastPrice {
+    input: f64,
+    output: f64,
+    cache_read: Option<f64>,
+    cache_write: Option<f64>,
+    cache_write_1h: Option<f64>,
+}
+
+/// The price of a million tokens of answers whose input has more than `above` tokens.
+#[derive(Debug, Clone, Copy, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct LongPrice {
+    above: u64,
     input: f64,
     output: f64,
     cache_read: Option<f64>,
@@ -77,11 +95,28 @@ const THOUSAND: f64 = 1e3;
 const FAST: &str = "fast";
 
 impl PriceTable {
-    /// Parses a table: `date`, and the prices of each model.
+    /// Parses a table: `date`, and the prices of each model. Without a date it adds models to the
+    /// built-in table.
     ///
     /// # Errors
     /// `InvalidInput` with a description of the error.
     pub fn parse(text: &str) -> Result<Self> {
+        let table = Self::parse_models(text)?;
+        if !table.date.is_empty() {
+            return Ok(table);
+        }
+        if table.models.is_empty() {
+            return Err(Error::invalid(
+                "not a table of prices: it has neither a date nor a model; \
+                 [models.NAME] has the prices 'input' and 'output' of a model",
+            ));
+        }
+        let Self { date, mut models, .. } = Self::built_in()?;
+        models.extend(table.models);
+        Ok(Self { date, adds_to_built_in: true, models })
+    }
+
+    fn parse_models(text: &str) -> Result<Self> {
         let table: Self = basic_toml::from_str(text)
             .map_err(|error| Error::invalid(format!("not a table of prices: {error}")))?;
         let is_sound = |price: &f64| (0.0..1e9).contains(price);
@@ -89,6 +124,7 @@ impl PriceTable {
             let mut all = price.all().to_vec();
             all.push(price.web_search);
             all.extend(price.fast.iter().flat_map(|fast| price.with_fast_prices(fast).all()));
+            all.extend(price.long.iter().flat_map(|long| price.with_long_prices(long).all()));
             if !all.iter().flatten().all(is_sound) {
                 return Err(Error::invalid(format!(
                     "a price of {name} is not an amount of dollars"
@@ -103,7 +139,7 @@ impl PriceTable {
     /// # Errors
     /// The errors of [`PriceTable::parse`]. A test checks the table.
     pub fn built_in() -> Result<Self> {
-        Self::parse(BUILT_IN)
+        Self::parse_models(BUILT_IN)
     }
 
     /// Returns the cost of tokens of `model` in US dollars, or `None` if the table has no price.
@@ -139,15 +175,26 @@ impl Price {
 
     const fn with_fast_prices(&self, fast: &FastPrice) -> Self {
         let FastPrice { input, output, cache_read, cache_write, cache_write_1h } = *fast;
-        let (web_search, fast) = (self.web_search, None);
-        Self { input, output, cache_read, cache_write, cache_write_1h, web_search, fast }
+        let tokens = Self { input, output, cache_read, cache_write, cache_write_1h, ..*self };
+        Self { fast: None, long: None, ..tokens }
+    }
+
+    const fn with_long_prices(&self, long: &LongPrice) -> Self {
+        let LongPrice { input, output, cache_read, cache_write, cache_write_1h, .. } = *long;
+        let tokens = Self { input, output, cache_read, cache_write, cache_write_1h, ..*self };
+        Self { fast: None, long: None, ..tokens }
     }
 
     /// Returns the cost of an answer, or `None` if a price is missing. If the service level has no
     /// price, uses the usual price and sets `lacks_part`.
     pub(super) fn cost(&self, tokens: &TokenUsage, service: &str) -> Option<TableCost> {
         let fast = self.fast.as_ref().filter(|_| service == FAST);
-        let price = fast.map_or(*self, |fast| self.with_fast_prices(fast));
+        let long = self.long.as_ref().filter(|long| tokens.input > long.above);
+        let price = match (fast, long) {
+            (Some(fast), _) => self.with_fast_prices(fast),
+            (None, Some(long)) => self.with_long_prices(long),
+            (None, None) => *self,
+        };
         let mut dollars = price.cost_of_tokens(tokens)?;
         let mut lacks_part = fast.is_none() && !service.is_empty();
         if tokens.web_searches > 0 {
@@ -203,8 +250,10 @@ fn is_release_of(known: &str, name: &str) -> bool {
 mod tests {
     use super::*;
 
+    /// The price of a million tokens of input, in short answers.
     fn cost(table: &PriceTable, model: &str) -> Option<f64> {
-        table.cost(model, &TokenUsage { input: 1_000_000, ..TokenUsage::default() })
+        let one = table.cost(model, &TokenUsage { input: 1000, ..TokenUsage::default() })?;
+        Some((one * 1e6).round() / 1e3)
     }
 
     #[test]
@@ -218,6 +267,9 @@ mod tests {
         assert_eq!(cost(&table, "gpt-5-2025-08-07"), Some(1.25));
         assert_eq!(cost(&table, "gemini-3-pro-preview"), Some(2.0));
         assert_eq!(cost(&table, "o3"), Some(2.0));
+        for model in ["gpt-5.5", "glm-4.7", "openai/gpt-5.3-codex", "claude-sonnet-4.6"] {
+            assert!(cost(&table, model).is_some(), "{model}");
+        }
     }
 
     #[test]
@@ -227,8 +279,8 @@ mod tests {
             "claude-opus-4-9",
             "claude-opus-4.9",
             "gpt-5.9",
-            "gpt-5-pro",
-            "o3-pro",
+            "gpt-5-ultra",
+            "o3-ultra",
             "claude-opus-4-9-20270101",
             "",
         ];
@@ -247,6 +299,20 @@ mod tests {
     }
 
     #[test]
+    fn a_table_without_a_date_adds_to_the_built_in_one() {
+        let table = PriceTable::parse(
+            "[models.own]\ninput = 7\noutput = 8\n\
+            [models.'gpt-5.5']\ninput = 9\noutput = 10\n",
+        );
+        let table = table.unwrap();
+        assert!(table.adds_to_built_in);
+        assert_eq!(table.date, PriceTable::built_in().unwrap().date);
+        for (model, expected) in [("own", 7.0), ("gpt-5.5", 9.0), ("gpt-5", 1.25)] {
+            assert_eq!(cost(&table, model), Some(expected), "{model}");
+        }
+    }
+
+    #[test]
     fn each_token_kind_has_its_price_and_none_is_guessed() {
         let text = "date = 'd'\n[models.m]\ninput = 1\noutput = 2\ncache_read = 0.5\n";
         let table = PriceTable::parse(text).unwrap();
@@ -258,6 +324,20 @@ mod tests {
         };
         assert_eq!(table.cost("m", &tokens), Some(4.0));
         assert_eq!(table.cost("m", &TokenUsage { cache_write: 1, ..tokens }), None);
+    }
+
+    #[test]
+    fn a_long_input_has_its_own_price() {
+        let text = "date = 'd'\n[models.m]\ninput = 1\noutput = 2\ncache_read = 0.5\n\
+                    [models.m.long]\nabove = 1000000\ninput = 3\noutput = 4\n";
+        let table = PriceTable::parse(text).unwrap();
+        let of = |input, cache_read| {
+            table.cost("m", &TokenUsage { input, cache_read, ..TokenUsage::default() })
+        };
+        assert_eq!(of(1_000_000, 0), Some(1.0));
+        assert_eq!(of(1_000_000, 1_000_000), Some(0.5));
+        assert_eq!(of(2_000_000, 0), Some(6.0));
+        assert_eq!(of(2_000_000, 1), None, "the price of cached tokens is not guessed");
     }
 
     #[test]

@@ -8,7 +8,6 @@
 //! | `query` | parses a query into terms |
 //! | `question` | the forms and spellings of each term |
 //! | `language` | empty words and stems, by language |
-//! | `spelling` | counts typing errors |
 //! | `voice` | tells prompts, answers, tool output and additions of clients apart |
 //! | `document` | the indexed form of an entry |
 //! | `rank` | scores documents |
@@ -53,8 +52,6 @@ mod question_tests;
 mod rank;
 #[cfg(feature = "sqlite")]
 mod run;
-#[cfg(feature = "sqlite")]
-mod spelling;
 #[cfg(feature = "sqlite")]
 #[cfg(test)]
 mod tests;

@@ -10,8 +10,8 @@ use std::collections::BTreeMap;
 use super::index::{Dictionary, IndexResult, KnownWord};
 use super::language::Language;
 use super::query::{Term, Terms};
-use super::spelling::{Distance, distance};
 use super::words::parts_of;
+use crate::text::spelling::{Distance, distance};
 
 /// A word that at most this many documents have may be a typing error.
 const RARE: u64 = 2;

@@ -6,6 +6,7 @@ mod line_record;
 pub mod lines;
 pub(crate) mod piece;
 pub(crate) mod shape;
+pub mod spelling;
 #[cfg(feature = "sqlite")]
 #[cfg_attr(
     not(feature = "codesign"),

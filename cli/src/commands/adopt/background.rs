@@ -154,11 +154,14 @@ fn run_all(commands: &[Vec<String>]) -> Result<()> {
         let shown = words.join(" ");
         let mut command = Command::new(program);
         command.args(arguments).stdin(Stdio::null()).stdout(Stdio::null());
-        let status = command.status();
-        let status = status.map_err(|error| Error::io(format!("run '{shown}'"), error))?;
+        let failed = |error| {
+            let hint = "the file stays: start it by hand, or where nothing starts services, run \
+                        'turntree adopt --watch &'";
+            Failure::hinted(Error::io(format!("run '{shown}'"), error), hint)
+        };
+        let status = command.status().map_err(failed)?;
         if !status.success() {
-            let error = Error::io(format!("run '{shown}'"), io::Error::other(status.to_string()));
-            return Err(Failure::hinted(error, "the file stays; run the command by hand"));
+            return Err(failed(io::Error::other(status.to_string())));
         }
     }
     Ok(())

@@ -18,7 +18,8 @@ use turntree::{Error, ErrorKind};
 
 use self::run_in_dir::{Interrupts, end_by};
 use super::Verb;
-use crate::porcelain::read::revision::{is_there, resolve};
+use crate::porcelain::read::paths::Paths;
+use crate::porcelain::read::revision::resolve;
 use crate::porcelain::read::sessions::named_session;
 use crate::program::complete::{revisions, sessions};
 use crate::program::invocation::{Invocation, stamp};
@@ -247,18 +248,15 @@ impl BisectRun {
     /// `files/...`, so the command would give every turn the same answer.
     fn check_paths(&self, repo: &Repository, search: &Search) -> Result<()> {
         let ends: Vec<ObjectId> = search.bad().into_iter().chain(search.good()).collect();
+        let known = Paths::of(repo, &ends);
         for word in self.command.iter().filter_map(|word| word.to_str()) {
             let parts = word.split(|c: char| c.is_whitespace() || "'\"`;|&()<>".contains(c));
             for part in parts {
                 let Some(path) = part.trim_start_matches("./").strip_prefix("files/") else {
                     continue;
                 };
-                let has = |id: &ObjectId, path: &str| {
-                    let there = repo.context(id).map(|context| is_there(repo, &context, path));
-                    there.unwrap_or(false)
-                };
                 let [named, meant] = [format!("files/files/{path}"), format!("files/{path}")];
-                let at_an_end = |path: &str| ends.iter().any(|id| has(id, path));
+                let at_an_end = |path: &str| known.has(path);
                 if !path.is_empty() && at_an_end(&meant) && !at_an_end(&named) {
                     let message =
                         format!("the command uses '{part}', which is {path} in its directory");

@@ -29,6 +29,7 @@ use crate::porcelain::transfer::scrub::{Scrubbed, tips, wanted};
 use crate::porcelain::transfer::temp_file::{Spool, save_checked};
 use crate::program::age_keys::Sealing;
 use crate::program::complete::revisions;
+use crate::program::directory_map::{MappedDirectory, add_pairs, parse_pair};
 use crate::program::invocation::{Invocation, stamp};
 use crate::view::error::{Answer, Failure, Result};
 use crate::view::output::{FAINT, ID, NAME, Output};
@@ -147,6 +148,10 @@ struct Unbundle {
     /// Put its branches into this session instead of their own
     #[arg(long, value_name = "NAME")]
     session: Option<String>,
+    /// Map the directories of another computer, as 'turntree session map' does; may be given several
+    /// times
+    #[arg(long, value_name = "OLD=NEW", value_parser = parse_pair)]
+    map: Vec<MappedDirectory>,
     /// Print the outcome without changing anything
     #[arg(long)]
     dry_run: bool,
@@ -461,7 +466,9 @@ impl Unbundle {
             let plan = plan_unbundle(&repo, &bundle, &options)?;
             Unbundled { plan, operation: None, new_bytes: 0 }
         } else {
-            unbundle(&repo, &bundle, &options, &stamp()?)?
+            let done = unbundle(&repo, &bundle, &options, &stamp()?)?;
+            add_pairs(&self.map)?;
+            done
         };
         drop(working);
         self.report(&mut run.out, &done, &losses)?;

@@ -126,6 +126,7 @@ enum HookCommand {
     Install(Install),
     Uninstall(Uninstall),
     Log(HookLog),
+    #[command(aliases = ["ls", "list"])]
     Check(Check),
     GitMessage(GitMessage),
 }

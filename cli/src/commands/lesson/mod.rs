@@ -44,6 +44,7 @@ pub(crate) struct LessonCommand {
 #[derive(Debug, Subcommand)]
 enum LessonAction {
     Add(Add),
+    #[command(alias = "ls")]
     List(List),
     Edit(EditLesson),
     Rm(Rm),

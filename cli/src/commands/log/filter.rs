@@ -73,6 +73,8 @@ pub(crate) struct Wanted<'w, 'r> {
     pub(crate) touches: Option<Pickaxe<'r>>,
     /// Counts prompts, if only prompts are shown.
     pub(crate) prompts: Option<Prompts<'r>>,
+    /// True once a snapshot was shown.
+    pub(crate) has_shown: bool,
 }
 
 impl Wanted<'_, '_> {
@@ -82,11 +84,13 @@ impl Wanted<'_, '_> {
             Some(prompts) if self.filter.admits(entry) => prompts.number(entry)?.is_some(),
             _ => true,
         };
-        match &mut self.touches {
-            _ if !is_prompt || !self.filter.admits(entry) => Ok(false),
-            Some(touches) => Ok(touches.of(entry)? == PickaxeMatch::Yes),
-            None => Ok(true),
-        }
+        let is_shown = match &mut self.touches {
+            _ if !is_prompt || !self.filter.admits(entry) => false,
+            Some(touches) => touches.of(entry)? == PickaxeMatch::Yes,
+            None => true,
+        };
+        self.has_shown |= is_shown;
+        Ok(is_shown)
     }
 
     /// Returns true if any snapshot may be left out.

@@ -22,15 +22,16 @@ use self::order::GraphLine;
 use super::Verb;
 use crate::porcelain::read::history::{Walk, gone};
 use crate::porcelain::read::lost_turns::LOST_TURNS;
+use crate::porcelain::read::paths::Paths;
 use crate::porcelain::read::place::part;
 use crate::porcelain::read::prices::Prices;
 use crate::porcelain::read::revision::of_git_commit;
 use crate::porcelain::read::search::{Occurring, warn_of_gaps};
-use crate::program::complete::{revisions, sessions};
+use crate::program::complete::{entries, paths, sessions};
 use crate::program::invocation::Invocation;
 use crate::view::clock;
 use crate::view::error::{Answer, Failure, Hint, Result};
-use crate::view::output::{FAINT, ID, NAME, Output, Palette, REMOVED, STRONG, Width};
+use crate::view::output::{FAINT, ID, NAME, Output, Palette, REMOVED, STRONG, Width, note};
 use crate::view::render::graph::{Drawn, Graph, GraphRow};
 use crate::view::render::spending::short_spending;
 use crate::view::render::{ID_DIGITS, columns_of, count, one_line};
@@ -86,7 +87,7 @@ const LANES: [anstyle::Style; 6] = [
 pub(crate) struct Log {
     /// Start here, or A..B for the snapshots of B that A does not have; HEAD by default; a file for
     /// the turns that changed it
-    #[arg(value_name = "REV", add = ArgValueCompleter::new(revisions))]
+    #[arg(value_name = "REV", add = ArgValueCompleter::new(entries))]
     revision: Option<String>,
     /// Stop after this many
     #[arg(short = 'n', long, value_name = "N")]
@@ -119,7 +120,7 @@ pub(crate) struct Log {
     #[command(flatten)]
     filter: Filter,
     /// Only turns that changed entries at or below PATH; may be given several times
-    #[arg(long, value_name = "PATH")]
+    #[arg(long, value_name = "PATH", add = ArgValueCompleter::new(paths))]
     path: Vec<String>,
     /// Only turns that changed the number of occurrences of TEXT
     #[arg(short = 'S', value_name = "TEXT")]
@@ -157,12 +158,13 @@ impl Log {
         let named = self.commit.as_deref().map(of_git_commit).transpose()?;
         let words: Vec<String> = self.revision.iter().cloned().chain(named).collect();
         let (revisions, mut paths) = part(repo, &words)?;
-        paths.extend(self.path.iter().cloned());
         let walk = match (revisions.first(), &self.session) {
             (None, Some(session)) => Walk::of_session(repo, session)?,
             (None, None) if self.all => Walk::newest(repo)?,
             (revision, _) => Walk::range(repo, revision.map_or(HEAD, String::as_str))?,
         };
+        let known = Paths::over(repo, walk.starts.iter().copied());
+        paths.extend(known.selecting(&self.path));
         let occurring = self.occurring.as_deref().map(Occurring::new).transpose()?;
         let count = |text: &[u8]| occurring.as_ref().map_or(0, |occurring| occurring.count(text));
         let read = |format: &str, bytes: &[u8]| {
@@ -174,8 +176,12 @@ impl Log {
         let touching = PickaxeQuery { paths: Selection::parse(&paths), text };
         let touches = is_wanted.then(|| repo.touches(touching));
         let prompts = self.prompts.then(|| repo.prompts(Some(&is_prompt))).transpose()?;
-        let mut wanted = Wanted { filter: &self.filter, touches, prompts };
+        let mut wanted = Wanted { filter: &self.filter, touches, prompts, has_shown: false };
         self.write(run, repo, walk, &mut wanted)?;
+        let is_empty = !wanted.has_shown && !run.out.json;
+        if let Some(unknown) = is_empty.then(|| known.unknown(&self.path)).flatten() {
+            note(&unknown);
+        }
         if let Some(touches) = wanted.touches.filter(|_| !run.out.json) {
             warn_of_gaps(touches.gaps());
         }

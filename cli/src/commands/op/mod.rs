@@ -124,7 +124,8 @@ impl OpShow {
         let entry_line = head(&run.out, &entry, in_force, now);
         writeln!(run.out, "{entry_line}")?;
         for change in &entry.operation.changes {
-            writeln!(run.out, "{}", line(paint, change))?;
+            let line = line(paint, change, run.out.names());
+            writeln!(run.out, "{line}")?;
         }
         Ok(Answer::Yes)
     }

@@ -17,6 +17,7 @@ use crate::commands::Verb;
 use crate::porcelain::broad_directory::expect_narrow;
 use crate::porcelain::transfer::remotes::{Connection, ORIGIN};
 use crate::program::buckets::{absolute_url, open_bucket};
+use crate::program::directory_map::{MappedDirectory, add_pairs, parse_pair};
 use crate::program::global::STORE_DIR;
 use crate::program::here::Here;
 use crate::program::invocation::{Invocation, act, is_absent, stamp};
@@ -51,6 +52,10 @@ pub(crate) struct CloneRemote {
     /// Local name of the remote
     #[arg(long, value_name = "NAME", default_value = ORIGIN)]
     name: String,
+    /// Map the directories of another computer, as 'turntree session map' does; may be given several
+    /// times
+    #[arg(long, value_name = "OLD=NEW", value_parser = parse_pair)]
+    map: Vec<MappedDirectory>,
     /// Allow the home directory, a directory above it, or /: every directory below then uses the
     /// store
     #[arg(long)]
@@ -123,6 +128,7 @@ impl Verb for CloneRemote {
             change.switch(&branch);
             change.commit(&stamp()?, &format!("begin at {branch}"))?;
         }
+        add_pairs(&self.map)?;
         let bytes = fetched.iter().map(|fetched| fetched.bytes).sum();
         let sessions = fetched.len() as u64;
         let (store, remote) = (store.display().to_string(), self.name.clone());

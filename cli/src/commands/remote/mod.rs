@@ -65,6 +65,7 @@ pub(crate) struct RemoteVerbs {
 #[derive(Debug, Subcommand)]
 enum RemoteVerb {
     /// List remotes
+    #[command(alias = "list")]
     Ls,
     /// Add a remote, and create it if it does not exist
     Add {

@@ -1,7 +1,8 @@
-//! `session`: shows, names, labels and forgets whole sessions.
+//! `session`: shows, names, labels, maps and forgets whole sessions.
 
 mod forget;
 mod label;
+mod map;
 mod show;
 
 use clap::{Args, Subcommand};
@@ -10,7 +11,7 @@ use super::Verb;
 use crate::program::invocation::Invocation;
 use crate::view::error::{Answer, Result};
 
-/// Show, name, label and forget whole sessions
+/// Show, name, label, map and forget whole sessions
 ///
 /// A session is named by its name, its title, or a unique beginning of either.
 #[derive(Debug, Args)]
@@ -19,6 +20,7 @@ use crate::view::error::{Answer, Result};
   turntree session rename 3f2a91c0 'the parser, second try'
   turntree session label 'the parser' draft
   turntree sessions --label draft
+  turntree session map /home/ann=/Users/ann
   turntree session forget --older-than 180d --yes")]
 pub(crate) struct SessionVerbs {
     #[command(subcommand)]
@@ -30,6 +32,7 @@ enum SessionCommand {
     Show(show::Show),
     Rename(label::Rename),
     Label(label::Label),
+    Map(map::MapDirectories),
     Forget(forget::Forget),
 }
 
@@ -39,6 +42,8 @@ impl Verb for SessionVerbs {
             SessionCommand::Show(_) => true,
             SessionCommand::Rename(_) => false,
             SessionCommand::Label(label) => label.reads_only(),
+            // The map is not a part of the store.
+            SessionCommand::Map(_) => true,
             SessionCommand::Forget(forget) => forget.reads_only(),
         }
     }
@@ -48,6 +53,7 @@ impl Verb for SessionVerbs {
             SessionCommand::Show(show) => show.run(run),
             SessionCommand::Rename(rename) => rename.run(run),
             SessionCommand::Label(label) => label.run(run),
+            SessionCommand::Map(map) => map.run(run),
             SessionCommand::Forget(forget) => forget.run(run),
         }
     }

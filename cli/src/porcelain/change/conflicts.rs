@@ -5,6 +5,7 @@ use turntree::repo::{BranchName, Repository, Resolution, Signature, Transaction}
 use turntree::{Error, ErrorKind};
 
 use super::merge::RACE;
+use crate::porcelain::read::paths::FILES;
 use crate::program::invocation::stamp;
 use crate::view::advice::Advice;
 use crate::view::error::{Hint, Result};
@@ -84,6 +85,13 @@ pub(crate) fn decide(
     })
 }
 
+/// The open conflict that a path names: exact, or below `files`.
+fn named_by(open: &[String], path: &str) -> String {
+    let file = format!("{FILES}{}", path.trim_start_matches("./"));
+    let is_file = !open.iter().any(|open| open == path) && open.contains(&file);
+    if is_file { file } else { path.to_owned() }
+}
+
 /// Resolves conflicts in a transaction, without committing it.
 pub(crate) fn stage<'r>(
     repo: &'r Repository,
@@ -93,9 +101,10 @@ pub(crate) fn stage<'r>(
 ) -> Result<(Transaction<'r>, Resolution)> {
     let Decision { paths, take, message } = decision;
     let mut change = repo.begin();
+    let open: Vec<String> = open(repo, branch)?.into_iter().map(|conflict| conflict.path).collect();
     let paths: Vec<String> = match paths {
-        [] => open(repo, branch)?.into_iter().map(|conflict| conflict.path).collect(),
-        paths => paths.to_vec(),
+        [] => open,
+        paths => paths.iter().map(|path| named_by(&open, path)).collect(),
     };
     if paths.is_empty() {
         return Err(Error::not_found(format!("{branch} has no open conflict")).into());

@@ -14,8 +14,9 @@ use turntree::repo::{BranchName, MergeKind, MergeReport, MergeRequest, Repositor
 use turntree::{Error, ErrorKind};
 use turntree_exchange::formats::tool_use;
 
+use crate::porcelain::read::paths::Paths;
 use crate::porcelain::read::revision::{resolve_snapshot, with_resolver};
-use crate::program::complete::revisions;
+use crate::program::complete::{paths, revisions};
 use crate::program::invocation::{input_name, read_input, stamp};
 use crate::view::advice::Advice;
 use crate::view::error::{Answer, Failure, Hint, Result};
@@ -78,7 +79,7 @@ pub(crate) struct MergeOptions {
     #[arg(long, value_name = "FILE", value_hint = clap::ValueHint::FilePath)]
     pub(crate) summary_file: Option<PathBuf>,
     /// Merge only this: files, conversation, another section, or a path; may be given several times
-    #[arg(long, value_name = "PATH")]
+    #[arg(long, value_name = "PATH", add = ArgValueCompleter::new(paths))]
     pub(crate) only: Vec<String>,
     /// Message of the snapshot
     #[arg(short, long, value_name = "TEXT")]
@@ -115,12 +116,14 @@ impl MergeOptions {
             Some(name) => with_resolver(repo, |resolver| resolver.branch(name))?,
             None => repo.head()?.branch,
         };
+        let sides: Vec<ObjectId> = repo.tip(&into).into_iter().chain([theirs]).collect();
+        let only = Paths::of(repo, &sides).parts(&self.only)?;
         Ok(MergeRequest {
             into,
             theirs,
             label,
             messages: self.policy()?,
-            only: Selection::parse(&self.only),
+            only: Selection::parse(&only),
             tools: &tool_use,
             message: self.message.clone(),
         })
@@ -246,8 +249,8 @@ impl MergeOutcome<'_> {
     /// Writes the result, with `done` as its verb, and the merged changes.
     pub(crate) fn write(&self, out: &mut Output, done: &str) -> Result<()> {
         let Self { staged, request, turn, dry_run } = *self;
-        let into = out.paint.paint(NAME, request.into.to_string());
-        let label = out.paint.paint(NAME, request.label.clone());
+        let into = out.branch(&request.into);
+        let label = out.paint.paint(NAME, out.names().in_text(&request.label));
         let id = out.paint.paint(ID, staged.commit.short(ID_DIGITS));
         let of = match request.only.is_all() {
             true => "all of".to_owned(),

@@ -12,6 +12,7 @@ use turntree_exchange::{Language, RollbackIntent, is_prompt, rollback_language};
 use super::lessons::Add;
 use super::lessons::fields::LessonFields;
 use super::lessons::target::{LessonBranch, LessonChange};
+use crate::porcelain::read::paths::Paths;
 use crate::porcelain::workspace::rewind::{RewindRun, part, unknown_workspace};
 use crate::view::error::{Failure, Result, SNAPSHOT_EXPIRED};
 use crate::view::json;
@@ -60,14 +61,16 @@ impl RollbackRequest<'_> {
         repo: &Repository,
         directory: impl FnOnce(&BranchName) -> Result<Option<PathBuf>>,
     ) -> Result<RewindRun> {
-        let Self { branch, target, only: parts, keep_lessons, audit, dry_run } = self;
-        let only = Selection::parse(parts);
+        let Self { branch, target, only: words, keep_lessons, audit, dry_run } = self;
         let Some(tip) = repo.tip(&branch) else {
             let error = Error::not_found(format!("{branch} has no snapshot yet"));
             return Err(Failure::from(error).named(NO_SNAPSHOT));
         };
+        let parts = &*Paths::of(repo, &[tip]).parts_or_files(words);
+        let only = Selection::parse(parts);
         let target = unit(repo, &tip, target)?;
         let from = find(repo, &tip, target, &only)?;
+        Paths::of(repo, &[tip, from]).parts(words)?;
         let before_prompt = prompt_of(repo, &tip, target, &only)?;
         let workspace = match only.reaches_files() {
             true => directory(&branch)?,
@@ -96,7 +99,9 @@ impl RollbackRequest<'_> {
             audit,
             message,
         };
-        Ok(RewindRun::new(restore, "rollback", dry_run, before_prompt))
+        let is_of_nothing = matches!(target, RollbackTarget::Turns(0)) && !audit;
+        let run = RewindRun::new(restore, "rollback", dry_run, before_prompt);
+        Ok(if is_of_nothing { run.of_no_turn() } else { run })
     }
 }
 

@@ -25,6 +25,7 @@ use crate::porcelain::workspace::capture::{Limits, Workspace};
 use crate::program::here::Here;
 use crate::program::invocation::{Invocation, input_name, read_input, stamp};
 use crate::program::live::client_session;
+use crate::program::trust::user_store;
 use crate::view::advice::Advice;
 use crate::view::error::{Failure, Hint, Result};
 use crate::view::json;
@@ -44,6 +45,9 @@ const RACE: &str =
     "another process has added a snapshot to this branch: --retry puts this one on top";
 const RACE_CALL: &str =
     "another process has added a snapshot to this branch: retry = true puts this one on top";
+
+/// The message of a snapshot without one.
+const DEFAULT_MESSAGE: &str = "snapshot";
 
 /// Options of all snapshots: message, state, branch, author.
 #[derive(Debug, Default, Args)]
@@ -107,7 +111,8 @@ pub(crate) struct Racing {
     /// Fail with exit code 3 unless this is the newest snapshot of the branch
     #[arg(long, value_name = "REV", conflicts_with = "retry", hide_short_help = true)]
     pub(crate) expect: Option<String>,
-    /// If another process commits first, retry on top of its snapshot
+    /// If another process commits first, retry on top of its snapshot; the default where messages
+    /// are appended
     #[arg(long, hide_short_help = true)]
     pub(crate) retry: bool,
 }
@@ -162,6 +167,17 @@ impl ContextInput {
             }
         }
         Ok(false)
+    }
+
+    /// Returns true if the input appends messages, and replaces no section.
+    fn only_appends(&self) -> bool {
+        #[derive(serde::Deserialize)]
+        struct Appended {
+            append: Option<serde::de::IgnoredAny>,
+        }
+        let edits = self.edits.as_deref().filter(|_| self.state.is_none());
+        let edits = edits.and_then(|edits| serde_json::from_slice::<Appended>(edits).ok());
+        edits.is_some_and(|edits| edits.append.is_some())
     }
 
     /// Checks the input first, so that a failing first snapshot does not create a store.
@@ -229,6 +245,7 @@ impl SnapshotBasics {
             {
                 branch_of_workspace(repo, dir)?
             }
+            (Ok(found), Some(dir)) if is_begin_of_user(repo, &found)? => named_after(repo, dir)?,
             (found, _) => found?,
         };
         Ok(At { branch, stamp: stamp()? })
@@ -243,6 +260,19 @@ fn branch_of_workspace(repo: &Repository, dir: &Path) -> Result<BranchName> {
             found => return Ok(found?),
         }
     }
+    named_after(repo, dir)
+}
+
+/// Returns true if the snapshot is the first of the user's own store, where a session without a
+/// name would be one of all directories.
+fn is_begin_of_user(repo: &Repository, branch: &BranchName) -> Result<bool> {
+    let is_first = repo.branches().is_empty() && *branch == repo.shared_head()?;
+    let is_own = |own: PathBuf| canonical(&own).is_ok_and(|own| own == repo.store().dir());
+    Ok(is_first && user_store().is_ok_and(is_own))
+}
+
+/// Returns the main branch of a new session with the name of a directory.
+fn named_after(repo: &Repository, dir: &Path) -> Result<BranchName> {
     let dir = canonical(dir).unwrap_or_else(|_| dir.to_owned());
     let name = session_name(&dir);
     let is_taken = |branch: &BranchName| repo.branch_of_session(branch.session());
@@ -277,11 +307,13 @@ impl NewSnapshot {
         due: Option<&DueCheck>,
         racing: &Racing,
     ) -> Result<Taken> {
+        // Messages are appended to whatever is newest.
+        let retries = racing.retry || racing.expect.is_none() && input.only_appends();
         loop {
             let tip = repo.tip(&at.branch);
             let taken = self.take_once(repo, &at, input, due, racing.expect.as_deref());
             let Err(Failure::Library { error, .. }) = &taken else { return taken };
-            if !racing.retry || error.kind() != ErrorKind::Conflict {
+            if !retries || error.kind() != ErrorKind::Conflict {
                 return taken;
             }
             repo.refresh()?;
@@ -330,7 +362,7 @@ impl NewSnapshot {
         let message = match (&self.basics.message, due) {
             (Some(message), _) => message.clone(),
             (None, Some(due)) => due.words(),
-            (None, None) => String::new(),
+            (None, None) => DEFAULT_MESSAGE.to_owned(),
         };
         let mut draft = SnapshotDraft::new(tree, &message, stamp);
         draft.trigger = self.trigger;

@@ -24,6 +24,7 @@ use crate::view::output::{Palette, Width};
 use crate::view::render::changed_ref::line;
 use crate::view::render::restoration::write_files;
 use crate::view::render::{harmless, one_line};
+use crate::view::short_names::ShortNames;
 
 /// Undo or redo.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -265,15 +266,24 @@ impl Undone {
         about: &str,
     ) -> Result<()> {
         let would = if self.operation.is_none() { "would " } else { "" };
-        let reason = format!("{}{about}", self.reason);
+        let names = ShortNames::new(repo.refs());
+        let reason = format!("{}{about}", names.in_text(&self.reason));
         writeln!(out, "{would}{}", one_line(&reason, width.left(would.len())))?;
         // Places change with HEAD, and their names mean nothing to people.
         for change in self.plan.changes.iter().filter(|change| !is_place(&change.name)) {
-            writeln!(out, "{}", line(paint, change))?;
+            writeln!(out, "{}", line(paint, change, &names))?;
         }
         for dir in kept_worktrees(repo, &self.plan) {
             let dir = harmless(&dir.display().to_string());
             writeln!(out, "{dir} stays unchanged")?;
+        }
+        let operation = &self.plan.undone.operation;
+        let branch_goes = |change: &RefChange| is_branch(&change.name) && change.new.is_none();
+        if operation.reason.starts_with("resume ") && self.plan.changes.iter().any(branch_goes) {
+            writeln!(
+                out,
+                "the file that the agent resumes stays: 'turntree adopt' imports it again"
+            )?;
         }
         if let Some(files) = &self.files {
             write_files(out, paint, files, &self.state, self.arranged.as_ref())?;
@@ -323,13 +333,17 @@ pub(crate) fn about(repo: &Repository, plan: &UndoPlan, direction: UndoDirection
         UndoDirection::Redo => change.new.clone(),
         UndoDirection::Undo => change.old.clone(),
     };
-    let mut branches = plan.changes.iter().filter(|change| change.name.starts_with("refs/heads/"));
+    let mut branches = plan.changes.iter().filter(|change| is_branch(&change.name));
     let message = match (branches.next().and_then(side), branches.next()) {
         (Some(RefValue::Object(id)), None) => repo.commit(&id).ok(),
         _ => None,
     };
     let message = message.map(|commit| format!(": turn {}, {}", commit.turn, commit.message));
     message.unwrap_or_default()
+}
+
+fn is_branch(name: &str) -> bool {
+    name.starts_with("refs/heads/")
 }
 
 /// The directories of worktrees whose branches an undo deletes.

@@ -43,8 +43,25 @@ impl Line {
     }
 }
 
-/// The lines of revisions, or of all branches of HEAD's session.
+/// The lines of revisions, or of all branches of HEAD's session. One branch alone is compared with
+/// HEAD's branch, and HEAD's branch, or one of another session, with all of its session.
 pub(crate) fn lines(repo: &Repository, revisions: &[String]) -> Result<Vec<Line>> {
+    if let [name] = revisions {
+        let named = Line::named(repo, name)?;
+        let head = repo.head_if_any()?.map(|head| head.branch);
+        let current = head.and_then(|head| Some((repo.tip(&head)?, head)));
+        let own = named.branch.clone().filter(|own| {
+            current.as_ref().is_none_or(|(_, head)| head == own || head.session() != own.session())
+        });
+        return Ok(match (own, current) {
+            (Some(own), _) => lines_of(repo, own.session()),
+            (None, Some((tip, head))) => {
+                let name = head.branch().to_owned();
+                vec![Line { name, branch: Some(head), tip }, named]
+            }
+            (None, None) => vec![named],
+        });
+    }
     if !revisions.is_empty() {
         return revisions.iter().map(|name| Line::named(repo, name)).collect();
     }

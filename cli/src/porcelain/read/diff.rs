@@ -11,6 +11,7 @@ use turntree::object::{ObjectId, ObjectSource};
 use turntree::repo::{HEAD, Repository};
 use turntree::tree::Item;
 
+use super::paths::Paths;
 use super::revision::{path_there, resolve_entry};
 use crate::view::advice::Advice;
 use crate::view::error::{Failure, Result};
@@ -66,7 +67,7 @@ pub(crate) fn compared(
             return Err(Failure::hinted(Error::invalid(message), hint));
         }
     };
-    keep_below(&mut changed, paths);
+    keep_below(&mut changed, &Paths::over(repo, [old_id, new_id]).selecting(paths));
     Ok(Compared { old: old_id, new: new_id, changed })
 }
 

@@ -7,6 +7,7 @@ pub(crate) mod diff;
 pub(crate) mod entries;
 pub(crate) mod history;
 pub(crate) mod lost_turns;
+pub(crate) mod paths;
 pub(crate) mod place;
 pub(crate) mod prices;
 pub(crate) mod revision;

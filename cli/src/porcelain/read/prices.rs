@@ -34,7 +34,15 @@ impl Prices {
     }
 }
 
+/// The user's file, for people.
+pub(crate) fn own_file() -> String {
+    own_path().map_or_else(|| OWN.to_owned(), |path| path.display().to_string())
+}
+
 fn own() -> Option<PathBuf> {
-    let path = etcetera::choose_base_strategy().ok()?.config_dir().join(OWN);
-    path.is_file().then_some(path)
+    own_path().filter(|path| path.is_file())
+}
+
+fn own_path() -> Option<PathBuf> {
+    Some(etcetera::choose_base_strategy().ok()?.config_dir().join(OWN))
 }

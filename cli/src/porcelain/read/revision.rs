@@ -1,6 +1,6 @@
 //! Resolves names that users type: revisions, objects, branches.
 
-use turntree::context::{Context, PathTarget, Selection};
+use turntree::context::PathTarget;
 use turntree::object::{IdPrefix, ObjectId};
 use turntree::repo::{
     BranchName, HEAD, MAIN_BRANCH, Range, Repository, Resolver, Revision, SnapshotRevision,
@@ -9,15 +9,12 @@ use turntree::repo::{
 use turntree::{Error, ErrorKind};
 use turntree_exchange::{find_session, is_prompt};
 
+use super::paths::{Paths, path_in, with_similar};
 use crate::porcelain::git::commits::turn_of_commit;
 use crate::view::advice::Advice;
 use crate::view::clock;
 use crate::view::error::{Failure, Hint, Result};
 use crate::view::moment::parse_moment;
-use crate::view::render::ID_DIGITS;
-
-/// The section of the files of a context.
-const FILES: &str = "files/";
 
 /// Resolves the revision of a snapshot. Also accepts times in `@{...}`, the beginnings of session
 /// names and titles, and git commits that name their turn.
@@ -66,14 +63,7 @@ pub(crate) fn path_there(repo: &Repository, revision: &Revision) -> Result<Optio
         return Err(Failure::hinted(Error::invalid(message), hint));
     }
     let found = repo.context(&revision.commit)?.lookup(repo, path);
-    let advice = Advice::new(
-        format!(
-            "'turntree ls {}' lists the content of the snapshot",
-            revision.commit.short(ID_DIGITS)
-        ),
-        "show lists the content of a snapshot",
-    );
-    found.hint(ErrorKind::NotFound, advice)?;
+    with_similar(repo, &revision.commit, path, found.map_err(Failure::from))?;
     Ok(Some(path.clone()))
 }
 
@@ -85,30 +75,18 @@ pub(crate) fn snapshot_and_parts(
 ) -> Result<(ObjectId, Vec<String>)> {
     let found = resolve_entry(repo, revision)?;
     let path = path_there(repo, &found)?;
-    Ok((found.commit, path.into_iter().chain(only.iter().cloned()).collect()))
+    let tip = repo.head_if_any()?.and_then(|head| head.commit);
+    let snapshots: Vec<ObjectId> = [found.commit].into_iter().chain(tip).collect();
+    let only = Paths::of(repo, &snapshots).parts(only)?;
+    Ok((found.commit, path.into_iter().chain(only).collect()))
 }
 
 /// Adds `files/` to the path of a file where it was omitted.
 fn with_files(repo: &Repository, mut revision: Revision) -> Result<Revision> {
     if let Some(path) = revision.path.as_mut().filter(|path| !path.is_empty()) {
-        *path = path_in(repo, &repo.context(&revision.commit)?, path);
+        *path = path_in(repo, &revision.commit, path)?;
     }
     Ok(revision)
-}
-
-/// Resolves `path` in a context: `files/` may be omitted if nothing else is at the path.
-pub(crate) fn path_in(repo: &Repository, context: &Context, path: &str) -> String {
-    let file = format!("{FILES}{path}");
-    match !is_there(repo, context, path) && is_there(repo, context, &file) {
-        true => file,
-        false => path.to_owned(),
-    }
-}
-
-/// Returns true if a context has an entry at or below `path`.
-pub(crate) fn is_there(repo: &Repository, context: &Context, path: &str) -> bool {
-    let only = Selection::below(&[path.to_owned()]);
-    !only.is_all() && only.check(repo, [context, context]).is_ok()
 }
 
 fn resolve_any(repo: &Repository, revision: &str) -> Result<Revision> {
@@ -169,9 +147,12 @@ fn hint_for(repo: &Repository, word: &str) -> Advice {
         }
         _ if word.contains(':') => "'turntree ls REV' lists the content of a snapshot".to_owned(),
         _ if word.contains(['/', '.']) => {
-            "a file of the newest snapshot is HEAD:files/...: 'turntree ls HEAD:files' lists them, \
-             'turntree branch' the names"
-                .to_owned()
+            let similar = Paths::of_head(repo).similar(word);
+            let similar = similar.map(|similar| format!("{similar}; ")).unwrap_or_default();
+            format!(
+                "{similar}a file of the newest snapshot is HEAD:files/...: 'turntree ls HEAD:files' \
+                 lists them, 'turntree branch' the names"
+            )
         }
         _ => NAMES.to_owned(),
     };
@@ -203,7 +184,8 @@ pub(crate) fn object(repo: &Repository, name: &str) -> Result<ObjectId> {
     match (resolved, prefix) {
         (Ok(Revision { commit, path: None, .. }), _) => Ok(commit),
         (Ok(Revision { commit, path: Some(path), .. }), _) => {
-            match repo.context(&commit)?.lookup(repo, &path)? {
+            let found = repo.context(&commit)?.lookup(repo, &path);
+            match with_similar(repo, &commit, &path, found.map_err(Failure::from))? {
                 PathTarget::Entry(item) => Ok(item.link.id),
                 PathTarget::Section(section) => Ok(section.id),
                 PathTarget::Folder => {

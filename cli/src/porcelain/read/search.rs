@@ -8,7 +8,7 @@ use memchr::memmem::Finder;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use turntree::context::Role;
-use turntree::object::Time;
+use turntree::object::{ObjectId, Time};
 use turntree::repo::{
     BranchName, Gaps, GrepPlace, LinePattern, MatchedLine, PatternOptions, Repository, SearchScope,
     TextMatches,
@@ -112,6 +112,18 @@ impl RoleName {
             Self::Other => Role::Other,
         }
     }
+}
+
+/// The snapshots at which the scopes of a search begin.
+pub(crate) fn starts_of(scopes: &[SearchScope]) -> impl Iterator<Item = ObjectId> {
+    scopes.iter().flat_map(|scope| scope.starts.iter().map(|(id, _)| *id))
+}
+
+/// The newest snapshots of a session.
+pub(crate) fn starts_of_session(repo: &Repository, session: Option<&str>) -> Vec<ObjectId> {
+    let Some(session) = session else { return Vec::new() };
+    let own = |(name, id): (BranchName, ObjectId)| (name.session() == session).then_some(id);
+    repo.branches().into_iter().filter_map(own).collect()
 }
 
 /// Returns the scopes of a search: the history of revisions, otherwise every branch of a session

@@ -20,8 +20,9 @@ use turntree_exchange::{Ledger, ledger};
 use super::capture::{Limits, progress_text, warn_of_git};
 use super::plans;
 use crate::porcelain::read::revision::known_branch_of;
-use crate::program::here::workspace_of;
+use crate::program::here::{recorded_cwd, workspace_of};
 use crate::program::invocation::{Invocation, stamp};
+use crate::program::moved_project::MovedProject;
 use crate::view::advice::Advice;
 use crate::view::error::{Answer, Failure, Hint, Result};
 use crate::view::json;
@@ -71,6 +72,20 @@ impl RewindPlace {
         let known = workspace_of(repo, branch, &tip)?;
         known.map(|dir| own_directory(repo, &dir, self.allow_broad)).transpose()
     }
+}
+
+/// The directory where the session of a branch was recorded, if this process is in it: its files
+/// are meant where a path is named.
+pub(crate) fn session_directory_here(
+    repo: &Repository,
+    branch: &BranchName,
+) -> Result<Option<PathBuf>> {
+    let Some(tip) = repo.tip(branch) else { return Ok(None) };
+    let Some(cwd) = recorded_cwd(repo, &tip)? else { return Ok(None) };
+    let dir = MovedProject::of(repo).present(Path::new(&cwd));
+    let here = std::env::current_dir().ok().and_then(|here| canonical(&here).ok());
+    let dir = canonical(&dir).ok().filter(|dir| here.is_some_and(|here| here.starts_with(dir)));
+    dir.map(|dir| checked(&dir, false)).transpose()
 }
 
 /// A requested restore.
@@ -133,6 +148,8 @@ pub(crate) struct RewindRun {
     pub(crate) before_prompt: Option<json::RestoredPrompt>,
     /// The effects of the turns after the restored one, from the time of the plan.
     effects: OnceCell<Ledger>,
+    /// True for a rollback by no turn: it only restores the files of the newest snapshot.
+    is_of_nothing: bool,
 }
 
 /// A planned restore or rollback.
@@ -159,7 +176,13 @@ impl RewindRun {
         dry_run: bool,
         before_prompt: Option<json::RestoredPrompt>,
     ) -> Self {
-        Self { restore, verb, dry_run, before_prompt, effects: OnceCell::new() }
+        let (effects, is_of_nothing) = (OnceCell::new(), false);
+        Self { restore, verb, dry_run, before_prompt, effects, is_of_nothing }
+    }
+
+    /// Only restores the files of the newest snapshot, and adds none without a difference.
+    pub(crate) fn of_no_turn(self) -> Self {
+        Self { is_of_nothing: true, ..self }
     }
 
     /// Returns the effects of the turns after the restored one, which stay. Read before the branch
@@ -175,8 +198,9 @@ impl RewindRun {
     /// Plans it, carries it out if there is anything to do, and shows the result.
     pub(crate) fn run(&self, run: &mut Invocation, repo: &Repository) -> Result<Answer> {
         let looked = self.look(repo)?;
-        // A rollback marks the state of the branch, even if that does not change.
-        let is_idle = !self.restore.is_rollback && !looked.plan().changes_anything();
+        // A rollback by a turn or more marks the state of the branch, even if that does not change.
+        let is_mark = self.restore.is_rollback && !self.is_of_nothing;
+        let is_idle = !is_mark && !looked.plan().changes_anything();
         if self.dry_run || is_idle {
             self.show(run, repo, looked.plan(), None)?;
             return Ok(Answer::Yes);
@@ -301,7 +325,7 @@ impl RewindRun {
                     let hint = format!(
                         "{client} still has the rolled-back turns: 'turntree resume {}' opens a \
                          session of it that ends here",
-                        self.restore.branch
+                        out.names().branch(&self.restore.branch)
                     );
                     writeln!(out, "{}", out.paint.paint(FAINT, harmless(&hint)))?;
                 }

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use turntree::context::{Builder, Context, diff};
-use turntree::object::{Kind, ObjectId, ObjectSource};
+use turntree::object::ObjectId;
 use turntree::platform::canonical;
 use turntree::repo::{BranchName, Repository, SnapshotDraft, Transaction};
 use turntree::workspace::{capture, expect_own_directory, lay_out_files, store_above};
@@ -19,7 +19,7 @@ use super::worktree_include::copy_kept;
 use crate::porcelain::broad_directory::expect_narrow;
 use crate::porcelain::git::program::{GitProject, commits_on_no_branch};
 use crate::program::global::STORE_DIR;
-use crate::program::here::place_key;
+use crate::program::here::{place_key, recorded_cwd};
 use crate::program::invocation::{ELSEWHERE, stamp, store_from, whole_path};
 use crate::program::linked_worktree::is_linked_worktree;
 use crate::program::moved_project::MovedProject;
@@ -204,14 +204,7 @@ fn is_used(dir: &Path) -> Result<bool> {
 /// The directory of the project: the workspace of the snapshot, otherwise the directory of its
 /// session, otherwise the working directory.
 fn project_of(repo: &Repository, from: &ObjectId) -> Result<Option<PathBuf>> {
-    let context = repo.context(from)?;
-    let cwd = match context.map(repo, "meta")?.get(repo, b"cwd")? {
-        Some(item) => {
-            let name = repo.read_as(Kind::Blob, &item.link.id)?;
-            Some(String::from_utf8_lossy(&name).into_owned())
-        }
-        None => None,
-    };
+    let cwd = recorded_cwd(repo, from)?;
     let moved = MovedProject::of(repo);
     let known = [repo.workspace_of(from)?, cwd].into_iter().flatten();
     let known = known.map(|dir| moved.present(Path::new(&dir)));

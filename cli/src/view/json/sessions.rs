@@ -57,6 +57,19 @@ pub(crate) struct SessionLabelled {
     pub(crate) labels: Vec<String>,
 }
 
+/// `session map`: the directories of other computers.
+#[derive(Debug, Serialize)]
+pub(crate) struct DirectoryMap {
+    pub(crate) directories: Vec<MappedDirectory>,
+}
+
+/// A directory of another computer, and the one here that stands for it.
+#[derive(Debug, Serialize)]
+pub(crate) struct MappedDirectory {
+    pub(crate) old: String,
+    pub(crate) new: String,
+}
+
 impl SessionRecord {
     /// The record of a session.
     pub(crate) fn new(session: &SessionSummary, live: bool) -> Self {

@@ -118,6 +118,8 @@ pub(crate) struct PricesUsed {
     pub(crate) date: String,
     /// The file; `null` for the built-in table.
     pub(crate) file: Option<String>,
+    /// True if the file adds to the built-in table.
+    pub(crate) adds: bool,
 }
 
 impl UsageRecord {

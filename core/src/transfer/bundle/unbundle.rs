@@ -520,9 +520,13 @@ pub(in crate::transfer) fn stage_labels(
     Ok(())
 }
 
-/// Returns the initial current branch of an empty store: the first main branch, or the first
-/// branch.
+/// Returns the initial current branch of an empty store: the main branch of the only session, or
+/// its first branch. Of several sessions none is the current one.
 fn initial_branch(refs: &[PlannedRef]) -> Option<BranchName> {
     let branches = || refs.iter().filter_map(|planned| BranchName::from_full(&planned.becomes));
+    let first = branches().next()?;
+    if branches().any(|branch| branch.session() != first.session()) {
+        return None;
+    }
     branches().find(|branch| branch.branch() == MAIN_BRANCH).or_else(|| branches().next())
 }

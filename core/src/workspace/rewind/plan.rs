@@ -432,5 +432,5 @@ fn summary(files: Option<&FileChanges>) -> String {
     let Some(files) = files else { return String::new() };
     let (written, deleted) = files.counts();
     let plural = if written == 1 { "" } else { "s" };
-    format!(": {written} file{plural} to write, {deleted} to delete")
+    format!(": {written} file{plural} written, {deleted} deleted")
 }

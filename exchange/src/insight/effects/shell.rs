@@ -148,7 +148,6 @@ fn split(script: &str) -> Vec<Command> {
                 chars.next();
                 split.begin_substitution();
             }
-            (_, '`') => split.end_command(),
             (None, ')') => split.end_substitution(),
             (None, '\'' | '"') => split.begin_quote(char),
             (None, '#') if split.word.is_none() => {
@@ -160,7 +159,7 @@ fn split(script: &str) -> Vec<Command> {
                     skip_document(&mut chars, &end);
                 }
             }
-            (None, ';' | '&' | '|' | '(' | '{' | '}') => split.end_command(),
+            (_, '`') | (None, ';' | '&' | '|' | '(' | '{' | '}') => split.end_command(),
             (None, '<') if chars.next_if_eq(&'<').is_some() => {
                 let is_string = chars.next_if_eq(&'<').is_some();
                 split.end_word();

@@ -42,14 +42,13 @@ impl Prepared {
             lines.extend(others.into_iter().filter(|other| other.branch != branch));
         }
         let prices = Prices::of(None)?.table;
-        let compared = Compared::of(repo, lines, &prices)?;
-        let comparison = match compared.lines.len() {
+        let page_branch = |line: &Line| PageBranch { name: line.name.clone(), tip: line.tip };
+        let branches = lines.iter().map(page_branch).collect();
+        let comparison = match lines.len() {
             0 | 1 => None,
-            _ => Some(json_of(&compared.record())?),
+            _ => Some(json_of(&Compared::of(repo, lines, &prices)?.record())?),
         };
-        let branches =
-            compared.lines.into_iter().map(|line| PageBranch { name: line.name, tip: line.tip });
-        Ok(Self { title: revisions.join(", "), branches: branches.collect(), comparison, prices })
+        Ok(Self { title: revisions.join(", "), branches, comparison, prices })
     }
 
     /// Writes the page.

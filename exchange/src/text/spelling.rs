@@ -5,14 +5,17 @@ const MAX_CHARS: usize = 32;
 
 /// The number of typing errors between two words that differ.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Distance {
+pub enum Distance {
+    /// One error.
     One,
+    /// Two errors.
     Two,
 }
 
 /// Returns how many errors lie between two words that differ, if at most `most` do. An error is a
 /// missing, additional or wrong letter, or two swapped neighbors.
-pub(super) fn distance(one: &str, other: &str, most: Distance) -> Option<Distance> {
+#[must_use]
+pub fn distance(one: &str, other: &str, most: Distance) -> Option<Distance> {
     let limit = if most == Distance::One { 1 } else { 2 };
     if one.len().abs_diff(other.len()) > limit * char::MAX.len_utf8() {
         return None;

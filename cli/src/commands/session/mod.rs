@@ -39,11 +39,10 @@ enum SessionCommand {
 impl Verb for SessionVerbs {
     fn reads_only(&self) -> bool {
         match &self.action {
-            SessionCommand::Show(_) => true,
+            // The map is not a part of the store.
+            SessionCommand::Show(_) | SessionCommand::Map(_) => true,
             SessionCommand::Rename(_) => false,
             SessionCommand::Label(label) => label.reads_only(),
-            // The map is not a part of the store.
-            SessionCommand::Map(_) => true,
             SessionCommand::Forget(forget) => forget.reads_only(),
         }
     }

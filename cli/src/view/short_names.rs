@@ -39,10 +39,11 @@ impl ShortNames {
     /// with an id, and a search in a table for others.
     pub(crate) fn session<'n>(&self, name: &'n str) -> Cow<'n, str> {
         let (Some(id), Some(refs)) = (id_in(name), &self.refs) else { return Cow::Borrowed(name) };
+        let Some(beginning) = id.get(..MIN_CHARS) else { return Cow::Borrowed(name) };
         let passes = self.passes.get();
         let shared = if passes < PASSES {
             self.passes.set(passes + 1);
-            let others = sessions(refs).filter(|other| other != name);
+            let others = sessions(refs, beginning).filter(|other| other != name);
             let beginnings = others.map(|other| {
                 id_in(&other)
                     .map_or(0, |other| shared_bytes(id, other))
@@ -86,7 +87,7 @@ struct BeginningTable {
 impl BeginningTable {
     fn new(refs: &RefTable) -> Self {
         let mut beginnings = Vec::new();
-        for session in sessions(refs) {
+        for session in sessions(refs, "") {
             let name: Arc<str> = session.as_str().into();
             beginnings.extend(id_in(&session).map(|id| (id.to_owned(), Arc::clone(&name))));
             beginnings.push((session, name));
@@ -107,10 +108,12 @@ impl BeginningTable {
     }
 }
 
-/// Iterates over the names of the sessions, each once.
-fn sessions(refs: &RefTable) -> impl Iterator<Item = String> {
+/// Iterates over the names of the sessions that contain `part`, and maybe some others, each once.
+fn sessions(refs: &RefTable, part: &str) -> impl Iterator<Item = String> {
     let mut last = String::new();
-    let branches = refs.values.keys().filter_map(|full| BranchName::from_full(full));
+    // Most names are passed over without being parsed.
+    let names = refs.values.keys().filter(move |full| full.contains(part));
+    let branches = names.filter_map(|full| BranchName::from_full(full));
     branches.filter_map(move |branch| {
         // Branches of a session are next to each other.
         let is_new = branch.session() != last;

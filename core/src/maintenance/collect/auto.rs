@@ -127,7 +127,7 @@ fn is_enough(idle: JournalSize, bytes: u64, last: Option<&LastStep>) -> bool {
 /// is due, or while another process collects, which only costs a look at a lock.
 ///
 /// # Errors
-/// Errors of [`collect`](super). After an error the store is unchanged, and the next try
+/// Errors of [`collect`](crate::maintenance::collect). After an error the store is unchanged, and the next try
 /// is further away.
 pub fn step(repo: &Repository, stamp: &Signature) -> Result<Option<Collected>> {
     if repo.store().is_collected()? {
@@ -235,7 +235,7 @@ fn run_step(
 /// lock that a commit waits for.
 ///
 /// # Errors
-/// Errors of [`collect`](super). After an error the store is unchanged.
+/// Errors of [`collect`](crate::maintenance::collect). After an error the store is unchanged.
 pub fn pack(repo: &Repository, stamp: &Signature, bytes: u64) -> Result<Option<Collected>> {
     let Some(lock) = repo.store().try_lock_collector()? else { return Ok(None) };
     repo.store().refresh()?;

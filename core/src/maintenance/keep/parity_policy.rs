@@ -33,7 +33,7 @@ pub fn set_parity_policy(change: &mut Transaction<'_>, share: Option<ParityShare
 /// Returns the parity policy of a store, if it has one. Reads the header of each parity file.
 ///
 /// # Errors
-/// Errors of [`Store::parity_policy`] and of [`Store::packs_below`].
+/// Errors of [`Store::parity_policy`](crate::store::Store::parity_policy) and of [`Store::packs_below`](crate::store::Store::packs_below).
 pub fn parity_policy(repo: &Repository) -> Result<Option<ParityPolicy>> {
     let store = repo.store();
     let Some(share) = store.parity_policy()? else { return Ok(None) };

@@ -109,7 +109,7 @@ impl WholeTurns {
 /// cannot be followed. Reads the whole store, which may be damaged.
 ///
 /// # Errors
-/// Errors of [`Store::examine`].
+/// Errors of [`Store::examine`](crate::store::Store::examine).
 pub fn newest_whole_turn(
     repo: &Repository,
     session: &str,

@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 
 use clap::Args;
 use clap_complete::{ArgValueCandidates, ArgValueCompleter};
-use turntree::context::Context;
+use turntree::context::{Context, FILES};
 use turntree::local::random_bytes;
 use turntree::object::{Kind, ObjectId, ObjectSource, Time};
 use turntree::platform::{private, private_folders};
@@ -46,9 +46,6 @@ const MAX_TIPS: usize = 64;
 
 /// Longest title of a session, in characters.
 const TITLE_CHARS: usize = 60;
-
-/// The part of a snapshot that --files restores.
-const FILES: &str = "files";
 
 /// Resume from any turn in an agent
 ///

@@ -3,7 +3,7 @@
 
 use serde::Serialize;
 use turntree::Error;
-use turntree::context::{PathTarget, split};
+use turntree::context::{FILES, PathTarget, split};
 use turntree::maintenance::stats;
 use turntree::object::{Kind, ObjectId, ObjectSource};
 use turntree::repo::Repository;
@@ -16,9 +16,6 @@ use crate::porcelain::read::blame::each_part;
 use crate::porcelain::read::entries::list_part;
 use crate::view::error::Result;
 use crate::view::{clock, json};
-
-/// The section of the workspace.
-const FILES: &str = "files";
 
 /// Entries of a directory in one answer.
 const ENTRIES: usize = 1000;

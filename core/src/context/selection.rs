@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::diff::diff_section;
-use super::{Builder, Context, SOURCE, Section, Shape, is_transcript_section, text_key};
+use super::{Builder, Context, FILES, SOURCE, Section, Shape, is_transcript_section, text_key};
 use crate::error::{Error, Result};
 use crate::object::{ObjectSink, ObjectSource};
 use crate::tree::Map;
@@ -11,8 +11,6 @@ use crate::tree::Map;
 /// The name of the conversations in [`Selection::parse`], and the sections it represents.
 const CONVERSATION: &str = "conversation";
 const OF_CONVERSATION: [&str; 2] = ["agents", SOURCE];
-
-const FILES: &str = "files";
 
 /// Returns the section name used for selection: all sections of a transcript are selected as one.
 fn selection_name(section: &str) -> &str {

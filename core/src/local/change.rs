@@ -11,9 +11,10 @@ use std::collections::BTreeMap;
 use bytes::Bytes;
 
 use super::Repo;
-use super::turn::{FILES, check_file};
+use super::turn::check_file;
 use crate::context::{
-    Builder, Context, FileMode, MessageEntry, Role, agent_section, is_transcript_section, split,
+    Builder, Context, FILES, FileMode, MessageEntry, Role, agent_section, is_transcript_section,
+    split,
 };
 use crate::error::{Error, ErrorKind, Result};
 use crate::object::{Kind, ObjectId, ObjectSink, Trigger};

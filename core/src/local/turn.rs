@@ -6,14 +6,11 @@ use bytes::Bytes;
 
 use super::system::{git_places, home};
 use super::{Repo, Snapshot, path_error};
-use crate::context::{Builder, Context, FileMode, JSON_MEDIA, MessageEntry, Role, split};
+use crate::context::{Builder, Context, FILES, FileMode, JSON_MEDIA, MessageEntry, Role, split};
 use crate::error::{Error, Result};
 use crate::object::{Kind, ObjectSink, Trigger};
 use crate::repo::{self, BranchName, Transaction};
 use crate::workspace::{CaptureOptions, CaptureReport, StatCache, capture, expect_narrow};
-
-/// The section of the workspace.
-pub(super) const FILES: &str = "files";
 
 /// A turn in progress. Dropping it leaves the session unchanged.
 #[derive(Debug)]

@@ -9,7 +9,7 @@ use gix::ObjectId as GitId;
 use gix::bstr::ByteSlice;
 use gix::objs::tree::EntryKind;
 use gix::objs::{CommitRef, Kind as GitKind};
-use turntree::context::{Builder, Context, FileEntry, FileMode};
+use turntree::context::{Builder, Context, FILES, FileEntry, FileMode};
 use turntree::error::{Error, Result};
 use turntree::object::{
     Author, Commit, Kind, MAX_BLOB_BYTES, ObjectId, ObjectSink, ObjectSource, Time, Trigger,
@@ -35,9 +35,6 @@ const GIT_SNAPSHOT: &str = "git-snapshot";
 
 /// The section with the facts of a commit besides its message.
 const SECTION: &str = "git";
-
-/// The section of files.
-const FILES: &str = "files";
 
 /// Maximum number of parents of a commit.
 const MAX_PARENTS: usize = 1000;

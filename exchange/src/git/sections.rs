@@ -6,8 +6,8 @@ use std::collections::{BTreeMap, HashMap};
 use gix::objs::Kind as GitKind;
 use gix::objs::tree::EntryKind;
 use turntree::context::{
-    Context, FileEntry, FileMode, MessageEntry, Section, SectionChange, Shape, changed_sections,
-    diff_section, is_transcript_section,
+    Context, FILES, FileEntry, FileMode, MessageEntry, Section, SectionChange, Shape,
+    changed_sections, diff_section, is_transcript_section,
 };
 use turntree::error::Result;
 use turntree::object::{Kind, ObjectId, ObjectSource};
@@ -19,9 +19,6 @@ use super::pack::PackWriter;
 use super::tree::{Folder, Leaf, LoadEntries};
 use crate::model::report::MAX_NOTES;
 use crate::render::message_markdown;
-
-/// The section of files.
-const FILES: &str = "files";
 
 /// Writes successive contexts as git trees.
 pub(super) struct TreeWriter<'a> {

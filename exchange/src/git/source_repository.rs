@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use gix::ObjectId as GitId;
 use gix::objs::tree::EntryKind;
 use gix::objs::{CommitRef, Kind as GitKind, TagRef, TreeRef};
+use turntree::context::FILES;
 use turntree::error::{Error, ErrorKind, Result};
 use turntree::workspace::is_reserved;
 
@@ -28,9 +29,6 @@ const MAX_TAGS: usize = 100;
 
 /// Maximum total size of these paths in bytes. They are in memory until the commit is written.
 const MAX_PATHS_BYTES: u64 = 256 << 20;
-
-/// The folder of an export that contains the workspace.
-const FILES: &str = "files";
 
 /// A repository to read.
 pub(super) struct SourceRepository {

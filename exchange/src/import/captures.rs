@@ -17,7 +17,7 @@
 use std::collections::BTreeMap;
 
 use memchr::memmem::Finder;
-use turntree::context::{Builder, Context};
+use turntree::context::{Builder, Context, FILES};
 use turntree::error::Result;
 use turntree::object::{Author, Commit, Kind, ObjectId, ObjectSink, RefValue, Time, Trigger};
 use turntree::repo::{Repository, Signature, Transaction};
@@ -35,9 +35,6 @@ const SINCE: &str = "since";
 
 /// Maximum number of pending captures of a session. Above it, the next capture replaces the oldest.
 const MAX_PENDING: usize = 64;
-
-/// The section of files.
-const FILES: &str = "files";
 
 /// The pending captures of a session.
 pub(crate) struct Captures {

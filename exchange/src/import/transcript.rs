@@ -20,7 +20,7 @@ use std::io::{BufRead, BufReader, Read};
 use std::sync::Arc;
 
 use bytes::Bytes;
-use turntree::context::{Builder, SourceEntry, SourceKind};
+use turntree::context::{Builder, FILES, SourceEntry, SourceKind};
 use turntree::error::{Error, Result};
 use turntree::object::{Kind, ObjectId, ObjectSource};
 use turntree::repo::{BranchName, Repository, Signature, Transaction};
@@ -40,9 +40,6 @@ use crate::model::unread::UnreadRecords;
 use crate::text::piece::{Piece, PieceKind};
 
 const META: &str = "meta";
-
-/// The section of files.
-const FILES: &str = "files";
 
 /// Prefix of the actor names of hooks.
 const HOOK_ACTOR: &str = "hook/";

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 use turntree::context::{
-    Builder, Context, CopyWriter, FileMode, JSON_MEDIA, MAIN_AGENT, MessageEntry, SOURCE,
+    Builder, Context, CopyWriter, FILES, FileMode, JSON_MEDIA, MAIN_AGENT, MessageEntry, SOURCE,
     SourceEntry, agent_section,
 };
 use turntree::error::Result;
@@ -48,9 +48,6 @@ const DIRECTORY: &str = "cwd";
 
 /// The fact that holds the root of file paths, if it is above the working directory.
 pub(crate) const ROOT: &str = "root";
-
-/// The section of files.
-const FILES: &str = "files";
 
 /// Longest name of an agent in bytes.
 const MAX_AGENT_BYTES: usize = 200;

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashMap};
 
 use bytes::Bytes;
-use turntree::context::{FileEntry, MessageEntry, diff_section};
+use turntree::context::{FILES, FileEntry, MessageEntry, diff_section};
 use turntree::error::{ErrorKind, Result};
 use turntree::object::{Kind, ObjectId, ObjectSource, Time, Trigger};
 use turntree::repo::{LogEntry, Prompts, Repository, RollbackTarget};
@@ -17,9 +17,6 @@ use crate::formats::view;
 
 /// The section that contains the prompts.
 const CONVERSATION: &str = "agents/main/messages";
-
-/// The section of files.
-const FILES: &str = "files";
 
 /// Largest file whose lines are counted.
 const MAX_COUNTED_BYTES: usize = 1 << 20;

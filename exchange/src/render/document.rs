@@ -11,7 +11,8 @@ use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
 use serde_json::{Map, Value, json};
 use turntree::context::{
-    Context, FileEntry, FileMode, MessageEntry, Section, Shape, Transcript, is_transcript_section,
+    Context, FILES, FileEntry, FileMode, MessageEntry, Section, Shape, Transcript,
+    is_transcript_section,
 };
 use turntree::error::{Error, Result};
 use turntree::object::{Commit, Kind, ObjectId, ObjectSource};
@@ -261,9 +262,6 @@ impl DocumentWriter<'_> {
         self.out.write_all(text.as_bytes()).map_err(|error| Error::io("write the export", error))
     }
 }
-
-/// The section of files.
-const FILES: &str = "files";
 
 fn add_content(entry: &mut Map<String, Value>, bytes: &[u8]) {
     match std::str::from_utf8(bytes) {

@@ -18,15 +18,13 @@ use std::collections::{BTreeMap, HashSet};
 use std::fmt::{self, Write as _};
 use std::str::FromStr;
 
+use crate::context::FILES;
 use crate::error::{Error, Result};
 use crate::object::{Commit, Kind, ObjectId, ObjectSink, ObjectSource, RefValue};
 use crate::repo::{LogEntry, Repository, Transaction};
 use crate::store::Expected;
 
 const BISECTS: &str = "refs/bisect/";
-
-/// The section whose root identifies the files of a turn.
-const FILES: &str = "files";
 
 /// The verdict on a turn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -5,15 +5,12 @@ use std::path::{Path, PathBuf};
 
 use super::apply::CheckoutReport;
 use super::plan::plan_checkout;
-use crate::context::{Context, text_key};
+use crate::context::{Context, FILES, text_key};
 use crate::error::{Error, Result};
 use crate::object::ObjectSource;
 use crate::workspace::disk::folder::EntryKind;
 use crate::workspace::disk::layout::entry_path;
 use crate::workspace::disk::target::TargetDir;
-
-/// The section that is shown, and the name of its folder.
-const FILES: &str = "files";
 
 /// A directory for the files of one context after another. Its creator owns and removes it.
 #[derive(Debug)]

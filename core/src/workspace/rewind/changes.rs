@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 
-use crate::context::{Context, FileEntry, FileMode, Selection, text_key};
+use crate::context::{Context, FILES, FileEntry, FileMode, Selection, text_key};
 use crate::error::{Error, ErrorKind, Result};
 use crate::object::ObjectSource;
 use crate::platform::name_of_bytes;
@@ -162,8 +162,6 @@ impl FileChanges {
         Ok(Self { dir: dir.to_owned(), files, left, unchanged, deletes })
     }
 }
-
-const FILES: &str = "files";
 
 /// A differing entry.
 #[derive(Debug)]

@@ -4,13 +4,11 @@
 use std::collections::{BTreeMap, HashSet};
 use std::sync::{Mutex, PoisonError};
 
-use crate::context::{Context, Section, Selection, Shape};
+use crate::context::{Context, FILES, Section, Selection, Shape};
 use crate::error::{Error, Result};
 use crate::object::{Kind, ObjectId};
 use crate::store::Store;
 use crate::tree::{Link, List, Map};
-
-const FILES: &str = "files";
 
 /// Maximum links per batch, and maximum links remembered to avoid rereading. Both bound the memory
 /// of a check.

@@ -8,7 +8,8 @@ use super::changes::{ComparedStates, FileChanges, has_unrestored};
 use super::check_readable::check_readable;
 use super::own_directory::expect_own_directory;
 use crate::context::{
-    Builder, Context, JSON_MEDIA, LESSONS, MAIN_AGENT, MessageEntry, Role, Selection, agent_section,
+    Builder, Context, FILES, JSON_MEDIA, LESSONS, MAIN_AGENT, MessageEntry, Role, Selection,
+    agent_section,
 };
 use crate::error::{Error, Result};
 use crate::object::{Kind, ObjectId, ObjectSink, Trigger};
@@ -21,8 +22,6 @@ use crate::workspace::caches::note_capture;
 use crate::workspace::capture::{
     CaptureOptions, CaptureReport, OtherState, capture_with_others, workspace_metadata,
 };
-
-const FILES: &str = "files";
 
 /// The state to restore, and its destination.
 #[derive(Debug, Clone)]

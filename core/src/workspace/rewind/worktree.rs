@@ -7,7 +7,7 @@ use super::apply::AppliedFiles;
 use super::changes::{ComparedStates, FileChanges};
 use super::check_readable::check_readable;
 use super::plan::{WorkspaceBackup, current_state, files_metadata, has_files, target_state};
-use crate::context::{Builder, Context, Selection};
+use crate::context::{Builder, Context, FILES, Selection};
 use crate::error::{Error, ErrorKind, Result};
 use crate::object::{Commit, Kind, ObjectId, ObjectSink, Trigger};
 use crate::repo::{
@@ -19,8 +19,6 @@ use crate::workspace::caches::note_capture;
 use crate::workspace::capture::{
     CaptureOptions, CaptureReport, OtherState, capture_with_others, workspace_metadata,
 };
-
-const FILES: &str = "files";
 
 /// Writes the files of a snapshot into a directory that the caller has just created: its current
 /// files are not saved. Deletes files that the snapshot lacks if its files were captured from a

@@ -9,7 +9,7 @@
 use std::collections::BTreeMap;
 
 use bytes::Bytes;
-use turntree::context::{Builder, Context, FileEntry, FileMode, Transcript};
+use turntree::context::{Builder, Context, FILES, FileEntry, FileMode, Transcript};
 use turntree::error::Result;
 use turntree::object::{Kind, ObjectId, ObjectSink, ObjectSource, Trigger};
 use turntree::repo::SnapshotDraft;
@@ -17,9 +17,6 @@ use turntree::repo::SnapshotDraft;
 use super::{FollowOptions, store_capture};
 use crate::import::captures::contains_call;
 use crate::import::turns::TurnWriter;
-
-/// The section of files.
-const FILES: &str = "files";
 
 /// The byte order mark of UTF-8.
 const BYTE_ORDER_MARK: &str = "\u{feff}";

@@ -26,7 +26,7 @@ use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use bytes::Bytes;
 use serde::Serialize;
-use turntree::context::{FileEntry, FileMode, MessageEntry, Role};
+use turntree::context::{FILES, FileEntry, FileMode, MessageEntry, Role};
 use turntree::error::{Error, Result};
 use turntree::object::{Kind, ObjectId, ObjectSource};
 use turntree::repo::{Prompts, Repository};
@@ -609,9 +609,6 @@ fn tips(page: &Page<'_>) -> Vec<ObjectId> {
 fn write_error(error: std::io::Error) -> Error {
     Error::io("write the page", error)
 }
-
-/// The section of files.
-const FILES: &str = "files";
 
 /// The section of the main conversation.
 const MAIN: &str = "agents/main/messages";

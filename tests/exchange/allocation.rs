@@ -218,7 +218,7 @@ fn new_branches_take_no_memory_for_earlier_records() {
             branch: None,
         };
         import(&repo, transcript.as_bytes(), &options).unwrap();
-        let prices = PriceTable::built_in().unwrap();
+        let prices = PriceTable::built_in();
         let branches = repo.branches();
         assert!(branches.len() > 3_900, "{}", branches.len());
         let mut most = 0;

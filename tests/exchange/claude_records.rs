@@ -138,7 +138,7 @@ impl Imported {
     }
 
     fn answers(&self) -> u64 {
-        let prices = PriceTable::built_in().unwrap();
+        let prices = PriceTable::built_in();
         let day = |_| String::new();
         let (scope, by) = (UsageScope::Session("s"), UsageBy::Model);
         let query = UsageQuery { scope, by, since: None, prices: &prices, day: &day };
@@ -621,7 +621,7 @@ fn rewinds_in_a_fork_reach_its_copied_records() {
             let of_fork = of_fork.iter().filter(|(name, _)| name.session() == "f").count();
             // A file with only copies has a turn too, which a rewind leaves.
             assert!(of_fork == branches || cut == 4, "{what}, {cut}");
-            let prices = PriceTable::built_in().unwrap();
+            let prices = PriceTable::built_in();
             let day = |_| String::new();
             let (scope, by) = (UsageScope::All, UsageBy::Model);
             let query = UsageQuery { scope, by, since: None, prices: &prices, day: &day };

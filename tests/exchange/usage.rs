@@ -22,7 +22,7 @@ fn recorded(agent: &str) -> Vec<PathBuf> {
 }
 
 fn report(repo: &Repository, scope: UsageScope<'_>, by: UsageBy) -> UsageReport {
-    let prices = PriceTable::built_in().unwrap();
+    let prices = PriceTable::built_in();
     let day = |time: turntree::object::Time| (time.micros / 86_400_000_000).to_string();
     let query = UsageQuery { scope, by, since: None, prices: &prices, day: &day };
     usage_report(repo, &query).unwrap()

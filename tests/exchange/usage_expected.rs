@@ -16,7 +16,7 @@ fn report(sessions: &[(&str, Vec<u8>)]) -> UsageReport {
     for (session, bytes) in sessions {
         sandbox.import(session, bytes).unwrap();
     }
-    let prices = PriceTable::built_in().unwrap();
+    let prices = PriceTable::built_in();
     let day = |_| String::new();
     let (scope, by) = (UsageScope::All, UsageBy::Session);
     let query = UsageQuery { scope, by, since: None, prices: &prices, day: &day };
@@ -212,7 +212,7 @@ fn recorded_zero_costs_are_ignored_where_a_price_is_known() {
     let tokens = json!({"input": 1_000_000, "output": 0, "cache": {"read": 0, "write": 0}});
     let cost = |recorded| report(&[("s", opencode(&tokens, recorded))]).total.cost();
     assert_eq!(cost(0.25), Some(0.25));
-    let prices = PriceTable::built_in().unwrap();
+    let prices = PriceTable::built_in();
     let taken = TokenUsage { input: 1_000_000, ..TokenUsage::default() };
     assert_eq!(cost(0.0), prices.cost("gpt-5", &taken));
 }

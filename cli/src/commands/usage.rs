@@ -110,7 +110,8 @@ impl Verb for Usage {
             return Ok(if gaps.is_empty() { Answer::Yes } else { Answer::No });
         }
         let adds = prices.table.adds_to_built_in;
-        let used = json::PricesUsed { date: prices.table.date, file: prices.file, adds };
+        let used =
+            json::PricesUsed { date: prices.table.date().to_owned(), file: prices.file, adds };
         let names = if rows == UsageBy::Session { titles(&repo)? } else { HashMap::new() };
         if run.out.json {
             run.out.record(&json::UsageRecord::new(rows.name(), report, used, &names))?;

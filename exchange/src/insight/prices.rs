@@ -1,14 +1,17 @@
 //! The cost of tokens by model: a dated table that users can edit.
 
 use std::collections::BTreeMap;
+use std::sync::LazyLock;
 
 use serde::Deserialize;
 use turntree::error::{Error, Result};
 
 use super::usage::TokenUsage;
 
-/// The built-in table.
-const BUILT_IN: &str = include_str!("prices.toml");
+/// The built-in table, parsed when a price is first looked up: a list of turns without usage needs
+/// none. A test checks that it can be parsed.
+static BUILT_IN: LazyLock<DatedModels> =
+    LazyLock::new(|| DatedModels::parse(include_str!("prices.toml")).unwrap_or_default());
 
 /// Number of tokens that a price is for.
 const MILLION: f64 = 1e6;
@@ -26,15 +29,31 @@ const RELEASES: [&str; 4] = ["latest", "preview", "v1", "v2"];
 const PROVIDER_SEPARATORS: [&str; 2] = ["/", "anthropic."];
 
 /// The prices of models. The default has no prices.
+#[derive(Debug, Clone, Default)]
+pub struct PriceTable {
+    /// True if the built-in table has these prices and the parsed table others, which come first.
+    pub adds_to_built_in: bool,
+    source: Source,
+}
+
+#[derive(Debug, Clone)]
+enum Source {
+    BuiltIn,
+    Parsed(DatedModels),
+}
+
+impl Default for Source {
+    fn default() -> Self {
+        Self::Parsed(DatedModels::default())
+    }
+}
+
+/// A table in a file.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct PriceTable {
-    /// The date of the prices as text.
+struct DatedModels {
     #[serde(default)]
-    pub date: String,
-    /// True if the built-in table has these prices and the parsed table others, which come first.
-    #[serde(skip)]
-    pub adds_to_built_in: bool,
+    date: String,
     #[serde(default)]
     models: BTreeMap<String, Price>,
 }
@@ -101,9 +120,9 @@ impl PriceTable {
     /// # Errors
     /// `InvalidInput` with a description of the error.
     pub fn parse(text: &str) -> Result<Self> {
-        let table = Self::parse_models(text)?;
+        let table = DatedModels::parse(text)?;
         if !table.date.is_empty() {
-            return Ok(table);
+            return Ok(Self { adds_to_built_in: false, source: Source::Parsed(table) });
         }
         if table.models.is_empty() {
             return Err(Error::invalid(
@@ -111,35 +130,29 @@ impl PriceTable {
                  [models.NAME] has the prices 'input' and 'output' of a model",
             ));
         }
-        let Self { date, mut models, .. } = Self::built_in()?;
+        let DatedModels { date, mut models } = BUILT_IN.clone();
         models.extend(table.models);
-        Ok(Self { date, adds_to_built_in: true, models })
-    }
-
-    fn parse_models(text: &str) -> Result<Self> {
-        let table: Self = basic_toml::from_str(text)
-            .map_err(|error| Error::invalid(format!("not a table of prices: {error}")))?;
-        let is_sound = |price: &f64| (0.0..1e9).contains(price);
-        for (name, price) in &table.models {
-            let mut all = price.all().to_vec();
-            all.push(price.web_search);
-            all.extend(price.fast.iter().flat_map(|fast| price.with_fast_prices(fast).all()));
-            all.extend(price.long.iter().flat_map(|long| price.with_long_prices(long).all()));
-            if !all.iter().flatten().all(is_sound) {
-                return Err(Error::invalid(format!(
-                    "a price of {name} is not an amount of dollars"
-                )));
-            }
-        }
-        Ok(table)
+        let source = Source::Parsed(DatedModels { date, models });
+        Ok(Self { adds_to_built_in: true, source })
     }
 
     /// Returns the built-in table.
-    ///
-    /// # Errors
-    /// The errors of [`PriceTable::parse`]. A test checks the table.
-    pub fn built_in() -> Result<Self> {
-        Self::parse_models(BUILT_IN)
+    #[must_use]
+    pub fn built_in() -> Self {
+        Self { adds_to_built_in: false, source: Source::BuiltIn }
+    }
+
+    /// Returns the date of the prices as text.
+    #[must_use]
+    pub fn date(&self) -> &str {
+        &self.table().date
+    }
+
+    fn table(&self) -> &DatedModels {
+        match &self.source {
+            Source::BuiltIn => &BUILT_IN,
+            Source::Parsed(table) => table,
+        }
     }
 
     /// Returns the cost of tokens of `model` in US dollars, or `None` if the table has no price.
@@ -162,8 +175,28 @@ impl PriceTable {
             let known = known.to_lowercase();
             names.iter().any(|name| is_release_of(&known, name))
         };
-        let fitting = self.models.iter().filter(|(known, _)| fits(known));
+        let fitting = self.table().models.iter().filter(|(known, _)| fits(known));
         fitting.max_by_key(|(known, _)| known.len()).map(|(_, price)| price)
+    }
+}
+
+impl DatedModels {
+    fn parse(text: &str) -> Result<Self> {
+        let table: Self = basic_toml::from_str(text)
+            .map_err(|error| Error::invalid(format!("not a table of prices: {error}")))?;
+        let is_sound = |price: &f64| (0.0..1e9).contains(price);
+        for (name, price) in &table.models {
+            let mut all = price.all().to_vec();
+            all.push(price.web_search);
+            all.extend(price.fast.iter().flat_map(|fast| price.with_fast_prices(fast).all()));
+            all.extend(price.long.iter().flat_map(|long| price.with_long_prices(long).all()));
+            if !all.iter().flatten().all(is_sound) {
+                return Err(Error::invalid(format!(
+                    "a price of {name} is not an amount of dollars"
+                )));
+            }
+        }
+        Ok(table)
     }
 }
 
@@ -258,7 +291,7 @@ mod tests {
 
     #[test]
     fn the_built_in_price_table_is_valid() {
-        let table = PriceTable::built_in().unwrap();
+        let table = PriceTable::built_in();
         assert_eq!(cost(&table, "claude-opus-4-5-20251101"), Some(5.0));
         assert_eq!(cost(&table, "us.anthropic.claude-opus-4-5-20251101-v1:0"), Some(5.0));
         assert_eq!(cost(&table, "anthropic/claude-sonnet-4"), Some(3.0));
@@ -274,7 +307,7 @@ mod tests {
 
     #[test]
     fn models_do_not_match_by_prefix_alone() {
-        let table = PriceTable::built_in().unwrap();
+        let table = PriceTable::built_in();
         let others = [
             "claude-opus-4-9",
             "claude-opus-4.9",
@@ -306,7 +339,7 @@ mod tests {
         );
         let table = table.unwrap();
         assert!(table.adds_to_built_in);
-        assert_eq!(table.date, PriceTable::built_in().unwrap().date);
+        assert_eq!(table.date(), PriceTable::built_in().date());
         for (model, expected) in [("own", 7.0), ("gpt-5.5", 9.0), ("gpt-5", 1.25)] {
             assert_eq!(cost(&table, model), Some(expected), "{model}");
         }

@@ -23,7 +23,7 @@ impl Prices {
     /// Reads the prices of the file `named`, otherwise the user's own, otherwise the built-in ones.
     pub(crate) fn of(named: Option<&Path>) -> Result<Self> {
         let Some(path) = named.map(Path::to_path_buf).or_else(own) else {
-            return Ok(Self { table: PriceTable::built_in()?, file: None });
+            return Ok(Self { table: PriceTable::built_in(), file: None });
         };
         let file = input_name(&path);
         let refused = |error: &dyn std::fmt::Display| Error::invalid(format!("{file}: {error}"));

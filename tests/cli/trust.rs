@@ -556,7 +556,7 @@ mod directories {
         fs::rename(&dir, world.path("user/moved")).unwrap();
         fs::create_dir(&victim).unwrap();
         symlink(&victim, &dir).unwrap();
-        let words = ["rollback", "--turns", "1", "--session", "default"];
+        let words = ["rollback", "--turns", "1", "--session", "p"];
         world.exits(2, "user", "made", &words);
         assert_eq!(fs::read_dir(&victim).unwrap().count(), 0);
     }

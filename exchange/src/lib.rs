@@ -57,8 +57,7 @@ pub use insight::edit::{
     Cut, EditedConversation, EditedMessage, edit_conversation, expand_compaction,
 };
 pub use insight::effects::{
-    CallOutcome, Effect, LEDGER_TURNS, Ledger, LedgerEntry, Outside, Return, effect_of, ledger,
-    return_before,
+    CallOutcome, Ledger, LedgerEntry, Outside, Return, ledger, return_before,
 };
 pub use insight::intent::{
     MAX_ROLLBACK_STEPS, RollbackIntent, rollback_intent, rollback_language, rollback_request,

@@ -104,7 +104,7 @@ const SPECIAL: &[(&str, &str)] = &[
     ("grep -iF TEXT --all", "grep -iF message --all"),
 ];
 
-/// What a placeholder stands for.
+/// The values of placeholders.
 const PLACEHOLDERS: &[(&str, &str)] = &[
     ("REV~1", "HEAD~1"),
     ("REV", "HEAD"),

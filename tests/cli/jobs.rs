@@ -273,7 +273,7 @@ fn a_secret_is_found_and_taken_out_of_all_of_history() {
     let mut redact = person.command("project", &["redact", "--secret", &id, "--yes", "--sources"]);
     assert!(redact.output().unwrap().status.success());
     let mut grep = person.command("project", &["grep", "-F", &token, "--all"]);
-    assert_eq!(grep.output().unwrap().status.code(), Some(1), "nothing has it any more");
+    assert_eq!(grep.output().unwrap().status.code(), Some(1), "the store still has the token");
     let text = fs::read_to_string(person.path("home/.claude/projects/parser/s-parser.jsonl"));
     assert!(!text.unwrap().contains(&token), "nor has the transcript");
 }

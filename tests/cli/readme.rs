@@ -127,7 +127,7 @@ impl Machine {
         command.args(words).current_dir(self.path("project")).stdin(Stdio::null()).env_clear();
         command.env("HOME", self.path("home")).env("TURNTREE_MAINTENANCE", "off");
         command.env("COLUMNS", "160");
-        // Nothing is there, so no browser is opened.
+        // An empty directory, so that no browser is found and opened.
         command.env("PATH", self.path("nothing"));
         command
     }

@@ -1,5 +1,5 @@
 //! Effects that no rollback reverts: they are named to the user who goes back, and to an agent that
-//! no longer has the turns.
+//! lacks the turns.
 
 use std::fs;
 
@@ -79,7 +79,7 @@ fn a_rollback_in_the_chat_names_them_and_a_resumed_agent_is_told_once() {
     assert!(facts.contains("- turn 6, push: git push origin main\n"), "{facts}");
     assert!(facts.contains("gh pr create --fill  (reported an error)"), "{facts}");
     let prompt = of_session(json!({"prompt": "Ship it carefully"}));
-    assert_eq!(chat.event("UserPromptSubmit", prompt), None, "told once, and no other branch");
+    assert_eq!(chat.event("UserPromptSubmit", prompt), None, "the list again, or another branch");
     let record = json!({"type": "user", "uuid": "n-1", "sessionId": session,
         "message": {"role": "user", "content": "Ship it carefully"}});
     let known = fs::read_to_string(path).unwrap();

@@ -307,7 +307,7 @@ impl NewSnapshot {
         due: Option<&DueCheck>,
         racing: &Racing,
     ) -> Result<Taken> {
-        // Messages are appended to whatever is newest.
+        // Messages are appended to the newest snapshot, so a lost race is tried again.
         let retries = racing.retry || racing.expect.is_none() && input.only_appends();
         loop {
             let tip = repo.tip(&at.branch);

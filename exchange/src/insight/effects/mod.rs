@@ -28,15 +28,14 @@ use crate::model::view::{MessageView, ToolCall, ToolResult};
 use crate::secrets::mask_secrets;
 
 /// The newest turns that a ledger reads.
-pub const LEDGER_TURNS: usize = 2_000;
+const LEDGER_TURNS: usize = 2_000;
 
 /// The most characters of a call in a ledger.
 const MAX_CALL_CHARS: usize = 100;
 
 /// The effect of a tool call, the weakest first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-#[non_exhaustive]
-pub enum Effect {
+enum Effect {
     /// It only reads files, or notes of the client.
     Reads,
     /// It reads from other machines.
@@ -156,7 +155,7 @@ pub struct Ledger {
 /// Returns the effects of the turns on the line of `tip` that are not ancestors of `target`: those
 /// that a rollback from `tip` to `target` does not revert.
 ///
-/// Reads the new messages of the newest [`LEDGER_TURNS`] of these turns.
+/// Reads the new messages of the newest 2,000 of these turns.
 ///
 /// # Errors
 /// Errors of reading the commits. Turns whose content cannot be read are counted as unread.
@@ -261,18 +260,6 @@ impl LedgerReader {
     }
 }
 
-/// Returns the strongest effect of a tool call.
-#[must_use]
-pub fn effect_of(call: &ToolCall) -> Effect {
-    match script_of(call) {
-        Some(script) if !is_editor(call) => {
-            let effects = shell::commands(&script).into_iter().map(|it| rules::of_command(&it));
-            effects.max().unwrap_or(Effect::Process)
-        }
-        _ => rules::of_tool(&call.name),
-    }
-}
-
 /// Returns the parts of a call that no rollback reverts: the commands of a script, or the call.
 fn effects_of(call: &ToolCall) -> Vec<(Outside, String)> {
     let outside = |effect: Effect| match effect {
@@ -323,6 +310,17 @@ fn outcome(result: &ToolResult) -> CallOutcome {
 mod tests {
     use super::*;
 
+    /// Returns the strongest effect of a tool call.
+    fn effect_of(call: &ToolCall) -> Effect {
+        match script_of(call) {
+            Some(script) if !is_editor(call) => {
+                let effects = shell::commands(&script).into_iter().map(|it| rules::of_command(&it));
+                effects.max().unwrap_or(Effect::Process)
+            }
+            _ => rules::of_tool(&call.name),
+        }
+    }
+
     fn effect(tool: &str, input: &serde_json::Value) -> Effect {
         let input = input.to_string();
         effect_of(&ToolCall { id: "1".into(), name: tool.into(), input })
@@ -349,6 +347,12 @@ mod tests {
             ("aws ec2 terminate-instances --instance-ids i", Effect::Outside(Deployment)),
             ("aws s3 cp a s3://b/c", Effect::Outside(Storage)),
             ("psql -c 'DELETE FROM users'", Effect::Outside(Database)),
+            ("psql shop <<'EOF'\nDROP TABLE users;\nEOF", Effect::Outside(Database)),
+            ("mysql shop < dump.sql", Effect::Outside(Database)),
+            ("mongosh --eval 'db.users.drop()'", Effect::Outside(Database)),
+            ("psql -c 'SELECT 1'", Effect::Network),
+            ("ssh host <<'EOF'\nrm -rf /srv/a\nEOF", Effect::Outside(Machine)),
+            ("vercel --prod", Effect::Outside(Deployment)),
             ("rails db:migrate", Effect::Outside(Database)),
             ("curl -X POST https://a.example/pay -d '{}'", Effect::Outside(Request)),
             ("curl --data a=b https://a.example", Effect::Outside(Request)),

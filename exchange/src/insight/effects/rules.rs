@@ -168,7 +168,7 @@ const OUTSIDE: &[(&str, Outside)] = &[
     ("pulumi up|destroy|import|refresh", Outside::Deployment),
     ("ansible|ansible-playbook *", Outside::Deployment),
     ("cdk|sam|serverless|sls|copilot deploy|destroy|remove|delete", Outside::Deployment),
-    ("vercel|now|netlify|surge deploy|promote|rollback|remove|--prod", Outside::Deployment),
+    ("vercel|now|netlify|surge deploy|promote|rollback|remove", Outside::Deployment),
     ("fly|flyctl deploy|destroy|scale|secrets|launch|machine", Outside::Deployment),
     (
         "heroku apps:create|apps:destroy|config:set|config:unset|container:push|container:release|create|destroy|pg:reset|ps:restart|ps:scale|releases:rollback|restart|rollback|run",
@@ -187,7 +187,7 @@ const OUTSIDE: &[(&str, Outside)] = &[
     ("mail|mailx|mutt|msmtp|sendmail|swaks *", Outside::Message),
     ("stripe * cancel|capture|confirm|create|delete|pay|refund|update", Outside::Payment),
     (
-        "gsutil|s3cmd|mc|rclone|azcopy copy|cp|del|delete|mb|mv|put|purge|rb|rm|rsync|sync|move|remove|sync",
+        "gsutil|s3cmd|mc|rclone|azcopy copy|cp|del|delete|mb|mv|put|purge|rb|rm|rsync|sync|move|remove",
         Outside::Storage,
     ),
     ("scp|sftp *", Outside::Machine),
@@ -217,8 +217,10 @@ const OUTSIDE: &[(&str, Outside)] = &[
     ),
 ];
 
-/// Commands of the forges that read.
-const FORGE_READS: [&str; 2] = ["gh", "glab"];
+/// Options of clients of databases that give a statement, or list databases. Without one of them a
+/// client runs what it reads from its input.
+const STATEMENT_OPTIONS: [&str; 10] =
+    ["-c", "-e", "-l", "-q", "-Q", "--command", "--eval", "--execute", "--list", "--query"];
 
 /// Words by which operations of cloud programs begin that only read.
 const CLOUD_READS: [&str; 12] = [
@@ -353,7 +355,7 @@ fn program_effect(command: &Command) -> Effect {
     }
     match *program {
         "curl" | "wget" | "http" | "https" | "xh" | "xhs" => request(program, arguments),
-        "ssh" if subcommands.len() > 2 => Effect::Outside(Outside::Machine),
+        "ssh" if subcommands.len() > 1 => Effect::Outside(Outside::Machine),
         "rsync" if arguments.last().is_some_and(|to| is_remote(to)) => {
             Effect::Outside(Outside::Machine)
         }
@@ -363,7 +365,10 @@ fn program_effect(command: &Command) -> Effect {
         | "redis-cli" | "sqlite3" | "duckdb" | "bq" => database(program, arguments),
         "aws" | "gcloud" | "az" | "doctl" | "oci" | "ibmcloud" => cloud(&subcommands, arguments),
         "gh" | "glab" if subcommands.get(1) == Some(&"api") => forge_call(arguments),
-        program if FORGE_READS.contains(&program) => Effect::Network,
+        "gh" | "glab" => Effect::Network,
+        "vercel" | "netlify" if has_any(arguments, &["--prod"]) => {
+            Effect::Outside(Outside::Deployment)
+        }
         "git" => git(&subcommands, arguments),
         "npm" | "pnpm" | "yarn" | "bun" if has_any(arguments, &["-g", "--global"]) => {
             Effect::Outside(Outside::System)
@@ -508,7 +513,8 @@ fn database(program: &str, arguments: &[&str]) -> Effect {
                 .iter()
                 .any(|verb| text.contains(&format!(".{verb}")))
         }
-        _ => words.any(|word| SQL.contains(&word)) || has_any(arguments, &["-f", "--file"]),
+        "sqlite3" | "duckdb" | "bq" => words.any(|word| SQL.contains(&word)),
+        _ => words.any(|word| SQL.contains(&word)) || !has_any(arguments, &STATEMENT_OPTIONS),
     };
     match (changes, program) {
         // Files that a snapshot may have.

@@ -64,7 +64,7 @@ fn add_commands(script: &str, depth: usize, found: &mut Vec<Command>) {
     }
 }
 
-/// What a command runs.
+/// The command or the script inside of a command.
 enum Inner {
     Command(Command),
     Script(String),
@@ -143,7 +143,7 @@ fn split(script: &str) -> Vec<Command> {
                 Some('\n') | None => {}
                 Some(escaped) => split.push(escaped),
             },
-            // What is substituted is a command, too. The rest of the outer command is another one.
+            // A substitution runs a command. The rest of the outer command counts as another.
             (_, '$') if chars.peek() == Some(&'(') => {
                 chars.next();
                 split.begin_substitution();
@@ -240,7 +240,7 @@ impl Splitter {
 
     fn begin_substitution(&mut self) {
         self.substitutions.push(self.quote.take());
-        // What it becomes is not known.
+        // Its output is not known.
         self.push('…');
         self.end_command();
     }

@@ -352,6 +352,8 @@ mod tests {
             ("mongosh --eval 'db.users.drop()'", Effect::Outside(Database)),
             ("psql -c 'SELECT 1'", Effect::Network),
             ("ssh host <<'EOF'\nrm -rf /srv/a\nEOF", Effect::Outside(Machine)),
+            ("npm install -g serve", Effect::Outside(System)),
+            ("npm root -g", Effect::Process),
             ("vercel --prod", Effect::Outside(Deployment)),
             ("rails db:migrate", Effect::Outside(Database)),
             ("curl -X POST https://a.example/pay -d '{}'", Effect::Outside(Request)),
@@ -399,6 +401,8 @@ mod tests {
             ("send_email", Effect::Outside(Outside::Message)),
             ("get_balance", Effect::Reads),
             ("simulate", Effect::Process),
+            ("write_stdin", Effect::Process),
+            ("submit", Effect::Reads),
         ] {
             assert_eq!(effect(tool, &serde_json::json!({"to": "a"})), expected, "{tool}");
         }

@@ -278,7 +278,7 @@ const TOOL_READS: [&str; 22] = [
 ];
 
 /// Tools of clients that only read or keep notes of the client.
-const CLIENT_READS: [&str; 16] = [
+const CLIENT_READS: [&str; 20] = [
     "agent",
     "ask_user",
     "askuserquestion",
@@ -295,6 +295,10 @@ const CLIENT_READS: [&str; 16] = [
     "toolsearch",
     "update_plan",
     "save_memory",
+    "attempt_completion",
+    "finish",
+    "mark_task_complete",
+    "submit",
 ];
 
 /// Tools of clients that change files of the workspace.
@@ -316,6 +320,14 @@ const CLIENT_WRITES: [&str; 16] = [
     "write_file",
     "write_to_file",
 ];
+
+/// Tools of clients that act on a process which another call has begun.
+const CLIENT_PROCESSES: [&str; 6] =
+    ["kill_shell", "killbash", "killshell", "stop_bash", "write_bash", "write_stdin"];
+
+/// Verbs with which a package manager of a language changes what is installed for all projects.
+const INSTALL_VERBS: [&str; 10] =
+    ["add", "i", "install", "link", "remove", "rm", "un", "uninstall", "update", "upgrade"];
 
 /// Tools of clients that read from other machines.
 const CLIENT_FETCHES: [&str; 7] = [
@@ -370,7 +382,10 @@ fn program_effect(command: &Command) -> Effect {
             Effect::Outside(Outside::Deployment)
         }
         "git" => git(&subcommands, arguments),
-        "npm" | "pnpm" | "yarn" | "bun" if has_any(arguments, &["-g", "--global"]) => {
+        "npm" | "pnpm" | "yarn" | "bun"
+            if has_any(arguments, &["-g", "--global"])
+                && subcommands.get(1).is_some_and(|verb| INSTALL_VERBS.contains(verb)) =>
+        {
             Effect::Outside(Outside::System)
         }
         "sed" if arguments.iter().any(|word| is_in_place(word)) => Effect::Files,
@@ -553,6 +568,7 @@ pub(super) fn of_tool(name: &str) -> Effect {
             (&CLIENT_READS[..], Effect::Reads),
             (&CLIENT_WRITES[..], Effect::Files),
             (&CLIENT_FETCHES[..], Effect::Network),
+            (&CLIENT_PROCESSES[..], Effect::Process),
         ] {
             if names.contains(&own) {
                 return effect;

@@ -10,7 +10,7 @@ export class TurntreeError extends Error {
   }
 }
 
-/** What was named does not exist. */
+/** The named thing does not exist. */
 export class NotFound extends TurntreeError {
   override readonly kind = "not-found";
 }
@@ -40,7 +40,7 @@ export class Corrupt extends TurntreeError {
   override readonly kind = "corrupt";
 }
 
-/** Another process holds what is needed. */
+/** Another process holds the lock. */
 export class Locked extends TurntreeError {
   override readonly kind = "locked";
 }
@@ -55,7 +55,7 @@ export class LimitExceeded extends TurntreeError {
   override readonly kind = "limit-exceeded";
 }
 
-/** An argument is not what was asked for, or a store or transaction is closed. */
+/** An argument is invalid, or a store or transaction is closed. */
 export class InvalidInput extends TurntreeError {
   override readonly kind = "invalid-input";
 }

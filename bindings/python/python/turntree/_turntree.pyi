@@ -43,7 +43,7 @@ class Error(Exception):
     kind: ClassVar[str]
 
 class NotFound(Error, LookupError):
-    """What was named does not exist."""
+    """The named thing does not exist."""
 
 class Expired(Error, LookupError):
     """The snapshot was dropped by retention."""
@@ -61,7 +61,7 @@ class Corrupt(Error):
     """Stored bytes do not verify."""
 
 class Locked(Error):
-    """Another process holds what is needed."""
+    """Another process holds the lock."""
 
 class Unsupported(Error):
     """This build cannot do that."""
@@ -70,7 +70,7 @@ class LimitExceeded(Error, ValueError):
     """A stated limit is exceeded."""
 
 class InvalidInput(Error, ValueError):
-    """An argument is not what was asked for, or a store or transaction is closed."""
+    """An argument is invalid, or a store or transaction is closed."""
 
 class Encrypted(Error, PermissionError):
     """The store is encrypted, with another key or none given."""
@@ -140,7 +140,7 @@ class Store:
         """Returns the changes between two revisions: paths of entries, and the kind of each
         change."""
     def merge(self, into: str, theirs: str) -> MergeOutcome:
-        """Merges the newest snapshot of one branch into another one."""
+        """Merges the newest snapshot of one branch into another branch."""
     def undo(self) -> str | None:
         """Undoes the newest operation of this store's actor. Returns its description."""
     def redo(self) -> str | None:

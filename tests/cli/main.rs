@@ -22,6 +22,7 @@ mod hook_prompt;
 mod hook_rollback;
 mod ignored_files;
 mod jobs;
+mod json_ids;
 mod maintenance;
 mod many_branches;
 mod mcp;

@@ -258,9 +258,9 @@ impl Export {
         let whole = std::path::absolute(path).map_err(failed)?;
         let opened = self.open.then(|| browser::open(whole.as_os_str()));
         if run.out.json {
-            let (commit, lost_lines) = (id.to_string(), lost_lines.to_vec());
+            let (at, lost_lines) = (json::CommitId::new(id.to_string()), lost_lines.to_vec());
             let record =
-                json::ExportRecord { commit, file, bytes, newer_messages, lost_lines, opened };
+                json::ExportRecord { at, file, bytes, newer_messages, lost_lines, opened };
             run.out.record(&record)?;
         } else {
             writeln!(run.out, "wrote {} to {file}", size(bytes))?;

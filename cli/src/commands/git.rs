@@ -227,7 +227,7 @@ impl Import {
             let branches = report.branches.into_iter().map(|found| json::GitBranch {
                 branch: found.branch.branch().to_owned(),
                 git_name: found.git_name,
-                head: found.head.to_string(),
+                at: json::HeadId::new(found.head.to_string()),
                 moved: found.moved,
             });
             let tags = report.tags.into_iter().map(|found| json::GitTag {

@@ -59,7 +59,7 @@ pub(crate) fn print(
     entries: Vec<ListedEntry>,
 ) -> Result<()> {
     if out.json {
-        out.record(&json::Listing { commit: commit.to_string(), path, entries })?;
+        out.record(&json::Listing { at: json::CommitId::new(commit.to_string()), path, entries })?;
         return Ok(());
     }
     let paint = out.paint;

@@ -167,7 +167,7 @@ impl Restore {
             action: name(file.action),
         });
         json::Restored {
-            commit: id.to_string(),
+            at: json::CommitId::new(id.to_string()),
             target: plan.target.display().to_string(),
             dry_run: self.dry_run,
             files: files.collect(),

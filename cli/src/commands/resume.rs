@@ -367,6 +367,7 @@ impl Resume {
         }
         if run.out.json {
             let record = json::Resumed {
+                id: planned.from.to_string(),
                 from: planned.from.to_string(),
                 turn: planned.turn,
                 agent: planned.agent.name().to_owned(),

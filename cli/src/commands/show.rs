@@ -161,7 +161,7 @@ fn show_path(
     let role = record.role.map(|role| format!(", {role}")).unwrap_or_default();
     let origin = record.origin.map(|origin| format!(", from {}", harmless(&origin)));
     let role = format!("{role}{}", origin.unwrap_or_default());
-    let id = record.id.get(..ID_DIGITS).unwrap_or_default();
+    let id = record.blob.get(..ID_DIGITS).unwrap_or_default();
     let about = format!("{path}{role}, {}, {id}", size(record.size));
     writeln!(out, "{}\n", out.paint.paint(FAINT, about))?;
     match record.text {

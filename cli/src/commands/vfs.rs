@@ -162,6 +162,7 @@ impl Put {
         if run.out.json {
             run.out.record(&json::StoredPayload {
                 uri: payload.uri.to_string(),
+                blob: payload.blob.to_string(),
                 id: payload.blob.to_string(),
                 size,
                 new: is_new,
@@ -224,6 +225,7 @@ fn pooled(repo: &Repository) -> Result<json::Payloads> {
         payloads.push(json::Payload {
             carried: carried.contains_key(uri.as_str()),
             uri: uri.to_string(),
+            blob: blob.to_string(),
             id: blob.to_string(),
             size: repo.read_as(Kind::Blob, &blob)?.len() as u64,
             created: Some(moment(created_micros)),
@@ -247,7 +249,8 @@ fn carried(repo: &Repository, context: &Context) -> Result<Vec<json::Payload>> {
     let record = |(uri, blob): (String, ObjectId)| {
         let size = repo.read_as(Kind::Blob, &blob)?.len() as u64;
         let (created, accessed, carried) = (None, None, true);
-        Ok(json::Payload { uri, id: blob.to_string(), size, created, accessed, carried })
+        let blob = blob.to_string();
+        Ok(json::Payload { uri, id: blob.clone(), blob, size, created, accessed, carried })
     };
     entries(repo, context)?.into_iter().map(record).collect()
 }

@@ -226,14 +226,14 @@ fn at_path(repo: &Repository, id: &ObjectId, path: &str) -> Result<Vec<Contents>
         let contents = match &entry.text {
             Some(text) => whole(text.as_bytes(), hint)?,
             None => {
-                let blob = entry.id.parse()?;
+                let blob = entry.blob.parse()?;
                 whole(&source.read_as(Kind::Blob, &blob)?, hint)?
             }
         };
         return Ok(vec![contents]);
     }
     let entries = list_part(source, &context, path, 0, PAGE)?;
-    let listing = json::Listing { commit: id.to_string(), path: path.to_owned(), entries };
+    let listing = json::Listing { at: json::CommitId::new(id.to_string()), path: path.to_owned(), entries };
     Ok(vec![record(&listing)?])
 }
 

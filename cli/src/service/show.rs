@@ -90,8 +90,8 @@ impl Request for ShowArguments {
         let listed = list_part(source, &context, &path, self.offset, limit + 1)?;
         let part = page::items(listed, 0, limit);
         shown.next_offset = part.next.map(|taken| self.offset.saturating_add(taken));
-        let (commit, entries) = (id.to_string(), part.part);
-        shown.listing = Some(json::Listing { commit, path, entries });
+        let (at, entries) = (json::CommitId::new(id.to_string()), part.part);
+        shown.listing = Some(json::Listing { at, path, entries });
         if revision.path.is_none() {
             shown.snapshot = Some(overview(&id, &repo.commit(&id)?, &context, source)?);
         }

@@ -30,6 +30,7 @@ mod retention;
 mod search;
 mod secrets;
 mod sessions;
+mod snapshot_ids;
 mod spiral;
 mod swarm;
 mod usage;
@@ -98,6 +99,7 @@ pub(crate) use self::secrets::{
 pub(crate) use self::sessions::{
     DirectoryMap, MappedDirectory, SessionLabelled, SessionRecord, Sessions, ViewAddress,
 };
+pub(crate) use self::snapshot_ids::{CommitId, HeadId};
 pub(crate) use self::spiral::SpiralRecord;
 pub(crate) use self::swarm::{Reads, StaleRead};
 pub(crate) use self::usage::{PricesUsed, SpendingRecord, UsageCheckRecord, UsageRecord};
@@ -192,8 +194,9 @@ pub(crate) struct Imported {
     pub(crate) turns: u64,
     /// Messages in them.
     pub(crate) messages: u64,
-    /// Newest commit of the branch.
-    pub(crate) head: String,
+    /// Newest snapshot of the branch.
+    #[serde(flatten)]
+    pub(crate) at: HeadId,
     /// Bytes of the transcript.
     pub(crate) input_bytes: u64,
     /// Bytes the store grew by.
@@ -223,8 +226,9 @@ pub(crate) struct ImportedBranch {
     pub(crate) turns: u64,
     /// Messages in them.
     pub(crate) messages: u64,
-    /// Newest commit of the branch.
-    pub(crate) head: String,
+    /// Newest snapshot of the branch.
+    #[serde(flatten)]
+    pub(crate) at: HeadId,
 }
 
 /// `import` of a directory.
@@ -378,11 +382,12 @@ pub(crate) struct AgentRecord {
 /// `show` of one entry.
 #[derive(Serialize, JsonSchema)]
 pub(crate) struct EntryRecord {
-    /// Commit it was read from.
-    pub(crate) commit: String,
+    /// Snapshot that it was read from.
+    #[serde(flatten)]
+    pub(crate) at: CommitId,
     pub(crate) path: String,
     /// Blob with the content.
-    pub(crate) id: String,
+    pub(crate) blob: String,
     pub(crate) size: u64,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) role: Option<&'static str>,
@@ -399,8 +404,9 @@ pub(crate) struct EntryRecord {
 /// `ls`.
 #[derive(Serialize, JsonSchema)]
 pub(crate) struct Listing {
-    /// Commit it was read from.
-    pub(crate) commit: String,
+    /// Snapshot that it was read from.
+    #[serde(flatten)]
+    pub(crate) at: CommitId,
     pub(crate) path: String,
     pub(crate) entries: Vec<ListedEntry>,
 }
@@ -413,9 +419,12 @@ pub(crate) struct ListedEntry {
     /// `folder`, `section`, `file`, `link`, `entry` or `message`.
     #[serde(rename = "type")]
     pub(crate) kind: &'static str,
-    /// Blob with the content, or root of the section; not for folders.
+    /// Blob with the content, of an entry.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) id: Option<String>,
+    pub(crate) blob: Option<String>,
+    /// Root of the tree, of a section.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) root: Option<String>,
     /// Bytes, for files and links.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) size: Option<u64>,
@@ -442,8 +451,8 @@ pub(crate) struct SectionDiff {
 #[serde(untagged)]
 pub(crate) enum Changed {
     Key(String),
-    Item { index: u64, id: String },
-    Message { agent: String, index: u64, id: String },
+    Item { index: u64, blob: String },
+    Message { agent: String, index: u64, blob: String },
 }
 
 /// `status`.
@@ -453,8 +462,9 @@ pub(crate) struct Status {
     pub(crate) session: String,
     /// HEAD's branch in the session.
     pub(crate) branch: String,
-    /// Its newest commit; `null` if it has none.
-    pub(crate) head: Option<String>,
+    /// Its newest snapshot; `null` if it has none.
+    #[serde(flatten)]
+    pub(crate) at: HeadId<Option<String>>,
     pub(crate) turn: Option<u64>,
     pub(crate) time: Option<String>,
     /// Messages of all agents in the context.
@@ -521,7 +531,8 @@ pub(crate) struct UnsavedFiles {
 /// `restore --to`.
 #[derive(Serialize)]
 pub(crate) struct Restored {
-    pub(crate) commit: String,
+    #[serde(flatten)]
+    pub(crate) at: CommitId,
     pub(crate) target: String,
     pub(crate) dry_run: bool,
     pub(crate) files: Vec<RestoredFile>,
@@ -544,7 +555,8 @@ pub(crate) struct RestoredFile {
 /// `export` into a file.
 #[derive(Serialize)]
 pub(crate) struct ExportRecord {
-    pub(crate) commit: String,
+    #[serde(flatten)]
+    pub(crate) at: CommitId,
     pub(crate) file: String,
     pub(crate) bytes: u64,
     /// Messages after the import of the transcript, which are not in its format.

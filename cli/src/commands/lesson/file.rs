@@ -63,7 +63,7 @@ impl Export {
         let (file, commit) = (path.display().to_string(), resolve(&repo, &self.from)?.commit);
         if run.out.json {
             run.out.record(&json::ExportRecord {
-                commit: commit.to_string(),
+                at: json::CommitId::new(commit.to_string()),
                 file,
                 bytes,
                 newer_messages: None,

@@ -52,8 +52,8 @@ impl Reads {
                 path: stale.path.clone(),
                 reason: stale.reason.name(),
             });
-            let (commit, stale) = (id.to_string(), stale.collect());
-            run.out.record(&json::Reads { commit, checked: found.checked, stale })?;
+            let (at, stale) = (json::CommitId::new(id.to_string()), stale.collect());
+            run.out.record(&json::Reads { at, checked: found.checked, stale })?;
             return Ok(answer);
         }
         let paint = run.out.paint;

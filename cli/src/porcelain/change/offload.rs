@@ -63,8 +63,8 @@ impl Stored {
     pub(crate) fn record(&self, file: Option<String>) -> Result<json::Offloaded> {
         let content = RawValue::from_string(self.shown.to_json())
             .map_err(|error| Error::invalid("a text as JSON").with_source(error))?;
-        let (uri, id) = (Some(self.uri.to_string()), Some(self.blob.clone()));
-        Ok(json::Offloaded { offloaded: true, content, uri, id, file })
+        let (uri, blob) = (Some(self.uri.to_string()), Some(self.blob.clone()));
+        Ok(json::Offloaded { offloaded: true, content, uri, id: blob.clone(), blob, file })
     }
 }
 
@@ -72,7 +72,8 @@ impl Stored {
 pub(crate) fn short(text: &str) -> Result<json::Offloaded> {
     let content =
         to_raw_value(text).map_err(|error| Error::invalid("a text as JSON").with_source(error))?;
-    Ok(json::Offloaded { offloaded: false, content, uri: None, id: None, file: None })
+    let (uri, blob, id, file) = (None, None, None, None);
+    Ok(json::Offloaded { offloaded: false, content, uri, blob, id, file })
 }
 
 /// Options to offload the outputs of a conversation with more than `threshold` bytes.

@@ -36,6 +36,7 @@ pub(crate) fn records(
     let head = repo.head_if_any()?.map(|head| head.branch);
     let mut lines = MainLines::new(repo);
     let record = |(name, id): (BranchName, ObjectId)| {
+        let current = Some(&name) == head.as_ref();
         let commit = repo.commit(&id)?;
         let divergence = lines.divergence(&name, &id)?;
         let title = titles.get(name.session()).cloned();
@@ -46,7 +47,8 @@ pub(crate) fn records(
             turn: commit.turn,
             time: clock::rfc3339(commit.time),
             message: commit.message,
-            head: Some(&name) == head.as_ref(),
+            current,
+            head: current,
             fork_turn: divergence.and_then(|d| Some(d.fork?.1)),
             own_turns: divergence.map(|d| d.own),
             title,

@@ -179,10 +179,10 @@ fn agent_part(section: &str) -> Option<(&str, &str)> {
 }
 
 fn named(section: &str, agent: &str, change: &SectionChange, item: &Item) -> json::Changed {
-    let id = item.link.id.to_string();
+    let blob = item.link.id.to_string();
     match (section, change.key.parse()) {
-        ("messages", Ok(index)) => json::Changed::Message { agent: agent.to_owned(), index, id },
-        ("source", Ok(index)) => json::Changed::Item { index, id },
+        ("messages", Ok(index)) => json::Changed::Message { agent: agent.to_owned(), index, blob },
+        ("source", Ok(index)) => json::Changed::Item { index, blob },
         _ if change.key.is_empty() => json::Changed::Key(section.to_owned()),
         _ if agent == MAIN_AGENT => json::Changed::Key(change.key.clone()),
         _ => json::Changed::Key(format!("{agent}/{}", change.key)),

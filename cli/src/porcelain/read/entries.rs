@@ -55,9 +55,9 @@ pub(crate) fn entry_at(
     };
     let bytes = source.read_as(Kind::Blob, &item.link.id)?;
     let mut record = json::EntryRecord {
-        commit: commit.to_string(),
+        at: json::CommitId::new(commit.to_string()),
         path: path.to_owned(),
-        id: item.link.id.to_string(),
+        blob: item.link.id.to_string(),
         size: bytes.len() as u64,
         role: None,
         format: None,
@@ -133,7 +133,7 @@ fn sections_below(source: &dyn ObjectSource, context: &Context, folder: &str) ->
             Some((first, _)) => push_folder(&mut entries, first),
             None => {
                 let listed = ListedEntry {
-                    id: Some(section.id.to_string()),
+                    root: Some(section.id.to_string()),
                     count: Some(section.len(source)?),
                     ..ListedEntry::new(below.to_owned(), "section")
                 };
@@ -187,8 +187,8 @@ fn push_folder(entries: &mut Below, name: &str) {
 }
 
 fn found(name: String, item: Item) -> (ListedEntry, Option<Item>) {
-    let id = Some(item.link.id.to_string());
-    (ListedEntry { id, ..ListedEntry::new(name, "entry") }, Some(item))
+    let blob = Some(item.link.id.to_string());
+    (ListedEntry { blob, ..ListedEntry::new(name, "entry") }, Some(item))
 }
 
 /// Adds the facts about the entry's content.
@@ -216,6 +216,7 @@ fn entry(
 
 impl ListedEntry {
     fn new(name: String, kind: &'static str) -> Self {
-        Self { name, kind, id: None, size: None, count: None, role: None, summary: None }
+        let (blob, root, size, count, role, summary) = (None, None, None, None, None, None);
+        Self { name, kind, blob, root, size, count, role, summary }
     }
 }

@@ -27,7 +27,7 @@ pub(crate) fn print(
             format: report.format,
             turns: report.turns,
             messages: report.messages,
-            head: report.head.to_string(),
+            at: json::HeadId::new(report.head.to_string()),
             input_bytes: report.input_bytes,
             new_bytes: report.new_bytes,
             unread: json::unread_kinds(&report.unread),
@@ -69,7 +69,7 @@ fn imported_branch(made: &ImportedBranch) -> json::ImportedBranch {
         branch: made.branch.branch().to_owned(),
         turns: made.turns,
         messages: made.messages,
-        head: made.head.to_string(),
+        at: json::HeadId::new(made.head.to_string()),
     }
 }
 

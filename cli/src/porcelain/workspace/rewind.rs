@@ -271,7 +271,7 @@ impl RewindRun {
             session: branch.session().to_owned(),
             branch: branch.branch().to_owned(),
             dry_run: self.dry_run,
-            commit: made.map(|_| plan.commit.to_string()),
+            at: json::CommitId::new(made.map(|_| plan.commit.to_string())),
             turn,
             message: plan.message.clone(),
             sections: plan.sections.clone(),

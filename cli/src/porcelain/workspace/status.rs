@@ -47,7 +47,7 @@ pub(crate) fn status(repo: &Repository, location: &Location) -> Result<json::Sta
         store: location.dir.display().to_string(),
         session: head.branch.session().to_owned(),
         branch: head.branch.branch().to_owned(),
-        head: head.commit.map(|id| id.to_string()),
+        at: json::HeadId::new(head.commit.map(|id| id.to_string())),
         turn: commit.as_ref().map(|commit| commit.turn),
         time: commit.as_ref().map(|commit| clock::rfc3339(commit.time)),
         messages,

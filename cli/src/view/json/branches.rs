@@ -19,6 +19,8 @@ pub(crate) struct BranchRecord {
     pub(crate) time: String,
     pub(crate) message: String,
     /// True for the branch of HEAD.
+    pub(crate) current: bool,
+    /// The same, under its name of schema 1.
     pub(crate) head: bool,
     /// The turn at which it left the main branch of its session.
     pub(crate) fork_turn: Option<u64>,

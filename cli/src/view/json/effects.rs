@@ -4,6 +4,8 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use turntree_exchange::{Ledger, LedgerEntry};
 
+use super::CommitId;
+
 /// The most effects in a record: the newest.
 const MAX_EFFECTS: usize = 50;
 
@@ -23,7 +25,8 @@ pub(crate) struct LeftEffects {
 pub(crate) struct LeftEffect {
     pub(crate) turn: u64,
     /// The snapshot of the turn.
-    pub(crate) commit: String,
+    #[serde(flatten)]
+    pub(crate) at: CommitId,
     /// The name of the tool.
     pub(crate) tool: String,
     /// `repository`, `system`, `request`, `storage`, `machine`, `database`, `deployment`, `forge`,
@@ -47,7 +50,7 @@ impl From<&LedgerEntry> for LeftEffect {
     fn from(entry: &LedgerEntry) -> Self {
         Self {
             turn: entry.turn,
-            commit: entry.commit.to_string(),
+            at: CommitId::new(entry.commit.to_string()),
             tool: entry.tool.clone(),
             kind: entry.kind.name(),
             call: entry.call.clone(),

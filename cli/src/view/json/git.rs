@@ -57,7 +57,8 @@ pub(crate) struct GitBranch {
     /// Its name in the repository: the full name of a ref, or the id of a commit.
     pub(crate) git_name: String,
     /// The snapshot it is at.
-    pub(crate) head: String,
+    #[serde(flatten)]
+    pub(crate) at: super::HeadId,
     /// True if it moved.
     pub(crate) moved: bool,
 }

@@ -5,6 +5,8 @@ use serde::Serialize;
 use serde_json::{Map, Value};
 use turntree_exchange::lessons::Lesson;
 
+use super::CommitId;
+
 /// `lesson list`.
 #[derive(Serialize)]
 pub(crate) struct Lessons {
@@ -32,7 +34,8 @@ pub(crate) struct LessonsChanged {
     pub(crate) session: String,
     pub(crate) branch: String,
     /// The new snapshot of the branch; `null` if nothing changed.
-    pub(crate) commit: Option<String>,
+    #[serde(flatten)]
+    pub(crate) at: CommitId<Option<String>>,
     pub(crate) turn: Option<u64>,
     /// Ids of new, of changed and of deprecated lessons.
     pub(crate) added: Vec<String>,
@@ -43,9 +46,8 @@ pub(crate) struct LessonsChanged {
 impl LessonsChanged {
     /// The record of an unchanged branch.
     pub(crate) fn nothing(session: String, branch: String) -> Self {
-        let (commit, turn) = (None, None);
         let (added, changed, deprecated) = (Vec::new(), Vec::new(), Vec::new());
-        Self { session, branch, commit, turn, added, changed, deprecated }
+        Self { session, branch, at: CommitId::new(None), turn: None, added, changed, deprecated }
     }
 }
 

@@ -15,6 +15,8 @@ pub(crate) struct Offloaded {
     /// The URI of the whole text.
     pub(crate) uri: Option<String>,
     /// Its blob.
+    pub(crate) blob: Option<String>,
+    /// The same, under its name of schema 1.
     pub(crate) id: Option<String>,
     /// The file that it was also written to.
     pub(crate) file: Option<String>,
@@ -24,6 +26,8 @@ pub(crate) struct Offloaded {
 #[derive(Serialize)]
 pub(crate) struct StoredPayload {
     pub(crate) uri: String,
+    pub(crate) blob: String,
+    /// The same, under its name of schema 1.
     pub(crate) id: String,
     pub(crate) size: u64,
     /// True if it was new to the store.
@@ -42,6 +46,8 @@ pub(crate) struct Payloads {
 #[derive(Serialize)]
 pub(crate) struct Payload {
     pub(crate) uri: String,
+    pub(crate) blob: String,
+    /// The same, under its name of schema 1.
     pub(crate) id: String,
     pub(crate) size: u64,
     /// `null` for a payload that only the snapshot has.

@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use turntree::workspace::{AppliedFiles, ChangeKind, FileChange, FileChanges};
 
-use super::LeftEffects;
+use super::{CommitId, LeftEffects};
 
 /// `restore` without `--to`, and `rollback`.
 #[derive(Debug, Serialize, JsonSchema)]
@@ -16,7 +16,8 @@ pub(crate) struct Restoration {
     pub(crate) branch: String,
     pub(crate) dry_run: bool,
     /// The new snapshot of the branch; `null` if nothing was done.
-    pub(crate) commit: Option<String>,
+    #[serde(flatten)]
+    pub(crate) at: CommitId<Option<String>>,
     pub(crate) turn: Option<u64>,
     /// Its message.
     pub(crate) message: String,

@@ -9,7 +9,8 @@ use super::{LeftEffects, WorkspaceChanges};
 /// `resume`.
 #[derive(Serialize)]
 pub(crate) struct Resumed {
-    /// The snapshot to resume from, and its turn.
+    /// The snapshot to resume from, also under its name of schema 1, and its turn.
+    pub(crate) id: String,
     pub(crate) from: String,
     pub(crate) turn: u64,
     pub(crate) agent: String,

@@ -5,7 +5,9 @@ use serde::Serialize;
 /// `swarm reads`.
 #[derive(Debug, Serialize)]
 pub(crate) struct Reads {
-    pub(crate) commit: String,
+    /// The snapshot whose reads were checked.
+    #[serde(flatten)]
+    pub(crate) at: super::CommitId,
     /// Files that were checked.
     pub(crate) checked: u64,
     pub(crate) stale: Vec<StaleRead>,

@@ -43,7 +43,7 @@ impl LessonChange {
         json::LessonsChanged {
             session: self.branch.session().to_owned(),
             branch: self.branch.branch().to_owned(),
-            commit: self.made.map(|(id, _)| id.to_string()),
+            at: json::CommitId::new(self.made.map(|(id, _)| id.to_string())),
             turn: self.made.map(|(_, turn)| turn),
             added,
             changed,

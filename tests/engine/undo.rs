@@ -34,7 +34,7 @@ fn take_back(repo: &Repository, again: bool, stamp: &Signature) -> Option<turntr
 }
 
 fn refs(repo: &Repository) -> BTreeMap<String, RefValue> {
-    repo.refs().values.clone()
+    (&repo.refs().values).into()
 }
 
 #[derive(Debug, Clone, Copy)]

@@ -259,8 +259,7 @@ impl Export {
         let opened = self.open.then(|| browser::open(whole.as_os_str()));
         if run.out.json {
             let (at, lost_lines) = (json::CommitId::new(id.to_string()), lost_lines.to_vec());
-            let record =
-                json::ExportRecord { at, file, bytes, newer_messages, lost_lines, opened };
+            let record = json::ExportRecord { at, file, bytes, newer_messages, lost_lines, opened };
             run.out.record(&record)?;
         } else {
             writeln!(run.out, "wrote {} to {file}", size(bytes))?;

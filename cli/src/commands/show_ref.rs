@@ -26,7 +26,7 @@ impl Verb for ShowRef {
         let repo = run.open()?;
         let table = repo.refs();
         if !run.out.json {
-            for (name, value) in &table.values {
+            for (name, value) in table.values.iter() {
                 match value {
                     RefValue::Object(id) => writeln!(run.out, "{id} {name}")?,
                     RefValue::Symbolic(target) => writeln!(run.out, "ref:{target} {name}")?,

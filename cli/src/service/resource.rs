@@ -233,7 +233,8 @@ fn at_path(repo: &Repository, id: &ObjectId, path: &str) -> Result<Vec<Contents>
         return Ok(vec![contents]);
     }
     let entries = list_part(source, &context, path, 0, PAGE)?;
-    let listing = json::Listing { at: json::CommitId::new(id.to_string()), path: path.to_owned(), entries };
+    let listing =
+        json::Listing { at: json::CommitId::new(id.to_string()), path: path.to_owned(), entries };
     Ok(vec![record(&listing)?])
 }
 

@@ -139,7 +139,6 @@ fn id_in(name: &str) -> Option<&str> {
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeMap;
 
     use turntree::object::{Kind, ObjectId, RefValue};
 
@@ -154,7 +153,7 @@ mod tests {
             let branch = BranchName::main(session).unwrap();
             (branch.full(), RefValue::Object(ObjectId::of(Kind::Blob, b"x")))
         };
-        let values: BTreeMap<_, _> = sessions.iter().map(value).collect();
+        let values = sessions.iter().map(value).collect();
         ShortNames::new(Arc::new(RefTable { values, ..RefTable::default() }))
     }
 

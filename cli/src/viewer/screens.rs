@@ -57,7 +57,8 @@ pub(super) fn files(
     };
     let next = (entries.len() > ENTRIES).then_some(from.saturating_add(ENTRIES));
     entries.truncate(ENTRIES);
-    let listing = json::Listing { at: json::CommitId::new(at.to_string()), path: path.to_owned(), entries };
+    let listing =
+        json::Listing { at: json::CommitId::new(at.to_string()), path: path.to_owned(), entries };
     out.put(&Folder { listing, next })
 }
 

@@ -45,8 +45,7 @@ impl Session {
     /// Returns all branches of the session that have a snapshot, ordered by name.
     #[must_use]
     pub fn branches(&self) -> Vec<Self> {
-        let all = self.repo.inner.branches().into_iter();
-        let own = all.filter(|(branch, _)| branch.session() == self.name());
+        let own = self.repo.inner.branches_of(self.name()).into_iter();
         own.map(|(branch, _)| Self::new(&self.repo, branch)).collect()
     }
 

@@ -137,7 +137,7 @@ impl<'a> Model<'a> {
     fn new(world: &'a World) -> Self {
         let (graph, protected, pinned) = (BTreeSet::new(), BTreeSet::new(), BTreeSet::new());
         let mut model = Self { world, graph, protected, pinned };
-        for (name, value) in &world.refs.values {
+        for (name, value) in world.refs.values.iter() {
             model.protect(value);
             if name.starts_with("refs/pins/") {
                 model.pinned.extend(model.commit_of(value));
@@ -394,7 +394,7 @@ turntree_properties::properties! {
         let graph: BTreeSet<ObjectId> = roots.graph.commits().iter().map(|c| c.id).collect();
         prop_assert_eq!(&graph, &model.graph);
         prop_assert!(roots.commits.keys().all(|id| model.protected.contains(id)));
-        for (name, value) in &world.refs.values {
+        for (name, value) in world.refs.values.iter() {
             let RefValue::Object(id) = value else { continue };
             let held = roots.commits.contains_key(id) || roots.objects.contains_key(id);
             prop_assert!(held, "{name}");

@@ -69,6 +69,7 @@ pub use history::prompt_cache::NoteKeeper;
 pub use history::prompts::{IsPrompt, PROMPT, PROMPTS, Prompts};
 pub use history::walk::{History, KnownTip, LogEntry};
 pub use links::links;
+use refs::branch::BRANCHES;
 pub use refs::branch::{
     BranchName, DEFAULT_SESSION, HEAD, MAIN_BRANCH, MAX_NAME_BYTES, check_full_name,
     check_remote_name, pin_name, pin_ref, tag_name, tag_ref,
@@ -273,6 +274,21 @@ impl Repository {
                 RefValue::Symbolic(_) => None,
             })
             .collect()
+    }
+
+    /// Returns every branch of a session with its newest commit, ordered by name. Reads only the
+    /// refs of that session.
+    #[must_use]
+    pub fn branches_of(&self, session: &str) -> Vec<(BranchName, ObjectId)> {
+        let refs = self.refs();
+        let (main, below) = (format!("{BRANCHES}{session}"), format!("{BRANCHES}{session}/"));
+        let own = refs.values.get(&main).map(|value| (&main, value));
+        let named = own.into_iter().chain(refs.values.starting_with(&below));
+        let branch = |(name, value): (&String, &RefValue)| match value {
+            RefValue::Object(id) => Some((BranchName::from_full(name)?, *id)),
+            RefValue::Symbolic(_) => None,
+        };
+        named.filter_map(branch).collect()
     }
 
     /// Returns the commit `id`.

@@ -16,6 +16,7 @@ use crate::object::{
 };
 use crate::repo::change::filter::ContentFilter;
 use crate::repo::change::redactions::{REDACTIONS_REF, redacted_error};
+use crate::repo::refs::branch::BRANCHES;
 use crate::store::{
     Committed, Expected, Inventory, OperationDraft, ReadGuard, RefTable, RefUpdate, Tombstone,
 };
@@ -129,11 +130,13 @@ impl<'r> Transaction<'r> {
     /// Returns the branches of a session and their newest commits, including staged changes.
     #[must_use]
     pub fn branches_of(&self, session: &str) -> Vec<(BranchName, ObjectId)> {
-        let begun = self.refs.values.keys().map(String::as_str);
-        let names: BTreeSet<&str> = begun.chain(self.updates.keys().map(String::as_str)).collect();
-        let branches = names.into_iter().filter_map(BranchName::from_full);
-        let of_session = branches.filter(|branch| branch.session() == session);
-        of_session.filter_map(|branch| self.tip(&branch).map(|tip| (branch, tip))).collect()
+        let (main, below) = (format!("{BRANCHES}{session}"), format!("{BRANCHES}{session}/"));
+        let is_own = |name: &&String| **name == main || name.starts_with(&below);
+        let begun = self.refs.values.starting_with(&below).map(|(name, _)| name);
+        let begun = begun.chain(self.refs.values.contains_key(&main).then_some(&main));
+        let names: BTreeSet<&String> = begun.chain(self.updates.keys().filter(is_own)).collect();
+        let branches = names.into_iter().filter_map(|name| BranchName::from_full(name));
+        branches.filter_map(|branch| self.tip(&branch).map(|tip| (branch, tip))).collect()
     }
 
     /// Returns the main branch of every session as of the beginning, with its newest commit.

@@ -105,6 +105,7 @@ pub use parity::{
 };
 pub use read::inventory::{Inventory, InventoryEntry, InventoryFile};
 pub(crate) use read::read_guard::ReadGuard;
+pub use read::ref_values::RefValues;
 pub(crate) use read::refs::MAX_JOINED;
 pub use read::refs::{Expected, OperationDraft, RefTable, RefUpdate};
 pub(crate) use repair::examine::DetachedOperation;

@@ -4,7 +4,6 @@
 //! for a file that is large and may still be written.
 
 use std::cell::Cell;
-use std::collections::BTreeMap;
 use std::io::{self, Read, Seek, SeekFrom};
 use std::path::Path;
 use std::sync::Arc;
@@ -12,8 +11,9 @@ use std::time::{Duration, SystemTime};
 
 use turntree::context::MAIN_AGENT;
 use turntree::error::{Error, ErrorKind, Result};
-use turntree::object::ObjectId;
-use turntree::repo::{BranchName, Repository};
+use turntree::object::{ObjectId, RefValue};
+use turntree::repo::Repository;
+use turntree::store::RefTable;
 use turntree::workspace::{open_regular, read_note, write_note};
 
 use crate::formats::any::follow_beside;
@@ -108,7 +108,7 @@ pub(super) fn follow_file(
             is_live,
             ..FollowOptions::new(&options.session, options.stamp.clone())
         };
-        let tips: BTreeMap<BranchName, ObjectId> = repo.branches().into_iter().collect();
+        let before = repo.refs();
         let read = Cell::new(0);
         let count = |bytes| {
             read.set(read.get() + bytes);
@@ -125,7 +125,7 @@ pub(super) fn follow_file(
         }
         passed(bytes.saturating_sub(read.get()));
         let taken = followed.notes.as_deref().and_then(followed_bytes);
-        let report = report(repo, followed, &tips, bytes)?;
+        let report = report(repo, followed, &before, bytes)?;
         Ok(Some(Grown { report, is_whole: taken == Some(bytes) }))
     })
 }
@@ -209,10 +209,13 @@ fn has_whole_lines(
 fn report(
     repo: &Repository,
     followed: FollowReport,
-    tips: &BTreeMap<BranchName, ObjectId>,
+    refs: &RefTable,
     input_bytes: u64,
 ) -> Result<ImportReport> {
-    let before = tips.get(&followed.branch).copied();
+    let before = match refs.value(&followed.branch.full()) {
+        Some(RefValue::Object(tip)) => Some(*tip),
+        _ => None,
+    };
     let (mut turns, mut messages) = (followed.turns, followed.messages);
     if before.is_some() {
         let (then, now) = (size(repo, before)?, size(repo, Some(followed.head))?);

@@ -193,8 +193,7 @@ fn select_refs(
             wanted.extend(tags.into_iter().map(|(full, _, tag)| (full, SelectedRef::Tag(tag))));
         }
         ExportSelection::Session(session) => {
-            let own = repo.branches().into_iter().filter(|(name, _)| name.session() == session);
-            wanted.extend(own.map(branch));
+            wanted.extend(repo.branches_of(session).into_iter().map(branch));
             for (full, _, tag) in tags {
                 if repo.commit(&tag.target)?.session == *session {
                     wanted.insert(full, SelectedRef::Tag(tag));

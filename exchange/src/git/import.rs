@@ -134,7 +134,7 @@ pub fn import(
 
 /// Returns the snapshots of a session that were git commits.
 fn imported_commits(repo: &Repository, session: &str) -> Result<HashMap<GitId, ObjectId>> {
-    let own = repo.branches().into_iter().filter(|(name, _)| name.session() == session);
+    let own = repo.branches_of(session).into_iter();
     let starts: Vec<ObjectId> = own.map(|(_, tip)| tip).collect();
     let mut known = HashMap::new();
     for entry in repo.history(&starts, &[])? {

@@ -3,14 +3,14 @@
 //! Tags are global in the store. A tag is skipped and reported if its name is in use, or if it
 //! would hide a branch or a session of the same name.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::HashSet;
 
 use gix::ObjectId as GitId;
 use gix::objs::{Kind as GitKind, TagRef};
 use turntree::error::{ErrorKind, Result};
 use turntree::object::{Kind, ObjectId, ObjectSink, ObjectSource, RefValue, Tag};
 use turntree::repo::{BranchName, Transaction, tag_ref};
-use turntree::store::Expected;
+use turntree::store::{Expected, RefValues};
 
 use super::encoding::{decode_text, without_encoding};
 use super::refs::original_name;
@@ -118,7 +118,7 @@ fn read_tag(source: &SourceRepository, found: gix::Reference<'_>) -> Result<TagC
 pub(super) struct TagWriter<'t, 'r> {
     pub(super) change: &'t mut Transaction<'r>,
     /// The values of refs, by full name.
-    pub(super) refs: &'t BTreeMap<String, RefValue>,
+    pub(super) refs: &'t RefValues,
     /// The names of branches and sessions, which a tag of the same name would hide.
     pub(super) hidden: &'t HashSet<String>,
 }

@@ -85,9 +85,18 @@ pub(crate) enum BranchScope<'a> {
 }
 
 impl BranchScope<'_> {
+    /// The session of its branches.
+    pub(super) fn session(&self) -> &str {
+        match self {
+            BranchScope::Session(session) => session,
+            BranchScope::Branch(name) => name.session(),
+        }
+    }
+
+    /// True if it has this branch of its session.
     pub(super) fn has(self, repo: &Repository, branch: &BranchName) -> Result<bool> {
         match self {
-            BranchScope::Session(session) => Ok(branch.session() == session),
+            BranchScope::Session(_) => Ok(true),
             BranchScope::Branch(name) => {
                 Ok(branch == name || is_client_branch_of(repo, branch, name)?)
             }
@@ -366,7 +375,7 @@ fn candidates<'r>(
     format: RecordFormat,
 ) -> Result<Vec<Candidate<'r>>> {
     let (mut candidates, mut taken) = (Vec::new(), Vec::new());
-    for (branch, tip) in repo.branches() {
+    for (branch, tip) in repo.branches_of(line.session()) {
         if !line.has(repo, &branch)? {
             continue;
         }

@@ -475,7 +475,7 @@ type Names = HashMap<ObjectId, Vec<String>>;
 fn names_by_commit(repo: &Repository) -> Result<HashMap<ObjectId, Vec<String>>> {
     let head = repo.head_if_any()?.map(|head| head.branch);
     let mut names: HashMap<ObjectId, Vec<String>> = HashMap::new();
-    for (full, value) in &repo.refs().values {
+    for (full, value) in repo.refs().values.iter() {
         let RefValue::Object(id) = value else { continue };
         let branch = BranchName::from_full(full);
         // The many refs need no read: branches name commits, and titles of sessions name none.

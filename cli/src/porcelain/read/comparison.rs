@@ -78,11 +78,12 @@ pub(crate) fn lines(repo: &Repository, revisions: &[String]) -> Result<Vec<Line>
 
 /// All branches of a session.
 pub(crate) fn lines_of(repo: &Repository, session: &str) -> Vec<Line> {
-    let line = |(branch, tip): (BranchName, ObjectId)| {
-        let name = branch.branch().to_owned();
-        (branch.session() == session).then_some(Line { name, branch: Some(branch), tip })
+    let line = |(branch, tip): (BranchName, ObjectId)| Line {
+        name: branch.branch().to_owned(),
+        branch: Some(branch),
+        tip,
     };
-    repo.branches().into_iter().filter_map(line).collect()
+    repo.branches_of(session).into_iter().map(line).collect()
 }
 
 impl Compared {

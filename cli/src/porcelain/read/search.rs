@@ -122,8 +122,7 @@ pub(crate) fn starts_of(scopes: &[SearchScope]) -> impl Iterator<Item = ObjectId
 /// The newest snapshots of a session.
 pub(crate) fn starts_of_session(repo: &Repository, session: Option<&str>) -> Vec<ObjectId> {
     let Some(session) = session else { return Vec::new() };
-    let own = |(name, id): (BranchName, ObjectId)| (name.session() == session).then_some(id);
-    repo.branches().into_iter().filter_map(own).collect()
+    repo.branches_of(session).into_iter().map(|(_, id)| id).collect()
 }
 
 /// Returns the scopes of a search: the history of revisions, otherwise every branch of a session

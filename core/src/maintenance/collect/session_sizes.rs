@@ -137,7 +137,7 @@ impl<'a> Survey<'a> {
         let gone = ForgottenContent { sessions: gone, through };
         // The remote-tracking refs of the sessions do not count as roots either.
         let mut refs = inventory.refs().clone();
-        refs.values.retain(|name, _| {
+        refs.values.retain(|name| {
             let of = remote_branch(name).map(|(_, branch)| branch.session().to_owned());
             of.is_none_or(|session| !numbers.contains_key(&session))
         });
@@ -263,5 +263,5 @@ fn owner(reason: &Reason, of_session: &dyn Fn(&str) -> Option<usize>) -> Option<
 }
 
 fn has_branch(repo: &Repository, session: &str) -> bool {
-    repo.branches().iter().any(|(branch, _)| branch.session() == session)
+    !repo.branches_of(session).is_empty()
 }

@@ -251,7 +251,7 @@ impl Policies {
     /// cannot be read.
     pub fn load(source: &dyn ObjectSource, refs: &RefTable) -> Result<Self> {
         let mut policies = Self::default();
-        for (name, value) in &refs.values {
+        for (name, value) in refs.values.iter() {
             let session = name.strip_prefix(POLICIES);
             if session.is_none() && name != DEFAULT_POLICY_REF {
                 continue;

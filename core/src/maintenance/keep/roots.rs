@@ -221,7 +221,7 @@ struct Finder<'a> {
 impl Finder<'_> {
     /// Adds the values of the refs.
     fn add_refs(&mut self, refs: &RefTable) -> Result<()> {
-        for (name, value) in &refs.values {
+        for (name, value) in refs.values.iter() {
             let RefValue::Object(id) = value else { continue };
             let added = self.protect(id, &reason_of(name)).map_err(|error| error.at(name))?;
             if !added {

@@ -96,7 +96,7 @@ pub(super) fn places(search: &Search<'_>, pattern: &Pattern) -> Result<(Vec<Reda
     let mut finder = Finder { search, pattern, known: HashMap::new(), places: BTreeMap::new() };
     let holes = KnownLosses::load(search.inventory, search.inventory.refs())?;
     let mut graph = CommitGraph::with_holes(Arc::new(holes));
-    for (name, value) in &search.inventory.refs().values {
+    for (name, value) in search.inventory.refs().values.iter() {
         finder.add_ref(name, value, &mut graph)?;
     }
     for commit in graph.commits() {

@@ -337,7 +337,7 @@ impl Rewriter<'_, '_> {
     fn move_refs(&mut self) -> Result<()> {
         let mut taken: HashSet<String> = HashSet::new();
         let refs = self.search.inventory.refs();
-        for (name, value) in &refs.values {
+        for (name, value) in refs.values.iter() {
             let new_value = match value {
                 RefValue::Object(_) if name == GRAFTS_REF => RefValue::Object(self.grafts()?),
                 RefValue::Object(_) if name == REDACTIONS_REF => continue,

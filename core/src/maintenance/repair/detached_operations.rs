@@ -17,7 +17,7 @@ use super::whole_objects::{WholeObjects, newest_whole};
 use crate::error::Result;
 use crate::object::{Commit, Kind, ObjectId, RefChange, RefValue};
 use crate::repo::{HEAD, Signature, is_place};
-use crate::store::{DetachedOperation, Expected, MAX_JOINED, RefUpdate, Store};
+use crate::store::{DetachedOperation, Expected, MAX_JOINED, RefUpdate, RefValues, Store};
 
 /// The suffix of a ref for a value that conflicts with the current one.
 const CONFLICT_SUFFIX: &str = "-recovered";
@@ -81,7 +81,7 @@ pub(in crate::maintenance) fn apply(
 struct RefPlan<'r, 'a> {
     reach: &'r ReachabilityWalk<'a>,
     whole: WholeObjects<'a>,
-    values: BTreeMap<String, RefValue>,
+    values: RefValues,
     /// The refs with conflicting values, by the refs that they belong to.
     beside: BTreeMap<String, String>,
 }

@@ -169,7 +169,7 @@ impl<'a> ReachabilityWalk<'a> {
 
     /// Checks the value of each ref against its name.
     fn check_refs(&mut self) {
-        for (name, value) in &self.inventory.refs().values {
+        for (name, value) in self.inventory.refs().values.iter() {
             let problem = match value {
                 RefValue::Symbolic(target) if name == HEAD || is_place(name) => {
                     BranchName::from_full(target)
@@ -314,7 +314,7 @@ impl<'a> ReachabilityWalk<'a> {
 
     /// Reaches the values of refs.
     fn follow_refs(&mut self) {
-        for (name, value) in &self.inventory.refs().values {
+        for (name, value) in self.inventory.refs().values.iter() {
             if let RefValue::Object(id) = value {
                 self.follow_object(*id, name);
             }

@@ -271,7 +271,7 @@ fn plan_refs(
         gone.filter(|(_, kind)| **kind == Kind::Operation).map(|(id, _)| *id).collect();
     let (history, whole) = (history(examination), WholeObjects::find(reach));
     let turns = WholeTurns::find(reach, &whole);
-    for (name, value) in &examination.inventory.refs().values {
+    for (name, value) in examination.inventory.refs().values.iter() {
         let RefValue::Object(old) = value else { continue };
         if is_saved(old) || whole.contains(old) {
             continue;

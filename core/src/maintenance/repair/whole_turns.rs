@@ -68,7 +68,7 @@ impl WholeTurns {
             session.0.push(known);
             session.1 |= is_reached && is_torn;
         }
-        for (name, value) in &inventory.refs().values {
+        for (name, value) in inventory.refs().values.iter() {
             if let (Some(branch), RefValue::Object(id)) = (BranchName::from_full(name), value)
                 && reach.is_missing(id)
             {

@@ -20,7 +20,7 @@ pub const MAX_NAME_BYTES: usize = 255;
 /// The longest name of a remote, in bytes.
 const MAX_REMOTE_BYTES: usize = 64;
 
-const BRANCHES: &str = "refs/heads/";
+pub(crate) const BRANCHES: &str = "refs/heads/";
 const TAGS: &str = "refs/tags/";
 const PINS: &str = "refs/pins/";
 

@@ -29,6 +29,7 @@ use crate::object::{
 };
 use crate::repo::history::earlier_turns::BEFORE;
 use crate::repo::links::links;
+use crate::repo::refs::branch::BRANCHES;
 use crate::repo::refs::remote_refs::remote_branch;
 use crate::repo::versioned_json::decode_versioned;
 use crate::repo::watch::WATCHES;
@@ -41,8 +42,6 @@ pub(in crate::repo) const FORGOTTEN: &str = "refs/forgotten/";
 
 /// The prefix of the refs of sessions that were imported again after they were forgotten.
 const RETURNED: &str = "refs/returned/";
-
-const BRANCHES: &str = "refs/heads/";
 
 /// Other refs of a session, which are deleted with it.
 const BESIDE: [&str; 7] =
@@ -367,7 +366,7 @@ impl Repository {
         let refs = self.refs();
         let value = refs.value(&format!("{FORGOTTEN}{session}"))?;
         if refs.value(&format!("{RETURNED}{session}")).is_some()
-            || self.branches().iter().any(|(branch, _)| branch.session() == session)
+            || !self.branches_of(session).is_empty()
         {
             return None;
         }
@@ -382,11 +381,10 @@ impl Repository {
     /// # Errors
     /// Errors of reading the newest turns.
     pub fn names_of_session(&self, session: &str) -> Result<BTreeSet<String>> {
-        let branches = self.branches();
         let mut names = BTreeSet::from([session.to_owned()]);
-        for (_, tip) in branches.iter().filter(|(branch, _)| branch.session() == session) {
-            let named = self.commit(tip)?.session;
-            if !branches.iter().any(|(branch, _)| branch.session() == named) {
+        for (_, tip) in self.branches_of(session) {
+            let named = self.commit(&tip)?.session;
+            if self.branches_of(&named).is_empty() {
                 names.insert(named);
             }
         }

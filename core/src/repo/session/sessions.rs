@@ -228,10 +228,7 @@ impl Repository {
             return Ok(Some(main));
         }
         let mut newest: Option<NewestBranch> = None;
-        for (branch, tip) in self.branches() {
-            if branch.session() != session {
-                continue;
-            }
+        for (branch, tip) in self.branches_of(session) {
             let time = self.commit(&tip)?.time;
             let found = NewestBranch { branch, tip, time };
             if newest.as_ref().is_none_or(|known| found.comes_before(known)) {

@@ -19,6 +19,7 @@ pub(super) mod operations;
 pub(super) mod pages;
 mod positions;
 pub(super) mod read_guard;
+pub(super) mod ref_values;
 pub(super) mod refs;
 pub(super) mod scan;
 pub(super) mod sealed;

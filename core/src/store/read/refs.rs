@@ -1,8 +1,8 @@
 //! The refs after an operation, and the compare-and-swap that changes them.
 
-use std::collections::BTreeMap;
 use std::fmt;
 
+use super::ref_values::RefValues;
 use crate::error::{Error, ErrorKind, Result};
 use crate::object::{MAX_PARENTS, ObjectId, Operation, Reader, RefChange, RefValue, Writer};
 
@@ -19,7 +19,7 @@ pub(crate) const MAX_REF_NAME_BYTES: usize = 1024;
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct RefTable {
     /// The values of refs by full name.
-    pub values: BTreeMap<String, RefValue>,
+    pub values: RefValues,
     /// The newest operation; `None` in a new store.
     pub operation: Option<ObjectId>,
     /// Its sequence; 0 in a new store.
@@ -140,7 +140,7 @@ impl RefTable {
     pub(in crate::store) fn encode_values(&self) -> Vec<u8> {
         let mut writer = Writer::new();
         writer.array(2 * self.values.len());
-        for (name, value) in &self.values {
+        for (name, value) in self.values.iter() {
             writer.text(name);
             match value {
                 RefValue::Object(id) => writer.array(2).uint(0).bytes(id.as_bytes()),
@@ -151,9 +151,9 @@ impl RefTable {
     }
 
     /// Decodes the output of [`RefTable::encode_values`].
-    pub(in crate::store) fn decode_values(bytes: &[u8]) -> Result<BTreeMap<String, RefValue>> {
+    pub(in crate::store) fn decode_values(bytes: &[u8]) -> Result<RefValues> {
         let mut reader = Reader::new("ref table", bytes);
-        let mut values = BTreeMap::new();
+        let mut values = RefValues::default();
         for _ in 0..reader.array_up_to(2 * MAX_REFS as u64)? / 2 {
             let name = reader.text()?.to_owned();
             reader.array(2)?;
@@ -163,7 +163,7 @@ impl RefTable {
                     .ok_or_else(|| reader.malformed("an id"))?,
                 _ => RefValue::Symbolic(reader.text()?.to_owned()),
             };
-            if values.last_key_value().is_some_and(|(last, _)| *last >= name) {
+            if values.last_name().is_some_and(|last| last >= name.as_str()) {
                 return Err(reader.refuse("names in ascending order", &name));
             }
             values.insert(name, value);

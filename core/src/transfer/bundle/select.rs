@@ -215,8 +215,7 @@ fn heads(repo: &Repository, wanted: &[BundleRequest]) -> Result<BTreeMap<String,
     for wanted in wanted {
         match wanted {
             BundleRequest::Session(session) => {
-                let branches = repo.branches().into_iter();
-                let own: Vec<_> = branches.filter(|(name, _)| name.session() == session).collect();
+                let own = repo.branches_of(session);
                 if own.is_empty() {
                     return Err(Error::not_found(format!("there is no session '{session}'")));
                 }
@@ -286,7 +285,7 @@ fn names(
 ) -> Result<(BTreeMap<String, ObjectId>, Vec<(ObjectId, Tag)>)> {
     let (mut names, mut tags) = (BTreeMap::new(), Vec::new());
     let mut known = HashSet::new();
-    for (name, value) in &repo.refs().values {
+    for (name, value) in repo.refs().values.iter() {
         let RefValue::Object(id) = value else { continue };
         if tag_name(name).is_none() && pin_name(name).is_none() {
             continue;

@@ -301,8 +301,8 @@ impl Remote<'_> {
         let mut known: Vec<ObjectId> = Vec::new();
         let there = self.repo.remote_branches(self.name, Some(&head.session));
         known.extend(there.into_iter().map(|(_, id)| id));
-        let own = self.repo.branches().into_iter();
-        known.extend(own.filter(|(name, _)| name.session() == head.session).map(|(_, id)| id));
+        let own = self.repo.branches_of(&head.session).into_iter();
+        known.extend(own.map(|(_, id)| id));
         if bundle.tips.is_empty() {
             return Ok(false);
         }

@@ -228,8 +228,8 @@ impl Remote<'_> {
         let own = match wanted {
             Some(wanted) => wanted.to_vec(),
             None => {
-                let all = self.repo.branches().into_iter().map(|(branch, _)| branch);
-                all.filter(|branch| branch.session() == session).collect()
+                let all = self.repo.branches_of(session).into_iter();
+                all.map(|(branch, _)| branch).collect()
             }
         };
         if own.is_empty() {

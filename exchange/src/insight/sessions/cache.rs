@@ -483,7 +483,7 @@ fn refs_of<'r>(refs: &'r RefTable, session: &str) -> Option<(&'r str, SessionRef
 /// Returns the refs with a prefix, in order of names.
 fn from<'r>(refs: &'r RefTable, prefix: &str) -> impl Iterator<Item = (&'r String, &'r RefValue)> {
     let bounds = (Bound::Included(prefix), Bound::Unbounded);
-    refs.values.range::<str, _>(bounds).take_while({
+    refs.values.range::<str>(bounds).take_while({
         let prefix = prefix.to_owned();
         move |(name, _)| name.starts_with(&prefix)
     })

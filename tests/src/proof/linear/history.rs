@@ -99,7 +99,11 @@ impl Witness {
             }
             states.push(values);
         }
-        assert_eq!(states.last(), Some(&refs.values), "the operations explain the refs");
+        assert_eq!(
+            states.last(),
+            Some(&BTreeMap::from(&refs.values)),
+            "the operations explain the refs"
+        );
         Self { operations, states }
     }
 

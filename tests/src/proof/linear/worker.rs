@@ -65,7 +65,7 @@ pub(super) fn read(store: &Store) -> Event {
     let began = now();
     store.refresh().expect("readers never wait");
     let refs = store.refs();
-    let call = Call::Read(refs.sequence, refs.values.clone());
+    let call = Call::Read(refs.sequence, (&refs.values).into());
     Event { began, ended: now(), call }
 }
 

@@ -47,10 +47,8 @@ impl KnownSession {
             chat: (String::new(), 0),
             sources: HashSet::new(),
         };
-        for (branch, tip) in repo.branches() {
-            if branch.session() == known.session {
-                known.branch(repo, &branch, tip)?;
-            }
+        for (branch, tip) in repo.branches_of(&known.session) {
+            known.branch(repo, &branch, tip)?;
         }
         Ok(known)
     }

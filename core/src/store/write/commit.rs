@@ -48,6 +48,10 @@ const MAX_ATTEMPTS: usize = 64;
 /// store with a small budget, and each extension of a segment costs its commit some milliseconds.
 const AHEAD_PARTS: u64 = 4;
 
+/// After a record of this size no zeros are written ahead. An import writes such records, and
+/// zeros would be half of the bytes it writes; and the extension costs little beside the record.
+const BULK_RECORD_BYTES: u64 = 48 << 10;
+
 /// Zeros are written ahead up to a multiple of this, the block size of most file systems.
 const BLOCK_BYTES: u64 = 4096;
 
@@ -361,14 +365,17 @@ impl Store {
 }
 
 /// Writes a record. When the zeros written ahead are used up, writes new ones after it: fewer of
-/// them if the disk has no room for more.
+/// them if the disk has no room for more, none after a record of [`BULK_RECORD_BYTES`].
 fn append(owned: &mut OwnedSegment, mut bytes: Vec<u8>, offset: u64) -> Result<()> {
     let end = offset + bytes.len() as u64;
     let failed = |source| Error::io(format!("write {}", owned.segment.place(offset)), source);
     if end <= owned.reserved {
         return owned.file.write_at(&bytes, offset).map_err(failed);
     }
-    let ahead = (end / AHEAD_PARTS).clamp(RESERVE_MIN_BYTES, RESERVE_MAX_BYTES);
+    let ahead = match bytes.len() as u64 {
+        BULK_RECORD_BYTES.. => 0,
+        _ => (end / AHEAD_PARTS).clamp(RESERVE_MIN_BYTES, RESERVE_MAX_BYTES),
+    };
     let (wanted, least) =
         ((end + ahead).next_multiple_of(BLOCK_BYTES), end.next_multiple_of(BLOCK_BYTES));
     let mut write = |reserved: u64| {

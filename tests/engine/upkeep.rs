@@ -5,7 +5,7 @@ use std::path::Path;
 
 use turntree::maintenance::{Fullness, Policy, Scope, auto, collect, fsck, set_policy};
 use turntree::maintenance::{LastStep, Purpose, StepOutcome};
-use turntree::object::{Kind, ObjectId};
+use turntree::object::{Kind, ObjectId, ObjectSource};
 use turntree::repo::{BranchName, Repository};
 use turntree::store::Thoroughness;
 use turntree_tests::sim::Random;
@@ -181,4 +181,107 @@ fn the_reserve_is_used_only_on_a_full_disk() {
     repo.store().keep_reserve(Some(budget)).unwrap();
     assert_eq!(size(), budget / 32, "a small budget has a small one");
     assert_eq!(repo.store().reserve_bytes(), size());
+}
+
+#[test]
+fn large_records_are_followed_by_no_zeros() {
+    let folder = tempfile::tempdir().unwrap();
+    let dir = folder.path().join("store");
+    let repo = new_store(&dir);
+    let mut random = Random(9);
+    let mut append = |bytes: usize| {
+        let content: Vec<u8> = (0..bytes / 8).flat_map(|_| random.draw().to_le_bytes()).collect();
+        let object = turntree::object::Object { kind: Kind::Blob, bytes: content.into() };
+        let id = ObjectId::of(Kind::Blob, &object.bytes);
+        let before = repo.summary().unwrap().file_bytes;
+        repo.store().append(vec![(id, object)]).unwrap();
+        repo.summary().unwrap().file_bytes - before
+    };
+    for _ in 0..3 {
+        let written = append(1 << 20);
+        assert!(written <= (1 << 20) + 8192, "{written} bytes");
+    }
+    assert!(append(4096) > 128 << 10, "a small record is followed by the zeros of the next ones");
+    assert_eq!(append(4096), 0);
+    let report = fsck(&repo, Thoroughness::Full, stamp(1).time, &mut |_, _| {}).unwrap();
+    assert!(report.is_ok());
+}
+
+/// Commits a turn with 500 new entries.
+fn large_turn(repo: &Repository, number: u64) {
+    let second = i64::try_from(number).unwrap();
+    commit_turn(repo, &main_branch(), "turn", &stamp(second), |context, change| {
+        for entry in 0..500 {
+            let (key, text) = (format!("{number}/{entry}"), format!("{number} and {entry}"));
+            context.set_entry(change, "scratchpad", &key, Some(text.into())).unwrap();
+        }
+    });
+}
+
+/// Commits turns from `first` on until a step is due, and runs it.
+fn turns_and_a_step(repo: &Repository, first: u64) -> u64 {
+    let mut number = first;
+    while !auto::is_due(repo).unwrap() {
+        large_turn(repo, number);
+        number += 1;
+    }
+    let second = i64::try_from(number).unwrap();
+    assert!(auto::step(repo, &stamp(second)).unwrap().is_some());
+    number
+}
+
+#[test]
+fn steps_mark_the_store_only_when_something_may_be_gone() {
+    let folder = tempfile::tempdir().unwrap();
+    let repo = new_store(&folder.path().join("store"));
+    let marked = || LastStep::of(&repo).unwrap().marked.unwrap();
+    let mut number = turns_and_a_step(&repo, 1);
+    let (mut marks, mut last) = (1, marked());
+    for _ in 0..12 {
+        number = turns_and_a_step(&repo, number);
+        marks += u32::from(marked() != last);
+        last = marked();
+    }
+    assert!((2..=5).contains(&marks), "one for each doubling: {marks}");
+    let report = fsck(&repo, Thoroughness::Full, stamp(1).time, &mut |_, _| {}).unwrap();
+    assert!(report.is_ok());
+
+    let mut change = repo.begin();
+    let plan = BranchName::new("long", "plan").unwrap();
+    let tip = repo.tip(&main_branch()).unwrap();
+    change.move_branch(&plan, Some(tip));
+    change.commit(&stamp(1), "fork").unwrap();
+    number = turns_and_a_step(&repo, number);
+    let last = marked();
+    let mut change = repo.begin();
+    change.delete_branch(&plan);
+    change.commit(&stamp(1), "delete").unwrap();
+    turns_and_a_step(&repo, number);
+    assert_ne!(marked(), last, "a deleted branch may leave garbage");
+}
+
+#[test]
+fn packing_the_journal_loses_nothing_that_no_ref_reaches() {
+    let folder = tempfile::tempdir().unwrap();
+    let dir = folder.path().join("store");
+    let repo = new_store(&dir);
+    let bytes = b"not yet reachable".to_vec();
+    let id = ObjectId::of(Kind::Blob, &bytes);
+    let object = turntree::object::Object { kind: Kind::Blob, bytes: bytes.into() };
+    for number in 1..=50 {
+        turn(&repo, number);
+    }
+    let tips: Vec<ObjectId> = repo.branches().into_iter().map(|(_, tip)| tip).collect();
+    repo.store().append(vec![(id, object)]).unwrap();
+    drop(repo);
+    let repo = open_store(&dir, 2);
+    let packed = auto::pack(&repo, 1).unwrap().unwrap();
+    assert_eq!(packed.steps, 1);
+    assert_eq!(repo.summary().unwrap().journal_objects, 0);
+    assert!(repo.read(&id).unwrap().is_some());
+    assert_eq!(repo.history(&tips, &[]).unwrap().map(|it| it.unwrap()).count(), 50);
+    let report = fsck(&repo, Thoroughness::Full, stamp(1).time, &mut |_, _| {}).unwrap();
+    assert!(report.is_ok());
+    collect(&repo, Purpose::Gc, &stamp(60), &mut |_| ()).unwrap();
+    assert!(repo.read(&id).unwrap().is_none(), "a collection that marks frees it");
 }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use turntree::context::{Builder, MessageEntry, Role};
 use turntree::maintenance::{
-    Loss, Pattern, Policy, Purpose, Scope, collect, redact, repair, set_policy,
+    Loss, Pattern, Policy, Purpose, Scope, auto, collect, redact, repair, set_policy,
 };
 use turntree::object::{Kind, ObjectSink, RefValue};
 use turntree::repo::{BranchName, NewPin, Repository, SnapshotDraft, before_ref, pin_ref, tag_ref};
@@ -53,6 +53,8 @@ pub enum Step {
     Abandon,
     /// Collects.
     Collect(Purpose),
+    /// Packs the idle journal, and frees nothing.
+    Pack,
     /// Forgets every operation except the one that records it.
     ForgetOperations,
     /// Checks for damage, and repairs. There is no damage to repair.
@@ -118,7 +120,8 @@ impl Sessions {
 fn draw(random: &mut Random) -> Step {
     let branch = random.below(SESSIONS.len() * BRANCHES.len());
     match random.below(40) {
-        0..18 => Step::Turn(branch),
+        0..17 => Step::Turn(branch),
+        17 => Step::Pack,
         18..20 => Step::BlindTurn(branch),
         20..22 => Step::Move(branch),
         22 => Step::Delete(branch),
@@ -240,6 +243,7 @@ impl Run<'_> {
                 self.witness.tell_of(repo, |promise| promise.begin_collection(repo, purpose))?;
                 collect(repo, purpose, &stamp(self.second), &mut |_| {}).map(drop)
             }
+            Step::Pack => auto::pack(repo, 1).map(drop),
             Step::Repair => {
                 let failed_before = self.disk.triggered();
                 let repaired = repair(repo, Loss::Refuse, &stamp(self.second), &mut |_, _| {})?;

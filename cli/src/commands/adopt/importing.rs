@@ -6,7 +6,6 @@ use std::sync::Arc;
 
 use turntree::maintenance::auto;
 use turntree::platform::free_bytes;
-use turntree::repo::Signature;
 use turntree::store::RefTable;
 use turntree::workspace::AdoptionCache;
 use turntree_exchange::agents::{
@@ -125,7 +124,7 @@ impl Importing<'_> {
             };
             let mut packed = Ok(());
             if let Some(left) = left.filter(|_| packs) {
-                packed = pack(run, &options.stamp, left);
+                packed = pack(run, left);
             }
             if let Some((reclaim, files)) = &mut self.each {
                 // A new handle compares with the data on the disk.
@@ -133,7 +132,7 @@ impl Importing<'_> {
                 reclaim.take(&*run.open()?, sessions, files)?;
                 if packed.is_err() {
                     // There is more room now.
-                    packed = pack(run, &options.stamp, 1);
+                    packed = pack(run, 1);
                 }
             }
             // Unpacked data is durable all the same.
@@ -153,9 +152,9 @@ impl Importing<'_> {
 }
 
 /// Packs the journal if it has that many bytes.
-fn pack(run: &Invocation, stamp: &Signature, bytes: u64) -> Result<()> {
+fn pack(run: &Invocation, bytes: u64) -> Result<()> {
     let repo = run.open()?;
-    while auto::pack(&repo, stamp, bytes)?.is_some() {}
+    while auto::pack(&repo, bytes)?.is_some() {}
     Ok(())
 }
 

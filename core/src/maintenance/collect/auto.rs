@@ -30,6 +30,7 @@
 
 use super::collection::{Collected, run};
 use super::last_step::LastStep;
+use super::pack_journal::pack_journal;
 use super::store_budget::enforce_locked;
 use crate::error::{ErrorKind, Result};
 use crate::maintenance::collection_plan::Purpose;
@@ -173,10 +174,10 @@ fn attempt(
     let mut last = LastStep::begin(stamp.time.micros, before.as_ref());
     // The record only saves work, so a failure to write it, as on a full disk, is ignored.
     let _ = last.keep(store, lock);
-    let work = || run_step(repo, lock, stamp, purpose, before.as_ref());
+    let mut work = || run_step(repo, lock, stamp, purpose, before.as_ref(), &mut last);
     // In a crowded store writers are slowed down until it ends, so it runs at full priority.
     let is_crowded = Fullness::of(repo).is_ok_and(|fullness| fullness.is_crowded());
-    let done = match if is_crowded { work() } else { with_low_priority(work) } {
+    let done = match if is_crowded { work() } else { with_low_priority(&mut work) } {
         Ok(collected) => Ok(Some(collected).filter(Collected::is_something)),
         // Another process changed or collected the same content.
         Err(error) if matches!(error.kind(), ErrorKind::Conflict | ErrorKind::Locked) => Ok(None),
@@ -202,8 +203,13 @@ fn run_step(
     stamp: &Signature,
     purpose: Purpose,
     before: Option<&LastStep>,
+    last: &mut LastStep,
 ) -> Result<Collected> {
+    if purpose == Purpose::Step && last.frees_nothing(repo)? {
+        return pack_journal(repo, lock);
+    }
     let mut collected = run(repo, lock, purpose, stamp, &mut |_| ())?;
+    last.record_mark(repo)?;
     if purpose == Purpose::Settle {
         for _ in 1..MAX_ROUNDS {
             if !Fullness::of(repo)?.is_over() {
@@ -226,22 +232,23 @@ fn run_step(
     Ok(collected)
 }
 
-/// Runs one step of a collection if at least `bytes` of the journal, or 8192 objects in it, are
-/// idle, and returns its outcome. `None` if less is idle, if there is nothing to do, or while
-/// another collection runs. Ignores the budget of the store: this is for use between parts of work
-/// that belong together, such as an adoption.
+/// Packs the idle journal if it has at least `bytes`, or 8192 objects, and returns the outcome.
+/// `None` if less is idle, if there is nothing to do, or while another collection runs. Frees
+/// nothing and ignores the budget of the store: this is for use between parts of work that belong
+/// together, such as an adoption.
 ///
-/// Skips segments that other processes write to. Takes the time of writing one pack, and holds no
-/// lock that a commit waits for.
+/// Skips segments that other processes write to. Takes the time of writing one pack, whatever the
+/// store has, and holds no lock that a commit waits for.
 ///
 /// # Errors
-/// Errors of [`collect`](crate::maintenance::collect). After an error the store is unchanged.
-pub fn pack(repo: &Repository, stamp: &Signature, bytes: u64) -> Result<Option<Collected>> {
+/// `Corrupt` when an object of the journal does not verify, and errors of writing. After an error
+/// the store is unchanged.
+pub fn pack(repo: &Repository, bytes: u64) -> Result<Option<Collected>> {
     let Some(lock) = repo.store().try_lock_collector()? else { return Ok(None) };
     repo.store().refresh()?;
     if !is_enough(repo.store().idle_journal()?, bytes, None) {
         return Ok(None);
     }
-    let collected = run(repo, &lock, Purpose::Step, stamp, &mut |_| ())?;
+    let collected = pack_journal(repo, &lock)?;
     Ok(Some(collected).filter(|collected| collected.steps > 0))
 }

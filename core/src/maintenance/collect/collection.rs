@@ -41,7 +41,7 @@ use crate::store::{
 };
 
 /// Commits whose contexts are marked in one round.
-const COMMITS_PER_ROUND: usize = 256;
+pub(super) const COMMITS_PER_ROUND: usize = 256;
 
 /// The outcome of a collection.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -270,7 +270,7 @@ impl<'a> Survey<'a> {
         let goes = |name: &str| {
             gone.iter().any(|it| ForgottenSession::session_of_ref(name) == Some(&*it.session))
         };
-        refs.values.retain(|name, _| !goes(name));
+        refs.values.retain(|name| !goes(name));
         forgotten.sessions.extend(gone);
         forgotten.through = forgotten.through.max(through);
         let roots = Roots::find_with_forgotten(inventory, &refs, now.micros, forgotten)?;

@@ -10,6 +10,8 @@ use serde::{Deserialize, Serialize};
 
 use super::collection::Collected;
 use crate::error::{Error, ErrorKind, Result};
+use crate::maintenance::keep::policy::Policies;
+use crate::maintenance::keep::store_bound::Fullness;
 use crate::repo::Repository;
 use crate::store::{CollectorLock, JournalSize, Store};
 
@@ -79,6 +81,19 @@ pub struct LastStep {
     /// Bytes of all files, if the budgets were exceeded with nothing left to do.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub over_bytes: Option<u64>,
+    /// The last step that marked the store, as opposed to steps that only packed the journal.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub marked: Option<MarkedStore>,
+}
+
+/// The store when a step last marked it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct MarkedStore {
+    /// Bytes of all files, after the step.
+    pub bytes: u64,
+    /// The number of the newest operation.
+    pub operation: u64,
 }
 
 impl LastStep {
@@ -104,7 +119,35 @@ impl LastStep {
             replaced_bytes: 0,
             expired_turns: 0,
             over_bytes: last.and_then(|last| last.over_bytes),
+            marked: last.and_then(|last| last.marked),
         }
+    }
+
+    /// Returns true if a step that marks the store would hardly free anything: it has less than
+    /// twice the bytes of the last mark, no ref was deleted since, and nothing expires. So the
+    /// marks over the life of a store cost as much as the last one, instead of growing with each
+    /// step.
+    ///
+    /// # Errors
+    /// Errors of reading the policies and the operations since the last mark.
+    pub(super) fn frees_nothing(&self, repo: &Repository) -> Result<bool> {
+        let Some(marked) = self.marked else { return Ok(false) };
+        let fullness = Fullness::of(repo)?;
+        Ok(fullness.bound_bytes.is_none()
+            && fullness.file_bytes / 2 < marked.bytes
+            && Policies::load(repo.store(), &repo.refs())?.is_empty()
+            && repo.forgotten_sessions()?.is_empty()
+            && !has_deleted_refs(repo, marked.operation)?)
+    }
+
+    /// Records that the store is marked now.
+    ///
+    /// # Errors
+    /// Errors of reading the sizes of files.
+    pub(super) fn record_mark(&mut self, repo: &Repository) -> Result<()> {
+        let (bytes, operation) = (Fullness::of(repo)?.file_bytes, repo.refs().sequence);
+        self.marked = Some(MarkedStore { bytes, operation });
+        Ok(())
     }
 
     /// Records the outcome. In an encrypted store the reason is omitted: a message may contain
@@ -178,6 +221,20 @@ impl LastStep {
             None => (idle, 1),
         }
     }
+}
+
+/// Returns true if an operation after the one of this number deleted a ref.
+fn has_deleted_refs(repo: &Repository, since: u64) -> Result<bool> {
+    for entry in repo.operations() {
+        let operation = entry?.operation;
+        if operation.sequence <= since {
+            break;
+        }
+        if operation.changes.iter().any(|change| change.new.is_none()) {
+            return Ok(true);
+        }
+    }
+    Ok(false)
 }
 
 /// Formats an error in one line.

@@ -30,6 +30,11 @@ pub(in crate::maintenance) struct Cohorts {
 }
 
 impl Cohorts {
+    /// Returns one cohort for all objects.
+    pub(in crate::maintenance) fn undivided() -> Self {
+        Self { older: None }
+    }
+
     /// Divides the objects of a pack of this tier by the turns that keep their content. Only
     /// archives are divided: other packs are rewritten soon. Reads every node of the older halves.
     ///
@@ -42,7 +47,7 @@ impl Cohorts {
         tier: Tier,
     ) -> Result<Self> {
         if tier != Tier::Archive {
-            return Ok(Self { older: None });
+            return Ok(Self::undivided());
         }
         let (commits, trees) = older_half(roots, kept);
         let mut marker = Marker::new(inventory, Arc::clone(&roots.holes));

@@ -34,6 +34,7 @@ pub(in crate::maintenance) struct Marker<'a> {
     /// The objects that were marked only because of known losses.
     spared: Range<usize>,
     sections: Sections,
+    skips_missing: bool,
 }
 
 /// A child of a node that was not marked before its level.
@@ -61,7 +62,13 @@ impl<'a> Marker<'a> {
             rounds: 0,
             spared: 0..0,
             sections: Sections::new(""),
+            skips_missing: false,
         }
+    }
+
+    /// Skips every missing object, for a mark that frees nothing.
+    pub(in crate::maintenance) fn skip_missing(&mut self) {
+        self.skips_missing = true;
     }
 
     /// Treats the objects that another walk visited as marked, with everything reachable from them.
@@ -264,7 +271,7 @@ impl<'a> Marker<'a> {
     fn position(&self, id: &ObjectId, from: impl Fn() -> String) -> Result<Option<u32>> {
         match self.inventory.find(id) {
             Some(position) => to_number(position).map(Some),
-            None if self.holes.is_lost(id) => Ok(None),
+            None if self.skips_missing || self.holes.is_lost(id) => Ok(None),
             None => Err(missing(id, &from())),
         }
     }

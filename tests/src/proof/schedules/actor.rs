@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use turntree::context::Builder;
-use turntree::maintenance::{Loss, Pattern, Purpose, collect, redact, repair};
+use turntree::maintenance::{Loss, Pattern, Purpose, auto, collect, redact, repair};
 use turntree::object::{Kind, ObjectId, ObjectSource, RefValue};
 use turntree::repo::{BranchName, Repository, SnapshotDraft, Transaction};
 use turntree::store::{Committed, Expected, NewStore, OperationDraft, RefTable, RefUpdate, Tier};
@@ -95,7 +95,7 @@ impl Actor<'_> {
     fn judge(&self, step: &Step, error: &Error) {
         let maintains = matches!(
             step,
-            Step::Collect(_) | Step::Redact | Step::Repair | Step::ArchiveWithoutIds
+            Step::Collect(_) | Step::Pack | Step::Redact | Step::Repair | Step::ArchiveWithoutIds
         );
         match error.kind() {
             ErrorKind::Locked if maintains || self.patience_ends => self.record().locked += 1,
@@ -134,6 +134,7 @@ impl Actor<'_> {
             Step::Delete(branch) => self.again(|actor| actor.delete(branch)),
             Step::Read => self.read(),
             Step::Collect(purpose) => self.collect(purpose),
+            Step::Pack => auto::pack(self.repo(), 1).map(drop),
             Step::Redact => self.redact(),
             Step::Repair => self.repair(),
             Step::ArchiveWithoutIds => {
@@ -363,7 +364,7 @@ impl Actor<'_> {
 
     fn note_read(&self, began: u64, refs: &RefTable) {
         let ended = self.processes.tick();
-        let call = Call::Read(refs.sequence, refs.values.clone());
+        let call = Call::Read(refs.sequence, (&refs.values).into());
         self.record().history.push(Event { began, ended, call });
     }
 

@@ -48,6 +48,8 @@ pub enum Step {
     Read,
     /// Collects.
     Collect(Purpose),
+    /// Packs the idle journal, and frees nothing.
+    Pack,
     /// Redacts the secret.
     Redact,
     /// Repairs.
@@ -208,6 +210,15 @@ pub const SCRIPTS: &[Script] = &[
         name: "unread segments are packed",
         found: Found::Journal,
         processes: &[&[Step::Read], &[HOT], &[Step::Turn("main", "meanwhile")]],
+    },
+    Script {
+        name: "the journal is packed unmarked, beside a writer and a reader",
+        found: Found::Journal,
+        processes: &[
+            &[Step::Revive("a"), Step::Turn("main", "during the pack")],
+            &[Step::Pack],
+            &[Step::Read],
+        ],
     },
     Script {
         name: "a redaction and a writer",

@@ -14,7 +14,7 @@ use std::sync::Arc;
 
 use turntree::ErrorKind;
 use turntree::context::{Builder, Context, MessagePolicy, Selection, open_conflicts};
-use turntree::maintenance::{Purpose, collect, fsck};
+use turntree::maintenance::{Purpose, auto, collect, fsck};
 use turntree::object::{ObjectId, RefValue};
 use turntree::repo::{
     BranchName, MergeKind, MergeReport, MergeRequest, Repository, Signature, SnapshotDraft,
@@ -355,10 +355,15 @@ impl Walk {
     }
 
     fn collect(&mut self) {
-        let purpose = match self.random.below(5) {
+        let purpose = match self.random.below(6) {
             0 => Purpose::Repack(Tier::Hot),
             1 => Purpose::Repack(Tier::Compacted),
             2 => Purpose::Step,
+            3 => {
+                auto::pack(&self.repo, 1).expect("a pack");
+                self.counts.collections += 1;
+                return;
+            }
             _ => Purpose::Gc,
         };
         let now = self.now();

@@ -194,6 +194,16 @@ class Home:
             sys.exit(f"{' '.join(words)}: exit {done.code}: {done.text()[:600]}")
         return done
 
+    def adopt(self):
+        """Adopts as a user does: with packs between batches, and the maintenance that begins afterwards."""
+        env = {name: value for name, value in self.env.items() if name != "TURNTREE_MAINTENANCE"}
+        done = Run([self.program, "adopt"], env, self.folder)
+        if done.code:
+            sys.exit(f"adopt: exit {done.code}: {done.text()[:600]}")
+        while subprocess.run(["pgrep", "-f", f"^{self.program} "], capture_output=True).returncode == 0:
+            time.sleep(0.2)
+        return done
+
     def row(self, name, done, **budgets):
         """Adds a row. A budget is for `cpu` in s, `memory` and `bytes`, or a pair of a measured and an allowed figure."""
         measured = {"cpu": done.cpu, "memory": done.memory, "bytes": done.bytes}
@@ -213,7 +223,7 @@ class Home:
         total, sessions, messages = make_home(self.home, self.gb)
         print(f"{total / 1e9:.2f} GB, {sessions:,} sessions, {messages:,} messages, load {os.getloadavg()[0]:.1f}\n")
         print("| command | cpu s | wall s | peak MiB | bytes of output | budget |\n|---|---|---|---|---|---|")
-        done = self.run("adopt")
+        done = self.adopt()
         self.row("`adopt`", done, cpu=25 * total / 1e9, memory=300 * MIB, written=(done.written, 1.3 * du(self.store)))
         if self.wants("home"):
             self.lists()

@@ -130,27 +130,9 @@ pub(crate) struct Cli {
     pub(crate) command: Option<Command>,
 }
 
-/// Options that were moved to a command of their own: the old form still works, but is not in the
-/// help.
-const OLD_OPTIONS: [(&str, &[&str]); 2] = [
-    (
-        "snapshot",
-        &["usage", "auto_at", "cooldown", "transition", "active_skill", "active_tool", "task"],
-    ),
-    ("restore", &["configuration", "preserve_system_prompts", "output", "compat"]),
-];
-
 /// Builds the parser, with the commands grouped in its help.
 pub(crate) fn command() -> clap::Command {
-    let mut command = Cli::command();
-    for verb in command.get_subcommands_mut() {
-        let name = verb.get_name().to_owned();
-        for (_, options) in OLD_OPTIONS.iter().filter(|(old, _)| *old == name) {
-            for option in *options {
-                *verb = verb.clone().mut_arg(option, |arg| arg.hide(true));
-            }
-        }
-    }
+    let command = Cli::command();
     let long = format!("{}\n\n{TOPICS}", long_help(&command));
     let hidden = |arg: clap::Arg| arg.hide_short_help(true).hide_long_help(true);
     let command = command.mut_args(|arg| if arg.is_global_set() { hidden(arg) } else { arg });

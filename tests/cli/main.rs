@@ -27,7 +27,6 @@ mod maintenance;
 mod many_branches;
 mod mcp;
 mod new_computer;
-mod old_spellings;
 mod ollm;
 mod parity;
 mod paths;

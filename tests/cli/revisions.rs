@@ -113,7 +113,6 @@ const ARGUMENTS: &[Argument] = &[
     argument("lesson import", "on", Branch, ""),
     argument("swarm restore", "revision", Snapshot, "swarm restore {} config.json"),
     argument("swarm reads", "revision", Snapshot, "swarm reads {} --workspace work --json"),
-    argument("reads check", "revision", Snapshot, "reads check {} --workspace work --json"),
     argument("vfs ls", "revision", Snapshot, "vfs ls {} --json"),
     argument("pin", "revision", Snapshot, "pin {} --name new --json"),
     argument("unpin", "name", Snapshot, "unpin {} --json"),

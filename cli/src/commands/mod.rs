@@ -220,10 +220,6 @@ verbs! {
     "Frameworks" {
         Swarm(swarm::Swarm),
         Ollm(ollm::Ollm),
-        #[command(hide = true)]
-        Reads(swarm::OldReads),
-        #[command(hide = true)]
-        Events(swarm::OldEvents),
     }
     "Retention and size" {
         Pin(pin::Pin),

@@ -11,10 +11,9 @@ use turntree::repo::{BranchName, HEAD, Repository};
 use turntree::workspace::{CheckoutReport, FileAction, FilesPlan, plan_checkout};
 
 use super::Verb;
-use super::swarm::IntoConfiguration;
 use crate::porcelain::broad_directory::expect_narrow;
 use crate::porcelain::read::place::part;
-use crate::porcelain::read::revision::{resolve, snapshot_and_parts};
+use crate::porcelain::read::revision::snapshot_and_parts;
 use crate::porcelain::workspace::rewind::{
     RestoreRequest, RewindPlace, session_directory_here, unknown_workspace,
 };
@@ -76,21 +75,11 @@ pub(crate) struct Restore {
     /// Overwrite files that differ
     #[arg(long, requires = "to")]
     overwrite: bool,
-    /// The old form of 'turntree swarm restore'
-    #[arg(
-        long = "for",
-        value_name = "CONFIG",
-        value_hint = clap::ValueHint::FilePath,
-        conflicts_with_all = ["to", "only", "workspace", "session", "branch", "dry_run", "overwrite"]
-    )]
-    configuration: Option<PathBuf>,
-    #[command(flatten)]
-    into: IntoConfiguration,
 }
 
 impl Verb for Restore {
     fn reads_only(&self) -> bool {
-        self.to.is_some() || self.configuration.is_some()
+        self.to.is_some()
     }
 
     fn run(&self, run: &mut Invocation) -> Result<Answer> {
@@ -98,10 +87,6 @@ impl Verb for Restore {
         let (mut revisions, paths) = part(&repo, std::slice::from_ref(&self.revision))?;
         let revision = revisions.pop().unwrap_or_else(|| HEAD.to_owned());
         let (id, only) = snapshot_and_parts(&repo, &revision, &[&*paths, &*self.only].concat())?;
-        if let Some(configuration) = &self.configuration {
-            let id = resolve(&repo, &revision)?.commit;
-            return self.into.run(run, &repo, &id, configuration);
-        }
         match &self.to {
             Some(to) => self.lay_out(run, &repo, id, to, &only),
             None => self.bring_back(run, &repo, id, &only),

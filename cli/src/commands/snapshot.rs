@@ -3,9 +3,7 @@
 use clap::Args;
 
 use super::Verb;
-use super::ollm::{ModeSnapshot, Modes, snapshot_of_modes, snapshot_when_due};
 use crate::porcelain::change::snapshot::{NewSnapshot, Racing, SnapshotTarget};
-use crate::porcelain::change::thresholds::{ContextUsage, Thresholds, parse_usage};
 use crate::program::invocation::Invocation;
 use crate::view::error::{Answer, Result};
 
@@ -36,43 +34,20 @@ use crate::view::error::{Answer, Result};
   turntree snapshot -m 'before the edit' --workspace . --trigger before-tool --tool fs.replace")]
 #[command(mut_arg("message", |text| {
     text.help("Message of the snapshot; 'snapshot' by default, if there is anything to take")
-        .required_unless_present_any(["usage", "transition", "workspace", "state", "append",
-            "append_message", "set", "unset"])
+        .required_unless_present_any(["workspace", "state", "append", "append_message", "set",
+            "unset"])
 }))]
 pub(crate) struct TakeSnapshot {
     #[command(flatten)]
     new: NewSnapshot,
     #[command(flatten)]
     racing: Racing,
-    /// The old form of 'turntree ollm snapshot'
-    #[arg(long, value_name = "USAGE", value_parser = parse_usage, conflicts_with_all = ["expect", "retry"])]
-    usage: Option<ContextUsage>,
-    #[command(flatten)]
-    thresholds: Thresholds,
-    /// The old form of 'turntree ollm transition'
-    #[arg(long, value_name = "FROM:TO",
-        conflicts_with_all = ["workspace", "usage", "check", "meta", "pin", "trigger", "tool", "touches",
-            "append", "append_message", "append_to", "set", "unset", "expect", "retry"])]
-    transition: Option<Modes>,
-    #[command(flatten)]
-    modes: ModeSnapshot,
 }
 
 impl Verb for TakeSnapshot {
     fn run(&self, run: &mut Invocation) -> Result<Answer> {
-        let target = self.new.open(run)?;
-        match (&self.transition, self.usage) {
-            (Some(modes), _) => {
-                snapshot_of_modes(run, modes, (&self.modes, false), &self.new.basics, target)
-            }
-            (None, Some(usage)) => {
-                snapshot_when_due(run, usage, &self.thresholds, &self.new, target)
-            }
-            (None, None) => {
-                let SnapshotTarget { repo, at, input } = target;
-                self.new.take(&repo, at, &input, None, &self.racing)?.print(&mut run.out)?;
-                Ok(Answer::Yes)
-            }
-        }
+        let SnapshotTarget { repo, at, input } = self.new.open(run)?;
+        self.new.take(&repo, at, &input, None, &self.racing)?.print(&mut run.out)?;
+        Ok(Answer::Yes)
     }
 }

@@ -25,32 +25,34 @@ const KEPT_MICROS: i64 = 60 * 60 * 1_000_000;
 
 /// The modes before and after a change.
 #[derive(Debug, Clone)]
-pub(crate) struct Modes {
+struct Modes {
     from: String,
     to: String,
 }
 
-/// The content of a snapshot of a change of modes, besides the conversation.
-#[derive(Debug, Default, Args)]
-pub(crate) struct ModeSnapshot {
+/// Take a light snapshot of a change of mode
+///
+/// It is added to the session SESSION.modes, and holds the last 5 messages, findings and reasoning,
+/// skills, tools and the task.
+#[derive(Debug, Args)]
+pub(super) struct OfModes {
+    /// The modes, such as planning:developer
+    #[arg(value_name = "FROM:TO")]
+    transition: Modes,
     /// A skill in use; those of the context by default; may be given several times
-    #[arg(long, value_name = "NAME", requires = "transition")]
+    #[arg(long, value_name = "NAME")]
     active_skill: Vec<String>,
     /// A tool in use; those of the context by default; may be given several times
-    #[arg(long, value_name = "NAME", requires = "transition")]
+    #[arg(long, value_name = "NAME")]
     active_tool: Vec<String>,
     /// The task of the agent; that of the context by default
-    #[arg(long, value_name = "TEXT", requires = "transition")]
+    #[arg(long, value_name = "TEXT")]
     task: Option<String>,
-}
-
-impl ModeSnapshot {
-    fn transition(&self, modes: &Modes) -> Transition {
-        let Modes { from, to } = modes.clone();
-        let list = |names: &[String]| (!names.is_empty()).then(|| names.to_vec());
-        let (skills, tools) = (list(&self.active_skill), list(&self.active_tool));
-        Transition { from, to, skills, tools, task: self.task.clone() }
-    }
+    /// Print the state in which the new mode was last left, for the agent to continue
+    #[arg(long)]
+    restore: bool,
+    #[command(flatten)]
+    basics: SnapshotBasics,
 }
 
 impl FromStr for Modes {
@@ -85,63 +87,75 @@ fn left_in(repo: &Repository, session: &str, mode: &str) -> Result<Option<LeftMo
     Ok(Some(LeftMode { document, text }))
 }
 
-/// Takes the snapshot in the session of transitions that belongs to the branch's session.
-pub(crate) fn snapshot_of_modes(
-    run: &mut Invocation,
-    modes: &Modes,
-    (besides, restores): (&ModeSnapshot, bool),
-    basics: &SnapshotBasics,
-    target: SnapshotTarget,
-) -> Result<Answer> {
-    let transition = besides.transition(modes);
-    let SnapshotTarget { repo, at: At { branch: origin, stamp }, input } = target;
-    let branch = BranchName::main(&format!("{}{MODES_SUFFIX}", origin.session()))?;
-    let mut change = repo.begin();
-    let context = match change.tip(&origin) {
-        Some(tip) => repo.context(&tip)?,
-        None => Context::default(),
-    };
-    let mut builder = Builder::new();
-    transition.apply(&mut change, &mut builder, &context, input.state.as_deref())?;
-    let tree = builder.write(&mut change)?;
-    let title = transition.title();
-    let mut draft = SnapshotDraft::new(tree, basics.message.as_deref().unwrap_or(&title), &stamp);
-    draft.trigger = Trigger::ModeChange;
-    if let Some(agent) = &basics.agent {
-        draft.author.agent.clone_from(agent);
+impl OfModes {
+    fn transition(&self) -> Transition {
+        let Modes { from, to } = self.transition.clone();
+        let list = |names: &[String]| (!names.is_empty()).then(|| names.to_vec());
+        let (skills, tools) = (list(&self.active_skill), list(&self.active_tool));
+        Transition { from, to, skills, tools, task: self.task.clone() }
     }
-    draft.author.model = basics.model.clone().unwrap_or_default();
-    // Sets a policy when the session of transitions begins; a later change by the user stays.
-    let scope = Scope::Session(branch.session());
-    let begins = change.tip(&branch).is_none() && repo.refs().value(&scope.ref_name()?).is_none();
-    if begins {
-        let policy = Policy { keep_within: Some(KEPT_MICROS), strict: true, ..Policy::default() };
-        set_policy(&mut change, scope, &policy)?;
-    }
-    let left = if restores { left_in(&repo, origin.session(), &modes.to)? } else { None };
-    let id = change.snapshot(&branch, draft)?;
-    let turn = change.read_commit(&id)?.turn;
-    change
-        .commit(&stamp, "transition")
-        .hint(ErrorKind::Conflict, "another process has added a transition: try again")?;
-    if run.out.json {
-        let moved = json::Moved::new(Some((id, turn)), &branch);
-        if restores {
-            let restored = left.map(|left| left.document);
-            run.out.record(&json::MovedBack { moved, restored })?;
-        } else {
-            run.out.record(&moved)?;
+
+    /// Takes the snapshot in the session of transitions that belongs to the branch's session.
+    pub(super) fn run(&self, run: &mut Invocation) -> Result<Answer> {
+        let (transition, basics) = (self.transition(), &self.basics);
+        let target = basics.open(run, None, None)?;
+        let SnapshotTarget { repo, at: At { branch: origin, stamp }, input } = target;
+        let branch = BranchName::main(&format!("{}{MODES_SUFFIX}", origin.session()))?;
+        let mut change = repo.begin();
+        let context = match change.tip(&origin) {
+            Some(tip) => repo.context(&tip)?,
+            None => Context::default(),
+        };
+        let mut builder = Builder::new();
+        transition.apply(&mut change, &mut builder, &context, input.state.as_deref())?;
+        let tree = builder.write(&mut change)?;
+        let title = transition.title();
+        let mut draft =
+            SnapshotDraft::new(tree, basics.message.as_deref().unwrap_or(&title), &stamp);
+        draft.trigger = Trigger::ModeChange;
+        if let Some(agent) = &basics.agent {
+            draft.author.agent.clone_from(agent);
         }
-        return Ok(Answer::Yes);
+        draft.author.model = basics.model.clone().unwrap_or_default();
+        // Sets a policy when the session of transitions begins; a later change by the user stays.
+        let scope = Scope::Session(branch.session());
+        let begins =
+            change.tip(&branch).is_none() && repo.refs().value(&scope.ref_name()?).is_none();
+        if begins {
+            let policy =
+                Policy { keep_within: Some(KEPT_MICROS), strict: true, ..Policy::default() };
+            set_policy(&mut change, scope, &policy)?;
+        }
+        let left = match self.restore {
+            true => left_in(&repo, origin.session(), &self.transition.to)?,
+            false => None,
+        };
+        let id = change.snapshot(&branch, draft)?;
+        let turn = change.read_commit(&id)?.turn;
+        change
+            .commit(&stamp, "transition")
+            .hint(ErrorKind::Conflict, "another process has added a transition: try again")?;
+        if run.out.json {
+            let moved = json::Moved::new(Some((id, turn)), &branch);
+            if self.restore {
+                let restored = left.map(|left| left.document);
+                run.out.record(&json::MovedBack { moved, restored })?;
+            } else {
+                run.out.record(&moved)?;
+            }
+            return Ok(Answer::Yes);
+        }
+        let paint = run.out.paint;
+        let (id, name) = (paint.paint(ID, id.short(ID_DIGITS)), paint.paint(NAME, &branch));
+        let kept = if begins { ", where each is kept for an hour" } else { "" };
+        writeln!(run.out, "{id} {title}, turn {turn} of {name}{kept}")?;
+        match left {
+            Some(left) => writeln!(run.out, "{}", left.text)?,
+            None if self.restore => {
+                writeln!(run.out, "{} has not been left yet", self.transition.to)?;
+            }
+            None => {}
+        }
+        Ok(Answer::Yes)
     }
-    let paint = run.out.paint;
-    let (id, name) = (paint.paint(ID, id.short(ID_DIGITS)), paint.paint(NAME, &branch));
-    let kept = if begins { ", where each is kept for an hour" } else { "" };
-    writeln!(run.out, "{id} {title}, turn {turn} of {name}{kept}")?;
-    match left {
-        Some(left) => writeln!(run.out, "{}", left.text)?,
-        None if restores => writeln!(run.out, "{} has not been left yet", modes.to)?,
-        None => {}
-    }
-    Ok(Answer::Yes)
 }

@@ -4,17 +4,12 @@ mod events;
 mod reads;
 mod restore;
 
-use std::path::PathBuf;
-
 use clap::{Args, Subcommand};
-use clap_complete::ArgValueCompleter;
 
 use self::events::Events;
 use self::reads::Reads;
-pub(super) use self::restore::IntoConfiguration;
+use self::restore::SwarmRestore;
 use super::Verb;
-use crate::porcelain::read::revision::resolve;
-use crate::program::complete::revisions;
 use crate::program::invocation::Invocation;
 use crate::view::error::{Answer, Result};
 
@@ -41,22 +36,6 @@ enum SwarmCommand {
     Restore(SwarmRestore),
 }
 
-/// Fit a snapshot into a current configuration; the exit code is 1 if it does not fit
-///
-/// Prints which agents are restored, and where the configuration differs from that of the snapshot.
-/// The store does not change.
-#[derive(Debug, Args)]
-struct SwarmRestore {
-    /// The snapshot
-    #[arg(value_name = "REV", add = ArgValueCompleter::new(revisions))]
-    revision: String,
-    /// The configuration, {"agents": {NAME: {"system_prompt": TEXT}}}, or - for standard input
-    #[arg(value_name = "CONFIG", value_hint = clap::ValueHint::FilePath)]
-    configuration: PathBuf,
-    #[command(flatten)]
-    into: IntoConfiguration,
-}
-
 impl Verb for Swarm {
     fn reads_only(&self) -> bool {
         matches!(self.action, SwarmCommand::Reads(_) | SwarmCommand::Restore(_))
@@ -66,53 +45,7 @@ impl Verb for Swarm {
         match &self.action {
             SwarmCommand::Reads(reads) => reads.run(run),
             SwarmCommand::Events(events) => events.run(run),
-            SwarmCommand::Restore(SwarmRestore { revision, configuration, into }) => {
-                let repo = run.open()?;
-                let id = resolve(&repo, revision)?.commit;
-                into.run(run, &repo, &id, configuration)
-            }
+            SwarmCommand::Restore(restore) => restore.run(run),
         }
-    }
-}
-
-/// The old form of 'turntree swarm reads'
-#[derive(Debug, Args)]
-pub(crate) struct OldReads {
-    #[command(subcommand)]
-    action: OldReadsAction,
-}
-
-#[derive(Debug, Subcommand)]
-enum OldReadsAction {
-    Check(Reads),
-}
-
-impl Verb for OldReads {
-    fn reads_only(&self) -> bool {
-        true
-    }
-
-    fn run(&self, run: &mut Invocation) -> Result<Answer> {
-        let OldReadsAction::Check(reads) = &self.action;
-        reads.run(run)
-    }
-}
-
-/// The old form of 'turntree swarm events'
-#[derive(Debug, Args)]
-pub(crate) struct OldEvents {
-    #[command(subcommand)]
-    action: OldEventsAction,
-}
-
-#[derive(Debug, Subcommand)]
-enum OldEventsAction {
-    Reconstruct(Events),
-}
-
-impl Verb for OldEvents {
-    fn run(&self, run: &mut Invocation) -> Result<Answer> {
-        let OldEventsAction::Reconstruct(events) = &self.action;
-        events.run(run)
     }
 }

@@ -15,10 +15,10 @@ use crate::view::{clock, json};
 #[derive(Debug, Default, Args)]
 pub(crate) struct Thresholds {
     /// The lowest share that counts, instead of 0.85
-    #[arg(long, value_name = "SHARE", value_parser = share, requires = "usage")]
+    #[arg(long, value_name = "SHARE", value_parser = share)]
     auto_at: Option<f64>,
     /// Take no further snapshot for the same share within this time; 60s by default
-    #[arg(long, value_name = "DURATION", value_parser = parse_duration, requires = "usage")]
+    #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
     cooldown: Option<i64>,
 }
 

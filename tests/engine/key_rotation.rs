@@ -1,7 +1,6 @@
 //! Keys that change while other processes open, read and write a store: none of them reports
 //! damage.
 
-use std::fmt;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -10,10 +9,10 @@ use std::sync::{Arc, Mutex};
 use turntree::maintenance::{Purpose, collect, fsck};
 use turntree::repo::{BranchName, Repository};
 use turntree::store::{
-    Access, FindingKind, Identity, Io, IoFile, OpenOptions, RealIo, StoreCipher, StoreKey,
-    Thoroughness, Tier,
+    Access, FindingKind, Io, OpenOptions, RealIo, StoreCipher, StoreKey, Thoroughness, Tier,
 };
 use turntree::{Error, ErrorKind};
+use turntree_tests::watched::{Call, WatchedIo, Watcher};
 use turntree_tests::{Sandbox, commit_note, stamp};
 
 const KEY: StoreKey = StoreKey::of(StoreCipher::XChaCha20, [3; 32]);
@@ -22,13 +21,7 @@ const OTHER: StoreKey = StoreKey::of(StoreCipher::Aes256Ctr, [4; 32]);
 /// Selects the call to the disk before which an action runs once.
 type Before = dyn Fn(Call, &Path) -> bool + Send + Sync;
 
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Call {
-    Open(Access),
-    Create,
-}
-
-/// The real disk, with an action that runs once before a selected call.
+/// An action that runs once at a selected call: before it, or after a file is created.
 struct ConcurrentChange {
     before: Box<Before>,
     happens: Mutex<Option<Box<dyn FnOnce() + Send>>>,
@@ -38,8 +31,9 @@ impl ConcurrentChange {
     fn new(
         before: impl Fn(Call, &Path) -> bool + Send + Sync + 'static,
         happens: impl FnOnce() + Send + 'static,
-    ) -> Arc<Self> {
-        Arc::new(Self { before: Box::new(before), happens: Mutex::new(Some(Box::new(happens))) })
+    ) -> WatchedIo<Self> {
+        let happens = Mutex::new(Some(Box::new(happens) as Box<_>));
+        WatchedIo::real(Self { before: Box::new(before), happens })
     }
 
     fn call(&self, call: Call, path: &Path) {
@@ -54,59 +48,21 @@ impl ConcurrentChange {
     }
 }
 
-impl fmt::Debug for ConcurrentChange {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("ConcurrentChange")
-    }
-}
-
-impl Io for ConcurrentChange {
-    fn open(&self, path: &Path, access: Access) -> io::Result<Arc<dyn IoFile>> {
-        self.call(Call::Open(access), path);
-        RealIo.open(path, access)
-    }
-
-    /// Runs the action when the new file exists and is empty.
-    fn create(&self, path: &Path) -> io::Result<Arc<dyn IoFile>> {
-        let file = RealIo.create(path)?;
-        self.call(Call::Create, path);
-        Ok(file)
-    }
-
-    fn create_dir(&self, path: &Path) -> io::Result<()> {
-        RealIo.create_dir(path)
-    }
-
-    fn list(&self, dir: &Path) -> io::Result<Vec<String>> {
-        RealIo.list(dir)
-    }
-
-    fn publish(&self, from: &Path, to: &Path) -> io::Result<()> {
-        RealIo.publish(from, to)
-    }
-
-    fn link(&self, from: &Path, to: &Path) -> io::Result<()> {
-        RealIo.link(from, to)
-    }
-
-    fn replace(&self, from: &Path, to: &Path) -> io::Result<()> {
-        RealIo.replace(from, to)
-    }
-
-    fn remove(&self, path: &Path) -> io::Result<()> {
-        RealIo.remove(path)
-    }
-
-    fn sync_dir(&self, dir: &Path) -> io::Result<()> {
-        RealIo.sync_dir(dir)
-    }
-
-    fn free_bytes(&self, dir: &Path) -> io::Result<u64> {
-        RealIo.free_bytes(dir)
-    }
-
-    fn identity(&self, path: &Path) -> io::Result<Identity> {
-        RealIo.identity(path)
+impl Watcher for ConcurrentChange {
+    fn around<T>(
+        &self,
+        call: Call,
+        path: &Path,
+        make: impl FnOnce() -> io::Result<T>,
+    ) -> io::Result<T> {
+        if call != Call::Create {
+            self.call(call, path);
+            return make();
+        }
+        // The new file exists and is empty.
+        let created = make()?;
+        self.call(call, path);
+        Ok(created)
     }
 }
 
@@ -173,8 +129,8 @@ fn stores_reopen_when_keys_change_during_opening() {
                 call == Call::Open(Access::Read) && file.contains(name)
             };
             let io = ConcurrentChange::new(is_of, move || change(&rotated, from, to));
-            let opened = open_on(Arc::<ConcurrentChange>::clone(&io), &dir, from, 30);
-            assert!(io.has_happened(), "{name}");
+            let opened = open_on(Arc::new(io.clone()), &dir, from, 30);
+            assert!(io.watcher().has_happened(), "{name}");
             match (opened, to) {
                 // The caller must provide the new key.
                 (Err(error), Some(_)) => assert_eq!(error.kind(), ErrorKind::Encrypted, "{error}"),
@@ -214,7 +170,7 @@ fn segments_created_during_a_key_change_leave_no_files() {
     let rotated = dir.clone();
     let is_new = |call, path: &Path| call == Call::Create && is_segment(path);
     let io = ConcurrentChange::new(is_new, move || change(&rotated, Some(KEY), Some(OTHER)));
-    let writer = open_on(Arc::<ConcurrentChange>::clone(&io), &dir, Some(KEY), 3).unwrap();
+    let writer = open_on(Arc::new(io.clone()), &dir, Some(KEY), 3).unwrap();
     let mut change = writer.begin();
     let mut context =
         turntree::context::Builder::from(writer.context(&writer.tip(&branch()).unwrap()).unwrap());
@@ -223,7 +179,7 @@ fn segments_created_during_a_key_change_leave_no_files() {
     let draft = turntree::repo::SnapshotDraft::new(tree, "late", &stamp(80));
     change.snapshot(&branch(), draft).unwrap();
     assert!(is_conflict(change.commit(&stamp(80), "snapshot")));
-    assert!(io.has_happened());
+    assert!(io.watcher().has_happened());
     assert_eq!(segments(&dir), before);
     expect_whole(&open(&dir, Some(OTHER), 4));
 }
@@ -251,7 +207,7 @@ fn segments_with_the_previous_key_are_not_damage() {
         let path = newest.unwrap();
         *kept.lock().unwrap() = Some((path.clone(), fs::read(path).unwrap()));
     });
-    let writer = open_on(io, &dir, Some(KEY), 3).unwrap();
+    let writer = open_on(Arc::new(io), &dir, Some(KEY), 3).unwrap();
     commit_note(&writer, &branch(), ("n", "one more"), &stamp(80));
     drop(writer);
     let (path, bytes) = made.lock().unwrap().take().unwrap();

@@ -8,121 +8,25 @@ use std::time::Duration;
 
 use turntree::ErrorKind;
 use turntree::object::{ObjectId, RefValue};
-use turntree::store::{
-    Access, Expected, FindingKind, Identity, Io, IoFile, Mapping, NewStore, OpenOptions, Store,
-};
+use turntree::store::{Expected, FindingKind, NewStore, OpenOptions, Store};
 use turntree_tests::oracle::{DIR, blob, options, set};
 use turntree_tests::sim::SimDisk;
+use turntree_tests::watched::{Call, WatchedIo, Watcher};
 
-/// A hook that runs before every read of a segment.
-type Hook = Arc<dyn Fn() + Send + Sync>;
+/// Runs a function before every read of a segment.
+struct BeforeReads<F>(F);
 
-/// A disk that runs a hook whenever a segment is read.
-#[derive(Clone)]
-struct Busy {
-    disk: SimDisk,
-    hook: Hook,
-}
-
-struct BusyFile {
-    file: Arc<dyn IoFile>,
-    hook: Option<Hook>,
-}
-
-impl std::fmt::Debug for Busy {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Busy")
-    }
-}
-
-impl std::fmt::Debug for BusyFile {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("BusyFile")
-    }
-}
-
-impl Io for Busy {
-    fn open(&self, path: &Path, access: Access) -> io::Result<Arc<dyn IoFile>> {
-        let is_segment = path.extension().is_some_and(|extension| extension == "seg");
-        let hook = is_segment.then(|| Arc::clone(&self.hook));
-        Ok(Arc::new(BusyFile { file: self.disk.open(path, access)?, hook }))
-    }
-
-    fn create(&self, path: &Path) -> io::Result<Arc<dyn IoFile>> {
-        self.disk.create(path)
-    }
-
-    fn create_dir(&self, path: &Path) -> io::Result<()> {
-        self.disk.create_dir(path)
-    }
-
-    fn list(&self, dir: &Path) -> io::Result<Vec<String>> {
-        self.disk.list(dir)
-    }
-
-    fn publish(&self, from: &Path, to: &Path) -> io::Result<()> {
-        self.disk.publish(from, to)
-    }
-
-    fn link(&self, from: &Path, to: &Path) -> io::Result<()> {
-        self.disk.link(from, to)
-    }
-
-    fn replace(&self, from: &Path, to: &Path) -> io::Result<()> {
-        self.disk.replace(from, to)
-    }
-
-    fn remove(&self, path: &Path) -> io::Result<()> {
-        self.disk.remove(path)
-    }
-
-    fn sync_dir(&self, dir: &Path) -> io::Result<()> {
-        self.disk.sync_dir(dir)
-    }
-
-    fn free_bytes(&self, dir: &Path) -> io::Result<u64> {
-        self.disk.free_bytes(dir)
-    }
-
-    fn identity(&self, path: &Path) -> io::Result<Identity> {
-        self.disk.identity(path)
-    }
-}
-
-impl IoFile for BusyFile {
-    fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
-        if let Some(hook) = &self.hook {
-            hook();
+impl<F: Fn() + Send + Sync + 'static> Watcher for BeforeReads<F> {
+    fn around<T>(
+        &self,
+        call: Call,
+        path: &Path,
+        make: impl FnOnce() -> io::Result<T>,
+    ) -> io::Result<T> {
+        if call == Call::Read && path.extension().is_some_and(|extension| extension == "seg") {
+            (self.0)();
         }
-        self.file.read_at(buffer, offset)
-    }
-
-    fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
-        self.file.write_at(bytes, offset)
-    }
-
-    fn sync_data(&self) -> io::Result<()> {
-        self.file.sync_data()
-    }
-
-    fn size(&self) -> io::Result<u64> {
-        self.file.size()
-    }
-
-    fn lock(&self, timeout: Duration) -> io::Result<bool> {
-        self.file.lock(timeout)
-    }
-
-    fn unlock(&self) -> io::Result<()> {
-        self.file.unlock()
-    }
-
-    fn identity(&self) -> io::Result<Identity> {
-        self.file.identity()
-    }
-
-    fn map(&self) -> io::Result<Mapping> {
-        self.file.map()
+        make()
     }
 }
 
@@ -161,28 +65,26 @@ fn opening_a_busy_store_yields_a_consistent_operation_log() {
         );
         let number = Arc::new(AtomicU64::new(0));
         let (acknowledged, reads) = (Arc::new(Mutex::new(Vec::new())), Arc::new(AtomicU64::new(1)));
-        let busy = Busy {
-            disk: disk.clone(),
-            hook: {
-                let (number, acknowledged) = (Arc::clone(&number), Arc::clone(&acknowledged));
-                let others = Arc::clone(&others);
-                let reads = Arc::clone(&reads);
-                Arc::new(move || {
-                    if !moments.contains(&reads.fetch_add(1, Ordering::Relaxed)) {
-                        return;
-                    }
-                    for store in others.iter() {
-                        let done = commit(store, "others", &number);
-                        acknowledged.lock().unwrap().extend(done);
-                    }
-                })
-            },
+        let busy = {
+            let (number, acknowledged) = (Arc::clone(&number), Arc::clone(&acknowledged));
+            let others = Arc::clone(&others);
+            let reads = Arc::clone(&reads);
+            BeforeReads(move || {
+                if !moments.contains(&reads.fetch_add(1, Ordering::Relaxed)) {
+                    return;
+                }
+                for store in others.iter() {
+                    let done = commit(store, "others", &number);
+                    acknowledged.lock().unwrap().extend(done);
+                }
+            })
         };
+        let busy = Arc::new(WatchedIo::new(Arc::new(disk.clone()), busy));
         for other in others.iter() {
             let done = commit(other, "others", &number);
             acknowledged.lock().unwrap().extend(done);
         }
-        let store = Store::open(Arc::new(busy.clone()), dir, options(9)).unwrap();
+        let store = Store::open(busy, dir, options(9)).unwrap();
         for other in others.iter().chain([&store, &others[0], &store]) {
             let name = if std::ptr::eq(other, &raw const store) { "own" } else { "others" };
             let done = commit(other, name, &number);

@@ -12,6 +12,12 @@ use turntree_tests::oracle::{DIR, Script, Witness, blob, commit_after, options, 
 use turntree_tests::proof::{Effort, Programs, failures};
 use turntree_tests::sim::{Failure, Fault, Keep, SimDisk};
 
+/// The files in the folder of the packs.
+fn in_packs(disk: &SimDisk) -> Vec<PathBuf> {
+    let folder = Path::new(DIR).join("packs");
+    disk.files().into_keys().filter(|path| path.starts_with(&folder)).collect()
+}
+
 #[test]
 fn whichever_call_fails_every_acknowledged_commit_is_there() {
     let programs = Programs { turntree: PathBuf::new(), prove: PathBuf::new() };
@@ -60,6 +66,7 @@ fn a_pack_that_does_not_read_back_replaces_nothing() {
                 assert_eq!(error.kind(), ErrorKind::Corrupt, "{error}");
                 refused += 1;
                 drop(repo);
+                assert_eq!(in_packs(&disk), Vec::<PathBuf>::new());
                 promise.check(&disk);
             }
             Ok(_) => {
@@ -72,6 +79,39 @@ fn a_pack_that_does_not_read_back_replaces_nothing() {
         }
     }
     assert!(refused > 2, "{refused}");
+}
+
+#[test]
+fn a_refused_call_leaves_no_unfinished_pack_and_packing_can_be_repeated() {
+    let begin = SimDisk::new(Path::new("/disk"));
+    let io: Arc<dyn Io> = Arc::new(begin.clone());
+    let promise =
+        Script { phases: vec![1], commits: 3, seed: 5, packs: false }.run(&io, Path::new(DIR));
+    let mut refused = 0;
+    for at in 1.. {
+        let disk = begin.crash(Keep::All);
+        let open =
+            |seed| Store::open(Arc::new(disk.clone()), Path::new(DIR), options(seed)).unwrap();
+        let store = open(9);
+        disk.arm(Fault::FailAt(at));
+        let packed = pack(&store, |_| true);
+        if !disk.triggered() {
+            packed.unwrap();
+            break;
+        }
+        disk.arm(Fault::None);
+        let unfinished = in_packs(&disk)
+            .into_iter()
+            .find(|path| path.extension().is_none_or(|extension| extension != "pack"));
+        assert_eq!(unfinished, None, "call {at}");
+        if packed.is_err() {
+            refused += 1;
+            drop(store);
+            pack(&open(10), |_| true).unwrap();
+        }
+        promise.check(&disk);
+    }
+    assert!(refused > 10, "{refused} calls were refused");
 }
 
 #[test]

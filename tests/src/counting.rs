@@ -4,16 +4,18 @@ use std::io;
 use std::ops::Sub;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use turntree::store::{Access, Identity, Io, IoFile, Mapping, RealIo};
+use crate::watched::{Call, WatchedIo, Watcher};
 
-/// [`RealIo`] that counts calls. Clones share their counters.
-#[derive(Debug, Clone, Default)]
-pub struct CountingIo {
-    calls: Arc<Mutex<Calls>>,
-    reads: Arc<AtomicU64>,
+/// The real disk that counts calls. Clones share their counters.
+pub type CountingIo = WatchedIo<Counters>;
+
+/// The counters of a [`CountingIo`].
+#[derive(Debug, Default)]
+pub struct Counters {
+    calls: Mutex<Calls>,
+    reads: AtomicU64,
 }
 
 /// The number of calls by kind.
@@ -42,119 +44,47 @@ impl Sub for Calls {
     }
 }
 
+impl Default for CountingIo {
+    fn default() -> Self {
+        Self::real(Counters::default())
+    }
+}
+
 impl CountingIo {
     /// The calls so far.
     #[must_use]
     pub fn calls(&self) -> Calls {
-        *self.lock()
+        *self.watcher().lock()
     }
 
     /// The reads of files so far. Reads of mapped files are not calls and do not count.
     #[must_use]
     pub fn reads(&self) -> u64 {
-        self.reads.load(Ordering::Relaxed)
+        self.watcher().reads.load(Ordering::Relaxed)
     }
+}
 
+impl Counters {
     fn lock(&self) -> MutexGuard<'_, Calls> {
         self.calls.lock().unwrap_or_else(PoisonError::into_inner)
     }
-
-    fn name(&self) -> RealIo {
-        self.lock().names += 1;
-        RealIo
-    }
-
-    fn file(&self, file: Arc<dyn IoFile>) -> Arc<dyn IoFile> {
-        Arc::new(CountingFile { io: self.clone(), file })
-    }
 }
 
-impl Io for CountingIo {
-    fn open(&self, path: &Path, access: Access) -> io::Result<Arc<dyn IoFile>> {
-        Ok(self.file(RealIo.open(path, access)?))
-    }
-
-    fn create(&self, path: &Path) -> io::Result<Arc<dyn IoFile>> {
-        Ok(self.file(self.name().create(path)?))
-    }
-
-    fn create_dir(&self, path: &Path) -> io::Result<()> {
-        self.name().create_dir(path)
-    }
-
-    fn list(&self, dir: &Path) -> io::Result<Vec<String>> {
-        RealIo.list(dir)
-    }
-
-    fn publish(&self, from: &Path, to: &Path) -> io::Result<()> {
-        self.name().publish(from, to)
-    }
-
-    fn link(&self, from: &Path, to: &Path) -> io::Result<()> {
-        self.name().link(from, to)
-    }
-
-    fn replace(&self, from: &Path, to: &Path) -> io::Result<()> {
-        self.name().replace(from, to)
-    }
-
-    fn remove(&self, path: &Path) -> io::Result<()> {
-        self.name().remove(path)
-    }
-
-    fn sync_dir(&self, dir: &Path) -> io::Result<()> {
-        self.lock().directory_syncs += 1;
-        RealIo.sync_dir(dir)
-    }
-
-    fn free_bytes(&self, dir: &Path) -> io::Result<u64> {
-        RealIo.free_bytes(dir)
-    }
-
-    fn identity(&self, path: &Path) -> io::Result<Identity> {
-        RealIo.identity(path)
-    }
-}
-
-#[derive(Debug)]
-struct CountingFile {
-    io: CountingIo,
-    file: Arc<dyn IoFile>,
-}
-
-impl IoFile for CountingFile {
-    fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
-        self.io.reads.fetch_add(1, Ordering::Relaxed);
-        self.file.read_at(buffer, offset)
-    }
-
-    fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
-        self.io.lock().writes += 1;
-        self.file.write_at(bytes, offset)
-    }
-
-    fn sync_data(&self) -> io::Result<()> {
-        self.io.lock().syncs += 1;
-        self.file.sync_data()
-    }
-
-    fn size(&self) -> io::Result<u64> {
-        self.file.size()
-    }
-
-    fn lock(&self, timeout: Duration) -> io::Result<bool> {
-        self.file.lock(timeout)
-    }
-
-    fn unlock(&self) -> io::Result<()> {
-        self.file.unlock()
-    }
-
-    fn identity(&self) -> io::Result<Identity> {
-        self.file.identity()
-    }
-
-    fn map(&self) -> io::Result<Mapping> {
-        self.file.map()
+impl Watcher for Counters {
+    fn around<T>(
+        &self,
+        call: Call,
+        _: &Path,
+        make: impl FnOnce() -> io::Result<T>,
+    ) -> io::Result<T> {
+        match call {
+            Call::Create | Call::Name => self.lock().names += 1,
+            Call::SyncDir => self.lock().directory_syncs += 1,
+            Call::Write => self.lock().writes += 1,
+            Call::SyncData => self.lock().syncs += 1,
+            Call::Read => drop(self.reads.fetch_add(1, Ordering::Relaxed)),
+            Call::Open(_) | Call::Lock | Call::Look => {}
+        }
+        make()
     }
 }

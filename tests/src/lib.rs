@@ -3,6 +3,7 @@
 //! | module | job |
 //! |---|---|
 //! | [`sim`] | a disk that crashes and fails on demand, by seed |
+//! | [`watched`] | a disk whose calls a test watches |
 //! | [`counting`] | the real disk with counters of its calls |
 //! | [`oracle`] | the promises of a store, checked after any failure |
 //! | [`schedule`] | processes on one disk, one step at a time, in an order by seed |
@@ -54,6 +55,7 @@ pub mod sources;
 #[cfg(target_os = "linux")]
 pub mod terminal;
 mod transcripts;
+pub mod watched;
 pub mod workspace_fixture;
 
 pub use sandbox::{

@@ -1,9 +1,9 @@
 //! The interface of all disk access, and its real implementation.
 //!
-//! Three implementations exist: [`RealIo`] here, and in the test kit one that produces crash images
-//! and one that fails at the n-th call. The store accesses the disk only through this interface, so
-//! tests see every access. Files are readable only by their owner: a session holds everything that
-//! the agent has read.
+//! The store accesses the disk only through this interface. So tests see every access: on a simulated
+//! disk that crashes and fails, on one whose processes take turns, and by watching the calls of
+//! either disk. Files are readable only by their owner: a session holds everything that the agent
+//! has read.
 
 use std::fmt::Debug;
 use std::fs::{self, File, OpenOptions};

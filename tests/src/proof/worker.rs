@@ -24,10 +24,11 @@ use turntree::repo::{BranchName, Repository};
 use turntree::store::Tier;
 
 use super::content::{Prover, commit, full, open};
-use super::stopping::StoppingIo;
+use super::stopping::Stopper;
 use crate::oracle::options;
 use crate::sim::Random;
 use crate::stamp;
+use crate::watched::WatchedIo;
 
 /// Sessions with secrets: redactions change their content.
 pub const SECRETS: &str = "secrets";
@@ -180,7 +181,8 @@ fn stays(store: &Path, seed: u64, name: &str) -> Result<(), Stopped> {
 
 /// Does one job, and stops itself in one of its calls to the file system.
 fn stops(store: &Path, seed: u64, call: u64, job: &str) -> Result<(), Stopped> {
-    let repo = Repository::open(Arc::new(StoppingIo::new(call)), store, options(seed))?;
+    let repo =
+        Repository::open(Arc::new(WatchedIo::real(Stopper::new(call))), store, options(seed))?;
     match job {
         "commit" | "first-commit" => {
             let (name, number) = (format!("stopped-{seed}/main"), seed * TURNS);

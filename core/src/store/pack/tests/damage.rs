@@ -1,18 +1,15 @@
 //! Tests of damaged and crafted packs: a read returns an error or the right bytes, and intact parts
 //! stay readable.
 
-use std::io;
 use std::ops::Range;
 use std::sync::Arc;
-use std::time::Duration;
 
-use bytes::Bytes;
 use proptest::prelude::*;
 
 use super::round_trip::{SALT, STORE, Sample, noise, open, sample};
 use crate::object::{push_varint, verify};
 use crate::store::format::codec::{Effort, compress_block};
-use crate::store::io::{Identity, Mapping};
+use crate::store::memory_file::MemoryFile;
 use crate::store::pack::format::block::Form;
 use crate::store::pack::format::index::IdIndex;
 use crate::store::pack::format::layout::{
@@ -21,46 +18,8 @@ use crate::store::pack::format::layout::{
 };
 use crate::store::pack::*;
 
-/// A file in memory.
-#[derive(Debug)]
-struct MemoryFile(Bytes);
-
-impl IoFile for MemoryFile {
-    fn map(&self) -> io::Result<Mapping> {
-        Ok(self.0.clone().into())
-    }
-
-    fn size(&self) -> io::Result<u64> {
-        Ok(self.0.len() as u64)
-    }
-
-    fn read_at(&self, _: &mut [u8], _: u64) -> io::Result<usize> {
-        unreachable!("packs are mapped")
-    }
-
-    fn write_at(&self, _: &[u8], _: u64) -> io::Result<()> {
-        unreachable!("reading writes nothing")
-    }
-
-    fn sync_data(&self) -> io::Result<()> {
-        unreachable!("reading writes nothing")
-    }
-
-    fn lock(&self, _: Duration) -> io::Result<bool> {
-        unreachable!("packs have no lock")
-    }
-
-    fn unlock(&self) -> io::Result<()> {
-        unreachable!("packs have no lock")
-    }
-
-    fn identity(&self) -> io::Result<Identity> {
-        unreachable!("packs are known by name")
-    }
-}
-
 pub(in crate::store::pack) fn file(bytes: Vec<u8>) -> Arc<dyn IoFile> {
-    Arc::new(MemoryFile(bytes.into()))
+    Arc::new(MemoryFile::of(bytes))
 }
 
 /// Returns the range of the frames of a pack.

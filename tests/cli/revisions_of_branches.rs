@@ -142,7 +142,7 @@ fn a_name_that_would_be_read_otherwise_is_refused() {
 #[test]
 fn a_branch_that_repeats_its_session_does_not_stand_for_it() {
     let place = two_sessions();
-    // Created by an earlier version.
+    // Only a low-level command creates such a branch.
     let _ = done(&place, "snapshot --session old -m alone --set scratchpad/a=1");
     let _ = done(&place, "update-ref refs/heads/work/work/alt old");
     let _ = done(&place, "switch work");

@@ -262,7 +262,7 @@ fn another_store_in_the_place_of_a_trusted_one_is_not_trusted() {
 #[test]
 fn a_store_from_which_nothing_leaves_goes_on_as_before() {
     let world = World::new();
-    // As left by an earlier version: created here, and not recorded.
+    // Created here, and not recorded.
     world.make_project(&[]);
     world.shell("cp -r made user/p");
     world.hook("user/p");
@@ -301,7 +301,7 @@ fn a_pointer_that_came_with_a_folder_leads_nowhere_and_that_of_a_worktree_does()
     world.ok("user", "user/q", &["fork", "plan", "--worktree", "../w"]);
     let turn = ["snapshot", "-m", "x", "--workspace", "."];
     world.ok("user", "user/w", &turn);
-    // As left by an earlier version.
+    // The record was lost.
     fs::remove_dir_all(world.path("user/.local/share/turntree/trust")).unwrap();
     world.ok("user", "user/w", &turn);
 }

@@ -155,7 +155,7 @@ fn collections_keep_exactly_one_history_index_per_pack() {
     let third = derived(&sandbox);
     assert_eq!(third.keys().cloned().collect::<Vec<_>>(), expected(&sandbox));
     assert!(third.keys().all(|name| !first.contains_key(name) && !second.contains_key(name)));
-    // The next collection adds indexes to a store from before they existed, and deletes foreign
+    // The next collection adds indexes to a store that has none, and deletes foreign
     // ones.
     fs::remove_dir_all(folder(&sandbox)).unwrap();
     fs::create_dir(folder(&sandbox)).unwrap();

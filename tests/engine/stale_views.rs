@@ -1,5 +1,5 @@
 //! A commit by a handle that was opened before a collection hides no operation of other writers. A
-//! store in which an earlier version did this is fully restored.
+//! store in which this happened is fully restored.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -83,7 +83,7 @@ fn handles_from_before_a_collection_hide_no_operations() {
     }
 }
 
-/// Stores in which an earlier build hid operations of other writers, with the acknowledged
+/// Stores in which a writer hid operations of other writers, with the acknowledged
 /// branches: `silent`, where nothing shows it; `gap`, where commits follow the hidden ones; and
 /// `forked`, where more was committed on the visible rest.
 fn damaged(name: &str) -> (tempfile::TempDir, PathBuf, Vec<(String, ObjectId)>) {

@@ -1,5 +1,5 @@
 //! Stores of format version 1 that stay readable: `format-spec/vectors/store-v1`, with packs,
-//! `store-v1-journal`, from before packs existed, `store-v1-tiers`, with a pack of every tier, and
+//! `store-v1-journal`, which has no packs, `store-v1-tiers`, with a pack of every tier, and
 //! `store-v1-without-ids`, with an archive that lists no ids.
 //!
 //! [`make`], [`make_journal`], [`make_tiers`] and [`make_without_ids`] made them. Ids and names of

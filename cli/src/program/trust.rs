@@ -122,7 +122,7 @@ pub(crate) fn standing(repo: &Repository, pointer: Option<&Path>) -> Standing {
     if matches!(of_store, Standing::Untrusted(_)) || is_recorded_pointer(&pointer, &dir) {
         return of_store;
     }
-    // A worktree created by an earlier version has no record, but the store knows it.
+    // The store knows its worktrees, also if the record of one is missing.
     let is_worktree =
         pointer.parent().is_some_and(|place| repo.worktree_at(&place_key(place)).is_some());
     match tracking_repository(&pointer) {

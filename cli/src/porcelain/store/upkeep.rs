@@ -53,7 +53,7 @@ pub(crate) fn once(repo: &Repository, dir: &Path, fold: Option<&str>) -> Result<
         told.extend(fold_by_itself(repo, dir, remote)?);
     }
     told.extend(step.err().map(|error| error.to_string()));
-    // A store of an earlier version has no reserve, nor does a store created on a full disk.
+    // A store that was created on a full disk has no reserve.
     let bound = Fullness::of(repo)?.bound_bytes;
     let _ = repo.store().keep_reserve(bound);
     Ok(told)

@@ -11,8 +11,8 @@
 //! | a merge, a cherry-pick | all of its sources are |
 //! | any other commit | its parent is |
 //!
-//! Metadata alone decides. Commits record it themselves since [`WORKSPACE_FILES`]. Earlier versions
-//! wrote the directory into the commit of every restore, so for these the restored part decides.
+//! Metadata alone decides: that of the commit if it has [`WORKSPACE_FILES`], otherwise the commits
+//! that its files came from.
 
 use std::collections::{BTreeSet, HashSet};
 
@@ -24,8 +24,8 @@ use crate::object::{Commit, ObjectId, Trigger};
 use crate::repo::{ONLY, RESTORED_FROM, ROLLED_BACK_TO, Repository, WORKSPACE};
 
 /// The metadata key of a commit whose files were captured from a directory or written to one:
-/// [`ALL_FILES`] for a whole workspace, [`PART_OF_FILES`] otherwise. Commits of earlier versions
-/// lack it.
+/// [`ALL_FILES`] for a whole workspace, [`PART_OF_FILES`] otherwise. A capture of everything lacks
+/// it.
 pub const WORKSPACE_FILES: &str = "workspace-files";
 /// See [`WORKSPACE_FILES`].
 pub const ALL_FILES: &str = "all";

@@ -71,9 +71,8 @@ impl BranchName {
         format!("{BRANCHES}{self}")
     }
 
-    /// Returns true if the branch repeats the name of its session, like `task/task/plan`. Earlier
-    /// versions created such a branch when `task/plan` was meant, so it does not represent its
-    /// session.
+    /// Returns true if the branch repeats the name of its session, like `task/task/plan`. Such a
+    /// branch probably stands for `task/plan`, so it does not represent its session.
     #[must_use]
     pub fn has_repeated_session(&self) -> bool {
         self.branch.split_once('/').is_some_and(|(first, _)| first == self.session)

@@ -26,7 +26,7 @@ pub(super) type Nonce = [u8; NONCE_BYTES];
 /// The cipher that enciphers the files of a store. Each key is for one of these.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum StoreCipher {
-    /// Fast on every processor. The first cipher that stores used.
+    /// Fast on every processor.
     XChaCha20,
     /// Several times faster where the processor has instructions for it, and slower elsewhere.
     Aes256Ctr,

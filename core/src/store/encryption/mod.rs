@@ -47,7 +47,7 @@ use crate::object::{Checksum, ID_BYTES, ObjectId};
 /// Bytes of a key.
 pub const STORE_KEY_BYTES: usize = 32;
 
-/// The first line of the text of keys: if all are for the first cipher, and otherwise.
+/// The first line of the text of keys: if all are for XChaCha20, and otherwise.
 const TITLE: &str = "turntree store key, version 1";
 const TITLE_WITH_CIPHERS: &str = "turntree store key, version 2";
 

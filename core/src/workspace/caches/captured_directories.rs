@@ -29,8 +29,8 @@ struct CapturedDirectories {
     directories: Vec<String>,
 }
 
-/// Returns true if `store` captured the directory `dir` on this machine. Captures from before this
-/// record existed are unknown.
+/// Returns true if `store` captured the directory `dir` on this machine. False if the record of
+/// its captures is missing.
 #[must_use]
 pub fn was_captured_here(repo: &Repository, dir: &Path) -> bool {
     let store = repo.store();

@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
+use percent_encoding::percent_decode_str;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -143,23 +144,8 @@ fn without_steps(parts: Vec<String>) -> Vec<String> {
 
 /// Decodes percent-encoded text: `%2F` becomes a slash.
 fn decoded(address: &str) -> String {
-    let mut bytes = Vec::with_capacity(address.len());
-    let mut rest = address.as_bytes();
-    while let Some((first, behind)) = rest.split_first() {
-        let code = behind.get(..2).and_then(|code| std::str::from_utf8(code).ok());
-        let code = code.and_then(|code| u8::from_str_radix(code, 16).ok());
-        match (first, code) {
-            (b'%', Some(byte)) => {
-                bytes.push(byte);
-                rest = behind.get(2..).unwrap_or_default();
-            }
-            _ => {
-                bytes.push(*first);
-                rest = behind;
-            }
-        }
-    }
-    String::from_utf8(bytes).unwrap_or_else(|_| address.to_owned())
+    let decoded = percent_decode_str(address).decode_utf8();
+    decoded.map_or_else(|_| address.to_owned(), Cow::into_owned)
 }
 
 /// Returns an address without the user and password that it may hold.

@@ -5,6 +5,9 @@
 //! one of its files. Such a component is percent-encoded like in a restore. A component that looks
 //! encoded is encoded, too, so every path decodes to exactly one key.
 
+use std::borrow::Cow;
+
+use percent_encoding::{percent_decode_str, percent_encode_byte};
 use turntree::context::{MessageEntry, Role};
 use turntree::error::Result;
 use turntree::object::{Kind, ObjectId, ObjectSource};
@@ -141,10 +144,7 @@ fn percent_encode(name: &str) -> String {
     let mut written = String::with_capacity(name.len() + 3);
     for (at, c) in name.chars().enumerate() {
         if matches!(c, '\0' | '%' | '\\') || (at == 0 && encodes_first) {
-            let mut buffer = [0; 4];
-            for byte in c.encode_utf8(&mut buffer).bytes() {
-                written.push_str(&format!("%{byte:02X}"));
-            }
+            written.extend(c.encode_utf8(&mut [0; 4]).bytes().map(percent_encode_byte));
         } else {
             written.push(c);
         }
@@ -157,24 +157,10 @@ fn percent_decode(name: &str) -> Option<String> {
     if name == "%2F" {
         return Some(String::new());
     }
-    let mut parts = name.split('%');
-    let mut plain = parts.next()?.as_bytes().to_vec();
-    let mut found = false;
-    for part in parts {
-        let code = part.get(..2).filter(|code| code.bytes().all(|b| b.is_ascii_hexdigit()));
-        match code.and_then(|code| u8::from_str_radix(code, 16).ok()) {
-            Some(byte) => {
-                plain.push(byte);
-                plain.extend_from_slice(part.get(2..).unwrap_or_default().as_bytes());
-                found = true;
-            }
-            None => {
-                plain.push(b'%');
-                plain.extend_from_slice(part.as_bytes());
-            }
-        }
+    match Cow::from(percent_decode_str(name)) {
+        Cow::Owned(plain) => String::from_utf8(plain).ok(),
+        Cow::Borrowed(_) => None,
     }
-    found.then(|| String::from_utf8(plain).ok()).flatten()
 }
 
 /// Returns true if `git fsck` accepts a file with this name and content.

@@ -19,6 +19,7 @@ use std::collections::BTreeMap;
 use gix::actor::Signature;
 use gix::bstr::ByteSlice;
 use gix::objs::CommitRef;
+use percent_encoding::{percent_decode_str, percent_encode_byte};
 use turntree::object::{Author, Commit, ObjectId, Time, Trigger};
 
 /// The committer of exported commits. Commits with another committer are not from turntree.
@@ -169,10 +170,7 @@ pub(super) fn encode_line(value: &str) -> String {
         let is_edge = at == 0 || at == last;
         let breaks = c.is_control() || matches!(c, '%' | '\u{2028}' | '\u{2029}');
         if breaks || (is_edge && c.is_whitespace()) {
-            let mut buffer = [0; 4];
-            for byte in c.encode_utf8(&mut buffer).bytes() {
-                line.push_str(&format!("%{byte:02X}"));
-            }
+            line.extend(c.encode_utf8(&mut [0; 4]).bytes().map(percent_encode_byte));
         } else {
             line.push(c);
         }
@@ -182,23 +180,7 @@ pub(super) fn encode_line(value: &str) -> String {
 
 /// Decodes the value of a line.
 fn decode_line(line: &str) -> String {
-    let mut bytes = Vec::with_capacity(line.len());
-    let mut rest = line.as_bytes();
-    while let Some((byte, after)) = rest.split_first() {
-        let code = (*byte == b'%').then(|| after.get(..2)).flatten();
-        let code = code.and_then(|code| std::str::from_utf8(code).ok());
-        match code.and_then(|code| u8::from_str_radix(code, 16).ok()) {
-            Some(coded) => {
-                bytes.push(coded);
-                rest = after.get(2..).unwrap_or_default();
-            }
-            None => {
-                bytes.push(*byte);
-                rest = after;
-            }
-        }
-    }
-    String::from_utf8_lossy(&bytes).into_owned()
+    percent_decode_str(line).decode_utf8_lossy().into_owned()
 }
 
 #[cfg(test)]

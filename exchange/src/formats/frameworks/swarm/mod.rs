@@ -22,8 +22,10 @@ mod reconstruct;
 mod restore;
 mod sections;
 
+use std::borrow::Cow;
 use std::io::BufRead;
 
+use percent_encoding::{percent_decode_str, percent_encode_byte};
 use serde_json::Value;
 use turntree::context::Role;
 
@@ -163,10 +165,7 @@ fn coded(name: &str) -> String {
     let mut coded = String::with_capacity(name.len());
     for character in name.chars() {
         if character == '/' || character == '%' || character.is_control() {
-            let mut bytes = [0; 4];
-            for byte in character.encode_utf8(&mut bytes).bytes() {
-                coded.push_str(&format!("%{byte:02X}"));
-            }
+            coded.extend(character.encode_utf8(&mut [0; 4]).bytes().map(percent_encode_byte));
         } else {
             coded.push(character);
         }
@@ -176,21 +175,6 @@ fn coded(name: &str) -> String {
 
 /// Returns the argument of [`coded`]. Text that it would not have made stays as it is.
 fn decoded(name: &str) -> String {
-    let mut bytes = Vec::with_capacity(name.len());
-    let mut rest = name.as_bytes();
-    while let Some((first, after)) = rest.split_first() {
-        let digits = after.get(..2).and_then(|digits| std::str::from_utf8(digits).ok());
-        let byte = digits.and_then(|digits| u8::from_str_radix(digits, 16).ok());
-        match byte.filter(|_| *first == b'%') {
-            Some(byte) => {
-                bytes.push(byte);
-                rest = after.get(2..).unwrap_or_default();
-            }
-            None => {
-                bytes.push(*first);
-                rest = after;
-            }
-        }
-    }
-    String::from_utf8(bytes).unwrap_or_else(|_| name.to_owned())
+    let decoded = percent_decode_str(name).decode_utf8();
+    decoded.map_or_else(|_| name.to_owned(), Cow::into_owned)
 }

@@ -20,40 +20,17 @@ pub fn distance(one: &str, other: &str, most: Distance) -> Option<Distance> {
     if one.len().abs_diff(other.len()) > limit * char::MAX.len_utf8() {
         return None;
     }
-    let one: Vec<char> = one.chars().take(MAX_CHARS).collect();
-    let other: Vec<char> = other.chars().take(MAX_CHARS).collect();
-    if one.len().abs_diff(other.len()) > limit {
-        return None;
-    }
-    // The last three rows of the table of distances between beginnings of both words.
-    let mut before: Vec<usize> = Vec::new();
-    let mut above: Vec<usize> = (0..=other.len()).collect();
-    for (row, first) in one.iter().enumerate() {
-        let mut current = vec![row + 1];
-        for (column, second) in other.iter().enumerate() {
-            let at = |line: &[usize], index: usize| line.get(index).copied().unwrap_or(usize::MAX);
-            let replaced = at(&above, column) + usize::from(first != second);
-            let added = (at(&above, column + 1) + 1).min(at(&current, column) + 1);
-            let mut least = replaced.min(added);
-            let is_swapped = row > 0
-                && column > 0
-                && one.get(row - 1) == Some(second)
-                && other.get(column - 1) == Some(first);
-            if is_swapped {
-                least = least.min(at(&before, column - 1).saturating_add(1));
-            }
-            current.push(least);
-        }
-        if current.iter().min().is_some_and(|least| *least > limit) {
-            return None;
-        }
-        before = std::mem::replace(&mut above, current);
-    }
-    match above.last() {
-        Some(1) => Some(Distance::One),
-        Some(2) if limit == 2 => Some(Distance::Two),
+    match strsim::osa_distance(beginning(one), beginning(other)) {
+        1 => Some(Distance::One),
+        2 if most == Distance::Two => Some(Distance::Two),
         _ => None,
     }
+}
+
+/// Returns the compared part of a word.
+fn beginning(word: &str) -> &str {
+    let end = word.char_indices().nth(MAX_CHARS).map(|(end, _)| end);
+    end.and_then(|end| word.get(..end)).unwrap_or(word)
 }
 
 #[cfg(test)]

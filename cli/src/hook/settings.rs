@@ -5,6 +5,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
+use shlex::Shlex;
 use turntree::platform::canonical;
 use turntree::workspace::read_regular;
 use turntree::{Error, Result};
@@ -124,7 +125,7 @@ pub(crate) fn install(dialect: Dialect, path: &Path, command: &str) -> Result<Pl
     let (path, before) = read(path)?;
     let mut document = before.clone().map(SettingsDocument::new).transpose()?;
     if let Some(document) = &mut document {
-        let program = words(command).into_iter().next().unwrap_or_default();
+        let program = Shlex::new(command).next().unwrap_or_default();
         remove_ours(document, &program)?;
     }
     // A document that is empty now was created by an earlier installation.
@@ -294,7 +295,7 @@ fn is_ours(group: &str, program: &str) -> bool {
     let hooks = group.get(HOOKS).and_then(Value::as_array);
     let Some([hook]) = hooks.map(Vec::as_slice) else { return false };
     hook.get("command").and_then(Value::as_str).is_some_and(|command| {
-        let words = words(command);
+        let words = shlex::split(command).unwrap_or_default();
         let words: Vec<&str> = words.iter().map(String::as_str).collect();
         let ([named, "--store", _, rest @ ..] | [named, rest @ ..]) = &words[..] else {
             return false;
@@ -303,26 +304,6 @@ fn is_ours(group: &str, program: &str) -> bool {
         let is_program = *named == program || name.starts_with(PLAIN) || is_program(named);
         is_program && matches!(rest, ["hook", "--dialect", of, ..] if Dialect::named(of).is_some())
     })
-}
-
-/// Splits a command into words, as a shell does.
-fn words(command: &str) -> Vec<String> {
-    let (mut words, mut word, mut quote) = (Vec::new(), None::<String>, None);
-    let mut rest = command.chars();
-    while let Some(c) = rest.next() {
-        match (c, quote) {
-            (c, Some(end)) if c == end => quote = None,
-            ('\\', None | Some('"')) => word.get_or_insert_default().extend(rest.next()),
-            ('\'' | '"', None) => {
-                quote = Some(c);
-                word.get_or_insert_default();
-            }
-            (c, None) if c.is_whitespace() => words.extend(word.take()),
-            (c, _) => word.get_or_insert_default().push(c),
-        }
-    }
-    words.extend(word);
-    words
 }
 
 #[cfg(test)]

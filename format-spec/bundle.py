@@ -87,7 +87,7 @@ class Bundle(reader.Pack):
         self.manifest = json.loads("{" + text)
         printed = json.dumps(self.manifest, indent=2, ensure_ascii=False) + "\n\n"
         first, *recipe = lines.split("\n")
-        fits = "{" + text == printed and first == f"turntree bundle {2 if recipe else 1}"
+        fits = "{" + text == printed and first == "turntree bundle 2" and recipe != []
         require(fits and all(line.startswith("#") for line in recipe), "another front")
         notes = split(self.data[front:told_at], 34)
         self.gone = {note[2:]: (note[0], OUTSIDE[note[1]]) for note in notes}

@@ -18,9 +18,8 @@ use crate::repo::{BranchName, SessionLabels};
 /// The beginning of the first line of every bundle; the version follows.
 const MAGIC: &str = "turntree bundle ";
 
-/// The version written, and the previous one, which has no recipe.
-const VERSION: &str = "2";
-const WITHOUT_RECIPE: &str = "1";
+/// The only version. Version 1, from before the first release, had no recipe.
+const VERSION: u32 = 2;
 
 /// Instructions for reading a bundle without turntree: lines that begin with `#`.
 const RECIPE: &str = include_str!("recipe.txt");
@@ -179,10 +178,10 @@ impl Manifest {
     /// Decodes the manifest at the beginning of a file.
     ///
     /// # Errors
-    /// `Unsupported` for a later version, `Corrupt` for bytes that no writer produces.
+    /// `Unsupported` for another version, `Corrupt` for bytes that no writer produces.
     pub(super) fn decode(front: &str) -> Result<Self> {
         let place = "the manifest of the bundle";
-        let version = check_head(front.as_bytes())?;
+        check_head(front.as_bytes())?;
         let (_, mut json) = front.split_once('\n').unwrap_or_default();
         let mut recipe = 0;
         // Later writers may change the text of the recipe.
@@ -197,7 +196,7 @@ impl Manifest {
             Error::corrupt(place, "a manifest of this format", found)
         })?;
         let is_plain = json.strip_suffix("\n\n") == Some(&*manifest.json()?);
-        match is_plain && (version == VERSION) == (recipe > 0) {
+        match is_plain && recipe > 0 {
             true => Ok(manifest),
             false => Err(Error::malformed(place, "a manifest in canonical form")),
         }
@@ -240,27 +239,25 @@ impl Manifest {
     }
 }
 
-/// Returns the bundle version from the first bytes of a file.
+/// Refuses a file whose first bytes are not those of a bundle of this version.
 ///
 /// # Errors
-/// `InvalidInput` if it is not a bundle, `Unsupported` for a later version.
-pub(super) fn check_head(head: &[u8]) -> Result<&'static str> {
+/// `InvalidInput` if it is not a bundle, `Unsupported` for another version.
+pub(super) fn check_head(head: &[u8]) -> Result<()> {
     let line = head.strip_prefix(MAGIC.as_bytes());
     let line = line.ok_or_else(|| Error::invalid("this is not a turntree bundle"))?;
-    let version: Vec<u8> = line.iter().copied().take_while(u8::is_ascii_digit).take(9).collect();
-    let ends = line.get(version.len()) == Some(&b'\n');
-    let known = [WITHOUT_RECIPE, VERSION].into_iter().find(|it| it.as_bytes() == version);
-    match known.filter(|_| ends) {
-        Some(known) => Ok(known),
-        None if ends && !version.is_empty() => {
-            let version = String::from_utf8_lossy(&version);
-            let message = format!(
-                "unknown bundle version {version}: this program reads versions 1 to {VERSION}"
-            );
-            Err(Error::new(ErrorKind::Unsupported, message))
-        }
-        None => Err(Error::corrupt("the first line of the bundle", "a version", "none")),
-    }
+    let digits = line.iter().take_while(|byte| byte.is_ascii_digit()).take(9).count();
+    let (digits, rest) = line.split_at(digits);
+    let version = str::from_utf8(digits).ok().and_then(|digits| digits.parse::<u32>().ok());
+    let remedy = match version.filter(|_| rest.first() == Some(&b'\n')) {
+        Some(VERSION) => return Ok(()),
+        Some(..VERSION) => "create the bundle again with this turntree",
+        Some(_) => "use a newer turntree",
+        None => return Err(Error::corrupt("the first line of the bundle", "a version", "none")),
+    };
+    let found = String::from_utf8_lossy(digits);
+    let message = format!("bundle version {found} is unknown, only {VERSION} is known: {remedy}");
+    Err(Error::new(ErrorKind::Unsupported, message))
 }
 
 impl Serialize for TextId {
@@ -326,28 +323,31 @@ mod tests {
             }
             assert!(Manifest::decode(&front[..at]).is_err());
         }
-        // Version 1, and version 2 with another recipe text.
-        let (old, other) = (front.replace(RECIPE, ""), front.replace(RECIPE, "# see elsewhere\n"));
-        let old = old.replacen('2', "1", 1);
-        for known in [&old, &other] {
-            assert_eq!(Manifest::decode(known).unwrap(), sample());
-        }
-        for [from, to] in [["2", "1"], [RECIPE, ""], ["\n#", "\n\n#"], ["\n{", "\n#{"]] {
+        let other = front.replace(RECIPE, "# see elsewhere\n");
+        assert_eq!(Manifest::decode(&other).unwrap(), sample());
+        for [from, to] in [[RECIPE, ""], ["\n#", "\n\n#"], ["\n{", "\n#{"]] {
             assert!(Manifest::decode(&front.replacen(from, to, 1)).is_err(), "{to}");
         }
-        let nested = format!("turntree bundle 1\n{}\n\n", "[".repeat(100_000));
+        let nested = format!("turntree bundle 2\n#\n{}\n\n", "[".repeat(100_000));
         assert_eq!(Manifest::decode(&nested).unwrap_err().kind(), ErrorKind::Corrupt);
     }
 
     #[test]
-    fn other_files_and_later_versions_are_told_apart() {
+    fn other_files_and_other_versions_are_refused() {
         let kind = |head: &[u8]| check_head(head).map_err(|error| error.kind());
-        assert_eq!(kind(b"turntree bundle 1\n{"), Ok("1"));
-        assert_eq!(kind(b"turntree bundle 2\n#"), Ok("2"));
-        assert_eq!(kind(b"turntree bundle 3\n#"), Err(ErrorKind::Unsupported));
-        assert_eq!(kind(b"turntree bundle 1"), Err(ErrorKind::Corrupt));
+        assert_eq!(kind(b"turntree bundle 2\n#"), Ok(()));
+        assert_eq!(kind(b"turntree bundle 2"), Err(ErrorKind::Corrupt));
         assert_eq!(kind(b"turntree bundle 11111111111111\n"), Err(ErrorKind::Corrupt));
+        assert_eq!(kind(b"turntree bundle \n"), Err(ErrorKind::Corrupt));
         assert_eq!(kind(b"PK\x03\x04"), Err(ErrorKind::InvalidInput));
+        for (version, remedy) in [("1", "create the bundle again"), ("3", "use a newer turntree")] {
+            let error =
+                check_head(format!("turntree bundle {version}\n{{").as_bytes()).unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::Unsupported);
+            let message = error.to_string();
+            assert!(message.contains(&format!("bundle version {version} ")), "{message}");
+            assert!(message.contains(remedy), "{message}");
+        }
     }
 
     #[test]

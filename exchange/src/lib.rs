@@ -37,14 +37,13 @@ mod secrets;
 mod text;
 
 pub use formats::any::{follow, import, import_from};
-pub use formats::bookkeeping::is_bookkeeping;
 pub use formats::detect::detect;
 pub use formats::frameworks::OLLM_TOKENS;
 pub use formats::frameworks::read_tree::{FoldersOf, StoredTree, read_files, read_tree};
 pub use formats::session::{GIT_REMOTE, without_credentials};
 pub use formats::state::apply_state;
 pub use formats::state_edits::apply_edits;
-pub use formats::{MESSAGE_FORMATS, is_prompt, is_section_name};
+pub use formats::{MESSAGE_FORMATS, is_prompt, is_section_name, listed_sections};
 pub use import::follow::{
     FollowOptions, FollowReport, TurnFiles, followed_branch, followed_bytes, has_call,
 };
@@ -102,6 +101,7 @@ pub use search::{
 pub use secrets::{
     FoundSecret, NewSecrets, RULES, SecretFilter, SecretRule, find_secrets, mask_of, mask_secrets,
 };
+pub use text::enumeration::enumeration;
 pub use text::piece::{Piece, PieceKind, Pieces};
 pub use text::shape::JsonShape;
 pub use text::unpack::{HEAD_BYTES, decompress, read_head};

@@ -10,13 +10,14 @@ use bytes::Bytes;
 use proptest::prelude::*;
 use serde_json::Value;
 use turntree::ErrorKind;
+use turntree::context::sections::VFS;
 use turntree::context::{Builder, Context};
 use turntree::maintenance::{
     EvictionLimits, EvictionPlan, Policy, Purpose, Scope, collect, evict, fsck, plan_eviction,
     set_policy,
 };
 use turntree::object::{Kind, ObjectId, ObjectSource};
-use turntree::repo::vfs::{EvictionReason, NewPayload, Pool, VFS_SECTION, VfsUri};
+use turntree::repo::vfs::{EvictionReason, NewPayload, Pool, VfsUri};
 use turntree::repo::{BranchName, Repository, SnapshotDraft};
 use turntree::store::Thoroughness;
 use turntree_exchange::{OffloadOptions, Tail, apply_state, named_by_content, offload};
@@ -189,7 +190,7 @@ fn say_as(repo: &Repository, session: &str, text: &str, takes_over: bool) -> Obj
 }
 
 fn carried(repo: &Repository, commit: &ObjectId) -> Vec<String> {
-    let map = repo.context(commit).unwrap().map(repo, VFS_SECTION).unwrap();
+    let map = repo.context(commit).unwrap().map(repo, VFS).unwrap();
     let keys = map.iter(repo).map(|entry| entry.unwrap().0);
     keys.map(|key| String::from_utf8(key.to_vec()).unwrap()).collect()
 }

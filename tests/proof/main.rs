@@ -10,4 +10,5 @@ mod power_cut;
 mod prose;
 mod public_names;
 mod schedules;
+mod section_names;
 mod tidy;

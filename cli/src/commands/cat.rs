@@ -5,6 +5,7 @@ use std::io::Write;
 use clap::Args;
 use clap_complete::ArgValueCompleter;
 use turntree::Error;
+use turntree::context::sections::{SOURCE, conversation_agent};
 use turntree::context::{Context, PathTarget, Section, Shape, split};
 use turntree::context::{export_messages, export_source};
 use turntree::object::{Kind, ObjectSource};
@@ -68,13 +69,13 @@ fn write_section(
     name: &str,
     section: &Section,
 ) -> Result<()> {
-    let agent = name.strip_prefix("agents/").and_then(|rest| rest.strip_suffix("/messages"));
+    let agent = conversation_agent(name);
     match (section.shape, agent) {
         (Shape::Blob, _) => out.write_all(&source.read_as(Kind::Blob, &section.id)?)?,
         (Shape::List, Some(agent)) => {
             export_messages(source, context, agent, &|_| true, out)?;
         }
-        (Shape::List, None) if name == "source" => {
+        (Shape::List, None) if name == SOURCE => {
             export_source(source, context, out)?;
         }
         (Shape::List, None) => {

@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use clap::Args;
 use tempfile::TempDir;
+use turntree::context::sections::{FILES, SCRATCHPAD, SOURCE};
 use turntree::context::{Builder, Context, FileMode, JSON_MEDIA, MessageEntry, Role, diff};
 use turntree::local::create_repository;
 use turntree::object::{Kind, ObjectId, ObjectSink, ObjectSource, Trigger};
@@ -224,7 +225,7 @@ impl Demonstration<'_> {
         let blob = change.write(Kind::Blob, Bytes::from(prompt))?;
         let entry = MessageEntry::new(blob, Role::User, JSON_MEDIA);
         builder.push_message(&mut change, "main", &entry)?;
-        builder.set_entry(&mut change, "scratchpad", "plan", Some(strategy.plan.into()))?;
+        builder.set_entry(&mut change, SCRATCHPAD, "plan", Some(strategy.plan.into()))?;
         let file = Some((FileMode::Regular, Bytes::from(strategy.prompt)));
         builder.set_file(&mut change, &format!("notes/{}.md", strategy.branch), file)?;
         let mut snapshot =
@@ -246,10 +247,10 @@ impl Demonstration<'_> {
         let took = millis(begin.elapsed());
         self.command(&format!("diff {} {}  # {took}", a.branch, b.branch))?;
         let changes = Changes { source: self.repo, paint: self.out.paint };
-        for (section, diff) in changed.iter().filter(|(section, _)| *section != "files") {
+        for (section, diff) in changed.iter().filter(|(section, _)| *section != FILES) {
             changes.write(self.out, section, diff)?;
         }
-        let files = changed.get("files").map_or(0, |diff| diff.changes.len());
+        let files = changed.get(FILES).map_or(0, |diff| diff.changes.len());
         Ok(writeln!(self.out, "files  {files} changed")?)
     }
 
@@ -307,7 +308,7 @@ fn full_bytes(repo: &Repository, turns: &[ObjectId]) -> Result<u64> {
     for id in turns {
         let context = repo.context(id)?;
         for (section, changed) in diff(source, &before, &context)? {
-            if section == "source" {
+            if section == SOURCE {
                 continue;
             }
             for change in &changed.changes {

@@ -6,6 +6,7 @@ use std::io::{self, Write};
 use std::path::Path;
 
 use clap::Args;
+use turntree::context::sections::{FILES, META};
 use turntree::maintenance::{
     DEFAULT_REPLACEMENT, MatchLocation, Pattern, Redacted, RedactionPlace, RedactionPlan,
     Rewritten, plan_redaction, redact,
@@ -225,12 +226,12 @@ fn workspace_files(
         let MatchLocation::Entry { session, section, key, .. } = &place.whereabouts else {
             continue;
         };
-        if section != "files" {
+        if section != FILES {
             continue;
         }
         let tip = BranchName::main(session).ok().and_then(|branch| repo.tip(&branch));
         let Some(tip) = tip else { continue };
-        let meta = repo.context(&tip).and_then(|context| context.map(repo, "meta"));
+        let meta = repo.context(&tip).and_then(|context| context.map(repo, META));
         // An unreadable entry names no directory.
         let item = meta.and_then(|meta| meta.get(repo, b"cwd")).ok().flatten();
         let cwd = item.and_then(|item| repo.read_as(Kind::Blob, &item.link.id).ok());

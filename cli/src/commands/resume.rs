@@ -7,7 +7,8 @@ use std::process::{Command, Stdio};
 
 use clap::Args;
 use clap_complete::{ArgValueCandidates, ArgValueCompleter};
-use turntree::context::{Context, FILES};
+use turntree::context::Context;
+use turntree::context::sections::{FILES, META};
 use turntree::local::random_bytes;
 use turntree::object::{Kind, ObjectId, ObjectSource, Time};
 use turntree::platform::{private, private_folders};
@@ -542,7 +543,7 @@ fn agent_name(name: &str) -> &str {
 /// Reads a fact of the session from its transcript.
 fn fact(repo: &Repository, context: &Context, key: &str) -> Result<Option<String>> {
     let store = repo.store();
-    let Some(item) = context.map(store, "meta")?.get(store, key.as_bytes())? else {
+    let Some(item) = context.map(store, META)?.get(store, key.as_bytes())? else {
         return Ok(None);
     };
     let bytes = store.read_as(Kind::Blob, &item.link.id)?;

@@ -8,12 +8,11 @@ use clap::{ArgGroup, Args, Subcommand};
 use clap_complete::ArgValueCompleter;
 use turntree::ErrorKind;
 use turntree::context::Context;
+use turntree::context::sections::VFS;
 use turntree::maintenance::{self, EvictionLimits, EvictionPlan, evict, plan_eviction};
 use turntree::object::{Kind, ObjectId, ObjectSource, Time};
 use turntree::repo::Repository;
-use turntree::repo::vfs::{
-    EvictionReason, NewPayload, Payload, Pool, StoredPayload, VFS_SECTION, VfsUri,
-};
+use turntree::repo::vfs::{EvictionReason, NewPayload, Payload, Pool, StoredPayload, VfsUri};
 use turntree_exchange::named_by_content;
 
 use super::Verb;
@@ -257,7 +256,7 @@ fn carried(repo: &Repository, context: &Context) -> Result<Vec<json::Payload>> {
 
 fn entries(repo: &Repository, context: &Context) -> Result<BTreeMap<String, ObjectId>> {
     let mut entries = BTreeMap::new();
-    for entry in context.map(repo, VFS_SECTION)?.iter(repo) {
+    for entry in context.map(repo, VFS)?.iter(repo) {
         let (key, item) = entry?;
         entries.insert(String::from_utf8_lossy(&key).into_owned(), item.link.id);
     }

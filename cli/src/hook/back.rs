@@ -16,6 +16,7 @@ use std::time::Duration;
 
 use turntree::Result;
 use turntree::context::Builder;
+use turntree::context::sections::FILES;
 use turntree::object::Trigger;
 use turntree::repo::{BranchName, SnapshotDraft, workspace_files};
 use turntree::workspace::{ChangeKind, KeptWorkspace, RewindReport};
@@ -157,7 +158,7 @@ impl HookTurn<'_> {
         let (Some(base), Some(tip)) = (base, repo.tip(&back)) else { return Ok((line, beside)) };
         let mut change = repo.begin();
         let mut builder = Builder::from(repo.context(&base)?);
-        builder.set_as_in(&mut change, "files", &repo.context(&tip)?)?;
+        builder.set_as_in(&mut change, FILES, &repo.context(&tip)?)?;
         let tree = builder.write(&mut change)?;
         if repo.tip(&line).is_none() || repo.commit(&base)?.tree != tree {
             change.move_branch(&line, Some(base));

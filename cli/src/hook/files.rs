@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use turntree::Result;
+use turntree::context::sections::META;
 use turntree::context::{Builder, Context, FileMode};
 use turntree::local::git_places;
 use turntree::object::{Kind, ObjectId, ObjectSink, ObjectSource};
@@ -243,7 +244,7 @@ impl<'e> HookFiles<'e> {
             return Ok(Some(root.clone()));
         }
         let fact = |name: &str| -> Result<Option<PathBuf>> {
-            let Some(item) = context.map(source, "meta")?.get(source, name.as_bytes())? else {
+            let Some(item) = context.map(source, META)?.get(source, name.as_bytes())? else {
                 return Ok(None);
             };
             let name = source.read_as(Kind::Blob, &item.link.id)?;

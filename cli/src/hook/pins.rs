@@ -1,6 +1,7 @@
 //! Pins the workspace before a command that may destroy it, and the conversation before a
 //! compaction.
 
+use turntree::context::sections::FILES;
 use turntree::context::{Builder, Context};
 use turntree::object::{ObjectId, Trigger};
 use turntree::repo::{BranchName, NewPin, Pin, SnapshotDraft, Transaction, pin_ref};
@@ -127,5 +128,5 @@ fn is_in_turn_before(
         before => before?,
     };
     let now = Context::open(change, tree)?;
-    Ok(before.section(change, "files")? == now.section(change, "files")?)
+    Ok(before.section(change, FILES)? == now.section(change, FILES)?)
 }

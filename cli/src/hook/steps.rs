@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use turntree::Result;
+use turntree::context::sections::FILES;
 use turntree::context::{Builder, Context, MAIN_AGENT, MessageEntry, Role};
 use turntree::object::{ObjectId, Trigger};
 use turntree::repo::{BranchName, SnapshotDraft, Transaction};
@@ -253,7 +254,7 @@ impl HookTurn<'_> {
             Some(base) => repo.commit(&base)?.tree == tree,
             // Before the first prompt even an empty workspace is a state to roll back to.
             None if is_prompt => metadata.is_empty(),
-            None => Context::open(&change, &tree)?.count(&change, "files")? == 0,
+            None => Context::open(&change, &tree)?.count(&change, FILES)? == 0,
         };
         if is_known || has_files_of(&change, &tree, known)? {
             self.files.keep(repo, &tree);
@@ -262,7 +263,7 @@ impl HookTurn<'_> {
         let (message, trigger) = match (moment, base) {
             (EventKind::Start, _) | (EventKind::Prompt, None) => (BEGUN, Trigger::Manual),
             (EventKind::Prompt, Some(_)) => ("files before the prompt", Trigger::Manual),
-            _ => ("files", Trigger::Turn),
+            _ => (FILES, Trigger::Turn),
         };
         let mut draft = SnapshotDraft::new(tree, message, &self.stamp);
         (draft.trigger, draft.metadata) = (trigger, metadata);
@@ -311,7 +312,7 @@ fn has_files_of(
     known: Option<ObjectId>,
 ) -> Result<bool> {
     let Some(known) = known else { return Ok(false) };
-    let known = Context::open(change, &known)?.section(change, "files")?;
-    let now = Context::open(change, tree)?.section(change, "files")?;
+    let known = Context::open(change, &known)?.section(change, FILES)?;
+    let now = Context::open(change, tree)?.section(change, FILES)?;
     Ok(known.is_some() && now == known)
 }

@@ -5,6 +5,7 @@ use std::ffi::OsStr;
 use std::sync::Arc;
 
 use clap_complete::engine::CompletionCandidate;
+use turntree::context::sections::FILES_PREFIX;
 use turntree::context::{Context, PathTarget, Section, Shape, open_conflicts, split};
 use turntree::object::{ObjectId, ObjectSource, RefValue};
 use turntree::repo::{
@@ -37,9 +38,6 @@ const TITLE_CHARS: usize = 48;
 
 /// The beginning of the full names of branches.
 const HEADS: &str = "refs/heads/";
-
-/// The section of the files of a context.
-const FILES: &str = "files/";
 
 /// The store, and its sessions, which are read once.
 struct Names {
@@ -184,7 +182,7 @@ impl Names {
         let folder = typed.rfind('/').map_or("", |end| typed.get(..end).unwrap_or_default());
         let slash = if folder.is_empty() { "" } else { "/" };
         let mut offered = HashSet::new();
-        for section in ["", FILES] {
+        for section in ["", FILES_PREFIX] {
             let path = format!("{section}{folder}");
             let names = names_below(self.repo.store(), &context, path.trim_end_matches('/'));
             let names = names.unwrap_or_default().into_iter();

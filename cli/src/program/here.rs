@@ -19,6 +19,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use turntree::Error;
+use turntree::context::sections::META;
 use turntree::object::{Kind, ObjectId, ObjectSource};
 use turntree::platform::canonical;
 use turntree::repo::{BranchName, Repository, WORKSPACE};
@@ -241,7 +242,7 @@ pub(crate) fn workspace_of(
 /// The working directory that a client recorded for the session of a snapshot.
 pub(crate) fn recorded_cwd(repo: &Repository, from: &ObjectId) -> turntree::Result<Option<String>> {
     let (context, store) = (repo.context(from)?, repo.store());
-    let Some(item) = context.map(store, "meta")?.get(store, b"cwd")? else { return Ok(None) };
+    let Some(item) = context.map(store, META)?.get(store, b"cwd")? else { return Ok(None) };
     let name = store.read_as(Kind::Blob, &item.link.id)?;
     Ok(Some(String::from_utf8_lossy(&name).into_owned()))
 }

@@ -2,6 +2,7 @@
 
 use std::cmp::Reverse;
 
+use turntree::context::sections::MAIN_MESSAGES;
 use turntree::context::{ContextDiff, diff_by_value};
 use turntree::object::{Commit, ObjectId, Time};
 use turntree::repo::{
@@ -36,9 +37,6 @@ const HITS: u64 = 100;
 
 /// Characters of a time up to the minute.
 const MINUTES: usize = 16;
-
-/// The section with the prompts.
-const CONVERSATION: &str = "agents/main/messages";
 
 /// Shown if the store has no session.
 const NO_SESSION: &str = "No session yet. 'turntree adopt' imports the sessions of the agents on \
@@ -157,7 +155,7 @@ fn turns(
     for entry in repo.history(&[start], &[])?.first_parent() {
         let entry = entry?;
         if let Some(back) = RollbackTarget::of(&entry.commit)
-            && back.only.reaches(CONVERSATION)
+            && back.only.reaches(MAIN_MESSAGES)
         {
             let to = repo.commit(&back.to)?.turn;
             gone_above = Some(gone_above.map_or(to, |known| known.min(to)));

@@ -1,7 +1,8 @@
 //! The messages of turns as lines: prompts and answers in full, the beginnings of calls and
 //! results.
 
-use turntree::context::{MAIN_AGENT, MessageEntry, Role, agent_section, diff_section};
+use turntree::context::sections::MAIN_MESSAGES;
+use turntree::context::{MessageEntry, Role, diff_section};
 use turntree::object::{Kind, ObjectSource};
 use turntree::repo::Repository;
 use turntree_exchange::formats::view;
@@ -29,12 +30,12 @@ const INDENT: &str = "  ";
 /// # Errors
 /// The errors of reading: `Expired` for turns that retention has dropped.
 pub(super) fn said(repo: &Repository, span: &Span) -> Result<Vec<Line>> {
-    let (source, section) = (repo, agent_section(MAIN_AGENT, "messages")?);
+    let source = repo;
     let before = match &span.base {
-        Some(base) => repo.context(base)?.section(source, &section)?,
+        Some(base) => repo.context(base)?.section(source, MAIN_MESSAGES)?,
         None => None,
     };
-    let after = repo.context(&span.until)?.section(source, &section)?;
+    let after = repo.context(&span.until)?.section(source, MAIN_MESSAGES)?;
     let mut all = Vec::new();
     for change in diff_section(source, before, after)? {
         let Some(item) = &change.new else { continue };

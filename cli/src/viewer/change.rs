@@ -10,6 +10,7 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 use turntree::Error;
 use turntree::context::Take;
+use turntree::context::sections::CONVERSATION;
 use turntree::object::{ObjectId, RefChange, RefValue};
 use turntree::repo::{BranchName, MergeKind, Repository, SessionLabels};
 
@@ -32,9 +33,6 @@ use crate::view::error::Result;
 use crate::view::json;
 use crate::view::render::effects::effect_lines;
 use crate::view::render::{ID_DIGITS, count};
-
-/// The part to restore if files are left alone.
-const CONVERSATION: &str = "conversation";
 
 /// A change that a page asks for. Turns are named by id, branches by `session/branch`.
 #[derive(Debug, Clone, Deserialize)]

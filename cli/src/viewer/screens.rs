@@ -3,7 +3,8 @@
 
 use serde::Serialize;
 use turntree::Error;
-use turntree::context::{FILES, PathTarget, split};
+use turntree::context::sections::FILES;
+use turntree::context::{PathTarget, split};
 use turntree::maintenance::stats;
 use turntree::object::{Kind, ObjectId, ObjectSource};
 use turntree::repo::Repository;

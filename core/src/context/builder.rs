@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 use bytes::Bytes;
 
 use super::entry::{FileEntry, FileMode, MessageEntry, blob_item};
-use super::{Context, Section, Shape, VFS_SECTION, agent_section};
+use super::sections::{FILES, MESSAGES, VFS};
+use super::{Context, Section, Shape, agent_section};
 use crate::error::{Error, Result};
 use crate::object::{Kind, ObjectId, ObjectSink, ObjectSource};
 use crate::tree::{Item, List};
@@ -55,7 +56,7 @@ impl Builder {
         agent: &str,
         entry: &MessageEntry,
     ) -> Result<()> {
-        let section = agent_section(agent, "messages")?;
+        let section = agent_section(agent, MESSAGES)?;
         self.push(sink, &section, entry.to_item()?)
     }
 
@@ -77,7 +78,7 @@ impl Builder {
                 Some(FileEntry { blob, mode, size }.to_item())
             }
         };
-        self.set(sink, "files", path, value)
+        self.set(sink, FILES, path, value)
     }
 
     /// Sets an entry of a map section from its bytes, or removes it.
@@ -286,7 +287,7 @@ impl Builder {
 
     /// Writes the changes and returns the root of the context. The builder continues from there.
     ///
-    /// Adds payloads cited by new content to the section [`VFS_SECTION`], so that they stay
+    /// Adds payloads cited by new content to the section [`VFS`], so that they stay
     /// reachable as long as the context.
     ///
     /// Cost: one root per changed section, the nodes that its changes touch, and the context's own
@@ -296,7 +297,7 @@ impl Builder {
     /// Errors of the sink.
     pub fn write(&mut self, sink: &mut dyn ObjectSink) -> Result<ObjectId> {
         for (name, blob) in sink.take_citations()? {
-            self.set(sink, VFS_SECTION, &name, Some(Item::new(Kind::Blob, blob)))?;
+            self.set(sink, VFS, &name, Some(Item::new(Kind::Blob, blob)))?;
         }
         let mut changed = Vec::new();
         for (section, open) in self.lists.iter_mut().filter(|(_, open)| open.changed) {

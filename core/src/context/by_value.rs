@@ -10,14 +10,15 @@ use serde_json::Value;
 use similar::{Algorithm, DiffOp, capture_diff_slices};
 
 use super::diff::{SectionDiff, diff_section_with};
-use super::{Context, ContextDiff, SectionChange, changed_sections, is_transcript_section};
+use super::sections::{EntryKind, facts};
+use super::{Context, ContextDiff, SectionChange, changed_sections};
 use crate::error::{ErrorKind, Result};
 use crate::object::{ID_BYTES, Kind, ObjectId, ObjectSource};
 use crate::tree::{Item, List, diff_lists};
 
 /// Returns true for a section that is compared by bytes: files, and the pieces of a transcript.
 fn is_compared_by_bytes(section: &str) -> bool {
-    section == "files" || is_transcript_section(section)
+    matches!(facts(section).entries, EntryKind::Files | EntryKind::Transcript)
 }
 
 /// Members that identify a record, in order of precedence.

@@ -3,21 +3,8 @@
 //! A context is a map from section names to roots, and this map is a tree too. So equal contexts
 //! have equal ids, and a diff skips every unchanged section.
 //!
-//! | section | shape | holds |
-//! |---|---|---|
-//! | `agents/<name>/messages` | list | the conversation, one record a message |
-//! | `agents/<name>/state` | map | per-agent state of a framework |
-//! | `agents/<name>/system-prompt` | blob | the agent's prompt |
-//! | `agents/<name>/reads` | map | path to digest of files that the agent read |
-//! | `scratchpad`, `memory`, `goals`, `reasoning`, `checkpoints`, `lessons` | map or list | entries |
-//! | `files` | map | path to content, mode and size |
-//! | `vfs` | map | URI to offloaded payload |
-//! | `source` | list | the pieces of an imported transcript, in file order |
-//! | `source-copied`, `source-base-0`, ... | list | earlier pieces, copied from other transcripts |
-//! | `meta` | map | facts about the session |
-//!
-//! Any other name is also a section: data of a framework that turntree does not know is kept and
-//! copied. [`Builder`] creates contexts, [`Context`] reads them.
+//! [`sections`] has the facts about each section. [`Builder`] creates contexts, [`Context`] reads
+//! them.
 //!
 //! ```
 //! use turntree::context::{Builder, Context, MessageEntry, Role};
@@ -45,6 +32,7 @@ mod export;
 mod merge;
 mod path;
 mod salvage;
+pub mod sections;
 mod selection;
 mod transcript;
 
@@ -69,28 +57,15 @@ pub(crate) use merge::{Labels, MergeOptions, ReadToolUse, merge, write as write_
 pub use path::{MAX_PATH_BYTES, agent_section, split};
 pub use salvage::{SalvagedRecords, salvage_messages, salvage_source};
 pub use selection::Selection;
-pub use transcript::{
-    COPIED, CopyWriter, Transcript, TranscriptPiece, is_transcript_section, without_values,
-};
+pub use transcript::{CopyWriter, Transcript, TranscriptPiece, without_values};
 
+use self::sections::{AGENTS_PREFIX, MESSAGES, is_conversation};
 use crate::error::{Error, Result};
 use crate::object::{Kind, ObjectId, ObjectSink, ObjectSource};
 use crate::tree::{Item, Link, List, Map};
 
-/// The section of the workspace: files by their paths.
-pub const FILES: &str = "files";
-
-/// The section of the pieces of an imported transcript.
-pub const SOURCE: &str = "source";
-
 /// The media type of JSON values.
 pub const JSON_MEDIA: &str = "json";
-
-/// The section of an agent's lessons.
-pub const LESSONS: &str = "lessons";
-
-/// The section of the payloads that the content of a context cites.
-pub const VFS_SECTION: &str = "vfs";
 
 /// The agent with the session's main conversation.
 pub const MAIN_AGENT: &str = "main";
@@ -211,7 +186,7 @@ impl Context {
     /// # Errors
     /// `InvalidInput` for a bad name; errors of reading.
     pub fn messages(&self, source: &dyn ObjectSource, agent: &str) -> Result<List> {
-        self.list(source, &agent_section(agent, "messages")?)
+        self.list(source, &agent_section(agent, MESSAGES)?)
     }
 
     /// Returns the agents that have any section, ordered by name.
@@ -220,7 +195,7 @@ impl Context {
     /// Errors of reading the root's nodes.
     pub fn agents(&self, source: &dyn ObjectSource) -> Result<Vec<String>> {
         let mut agents: Vec<String> = Vec::new();
-        for entry in self.root.prefix(source, b"agents/") {
+        for entry in self.root.prefix(source, AGENTS_PREFIX.as_bytes()) {
             let key = text_key(&entry?.0)?;
             if let Some(name) = key.split('/').nth(1)
                 && agents.last().is_none_or(|last| last != name)
@@ -249,9 +224,9 @@ impl Context {
     /// Errors of reading.
     pub fn message_count(&self, source: &dyn ObjectSource) -> Result<u64> {
         let mut count = 0;
-        for entry in self.root.prefix(source, b"agents/") {
+        for entry in self.root.prefix(source, AGENTS_PREFIX.as_bytes()) {
             let (key, item) = entry?;
-            if key.ends_with(b"/messages") {
+            if is_conversation(&text_key(&key)?) {
                 count += section_of(&item)?.len(source)?;
             }
         }

@@ -1,5 +1,6 @@
 //! Paths into a context: a section and an entry in it.
 
+use super::sections::{AGENTS_PREFIX, is_of_agent};
 use crate::error::{Error, Result};
 
 /// Maximum bytes of a path into a context.
@@ -19,7 +20,7 @@ pub fn agent_section(agent: &str, part: &str) -> Result<String> {
             "'{agent}' cannot name an agent: expected 1 to 255 bytes without '/' or control characters"
         )));
     }
-    Ok(format!("agents/{agent}/{part}"))
+    Ok(format!("{AGENTS_PREFIX}{agent}/{part}"))
 }
 
 /// Splits a path into its section and the rest, which is empty for the section itself.
@@ -29,7 +30,7 @@ pub fn agent_section(agent: &str, part: &str) -> Result<String> {
 #[must_use]
 pub fn split(path: &str) -> (&str, &str) {
     let path = path.strip_prefix('/').unwrap_or(path).trim_end_matches('/');
-    let components = if path.starts_with("agents/") { 3 } else { 1 };
+    let components = if is_of_agent(path) { 3 } else { 1 };
     let end = path.match_indices('/').nth(components - 1).map_or(path.len(), |(at, _)| at);
     let (section, rest) = path.split_at(end);
     (section, rest.strip_prefix('/').unwrap_or(rest))

@@ -6,7 +6,8 @@ use std::io::Write;
 use bytes::Bytes;
 
 use super::export::one_line;
-use super::{Context, MessageEntry, Role, SOURCE, SourceEntry, Transcript};
+use super::sections::SOURCE;
+use super::{Context, MessageEntry, Role, SourceEntry, Transcript};
 use crate::error::{Error, Result};
 use crate::object::{Kind, ObjectId, ObjectSource};
 use crate::tree::SalvagedPart;

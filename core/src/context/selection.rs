@@ -3,14 +3,14 @@
 use std::collections::BTreeSet;
 
 use super::diff::diff_section;
-use super::{Builder, Context, FILES, SOURCE, Section, Shape, is_transcript_section, text_key};
+use super::sections::{AGENTS, CONVERSATION, FILES, SOURCE, is_transcript_section};
+use super::{Builder, Context, Section, Shape, text_key};
 use crate::error::{Error, Result};
 use crate::object::{ObjectSink, ObjectSource};
 use crate::tree::Map;
 
-/// The name of the conversations in [`Selection::parse`], and the sections it represents.
-const CONVERSATION: &str = "conversation";
-const OF_CONVERSATION: [&str; 2] = ["agents", SOURCE];
+/// The sections that [`CONVERSATION`] represents in [`Selection::parse`].
+const OF_CONVERSATION: [&str; 2] = [AGENTS, SOURCE];
 
 /// Returns the section name used for selection: all sections of a transcript are selected as one.
 fn selection_name(section: &str) -> &str {

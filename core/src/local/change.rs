@@ -12,10 +12,8 @@ use bytes::Bytes;
 
 use super::Repo;
 use super::turn::check_file;
-use crate::context::{
-    Builder, Context, FILES, FileMode, MessageEntry, Role, agent_section, is_transcript_section,
-    split,
-};
+use crate::context::sections::{FILES, MESSAGES, is_conversation, is_transcript_section};
+use crate::context::{Builder, Context, FileMode, MessageEntry, Role, agent_section, split};
 use crate::error::{Error, ErrorKind, Result};
 use crate::object::{Kind, ObjectId, ObjectSink, Trigger};
 use crate::repo::{BranchName, SnapshotDraft, Transaction};
@@ -250,7 +248,7 @@ impl BranchChange {
         media: &str,
         record: impl Into<Bytes>,
     ) -> Result<()> {
-        agent_section(agent, "messages")?;
+        agent_section(agent, MESSAGES)?;
         let (agent, media, record) = (agent.to_owned(), media.to_owned(), record.into());
         self.edits.push(Edit::Message { agent, role, media, record });
         Ok(())
@@ -420,8 +418,4 @@ fn check_entry(section: &str, key: &str) -> Result<()> {
         return Err(Error::invalid(message));
     }
     if section == FILES { check_file(key) } else { Ok(()) }
-}
-
-fn is_conversation(section: &str) -> bool {
-    section.starts_with("agents/") && section.ends_with("/messages")
 }

@@ -6,7 +6,8 @@ use bytes::Bytes;
 
 use super::system::{git_places, home};
 use super::{Repo, Snapshot, path_error};
-use crate::context::{Builder, Context, FILES, FileMode, JSON_MEDIA, MessageEntry, Role, split};
+use crate::context::sections::FILES;
+use crate::context::{Builder, Context, FileMode, JSON_MEDIA, MessageEntry, Role, split};
 use crate::error::{Error, Result};
 use crate::object::{Kind, ObjectSink, Trigger};
 use crate::repo::{self, BranchName, Transaction};

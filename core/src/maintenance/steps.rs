@@ -9,6 +9,7 @@ use tempfile::TempDir;
 use super::collection_plan::Purpose;
 use super::{collect, fsck};
 use crate::context::Builder;
+use crate::context::sections::SCRATCHPAD;
 use crate::maintenance::collect::collection::Survey;
 use crate::object::{Kind, Object, ObjectId, Time};
 use crate::repo::{BranchName, Repository, Signature, SnapshotDraft};
@@ -60,7 +61,7 @@ fn act(repo: &Repository, (_, what, branch, number): Action) {
                 None => Builder::new(),
             };
             let (key, value) = (format!("key {}", what % 3), Some(note(number).into()));
-            context.set_entry(&mut change, "scratchpad", &key, value).unwrap();
+            context.set_entry(&mut change, SCRATCHPAD, &key, value).unwrap();
             let tree = context.write(&mut change).unwrap();
             change.snapshot(&branch, SnapshotDraft::new(tree, "turn", &stamp())).unwrap();
         }

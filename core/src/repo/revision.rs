@@ -20,7 +20,8 @@
 //! A start is tried in the order above, so a branch named like an id wins over the id.
 
 use super::{BranchName, HEAD, IsPrompt, Repository, remote_branch_ref, tag_ref};
-use crate::context::{MAIN_AGENT, Selection, agent_section};
+use crate::context::Selection;
+use crate::context::sections::MAIN_MESSAGES;
 use crate::error::{Error, ErrorKind, Result};
 use crate::object::{IdPrefix, Kind, ObjectId, ObjectSource, RefValue};
 
@@ -338,7 +339,7 @@ impl<'r> Resolver<'r> {
         let expected =
             || Error::invalid("expected prompt:3, or prompt:-1 for the newest".to_owned());
         let number = number.parse().ok().filter(|number| *number != 0).ok_or_else(expected)?;
-        let said = Selection::below(&[agent_section(MAIN_AGENT, "messages")?]);
+        let said = Selection::below(&[MAIN_MESSAGES.to_owned()]);
         self.repo.prompts(self.is_prompt)?.find(from, number, &said)
     }
 

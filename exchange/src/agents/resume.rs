@@ -8,7 +8,8 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 
 use bytes::Bytes;
-use turntree::context::{Builder, SOURCE};
+use turntree::context::Builder;
+use turntree::context::sections::{META, SOURCE};
 use turntree::error::{Error, Result};
 use turntree::object::{Author, ObjectId, Trigger};
 use turntree::repo::{BranchName, Repository, Signature, SnapshotDraft, Transaction};
@@ -23,9 +24,6 @@ use crate::render::native::{NativeAgent, NativeFacts, NativeTranscript};
 
 /// Longest name of a project's folder of Claude Code, in characters.
 const MAX_PROJECT_CHARS: usize = 200;
-
-/// The section of facts.
-const META: &str = "meta";
 
 /// The place of a session that is laid out.
 #[derive(Debug, Clone, PartialEq, Eq)]

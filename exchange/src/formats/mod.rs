@@ -27,7 +27,6 @@
 
 pub(crate) mod any;
 mod atif;
-pub(crate) mod bookkeeping;
 mod chat;
 mod claude_code;
 mod cline;
@@ -68,7 +67,7 @@ pub use frameworks::ollm;
 pub use frameworks::read_tree::{FolderFile, FolderNote};
 #[cfg(feature = "swarm")]
 pub use frameworks::swarm;
-pub use section_names::is_section_name;
+pub use section_names::{is_section_name, listed_sections};
 
 use turntree::context::{JSON_MEDIA, MessageEntry, Role, ToolUse};
 use turntree::error::{Error, Result};

@@ -4,46 +4,16 @@
 //!
 //! The library itself writes sections of any name: the rule is for documents.
 
-use turntree::context::{Builder, SOURCE, VFS_SECTION};
+use std::iter::once;
+
+use turntree::context::Builder;
+use turntree::context::sections::{
+    AGENTS, Documents, MESSAGES, SOURCE, SectionHolder, facts, known,
+};
 use turntree::error::{Error, Result};
 use turntree::object::ObjectSource;
 
-/// Sections that a document may name in any context: those of turntree, then those of frameworks.
-const SECTIONS: [&str; 19] = [
-    "agents",
-    "files",
-    "scratchpad",
-    "memory",
-    "goals",
-    "reasoning",
-    "checkpoints",
-    "lessons",
-    "meta",
-    VFS_SECTION,
-    "conflicts",
-    "findings",
-    "intents",
-    "plugin-states",
-    "snapshots",
-    "comments",
-    "diagnostics",
-    "design-messages",
-    "git",
-];
-
-/// Sections that an error lists, the first of [`SECTIONS`].
-const TOLD: usize = 9;
-
-/// Parts of an agent.
-const PARTS: [&str; 7] = [
-    "messages",
-    "state",
-    "system-prompt",
-    "reads",
-    "memory-reads",
-    "system-messages",
-    "dynamic-messages",
-];
+use crate::text::enumeration::enumeration;
 
 /// Names of this prefix are free for everybody.
 const FREE_PREFIX: &str = "x-";
@@ -51,10 +21,30 @@ const FREE_PREFIX: &str = "x-";
 /// Most changes of a name that is taken for a slip of another.
 const MAX_SLIPS: usize = 3;
 
+/// Returns the names of the sections that documents may name at least so.
+fn section_names(least: Documents) -> impl Iterator<Item = &'static str> {
+    once(AGENTS).chain(names_of(SectionHolder::Context, least))
+}
+
+/// Returns the names of the parts of an agent that documents may name at least so.
+fn part_names(least: Documents) -> impl Iterator<Item = &'static str> {
+    names_of(SectionHolder::Agent, least)
+}
+
+fn names_of(holder: SectionHolder, least: Documents) -> impl Iterator<Item = &'static str> {
+    known(holder).filter(move |facts| facts.documents >= least).map(|facts| facts.name)
+}
+
+/// Returns the names of the sections that help lists, as a part of a sentence.
+#[must_use]
+pub fn listed_sections() -> String {
+    enumeration(section_names(Documents::Listed), "and")
+}
+
 /// Returns true for the name of a section that a document may name in any context.
 #[must_use]
 pub fn is_section_name(name: &str) -> bool {
-    name.starts_with(FREE_PREFIX) || SECTIONS.contains(&name)
+    name.starts_with(FREE_PREFIX) || name == AGENTS || facts(name).documents != Documents::Refused
 }
 
 /// Checks the name of a section.
@@ -70,16 +60,16 @@ pub(super) fn check_section(
     if is_section_name(name) || builder.shape(source, name)?.is_some() {
         return Ok(());
     }
-    if PARTS.contains(&name) {
+    if part_names(Documents::Accepted).any(|part| part == name) {
         return Err(Error::invalid(format!(
             "{place}: '{name}' belongs to an agent: expected {}",
             agent_form(place, name)
         )));
     }
-    let meant = match nearest(name, &SECTIONS) {
+    let meant = match nearest(name, section_names(Documents::Accepted)) {
         Some(near) => format!("did you mean '{near}'?"),
         None => {
-            let listed = SECTIONS.get(..TOLD).unwrap_or_default();
+            let listed: Vec<&str> = section_names(Documents::Listed).collect();
             format!("sections are {}", listed.join(", "))
         }
     };
@@ -97,13 +87,14 @@ pub(super) fn check_part(
     section: &str,
 ) -> Result<()> {
     let name = section.rsplit('/').next().unwrap_or(section);
-    let is_free = name.starts_with(FREE_PREFIX) || PARTS.contains(&name);
+    let is_free =
+        name.starts_with(FREE_PREFIX) || part_names(Documents::Accepted).any(|part| part == name);
     if is_free || builder.shape(source, section)?.is_some() {
         return Ok(());
     }
-    let meant = match nearest(name, &PARTS) {
+    let meant = match nearest(name, part_names(Documents::Accepted)) {
         Some(near) => format!("did you mean '{near}'?"),
-        None => "an agent has messages, state, system-prompt and reads".to_owned(),
+        None => format!("an agent has {}", enumeration(part_names(Documents::Listed), "and")),
     };
     Err(unknown(place, "part", name, &meant))
 }
@@ -138,17 +129,17 @@ fn is_word(name: &str) -> bool {
 fn agent_form(place: &str, name: &str) -> String {
     match (place, name) {
         ("append", _) => r#"{"agents": {"main": [...]}}"#.to_owned(),
-        (_, "messages") => r#"{"agents": {"main": {"messages": [...]}}}"#.to_owned(),
+        (_, MESSAGES) => r#"{"agents": {"main": {"messages": [...]}}}"#.to_owned(),
         (_, name) => format!(r#"{{"agents": {{"main": {{"{name}": ...}}}}}}"#),
     }
 }
 
 /// Returns the known name that `name` is most likely a slip of.
-fn nearest(name: &str, known: &[&'static str]) -> Option<&'static str> {
+fn nearest(name: &str, known: impl Iterator<Item = &'static str>) -> Option<&'static str> {
     if name.len() > 64 {
         return None;
     }
-    let near = known.iter().map(|known| (slips(name, known), *known)).min()?;
+    let near = known.map(|known| (slips(name, known), known)).min()?;
     let allowed = name.chars().count().div_ceil(3).min(MAX_SLIPS);
     (near.0 <= allowed).then_some(near.1)
 }
@@ -191,7 +182,7 @@ mod tests {
             ("system", None),
             ("a", None),
         ] {
-            assert_eq!(nearest(name, &SECTIONS), near, "{name}");
+            assert_eq!(nearest(name, section_names(Documents::Accepted)), near, "{name}");
         }
         let told = unknown("state", "section", "sk-7f3a9c51", "x").to_string();
         assert!(told.contains("unknown section: x") && !told.contains("7f3a"), "{told}");

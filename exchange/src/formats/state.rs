@@ -19,6 +19,7 @@ use std::collections::BTreeMap;
 use bytes::Bytes;
 use serde::Deserialize;
 use serde_json::value::RawValue;
+use turntree::context::sections::{AGENTS, FILES, MESSAGES, facts};
 use turntree::context::{Builder, FileMode, JSON_MEDIA, MessageEntry, Role, Shape, agent_section};
 use turntree::error::{Error, Result};
 use turntree::object::{FileRefusal, Kind, ObjectSink};
@@ -42,12 +43,12 @@ pub fn apply_state(sink: &mut dyn ObjectSink, builder: &mut Builder, json: &[u8]
     })?;
     for (name, value) in fields("state", document)? {
         match name.as_str() {
-            "agents" => {
-                for (agent, value) in fields("agents", value)? {
+            AGENTS => {
+                for (agent, value) in fields(AGENTS, value)? {
                     apply_agent(sink, builder, &agent, value)?;
                 }
             }
-            "files" => apply_files(sink, builder, value)?,
+            FILES => apply_files(sink, builder, value)?,
             _ => {
                 check_section_name("state", &name)?;
                 check_section(sink, builder, "state", &name)?;
@@ -73,7 +74,7 @@ fn apply_agent(
         check_section_name(&place, &part)?;
         let section = agent_section(agent, &part)?;
         check_part(sink, builder, &place, &section)?;
-        if part == "messages" && value.get() != "null" {
+        if part == MESSAGES && value.get() != "null" {
             apply_messages(sink, builder, &section, value)?;
         } else {
             apply_section(sink, builder, &section, value)?;
@@ -133,10 +134,10 @@ pub(super) fn message_entry(
 
 fn apply_files(sink: &mut dyn ObjectSink, builder: &mut Builder, value: &RawValue) -> Result<()> {
     if value.get() == "null" {
-        return builder.clear(sink, "files");
+        return builder.clear(sink, FILES);
     }
-    builder.set_empty(sink, "files", Shape::Map)?;
-    for (path, value) in fields("files", value)? {
+    builder.set_empty(sink, FILES, Shape::Map)?;
+    for (path, value) in fields(FILES, value)? {
         let file = file_content(&format!("files.{path}"), value)?;
         put_file(sink, builder, &path, file)?;
     }
@@ -156,9 +157,6 @@ pub(super) fn put_file(
     builder.set_file(sink, path, Some(file))
 }
 
-/// Sections whose entries several writers share, so that a writer changes only its own.
-const SHARED: [&str; 2] = ["scratchpad", "memory"];
-
 /// A change of single entries in the place of a section.
 #[derive(Default)]
 struct EntryChange<'a> {
@@ -170,7 +168,7 @@ impl<'a> EntryChange<'a> {
     /// Returns the change that a section describes, if it is one: an object with only an object
     /// `set` and an array of names `remove`.
     fn of(section: &str, value: &'a RawValue) -> Option<Self> {
-        if !SHARED.contains(&section) {
+        if !facts(section).is_shared {
             return None;
         }
         let fields: StateFields<'a> = serde_json::from_str(value.get()).ok()?;

@@ -14,6 +14,7 @@
 
 use serde::Deserialize;
 use serde_json::value::RawValue;
+use turntree::context::sections::{AGENTS, FILES, MESSAGES, is_conversation, is_of_agent};
 use turntree::context::{Builder, Shape, agent_section, split};
 use turntree::error::{Error, Result};
 use turntree::object::ObjectSink;
@@ -60,7 +61,7 @@ pub fn apply_edits(sink: &mut dyn ObjectSink, builder: &mut Builder, edits: &[u8
 
 fn append(sink: &mut dyn ObjectSink, builder: &mut Builder, lists: StateFields<'_>) -> Result<()> {
     for (name, value) in lists {
-        if name == "agents" {
+        if name == AGENTS {
             for (agent, value) in fields("append.agents", value)? {
                 append_messages(sink, builder, &agent, value)?;
             }
@@ -88,7 +89,7 @@ fn append_messages(
     value: &RawValue,
 ) -> Result<()> {
     // Refuses a name that leads elsewhere.
-    agent_section(agent, "messages")?;
+    agent_section(agent, MESSAGES)?;
     let place = format!("append.agents.{agent}");
     if !value.get().starts_with('[') {
         return Err(Error::invalid(format!(
@@ -109,7 +110,7 @@ fn set(
     value: &RawValue,
 ) -> Result<()> {
     let (section, key) = entry_path(sink, builder, "set", path)?;
-    if section == "files" {
+    if section == FILES {
         let file = file_content(&format!("set.{path}"), value)?;
         return put_file(sink, builder, key, file);
     }
@@ -133,19 +134,19 @@ fn entry_path<'p>(
     path: &'p str,
 ) -> Result<(&'p str, &'p str)> {
     let (section, key) = split(path);
-    if section == "agents" || section.matches('/').count() == 1 {
+    if section == AGENTS || section.matches('/').count() == 1 {
         return Err(Error::invalid(format!(
             "{place}: '{path}' is not the path of an entry: expected one as in agents/main/state/mode"
         )));
     }
-    match section.starts_with("agents/") {
+    match is_of_agent(section) {
         true => check_part(sink, builder, place, section)?,
         false => {
             refuse_source(place, section)?;
             check_section(sink, builder, place, section)?;
         }
     }
-    if section.ends_with("/messages") {
+    if is_conversation(section) {
         let message = format!("{place}: '{path}' is in a conversation: append adds to one");
         return Err(Error::invalid(message));
     }

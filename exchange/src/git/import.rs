@@ -9,7 +9,8 @@ use gix::ObjectId as GitId;
 use gix::bstr::ByteSlice;
 use gix::objs::tree::EntryKind;
 use gix::objs::{CommitRef, Kind as GitKind};
-use turntree::context::{Builder, Context, FILES, FileEntry, FileMode};
+use turntree::context::sections::{FILES, GIT};
+use turntree::context::{Builder, Context, FileEntry, FileMode};
 use turntree::error::{Error, Result};
 use turntree::object::{
     Author, Commit, Kind, MAX_BLOB_BYTES, ObjectId, ObjectSink, ObjectSource, Time, Trigger,
@@ -32,9 +33,6 @@ const GIT_COMMIT: &str = "git-commit";
 
 /// Metadata key of a snapshot: its id before it was exported.
 const GIT_SNAPSHOT: &str = "git-snapshot";
-
-/// The section with the facts of a commit besides its message.
-const SECTION: &str = "git";
 
 /// Maximum number of parents of a commit.
 const MAX_PARENTS: usize = 1000;
@@ -276,9 +274,9 @@ impl ImportRun<'_> {
         for change in self.source.compare_trees(old, new, is_exported)? {
             self.import_file(&mut builder, change)?;
         }
-        builder.clear(&mut self.change, SECTION)?;
+        builder.clear(&mut self.change, GIT)?;
         for (key, value) in facts_section(git) {
-            builder.set_entry(&mut self.change, SECTION, key, Some(value))?;
+            builder.set_entry(&mut self.change, GIT, key, Some(value))?;
         }
         builder.write(&mut self.change)
     }

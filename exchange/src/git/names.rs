@@ -8,6 +8,7 @@
 use std::borrow::Cow;
 
 use percent_encoding::{percent_decode_str, percent_encode_byte};
+use turntree::context::sections::AGENTS;
 use turntree::context::{MessageEntry, Role};
 use turntree::error::Result;
 use turntree::object::{Kind, ObjectId, ObjectSource};
@@ -26,9 +27,6 @@ const MAX_COMPONENTS: usize = 400;
 
 /// Number of list items per folder, so that the trees that a new item changes stay small.
 const FOLDER_ITEMS: u64 = 100;
-
-/// The folder of agents, whose sections have three components.
-const AGENTS: &str = "agents";
 
 /// Names that git interprets in any folder. The limits apply to the lines and the size of the first
 /// two.

@@ -5,9 +5,10 @@ use std::collections::{BTreeMap, HashMap};
 
 use gix::objs::Kind as GitKind;
 use gix::objs::tree::EntryKind;
+use turntree::context::sections::{FILES, is_conversation, is_transcript_section};
 use turntree::context::{
-    Context, FILES, FileEntry, FileMode, MessageEntry, Section, SectionChange, Shape,
-    changed_sections, diff_section, is_transcript_section,
+    Context, FileEntry, FileMode, MessageEntry, Section, SectionChange, Shape, changed_sections,
+    diff_section,
 };
 use turntree::error::Result;
 use turntree::object::{Kind, ObjectId, ObjectSource};
@@ -213,12 +214,6 @@ fn path_of(name: &str, index: u64, item: &Item) -> Result<Vec<String>> {
     } else {
         Ok(item_path(name, index))
     }
-}
-
-/// Returns true if a list holds the messages of an agent.
-fn is_conversation(section: &str) -> bool {
-    let agent = section.strip_prefix("agents/").and_then(|rest| rest.strip_suffix("/messages"));
-    agent.is_some_and(|agent| !agent.contains('/'))
 }
 
 /// Returns the sections of a context. Empty without a context.

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use gix::ObjectId as GitId;
 use gix::objs::tree::EntryKind;
 use gix::objs::{CommitRef, Kind as GitKind, TagRef, TreeRef};
-use turntree::context::FILES;
+use turntree::context::sections::FILES;
 use turntree::error::{Error, ErrorKind, Result};
 use turntree::workspace::is_reserved;
 

@@ -17,7 +17,8 @@
 use std::collections::BTreeMap;
 
 use memchr::memmem::Finder;
-use turntree::context::{Builder, Context, FILES};
+use turntree::context::sections::FILES;
+use turntree::context::{Builder, Context};
 use turntree::error::Result;
 use turntree::object::{Author, Commit, Kind, ObjectId, ObjectSink, RefValue, Time, Trigger};
 use turntree::repo::{Repository, Signature, Transaction};

@@ -9,7 +9,8 @@
 use std::io::BufRead;
 
 use bytes::Bytes;
-use turntree::context::{Builder, Context, SOURCE};
+use turntree::context::sections::{META, SOURCE};
+use turntree::context::{Builder, Context};
 use turntree::error::{Error, Result};
 use turntree::object::{Author, Memory, ObjectId, Trigger};
 use turntree::repo::{BranchName, Repository, Signature, SnapshotDraft, Transaction};
@@ -124,8 +125,8 @@ impl ValidatedDocument {
         (self.read)(change, &mut builder, &self.bytes)?;
         write_source(change, &mut builder, &self.bytes, &self.facts.records)?;
         let name = Bytes::from_static(self.format.name.as_bytes());
-        builder.set_entry(change, "meta", "format", Some(name))?;
-        builder.set_entry(change, "meta", BASE, None)?;
+        builder.set_entry(change, META, "format", Some(name))?;
+        builder.set_entry(change, META, BASE, None)?;
         let facts = &self.facts;
         let snapshot = SnapshotDraft {
             tree: builder.write(change)?,

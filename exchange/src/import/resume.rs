@@ -7,6 +7,7 @@
 use std::cell::OnceCell;
 use std::iter::Peekable;
 
+use turntree::context::sections::META;
 use turntree::context::{SourceEntry, SourceKind, Transcript};
 use turntree::error::Result;
 use turntree::object::{Kind, ObjectId, ObjectSource};
@@ -363,7 +364,7 @@ fn longest_exhausted(matching: &mut [Candidate<'_>]) -> Result<Option<usize>> {
 /// repeating its records.
 fn is_document_below(repo: &Repository, format: RecordFormat, commit: &ObjectId) -> Result<bool> {
     let Some(below) = format.continues else { return Ok(false) };
-    let item = repo.context(commit)?.map(repo, "meta")?.get(repo, b"format")?;
+    let item = repo.context(commit)?.map(repo, META)?.get(repo, b"format")?;
     let Some(item) = item else { return Ok(false) };
     Ok(repo.read_as(Kind::Blob, &item.link.id)? == below)
 }

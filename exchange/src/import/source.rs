@@ -6,8 +6,9 @@ use std::io::{self, Read};
 use std::ops::Range;
 
 use bytes::{Buf, Bytes};
+use turntree::context::sections::SOURCE;
 use turntree::context::{
-    Builder, MAX_SUFFIX_BYTES, SOURCE, SourceEntry, SourceKind, Transcript, TranscriptPiece,
+    Builder, MAX_SUFFIX_BYTES, SourceEntry, SourceKind, Transcript, TranscriptPiece,
 };
 use turntree::error::Result;
 use turntree::object::{Kind, ObjectId, ObjectSink, ObjectSource};

@@ -20,7 +20,8 @@ use std::io::{BufRead, BufReader, Read};
 use std::sync::Arc;
 
 use bytes::Bytes;
-use turntree::context::{Builder, FILES, SourceEntry, SourceKind};
+use turntree::context::sections::{FILES, META};
+use turntree::context::{Builder, SourceEntry, SourceKind};
 use turntree::error::{Error, Result};
 use turntree::object::{Kind, ObjectId, ObjectSource};
 use turntree::repo::{BranchName, Repository, Signature, Transaction};
@@ -38,8 +39,6 @@ use crate::model::format::{ImportOptions, RecordFormat};
 use crate::model::report::{BASE, ImportNote, ImportReport, MAX_NOTES};
 use crate::model::unread::UnreadRecords;
 use crate::text::piece::{Piece, PieceKind};
-
-const META: &str = "meta";
 
 /// Prefix of the actor names of hooks.
 const HOOK_ACTOR: &str = "hook/";

@@ -9,14 +9,16 @@ use std::path::{Path, PathBuf};
 
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
+use turntree::context::sections::{
+    FILES, MAIN_MESSAGES, MESSAGES, META, SCRATCHPAD, SOURCE, SYSTEM_PROMPT, VFS,
+};
 use turntree::context::{
-    Builder, Context, CopyWriter, FILES, FileMode, JSON_MEDIA, MAIN_AGENT, MessageEntry, SOURCE,
-    SourceEntry, agent_section,
+    Builder, Context, CopyWriter, FileMode, JSON_MEDIA, MAIN_AGENT, MessageEntry, SourceEntry,
+    agent_section,
 };
 use turntree::error::Result;
 use turntree::object::{Author, Kind, ObjectId, ObjectSink, ObjectSource, Time, Trigger};
 use turntree::platform::path_text;
-use turntree::repo::vfs::VFS_SECTION;
 use turntree::repo::{BranchName, Signature, SnapshotDraft, Transaction};
 use turntree::tree::{Item, Link, MAX_KEY_BYTES};
 
@@ -38,10 +40,7 @@ pub(crate) type AddTurnFiles<'f> =
     dyn FnMut(&mut Transaction<'_>, &mut Builder) -> Result<BTreeMap<String, String>> + 'f;
 
 /// Sections that a commit adds to: the format, and the payloads that messages reference.
-const ADDED_BY_COMMIT: [&str; 2] = [META, VFS_SECTION];
-
-/// The section of facts.
-const META: &str = "meta";
+const ADDED_BY_COMMIT: [&str; 2] = [META, VFS];
 
 /// The fact that holds the working directory of the session.
 const DIRECTORY: &str = "cwd";
@@ -372,13 +371,13 @@ impl<'r> TurnWriter<'r> {
             Event::Message(message) => {
                 self.note_message(&message);
                 let item = self.message_item(piece, &message)?;
-                let section = agent_section(&agent_name(&message.agent), "messages")?;
+                let section = agent_section(&agent_name(&message.agent), MESSAGES)?;
                 self.builder.push(&mut self.transaction, &section, item)
             }
             Event::LateMessage { message, back } => {
                 self.note_message(&message);
                 let item = self.message_item(piece, &message)?;
-                let section = agent_section(&agent_name(&message.agent), "messages")?;
+                let section = agent_section(&agent_name(&message.agent), MESSAGES)?;
                 let len = self.builder.list_len(&self.transaction, &section)?;
                 let at = len.saturating_sub(back);
                 self.builder.splice(&mut self.transaction, &section, at..at, vec![item])
@@ -388,7 +387,7 @@ impl<'r> TurnWriter<'r> {
                     self.title_of(&message.agent).note_rewritten(&message.headline);
                 }
                 let item = self.message_item(piece, &message)?;
-                let section = agent_section(&agent_name(&message.agent), "messages")?;
+                let section = agent_section(&agent_name(&message.agent), MESSAGES)?;
                 let len = self.builder.list_len(&self.transaction, &section)?;
                 let end = len.saturating_sub(back);
                 let at = end.saturating_sub(1);
@@ -404,13 +403,13 @@ impl<'r> TurnWriter<'r> {
                 self.commit(Trigger::Compaction)
             }
             Event::SystemPrompt { agent, content } => {
-                let section = agent_section(&agent_name(&agent), "system-prompt")?;
+                let section = agent_section(&agent_name(&agent), SYSTEM_PROMPT)?;
                 let blob = self.write_content(piece, &content)?;
                 self.builder.set_blob(&mut self.transaction, &section, blob)
             }
             Event::Scratchpad { key, content } => {
                 let value = content.map(|content| content.bytes_in(piece));
-                self.builder.set_entry(&mut self.transaction, "scratchpad", &key, value)
+                self.builder.set_entry(&mut self.transaction, SCRATCHPAD, &key, value)
             }
             Event::Entry { section, key, content, is_json } => {
                 let item = match content {
@@ -450,7 +449,7 @@ impl<'r> TurnWriter<'r> {
         summary: &[MessageEvent],
         keep: Range<u64>,
     ) -> Result<()> {
-        let section = agent_section(&agent_name(agent), "messages")?;
+        let section = agent_section(&agent_name(agent), MESSAGES)?;
         let items = self.summary_items(piece, summary)?;
         let len = self.builder.list_len(&self.transaction, &section)?;
         let (start, end) = (keep.start.min(len), keep.end.min(len));
@@ -465,7 +464,7 @@ impl<'r> TurnWriter<'r> {
         agent: &str,
         (before, summary, after): (&[Range<u64>], &[MessageEvent], &[Range<u64>]),
     ) -> Result<()> {
-        let section = agent_section(&agent_name(agent), "messages")?;
+        let section = agent_section(&agent_name(agent), MESSAGES)?;
         let list = self.context()?.messages(&self.transaction, &agent_name(agent))?;
         let mut next = 0;
         let mut kept = |change: &Transaction<'_>, ranges: &[Range<u64>]| {
@@ -562,8 +561,7 @@ impl<'r> TurnWriter<'r> {
             _ => None,
         };
         let time = known_time.or(copied_time).unwrap_or(self.stamp.time);
-        let main = agent_section(MAIN_AGENT, "messages")?;
-        let has_main = self.builder.list_len(&self.transaction, &main)? > 0;
+        let has_main = self.builder.list_len(&self.transaction, MAIN_MESSAGES)? > 0;
         let said = if has_main { &pending.main } else { &pending.others };
         let asks = trigger == Trigger::Turn && !pending.main.prompt.is_empty();
         let format = self.format;

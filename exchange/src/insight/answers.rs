@@ -17,9 +17,9 @@ use bytes::Bytes;
 use memchr::memmem::find;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use turntree::context::sections::{META, SOURCE, conversation_agent};
 use turntree::context::{
-    Context, ContextDiff, MAIN_AGENT, MessageEntry, Role, SOURCE, SourceEntry, SourceKind,
-    Transcript,
+    Context, ContextDiff, MAIN_AGENT, MessageEntry, Role, SourceEntry, SourceKind, Transcript,
 };
 use turntree::error::{ErrorKind, Result};
 use turntree::object::{Commit, ID_BYTES, Kind, ObjectId, ObjectSource};
@@ -35,8 +35,7 @@ use crate::formats::{FAMILY, view};
 use crate::import::rewind::source_start;
 use crate::text::json::{self, text_at};
 
-/// The section of facts, and keys of facts.
-const META: &str = "meta";
+/// Keys of facts.
 const FORMAT: &[u8] = b"format";
 const SESSION_ID: &[u8] = b"session_id";
 const FORKED_FROM: &[u8] = b"forked_from";
@@ -277,7 +276,7 @@ impl AnswerCounter {
                 let items = list.iter(source, from.min(list.len())..list.len());
                 let items = items.collect::<Result<Vec<Item>>>()?;
                 self.add_pieces(source, turn, after, items.iter())?;
-            } else if let Some(agent) = agent_of(section) {
+            } else if let Some(agent) = conversation_agent(section) {
                 for item in items {
                     self.add_message(source, turn, agent, item)?;
                 }
@@ -659,11 +658,6 @@ fn answer_fingerprint(record: &Value) -> Option<(u64, bool)> {
     let is_aside = record.get("isSidechain")?.as_bool()?;
     let (id, content) = (text_at(record, "/message/id")?, record.pointer("/message/content")?);
     Some((key_of(&format!("{id} {content}")), is_aside))
-}
-
-/// Returns the agent whose messages a section holds.
-fn agent_of(section: &str) -> Option<&str> {
-    section.strip_prefix("agents/")?.strip_suffix("/messages")
 }
 
 /// Returns the key of an answer in a family of sessions. Without a family, the key itself.

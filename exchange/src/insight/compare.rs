@@ -2,7 +2,8 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use turntree::context::{ContextDiff, FILES, MessageEntry, SectionDiff, diff_section};
+use turntree::context::sections::{FILES, is_conversation};
+use turntree::context::{ContextDiff, MessageEntry, SectionDiff, diff_section};
 use turntree::error::{Error, Result};
 use turntree::object::{Commit, Kind, ObjectId, ObjectSource, Time};
 use turntree::repo::{BranchName, LogEntry, Repository};
@@ -257,7 +258,7 @@ impl MessageTotals {
         changed: &ContextDiff,
     ) -> Result<()> {
         for (section, changed) in changed {
-            if !section.ends_with("/messages") {
+            if !is_conversation(section) {
                 continue;
             }
             for item in changed.changes.iter().filter_map(|change| change.new.as_ref()) {

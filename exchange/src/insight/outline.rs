@@ -3,7 +3,8 @@
 use std::collections::{BTreeMap, HashMap};
 
 use bytes::Bytes;
-use turntree::context::{FILES, FileEntry, MessageEntry, diff_section};
+use turntree::context::sections::{FILES, MAIN_MESSAGES, is_conversation};
+use turntree::context::{FileEntry, MessageEntry, diff_section};
 use turntree::error::{ErrorKind, Result};
 use turntree::object::{Kind, ObjectId, ObjectSource, Time, Trigger};
 use turntree::repo::{LogEntry, Prompts, Repository, RollbackTarget};
@@ -14,9 +15,6 @@ use super::prices::PriceTable;
 use super::spending::{Spending, turn_spending};
 use super::turn_diff::{repeats, turn_diff};
 use crate::formats::view;
-
-/// The section that contains the prompts.
-const CONVERSATION: &str = "agents/main/messages";
 
 /// Largest file whose lines are counted.
 const MAX_COUNTED_BYTES: usize = 1 << 20;
@@ -92,7 +90,7 @@ pub fn turn_facts(
     for (section, diff) in turn.changed {
         if section == FILES {
             facts.file_changes = diff.changes.len() as u64;
-        } else if section.ends_with("/messages") && !repeats(&entry.commit) {
+        } else if is_conversation(&section) && !repeats(&entry.commit) {
             for item in diff.changes.iter().filter_map(|change| change.new.as_ref()) {
                 add_message(repo, item, &mut facts)?;
             }
@@ -145,7 +143,7 @@ pub fn outline(
             part.add(repo, entry, prices)?;
         }
         let back = RollbackTarget::of(&entry.commit);
-        if let Some(back) = back.filter(|back| back.only.reaches(CONVERSATION)) {
+        if let Some(back) = back.filter(|back| back.only.reaches(MAIN_MESSAGES)) {
             let to = repo.commit(&back.to)?.turn;
             let since = parts.iter_mut().filter(|part| part.prompt.is_some() && part.turn > to);
             since.for_each(|part| part.is_rolled_back = true);

@@ -8,6 +8,7 @@ use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
 use sha2::{Digest, Sha256};
+use turntree::context::sections::READS;
 use turntree::context::{Context, agent_section};
 use turntree::error::Result;
 use turntree::object::{Kind, ObjectSource};
@@ -87,7 +88,7 @@ pub fn check_reads(
         if agent.is_some_and(|wanted| wanted != name) {
             continue;
         }
-        let map = context.map(source, &agent_section(&name, "reads")?)?;
+        let map = context.map(source, &agent_section(&name, READS)?)?;
         for entry in map.iter(source) {
             let (path, item) = entry?;
             let path = String::from_utf8_lossy(&path).into_owned();

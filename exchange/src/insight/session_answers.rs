@@ -14,6 +14,7 @@ use std::collections::{HashMap, HashSet};
 
 use serde::{Deserialize, Serialize};
 use turntree::context::Transcript;
+use turntree::context::sections::MAIN_MESSAGES;
 use turntree::error::{Error, ErrorKind, Result};
 use turntree::object::{Kind, ObjectId};
 use turntree::repo::{BranchName, LogEntry, Repository, RollbackTarget};
@@ -27,9 +28,6 @@ use crate::import::rewind::{abandoned_branch, source_start};
 const NOTE: &str = "answers";
 
 const VERSION: u32 = 9;
-
-/// The section that a conversation rollback resets.
-const CONVERSATION: &str = "agents/main/messages";
 
 /// The answers of sessions, keyed by the [`key_of`] their branches.
 #[derive(Debug, Default, Serialize, Deserialize)]
@@ -170,7 +168,7 @@ fn walk(
         if before.is_none() {
             own.push(entry);
         }
-        if let Some(target) = target.filter(|target| target.only.reaches(CONVERSATION)) {
+        if let Some(target) = target.filter(|target| target.only.reaches(MAIN_MESSAGES)) {
             match repo.commit(&target.to) {
                 Ok(commit) => back = Some(back.map_or(commit.turn, |it| it.min(commit.turn))),
                 Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::Expired) => {}

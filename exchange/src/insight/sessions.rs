@@ -11,6 +11,7 @@ mod table;
 mod title;
 
 use turntree::context::MAIN_AGENT;
+use turntree::context::sections::FILES;
 use turntree::error::{Error, ErrorKind, Result};
 use turntree::object::{ObjectId, Time, Trigger};
 use turntree::repo::{BranchName, NewestBranch, Repository, SessionLabels};
@@ -187,7 +188,7 @@ fn summary(
     let agent =
         of_records.unwrap_or_else(|| author.strip_prefix(HOOK).unwrap_or(author).to_owned());
     let files = match repo.context(&tip) {
-        Ok(context) => Some(context.count(repo, "files")?),
+        Ok(context) => Some(context.count(repo, FILES)?),
         Err(error) if error.kind() == ErrorKind::Expired => None,
         Err(error) => return Err(error),
     };

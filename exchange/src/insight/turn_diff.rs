@@ -1,6 +1,7 @@
 //! Compares a turn with its parent.
 
-use turntree::context::{Context, ContextDiff, diff_by_value_but, is_transcript_section};
+use turntree::context::sections::is_transcript_section;
+use turntree::context::{Context, ContextDiff, diff_by_value_but};
 use turntree::error::{ErrorKind, Result};
 use turntree::object::{Commit, Trigger};
 use turntree::repo::{LogEntry, Repository};

@@ -6,6 +6,7 @@
 use std::io::Write;
 
 use serde_json::{Map, Value, json};
+use turntree::context::sections::META;
 use turntree::context::{Context, MessageEntry};
 use turntree::error::Result;
 use turntree::object::{Commit, Kind, ObjectSource};
@@ -80,7 +81,7 @@ impl TrajectoryWriter<'_> {
 
     /// Returns a fact about the session.
     fn fact(&self, key: &str) -> Result<Option<Value>> {
-        let meta = self.context.map(self.source, "meta")?;
+        let meta = self.context.map(self.source, META)?;
         let Some(item) = meta.get(self.source, key.as_bytes())? else { return Ok(None) };
         let bytes = self.source.read_as(Kind::Blob, &item.link.id)?;
         Ok(Some(String::from_utf8_lossy(&bytes).into()))

@@ -6,6 +6,7 @@
 
 use std::collections::{HashMap, HashSet, VecDeque};
 
+use turntree::context::sections::SYSTEM_PROMPT;
 use turntree::context::{Context, MessageEntry, Role, Shape, agent_section};
 use turntree::error::Result;
 use turntree::object::{Kind, ObjectSource, Time};
@@ -334,7 +335,7 @@ fn sanitize_name(name: &str) -> String {
 
 /// Returns the system prompt from its own section.
 fn prompt(source: &dyn ObjectSource, context: &Context, agent: &str) -> Result<Option<String>> {
-    let section = context.section(source, &agent_section(agent, "system-prompt")?)?;
+    let section = context.section(source, &agent_section(agent, SYSTEM_PROMPT)?)?;
     let Some(section) = section.filter(|section| section.shape == Shape::Blob) else {
         return Ok(None);
     };

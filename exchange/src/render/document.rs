@@ -10,10 +10,10 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
 use serde_json::{Map, Value, json};
-use turntree::context::{
-    Context, FILES, FileEntry, FileMode, MessageEntry, Section, Shape, Transcript,
-    is_transcript_section,
+use turntree::context::sections::{
+    FILES, MESSAGES, agent_part, is_of_agent, is_transcript_section,
 };
+use turntree::context::{Context, FileEntry, FileMode, MessageEntry, Section, Shape, Transcript};
 use turntree::error::{Error, Result};
 use turntree::object::{Commit, Kind, ObjectId, ObjectSource};
 use turntree::tree::{Item, List, Map as TreeMap};
@@ -86,10 +86,9 @@ impl DocumentWriter<'_> {
             self.text(&format!("{name}:{{\"messages\":["))?;
             self.messages(&context.messages(self.source, &agent)?)?;
             self.text("],\n\"sections\":{")?;
-            let prefix = format!("agents/{agent}/");
             let own = sections.iter().filter_map(|(name, section)| {
-                let part = name.strip_prefix(&prefix)?;
-                (part != "messages").then_some((part, section))
+                let (owner, part) = agent_part(name)?;
+                (owner == agent && part != MESSAGES).then_some((part, section))
             });
             for (number, (part, section)) in own.enumerate() {
                 self.separate(number)?;
@@ -169,7 +168,7 @@ impl DocumentWriter<'_> {
         self.text("},\n\"sections\":{")?;
         let sections = context.sections(self.source)?;
         let others = sections.iter().filter(|(name, _)| {
-            *name != FILES && !is_transcript_section(name) && !name.starts_with("agents/")
+            *name != FILES && !is_transcript_section(name) && !is_of_agent(name)
         });
         for (number, (name, section)) in others.enumerate() {
             self.separate(number)?;

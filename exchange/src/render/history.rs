@@ -6,13 +6,12 @@
 use std::collections::HashMap;
 use std::ops::Range;
 
+use turntree::context::sections::{Shown, facts};
 use turntree::context::{Context, Section, Shape, changed_sections, diff_section};
 use turntree::error::{ErrorKind, Result};
 use turntree::object::{ObjectId, ObjectSource};
 use turntree::repo::{LogEntry, Repository};
 use turntree::tree::{Item, List, diff_lists};
-
-use crate::formats::bookkeeping::is_bookkeeping;
 
 /// A snapshot with its changes.
 #[derive(Debug)]
@@ -177,7 +176,7 @@ fn changes(
     let mut changes = Changes { base, lists: Vec::new(), entries: Vec::new() };
     let (before, after) = (before.sections(source)?, after.sections(source)?);
     for (section, old, new) in changed_sections(&before, &after) {
-        if is_bookkeeping(section) {
+        if facts(section).shown == Shown::Count {
             continue;
         }
         let is_list = |side: &Section| side.shape == Shape::List;

@@ -5,7 +5,8 @@
 use std::io::Write;
 
 use similar::TextDiff;
-use turntree::context::{MAIN_AGENT, MessageEntry, agent_section};
+use turntree::context::MessageEntry;
+use turntree::context::sections::{MAIN_MESSAGES, Shown, conversation_agent, facts};
 use turntree::error::{Error, Result};
 use turntree::object::{Kind, ObjectId, ObjectSource};
 use turntree::repo::Repository;
@@ -84,11 +85,9 @@ impl MarkdownWriter<'_> {
     }
 
     fn conversations(&mut self, changes: &Changes) -> Result<()> {
-        let main = agent_section(MAIN_AGENT, "messages")?;
         for (section, splices) in &changes.lists {
-            let Some(agent) = section.strip_suffix("/messages") else { continue };
-            if *section != main {
-                let agent = agent.strip_prefix("agents/").unwrap_or(agent);
+            let Some(agent) = conversation_agent(section) else { continue };
+            if section != MAIN_MESSAGES {
                 self.line(&format!("\n### {}", escape_inline(agent)))?;
             }
             splices.iter().try_for_each(|splice| self.splice(splice))?;
@@ -112,7 +111,7 @@ impl MarkdownWriter<'_> {
 
     /// Writes a changed file or entry as a diff.
     fn entry(&mut self, entry: &ChangedEntry) -> Result<()> {
-        if entry.section == "meta" {
+        if facts(&entry.section).shown == Shown::Nothing {
             return Ok(());
         }
         let key = if entry.key.is_empty() { String::new() } else { format!("/{}", entry.key) };

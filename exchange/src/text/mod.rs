@@ -1,6 +1,7 @@
 //! Splits files into pieces. The concatenation of the pieces is the file.
 
 pub mod document;
+pub(crate) mod enumeration;
 pub(crate) mod json;
 mod line_record;
 pub mod lines;

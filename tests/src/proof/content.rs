@@ -10,9 +10,10 @@ use std::path::Path;
 use std::sync::Arc;
 
 use bytes::Bytes;
+use turntree::context::sections::SOURCE;
 use turntree::context::{
-    Builder, Context, CopyWriter, FileEntry, FileMode, MAIN_AGENT, MessageEntry, Role, SOURCE,
-    SourceEntry, SourceKind, Transcript,
+    Builder, Context, CopyWriter, FileEntry, FileMode, MAIN_AGENT, MessageEntry, Role, SourceEntry,
+    SourceKind, Transcript,
 };
 use turntree::object::{Commit, Kind, ObjectId, ObjectSink as _, ObjectSource as _};
 use turntree::repo::{BranchName, Repository, SnapshotDraft, Transaction};

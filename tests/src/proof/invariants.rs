@@ -3,7 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::path::{Path, PathBuf};
 
-use turntree::context::{SOURCE, export_source};
+use turntree::context::export_source;
+use turntree::context::sections::SOURCE;
 use turntree::object::{ObjectId, ObjectSource as _, RefValue};
 use turntree::repo::{BranchName, Repository, pin_ref};
 use turntree::store::FindingKind;

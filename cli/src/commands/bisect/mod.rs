@@ -8,6 +8,7 @@ use std::process::ExitStatus;
 
 use clap::{Args, Subcommand};
 use clap_complete::ArgValueCompleter;
+use turntree::context::sections::FILES_PREFIX;
 use turntree::context::{Context, diff};
 use turntree::object::ObjectId;
 use turntree::repo::{
@@ -252,10 +253,11 @@ impl BisectRun {
         for word in self.command.iter().filter_map(|word| word.to_str()) {
             let parts = word.split(|c: char| c.is_whitespace() || "'\"`;|&()<>".contains(c));
             for part in parts {
-                let Some(path) = part.trim_start_matches("./").strip_prefix("files/") else {
+                let Some(path) = part.trim_start_matches("./").strip_prefix(FILES_PREFIX) else {
                     continue;
                 };
-                let [named, meant] = [format!("files/files/{path}"), format!("files/{path}")];
+                let meant = format!("{FILES_PREFIX}{path}");
+                let named = format!("{FILES_PREFIX}{meant}");
                 let at_an_end = |path: &str| known.has(path);
                 if !path.is_empty() && at_an_end(&meant) && !at_an_end(&named) {
                     let message =

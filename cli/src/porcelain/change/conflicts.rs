@@ -1,11 +1,11 @@
 //! Open conflicts of a branch: lists and resolves them.
 
+use turntree::context::sections::FILES_PREFIX;
 use turntree::context::{MergeSide, OpenConflict, Take, open_conflicts};
 use turntree::repo::{BranchName, Repository, Resolution, Signature, Transaction};
 use turntree::{Error, ErrorKind};
 
 use super::merge::RACE;
-use crate::porcelain::read::paths::FILES;
 use crate::program::invocation::stamp;
 use crate::view::advice::Advice;
 use crate::view::error::{Hint, Result};
@@ -87,7 +87,7 @@ pub(crate) fn decide(
 
 /// The open conflict that a path names: exact, or below `files`.
 fn named_by(open: &[String], path: &str) -> String {
-    let file = format!("{FILES}{}", path.trim_start_matches("./"));
+    let file = format!("{FILES_PREFIX}{}", path.trim_start_matches("./"));
     let is_file = !open.iter().any(|open| open == path) && open.contains(&file);
     if is_file { file } else { path.to_owned() }
 }

@@ -2,7 +2,8 @@
 //! compacts a conversation without loss by offloading old large outputs.
 
 use clap::Args;
-use turntree::context::{Builder, MAIN_AGENT, MessageEntry, Transcript, agent_section};
+use turntree::context::sections::MAIN_MESSAGES;
+use turntree::context::{Builder, MessageEntry, Transcript};
 use turntree::object::{Kind, ObjectId, ObjectSink, Trigger};
 use turntree::repo::{BranchName, Repository, Signature, SnapshotDraft};
 use turntree::{Error, ErrorKind};
@@ -122,7 +123,7 @@ pub(crate) fn take(
         });
     }
     let messages = items.len();
-    builder.set_list(&mut change, &agent_section(MAIN_AGENT, "messages")?, items)?;
+    builder.set_list(&mut change, MAIN_MESSAGES, items)?;
     // Without the transcript: an import must not mistake the edited conversation for the session's
     // transcript.
     builder.clear_transcript(&mut change)?;

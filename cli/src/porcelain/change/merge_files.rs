@@ -4,6 +4,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use turntree::ErrorKind;
+use turntree::context::sections::FILES;
 use turntree::object::ObjectId;
 use turntree::repo::{BranchName, MergeReport, MergeRequest, Repository};
 use turntree::workspace::{PreparedMerge, prepare_merge};
@@ -134,7 +135,7 @@ pub(crate) fn write_stale(
     report: &MergeReport,
 ) -> Result<()> {
     let files = |id: &ObjectId| -> Result<_> {
-        Ok(repo.context(id)?.section(repo, "files")?.map(|section| section.id))
+        Ok(repo.context(id)?.section(repo, FILES)?.map(|section| section.id))
     };
     if files(&report.ours)? == files(&report.commit)? {
         return Ok(());

@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 
+use turntree::context::sections::is_conversation;
 use turntree::context::{MessageEntry, Role};
 use turntree::object::{Commit, Kind, ObjectId, ObjectSource};
 use turntree::repo::{Blame, BlameKind, BlamedPart, Repository};
@@ -59,7 +60,7 @@ fn said(
             Ok((None, Some(text.strip_suffix('\n').unwrap_or(&text).to_owned())))
         }
         (None, _) => Ok((None, text_of(&part.text).filter(|text| !text.is_empty()))),
-        (Some(item), BlameKind::Items) if section.ends_with("/messages") => {
+        (Some(item), BlameKind::Items) if is_conversation(section) => {
             let entry = MessageEntry::from_item(item)?;
             Ok((Some(entry.role), Some(message::summary(repo, &entry)?)))
         }

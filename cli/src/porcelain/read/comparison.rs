@@ -1,6 +1,7 @@
 //! Compares strategies: the branches to compare, the changes of each, and the JSON record.
 
 use turntree::Error;
+use turntree::context::sections::FILES;
 use turntree::object::ObjectId;
 use turntree::repo::{BranchName, Repository};
 use turntree_exchange::{Comparison, PriceTable, Strategy, TestRuns, compare};
@@ -135,7 +136,7 @@ fn found_runs((runner, found): (&String, &TestRuns)) -> (String, json::FoundRuns
 }
 
 fn count_lines(changes: &Changes<'_>, strategy: &Strategy) -> Result<ChangedLines> {
-    let stats = changes.stat("files", &strategy.files)?;
+    let stats = changes.stat(FILES, &strategy.files)?;
     let sum = |lines: fn(&Stat) -> usize| stats.iter().map(lines).sum();
     Ok(ChangedLines { added: sum(|stat| stat.added), removed: sum(|stat| stat.removed) })
 }

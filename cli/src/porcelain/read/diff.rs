@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use turntree::Error;
+use turntree::context::sections::{FILES, MEMORY, MESSAGES, SCRATCHPAD, SOURCE, STATE, agent_part};
 use turntree::context::{
     Context, ContextDiff, MAIN_AGENT, PathTarget, SectionChange, SectionDiff, Shape, diff_by_value,
     split,
@@ -149,7 +150,7 @@ fn is_below(path: &str, folder: &str) -> bool {
 }
 
 /// The sections that a record always contains.
-const ALWAYS: [&str; 5] = ["files", "memory", "messages", "scratchpad", "state"];
+const ALWAYS: [&str; 5] = [FILES, MEMORY, MESSAGES, SCRATCHPAD, STATE];
 
 /// Returns the records by section. Conversations and states of all agents are combined into one
 /// section each.
@@ -173,16 +174,11 @@ pub(crate) fn records(changed: &ContextDiff) -> BTreeMap<&str, json::SectionDiff
     records
 }
 
-/// Splits the name of a section into the agent and its part.
-fn agent_part(section: &str) -> Option<(&str, &str)> {
-    section.strip_prefix("agents/")?.split_once('/')
-}
-
 fn named(section: &str, agent: &str, change: &SectionChange, item: &Item) -> json::Changed {
     let blob = item.link.id.to_string();
     match (section, change.key.parse()) {
-        ("messages", Ok(index)) => json::Changed::Message { agent: agent.to_owned(), index, blob },
-        ("source", Ok(index)) => json::Changed::Item { index, blob },
+        (MESSAGES, Ok(index)) => json::Changed::Message { agent: agent.to_owned(), index, blob },
+        (SOURCE, Ok(index)) => json::Changed::Item { index, blob },
         _ if change.key.is_empty() => json::Changed::Key(section.to_owned()),
         _ if agent == MAIN_AGENT => json::Changed::Key(change.key.clone()),
         _ => json::Changed::Key(format!("{agent}/{}", change.key)),

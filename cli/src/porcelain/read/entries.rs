@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use bytes::Bytes;
+use turntree::context::sections::{FILES, MEMORY, SCRATCHPAD, VFS, is_conversation};
 use turntree::context::{
     Context, FileEntry, FileMode, MessageEntry, PathTarget, Section, Shape, open_conflicts, split,
 };
@@ -32,10 +33,10 @@ pub(crate) fn overview(
         turn: commit.turn,
         time: clock::rfc3339(commit.time),
         agents,
-        files: context.count(source, "files")?,
-        scratchpad: context.count(source, "scratchpad")?,
-        memory: context.count(source, "memory")?,
-        vfs: context.count(source, "vfs")?,
+        files: context.count(source, FILES)?,
+        scratchpad: context.count(source, SCRATCHPAD)?,
+        memory: context.count(source, MEMORY)?,
+        vfs: context.count(source, VFS)?,
         conflicts: open_conflicts(source, context)?.len() as u64,
     })
 }
@@ -64,7 +65,7 @@ pub(crate) fn entry_at(
         origin: None,
         text: std::str::from_utf8(&bytes).ok().map(str::to_owned),
     };
-    if section.ends_with("/messages") {
+    if is_conversation(section) {
         let entry = MessageEntry::from_item(&item)?;
         record.text = Some(message::full(&message::read(source, &entry)?));
         record.role = Some(entry.role.name());
@@ -198,12 +199,12 @@ fn entry(
     mut listed: ListedEntry,
     item: &Item,
 ) -> Result<ListedEntry> {
-    if section.ends_with("/messages") {
+    if is_conversation(section) {
         let entry = MessageEntry::from_item(item)?;
         listed.kind = "message";
         listed.role = Some(entry.role.name());
         listed.summary = Some(message::summary(source, &entry)?);
-    } else if section == "files" {
+    } else if section == FILES {
         let entry = FileEntry::from_item(item)?;
         listed.kind = if entry.mode == FileMode::Symlink { "link" } else { "file" };
         listed.size = Some(entry.size);

@@ -5,7 +5,8 @@ use std::cell::OnceCell;
 use std::collections::BTreeSet;
 use std::path::{Component, Path, PathBuf};
 
-use turntree::context::{Context, SOURCE, Shape, split};
+use turntree::context::sections::{CONVERSATION, FILES_PREFIX, SOURCE};
+use turntree::context::{Context, Shape, split};
 use turntree::object::ObjectId;
 use turntree::platform::{canonical, path_text};
 use turntree::repo::Repository;
@@ -17,12 +18,6 @@ use crate::program::here::workspace_of;
 use crate::view::advice::Advice;
 use crate::view::error::{Failure, Hint, Result};
 use crate::view::render::{ID_DIGITS, harmless};
-
-/// The section of the files of a context.
-pub(crate) const FILES: &str = "files/";
-
-/// The name of all conversations in a selection.
-const CONVERSATION: &str = "conversation";
 
 /// Maximum number of starts of a history in which paths are looked up.
 const MAX_STARTS: usize = 16;
@@ -108,7 +103,9 @@ impl<'r> Paths<'r> {
     /// Returns the parts that words name; one that is in none of the snapshots is in `files`.
     pub(crate) fn parts_or_files(&self, words: &[String]) -> Vec<String> {
         let part = |word: &String| match self.find(word) {
-            None if !is_section(word) => format!("{FILES}{}", typed(word).unwrap_or_default()),
+            None if !is_section(word) => {
+                format!("{FILES_PREFIX}{}", typed(word).unwrap_or_default())
+            }
             found => found.unwrap_or_else(|| word.clone()),
         };
         words.iter().map(part).collect()
@@ -117,12 +114,13 @@ impl<'r> Paths<'r> {
     /// Returns paths that select entries of a history: one that is in none of the snapshots may
     /// have been deleted from `files`, or from another section.
     pub(crate) fn selecting(&self, words: &[String]) -> Vec<String> {
-        let is_exact = |word: &str| word == CONVERSATION || format!("{word}/").starts_with(FILES);
+        let is_exact =
+            |word: &str| word == CONVERSATION || format!("{word}/").starts_with(FILES_PREFIX);
         let paths = |word: &String| match self.find(word) {
             Some(path) => vec![path],
             None if is_exact(word) => vec![word.clone()],
             None => {
-                let file = typed(word).map(|path| format!("{FILES}{path}"));
+                let file = typed(word).map(|path| format!("{FILES_PREFIX}{path}"));
                 [Some(word.clone()), file].into_iter().flatten().collect()
             }
         };
@@ -158,7 +156,7 @@ impl<'r> Paths<'r> {
     /// The paths that a word may mean; the first one that exists wins.
     fn forms<'a>(&'a self, word: &'a str) -> impl Iterator<Item = String> + 'a {
         let typed = typed(word);
-        let file = typed.as_ref().map(|path| format!("{FILES}{path}"));
+        let file = typed.as_ref().map(|path| format!("{FILES_PREFIX}{path}"));
         let inside = std::iter::once_with(move || self.inside(word)).flatten();
         let forms = typed.into_iter().chain(inside).chain(file);
         forms.map(|path| path.trim_end_matches('/').to_owned())
@@ -169,7 +167,7 @@ impl<'r> Paths<'r> {
         let (workspace, here) = self.place.get_or_init(|| place(self.repo)).as_ref()?;
         let full = plain(&here.join(word))?;
         let below = full.strip_prefix(workspace).ok()?;
-        Some(format!("{FILES}{}", path_text(below)?))
+        Some(format!("{FILES_PREFIX}{}", path_text(below)?))
     }
 
     /// Names the paths that are most like an unknown one.
@@ -192,7 +190,7 @@ impl<'r> Paths<'r> {
 pub(crate) fn path_in(repo: &Repository, id: &ObjectId, path: &str) -> Result<String> {
     let context = repo.context(id)?;
     let has = |path: &str| context.lookup(repo.store(), path.trim_matches('/')).is_ok();
-    let file = format!("{FILES}{}", path.trim_start_matches("./"));
+    let file = format!("{FILES_PREFIX}{}", path.trim_start_matches("./"));
     Ok(if !has(path) && has(&file) { file } else { path.to_owned() })
 }
 
@@ -260,7 +258,7 @@ fn paths_of(repo: &Repository, context: &Context) -> BTreeSet<String> {
 /// Ranks how much a path is like an unknown one, 0 for the most; `None` if it is not.
 fn likeness(word: &str, path: &str) -> Option<u8> {
     let (word, path) = (word.to_lowercase(), path.to_lowercase());
-    let plain = |path: &str| path.strip_prefix(FILES).unwrap_or(path).to_owned();
+    let plain = |path: &str| path.strip_prefix(FILES_PREFIX).unwrap_or(path).to_owned();
     let (word, path) = (plain(&word), plain(&path));
     let name = |path: &str| path.rsplit('/').next().unwrap_or_default().to_owned();
     let (of_word, of_path) = (name(&word), name(&path));

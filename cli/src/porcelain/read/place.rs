@@ -2,9 +2,10 @@
 //! newest snapshot.
 
 use turntree::ErrorKind;
+use turntree::context::sections::FILES_PREFIX;
 use turntree::repo::{HEAD, Repository, Revision, split_range};
 
-use super::paths::{FILES, Paths};
+use super::paths::Paths;
 use super::revision::{resolve_entry, resolve_whole_entry};
 use crate::view::error::{Failure, Result};
 use crate::view::output::note;
@@ -64,8 +65,8 @@ pub(crate) fn part(repo: &Repository, words: &[String]) -> Result<(Vec<String>, 
 
 /// Notes on stderr that a word is taken as a revision, if it could also be a file.
 fn say_if_both(repo: &Repository, word: &str) {
-    if word != HEAD && Paths::of_head(repo).has(&format!("{FILES}{word}")) {
-        note(&format!("'{word}' is read as a revision; the file is HEAD:{FILES}{word}"));
+    if word != HEAD && Paths::of_head(repo).has(&format!("{FILES_PREFIX}{word}")) {
+        note(&format!("'{word}' is read as a revision; the file is HEAD:{FILES_PREFIX}{word}"));
     }
 }
 

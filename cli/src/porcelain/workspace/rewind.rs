@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use turntree::context::Selection;
+use turntree::context::sections::{FILES, META, is_of_agent};
 use turntree::local::git_places;
 use turntree::object::{Kind, ObjectId, ObjectSource};
 use turntree::platform::canonical;
@@ -117,7 +118,7 @@ impl RestoreRequest<'_> {
         };
         // An empty workspace has no section, and a partial restore may leave a section without
         // files.
-        let has_files = !repo.context(&from)?.map(repo, "files")?.is_empty()
+        let has_files = !repo.context(&from)?.map(repo, FILES)?.is_empty()
             || repo.whole_workspace(&from)?.is_some();
         if workspace.is_none() && selection.reaches_files() && has_files {
             return Err(unknown(&branch));
@@ -320,7 +321,7 @@ impl RewindRun {
                     let text = format!("to before prompt {}: {}", prompt.number, prompt.words);
                     writeln!(out, "{}", harmless(&text))?;
                 }
-                let is_said = plan.sections.iter().any(|name| name.starts_with("agents/"));
+                let is_said = plan.sections.iter().any(|name| is_of_agent(name));
                 if let Some(client) = client(repo, &self.restore.from)?.filter(|_| is_said) {
                     let hint = format!(
                         "{client} still has the rolled-back turns: 'turntree resume {}' opens a \
@@ -358,7 +359,7 @@ fn before_prompt(prompt: Option<&json::RestoredPrompt>) -> String {
 /// The client whose transcript a session was imported from, if it can resume a session.
 fn client(repo: &Repository, from: &ObjectId) -> Result<Option<String>> {
     let context = repo.context(from)?;
-    let format = context.map(repo, "meta")?.get(repo, b"format")?;
+    let format = context.map(repo, META)?.get(repo, b"format")?;
     let Some(format) = format else { return Ok(None) };
     let name = repo.read_as(Kind::Blob, &format.link.id)?;
     let name = String::from_utf8(name.to_vec()).ok();

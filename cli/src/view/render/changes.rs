@@ -5,10 +5,10 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use similar::{ChangeTag, TextDiff};
+use turntree::context::sections::{FILES, Shown, facts, is_conversation};
 use turntree::context::{FileEntry, FileMode, SectionChange, SectionDiff};
 use turntree::object::{Kind, ObjectSource};
 use turntree::tree::Item;
-use turntree_exchange::is_bookkeeping;
 
 use super::conversation::write_messages;
 use super::{columns_of, harmless, one_line, padded, size};
@@ -65,10 +65,10 @@ impl Changes<'_> {
             self.paint.paint(ADDED, format_args!("+{added}")),
             self.paint.paint(REMOVED, format_args!("-{removed}")),
         )?;
-        if is_bookkeeping(section) {
+        if facts(section).shown == Shown::Count {
             return Ok(());
         }
-        if section.ends_with("/messages") {
+        if is_conversation(section) {
             return write_messages((self.source, self.paint), out, diff);
         }
         diff.changes.iter().try_for_each(|change| self.write_entry(out, section, change))
@@ -76,7 +76,7 @@ impl Changes<'_> {
 
     /// Lines of a summary for `section`.
     pub(crate) fn stat(&self, section: &str, diff: &SectionDiff) -> Result<Vec<Stat>> {
-        if is_bookkeeping(section) || section.ends_with("/messages") {
+        if facts(section).shown == Shown::Count || is_conversation(section) {
             let added = count(diff, |change| change.new.is_some());
             let removed = count(diff, |change| change.old.is_some());
             return Ok(vec![Stat { path: section.to_owned(), added, removed }]);
@@ -112,7 +112,7 @@ impl Changes<'_> {
         let (from, to) = (side(&change.old, "a"), side(&change.new, "b"));
         writeln!(out, "{}", self.paint.paint(STRONG, format_args!("--- {from}")))?;
         writeln!(out, "{}", self.paint.paint(STRONG, format_args!("+++ {to}")))?;
-        if section == "files" {
+        if section == FILES {
             self.write_modes(out, change)?;
         }
         match (&old, &new) {

@@ -15,6 +15,7 @@ pub(crate) mod table;
 
 use std::borrow::Cow;
 use std::fmt::Write as _;
+use turntree::context::sections::{FILES, MESSAGES, SOURCE};
 
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
@@ -69,9 +70,9 @@ pub(crate) fn count(n: u64, noun: &str) -> String {
 /// Returns the noun for the entries of a section.
 pub(crate) fn entries_of(section: &str) -> &'static str {
     match section.rsplit('/').next().unwrap_or(section) {
-        "messages" => "message",
-        "files" => "file",
-        "source" => "piece",
+        MESSAGES => "message",
+        FILES => "file",
+        SOURCE => "piece",
         _ => "entry",
     }
 }

@@ -17,13 +17,11 @@ use bytes::Bytes;
 
 use super::files;
 use crate::context::entry::{FileEntry, FileMode, blob_item};
-use crate::context::{Builder, Context, FILES, Section, Shape, split, text_key};
+use crate::context::sections::{CONFLICTS, FILES};
+use crate::context::{Builder, Context, Section, Shape, split, text_key};
 use crate::error::{Error, Result};
 use crate::object::{Kind, ObjectSink, ObjectSource};
 use crate::tree::{Item, List, Map, merge_maps};
-
-/// The section of the open conflicts.
-pub(crate) const CONFLICTS: &str = "conflicts";
 
 /// One of the three versions in a merge.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]

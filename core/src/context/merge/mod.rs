@@ -10,9 +10,9 @@
 //! | `agents/*/state`, `agents/*/reads`, `agents/*/system-prompt`, `source` | with the messages |
 //! | `meta` | ours, if both changed an entry |
 //! | other lists | additions of both, ours first |
-//! | [`CONFLICTS`] | open conflicts of theirs are copied |
+//! | `conflicts` | open conflicts of theirs are copied |
 //!
-//! Incompatible changes of both sides are a conflict: a value in the section [`CONFLICTS`]. The
+//! Incompatible changes of both sides are a conflict: a value in the section `conflicts`. The
 //! entry itself stays as in ours, or gets both versions between markers. So a merge always
 //! succeeds, and conflicts are resolved later, one by one, with [`resolve`].
 //!
@@ -39,15 +39,14 @@ mod tests;
 use std::collections::BTreeMap;
 use std::fmt;
 
-pub(crate) use conflicts::{CONFLICTS, write};
+pub(crate) use conflicts::write;
 pub use conflicts::{ConflictKind, MergeSide, OpenConflict, Take, open_conflicts, resolve};
 pub(crate) use units::ReadToolUse;
 pub use units::ToolUse;
 
 use self::section::SectionMerger;
-use super::{
-    Builder, Context, SOURCE, Section, Selection, diff, is_transcript_section, section_of, text_key,
-};
+use super::sections::{MergeRule, SOURCE, facts, is_transcript_section};
+use super::{Builder, Context, Section, Selection, diff, section_of, text_key};
 use crate::error::Result;
 use crate::object::{ObjectId, ObjectSink, ObjectSource, Time};
 use crate::tree::{Item, merge_maps};
@@ -208,9 +207,9 @@ pub(crate) fn merge(
         ours: ours.clone(),
     };
     // Conflicts of this merge replace copied ones.
-    parts.sort_by_key(|(name, _)| name != CONFLICTS);
+    parts.sort_by_key(|(name, _)| facts(name).merge != MergeRule::Conflicts);
     for (name, versions) in parts {
-        if name == CONFLICTS {
+        if facts(&name).merge == MergeRule::Conflicts {
             conflicts::copy_open_conflicts(sink, &mut merger.builder, [base, ours, theirs])?;
         } else {
             merger.section(sink, &name, versions)?;

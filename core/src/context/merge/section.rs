@@ -9,7 +9,8 @@ use super::messages::{self, ConversationInputs};
 use super::value::{self, MergedValue, Versions};
 use super::{Conflict, MergeOptions, MessagePolicy, SectionMerge, files, list};
 use crate::context::entry::{MessageEntry, Role, blob_item};
-use crate::context::{Builder, Context, FILES, Section, Shape, is_transcript_section, text_key};
+use crate::context::sections::{EntryKind, MergeRule, facts, is_conversation};
+use crate::context::{Builder, Context, Section, Shape, text_key};
 use crate::error::Result;
 use crate::object::{Kind, ObjectSink, ObjectSource};
 use crate::tree::{Item, List, Map, MapConflict, merge_maps};
@@ -81,12 +82,13 @@ impl SectionMerger<'_> {
             MessagePolicy::Theirs => Rule::Theirs,
             MessagePolicy::Append | MessagePolicy::Ours | MessagePolicy::Summary(_) => Rule::Ours,
         };
-        let part = name.strip_prefix("agents/").and_then(|rest| rest.split('/').nth(1));
-        match (name, part) {
-            ("meta", _) => Rule::Ours,
-            (_, Some("state" | "reads" | "system-prompt")) => with_messages,
-            _ if is_transcript_section(name) => with_messages,
-            _ => Rule::Merge,
+        match facts(name).merge {
+            MergeRule::Ours => Rule::Ours,
+            MergeRule::WithMessages => with_messages,
+            MergeRule::Messages
+            | MergeRule::Entries
+            | MergeRule::Lessons
+            | MergeRule::Conflicts => Rule::Merge,
         }
     }
 
@@ -127,8 +129,8 @@ impl SectionMerger<'_> {
             merge.conflicts.retain(|conflict| is_wanted(&conflict.key));
         }
         let mut report = SectionMerge::default();
-        let clashes = match name {
-            FILES => files::split_clashes(sink, &ours, &mut merge.edits)?,
+        let clashes = match facts(name).entries {
+            EntryKind::Files => files::split_clashes(sink, &ours, &mut merge.edits)?,
             _ => Vec::new(),
         };
         for (key, item) in merge.edits {
@@ -326,10 +328,6 @@ impl SectionMerger<'_> {
         });
         Ok(SectionMerge { conflicts: 1, ..SectionMerge::default() })
     }
-}
-
-fn is_conversation(name: &str) -> bool {
-    name.starts_with("agents/") && name.ends_with("/messages")
 }
 
 /// Returns a message that summarizes theirs.

@@ -7,6 +7,7 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use super::*;
+use crate::context::sections::CONFLICTS;
 use crate::context::{FileEntry, FileMode, MessageEntry, Role, Selection, Shape};
 use crate::error::ErrorKind;
 use crate::object::{Kind, Memory, ObjectSource};

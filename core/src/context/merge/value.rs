@@ -4,7 +4,7 @@ use bytes::Bytes;
 
 use super::{Labels, fields, lessons, text};
 use crate::context::entry::{FileEntry, FileMode, blob_item};
-use crate::context::{FILES, LESSONS};
+use crate::context::sections::{EntryKind, MergeRule, facts};
 use crate::error::Result;
 use crate::object::{Kind, ObjectSink};
 use crate::tree::Item;
@@ -53,7 +53,7 @@ pub(super) fn merge(
     let Versions { base, ours: Some(ours), theirs: Some(theirs) } = versions else {
         return Ok(MergedValue::conflict());
     };
-    if section == FILES {
+    if facts(section).entries == EntryKind::Files {
         merge_files(sink, base.as_ref(), ours, theirs, labels)
     } else {
         merge_values(sink, section, base.as_ref(), ours, theirs, labels)
@@ -173,8 +173,8 @@ fn merge_by_fields(
         None => None,
     };
     let (own, other) = (text::as_text(own)?, text::as_text(other)?);
-    let decided = match section {
-        LESSONS => lessons::merge_counts(old, own, other),
+    let decided = match facts(section).merge {
+        MergeRule::Lessons => lessons::merge_counts(old, own, other),
         _ => Vec::new(),
     };
     fields::merge(old, own, other, &decided)

@@ -25,16 +25,11 @@ use self::edits::{Step, apply_edits};
 pub use self::members::without_values;
 pub use self::writer::CopyWriter;
 use super::entry::blob_item;
-use super::{Builder, Context, SOURCE, SourceEntry, SourceKind};
+use super::{Builder, Context, SourceEntry, SourceKind};
+use crate::context::sections::{SOURCE, SOURCE_BASE, SOURCE_COPIED, is_transcript_section};
 use crate::error::{Error, Result};
 use crate::object::{Kind, ObjectId, ObjectSink, ObjectSource};
 use crate::tree::{Item, List};
-
-/// The section of the steps of a copied beginning.
-pub const COPIED: &str = "source-copied";
-
-/// Prefix of the section names of bases; a number follows.
-const BASE: &str = "source-base-";
 
 /// Pieces that are read together before a write.
 const PIECES_AT_ONCE: usize = 64;
@@ -42,15 +37,9 @@ const PIECES_AT_ONCE: usize = 64;
 /// Most bases of a transcript.
 const MAX_BASES: usize = 64;
 
-/// Returns whether a section holds a transcript, or a part of one.
-#[must_use]
-pub fn is_transcript_section(name: &str) -> bool {
-    name == SOURCE || name == COPIED || name.starts_with(BASE)
-}
-
 /// The section of a base.
 fn base_section(number: usize) -> String {
-    format!("{BASE}{number}")
+    format!("{SOURCE_BASE}{number}")
 }
 
 /// A transcript: pieces in the order of its file.
@@ -128,7 +117,7 @@ impl Transcript {
     /// `NotFound` or `Corrupt` when they are lost, `InvalidInput` when a section has another shape.
     pub fn open(source: &dyn ObjectSource, context: &Context) -> Result<Self> {
         let own = context.list(source, SOURCE)?;
-        let list = context.list(source, COPIED)?;
+        let list = context.list(source, SOURCE_COPIED)?;
         let (mut copied, mut at) = (Vec::new(), 0_u64);
         for item in list.iter(source, 0..list.len()) {
             let item = item?;
@@ -348,7 +337,7 @@ impl Builder {
         for (number, base) in transcript.bases.iter().enumerate() {
             self.set_list_root(&base_section(number), base.clone());
         }
-        self.set_list(sink, COPIED, transcript.copied.iter().map(Chunk::item).collect())
+        self.set_list(sink, SOURCE_COPIED, transcript.copied.iter().map(Chunk::item).collect())
     }
 
     /// Makes the first `pieces` of a transcript pieces of its own.
@@ -389,7 +378,7 @@ impl Builder {
     /// # Errors
     /// `NotFound` or `Corrupt` when their list is lost.
     pub fn copied_pieces(&mut self, source: &dyn ObjectSource) -> Result<u64> {
-        let list = self.pending_list(source, COPIED)?;
+        let list = self.pending_list(source, SOURCE_COPIED)?;
         let mut pieces = 0;
         for item in list.iter(source, 0..list.len()) {
             pieces += pieces_of(&item?).unwrap_or(0);

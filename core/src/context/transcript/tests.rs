@@ -158,7 +158,7 @@ fn hostile(objects: &mut Memory, origin: &Context, steps: &[Step], pieces: u16) 
     let mut builder = Builder::new();
     let list = Transcript::open(objects, origin).unwrap().own().clone();
     builder.set_list_root(&base_section(0), list);
-    builder.push(objects, COPIED, chunk_item(blob, pieces)).unwrap();
+    builder.push(objects, SOURCE_COPIED, chunk_item(blob, pieces)).unwrap();
     open(objects, &mut builder)
 }
 

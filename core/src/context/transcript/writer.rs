@@ -4,7 +4,8 @@ use bytes::Bytes;
 
 use super::edits::{ChunkWriter, MAX_STEPS, Step};
 use super::members::edits_between;
-use super::{COPIED, MAX_BASES, base_section, chunk_item};
+use super::{MAX_BASES, base_section, chunk_item};
+use crate::context::sections::SOURCE_COPIED;
 use crate::context::{Builder, SourceEntry, SourceKind};
 use crate::error::Result;
 use crate::object::{Kind, ObjectSink, ObjectSource};
@@ -77,7 +78,7 @@ impl CopyWriter {
             list.splice(sink, next..list.len(), Vec::new())?;
             builder.set_list_root(&base_section(number), list);
         }
-        builder.set_list(sink, COPIED, self.items)
+        builder.set_list(sink, SOURCE_COPIED, self.items)
     }
 
     /// Returns the step that copies a piece from a base; `None` when the piece must be stored

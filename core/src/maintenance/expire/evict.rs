@@ -14,10 +14,11 @@
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
 use crate::context::Context;
+use crate::context::sections::VFS;
 use crate::error::{Error, ErrorKind, Result};
 use crate::maintenance::keep::roots::Roots;
 use crate::object::{Kind, Object, ObjectId, ObjectSource};
-use crate::repo::vfs::{EvictionReason, Payload, Pool, VFS_SECTION, VfsUri};
+use crate::repo::vfs::{EvictionReason, Payload, Pool, VfsUri};
 use crate::repo::{Repository, Signature, links};
 
 /// The limits of the pool. `None` is no limit, zero evicts every uncited payload.
@@ -213,10 +214,10 @@ impl<'a> Citations<'a> {
         let mut sections = HashSet::new();
         for tree in &trees {
             let context = Context::open(store, tree)?;
-            if let Some(section) = context.section(store, VFS_SECTION)?
+            if let Some(section) = context.section(store, VFS)?
                 && sections.insert(section.id)
             {
-                for entry in context.map(store, VFS_SECTION)?.iter(store) {
+                for entry in context.map(store, VFS)?.iter(store) {
                     let key = entry?.0;
                     if let Some(uri) =
                         std::str::from_utf8(&key).ok().and_then(|key| key.parse().ok())

@@ -7,11 +7,8 @@
 
 use std::collections::HashMap;
 
-use crate::context::is_transcript_section;
+use crate::context::sections::{is_conversation, is_transcript_section};
 use crate::maintenance::mark::marker::Bits;
-
-/// The end of the names of sections that hold conversations.
-const MESSAGES: &[u8] = b"/messages";
 
 /// The sums of nodes, by their positions.
 #[derive(Debug)]
@@ -123,9 +120,9 @@ impl Summand {
 
     /// Returns a section of a context, of which only messages count as items.
     pub(in crate::maintenance) fn section(position: u32, name: &[u8]) -> Self {
+        let name = std::str::from_utf8(name).unwrap_or_default();
         // A transcript repeats the content of conversations.
-        let bytes = !std::str::from_utf8(name).is_ok_and(is_transcript_section);
-        Self { position, bytes, items: name.ends_with(MESSAGES) }
+        Self { position, bytes: !is_transcript_section(name), items: is_conversation(name) }
     }
 }
 

@@ -11,9 +11,8 @@ use bytes::Bytes;
 
 use super::pattern::{Pattern, into_text};
 use super::search::{Search, rename_ref, text_of_meta};
-use crate::context::{
-    Builder, COPIED, Context, FileEntry, SOURCE, Transcript, TranscriptPiece, is_transcript_section,
-};
+use crate::context::sections::{FILES, SOURCE, SOURCE_COPIED, is_transcript_section};
+use crate::context::{Builder, Context, FileEntry, Transcript, TranscriptPiece};
 use crate::error::{Error, Result};
 use crate::object::{Commit, Kind, Object, ObjectId, ObjectSink, ObjectSource, RefValue, Tag};
 use crate::repo::{
@@ -29,9 +28,6 @@ const FLUSH_BYTES: usize = 16 << 20;
 /// The largest number for equal names, and the separators before the number.
 const MAX_NUMBER: u64 = 1 << 20;
 const SEPARATORS: [&str; 3] = ["-", "~", "#"];
-
-/// The section whose entries record the size of the file.
-const FILES: &[u8] = b"files";
 
 /// The role of a tree in its context.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -212,7 +208,8 @@ impl Rewriter<'_, '_> {
         let is_hit = sections.iter().any(|(name, section)| {
             is_transcript_section(name) && name != SOURCE && self.search.is_tainted(&section.id)
         });
-        let Some(copied) = sections.get(COPIED).filter(|_| is_hit).map(|section| section.id) else {
+        let Some(copied) = sections.get(SOURCE_COPIED).filter(|_| is_hit).map(|section| section.id)
+        else {
             return Ok(None);
         };
         let transcript = Transcript::open(&self.change, &context)?;
@@ -314,7 +311,7 @@ impl Rewriter<'_, '_> {
     }
 
     fn item(&mut self, key: &[u8], mut item: Item, tree: TreeRole) -> Result<Item> {
-        let inner = if tree == TreeRole::Context && key == FILES {
+        let inner = if tree == TreeRole::Context && key == FILES.as_bytes() {
             TreeRole::Files
         } else {
             TreeRole::Section

@@ -8,7 +8,7 @@
 //! | any, with only a part selected | a snapshot with one parent, to merge the rest later |
 //!
 //! A merge is staged in a transaction; dropping the transaction makes it a dry run. Conflicts are
-//! stored in the context as [`conflicts`](crate::context::CONFLICTS).
+//! stored in the context as [`conflicts`](crate::context::sections::CONFLICTS).
 
 use std::fmt;
 

@@ -19,6 +19,7 @@ use std::collections::{BTreeSet, HashSet};
 use super::cherry_pick::PICKED_FROM;
 use super::merge::{MERGED_COMMIT, MERGED_ONLY};
 use crate::context::Selection;
+use crate::context::sections::FILES;
 use crate::error::{ErrorKind, Result};
 use crate::object::{Commit, ObjectId, Trigger};
 use crate::repo::{ONLY, RESTORED_FROM, ROLLED_BACK_TO, Repository, WORKSPACE};
@@ -175,7 +176,7 @@ impl FilesOrigin {
             let Ok(source) = source.parse() else { return Self::Unknown };
             sources.push(source);
         }
-        if is_mixed || !only.has_whole_section("files") {
+        if is_mixed || !only.has_whole_section(FILES) {
             sources.extend(commit.parents.iter().take(1));
         }
         Self::Commits(sources)

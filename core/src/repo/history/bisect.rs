@@ -18,7 +18,7 @@ use std::collections::{BTreeMap, HashSet};
 use std::fmt::{self, Write as _};
 use std::str::FromStr;
 
-use crate::context::FILES;
+use crate::context::sections::FILES;
 use crate::error::{Error, Result};
 use crate::object::{Commit, Kind, ObjectId, ObjectSink, ObjectSource, RefValue};
 use crate::repo::{LogEntry, Repository, Transaction};

@@ -15,7 +15,8 @@
 //! the turn before it. A snapshot taken before a tool ran belongs to the turn that follows; if it
 //! is the newest commit, the first step back ends at it.
 
-use crate::context::{LESSONS, Selection};
+use crate::context::Selection;
+use crate::context::sections::LESSONS;
 use crate::error::{Error, ErrorKind, Result};
 use crate::object::{Commit, ObjectId, Trigger};
 use crate::repo::{BranchName, Grafts, Repository};

@@ -15,7 +15,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::earlier_turns::TurnWalk;
 use super::prompt_cache::{CountBasis, PromptPlace};
-use crate::context::{Context, MAIN_AGENT, MessageEntry, Role, Section, Selection, agent_section};
+use crate::context::sections::MAIN_MESSAGES;
+use crate::context::{Context, MessageEntry, Role, Section, Selection};
 use crate::error::{Error, ErrorKind, Result};
 use crate::object::{Commit, Kind, ObjectId, ObjectSource, Trigger};
 use crate::repo::{BranchName, Grafts, LogEntry, RESTORED_FROM, Repository, Transaction};
@@ -56,7 +57,6 @@ pub struct Prompts<'r> {
     counted: Arc<Mutex<CountedPrompts>>,
     /// True if counts are cached for other processes.
     is_kept: bool,
-    section: String,
     /// The conversation of the context read last, by its tree.
     last_section: Option<(ObjectId, Option<Section>)>,
     /// The list read last, by its root.
@@ -130,10 +130,10 @@ impl Transaction<'_> {
 impl<'r> Prompts<'r> {
     /// Starts without counts; results are not cached.
     fn new(repo: &'r Repository, is_prompt: Option<IsPrompt<'r>>) -> Result<Self> {
-        let (grafts, section) = (repo.grafts()?, agent_section(MAIN_AGENT, "messages")?);
+        let grafts = repo.grafts()?;
         let (last_section, last_list) = (None, None);
         let (counted, is_kept) = (Arc::default(), false);
-        Ok(Self { repo, grafts, is_prompt, counted, is_kept, section, last_section, last_list })
+        Ok(Self { repo, grafts, is_prompt, counted, is_kept, last_section, last_list })
     }
 
     /// Returns the number of prompts up to and including the commit `id`.
@@ -320,7 +320,7 @@ impl<'r> Prompts<'r> {
         let store = self.repo.store();
         let section = match store.tombstone(&commit.tree) {
             Some(_) => None,
-            None => Context::open(store, &commit.tree)?.section(store, &self.section)?,
+            None => Context::open(store, &commit.tree)?.section(store, MAIN_MESSAGES)?,
         };
         self.last_section = Some((commit.tree, section));
         Ok(section)

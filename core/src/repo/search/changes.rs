@@ -5,6 +5,7 @@ use std::collections::{HashMap, HashSet};
 use bytes::Bytes;
 
 use super::gaps::Gaps;
+use crate::context::sections::is_conversation;
 use crate::context::{Context, MessageEntry, Role, Section};
 use crate::error::{Error, Result};
 use crate::object::{Commit, Kind, ObjectId, ObjectSource};
@@ -157,11 +158,6 @@ impl TextKind {
             Self::Message(_, media) => media,
         }
     }
-}
-
-/// Returns whether a section is the conversation of an agent.
-pub(super) fn is_conversation(section: &str) -> bool {
-    section.starts_with("agents/") && section.ends_with("/messages")
 }
 
 /// Returns the text of an entry for a search; `None` if the entry cannot match.

@@ -11,12 +11,12 @@ use std::sync::Arc;
 use bytes::Bytes;
 use rayon::prelude::*;
 
-use super::changes::{Baseline, Lineage, ReadableTurn, TextKind, is_conversation};
+use super::changes::{Baseline, Lineage, ReadableTurn, TextKind};
 use super::history_index::HistoryIndex;
 use super::turn_changes::{SectionDelta, TurnChanges};
+use crate::context::sections::{is_conversation, is_transcript_section};
 use crate::context::{
-    Context, Role, Section, SectionChange, Selection, Shape, changed_sections,
-    is_transcript_section, text_key,
+    Context, Role, Section, SectionChange, Selection, Shape, changed_sections, text_key,
 };
 use crate::error::{ErrorKind, Result};
 use crate::object::{Kind, ObjectId, ObjectSource, Time};

@@ -11,9 +11,8 @@ use super::changes::{
 use super::gaps::Gaps;
 use super::history_index::HistoryIndex;
 use super::turn_changes::{SectionDelta, TurnChanges};
-use crate::context::{
-    Section, SectionChange, Selection, Shape, changed_sections, diff_section, is_transcript_section,
-};
+use crate::context::sections::is_transcript_section;
+use crate::context::{Section, SectionChange, Selection, Shape, changed_sections, diff_section};
 use crate::error::Result;
 use crate::object::{Kind, Object, ObjectId};
 use crate::repo::{LogEntry, Repository};

@@ -7,9 +7,8 @@ use std::collections::{BTreeMap, HashMap};
 
 use bytes::Bytes;
 
-use crate::context::{
-    Context, Section, SectionChange, Shape, changed_sections, diff_section, is_transcript_section,
-};
+use crate::context::sections::is_transcript_section;
+use crate::context::{Context, Section, SectionChange, Shape, changed_sections, diff_section};
 use crate::error::Result;
 use crate::object::{Kind, ObjectId, ObjectSource};
 use crate::tree::{Item, Link, MultisetChanges, MultisetDiff};

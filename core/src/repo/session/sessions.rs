@@ -14,6 +14,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
+use crate::context::sections::META;
 use crate::error::{Error, ErrorKind, Result};
 use crate::object::{Commit, Kind, ObjectId, ObjectSink, ObjectSource, RefValue, Time};
 use crate::repo::{BranchName, Repository, Transaction, WORKSPACE, decode_versioned};
@@ -175,7 +176,7 @@ impl Repository {
             context => context?,
         };
         let store = self.store();
-        let facts = context.map(store, "meta")?;
+        let facts = context.map(store, META)?;
         let Some(item) = facts.get(store, key.as_bytes())? else { return Ok(None) };
         let bytes = store.read_as(Kind::Blob, &item.link.id)?;
         let text = std::str::from_utf8(&bytes).ok().filter(|text| text.len() <= MAX_FACT_BYTES);

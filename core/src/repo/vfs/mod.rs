@@ -30,7 +30,6 @@ pub use uri::{MAX_URI_BYTES, NameDigest, VfsUri};
 
 use self::pool::root_of;
 use super::Transaction;
-pub use crate::context::VFS_SECTION;
 use crate::error::{ErrorKind, Result};
 use crate::object::{Kind, ObjectId, ObjectSource};
 use crate::tree::{Item, Map};
@@ -98,6 +97,7 @@ mod tests {
 
     use super::*;
     use crate::context::Builder;
+    use crate::context::sections::VFS;
     use crate::object::Time;
     use crate::repo::{BranchName, Repository, Signature, SnapshotDraft};
     use crate::store::{NewStore, OpenOptions, RealIo};
@@ -146,7 +146,7 @@ mod tests {
         let branch = BranchName::main("s").unwrap();
         let id = change.snapshot(&branch, SnapshotDraft::new(tree, "cites", &stamp)).unwrap();
         change.commit(&stamp, "snapshot").unwrap();
-        let carried = repo.context(&id).unwrap().map(repo.store(), VFS_SECTION).unwrap();
+        let carried = repo.context(&id).unwrap().map(repo.store(), VFS).unwrap();
         let carried: Vec<_> = carried.iter(repo.store()).map(|entry| entry.unwrap().0).collect();
         assert_eq!(carried, [whole.as_str().as_bytes()]);
     }

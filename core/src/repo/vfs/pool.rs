@@ -4,7 +4,8 @@ use std::collections::{BTreeMap, HashSet};
 
 use bytes::Bytes;
 
-use super::{VFS_SECTION, VfsUri};
+use super::VfsUri;
+use crate::context::sections::VFS;
 use crate::error::{Error, Result};
 use crate::object::{Kind, ObjectId, ObjectSink, ObjectSource, RefValue};
 use crate::repo::{LogEntry, Repository, Signature, Transaction};
@@ -285,11 +286,11 @@ impl Repository {
             return Ok(None);
         }
         let context = self.context(commit)?;
-        let Some(section) = context.section(self.store(), VFS_SECTION)? else { return Ok(None) };
+        let Some(section) = context.section(self.store(), VFS)? else { return Ok(None) };
         if !seen.insert(section.id) {
             return Ok(None);
         }
-        let map = context.map(self.store(), VFS_SECTION)?;
+        let map = context.map(self.store(), VFS)?;
         Ok(map.get(self.store(), uri.as_str().as_bytes())?.map(|item| item.link.id))
     }
 }

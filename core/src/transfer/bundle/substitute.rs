@@ -9,14 +9,12 @@ use std::sync::Arc;
 
 use super::check::{Bundle, BundleContents};
 use crate::context::FileEntry;
+use crate::context::sections::FILES;
 use crate::error::{Error, ErrorKind, Result};
 use crate::object::{Commit, Kind, Memory, Object, ObjectId, ObjectSink, ObjectSource, Tag};
 use crate::repo::{RESTORED_FROM, ROLLED_BACK_TO, Redactions, Repository, links};
 use crate::store::{Store, Tombstone};
 use crate::tree::{Item, List, Map};
-
-/// The section whose entries record file sizes.
-const FILES: &[u8] = b"files";
 
 /// The message of a rewritten turn that the store does not know: the original message may repeat
 /// redacted content.
@@ -305,7 +303,7 @@ impl Writer<'_> {
                 }
                 let mut edits = BTreeMap::new();
                 for (key, item) in changes {
-                    let item = self.item(item, is_context && key == FILES, is_files)?;
+                    let item = self.item(item, is_context && key == FILES.as_bytes(), is_files)?;
                     edits.insert(key, Some(item));
                 }
                 map.apply(&mut self.places, edits)?;

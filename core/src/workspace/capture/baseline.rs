@@ -8,6 +8,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::table::{Table, TableBlock};
+use crate::context::sections::FILES;
 use crate::context::{Context, Section, Shape, text_key};
 use crate::error::Result;
 use crate::object::ObjectSource;
@@ -43,8 +44,8 @@ impl<'t> Baseline<'t> {
         context: &Context,
         table: Option<&'t Table>,
     ) -> Result<Self> {
-        let section = context.section(source, "files")?;
-        let files = context.map(source, "files")?;
+        let section = context.section(source, FILES)?;
+        let files = context.map(source, FILES)?;
         if let Some(table) = table
             && let Ok(Some(corrections)) = compare(source, table, section, &files)
         {

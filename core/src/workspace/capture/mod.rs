@@ -23,7 +23,6 @@ use self::baseline::Baseline;
 pub use self::options::{CaptureOptions, CaptureProgress, MAX_FILE_BYTES};
 use self::reader::{FileReader, ReadOutcome, ReadRequest, batch_len};
 pub(in crate::workspace) use self::report::IGNORED;
-use self::report::SECTION;
 pub use self::report::{CaptureReport, SkippedFile, workspace_metadata};
 use self::scan::{FileFate, ScanInput, ScanResult, ScannedFile, TIME_IS_UP, UNKNOWN_RULES, scan};
 pub(in crate::workspace) use self::sides::OtherState;
@@ -33,6 +32,7 @@ use self::table::TableDraft;
 use super::disk::folder::Folder;
 use super::disk::stat::FileTime;
 use super::disk::target::store_above;
+use crate::context::sections::FILES;
 use crate::context::{Builder, Context, FileEntry};
 use crate::error::{Error, Result};
 use crate::object::{MAX_BLOB_BYTES, ObjectSink};
@@ -82,7 +82,7 @@ pub(in crate::workspace) fn capture_with_others(
     let sides = sides.collect::<Result<Vec<_>>>()?;
     let input = ScanInput { dir, root: &root, known: &known, options, sides: &sides };
     let scan = scan(&input);
-    builder.set_as_in(sink, SECTION, parent)?;
+    builder.set_as_in(sink, FILES, parent)?;
     let mut capture =
         Capture { root: &root, options, known: &known, scan, found: CaptureReport::default() };
     capture.read(sink, parent, builder)?;
@@ -145,7 +145,7 @@ impl Capture<'_> {
     ) -> Result<()> {
         let files = self.files_to_read();
         let keys = files.iter().map(|file| file.key.as_bytes());
-        let known = parent.map(sink, SECTION)?.get_sorted(sink, keys)?;
+        let known = parent.map(sink, FILES)?.get_sorted(sink, keys)?;
         let mut wanted = Vec::with_capacity(files.len());
         for (file, known) in files.iter().zip(known) {
             let known = known.as_ref().map(FileEntry::from_item).transpose()?;

@@ -7,9 +7,6 @@ use super::table::TableDraft;
 use crate::platform::canonical;
 use crate::repo::{PART_OF_FILES, WORKSPACE, WORKSPACE_FILES, WholeWorkspace};
 
-/// The section of a captured directory.
-pub(in crate::workspace) const SECTION: &str = "files";
-
 pub(in crate::workspace) const IGNORED: &str = "it exists, but a rule ignores it";
 pub(in crate::workspace) const NOT_A_FILE: &str = "it is neither a file nor a link";
 pub(in crate::workspace) const NOT_UTF8: &str = "its name is not UTF-8";

@@ -5,8 +5,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::baseline::Baseline;
-use super::report::SECTION;
 use super::rules::{GIT_RULES, MAX_RULES_BYTES, OWN_RULES};
+use crate::context::sections::FILES;
 use crate::context::{Context, FileEntry, FileMode, text_key};
 use crate::error::Result;
 use crate::object::ObjectSource;
@@ -58,10 +58,10 @@ impl Side {
         known: &Baseline<'_>,
         other: &OtherState<'_>,
     ) -> Result<Self> {
-        let files = other.context.map(source, SECTION)?;
+        let files = other.context.map(source, FILES)?;
         let mut keys: BTreeSet<String> = known.paths_named(&[GIT_RULES, OWN_RULES]).collect();
         let mut differing = BTreeMap::new();
-        for change in diff_maps(&parent.map(source, SECTION)?, &files, source) {
+        for change in diff_maps(&parent.map(source, FILES)?, &files, source) {
             let change = change?;
             let (key, is_there) = (text_key(&change.key)?, change.new.is_some());
             if is_rules(&key) {

@@ -8,9 +8,10 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::{fmt, fs};
 
-use super::report::{CaptureReport, SECTION};
+use super::report::CaptureReport;
 use super::table::{Table, TableDraft};
 use crate::context::Context;
+use crate::context::sections::FILES;
 use crate::error::{Error, ErrorKind, Result};
 use crate::object::{Kind, ObjectId, ObjectSource};
 use crate::platform::canonical;
@@ -84,8 +85,8 @@ impl StatCache {
         note_captured(&self.folder, &self.store, &self.path);
         let Some(draft) = &captured.draft else { return Ok(()) };
         let context = Context::open(source, tree)?;
-        let Some(section) = context.section(source, SECTION)? else { return Ok(()) };
-        if context.map(source, SECTION)?.len() != draft.files() {
+        let Some(section) = context.section(source, FILES)? else { return Ok(()) };
+        if context.map(source, FILES)?.len() != draft.files() {
             return Err(Error::invalid("the files were changed after they were captured"));
         }
         match self.write(draft, &section.id) {

@@ -13,10 +13,8 @@
 use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
 
-use crate::context::{
-    Context, FileEntry, FileMode, SOURCE, Section, Selection, Shape, is_transcript_section,
-    text_key,
-};
+use crate::context::sections::{FILES, SOURCE, conversation_agent, is_transcript_section};
+use crate::context::{Context, FileEntry, FileMode, Section, Selection, Shape, text_key};
 use crate::error::{Error, Result};
 use crate::object::ObjectSource;
 use crate::tree::{List, Map};
@@ -126,8 +124,7 @@ fn add_section(
     selection: &Selection,
     wanted: &mut WantedFiles,
 ) -> Result<()> {
-    let agent = name.strip_prefix("agents/").and_then(|rest| rest.strip_suffix("/messages"));
-    if let Some(agent) = agent {
+    if let Some(agent) = conversation_agent(name) {
         let content = Content::Messages(agent.to_owned());
         let path = section_path(name)?.with_extension("jsonl");
         return add(wanted, path, WantedFile::regular(content));
@@ -157,7 +154,7 @@ fn add_section(
                 }
                 let content = Content::Blob(item.link.id);
                 let file = match name {
-                    "files" => {
+                    FILES => {
                         let FileEntry { mode, size, .. } = FileEntry::from_item(&item)?;
                         WantedFile { mode, content, size: Some(size) }
                     }

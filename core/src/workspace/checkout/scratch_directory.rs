@@ -5,7 +5,8 @@ use std::path::{Path, PathBuf};
 
 use super::apply::CheckoutReport;
 use super::plan::plan_checkout;
-use crate::context::{Context, FILES, text_key};
+use crate::context::sections::FILES;
+use crate::context::{Context, text_key};
 use crate::error::{Error, Result};
 use crate::object::ObjectSource;
 use crate::workspace::disk::folder::EntryKind;

@@ -9,7 +9,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 
-use crate::context::{Context, FILES, FileEntry, FileMode, Selection, text_key};
+use crate::context::sections::FILES;
+use crate::context::{Context, FileEntry, FileMode, Selection, text_key};
 use crate::error::{Error, ErrorKind, Result};
 use crate::object::ObjectSource;
 use crate::platform::name_of_bytes;

@@ -4,7 +4,8 @@
 use std::collections::{BTreeMap, HashSet};
 use std::sync::{Mutex, PoisonError};
 
-use crate::context::{Context, FILES, Section, Selection, Shape};
+use crate::context::sections::FILES;
+use crate::context::{Context, Section, Selection, Shape};
 use crate::error::{Error, Result};
 use crate::object::{Kind, ObjectId};
 use crate::store::Store;

@@ -7,10 +7,8 @@ use super::apply::AppliedFiles;
 use super::changes::{ComparedStates, FileChanges, has_unrestored};
 use super::check_readable::check_readable;
 use super::own_directory::expect_own_directory;
-use crate::context::{
-    Builder, Context, FILES, JSON_MEDIA, LESSONS, MAIN_AGENT, MessageEntry, Role, Selection,
-    agent_section,
-};
+use crate::context::sections::{FILES, LESSONS, MAIN_MESSAGES};
+use crate::context::{Builder, Context, JSON_MEDIA, MAIN_AGENT, MessageEntry, Role, Selection};
 use crate::error::{Error, Result};
 use crate::object::{Kind, ObjectId, ObjectSink, Trigger};
 use crate::repo::{
@@ -235,7 +233,7 @@ fn add_audit(
     let record = audit_record(from_turn, to_turn, &restore.message);
     let blob = change.write(Kind::Blob, record.into())?;
     builder.push_message(change, MAIN_AGENT, &MessageEntry::new(blob, Role::System, JSON_MEDIA))?;
-    agent_section(MAIN_AGENT, "messages")
+    Ok(MAIN_MESSAGES.to_owned())
 }
 
 /// Plans to undo an operation that changed files, including refs and files. `workspace` is the

@@ -7,7 +7,8 @@ use super::apply::AppliedFiles;
 use super::changes::{ComparedStates, FileChanges};
 use super::check_readable::check_readable;
 use super::plan::{WorkspaceBackup, current_state, files_metadata, has_files, target_state};
-use crate::context::{Builder, Context, FILES, Selection};
+use crate::context::sections::FILES;
+use crate::context::{Builder, Context, Selection};
 use crate::error::{Error, ErrorKind, Result};
 use crate::object::{Commit, Kind, ObjectId, ObjectSink, Trigger};
 use crate::repo::{

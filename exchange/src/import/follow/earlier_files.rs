@@ -9,7 +9,8 @@
 use std::collections::BTreeMap;
 
 use bytes::Bytes;
-use turntree::context::{Builder, Context, FILES, FileEntry, FileMode, Transcript};
+use turntree::context::sections::FILES;
+use turntree::context::{Builder, Context, FileEntry, FileMode, Transcript};
 use turntree::error::Result;
 use turntree::object::{Kind, ObjectId, ObjectSink, ObjectSource, Trigger};
 use turntree::repo::SnapshotDraft;

@@ -1,7 +1,8 @@
 //! Begins turns that do not continue the previous turn: after a rewind, and at the start of a fork.
 
 use bytes::Bytes;
-use turntree::context::{Builder, Context, MAIN_AGENT, Transcript, agent_section};
+use turntree::context::sections::{FILES, MAIN_MESSAGES, META};
+use turntree::context::{Builder, Context, Transcript};
 use turntree::error::Result;
 use turntree::object::{Commit, ObjectId};
 use turntree::repo::{BranchName, SnapshotDraft};
@@ -9,7 +10,7 @@ use turntree::tree::List;
 
 use super::super::source::source_kind;
 use super::side_branches::SideBranches;
-use super::{FILES, META, ROOT, TurnWriter, fact};
+use super::{ROOT, TurnWriter, fact};
 use crate::import::rewind::{RewindPoint, Timeline, point_in_copies};
 use crate::model::event::Event;
 use crate::model::report::ImportedBranch;
@@ -198,10 +199,9 @@ impl TurnWriter<'_> {
             self.builder.set_as_in(&mut self.transaction, section, now)?;
         }
         if let Some((turn, messages)) = &place.part {
-            let main = agent_section(MAIN_AGENT, "messages")?;
-            self.builder.set_as_in(&mut self.transaction, &main, turn)?;
-            let len = self.builder.list_len(&self.transaction, &main)?;
-            self.builder.splice(&mut self.transaction, &main, *messages..len, vec![])?;
+            self.builder.set_as_in(&mut self.transaction, MAIN_MESSAGES, turn)?;
+            let len = self.builder.list_len(&self.transaction, MAIN_MESSAGES)?;
+            self.builder.splice(&mut self.transaction, MAIN_MESSAGES, *messages..len, vec![])?;
         }
         self.pending.begins = Some(at);
         Ok(())

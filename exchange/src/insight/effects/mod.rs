@@ -16,6 +16,7 @@ use std::collections::HashMap;
 use std::ops::Range;
 
 use turntree::context::MessageEntry;
+use turntree::context::sections::is_conversation;
 use turntree::error::Result;
 use turntree::object::{Kind, ObjectId, ObjectSource};
 use turntree::repo::{LogEntry, Repository, RollbackTarget};
@@ -225,7 +226,7 @@ impl LedgerReader {
             self.ledger.unread += 1;
             return Ok(());
         };
-        let conversations = turn.changed.iter().filter(|(name, _)| name.ends_with("/messages"));
+        let conversations = turn.changed.iter().filter(|(name, _)| is_conversation(name));
         for (section, diff) in conversations {
             for item in diff.changes.iter().filter_map(|change| change.new.as_ref()) {
                 let message = MessageEntry::from_item(item)?;

@@ -47,7 +47,8 @@ pub use lesson::{FailedWith, Lesson, LessonKind, MAX_LESSON_BYTES};
 pub use prompt::{LessonPrompt, PROMPT_BYTES, prompt};
 pub use select::{Call, MAX_SELECTED, select};
 
-use turntree::context::{Builder, Context, JSON_MEDIA, LESSONS};
+use turntree::context::sections::LESSONS;
+use turntree::context::{Builder, Context, JSON_MEDIA};
 use turntree::error::{Error, ErrorKind, Result};
 use turntree::object::{Kind, ObjectId, ObjectSink, ObjectSource};
 use turntree::tree::{Item, Link, Map};

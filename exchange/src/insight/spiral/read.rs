@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 
 use serde_json::Value;
-use turntree::context::{FILES, FileEntry, MessageEntry, changed_sections, diff_section};
+use turntree::context::sections::{FILES, is_conversation};
+use turntree::context::{FileEntry, MessageEntry, changed_sections, diff_section};
 use turntree::error::{ErrorKind, Result};
 use turntree::object::{Kind, ObjectId, ObjectSource, Trigger};
 use turntree::repo::{LESSONS_CHANGED, LogEntry, Repository};
@@ -61,7 +62,7 @@ fn step(repo: &Repository, entry: &LogEntry) -> Result<SpiralStep> {
                 sizes.extend(content.as_ref().map(|file| (change.key.clone(), file.size)));
                 changed.insert(change.key, content.map(|file| file.blob));
             }
-        } else if section.ends_with("/messages") {
+        } else if is_conversation(section) {
             let changes = diff_section(source, old, new)?;
             for item in changes.iter().filter_map(|change| change.new.as_ref()) {
                 let entry = MessageEntry::from_item(item)?;

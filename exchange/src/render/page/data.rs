@@ -26,7 +26,8 @@ use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use bytes::Bytes;
 use serde::Serialize;
-use turntree::context::{FILES, FileEntry, FileMode, MessageEntry, Role};
+use turntree::context::sections::{FILES, MAIN_MESSAGES, is_conversation};
+use turntree::context::{FileEntry, FileMode, MessageEntry, Role};
 use turntree::error::{Error, Result};
 use turntree::object::{Kind, ObjectId, ObjectSource};
 use turntree::repo::{Prompts, Repository};
@@ -396,7 +397,7 @@ impl<'a> PageData<'a> {
     fn stats(&self, lists: &Lists) -> MessageStats {
         let mut sum = MessageStats::default();
         for (section, stretches) in lists {
-            if !section.ends_with("/messages") {
+            if !is_conversation(section) {
                 continue;
             }
             let added = stretches.iter().flat_map(|(_, _, added)| added);
@@ -406,7 +407,7 @@ impl<'a> PageData<'a> {
                 }
                 sum.failed += stats.failed;
                 sum.says |= stats.says;
-                if section == MAIN && stats.context > 0 {
+                if section == MAIN_MESSAGES && stats.context > 0 {
                     sum.context = stats.context;
                 }
             }
@@ -417,10 +418,10 @@ impl<'a> PageData<'a> {
     fn lists(&mut self, lists: &[(String, Vec<Splice>)]) -> Result<Lists> {
         let mut written = BTreeMap::new();
         for (section, splices) in lists {
-            let is_conversation = section.ends_with("/messages");
+            let has_messages = is_conversation(section);
             let mut stretches = Vec::new();
             for splice in splices {
-                let number = |item| match is_conversation {
+                let number = |item| match has_messages {
                     true => self.message(item),
                     false => self.text(item),
                 };
@@ -583,8 +584,8 @@ impl<'a> PageData<'a> {
         section: String,
         stretches: Vec<Stretch>,
     ) -> (String, Vec<(u64, u64, Vec<Name>)>) {
-        let is_conversation = section.ends_with("/messages");
-        let name = |number| match is_conversation {
+        let has_messages = is_conversation(&section);
+        let name = |number| match has_messages {
             true => self.message_name(number),
             false => self.text_name(number),
         };
@@ -609,9 +610,6 @@ fn tips(page: &Page<'_>) -> Vec<ObjectId> {
 fn write_error(error: std::io::Error) -> Error {
     Error::io("write the page", error)
 }
-
-/// The section of the main conversation.
-const MAIN: &str = "agents/main/messages";
 
 const fn is_zero(number: &usize) -> bool {
     *number == 0

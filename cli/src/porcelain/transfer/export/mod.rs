@@ -10,6 +10,7 @@ use std::io::Write;
 use clap::{Args, ValueEnum};
 use clap_complete::ArgValueCompleter;
 use turntree::Error;
+use turntree::context::sections::SOURCE;
 use turntree::context::{Context, MAIN_AGENT, Role};
 use turntree::context::{export_messages, export_source};
 use turntree::object::{Commit, ObjectId};
@@ -272,14 +273,14 @@ impl ExportRequest {
     pub(crate) fn newer_messages(&self, subject: &Subject<'_>) -> Result<Option<u64>> {
         let Subject { repo, id, context, .. } = subject;
         let store = repo.store();
-        let source = context.section(store, "source")?;
+        let source = context.section(store, SOURCE)?;
         if self.format != ExportFormat::Source || source.is_none() {
             return Ok(None);
         }
         let mut imported = context.clone();
         for entry in repo.history(&[*id], &[])?.first_parent() {
             match repo.context(&entry?.id) {
-                Ok(before) if before.section(store, "source")? == source => imported = before,
+                Ok(before) if before.section(store, SOURCE)? == source => imported = before,
                 Err(error) if error.kind() == turntree::ErrorKind::Corrupt => {
                     return Err(error.into());
                 }

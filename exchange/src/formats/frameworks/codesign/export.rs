@@ -7,6 +7,7 @@ use std::collections::{HashMap, HashSet};
 use std::io::Write;
 
 use bytes::Bytes;
+use turntree::context::sections::{DIAGNOSTICS, FILES, META, SNAPSHOTS};
 use turntree::context::{Context, FileEntry, MAIN_AGENT, MessageEntry, Role};
 use turntree::error::{Error, Result};
 use turntree::object::{Commit, Kind, ObjectId, ObjectSource, Time};
@@ -17,9 +18,7 @@ use super::super::json_parts::Fields;
 use super::super::json_writer::{Formatted, Json, quoted};
 use super::archive::{Artifact, Origin};
 use super::known_session::text;
-use super::{
-    DIAGNOSTICS, META, META_DESIGN, META_ID, META_OTHER, NAME, ORDER, SNAPSHOT, SNAPSHOTS,
-};
+use super::{META_DESIGN, META_ID, META_OTHER, NAME, ORDER, SNAPSHOT};
 use crate::formats::view;
 use crate::text::json::{self, Text};
 
@@ -223,7 +222,7 @@ fn artifact(
     context: &Context,
     before: Option<Artifact>,
 ) -> Result<Option<(Artifact, ObjectId)>> {
-    let files = context.map(repo, "files")?;
+    let files = context.map(repo, FILES)?;
     for artifact in before.into_iter().chain(Artifact::ALL) {
         if let Some(item) = files.get(repo, artifact.path().as_bytes())? {
             return Ok(Some((artifact, FileEntry::from_item(&item)?.blob)));

@@ -16,10 +16,11 @@ use std::io::Write;
 
 use bytes::Bytes;
 use serde_json::{Value, json};
+use turntree::context::compact_json;
+use turntree::context::sections::{CHAT_SOURCE, COMMENTS, MAIN_MESSAGES, META, SOURCE, STATE};
 use turntree::context::{
     Added, Context, MAIN_AGENT, MessageEntry, Role, Shape as SectionShape, agent_section,
 };
-use turntree::context::{SOURCE, compact_json};
 use turntree::error::{Error, Result};
 use turntree::object::{Commit, Kind, ObjectId, ObjectSource};
 use turntree::repo::Repository;
@@ -29,7 +30,7 @@ use super::super::json_writer::quoted;
 use super::export::{fields, object, uuid};
 use super::known_session::text;
 use super::session::{BRIEF, COMMENT, MESSAGE, PREFERENCES, STATUS, is_message, is_status};
-use super::{CHAT, CHAT_SOURCE, COMMENTS, META, META_DESIGN};
+use super::{CHAT, META_DESIGN};
 use crate::formats::view;
 use crate::model::view::MessageView;
 use crate::text::json as text_of;
@@ -50,9 +51,8 @@ const MAX_SEQ: u64 = (1 << 53) - 1;
 pub fn export_chat(repo: &Repository, tip: &ObjectId, out: &mut dyn Write) -> Result<()> {
     let (commit, context) = (repo.commit(tip)?, repo.context(tip)?);
     let subject = ExportedContext { repo, commit, context };
-    let section = agent_section(MAIN_AGENT, "messages")?;
     let mut moments =
-        Moments { added: repo.added(tip, 0, &section)?, last: subject.commit.time.micros };
+        Moments { added: repo.added(tip, 0, MAIN_MESSAGES)?, last: subject.commit.time.micros };
     moments.added.reverse();
     let mut chat = Chat {
         out,
@@ -75,7 +75,7 @@ pub fn export_chat(repo: &Repository, tip: &ObjectId, out: &mut dyn Write) -> Re
         let data = format!("{{\"schemaVersion\":1,\"action\":\"add\",\"row\":{comment}}}");
         chat.entry(COMMENT, data, moment)?;
     }
-    let state = subject.entries(&agent_section(MAIN_AGENT, "state")?)?;
+    let state = subject.entries(&agent_section(MAIN_AGENT, STATE)?)?;
     for (key, kind) in [("brief", BRIEF), ("runPreferences", PREFERENCES)] {
         let found = state.iter().find(|(name, _)| name == key);
         if let Some(setting) = found.and_then(|(_, bytes)| object_of(bytes)) {

@@ -10,11 +10,12 @@
 use std::collections::{BTreeMap, HashMap};
 
 use bytes::Bytes;
+use turntree::context::sections::COMMENTS;
 use turntree::error::{Error, Result};
 
 use super::archive::{Archive, Chat, ChatRow, Design};
 use super::session::{Chats, split};
-use super::{COMMENTS, histories, read_store};
+use super::{histories, read_store};
 use crate::formats::frameworks::read_tree::FolderFile;
 use crate::model::event::{Event, Parser};
 use crate::model::format::ImportOptions;

@@ -12,8 +12,12 @@
 use std::collections::{BTreeSet, HashMap, HashSet};
 
 use bytes::Bytes;
+use turntree::context::sections::{
+    CHAT_SOURCE, COMMENTS, DESIGN_MESSAGES, DIAGNOSTICS, MAIN_MESSAGES, META, SNAPSHOTS, SOURCE,
+    STATE,
+};
 use turntree::context::{
-    Builder, Context, FileMode, MAIN_AGENT, MessageEntry, Role, SOURCE, Shape, agent_section,
+    Builder, Context, FileMode, MAIN_AGENT, MessageEntry, Role, Shape, agent_section,
 };
 use turntree::error::Result;
 use turntree::object::{Author, Kind, ObjectId, ObjectSink, Time, Trigger};
@@ -26,8 +30,8 @@ use super::chat_progress::ChatProgress;
 use super::known_session::{KnownSession, free_session, sessions};
 use super::order::{Lineage, ordered};
 use super::{
-    CHAT, CHAT_SOURCE, COMMENTS, DIAGNOSTICS, META, META_CHAT, META_DATABASE, META_DELETED,
-    META_DESIGN, META_ID, META_LOG, META_OTHER, NAME, OLD_MESSAGES, ORDER, SNAPSHOT, SNAPSHOTS,
+    CHAT, META_CHAT, META_DATABASE, META_DELETED, META_DESIGN, META_ID, META_LOG, META_OTHER, NAME,
+    ORDER, SNAPSHOT,
 };
 use crate::formats::frameworks::json_parts::import_notes;
 use crate::formats::frameworks::json_writer::{json_item, quoted};
@@ -362,9 +366,8 @@ impl HistoryWriter<'_> {
         if rows.is_empty() {
             return Ok(draft);
         }
-        let section = agent_section(MAIN_AGENT, "messages")?;
         if std::mem::take(&mut told.replaces_seeds) {
-            draft.builder.set_empty(&mut self.change, &section, Shape::List)?;
+            draft.builder.set_empty(&mut self.change, MAIN_MESSAGES, Shape::List)?;
         }
         let mut in_turn = 0;
         for row in rows {
@@ -372,7 +375,7 @@ impl HistoryWriter<'_> {
                 draft = self.end_turn(design, told, draft, branch)?;
                 in_turn = 0;
             }
-            self.row(row, &section, &mut draft)?;
+            self.row(row, MAIN_MESSAGES, &mut draft)?;
             told.taken += 1;
             in_turn += 1;
         }
@@ -444,7 +447,6 @@ impl HistoryWriter<'_> {
 
     /// Fills an empty chat as upstream does: with the prompt, and its result.
     fn seed(&mut self, version: &DesignSnapshot, draft: &mut Draft) -> Result<()> {
-        let section = agent_section(MAIN_AGENT, "messages")?;
         let mut rows = Vec::new();
         let when = &version.created_json;
         if let Some(prompt) = version.prompt.as_ref().filter(|prompt| !prompt.trim().is_empty()) {
@@ -459,7 +461,7 @@ impl HistoryWriter<'_> {
             );
             let blob = self.change.write(Kind::Blob, row.into())?;
             let item = MessageEntry::new(blob, role, CHAT).to_item()?;
-            draft.builder.push(&mut self.change, &section, item)?;
+            draft.builder.push(&mut self.change, MAIN_MESSAGES, item)?;
             draft.messages += 1;
         }
         Ok(())
@@ -513,7 +515,7 @@ impl HistoryWriter<'_> {
             let item = json_item(change, comment.clone())?;
             builder.set(change, COMMENTS, id, Some(item))?;
         }
-        let state = agent_section(MAIN_AGENT, "state")?;
+        let state = agent_section(MAIN_AGENT, STATE)?;
         for (key, value) in &design.chat.state {
             let item = json_item(change, value.clone())?;
             builder.set(change, &state, key, Some(item))?;
@@ -530,7 +532,7 @@ impl HistoryWriter<'_> {
             let messages = design.old_messages.iter();
             let items = messages.map(|message| json_item(change, message.clone()));
             let items = items.collect::<Result<Vec<Item>>>()?;
-            builder.set_list(change, OLD_MESSAGES, items)?;
+            builder.set_list(change, DESIGN_MESSAGES, items)?;
         }
         Ok(())
     }

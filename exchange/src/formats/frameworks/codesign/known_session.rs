@@ -2,12 +2,13 @@
 
 use std::collections::{HashMap, HashSet};
 
-use turntree::context::{Context, SOURCE};
+use turntree::context::Context;
+use turntree::context::sections::{META, SOURCE};
 use turntree::error::Result;
 use turntree::object::{Kind, ObjectId, ObjectSource};
 use turntree::repo::{BranchName, LogEntry, MAIN_BRANCH, Repository};
 
-use super::{META, META_CHAT, META_ID, SNAPSHOT};
+use super::{META_CHAT, META_ID, SNAPSHOT};
 
 use crate::text::unique_name::unique_name;
 

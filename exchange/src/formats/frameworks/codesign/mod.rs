@@ -54,8 +54,6 @@ pub(crate) const NAME: &str = "codesign";
 /// The name of the format of chats.
 const CHAT: &str = "codesign-session";
 
-const META: &str = "meta";
-
 /// Facts in `meta`.
 const META_DESIGN: &str = "codesign/design";
 const META_ID: &str = "codesign/id";
@@ -64,13 +62,6 @@ const META_OTHER: &str = "codesign/other";
 const META_CHAT: &str = "codesign/chat";
 const META_LOG: &str = "codesign/wal";
 const META_DATABASE: &str = "codesign/database/";
-
-/// Sections.
-const SNAPSHOTS: &str = "snapshots";
-const COMMENTS: &str = "comments";
-const DIAGNOSTICS: &str = "diagnostics";
-const OLD_MESSAGES: &str = "design-messages";
-const CHAT_SOURCE: &str = "chat-source";
 
 /// Facts of a commit: which snapshot it is, and its position in the file.
 const SNAPSHOT: &str = "codesign/snapshot";

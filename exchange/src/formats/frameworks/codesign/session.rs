@@ -13,10 +13,10 @@ use std::collections::{BTreeMap, HashSet};
 use std::io::BufRead;
 
 use serde_json::{Map, Value};
+use turntree::context::sections::{COMMENTS, STATE};
 use turntree::context::{MAIN_AGENT, agent_section};
 use turntree::error::{Error, Result};
 
-use super::COMMENTS;
 use super::chat::{self, Turns};
 use crate::formats::session::{Session, record};
 use crate::model::event::{Content, Event, Parser};
@@ -237,7 +237,7 @@ fn push(entry: &Value, events: &mut Vec<Event>) {
 
 /// Records an entry of the agent's state; upstream skips values that are not objects.
 fn state(key: &str, data: &Value, events: &mut Vec<Event>) {
-    let section = agent_section(MAIN_AGENT, "state").ok().filter(|_| data.is_object());
+    let section = agent_section(MAIN_AGENT, STATE).ok().filter(|_| data.is_object());
     let Some(section) = section else {
         return events.push(Event::Unknown { what: format!("'{key}' is not an object: ignored") });
     };

@@ -10,6 +10,9 @@ use bytes::Bytes;
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 use serde_json::Value;
+use turntree::context::sections::{
+    DYNAMIC_MESSAGES, MESSAGES, META, STATE, SYSTEM_MESSAGES, SYSTEM_PROMPT,
+};
 use turntree::context::{
     Context, JSON_MEDIA, MAIN_AGENT, MessageEntry, Role, Shape, agent_section,
 };
@@ -18,8 +21,8 @@ use turntree::object::{Commit, Kind, ObjectSource};
 
 use super::memory::{entry_of, memory, turn, why_expired};
 use super::{
-    ANNOUNCEMENTS, CREATED, DYNAMIC, DYNAMIC_XML, GUARDRAIL, HANDOFF, JANITOR, LABEL, MEMORY_TURN,
-    META, META_MODULES, META_OTHER, NAME, PLACEMENT, PRUNER, SKILL_NAME, SKILL_TEXT, STATE, SYSTEM,
+    ANNOUNCEMENTS, CREATED, DYNAMIC_XML, GUARDRAIL, HANDOFF, JANITOR, LABEL, MEMORY_TURN,
+    META_MODULES, META_OTHER, NAME, PLACEMENT, PRUNER, SKILL_NAME, SKILL_TEXT,
 };
 use crate::formats::view;
 use crate::model::view::MessageView;
@@ -83,8 +86,8 @@ impl ChefExport<'_> {
     fn document(&self, options: &ChefOptions) -> Result<String> {
         let mut fields = ObjectText::default();
         fields.add("systemPrompt", &self.system()?);
-        fields.add("history", &array(&self.messages("messages")?));
-        fields.add("dynamicState", &array(&self.messages(DYNAMIC)?));
+        fields.add("history", &array(&self.messages(MESSAGES)?));
+        fields.add("dynamicState", &array(&self.messages(DYNAMIC_MESSAGES)?));
         let or = |found: Option<String>, default: &str| found.unwrap_or_else(|| default.to_owned());
         fields.add("dynamicStatePlacement", &or(self.value(PLACEMENT)?, "\"last_user\""));
         fields.add("dynamicStateXml", &or(self.value(DYNAMIC_XML)?, "\"\""));
@@ -115,11 +118,11 @@ impl ChefExport<'_> {
 
     /// The messages of the system prompt; of other systems, the prompt as one message.
     fn system(&self) -> Result<String> {
-        let section = agent_section(MAIN_AGENT, SYSTEM)?;
+        let section = agent_section(MAIN_AGENT, SYSTEM_MESSAGES)?;
         if self.context.section(self.source, &section)?.is_some() {
-            return Ok(array(&self.messages(SYSTEM)?));
+            return Ok(array(&self.messages(SYSTEM_MESSAGES)?));
         }
-        let section = agent_section(MAIN_AGENT, "system-prompt")?;
+        let section = agent_section(MAIN_AGENT, SYSTEM_PROMPT)?;
         match self.context.section(self.source, &section)? {
             Some(section) if section.shape == Shape::Blob => {
                 let prompt = self.source.read_as(Kind::Blob, &section.id)?;

@@ -17,14 +17,15 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use bytes::Bytes;
 use serde::Deserialize;
 use serde_json::value::RawValue;
+use turntree::context::sections::{MEMORY, META, SCRATCHPAD, STATE, VFS};
 use turntree::context::{Builder, Context, JSON_MEDIA, MAIN_AGENT, Shape, agent_section};
 use turntree::error::{Error, Result};
 use turntree::object::{Author, Kind, ObjectSink, Trigger};
-use turntree::repo::vfs::{NewPayload, VFS_SECTION, VfsUri, payload_item};
+use turntree::repo::vfs::{NewPayload, VfsUri, payload_item};
 use turntree::repo::{BranchName, Repository, SnapshotDraft, Transaction};
 use turntree::tree::{Item, Link, MAX_KEY_BYTES};
 
-use super::{MEMORY, MEMORY_ORDER, MEMORY_TURN, META, META_ERA, NAME, STATE};
+use super::{MEMORY_ORDER, MEMORY_TURN, META_ERA, NAME};
 use crate::formats::frameworks::read_tree::{FolderFile, FolderNote};
 use crate::import::finish::finish_import;
 use crate::model::format::ImportOptions;
@@ -285,10 +286,10 @@ impl FolderContent {
     fn write(&self, change: &mut Transaction<'_>, builder: &mut Builder) -> Result<()> {
         for (uri, content) in &self.payloads {
             let blob = change.write(Kind::Blob, content.clone())?;
-            builder.set(change, VFS_SECTION, uri.as_str(), Some(payload_item(blob)))?;
+            builder.set(change, VFS, uri.as_str(), Some(payload_item(blob)))?;
         }
         for (path, bytes) in &self.notes {
-            json_entry(change, builder, "scratchpad", &format!("notes/{path}"), bytes.clone())?;
+            json_entry(change, builder, SCRATCHPAD, &format!("notes/{path}"), bytes.clone())?;
         }
         if let Some(memory) = &self.memory {
             builder.set_empty(change, MEMORY, Shape::Map)?;

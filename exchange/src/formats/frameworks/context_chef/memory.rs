@@ -3,13 +3,14 @@
 use bytes::Bytes;
 use serde::Deserialize;
 use serde_json::value::RawValue;
+use turntree::context::sections::{MEMORY, STATE};
 use turntree::context::{Context, MAIN_AGENT, agent_section};
 use turntree::error::{Error, Result};
 use turntree::object::{Kind, ObjectSource};
 use turntree::tree::MAX_KEY_BYTES;
 
 use super::super::json_parts::{Fields, JsonPart, Kind as Json, expect, expect_or_null, missing};
-use super::{MEMORY, MEMORY_ORDER, MEMORY_TURN, STATE};
+use super::{MEMORY_ORDER, MEMORY_TURN};
 use crate::text::json::Text;
 
 /// An entry of core memory.

@@ -31,14 +31,6 @@ pub use memory::{Expired, MemoryEntry, expired, memory};
 /// The name of the format, and of its sections and facts.
 const NAME: &str = "context-chef";
 
-/// The parts of the agent, besides `messages` and `state`.
-const SYSTEM: &str = "system-messages";
-const DYNAMIC: &str = "dynamic-messages";
-const STATE: &str = "state";
-
-const MEMORY: &str = "memory";
-const META: &str = "meta";
-
 /// Entries of the state: the exact JSON of the document.
 const PLACEMENT: &str = "dynamicStatePlacement";
 const DYNAMIC_XML: &str = "dynamicStateXml";

@@ -4,6 +4,9 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 
 use bytes::Bytes;
+use turntree::context::sections::{
+    DYNAMIC_MESSAGES, MEMORY, MESSAGES, META, STATE, SYSTEM_MESSAGES,
+};
 use turntree::context::{Builder, MAIN_AGENT, MessageEntry, Shape, agent_section};
 use turntree::error::{Error, Result};
 use turntree::object::{Kind, ObjectSink};
@@ -12,9 +15,9 @@ use super::super::json_parts::{JsonPart, JsonParts, import_notes, text_of};
 use super::super::json_writer::json_item;
 use super::document::{ChefSnapshot, DocumentMessage, PartReader};
 use super::{
-    ANNOUNCEMENTS, CREATED, DYNAMIC, DYNAMIC_XML, GUARDRAIL, HANDOFF, JANITOR, LABEL, MEMORY,
-    MEMORY_ORDER, MEMORY_TURN, META, META_ERA, META_MODULES, META_OTHER, NAME, PLACEMENT, PRUNER,
-    SKILL_NAME, SKILL_TEXT, STATE, SYSTEM,
+    ANNOUNCEMENTS, CREATED, DYNAMIC_XML, GUARDRAIL, HANDOFF, JANITOR, LABEL, MEMORY_ORDER,
+    MEMORY_TURN, META_ERA, META_MODULES, META_OTHER, NAME, PLACEMENT, PRUNER, SKILL_NAME,
+    SKILL_TEXT,
 };
 use crate::model::format::DocumentFacts;
 use crate::model::words::first_line;
@@ -34,9 +37,9 @@ pub(super) fn apply_document(
     let text = text_of(bytes)?;
     let snapshot = PartReader::new(&text, bytes).snapshot()?;
     let mut writer = SectionWriter { sink, builder, bytes };
-    writer.messages("messages", &snapshot.history)?;
-    writer.messages(SYSTEM, &snapshot.system)?;
-    writer.messages(DYNAMIC, &snapshot.dynamic)?;
+    writer.messages(MESSAGES, &snapshot.history)?;
+    writer.messages(SYSTEM_MESSAGES, &snapshot.system)?;
+    writer.messages(DYNAMIC_MESSAGES, &snapshot.dynamic)?;
     writer.state(&snapshot)?;
     writer.memory(&snapshot)?;
     writer.meta(&snapshot)?;

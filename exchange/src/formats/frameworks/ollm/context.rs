@@ -12,6 +12,7 @@
 //! `reasoningStorage`, are taken where they are present.
 
 use bytes::Bytes;
+use turntree::context::sections::{CHECKPOINTS, GOALS, META, REASONING, STATE};
 use turntree::context::{Builder, MAIN_AGENT, agent_section};
 use turntree::error::{Error, Result};
 use turntree::object::{ObjectSink, Time, Trigger};
@@ -22,10 +23,7 @@ use super::super::json_parts::{
 };
 use super::messages::{OllmMessage, joined};
 use super::sections::{Sections, keyed};
-use super::{
-    CHECKPOINTS, CONTEXT_NAME, GOALS, ID, META, META_ARCHIVED, META_SHAPE, REASONING, SESSION,
-    SUMMARY, TIMESTAMP, TOKENS,
-};
+use super::{CONTEXT_NAME, ID, META_ARCHIVED, META_SHAPE, SESSION, SUMMARY, TIMESTAMP, TOKENS};
 use crate::model::format::DocumentFacts;
 use crate::model::words::first_line;
 use crate::text::json;
@@ -118,7 +116,7 @@ pub(super) fn apply_document(
 impl ContextSnapshot<'_> {
     fn write(&self, checker: &Checker<'_>, sections: &mut Sections<'_>) -> Result<()> {
         sections.messages(&self.messages, CONTEXT_NAME)?;
-        sections.fields(&agent_section(MAIN_AGENT, "state")?, &self.metadata)?;
+        sections.fields(&agent_section(MAIN_AGENT, STATE)?, &self.metadata)?;
         match &self.checkpoints {
             Some(checkpoints) => sections.list(CHECKPOINTS, checkpoints)?,
             None => sections.value(checker, CHECKPOINTS, None)?,

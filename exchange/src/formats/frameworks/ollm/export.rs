@@ -7,6 +7,7 @@
 use std::io::Write;
 
 use serde_json::{Map, Value, json};
+use turntree::context::sections::{CHECKPOINTS, GOALS, META, REASONING, STATE};
 use turntree::context::{
     Context, JSON_MEDIA, MAIN_AGENT, MessageEntry, Role, Shape, agent_section,
 };
@@ -17,8 +18,7 @@ use super::super::iso_millis::iso_millis;
 use super::super::json_writer::{Formatted, Json, quoted};
 use super::stored::{StoredValues, object};
 use super::{
-    CHECKPOINTS, CONTEXT_NAME, GOALS, ID, META, META_ARCHIVED, META_ORDER, META_OTHER, REASONING,
-    SESSION, SUMMARY, TIMESTAMP, TOKENS,
+    CONTEXT_NAME, ID, META_ARCHIVED, META_ORDER, META_OTHER, SESSION, SUMMARY, TIMESTAMP, TOKENS,
 };
 use crate::formats::view;
 use crate::model::view::MessageView;
@@ -239,7 +239,7 @@ fn metadata(
     tokens: &str,
     messages: usize,
 ) -> Result<Vec<(String, String)>> {
-    let state = agent_section(MAIN_AGENT, "state")?;
+    let state = agent_section(MAIN_AGENT, STATE)?;
     let told = stored.entry(META, &format!("{META_ORDER}{state}"))?;
     let told: Option<Vec<String>> = told.and_then(|order| serde_json::from_str(&order).ok());
     let mut fields = stored.fields(&state)?;

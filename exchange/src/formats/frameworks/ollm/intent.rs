@@ -5,6 +5,7 @@
 use std::io::Write;
 
 use bytes::Bytes;
+use turntree::context::sections::INTENTS;
 use turntree::context::{Builder, Context};
 use turntree::error::{Error, Result};
 use turntree::object::{ObjectSink, ObjectSource};
@@ -13,10 +14,10 @@ use turntree::tree::MAX_KEY_BYTES;
 use super::super::json_parts::{
     Checker, JsonParts, Kind, expect, expect_or_null, import_notes, missing, take, text, text_of,
 };
+use super::ID;
 use super::context::moment;
 use super::sections::Sections;
 use super::stored::StoredValues;
-use super::{ID, INTENTS};
 use crate::formats::frameworks::json_writer::Formatted;
 use crate::model::format::DocumentFacts;
 use crate::model::words::first_line;

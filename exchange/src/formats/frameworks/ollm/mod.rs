@@ -46,13 +46,6 @@ pub const CONTEXT_NAME: &str = "ollm-context";
 const MODE_NAME: &str = "ollm-mode";
 const INTENT_NAME: &str = "ollm-intent";
 
-const META: &str = "meta";
-const CHECKPOINTS: &str = "checkpoints";
-const GOALS: &str = "goals";
-const REASONING: &str = "reasoning";
-const FINDINGS: &str = "findings";
-const INTENTS: &str = "intents";
-
 /// Facts in `meta`: the shape of a document, its unknown fields, and the order of the fields that
 /// became entries of a section.
 const META_SHAPE: &str = "ollm/shape";

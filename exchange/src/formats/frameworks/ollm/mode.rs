@@ -9,6 +9,7 @@ use std::io::Write;
 
 use bytes::Bytes;
 use serde_json::{Value, json};
+use turntree::context::sections::{FINDINGS, MAIN_MESSAGES, META, REASONING, STATE};
 use turntree::context::{Builder, Context, MAIN_AGENT, MessageEntry, Role, agent_section};
 use turntree::error::{Error, Result};
 use turntree::object::{Commit, Kind as Object, ObjectId, ObjectSink, ObjectSource, Time, Trigger};
@@ -25,7 +26,7 @@ use super::context::moment;
 use super::messages::recent;
 use super::sections::{Sections, keyed};
 use super::stored::StoredValues;
-use super::{FINDINGS, ID, META, META_OTHER, MODE_NAME, REASONING, TIMESTAMP};
+use super::{ID, META_OTHER, MODE_NAME, TIMESTAMP};
 use crate::formats::state::apply_state;
 use crate::formats::view;
 use crate::model::format::DocumentFacts;
@@ -78,7 +79,7 @@ pub(super) fn apply_document(
     let read = read(&mut checker, timestamp, fields)?;
     let mut sections = Sections { sink, builder, bytes };
     sections.messages(&messages, MODE_NAME)?;
-    sections.fields(&agent_section(MAIN_AGENT, "state")?, &read.state)?;
+    sections.fields(&agent_section(MAIN_AGENT, STATE)?, &read.state)?;
     sections.value(&checker, FINDINGS, read.findings.as_ref())?;
     sections.value(&checker, REASONING, read.traces.as_ref())?;
     sections.other(&read.other)?;
@@ -174,18 +175,17 @@ impl Transition {
         context: &Context,
         more: Option<&[u8]>,
     ) -> Result<()> {
-        let section = agent_section(MAIN_AGENT, "messages")?;
         let list = context.messages(sink, MAIN_AGENT)?;
         let first = list.len().saturating_sub(RECENT_MESSAGES);
         let items = list.iter(sink, first..list.len()).collect::<Result<Vec<Item>>>()?;
-        builder.set_list(sink, &section, items)?;
+        builder.set_list(sink, MAIN_MESSAGES, items)?;
         for section in [FINDINGS, REASONING] {
             builder.set_as_in(sink, section, context)?;
         }
         if let Some(more) = more {
             apply_state(sink, builder, more)?;
-            let over = builder.list_len(sink, &section)?.saturating_sub(RECENT_MESSAGES);
-            builder.splice(sink, &section, 0..over, Vec::new())?;
+            let over = builder.list_len(sink, MAIN_MESSAGES)?.saturating_sub(RECENT_MESSAGES);
+            builder.splice(sink, MAIN_MESSAGES, 0..over, Vec::new())?;
         }
         self.apply_facts(sink, builder, context)
     }
@@ -197,7 +197,7 @@ impl Transition {
         builder: &mut Builder,
         context: &Context,
     ) -> Result<()> {
-        let state = agent_section(MAIN_AGENT, "state")?;
+        let state = agent_section(MAIN_AGENT, STATE)?;
         let list = |given: &Option<Vec<String>>| given.as_ref().map(|given| json!(given));
         let values = [
             (FROM, Some(json!(self.from)), Value::Null),
@@ -238,7 +238,7 @@ pub fn latest(repo: &Repository, session: &str, from: &str, to: &str) -> Result<
         }
         let context = repo.context(&entry.id)?;
         let stored = StoredValues { source: repo, context: &context };
-        let state = agent_section(MAIN_AGENT, "state")?;
+        let state = agent_section(MAIN_AGENT, STATE)?;
         if stored.entry(&state, FROM)?.as_ref() == wanted.first()
             && stored.entry(&state, TO)?.as_ref() == wanted.last()
         {
@@ -272,7 +272,7 @@ pub fn past_transitions(repo: &Repository, session: &str) -> Result<(Vec<PastTra
     let branch = turntree::repo::BranchName::main(&format!("{session}{MODES_SUFFIX}"))?;
     let (mut found, mut expired) = (Vec::new(), 0);
     let Some(tip) = repo.tip(&branch) else { return Ok((found, expired)) };
-    let state = agent_section(MAIN_AGENT, "state")?;
+    let state = agent_section(MAIN_AGENT, STATE)?;
     for entry in repo.history(&[tip], &[])?.first_parent() {
         let entry = entry?;
         if repo.tombstone(&entry.commit.tree).is_some() {
@@ -341,7 +341,7 @@ pub fn export_mode(
     out: &mut dyn Write,
 ) -> Result<()> {
     let stored = StoredValues { source, context };
-    let state = agent_section(MAIN_AGENT, "state")?;
+    let state = agent_section(MAIN_AGENT, STATE)?;
     let mut formatted = Formatted::new(out, true);
     let mut json = Json::new(&mut formatted);
     let modes = [FROM, TO].map(|name| stored.entry(&state, name));

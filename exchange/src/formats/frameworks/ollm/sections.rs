@@ -3,7 +3,8 @@
 use std::collections::{BTreeMap, HashSet};
 
 use bytes::Bytes;
-use turntree::context::{Builder, MAIN_AGENT, MessageEntry, Shape, agent_section};
+use turntree::context::sections::{MAIN_MESSAGES, META};
+use turntree::context::{Builder, MessageEntry, Shape};
 use turntree::error::{Error, Result};
 use turntree::object::{Kind, ObjectSink};
 use turntree::tree::MAX_KEY_BYTES;
@@ -11,7 +12,7 @@ use turntree::tree::MAX_KEY_BYTES;
 use super::super::json_parts::{Checker, JsonPart, JsonParts};
 use super::super::json_writer::json_item;
 use super::messages::OllmMessage;
-use super::{META, META_ORDER, META_OTHER};
+use super::{META_ORDER, META_OTHER};
 
 /// Writes the content of a document.
 pub(super) struct Sections<'a> {
@@ -28,9 +29,8 @@ impl Sections<'_> {
 
     /// The conversation.
     pub(super) fn messages(&mut self, messages: &[OllmMessage<'_>], media: &str) -> Result<()> {
-        let section = agent_section(MAIN_AGENT, "messages")?;
         if messages.is_empty() {
-            return self.builder.set_empty(self.sink, &section, Shape::List);
+            return self.builder.set_empty(self.sink, MAIN_MESSAGES, Shape::List);
         }
         let mut items = Vec::with_capacity(messages.len());
         for message in messages {
@@ -41,7 +41,7 @@ impl Sections<'_> {
             let blob = self.sink.write(Kind::Blob, bytes)?;
             items.push(MessageEntry::new(blob, message.role, media).to_item()?);
         }
-        self.builder.set_list(self.sink, &section, items)
+        self.builder.set_list(self.sink, MAIN_MESSAGES, items)
     }
 
     /// Makes `section` the fields of an object, and remembers their order.

@@ -2,13 +2,14 @@
 
 use bytes::Bytes;
 use serde::de::IgnoredAny;
+use turntree::context::sections::META;
 use turntree::context::{Context, JSON_MEDIA, Shape};
 use turntree::error::Result;
 use turntree::object::{Kind, ObjectSource};
 use turntree::tree::Item;
 
 use super::super::json_writer::quoted;
-use super::{META, META_ORDER};
+use super::META_ORDER;
 use crate::text::json::Text;
 
 /// Reads values of a context.

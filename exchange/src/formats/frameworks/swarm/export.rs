@@ -8,6 +8,9 @@ use std::collections::BTreeMap;
 use std::io::Write;
 
 use serde_json::{Map as Object, Value, json};
+use turntree::context::sections::{
+    MEMORY_READS, META, PLUGIN_STATES, READS, SCRATCHPAD, STATE, SYSTEM_PROMPT,
+};
 use turntree::context::{Context, JSON_MEDIA, MessageEntry, Role, Section, Shape, agent_section};
 use turntree::error::{Error, Result};
 use turntree::object::{Kind, ObjectSource};
@@ -17,9 +20,8 @@ use super::compat::SwarmCompat;
 use super::document::SnapshotVersion;
 use super::log::LogEvent;
 use super::{
-    EVENTS, MEMORY_READS, META, META_MEMORY, META_METADATA, META_MOMENT, META_OTHER, META_PAD,
-    META_SDK, META_TYPE, META_VERSION, PLUGINS, READS, SCRATCHPAD, SDK_VERSION, SNAPSHOT, STATE,
-    decoded,
+    EVENTS, META_MEMORY, META_METADATA, META_MOMENT, META_OTHER, META_PAD, META_SDK, META_TYPE,
+    META_VERSION, SDK_VERSION, SNAPSHOT, decoded,
 };
 use crate::formats::view;
 use crate::model::view::MessageView;
@@ -78,7 +80,7 @@ impl<'a> Recorded<'a> {
         let agents = context.agents(source)?;
         let agents = agents.into_iter().map(|stored| (decoded(&stored), stored)).collect();
         let mut plugins: BTreeMap<String, BTreeMap<String, String>> = BTreeMap::new();
-        for (key, state) in texts(source, context, PLUGINS)? {
+        for (key, state) in texts(source, context, PLUGIN_STATES)? {
             let (plugin, agent) = key.split_once('/').unwrap_or((&key, ""));
             let states = plugins.entry(decoded(plugin)).or_default();
             states.insert(decoded(agent), state);
@@ -109,8 +111,7 @@ impl<'a> Recorded<'a> {
 
     pub(super) fn facts(&self, stored: &str) -> Result<AgentFacts> {
         let state = texts(self.source, self.context, &agent_section(stored, STATE)?)?;
-        let section =
-            self.context.section(self.source, &agent_section(stored, "system-prompt")?)?;
+        let section = self.context.section(self.source, &agent_section(stored, SYSTEM_PROMPT)?)?;
         let prompt = match section {
             Some(Section { shape: Shape::Blob, id }) => {
                 let bytes = self.source.read_as(Kind::Blob, &id)?;

@@ -7,6 +7,9 @@
 
 use std::collections::{BTreeSet, HashMap};
 
+use turntree::context::sections::{
+    AGENTS, MEMORY_READS, META, READS, SCRATCHPAD, STATE, SYSTEM_PROMPT,
+};
 use turntree::context::{Context, MessageEntry, Role, agent_section};
 use turntree::error::Result;
 use turntree::object::{Kind, ObjectSource};
@@ -18,8 +21,8 @@ use super::document::text_of;
 use super::log::{Effect, LogEvent, text};
 use super::reconstruct::{calls_of, metadata, with_first_message};
 use super::{
-    MEMORY_READS, META, META_MEMORY, META_METADATA, META_MOMENT, META_SDK, META_TYPE, META_VERSION,
-    READS, SCRATCHPAD, SDK_VERSION, STATE, decoded, stored_name,
+    META_MEMORY, META_METADATA, META_MOMENT, META_SDK, META_TYPE, META_VERSION, SDK_VERSION,
+    decoded, stored_name,
 };
 use crate::model::event::{Content, Event, MessageEvent, Parser};
 use crate::model::headline::Headline;
@@ -201,7 +204,7 @@ impl Follower {
 
 impl FollowedAgent {
     fn set(&self, part: &str, key: &str, json: &str, events: &mut Vec<Event>) {
-        let section = format!("agents/{}/{part}", self.stored);
+        let section = format!("{AGENTS}/{}/{part}", self.stored);
         let content = Some(Content::Own(json.to_owned().into()));
         events.push(Event::Entry { section, key: key.to_owned(), content, is_json: true });
     }
@@ -242,7 +245,9 @@ impl FollowedAgent {
                         Some(prompt) => {
                             Event::SystemPrompt { agent, content: Content::Own(prompt.into()) }
                         }
-                        None => Event::Clear { section: format!("agents/{agent}/system-prompt") },
+                        None => {
+                            Event::Clear { section: format!("{AGENTS}/{agent}/{SYSTEM_PROMPT}") }
+                        }
                     });
                 }
             }
@@ -279,7 +284,7 @@ impl FollowedAgent {
     }
 
     fn track(&self, part: &str, key: String, digest: String, events: &mut Vec<Event>) {
-        let section = format!("agents/{}/{part}", self.stored);
+        let section = format!("{AGENTS}/{}/{part}", self.stored);
         let content = Some(Content::Own(digest.into()));
         events.push(Event::Entry { section, key, content, is_json: false });
     }

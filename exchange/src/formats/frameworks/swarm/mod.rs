@@ -48,16 +48,6 @@ pub use restore::{
 /// The version of the SDK whose documents are written.
 const SDK_VERSION: &str = "2.7.13";
 
-/// The parts of an agent, besides `messages` and `system-prompt`.
-const STATE: &str = "state";
-const READS: &str = "reads";
-const MEMORY_READS: &str = "memory-reads";
-
-/// The section of plugin states: `plugin/agent` to an object.
-const PLUGINS: &str = "plugin-states";
-const SCRATCHPAD: &str = "scratchpad";
-const META: &str = "meta";
-
 /// Facts in `meta`.
 const META_VERSION: &str = "swarm/version";
 const META_TYPE: &str = "swarm/type";

@@ -10,11 +10,11 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 use turntree::context::Context;
+use turntree::context::sections::READS;
 use turntree::error::{Error, Result};
 use turntree::object::{Kind, ObjectId, ObjectSource};
 
 use super::super::json_writer::{Formatted, Json, quoted};
-use super::READS;
 use super::compat::SwarmCompat;
 use super::document::SnapshotVersion;
 use super::export::{AgentFacts, Recorded, context_state};

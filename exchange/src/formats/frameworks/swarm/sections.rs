@@ -2,6 +2,10 @@
 
 use bytes::Bytes;
 use serde_json::value::RawValue;
+use turntree::context::sections::{
+    MEMORY_READS, MESSAGES, META, PLUGIN_STATES, READS, SCRATCHPAD, STATE, SYSTEM_PROMPT,
+    agent_part,
+};
 use turntree::context::{Builder, Context, MessageEntry, Role, Shape, agent_section};
 use turntree::error::{Error, Result};
 use turntree::object::{Kind, ObjectSink};
@@ -10,8 +14,8 @@ use turntree::tree::MAX_KEY_BYTES;
 use super::super::json_writer::{json_item, quoted};
 use super::document::{Agent, NamedValues, Note, Pad, SwarmSnapshot, plain, text_of};
 use super::{
-    MEMORY_READS, META, META_MEMORY, META_METADATA, META_MOMENT, META_OTHER, META_PAD, META_SDK,
-    META_TYPE, META_VERSION, PLUGINS, READS, SCRATCHPAD, STATE, coded, stored_name,
+    META_MEMORY, META_METADATA, META_MOMENT, META_OTHER, META_PAD, META_SDK, META_TYPE,
+    META_VERSION, coded, stored_name,
 };
 use crate::model::format::DocumentFacts;
 use crate::model::report::{ImportNote, MAX_NOTES};
@@ -19,7 +23,7 @@ use crate::model::words::first_line;
 use crate::text::json::{self, Text, iso_time};
 
 /// The parts of an agent that a document has completely.
-const PARTS: [&str; 5] = ["messages", STATE, "system-prompt", READS, MEMORY_READS];
+const PARTS: [&str; 5] = [MESSAGES, STATE, SYSTEM_PROMPT, READS, MEMORY_READS];
 
 /// Replaces every section that a snapshot covers with the content of `document`.
 pub(super) fn apply_document(
@@ -103,11 +107,11 @@ impl Apply<'_, '_> {
             }
         }
         self.pad(&snapshot.pad)?;
-        self.builder.clear(self.sink, PLUGINS)?;
+        self.builder.clear(self.sink, PLUGIN_STATES)?;
         for (plugin, states) in &snapshot.plugins {
             for (agent, state) in states {
                 let key = format!("{}/{}", coded(plugin), coded(agent));
-                self.json(PLUGINS, &key, Some(state.get()))?;
+                self.json(PLUGIN_STATES, &key, Some(state.get()))?;
             }
         }
         self.meta(snapshot)
@@ -120,12 +124,12 @@ impl Apply<'_, '_> {
         let agents = || snapshot.agents.iter().chain(&snapshot.instances);
         for stored in before.agents(self.sink)? {
             let stays = agents().any(|agent| stored_name(&agent.name).as_ref() == Some(&stored));
-            let prefix = format!("agents/{stored}/");
             for section in before.sections(self.sink)?.into_keys() {
-                let part = section.strip_prefix(&prefix);
+                let part = agent_part(&section).filter(|(agent, _)| *agent == stored);
                 // A conversation that stays is compared with its previous state, so it costs its
                 // growth.
-                if part.is_some_and(|part| !stays || PARTS.contains(&part) && part != "messages") {
+                if part.is_some_and(|(_, part)| !stays || PARTS.contains(&part) && part != MESSAGES)
+                {
                     self.builder.clear(self.sink, &section)?;
                 }
             }
@@ -144,7 +148,7 @@ impl Apply<'_, '_> {
             self.read.records.push(range);
         }
         self.read.messages += items.len() as u64;
-        let messages = agent_section(&name, "messages")?;
+        let messages = agent_section(&name, MESSAGES)?;
         if items.is_empty() {
             self.builder.set_empty(self.sink, &messages, Shape::List)?;
         } else {
@@ -157,7 +161,7 @@ impl Apply<'_, '_> {
         }
         if let Some(prompt) = &agent.prompt {
             let blob = self.sink.write(Kind::Blob, Bytes::copy_from_slice(prompt.as_bytes()))?;
-            self.builder.set_blob(self.sink, &agent_section(&name, "system-prompt")?, blob)?;
+            self.builder.set_blob(self.sink, &agent_section(&name, SYSTEM_PROMPT)?, blob)?;
         }
         Ok(())
     }

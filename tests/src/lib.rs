@@ -30,6 +30,7 @@
 
 pub mod bounded;
 pub mod browser;
+#[cfg(feature = "exchange")]
 pub mod chat;
 pub mod checksums;
 pub mod client;
@@ -39,6 +40,7 @@ pub mod git;
 pub mod independent_reader;
 pub mod model;
 pub mod mutants;
+#[cfg(feature = "exchange")]
 pub mod ollm;
 pub mod oracle;
 pub mod pictures;
@@ -59,6 +61,6 @@ pub mod watched;
 pub mod workspace_fixture;
 
 pub use sandbox::{
-    Sandbox, commit_note, commit_turn, new_store, open_store, recorded_sessions, stamp,
+    Sandbox, commit_note, commit_turn, new_store, no_tools, open_store, recorded_sessions, stamp,
 };
 pub use transcripts::{claude_code, claude_code_of_noise, claude_code_turn, github_token};

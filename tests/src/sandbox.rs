@@ -3,12 +3,12 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use turntree::context::{Builder, export_messages, export_source};
+use turntree::context::{Builder, MessageEntry, ToolUse, export_messages, export_source};
 use turntree::object::{ObjectId, Time};
 use turntree::repo::{BranchName, Repository, Signature, SnapshotDraft, Transaction};
 use turntree::store::{NewStore, OpenOptions, RealIo};
-use turntree_exchange::formats::named;
-use turntree_exchange::{Format, ImportOptions, ImportReport, import};
+#[cfg(feature = "exchange")]
+use turntree_exchange::{Format, ImportOptions, ImportReport, formats::named, import};
 
 /// A store in a folder that is deleted when this is dropped.
 pub struct Sandbox {
@@ -50,6 +50,27 @@ impl Sandbox {
         open_store(&self.store_dir(), 2)
     }
 
+    /// The transcript at `commit`.
+    #[must_use]
+    pub fn source(&self, commit: &ObjectId) -> Vec<u8> {
+        let mut out = Vec::new();
+        let context = self.repo.context(commit).expect("the context");
+        export_source(&self.repo, &context, &mut out).expect("the source");
+        out
+    }
+
+    /// The main conversation at `commit`, one record per line.
+    #[must_use]
+    pub fn messages(&self, commit: &ObjectId) -> Vec<String> {
+        let mut out = Vec::new();
+        let context = self.repo.context(commit).expect("the context");
+        export_messages(&self.repo, &context, "main", &|_| true, &mut out).expect("the messages");
+        String::from_utf8_lossy(&out).lines().map(str::to_owned).collect()
+    }
+}
+
+#[cfg(feature = "exchange")]
+impl Sandbox {
     /// Imports `bytes` into `session`.
     ///
     /// # Errors
@@ -86,24 +107,6 @@ impl Sandbox {
             branch: None,
         };
         import(&self.repo, bytes, &options)
-    }
-
-    /// The transcript at `commit`.
-    #[must_use]
-    pub fn source(&self, commit: &ObjectId) -> Vec<u8> {
-        let mut out = Vec::new();
-        let context = self.repo.context(commit).expect("the context");
-        export_source(&self.repo, &context, &mut out).expect("the source");
-        out
-    }
-
-    /// The main conversation at `commit`, one record per line.
-    #[must_use]
-    pub fn messages(&self, commit: &ObjectId) -> Vec<String> {
-        let mut out = Vec::new();
-        let context = self.repo.context(commit).expect("the context");
-        export_messages(&self.repo, &context, "main", &|_| true, &mut out).expect("the messages");
-        String::from_utf8_lossy(&out).lines().map(str::to_owned).collect()
     }
 }
 
@@ -158,6 +161,12 @@ pub fn commit_note(
         let text = Some(text.to_owned().into());
         context.set_entry(change, "scratchpad", key, text).expect("a note");
     })
+}
+
+/// Reads the tool calls of messages in which there are none, for merges.
+#[must_use]
+pub fn no_tools(_: &MessageEntry, _: &[u8]) -> ToolUse {
+    ToolUse::default()
 }
 
 /// A signature at second `second`.

@@ -13,10 +13,9 @@ use turntree::transfer::remote::{
     Line, PushOptions, Pushed, Remote, RemoteId, make_remote,
 };
 use turntree::{Error, Result};
-use turntree_exchange::formats::tool_use;
 
 use crate::sim::{Random, SimDisk};
-use crate::{commit_note, stamp};
+use crate::{commit_note, no_tools, stamp};
 
 /// The remote of the tests.
 pub const REMOTE: RemoteId = Hex([7; 16]);
@@ -232,7 +231,7 @@ impl<B: Bucket> Machine<B> {
     /// # Errors
     /// Errors of the merge.
     pub fn follow(&self, session: &str) -> Result<Vec<Followed>> {
-        self.with(|remote| remote.follow(session, &MessagePolicy::Append, &tool_use))
+        self.with(|remote| remote.follow(session, &MessagePolicy::Append, &no_tools))
     }
 
     /// True if the branch on the remote, as far as this machine knows, has a turn.

@@ -17,13 +17,12 @@ use turntree::workspace::{
     CaptureOptions, RewindRequest, StatCache, WorkspaceBackup, capture, prepare_merge,
     prepare_rewind, prepare_undo,
 };
-use turntree_exchange::formats::tool_use;
 
 use self::rule::{Disk, Files, Outcome, State, is_below};
 use self::world::World;
 use super::{Effort, Figures, Repeat};
 use crate::sim::Random;
-use crate::{new_store, stamp};
+use crate::{new_store, no_tools, stamp};
 
 /// Walks at scale 1, and the steps of each.
 const WALKS: u64 = 12;
@@ -412,7 +411,7 @@ impl Walk {
             label: name,
             messages: MessagePolicy::default(),
             only: Selection::default(),
-            tools: &tool_use,
+            tools: &no_tools,
             message: None,
         };
         let options = CaptureOptions { git: &self.world.git, ..CaptureOptions::default() };

@@ -20,14 +20,13 @@ use turntree::repo::{
     BranchName, MergeKind, MergeReport, MergeRequest, Repository, Signature, SnapshotDraft,
 };
 use turntree::store::{NewStore, OpenOptions, Thoroughness, Tier};
-use turntree_exchange::formats::tool_use;
 
 use self::check::Merged;
 use self::model::{Content, Model, Turn};
 use super::{Effort, Figures, Repeat};
 use crate::oracle::DIR;
 use crate::sim::{Random, SimDisk};
-use crate::stamp;
+use crate::{no_tools, stamp};
 
 /// Walks at scale 1, and the steps of each.
 const WALKS: u64 = 8;
@@ -229,7 +228,7 @@ impl Walk {
             label: format!("s/{into}-theirs"),
             messages,
             only: Selection::default(),
-            tools: &tool_use,
+            tools: &no_tools,
             message: None,
         }
     }

@@ -18,7 +18,7 @@ use turntree_exchange::agents::{ResumePlace, ResumedSession, resume_place, sessi
 use turntree_exchange::render::native::{
     NativeAgent, NativeFacts, NativeTranscript, native_transcript,
 };
-use turntree_exchange::{Ledger, ledger, return_before};
+use turntree_exchange::{Ledger, enumeration, ledger, return_before};
 
 use super::Verb;
 use super::fork::carry_settings;
@@ -66,8 +66,7 @@ pub(crate) struct Resume {
     /// The snapshot
     #[arg(value_name = "REV", default_value = "HEAD", add = ArgValueCompleter::new(revisions))]
     revision: String,
-    /// The agent: claude-code, codex, gemini-cli, opencode or pi; the one of the session by default
-    #[arg(long = "in", value_name = "AGENT", add = ArgValueCandidates::new(resuming_agents))]
+    #[arg(long = "in", value_name = "AGENT", help = agent_help(), add = ArgValueCandidates::new(resuming_agents))]
     agent: Option<String>,
     /// The working directory of the new session; that of REV by default
     #[arg(long, value_name = "DIR", value_hint = clap::ValueHint::DirPath)]
@@ -215,7 +214,7 @@ impl Resume {
         let from = revision.commit;
         let (context, commit) = (repo.context(&from)?, repo.commit(&from)?);
         let agent = match &self.agent {
-            Some(name) => NativeAgent::of_format(agent_name(name))?,
+            Some(name) => NativeAgent::of_format(name)?,
             None => {
                 let format = fact(repo, &context, "format")?.unwrap_or_default();
                 NativeAgent::of_format(&format)
@@ -525,19 +524,15 @@ impl Planned {
     }
 }
 
+fn agent_help() -> String {
+    let names = enumeration(NativeAgent::ALL.map(NativeAgent::name), "or");
+    format!("The agent: {names}; the one of the session by default")
+}
+
 /// Creates a file for its owner alone.
 fn new_file(path: &Path) -> io::Result<File> {
     let mut options = OpenOptions::new();
     private(options.write(true).create_new(true)).open(path)
-}
-
-/// Maps the short name of an agent to its format.
-fn agent_name(name: &str) -> &str {
-    match name {
-        "claude" => "claude-code",
-        "gemini" => "gemini-cli",
-        other => other,
-    }
 }
 
 /// Reads a fact of the session from its transcript.

@@ -17,11 +17,10 @@ use turntree::workspace::{AdoptionCache, FileMark, open_regular};
 
 use super::beside::working_directory;
 use super::find::has_own_file;
-use super::found::FoundSession;
+use super::found::{Failure, FoundSession, SessionReader, SessionSource};
 use super::growing::{Counted, GrowingFile, Grown, follow_file, import_large, retrying};
 use super::lineage;
-use super::opencode::{self, Databases, Failure};
-use super::openhands::folder_document;
+use super::table::{source_of, sources};
 use crate::formats::any::import_beside;
 use crate::import::fork::Origins;
 use crate::model::format::FormatReader;
@@ -103,8 +102,8 @@ pub fn adopt(
     groups
         .sort_by_key(|group| std::cmp::Reverse(group.iter().map(|found| found.bytes).sum::<u64>()));
 
-    let databases = Databases::default();
-    let source = Source { options, seen, databases: &databases, origins: Arc::default() };
+    let readers = sources().map(SessionSource::reader).collect();
+    let source = Source { options, seen, readers, origins: Arc::default() };
     let newest = match repo.tip(&repo.shared_head()?) {
         // The session that changed last moves HEAD.
         None => options.head.or_else(|| newest(groups.iter().flatten())).map(str::to_owned),
@@ -210,15 +209,15 @@ type Marked = (Adopted, Option<Vec<FileMark>>);
 
 /// Returns the files and folders that change with a session.
 fn signs(found: &FoundSession) -> Vec<PathBuf> {
-    let messages = found.entry.is_none().then(|| opencode::message_folder(&found.path)).flatten();
-    std::iter::once(found.path.clone()).chain(messages).collect()
+    let other = source_of(found).and_then(|source| source.other_sign(found));
+    std::iter::once(found.path.clone()).chain(other).collect()
 }
 
 /// The context in which sessions are read.
 struct Source<'a> {
     options: &'a AdoptOptions<'a>,
     seen: &'a AdoptionCache,
-    databases: &'a Databases,
+    readers: Vec<Box<dyn SessionReader>>,
     origins: Arc<Origins>,
 }
 
@@ -311,15 +310,11 @@ fn input<'a>(
     failure: &Failure,
 ) -> Result<Box<dyn BufRead + 'a>> {
     let passed = source.options.passed;
-    if let Some(document) = opencode::document(found, source.databases, failure)? {
-        passed(found.bytes);
-        return Ok(document);
-    }
-    if found.path.is_dir()
-        && let Some(document) = folder_document(&found.path)?
-    {
-        passed(found.bytes);
-        return Ok(document);
+    for reader in &source.readers {
+        if let Some(document) = reader.document(found, failure)? {
+            passed(found.bytes);
+            return Ok(document);
+        }
     }
     let file = open_regular(&found.path).map_err(|error| Error::io("open it", error))?;
     Ok(Box::new(BufReader::with_capacity(HEAD_BYTES, Counted { inner: file, passed })))

@@ -12,11 +12,10 @@ use rayon::prelude::*;
 use turntree::error::{Error, ErrorKind, Result};
 use turntree::workspace::open_regular;
 
-use super::found::{FoundSession, modified};
+use super::found::{FoundSession, SessionSource, modified};
 use super::name::{EXTENSIONS, session_name};
-use super::opencode;
-use super::openhands;
 use super::places::SessionPlace;
+use super::table::{Agent, agent, source_of, sources};
 use crate::formats::detect::detect;
 use crate::model::format::FormatReader;
 use crate::{HEAD_BYTES, read_head};
@@ -51,16 +50,12 @@ pub struct Odd {
 }
 
 /// The listing of a place, before anything is opened.
-#[derive(Debug, Default)]
+#[derive(Default)]
 struct Listing {
     /// Files by name, with their metadata.
     files: Vec<(PathBuf, Metadata)>,
-    /// Stores of opencode.
-    stores: Vec<PathBuf>,
-    /// Folders that are conversations of OpenHands.
-    conversations: Vec<PathBuf>,
-    /// Databases of opencode.
-    databases: Vec<PathBuf>,
+    /// Files and folders that hold sessions of a source.
+    held: Vec<(&'static dyn SessionSource, PathBuf)>,
     odd: Vec<Odd>,
 }
 
@@ -100,7 +95,8 @@ pub fn find(places: &[SessionPlace]) -> FoundSessions {
 impl FoundSessions {
     /// Looks at a file that is a place of its own.
     fn look_at(&mut self, path: &Path, is: &Metadata) {
-        if opencode::is_database(path) && self.database(path) {
+        let mut sources = sources().filter(|source| source.may_be(path));
+        if sources.any(|source| self.held(source, path)) {
             return;
         }
         match session(path, is, None) {
@@ -109,18 +105,13 @@ impl FoundSessions {
         }
     }
 
-    /// Adds the sessions of a database; returns false when it is no database of opencode.
-    fn database(&mut self, path: &Path) -> bool {
-        match opencode::database_sessions(path) {
-            Ok(Some(listed)) => {
-                self.sessions.extend(listed.sessions);
-                let odd = listed.odd.map(|error| Odd { path: path.to_owned(), error });
+    /// Adds the sessions that a file or folder holds; returns false when it holds none in this way.
+    fn held(&mut self, source: &dyn SessionSource, path: &Path) -> bool {
+        match source.sessions(path) {
+            Ok(Some(held)) => {
+                self.sessions.extend(held.sessions);
+                let odd = held.odd.map(|error| Odd { path: path.to_owned(), error });
                 self.odd.extend(odd);
-            }
-            Ok(None) if opencode::is_database_name(path) => {
-                let message = "expected the tables of opencode: session, message and part";
-                let error = Error::invalid(message);
-                self.odd.push(Odd { path: path.to_owned(), error });
             }
             Ok(None) => return false,
             Err(error) => self.odd.push(Odd { path: path.to_owned(), error }),
@@ -128,35 +119,31 @@ impl FoundSessions {
         true
     }
 
-    /// Leaves out the files of sessions that opencode moved into its database: the sessions
+    /// Leaves out the files of sessions that an agent moved into its database: the sessions
     /// continue there.
     fn drop_what_a_database_took_over(&mut self) {
-        let moved: HashSet<String> = self
-            .sessions
-            .iter()
-            .filter(|found| found.entry.is_some())
-            .map(|found| found.session.clone())
-            .collect();
+        let in_databases = self.sessions.iter().filter(|found| found.entry.is_some());
+        let moved: HashSet<(String, String)> =
+            in_databases.map(|found| (found.agent.clone(), found.session.clone())).collect();
         self.sessions.retain(|found| {
-            let is_file = found.entry.is_none() && opencode::is_part_of_store(&found.path);
-            !(is_file && moved.contains(&found.session))
+            let is_moved = || moved.contains(&(found.agent.clone(), found.session.clone()));
+            found.entry.is_some() || !is_moved() || source_of(found).is_none()
         });
     }
 
     fn look_into(&mut self, place: &SessionPlace) {
         let mut seen = Listing::default();
-        if place.agent == opencode::AGENT {
-            seen.data_of_opencode(&place.path);
-        } else {
-            seen.folder(&place.path, 0);
+        match agent(&place.agent).filter(|agent| agent.has_other_files) {
+            Some(agent) => seen.only_sources(agent, &place.path),
+            None => seen.folder(&place.path, 0),
         }
         self.odd.append(&mut seen.odd);
-        let agent = Some(place.agent.as_str()).filter(|agent| !agent.is_empty());
+        let named = Some(place.agent.as_str()).filter(|agent| !agent.is_empty());
         let looked: Vec<(PathBuf, Result<FoundSession>)> = seen
             .files
             .into_par_iter()
             .map(|(path, is)| {
-                let session = session(&path, &is, agent);
+                let session = session(&path, &is, named);
                 (path, session)
             })
             .collect();
@@ -167,31 +154,17 @@ impl FoundSessions {
                 Err(error) => self.odd.push(Odd { path, error }),
             }
         }
-        for folder in seen.conversations {
-            match openhands::session(&folder) {
-                Ok(session) => self.sessions.push(session),
-                Err(error) => self.odd.push(Odd { path: folder, error }),
-            }
-        }
-        for store in seen.stores {
-            match opencode::store_sessions(&store) {
-                Ok(sessions) => self.sessions.extend(sessions),
-                Err(error) => self.odd.push(Odd { path: store, error }),
-            }
-        }
-        for path in seen.databases {
-            self.database(&path);
+        for (source, path) in seen.held {
+            self.held(source, &path);
         }
     }
 }
 
 impl Listing {
-    /// Lists the folder of opencode, and nothing next to it: opencode keeps secrets there.
-    fn data_of_opencode(&mut self, folder: &Path) {
-        self.databases = opencode::databases_in(folder);
-        let store = folder.join(opencode::STORAGE);
-        if opencode::is_store(&store) {
-            self.stores.push(store);
+    /// Lists what holds sessions in a folder, and nothing next to it: the agent keeps secrets there.
+    fn only_sources(&mut self, agent: &Agent, folder: &Path) {
+        for source in agent.sources {
+            self.held.extend(source.within(folder).into_iter().map(|path| (*source, path)));
         }
     }
 
@@ -203,12 +176,8 @@ impl Listing {
     }
 
     fn entries(&mut self, folder: &Path, depth: usize) -> io::Result<()> {
-        if opencode::is_store(folder) {
-            self.stores.push(folder.to_owned());
-            return Ok(());
-        }
-        if openhands::is_conversation(folder) {
-            self.conversations.push(folder.to_owned());
+        if let Some(source) = sources().find(|source| source.is_folder(folder)) {
+            self.held.push((source, folder.to_owned()));
             return Ok(());
         }
         for entry in fs::read_dir(folder)? {
@@ -219,9 +188,14 @@ impl Listing {
                 if depth < MAX_DEPTH && !PASSED_OVER.iter().any(|passed| name == *passed) {
                     self.folder(&path, depth + 1);
                 }
-            } else if kind.is_file() && opencode::is_database_name(&path) {
-                self.databases.push(path);
-            } else if kind.is_file() && may_be_transcript(&path) {
+                continue;
+            }
+            if !kind.is_file() {
+                continue;
+            }
+            if let Some(source) = sources().find(|source| source.is_named(&path)) {
+                self.held.push((source, path));
+            } else if may_be_transcript(&path) {
                 // A file that was deleted since is no session.
                 if let Ok(is) = entry.metadata() {
                     self.files.push((path, is));
@@ -235,8 +209,7 @@ impl Listing {
 /// Returns whether a session has one file, and the file no other session.
 #[must_use]
 pub fn has_own_file(found: &FoundSession) -> bool {
-    let is_file = found.entry.is_none() && !found.path.is_dir();
-    is_file && !opencode::is_part_of_store(&found.path)
+    source_of(found).is_none()
 }
 
 /// Returns true if a file name is that of a transcript. A compressed file next to its uncompressed

@@ -6,28 +6,20 @@
 //! It writes nothing outside the store. [`resume_place`] returns where a session is laid out for an
 //! agent to continue, and [`ResumedSession`] is its beginning in the store.
 //!
-//! | agent | where it keeps sessions |
-//! |---|---|
-//! | Claude Code | `$CLAUDE_CONFIG_DIR/projects`, else `~/.claude/projects`; `~/.config/claude/projects` |
-//! | Codex | `sessions` and `archived_sessions` in `$CODEX_HOME`, else `~/.codex`; the older ones compressed |
-//! | Gemini CLI | `.gemini/tmp/<project>/chats` in `$GEMINI_CLI_HOME`, else in the home directory |
-//! | Copilot CLI | `$COPILOT_HOME/session-state`, else `~/.copilot/session-state` |
-//! | opencode | `opencode/opencode*.db` in the XDG data directory and `$OPENCODE_DB`, and before version 1.2 `opencode/storage`, one file a message and part |
-//! | pi | `$PI_CODING_AGENT_DIR/sessions`, else `~/.pi/agent/sessions` |
-//! | Qwen Code | `$QWEN_HOME/projects/<project>/chats`, else `~/.qwen/projects/<project>/chats` |
-//! | OpenHands | `$OPENHANDS_CONVERSATIONS_DIR`, else `conversations` in `$OPENHANDS_PERSISTENCE_DIR` or `~/.openhands`, a folder a session |
-//! | Cline | `saoudrizwan.claude-dev/tasks` in the global storage of an editor; `tasks` and `sessions` in `$CLINE_DATA_DIR`, else in `~/.cline/data` |
+//! `table.rs` has the facts about each agent, one row an agent.
 //!
 //! The format of a file follows from its content, as in an import, so a place may hold anything.
 
 mod adopt;
 mod beside;
 mod copies;
+mod environment;
 mod find;
 mod found;
 mod gemini_project;
 mod growing;
 pub mod hook;
+mod layout;
 mod lineage;
 mod name;
 mod opencode;
@@ -35,6 +27,8 @@ mod openhands;
 mod places;
 mod resume;
 mod sweep;
+mod table;
+mod watched;
 
 pub use crate::import::rollback::{RESUMED_FROM, RESUMED_PAST};
 pub use adopt::{AdoptOptions, Adopted, Outcome, adopt, batch_bytes, batches, newest};
@@ -45,6 +39,7 @@ pub use found::FoundSession;
 pub use growing::import_growing;
 pub use name::session_name;
 pub use openhands::folder_document;
-pub use places::{PLACE_VARIABLES, SessionPlace, WatchedFolder, places};
+pub use places::{SessionPlace, place_variables, places, swept_after};
 pub use resume::{ResumePlace, ResumedSession, resume_place};
-pub use sweep::swept_after;
+pub use table::agent_titles;
+pub use watched::WatchedFolder;

@@ -20,7 +20,7 @@ use serde_json::Value;
 use turntree::error::{Error, Result};
 use turntree::workspace::open_regular;
 
-use super::found::{FoundSession, modified};
+use super::found::{Failure, FoundSession, HeldSessions, SessionReader, SessionSource, modified};
 use super::name::session_name;
 use crate::formats::named;
 use crate::text::json::{self, text_at};
@@ -41,13 +41,40 @@ const STATE: &str = "base_state.json";
 /// Largest file that is read.
 const MAX_FILE_BYTES: u64 = 64 << 20;
 
+/// The folders of conversations.
+pub(super) struct Conversations;
+
+impl SessionSource for Conversations {
+    fn is_folder(&self, folder: &Path) -> bool {
+        is_conversation(folder)
+    }
+
+    fn sessions(&self, holder: &Path) -> Result<Option<HeldSessions>> {
+        Ok(Some(HeldSessions { sessions: vec![session(holder)?], odd: None }))
+    }
+
+    fn has(&self, found: &FoundSession) -> bool {
+        found.entry.is_none() && found.path.is_dir()
+    }
+
+    fn reader(&self) -> Box<dyn SessionReader> {
+        Box::new(Self)
+    }
+}
+
+impl SessionReader for Conversations {
+    fn document(&self, found: &FoundSession, _: &Failure) -> Result<Option<Box<dyn BufRead>>> {
+        if self.has(found) { folder_document(&found.path) } else { Ok(None) }
+    }
+}
+
 /// Returns true if `folder` is a conversation.
-pub(super) fn is_conversation(folder: &Path) -> bool {
+fn is_conversation(folder: &Path) -> bool {
     folder.join(EVENTS).is_dir() && !events(folder).unwrap_or_default().is_empty()
 }
 
 /// The session in a folder.
-pub(super) fn session(folder: &Path) -> Result<FoundSession> {
+fn session(folder: &Path) -> Result<FoundSession> {
     let (mut bytes, mut last) = (0, SystemTime::UNIX_EPOCH);
     for file in events(folder)? {
         // A file that was deleted since is no event.

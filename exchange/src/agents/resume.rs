@@ -14,16 +14,14 @@ use turntree::error::{Error, Result};
 use turntree::object::{Author, ObjectId, Trigger};
 use turntree::repo::{BranchName, Repository, Signature, SnapshotDraft, Transaction};
 
-use super::gemini_project::ProjectFolder;
-use super::places::places;
+use super::environment::Environment;
+use super::layout::{ResumeForm, SessionLayout};
+use super::table::AGENTS;
 use crate::formats::named;
 use crate::import::rewind::SOURCE_START;
 use crate::import::rollback::{RESUMED_FROM, RESUMED_PAST};
 use crate::import::source::write_piece;
 use crate::render::native::{NativeAgent, NativeFacts, NativeTranscript};
-
-/// Longest name of a project's folder of Claude Code, in characters.
-const MAX_PROJECT_CHARS: usize = 200;
 
 /// The place of a session that is laid out.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -40,7 +38,7 @@ pub struct ResumePlace {
 }
 
 /// Returns the place of a session of `agent`. opencode keeps its sessions in a database, and gets a
-/// file next to it to import. `variable` reads the environment, as for [`places`]. Lists the
+/// file next to it to import. `variable` reads the environment, as for [`places`](super::places()). Lists the
 /// folders of Gemini CLI, and writes nothing.
 ///
 /// # Errors
@@ -50,80 +48,20 @@ pub fn resume_place(
     facts: &NativeFacts<'_>,
     variable: &dyn Fn(&str) -> Option<OsString>,
 ) -> Result<ResumePlace> {
-    let folder = places(variable).into_iter().find(|place| place.agent == agent.name());
-    let folder = folder.ok_or_else(|| {
+    let unknown = || {
         Error::invalid(format!(
             "the directory of the sessions of {} is unknown: set HOME",
             agent.name()
         ))
-    })?;
-    let (folder, id) = (folder.path, facts.session);
-    let now = (facts.show_time)(facts.now);
-    let (mut marker, mut prepare) = (None, None);
-    let (path, program, arguments) = match agent {
-        NativeAgent::ClaudeCode => {
-            let path = folder.join(claude_project(facts.cwd)).join(format!("{id}.jsonl"));
-            (path, "claude", &["--resume"][..])
-        }
-        NativeAgent::Codex => {
-            let second = now.get(..19).unwrap_or(&now).replace(':', "-");
-            let day: PathBuf = now.get(..10).unwrap_or(&now).split('-').collect();
-            let path = folder.join(day).join(format!("rollout-{second}-{id}.jsonl"));
-            (path, "codex", &["resume"][..])
-        }
-        NativeAgent::Gemini => {
-            let project = ProjectFolder::find(&folder, facts.cwd);
-            marker = project.owner;
-            let minute = now.get(..16).unwrap_or(&now).replace(':', "-");
-            let short = id.get(..8).unwrap_or(id);
-            let path = project.path.join("chats").join(format!("session-{minute}-{short}.jsonl"));
-            (path, "gemini", &["--resume"][..])
-        }
-        NativeAgent::Opencode => {
-            let path = folder.join("turntree").join(format!("{id}.json"));
-            let words = ["opencode".into(), "import".into(), path.to_string_lossy().into_owned()];
-            prepare = Some(Vec::from(words));
-            (path, "opencode", &["--session"][..])
-        }
-        NativeAgent::Pi => {
-            let project = facts.cwd.trim_start_matches('/').replace(['/', '\\', ':'], "-");
-            let second = now.replace([':', '.'], "-");
-            let path = folder.join(format!("--{project}--")).join(format!("{second}_{id}.jsonl"));
-            (path, "pi", &["--session"][..])
-        }
     };
-    let words = [program].into_iter().chain(arguments.iter().copied()).chain([id]);
-    Ok(ResumePlace { path, command: words.map(str::to_owned).collect(), prepare, marker })
-}
-
-/// Returns the folder of a project: every character that is no letter or digit is a hyphen, and a
-/// long name ends with a hash of the whole, as JavaScript computes it (as the SDK of the agent
-/// does).
-fn claude_project(cwd: &str) -> String {
-    let plain = |unit: u16| {
-        let c = char::from_u32(unit.into()).filter(char::is_ascii_alphanumeric);
-        c.unwrap_or('-')
-    };
-    let name: String = cwd.encode_utf16().map(plain).collect();
-    let Some(short) = name.get(..MAX_PROJECT_CHARS).filter(|_| name.len() > MAX_PROJECT_CHARS)
-    else {
-        return name;
-    };
-    let hash = cwd.encode_utf16().fold(0_i32, |hash, unit| {
-        hash.wrapping_shl(5).wrapping_sub(hash).wrapping_add(i32::from(unit))
-    });
-    format!("{short}-{}", base36(hash.unsigned_abs()))
-}
-
-fn base36(mut number: u32) -> String {
-    let mut digits = Vec::new();
-    loop {
-        digits.extend(char::from_digit(number % 36, 36));
-        number /= 36;
-        if number == 0 {
-            return digits.iter().rev().collect();
-        }
-    }
+    let is_of = |form: &&ResumeForm| form.agent == agent;
+    let known = AGENTS.iter().find_map(|row| Some((row, row.resume.as_ref().filter(is_of)?)));
+    let (row, form) = known.ok_or_else(unknown)?;
+    let environment = Environment::new(variable).ok_or_else(unknown)?;
+    let folder = (row.places)(&environment).into_iter().next().ok_or_else(unknown)?;
+    let SessionLayout { path, prepare, marker } = (form.layout)(&folder, facts);
+    let command = form.command.iter().copied().chain([facts.session]).map(str::to_owned);
+    Ok(ResumePlace { path, command: command.collect(), prepare, marker })
 }
 
 /// A session that is laid out for an agent.
@@ -186,21 +124,5 @@ impl ResumedSession<'_> {
         };
         change.move_branch(branch, Some(*from));
         change.snapshot(branch, draft)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn folders_of_projects_are_called_as_the_agent_calls_them() {
-        assert_eq!(claude_project("/srv/my.app_2"), "-srv-my-app-2");
-        assert_eq!(claude_project("/srv/bücher"), "-srv-b-cher");
-        // Computed with the arithmetic of JavaScript.
-        let long = claude_project(&format!("/{}", "x".repeat(300)));
-        assert_eq!(long, format!("-{}-x8zr69", "x".repeat(199)));
-        assert_eq!(base36(0), "0");
-        assert_eq!(base36(1_000_000), "lfls");
     }
 }

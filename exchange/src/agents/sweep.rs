@@ -1,14 +1,13 @@
 //! How long agents keep their sessions: some delete those that have not changed for a time.
 
-use std::ffi::OsString;
 use std::io::{self, Read};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Duration;
 
-use turntree::platform::HOME_VARIABLE;
+use serde_json::Value;
 use turntree::workspace::open_regular;
 
-use serde_json::Value;
+use super::environment::Environment;
 
 /// Largest file of settings that is read.
 const MAX_BYTES: u64 = 1 << 20;
@@ -19,39 +18,29 @@ const DAY: u64 = 24 * HOUR;
 /// The time for which both keep a session by default.
 const USUAL: Duration = Duration::from_secs(30 * DAY);
 
-/// Returns the time after which `agent` deletes an unchanged session, according to the user's
-/// settings. `None` when it keeps sessions, when its rule is unknown, or when its settings cannot
-/// be read: then the agent deletes nothing, either.
-///
-/// Claude Code has `cleanupPeriodDays`, Gemini CLI `general.sessionRetention`. `variable` reads the
-/// environment, as for [`places`](super::places()).
-#[must_use]
-pub fn swept_after(agent: &str, variable: &dyn Fn(&str) -> Option<OsString>) -> Option<Duration> {
-    let directory =
-        |name: &str| variable(name).filter(|value| !value.is_empty()).map(PathBuf::from);
-    let home = directory(HOME_VARIABLE)?;
-    match agent {
-        "claude-code" => {
-            let folder = directory("CLAUDE_CONFIG_DIR").unwrap_or_else(|| home.join(".claude"));
-            match settings(&folder)?.get("cleanupPeriodDays") {
-                None => Some(USUAL),
-                Some(days) => {
-                    let days = days.as_u64().filter(|days| *days > 0)?;
-                    days.checked_mul(DAY).map(Duration::from_secs)
-                }
-            }
+/// Returns the time after which Claude Code deletes an unchanged session: `cleanupPeriodDays` in its
+/// settings. `None` when it keeps sessions, or when its settings cannot be read: then it deletes
+/// nothing, either.
+pub(super) fn claude_code(environment: &Environment<'_>) -> Option<Duration> {
+    let folder = environment.directory_or("CLAUDE_CONFIG_DIR", ".claude");
+    match settings(&folder)?.get("cleanupPeriodDays") {
+        None => Some(USUAL),
+        Some(days) => {
+            let days = days.as_u64().filter(|days| *days > 0)?;
+            days.checked_mul(DAY).map(Duration::from_secs)
         }
-        "gemini-cli" => {
-            let folder = directory("GEMINI_CLI_HOME").unwrap_or(home).join(".gemini");
-            let settings = settings(&folder)?;
-            let rule = |name: &str| settings.pointer(&format!("/general/sessionRetention/{name}"));
-            match (rule("enabled"), rule("maxAge")) {
-                (Some(Value::Bool(false)), _) => None,
-                (_, None) => Some(USUAL),
-                (_, Some(age)) => period(age.as_str()?),
-            }
-        }
-        _ => None,
+    }
+}
+
+/// Returns the time after which Gemini CLI deletes an unchanged session:
+/// `general.sessionRetention` in its settings. `None` as for [`claude_code`].
+pub(super) fn gemini_cli(environment: &Environment<'_>) -> Option<Duration> {
+    let settings = settings(&environment.directory_or("GEMINI_CLI_HOME", "").join(".gemini"))?;
+    let rule = |name: &str| settings.pointer(&format!("/general/sessionRetention/{name}"));
+    match (rule("enabled"), rule("maxAge")) {
+        (Some(Value::Bool(false)), _) => None,
+        (_, None) => Some(USUAL),
+        (_, Some(age)) => period(age.as_str()?),
     }
 }
 
@@ -84,10 +73,14 @@ fn period(text: &str) -> Option<Duration> {
 mod tests {
     use std::fs;
 
+    use turntree::platform::HOME_VARIABLE;
+
     use super::*;
 
+    type SweptAfter = fn(&Environment<'_>) -> Option<Duration>;
+
     /// The hours, with these settings, if any.
-    fn hours(agent: &str, settings: Option<&str>) -> Option<u64> {
+    fn hours(swept_after: SweptAfter, settings: Option<&str>) -> Option<u64> {
         let home = tempfile::tempdir().unwrap();
         let folders = [home.path().join(".claude"), home.path().join("there/.gemini")];
         for folder in folders {
@@ -101,30 +94,29 @@ mod tests {
             "GEMINI_CLI_HOME" => Some(home.path().join("there").into()),
             _ => None,
         };
-        swept_after(agent, &variable).map(|time| time.as_secs() / HOUR)
+        swept_after(&Environment::new(&variable)?).map(|time| time.as_secs() / HOUR)
     }
 
     #[test]
     fn settings_say_how_long_sessions_are_kept() {
-        let claude_code = |text: &str| hours("claude-code", Some(text));
-        assert_eq!(hours("claude-code", None), Some(30 * 24));
-        assert_eq!(claude_code("{}"), Some(30 * 24));
-        assert_eq!(claude_code(r#"{"cleanupPeriodDays": 99}"#), Some(99 * 24));
+        let claude = |text: &str| hours(claude_code, Some(text));
+        assert_eq!(hours(claude_code, None), Some(30 * 24));
+        assert_eq!(claude("{}"), Some(30 * 24));
+        assert_eq!(claude(r#"{"cleanupPeriodDays": 99}"#), Some(99 * 24));
         for text in [r#"{"cleanupPeriodDays": 0}"#, r#"{"cleanupPeriodDays": "x"}"#, "{", "[]x"] {
-            assert_eq!(claude_code(text), None, "{text}");
+            assert_eq!(claude(text), None, "{text}");
         }
-        assert_eq!(claude_code(r#"{"cleanupPeriodDays": 18446744073709551615}"#), None);
+        assert_eq!(claude(r#"{"cleanupPeriodDays": 18446744073709551615}"#), None);
 
         let gemini = |rule: &str| {
             let text = format!(r#"{{"general": {{"sessionRetention": {rule}}}}}"#);
-            hours("gemini-cli", Some(&text))
+            hours(gemini_cli, Some(&text))
         };
-        assert_eq!(hours("gemini-cli", None), Some(30 * 24));
+        assert_eq!(hours(gemini_cli, None), Some(30 * 24));
         assert_eq!(gemini(r#"{"enabled": true, "maxAge": "2w"}"#), Some(14 * 24));
         assert_eq!(gemini(r#"{"maxAge": "24h", "maxCount": 3}"#), Some(24));
         assert_eq!(gemini(r#"{"enabled": false, "maxAge": "24h"}"#), None);
         assert_eq!(gemini(r#"{"maxAge": "ä"}"#), None);
         assert_eq!(gemini("null"), Some(30 * 24));
-        assert_eq!(hours("codex", None), None);
     }
 }

@@ -10,7 +10,7 @@ use clap::Args;
 use etcetera::BaseStrategy;
 use turntree::workspace::read_regular_text;
 use turntree::{Error, ErrorKind};
-use turntree_exchange::agents::PLACE_VARIABLES;
+use turntree_exchange::agents::place_variables;
 
 use super::super::hook::write_difference;
 use crate::hook::program::{program, utf8};
@@ -69,7 +69,7 @@ enum Manager {
 /// A program with its arguments and its environment.
 struct Service {
     words: Vec<String>,
-    environment: Vec<(&'static str, String)>,
+    environment: Vec<(String, String)>,
 }
 
 impl Install {
@@ -178,8 +178,8 @@ impl Service {
         }
         words.extend(["adopt".to_owned(), "--watch".to_owned()]);
         let mut environment = Vec::new();
-        for name in PLACE_VARIABLES {
-            if let Some(value) = std::env::var_os(name).filter(|value| !value.is_empty()) {
+        for name in place_variables() {
+            if let Some(value) = std::env::var_os(&name).filter(|value| !value.is_empty()) {
                 environment.push((name, utf8(Path::new(&value))?.to_owned()));
             }
         }
@@ -327,7 +327,7 @@ mod tests {
 
     fn service(program: &str) -> Service {
         let words = [program, "adopt", "--watch"].map(str::to_owned).to_vec();
-        Service { words, environment: vec![("CODEX_HOME", "/h/50% & more".to_owned())] }
+        Service { words, environment: vec![("CODEX_HOME".to_owned(), "/h/50% & more".to_owned())] }
     }
 
     #[test]

@@ -18,10 +18,10 @@ use std::time::SystemTime;
 use clap::builder::ArgPredicate;
 use clap::{Args, Subcommand, ValueEnum};
 use turntree::Error;
-use turntree_exchange::UnreadRecords;
 use turntree_exchange::agents::{
-    Adopted, FoundSession, FoundSessions, Odd, Outcome, SessionPlace, find, places,
+    Adopted, FoundSession, FoundSessions, Odd, Outcome, SessionPlace, agent_titles, find, places,
 };
+use turntree_exchange::{UnreadRecords, enumeration};
 
 use self::background::{Install, Uninstall};
 use self::gone::Gone;
@@ -48,17 +48,22 @@ use crate::view::units::parse_duration;
 /// Most files that are named one by one.
 const MAX_SHOWN: usize = 10;
 
+fn help() -> String {
+    format!(
+        "Import the sessions of the agents on this machine\n\n\
+         Finds the sessions of {}, or those in PATHs, and imports all of them. A later run imports \
+         only new turns. Content that sessions share is stored once. Files of agents are only \
+         read, except with --reclaim.\n\n\
+         Sessions of the machine go to your own store, unless --store or TURNTREE_STORE names \
+         another one. PATHs go to the store of the project, if it has one. The report names the \
+         store. One 'turntree undo' reverts the whole import.",
+        enumeration(agent_titles(), "and")
+    )
+}
+
 /// Import the sessions of the agents on this machine
-///
-/// Finds the sessions of Claude Code, Codex, Gemini CLI, Copilot CLI, opencode, pi, Qwen Code,
-/// OpenHands and Cline, or those in PATHs, and imports all of them. A later run imports only new
-/// turns. Content that sessions share is stored once. Files of agents are only read, except with
-/// --reclaim.
-///
-/// Sessions of the machine go to your own store, unless --store or TURNTREE_STORE names another
-/// one. PATHs go to the store of the project, if it has one. The report names the store. One
-/// 'turntree undo' reverts the whole import.
 #[derive(Debug, Args)]
+#[command(long_about = help())]
 #[command(after_long_help = "Examples:
   turntree adopt --dry-run
   turntree adopt

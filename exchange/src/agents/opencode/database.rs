@@ -19,7 +19,7 @@ use turntree::error::{Error, ErrorKind, Result};
 
 use super::document::{Members, Parts};
 use super::{AGENT, opencode_format};
-use crate::agents::found::FoundSession;
+use crate::agents::found::{FoundSession, HeldSessions};
 use crate::agents::name::session_name;
 use crate::text::sqlite::{Cell, Database, Image, Row, quoted};
 
@@ -42,13 +42,6 @@ const NEEDED: [(&str, &[&str]); 3] = [
     ("part", &["id", "message_id", "session_id", "data"]),
 ];
 
-/// The content of a database of opencode.
-pub(in crate::agents) struct ListedSession {
-    pub(in crate::agents) sessions: Vec<FoundSession>,
-    /// The content that is not read.
-    pub(in crate::agents) odd: Option<Error>,
-}
-
 /// Returns the sessions with messages in the database at `path`; `None` if it is no database of
 /// opencode. Writes nothing, neither to the database nor next to it.
 ///
@@ -57,7 +50,7 @@ pub(in crate::agents) struct ListedSession {
 /// # Errors
 /// `InvalidInput` for a damaged database or an unknown schema, `LimitExceeded` for more than
 /// 100,000 sessions, `Conflict` when another process writes to it during every attempt.
-pub(in crate::agents) fn sessions(path: &Path) -> Result<Option<ListedSession>> {
+pub(super) fn sessions(path: &Path) -> Result<Option<HeldSessions>> {
     let mut attempt = list(path);
     for _ in 1..ATTEMPTS {
         match attempt {
@@ -68,7 +61,7 @@ pub(in crate::agents) fn sessions(path: &Path) -> Result<Option<ListedSession>> 
     attempt
 }
 
-fn list(path: &Path) -> Result<Option<ListedSession>> {
+fn list(path: &Path) -> Result<Option<HeldSessions>> {
     let image = Arc::new(Image::of_file(path)?);
     let listed = Database::open(&image).and_then(|database| {
         if !is_of_opencode(&database)? {
@@ -77,7 +70,7 @@ fn list(path: &Path) -> Result<Option<ListedSession>> {
         let bytes = bytes_of_sessions(&database)?;
         let sessions = described(&database, path, &bytes)?;
         let odd = others(&database, &bytes)?;
-        Ok(Some(ListedSession { sessions, odd }))
+        Ok(Some(HeldSessions { sessions, odd }))
     });
     believed(&image, listed)
 }
@@ -211,11 +204,11 @@ fn check_count(what: &str, most: usize, count: usize) -> Result<()> {
 
 /// The databases that are open, each once for all its sessions.
 #[derive(Debug, Default)]
-pub(in crate::agents) struct Databases {
+pub(super) struct OpenDatabases {
     open: Mutex<BTreeMap<PathBuf, Arc<Image>>>,
 }
 
-impl Databases {
+impl OpenDatabases {
     /// The session `id` of the database at `path`, as it is now.
     pub(super) fn session(&self, path: &Path, id: &str) -> Result<Box<dyn Parts>> {
         let image = self.image(path)?;

@@ -6,13 +6,14 @@
 
 use std::fmt;
 use std::io::{self, Read};
-use std::sync::{Arc, Mutex, PoisonError};
 
 use serde::Deserializer as _;
 use serde::de::{MapAccess, Visitor};
 use serde_json::Value;
 use serde_json::value::RawValue;
 use turntree::error::{Error, Result};
+
+use crate::agents::found::Failure;
 
 /// Most bytes of a message in the document.
 const MAX_MESSAGE_BYTES: usize = 64 << 20;
@@ -106,22 +107,6 @@ impl<'de> Visitor<'de> for Collect {
             members.push((name, value.get().as_bytes().to_vec()));
         }
         Ok(Members(members))
-    }
-}
-
-/// The slot in which a reader leaves its error, since those who read from it see an error of I/O
-/// only.
-#[derive(Debug, Clone, Default)]
-pub(in crate::agents) struct Failure(Arc<Mutex<Option<Error>>>);
-
-impl Failure {
-    fn put(&self, error: Error) {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(error);
-    }
-
-    /// Returns the error, if there was one.
-    pub(in crate::agents) fn take(&self) -> Option<Error> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 }
 

@@ -5,24 +5,18 @@ use std::path::Path;
 use turntree::error::{Error, ErrorKind, Result};
 
 use super::document::Parts;
-use crate::agents::found::FoundSession;
+use crate::agents::found::HeldSessions;
 
 /// The databases that are open.
 #[derive(Debug, Default)]
-pub(in crate::agents) struct Databases {}
-
-/// The content of a database of opencode.
-pub(in crate::agents) struct ListedSession {
-    pub(in crate::agents) sessions: Vec<FoundSession>,
-    pub(in crate::agents) odd: Option<Error>,
-}
+pub(super) struct OpenDatabases {}
 
 /// Says that it is not read.
-pub(in crate::agents) fn sessions(_: &Path) -> Result<Option<ListedSession>> {
+pub(super) fn sessions(_: &Path) -> Result<Option<HeldSessions>> {
     Err(unsupported())
 }
 
-impl Databases {
+impl OpenDatabases {
     #[expect(clippy::unused_self, reason = "what reads databases has them open")]
     pub(super) fn session(&self, _: &Path, _: &str) -> Result<Box<dyn Parts>> {
         Err(unsupported())

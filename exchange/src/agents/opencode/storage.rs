@@ -22,24 +22,24 @@ use crate::agents::name::session_name;
 const MAX_FILE_BYTES: u64 = 64 << 20;
 
 /// Returns true if `folder` is a store of opencode.
-pub(in crate::agents) fn is_store(folder: &Path) -> bool {
+pub(super) fn is_store(folder: &Path) -> bool {
     ["session", "message"].iter().all(|part| folder.join(part).is_dir())
 }
 
 /// Returns true if the file at `path` is the session record of a store.
-pub(in crate::agents) fn is_part_of_store(path: &Path) -> bool {
+pub(super) fn is_part_of_store(path: &Path) -> bool {
     path.ancestors().nth(3).is_some_and(is_store)
 }
 
 /// Returns the folder with the messages of the session at `path`, if that is the record of a session
 /// of a store. The record does not change with them.
-pub(in crate::agents) fn message_folder(path: &Path) -> Option<PathBuf> {
+pub(super) fn message_folder(path: &Path) -> Option<PathBuf> {
     let store = path.ancestors().nth(3).filter(|store| is_store(store))?;
     Some(store.join("message").join(path.file_stem().unwrap_or_default()))
 }
 
 /// The sessions of a store.
-pub(in crate::agents) fn sessions(store: &Path) -> Result<Vec<FoundSession>> {
+pub(super) fn sessions(store: &Path) -> Result<Vec<FoundSession>> {
     let mut found = Vec::new();
     for project in files(&store.join("session"))? {
         if !project.is_dir() {

@@ -11,7 +11,17 @@ use super::super::chat::{
     FIRST_PROMPT, anthropic_content, anthropic_result, arguments, stray_note,
 };
 use super::super::dialogue::{Answer, DialogueText};
-use super::{NativeFormat, Transcript};
+use super::{NativeForm, NativeFormat, Transcript, random_uuid};
+
+/// The transcripts of Claude Code.
+pub(super) const FORM: NativeForm = NativeForm {
+    name: "claude-code",
+    alias: Some("claude"),
+    format: "claude-code",
+    session_id: random_uuid,
+    rewrite,
+    writer: || Box::<Log>::default(),
+};
 
 /// The version in the records.
 const VERSION: &str = "2.1.330";
@@ -21,7 +31,7 @@ const SESSION_FIELDS: [&str; 5] =
     ["slug", "teamName", "agentName", "sourceToolAssistantUUID", "forkedFrom"];
 
 /// Writes records of the agent, each linked to the previous one.
-pub(super) fn rewrite(out: &mut Transcript<'_>, records: Vec<Value>) {
+fn rewrite(out: &mut Transcript<'_>, records: Vec<Value>) {
     let last = records.len().saturating_sub(1);
     let mut parent = Value::Null;
     for (at, record) in records.into_iter().enumerate() {

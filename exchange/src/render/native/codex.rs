@@ -8,15 +8,25 @@ use turntree::object::Time;
 
 use super::super::chat::{NO_RESULT, arguments, parts, stray_note};
 use super::super::dialogue::{Answer, DialogueText};
-use super::{NativeFormat, Transcript};
+use super::{NativeForm, NativeFormat, Transcript, random_uuid};
 use crate::model::picture::{Picture, PictureContent};
 use crate::text::json::text_at;
+
+/// The transcripts of Codex CLI.
+pub(super) const FORM: NativeForm = NativeForm {
+    name: "codex",
+    alias: None,
+    format: "codex",
+    session_id: random_uuid,
+    rewrite,
+    writer: || Box::new(Rollout),
+};
 
 /// The version in the records.
 const VERSION: &str = "0.169.0";
 
 /// Writes records of the agent after a new head.
-pub(super) fn rewrite(out: &mut Transcript<'_>, records: Vec<Value>) {
+fn rewrite(out: &mut Transcript<'_>, records: Vec<Value>) {
     head(out);
     for record in records {
         let time = text_at(&record, "/timestamp").map_or_else(|| out.now(), str::to_owned);

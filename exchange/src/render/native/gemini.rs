@@ -10,8 +10,18 @@ use turntree::object::Time;
 
 use super::super::chat::{FIRST_PROMPT, NO_RESULT, arguments, parts, stray_note};
 use super::super::dialogue::{Answer, DialogueCall, DialogueText};
-use super::{NativeFormat, Transcript};
+use super::{NativeForm, NativeFormat, Transcript, random_uuid};
 use crate::model::picture::{Picture, PictureContent};
+
+/// The transcripts of Gemini CLI.
+pub(super) const FORM: NativeForm = NativeForm {
+    name: "gemini-cli",
+    alias: Some("gemini"),
+    format: "gemini-cli-log",
+    session_id: random_uuid,
+    rewrite,
+    writer: || Box::new(Log),
+};
 
 /// Prefixes of prompts that the agent treats as commands and drops when it resumes.
 const COMMAND_MARKS: [&str; 3] = ["/", "?", "<session_context"];
@@ -20,7 +30,7 @@ const COMMAND_MARKS: [&str; 3] = ["/", "?", "<session_context"];
 const PROMPT_MARK: &str = "[prompt]";
 
 /// Writes records of the agent after a new header.
-pub(super) fn rewrite(out: &mut Transcript<'_>, records: Vec<Value>) {
+fn rewrite(out: &mut Transcript<'_>, records: Vec<Value>) {
     header(out);
     for record in records {
         out.line(&record);

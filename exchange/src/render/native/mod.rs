@@ -81,42 +81,44 @@ impl NativeAgent {
     pub const ALL: [Self; 5] =
         [Self::ClaudeCode, Self::Codex, Self::Gemini, Self::Opencode, Self::Pi];
 
+    /// Returns the facts about its transcripts.
+    const fn form(self) -> &'static NativeForm {
+        match self {
+            Self::ClaudeCode => &claude_code::FORM,
+            Self::Codex => &codex::FORM,
+            Self::Gemini => &gemini::FORM,
+            Self::Opencode => &opencode::FORM,
+            Self::Pi => &pi::FORM,
+        }
+    }
+
     /// Returns the name.
     #[must_use]
     pub const fn name(self) -> &'static str {
-        match self {
-            Self::ClaudeCode => "claude-code",
-            Self::Codex => "codex",
-            Self::Gemini => "gemini-cli",
-            Self::Opencode => "opencode",
-            Self::Pi => "pi",
-        }
+        self.form().name
     }
 
     /// Returns the name of the format of its transcripts.
     #[must_use]
     pub const fn format(self) -> &'static str {
-        match self {
-            Self::Gemini => "gemini-cli-log",
-            Self::ClaudeCode | Self::Codex | Self::Opencode | Self::Pi => self.name(),
-        }
+        self.form().format
     }
 
     /// Returns the id of a new session, derived from `random`.
     #[must_use]
     pub fn session_id(self, random: [u8; 16], now: Time) -> String {
-        match self {
-            Self::Opencode => opencode::session_id(random, now),
-            Self::ClaudeCode | Self::Codex | Self::Gemini | Self::Pi => uuid(random),
-        }
+        (self.form().session_id)(random, now)
     }
 
-    /// Returns the agent with a name or format.
+    /// Returns the agent with a name, a short name or a format.
     ///
     /// # Errors
     /// `InvalidInput` for a format without an agent that can resume a session.
     pub fn of_format(name: &str) -> Result<Self> {
-        let is_of = |agent: &Self| [agent.name(), agent.format()].contains(&name);
+        let is_of = |agent: &Self| {
+            let form = agent.form();
+            [form.name, form.format].contains(&name) || form.alias == Some(name)
+        };
         Self::ALL.into_iter().find(is_of).ok_or_else(|| {
             let names = Self::ALL.map(Self::name).join(", ");
             Error::invalid(format!(
@@ -124,6 +126,22 @@ impl NativeAgent {
             ))
         })
     }
+}
+
+/// The transcripts of an agent: their names, and the functions that write one.
+struct NativeForm {
+    /// The name of the agent.
+    name: &'static str,
+    /// The name of its program, if users call it so.
+    alias: Option<&'static str>,
+    /// The name of the format.
+    format: &'static str,
+    /// Derives the id of a new session from random bytes.
+    session_id: fn([u8; 16], Time) -> String,
+    /// Writes records of the agent, with new links.
+    rewrite: fn(&mut Transcript<'_>, Vec<Value>),
+    /// Returns the writer of converted messages.
+    writer: fn() -> Box<dyn NativeFormat>,
 }
 
 /// Writes the main conversation of `context` as a transcript of `agent`.
@@ -143,22 +161,10 @@ pub fn native_transcript(
     match own_records::own_records(source, context, agent)? {
         Some(records) => {
             out.is_own = true;
-            match agent {
-                NativeAgent::ClaudeCode => claude_code::rewrite(&mut out, records),
-                NativeAgent::Codex => codex::rewrite(&mut out, records),
-                NativeAgent::Gemini => gemini::rewrite(&mut out, records),
-                NativeAgent::Opencode => opencode::rewrite(&mut out, records),
-                NativeAgent::Pi => pi::rewrite(&mut out, records),
-            }
+            (agent.form().rewrite)(&mut out, records);
         }
         None => {
-            let mut writer: Box<dyn NativeFormat> = match agent {
-                NativeAgent::ClaudeCode => Box::new(claude_code::Log::default()),
-                NativeAgent::Codex => Box::new(codex::Rollout),
-                NativeAgent::Gemini => Box::new(gemini::Log),
-                NativeAgent::Opencode => Box::new(opencode::Document::new()),
-                NativeAgent::Pi => Box::new(pi::Log::default()),
-            };
+            let mut writer = (agent.form().writer)();
             writer.begin(&mut out);
             for speech in Messages::of(source, context, MAIN_AGENT)? {
                 let speech = speech?;
@@ -258,6 +264,11 @@ impl<'a> Transcript<'a> {
         let Self { bytes, messages, is_own, left_out, .. } = self;
         Ok(NativeTranscript { bytes, messages, is_own, left_out })
     }
+}
+
+/// Formats random bytes as the id of a session that is a UUID.
+fn random_uuid(random: [u8; 16], _: Time) -> String {
+    uuid(random)
 }
 
 /// Formats `bytes` as a UUID of version 4.

@@ -12,9 +12,19 @@ use turntree::object::Time;
 
 use super::super::chat::{FIRST_PROMPT, NO_RESULT, arguments, parts, stray_note};
 use super::super::dialogue::{Answer, DialogueCall, DialogueText};
-use super::{NativeFormat, Transcript};
+use super::{NativeForm, NativeFormat, Transcript};
 use crate::model::picture::{Picture, PictureContent};
 use crate::text::json::text_at;
+
+/// The transcripts of opencode.
+pub(super) const FORM: NativeForm = NativeForm {
+    name: "opencode",
+    alias: None,
+    format: "opencode",
+    session_id,
+    rewrite,
+    writer: || Box::new(Document::new()),
+};
 
 /// The version in the document.
 const VERSION: &str = "1.18.33";
@@ -93,7 +103,7 @@ const IDS: [&str; 3] = ["id", "sessionID", "messageID"];
 
 /// Returns the id of a new session at `now`. Session ids descend, because the list shows the newest
 /// first.
-pub(super) fn session_id(random: [u8; 16], now: Time) -> String {
+fn session_id(random: [u8; 16], now: Time) -> String {
     let time = !(now.micros / 1000 * IDS_IN_A_MILLISECOND) & 0xffff_ffff_ffff;
     format!("ses_{time:012x}{}", tail(&random))
 }
@@ -116,7 +126,7 @@ pub(super) struct Document {
 }
 
 /// Writes messages of the agent with new ids.
-pub(super) fn rewrite(out: &mut Transcript<'_>, records: Vec<Value>) {
+fn rewrite(out: &mut Transcript<'_>, records: Vec<Value>) {
     let mut document = Document::new();
     let mut names: HashMap<String, Value> = HashMap::new();
     for mut record in records {

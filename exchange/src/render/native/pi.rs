@@ -8,12 +8,22 @@ use turntree::object::Time;
 
 use super::super::chat::{NO_RESULT, arguments, parts, stray_note};
 use super::super::dialogue::{Answer, DialogueText};
-use super::{NativeFormat, Transcript};
+use super::{NativeForm, NativeFormat, Transcript, random_uuid};
 use crate::model::picture::{Picture, PictureContent};
 use crate::text::json::text_at;
 
+/// The transcripts of the pi coding agent.
+pub(super) const FORM: NativeForm = NativeForm {
+    name: "pi",
+    alias: None,
+    format: "pi",
+    session_id: random_uuid,
+    rewrite,
+    writer: || Box::<Log>::default(),
+};
+
 /// Writes entries of the agent after a new header, each linked to the previous one.
-pub(super) fn rewrite(out: &mut Transcript<'_>, records: Vec<Value>) {
+fn rewrite(out: &mut Transcript<'_>, records: Vec<Value>) {
     header(out);
     let mut parent = Value::Null;
     for record in records {

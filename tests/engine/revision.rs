@@ -223,3 +223,29 @@ fn concurrent_branch_moves_conflict_without_changes() {
     assert!(error.to_string().contains("task/main"), "{error}");
     assert_eq!(sandbox.repo.tip(&branch), Some(ids[0]), "the value that won is seen at once");
 }
+
+#[test]
+fn the_branches_of_a_session_are_those_with_its_name() {
+    let sandbox = Sandbox::new();
+    for (second, branch) in
+        ["a/main", "a/b", "a/b/c", "a-b/main", "ab/main", "b/main", "b/a/main"].iter().enumerate()
+    {
+        snapshot(&sandbox, branch, i64::try_from(second).unwrap());
+    }
+    let tip = sandbox.repo.tip(&"a/main".parse().unwrap()).unwrap();
+    let mut change = sandbox.repo.begin();
+    // A branch without its session is the main branch of one.
+    change.set_ref("refs/heads/short", Expected::Absent, Some(RefValue::Object(tip)));
+    change.commit(&stamp(9), "odd").unwrap();
+    let change = sandbox.repo.begin();
+    for session in ["a", "a-b", "ab", "b", "short", "a/b", "a/main", "b/a", "", "c"] {
+        let all = sandbox.repo.branches().into_iter();
+        let expected: Vec<_> = all.filter(|(branch, _)| branch.session() == session).collect();
+        assert_eq!(sandbox.repo.branches_of(session), expected, "{session}");
+        let staged: Vec<_> = expected
+            .into_iter()
+            .filter_map(|(branch, _)| change.tip(&branch).map(|tip| (branch, tip)))
+            .collect();
+        assert_eq!(change.branches_of(session), staged, "{session}");
+    }
+}

@@ -96,7 +96,7 @@ const MAX_LINES: usize = 700;
 /// The maximum number of packages in the lock file: every new one is a decision. A hundred are for
 /// git, fifty for encrypted bundles, thirty for the Model Context Protocol, sixty for object
 /// storage, ten for the cells of a terminal; a third are for other systems.
-const MAX_PACKAGES: usize = 476;
+const MAX_PACKAGES: usize = 479;
 
 pub(super) fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap().to_owned()

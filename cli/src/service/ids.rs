@@ -15,9 +15,9 @@ pub(crate) enum Ids {
 }
 
 /// Keys of answers whose values are ids. Cursors and plan ids are not: clients only pass them back.
-const KEYS: [&str; 13] = [
+const KEYS: [&str; 14] = [
     "base", "before", "blob", "commit", "from", "head", "id", "last_id", "new", "old", "ours",
-    "parents", "theirs",
+    "parents", "root", "theirs",
 ];
 
 /// Shortens the ids of stored objects in an answer.

@@ -131,8 +131,7 @@ impl WatchedStore {
 /// The sessions whose branches, titles or labels differ.
 fn moved(before: &RefTable, after: &RefTable) -> String {
     let differs = |one: &RefTable, other: &RefTable| {
-        let names =
-            one.values.iter().filter(|(name, value)| other.values.get(*name) != Some(value));
+        let names = one.values.iter().filter(|(name, value)| other.values.get(name) != Some(value));
         names.filter_map(|(name, _)| session_of(name)).collect::<Vec<_>>()
     };
     let sessions: BTreeSet<String> =

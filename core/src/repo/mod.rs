@@ -288,7 +288,8 @@ impl Repository {
             RefValue::Object(id) => Some((BranchName::from_full(name)?, *id)),
             RefValue::Symbolic(_) => None,
         };
-        named.filter_map(branch).collect()
+        // The names before could be those of branches, such as `session/branch`.
+        named.filter_map(branch).filter(|(branch, _)| branch.session() == session).collect()
     }
 
     /// Returns the commit `id`.

@@ -136,6 +136,7 @@ impl<'r> Transaction<'r> {
         let begun = begun.chain(self.refs.values.contains_key(&main).then_some(&main));
         let names: BTreeSet<&String> = begun.chain(self.updates.keys().filter(is_own)).collect();
         let branches = names.into_iter().filter_map(|name| BranchName::from_full(name));
+        let branches = branches.filter(|branch| branch.session() == session);
         branches.filter_map(|branch| self.tip(&branch).map(|tip| (branch, tip))).collect()
     }
 

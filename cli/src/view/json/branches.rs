@@ -21,6 +21,7 @@ pub(crate) struct BranchRecord {
     /// True for the branch of HEAD.
     pub(crate) current: bool,
     /// The same, under its name of schema 1.
+    #[schemars(skip)]
     pub(crate) head: bool,
     /// The turn at which it left the main branch of its session.
     pub(crate) fork_turn: Option<u64>,

@@ -17,6 +17,7 @@ pub(crate) struct Offloaded {
     /// Its blob.
     pub(crate) blob: Option<String>,
     /// The same, under its name of schema 1.
+    #[schemars(skip)]
     pub(crate) id: Option<String>,
     /// The file that it was also written to.
     pub(crate) file: Option<String>,

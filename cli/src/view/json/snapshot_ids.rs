@@ -6,16 +6,20 @@ use serde::Serialize;
 /// The id, also as `commit`. `None` is `null`.
 #[derive(Debug, Clone, Serialize, JsonSchema)]
 pub(crate) struct CommitId<T = String> {
+    /// The snapshot.
     pub(crate) id: T,
     /// The same.
+    #[schemars(skip)]
     pub(crate) commit: T,
 }
 
 /// The id, also as `head`. `None` is `null`.
 #[derive(Debug, Clone, Serialize, JsonSchema)]
 pub(crate) struct HeadId<T = String> {
+    /// The newest snapshot of the branch.
     pub(crate) id: T,
     /// The same.
+    #[schemars(skip)]
     pub(crate) head: T,
 }
 

@@ -120,7 +120,7 @@ fn commits_in(inventory: &Inventory<'_>, files: &[usize]) -> Result<Vec<FoundCom
     let entries = files.iter().flat_map(|file| entries_of(inventory, *file));
     let read = |entry: InventoryEntry| {
         let bytes = inventory.read_as(Kind::Commit, &entry.id)?;
-        let commit = Commit::decode(&bytes).map_err(|error| error.at(&entry.id))?;
+        let commit = Commit::decode(&bytes).map_err(|error| error.at(entry.id))?;
         let Commit { tree, session, time, turn, .. } = commit;
         Ok(FoundCommit { id: entry.id, tree, session, time: time.micros, turn })
     };

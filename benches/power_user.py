@@ -187,8 +187,8 @@ class Home:
         self.env = {"HOME": self.home, "PATH": os.environ["PATH"], "TURNTREE_STORE": self.store, "TURNTREE_ACTOR": "bench", "TURNTREE_MAINTENANCE": "off"}
         self.rows, self.over = [], 0
 
-    def run(self, *words, store=None, expect=(0,)):
-        env = {**self.env, **({"TURNTREE_STORE": store} if store else {})}
+    def run(self, *words, store=None, home=None, expect=(0,)):
+        env = {**self.env, **({"TURNTREE_STORE": store} if store else {}), **({"HOME": home} if home else {})}
         done = Run([self.program, *words], env, self.folder)
         if done.code not in expect:
             sys.exit(f"{' '.join(words)}: exit {done.code}: {done.text()[:600]}")
@@ -335,15 +335,23 @@ class Home:
         first = self.run("import", path, "--session", "large", store=store)
         self.row(f"`import` of a file of {total / 1e6:.0f} MB", first, memory=300 * MIB)
         self.row("`import`, nothing new", self.run("import", path, "--session", "large", store=store), cpu=0.05)
-        with open(path, "a") as file:
-            last = json.loads(subprocess.run(["tail", "-1", path], capture_output=True).stdout)
-            last.update(parentUuid=last["uuid"], uuid=words.id(), timestamp=words.time(), type="user", message={"role": "user", "content": "one more"})
-            file.write(json.dumps(last, separators=(",", ":")) + "\n")
+        adopt = {"store": f"{self.folder}/adopted", "home": f"{self.folder}/large-home"}
+        self.row("`adopt` of this file alone", self.run("adopt", **adopt), memory=300 * MIB)
+        add_line(words, path)
+        self.row("`adopt`, one more line", self.run("adopt", **adopt), cpu=0.05)
         self.row("`import`, one more line", self.run("import", path, "--session", "large", store=store), cpu=0.05)
         for form, limit in (("source", 128), ("markdown", 256), ("html", 512)):
             done = self.run("export", "large", "--format", form, "-o", f"{self.folder}/exported", "--allow-secrets", store=store)
             self.row(f"`export --format {form}`", done, memory=limit * MIB)
             os.remove(f"{self.folder}/exported")
+
+
+def add_line(words, path):
+    """Adds a prompt to a transcript."""
+    last = json.loads(subprocess.run(["tail", "-1", path], capture_output=True).stdout)
+    last.update(parentUuid=last["uuid"], uuid=words.id(), timestamp=words.time(), type="user", message={"role": "user", "content": "one more"})
+    with open(path, "a") as file:
+        file.write(json.dumps(last, separators=(",", ":")) + "\n")
 
 
 def ticks(pid):

@@ -314,7 +314,7 @@ impl Store {
         let Record { bytes, entries, sequence, trailer } = record;
         let end = offset + bytes.len() as u64;
         let written = BatchReport { objects: entries.len(), stored_bytes: bytes.len() as u64 };
-        if let Err(error) = append(owned, bytes, offset) {
+        if let Err(error) = append(owned, &bytes, offset) {
             // The tail may be torn. This handle never writes to the segment again: a good batch
             // after a torn one would turn an unacknowledged write into damage. The next owner
             // checks the tail.
@@ -366,11 +366,11 @@ impl Store {
 
 /// Writes a record. When the zeros written ahead are used up, writes new ones after it: fewer of
 /// them if the disk has no room for more, none after a record of [`BULK_RECORD_BYTES`].
-fn append(owned: &mut OwnedSegment, mut bytes: Vec<u8>, offset: u64) -> Result<()> {
+fn append(owned: &mut OwnedSegment, bytes: &[u8], offset: u64) -> Result<()> {
     let end = offset + bytes.len() as u64;
     let failed = |source| Error::io(format!("write {}", owned.segment.place(offset)), source);
     if end <= owned.reserved {
-        return owned.file.write_at(&bytes, offset).map_err(failed);
+        return owned.file.write_at(bytes, offset).map_err(failed);
     }
     let ahead = match bytes.len() as u64 {
         BULK_RECORD_BYTES.. => 0,
@@ -378,9 +378,12 @@ fn append(owned: &mut OwnedSegment, mut bytes: Vec<u8>, offset: u64) -> Result<(
     };
     let (wanted, least) =
         ((end + ahead).next_multiple_of(BLOCK_BYTES), end.next_multiple_of(BLOCK_BYTES));
-    let mut write = |reserved: u64| {
-        bytes.resize(usize::try_from(reserved - offset).unwrap_or(bytes.len()), 0);
-        owned.file.write_at(&bytes, offset).map(|()| reserved)
+    let write = |reserved: u64| {
+        let mut padded = vec![0; usize::try_from(reserved - offset).unwrap_or(bytes.len())];
+        if let Some(record) = padded.get_mut(..bytes.len()) {
+            record.copy_from_slice(bytes);
+        }
+        owned.file.write_at(&padded, offset).map(|()| reserved)
     };
     let written = match write(wanted) {
         Err(error) if error.kind() == std::io::ErrorKind::StorageFull => write(least),

@@ -110,5 +110,9 @@ syscalls:
 deny:
     cargo deny check
 
+# The site of the pages, by mdBook.
+site:
+    docs/contributing/site.py
+
 docs:
     cargo doc --workspace --no-deps --open

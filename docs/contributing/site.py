@@ -88,9 +88,15 @@ def copied(page: str, pages: set[str], repository: str) -> str:
         label, target = found.groups()
         if re.match(r"[a-z]+:|#", target) or label.startswith("!"):
             return found.group()
-        path = resolved(page, target.split("#")[0])
-        is_page = path in pages or (ROOT / path / "README.md").exists() and f"{path}/README.md" in pages
-        return found.group() if is_page or not path else f"{label}({repository}/blob/main/{path})"
+        place, _, anchor = target.partition("#")
+        path = resolved(page, place)
+        if f"{path}/README.md" in pages:
+            place, path = f"{place.rstrip('/')}/README.md", f"{path}/README.md"
+        if path and path not in pages:
+            return f"{label}({repository}/blob/main/{path})"
+        # mdBook calls the page of a folder index, and leaves links to it as they are.
+        place = re.sub(r"(^|/)README\.md$", r"\1index.md", place)
+        return f"{label}({place}#{anchor})" if anchor else f"{label}({place})"
 
     return LINK.sub(link, (ROOT / page).read_text())
 
@@ -135,7 +141,8 @@ def main() -> None:
     for page in pages:
         (SOURCE / page).parent.mkdir(parents=True, exist_ok=True)
         (SOURCE / page).write_text(copied(page, set(pages), repository))
-    for picture in tracked("docs/*.png"):
+    for picture in tracked("*.png") + tracked("*.svg"):
+        (SOURCE / picture).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(ROOT / picture, SOURCE / picture)
     (SOURCE / "SUMMARY.md").write_text(summary(pages))
     (OUT / "book.toml").write_text(SETTINGS.format(repository=repository))

@@ -30,7 +30,7 @@
 
 use super::collection::{Collected, run};
 use super::last_step::LastStep;
-use super::pack_journal::pack_journal;
+use super::pack_journal::{Packed, pack_journal};
 use super::store_budget::enforce_locked;
 use crate::error::{ErrorKind, Result};
 use crate::maintenance::collection_plan::Purpose;
@@ -206,7 +206,7 @@ fn run_step(
     last: &mut LastStep,
 ) -> Result<Collected> {
     if purpose == Purpose::Step && last.frees_nothing(repo)? {
-        return pack_journal(repo, lock);
+        return pack_journal(repo, lock, Packed::JournalAndPacks);
     }
     let mut collected = run(repo, lock, purpose, stamp, &mut |_| ())?;
     last.record_mark(repo)?;
@@ -234,8 +234,8 @@ fn run_step(
 
 /// Packs the idle journal if it has at least `bytes`, or 8192 objects, and returns the outcome.
 /// `None` if less is idle, if there is nothing to do, or while another collection runs. Frees
-/// nothing and ignores the budget of the store: this is for use between parts of work that belong
-/// together, such as an adoption.
+/// nothing, joins no packs and ignores the budget of the store: this is for use between parts of
+/// work that belong together, such as an adoption. The next [`step`] joins packs.
 ///
 /// Skips segments that other processes write to. Takes the time of writing one pack, whatever the
 /// store has, and holds no lock that a commit waits for.
@@ -249,6 +249,6 @@ pub fn pack(repo: &Repository, bytes: u64) -> Result<Option<Collected>> {
     if !is_enough(repo.store().idle_journal()?, bytes, None) {
         return Ok(None);
     }
-    let collected = pack_journal(repo, &lock)?;
+    let collected = pack_journal(repo, &lock, Packed::Journal)?;
     Ok(Some(collected).filter(|collected| collected.steps > 0))
 }

@@ -25,16 +25,33 @@ use crate::store::{
     Tombstone,
 };
 
-/// Moves the idle journal, and packs of a crowded size class, into one pack. Returns an empty
-/// outcome if there is nothing to move.
+/// The files that a pack of the journal may replace.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Packed {
+    /// The idle journal.
+    Journal,
+    /// Packs of a crowded size class, too.
+    JournalAndPacks,
+}
+
+/// Moves the idle journal, and packs if `packed` says so, into one pack. Returns an empty outcome
+/// if there is nothing to move.
 ///
 /// # Errors
 /// `Corrupt` when an object of a replaced file does not verify, and errors of writing. After an
 /// error the store is unchanged.
-pub(super) fn pack_journal(repo: &Repository, lock: &CollectorLock) -> Result<Collected> {
+pub(super) fn pack_journal(
+    repo: &Repository,
+    lock: &CollectorLock,
+    packed: Packed,
+) -> Result<Collected> {
     let collection = repo.store().collect_locked(lock)?;
     let inventory = collection.inventory();
-    let states: Vec<FileState> = inventory.files().iter().map(all_live).collect();
+    let state = |file: &InventoryFile| {
+        let may_go = packed == Packed::JournalAndPacks || file.tier.is_none();
+        FileState { replaceable: file.replaceable && may_go, ..all_live(file) }
+    };
+    let states: Vec<FileState> = inventory.files().iter().map(state).collect();
     let limits = Limits {
         is_budgeted: false,
         bound_bytes: size_bound(inventory, inventory.refs())?,

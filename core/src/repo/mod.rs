@@ -70,6 +70,7 @@ pub use history::prompts::{IsPrompt, PROMPT, PROMPTS, Prompts};
 pub use history::walk::{History, KnownTip, LogEntry};
 pub use links::links;
 use refs::branch::BRANCHES;
+pub(crate) use refs::branch::is_session_ref;
 pub use refs::branch::{
     BranchName, DEFAULT_SESSION, HEAD, MAIN_BRANCH, MAX_NAME_BYTES, check_full_name,
     check_remote_name, pin_name, pin_ref, tag_name, tag_ref,

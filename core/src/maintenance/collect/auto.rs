@@ -205,11 +205,12 @@ fn run_step(
     before: Option<&LastStep>,
     last: &mut LastStep,
 ) -> Result<Collected> {
-    if purpose == Purpose::Step && last.frees_nothing(repo)? {
+    if purpose == Purpose::Step && last.frees_little(repo)? {
         return pack_journal(repo, lock, Packed::JournalAndPacks);
     }
+    let newest = repo.refs().sequence;
     let mut collected = run(repo, lock, purpose, stamp, &mut |_| ())?;
-    last.record_mark(repo)?;
+    last.record_mark(repo, newest)?;
     if purpose == Purpose::Settle {
         for _ in 1..MAX_ROUNDS {
             if !Fullness::of(repo)?.is_over() {
@@ -237,8 +238,8 @@ fn run_step(
 /// nothing, joins no packs and ignores the budget of the store: this is for use between parts of
 /// work that belong together, such as an adoption. The next [`step`] joins packs.
 ///
-/// Skips segments that other processes write to. Takes the time of writing one pack, whatever the
-/// store has, and holds no lock that a commit waits for.
+/// Skips segments that other processes write to. Takes the time of writing one pack, regardless of
+/// the size of the store, and holds no lock that a commit waits for.
 ///
 /// # Errors
 /// `Corrupt` when an object of the journal does not verify, and errors of writing. After an error

@@ -11,8 +11,10 @@ use serde::{Deserialize, Serialize};
 use super::collection::Collected;
 use crate::error::{Error, ErrorKind, Result};
 use crate::maintenance::keep::policy::Policies;
+use crate::maintenance::keep::roots::PROTECTED_OPERATIONS;
 use crate::maintenance::keep::store_bound::Fullness;
-use crate::repo::Repository;
+use crate::object::RefChange;
+use crate::repo::{Repository, is_session_ref};
 use crate::store::{CollectorLock, JournalSize, Store};
 
 const VERSION: u64 = 1;
@@ -22,6 +24,9 @@ const MAX_REASON_BYTES: usize = 1024;
 
 /// Failures in a row after which the interval to the next try stays the same.
 const MAX_DOUBLINGS: u32 = 4;
+
+/// A step marks the store again when it has grown by one part in this many.
+const GROWTH_PARTS: u64 = 4;
 
 /// The outcome of a try.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -90,9 +95,9 @@ pub struct LastStep {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct MarkedStore {
-    /// Bytes of all files, after the step.
+    /// Bytes of all files after the step, or after a later one that found them smaller.
     pub bytes: u64,
-    /// The number of the newest operation.
+    /// The number of the newest operation before the mark.
     pub operation: u64,
 }
 
@@ -123,29 +128,32 @@ impl LastStep {
         }
     }
 
-    /// Returns true if a step that marks the store would hardly free anything: it has less than
-    /// twice the bytes of the last mark, no ref was deleted since, and nothing expires. So the
-    /// marks over the life of a store cost as much as the last one, instead of growing with each
-    /// step.
+    /// Returns true if a step that marks the store would free little: the store has grown by less
+    /// than a quarter since the last mark, no deleted branch, tag or pin has lost the protection of
+    /// its operation since, and nothing expires. So all marks of a growing store cost five times as
+    /// much as the last one, instead of one for each step.
     ///
     /// # Errors
     /// Errors of reading the policies and the operations since the last mark.
-    pub(super) fn frees_nothing(&self, repo: &Repository) -> Result<bool> {
-        let Some(marked) = self.marked else { return Ok(false) };
+    pub(super) fn frees_little(&mut self, repo: &Repository) -> Result<bool> {
+        let Some(marked) = &mut self.marked else { return Ok(false) };
         let fullness = Fullness::of(repo)?;
+        // A collection on request may have made the store smaller since.
+        marked.bytes = marked.bytes.min(fullness.file_bytes);
+        let marked = *marked;
         Ok(fullness.bound_bytes.is_none()
-            && fullness.file_bytes / 2 < marked.bytes
+            && fullness.file_bytes - marked.bytes < marked.bytes / GROWTH_PARTS
             && Policies::load(repo.store(), &repo.refs())?.is_empty()
             && repo.forgotten_sessions()?.is_empty()
-            && !has_deleted_refs(repo, marked.operation)?)
+            && !has_unprotected_deletion(repo, marked.operation)?)
     }
 
-    /// Records that the store is marked now.
+    /// Records that a step has marked the store, up to the operation of this number.
     ///
     /// # Errors
     /// Errors of reading the sizes of files.
-    pub(super) fn record_mark(&mut self, repo: &Repository) -> Result<()> {
-        let (bytes, operation) = (Fullness::of(repo)?.file_bytes, repo.refs().sequence);
+    pub(super) fn record_mark(&mut self, repo: &Repository, operation: u64) -> Result<()> {
+        let bytes = Fullness::of(repo)?.file_bytes;
         self.marked = Some(MarkedStore { bytes, operation });
         Ok(())
     }
@@ -223,14 +231,17 @@ impl LastStep {
     }
 }
 
-/// Returns true if an operation after the one of this number deleted a ref.
-fn has_deleted_refs(repo: &Repository, since: u64) -> Result<bool> {
-    for entry in repo.operations() {
+/// Returns true if an operation that protected the content of a deleted branch, tag or pin at the
+/// mark after the operation `marked` is not among the protected ones any more.
+fn has_unprotected_deletion(repo: &Repository, marked: u64) -> Result<bool> {
+    let was_protected = marked.saturating_sub(PROTECTED_OPERATIONS as u64);
+    for entry in repo.operations().skip(PROTECTED_OPERATIONS) {
         let operation = entry?.operation;
-        if operation.sequence <= since {
+        if operation.sequence <= was_protected {
             break;
         }
-        if operation.changes.iter().any(|change| change.new.is_none()) {
+        let deletes = |change: &RefChange| change.new.is_none() && is_session_ref(&change.name);
+        if operation.changes.iter().any(deletes) {
             return Ok(true);
         }
     }

@@ -34,8 +34,7 @@ pub(super) enum Packed {
     JournalAndPacks,
 }
 
-/// Moves the idle journal, and packs if `packed` says so, into one pack. Returns an empty outcome
-/// if there is nothing to move.
+/// Moves the objects of these files into one pack. Returns an empty outcome if there are none.
 ///
 /// # Errors
 /// `Corrupt` when an object of a replaced file does not verify, and errors of writing. After an
@@ -89,8 +88,8 @@ fn all_live(file: &InventoryFile) -> FileState {
 }
 
 /// Marks every object of these files in the order of a pack: the newest contexts first, then the
-/// contexts of older turns, then what no commit in these files reaches. Returns the round of the
-/// newest contexts, too.
+/// contexts of older turns, then objects that no commit in these files reaches. Also returns the
+/// round of the newest contexts.
 fn order<'i>(inventory: &'i Inventory<'i>, files: &[usize]) -> Result<(Marker<'i>, u32)> {
     let losses = KnownLosses::load(inventory, inventory.refs())?;
     let mut marker = Marker::new(inventory, Arc::new(losses));

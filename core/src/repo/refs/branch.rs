@@ -72,7 +72,7 @@ impl BranchName {
     }
 
     /// Returns true if the branch repeats the name of its session, like `task/task/plan`. Such a
-    /// branch probably stands for `task/plan`, so it does not represent its session.
+    /// branch was probably meant to be `task/plan`, so no command chooses it for its session.
     #[must_use]
     pub fn has_repeated_session(&self) -> bool {
         self.branch.split_once('/').is_some_and(|(first, _)| first == self.session)
@@ -141,6 +141,11 @@ pub fn pin_name(full: &str) -> Option<&str> {
 #[must_use]
 pub fn tag_name(full: &str) -> Option<&str> {
     full.strip_prefix(TAGS)
+}
+
+/// Returns true if a ref is a branch, tag or pin.
+pub(crate) fn is_session_ref(name: &str) -> bool {
+    BranchName::from_full(name).is_some() || tag_name(name).is_some() || pin_name(name).is_some()
 }
 
 /// Refuses names other than HEAD and `refs/<kind>/<name>`.

@@ -11,7 +11,7 @@ use super::operations::{BundledChange, BundledOperation, Held};
 use super::request::BundleRequest;
 use crate::error::Result;
 use crate::object::{Kind, ObjectId, ObjectSource, Operation, RefChange, RefValue};
-use crate::repo::{BranchName, OperationEntry, Repository, check_full_name, pin_name, tag_name};
+use crate::repo::{BranchName, OperationEntry, Repository, check_full_name, is_session_ref};
 
 /// The scope of the operations in a bundle.
 pub(super) struct BundleScope<'a> {
@@ -269,11 +269,6 @@ fn object(value: &Option<RefValue>) -> Option<Option<ObjectId>> {
 /// Returns the session of a branch.
 fn session_of(name: &str) -> Option<String> {
     BranchName::from_full(name).map(|branch| branch.session().to_owned())
-}
-
-/// Returns true if a ref is a branch, tag or pin.
-fn is_session_ref(name: &str) -> bool {
-    BranchName::from_full(name).is_some() || tag_name(name).is_some() || pin_name(name).is_some()
 }
 
 /// Returns the reason of an operation, or only its command (the first word) if the rest may name

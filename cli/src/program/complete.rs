@@ -7,7 +7,7 @@ use std::sync::Arc;
 use clap_complete::engine::CompletionCandidate;
 use turntree::context::sections::FILES_PREFIX;
 use turntree::context::{Context, PathTarget, Section, Shape, open_conflicts, split};
-use turntree::object::{ObjectId, ObjectSource, RefValue};
+use turntree::object::{ObjectId, ObjectSource};
 use turntree::repo::{
     BranchName, History, LogEntry, NamedTag, Pin, Repository, Resolver, split_path,
 };
@@ -35,9 +35,6 @@ const MIN_TITLE_CHARS: usize = 3;
 
 /// The most characters of a title that are offered.
 const TITLE_CHARS: usize = 48;
-
-/// The beginning of the full names of branches.
-const HEADS: &str = "refs/heads/";
 
 /// The store, and its sessions, which are read once.
 struct Names {
@@ -144,14 +141,7 @@ impl Names {
     }
 
     fn branches_of(&self, session: &str) -> Vec<(BranchName, ObjectId)> {
-        let refs = self.repo.refs();
-        let below = format!("{HEADS}{session}/");
-        let found = refs.values.range(below.clone()..).take_while(|it| it.0.starts_with(&below));
-        let branch = |(name, value): (&String, &RefValue)| match value {
-            RefValue::Object(id) => Some((BranchName::from_full(name)?, *id)),
-            RefValue::Symbolic(_) => None,
-        };
-        found.filter_map(branch).take(MAX_NAMES).collect()
+        self.repo.branches_of(session).into_iter().take(MAX_NAMES).collect()
     }
 
     fn tags(&self) -> Vec<CompletionCandidate> {

@@ -96,7 +96,7 @@ pub struct SectionFacts {
     pub name: &'static str,
     /// The names that share these facts.
     names: Names,
-    /// What has the section.
+    /// The owner of the section.
     pub holder: SectionHolder,
     /// The kind of its entries.
     pub entries: EntryKind,
@@ -110,7 +110,7 @@ pub struct SectionFacts {
     pub is_shared: bool,
 }
 
-/// What has a section.
+/// The owner of a section.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SectionHolder {
     /// The context.

@@ -283,10 +283,11 @@ impl<'r> Transaction<'r> {
     }
 
     /// Returns the refs whose names begin with `prefix`, as of the beginning.
-    pub(super) fn initial_refs(&self, prefix: &str) -> impl Iterator<Item = (&str, &RefValue)> {
-        let from = self.refs.values.range(prefix.to_owned()..);
-        let named = from.map(|(name, value)| (name.as_str(), value));
-        named.take_while(move |(name, _)| name.starts_with(prefix))
+    pub(super) fn initial_refs<'t>(
+        &'t self,
+        prefix: &'t str,
+    ) -> impl Iterator<Item = (&'t str, &'t RefValue)> {
+        self.refs.values.starting_with(prefix).map(|(name, value)| (name.as_str(), value))
     }
 
     /// Returns the newest commit of a branch as of the beginning.

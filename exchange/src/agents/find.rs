@@ -161,7 +161,8 @@ impl FoundSessions {
 }
 
 impl Listing {
-    /// Lists what holds sessions in a folder, and nothing next to it: the agent keeps secrets there.
+    /// Lists only the databases and folders of sessions in a folder: the agent keeps secrets next
+    /// to them.
     fn only_sources(&mut self, agent: &Agent, folder: &Path) {
         for source in agent.sources {
             self.held.extend(source.within(folder).into_iter().map(|path| (*source, path)));

@@ -1,5 +1,4 @@
-//! A session of an agent that was found somewhere, and what holds sessions that are no files of
-//! their own.
+//! A session that was found on this machine, and the databases and folders that hold several.
 
 use std::fs::Metadata;
 use std::io::BufRead;

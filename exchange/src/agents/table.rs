@@ -24,7 +24,7 @@ pub(super) struct Agent {
     pub(super) title: &'static str,
     /// Returns the places of its sessions: folders, or files.
     pub(super) places: fn(&Environment<'_>) -> Vec<PathBuf>,
-    /// What holds its sessions, unless each is a file.
+    /// Its databases and folders of sessions; empty if each session is a file.
     pub(super) sources: &'static [&'static dyn SessionSource],
     /// True if nothing else in its places is looked at.
     pub(super) has_other_files: bool,
@@ -196,7 +196,7 @@ pub(super) fn agent(name: &str) -> Option<&'static Agent> {
     AGENTS.iter().find(|agent| agent.name == name)
 }
 
-/// Returns what holds sessions of agents that do not keep each as a file.
+/// Returns the sources of all agents that do not keep each session as a file.
 pub(super) fn sources() -> impl Iterator<Item = &'static dyn SessionSource> {
     AGENTS.iter().flat_map(|agent| agent.sources).copied()
 }

@@ -180,7 +180,7 @@ pub(crate) fn stage_labels<'r>(
     session: &str,
     labels: &SessionLabels,
 ) -> Result<Transaction<'r>> {
-    if repo.branches_of(session).is_empty() {
+    if !repo.has_session(session) {
         return Err(no_session(session));
     }
     let mut change = repo.begin();

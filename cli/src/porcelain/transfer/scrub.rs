@@ -151,7 +151,7 @@ impl Scrubbed {
 /// # Errors
 /// `NotFound` if nothing has that name.
 pub(crate) fn wanted(repo: &Repository, name: &str) -> Result<BundleRequest> {
-    if !repo.branches_of(name).is_empty() {
+    if repo.has_session(name) {
         return Ok(BundleRequest::Session(name.to_owned()));
     }
     let revision = resolve(repo, name)?;

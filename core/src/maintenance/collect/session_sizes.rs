@@ -130,7 +130,7 @@ impl<'a> Survey<'a> {
             }
         }
         let known = ForgottenSession::load(inventory, inventory.refs())?.into_iter();
-        let gone = known.map(|gone| gone.session).filter(|name| !has_branch(repo, name));
+        let gone = known.map(|gone| gone.session).filter(|name| !repo.has_session(name));
         let gone: Vec<ForgottenSession> =
             gone.chain(numbers.keys().cloned()).map(ForgottenSession::forgotten_always).collect();
         let through = forgotten_through(inventory, inventory.refs())?;
@@ -260,8 +260,4 @@ fn owner(reason: &Reason, of_session: &dyn Fn(&str) -> Option<usize>) -> Option<
         | Reason::Operation(_)
         | Reason::Lost { .. } => Some(0),
     }
-}
-
-fn has_branch(repo: &Repository, session: &str) -> bool {
-    !repo.branches_of(session).is_empty()
 }

@@ -143,8 +143,8 @@ impl Repository {
         let refs = self.refs();
         let mut bisect = Bisect::new(session);
         let mut is_there = false;
-        for (name, value) in refs.values.range(prefix.clone()..) {
-            let Some(rest) = name.strip_prefix(&prefix) else { break };
+        for (name, value) in refs.values.starting_with(&prefix) {
+            let rest = name.strip_prefix(&prefix).unwrap_or_default();
             let RefValue::Object(id) = value else { continue };
             is_there = true;
             match rest.split_once('/') {

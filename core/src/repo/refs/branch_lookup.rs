@@ -75,8 +75,7 @@ impl Repository {
         let Ok(main) = BranchName::main(session) else { return false };
         let full = main.full();
         let prefix = full.strip_suffix(main.branch()).unwrap_or(&full);
-        let first = refs.values.range(prefix.to_owned()..).next();
-        first.is_some_and(|(name, _)| name.starts_with(prefix))
+        refs.values.starting_with(prefix).next().is_some()
     }
 
     /// Refuses a name that new branches must not have, unless the branch exists.

@@ -100,7 +100,7 @@ impl Repository {
     /// Returns true if a branch was switched to at any place.
     #[must_use]
     pub fn has_places(&self) -> bool {
-        self.refs().values.range(PLACES.to_owned()..).next().is_some_and(|(name, _)| is_place(name))
+        self.refs().values.starting_with(PLACES).next().is_some()
     }
 
     /// Returns [`Repository::head`], or `None` if no branch can be chosen, for commands that work

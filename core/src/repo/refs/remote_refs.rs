@@ -124,9 +124,8 @@ impl Repository {
     pub fn distant_bundles(&self, remote: &str) -> Vec<(String, String)> {
         let prefix = distant_prefix(remote);
         let refs = self.refs();
-        let names = refs.values.range(prefix.clone()..).map(|(name, _)| name);
-        let own = names.take_while(|name| name.starts_with(&prefix));
-        let split = own.filter_map(|name| distant_bundle(name));
+        let own = refs.values.starting_with(&prefix);
+        let split = own.filter_map(|(name, _)| distant_bundle(name));
         split.map(|(_, session, bundle)| (session.to_owned(), bundle.to_owned())).collect()
     }
 
@@ -155,9 +154,7 @@ impl Repository {
             None => format!("{REMOTE_BRANCHES}{remote}/"),
         };
         let refs = self.refs();
-        let from = refs.values.range(prefix.clone()..);
-        let own = from.take_while(|(name, _)| name.starts_with(&prefix));
-        let own = own.filter_map(|(name, value)| match value {
+        let own = refs.values.starting_with(&prefix).filter_map(|(name, value)| match value {
             RefValue::Object(id) => Some((remote_branch(name)?.1, *id)),
             RefValue::Symbolic(_) => None,
         });
@@ -199,8 +196,8 @@ impl Repository {
     pub fn remote_sessions(&self, remote: &str) -> Vec<String> {
         let prefix = format!("{REMOTE_HEADS}{remote}/");
         let refs = self.refs();
-        let names = refs.values.range(prefix.clone()..).map(|(name, _)| name);
-        names.map_while(|name| name.strip_prefix(&prefix)).map(str::to_owned).collect()
+        let names = refs.values.starting_with(&prefix);
+        names.filter_map(|(name, _)| name.strip_prefix(&prefix)).map(str::to_owned).collect()
     }
 }
 

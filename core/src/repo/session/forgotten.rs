@@ -365,9 +365,7 @@ impl Repository {
     fn forgotten_session(&self, session: &str) -> Option<ForgottenSession> {
         let refs = self.refs();
         let value = refs.value(&format!("{FORGOTTEN}{session}"))?;
-        if refs.value(&format!("{RETURNED}{session}")).is_some()
-            || !self.branches_of(session).is_empty()
-        {
+        if refs.value(&format!("{RETURNED}{session}")).is_some() || self.has_session(session) {
             return None;
         }
         // An unreadable record counts as forgotten by name.
@@ -384,7 +382,7 @@ impl Repository {
         let mut names = BTreeSet::from([session.to_owned()]);
         for (_, tip) in self.branches_of(session) {
             let named = self.commit(&tip)?.session;
-            if self.branches_of(&named).is_empty() {
+            if !self.has_session(&named) {
                 names.insert(named);
             }
         }

@@ -66,9 +66,7 @@ struct IndexedRefs {
 
 /// Returns the refs of indexes.
 fn index_refs(refs: &RefTable) -> impl Iterator<Item = (&String, &ObjectId)> {
-    let from = refs.values.range(DISTANT_REFS.to_owned()..);
-    let own = from.take_while(|(name, _)| name.starts_with(DISTANT_REFS));
-    own.filter_map(|(name, value)| match value {
+    refs.values.starting_with(DISTANT_REFS).filter_map(|(name, value)| match value {
         RefValue::Object(id) => Some((name, id)),
         RefValue::Symbolic(_) => None,
     })

@@ -3,9 +3,8 @@
 //! Every commit makes a new table, as open transactions and readers keep the old one. With a plain
 //! map each commit of an import copied the refs of all sessions.
 
-use std::borrow::Borrow;
 use std::collections::BTreeMap;
-use std::ops::RangeBounds;
+use std::ops::Bound;
 
 use rpds::RedBlackTreeMapSync;
 
@@ -55,23 +54,13 @@ impl RefValues {
         self.iter().map(|(_, value)| value)
     }
 
-    /// The refs with a name in a range, ordered by name.
-    pub fn range<N: Ord + ?Sized>(
-        &self,
-        names: impl RangeBounds<N>,
-    ) -> impl DoubleEndedIterator<Item = (&String, &RefValue)>
-    where
-        String: Borrow<N>,
-    {
-        self.0.range(names)
-    }
-
     /// The refs whose names begin with `prefix`, ordered by name.
     pub fn starting_with<'v>(
         &'v self,
-        prefix: &'v str,
+        prefix: &str,
     ) -> impl Iterator<Item = (&'v String, &'v RefValue)> {
-        self.range(prefix.to_owned()..).take_while(move |(name, _)| name.starts_with(prefix))
+        let from = self.0.range::<str, _>((Bound::Included(prefix), Bound::Unbounded));
+        from.take_while(move |(name, _)| name.starts_with(prefix))
     }
 
     pub(crate) fn insert(&mut self, name: String, value: RefValue) {

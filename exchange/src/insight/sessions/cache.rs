@@ -3,7 +3,6 @@
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
-use std::ops::Bound;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
@@ -450,8 +449,8 @@ fn labels_of<'r>(refs: &'r RefTable, session: &str) -> Option<&'r RefValue> {
 /// Returns the refs of all sessions, by name.
 fn all_refs(refs: &RefTable) -> BTreeMap<&str, SessionRefs<'_>> {
     let mut all: BTreeMap<&str, SessionRefs<'_>> = BTreeMap::new();
-    let has_labels = from(refs, SESSION_REFS).next().is_some();
-    for (full, value) in from(refs, BRANCH_REFS) {
+    let has_labels = refs.values.starting_with(SESSION_REFS).next().is_some();
+    for (full, value) in refs.values.starting_with(BRANCH_REFS) {
         let (Some((session, branch)), RefValue::Object(tip)) = (branch_of(full), value) else {
             continue;
         };
@@ -468,7 +467,8 @@ fn all_refs(refs: &RefTable) -> BTreeMap<&str, SessionRefs<'_>> {
 fn refs_of<'r>(refs: &'r RefTable, session: &str) -> Option<(&'r str, SessionRefs<'r>)> {
     let mut name = None;
     let mut branches = Vec::new();
-    for (full, value) in from(refs, &format!("{BRANCH_REFS}{session}")) {
+    let prefix = format!("{BRANCH_REFS}{session}");
+    for (full, value) in refs.values.starting_with(&prefix) {
         let (Some((found, branch)), RefValue::Object(tip)) = (branch_of(full), value) else {
             continue;
         };
@@ -478,13 +478,4 @@ fn refs_of<'r>(refs: &'r RefTable, session: &str) -> Option<(&'r str, SessionRef
         }
     }
     Some((name?, SessionRefs { branches, labels: labels_of(refs, session) }))
-}
-
-/// Returns the refs with a prefix, in order of names.
-fn from<'r>(refs: &'r RefTable, prefix: &str) -> impl Iterator<Item = (&'r String, &'r RefValue)> {
-    let bounds = (Bound::Included(prefix), Bound::Unbounded);
-    refs.values.range::<str>(bounds).take_while({
-        let prefix = prefix.to_owned();
-        move |(name, _)| name.starts_with(&prefix)
-    })
 }

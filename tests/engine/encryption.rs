@@ -10,7 +10,8 @@ use turntree::maintenance::{Loss, Pattern, Purpose, collect, fsck, redact, repai
 use turntree::object::{ObjectId, RefValue};
 use turntree::repo::{BranchName, Repository};
 use turntree::store::{
-    Expected, OpenOptions, RealIo, Store, StoreCipher, StoreKey, StoreKeys, Thoroughness, Tier,
+    EncryptionChange, Expected, OpenOptions, RealIo, Store, StoreCipher, StoreKey, StoreKeys,
+    Thoroughness, Tier,
 };
 use turntree_tests::{Sandbox, commit_note, new_store, stamp};
 
@@ -58,6 +59,11 @@ fn branch(session: &str) -> BranchName {
     BranchName::new(session, "main").unwrap()
 }
 
+/// Encrypts the store with this key, whatever its key was.
+fn encrypt(repo: &Repository, key: StoreKey, seed: u8) -> EncryptionChange {
+    repo.store().change_encryption(Some(key), [seed; 16]).unwrap()
+}
+
 fn note(repo: &Repository, session: &str, text: &str, second: i64) -> ObjectId {
     commit_note(repo, &branch(session), ("n", text), &stamp(second))
 }
@@ -78,7 +84,7 @@ fn expect_nothing_in_the_clear(key: StoreKey) {
     let sandbox = Sandbox::new();
     let dir = sandbox.store_dir();
     let encrypted = |dir: &Path, seed| open_with(dir, Some(key.into()), seed).unwrap();
-    sandbox.repo.store().change_encryption(Some(key), [9; 16]).unwrap();
+    encrypt(&sandbox.repo, key, 9);
     let repo = encrypted(&dir, 3);
     let mut ids = Vec::new();
     for turn in 0..40 {
@@ -114,10 +120,10 @@ fn unknown_ciphers_are_detected_in_the_superblock() {
         u64::from_le_bytes(*superblock[40..].first_chunk().unwrap())
     };
     assert_eq!(features(), 0);
-    sandbox.repo.store().change_encryption(Some(KEY), [9; 16]).unwrap();
+    encrypt(&sandbox.repo, KEY, 9);
     assert_eq!(features(), 1, "the first cipher, which every program with encryption knows");
     let repo = encrypted(&sandbox.store_dir(), 3);
-    repo.store().change_encryption(Some(OTHER), [10; 16]).unwrap();
+    encrypt(&repo, OTHER, 10);
     assert_eq!(features(), 3);
     let repo = open_with(&sandbox.store_dir(), Some(OTHER.into()), 4).unwrap();
     assert!(repo.tip(&branch("s")).is_some());
@@ -129,7 +135,7 @@ fn unknown_ciphers_are_detected_in_the_superblock() {
 fn encrypted_stores_open_only_with_their_key() {
     let sandbox = Sandbox::new();
     note(&sandbox.repo, "s", "one", 1);
-    sandbox.repo.store().change_encryption(Some(KEY), [9; 16]).unwrap();
+    encrypt(&sandbox.repo, KEY, 9);
     for keys in [None, Some(OTHER.into()), Some(StoreKeys { newest: KEY, previous: Some(OTHER) })] {
         let error = open_with(&sandbox.store_dir(), keys, 2).map(drop).expect_err("no way in");
         assert_eq!(error.kind(), ErrorKind::Encrypted, "{error}");
@@ -159,7 +165,7 @@ fn stale_handles_write_no_plaintext() {
             _ => Vec::new(),
         };
         if round == 0 {
-            sandbox.repo.store().change_encryption(Some(KEY), [9; 16]).unwrap();
+            encrypt(&sandbox.repo, KEY, 9);
         }
         for repo in &stale {
             let mut change = repo.begin();
@@ -184,7 +190,7 @@ fn stale_handles_write_no_plaintext() {
 fn incomplete_new_encrypted_segments_are_not_damage() {
     let sandbox = Sandbox::new();
     let dir = sandbox.store_dir();
-    sandbox.repo.store().change_encryption(Some(KEY), [9; 16]).unwrap();
+    encrypt(&sandbox.repo, KEY, 9);
     let tip = note(&encrypted(&dir, 2), "s", "acknowledged", 1);
     let journal = dir.join("journal");
     let [(_, segment)] = &files(&journal)[..] else { panic!("one segment") };
@@ -207,7 +213,7 @@ fn encryption_keeps_object_ids_and_shares_no_bytes_between_stores() {
     let mut pieces: HashSet<[u8; 16]> = HashSet::new();
     for (seed, key) in [(2, KEY), (3, OTHER), (4, KEY)] {
         let sandbox = Sandbox::new();
-        sandbox.repo.store().change_encryption(Some(key), [seed; 16]).unwrap();
+        encrypt(&sandbox.repo, key, seed);
         let repo = open_with(&sandbox.store_dir(), Some(key.into()), seed).unwrap();
         assert_eq!(note(&repo, "s", "the same in all of them", 1), tip);
         for (path, content) in files(&sandbox.store_dir().join("journal")) {
@@ -232,7 +238,7 @@ fn existing_stores_can_be_encrypted_rekeyed_and_decrypted() {
     let tip = note(&sandbox.repo, "s", "behind the pack", 60);
     let plan = sandbox.repo.store().plan_encryption(Some(KEY)).unwrap();
     assert!(plan.files >= 4 && plan.bytes > 1000, "{plan:?}");
-    let done = sandbox.repo.store().change_encryption(Some(KEY), [9; 16]).unwrap();
+    let done = encrypt(&sandbox.repo, KEY, 9);
     assert_eq!(done, plan);
 
     let repo = encrypted(&dir, 2);
@@ -241,7 +247,7 @@ fn existing_stores_can_be_encrypted_rekeyed_and_decrypted() {
     expect_whole(&repo);
     assert_eq!(repo.store().plan_encryption(Some(KEY)).unwrap().files, 0);
 
-    repo.store().change_encryption(Some(OTHER), [10; 16]).unwrap();
+    encrypt(&repo, OTHER, 10);
     assert_eq!(open_with(&dir, Some(KEY.into()), 3).err().unwrap().kind(), ErrorKind::Encrypted);
     let repo = open_with(&dir, Some(OTHER.into()), 4).unwrap();
     assert_eq!(repo.tip(&branch("s")), Some(tip));
@@ -259,7 +265,7 @@ fn interrupted_key_changes_must_be_finished_first() {
     let sandbox = Sandbox::new();
     let dir = sandbox.store_dir();
     let tip = note(&sandbox.repo, "s", "one", 1);
-    sandbox.repo.store().change_encryption(Some(KEY), [9; 16]).unwrap();
+    encrypt(&sandbox.repo, KEY, 9);
     // A folder blocks the copy of a segment.
     let segment = fs::read_dir(dir.join("journal")).unwrap().next().unwrap().unwrap().path();
     let way = PathBuf::from(format!("{}.tmp", segment.display()));
@@ -275,7 +281,7 @@ fn interrupted_key_changes_must_be_finished_first() {
         .store()
         .change_encryption(Some(StoreKey::of(StoreCipher::Aes256Ctr, [5; 32])), [11; 16]);
     assert_eq!(third.unwrap_err().kind(), ErrorKind::InvalidInput);
-    repo.store().change_encryption(Some(OTHER), [12; 16]).unwrap();
+    encrypt(&repo, OTHER, 12);
     let repo = open_with(&dir, Some(OTHER.into()), 4).unwrap();
     assert_eq!(repo.tip(&branch("s")), Some(tip));
     expect_whole(&repo);
@@ -285,7 +291,7 @@ fn interrupted_key_changes_must_be_finished_first() {
 fn redaction_and_repair_work_in_encrypted_stores() {
     let sandbox = Sandbox::new();
     let dir = sandbox.store_dir();
-    sandbox.repo.store().change_encryption(Some(KEY), [9; 16]).unwrap();
+    encrypt(&sandbox.repo, KEY, 9);
     let repo = encrypted(&dir, 2);
     for turn in 0..10 {
         note(&repo, "s", &format!("hunter2 {turn}"), turn);

@@ -82,7 +82,7 @@ pub const GIT: &str = "git";
 /// The section of the pieces of an imported transcript.
 pub const SOURCE: &str = "source";
 /// The section of the steps of a copied beginning of a transcript.
-pub const SOURCE_COPIED: &str = "source-copied";
+pub(crate) const SOURCE_COPIED: &str = "source-copied";
 /// The sections of the pieces of other transcripts that a copied beginning has; a number follows.
 pub(super) const SOURCE_BASE: &str = "source-base-";
 /// The section of the chat file of a design store.

@@ -73,7 +73,7 @@ pub use collect::collection::{Collected, plan_collection, plan_collection_after}
 pub use collect::last_step::{LastStep, StepOutcome};
 pub use collect::session_sizes::{SessionSizes, measure_sessions};
 pub use collect::store_budget::{
-    apply_store_budget, collect, enforce_store_budget, plan_store_budget, planned_store_budget,
+    apply_store_budget, collect, plan_store_budget, planned_store_budget,
 };
 pub use collection_plan::{
     CollectionPlan, Fate, KnownLossesPlan, ObjectsSize, Purpose, StoreFilePlan,

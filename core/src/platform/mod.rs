@@ -31,14 +31,13 @@ pub use names::NameRules;
 pub use system::errors::is_link_refusal;
 pub(crate) use system::errors::{OUT_OF_HANDLES, PASSING};
 pub use system::file::{
-    HOME_VARIABLE, SYSTEM_CONFIG, canonical, free_bytes, has_other_users, identity, is_program,
-    lock_folder, name_of_bytes, own_identity, path_bytes, path_text, private, private_folders,
-    read_at, script_permissions, sync_names, try_lock, unlock, with_permissions_of, without_links,
-    write_all_at,
+    HOME_VARIABLE, canonical, free_bytes, has_other_users, identity, is_program, lock_folder,
+    name_of_bytes, own_identity, path_text, private, private_folders, read_at, script_permissions,
+    sync_names, try_lock, unlock, with_permissions_of, without_links, write_all_at,
 };
 pub(crate) use system::file::{
-    file_identity, is_plain_file, kind_of_special, remove, rename_to_free, replace, stat_of,
-    stat_of_path, store_identity, sync_data, waiting_for_nothing,
+    SYSTEM_CONFIG, file_identity, is_plain_file, kind_of_special, path_bytes, remove,
+    rename_to_free, replace, stat_of, stat_of_path, store_identity, sync_data, waiting_for_nothing,
 };
 pub use system::folder::Folder;
 pub(crate) use system::mapping::MAPS_FILES;

@@ -53,33 +53,34 @@ pub use change::redactions::{REDACTIONS_REF, Redactions};
 pub use change::resolve::Resolution;
 pub use change::secret_settings::{SECRET_SETTINGS_REF, SecretMode, SecretSettings};
 pub use change::undo::{LastUndo, MovedFiles, UndoPlan};
-pub use change::whole_workspace::{
-    ALL_FILES, PART_OF_FILES, WORKSPACE_FILES, WORKSPACE_SKIPPED, WholeWorkspace, workspace_files,
-};
+pub(crate) use change::whole_workspace::{PART_OF_FILES, WORKSPACE_FILES};
+pub use change::whole_workspace::{WholeWorkspace, workspace_files};
 pub use history::availability::{Availability, AvailableTurn};
 pub use history::bisect::{Bisect, BisectNote, BisectStatus, BisectVerdict, Candidate, SkipReason};
 pub use history::divergence::{BranchLine, Divergence};
+pub(crate) use history::earlier_turns::ONLY;
 pub(crate) use history::earlier_turns::audit_record;
 pub use history::earlier_turns::{
-    LESSONS_CHANGED, ONLY, RESTORED_FROM, ROLLED_BACK_TO, RollbackTarget, WORKSPACE, before_ref,
+    LESSONS_CHANGED, RESTORED_FROM, ROLLED_BACK_TO, RollbackTarget, WORKSPACE, before_ref,
 };
 pub use history::grafts::{GRAFTS_REF, Grafts};
 pub use history::operations::OperationEntry;
 pub use history::prompt_cache::NoteKeeper;
-pub use history::prompts::{IsPrompt, PROMPT, PROMPTS, Prompts};
+pub use history::prompts::{IsPrompt, PROMPT, Prompts};
 pub use history::walk::{History, KnownTip, LogEntry};
 pub use links::links;
 use refs::branch::BRANCHES;
 pub(crate) use refs::branch::is_session_ref;
 pub use refs::branch::{
     BranchName, DEFAULT_SESSION, HEAD, MAIN_BRANCH, MAX_NAME_BYTES, check_full_name,
-    check_remote_name, pin_name, pin_ref, tag_name, tag_ref,
+    check_remote_name, pin_ref, tag_ref,
 };
+pub(crate) use refs::branch::{pin_name, tag_name};
 pub use refs::pin::{NewPin, Pin};
 pub use refs::place::{ChooseBranch, is_place, is_worktree};
-pub use refs::remote_refs::{
-    REMOTES_REF, RemoteEntry, distant_bundle, distant_ref, remote_branch, remote_branch_ref,
-    remote_head_ref,
+pub use refs::remote_refs::{RemoteEntry, remote_branch};
+pub(crate) use refs::remote_refs::{
+    distant_bundle, distant_ref, remote_branch_ref, remote_head_ref,
 };
 pub use refs::tag::NamedTag;
 pub use revision::{
@@ -88,14 +89,12 @@ pub use revision::{
 pub use search::{
     Arrival, Arrivals, ArrivedAt, Blame, BlameKind, BlamedPart, Count, FindIn, Gap, Gaps, Grep,
     GrepPlace, GrepProgress, GrepQuery, GrepSteps, LinePattern, LoosePattern, MAX_LINE_BYTES,
-    MAX_PATTERN_BYTES, MatchedLine, MayHold, PatternOptions, Pickaxe, PickaxeMatch, PickaxeQuery,
-    ReadMessage, Scan, ScanPart, ScanPlace, ScopeScan, SearchFilter, SearchScope, TextMatches,
+    MatchedLine, MayHold, PatternOptions, Pickaxe, PickaxeMatch, PickaxeQuery, ReadMessage, Scan,
+    ScanPart, ScanPlace, ScopeScan, SearchFilter, SearchScope, TextMatches,
 };
 pub(crate) use search::{complete_history_index, wrong_history_indexes};
 pub use session::forgotten::ForgottenSession;
-pub use session::sessions::{
-    MAX_LABEL_BYTES, MAX_LABELS, MAX_TITLE_BYTES, NewestBranch, SESSION_REFS, SessionLabels,
-};
+pub use session::sessions::{NewestBranch, SESSION_REFS, SessionLabels};
 pub use session::watch;
 pub use transaction::{SnapshotDraft, Transaction};
 pub(crate) use versioned_json::decode_versioned;

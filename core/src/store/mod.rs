@@ -90,7 +90,8 @@ use std::time::Duration;
 use bytes::Bytes;
 
 pub(crate) use derived::{DerivedFile, PackHandle};
-pub use distant::{BundleEnds, BundleIndex, DISTANT_REFS, RangeSource};
+pub(crate) use distant::DISTANT_REFS;
+pub use distant::{BundleEnds, BundleIndex, RangeSource};
 pub use encryption::{STORE_KEY_BYTES, StoreCipher, StoreKey, StoreKeys, enciphered};
 pub(crate) use encryption::{decipher, encipher};
 pub use format::superblock::FORMAT_VERSION;

@@ -35,8 +35,7 @@ mod rewind;
 
 pub use broad_directory::expect_narrow;
 pub use caches::{
-    AdoptionCache, Claim, FileMark, database_path, make_database, read_note, was_captured_here,
-    write_note,
+    AdoptionCache, Claim, FileMark, database_path, make_database, read_note, write_note,
 };
 pub use capture::{
     CaptureOptions, CaptureProgress, CaptureReport, MAX_FILE_BYTES, SkippedFile, StatCache,

@@ -46,7 +46,7 @@ pub const DUE_BYTES: u64 = 8 << 20;
 
 /// The objects in the journal that make a step worthwhile. Each costs some 100 bytes of memory and
 /// a microsecond in every process that opens the store.
-pub const DUE_OBJECTS: usize = 8192;
+pub(crate) const DUE_OBJECTS: usize = 8192;
 
 /// A store over its budgets gets a step whenever this fraction of them (1/6) is new. Each step
 /// marks everything that stays, so rarer steps take less processor time and leave more unpacked.

@@ -6,7 +6,7 @@
 //! newest of each directory. Shared content counts for the newest session, or for the sessions that
 //! stay.
 //!
-//! [`enforce_store_budget`] implements it. Collections of the whole store and [automatic
+//! [`enforce_locked`] implements it. Collections of the whole store and [automatic
 //! maintenance](crate::maintenance::auto) call it, so every program that maintains a store keeps its budget.
 
 use std::cmp::Reverse;
@@ -127,18 +127,8 @@ pub fn planned_store_budget(repo: &Repository, now: Time) -> Result<Option<Budge
 }
 
 /// Forgets the oldest sessions if the packed store exceeds its budget. Returns `None` if it has no
-/// budget or is within it, which only costs a look at the sizes of files.
-///
-/// # Errors
-/// Errors of [`store_budget`], of a collection including `Locked`, and of [`apply_store_budget`].
-pub fn enforce_store_budget(
-    repo: &Repository,
-    stamp: &Signature,
-) -> Result<Option<EnforcedBudget>> {
-    enforce_locked(repo, &repo.store().lock_collector()?, stamp)
-}
-
-/// Like [`enforce_store_budget`], under a lock that the caller holds.
+/// budget or is within it, which only costs a look at the sizes of files. The caller holds the lock
+/// of the collector.
 pub(super) fn enforce_locked(
     repo: &Repository,
     lock: &CollectorLock,
@@ -175,8 +165,8 @@ fn exceeded_budget(repo: &Repository) -> Result<Option<u64>> {
 /// Calls `before_step` with the plan of each step before it is applied.
 ///
 /// # Errors
-/// Errors of [`plan_collection`](crate::maintenance::plan_collection) and of [`enforce_store_budget`]; `Locked`
-/// while another collection runs, unless the handle
+/// Errors of [`plan_collection`](crate::maintenance::plan_collection), of [`store_budget`] and of
+/// [`apply_store_budget`]; `Locked` while another collection runs, unless the handle
 /// [waits](crate::store::Store::wait_for_collections); and errors of writing a pack. After an error
 /// the store is as before the step.
 pub fn collect(

@@ -20,7 +20,7 @@ use crate::platform::Lock;
 pub const HOME_VARIABLE: &str = "HOME";
 
 /// The git settings of the machine.
-pub const SYSTEM_CONFIG: Option<&str> = Some("/etc/gitconfig");
+pub(crate) const SYSTEM_CONFIG: Option<&str> = Some("/etc/gitconfig");
 
 /// The file whose inode and change time identify a store on file systems without creation times.
 const SUPERBLOCK: &str = "superblock";
@@ -242,7 +242,7 @@ pub fn canonical(path: &Path) -> io::Result<PathBuf> {
 
 /// Returns the bytes of a path, with `/` between its names.
 #[must_use]
-pub fn path_bytes(path: &Path) -> Cow<'_, [u8]> {
+pub(crate) fn path_bytes(path: &Path) -> Cow<'_, [u8]> {
     Cow::Borrowed(path.as_os_str().as_bytes())
 }
 

@@ -30,7 +30,7 @@ use crate::platform::Lock;
 pub const HOME_VARIABLE: &str = "USERPROFILE";
 
 /// The git settings of the machine: git for Windows has them where it is installed.
-pub const SYSTEM_CONFIG: Option<&str> = None;
+pub(crate) const SYSTEM_CONFIG: Option<&str> = None;
 
 /// How long a change of a name is tried while another program has the file.
 const PATIENCE: Duration = Duration::from_millis(500);
@@ -295,7 +295,7 @@ pub fn canonical(path: &Path) -> io::Result<PathBuf> {
 
 /// Returns the bytes of a path, with `/` between its names.
 #[must_use]
-pub fn path_bytes(path: &Path) -> Cow<'_, [u8]> {
+pub(crate) fn path_bytes(path: &Path) -> Cow<'_, [u8]> {
     let bytes = path.as_os_str().as_encoded_bytes();
     Cow::Owned(bytes.iter().map(|byte| if *byte == b'\\' { b'/' } else { *byte }).collect())
 }

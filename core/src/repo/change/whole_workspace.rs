@@ -27,15 +27,15 @@ use crate::repo::{ONLY, RESTORED_FROM, ROLLED_BACK_TO, Repository, WORKSPACE};
 /// The metadata key of a commit whose files were captured from a directory or written to one:
 /// [`ALL_FILES`] for a whole workspace, [`PART_OF_FILES`] otherwise. A capture of everything lacks
 /// it.
-pub const WORKSPACE_FILES: &str = "workspace-files";
+pub(crate) const WORKSPACE_FILES: &str = "workspace-files";
 /// See [`WORKSPACE_FILES`].
-pub const ALL_FILES: &str = "all";
+pub(crate) const ALL_FILES: &str = "all";
 /// See [`WORKSPACE_FILES`].
-pub const PART_OF_FILES: &str = "part";
+pub(crate) const PART_OF_FILES: &str = "part";
 
 /// The metadata key of a capture for skipped paths that no ignore rule of the directory covers, one
 /// per line.
-pub const WORKSPACE_SKIPPED: &str = "workspace-skipped";
+pub(crate) const WORKSPACE_SKIPPED: &str = "workspace-skipped";
 
 /// The maximum number of paths in the metadata of a commit.
 const MAX_SKIPPED: usize = 256;

@@ -26,7 +26,7 @@ use crate::tree::{Item, List, diff_lists};
 pub const PROMPT: &str = "prompt";
 
 /// The metadata key of every other turn: the number of prompts before it.
-pub const PROMPTS: &str = "prompts";
+pub(crate) const PROMPTS: &str = "prompts";
 
 /// Returns true if a message with the role of the user is by a person, given the format of its
 /// record and its bytes. The caller supplies it, because this layer knows no transcript formats.

@@ -133,13 +133,13 @@ pub fn pin_ref(name: &str) -> Result<String> {
 
 /// Returns the name of the pin with the full name `full`; `None` for other refs.
 #[must_use]
-pub fn pin_name(full: &str) -> Option<&str> {
+pub(crate) fn pin_name(full: &str) -> Option<&str> {
     full.strip_prefix(PINS)
 }
 
 /// Returns the name of the tag with the full name `full`; `None` for other refs.
 #[must_use]
-pub fn tag_name(full: &str) -> Option<&str> {
+pub(crate) fn tag_name(full: &str) -> Option<&str> {
     full.strip_prefix(TAGS)
 }
 

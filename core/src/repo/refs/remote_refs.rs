@@ -21,7 +21,7 @@ use crate::repo::{BranchName, Repository, Transaction, decode_versioned};
 use crate::store::{DISTANT_REFS, Expected};
 
 /// The ref of the remotes.
-pub const REMOTES_REF: &str = "refs/maintenance/remotes";
+pub(crate) const REMOTES_REF: &str = "refs/maintenance/remotes";
 
 /// The prefix of remote-tracking refs.
 pub(in crate::repo) const REMOTE_BRANCHES: &str = "refs/remotes/";
@@ -76,7 +76,7 @@ struct StoredRemotes {
 ///
 /// # Errors
 /// `InvalidInput` for an invalid name of a remote.
-pub fn remote_branch_ref(remote: &str, branch: &BranchName) -> Result<String> {
+pub(crate) fn remote_branch_ref(remote: &str, branch: &BranchName) -> Result<String> {
     check_remote_name(remote)?;
     Ok(format!("{REMOTE_BRANCHES}{remote}/{branch}"))
 }
@@ -93,7 +93,7 @@ pub fn remote_branch(full: &str) -> Option<(&str, BranchName)> {
 ///
 /// # Errors
 /// `InvalidInput` for an invalid name of a remote or a session.
-pub fn remote_head_ref(remote: &str, session: &str) -> Result<String> {
+pub(crate) fn remote_head_ref(remote: &str, session: &str) -> Result<String> {
     check_remote_name(remote)?;
     BranchName::main(session)?;
     Ok(format!("{REMOTE_HEADS}{remote}/{session}"))
@@ -103,7 +103,7 @@ pub fn remote_head_ref(remote: &str, session: &str) -> Result<String> {
 ///
 /// # Errors
 /// `InvalidInput` for an invalid name of a remote or a session.
-pub fn distant_ref(remote: &str, session: &str, bundle: &str) -> Result<String> {
+pub(crate) fn distant_ref(remote: &str, session: &str, bundle: &str) -> Result<String> {
     check_remote_name(remote)?;
     BranchName::main(session)?;
     Ok(format!("{}{session}/{bundle}", distant_prefix(remote)))
@@ -111,7 +111,7 @@ pub fn distant_ref(remote: &str, session: &str, bundle: &str) -> Result<String> 
 
 /// Parses the name of a ref for the index of a bundle into the remote, the session and the bundle.
 #[must_use]
-pub fn distant_bundle(full: &str) -> Option<(&str, &str, &str)> {
+pub(crate) fn distant_bundle(full: &str) -> Option<(&str, &str, &str)> {
     let (remote, rest) = full.strip_prefix(DISTANT_REFS)?.split_once('/')?;
     let (session, bundle) = rest.rsplit_once('/')?;
     Some((remote, session, bundle))

@@ -44,8 +44,6 @@ pub use grep::{Grep, GrepPlace, GrepQuery, GrepSteps};
 pub(crate) use history_index::{complete_history_index, wrong_history_indexes};
 pub use loose_pattern::LoosePattern;
 pub use occurrences::{SearchFilter, SearchScope};
-pub use pattern::{
-    LinePattern, MAX_LINE_BYTES, MAX_PATTERN_BYTES, MatchedLine, PatternOptions, TextMatches,
-};
+pub use pattern::{LinePattern, MAX_LINE_BYTES, MatchedLine, PatternOptions, TextMatches};
 pub use pickaxe::{Pickaxe, PickaxeMatch, PickaxeQuery};
 pub use scan::{FindIn, Scan, ScanPart, ScanPlace, ScopeScan};

@@ -14,7 +14,7 @@ use super::loose_pattern::LoosePattern;
 use crate::error::{Error, Result};
 
 /// The longest pattern, in bytes.
-pub const MAX_PATTERN_BYTES: usize = 16 << 10;
+pub(crate) const MAX_PATTERN_BYTES: usize = 16 << 10;
 
 /// The largest compiled pattern, in bytes.
 const MAX_COMPILED_BYTES: usize = 64 << 20;
@@ -91,7 +91,7 @@ impl LinePattern {
     ///
     /// # Errors
     /// `InvalidInput` for an invalid expression, or a string of several lines; `LimitExceeded` over
-    /// [`MAX_PATTERN_BYTES`], or when it would need too much memory.
+    /// 16 KiB, or when it would need too much memory.
     pub fn new(text: &str, options: PatternOptions) -> Result<Self> {
         let PatternOptions { fixed, ignore_case, word } = options;
         if text.len() > MAX_PATTERN_BYTES {

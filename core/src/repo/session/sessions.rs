@@ -21,13 +21,13 @@ use crate::repo::{BranchName, Repository, Transaction, WORKSPACE, decode_version
 use crate::store::Expected;
 
 /// The longest title, in bytes.
-pub const MAX_TITLE_BYTES: usize = 1000;
+pub(crate) const MAX_TITLE_BYTES: usize = 1000;
 
 /// The longest label, in bytes.
-pub const MAX_LABEL_BYTES: usize = 100;
+pub(crate) const MAX_LABEL_BYTES: usize = 100;
 
 /// The maximum number of labels of a session.
-pub const MAX_LABELS: usize = 100;
+pub(crate) const MAX_LABELS: usize = 100;
 
 /// The longest fact that is read, in bytes.
 const MAX_FACT_BYTES: usize = 16 << 10;

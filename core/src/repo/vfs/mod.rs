@@ -22,11 +22,11 @@ mod uri;
 
 use std::collections::{BTreeMap, BTreeSet};
 
+pub(crate) use pool::PAYLOADS_REF;
 pub use pool::{
-    EVICTED_REF, EvictionReason, NewPayload, PAYLOADS_REF, Payload, PayloadPlace, PayloadTombstone,
-    Pool, StoredPayload,
+    EvictionReason, NewPayload, Payload, PayloadPlace, PayloadTombstone, Pool, StoredPayload,
 };
-pub use uri::{MAX_URI_BYTES, NameDigest, VfsUri};
+pub use uri::{NameDigest, VfsUri};
 
 use self::pool::root_of;
 use super::Transaction;

@@ -13,10 +13,10 @@ use crate::store::Expected;
 use crate::tree::{Item, Link, Map};
 
 /// The ref of the pool.
-pub const PAYLOADS_REF: &str = "refs/vfs/payloads";
+pub(crate) const PAYLOADS_REF: &str = "refs/vfs/payloads";
 
 /// The ref of the tombstones of evicted payloads.
-pub const EVICTED_REF: &str = "refs/vfs/evicted";
+pub(crate) const EVICTED_REF: &str = "refs/vfs/evicted";
 
 /// The maximum number of tombstones kept, newest first.
 const MAX_TOMBSTONES: u64 = 4096;

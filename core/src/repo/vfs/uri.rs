@@ -21,7 +21,7 @@ use regex::bytes::Regex;
 use crate::error::{Error, Result};
 
 /// The longest URI, in bytes.
-pub const MAX_URI_BYTES: usize = 1024;
+pub(crate) const MAX_URI_BYTES: usize = 1024;
 
 /// The number of hex digits of a SHA-256 that name a payload.
 const NAME_DIGITS: usize = 16;
@@ -61,7 +61,7 @@ impl VfsUri {
     ///
     /// # Errors
     /// `InvalidInput` for a name space or path that escapes its directory or has control
-    /// characters, white space or a backslash; `LimitExceeded` over [`MAX_URI_BYTES`].
+    /// characters, white space or a backslash; `LimitExceeded` over 1,024 bytes.
     pub fn new(namespace: &str, path: &str) -> Result<Self> {
         // A bare hash is an abbreviated name.
         let is_short = namespace == NAMESPACE && is_bare_hash(path);

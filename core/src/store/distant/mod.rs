@@ -35,7 +35,7 @@ use crate::error::{Error, Result};
 use crate::object::{Kind, Object, ObjectId, ObjectSource, RefValue};
 
 /// The prefix of refs that hold the indexes of remote bundles.
-pub const DISTANT_REFS: &str = "refs/distant/";
+pub(crate) const DISTANT_REFS: &str = "refs/distant/";
 
 /// Most bytes of frames to cache in files.
 const FOLDER_BYTES: u64 = 256 << 20;

@@ -17,7 +17,7 @@ use crate::store::ReadAt;
 pub const MAX_KEY_BYTES: usize = 512;
 
 /// Maximum bytes of a part of a key: the limit of file names.
-pub const MAX_PART_BYTES: usize = 200;
+pub(crate) const MAX_PART_BYTES: usize = 200;
 
 /// Storage for the objects of a remote: a bucket of object storage, or a folder.
 ///

@@ -37,7 +37,7 @@ pub type RemoteId = Hex<16>;
 /// The root of a remote.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct RemoteRoot {
+pub(crate) struct RemoteRoot {
     version: u64,
     /// The id, drawn at creation.
     pub remote: RemoteId,
@@ -48,7 +48,7 @@ pub struct RemoteRoot {
 /// The state of a session on a remote.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct SessionHead {
+pub(crate) struct SessionHead {
     version: u64,
     /// The remote.
     pub remote: RemoteId,
@@ -74,7 +74,7 @@ pub struct SessionHead {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 #[non_exhaustive]
-pub struct PushedBundle {
+pub(crate) struct PushedBundle {
     /// The last part of its key, which is never reused.
     pub name: String,
     /// The size in bytes.
@@ -92,7 +92,7 @@ pub struct PushedBundle {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 #[non_exhaustive]
-pub struct PushedIndex {
+pub(crate) struct PushedIndex {
     /// The offset at which the front ends and the frames begin.
     pub front: u64,
     /// The offset at which the history begins.
@@ -106,7 +106,7 @@ pub struct PushedIndex {
 impl PushedBundle {
     /// Returns the bytes of the whole object.
     #[must_use]
-    pub fn stored_bytes(&self) -> u64 {
+    pub(crate) fn stored_bytes(&self) -> u64 {
         self.bytes.saturating_add(self.index.as_ref().map_or(0, |index| index.ids))
     }
 }
@@ -165,12 +165,12 @@ impl SessionHead {
 
     /// Returns true if the head has no refs: the session was deleted, or never pushed.
     #[must_use]
-    pub fn is_closed(&self) -> bool {
+    pub(crate) fn is_closed(&self) -> bool {
         self.refs.is_empty()
     }
 
     /// Returns the branches, ordered by name.
-    pub fn branches(&self) -> impl Iterator<Item = (BranchName, ObjectId)> {
+    pub(crate) fn branches(&self) -> impl Iterator<Item = (BranchName, ObjectId)> {
         self.refs
             .iter()
             .filter_map(|(name, value)| Some((BranchName::from_full(name)?, value.id.0)))

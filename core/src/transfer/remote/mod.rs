@@ -41,23 +41,21 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-pub use bucket::{Bucket, Got, Key, Listed, MAX_KEY_BYTES, MAX_PART_BYTES, Page, Put, Version};
+pub use bucket::{Bucket, Got, Key, Listed, MAX_KEY_BYTES, Page, Put, Version};
 pub use check::{CheckDepth, Checked};
 pub use collect::{CollectOptions, Collected};
 pub use fetch::{Fetched, MovedBranch};
 pub use folder::{FolderBucket, MAX_CHANGEABLE_BYTES};
 pub use follow::{Followed, HowFollowed};
-pub use head::{PushedBundle, PushedIndex, RemoteId, RemoteRoot, SessionHead};
+pub use head::RemoteId;
+pub(crate) use head::RemoteRoot;
 pub use hex::Hex;
 pub use keys::{KeysDocument, NewKeys, RemoteKeys, SECRET_BYTES, not_a_member};
 pub use lazy::RemoteRanges;
 pub use line::Line;
 pub use listing::Survey;
 pub use names::Names;
-pub use pipe::{
-    Answer, Frame, GREETING, MAX_HEADER_BYTES, MAX_PAYLOAD_BYTES, Pipe, PipeBucket, Request,
-    refuse, serve,
-};
+pub use pipe::{Answer, Frame, GREETING, Pipe, PipeBucket, Request, refuse, serve};
 pub use push::{DeletedSession, PushOptions, Pushed, PushedBranch};
 pub use sealed::SealedBucket;
 

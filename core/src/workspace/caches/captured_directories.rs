@@ -32,7 +32,7 @@ struct CapturedDirectories {
 /// Returns true if `store` captured the directory `dir` on this machine. False if the record of
 /// its captures is missing.
 #[must_use]
-pub fn was_captured_here(repo: &Repository, dir: &Path) -> bool {
+pub(crate) fn was_captured_here(repo: &Repository, dir: &Path) -> bool {
     let store = repo.store();
     let Ok(dir) = canonical(dir) else { return false };
     let noted =

@@ -10,7 +10,7 @@ mod folder;
 mod notes;
 
 pub use self::adoptions::{AdoptionCache, FileMark};
-pub use self::captured_directories::was_captured_here;
+pub(crate) use self::captured_directories::was_captured_here;
 pub(super) use self::captured_directories::{note_capture, note_captured};
 pub use self::database::{database_path, make_database};
 pub(super) use self::folder::{CacheFolder, NOTES_PREFIX};

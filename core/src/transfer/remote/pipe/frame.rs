@@ -18,10 +18,10 @@ use crate::error::{Error, Result};
 use crate::transfer::remote::bucket::{Key, Listed, Page, Version};
 
 /// Maximum bytes of a header: enough to list a thousand objects.
-pub const MAX_HEADER_BYTES: u32 = 1 << 20;
+pub(crate) const MAX_HEADER_BYTES: u32 = 1 << 20;
 
 /// Maximum bytes of a payload; larger ones are split.
-pub const MAX_PAYLOAD_BYTES: u32 = 4 << 20;
+pub(crate) const MAX_PAYLOAD_BYTES: u32 = 4 << 20;
 
 /// A request of a client.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

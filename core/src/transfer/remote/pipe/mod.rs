@@ -15,7 +15,7 @@ mod frame;
 mod server;
 
 pub use client::{Pipe, PipeBucket};
-pub use frame::{Answer, Frame, MAX_HEADER_BYTES, MAX_PAYLOAD_BYTES, Request};
+pub use frame::{Answer, Frame, Request};
 pub use server::{refuse, serve};
 
 /// The first line of a server: the version of the frames.

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Builds the program as it is released and prints its bytes. Fails above 20 MB, and where a fault of the
-# program is reported in another form than by other builds: this one may lack the tables for unwinding (cli/build/unwinding.rs).
+# Builds the program as it is released and prints its bytes. Fails above 25 MB, and where a fault of the
+# program is reported in another form than by other builds: this one ends without unwinding.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -8,8 +8,8 @@ cargo build --quiet --release --locked -p turntree-cli
 program=$(realpath "${CARGO_TARGET_DIR:-target}/release/turntree")
 size=$(wc -c <"$program")
 echo "turntree: $size bytes"
-if [ "$size" -gt 20000000 ]; then
-    echo "the program is larger than 20 MB" >&2
+if [ "$size" -gt 25000000 ]; then
+    echo "the program is larger than 25 MB" >&2
     exit 1
 fi
 

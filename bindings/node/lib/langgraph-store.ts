@@ -32,10 +32,12 @@ interface StoredItem {
 
 /**
  * Long-term memory of graphs in a turntree store: every item is an entry of the section `memory` of one session.
- * There is no index of vectors: a search with a query finds what its filter finds.
+ * There is no index of vectors: a search with a query returns the items that have a word of it, the best first,
+ * with the score of BM25.
  */
 export class TurntreeStore extends BaseStore {
   readonly #session: string;
+  #isOpenedHere = false;
 
   constructor(
     readonly store: Store,
@@ -47,7 +49,14 @@ export class TurntreeStore extends BaseStore {
 
   /** Long-term memory in the store in a directory, which is made if nothing is there. */
   static async open(path: string | URL, options: { session?: string } = {}): Promise<TurntreeStore> {
-    return new TurntreeStore(await Store.open(path, { actor: "langgraph" }), options);
+    const memory = new TurntreeStore(await Store.open(path, { actor: "langgraph" }), options);
+    memory.#isOpenedHere = true;
+    return memory;
+  }
+
+  /** Closes the store if `open` opened it: a store that was passed in belongs to its owner. */
+  async close(): Promise<void> {
+    if (this.#isOpenedHere) await this.store.close();
   }
 
   override async batch<Op extends Operation[]>(operations: Op): Promise<OperationResults<Op>> {
@@ -105,13 +114,45 @@ async function get(snapshot: Snapshot, { namespace, key }: GetOperation): Promis
 }
 
 async function search(snapshot: Snapshot, operation: SearchOperation): Promise<SearchItem[]> {
-  const { namespacePrefix, filter = {}, limit = 10, offset = 0 } = operation;
-  const found: SearchItem[] = [];
+  const { namespacePrefix, filter = {}, limit = 10, offset = 0, query } = operation;
+  let found: SearchItem[] = [];
   for (const [stored, content] of await snapshot.scan("memory", prefixOf(namespacePrefix))) {
     const item = itemOf(...itemName(stored), content);
     if (Object.entries(filter).every(([field, wanted]) => matches(own(item.value, field), wanted))) found.push(item);
   }
+  if (query?.trim()) found = ranked(found, query);
   return found.slice(offset, offset + limit);
+}
+
+/** The items that have a word of the query, by BM25 with its usual parameters 1.2 and 0.75. */
+function ranked(items: SearchItem[], query: string): SearchItem[] {
+  const wanted = new Set(wordsOf(query));
+  const holders = new Map<string, number>();
+  const counted = items.map((item) => {
+    const words = wordsOf(item.value);
+    const counts = new Map<string, number>();
+    for (const word of words) if (wanted.has(word)) counts.set(word, (counts.get(word) ?? 0) + 1);
+    for (const word of counts.keys()) holders.set(word, (holders.get(word) ?? 0) + 1);
+    return { item, counts, length: words.length };
+  });
+  const usual = counted.reduce((sum, { length }) => sum + length, 0) / Math.max(1, items.length) || 1;
+  const scored = counted.map(({ item, counts, length }) => {
+    let score = 0;
+    for (const [word, times] of counts) {
+      const holding = holders.get(word) ?? 0;
+      const rarity = Math.log(1 + (items.length - holding + 0.5) / (holding + 0.5));
+      score += (rarity * times * 2.2) / (times + 1.2 * (0.25 + (0.75 * length) / usual));
+    }
+    return { ...item, score };
+  });
+  return scored.filter(({ score }) => score > 0).sort((a, b) => b.score - a.score);
+}
+
+/** The words of all texts in a value. */
+function wordsOf(value: unknown): string[] {
+  if (typeof value === "string") return value.toLowerCase().match(/[\p{L}\p{N}_]+/gu) ?? [];
+  if (typeof value === "number") return [String(value)];
+  return typeof value === "object" && value !== null ? Object.values(value).flatMap(wordsOf) : [];
 }
 
 const OPERATORS: Record<string, (value: unknown, wanted: unknown) => boolean> = {

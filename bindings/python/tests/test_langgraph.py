@@ -451,3 +451,40 @@ def test_long_term_memory_answers_as_the_one_in_memory(path: Path) -> None:
     assert item and item.created_at < item.updated_at
     assert asyncio.run(ours.abatch([PutOp(("n",), "k", {"v": 1}), GetOp(("top",), "x/y")]))[1]
     assert ours.get(("n",), "k")
+
+
+def test_a_search_with_a_query_ranks_by_words(path: Path) -> None:
+    store = TurntreeStore(path)
+    texts = [
+        "the parser fails on empty lines",
+        "Lines of poems",
+        "nothing to see",
+        "empty empty parser lines, a long text about other things and more",
+    ]
+    for number, text in enumerate(texts):
+        store.put(("users", "a"), f"k{number}", {"text": text, "tags": ["x", number]})
+    store.put(("others",), "k", {"text": "parser"})
+    found = store.search(("users",), query="Parser LINES?")
+    assert [item.key for item in found] == ["k0", "k3", "k1"]
+    scores = [item.score for item in found]
+    assert all(scores) and scores == sorted(scores, key=float, reverse=True)  # type: ignore[arg-type]
+    assert store.search(("users",), query="nothing like it")[0].key == "k2"
+    assert store.search(("users",), query="absent") == []
+    assert [item.key for item in store.search(("users",), query="lines", limit=1, offset=1)] == ["k0"]
+    assert len(store.search(("users",), query=" ")) == len(store.search(("users",))) == 4
+    assert store.search(("users",), query="parser", filter={"text": texts[3]})[0].key == "k3"
+
+
+def test_states_of_a_list_share_their_messages(saver: TurntreeSaver) -> None:
+    graph = chat(saver)
+    for turn in range(20):
+        graph.invoke({"messages": [HumanMessage(f"{turn}")]}, of("t"))
+    saver._forget_all()
+    read = []
+    item = saver._item
+    saver._item = lambda stored: (read.append(stored), item(stored))[1]  # type: ignore[method-assign]
+    states = list(saver.list(of("t")))
+    assert len(read) == 40
+    for state in states:
+        found = saver.get_tuple(state.config)
+        assert found and found.checkpoint == state.checkpoint

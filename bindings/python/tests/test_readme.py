@@ -16,7 +16,7 @@ EXAMPLES = re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.DOTALL)
 SAYS = [
     "[('scratchpad/plan', 'changed')]\nfast-forward\n",
     "['user', 'assistant']\n",
-    "",
+    "0 checkpoints copied\n",
     "[{'type': 'user', 'uuid': '1', 'message': {'role': 'user', 'content': 'hi'}}]\n",
     "",
     "'branch_id': 'politer'",

@@ -69,7 +69,9 @@ class SeenList:
         if self.has_only_messages:
             same = map(operator.eq, map(_fields, self.objects), self.looks)
             with suppress(Exception):
-                return next((at for at, is_it in enumerate(islice(same, count)) if not is_it), count)
+                return next(
+                    (at for at, is_it in enumerate(islice(same, count)) if not is_it), count
+                )
         return next((at for at in range(count) if not self.is_same(at)), count)
 
 

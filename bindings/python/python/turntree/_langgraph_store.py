@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
+import math
+import re
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime, timezone
 from os import PathLike
@@ -22,6 +24,7 @@ from langgraph.store.base import (
 )
 
 from turntree import Conflict, Snapshot, Store
+from turntree._adapter import AdapterStore
 from turntree._json import from_json, to_json
 from turntree._names import parts_of, quote, session_name
 
@@ -34,11 +37,12 @@ MEMORY = "langgraph-store"
 
 class TurntreeStore(BaseStore):
     """Long-term memory of graphs in the turntree store at ``store``: every item is an entry of the section
-    ``memory`` of the session ``session``. There is no index of vectors: a search with a query finds what
-    its filter finds."""
+    ``memory`` of the session ``session``. There is no index of vectors: a search with a query returns the
+    items that have a word of it, the best first, with the score of BM25."""
 
     def __init__(self, store: Store | str | PathLike[str], *, session: str = MEMORY) -> None:
-        self.store = store if isinstance(store, Store) else Store(store, actor="langgraph")
+        self._adapter = AdapterStore(store, "langgraph")
+        self.store = self._adapter.store
         self.session = session_name(session)
 
     def batch(self, ops: Iterable[Op]) -> list[Result]:
@@ -51,7 +55,12 @@ class TurntreeStore(BaseStore):
         return results
 
     async def abatch(self, ops: Iterable[Op]) -> list[Result]:
-        return await asyncio.to_thread(self.batch, list(ops))
+        wanted = list(ops)
+        return await self._adapter.run(lambda: self.batch(wanted))
+
+    def close(self) -> None:
+        """Waits for calls that run, and closes the store unless it was passed in as a ``Store``."""
+        self._adapter.close()
 
     def _put(self, puts: Sequence[PutOp]) -> None:
         now = datetime.now(timezone.utc).isoformat()
@@ -96,7 +105,38 @@ def _search(snapshot: Snapshot, op: SearchOp) -> list[SearchItem]:
             _matches(item.value.get(field), wanted) for field, wanted in (op.filter or {}).items()
         ):
             found.append(item)
+    if op.query and op.query.strip():
+        found = _ranked(found, op.query)
     return found[op.offset : op.offset + op.limit]
+
+
+def _ranked(items: list[SearchItem], query: str) -> list[SearchItem]:
+    """The items that have a word of the query, by BM25 with its usual parameters 1.2 and 0.75."""
+    words = set(_words(query))
+    counts = [Counter(_words(item.value)) for item in items]
+    lengths = [count.total() for count in counts]
+    usual = sum(lengths) / max(1, len(lengths)) or 1
+    holders = {word: sum(word in count for count in counts) for word in words}
+    for item, count, length in zip(items, counts, lengths):
+        score = 0.0
+        for word in words & count.keys():
+            rarity = math.log(1 + (len(items) - holders[word] + 0.5) / (holders[word] + 0.5))
+            times = count[word]
+            score += rarity * times * 2.2 / (times + 1.2 * (0.25 + 0.75 * length / usual))
+        item.score = score or None
+    found = [item for item in items if item.score is not None]
+    return sorted(found, key=lambda item: item.score or 0, reverse=True)
+
+
+def _words(value: Any) -> list[str]:
+    """The words of all texts in a value."""
+    if isinstance(value, str):
+        return re.findall(r"\w+", value.casefold())
+    if isinstance(value, dict):
+        value = value.values()
+    elif not isinstance(value, (list, tuple)):
+        return [str(value)] if isinstance(value, (int, float)) else []
+    return [word for part in value for word in _words(part)]
 
 
 _OPERATORS: dict[str, Callable[[Any, Any], bool]] = {

@@ -10,7 +10,8 @@ keeps is in four sections of the newest snapshot:
 ``langgraph-items``       list items of lists, each one stored when it is new
 ========================= ==== ====================================================================
 
-The channel ``messages`` of the root graph is also the conversation of the agent ``main``.
+The channel ``messages`` of the root graph is also the conversation of the agent ``main``, and the channel
+``files`` of deepagents the section ``files``.
 """
 
 from __future__ import annotations
@@ -23,7 +24,16 @@ import os
 import random
 import threading
 from collections import OrderedDict
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
+from collections.abc import (
+    AsyncIterator,
+    Callable,
+    Container,
+    Iterable,
+    Iterator,
+    Mapping,
+    Sequence,
+)
+from functools import partial
 from os import PathLike
 from typing import Any
 
@@ -36,16 +46,37 @@ from langgraph.checkpoint.base import (
     Checkpoint,
     CheckpointMetadata,
     CheckpointTuple,
+    DeltaChannelHistory,
+    PendingWrite,
     get_checkpoint_id,
     get_checkpoint_metadata,
     writes_sort_key,
 )
 from langgraph.checkpoint.serde.base import SerializerProtocol
 from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
+from langgraph.checkpoint.serde.types import _DeltaSnapshot
 
 from turntree import Conflict, Snapshot, Store, Transaction
+from turntree._adapter import AdapterStore
+from turntree._langgraph_copy import SharedItems, calls_of, config_at, place_of
+from turntree._langgraph_form import (
+    CHECKPOINTS,
+    DELTA,
+    ITEMS,
+    LIST,
+    VALUES,
+    WRITES,
+    checkpoint_key,
+    namespaces_of,
+    ns_of,
+    packed_places,
+    parent_in,
+    places_in,
+    records_in,
+    shifted,
+    value_key,
+)
 from turntree._langgraph_items import (
-    ROLES,
     SeenList,
     message_of,
     ranges_of,
@@ -53,21 +84,14 @@ from turntree._langgraph_items import (
     same_places,
     same_start,
 )
+from turntree._langgraph_view import Step, ThreadView
 from turntree._langgraph_store import TurntreeStore
 from turntree._names import parts_of, quote, session_name
 
 __all__ = ["TurntreeSaver", "TurntreeStore"]
 
-CHECKPOINTS = "langgraph-checkpoints"
-WRITES = "langgraph-writes"
-VALUES = "langgraph-values"
-ITEMS = "langgraph-items"
-CONVERSATION = "agents/main/messages"
-
 #: Threads whose newest lists are kept in memory.
 MAX_THREADS = 64
-#: Entries that a scan reads at once.
-PAGE = 64
 #: How often a change is made again when others are faster.
 MAX_ATTEMPTS = 1000
 
@@ -81,8 +105,8 @@ class _Thread:
         self.tip = tip
         self.items = items
         self.lists: dict[tuple[str, str], SeenList] = {}
-        #: Places of the items that the conversation shows; None before it was looked at.
-        self.shown: list[int] | None = None if tip else []
+        #: What the session shows; None before it was read.
+        self.view: ThreadView | None = None
         #: Records of messages by their places, which this step stores and may show.
         self.records: dict[int, bytes] = {}
 
@@ -101,7 +125,8 @@ class TurntreeSaver(BaseCheckpointSaver[str]):
         self, store: Store | str | PathLike[str], *, serde: SerializerProtocol | None = None
     ) -> None:
         super().__init__(serde=serde)
-        self.store = store if isinstance(store, Store) else Store(store, actor="langgraph")
+        self._adapter = AdapterStore(store, "langgraph")
+        self.store = self._adapter.store
         self._forget_all()
 
     def __enter__(self) -> TurntreeSaver:
@@ -117,8 +142,8 @@ class TurntreeSaver(BaseCheckpointSaver[str]):
         await asyncio.to_thread(self.close)
 
     def close(self) -> None:
-        """Closes the store."""
-        self.store.close()
+        """Waits for calls that run, and closes the store unless it was passed in as a ``Store``."""
+        self._adapter.close()
 
     # Reading.
 
@@ -130,10 +155,10 @@ class TurntreeSaver(BaseCheckpointSaver[str]):
             if snapshot is None:
                 return None
             if wanted:
-                found = snapshot.get(CHECKPOINTS, _key(ns, wanted))
+                found = snapshot.get(CHECKPOINTS, checkpoint_key(ns, wanted))
                 record = (wanted, found) if found is not None else None
             else:
-                newest = snapshot.scan(CHECKPOINTS, _key(ns, ""), reverse=True, limit=1)
+                newest = snapshot.scan(CHECKPOINTS, checkpoint_key(ns, ""), reverse=True, limit=1)
                 record = (newest[0][0].rpartition("/")[2], newest[0][1]) if newest else None
             if record is None:
                 return None
@@ -157,12 +182,17 @@ class TurntreeSaver(BaseCheckpointSaver[str]):
         records = (self._records(thread, ns, below, wanted) for thread in threads)
         newest_first = heapq.merge(*records, key=lambda found: found[0], reverse=True)
         left = limit
+        #: Older states mostly are beginnings of newer ones, whose items they share.
+        states: dict[str, _Thread] = {}
         for id, snapshot, thread, found_ns, record in newest_first:
             if filter:
                 metadata = self._parts(record)[1]
                 if any(metadata.get(key) != value for key, value in filter.items()):
                     continue
-            yield self._tuple(snapshot, thread, found_ns, id, record)
+            if thread not in states and len(states) == MAX_THREADS:
+                states.clear()
+            state = states.setdefault(thread, _Thread(snapshot.id, 0))
+            yield self._tuple(snapshot, thread, found_ns, id, record, state)
             if left is not None:
                 left -= 1
                 if left == 0:
@@ -178,9 +208,15 @@ class TurntreeSaver(BaseCheckpointSaver[str]):
         snapshot = self.store.newest(session_name(thread))
         if snapshot is None:
             return iter(())
-        namespaces = _namespaces(snapshot) if ns is None else [ns]
-        of_each = (_records_in(snapshot, thread, ns, below, wanted) for ns in namespaces)
+        namespaces = namespaces_of(snapshot) if ns is None else [ns]
+        of_each = (records_in(snapshot, thread, ns, below, wanted) for ns in namespaces)
         return heapq.merge(*of_each, key=lambda found: found[0], reverse=True)
+
+    def _checkpoint(self, record: bytes) -> Any:
+        """The checkpoint that a record has, without its values."""
+        head, _, body = record.partition(b"\n")
+        kind, length, _, _ = json.loads(head)
+        return self.serde.loads_typed((kind, body[:length]))
 
     def _parts(self, record: bytes) -> tuple[Any, Any, str | None]:
         """The checkpoint, the metadata and the parent that a record has."""
@@ -201,31 +237,86 @@ class TurntreeSaver(BaseCheckpointSaver[str]):
         checkpoint, metadata, parent = self._parts(record)
         values = {}
         for channel, version in checkpoint["channel_versions"].items():
-            stored = snapshot.get(VALUES, _value_key(ns, channel, version))
+            stored = snapshot.get(VALUES, value_key(ns, channel, version))
             if stored is not None:
                 values[channel] = self._value(snapshot, ns, channel, stored, state)
-        writes = []
-        for key, stored in snapshot.scan(WRITES, _key(ns, id) + "/"):
-            head, _, body = stored.partition(b"\n")
-            task, channel, path, kind = json.loads(head)
-            order = writes_sort_key(path, task, int(key.rpartition("/")[2]))
-            writes.append((order, (task, channel, self.serde.loads_typed((kind, body)))))
-        writes.sort(key=lambda write: write[0])
         return CheckpointTuple(
             config=_config(thread, ns, id),
             checkpoint={**checkpoint, "channel_values": values},  # type: ignore[typeddict-item]
             metadata=metadata,
             parent_config=_config(thread, ns, parent) if parent else None,
-            pending_writes=[write for _, write in writes],
+            pending_writes=self._writes(snapshot, checkpoint_key(ns, id)),
         )
+
+    def _writes(
+        self, snapshot: Snapshot, key: str, channels: Container[str] | None = None
+    ) -> builtins.list[PendingWrite]:
+        """The writes at a checkpoint, in the order in which LangGraph applies them."""
+        writes = []
+        for name, stored in snapshot.scan(WRITES, key + "/"):
+            head, _, body = stored.partition(b"\n")
+            task, channel, path, kind = json.loads(head)
+            if channels is None or channel in channels:
+                order = writes_sort_key(path, task, int(name.rpartition("/")[2]))
+                writes.append((order, (task, channel, self.serde.loads_typed((kind, body)))))
+        writes.sort(key=lambda write: write[0])
+        return [write for _, write in writes]
+
+    def get_delta_channel_history(
+        self, *, config: RunnableConfig, channels: Sequence[str]
+    ) -> Mapping[str, DeltaChannelHistory]:
+        thread, ns = _thread_of(config), config["configurable"].get("checkpoint_ns", "")
+        snapshot = self.store.newest(session_name(thread)) if channels else None
+        if snapshot is None:
+            return {channel: {"writes": []} for channel in channels}
+        id = get_checkpoint_id(config)
+        if not id:
+            newest = snapshot.keys(CHECKPOINTS, checkpoint_key(ns, ""), reverse=True, limit=1)
+            id = parts_of(newest[0].rpartition("/")[2])[0] if newest else ""
+        return self._history(snapshot, ns, id, channels)
+
+    def _history(
+        self, snapshot: Snapshot, ns: str, id: str, channels: Sequence[str]
+    ) -> dict[str, DeltaChannelHistory]:
+        """The writes of channels that lead to a checkpoint, since the nearest ancestor with a value.
+        Reads each ancestor once, and of its writes and values only those of the channels."""
+        found: dict[str, DeltaChannelHistory] = {channel: {"writes": []} for channel in channels}
+        left = set(channels)
+        record = snapshot.get(CHECKPOINTS, checkpoint_key(ns, id))
+        parent = parent_in(record) if record else None
+        while parent and left:
+            key = checkpoint_key(ns, parent)
+            record = snapshot.get(CHECKPOINTS, key)
+            if record is None:
+                break
+            for write in reversed(self._writes(snapshot, key, left)):
+                found[write[1]]["writes"].append(write)
+            versions = self._checkpoint(record)["channel_versions"]
+            for channel in [channel for channel in left if channel in versions]:
+                stored = snapshot.get(VALUES, value_key(ns, channel, versions[channel]))
+                if stored is not None:
+                    found[channel]["seed"] = self._value(snapshot, ns, channel, stored, None)
+                    left.discard(channel)
+            parent = parent_in(record)
+        for history in found.values():
+            history["writes"].reverse()
+        return found
 
     def _value(
         self, snapshot: Snapshot, ns: str, channel: str, stored: bytes, state: _Thread | None
     ) -> Any:
         kind, _, body = stored.partition(b"\0")
-        if kind != b"list":
-            return self.serde.loads_typed((kind.decode(), body))
-        places = [place for start, stop in json.loads(body) for place in range(start, stop)]
+        if kind == DELTA:
+            return _DeltaSnapshot(self._items(snapshot, ns, channel, stored, state))
+        if kind == LIST:
+            return self._items(snapshot, ns, channel, stored, state)
+        return self.serde.loads_typed((kind.decode(), body))
+
+    def _items(
+        self, snapshot: Snapshot, ns: str, channel: str, stored: bytes, state: _Thread | None
+    ) -> builtins.list[Any]:
+        """The items of a value that is a list. Those that were read or stored last are shared."""
+        places = builtins.list(places_in(stored))
         known = state.lists.get((ns, channel)) if state else None
         same = same_places(known.places, places) if known else 0
         same = known.same_items(same) if known else 0
@@ -254,31 +345,47 @@ class TurntreeSaver(BaseCheckpointSaver[str]):
         new_versions: ChannelVersions,
     ) -> RunnableConfig:
         thread, ns = _thread_of(config), config["configurable"].get("checkpoint_ns", "")
+        self._commit(thread, self._put(config, checkpoint, metadata, new_versions))
+        return _config(thread, ns, checkpoint["id"])
+
+    def _put(
+        self,
+        config: RunnableConfig,
+        checkpoint: Checkpoint,
+        metadata: CheckpointMetadata,
+        new_versions: ChannelVersions,
+    ) -> Callable[[Transaction, _Thread], None]:
+        ns = config["configurable"].get("checkpoint_ns", "")
         bare: dict[str, Any] = {**checkpoint}
         values = bare.pop("channel_values")
         kind, body = self.serde.dumps_typed(bare)
         merged = get_checkpoint_metadata(config, metadata)
         metadata_kind, metadata_body = self.serde.dumps_typed(merged)
         parent = config["configurable"].get("checkpoint_id")
+        deltas = merged.get("counters_since_delta_snapshot") or ()
         head = json.dumps([kind, len(body), metadata_kind, parent]).encode()
         record = head + b"\n" + body + metadata_body
 
         def fill(change: Transaction, state: _Thread) -> None:
             title = f"step {merged.get('step', '?')} ({merged.get('source', 'checkpoint')})"
             for channel, version in new_versions.items():
-                key = _value_key(ns, channel, version)
-                if channel not in values:
+                key = value_key(ns, channel, version)
+                if channel in values:
+                    stored = self._stored(change, state, ns, channel, values[channel])
+                    change.put(VALUES, key, stored)
+                else:
                     change.remove(VALUES, key)
-                    continue
-                change.put(VALUES, key, self._stored(change, state, ns, channel, values[channel]))
-                if (ns, channel) == ("", "messages"):
-                    title += self._show(change, state, values[channel])
+            # What another serializer makes of a message may be no text, or a secret.
+            if not ns and isinstance(self.serde, JsonPlusSerializer):
+                if state.view is None:
+                    state.view = ThreadView(self.store.snapshot(state.tip) if state.tip else None)
+                step = self._step(state, parent, checkpoint, new_versions, deltas)
+                title += state.view.show(change, step)
             state.records.clear()
-            change.put(CHECKPOINTS, _key(ns, checkpoint["id"]), record)
+            change.put(CHECKPOINTS, checkpoint_key(ns, checkpoint["id"]), record)
             change.title(_readable(f"{ns}: {title}" if ns else title))
 
-        self._commit(thread, fill)
-        return _config(thread, ns, checkpoint["id"])
+        return fill
 
     def put_writes(
         self,
@@ -287,8 +394,23 @@ class TurntreeSaver(BaseCheckpointSaver[str]):
         task_id: str,
         task_path: str = "",
     ) -> None:
-        thread, ns = _thread_of(config), config["configurable"].get("checkpoint_ns", "")
-        below = _key(ns, config["configurable"]["checkpoint_id"])
+        def fill(change: Transaction, _: _Thread) -> None:
+            put(change)
+            names = ", ".join(sorted({channel for channel, _ in writes}))
+            change.title(_readable(f"writes {names}"))
+
+        put = self._put_writes(config, writes, task_id, task_path)
+        self._commit(_thread_of(config), fill)
+
+    def _put_writes(
+        self,
+        config: RunnableConfig,
+        writes: Sequence[tuple[str, Any]],
+        task_id: str,
+        task_path: str,
+    ) -> Callable[[Transaction], None]:
+        ns = config["configurable"].get("checkpoint_ns", "")
+        below = checkpoint_key(ns, config["configurable"]["checkpoint_id"])
         entries = []
         for at, (channel, value) in enumerate(writes):
             idx = WRITES_IDX_MAP.get(channel, at)
@@ -296,14 +418,12 @@ class TurntreeSaver(BaseCheckpointSaver[str]):
             head = json.dumps([task_id, channel, task_path, kind]).encode()
             entries.append((idx, f"{below}/{quote(task_id)}/{idx}", head + b"\n" + body))
 
-        def fill(change: Transaction, _: _Thread) -> None:
+        def fill(change: Transaction) -> None:
             for idx, key, content in entries:
-                # The first write of a task counts, and the last word of an error or an interrupt.
+                # Of a task's values the first counts, and of its errors and interrupts the last.
                 (change.put_new if idx >= 0 else change.put)(WRITES, key, content)
-            names = ", ".join(sorted({channel for channel, _ in writes}))
-            change.title(_readable(f"writes {names}"))
 
-        self._commit(thread, fill)
+        return fill
 
     def _commit(self, thread: str, fill: Callable[[Transaction, _Thread], None]) -> None:
         """Commits what ``fill`` does to a thread, again when another process was faster."""
@@ -327,15 +447,17 @@ class TurntreeSaver(BaseCheckpointSaver[str]):
         self, change: Transaction, state: _Thread, ns: str, channel: str, value: Any
     ) -> bytes:
         """A value as it is stored: whole, or the places of its items."""
-        if type(value) is not list or not value or isinstance(value[0], _SCALARS):
+        is_delta = isinstance(value, _DeltaSnapshot)
+        items = value.value if is_delta else value
+        if type(items) is not list or not items or isinstance(items[0], _SCALARS):
             state.lists.pop((ns, channel), None)
             kind, body = self.serde.dumps_typed(value)
             return kind.encode() + b"\0" + body
         known = state.lists.get((ns, channel)) or SeenList()
-        same = known.same_items(same_start(known.objects, value))
+        same = known.same_items(same_start(known.objects, items))
         moved = {id(known.objects[at]): at for at in range(same, len(known.objects))}
         now = known.first(same)
-        for item in value[same:]:
+        for item in items[same:]:
             at = moved.get(id(item))
             if at is not None and known.is_same(at):
                 now.add(item, known.places[at])
@@ -347,7 +469,7 @@ class TurntreeSaver(BaseCheckpointSaver[str]):
                 now.add(item, state.items)
                 state.items += 1
         state.lists[ns, channel] = now
-        return b"list\0" + json.dumps(now.ranges, separators=(",", ":")).encode()
+        return packed_places(DELTA if is_delta else LIST, now.ranges)
 
     def _packed(self, item: Any) -> bytes:
         """An item as bytes. A message is what a conversation shows, if nothing of it is lost so."""
@@ -357,7 +479,12 @@ class TurntreeSaver(BaseCheckpointSaver[str]):
                 record = record_of(item)
                 if self.serde.dumps_typed(message_of(record)) == (kind, body):
                     return record
-            except Exception:  # Then it has something that JSON has not.
+            except (
+                TypeError,
+                ValueError,
+                KeyError,
+                RecursionError,
+            ):  # No JSON, or no other way back.
                 pass
         return kind.encode() + b"\0" + body
 
@@ -367,40 +494,107 @@ class TurntreeSaver(BaseCheckpointSaver[str]):
         kind, _, body = stored.partition(b"\0")
         return self.serde.loads_typed((kind.decode(), body))
 
-    def _show(self, change: Transaction, state: _Thread, value: Any) -> str:
-        """Makes the conversation of the session these messages. Returns words for a title."""
-        known = state.lists.get(("", "messages"))
-        is_readable = isinstance(self.serde, JsonPlusSerializer)
-        if known is None or not is_readable or not known.has_only_messages:
-            return ""
-        if state.shown is None:
-            state.shown = self._shown(state, known)
-        same = same_places(state.shown, known.places)
-        if same < len(state.shown):
-            change.cut(CONVERSATION, same)
-        for item, place in zip(value[same:], known.places[same:]):
-            record = state.records.get(place) or record_of(item, default=str)
-            change.push_message(ROLES.get(item.type, "other"), record, format="openai-chat")
-        state.shown = list(known.places)
-        if same == len(value):
-            return ""
-        text = " ".join(str(value[-1].text).split())
-        return f": {ROLES.get(value[-1].type, value[-1].type)}: {text[:60]}"
+    def _step(
+        self,
+        state: _Thread,
+        parent: str | None,
+        checkpoint: Checkpoint,
+        changed: Iterable[str],
+        delta_channels: Iterable[str],
+    ) -> Step:
+        """A checkpoint of the root graph as the view of its thread shows it."""
+        snapshot = self.store.snapshot(state.tip) if state.tip and parent else None
 
-    def _shown(self, state: _Thread, known: SeenList) -> builtins.list[int]:
-        """The places of what the conversation shows, as far as it goes along with this list."""
-        if state.tip is None:
-            return []
-        records = self.store.snapshot(state.tip).list(CONVERSATION)
-        shown = []
-        for record, item, place in zip(records, known.objects, known.places):
-            if record != record_of(item, default=str):
-                break
-            shown.append(place)
-        # What else it shows has no place, and goes.
-        return shown + [-1] * (len(records) - len(shown))
+        def past(channel: str) -> DeltaChannelHistory:
+            if snapshot is None or parent is None:
+                return {"writes": []}
+            # The history of a checkpoint begins at its parent: its own value counts first.
+            record = snapshot.get(CHECKPOINTS, checkpoint_key("", parent))
+            version = self._checkpoint(record)["channel_versions"].get(channel) if record else None
+            stored = snapshot.get(VALUES, value_key("", channel, version)) if version else None
+            if stored is not None:
+                return {"writes": [], "seed": self._value(snapshot, "", channel, stored, None)}
+            return self._history(snapshot, "", parent, [channel])[channel]
+
+        def writes(channel: str) -> builtins.list[Any]:
+            if snapshot is None or parent is None:
+                return []
+            return [
+                value
+                for _, _, value in self._writes(snapshot, checkpoint_key("", parent), {channel})
+            ]
+
+        values = checkpoint["channel_values"]
+        shown: dict[str, Any] = {channel: values[channel] for channel in ("messages", "files") if channel in values}
+        known = state.lists.get(("", "messages"))
+        return Step(
+            parent=parent,
+            id=checkpoint["id"],
+            values=shown,
+            changed=set(changed),
+            deltas=set(delta_channels),
+            places=known.places if known and known.has_only_messages else None,
+            records=state.records,
+            past=past,
+            writes=writes,
+        )
 
     # Whole threads.
+
+    def copy_from(
+        self, old: BaseCheckpointSaver[Any], thread_ids: Iterable[str] | None = None
+    ) -> int:
+        """Copies threads from another saver, all by default, with their pending writes. Returns the
+        number of new checkpoints.
+
+        Each checkpoint is one durable commit, so a copy that was interrupted goes on where it ended, and
+        one that is repeated copies what is new. Reads each checkpoint of ``old`` twice, and has one in
+        memory at a time. Steps that are added to ``old`` during the copy may be missing."""
+        shared = SharedItems(self.serde.dumps_typed)
+        found = (place_of(one) for config in _configs(thread_ids) for one in old.list(config))
+        tuples = (old.get_tuple(config_at(place)) for place in sorted(found))
+        return sum(self._copy(shared, one) for one in tuples if one)
+
+    async def acopy_from(
+        self, old: BaseCheckpointSaver[Any], thread_ids: Iterable[str] | None = None
+    ) -> int:
+        """Does what :meth:`copy_from` does, from an asynchronous saver."""
+        shared, new = SharedItems(self.serde.dumps_typed), 0
+        found = [
+            place_of(one) for config in _configs(thread_ids) async for one in old.alist(config)
+        ]
+        for place in sorted(found):
+            if one := await old.aget_tuple(config_at(place)):
+                new += await self._adapter.run(partial(self._copy, shared, one))
+        return new
+
+    def _copy(self, shared: SharedItems, found: CheckpointTuple) -> bool:
+        """Copies a checkpoint with its writes. Returns whether it is new."""
+        thread, id, ns = place = place_of(found)
+        values = shared.of(place, found.checkpoint["channel_values"])
+        checkpoint: Checkpoint = {**found.checkpoint, "channel_values": values}
+        with self._locked(thread):
+            snapshot = self.store.newest(session_name(thread))
+            versions = {
+                channel: version
+                for channel, version in checkpoint["channel_versions"].items()
+                if snapshot is None or snapshot.get(VALUES, value_key(ns, channel, version)) is None
+            }
+            put = self._put(
+                found.parent_config or _config_of(thread, ns), checkpoint, found.metadata, versions
+            )
+            writes = [
+                self._put_writes(config_at(place), values, task, path)
+                for task, path, values in calls_of(found.pending_writes)
+            ]
+
+            def fill(change: Transaction, state: _Thread) -> None:
+                put(change, state)
+                for write in writes:
+                    write(change)
+
+            self._commit(thread, fill)
+        return snapshot is None or snapshot.get(CHECKPOINTS, checkpoint_key(ns, id)) is None
 
     def delete_thread(self, thread_id: str) -> None:
         with self._locked(thread_id):
@@ -435,7 +629,7 @@ class TurntreeSaver(BaseCheckpointSaver[str]):
                 for key, content in source.scan(section):
                     change.put(section, key, content)
             for key, content in source.scan(VALUES):
-                change.put(VALUES, key, _shifted(content, lambda place: place + moved))
+                change.put(VALUES, key, shifted(content, lambda place: place + moved))
 
         self._commit(thread, fill)
 
@@ -444,7 +638,7 @@ class TurntreeSaver(BaseCheckpointSaver[str]):
         threads = self._thread_ids() if runs else []
         for thread in threads:
             doomed = {
-                _key(ns, id)
+                checkpoint_key(ns, id)
                 for id, _, _, ns, record in self._records(thread, None, None, None)
                 if self._parts(record)[1].get("run_id") in runs
             }
@@ -463,13 +657,13 @@ class TurntreeSaver(BaseCheckpointSaver[str]):
             snapshot = self.store.newest(session_name(thread))
             if snapshot is None:
                 continue
-            kept = {key for ns in _namespaces(snapshot) for key in self._needed(snapshot, ns)}
+            kept = {key for ns in namespaces_of(snapshot) for key in self._needed(snapshot, ns)}
             self._keep(thread, kept.__contains__)
 
     def _needed(self, snapshot: Snapshot, ns: str) -> Iterator[str]:
         """The newest checkpoint of a namespace, and its ancestors as far as a channel without a value of
         its own goes back to find one."""
-        newest = snapshot.keys(CHECKPOINTS, _key(ns, ""), reverse=True, limit=1)
+        newest = snapshot.keys(CHECKPOINTS, checkpoint_key(ns, ""), reverse=True, limit=1)
         key: str | None = newest[0] if newest else None
         open_channels: set[str] | None = None
         while key is not None:
@@ -485,9 +679,9 @@ class TurntreeSaver(BaseCheckpointSaver[str]):
                 channel
                 for channel in open_channels
                 if channel not in versions
-                or snapshot.get(VALUES, _value_key(ns, channel, versions[channel])) is None
+                or snapshot.get(VALUES, value_key(ns, channel, versions[channel])) is None
             }
-            key = _key(ns, parent) if parent and open_channels else None
+            key = checkpoint_key(ns, parent) if parent and open_channels else None
 
     def _keep(self, thread: str, keeps: Callable[[str], bool]) -> None:
         """Leaves the checkpoints whose keys are kept, with all that is theirs, as a history of its own:
@@ -514,19 +708,19 @@ class TurntreeSaver(BaseCheckpointSaver[str]):
             change.put(CHECKPOINTS, key, record)
             for write, content in snapshot.scan(WRITES, key + "/"):
                 change.put(WRITES, write, content)
-            ns = _ns_of(key)
+            ns = ns_of(key)
             for channel, version in self._parts(record)[0]["channel_versions"].items():
-                name = _value_key(ns, channel, version)
+                name = value_key(ns, channel, version)
                 stored = snapshot.get(VALUES, name)
                 if stored is not None:
                     values[name] = stored
-        used = sorted({place for stored in values.values() for place in _places(stored)})
+        used = sorted({place for stored in values.values() for place in places_in(stored)})
         place_of = {place: at for at, place in enumerate(used)}
         for start, stop in ranges_of(used):
             for item in snapshot.list(ITEMS, start, stop):
                 change.push(ITEMS, item)
         for name, stored in values.items():
-            change.put(VALUES, name, _shifted(stored, place_of.__getitem__))
+            change.put(VALUES, name, shifted(stored, place_of.__getitem__))
         for message in snapshot.messages():
             change.push_message(message.role, message.record, format=message.format)
 
@@ -575,7 +769,14 @@ class TurntreeSaver(BaseCheckpointSaver[str]):
     # The same for asyncio, on threads.
 
     async def aget_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
-        return await asyncio.to_thread(self.get_tuple, config)
+        return await self._adapter.run(lambda: self.get_tuple(config))
+
+    async def aget_delta_channel_history(
+        self, *, config: RunnableConfig, channels: Sequence[str]
+    ) -> Mapping[str, DeltaChannelHistory]:
+        return await self._adapter.run(
+            lambda: self.get_delta_channel_history(config=config, channels=channels)
+        )
 
     async def alist(
         self,
@@ -586,7 +787,7 @@ class TurntreeSaver(BaseCheckpointSaver[str]):
         limit: int | None = None,
     ) -> AsyncIterator[CheckpointTuple]:
         found = self.list(config, filter=filter, before=before, limit=limit)
-        while (item := await asyncio.to_thread(next, found, None)) is not None:
+        while (item := await self._adapter.run(lambda: next(found, None))) is not None:
             yield item
 
     async def aput(
@@ -596,7 +797,7 @@ class TurntreeSaver(BaseCheckpointSaver[str]):
         metadata: CheckpointMetadata,
         new_versions: ChannelVersions,
     ) -> RunnableConfig:
-        return await asyncio.to_thread(self.put, config, checkpoint, metadata, new_versions)
+        return await self._adapter.run(lambda: self.put(config, checkpoint, metadata, new_versions))
 
     async def aput_writes(
         self,
@@ -605,23 +806,33 @@ class TurntreeSaver(BaseCheckpointSaver[str]):
         task_id: str,
         task_path: str = "",
     ) -> None:
-        await asyncio.to_thread(self.put_writes, config, writes, task_id, task_path)
+        await self._adapter.run(lambda: self.put_writes(config, writes, task_id, task_path))
 
     async def adelete_thread(self, thread_id: str) -> None:
-        await asyncio.to_thread(self.delete_thread, thread_id)
+        await self._adapter.run(lambda: self.delete_thread(thread_id))
 
     async def adelete_for_runs(self, run_ids: Sequence[str]) -> None:
-        await asyncio.to_thread(self.delete_for_runs, run_ids)
+        await self._adapter.run(lambda: self.delete_for_runs(run_ids))
 
     async def acopy_thread(self, source_thread_id: str, target_thread_id: str) -> None:
-        await asyncio.to_thread(self.copy_thread, source_thread_id, target_thread_id)
+        await self._adapter.run(lambda: self.copy_thread(source_thread_id, target_thread_id))
 
     async def aprune(self, thread_ids: Sequence[str], *, strategy: str = "keep_latest") -> None:
-        await asyncio.to_thread(lambda: self.prune(thread_ids, strategy=strategy))
+        await self._adapter.run(lambda: self.prune(thread_ids, strategy=strategy))
 
 
 def _thread_of(config: RunnableConfig) -> str:
     return str(config["configurable"]["thread_id"])
+
+
+def _config_of(thread: str, ns: str | None = None) -> RunnableConfig:
+    at = {"thread_id": thread} if ns is None else {"thread_id": thread, "checkpoint_ns": ns}
+    return {"configurable": at}
+
+
+def _configs(thread_ids: Iterable[str] | None) -> Sequence[RunnableConfig | None]:
+    """What lists the checkpoints of these threads, or of all."""
+    return [None] if thread_ids is None else [_config_of(str(thread)) for thread in thread_ids]
 
 
 def _config(thread: str, ns: str, id: str) -> RunnableConfig:
@@ -631,60 +842,3 @@ def _config(thread: str, ns: str, id: str) -> RunnableConfig:
 def _readable(title: str) -> str:
     """A title without halves of surrogate pairs, which UTF-8 has not."""
     return title.encode(errors="replace").decode()
-
-
-_PLAIN_NS = frozenset("-_.:|=,")
-
-
-def _key(ns: str, id: str) -> str:
-    return f"{quote(ns, _PLAIN_NS)}/{quote(id)}"
-
-
-def _ns_of(key: str) -> str:
-    return parts_of(key.partition("/")[0])[0]
-
-
-def _value_key(ns: str, channel: str, version: str | int | float) -> str:
-    # By version, so that what a step changes lies together.
-    return f"{quote(ns, _PLAIN_NS)}/{quote(str(version))}/{quote(channel, _PLAIN_NS)}"
-
-
-def _namespaces(snapshot: Snapshot) -> list[str]:
-    """The namespaces that have a checkpoint. Looks once for each."""
-    found: list[str] = []
-    after: str | None = None
-    while keys := snapshot.keys(CHECKPOINTS, after=after, limit=1):
-        found.append(_ns_of(keys[0]))
-        # The key behind all of this namespace: 0 follows the slash.
-        after = keys[0].partition("/")[0] + "0"
-    return found
-
-
-def _records_in(
-    snapshot: Snapshot, thread: str, ns: str, below: str | None, wanted: str | None
-) -> Iterator[tuple[str, Snapshot, str, str, bytes]]:
-    if wanted:
-        record = snapshot.get(CHECKPOINTS, _key(ns, wanted))
-        if record is not None and (below is None or wanted < below):
-            yield wanted, snapshot, thread, ns, record
-        return
-    after = _key(ns, below) if below else None
-    while page := snapshot.scan(CHECKPOINTS, _key(ns, ""), after=after, reverse=True, limit=PAGE):
-        for key, record in page:
-            yield parts_of(key.rpartition("/")[2])[0], snapshot, thread, ns, record
-        after = page[-1][0]
-
-
-def _places(stored: bytes) -> Iterator[int]:
-    kind, _, body = stored.partition(b"\0")
-    if kind == b"list":
-        for start, stop in json.loads(body):
-            yield from range(start, stop)
-
-
-def _shifted(stored: bytes, place_of: Callable[[int], int]) -> bytes:
-    """A stored value whose items have moved."""
-    if not stored.startswith(b"list\0"):
-        return stored
-    places = ranges_of(place_of(place) for place in _places(stored))
-    return b"list\0" + json.dumps(places, separators=(",", ":")).encode()

@@ -53,17 +53,20 @@ type Fresh = [entry: SessionStoreEntry, record: Buffer];
  */
 export class TurntreeSessionStore implements AsyncDisposable {
   readonly #turns = new Turns();
+  #isOpenedHere = false;
 
   constructor(readonly store: Store) {}
 
   /** Transcripts in the store in a directory, which is made if nothing is there. */
   static async open(path: string | URL): Promise<TurntreeSessionStore> {
-    return new TurntreeSessionStore(await Store.open(path, { actor: "claude" }));
+    const sessions = new TurntreeSessionStore(await Store.open(path, { actor: "claude" }));
+    sessions.#isOpenedHere = true;
+    return sessions;
   }
 
-  /** Closes the store. */
+  /** Closes the store if `open` opened it: a store that was passed in belongs to its owner. */
   async close(): Promise<void> {
-    await this.store.close();
+    if (this.#isOpenedHere) await this.store.close();
   }
 
   [Symbol.asyncDispose](): Promise<void> {

@@ -106,6 +106,7 @@ export interface SaverOptions {
  */
 export class TurntreeSaver extends BaseCheckpointSaver implements AsyncDisposable {
   readonly #isReadable: boolean;
+  #isOpenedHere = false;
   readonly #threads = new Map<string, Thread>();
   readonly #turns = new Turns();
 
@@ -119,12 +120,14 @@ export class TurntreeSaver extends BaseCheckpointSaver implements AsyncDisposabl
 
   /** A saver on the store in a directory, which is made if nothing is there. */
   static async open(path: string | URL, options: SaverOptions = {}): Promise<TurntreeSaver> {
-    return new TurntreeSaver(await Store.open(path, { actor: "langgraph" }), options);
+    const saver = new TurntreeSaver(await Store.open(path, { actor: "langgraph" }), options);
+    saver.#isOpenedHere = true;
+    return saver;
   }
 
-  /** Closes the store. */
+  /** Closes the store if `open` opened it: a store that was passed in belongs to its owner. */
   async close(): Promise<void> {
-    await this.store.close();
+    if (this.#isOpenedHere) await this.store.close();
   }
 
   [Symbol.asyncDispose](): Promise<void> {

@@ -358,7 +358,39 @@ test("long-term memory answers as the one in memory", async () => {
   const item = await ours.get(["users", "a"], "k1");
   assert.ok(item.createdAt <= item.updatedAt);
   await assert.rejects(ours.search(["users"], { filter: { n: { $like: 1 } } }), InvalidInput);
-  await ours.store.close();
+  await ours.close();
+});
+
+test("a search with a query ranks by words", async () => {
+  const memory = await TurntreeStore.open(path);
+  const found = [
+    "the parser fails on empty lines",
+    "Lines of poems",
+    "nothing to see",
+    "empty empty parser lines, a long text about other things and more",
+  ];
+  for (const [number, text] of found.entries()) await memory.put(["users", "a"], `k${number}`, { text, tags: ["x", number] });
+  await memory.put(["others"], "k", { text: "parser" });
+  const keys = async (options) => (await memory.search(["users"], options)).map(({ key }) => key);
+  assert.deepEqual(await keys({ query: "Parser LINES?" }), ["k0", "k3", "k1"]);
+  assert.deepEqual(await keys({ query: "lines", limit: 1, offset: 1 }), ["k0"]);
+  assert.deepEqual(await keys({ query: "absent" }), []);
+  assert.deepEqual((await keys({ query: " " })).length, 4);
+  const [{ score }] = await memory.search(["users"], { query: "nothing like it" });
+  assert.ok(score > 0);
+  await memory.close();
+});
+
+test("only a store that an adapter opened is closed", async () => {
+  const store = await Store.open(path);
+  for (const Adapter of [TurntreeSaver, TurntreeStore]) {
+    await new Adapter(store).close();
+    assert.deepEqual(await store.sessions(), []);
+    const opened = await Adapter.open(path);
+    await opened.close();
+    await assert.rejects(opened.store.sessions());
+  }
+  await store.close();
 });
 
 // The Python package, where it is installed beside LangGraph.

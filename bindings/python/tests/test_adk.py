@@ -126,3 +126,21 @@ def test_a_session_shows_what_was_said_and_one_undo_takes_back_an_event(path: Pa
         ]
         store.undo()
         assert store.snapshot(name).count("adk-events") == 1 and store.tip("adk-app+app") is None
+
+
+def test_events_appended_at_once_to_one_session_are_kept_in_order(path: Path) -> None:
+    async def play() -> None:
+        for service in (TurntreeSessionService(path), InMemorySessionService()):
+            session = await service.create_session(app_name="app", user_id="u", session_id="s")
+            events = [event(number, count=number) for number in range(20)]
+            await asyncio.gather(*(service.append_event(session, one) for one in events))
+            assert [one.id for one in session.events] == [one.id for one in events]
+            read = await service.get_session(app_name="app", user_id="u", session_id="s")
+            assert read and plain(read) == plain(session)
+            stale = read.model_copy(deep=True)
+            await service.append_event(read, event(20))
+            if isinstance(service, TurntreeSessionService):
+                with pytest.raises(StaleSessionError):
+                    await service.append_event(stale, event(21))
+
+    asyncio.run(play())

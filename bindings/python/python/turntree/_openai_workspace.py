@@ -127,7 +127,9 @@ def _kept(archive: tarfile.TarFile, change: Transaction) -> Iterator[tuple[str |
         name = None
         if path is not None and not member.isdir():
             # A name need not be text; files that then have one name cannot both be kept.
-            name = path.as_posix().encode(errors="surrogateescape").decode(errors="backslashreplace")
+            name = (
+                path.as_posix().encode(errors="surrogateescape").decode(errors="backslashreplace")
+            )
             if name in taken:
                 raise ValueError(f"{member.name!r} cannot be told from another file")
             taken.add(name)

@@ -16,12 +16,12 @@ changes all three in one commit:
 
 from __future__ import annotations
 
-import asyncio
 import json
 import time
 import uuid
 from os import PathLike
 from typing import Any
+from weakref import WeakValueDictionary
 
 from google.adk.errors._stale_session_error import StaleSessionError
 from google.adk.errors.already_exists_error import AlreadyExistsError
@@ -36,6 +36,7 @@ from google.adk.sessions.session import Session
 from google.adk.sessions.state import State
 
 from turntree import Conflict, Snapshot, Store, Transaction
+from turntree._adapter import AdapterStore, InOrder
 from turntree._json import from_json, to_json
 from turntree._names import parts_of, session_name
 
@@ -54,10 +55,14 @@ class TurntreeSessionService(BaseSessionService):
     """Keeps sessions in the turntree store at ``store``, which is made if nothing is there.
 
     A state's value that is not JSON is kept as its text. Appending an event to a session that
-    changed since it was read raises ``StaleSessionError``."""
+    changed since it was read raises ``StaleSessionError``; appends to one ``Session`` object may run
+    at once, and keep their order."""
 
     def __init__(self, store: Store | str | PathLike[str]) -> None:
-        self.store = store if isinstance(store, Store) else Store(store, actor="adk")
+        self._adapter = AdapterStore(store, "adk")
+        self.store = self._adapter.store
+        #: The appends of a session, in order, while there are any.
+        self._appends: WeakValueDictionary[str, InOrder] = WeakValueDictionary()
 
     async def create_session(
         self,
@@ -68,7 +73,7 @@ class TurntreeSessionService(BaseSessionService):
         session_id: str | None = None,
     ) -> Session:
         id = (session_id or "").strip() or str(uuid.uuid4())
-        return await asyncio.to_thread(self._create, app_name, user_id, id, state or {})
+        return await self._adapter.run(lambda: self._create(app_name, user_id, id, state or {}))
 
     async def get_session(
         self,
@@ -85,7 +90,7 @@ class TurntreeSessionService(BaseSessionService):
             events = _events(snapshot, config or GetSessionConfig())
             return self._session(snapshot, app_name, user_id, session_id.strip(), events)
 
-        return await asyncio.to_thread(read)
+        return await self._adapter.run(read)
 
     async def list_sessions(
         self, *, app_name: str, user_id: str | None = None
@@ -102,30 +107,30 @@ class TurntreeSessionService(BaseSessionService):
             found.sort(key=lambda session: (session.last_update_time, session.user_id, session.id))
             return ListSessionsResponse(sessions=found)
 
-        return await asyncio.to_thread(read)
+        return await self._adapter.run(read)
 
     async def delete_session(self, *, app_name: str, user_id: str, session_id: str) -> None:
-        await asyncio.to_thread(self.store.delete, _name(app_name, user_id, session_id.strip()))
+        name = _name(app_name, user_id, session_id.strip())
+        await self._adapter.run(lambda: self.store.delete(name))
 
     async def get_user_state(self, *, app_name: str, user_id: str) -> dict[str, Any]:
-        return await asyncio.to_thread(self._state, _user(app_name, user_id))
+        return await self._adapter.run(lambda: self._state(_user(app_name, user_id)))
 
     async def append_event(self, session: Session, event: Event) -> Event:
         if event.partial:
             return event
         # What is kept has no state that is only for this invocation.
         kept = self._trim_temp_delta_state(event.model_copy(deep=True))
-        tip = await asyncio.to_thread(self._append, session, kept)
-        if tip is None:
-            return event
-        await super().append_event(session, event)
-        session.last_update_time = event.timestamp
-        session._storage_update_marker = tip
+        appends = self._appends.setdefault(_name_of(session), InOrder(self._adapter))
+        is_new = await appends.run(lambda: self._append(session, kept))
+        if is_new:
+            await super().append_event(session, event)
+            session.last_update_time = event.timestamp
         return event
 
     def close(self) -> None:
-        """Closes the store."""
-        self.store.close()
+        """Waits for calls that run, and closes the store unless it was passed in as a ``Store``."""
+        self._adapter.close()
 
     def _create(self, app: str, user: str, id: str, state: dict[str, Any]) -> Session:
         now = time.time()
@@ -143,8 +148,9 @@ class TurntreeSessionService(BaseSessionService):
         snapshot = self.store.snapshot(_name(app, user, id))
         return self._session(snapshot, app, user, id, [])
 
-    def _append(self, session: Session, event: Event) -> str | None:
-        """Appends an event, and returns the newest snapshot; None if it is there already."""
+    def _append(self, session: Session, event: Event) -> bool:
+        """Appends an event, and returns whether the session had none with its id. The session counts as
+        read at the new snapshot, before the next append to it compares."""
         app, user, name = session.app_name, session.user_id, _name_of(session)
         record = event.model_dump_json(exclude_none=True, by_alias=True).encode()
         for _ in range(MAX_ATTEMPTS):
@@ -154,7 +160,7 @@ class TurntreeSessionService(BaseSessionService):
             count = snapshot.count(EVENTS)
             at = snapshot.get(IDS, event.id) if event.id else None
             if at is not None and snapshot.list(EVENTS, int(at), int(at) + 1) == [record]:
-                return None
+                return False
             _expect_fresh(session, snapshot)
             change = self.store.begin(name, _title(event), expect=snapshot.id)
             change.push(EVENTS, record)
@@ -164,7 +170,8 @@ class TurntreeSessionService(BaseSessionService):
             _show(change, event)
             _put_state(change, app, user, (event.actions and event.actions.state_delta) or {})
             try:
-                return change.commit()
+                session._storage_update_marker = change.commit()
+                return True
             except Conflict:
                 continue
         raise Conflict(f"others are always faster on {name}")

@@ -14,13 +14,9 @@ A session of the SDK is a session of the store, with its subagents:
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from os import PathLike
-from typing import Any, TypeVar
+from typing import Any
 
-import anyio.to_thread
 from claude_agent_sdk import fold_session_summary
 from claude_agent_sdk.types import (
     SessionKey,
@@ -32,6 +28,7 @@ from claude_agent_sdk.types import (
 )
 
 from turntree import Conflict, Snapshot, Store, Transaction
+from turntree._adapter import AdapterStore, InOrder
 from turntree._json import all_from_json, from_json, to_json
 from turntree._names import parts_of, quote, session_name
 
@@ -44,8 +41,6 @@ SUMMARY = "claude-summary"
 #: How often entries are appended again when others are faster.
 MAX_ATTEMPTS = 1000
 
-_T = TypeVar("_T")
-
 
 class TurntreeSessionStore(SessionStore):
     """Keeps transcripts in the turntree store at ``store``, which is made if nothing is there.
@@ -54,9 +49,9 @@ class TurntreeSessionStore(SessionStore):
     left out, in a batch too. Processes may use one store at once."""
 
     def __init__(self, store: Store | str | PathLike[str]) -> None:
-        self.store = store if isinstance(store, Store) else Store(store, actor="claude")
-        self._writer = ThreadPoolExecutor(1, "turntree-claude")
-        self._process = os.getpid()
+        self._adapter = AdapterStore(store, "claude")
+        self.store = self._adapter.store
+        self._in_order = InOrder(self._adapter).run
 
     async def append(self, key: SessionKey, entries: list[SessionStoreEntry]) -> None:
         if not entries:
@@ -73,7 +68,7 @@ class TurntreeSessionStore(SessionStore):
                 return None
             return all_from_json(snapshot.list(section))
 
-        return await anyio.to_thread.run_sync(read)
+        return await self._adapter.run(read)
 
     async def list_sessions(self, project_key: str) -> list[SessionStoreListEntry]:
         def read() -> list[SessionStoreListEntry]:
@@ -82,7 +77,7 @@ class TurntreeSessionStore(SessionStore):
                 for session, snapshot in self._sessions(project_key)
             ]
 
-        return await anyio.to_thread.run_sync(read)
+        return await self._adapter.run(read)
 
     async def list_session_summaries(self, project_key: str) -> list[SessionSummaryEntry]:
         def read() -> list[SessionSummaryEntry]:
@@ -91,7 +86,7 @@ class TurntreeSessionStore(SessionStore):
                 for session, snapshot in self._sessions(project_key)
             ]
 
-        return await anyio.to_thread.run_sync(read)
+        return await self._adapter.run(read)
 
     async def delete(self, key: SessionKey) -> None:
         await self._in_order(lambda: self._delete(key))
@@ -102,22 +97,11 @@ class TurntreeSessionStore(SessionStore):
             snapshot = self.store.newest(name)
             return _subpaths(snapshot) if snapshot else []
 
-        return await anyio.to_thread.run_sync(read)
+        return await self._adapter.run(read)
 
     def close(self) -> None:
-        """Closes the store."""
-        if self._process == os.getpid():
-            self._writer.shutdown()
-        self.store.close()
-
-    async def _in_order(self, work: Callable[[], _T]) -> _T:
-        """Does ``work`` after what was asked for before it."""
-        if self._process != os.getpid():
-            # The thread stayed with the process that this one is a fork of.
-            self._writer = ThreadPoolExecutor(1, "turntree-claude")
-            self._process = os.getpid()
-        done = self._writer.submit(work)
-        return await anyio.to_thread.run_sync(done.result)
+        """Waits for calls that run, and closes the store unless it was passed in as a ``Store``."""
+        self._adapter.close()
 
     def _append(self, key: SessionKey, records: list[tuple[dict[str, Any], bytes]]) -> None:
         name, subpath = _name(key), key.get("subpath")

@@ -10,7 +10,6 @@ message. A branch of the conversation is a branch of the store: making one copie
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable
 from os import PathLike
 from typing import Any, TypeVar, cast
@@ -20,6 +19,7 @@ from agents.memory.session import SessionABC
 from agents.memory.session_settings import SessionSettings, resolve_session_limit
 
 from turntree import Conflict, Snapshot, Store, Transaction
+from turntree._adapter import AdapterStore, InOrder
 from turntree._json import all_from_json, from_json, to_json
 from turntree._names import parts_of, quote, session_name
 from turntree._openai_workspace import TurntreeSnapshot, TurntreeSnapshotSpec
@@ -38,8 +38,9 @@ _T = TypeVar("_T")
 class TurntreeSession(SessionABC):
     """A session in the turntree store at ``store``, which is made if nothing is there.
 
-    Sessions may share a ``Store``. Every call is durable when it returns, and one commit, so an undo
-    takes back a whole batch of items."""
+    Sessions may share a ``Store``, which stays open when a session is closed. A session may be used
+    from several event loops and threads. Every call is durable when it returns, and one commit, so an
+    undo takes back a whole batch of items."""
 
     def __init__(
         self,
@@ -50,9 +51,10 @@ class TurntreeSession(SessionABC):
     ) -> None:
         self.session_id = session_id
         self.session_settings = session_settings or SessionSettings()
-        self.store = store if isinstance(store, Store) else Store(store, actor="openai-agents")
+        self._adapter = AdapterStore(store, "openai-agents")
+        self.store = self._adapter.store
         self.branch_id = MAIN
-        self._lock = asyncio.Lock()
+        self._in_order = InOrder(self._adapter).run
 
     async def get_items(self, limit: int | None = None) -> list[TResponseInputItem]:
         limit = resolve_session_limit(limit, self.session_settings)
@@ -169,8 +171,8 @@ class TurntreeSession(SessionABC):
         return await self._in_order(read)
 
     def close(self) -> None:
-        """Closes the store."""
-        self.store.close()
+        """Waits for calls that run, and closes the store unless it was passed in as a ``Store``."""
+        self._adapter.close()
 
     def _branch(self, name: str | None = None) -> str:
         return f"{session_name(self.session_id)}/{session_name(name or self.branch_id)}"
@@ -193,14 +195,9 @@ class TurntreeSession(SessionABC):
                 continue
         raise Conflict(f"others are always faster on {self.session_id}")
 
-    async def _in_order(self, work: Callable[[], _T]) -> _T:
-        """Does ``work`` on a thread, after what was asked for before it."""
-        async with self._lock:
-            return await asyncio.to_thread(work)
-
 
 def _role(item: dict[str, Any]) -> str:
-    """Who speaks in an item."""
+    """The role of an item."""
     if role := item.get("role"):
         return str(role)
     return "tool" if str(item.get("type")).endswith("_output") else "assistant"

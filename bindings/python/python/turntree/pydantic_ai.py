@@ -24,7 +24,6 @@ from collections.abc import Callable, Iterator, Sequence
 from os import PathLike
 from typing import Any, TypeVar
 
-import anyio.to_thread
 from pydantic import ConfigDict, TypeAdapter
 from pydantic_ai.conversation_store import (
     ConversationConflict,
@@ -35,6 +34,7 @@ from pydantic_ai.conversation_store import (
 from pydantic_ai.messages import ModelMessage, ModelMessagesTypeAdapter
 
 from turntree import Conflict, Snapshot, Store, Transaction
+from turntree._adapter import AdapterStore
 from turntree._json import to_json
 from turntree._names import parts_of, session_name
 
@@ -61,7 +61,8 @@ class TurntreeConversationStore(ConversationStore):
     their content comes free with a collection, once no undo can want it and no fork has it."""
 
     def __init__(self, store: Store | str | PathLike[str]) -> None:
-        self.store = store if isinstance(store, Store) else Store(store, actor="pydantic-ai")
+        self._adapter = AdapterStore(store, "pydantic-ai")
+        self.store = self._adapter.store
         #: The session in which an entry was last seen: what is read next is what a record names.
         self._session_of: dict[str, str] = {}
 
@@ -73,7 +74,7 @@ class TurntreeConversationStore(ConversationStore):
                 self._session_of = {record.head_id: name}
             return record
 
-        return await anyio.to_thread.run_sync(read)
+        return await self._adapter.run(read)
 
     async def read_records(
         self, *, scope: str | None = None, limit: int | None = None
@@ -84,7 +85,7 @@ class TurntreeConversationStore(ConversationStore):
             records.sort(key=lambda record: record.updated_at, reverse=True)
             return records[:limit]
 
-        return await anyio.to_thread.run_sync(read)
+        return await self._adapter.run(read)
 
     async def write_record(
         self,
@@ -106,7 +107,7 @@ class TurntreeConversationStore(ConversationStore):
             change.set_blob(RECORD, _RECORDS.dump_json([record]))
 
         title = f"{len(new)} messages"
-        await anyio.to_thread.run_sync(self._change, record.conversation_id, title, fill)
+        await self._adapter.run(lambda: self._change(record.conversation_id, title, fill))
 
     async def delete_record(self, conversation_id: str, *, expected_revision: str) -> None:
         def fill(change: Transaction, snapshot: Snapshot | None) -> None:
@@ -115,14 +116,14 @@ class TurntreeConversationStore(ConversationStore):
                 raise ConversationConflict(conversation_id)
             change.delete()
 
-        await anyio.to_thread.run_sync(self._change, conversation_id, "delete", fill)
+        await self._adapter.run(lambda: self._change(conversation_id, "delete", fill))
 
     async def read_entry(self, entry_id: str) -> ConversationEntry:
         def read() -> ConversationEntry:
             snapshot = self._snapshot_with(entry_id)
             return _entry(entry_id, snapshot.get(ENTRIES, entry_id))
 
-        return await anyio.to_thread.run_sync(read)
+        return await self._adapter.run(read)
 
     async def read_history(
         self, head_id: str | None, *, limit: int | None = None
@@ -132,11 +133,11 @@ class TurntreeConversationStore(ConversationStore):
                 return []
             return _history(self._snapshot_with(head_id), head_id, limit)
 
-        return await anyio.to_thread.run_sync(read)
+        return await self._adapter.run(read)
 
     def close(self) -> None:
-        """Closes the store."""
-        self.store.close()
+        """Waits for calls that run, and closes the store unless it was passed in as a ``Store``."""
+        self._adapter.close()
 
     def _change(
         self,

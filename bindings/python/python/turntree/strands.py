@@ -9,7 +9,6 @@ packed.
 
 from __future__ import annotations
 
-import asyncio
 import builtins
 from collections.abc import Callable
 from os import PathLike
@@ -20,6 +19,7 @@ from strands.storage.search.keyword import KeywordSearchStrategy
 from strands.types.exceptions import StorageError
 
 from turntree import Error, Store
+from turntree._adapter import AdapterStore
 from turntree._names import session_name
 
 __all__ = ["TurntreeStorage"]
@@ -35,7 +35,8 @@ class TurntreeStorage:
     Keys are opaque: any text of 1 to 4,096 bytes. Several processes may use one store at once."""
 
     def __init__(self, store: Store | str | PathLike[str], *, session: str = "strands") -> None:
-        self.store = store if isinstance(store, Store) else Store(store, actor="strands")
+        self._adapter = AdapterStore(store, "strands")
+        self.store = self._adapter.store
         self.session = session
 
     async def write(self, key: str, data: bytes) -> None:
@@ -43,14 +44,14 @@ class TurntreeStorage:
             with self.store.begin(session_name(self.session), f"write {key}") as change:
                 change.put(STORAGE, _checked(key), bytes(data))
 
-        await _on_thread(put)
+        await self._run(put)
 
     async def read(self, key: str) -> bytes | None:
         def get() -> bytes | None:
             snapshot = self.store.newest(session_name(self.session))
             return snapshot.get(STORAGE, _checked(key)) if snapshot else None
 
-        return await _on_thread(get)
+        return await self._run(get)
 
     async def delete(self, key: str) -> None:
         def remove() -> None:
@@ -60,7 +61,7 @@ class TurntreeStorage:
             with self.store.begin(name, f"delete {key}") as change:
                 change.remove(STORAGE, _checked(key))
 
-        await _on_thread(remove)
+        await self._run(remove)
 
     async def list(self, query: str = "") -> builtins.list[str]:
         def keys() -> builtins.list[str]:
@@ -68,24 +69,23 @@ class TurntreeStorage:
             found = snapshot.keys(STORAGE, query) if snapshot else []
             return sorted(found)
 
-        return await _on_thread(keys)
+        return await self._run(keys)
 
     async def search(self, query: str) -> builtins.list[StorageSearchResult]:
         return await KeywordSearchStrategy().search(self, query)
 
     def close(self) -> None:
-        """Closes the store."""
-        self.store.close()
+        """Waits for calls that run, and closes the store unless it was passed in as a ``Store``."""
+        self._adapter.close()
+
+    async def _run(self, work: Callable[[], _T]) -> _T:
+        try:
+            return await self._adapter.run(work)
+        except Error as error:
+            raise StorageError(str(error)) from error
 
 
 def _checked(key: str) -> str:
     if not key:
         raise StorageError("a key of a storage has at least one byte")
     return key
-
-
-async def _on_thread(work: Callable[[], _T]) -> _T:
-    try:
-        return await asyncio.to_thread(work)
-    except Error as error:
-        raise StorageError(str(error)) from error

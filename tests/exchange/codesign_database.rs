@@ -371,6 +371,10 @@ fn invalid_design_databases_are_rejected_with_their_location() {
     let design = "INSERT INTO designs VALUES ('d3', 1, 'x', 't', 't', NULL, NULL, NULL);";
     for (more, expected) in [
         ("DROP TABLE designs;", "the database has no table 'designs'"),
+        (
+            "DROP TABLE designs; CREATE TABLE checkpoints (thread_id TEXT, checkpoint BLOB);",
+            "checkpoints of LangGraph, whose values only Python reads",
+        ),
         ("UPDATE designs SET schema_version = 4;", "designs[0].schemaVersion: expected 1"),
         (
             "UPDATE design_snapshots SET type = 'other' WHERE id = 's2';",

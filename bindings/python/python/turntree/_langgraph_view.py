@@ -95,7 +95,7 @@ class ThreadView:
         return self._conversation.show(
             change,
             shown.messages,
-            # Checkpoints in a row share the objects, and no other code has them.
+            # Checkpoints in a row share the objects.
             shown.messages,
             lambda at: record_of(shown.messages[at], default=str),
         )

@@ -54,7 +54,13 @@ impl Designs {
     fn open(image: &Arc<Image>) -> Result<Self> {
         let database = Database::open(image)?;
         if database.columns("designs")?.is_empty() {
-            let message = "the database has no table 'designs': expected one of open-codesign v0.1";
+            let is_langgraph = database.columns("checkpoints")?.iter().any(|it| it == "thread_id");
+            let message = if is_langgraph {
+                "the database has checkpoints of LangGraph, whose values only Python reads: copy its \
+                 threads with TurntreeSaver.copy_from of the Python package"
+            } else {
+                "the database has no table 'designs': expected one of open-codesign v0.1"
+            };
             return Err(Error::invalid(message));
         }
         database.check()?;

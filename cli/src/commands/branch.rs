@@ -11,7 +11,7 @@ use turntree::{Error, ErrorKind};
 use super::Verb;
 use crate::porcelain::read::branches::{branches_of, records};
 use crate::porcelain::read::revision::branch_by_whole_name;
-use crate::porcelain::read::sessions::named_session_if;
+use crate::porcelain::read::sessions::{TITLE_COLUMNS, named_session_if};
 use crate::porcelain::workspace::worktree::RemovableWorktree;
 use crate::program::complete::revisions;
 use crate::program::invocation::{Invocation, check_may_switch, stamp};
@@ -94,7 +94,7 @@ impl Branch {
             Column::text("").rank(2),
             Column::text(""),
             Column::text("").rank(1),
-            Column::title(""),
+            Column::title("").at_least(TITLE_COLUMNS),
         ]);
         let now = clock::now()?;
         for (record, time) in found {

@@ -23,7 +23,7 @@ use crate::view::render::{one_line, short_number};
 use crate::view::short_names::ShortNames;
 
 /// The columns that a list leaves to titles, by which people recognise sessions.
-const TITLE_COLUMNS: usize = 36;
+pub(crate) const TITLE_COLUMNS: usize = 36;
 
 /// Conditions for a session; all given ones must hold.
 #[derive(Debug, Default)]

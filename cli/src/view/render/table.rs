@@ -16,6 +16,9 @@ const MIN_TITLE: usize = 20;
 /// Minimum width of a name on a narrow screen.
 const MIN_NAME: usize = 12;
 
+/// Width of a name up to which it goes before the title. A longer one gets what titles leave.
+const SHORT_NAME: usize = 24;
+
 /// Rows of text, under a heading or without one.
 #[derive(Debug)]
 pub(crate) struct Table {
@@ -30,7 +33,7 @@ pub(crate) struct Column {
     is_number: bool,
     /// Minimum width, if the column may be cut.
     min: Option<usize>,
-    /// Titles are cut before names.
+    /// Titles are cut before short names, and after long ones.
     is_title: bool,
     /// Columns of a higher rank are dropped first, columns of rank 0 never.
     rank: u8,
@@ -59,12 +62,13 @@ impl Column {
         Self { is_number: true, ..Self::new(heading) }
     }
 
-    /// A column of names, which are cut if cutting titles is not enough.
+    /// A column of names, which are cut to [`SHORT_NAME`] for the sake of titles, and further if cutting
+    /// titles is not enough.
     pub(crate) fn name(heading: &str) -> Self {
         Self { min: Some(MIN_NAME), ..Self::new(heading) }
     }
 
-    /// A column of titles, which are cut first.
+    /// A column of titles, which are cut once names are short.
     pub(crate) fn title(heading: &str) -> Self {
         Self { min: Some(MIN_TITLE), is_title: true, ..Self::new(heading) }
     }
@@ -157,14 +161,14 @@ impl Table {
             }
             let mut spare = screen.saturating_sub(taken(&least));
             let mut fitted = least;
-            // Names get the remaining width first.
-            for is_title in [false, true] {
+            // Titles tell rows apart, so only short names come before them.
+            for (is_title, most) in [(false, SHORT_NAME), (true, usize::MAX), (false, usize::MAX)] {
                 for ((column, fitted), widest) in self.columns.iter().zip(&mut fitted).zip(&widths)
                 {
                     if let (Some(fitted), Some(widest)) = (fitted, widest)
                         && column.is_title == is_title
                     {
-                        let more = widest.saturating_sub(*fitted).min(spare);
+                        let more = (*widest).min(most).saturating_sub(*fitted).min(spare);
                         *fitted += more;
                         spare -= more;
                     }
@@ -239,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn a_narrow_screen_cuts_the_title_then_the_name_then_drops_columns() {
+    fn a_narrow_screen_cuts_long_names_then_the_title_then_all_names_then_drops_columns() {
         let columns = vec![
             Column::name("branch"),
             Column::number("turns").rank(1),
@@ -258,7 +262,7 @@ mod tests {
         assert_eq!(row(Width::UNLIMITED), whole);
         assert_eq!(row(Width::of(86)), whole);
         for (width, cut) in [
-            (70, "a-branch-with-a-long-name     12  2 days ago  a title that needs all …"),
+            (70, "a-branch-with-a-long-na…     12  2 days ago  a title that needs all o…"),
             (60, "a-branch-with-a-lo…     12  2 days ago  a title that needs …"),
             (45, "a-branch-with-a…     12  a title that needs …"),
             (36, "a-branch-with…  a title that needs …"),
@@ -269,5 +273,15 @@ mod tests {
             let widest = shown(&table, Width::of(width)).lines().map(columns_of).max().unwrap();
             assert!(widest <= width, "{widest} in {width}");
         }
+    }
+
+    #[test]
+    fn one_long_name_takes_no_room_from_the_titles_of_others() {
+        let mut table = Table::of(vec![Column::name("session"), Column::title("title")]);
+        table.row(vec!["a-name-that-is-".repeat(6), "short".to_owned()]);
+        table.row(vec!["b".to_owned(), "a title by which people know it, ".repeat(3)]);
+        let shown = shown(&table, Width::of(100));
+        let titles: Vec<&str> = shown.lines().map(|line| line.get(26..).unwrap_or("")).collect();
+        assert!(titles.get(2).is_some_and(|title| columns_of(title) == 74), "{shown}");
     }
 }

@@ -1,5 +1,6 @@
 //! Lines of text with a tone each, escaped and wrapped for any width.
 
+use anstream::adapter::strip_str;
 use unicode_width::UnicodeWidthChar;
 
 use crate::view::render::harmless;
@@ -100,9 +101,12 @@ fn end_of_line(text: &str, columns: usize) -> usize {
     text.len()
 }
 
-/// Text that a screen can show: tabs expanded, and no control characters except line ends.
+/// Text that a screen can show: tabs expanded, whole escape sequences such as colours removed, and no
+/// control characters except line ends.
 fn shown(text: &str) -> String {
-    harmless(text).replace('\t', TAB)
+    // Line by line, so that a sequence without an end hides no other line.
+    let lines: Vec<String> = text.split('\n').map(|line| strip_str(line).to_string()).collect();
+    harmless(&lines.join("\n")).replace('\t', TAB)
 }
 
 #[cfg(test)]
@@ -127,7 +131,8 @@ mod tests {
 
     #[test]
     fn a_terminal_is_given_no_orders() {
-        assert_eq!(wrap("a\u{1b}[2Jb\tc", 40), ["a\u{fffd}[2Jb    c"]);
+        assert_eq!(wrap("a\u{1b}[2Jb\tc\u{7}", 40), ["ab    c"]);
+        assert_eq!(wrap("\u{1b}[31m \u{1b}[32m✓\u{1b}[39m passed \u{1b}[", 40), [" ✓ passed"]);
         assert_eq!(wrap("live \u{202e}edirrevo", 40), ["live <U+202E>edirrevo"]);
         assert_eq!(Line::new(Tone::Plain, "a\nb\u{7}").text, "a");
     }
@@ -150,7 +155,7 @@ mod tests {
         ) {
             let lines = wrap(&text, columns);
             let letters = |text: &str| {
-                harmless(text).chars().filter(|c| !c.is_whitespace()).collect::<String>()
+                shown(text).chars().filter(|c| !c.is_whitespace()).collect::<String>()
             };
             proptest::prop_assert_eq!(letters(&lines.join("")), letters(&text));
             for line in lines {

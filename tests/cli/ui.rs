@@ -209,6 +209,34 @@ fn a_turn_is_forked_and_the_fork_is_taken_back_after_a_yes() {
 }
 
 #[test]
+fn a_prompt_that_was_rolled_back_still_shows_what_it_did() {
+    let machine = Machine::empty();
+    let file = machine.path("project").join("kept.txt");
+    let taken = |now: &str, words: &str| {
+        let message = format!("user={words}");
+        let at = ["snapshot", "-m", words, "--session", "work", "--workspace", "."];
+        machine.done(now, &[&at[..], &["--append-message", &message]].concat());
+    };
+    fs::write(&file, "precious\n").unwrap();
+    taken("2026-11-20T12:01:00Z", "write it");
+    fs::remove_file(&file).unwrap();
+    taken("2026-11-20T12:02:00Z", "delete everything");
+    machine.done("2026-11-20T12:03:00Z", &["switch", "work"]);
+    machine.done("2026-11-20T12:04:00Z", &["rollback"]);
+    let mut terminal = machine.ui((140, 40), &["work"]);
+    terminal.shows("(rolled back) delete everything");
+    terminal.press("\r");
+    terminal.shows("> turn 2");
+    terminal.wait_until("what was said", |screen| {
+        is_settled(screen) && screen.text().contains("  delete everything")
+    });
+    terminal.press("d");
+    terminal.shows("-precious");
+    terminal.press("q");
+    assert!(terminal.end().success());
+}
+
+#[test]
 fn a_strategy_is_merged_and_a_turn_pinned_after_a_yes_and_both_are_taken_back() {
     let machine = Machine::new();
     let mut terminal = machine.ui(USUAL, &["parser"]);

@@ -161,9 +161,14 @@ fn turns(
             gone_above = Some(gone_above.map_or(to, |known| known.min(to)));
         }
         let is_back = gone_above.is_some_and(|to| entry.commit.turn > to);
+        let parent = entry.parents.first().copied();
+        // A prompt that was rolled back ends before that: the rollback takes back all that it did.
+        let ends_prompt = walked.is_none() && parent.is_some() && !every_turn;
+        if ends_prompt && RollbackTarget::of(&entry.commit).is_some() {
+            continue;
+        }
         gone_above = gone_above.filter(|_| is_back);
         let number = prompts.number(&entry)?;
-        let parent = entry.parents.first().copied();
         let part = walked.get_or_insert_with(|| Walked { until: entry.clone(), turns: 0 });
         part.turns += 1;
         if number.is_none() && parent.is_some() && !every_turn {

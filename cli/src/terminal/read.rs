@@ -353,7 +353,7 @@ fn section_name(section: &str) -> &str {
 }
 
 fn operations(repo: &Repository, before: Option<u64>) -> Result<Answer> {
-    let wanted = OperationsWanted { name: None, before, most: ROWS, joins_adoptions: true };
+    let wanted = OperationsWanted { name: None, before, most: ROWS, for_people: true };
     let (mut listed, mut last) = (Vec::new(), None);
     each_operation(repo, &wanted, &mut |entry, in_force| {
         last = Some(entry.operation.sequence);

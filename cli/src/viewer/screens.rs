@@ -85,14 +85,27 @@ pub(super) fn storage(repo: &Repository, out: &mut Lines) -> Result<()> {
     out.put(&Storage { stats: json::Stats::from(&stats(repo, None, now)?), pins })
 }
 
-/// Sends operations before a number, newest first. An adoption counts as one operation.
+/// Sends the tokens and costs of all sessions, as `usage --all --json` prints them.
+pub(super) fn usage(repo: &Repository, by: UsageBy, out: &mut Lines) -> Result<()> {
+    let prices = Prices::of(None)?;
+    let scope = UsageScope::All;
+    let table = &prices.table;
+    let report = usage_report(
+        repo,
+        &UsageQuery { scope, by, since: None, prices: table, day: &clock::day },
+    )?;
+    let names = if by == UsageBy::Session { titles(repo)? } else { HashMap::new() };
+    out.put(&json::UsageRecord::new(by.name(), report, prices.used(), &names))
+}
+
+/// Sends operations before a number, newest first, as people read them.
 pub(super) fn operations(
     repo: &Repository,
     before: Option<u64>,
     most: usize,
     out: &mut Lines,
 ) -> Result<()> {
-    let wanted = OperationsWanted { name: None, before, most, joins_adoptions: true };
+    let wanted = OperationsWanted { name: None, before, most, for_people: true };
     each_operation(repo, &wanted, &mut |entry, in_force| {
         out.put_line(&json::Operation::new(entry, in_force))
     })

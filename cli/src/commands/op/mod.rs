@@ -94,7 +94,7 @@ impl OpLog {
             name: self.name.as_deref(),
             before: None,
             most: self.max_count.unwrap_or(usize::MAX),
-            joins_adoptions: !run.out.json && self.name.is_none(),
+            for_people: !run.out.json && self.name.is_none(),
         };
         each_operation(&repo, &wanted, &mut |entry, in_force| {
             if run.out.json {

@@ -1,7 +1,7 @@
 //! The title of a session without one: its first prompt, shortened at a word.
 //!
 //! Some clients begin each plan with the same sentence. The title is then the first heading of the
-//! prompt.
+//! prompt. Others begin prompts with markup. The title is then the first line outside of it.
 
 use turntree::context::{MAIN_AGENT, MessageEntry, Role};
 use turntree::error::{ErrorKind, Result};
@@ -9,6 +9,7 @@ use turntree::object::{Commit, Kind, ObjectSource};
 use turntree::repo::Repository;
 
 use crate::formats::view;
+use crate::model::words::first_line;
 
 /// The sentence with which the plan mode of Claude Code begins a session.
 const PLAN: &str = "Implement the following plan:";
@@ -25,16 +26,24 @@ const MAX_MESSAGES: u64 = 16;
 /// # Errors
 /// The errors of reading the prompt. A prompt that expired has the title of its commit.
 pub(super) fn prompt_title(repo: &Repository, first: &Commit) -> Result<(String, bool)> {
-    if first.message.trim_end() == PLAN
-        && let Some(heading) = heading_of_prompt(repo, first)?
-    {
-        return Ok((shortened(&heading), true));
-    }
-    Ok((shortened(&first.message), false))
+    let message = first.message.trim();
+    let telling = match message {
+        PLAN => found_in_prompt(repo, first, heading_in)?,
+        _ if is_markup(message) => found_in_prompt(repo, first, line_in)?,
+        _ => None,
+    };
+    Ok(match telling {
+        Some(words) => (shortened(&words), true),
+        None => (shortened(&first.message), false),
+    })
 }
 
-/// Returns the first heading in the prompt of a turn.
-fn heading_of_prompt(repo: &Repository, turn: &Commit) -> Result<Option<String>> {
+/// Returns what `find` finds in the prompt of a turn.
+fn found_in_prompt(
+    repo: &Repository,
+    turn: &Commit,
+    find: fn(&str) -> Option<String>,
+) -> Result<Option<String>> {
     let store = repo.store();
     let read = || -> Result<Option<String>> {
         let context = turntree::context::Context::open(store, &turn.tree)?;
@@ -47,8 +56,8 @@ fn heading_of_prompt(repo: &Repository, turn: &Commit) -> Result<Option<String>>
                 continue;
             }
             let message = view(&entry.media, &store.read_as(Kind::Blob, &entry.blob)?);
-            if let Some(heading) = heading_in(&message.text) {
-                return Ok(Some(heading));
+            if let Some(found) = find(&message.text) {
+                return Ok(Some(found));
             }
         }
         Ok(None)
@@ -75,6 +84,35 @@ fn heading_in(text: &str) -> Option<String> {
     })?;
     let plain = heading.strip_prefix("Plan:").map_or(heading, str::trim_start);
     Some(if plain.is_empty() { heading } else { plain }.to_owned())
+}
+
+/// Returns true for a line that is only a tag, or a field of a template such as `[[ ## query ## ]]`.
+fn is_markup(line: &str) -> bool {
+    tag(line).is_some() || (line.starts_with("[[ ##") && line.ends_with("## ]]"))
+}
+
+/// Returns the name in a line that is only a tag, with a stroke before that of a closing one.
+fn tag(line: &str) -> Option<&str> {
+    let inside = line.strip_prefix('<')?.strip_suffix('>')?;
+    let is_name = |c: char| c.is_ascii_alphanumeric() || "_-:/".contains(c);
+    let name = inside.split(' ').next().unwrap_or(inside);
+    (!name.is_empty() && !inside.contains(['<', '>']) && name.chars().all(is_name)).then_some(name)
+}
+
+/// Returns the first line of a text outside of markup. An element that is not closed is its tag.
+fn line_in(text: &str) -> Option<String> {
+    let mut lines = text.lines().map(str::trim);
+    while let Some(line) = lines.next() {
+        if let Some(name) = tag(line) {
+            let end = format!("</{name}>");
+            if let Some(at) = lines.clone().position(|line| line == end) {
+                lines.nth(at);
+            }
+        } else if !line.is_empty() && !is_markup(line) {
+            return Some(first_line(line));
+        }
+    }
+    None
 }
 
 /// Returns a title that shows that it was cut, at a word.
@@ -114,5 +152,25 @@ mod tests {
             assert_eq!(heading_in(text).as_deref(), Some(expected));
         }
         assert_eq!(heading_in("no heading\n#tag\n#\n"), None);
+    }
+
+    #[test]
+    fn the_first_line_outside_of_markup_is_found() {
+        for (text, expected) in [
+            (
+                "<uploaded_files>\n/testbed\n</uploaded_files>\nI've uploaded a repository",
+                "I've uploaded a repository",
+            ),
+            ("[[ ## user_query ## ]]\n\nwhy does it fail?", "why does it fail?"),
+            ("<task id=\"1\">\nfix it\n", "fix it"),
+        ] {
+            assert!(is_markup(text.lines().next().unwrap()), "{text}");
+            assert_eq!(line_in(text).as_deref(), Some(expected));
+        }
+        assert_eq!(line_in("<a>\n<b>\n[[ ## end ## ]]"), None);
+        for line in ["a < b", "<b>bold</b>", "<3", "[[link]]", "why <T>", "<>"] {
+            assert!(!is_markup(line), "{line}");
+        }
+        assert_eq!(tag("</div>"), Some("/div"));
     }
 }

@@ -1,6 +1,7 @@
 //! `search`: searches words in all sessions, best sessions first.
 
 use std::io::Write;
+use std::ops::Range;
 
 use clap::Args;
 use clap_complete::ArgValueCompleter;
@@ -24,13 +25,16 @@ use crate::view::moment::moment;
 use crate::view::output::{FAINT, ID, NAME, Output, STRONG, note};
 use crate::view::progress::Working;
 use crate::view::render::changes::path_of;
-use crate::view::render::{ID_DIGITS, count, harmless, one_line};
+use crate::view::render::{ID_DIGITS, columns_of, count, harmless, one_line};
 
 /// Maximum number of columns of a title.
 const TITLE: usize = 60;
 
 /// Characters of a time up to the minute.
 const DATE: usize = 16;
+
+/// What stands before a snippet.
+const SNIPPET_INDENT: &str = "    ";
 
 /// Search for words in everything, best sessions first
 ///
@@ -227,8 +231,36 @@ fn write_hit(out: &mut Output, hit: &SearchHit) -> Result<()> {
     Ok(())
 }
 
+/// Cuts a snippet to a line of `columns`, around its first match.
+fn cut_to(snippet: &Snippet, columns: usize) -> Snippet {
+    let Snippet { text, matches } = snippet;
+    let text_of = |from: usize, to: usize| text.get(from..to).unwrap_or_default();
+    if columns_of(text) <= columns {
+        return snippet.clone();
+    }
+    // A third of the line stands before the match, and the ends of a cut say so.
+    let found = matches.first().map_or(0, |found| found.start);
+    let places = || text.char_indices().map(|(at, _)| at).chain([text.len()]);
+    let fits = |at: &usize| *at == found || columns_of(text_of(*at, found)) < columns / 3;
+    let start = places().take_while(|at| *at <= found).find(fits).unwrap_or(found);
+    let (before, room) = if start > 0 { ("…", columns - 1) } else { ("", columns) };
+    let whole = columns_of(text_of(start, text.len())) <= room;
+    let fits = |at: &usize| whole || columns_of(text_of(start, *at)) < room;
+    let end = places().filter(|at| *at >= start).take_while(fits).last().unwrap_or(start);
+    let after = if whole { "" } else { "…" };
+    let moved = |found: &Range<usize>| {
+        let at = |place: usize| place.clamp(start, end) - start + before.len();
+        at(found.start)..at(found.end)
+    };
+    Snippet {
+        text: format!("{before}{}{after}", text_of(start, end)),
+        matches: matches.iter().map(moved).filter(|found| !found.is_empty()).collect(),
+    }
+}
+
 fn write_snippet(out: &mut Output, snippet: &Snippet) -> Result<()> {
-    write!(out, "    ")?;
+    write!(out, "{SNIPPET_INDENT}")?;
+    let snippet = &cut_to(snippet, out.width.left(SNIPPET_INDENT.len()));
     let mut at = 0;
     for found in &snippet.matches {
         let before = snippet.text.get(at..found.start).unwrap_or_default();
@@ -238,4 +270,24 @@ fn write_snippet(out: &mut Output, snippet: &Snippet) -> Result<()> {
     }
     writeln!(out, "{}", harmless(snippet.text.get(at..).unwrap_or_default()))?;
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_snippet_is_cut_to_a_line_around_its_first_match() {
+        let text = "one two three four five six seven 修复 eight nine ten eleven".to_owned();
+        let at = text.find("six").unwrap();
+        let snippet = Snippet { text, matches: vec![at..at + 3, at + 4..at + 9] };
+        assert_eq!(cut_to(&snippet, 80), snippet);
+        for columns in 20..60 {
+            let cut = cut_to(&snippet, columns);
+            assert!(columns_of(&cut.text) <= columns, "{columns}: {}", cut.text);
+            let found = cut.matches.first().and_then(|found| cut.text.get(found.clone()));
+            assert_eq!(found, Some("six"), "{columns}: {}", cut.text);
+        }
+        assert_eq!(cut_to(&snippet, 24).text, "…r five six seven 修复 …");
+    }
 }

@@ -15,13 +15,13 @@ use turntree_exchange::{
 use super::Verb;
 use crate::porcelain::read::prices::{Prices, own_file};
 use crate::porcelain::read::revision::{resolve, resolve_whole_entry};
-use crate::porcelain::read::sessions::titles;
+use crate::porcelain::read::sessions::{TITLE_COLUMNS, titles};
 use crate::program::complete::revisions;
 use crate::program::invocation::Invocation;
 use crate::view::error::{Answer, Result};
 use crate::view::moment::moment;
 use crate::view::output::{FAINT, NAME, Output, STRONG, warn};
-use crate::view::render::spending::{cost, dollars};
+use crate::view::render::spending::{bar, cost, dollars};
 use crate::view::render::table::{Cell, Column, Table};
 use crate::view::render::{count, one_line, short_number};
 use crate::view::{clock, json};
@@ -109,9 +109,7 @@ impl Verb for Usage {
             warn_of_expired(expired);
             return Ok(if gaps.is_empty() { Answer::Yes } else { Answer::No });
         }
-        let adds = prices.table.adds_to_built_in;
-        let used =
-            json::PricesUsed { date: prices.table.date().to_owned(), file: prices.file, adds };
+        let used = prices.used();
         let names = if rows == UsageBy::Session { titles(&repo)? } else { HashMap::new() };
         if run.out.json {
             run.out.record(&json::UsageRecord::new(rows.name(), report, used, &names))?;
@@ -222,18 +220,23 @@ fn write_text(
     let heading = |is_there: bool, text: &'static str| if is_there { text } else { "" };
     let mut table = Table::of(vec![
         Column::name(rows.name()),
-        Column::number("answers").rank(5),
-        Column::number("input").rank(2),
-        Column::number("cache read").rank(3),
-        Column::number("cache write").rank(4),
-        Column::number(heading(total.tokens.cache_write_hour > 0, "of it 1h")).rank(7),
-        Column::number("output").rank(1),
-        Column::number(heading(total.tokens.reasoning > 0, "reasoning")).rank(6),
-        Column::number(heading(total.tokens.web_searches > 0, "searches")).rank(8),
+        Column::number("answers").rank(6),
+        Column::number("input").rank(3),
+        Column::number("cache read").rank(4),
+        Column::number("cache write").rank(5),
+        Column::number(heading(total.tokens.cache_write_hour > 0, "of it 1h")).rank(8),
+        Column::number("output").rank(2),
+        Column::number(heading(total.tokens.reasoning > 0, "reasoning")).rank(7),
+        Column::number(heading(total.tokens.web_searches > 0, "searches")).rank(9),
         Column::number("cost"),
-        Column::title(heading(!titles.is_empty(), "title")).rank(9),
+        Column::text("").rank(2),
+        Column::title(heading(!titles.is_empty(), "title")).at_least(TITLE_COLUMNS).rank(1),
     ]);
-    let mut add = |style, name: &str, spending: &Spending, title: &str| {
+    // Days are compared by sight; other rows are in the order of their cost.
+    let costs = report.rows.iter().filter_map(|(_, spending)| spending.cost());
+    let most =
+        if rows == UsageBy::Day { costs.fold(f64::MIN_POSITIVE, f64::max) } else { f64::MAX };
+    let mut add = |style, name: &str, spending: &Spending, share: f64, title: &str| {
         let tokens = spending.tokens;
         let shown = |of: fn(&TokenUsage) -> u64| {
             let is_shown = of(&total.tokens) > 0;
@@ -250,15 +253,17 @@ fn write_text(
             shown(|tokens| tokens.reasoning).into(),
             shown(|tokens| tokens.web_searches).into(),
             cost(spending).into(),
+            Cell::styled(NAME, bar(share)),
             Cell::styled(FAINT, one_line(title, usize::MAX)),
         ]);
     };
     for (name, spending) in &report.rows {
         let title = titles.get(name).map_or("", String::as_str);
-        add(NAME, &out.names().in_text(name), spending, title);
+        let share = spending.cost().unwrap_or_default() / most;
+        add(NAME, &out.names().in_text(name), spending, share, title);
     }
     if report.rows.len() > 1 {
-        add(STRONG, "total", total, "");
+        add(STRONG, "total", total, 0.0, "");
     }
     table.write(out)?;
     if left_behind.answers > 0 {

@@ -8,6 +8,7 @@ use turntree_exchange::PriceTable;
 
 use crate::program::invocation::{input_name, read_input};
 use crate::view::error::Result;
+use crate::view::json::PricesUsed;
 
 /// The user's file, relative to the configuration directory.
 const OWN: &str = "turntree/prices.toml";
@@ -31,6 +32,12 @@ impl Prices {
         let text = std::str::from_utf8(&bytes).map_err(|error| refused(&error))?;
         let table = PriceTable::parse(text).map_err(|error| refused(&error))?;
         Ok(Self { table, file: Some(file) })
+    }
+
+    /// The record of the table.
+    pub(crate) fn used(&self) -> PricesUsed {
+        let (date, adds) = (self.table.date().to_owned(), self.table.adds_to_built_in);
+        PricesUsed { date, file: self.file.clone(), adds }
     }
 }
 

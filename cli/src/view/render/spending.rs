@@ -10,6 +10,9 @@ const UNKNOWN: &str = "-";
 /// Shown after a partial cost.
 const AND_MORE: &str = "+";
 
+/// Columns of the longest bar.
+const BAR_COLUMNS: u32 = 16;
+
 /// Dollars below which a cost has four digits.
 const CENT: f64 = 0.01;
 
@@ -27,7 +30,29 @@ pub(crate) fn short_spending(spending: &Spending) -> String {
     }
 }
 
+/// A bar for a share from 0 to 1 of [`BAR_COLUMNS`], in eighths of a column.
+pub(crate) fn bar(share: f64) -> String {
+    const PARTS: [&str; 8] = ["", "▏", "▎", "▍", "▌", "▋", "▊", "▉"];
+    let all = BAR_COLUMNS * 8;
+    let eighths = (1..=all).take_while(|at| f64::from(*at) <= share * f64::from(all)).count();
+    "█".repeat(eighths / 8) + PARTS.get(eighths % 8).copied().unwrap_or_default()
+}
+
 /// An amount in dollars for people.
 pub(crate) fn dollars(cost: f64) -> String {
     if cost > 0.0 && cost < CENT { format!("${cost:.4}") } else { format!("${cost:.2}") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bars_are_as_long_as_their_share() {
+        assert_eq!(bar(0.0), "");
+        assert_eq!(bar(1.0 / 128.0), "▏");
+        assert_eq!(bar(0.5), "█".repeat(8));
+        assert_eq!(bar(0.55), format!("{}▊", "█".repeat(8)));
+        assert_eq!(bar(1.0), "█".repeat(16));
+    }
 }

@@ -88,6 +88,19 @@ fn a_bare_call_where_no_session_is_of_the_place_lists_them() {
 }
 
 #[test]
+fn a_list_has_as_many_rows_as_wanted_and_a_log_its_ages_at_the_right_edge() {
+    let machine = Machine::new();
+    assert_eq!(machine.sessions("other", &["-n", "1"]).len(), 1);
+    let listed = machine.run("other", &["sessions", "-n", "1"]);
+    assert!(listed.contains("1 older: --all shows all of them"), "{listed}");
+    let log = machine.run("other", &["log", "s-1"]);
+    assert!(log.lines().count() >= 4, "{log}");
+    for line in log.lines() {
+        assert_eq!(line.chars().count(), 80, "{log}");
+    }
+}
+
+#[test]
 fn wide_characters_keep_the_columns_straight_and_nothing_wraps() {
     let machine = Machine::new();
     let title = "修复解析器 with a long title that goes on and on and on, further than a screen";

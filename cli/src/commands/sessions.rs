@@ -64,6 +64,9 @@ pub(crate) struct ListSessions {
     /// Show all sessions, not only the newest 30
     #[arg(long)]
     all: bool,
+    /// Show at most N
+    #[arg(short = 'n', long, value_name = "N", conflicts_with = "all")]
+    max_count: Option<usize>,
 }
 
 impl Verb for ListSessions {
@@ -81,7 +84,15 @@ impl Verb for ListSessions {
 impl ListSessions {
     /// The newest sessions, without conditions.
     pub(super) const fn newest() -> Self {
-        Self { here: false, agent: None, since: None, label: Vec::new(), gone: false, all: false }
+        Self {
+            here: false,
+            agent: None,
+            since: None,
+            label: Vec::new(),
+            gone: false,
+            all: false,
+            max_count: None,
+        }
     }
 
     pub(super) fn write(&self, run: &mut Invocation, repo: &Repository) -> Result<()> {
@@ -91,7 +102,8 @@ impl ListSessions {
         let (agent, labels) = (self.agent.as_deref(), self.label.as_slice());
         let is_gone = self.gone;
         let wanted = Wanted { here: here.as_ref(), agent, since: self.since, labels, is_gone };
-        let most = if self.all || run.out.json { usize::MAX } else { NEWEST };
+        let usual = if self.all || run.out.json { usize::MAX } else { NEWEST };
+        let most = self.max_count.unwrap_or(usual);
         let known = KnownSessions::default();
         let ListedSessions { sessions, matching, all } =
             list(repo, &known, &wanted, now, (0, most))?;

@@ -432,17 +432,20 @@ impl Style {
         let facts_width: usize = facts.iter().map(|(_, fact)| columns_of(fact) + 2).sum();
         let number = prompts.number(entry)?;
         let turn = format!("{:<5}", format!("t{}", commit.turn));
+        // Age and cost stand in columns of their own, at the right edge of a screen.
         let names_width = if shown.is_empty() { 0 } else { columns_of(&shown) + 3 };
         let lead = number.map_or("  ".to_owned(), |number| format!("#{number} "));
         let used = beside + ID_DIGITS + 1 + turn.len() + 1 + lead.len() + names_width + facts_width;
         let title = one_line(&commit.message, self.width.left(used).min(TITLE_WIDTH));
+        let edge = self.width.columns().unwrap_or_default();
+        let apart = " ".repeat(edge.saturating_sub(used + columns_of(&title)));
         let style = if number.is_some() { STRONG } else { FAINT };
         let facts: String = facts
             .iter()
             .map(|(style, fact)| format!("  {}", self.paint.paint(*style, fact)))
             .collect();
         let title = self.paint.paint(style, format!("{lead}{title}"));
-        Ok(format!("{id} {} {title}{names}{facts}", self.paint.paint(FAINT, turn)))
+        Ok(format!("{id} {} {title}{names}{apart}{facts}", self.paint.paint(FAINT, turn)))
     }
 
     /// Writes a line of text to the right of a snapshot in the graph.

@@ -37,6 +37,9 @@ const h = (tag, attributes, ...children) => fill(document.createElement(tag), at
 const s = (tag, attributes, ...children) =>
   fill(document.createElementNS(SVG, tag), attributes, children);
 
+/** Takes everything out of an element. */
+const empty = (node) => { node.replaceChildren(); return node; };
+
 /** @param {string} id @returns {any} */
 const byId = (id) => document.getElementById(id);
 
@@ -159,10 +162,13 @@ const two = (n) => String(n).padStart(2, "0");
 const clockTime = (ms) => { const at = new Date(ms); return `${two(at.getHours())}:${two(at.getMinutes())}`; };
 const dayOf = (ms) => { const at = new Date(ms); return `${at.getFullYear()}-${two(at.getMonth() + 1)}-${two(at.getDate())}`; };
 
+/** The beginning of a text; where it goes on, that is said. */
+const cutAt = (/** @type {string} */ text, /** @type {number} */ most) => (text.length > most ? `${text.slice(0, most - 1).trimEnd()}\u2026` : text);
+
 /** The first line of a text that says something. */
 function firstLine(text, most = 160) {
   const line = /\S[^\n]*/.exec(text);
-  return line ? line[0].slice(0, most) : "";
+  return line ? cutAt(line[0], most) : "";
 }
 
 /** Counts lines without making them. */

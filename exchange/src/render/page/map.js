@@ -22,14 +22,26 @@ const color = (branch) => `lane-${branch.index % 8}`;
 /** How far along its branch a turn is; numbers of turns jump at merges. */
 const depthOf = (turn) => branches[owner[turn]].places.get(turn);
 
-const nameOf = (branch) => (branch.name.length > 26 ? `${branch.name.slice(0, 25)}\u2026` : branch.name);
+const nameOf = (branch) => cutAt(branch.name, 26);
+
+/** The part of the width for what is before the first fork, at most: strategies need the room. */
+const KNEE = 0.4;
+
+/** How far to the right a turn at a depth stands, from 0 to 1. */
+function scaleOf(/** @type {number} */ last) {
+  const forks = branches.flatMap((branch) => (branch.fork === undefined ? [] : [depthOf(branch.fork)]));
+  const first = Math.min(last, ...forks);
+  const knee = first === last ? 1 : Math.min(KNEE, first / last);
+  return (/** @type {number} */ depth) => (depth <= first ? knee * (depth / first || 0) : knee + (1 - knee) * ((depth - first) / (last - first)));
+}
 
 function drawMap() {
   const width = Math.max(300, map.box.clientWidth);
   const names = Math.min(200, Math.max(...branches.map((branch) => nameOf(branch).length)) * 7.2 + 26);
   const last = Math.max(1, ...branches.map((branch) => branch.line.length - 1));
   const span = width - LEFT - names;
-  const x = (turn) => LEFT + (depthOf(turn) / last) * span;
+  const scale = scaleOf(last);
+  const x = (turn) => LEFT + scale(depthOf(turn)) * span;
   map.stubs = new Set();
   let lanes = lanesOf(x);
   if (!map.whole && Math.max(...lanes) >= MOST_LANES) {
@@ -135,10 +147,12 @@ function laneOf(branch, { x, y, place }) {
   const start = own.length ? x(own[0]) : x(branch.fork);
   const end = own.length ? x(own.at(-1)) : start;
   const room = own.length > 1 ? (end - start) / (own.length - 1) : 8;
-  own.forEach((turn, at) => {
-    const slot = Math.round((start + at * room) / BAR);
+  let passed = /** @type {boolean | undefined} */ (undefined);
+  own.forEach((turn) => {
+    const slot = Math.round(x(turn) / BAR);
     const rank = RANKS.indexOf(kindOf(turns[turn]));
     if (!(slots[slot] <= rank)) slots[slot] = rank;
+    for (const check of checksOf(turns[turn])) passed = check[1];
   });
   const thick = Math.max(1.8, Math.min(7, room * 0.4)).toFixed(1);
   const strokes = RANKS.map(() => "");
@@ -160,7 +174,8 @@ function laneOf(branch, { x, y, place }) {
     }
     if (MARKED.has(turns[turn].trigger)) parts.push(s("circle", { class: `event ${turns[turn].trigger}`, cx: x(turn), cy: level, r: 3.4 }));
   }
-  parts.push(s("circle", { class: "tip", cx: Math.max(end, start), cy: level, r: 4 }));
+  const outcome = passed === undefined ? "" : passed ? " passed" : " failed";
+  parts.push(s("circle", { class: `tip${outcome}`, cx: Math.max(end, start), cy: level, r: 4 }));
   return s("g", { class: `lane ${color(branch)}` }, parts);
 }
 

@@ -104,7 +104,7 @@ function toggleFolds() {
 
 document.addEventListener("keydown", (event) => {
   const target = /** @type {HTMLElement} */ (event.target);
-  if (!here.branch || event.ctrlKey || event.metaKey || event.altKey || byId("help").open) return;
+  if (!here.branch || event.ctrlKey || event.metaKey || event.altKey || document.querySelector("dialog[open]")) return;
   if (target.closest("input, select, textarea")) {
     if (event.key !== "Escape") return;
     target.blur();

@@ -31,6 +31,11 @@ function sayState(/** @type {string} */ words, good = false) {
 }
 
 function note(title, words) {
+  // No frame of a session that is not there, and no search in it.
+  document.body.classList.remove("blank");
+  document.body.classList.add("listing");
+  byId("find").hidden = true;
+  if (!byId("title").firstChild) byId("title").append(h("a", { href: "/" }, "turntree"));
   view.replaceChildren(h("article", { class: "page" }, h("header", { class: "view-head" }, h("h2", {}, title)), h("p", {}, words)));
   performance.mark("turntree-shown");
 }
@@ -74,7 +79,9 @@ async function readStory() {
     }
     await atRest();
     // An address may lead to what is still to come.
-    if (begun && !view.firstChild) view.append(noteOlder());
+    if (!begun || view.firstChild) continue;
+    view.append(noteOlder());
+    document.body.classList.remove("blank");
   }
   const waited = older;
   older = null;
@@ -88,6 +95,8 @@ async function showStory() {
   if (begun) await grow();
   else {
     begun = true;
+    document.body.classList.remove("listing");
+    byId("find").hidden = false;
     await start();
   }
   if (branches.length > 1 && !older && (!header.compare || here.route === "compare")) {

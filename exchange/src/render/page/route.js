@@ -145,6 +145,7 @@ function centre(range) {
 function settle(name) {
   if (!here.shown) requestAnimationFrame(() => performance.mark("turntree-shown"));
   here.shown = true;
+  document.body.classList.remove("blank");
   say(name);
   document.title = visible(name ? `${name} \u00b7 ${header.title}` : header.title);
   document.body.dataset.route = here.route;

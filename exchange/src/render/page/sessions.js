@@ -158,7 +158,7 @@ const STORE_PAGES = [["Sessions", "/"], ["Operations", "/operations"], ["Storage
 
 /** Prepares the frame for a page about the whole store. */
 function frame() {
-  document.body.classList.add("listing");
+  document.body.classList.replace("blank", "listing");
   const [name, path] = STORE_PAGES.find(([, at]) => at === location.pathname);
   document.title = `${name} \u00b7 turntree`;
   byId("title").append(h("a", { href: path }, name));

@@ -76,8 +76,11 @@ function argumentRows(value, without = []) {
   });
 }
 
-/** What a card shows: `{sign, name, what, facts, body, open}`. */
-function cardOf(name, input, answer) {
+/**
+ * What a card shows: `{sign, name, what, facts, body, open}`, and the paths that it writes.
+ * @returns {any}
+ */
+function cardOf(name, input, answer = /** @type {any} */ (null)) {
   const value = valueOf(input);
   if (!value) return isPatch(input) ? patchCard(name, input) : { name, what: firstLine(input, 140), facts: [], body: () => (input ? plainBlock(input) : []) };
   const [path, command, tasks, edits] = [pathOf(value), commandOf(value), tasksOf(value), editsOf(value)];
@@ -86,7 +89,7 @@ function cardOf(name, input, answer) {
   if (edits.length && path) return editCard(name, path, edits);
   if (patch) return patchCard(name, patch);
   const content = text(value.content ?? value.file_text ?? value.contents);
-  if (content !== undefined && path) return { sign: "+", name, what: path, facts: [plural(countLines(content), "line")], body: () => readable(content, (part) => codeBlock(part, path.split(".").at(-1))) };
+  if (content !== undefined && path) return { sign: "+", name, what: path, paths: [path], facts: [plural(countLines(content), "line")], body: () => readable(content, (part) => codeBlock(part, path.split(".").at(-1))) };
   if (command !== undefined && !path) return shellCard(name, value, command, answer);
   const preview = PREVIEWS.map((key) => value[key]).find((found) => typeof found === "string") ?? Object.values(value).find((found) => typeof found === "string") ?? "";
   const facts = answer && /read|view|cat|open/i.test(name) && path ? [plural(countLines(answer[1]), "line")] : [];
@@ -104,7 +107,7 @@ function shellCard(name, value, command, answer) {
 function editCard(name, path, edits) {
   const compared = edits.map(([before, after]) => compareTexts(before, after));
   const sum = (side) => compared.reduce((total, one) => total + one[side], 0);
-  return { sign: "~", name, what: path, facts: [h("span", {}, lineCounts(sum("added"), sum("removed")))], body: () => compared.map(diffBlock), open: sum("added") + sum("removed") <= OPEN_DIFF };
+  return { sign: "~", name, what: path, paths: [path], facts: [h("span", {}, lineCounts(sum("added"), sum("removed")))], body: () => compared.map(diffBlock), open: sum("added") + sum("removed") <= OPEN_DIFF };
 }
 
 function patchCard(name, patch) {
@@ -112,7 +115,7 @@ function patchCard(name, patch) {
   const sum = (side) => files.reduce((total, file) => total + file[side], 0);
   const what = files.length === 1 ? files[0].path : plural(files.length, "file");
   const body = () => files.map((file) => [files.length > 1 && h("p", { class: "path" }, file.path), rowsBlock(file.rows)]);
-  return { sign: "~", name, what, facts: [h("span", {}, lineCounts(sum("added"), sum("removed")))], body, open: sum("added") + sum("removed") <= OPEN_DIFF };
+  return { sign: "~", name, what, paths: files.map((file) => file.path), facts: [h("span", {}, lineCounts(sum("added"), sum("removed")))], body, open: sum("added") + sum("removed") <= OPEN_DIFF };
 }
 
 function taskList(name, tasks) {
@@ -133,15 +136,15 @@ function resultBlock([, words, isError, pictures], language = null) {
 
 const bareOf = (words) => (hasEscapes(words) ? words.replace(ESCAPE, "") : words);
 
-/** The output of a shell, open as far as a few lines go. */
-function outputBlock(words, pictures) {
-  return h("div", { class: "output" }, words.trim() ? plainBlock(words.replace(/\n+$/, ""), {}, OPEN_LINES) : [], shownPictures(pictures));
+/** The output of a shell, open as far as a few lines go: of one that failed the last, since they say why. */
+function outputBlock(words, pictures, failed) {
+  return h("div", { class: "output" }, words.trim() ? plainBlock(words.replace(/\n+$/, ""), {}, OPEN_LINES, failed) : [], shownPictures(pictures));
 }
 
-/** A call with its result; `inside` is the conversation of the agent that it started. */
-function callBlock([, name, input], result, inside) {
-  const card = cardOf(name || "tool", input, result);
+/** A call with its result; `inside` is the conversation of the agent that it started, `written` what it did to files. */
+function callBlock([, name, input], result, inside, written) {
   const failed = Boolean(result?.[2]);
+  const card = { ...cardOf(name || "tool", input, result), ...(!failed && written) };
   const summary = [h("span", { class: "sign", "aria-hidden": "true" }, inside ? "@" : card.sign || "\u203a"), h("b", {}, card.name), h("code", { title: card.what }, card.what), h("small", {}, [...card.facts, inside?.about, failed && h("span", { class: "failed" }, "failed")].filter(Boolean).map((fact, at) => [at > 0 && " \u00b7 ", fact]))];
   const body = () => [card.body(), inside?.make()];
   return h("div", { class: `card${failed ? " failed" : ""}`, "data-kind": "tools" },

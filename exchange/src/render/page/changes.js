@@ -35,14 +35,46 @@ const part = (title, about, ...children) => h("section", { class: "part" }, h("h
 /** The same inside of a turn, which has no headings. */
 const turnPart = (title, about, ...children) => h("div", { class: "part" }, h("p", { class: "part-title" }, title, h("small", {}, about)), children);
 
-/** Files that a turn changed. */
-function filesPart(branch, turn) {
-  const { change } = turns[turn];
-  if (!change.files.length) return [];
+/** The file of a turn that a path in a call means, which may be absolute. */
+const fileAt = (files, path) => files.find(([name]) => path === name || path.endsWith(`/${name}`));
+
+/** By path of the files that calls of a turn wrote, which are shown there: how many calls. */
+function writtenByCalls(turn) {
+  const written = new Map();
+  const { files } = turn.change;
+  if (!files.length) return written;
+  const messages = addedMessages(turn).map(messageAt);
+  const failed = new Set(messages.flatMap((message) => message.results || []).filter((result) => result[2]).map(([id]) => id));
+  for (const [id, name, input] of messages.flatMap((message) => message.calls || [])) {
+    if (failed.has(id)) continue;
+    for (const path of cardOf(name || "tool", input).paths || []) {
+      const file = fileAt(files, path);
+      if (file) written.set(file[0], (written.get(file[0]) || 0) + 1);
+    }
+  }
+  return written;
+}
+
+/** What a call alone did to a file of its turn, with the lines of the file: the difference in its card. */
+const writtenBy = (branch, turn, written) => ([, name, input]) => {
+  const { paths } = written.size ? cardOf(name || "tool", input) : { paths: [] };
+  const file = paths?.length === 1 && fileAt(turns[turn].change.files, paths[0]);
+  if (!file || written.get(file[0]) !== 1) return null;
+  const [before, after] = [formerly(branch, turn, `${FILES}/${file[0]}`), file[3]].map((number) => (number === undefined ? "" : textAt(number)));
+  if (typeof before !== "string" || typeof after !== "string") return null;
+  return { facts: [h("span", {}, lineCounts(file[1], file[2]))], body: () => diffBlock(compareTexts(before, after)), open: file[1] + file[2] <= OPEN_DIFF };
+};
+
+/** Files that a turn changed: those that its calls show are there again only where files alone are looked at. */
+function filesPart(branch, turn, written) {
   const blocks = (some) => some.map(([path, added, removed, number, mode]) =>
-    changeBlock(path, formerly(branch, turn, `${FILES}/${path}`), number, { note: mode && mode !== "file" ? mode : null, lines: [added, removed], open: change.files.length <= 3 }));
-  const sum = (side) => change.files.reduce((total, file) => total + file[side], 0);
-  return h("div", { "data-kind": "files" }, turnPart("Files", [`${change.files.length}, `, lineCounts(sum(1), sum(2))], lazily(change.files, blocks, 12)));
+    changeBlock(path, formerly(branch, turn, `${FILES}/${path}`), number, { note: mode && mode !== "file" ? mode : null, lines: [added, removed], open: some.length <= 3 }));
+  const part = (files, name) => {
+    const sum = (side) => files.reduce((total, file) => total + file[side], 0);
+    return files.length > 0 && h("div", { "data-kind": "files", class: name }, turnPart("Files", [`${files.length}, `, lineCounts(sum(1), sum(2))], lazily(files, blocks, 12)));
+  };
+  const { files } = turns[turn].change;
+  return [part(files.filter(([path]) => !written.has(path)), null), outline.kind === "files" && part(files.filter(([path]) => written.has(path)), "written")];
 }
 
 /** Notes, memory, state that a turn changed; facts about the session (`meta`) stand in its details. */

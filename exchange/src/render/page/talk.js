@@ -38,7 +38,7 @@ const wordsOf = (message) => ((message.pictures || []).length ? message.text?.re
 const LONG_ADDED = 900;
 
 /** A message; `paired` are results by call that are shown with it, `before` is who spoke last. */
-function messageBlock(number, { paired, extra = "", before = null, inside = (/** @type {any} */ _call) => null }) {
+function messageBlock(number, { paired, extra = "", before = null, inside = (/** @type {any} */ _call) => null, written = (/** @type {any} */ _call) => null }) {
   const message = messageAt(number);
   const [kind, name] = speakerOf(message);
   const words = wordsOf(message);
@@ -52,7 +52,7 @@ function messageBlock(number, { paired, extra = "", before = null, inside = (/**
       : h("div", { class: kind === "assistant" && /^API Error\b/.test(words) ? "said failed" : "said", "data-kind": kind === "assistant" ? "answers" : "talk" }, block()));
   }
   parts.push(shownPictures(message.pictures));
-  for (const call of message.calls || []) parts.push(callBlock(call, paired.get(call[0]), inside(call)));
+  for (const call of message.calls || []) parts.push(callBlock(call, paired.get(call[0]), inside(call), written(call)));
   for (const result of message.results || []) if (paired.get(result[0]) !== result) parts.push(h("div", { "data-kind": "tools" }, resultBlock(result)));
   if (!parts.flat(Infinity).filter(Boolean).length) return null;
   const label = [kind, message.origin].join("/") === before || (kind === "assistant" && !message.origin) ? null : h("header", {}, h("b", {}, name), message.origin && h("small", {}, ` from ${message.origin}`));
@@ -61,7 +61,7 @@ function messageBlock(number, { paired, extra = "", before = null, inside = (/**
 }
 
 /** Messages one below the other, each result with its call where both are there. */
-function messageBlocks(numbers, { extra = "", inside = undefined } = {}) {
+function messageBlocks(numbers, { extra = "", inside = undefined, written = undefined } = {}) {
   const calls = new Set();
   const paired = new Map();
   for (const number of numbers) {
@@ -72,7 +72,7 @@ function messageBlocks(numbers, { extra = "", inside = undefined } = {}) {
   const blocks = [];
   let before = null;
   for (const number of numbers) {
-    const block = messageBlock(number, { paired, extra, before, inside });
+    const block = messageBlock(number, { paired, extra, before, inside, written });
     if (!block) continue;
     before = block.dataset.speaker;
     blocks.push(block);

@@ -42,7 +42,7 @@ function detailsPart(branch, index) {
 }
 
 /** Messages of a turn: the conversation, then those of agents that no call shows. */
-function talkPart(branch, change) {
+function talkPart(branch, change, written) {
   return Object.entries(change.lists).filter(([section]) => isConversation(section)).map(([section, splices]) => {
     const agent = agentOf(section);
     if (section !== MAIN && calledSections(branch).has(section)) return [];
@@ -52,7 +52,7 @@ function talkPart(branch, change) {
       const before = stateAt(change.base)?.lists.get(section) || [];
       return lazily(splices.flatMap(([at, removed]) => before.slice(at, at + removed)), (some) => messageBlocks(some, { extra: "gone" }));
     };
-    const blocks = (some) => messageBlocks(some, { inside: insideOf(branch) });
+    const blocks = (some) => messageBlocks(some, { inside: insideOf(branch), written });
     const few = added.length <= 40 ? blocks(added) : lazily(added, blocks, 40);
     const talk = section === MAIN ? few : added.length > 0 && fold({ class: "thinking agent" }, ["Agent ", h("b", {}, agent), h("small", {}, plural(added.length, "message"))], () => few);
     return [dropped > 0 && fold({ class: "thinking dropped" }, [`${plural(dropped, "message")} left the context`], gone), talk];
@@ -78,7 +78,8 @@ function turnBlock(branch, index) {
   const name = isPrompt ? `Prompt ${turn.prompt}` : `Turn ${turn.turn}`;
   const article = (...content) => h("article", { class: `turn ${isPrompt ? "prompt" : "step"}`, "data-turn": index, "aria-label": name }, headOf(branch, index), detailsPart(branch, index), content);
   if (!turn.change) return article(h("p", { class: "quiet" }, "What this turn held has expired: retention kept only that it was there."));
-  const parts = [talkPart(branch, turn.change), filesPart(branch, index), notesPart(branch, index)];
+  const written = writtenByCalls(turn);
+  const parts = [talkPart(branch, turn.change, writtenBy(branch, index, written)), filesPart(branch, index, written), notesPart(branch, index)];
   const silent = addedMessages(turn).length;
   const title = (isSpecial(turn) || !silent) && turn.message ? h("p", { class: "what" }, turn.message) : null;
   const isEmpty = parts.flat(Infinity).filter(Boolean).length === 0;

@@ -24,6 +24,7 @@ pub(super) fn page_of(repo: &Repository, title: &str, branches: &[(&str, ObjectI
     let named = |(name, tip): &(&str, ObjectId)| PageBranch { name: (*name).into(), tip: *tip };
     let branches: Vec<PageBranch> = branches.iter().map(named).collect();
     let page = Page {
+        description: "",
         labels: &[],
         title,
         branches: &branches,

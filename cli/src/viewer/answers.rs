@@ -198,6 +198,7 @@ fn story(store: &WatchedStore, repo: &Repository, part: &StoryPart, out: &mut Li
     let labels: Vec<String> = repo.session_labels(session)?.labels.into_iter().collect();
     let page = Page {
         title: title.unwrap_or(session),
+        description: "",
         labels: &labels,
         branches: &branches,
         more,

@@ -85,6 +85,26 @@ function screenNamed(/** @type {string} */ name) {
 
 const filesHash = (branch, turn, path = "") => `#files-${turns[turn].turn}${suffix(branch)}${path && `:${encodeURIComponent(path)}`}`;
 
+/** A button that asks for a change. */
+const act = (/** @type {string} */ label, /** @type {string} */ kind, place) => h("button", { type: "button", class: "copy", on: { click: () => whenThere(() => {
+  needScreens();
+  screens.act(kind, place);
+}) } }, label);
+
+const mergeOffer = (/** @type {Branch} */ branch) => allowsChanges() && branches.length > 1 && act(`Merge ${branch.name}\u2026`, "merge", endOf(branch));
+
+/** The open conflicts of a branch, and the way to decide them. */
+const conflictsOf = (/** @type {Branch} */ branch) => conflictChip(header.branches[branch.index]?.conflicts, `#conflicts${suffix(branch)}`);
+
+/** Commands of the store about a turn. */
+function commandsAt(turn) {
+  const id = turn.id.slice(0, 12);
+  return [["show", `turntree show ${id}`], ["resume", `turntree resume ${id}`], ["fork", `turntree fork NAME --at ${id}`], ["restore", `turntree restore ${id} --dry-run`]];
+}
+
+/** The list of all sessions. */
+const HOME = "/";
+
 /** What is offered at a turn: its files, and changes where the server makes them. */
 function offersAt(turn) {
   const index = numbers.t.get(turn.id);

@@ -15,7 +15,7 @@ use turntree::object::ObjectId;
 use turntree::repo::Repository;
 
 use super::data::PageData;
-use super::{Page, STYLE, Scripts, WantedTurns, code, hash, policy, rules, write_head};
+use super::{ICON, Page, STYLE, Scripts, WantedTurns, code, hash, policy, rules, write_head};
 use crate::render::escape::escape_html;
 
 /// The styles of elements that a page file does not have.
@@ -42,12 +42,6 @@ const SCREENS: [&str; 8] = [
 
 /// The address of that script.
 pub const SCREENS_ADDRESS: &str = "/screens.js";
-
-/// The icon of the page, embedded so that it needs no request.
-const ICON: &str = "<link rel=\"icon\" href=\"data:image/svg+xml,%3Csvg xmlns='http://www.w3.org/2000/svg' \
-    viewBox='0 0 32 32' fill='%231f7a52'%3E%3Cpath d='M10 28V4M10 19c0-6 12-4 12-11' fill='none' \
-    stroke='%231f7a52' stroke-width='3'/%3E%3Ccircle cx='10' cy='5' r='4'/%3E%3Ccircle cx='22' cy='8' \
-    r='4'/%3E%3Ccircle cx='10' cy='27' r='4'/%3E%3C/svg%3E\">\n";
 
 /// The styles of a note page.
 const NOTE_STYLE: &str = "body { font: 16px/1.6 system-ui, sans-serif; max-width: 36em; \

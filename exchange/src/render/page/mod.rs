@@ -68,6 +68,12 @@ const SHARED: [&str; 16] = [
     include_str!("app.js"),
 ];
 
+/// The icon of the page, embedded so that it needs no request.
+const ICON: &str = "<link rel=\"icon\" href=\"data:image/svg+xml,%3Csvg xmlns='http://www.w3.org/2000/svg' \
+    viewBox='0 0 32 32' fill='%231f7a52'%3E%3Cpath d='M10 28V4M10 19c0-6 12-4 12-11' fill='none' \
+    stroke='%231f7a52' stroke-width='3'/%3E%3Ccircle cx='10' cy='5' r='4'/%3E%3Ccircle cx='22' cy='8' \
+    r='4'/%3E%3Ccircle cx='10' cy='27' r='4'/%3E%3C/svg%3E\">\n";
+
 /// The start of a type comment in a script.
 const TYPE: &str = "/** @";
 
@@ -82,6 +88,8 @@ struct Scripts<'s> {
 pub struct Page<'a> {
     /// The title.
     pub title: &'a str,
+    /// What the page is about, in a sentence, for those who are sent it.
+    pub description: &'a str,
     /// The labels of the session, for the overview.
     pub labels: &'a [String],
     /// The lines to show. The page opens the first one.
@@ -138,9 +146,21 @@ pub fn export_page(repo: &Repository, page: &Page<'_>, out: &mut dyn Write) -> R
     let written =
         |result: std::io::Result<()>| result.map_err(|error| Error::io("write the page", error));
     let style = rules(&[STYLE]);
-    written(write_head((page.title, ""), &style, &policy(&script, &style, ""), out))?;
+    let head = format!("{ICON}{}", card(page));
+    written(write_head((page.title, &head), &style, &policy(&script, &style, ""), out))?;
     PageData::new(repo, out).write(page)?;
     written(write!(out, "<script>{script}</script>\n</body>\n</html>\n"))
+}
+
+/// Returns the elements that describe a page to programs that show a link to it.
+fn card(page: &Page<'_>) -> String {
+    let (title, description) = (escape_html(page.title), escape_html(page.description));
+    format!(
+        "<meta name=\"description\" content=\"{description}\">\n\
+         <meta property=\"og:type\" content=\"article\">\n\
+         <meta property=\"og:title\" content=\"{title}\">\n\
+         <meta property=\"og:description\" content=\"{description}\">\n"
+    )
 }
 
 /// Returns the content security policy of a page: it may run its own script, use its own style, and

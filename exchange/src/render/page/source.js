@@ -16,6 +16,15 @@ const needScreens = () => {};
 const needOlder = () => {};
 const noteOlder = () => /** @type {any} */ (null);
 
+/** Conflicts are decided, branches merged and lines asked for only where there is a server. */
+const conflictsOf = (/** @type {any} */ _branch) => /** @type {any} */ (null);
+const mergeOffer = (/** @type {any} */ _branch) => /** @type {any} */ (null);
+const filesHash = (/** @type {any} */ _branch, /** @type {number} */ _turn, /** @type {string} */ _path = "") => /** @type {any} */ (null);
+const HOME = null;
+
+/** Who is sent this file has no store for commands, but may send a turn on. */
+const commandsAt = (turn) => [["link", `${location.href.split("#")[0]}#id-${turn.id.slice(0, 12)}`]];
+
 /** What is offered at a turn only where there is a server. */
 const offersAt = (/** @type {any} */ _turn) => /** @type {any} */ (null);
 

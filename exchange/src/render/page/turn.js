@@ -15,14 +15,12 @@ function tokensOf(turn) {
   const [read, cached, wrote] = turn.tokens || [0, 0, 0];
   if (read + wrote === 0) return null;
   const title = `${plural(read, "token")} in, of these ${cached.toLocaleString("en")} from a cache; ${wrote.toLocaleString("en")} out`;
-  return h("span", { title }, `${short(read)} in \u00b7 ${short(wrote)} out`);
+  return h("span", { title }, read > 0 && `${short(read)} in \u00b7 `, `${short(wrote)} out`);
 }
 
-/** What leads from a turn into the terminal. */
+/** What leads away from a turn: into the terminal where the store is, and to others. */
 function doors(turn) {
-  const id = turn.id.slice(0, 12);
-  const commands = [["show", `turntree show ${id}`], ["resume", `turntree resume ${id}`], ["fork", `turntree fork NAME --at ${id}`], ["restore", `turntree restore ${id} --dry-run`]];
-  return h("p", { class: "doors" }, h("small", {}, "Copy: "), copyButton("id", turn.id, "Copy the id"), commands.map(([name, words]) => copyButton(name, words, `Copy: ${words}`)), offersAt(turn));
+  return h("p", { class: "doors" }, h("small", {}, "Copy: "), copyButton("id", turn.id, "Copy the id"), commandsAt(turn).map(([name, words]) => copyButton(name, words, `Copy: ${words}`)), offersAt(turn));
 }
 
 /** Facts about a turn, folded: its number and id, doors, metadata, the whole context. */
@@ -62,7 +60,7 @@ function talkPart(branch, change, written) {
 /** What is told of a turn on its first line. */
 function headOf(branch, index) {
   const turn = turns[index];
-  const full = fullness(turn.model, turn.context);
+  const full = turn.tokens?.[0] ? fullness(turn.model, turn.context) : null;
   const checks = checksOf(turn).map(([name, passed]) => h("span", { class: passed ? "passed" : "failed" }, `${name} ${passed ? "passed" : "failed"}`));
   const address = hashOf(branch, index);
   const facts = [isSpecial(turn) && turn.prompt === undefined && h("span", { class: "badge" }, turn.trigger), ...checks, since(branch, index), tokensOf(turn), paid(turn), full !== null && h("span", { title: `${turn.context.toLocaleString("en")} tokens are in front of ${turn.model}` }, `context ${full} %`)];

@@ -1,23 +1,52 @@
 //! The HTML page of an export: its content, and the comparison of branches.
 
+use std::collections::BTreeSet;
 use std::io::Write;
 
 use turntree::Error;
 use turntree::repo::Repository;
-use turntree_exchange::PriceTable;
 use turntree_exchange::render::{Page, PageBranch, export_page};
+use turntree_exchange::{KnownSessions, PriceTable};
 
 use crate::porcelain::read::comparison::{Compared, Line, lines_of};
 use crate::porcelain::read::prices::Prices;
 use crate::view::clock;
 use crate::view::error::Result;
+use crate::view::render::count;
 
 /// The text at the foot of a page.
 const MADE_BY: &str = concat!("turntree ", env!("CARGO_PKG_VERSION"));
 
+/// How a page introduces itself: as its session, or as what was asked for.
+struct About {
+    title: String,
+    description: String,
+    labels: Vec<String>,
+}
+
+impl About {
+    fn of(repo: &Repository, revisions: &[String], sessions: &BTreeSet<String>) -> Result<Self> {
+        let names = sessions.iter().map(String::as_str).collect();
+        let found = KnownSessions::default().named(repo, &names)?;
+        let asked = revisions.join(", ");
+        let (Some(session), 1) = (found.values().next(), sessions.len()) else {
+            return Ok(Self { title: asked, description: String::new(), labels: Vec::new() });
+        };
+        let title = session.title().map_or_else(|| asked.clone(), |(title, _)| title.to_owned());
+        let counts = [count(session.prompts, "prompt"), count(session.turns, "turn")];
+        let first = session.first_prompt.as_deref().filter(|first| *first != title);
+        let told = [Some(session.agent.as_str()), Some(&counts[0]), Some(&counts[1]), first];
+        let told: Vec<&str> = told.into_iter().flatten().filter(|it| !it.is_empty()).collect();
+        let labels = session.labels.labels.iter().cloned().collect();
+        Ok(Self { title, description: told.join(", "), labels })
+    }
+}
+
 /// A page ready to be written.
 pub(super) struct Prepared {
     title: String,
+    description: String,
+    labels: Vec<String>,
     branches: Vec<PageBranch>,
     comparison: Option<String>,
     prices: PriceTable,
@@ -26,10 +55,11 @@ pub(super) struct Prepared {
 impl Prepared {
     /// Prepares the page of some revisions; a session includes all of its branches.
     pub(super) fn of(repo: &Repository, revisions: &[String]) -> Result<Self> {
-        let mut lines = Vec::new();
+        let (mut lines, mut sessions) = (Vec::new(), BTreeSet::new());
         for revision in revisions {
             let mut line = Line::named(repo, revision)?;
             let session = line.branch.as_ref().map(|branch| branch.session().to_owned());
+            sessions.extend(session.clone());
             let others = match session.filter(|session| session == revision) {
                 Some(session) => lines_of(repo, &session),
                 None => Vec::new(),
@@ -48,14 +78,17 @@ impl Prepared {
             0 | 1 => None,
             _ => Some(json_of(&Compared::of(repo, lines, &prices)?.record())?),
         };
-        Ok(Self { title: revisions.join(", "), branches, comparison, prices })
+        let about = About::of(repo, revisions, &sessions)?;
+        let About { title, description, labels } = about;
+        Ok(Self { title, description, labels, branches, comparison, prices })
     }
 
     /// Writes the page.
     pub(super) fn write(&self, repo: &Repository, out: &mut dyn Write) -> turntree::Result<()> {
         let page = Page {
             title: &self.title,
-            labels: &[],
+            description: &self.description,
+            labels: &self.labels,
             branches: &self.branches,
             more: 0,
             comparison: self.comparison.as_deref(),

@@ -460,6 +460,27 @@ fn tool_calls_render_as_cards_and_markdown_is_complete() {
 }
 
 #[test]
+fn failed_output_shows_its_end_and_terminals_overwrite_what_they_wrote() {
+    let Some(mut browser) = Browser::start() else { return };
+    let lines: String = (1..=30).map(|line| format!("line {line}\n")).collect();
+    let failed = format!("Exit code 1\n{lines}error: no such thing");
+    let asked = json!({"role": "user", "content": "test it"});
+    let test = call("bash", &json!({"command": "cargo test"}), &failed);
+    let spin =
+        call("bash", &json!({"command": "spin"}), "-\u{8}\\\u{8}| 10 %\r| 99 %\rdone\r\nend");
+    let (_sandbox, file) = chat(&[&[asked][..], &test, &spin].concat());
+    browser.open(&file, "#read");
+    browser.ask("dispatchEvent(new Event('beforeprint'))");
+    let outputs = "[...document.querySelectorAll('.output pre')].map((one) => one.textContent)";
+    let outputs = browser.ask(outputs);
+    let end = "line 24\nline 25\nline 26\nline 27\nline 28\nline 29\nline 30\nerror: no such thing";
+    assert_eq!(outputs, json!([end, "done\nend"]));
+    browser.click(".output .more");
+    browser.wait("document.querySelector('.output pre').textContent.startsWith('Exit code 1')");
+    clean(&mut browser);
+}
+
+#[test]
 fn filters_show_turns_of_a_kind() {
     let Some(mut browser) = Browser::start() else { return };
     let (_sandbox, file) = story();

@@ -100,7 +100,7 @@ function shellCard(name, value, command, answer) {
   const { output, code, seconds } = answer ? outcomeOf(answer[1]) : { output: null, code: null, seconds: null };
   const isLong = command.includes("\n") || command.length > 100;
   const facts = [code !== null && h("span", { class: code === 0 ? "passed" : "failed" }, `exit ${code}`), seconds && `${seconds} s`, output && countLines(output) > OPEN_LINES && plural(countLines(output), "line")];
-  return { sign: "$", name, what: command.trim().replace(/\s*\n\s*/g, " \u23ce ").slice(0, 240), facts, shell: true, output,
+  return { sign: "$", failed: Boolean(code), name, what: command.trim().replace(/\s*\n\s*/g, " \u23ce ").slice(0, 240), facts, shell: true, output,
     body: () => [isLong && codeBlock(command, "sh"), argumentRows(value, ["command", "cmd", "script", "keystrokes"])] };
 }
 
@@ -149,5 +149,5 @@ function callBlock([, name, input], result, inside, written) {
   const body = () => [card.body(), inside?.make()];
   return h("div", { class: `card${failed ? " failed" : ""}`, "data-kind": "tools" },
     fold({}, summary, body, { open: Boolean(card.open), words: () => input }),
-    result && (card.shell ? outputBlock(card.output, result[3]) : resultBlock(result, card.language)));
+    result && (card.shell ? outputBlock(card.output, result[3], failed || card.failed) : resultBlock(result, card.language)));
 }

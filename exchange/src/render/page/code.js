@@ -67,8 +67,17 @@ const ESCAPE = /\u001b(?:\[([0-9;:]{0,60})([@-~])|\][^\u0007\u001b]{0,2000}(?:\u
 
 const hasEscapes = (text) => text.includes("\u001b");
 
+/** What stands in a line at its end: `\r` goes back to its beginning, `\b` takes a character back. */
+function overwritten(/** @type {string} */ text) {
+  if (!/[\r\b]/.test(text)) return text;
+  let plain = text.replace(/\r+(?=\n|$)/g, "").replace(/[^\n]*\r(?!\n)/g, "");
+  while (/[^\n\x08]\x08/.test(plain)) plain = plain.replace(/[^\n\x08]\x08/g, "");
+  return plain.replaceAll("\b", "");
+}
+
 /** Output of a terminal: colours and weights become elements, other sequences vanish. */
-function terminal(text) {
+function terminal(/** @type {string} */ output) {
+  const text = overwritten(output);
   if (!hasEscapes(text)) return [text];
   const parts = [];
   let style = { colour: null, marks: new Set() };

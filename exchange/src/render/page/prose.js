@@ -145,12 +145,15 @@ function tableAt(lines, at) {
   return [h("div", { class: "table-box", tabindex: 0, role: "group", "aria-label": "Table" }, h("table", {}, h("thead", {}, row("th", lines[at])), h("tbody", {}, rows))), next];
 }
 
-/** Cuts a text for reading: a long one ends after some lines, and a button shows the rest. */
-function readable(text, make, most = MOST_LINES) {
+/** The end of a text: some lines, as far as they are short. */
+const endOfText = (text, most) => text.slice(-MOST_CHARACTERS).split("\n").slice(-most).join("\n");
+
+/** Cuts a text for reading: a long one ends after some lines, or begins before its last ones, and a button shows the rest. */
+function readable(text, make, most = MOST_LINES, atEnd = false) {
   const lines = countLines(text);
   if (lines <= most && text.length <= MOST_CHARACTERS) return make(text);
-  const head = text.slice(0, MOST_CHARACTERS).split("\n").slice(0, most).join("\n");
-  const box = h("div", { class: "cut" }, make(head));
+  const part = atEnd ? endOfText(text, most) : text.slice(0, MOST_CHARACTERS).split("\n").slice(0, most).join("\n");
+  const box = h("div", { class: "cut" }, make(part));
   const button = h("button", { class: "more", type: "button", on: { click: () => box.showAll() } }, lines > 1 ? `Show all ${plural(lines, "line")}` : `Show all ${bytes(text.length)}`);
   box.showAll = () => {
     box.replaceChildren(...[make(text)].flat(Infinity));
@@ -158,9 +161,9 @@ function readable(text, make, most = MOST_LINES) {
     box.showAll = null;
   };
   box.words = () => text;
-  return [box, button];
+  return atEnd ? [button, box] : [box, button];
 }
 
 const proseBlock = (text) => h("div", { class: "prose" }, readable(text, prose));
-const plainBlock = (text, attributes = {}, most = MOST_LINES) =>
-  readable(text, (part) => h("pre", { tabindex: 0, role: "group", "aria-label": "Text", ...attributes }, terminal(part)), most);
+const plainBlock = (text, attributes = {}, most = MOST_LINES, atEnd = false) =>
+  readable(text, (part) => h("pre", { tabindex: 0, role: "group", "aria-label": "Text", ...attributes }, terminal(part)), most, atEnd);

@@ -10,7 +10,7 @@ use turntree::repo::Repository;
 use turntree::{Error, ErrorKind};
 use turntree_exchange::SessionRow;
 use turntree_exchange::render::{
-    MAX_STARTS, Page, PageBranch, WantedTurns, write_parts, write_turns,
+    MAX_STARTS, Page, PageBranch, WantedTurns, number_of_conflicts, write_parts, write_turns,
 };
 
 use super::hits;
@@ -70,10 +70,19 @@ fn answer(
     }
 }
 
+/// A session of an answer.
+#[derive(Serialize)]
+struct ListedRow {
+    #[serde(flatten)]
+    record: SessionRecord,
+    /// The number of open conflicts on its branches; null until they are counted.
+    conflicts: Option<usize>,
+}
+
 /// Sessions of an answer.
 #[derive(Serialize)]
 struct Sessions {
-    sessions: Vec<SessionRecord>,
+    sessions: Vec<ListedRow>,
     /// The offset of the next answer.
     next: Option<usize>,
     /// The number of matching sessions, and of all sessions.
@@ -94,7 +103,12 @@ fn sessions(store: &WatchedStore, repo: &Repository, wanted: &WantedSessions) ->
         let (newest, all) = known.newest(repo, end)?;
         let page = newest.iter().skip(wanted.from);
         return Ok(Sessions {
-            sessions: page.map(|it| SessionRecord::new(it, live.contains(&it.name))).collect(),
+            sessions: page
+                .map(|it| ListedRow {
+                    record: SessionRecord::new(it, live.contains(&it.name)),
+                    conflicts: None,
+                })
+                .collect(),
             next: (end < all).then_some(end),
             total: all,
             all,
@@ -119,7 +133,14 @@ fn sessions(store: &WatchedStore, repo: &Repository, wanted: &WantedSessions) ->
     let page = fitting.iter().skip(wanted.from).take(wanted.most);
     let record = |row| {
         let session = known.summary(repo, row)?;
-        Ok(SessionRecord::new(&session, live.contains(&session.name)))
+        let mut tips = known.tips(repo, &session.name)?;
+        tips.sort_by_key(|tip| Reverse(tip.time));
+        let conflicts =
+            tips.iter().take(MAX_BRANCHES).map(|tip| number_of_conflicts(repo, &tip.id));
+        Ok(ListedRow {
+            conflicts: Some(conflicts.sum::<turntree::Result<usize>>()?),
+            record: SessionRecord::new(&session, live.contains(&session.name)),
+        })
     };
     Ok(Sessions {
         sessions: page.map(record).collect::<Result<_>>()?,

@@ -35,7 +35,8 @@ pub use markdown::export_markdown;
 pub use message::message_markdown;
 pub use page::{
     LivePage, MAX_STARTS, NotePage, Page, PageBranch, PagePart, SCREENS_ADDRESS, WantedTurns,
-    compress_page, export_page, live_page, note_page, write_parts, write_turns,
+    compress_page, export_page, live_page, note_page, number_of_conflicts, write_parts,
+    write_turns,
 };
 
 use turntree::object::Time;

@@ -119,6 +119,7 @@ function sayOutcome(done) {
   const to = done.branch && done.branch.split("/");
   outcome.replaceChildren(...[h("span", {}, done.said), done.failed > 0 && h("b", { class: "failed" }, `${plural(done.failed, "file")} could not be written`),
     done.conflicts > 0 && to && h("a", { class: "button", href: `${addressOf(to[0])}#conflicts@${encodeURIComponent(to[1])}` }, `Decide ${plural(done.conflicts, "conflict")}`),
+    to && !done.conflicts && h("a", { class: "button", href: `${addressOf(to[0])}#overview@${encodeURIComponent(to[1])}` }, `Open ${to[1]}`),
     done.operation !== null && sheetButton("Undo", () => once(() => takeBack(done.operation)), { class: "copy" }), sheetButton("\u00d7", close, { class: "copy", "aria-label": "Close" })].filter(Boolean));
   outcome.dataset.operation = String(done.operation);
   outcome.hidden = false;

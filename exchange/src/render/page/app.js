@@ -3,6 +3,7 @@
 function drawBar() {
   const before = here.branch.line[Math.max(0, here.branch.places.get(here.turn) - 1)];
   const links = [
+    HOME && ["sessions", "Sessions", HOME],
     ["overview", "Overview", `#overview${suffix(here.branch)}`], ["read", "Read", here.route === "read" ? hashOf(here.branch, here.turn) : `#read${suffix(here.branch)}`],
     ["diff", "Diff", diffHash({ branch: here.branch, turn: before }, { branch: here.branch, turn: here.turn })],
     header.compare && ["compare", "Compare", "#compare"],

@@ -19,17 +19,34 @@ const branchOf = (strategy) => {
 
 function compareView() {
   const compared = header.compare;
-  if (!compared) return h("article", { class: "page" }, h("h2", {}, "Strategies"), h("p", { class: "quiet" }, "There is one branch only."));
+  if (!compared) return h("article", { class: "page" }, h("h2", {}, "Strategies"), h("p", { class: "quiet" }, branches.length > 1 && HOME ? "\u2026" : "There is one branch only."));
   const checks = [...new Set(compared.strategies.flatMap((strategy) => Object.keys(strategy.checks)))].sort();
   const box = h("div", { class: "wide", tabindex: 0, role: "group", "aria-label": "Strategies" });
-  const draw = () => box.replaceChildren(table(compared.strategies, checks, draw));
-  draw();
+  let ticked = /** @type {Branch[]} */ ([]);
+  const links = h("p", { class: "links", role: "status" });
+  const draw = () => {
+    ticked = [];
+    box.replaceChildren(table(compared.strategies, checks, draw));
+    drawLinks();
+  };
   const since = compared.fork ? `Since the fork at turn ${compared.fork.turn}.` : "No common snapshot: counted from the first turn.";
   const left = compared.branches > compared.strategies.length ? ` The newest ${compared.strategies.length} of ${compared.branches} branches.` : "";
   const [first, ...others] = branches;
-  const link = (branch) => h("a", { class: "button", href: diffHash({ branch: first, turn: first.line.at(-1) }, { branch, turn: branch.line.at(-1) }) }, `${first.name} \u2192 ${branch.name}`);
+  const link = (from, to) => h("a", { class: "button", href: diffHash(endOf(from), endOf(to)) }, `${from.name} \u2192 ${to.name}`);
+  const drawLinks = () => {
+    const [a, b] = ticked;
+    fill(empty(links), {}, b ? [link(a, b), mergeOffer(a), mergeOffer(b)] : a ? [others.concat(first).filter((other) => other !== a).map((other) => link(other, a)), mergeOffer(a)] : others.map((other) => link(first, other)));
+  };
+  // The two that were ticked last.
+  box.addEventListener("change", ({ target }) => {
+    const branch = branches[Number(target.value)];
+    ticked = target.checked ? [...ticked, branch].slice(-2) : ticked.filter((one) => one !== branch);
+    for (const tick of box.querySelectorAll("input")) tick.checked = ticked.includes(branches[Number(tick.value)]);
+    drawLinks();
+  });
+  draw();
   return h("article", { class: "page", "aria-label": "Strategies" }, h("header", { class: "view-head" }, h("h2", {}, "Strategies"), h("p", { class: "facts" }, since + left)), box,
-    others.length > 0 && part("Differences of the last turns", null, h("p", { class: "links" }, others.map(link))));
+    others.length > 0 && part("Differences of the last turns", "tick two strategies for theirs", links));
 }
 
 function table(strategies, checks, draw) {
@@ -59,7 +76,7 @@ function table(strategies, checks, draw) {
   const row = (strategy) => {
     const branch = branchOf(strategy);
     const last = branch && turns[branch.line.at(-1)];
-    return h("tr", { class: branch && color(branch) }, h("th", { scope: "row" }, branch ? h("a", { href: hashOf(branch, branch.line.at(-1)) }, strategy.name) : strategy.name, last && h("small", {}, titleOf(last, 60))),
+    return h("tr", { class: branch && color(branch) }, h("th", { scope: "row" }, branch && h("input", { type: "checkbox", value: branch.index, "aria-label": `Choose ${branch.name}` }), branch ? h("a", { href: hashOf(branch, branch.line.at(-1)) }, strategy.name) : strategy.name, branch && conflictsOf(branch), last && h("small", {}, titleOf(last, 60))),
       checks.map((name) => outcome(strategy.checks[name])), COLUMNS.map((column) => cell(strategy, column)));
   };
   return h("table", { class: "compare" }, h("thead", {}, h("tr", {}, h("th", { scope: "col" }, "strategy"), checks.map(head), COLUMNS.map(([name]) => head(name)))), h("tbody", {}, ordered.map(row)));

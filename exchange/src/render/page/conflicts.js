@@ -4,6 +4,7 @@ const VERSIONS = [["ours", "Take ours"], ["theirs", "Take theirs"], ["base", "Ta
 
 screens.conflicts = (rest) => {
   const branch = branchNamed(rest || undefined) || here.branch;
+  move(endOf(branch));
   const head = h("header", { class: "view-head" }, h("h2", {}, "Conflicts"), h("p", { class: "facts" }, `Both sides changed these on ${branch.name}.`));
   return pageOf("Conflicts", head, async () => {
     const found = await askJson(`/api/conflicts?branch=${encodeURIComponent(fullName(branch))}`);
@@ -20,9 +21,11 @@ const versionOf = (/** @type {string | null} */ blob) => (blob === null ? "" : t
 
 function conflictBlock(conflict, decide) {
   const body = () => {
-    const [ours, theirs] = [versionOf(conflict.ours), versionOf(conflict.theirs)];
-    const isText = typeof ours === "string" && typeof theirs === "string";
-    return [isText ? diffBlock(compareTexts(ours, theirs)) : [ours, theirs].filter((side) => typeof side === "object").map(unshown),
+    const [base, ours, theirs] = [conflict.base, conflict.ours, conflict.theirs].map(versionOf);
+    const isText = [base, ours, theirs].every((side) => typeof side === "string");
+    // What each side did to what was there before.
+    const column = ([name, side]) => h("div", {}, h("h4", {}, name), h("div", { class: "file" }, diffBlock(compareTexts(base, side))));
+    return [isText ? h("div", { class: "beside" }, [["Ours", ours], ["Theirs", theirs]].map(column)) : [ours, theirs].filter((side) => typeof side === "object").map(unshown),
       allowsChanges() && h("p", { class: "doors" }, VERSIONS.filter(([take]) => take !== "base" || conflict.base !== null).map(([take, label]) => sheetButton(label, () => decide({ take }), { class: "copy" })),
         isText && sheetButton("Write\u2026", () => write(ours), { class: "copy" }))];
   };

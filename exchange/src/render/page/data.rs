@@ -27,8 +27,8 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use bytes::Bytes;
 use serde::Serialize;
 use turntree::context::sections::{FILES, MAIN_MESSAGES, is_conversation};
-use turntree::context::{FileEntry, FileMode, MessageEntry, Role};
-use turntree::error::{Error, Result};
+use turntree::context::{FileEntry, FileMode, MessageEntry, Role, open_conflicts};
+use turntree::error::{Error, ErrorKind, Result};
 use turntree::object::{Kind, ObjectId, ObjectSource};
 use turntree::repo::{Prompts, Repository};
 use turntree::tree::{Item, Link};
@@ -124,6 +124,8 @@ struct Header<'a> {
 struct PageBranch<'a> {
     name: &'a str,
     tip: Name,
+    #[serde(skip_serializing_if = "is_zero")]
+    conflicts: usize,
 }
 
 #[derive(Serialize)]
@@ -318,9 +320,11 @@ impl<'a> PageData<'a> {
     }
 
     fn head(&mut self, page: &Page<'_>) -> Result<()> {
-        let branches = page.branches.iter().filter_map(|branch| {
-            Some(PageBranch { name: &branch.name, tip: self.turn_name(&branch.tip)? })
-        });
+        let mut branches = Vec::with_capacity(page.branches.len());
+        for super::PageBranch { name, tip: id } in page.branches {
+            let Some(tip) = self.turn_name(id) else { continue };
+            branches.push(PageBranch { name, tip, conflicts: number_of_conflicts(self.repo, id)? });
+        }
         let compare = page.comparison.map(serde_json::from_str).transpose();
         let compare = compare.map_err(|error| {
             Error::invalid("the comparison of a page: expected JSON").with_source(error)
@@ -330,7 +334,7 @@ impl<'a> PageData<'a> {
             title: page.title,
             labels: page.labels,
             made_by: page.made_by,
-            branches: branches.collect(),
+            branches,
             more: page.more,
             texts: self.texts.len(),
             messages: self.messages.len(),
@@ -599,6 +603,17 @@ impl<'a> PageData<'a> {
         let json = serde_json::to_string(value)
             .map_err(|error| Error::invalid("the data of a page").with_source(error))?;
         self.out.line(letter, &escape_json(&json)).map_err(write_error)
+    }
+}
+
+/// Returns the number of open conflicts of a snapshot; 0 if its context has expired.
+///
+/// # Errors
+/// The errors of reading.
+pub fn number_of_conflicts(repo: &Repository, tip: &ObjectId) -> Result<usize> {
+    match repo.context(tip) {
+        Err(error) if error.kind() == ErrorKind::Expired => Ok(0),
+        context => Ok(open_conflicts(repo, &context?)?.len()),
     }
 }
 

@@ -14,14 +14,14 @@ function pickSide(label, chosen, build) {
   return h("span", { class: "pick" }, h("small", {}, label), branches.length > 1 && names, number);
 }
 
-function diffView(a, b) {
+function diffView(a, b, wanted = /** @type {string | null} */ (null)) {
   const head = h("header", { class: "view-head" }, h("h2", {}, "Difference"),
     h("p", { class: "picks" }, pickSide("from", a, (chosen) => diffHash(chosen, b)), pickSide("to", b, (chosen) => diffHash(a, chosen)),
       h("a", { class: "button", href: diffHash(b, a) }, "swap")));
   const [before, after] = [stateAt(a.turn), stateAt(b.turn)];
   const article = (...parts) => h("article", { class: "page", "aria-label": "Difference" }, head, parts);
   if (!before || !after) return article(h("p", { class: "quiet" }, "One of these turns has expired."));
-  const parts = [promptsDiff(a, b), filesDiff(before, after), entriesDiff(before, after), talkDiff(before, after, a, b)];
+  const parts = [promptsDiff(a, b), filesDiff(before, after, wanted), entriesDiff(before, after), talkDiff(before, after, a, b)];
   return article(parts, parts.flat(Infinity).filter(Boolean).length === 0 && h("p", { class: "quiet" }, "No difference."));
 }
 
@@ -42,11 +42,22 @@ function promptsDiff(a, b) {
 const changedKeys = (before, after, same) =>
   [...new Set([...before.keys(), ...after.keys()])].filter((key) => !same(before.get(key), after.get(key))).sort();
 
-function filesDiff(before, after) {
+/** The files that differ; the one that is wanted first, and open. */
+function filesDiff(before, after, wanted) {
   const paths = changedKeys(before.files, after.files, (x, y) => x?.text === y?.text && x?.mode === y?.mode);
   if (!paths.length) return [];
+  paths.sort((a, b) => Number(b === wanted) - Number(a === wanted));
   const open = paths.length <= 8;
-  return part("Files", `${paths.length}`, lazily(paths, (some) => some.map((path) => changeBlock(path, before.files.get(path)?.text, after.files.get(path)?.text, { open })), 30));
+  const block = (path) => {
+    const made = changeBlock(path, before.files.get(path)?.text, after.files.get(path)?.text, { open });
+    if (path === wanted) {
+      made.classList.add("wanted");
+      made.unfold();
+      made.open = true;
+    }
+    return made;
+  };
+  return part("Files", `${paths.length}`, lazily(paths, (some) => some.map(block), 30));
 }
 
 function entriesDiff(before, after) {

@@ -35,7 +35,7 @@ async function findKey() {
     else if (typeof data.key === "string" && data.key !== key) keep(data.key);
   };
   if (given) {
-    history.replaceState(null, "", `${location.pathname}${given[2] ? `#${given[2]}` : ""}`);
+    history.replaceState(history.state, "", `${location.pathname}${location.search}${given[2] ? `#${given[2]}` : ""}`);
     keep(given[1]);
     tabs.postMessage({ key });
     return;
@@ -109,19 +109,20 @@ const HOME = "/";
 function offersAt(turn) {
   const index = numbers.t.get(turn.id);
   const branch = branchWith(index);
-  const act = (label, kind) => h("button", { type: "button", class: "copy", on: { click: () => whenThere(() => {
-    needScreens();
-    screens.act(kind, { branch, turn: index });
-  }) } }, label);
+  const offer = (/** @type {string} */ label, /** @type {string} */ kind) => act(label, kind, { branch, turn: index });
   return h("span", { class: "offers" }, turn.change && h("a", { class: "button", href: filesHash(branch, index) }, "Files"),
-    allowsChanges() && [act("Fork\u2026", "fork"), act("Tag\u2026", "tag"), act("Pin\u2026", "pin"), turn.change && act("Restore\u2026", "restore"), act("Roll back\u2026", "rollback"),
-      branch.line.at(-1) === index && [branches.length > 1 && act("Merge\u2026", "merge"), act("Label\u2026", "label")]]);
+    allowsChanges() && [offer("Fork\u2026", "fork"), offer("Tag\u2026", "tag"), offer("Pin\u2026", "pin"), turn.change && offer("Restore\u2026", "restore"), offer("Roll back\u2026", "rollback"),
+      branch.line.at(-1) === index && [branches.length > 1 && offer("Merge\u2026", "merge"), offer("Label\u2026", "label")]]);
 }
 
 /** What the server says of a question that it does not answer. */
 class Refused extends Error {
   constructor(/** @type {number} */ status, /** @type {string} */ message) { super(message); this.status = status; }
 }
+
+/** The open conflicts of a branch or session, and the way to them. */
+const conflictChip = (/** @type {number | undefined} */ number, href = /** @type {string | null} */ (null)) =>
+  number > 0 && h(href === null ? "span" : "a", { class: "conflicts", href }, plural(number, "conflict"));
 
 /** Asks the server; with a body, for a change. */
 async function ask(/** @type {string} */ path, signal = /** @type {AbortSignal | undefined} */ (undefined), body = /** @type {object | null} */ (null)) {
@@ -241,7 +242,7 @@ const NONE = [];
 
 /** Makes the head of what is there: while turns come, one line up to the newest of them. */
 function settleHead() {
-  const branches = told.branches.map(({ name, tip }) => ({ name, tip: numbers.t.get(tip) })).filter(({ tip }) => tip !== undefined);
+  const branches = told.branches.map((branch) => ({ ...branch, tip: numbers.t.get(branch.tip) })).filter(({ tip }) => tip !== undefined);
   if (!branches.length && turns.length) branches.push({ name: told.branches[0].name, tip: turns.length - 1 });
   header = { ...told, branches, compare: header.compare };
 }

@@ -26,7 +26,7 @@ function operationLine(one) {
   return h("div", { class: one.in_force ? "operation" : "operation undone", "data-operation": one.operation }, fold({}, about, inside));
 }
 
-screens.operations = () => pageOf("Operations", h("header", { class: "view-head" }, h("h2", {}, "Operations")), async () => {
+screens.operations = () => pageOf("Operations", null, async () => {
   const box = h("div", {});
   const more = h("p", {});
   const read = async (before) => {
@@ -52,7 +52,7 @@ const numberTable = (name, columns, lines) => h("div", { class: "wide", tabindex
   h("thead", {}, h("tr", {}, columns.map((column) => h("th", { scope: "col" }, column)))),
   h("tbody", {}, lines.map(([first, ...cells]) => h("tr", {}, h("th", { scope: "row" }, first || "\u2013"), cells.map((cell) => h("td", {}, cell)))))));
 
-screens.storage = () => pageOf("Storage", h("header", { class: "view-head" }, h("h2", {}, "Storage")), async () => {
+screens.storage = () => pageOf("Storage", null, async () => {
   const found = await askJson("/api/storage");
   const sessions = found.sessions.sort((a, b) => b.total.stored_bytes - a.total.stored_bytes);
   const sum = (of) => sessions.reduce((total, session) => total + of(session), 0);

@@ -31,12 +31,15 @@ function layOutline(branch) {
   Object.assign(outline, { rows: [], tops: [0] });
   const put = (row, height) => { outline.tops[outline.rows.push(row)] = outline.tops.at(-1) + height; };
   let at = 0;
+  let before = "";
   for (const [chapter, shown] of chapters) {
     // The row of the chapter is that of its prompt, too.
     const from = chapter.number !== undefined && shown[0] === chapter.turn ? 1 : 0;
     const steps = shown.length - from;
     const isOpen = chapters.size === 1 || outline.opened.has(chapter.turn);
-    put({ chapter, turn: chapter.turn, at, of: chapters.size, isOpen, steps }, CHAPTER);
+    const day = dayOf(turns[chapter.turn].at);
+    put({ chapter, turn: chapter.turn, at, of: chapters.size, isOpen, steps, isNewDay: day !== before && before !== "" }, CHAPTER);
+    before = day;
     for (let step = 0; isOpen && step < steps; step += 1) put({ chapter: null, turn: shown[from + step], at: step, of: steps }, STEP);
     at += 1;
   }
@@ -74,7 +77,7 @@ function rowOf(row, top) {
     ? h("a", { ...same, class: `chapter ${color(branches[owner[row.turn]])}`, "aria-level": 1, "aria-expanded": row.steps ? String(row.isOpen) : null },
       h("b", {}, row.chapter.number === undefined ? "\u2013" : row.chapter.number),
       h("span", { class: "title" }, row.chapter.number === undefined ? "before the first prompt" : titleOf(turn, 200)),
-      h("time", {}, clockTime(turn.at)),
+      h("time", {}, row.isNewDay && `${dayOf(turn.at).slice(5)} `, clockTime(turn.at)),
       h("small", {}, joined(chapterFacts(row.chapter))))
     : h("a", { ...same, class: `row-step ${kindOf(turn)}${turn.change ? "" : " expired"}`, "aria-level": 2 }, h("span", { class: "title" }, titleOf(turn, 160)), h("small", {}, since(here.branch, row.turn)));
   node.style.top = `${top}px`;
@@ -129,7 +132,7 @@ function drawKinds() {
 }
 
 function drawBranches() {
-  const pick = h("select", { "aria-label": "Branch" }, branches.map((branch) => h("option", { value: branch.index, selected: branch === here.branch }, `${branch.name} (${branch.line.length})`)));
+  const pick = h("select", { "aria-label": "Branch" }, branches.map((branch) => h("option", { value: branch.index, selected: branch === here.branch }, `${branch.name} (${branch.line.length})${header.branches[branch.index].conflicts ? `, ${plural(header.branches[branch.index].conflicts, "conflict")}` : ""}`)));
   pick.addEventListener("change", () => openTurn(branches[Number(pick.value)], branches[Number(pick.value)].line.at(-1)));
   byId("branches").replaceChildren(...(branches.length > 1 ? [pick] : []));
 }

@@ -70,7 +70,8 @@ function showNow(hash) {
   const [path, words] = hash.slice(1).split("?w=");
   const [address, message] = path.split("/m");
   const [, name, rest] = /^([a-z]*)[-=@]?(.*)$/.exec(address);
-  const sides = name === "diff" ? rest.split("..").map(sideOf) : [];
+  const [range, file] = name === "diff" ? rest.split(":") : [""];
+  const sides = range ? range.split("..").map(sideOf) : [];
   const place = name === "turn" ? sideOf(rest) : name === "prompt" ? promptOf(rest) : null;
   if (name === "id") {
     const turn = turns.findIndex(({ id }) => id.startsWith(rest));
@@ -84,7 +85,8 @@ function showNow(hash) {
   if (["diff", "compare", "search"].includes(name)) needScreens();
   if (sides.length === 2 && sides[0] && sides[1]) {
     move(sides[1]);
-    showPage("diff", diffView(sides[0], sides[1]));
+    showPage("diff", diffView(sides[0], sides[1], file === undefined ? null : decoded(file)));
+    view.querySelector(".wanted")?.scrollIntoView();
   } else if (name === "compare") showPage("compare", compareView());
   else if (screenNamed(name)) showPage(name, screenNamed(name)(rest));
   else if (name === "search" && hash.slice(8)) {

@@ -85,6 +85,13 @@ function addToSum(sum, turn, calls) {
   if (turn.context) sum.context = turn.context;
 }
 
+/** The sum of some turns. */
+function sumOf(/** @type {number[]} */ some) {
+  const sum = emptySum();
+  for (const index of some) addToSum(sum, turns[index], callsOf(turns[index]));
+  return sum;
+}
+
 /** Tells the story of a branch in slices. */
 const tell = (/** @type {Branch} */ branch) => inSlices(telling(branch));
 

@@ -16,7 +16,7 @@ use super::render_page::{lines, page_of, saved};
 
 const WIDTHS: [u32; 5] = [320, 390, 768, 1024, 1440];
 /// The scripts that only served pages have.
-const SERVED: [&str; 8] = [
+const SERVED: [&str; 9] = [
     "live.js",
     "hits.js",
     "grow.js",
@@ -25,6 +25,7 @@ const SERVED: [&str; 8] = [
     "log.js",
     "acts.js",
     "conflicts.js",
+    "usage.js",
 ];
 const PLACES: [&str; 6] = ["", "#read", "#turn-3", "#diff-2..6", "#compare", "#search=say"];
 

@@ -63,6 +63,7 @@ fn answer(
         }
         Question::Files { at, path, from } => screens::files(repo, at, path, *from, out),
         Question::Blame { at, path } => screens::blame(repo, at, path, out),
+        Question::Usage { by } => screens::usage(repo, *by, out),
         Question::Storage => screens::storage(repo, out),
         Question::Operations { before, most } => screens::operations(repo, *before, *most, out),
         Question::Labels { session } => out.put(&labels(repo, session)?),

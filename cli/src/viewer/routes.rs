@@ -6,6 +6,7 @@ use std::str::FromStr;
 use hyper::header::{ACCEPT, HeaderMap};
 use hyper::{StatusCode, Uri};
 use turntree::object::ObjectId;
+use turntree_exchange::UsageBy;
 use turntree_exchange::render::{MAX_STARTS, PagePart, SCREENS_ADDRESS};
 
 use super::guard::Refusal;
@@ -25,7 +26,7 @@ const OPERATIONS: usize = 100;
 const MAX_OPERATIONS: usize = 1000;
 
 /// Addresses of the document, besides those of sessions.
-const PAGES: [&str; 3] = ["/", "/operations", "/storage"];
+const PAGES: [&str; 4] = ["/", "/usage", "/operations", "/storage"];
 
 /// The target of an address.
 #[derive(Debug, PartialEq, Eq)]
@@ -59,6 +60,8 @@ pub(super) enum Question {
     Files { at: ObjectId, path: String, from: usize },
     /// The author of each part of a file in a turn.
     Blame { at: ObjectId, path: String },
+    /// Tokens and costs of all sessions, in rows of these.
+    Usage { by: UsageBy },
     /// Storage use, and pins.
     Storage,
     /// Operations before a number, newest first.
@@ -168,6 +171,7 @@ pub(super) fn route(uri: &Uri) -> Result<Route, Refusal> {
             from: arguments.number("from", 0)?,
         },
         "/api/blame" => Question::Blame { at: arguments.turn()?, path: arguments.needed("path")? },
+        "/api/usage" => Question::Usage { by: arguments.rows()? },
         "/api/storage" => Question::Storage,
         "/api/operations" => arguments.operations()?,
         "/api/labels" => Question::Labels { session: arguments.needed("session")? },
@@ -219,6 +223,13 @@ impl Arguments {
     fn turn(&self) -> Result<ObjectId, Refusal> {
         let expected = |_| malformed("at: expected the id of a turn".to_owned());
         self.needed("at")?.parse().map_err(expected)
+    }
+
+    /// The grouping of usage, from the argument `by`.
+    fn rows(&self) -> Result<UsageBy, Refusal> {
+        let name = self.needed("by")?;
+        let found = UsageBy::ALL.into_iter().find(|by| by.name() == name);
+        found.ok_or_else(|| malformed("by: expected rows of usage, such as day".to_owned()))
     }
 
     fn operations(&self) -> Result<Question, Refusal> {
@@ -292,6 +303,7 @@ mod tests {
         assert_eq!(asked("/s/a%2Fb..c"), Ok(Route::Page));
         assert_eq!(asked("/operations"), Ok(Route::Page));
         assert_eq!(asked("/storage"), Ok(Route::Page));
+        assert_eq!(asked("/usage"), Ok(Route::Page));
         assert_eq!(asked("/screens.js"), Ok(Route::Screens));
         let search =
             Question::Search { text: "a b+ä".into(), session: Some("../../etc/passwd".into()) };
@@ -325,6 +337,8 @@ mod tests {
             "/api/operations?before=-1".to_owned(),
             "/api/operations?n=many".to_owned(),
             "/api/conflicts".to_owned(),
+            "/api/usage".to_owned(),
+            "/api/usage?by=moon".to_owned(),
             "/api/search?q=%ff".to_owned(),
             "/api/words?q=a&from=last".to_owned(),
         ];

@@ -1,13 +1,16 @@
 //! Answers of the other screens: files of a turn and their authors, storage and pins, the operation
 //! log.
 
+use std::collections::HashMap;
+
 use serde::Serialize;
 use turntree::Error;
 use turntree::context::sections::FILES;
-use turntree::context::{PathTarget, split};
+use turntree::context::{Context, PathTarget, split};
 use turntree::maintenance::stats;
 use turntree::object::{Kind, ObjectId, ObjectSource};
 use turntree::repo::Repository;
+use turntree_exchange::{UsageBy, UsageQuery, UsageScope, usage_report};
 
 use super::lines::Lines;
 use crate::porcelain::change::conflicts::{open, records};
@@ -15,11 +18,19 @@ use crate::porcelain::change::operations::{OperationsWanted, each_operation};
 use crate::porcelain::change::pins;
 use crate::porcelain::read::blame::each_part;
 use crate::porcelain::read::entries::list_part;
+use crate::porcelain::read::prices::Prices;
+use crate::porcelain::read::sessions::titles;
 use crate::view::error::Result;
 use crate::view::{clock, json};
 
 /// Entries of a directory in one answer.
 const ENTRIES: usize = 1000;
+
+/// The kind of an entry that is a folder.
+const FOLDER: &str = "folder";
+
+/// The most folders that are shown as one.
+const MOST_FOLDED: usize = 32;
 
 /// Maximum bytes of a file for blame by lines.
 const MAX_BLAMED: u64 = 1 << 20;
@@ -58,9 +69,25 @@ pub(super) fn files(
     };
     let next = (entries.len() > ENTRIES).then_some(from.saturating_add(ENTRIES));
     entries.truncate(ENTRIES);
+    for entry in entries.iter_mut().filter(|entry| entry.kind == FOLDER) {
+        entry.name = folded(repo, &context, path, &entry.name)?;
+    }
     let listing =
         json::Listing { at: json::CommitId::new(at.to_string()), path: path.to_owned(), entries };
     out.put(&Folder { listing, next })
+}
+
+/// The name of a folder in `path`, with the folders below it of which each is the only entry.
+fn folded(repo: &Repository, context: &Context, path: &str, name: &str) -> Result<String> {
+    let mut name = name.to_owned();
+    for _ in 0..MOST_FOLDED {
+        let inside = format!("{path}/{}", name.trim_end_matches('/'));
+        match &list_part(repo, context, &inside, 0, 2)?[..] {
+            [only] if only.kind == FOLDER => name.push_str(&only.name),
+            _ => break,
+        }
+    }
+    Ok(name)
 }
 
 /// Sends the author of each part of a file in a turn.

@@ -29,13 +29,14 @@ const LIVE: Scripts<'_> = Scripts {
 
 /// The script parts of all screens except for the session screen. Scripts of one document share
 /// their names, so this script uses names of the first one.
-const SCREENS: [&str; 8] = [
+const SCREENS: [&str; 9] = [
     include_str!("sessions.js"),
     include_str!("difference.js"),
     include_str!("compare.js"),
     include_str!("search.js"),
     include_str!("files.js"),
     include_str!("log.js"),
+    include_str!("usage.js"),
     include_str!("acts.js"),
     include_str!("conflicts.js"),
 ];

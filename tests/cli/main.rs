@@ -66,6 +66,7 @@ mod usage;
 mod view;
 mod view_browser;
 mod view_changes;
+mod view_first_look;
 mod view_goldens;
 mod view_search;
 mod watching;

@@ -67,10 +67,10 @@ fn sessions_are_found_and_their_stories_are_those_of_the_file() {
         ("#compare", ".compare"),
     ];
     for (address, selector) in places {
-        // Actions that only a server offers are left out.
+        // Doors are left out: actions and commands of the store are only where a server is.
         let text = format!(
             "(() => {{ const one = document.querySelector(\"#view {selector}\").cloneNode(true); \
-             one.querySelectorAll('.offers').forEach((offers) => offers.remove()); \
+             one.querySelectorAll('.doors, .file-line .quiet').forEach((door) => door.remove()); \
              return one.textContent; }})()"
         );
         browser.open(&file, address);

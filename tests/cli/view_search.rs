@@ -125,7 +125,7 @@ fn what_is_typed_finds_the_best_matches_and_leads_to_them() {
     let served = Served::start(&place, &[]);
     browser.visit(&served.url);
     browser.wait("document.querySelectorAll('.session-line').length === 4");
-    let names = "[...document.querySelectorAll('.hits section:first-child .hit b')].map((one) => one.textContent.slice(0, 9)).join()";
+    let names = "[...document.querySelectorAll('.hits section:first-child .group h3 a')].map((one) => one.textContent.slice(0, 9)).join()";
     browser.press("/");
     browser.write("lexer budge");
     browser.wait(&format!("{names} === 'The lexer,lexers ar,A budget '"));

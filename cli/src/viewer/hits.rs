@@ -1,19 +1,22 @@
 //! Answers searches: words by the index, best sessions first, and literal text.
 
+use std::collections::HashMap;
 use std::io::Write;
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use serde::Serialize;
 use turntree::context::{Role, Selection};
+use turntree::object::Time;
 use turntree::repo::{
     GrepQuery, LinePattern, MayHold, PatternOptions, Repository, SearchFilter, SearchScope,
 };
-use turntree_exchange::{SearchHit, SearchQuery, Snippet, search_with_index};
+use turntree_exchange::{SearchHit, SearchQuery, SessionSummary, Snippet, search_with_index};
 
 use super::lines::Lines;
 use super::store::WatchedStore;
-use crate::porcelain::read::search::{HITS_PER_SESSION, PlacesOfSessions, messages_with, scopes};
+use crate::porcelain::read::search::{HITS_PER_SESSION, messages_with, scopes};
+use crate::view::clock;
 use crate::view::error::{Failure, Result};
 use crate::view::render::changes::path_of;
 
@@ -26,11 +29,36 @@ const HITS: u64 = 30;
 /// The interval between two progress lines of the index.
 const TELL: Duration = Duration::from_millis(200);
 
+/// The session of a hit, for its heading and for filters.
+#[derive(Serialize)]
+struct HitSession {
+    session: String,
+    title: Option<String>,
+    agent: String,
+    project: Option<String>,
+    labels: Vec<String>,
+    time: String,
+}
+
+impl HitSession {
+    fn of(name: String, sessions: &HashMap<String, SessionSummary>, time: Time) -> Self {
+        let summary = sessions.get(&name);
+        Self {
+            title: summary.and_then(|it| Some(it.title()?.0.to_owned())),
+            agent: summary.map_or_else(String::new, |it| it.agent.clone()),
+            project: summary.and_then(|it| it.project()).map(str::to_owned),
+            labels: summary.map_or_else(Vec::new, |it| it.labels.labels.iter().cloned().collect()),
+            time: clock::rfc3339(summary.map_or(time, |it| it.time)),
+            session: name,
+        }
+    }
+}
+
 /// A place where a text occurs.
 #[derive(Serialize)]
 struct Place {
-    session: String,
-    title: Option<String>,
+    #[serde(flatten)]
+    about: HitSession,
     branch: Option<String>,
     turn: u64,
     id: String,
@@ -60,8 +88,8 @@ struct Ranked {
 /// An entry that contains all or most words.
 #[derive(Serialize)]
 struct RankedHit {
-    session: String,
-    title: Option<String>,
+    #[serde(flatten)]
+    about: HitSession,
     turn: u64,
     id: String,
     path: String,
@@ -105,14 +133,13 @@ pub(super) fn words(
     let names = found.hits.iter().map(|hit| hit.session.as_str()).collect();
     let sessions = store.sessions().named(repo, &names)?;
     let hit = |hit: SearchHit| RankedHit {
-        title: sessions.get(&hit.session).and_then(|it| Some(it.title()?.0.to_owned())),
+        about: HitSession::of(hit.session, &sessions, hit.time),
         turn: hit.turn,
         id: hit.commit.to_string(),
         path: path_of(&hit.section, &hit.key),
         role: hit.role.map(Role::name),
         parts: stretches(&hit.snippet),
         missing: hit.missing,
-        session: hit.session,
     };
     out.put_line(&Ranked {
         hits: found.hits.into_iter().map(hit).collect(),
@@ -179,13 +206,17 @@ fn text_in(
         may_hold: may_hold.as_ref().map(|test| test as MayHold<'_>),
     };
     let answered = repo.grep(&[scope], query, &|_, _| {})?;
-    let sessions = PlacesOfSessions::of(repo, store.sessions(), answered.places())?;
+    let names = answered.places().iter().map(|place| place.session.as_str()).collect();
+    let sessions = store.sessions().named(repo, &names)?;
     for place in answered.places() {
         let found = answered.found(place)?;
         let lines = found.lines.into_iter().filter(|line| line.matches).take(LINES);
         let told = Place {
-            session: place.session.clone(),
-            title: sessions.about(repo, place)?.title,
+            about: HitSession::of(
+                place.session.clone(),
+                &sessions,
+                repo.commit(&place.commit)?.time,
+            ),
             branch: place.branch.as_ref().map(|branch| branch.branch().to_owned()),
             turn: place.turn,
             id: place.commit.to_string(),

@@ -14,7 +14,7 @@ function drawBar() {
     ...links.map(([name, label, href]) => h("a", { href, "aria-current": here.route === name ? "page" : null }, label)),
     button("\u2387", "Picture of the branches", "m", toggleMap),
     button("\u25d0", "Light or dark", "t", turnTheme),
-    button("?", "Keys", "?", () => byId("help").showModal()));
+    button("?", "Keys", "?", () => showKeys(KEYS)));
   const current = byId("bar").querySelector("[aria-current]");
   if (current) byId("bar").scrollLeft = current.offsetLeft + current.offsetWidth - byId("bar").offsetLeft - byId("bar").clientWidth;
 }
@@ -65,9 +65,18 @@ const KEYS = [
   ["u", "outline, where it is hidden", ["u"], () => toggleOutline()],
   ["m", "picture of the branches", ["m"], () => toggleMap()],
   ["t", "light or dark", ["t"], () => turnTheme()],
-  ["?", "these keys", ["?"], () => byId("help").showModal()],
+  ["?", "these keys", ["?"], () => showKeys(KEYS)],
+  ["s", "all sessions", ["s"], () => HOME && location.assign(HOME)],
   ["Esc", "back to the turn", ["Escape"], () => go(hashOf(here.branch, here.turn))],
 ];
+
+/** Shows what keys do. */
+function showKeys(/** @type {any[][]} */ keys) {
+  fill(empty(byId("help")), {}, [h("form", { method: "dialog" }, h("h2", { id: "help-title", tabindex: -1, autofocus: true }, "Keys"),
+    h("dl", {}, keys.map(([names, what]) => [h("dt", {}, names.split("  ").map((key) => h("kbd", {}, key))), h("dd", {}, what)])),
+    h("p", { class: "quiet" }, `${ORIGIN} ${header.madeBy ? `Made by ${header.madeBy}.` : ""}`), h("button", {}, "Close"))]);
+  byId("help").showModal();
+}
 
 /** @returns {number[]} */
 const itemsHere = () => (reader?.items.length ? reader.items : here.branch.line);
@@ -147,9 +156,6 @@ async function start() {
   here.branch = await setBranches();
   here.turn = here.branch.line.at(-1);
   drawAbout();
-  byId("help").append(h("form", { method: "dialog" }, h("h2", { id: "help-title", tabindex: -1, autofocus: true }, "Keys"),
-    h("dl", {}, KEYS.map(([keys, what]) => [h("dt", {}, keys.split("  ").map((key) => h("kbd", {}, key))), h("dd", {}, what)])),
-    h("p", { class: "quiet" }, `${ORIGIN} Made by ${header.madeBy}.`), h("button", {}, "Close")));
   await breathe();
   drawMap();
   await breathe();

@@ -220,11 +220,12 @@ async function begin() {
   await findKey();
   if (!key) return askForKey();
   if (session === null) {
-    const first = location.pathname === "/" ? ask("/api/sessions?first=true") : null;
+    const isList = location.pathname === "/";
+    const first = isList && !location.search ? ask("/api/sessions?first=true") : null;
     // Who shows them hears of it.
     first?.catch(() => {});
     await screensCome;
-    return first ? screens.sessions(first) : screens.store(location.pathname.slice(1));
+    return isList ? screens.sessions(first) : screens.store(location.pathname.slice(1));
   }
   const changed = async (sessions) => { if (!sessions || sessions.includes(session)) await readStory(); };
   try {

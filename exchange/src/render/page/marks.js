@@ -12,8 +12,22 @@ function unescaped(input) {
 
 const hitHash = (hit) => `${hashOf(branchWith(hit.turn), hit.turn)}${hit.line === "m" && hit.number !== null ? `/m${hit.number}` : ""}?w=${encodeURIComponent(search.words)}`;
 
+/** Finds the words that brought us here, to go on to their next match. */
+function findAgain(/** @type {string} */ words, by) {
+  search.running += 1;
+  const mine = search.running;
+  Object.assign(search, { words, hits: [], at: -1, kind: "all" });
+  searchAll(words, () => mine === search.running, (hit) => search.hits.push(hit), (isDone) => {
+    if (!isDone || !search.hits.length) return;
+    search.at = search.hits.findIndex((hit) => hit.turn === here.turn);
+    stepHit(by);
+  });
+}
+
 /** Goes to the next or previous match. */
 function stepHit(by) {
+  const words = decoded(location.hash.split("?w=")[1] ?? "");
+  if (words && words !== search.words) return findAgain(words, by);
   const hits = search.hits.filter((hit) => search.kind === "all" || hit.kind === search.kind);
   if (!hits.length) return;
   search.at = (search.at + by + hits.length) % hits.length;

@@ -8,6 +8,9 @@ const TYPED_MS = 120;
 const SEARCH_MS = 350;
 const MOST_PLACES = 100;
 
+/** Sessions that are summed up whenever the list is opened; of more, the page of usage says it. */
+const MOST_SUMMED = 2000;
+
 /** The time after which text is looked for, too. */
 const LATE_MS = 500;
 
@@ -22,49 +25,116 @@ function ago(/** @type {string} */ time) {
   return found[2] ? `${Math.floor(ms / Number(found[2]))} ${found[1]}` : String(found[1]);
 }
 
-function sessionLine(one) {
-  const facts = [one.agent, one.project, one.git_branch, plural(one.prompts, "prompt"), plural(one.turns, "turn"), one.branches > 1 && plural(one.branches, "branch", "branches"), one.tokens > 0 && `${short(one.tokens)} tokens`].filter(Boolean);
-  return h("a", { class: "line-link session-line", href: addressOf(one.session), "data-session": one.session },
-    h("span", { class: one.live ? "dot live" : "dot", title: one.live ? "an agent is at work" : null }),
-    h("span", { class: "title" }, one.title || one.session), h("time", { datetime: one.time, title: one.time }, ago(one.time)),
-    h("small", {}, joined(facts), one.labels.map((label) => h("span", { class: "label" }, label))));
+/** The heading that a session stands under: the day, or the month of one that is older. */
+function dayName(/** @type {string} */ time) {
+  const at = new Date(time);
+  const days = Math.round((new Date().setHours(0, 0, 0, 0) - new Date(time).setHours(0, 0, 0, 0)) / 86400e3);
+  return days <= 0 ? "Today" : days === 1 ? "Yesterday" : at.toLocaleDateString("en", { month: "long", year: "numeric" });
 }
 
+function sessionLine(one) {
+  const cell = (name, ...words) => h("span", { class: name }, words);
+  return h("a", { class: "line-link session-line", href: addressOf(one.session), "data-session": one.session, title: one.git_branch && `git branch ${one.git_branch}` },
+    h("span", { class: one.live ? "dot live" : "dot", title: one.live ? "an agent is at work" : null }),
+    h("span", { class: "name" }, h("span", { class: "title" }, one.title || one.session), one.labels.map((label) => h("span", { class: "label" }, label)),
+      one.branches > 1 && h("span", { class: "quiet" }, `${one.branches} branches`), conflictChip(one.conflicts)),
+    h("small", {}, cell("agent", one.agent), cell("project", one.project), cell("number", plural(one.prompts, "prompt")), cell("number", plural(one.turns, "turn"))),
+    h("time", { datetime: one.time, title: one.time }, ago(one.time)));
+}
+
+/** Sessions below the days of them. */
+const sessionLines = (rows) => rows.flatMap((one, at) => {
+  const day = dayName(one.time);
+  return [(at === 0 || dayName(rows[at - 1].time) !== day) && h("h2", { class: "day" }, day), sessionLine(one)];
+});
+
 const choice = (label, number, is, action) => h("button", { type: "button", class: "chip", "aria-pressed": String(is), on: { click: action } }, label, h("small", {}, number));
+
+/** What the list is asked for, as its address says it, too. */
+const wantedSessions = () => new URLSearchParams(Object.entries({ q: query.value, agent: shelf.agent, label: shelf.label, live: shelf.live ? "true" : "" }).filter(([, value]) => value));
 
 /** Reads sessions from `from` on, where they were not asked for already; those before it stay. */
 async function readSessions(from = 0, some = 100, answer = /** @type {Promise<Response> | null} */ (null)) {
   shelf.asked += 1;
   const mine = shelf.asked;
-  const asked = new URLSearchParams({ q: query.value, agent: shelf.agent, label: shelf.label, from: String(from), n: String(some) });
-  if (shelf.live) asked.set("live", "true");
+  const asked = wantedSessions();
+  history.replaceState(history.state, "", `/${asked.size ? `?${asked}` : ""}`);
+  asked.set("from", String(from));
+  asked.set("n", String(some));
   const found = await (await (answer ?? ask(`/api/sessions?${asked}`))).json();
   if (mine !== shelf.asked) return;
-  Object.assign(shelf, { rows: [...shelf.rows.slice(0, from), ...found.sessions], total: found.total, all: found.all, agents: found.agents ?? shelf.agents, labels: found.labels ?? shelf.labels, next: found.next });
+  // Which agents and labels there are is no matter of what is searched for.
+  const counted = !asked.has("q") || !shelf.agents.length ? { agents: found.agents ?? shelf.agents, labels: found.labels ?? shelf.labels } : {};
+  Object.assign(shelf, { rows: [...shelf.rows.slice(0, from), ...found.sessions], total: found.total, all: found.all, next: found.next, ...counted });
   drawSessions();
 }
 
-const parts = { chips: h("p", { class: "chips", role: "group", "aria-label": "Filters" }), list: h("div", { class: "session-list" }), places: h("div", { class: "hits" }), more: h("p", {}) };
+const parts = { chips: h("div", { class: "chips", role: "group", "aria-label": "Filters" }), list: h("div", { class: "session-list" }), places: h("div", { class: "hits" }), more: h("p", {}) };
 
 function drawSessions() {
   const pick = (what, value) => () => {
     shelf[what] = shelf[what] === value ? (value === true ? false : "") : value;
     readSessions();
   };
-  parts.chips.replaceChildren(choice("At work", "", shelf.live, pick("live", true)),
-    ...shelf.agents.map(([name, number]) => choice(name || "no agent", number, shelf.agent === name, pick("agent", name))),
-    ...shelf.labels.map(([name, number]) => choice(name, number, shelf.label === name, pick("label", name))));
+  const group = (what, of) => of.length > 0 && h("span", {}, of.map(([name, number]) => choice(name || "no agent", number, shelf[what] === name, pick(what, name))));
+  fill(empty(parts.chips), {}, [h("span", {}, choice("At work", "", shelf.live, pick("live", true))), group("agent", shelf.agents), group("label", shelf.labels)]);
   const focused = /** @type {HTMLElement} */ (document.activeElement)?.dataset.session;
-  parts.list.replaceChildren(...(shelf.rows.length ? shelf.rows.map(sessionLine) : [h("p", { class: "quiet" }, shelf.all ? "No session is called so." : "There is no session yet: turntree adopt brings in those of the agents on this machine.")]));
+  const none = () => (shelf.all ? query.value.trim().length < LEAST_WORDS && h("p", { class: "quiet" }, "No session is called so.")
+    : h("p", { class: "quiet" }, "There is no session yet. This command brings in those of the agents on this machine: ", copyButton("turntree adopt", "turntree adopt")));
+  fill(empty(parts.list), {}, shelf.rows.length ? sessionLines(shelf.rows) : [none()]);
   if (focused) [...parts.list.querySelectorAll("a")].find((one) => one.dataset.session === focused)?.focus();
-  parts.more.replaceChildren(...(shelf.next === null ? [] : [h("button", { type: "button", class: "more", on: { click: () => readSessions(shelf.next) } }, `Show more of ${shelf.total - shelf.next}`)]));
-  byId("about").textContent = shelf.total === shelf.all ? plural(shelf.all, "session") : `${shelf.total} of ${plural(shelf.all, "session")}`;
+  fill(empty(parts.more), {}, [shelf.next !== null && h("button", { type: "button", class: "more", on: { click: () => readSessions(shelf.next) } }, `Show more of ${shelf.total - shelf.next}`)]);
+  byId("about").textContent = shelf.total === shelf.all || !shelf.total ? plural(shelf.all, "session") : `${shelf.total} of ${plural(shelf.all, "session")}`;
+  filterHits();
+  comeBack();
 }
+
+// The way back: the entry of the history knows what was looked at, and the address what was asked for.
+
+let back = history.state;
+
+const keepPlace = () => {
+  if (!back) history.replaceState({ top: view.scrollTop, link: document.activeElement?.getAttribute("href"), rows: shelf.rows.length }, "");
+};
+
+/** Goes back to what was looked at, as far as it is there again. */
+function comeBack() {
+  if (!back) return;
+  const link = [...view.querySelectorAll("a")].find((one) => one.getAttribute("href") === back.link);
+  view.scrollTop = back.top;
+  if (back.link && !link) return;
+  link?.focus({ preventScroll: true });
+  back = null;
+}
+
+// Hits, by session.
+
+/** Hits of sessions that the filters leave out are not shown. */
+function filterHits() {
+  for (const group of parts.places.querySelectorAll(".group")) {
+    group.hidden = Boolean((shelf.agent && group.dataset.agent !== shelf.agent) || (shelf.label && !group.labels.includes(shelf.label)));
+  }
+}
+
+/** Where words stand: who said them, or the place of a file, note or state. */
+const sayerOf = ({ path, role }) => (path.includes("/messages/") ? `${NAMES[role] ?? role}${agentOf(path) === "main" ? "" : ` (${agentOf(path)})`}` : path);
 
 /** A hit that leads to where words stand: text in stretches, of which every second one was looked for. */
 const hitLine = (place, words, stretches) => h("a", { class: "hit", href: `${addressOf(place.session)}#id-${place.id}?w=${encodeURIComponent(words)}` },
-  h("b", {}, place.title || place.session), h("small", {}, `turn ${place.turn} \u00b7 ${place.path}${place.missing?.length ? ` \u00b7 without ${place.missing.join(", ")}` : ""}`),
+  h("small", {}, h("b", {}, sayerOf(place)), ` turn ${place.turn}`, place.missing?.length > 0 && `, without ${place.missing.join(", ")}`),
   h("span", {}, stretches.map((text, at) => (at % 2 ? h("mark", {}, text) : text))));
+
+/** Puts a hit below those of its session. */
+function putHit(list, place, line) {
+  let group = list.lastElementChild;
+  if (group?.dataset.session !== place.session) {
+    group = h("div", { class: "group", "data-session": place.session, "data-agent": place.agent },
+      h("h3", {}, h("a", { href: addressOf(place.session) }, place.title || place.session), h("small", {}, joined([place.agent, place.project, ago(place.time)].filter(Boolean)))));
+    group.labels = place.labels;
+    list.append(group);
+  }
+  group.append(line);
+}
 
 /** Who types is asked for the beginning of a word, until it is one. */
 const typedWords = (/** @type {string} */ words) => (/[\p{L}\p{N}]$/u.test(words) && words.split('"').length % 2 ? `${words}*` : words);
@@ -72,8 +142,8 @@ const typedWords = (/** @type {string} */ words) => (/[\p{L}\p{N}]$/u.test(words
 /** Puts a part for hits on the page: how it stands with it, hits, and more below them. */
 function hitList(name) {
   const [told, list, more] = [h("small", {}, "searching\u2026"), h("div", {}), h("p", {})];
-  parts.places.append(h("section", {}, h("h3", {}, name, told), list, more));
-  return { list, more, tell: (/** @type {string} */ words) => told.replaceChildren(words) };
+  parts.places.append(h("section", { class: "part" }, h("h2", { class: "part-title" }, name, told), list, more));
+  return { list, more, tell: (/** @type {string} */ words) => told.replaceChildren(words), count: () => list.querySelectorAll(".hit").length };
 }
 
 /** Searches everything for what is typed. */
@@ -90,27 +160,29 @@ function searchEverywhere(/** @type {string} */ words) {
  */
 async function rankWords() {
   const { words } = shelf;
-  const { list, more, tell } = hitList("The best matches");
+  const { list, more, tell, count: hits } = hitList("The best matches");
   const late = setTimeout(() => shelf.ranking && searchText(words), LATE_MS);
   if (shelf.ranking) return;
   shelf.ranking = true;
   const read = async () => {
     let found;
-    for await (const line of eachLine(await ask(`/api/words?q=${encodeURIComponent(typedWords(words))}&from=${list.childElementCount}`))) {
+    for await (const line of eachLine(await ask(`/api/words?q=${encodeURIComponent(typedWords(words))}&from=${hits()}`))) {
       found = JSON.parse(line);
       if (!found.hits) tell(found.all ? `indexing new turns: ${found.done} of ${plural(found.all, "turn")}` : "waiting for another search");
     }
-    list.append(...found.hits.map((hit) => hitLine(hit, hit.parts[1] || words, hit.parts)));
-    const number = list.childElementCount;
+    for (const hit of found.hits) putHit(list, hit, hitLine(hit, hit.parts[1] || words, hit.parts));
+    const number = hits();
     tell(number ? `${plural(number, "match", "matches")}${found.more ? ", and more" : ""}${found.unread ? `; ${plural(found.unread, "part")} could not be read` : ""}` : "nothing has any of these words");
     more.replaceChildren(...(found.more ? [moreButton("Show more", read)] : []));
+    filterHits();
+    comeBack();
   };
   await read().catch((error) => tell(error.message));
   clearTimeout(late);
   shelf.ranking = false;
   if (shelf.words !== words) return shelf.words && searchEverywhere(shelf.words);
   if (parts.places.childElementCount > 1) return;
-  if (!list.childElementCount) return searchText(words);
+  if (!hits()) return searchText(words);
   const find = moreButton("Find this text as it stands, in parts of words too", () => searchText(words));
   parts.places.append(h("p", {}, find));
 }
@@ -119,19 +191,20 @@ async function rankWords() {
 async function searchText(/** @type {string} */ words) {
   if (words !== shelf.words) return;
   if (parts.places.childElementCount > 1) parts.places.lastChild.remove();
-  const { list, tell } = hitList("The text as it stands");
+  const { list, tell, count: hits } = hitList("The text as it stands");
   const put = (place) => {
-    if (list.childElementCount >= MOST_PLACES) return searching.stop.abort();
+    if (hits() >= MOST_PLACES) return searching.stop.abort();
     const line = place.lines[0] || "";
     const [start, end] = [placeOf(line, words), placeOf(line, words) + words.length];
-    list.append(hitLine(place, words, [`${start > 80 ? "\u2026" : ""}${line.slice(Math.max(0, start - 80), start)}`, line.slice(start, end), line.slice(end, end + 120)]));
+    putHit(list, place, hitLine(place, words, [`${start > 80 ? "\u2026" : ""}${line.slice(Math.max(0, start - 80), start)}`, line.slice(start, end), line.slice(end, end + 120)]));
   };
   try {
     await searchServer(words, null, put);
   } catch (error) {
     if (error.name !== "AbortError") return tell(error.message);
   }
-  tell(list.childElementCount < MOST_PLACES ? plural(list.childElementCount, "place") : `the first ${MOST_PLACES} places`);
+  tell(hits() < MOST_PLACES ? plural(hits(), "place") : `the first ${MOST_PLACES} places`);
+  filterHits();
 }
 
 /** Moves among the sessions and hits. */
@@ -142,11 +215,12 @@ function stepLine(by) {
 }
 
 function keyOfList(/** @type {KeyboardEvent} */ event) {
-  if (event.ctrlKey || event.metaKey || event.altKey) return;
+  if (event.ctrlKey || event.metaKey || event.altKey || document.querySelector("dialog[open]")) return;
   const isTyping = /** @type {HTMLElement} */ (event.target).closest("input");
   const by = { ArrowDown: 1, ArrowUp: -1, ...(isTyping ? {} : { j: 1, k: -1 }) }[event.key];
   if (by) stepLine(by);
   else if (isTyping) return;
+  else if (event.key === "?") showKeys([["j  \u2193", "next line"], ["k  \u2191", "previous line"], ["/", "search everything"], ["t", "light or dark"]]);
   else if (event.key === "/") query.select();
   else if (event.key === "t") turnTheme();
   else return;
@@ -154,7 +228,7 @@ function keyOfList(/** @type {KeyboardEvent} */ event) {
 }
 
 /** Pages about the whole store. */
-const STORE_PAGES = [["Sessions", "/"], ["Operations", "/operations"], ["Storage", "/storage"]];
+const STORE_PAGES = [["Sessions", "/"], ["Usage", "/usage"], ["Operations", "/operations"], ["Storage", "/storage"]];
 
 /** Prepares the frame for a page about the whole store. */
 function frame() {
@@ -179,10 +253,14 @@ function showStorePage(/** @type {string} */ name) {
   listen(async () => { if (name === "operations" && !view.querySelector("details[open]")) draw(); });
 }
 
-screens.sessions = async (/** @type {Promise<Response>} */ first) => {
+screens.sessions = async (/** @type {Promise<Response> | null} */ first) => {
   frame();
   query.placeholder = "Search all sessions";
-  view.replaceChildren(h("article", { class: "page", "aria-label": "Sessions" }, parts.chips, parts.list, parts.more, parts.places));
+  const asked = new URLSearchParams(location.search);
+  query.value = asked.get("q") ?? "";
+  Object.assign(shelf, { agent: asked.get("agent") ?? "", label: asked.get("label") ?? "", live: asked.has("live") });
+  const strip = h("a", { class: "strip", href: "/usage", title: "Usage" });
+  view.replaceChildren(h("article", { class: "page", "aria-label": "Sessions" }, strip, parts.chips, parts.list, parts.more, parts.places));
   let typed = 0;
   let searched = 0;
   query.addEventListener("input", () => {
@@ -191,12 +269,26 @@ screens.sessions = async (/** @type {Promise<Response>} */ first) => {
     typed = setTimeout(() => readSessions(), TYPED_MS);
     searched = setTimeout(() => searchEverywhere(query.value), SEARCH_MS);
   });
+  const most = Math.max(100, back?.rows ?? 0);
   try {
-    await readSessions(0, 100, first);
+    await readSessions(0, most, first);
+    if (first && most > 100) await readSessions(100, most - 100);
   } catch (error) {
     return sayRefusal(error);
   }
+  searchEverywhere(query.value);
+  // A hand on the page is the end of coming back.
+  for (const event of ["wheel", "pointerdown", "keydown"]) document.addEventListener(event, () => { back = null; }, { passive: true });
+  let scrolledAt = 0;
+  view.addEventListener("scroll", () => {
+    clearTimeout(scrolledAt);
+    scrolledAt = setTimeout(keepPlace, FOLLOW_MS);
+  }, { passive: true });
+  view.addEventListener("focusin", keepPlace);
   performance.mark("turntree-shown");
+  // The messages of all sessions are read for it.
+  if (shelf.all > MOST_SUMMED) strip.hidden = true;
+  else drawStrip(strip).catch((error) => sayState(error.message));
   listen(() => readSessions(0, Math.max(100, shelf.rows.length)));
 };
 

@@ -351,6 +351,10 @@ fn files_operations_and_storage_are_screens_with_addresses() {
         browser.press(pressed);
         browser.wait(&format!("{at} === {expected}"));
     }
+    fits(&mut browser);
+    browser.visit(&address("/usage", ""));
+    browser.wait("!document.querySelector('#view [aria-busy]')");
+    fits(&mut browser);
     browser.visit(&address("/operations", ""));
     browser.wait("document.querySelectorAll('.operation').length >= 5");
     // The page is redrawn when its server connects, which may close an opened detail.

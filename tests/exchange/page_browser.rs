@@ -428,7 +428,7 @@ fn the_overview_and_the_outline_list_the_prompts() {
     let titles = browser.ask(
         "[...document.querySelectorAll('.turn .details .copy')].map((one) => one.title).join(';')",
     );
-    assert!(titles.as_str().unwrap().contains("#id-"), "{titles}");
+    assert!(titles.as_str().unwrap().contains("Copy the link"), "{titles}");
     clean(&mut browser);
 }
 

@@ -30,7 +30,7 @@ function changeBlock(path, before, after, { note = null, open = false, lines = n
     body, { open: open && added + removed <= 60, words: () => [before, after].filter(is).map((number) => textAt(number)).filter((side) => typeof side === "string").join("\n") });
 }
 
-const part = (title, about, ...children) => h("section", { class: "part" }, h("h3", {}, title, about !== null && h("small", {}, about)), children);
+const part = (title, about, ...children) => h("section", { class: "part" }, h(document.body.classList.contains("listing") ? "h2" : "h3", { class: "part-title" }, title, about !== null && h("small", {}, about)), children);
 
 /** The same inside of a turn, which has no headings. */
 const turnPart = (title, about, ...children) => h("div", { class: "part" }, h("p", { class: "part-title" }, title, h("small", {}, about)), children);

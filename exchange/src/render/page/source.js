@@ -23,7 +23,7 @@ const filesHash = (/** @type {any} */ _branch, /** @type {number} */ _turn, /** 
 const HOME = null;
 
 /** Who is sent this file has no store for commands, but may send a turn on. */
-const commandsAt = (turn) => [["link", `${location.href.split("#")[0]}#id-${turn.id.slice(0, 12)}`]];
+const commandsAt = (turn) => [["link", `${location.href.split("#")[0]}#id-${turn.id.slice(0, 12)}`, "Copy the link"]];
 
 /** What is offered at a turn only where there is a server. */
 const offersAt = (/** @type {any} */ _turn) => /** @type {any} */ (null);

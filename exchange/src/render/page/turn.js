@@ -20,7 +20,7 @@ function tokensOf(turn) {
 
 /** What leads away from a turn: into the terminal where the store is, and to others. */
 function doors(turn) {
-  return h("p", { class: "doors" }, h("small", {}, "Copy: "), copyButton("id", turn.id, "Copy the id"), commandsAt(turn).map(([name, words]) => copyButton(name, words, `Copy: ${words}`)), offersAt(turn));
+  return h("p", { class: "doors" }, h("small", {}, "Copy: "), copyButton("id", turn.id, "Copy the id"), commandsAt(turn).map(([name, words, title = `Copy: ${words}`]) => copyButton(name, words, title)), offersAt(turn));
 }
 
 /** Facts about a turn, folded: its number and id, doors, metadata, the whole context. */

@@ -51,7 +51,12 @@ pub use import::gap_limit::{MAX_GAP_BYTES, MAX_GAP_PIECES};
 pub use import::rollback::{
     ClientBranch, RolledBackBranch, client_branch, is_client_branch_of, rolled_back_branch,
 };
-pub use insight::compare::{CHECK_PREFIX, Comparison, FAILED, PASSED, Strategy, compare};
+pub use insight::align::{
+    AlignedRun, AlignedStep, Alignment, Decision, Meeting, RunChoice, RunPair, Split, align,
+};
+pub use insight::compare::{
+    CHECK_PREFIX, Comparison, FAILED, PASSED, Strategy, compare, compare_aligned,
+};
 pub use insight::edit::{
     Cut, EditedConversation, EditedMessage, edit_conversation, expand_compaction,
 };

@@ -36,6 +36,7 @@ const LINES: &[&str] = &[
     "diff evil~1 evil",
     "diff evil~1 evil --stat",
     "compare evil",
+    "compare evil evil~1 --align",
     "blame evil:files",
     "blame evil:agents/main/messages",
     "grep canary --all",

@@ -66,6 +66,7 @@ pub const STEPS: &[Step] = &[
     step("turntree compact work --offload-over 200 --keep-recent 0 --dry-run"),
     failing(6, "turntree uncompact work"),
     step("turntree compare work plan-b --json"),
+    content("turntree compare work plan-b --align"),
     step("turntree adopt --dry-run"),
     step("turntree adopt session.jsonl"),
     step("turntree adopt . --json"),

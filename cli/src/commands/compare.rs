@@ -17,6 +17,7 @@ use crate::program::invocation::Invocation;
 use crate::view::clock;
 use crate::view::error::{Answer, Result};
 use crate::view::output::{ADDED, FAINT, ID, NAME, Output, REMOVED, warn};
+use crate::view::render::alignment::write_alignment;
 use crate::view::render::spending::cost;
 use crate::view::render::table::{Cell, Column, Table};
 use crate::view::render::{ID_DIGITS, count, one_line, short_number};
@@ -41,6 +42,11 @@ const COLUMNS: [&str; 10] =
 /// the newest result of each check recorded with 'snapshot --check'. Test runs found in the
 /// transcript by the output of known runners are listed separately from checks.
 ///
+/// With --align the steps of the branches, tool calls with their results, are compared one by one:
+/// ids, times and directories of their own do not count. It shows where branches part, where their
+/// files are equal again, and the earliest step that separates those that passed from those that
+/// failed.
+///
 /// The time counts from the creation of the branch if the operation log has it, otherwise from the
 /// fork point. By default branches are sorted by checks, failed tools and tokens; the one branch
 /// that passed the most checks and failed none is marked as best. A screen of less than 100 columns
@@ -51,12 +57,17 @@ const COLUMNS: [&str; 10] =
   turntree compare plan-a
   turntree compare main plan-a plan-b
   turntree compare nightly~5 nightly
+  turntree compare --align
   turntree compare --json | jq '.strategies[] | {branch, files_changed, checks}'")]
 pub(crate) struct Compare {
     /// Branches or other snapshots; one alone is compared with HEAD's branch; all branches of HEAD's
     /// session by default
     #[arg(value_name = "REV", add = ArgValueCompleter::new(revisions))]
     revisions: Vec<String>,
+    /// Also align them step by step: where they part, where their files meet again, and which step
+    /// separates passed from failed ones
+    #[arg(long)]
+    align: bool,
 }
 
 impl Verb for Compare {
@@ -66,12 +77,18 @@ impl Verb for Compare {
 
     fn run(&self, run: &mut Invocation) -> Result<Answer> {
         let repo = run.open()?;
-        let compared =
-            Compared::of(&repo, lines(&repo, &self.revisions)?, &Prices::of(None)?.table)?;
+        let (lines, prices) = (lines(&repo, &self.revisions)?, Prices::of(None)?.table);
+        let compared = match self.align {
+            true => Compared::aligned(&repo, lines, &prices)?,
+            false => Compared::of(&repo, lines, &prices)?,
+        };
         if run.out.json {
             run.out.record(&compared.record())?;
         } else {
             write_text(run, &compared, !self.revisions.is_empty())?;
+            if let Some(alignment) = &compared.alignment {
+                write_alignment(&mut run.out, &compared.names(), alignment)?;
+            }
         }
         let Compared { lines, comparison, .. } = &compared;
         for (line, strategy) in lines.iter().zip(&comparison.strategies) {
@@ -85,7 +102,7 @@ impl Verb for Compare {
 }
 
 fn write_text(run: &mut Invocation, compared: &Compared, keeps_order: bool) -> Result<()> {
-    let Compared { lines, comparison, counted } = compared;
+    let Compared { lines, comparison, counted, .. } = compared;
     let paint = run.out.paint;
     let strategies = lines.iter().zip(&comparison.strategies).zip(counted);
     let mut shown: Vec<Row<'_>> = strategies

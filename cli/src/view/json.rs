@@ -57,7 +57,10 @@ pub(crate) use self::bundles::{
     BundledOperation, UnbundlePlan,
 };
 pub(crate) use self::collection::{Collection, ParityPolicy, Stats};
-pub(crate) use self::comparison::{Comparison, Fork, FoundRuns, Strategy, Tokens};
+pub(crate) use self::comparison::{
+    Alignment, Comparison, Fork, FoundRuns, RunChoice, RunDecision, RunMeeting, RunPair, RunSplit,
+    Strategy, Tokens,
+};
 pub(crate) use self::damage::{
     DamagedSession, Fsck, FsckFinding, MendedByParity, Repair, RepairedFile, RepairedRef,
 };

@@ -58,10 +58,9 @@ pub use change::whole_workspace::{WholeWorkspace, workspace_files};
 pub use history::availability::{Availability, AvailableTurn};
 pub use history::bisect::{Bisect, BisectNote, BisectStatus, BisectVerdict, Candidate, SkipReason};
 pub use history::divergence::{BranchLine, Divergence};
-pub(crate) use history::earlier_turns::ONLY;
 pub(crate) use history::earlier_turns::audit_record;
 pub use history::earlier_turns::{
-    LESSONS_CHANGED, RESTORED_FROM, ROLLED_BACK_TO, RollbackTarget, WORKSPACE, before_ref,
+    LESSONS_CHANGED, ONLY, RESTORED_FROM, ROLLED_BACK_TO, RollbackTarget, WORKSPACE, before_ref,
 };
 pub use history::grafts::{GRAFTS_REF, Grafts};
 pub use history::operations::OperationEntry;

@@ -2,12 +2,14 @@
 
 use std::collections::{BTreeMap, HashMap};
 
+use rayon::prelude::*;
 use turntree::context::sections::{FILES, is_conversation};
 use turntree::context::{ContextDiff, MessageEntry, SectionDiff, diff_section};
 use turntree::error::{Error, Result};
 use turntree::object::{Commit, Kind, ObjectId, ObjectSource, Time};
 use turntree::repo::{BranchName, LogEntry, Repository};
 
+use super::align::{AlignedRun, RunReader};
 use super::answers::{AnswerCounter, TurnPlace};
 use super::prices::PriceTable;
 use super::spending::Spending;
@@ -67,6 +69,19 @@ pub struct Strategy {
     pub expired: u64,
 }
 
+impl Strategy {
+    /// Returns true if all its checks passed; without recorded checks, the newest of all its found
+    /// test runs. `None` without either.
+    fn passed(&self) -> Option<bool> {
+        let found = self.test_runs.values().map(|found| found.passed);
+        let outcomes: Vec<bool> = match self.checks.is_empty() {
+            true => found.collect(),
+            false => self.checks.values().copied().collect(),
+        };
+        (!outcomes.is_empty()).then(|| outcomes.iter().all(|passed| *passed))
+    }
+}
+
 /// Compares lines by their tips, with the names of their branches if known. `prices` apply to
 /// answers without a recorded cost.
 ///
@@ -82,6 +97,28 @@ pub fn compare(
     lines: &[(Option<BranchName>, ObjectId)],
     prices: &PriceTable,
 ) -> Result<Comparison> {
+    Ok(read_lines(repo, lines, prices, false)?.0)
+}
+
+/// Compares lines as [`compare`] does, and reads their steps for an alignment: a run passed if its
+/// checks passed, or, without recorded checks, its found test runs.
+///
+/// # Errors
+/// Errors of [`compare`].
+pub fn compare_aligned(
+    repo: &Repository,
+    lines: &[(Option<BranchName>, ObjectId)],
+    prices: &PriceTable,
+) -> Result<(Comparison, Vec<AlignedRun>)> {
+    read_lines(repo, lines, prices, true)
+}
+
+fn read_lines(
+    repo: &Repository,
+    lines: &[(Option<BranchName>, ObjectId)],
+    prices: &PriceTable,
+    with_steps: bool,
+) -> Result<(Comparison, Vec<AlignedRun>)> {
     let fork = find_fork(repo, lines)?;
     let base = match fork {
         Some((id, _)) => Some((id, repo.commit(&id)?)),
@@ -91,9 +128,13 @@ pub fn compare(
     let births = creation_times(repo, lines, since)?;
     let strategy = |(branch, tip): &(Option<BranchName>, ObjectId)| {
         let created = branch.as_ref().and_then(|branch| births.get(&branch.full()).copied());
-        StrategyReader { repo, base: base.as_ref(), prices }.strategy(tip, created)
+        let reader = StrategyReader { repo, base: base.as_ref(), prices, with_steps };
+        reader.strategy(tip, created)
     };
-    let begun = lines.iter().map(strategy).collect::<Result<Vec<_>>>()?;
+    let read = lines.par_iter().map(strategy).collect::<Result<Vec<_>>>()?;
+    let (begun, runs): (Vec<_>, Vec<_>) =
+        read.into_iter().map(|(strategy, created, run)| ((strategy, created), run)).unzip();
+    let runs = runs.into_iter().flatten().collect();
     let forked = begun.iter().filter_map(|(_, created)| *created).min();
     let timed = begun.into_iter().map(|(mut strategy, created)| {
         if let (None, Some(forked), Some(since)) = (created, forked, since) {
@@ -104,7 +145,7 @@ pub fn compare(
         }
         strategy
     });
-    Ok(Comparison { fork, strategies: timed.collect() })
+    Ok((Comparison { fork, strategies: timed.collect() }, runs))
 }
 
 /// Returns the newest common snapshot of all lines.
@@ -160,15 +201,21 @@ struct StrategyReader<'a> {
     repo: &'a Repository,
     base: Option<&'a (ObjectId, Commit)>,
     prices: &'a PriceTable,
+    with_steps: bool,
 }
+
+/// A strategy, the creation time of its branch, and its steps if they are wanted.
+type ReadStrategy = (Strategy, Option<i64>, Option<AlignedRun>);
 
 impl StrategyReader<'_> {
     /// Reads a line. Also returns the creation time of its branch, if known and not later than its
     /// first turn.
-    fn strategy(&self, tip: &ObjectId, created: Option<i64>) -> Result<(Strategy, Option<i64>)> {
+    fn strategy(&self, tip: &ObjectId, created: Option<i64>) -> Result<ReadStrategy> {
         let newest = self.repo.commit(tip)?;
         let hide: Vec<ObjectId> = self.base.iter().map(|(id, _)| *id).collect();
-        let mut totals = MessageTotals::default();
+        let base = self.base.map(|(id, _)| self.repo.context(id)).transpose()?;
+        let steps = self.with_steps.then(|| RunReader::begin(self.repo, tip, base.as_ref()));
+        let mut totals = MessageTotals { steps: steps.transpose()?, ..MessageTotals::default() };
         let (mut turns, mut first) = (0, newest.time.micros);
         let mut checks = BTreeMap::new();
         let line = self.repo.history(&[*tip], &hide)?.first_parent();
@@ -185,7 +232,6 @@ impl StrategyReader<'_> {
             }
             self.count_messages(entry, &mut totals)?;
         }
-        let base = self.base.map(|(id, _)| self.repo.context(id)).transpose()?;
         let context = self.repo.context(tip)?;
         let source = self.repo.store();
         let old = base.map(|base| base.section(source, FILES)).transpose()?.flatten();
@@ -197,6 +243,7 @@ impl StrategyReader<'_> {
         let created = created.filter(|created| (forked..=until).contains(created));
         let created = created.map(|created| created.min(first).max(forked));
         let began = created.unwrap_or(forked);
+        let steps = totals.steps.take();
         let strategy = Strategy {
             tip: *tip,
             turn: newest.turn,
@@ -211,7 +258,8 @@ impl StrategyReader<'_> {
             test_runs: totals.test_runs.finish(),
             expired: totals.expired,
         };
-        Ok((strategy, created))
+        let run = steps.map(|steps| steps.finish(strategy.passed()));
+        Ok((strategy, created, run))
     }
 
     /// Counts the messages that a snapshot added to its first parent.
@@ -222,6 +270,9 @@ impl StrategyReader<'_> {
         };
         let source = self.repo.store();
         totals.add(source, &entry.commit, &changed)?;
+        if let Some(steps) = &mut totals.steps {
+            steps.end_turn(self.repo, entry, &after, &changed)?;
+        }
         let turn = TurnPlace { branch: "", is_left: false, commit: &entry.commit };
         totals.answers.add_turn(source, turn, &after, &changed)
     }
@@ -248,6 +299,7 @@ struct MessageTotals {
     answers: AnswerCounter,
     test_runs: TestRunReader,
     expired: u64,
+    steps: Option<RunReader>,
 }
 
 impl MessageTotals {
@@ -271,6 +323,9 @@ impl MessageTotals {
                 self.tool_errors += failed.count() as u64;
                 if !repeats(commit) {
                     self.test_runs.add(section, commit.turn, &message);
+                    if let Some(steps) = &mut self.steps {
+                        steps.message(commit.turn, &message);
+                    }
                 }
             }
         }

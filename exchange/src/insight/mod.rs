@@ -1,5 +1,6 @@
 //! Analyzes histories without a model: loops, lessons, comparisons, usage.
 
+pub(crate) mod align;
 mod answers;
 pub(crate) mod compare;
 pub(crate) mod edit;

@@ -4,8 +4,11 @@ use turntree::Error;
 use turntree::context::sections::FILES;
 use turntree::object::ObjectId;
 use turntree::repo::{BranchName, Repository};
-use turntree_exchange::{Comparison, PriceTable, Strategy, TestRuns, compare};
+use turntree_exchange::{
+    Alignment, Comparison, PriceTable, Strategy, TestRuns, align, compare, compare_aligned,
+};
 
+use super::alignment::record;
 use super::revision::resolve;
 use crate::view::advice::Advice;
 use crate::view::error::{Failure, Result};
@@ -32,6 +35,7 @@ pub(crate) struct Compared {
     pub(crate) lines: Vec<Line>,
     pub(crate) comparison: Comparison,
     pub(crate) counted: Vec<ChangedLines>,
+    pub(crate) alignment: Option<Alignment>,
 }
 
 impl Line {
@@ -91,11 +95,35 @@ impl Compared {
     /// Compares lines. Answers without a cost are charged by `prices`.
     pub(crate) fn of(repo: &Repository, lines: Vec<Line>, prices: &PriceTable) -> Result<Self> {
         let asked: Vec<_> = lines.iter().map(|line| (line.branch.clone(), line.tip)).collect();
-        let comparison = compare(repo, &asked, prices)?;
+        Self::counted(repo, lines, compare(repo, &asked, prices)?, None)
+    }
+
+    /// Compares lines, and aligns them step by step.
+    pub(crate) fn aligned(
+        repo: &Repository,
+        lines: Vec<Line>,
+        prices: &PriceTable,
+    ) -> Result<Self> {
+        let asked: Vec<_> = lines.iter().map(|line| (line.branch.clone(), line.tip)).collect();
+        let (comparison, runs) = compare_aligned(repo, &asked, prices)?;
+        Self::counted(repo, lines, comparison, Some(align(&runs)))
+    }
+
+    fn counted(
+        repo: &Repository,
+        lines: Vec<Line>,
+        comparison: Comparison,
+        alignment: Option<Alignment>,
+    ) -> Result<Self> {
         let changes = Changes { source: repo, paint: Palette::default() };
         let counted = comparison.strategies.iter().map(|strategy| count_lines(&changes, strategy));
         let counted = counted.collect::<Result<_>>()?;
-        Ok(Self { lines, comparison, counted })
+        Ok(Self { lines, comparison, counted, alignment })
+    }
+
+    /// The names of the lines.
+    pub(crate) fn names(&self) -> Vec<&str> {
+        self.lines.iter().map(|line| &*line.name).collect()
     }
 
     /// The JSON record.
@@ -126,7 +154,12 @@ impl Compared {
         });
         let fork = self.comparison.fork;
         let fork = fork.map(|(id, turn)| json::Fork { id: id.to_string(), turn });
-        json::Comparison { fork, strategies: strategies.collect() }
+        let alignment = self.alignment.as_ref();
+        json::Comparison {
+            fork,
+            strategies: strategies.collect(),
+            alignment: alignment.map(|alignment| record(&self.names(), alignment)),
+        }
     }
 }
 

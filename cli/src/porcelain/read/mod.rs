@@ -1,5 +1,6 @@
 //! Reads a store: revisions, history, differences, searches, and lists.
 
+pub(crate) mod alignment;
 pub(crate) mod blame;
 pub(crate) mod branches;
 pub(crate) mod comparison;

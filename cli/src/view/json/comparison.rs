@@ -13,6 +13,70 @@ pub(crate) struct Comparison {
     /// The newest snapshot common to all.
     pub(crate) fork: Option<Fork>,
     pub(crate) strategies: Vec<Strategy>,
+    /// With `--align`; operations for programs do not align.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(skip)]
+    pub(crate) alignment: Option<Alignment>,
+}
+
+/// Strategies step by step. A step is a tool call with its result; steps count from 1 after the
+/// fork.
+#[derive(Debug, Serialize)]
+pub(crate) struct Alignment {
+    /// The steps that all share.
+    pub(crate) shared_steps: u64,
+    pub(crate) splits: Vec<RunSplit>,
+    /// Every two strategies.
+    pub(crate) pairs: Vec<RunPair>,
+    /// `null` unless some passed and some failed.
+    pub(crate) decision: Option<RunDecision>,
+}
+
+/// A step where strategies part.
+#[derive(Debug, Serialize)]
+pub(crate) struct RunSplit {
+    pub(crate) step: u64,
+    /// `call`, or `result` if the same call had other results.
+    pub(crate) by: &'static str,
+    /// The position of the split from which they come.
+    pub(crate) parent: Option<u64>,
+    pub(crate) choices: Vec<RunChoice>,
+}
+
+/// What some strategies did at a step.
+#[derive(Debug, Serialize)]
+pub(crate) struct RunChoice {
+    /// `null` if they have no such step.
+    pub(crate) label: Option<String>,
+    pub(crate) turn: Option<u64>,
+    pub(crate) runs: Vec<String>,
+    pub(crate) passed: u64,
+    pub(crate) failed: u64,
+}
+
+/// Two strategies.
+#[derive(Debug, Serialize)]
+pub(crate) struct RunPair {
+    pub(crate) runs: [String; 2],
+    /// The first step that differs; `null` if none does.
+    pub(crate) parted: Option<u64>,
+    pub(crate) met: Option<RunMeeting>,
+}
+
+/// Turns of two strategies with the same files, after they parted.
+#[derive(Debug, Serialize)]
+pub(crate) struct RunMeeting {
+    pub(crate) files: String,
+    pub(crate) turns: [u64; 2],
+}
+
+/// The step whose choice tells best how a strategy ends.
+#[derive(Debug, Serialize)]
+pub(crate) struct RunDecision {
+    pub(crate) step: u64,
+    /// True if no choice has both outcomes.
+    pub(crate) separates: bool,
+    pub(crate) choices: Vec<RunChoice>,
 }
 
 /// The fork point of the strategies.

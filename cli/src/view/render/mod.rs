@@ -1,5 +1,6 @@
 //! Text for people: sizes, counts and one-line texts.
 
+pub(crate) mod alignment;
 pub(crate) mod changed_ref;
 pub(crate) mod changes;
 pub(crate) mod collection;

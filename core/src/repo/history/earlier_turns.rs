@@ -32,7 +32,7 @@ pub const RESTORED_FROM: &str = "restored-from";
 
 /// The metadata key of both: the restored part as written by [`Selection::to_text`]; missing for
 /// everything.
-pub(crate) const ONLY: &str = "only";
+pub const ONLY: &str = "only";
 
 /// The metadata key of a commit that changes only lessons: a description of the change.
 pub const LESSONS_CHANGED: &str = "lessons-changed";

@@ -11,6 +11,7 @@
 //! | `program/` | one run: options, environment, the store that it opens, its input |
 //! | `porcelain/` | the operations that commands, the service and hooks share |
 //! | `hook/` | events of agents, and the settings of their clients |
+//! | `explore/` | explorations: agents side by side, in worktrees, with a record in the store |
 //! | `service/` | operations for programs, one file each; MCP and JSON-RPC, which call them |
 //! | `viewer/` | the server of `view`: all sessions in a browser |
 //! | `terminal/` | the interface of `ui`: all sessions in a terminal |
@@ -22,6 +23,7 @@
 
 mod args;
 mod commands;
+mod explore;
 mod hook;
 mod platform;
 mod porcelain;

@@ -6,6 +6,7 @@ mod completing;
 mod encryption;
 mod erasing;
 mod exploration;
+mod explore;
 mod export_memory;
 mod faults;
 mod git_hook;

@@ -297,6 +297,11 @@ fn strategies_side_by_side() {
 }
 
 #[test]
+fn strategies_run_by_one_command() {
+    play("exploring.md");
+}
+
+#[test]
 fn forking_and_comparing() {
     play("forking.md");
 }

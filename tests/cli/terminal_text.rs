@@ -37,6 +37,7 @@ const LINES: &[&str] = &[
     "diff evil~1 evil --stat",
     "compare evil",
     "compare evil evil~1 --align",
+    "explore status",
     "blame evil:files",
     "blame evil:agents/main/messages",
     "grep canary --all",

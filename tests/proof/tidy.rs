@@ -43,10 +43,14 @@ const CLI: Table = &[
     ("program", &["platform", "view"]),
     ("porcelain", &["platform", "view", "program"]),
     ("hook", &["platform", "view", "program", "porcelain"]),
+    ("explore", &["platform", "view", "program", "porcelain", "hook"]),
     ("service", &["platform", "view", "program", "porcelain"]),
     ("viewer", &["platform", "view", "program", "porcelain"]),
     ("terminal", &["platform", "view", "program", "porcelain"]),
-    ("commands", &["platform", "view", "program", "porcelain", "hook", "viewer", "terminal"]),
+    (
+        "commands",
+        &["platform", "view", "program", "porcelain", "hook", "explore", "viewer", "terminal"],
+    ),
 ];
 
 /// The commands that start the service.
@@ -80,7 +84,7 @@ const FENCES: &[(&str, &[&str])] = &[
     ("ignore", &["core/src/workspace/git/patterns.rs", "core/src/workspace/capture/rules.rs"]),
     ("reed_solomon_simd", &["core/src/store/parity/code.rs"]),
     ("imara_diff", &["core/src/context/merge/align.rs"]),
-    ("basic_toml", &["exchange/src/insight/prices.rs"]),
+    ("basic_toml", &["exchange/src/insight/prices.rs", "cli/src/explore/plan.rs"]),
     ("gix", &["exchange/src/git/"]),
     ("object_store", &["cli/src/program/storage/"]),
     ("hyper", &["cli/src/viewer/"]),

@@ -1,7 +1,6 @@
 //! `fork`: creates branches at any snapshot, optionally with a worktree each.
 
 use std::io::Write;
-use std::path::Path;
 
 use clap::Args;
 use clap_complete::ArgValueCompleter;
@@ -10,8 +9,7 @@ use turntree::repo::{BranchName, HEAD, Repository};
 use turntree::{Error, ErrorKind};
 
 use super::Verb;
-use crate::hook::program::program;
-use crate::hook::settings::carry_over;
+use crate::hook::worktree::carry_settings;
 use crate::porcelain::read::branches::{ForkStart, fork};
 use crate::porcelain::read::revision::resolve;
 use crate::porcelain::workspace::worktree::{
@@ -21,7 +19,7 @@ use crate::program::complete::revisions;
 use crate::program::invocation::{Invocation, check_may_switch, stamp};
 use crate::view::error::{Answer, Failure, Hint, Result};
 use crate::view::json;
-use crate::view::output::{FAINT, ID, warn};
+use crate::view::output::{FAINT, ID};
 use crate::view::render::{ID_DIGITS, harmless};
 
 /// Length of the common prefix of two names that come from one shell pattern.
@@ -159,17 +157,6 @@ fn show(
     });
     writeln!(run.out, "{branch} begins at {id}, turn {turn}{place}")?;
     Ok(())
-}
-
-/// Copies settings with hooks, which are not in git.
-pub(super) fn carry_settings(made: &MadeWorktree) {
-    let Some(project) = &made.project else { return };
-    let carried = program()
-        .and_then(|program| Ok(carry_over(Path::new(project), &made.workspace, &program)?));
-    if carried.is_err() {
-        let dir = made.workspace.display();
-        warn(&format!("hooks were not installed in {dir}: 'turntree hook install' does it there"));
-    }
 }
 
 /// Expands `a{b,c}d` into abd and acd, in case no shell did.

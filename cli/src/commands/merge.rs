@@ -69,6 +69,7 @@ impl Verb for Merge {
                 workspace: self.workspace.as_deref(),
                 allow_broad: self.allow_broad,
                 dry_run: self.how.dry_run,
+                removes_worktree: false,
             };
             let (ended, staged) = merge.run(&mut run.out, &repo)?;
             return Ok(if ended == Answer::Yes { answer([&staged]) } else { ended });

@@ -17,6 +17,7 @@ mod completions;
 mod demo;
 mod diff;
 mod edit;
+mod explore;
 mod export;
 mod fork;
 mod fsck;
@@ -178,6 +179,7 @@ verbs! {
         #[command(visible_alias = "co")]
         Switch(switch::Switch),
         Fork(fork::Fork),
+        Explore(explore::Explore),
         Compare(compare::Compare),
         Merge(merge::Merge),
         CherryPick(cherry_pick::CherryPick),

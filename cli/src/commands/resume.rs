@@ -21,7 +21,7 @@ use turntree_exchange::render::native::{
 use turntree_exchange::{Ledger, enumeration, ledger, return_before};
 
 use super::Verb;
-use super::fork::carry_settings;
+use crate::hook::worktree::carry_settings;
 use crate::platform::{commands_in, replace_this, shell_word};
 use crate::porcelain::read::revision::resolve;
 use crate::porcelain::workspace::rewind::{

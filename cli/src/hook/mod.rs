@@ -22,6 +22,7 @@
 //! | `program.rs` | the path of this program for settings |
 //! | `settings.rs` | the settings of clients, and our hooks in them |
 //! | `plugins.rs` | the hook files of plugins |
+//! | `worktree.rs` | hooks in new worktrees |
 //! | `edit.rs` | edits JSON that people wrote, in one place |
 
 mod advice;
@@ -45,3 +46,4 @@ mod steps;
 mod turn;
 mod wait;
 mod watch;
+pub(crate) mod worktree;

@@ -40,7 +40,7 @@ fn as_run(name: &Path) -> Option<PathBuf> {
 }
 
 /// The first file of this name in the directories of `PATH`.
-fn on_path(name: &Path) -> Option<PathBuf> {
+pub(crate) fn on_path(name: &Path) -> Option<PathBuf> {
     let path = std::env::var_os("PATH")?;
     let mut names = std::env::split_paths(&path)
         .flat_map(|folder| [folder.join(name), with_suffix(folder.join(name))]);

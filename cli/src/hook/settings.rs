@@ -187,7 +187,7 @@ pub(crate) fn rollback_command(
 ///
 /// # Errors
 /// `Io` when the system refuses.
-pub(crate) fn carry_over(from: &Path, to: &Path, program: &str) -> Result<Vec<PathBuf>> {
+pub(super) fn carry_over(from: &Path, to: &Path, program: &str) -> Result<Vec<PathBuf>> {
     let mut written = Vec::new();
     for dialect in Dialect::ALL {
         let places = [true, false].map(|is_local| path_of(dialect, Path::new(""), is_local));

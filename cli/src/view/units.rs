@@ -90,6 +90,25 @@ pub(crate) fn parse_size(text: &str) -> Result<u64> {
     })
 }
 
+/// Parses a count such as `5000`, `400k` or `2M`.
+///
+/// # Errors
+/// `InvalidInput` for anything else, for zero, and for an empty text.
+pub(crate) fn parse_count(text: &str) -> Result<u64> {
+    let count = split(text).and_then(|(number, unit)| {
+        let times = match unit {
+            "" => 1,
+            "k" => 1_000,
+            "M" => 1_000_000,
+            _ => return None,
+        };
+        number.checked_mul(times).filter(|count| *count > 0)
+    });
+    count.ok_or_else(|| {
+        Error::invalid(format!("'{text}': expected a count such as 5000, 400k or 2M"))
+    })
+}
+
 /// Parses the largest size of a captured file with [`parse_size`].
 ///
 /// # Errors
@@ -158,6 +177,16 @@ mod tests {
         }
         for text in ["", "-1", "1.5s", "ms", "0s", "18446744073709551616"] {
             assert!(parse_time(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn counts_are_read() {
+        for (text, count) in [("5000", 5000), ("400k", 400_000), ("2 M", 2_000_000)] {
+            assert_eq!(parse_count(text).unwrap(), count, "{text}");
+        }
+        for text in ["", "k", "0", "-1", "1.5k", "5x", "99999999999999M"] {
+            assert!(parse_count(text).is_err(), "{text}");
         }
     }
 

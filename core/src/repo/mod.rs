@@ -92,6 +92,10 @@ pub use search::{
     ScanPart, ScanPlace, ScopeScan, SearchFilter, SearchScope, TextMatches,
 };
 pub(crate) use search::{complete_history_index, wrong_history_indexes};
+pub use session::exploration::{
+    Exploration, ExplorationBudget, ExplorationPlan, ExplorationStrategy, MAX_STRATEGIES,
+    SearchKind, Trial, TrialEnd, TrialOutcome, TrialStart,
+};
 pub use session::forgotten::ForgottenSession;
 pub use session::sessions::{NewestBranch, SESSION_REFS, SessionLabels};
 pub use session::watch;

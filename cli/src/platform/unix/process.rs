@@ -6,15 +6,58 @@ use std::os::fd::AsFd;
 use std::os::unix::fs::MetadataExt;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
-use std::process::Command;
+use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::Duration;
 
-use rustix::process::{Pid, test_kill_process};
+use rustix::process::{
+    Pid, Signal, WaitId, WaitIdOptions, kill_process_group, test_kill_process, waitid,
+};
 use rustix::time::{ClockId, clock_gettime};
 
 /// Starts a command apart from this process: signals to this process do not reach it.
 pub(crate) fn apart(command: &mut Command) -> &mut Command {
     command.process_group(0)
+}
+
+/// Asks the group of a command that was started [`apart`] to end, or ends it.
+pub(crate) fn end_group(child: &mut Child, forced: bool) {
+    let signal = if forced { Signal::KILL } else { Signal::TERM };
+    if let Some(group) = group_of(child) {
+        // The group may have ended already.
+        let _ = kill_process_group(group, signal);
+    }
+}
+
+/// Returns the status of a command that was started [`apart`], once it has ended, and ends what it
+/// left running. Its id, which is that of its group, is not free before that.
+pub(crate) fn ended(child: &mut Child) -> io::Result<Option<ExitStatus>> {
+    let Some(id) = group_of(child) else { return child.try_wait() };
+    let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
+    match waitid(WaitId::Pid(id), options) {
+        Ok(None) => Ok(None),
+        Ok(Some(_)) => {
+            end_group(child, true);
+            child.wait().map(Some)
+        }
+        // It was waited for before.
+        Err(_) => child.try_wait(),
+    }
+}
+
+fn group_of(child: &Child) -> Option<Pid> {
+    i32::try_from(child.id()).ok().and_then(Pid::from_raw)
+}
+
+/// Returns a command that lets the shell read a line.
+pub(crate) fn shell_command(line: &str) -> Command {
+    let mut command = Command::new("/bin/sh");
+    command.args(["-c", line]);
+    command
+}
+
+/// Returns the locked file as the input of a command, which then shares the lock.
+pub(crate) fn lock_as_input(lock: &File) -> io::Result<Stdio> {
+    lock.try_clone().map(Stdio::from)
 }
 
 /// Returns a directory that keeps no file system busy.

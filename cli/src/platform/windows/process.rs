@@ -6,7 +6,7 @@ use std::io;
 use std::os::windows::io::AsHandle;
 use std::os::windows::process::CommandExt;
 use std::path::Path;
-use std::process::Command;
+use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::thread;
@@ -27,6 +27,36 @@ const PAUSE: Duration = Duration::from_millis(5);
 /// Starts a command apart from this process: Ctrl-C does not reach it, and it has no window.
 pub(crate) fn apart(command: &mut Command) -> &mut Command {
     command.creation_flags(DETACHED_PROCESS | CREATE_NEW_PROCESS_GROUP)
+}
+
+/// Asks a command that was started [`apart`] and its children to end, or ends them.
+pub(crate) fn end_group(child: &mut Child, forced: bool) {
+    let id = child.id().to_string();
+    let mut end = Command::new("taskkill");
+    end.args(["/T", "/PID", &id]).args(forced.then_some("/F"));
+    end.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    // A program without a window cannot be asked. The command may have ended already.
+    let _ = end.status();
+    if forced {
+        let _ = child.kill();
+    }
+}
+
+/// Returns the status of a command, once it has ended.
+pub(crate) fn ended(child: &mut Child) -> io::Result<Option<ExitStatus>> {
+    child.try_wait()
+}
+
+/// Returns a command that lets the shell read a line.
+pub(crate) fn shell_command(line: &str) -> Command {
+    let mut command = Command::new("cmd");
+    command.arg("/C").raw_arg(line);
+    command
+}
+
+/// Returns an empty input: a locked file cannot be read here, and locks are not inherited.
+pub(crate) fn lock_as_input(_lock: &File) -> io::Result<Stdio> {
+    Ok(Stdio::null())
 }
 
 /// Returns a directory that keeps no directory of the user from being renamed: that of the system.

@@ -29,6 +29,8 @@ pub(crate) struct MergeWithFiles<'a> {
     pub(crate) workspace: Option<&'a Path>,
     pub(crate) allow_broad: bool,
     pub(crate) dry_run: bool,
+    /// True if the caller removes the worktree of the merged branch.
+    pub(crate) removes_worktree: bool,
 }
 
 impl MergeWithFiles<'_> {
@@ -86,7 +88,9 @@ impl MergeWithFiles<'_> {
                 let paint = out.paint;
                 write_files(out, paint, &files, &state, shown)?;
             }
-            self.write_rest(out, repo)?;
+            if !self.removes_worktree {
+                self.write_rest(out, repo)?;
+            }
             write_unknown(out, Some(&files), shown, "undo")?;
         }
         Ok((end(Some(&files), arranged.as_ref())?, report))

@@ -203,7 +203,7 @@ fn is_used(dir: &Path) -> Result<bool> {
 
 /// The directory of the project: the workspace of the snapshot, otherwise the directory of its
 /// session, otherwise the working directory.
-fn project_of(repo: &Repository, from: &ObjectId) -> Result<Option<PathBuf>> {
+pub(crate) fn project_of(repo: &Repository, from: &ObjectId) -> Result<Option<PathBuf>> {
     let cwd = recorded_cwd(repo, from)?;
     let moved = MovedProject::of(repo);
     let known = [repo.workspace_of(from)?, cwd].into_iter().flatten();
@@ -263,6 +263,11 @@ impl MadeWorktrees {
             copy_kept(project, &workspace, FOR_KEPT_FILES)?;
         }
         point_to_store(&workspace, repo.dir())
+    }
+
+    /// The first worktree.
+    pub(crate) fn first(&self) -> Option<&MadeWorktree> {
+        self.made.first()
     }
 
     /// Creates the branch of each directory at `from`, with the files in the directory, and points

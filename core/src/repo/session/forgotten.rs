@@ -22,6 +22,7 @@ use std::collections::{BTreeMap, BTreeSet, HashSet};
 
 use serde::{Deserialize, Serialize};
 
+use super::exploration::EXPLORATIONS;
 use super::sessions::SESSION_REFS;
 use crate::error::{Error, ErrorKind, Result};
 use crate::object::{
@@ -44,8 +45,16 @@ pub(in crate::repo) const FORGOTTEN: &str = "refs/forgotten/";
 const RETURNED: &str = "refs/returned/";
 
 /// Other refs of a session, which are deleted with it.
-const BESIDE: [&str; 7] =
-    [BEFORE, WATCHES, SESSION_REFS, RETURNED, "refs/captures/", "refs/retention/", "refs/bisect/"];
+const BESIDE: [&str; 8] = [
+    BEFORE,
+    WATCHES,
+    EXPLORATIONS,
+    SESSION_REFS,
+    RETURNED,
+    "refs/captures/",
+    "refs/retention/",
+    "refs/bisect/",
+];
 
 /// The longest chain of tags that is followed to a turn.
 const MAX_TAGS: usize = 16;

@@ -1,5 +1,6 @@
-//! Sessions: their labels, the record of forgotten ones, and automatic snapshots.
+//! Sessions: their labels, the record of forgotten ones, automatic snapshots, explorations.
 
+pub(super) mod exploration;
 pub(super) mod forgotten;
 pub(super) mod sessions;
 pub mod watch;

@@ -62,6 +62,15 @@ impl Drop for Claim {
 }
 
 impl Claim {
+    /// Returns the locked file for another process. If this process is killed, the lock lasts until
+    /// the last process that has the file has ended.
+    ///
+    /// # Errors
+    /// `Io` if the system has no more handles.
+    pub fn shared(&self) -> Result<std::fs::File> {
+        self.file.try_clone().map_err(|error| Error::io("share a lock", error))
+    }
+
     /// Takes the lock `name` in the store at `dir`; `None` if another process has it, or the store
     /// is read-only.
     #[must_use]

@@ -162,7 +162,7 @@ fn turns_that_expired_are_in_no_index() {
     machine.ok(&["push", "--delete", "victim"]);
     machine.ok(&["search", "anew"]);
     machine.ok(&["retention", "set", "--keep-last", "1", "victim"]);
-    machine.ok(&["gc", "--now"]);
+    machine.ok(&["gc", "--now", "--yes"]);
     machine.ok(&["search", "anew"]);
     // The kept turn has the note, the file and the title.
     let in_index = |found: &String| found.contains("derived-") && found.starts_with(WORDS[0]);
@@ -236,7 +236,7 @@ fn is_known(name: &Path) -> bool {
 #[test]
 fn every_file_of_a_store_is_in_the_inventory() {
     let machine = Machine::new(&[]);
-    machine.ok(&["gc", "--now"]);
+    machine.ok(&["gc", "--now", "--yes"]);
     machine.ok(&["repack"]);
     let (mut left, mut unknown) = (vec![machine.path("store")], Vec::new());
     while let Some(path) = left.pop() {

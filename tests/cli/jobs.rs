@@ -234,7 +234,7 @@ fn a_turn_is_kept_whatever_else_goes() {
     person.does("parser", &["pin", "prompt:2", "--name", "the-plan"]);
     person.did(1);
     person.prepare(&["retention", "set", "--keep-last", "1", "s-parser"]);
-    person.prepare(&["gc", "--now"]);
+    person.prepare(&["gc", "--now", "--yes"]);
     let pins = json(&person.prepare(&["pins", "--json"]));
     let id = pins["pins"][0]["id"].as_str().unwrap().to_owned();
     assert!(person.prepare(&["show", &id]).contains("part 4 of the parser"));

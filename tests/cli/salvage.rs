@@ -239,7 +239,7 @@ fn repair_takes_nothing_away_that_partial_export_gives() {
             damaged.ran(0, &["repair", "--accept-loss"]);
             damaged.ran(0, &["fsck"]);
             assert!(left() == before, "an accepted loss of the block at {at} took records away");
-            damaged.ran(0, &["gc", "--now"]);
+            damaged.ran(0, &["gc", "--now", "--yes"]);
             assert!(left() == before, "a collection took records away beside the hole at {at}");
         }
         assert!(with_records > 0, "no block left any record");

@@ -127,7 +127,7 @@ fn expect_untrusted(world: &World, dir: &str, why: &str) {
         &["fetch"],
         &["sync"],
         &["remote", "check"],
-        &["gc", "--now"],
+        &["gc", "--now", "--yes"],
         &["gc", "--auto", "--push"],
         &["repair"],
         &["init", "--encrypt"],
@@ -219,7 +219,7 @@ fn who_trusts_a_store_uses_it_until_it_can_do_more() {
     expect_refused(&world, "remote second");
 
     world.ok("user", "user", &["trust", "p"]);
-    world.ok("user", "user/p", &["gc", "--now"]);
+    world.ok("user", "user/p", &["gc", "--now", "--yes"]);
     world.ok("user", "user", &["trust", "--remove", "p"]);
     expect_refused(&world, "remote");
     world.exits(1, "user", "user", &["trust", "--remove", "p"]);

@@ -1,5 +1,7 @@
 //! `gc`: expires turns, and frees unreachable objects.
 
+use std::io::Write;
+
 use clap::Args;
 use turntree::ErrorKind;
 use turntree::maintenance::{
@@ -46,7 +48,8 @@ const LOCKED: &str = "without --no-wait, it waits for the other command";
   turntree gc --dry-run
   turntree gc
   turntree gc --strict
-  turntree gc --now --dry-run
+  turntree gc --now
+  turntree gc --now --yes
   turntree gc --json | jq .freed")]
 pub(crate) struct Gc {
     /// Print the plan without doing it
@@ -57,9 +60,12 @@ pub(crate) struct Gc {
     #[arg(long)]
     strict: bool,
     /// Free deleted content immediately: forgets all operations first, so no earlier operation can
-    /// be undone; implies --strict
+    /// be undone; implies --strict, and prints only the plan without --yes
     #[arg(long)]
     now: bool,
+    /// With --now: do it
+    #[arg(short, long, requires = "now", conflicts_with = "dry_run")]
+    yes: bool,
     /// Run a step if it is due, push to remotes with automatic push, and print nothing
     #[arg(long, conflicts_with_all = ["dry_run", "strict", "now"])]
     auto: bool,
@@ -80,6 +86,10 @@ pub(crate) struct Gc {
 }
 
 impl Verb for Gc {
+    fn reads_only(&self) -> bool {
+        self.now && !self.yes
+    }
+
     fn run(&self, run: &mut Invocation) -> Result<Answer> {
         if self.auto {
             return self.run_quietly(run);
@@ -90,7 +100,8 @@ impl Verb for Gc {
             (false, false) => Purpose::Gc,
         };
         let forgotten = if self.now { Self::plan_forgetting(run)? } else { None };
-        let Self { dry_run, patience, .. } = *self;
+        let Self { patience, .. } = *self;
+        let dry_run = self.dry_run || self.reads_only();
         let (parity, without_ids) = (None, false);
         collect_or_plan(run, Wanted { purpose, dry_run, patience, parity, without_ids, forgotten })
     }
@@ -185,6 +196,9 @@ pub(crate) fn collect_or_plan(run: &mut Invocation, wanted: Wanted) -> Result<An
             collection::write_plan(&mut run.out, &plan, purpose)?;
             if let Some(budget) = budget {
                 store_budget::write_sum(&mut run.out, &budget, None)?;
+            }
+            if forgotten.is_some() {
+                writeln!(run.out, "--yes does this, and no undo takes it back")?;
             }
         }
         return Ok(Answer::Yes);

@@ -57,7 +57,7 @@ const READS: [&[&str]; 18] = [
 
 /// Commands that write.
 const WRITES: [&[&str]; 13] = [
-    &["gc", "--now"],
+    &["gc", "--now", "--yes"],
     &["repack"],
     &["repair"],
     &["repair"],

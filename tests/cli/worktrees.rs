@@ -397,3 +397,71 @@ fn hooks_of_the_project_are_those_of_its_worktrees() {
     project.run("project", &["fork", "plan", "--worktree", "../plan"]);
     assert_eq!(project.read("plan/.claude/settings.local.json"), installed);
 }
+
+/// An adopted session names one file of its project, an ignored one, and one outside of it. None of
+/// the files that its worktree brings or lacks is work of the branch.
+#[test]
+fn the_worktree_of_an_adopted_session_begins_with_no_change() {
+    if !git::is_installed() {
+        return;
+    }
+    let project = Project::new();
+    let git = Git::init(&project.path("project"));
+    for (name, text) in [("a.txt", "a\n"), ("b.txt", "b\n"), (".gitignore", "*.log\n")] {
+        project.write(&format!("project/{name}"), text);
+    }
+    git.run(&["add", "-A"]);
+    git.run(&["commit", "-q", "-m", "first"]);
+    let dir = project.path("project");
+    let outside = project.path("plan.md");
+    let written = ["a.txt", "build.log"].map(|name| dir.join(name));
+    let mut records = vec![json!({"role": "user", "content": "begin"})];
+    for path in written.iter().chain([&outside]) {
+        records.push(json!({"role": "assistant", "content": [{"type": "tool_use", "id": path,
+            "name": "Write", "input": {"file_path": path, "content": "a\n"}}]}));
+        records.push(json!({"role": "user", "content": [{"type": "tool_result",
+            "tool_use_id": path, "content": "ok"}]}));
+    }
+    let mut lines = String::new();
+    for (at, message) in records.iter().enumerate() {
+        let parent = at.checked_sub(1).map(|before| format!("u{before}"));
+        let path = &message["content"][0]["tool_use_id"];
+        let result = json!({"type": "create", "filePath": path, "content": "a\n"});
+        let record = json!({"type": message["role"], "message": message, "sessionId": "s-1",
+            "uuid": format!("u{at}"), "parentUuid": parent, "cwd": dir,
+            "timestamp": format!("2026-11-19T00:00:{at:02}Z"),
+            "toolUseResult": if path.is_null() { Value::Null } else { result }});
+        lines.push_str(&format!("{record}\n"));
+    }
+    let folder = project.path("home/.claude/projects/p");
+    fs::create_dir_all(&folder).unwrap();
+    fs::write(folder.join("s-1.jsonl"), lines).unwrap();
+    project.run("project", &["adopt"]);
+    assert!(
+        project.json("project", &["ls", "HEAD:files"])["entries"].as_array().unwrap().len() > 2
+    );
+
+    project.run("project", &["fork", "try", "--worktree", "../try"]);
+    let work = |dir: &str| {
+        let compared = project.json(dir, &["compare"]);
+        let strategies = compared["strategies"].as_array().unwrap().iter();
+        let tried = strategies.into_iter().find(|it| it["name"] == "try").unwrap().clone();
+        ["files_changed", "lines_added", "lines_removed"].map(|key| tried[key].as_u64().unwrap())
+    };
+    assert_eq!(work("project"), [0, 0, 0]);
+    assert_eq!(project.json("try", &["status"])["changed"], Value::Null);
+
+    // A file that the session named, one that the worktree brought, a new one, a deleted one.
+    project.write("try/a.txt", "a\nmore\n");
+    project.write("try/b.txt", "changed\n");
+    project.write("try/c.txt", "new\n");
+    fs::remove_file(project.path("try/.gitignore")).unwrap();
+    project.run("try", &["snapshot", "-m", "work", "--workspace", "."]);
+    assert_eq!(work("try"), [4, 3, 2]);
+    project.write("try/a.txt", "a\n");
+    project.run("try", &["snapshot", "-m", "back", "--workspace", "."]);
+    assert_eq!(work("try"), [3, 2, 2]);
+    fs::remove_file(project.path("try/a.txt")).unwrap();
+    project.run("try", &["snapshot", "-m", "removed", "--workspace", "."]);
+    assert_eq!(work("try"), [4, 2, 3]);
+}

@@ -40,7 +40,9 @@ const COLUMNS: [&str; 10] =
 /// Prints one row per branch: its own snapshots, the messages added by these with their tool calls,
 /// failed tools, tokens and cost, the files that differ from the fork point, the elapsed time, and
 /// the newest result of each check recorded with 'snapshot --check'. Test runs found in the
-/// transcript by the output of known runners are listed separately from checks.
+/// transcript by the output of known runners are listed separately from checks. After a fork from
+/// a transcript, which names only the files of tool calls, other files count from the first
+/// captured workspace on.
 ///
 /// With --align the steps of the branches, tool calls with their results, are compared one by one:
 /// ids, times and directories of their own do not count. It shows where branches part, where their

@@ -1,13 +1,13 @@
 //! Compares strategies: the work of several lines since the snapshot where they diverged.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use rayon::prelude::*;
 use turntree::context::sections::{FILES, is_conversation};
-use turntree::context::{ContextDiff, MessageEntry, SectionDiff, diff_section};
+use turntree::context::{ContextDiff, MessageEntry, SectionChange, SectionDiff, diff_section};
 use turntree::error::{Error, Result};
 use turntree::object::{Commit, Kind, ObjectId, ObjectSource, Time};
-use turntree::repo::{BranchName, LogEntry, Repository};
+use turntree::repo::{BranchName, LogEntry, Repository, WORKSPACE};
 
 use super::align::{AlignedRun, RunReader};
 use super::answers::{AnswerCounter, TurnPlace};
@@ -57,7 +57,8 @@ pub struct Strategy {
     pub tool_errors: u64,
     /// The usage and cost of the answers. `None` if no answer records it.
     pub spending: Option<Spending>,
-    /// The files that differ from the fork.
+    /// The files that the line changed since the fork. After a fork from a transcript, other files
+    /// of the directory count from its first capture on.
     pub files: SectionDiff,
     /// The time from its start to its newest snapshot, in microseconds.
     pub elapsed_micros: i64,
@@ -232,11 +233,7 @@ impl StrategyReader<'_> {
             }
             self.count_messages(entry, &mut totals)?;
         }
-        let context = self.repo.context(tip)?;
-        let source = self.repo.store();
-        let old = base.map(|base| base.section(source, FILES)).transpose()?.flatten();
-        let new = context.section(source, FILES)?;
-        let changes = if old == new { Vec::new() } else { diff_section(source, old, new)? };
+        let changes = self.changed_files(tip, &line)?;
         let forked = self.base.map_or(first, |(_, commit)| commit.time.micros);
         // A branch that was created with its first snapshot is a little younger than that.
         let until = first.saturating_add(MAX_DELAY);
@@ -260,6 +257,53 @@ impl StrategyReader<'_> {
         };
         let run = steps.map(|steps| steps.finish(strategy.passed()));
         Ok((strategy, created, run))
+    }
+
+    /// Returns the files that the line changed since the fork.
+    ///
+    /// A fork from a transcript names only the files of tool calls. A capture after it finds more
+    /// files, and never finds those outside of the directory or ignored in it. So a file that the
+    /// fork does not name counts from the first capture on, and a file that the first capture does
+    /// not have was not removed by the line.
+    fn changed_files(&self, tip: &ObjectId, line: &[LogEntry]) -> Result<Vec<SectionChange>> {
+        let Some((fork, _)) = self.base else { return self.between(None, tip) };
+        let changes = self.between(Some(fork), tip)?;
+        let Some(captured) = self.first_capture(fork, line)? else { return Ok(changes) };
+        let later = self.between(Some(&captured), tip)?;
+        let source = self.repo.store();
+        let keys = later.iter().map(|change| change.key.as_bytes());
+        let named = self.repo.context(fork)?.map(source, FILES)?.get_sorted(source, keys)?;
+        let is_captured: BTreeSet<&str> = later.iter().map(|change| &*change.key).collect();
+        let is_own = |change: &&SectionChange| {
+            change.old.is_some() && (change.new.is_some() || is_captured.contains(&*change.key))
+        };
+        let mut files: Vec<SectionChange> = changes.iter().filter(is_own).cloned().collect();
+        let unnamed = later.iter().zip(&named).filter(|(_, named)| named.is_none());
+        files.extend(unnamed.map(|(change, _)| change.clone()));
+        files.sort_by(|one, other| one.key.cmp(&other.key));
+        Ok(files)
+    }
+
+    /// Returns the first snapshot of the line with all files of a directory, if the fork is not such
+    /// a snapshot.
+    fn first_capture(&self, fork: &ObjectId, line: &[LogEntry]) -> Result<Option<ObjectId>> {
+        let is_captured = |entry: &&LogEntry| entry.commit.metadata.contains_key(WORKSPACE);
+        for entry in line.iter().filter(is_captured) {
+            if self.repo.whole_workspace(&entry.id)?.is_some() {
+                let is_part = self.repo.whole_workspace(fork)?.is_none();
+                return Ok(is_part.then_some(entry.id));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Returns the files that differ between two snapshots.
+    fn between(&self, old: Option<&ObjectId>, new: &ObjectId) -> Result<Vec<SectionChange>> {
+        let source = self.repo.store();
+        let section = |id: &ObjectId| self.repo.context(id)?.section(source, FILES);
+        let old = old.map(section).transpose()?.flatten();
+        let new = section(new)?;
+        if old == new { Ok(Vec::new()) } else { diff_section(source, old, new) }
     }
 
     /// Counts the messages that a snapshot added to its first parent.

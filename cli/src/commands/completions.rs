@@ -12,8 +12,14 @@ use crate::program::complete::VARIABLE;
 use crate::program::invocation::Invocation;
 use crate::view::error::{Answer, Result};
 
-/// The script of bash. The one of the library does not join words that bash splits, as in HEAD:src.
-const BASH: &str = include_str!("../../assets/completion.bash");
+/// The scripts that differ from those of the library: bash splits words at colons, as in HEAD:src,
+/// and these three get words in quotes, which the program compares without them. A path that goes
+/// on gets no space.
+const SCRIPTS: [(&str, &str); 3] = [
+    ("bash", include_str!("../../assets/completion.bash")),
+    ("zsh", include_str!("../../assets/completion.zsh")),
+    ("fish", include_str!("../../assets/completion.fish")),
+];
 
 /// Print the completion script of a shell
 ///
@@ -32,8 +38,8 @@ pub(crate) struct Completions {
 
 impl Verb for Completions {
     fn run(&self, run: &mut Invocation) -> Result<Answer> {
-        if self.shell == "bash" {
-            run.out.write_all(BASH.as_bytes())?;
+        if let Some((_, script)) = SCRIPTS.iter().find(|(shell, _)| *shell == self.shell) {
+            run.out.write_all(script.as_bytes())?;
             return Ok(Answer::Yes);
         }
         let shells = Shells::builtins();

@@ -257,3 +257,13 @@ fn a_bisect_runs_among_the_files_of_a_turn_and_refuses_a_command_that_looks_else
     assert!(String::from_utf8_lossy(&output.stderr).contains("turns that were tested are good"));
     assert!(done(&place, "bisect run --help").contains("CMD runs in that directory"));
 }
+
+#[test]
+fn advice_names_the_branch_of_another_session() {
+    let place = two_sessions();
+    for line in ["branch --delete alt", "merge alt", "log alt"] {
+        let error = refused(&place, line, 6);
+        assert!(error.contains("in other sessions there is toy/alt;"), "{line}: {error}");
+    }
+    assert!(!refused(&place, "log nosuch", 6).contains("other sessions"));
+}

@@ -35,6 +35,7 @@ use crate::view::output::{FAINT, ID, NAME, Output, Palette, REMOVED, STRONG, Wid
 use crate::view::render::graph::{Drawn, Graph, GraphRow};
 use crate::view::render::spending::short_spending;
 use crate::view::render::{ID_DIGITS, columns_of, count, one_line};
+use crate::view::short_names::ShortNames;
 
 /// Maximum width of a title.
 const TITLE_WIDTH: usize = 100;
@@ -477,6 +478,7 @@ type Names = HashMap<ObjectId, Vec<String>>;
 /// The names of each commit: branches, tags and pins, HEAD's first.
 fn names_by_commit(repo: &Repository) -> Result<HashMap<ObjectId, Vec<String>>> {
     let head = repo.head_if_any()?.map(|head| head.branch);
+    let short = ShortNames::new(repo.refs());
     let mut names: HashMap<ObjectId, Vec<String>> = HashMap::new();
     for (full, value) in repo.refs().values.iter() {
         let RefValue::Object(id) = value else { continue };
@@ -495,12 +497,12 @@ fn names_by_commit(repo: &Repository) -> Result<HashMap<ObjectId, Vec<String>>> 
         let named = names.entry(id).or_default();
         match branch {
             Some(branch) if Some(&branch) == head.as_ref() => {
-                named.insert(0, format!("HEAD -> {branch}"));
+                named.insert(0, format!("HEAD -> {}", short.branch(&branch)));
             }
-            Some(branch) => named.push(branch.to_string()),
+            Some(branch) => named.push(short.branch(&branch)),
             None => {
-                let short = full.strip_prefix("refs/remotes/").or(full.strip_prefix("refs/"));
-                named.push(short.unwrap_or(full).to_owned());
+                let rest = full.strip_prefix("refs/remotes/").or(full.strip_prefix("refs/"));
+                named.push(rest.unwrap_or(full).to_owned());
             }
         }
     }

@@ -15,6 +15,7 @@ use crate::view::advice::Advice;
 use crate::view::clock;
 use crate::view::error::{Failure, Hint, Result};
 use crate::view::moment::parse_moment;
+use crate::view::short_names::ShortNames;
 
 /// Resolves the revision of a snapshot. Also accepts times in `@{...}`, the beginnings of session
 /// names and titles, and git commits that name their turn.
@@ -97,7 +98,8 @@ fn resolve_any(repo: &Repository, revision: &str) -> Result<Revision> {
     {
         return resolve_whole(repo, &session);
     }
-    let found = with_hint(repo, &|resolver| resolver.resolve(revision), hint_for(repo, revision));
+    let found =
+        with_hint(repo, &|resolver| resolver.resolve(revision), &|| hint_for(repo, revision));
     if let Err(failure) = &found
         && failure.is_not_found()
         && let Ok(id) = of_git_commit(revision)
@@ -121,7 +123,7 @@ fn resolve_whole(repo: &Repository, revision: &str) -> Result<Revision> {
     let now = clock::now()?;
     let parse = |text: &str| parse_moment(text, now);
     let resolver = Resolver::new(repo).with_times(&parse).with_prompts(&is_prompt);
-    resolver.resolve(revision).hint(ErrorKind::NotFound, hint_for(repo, revision))
+    hinted(resolver.resolve(revision), &|| hint_for(repo, revision))
 }
 
 /// The advice for a word that resolves to nothing, by its form.
@@ -154,9 +156,23 @@ fn hint_for(repo: &Repository, word: &str) -> Advice {
                  lists them, 'turntree branch' the names"
             )
         }
-        _ => NAMES.to_owned(),
+        _ => names_there(repo, word),
     };
     Advice::new(for_commands, FOR_CALLS)
+}
+
+/// The advice for a name that HEAD's session does not have: branches of that name in other sessions
+/// come first.
+fn names_there(repo: &Repository, word: &str) -> String {
+    let names = ShortNames::new(repo.refs());
+    let branches = repo.branches();
+    let alike = branches.iter().filter(|(branch, _)| branch.branch() == word);
+    let alike: Vec<String> =
+        alike.take(MAX_ALIKE).map(|(branch, _)| names.branch(branch)).collect();
+    match alike.as_slice() {
+        [] => NAMES.to_owned(),
+        alike => format!("in other sessions there is {}; {NAMES}", alike.join(", ")),
+    }
 }
 
 /// The advice for a missing prompt.
@@ -167,6 +183,9 @@ fn prompts_there(repo: &Repository, word: &str) -> String {
     };
     format!("'turntree outline{branch}' lists its prompts, prompt:-1 is the newest")
 }
+
+/// Most branches of the same name that advice lists.
+const MAX_ALIKE: usize = 3;
 
 const NAMES: &str = "'turntree sessions' and 'turntree branch' list names, 'turntree log' ids";
 
@@ -210,18 +229,19 @@ pub(crate) fn with_resolver<T>(
     repo: &Repository,
     ask: impl Fn(&Resolver<'_>) -> turntree::Result<T>,
 ) -> Result<T> {
-    with_hint(repo, &ask, Advice::new(NAMES, FOR_CALLS))
+    with_hint(repo, &ask, &|| Advice::new(NAMES, FOR_CALLS))
 }
 
 /// The branch of a whole name, for commands that delete or rename it.
 pub(crate) fn branch_by_whole_name(repo: &Repository, name: &str) -> Result<BranchName> {
-    Resolver::new(repo).branch(name).hint(ErrorKind::NotFound, Advice::new(NAMES, FOR_CALLS))
+    let hint = || Advice::new(names_there(repo, name), FOR_CALLS);
+    hinted(Resolver::new(repo).branch(name), &hint)
 }
 
 fn with_hint<T>(
     repo: &Repository,
     ask: &dyn Fn(&Resolver<'_>) -> turntree::Result<T>,
-    hint: Advice,
+    hint: &dyn Fn() -> Advice,
 ) -> Result<T> {
     let now = clock::now()?;
     let parse = |text: &str| parse_moment(text, now);
@@ -230,8 +250,15 @@ fn with_hint<T>(
         None => Ok(None),
     };
     let resolver = Resolver::new(repo).with_times(&parse).with_prompts(&is_prompt);
-    let answer = ask(&resolver.with_sessions(&find));
-    answer.hint(ErrorKind::NotFound, hint)
+    hinted(ask(&resolver.with_sessions(&find)), hint)
+}
+
+/// Adds the advice to the error of a missing name. Only then is it looked for.
+fn hinted<T>(answer: turntree::Result<T>, hint: &dyn Fn() -> Advice) -> Result<T> {
+    answer.map_err(|error| match error.kind() {
+        ErrorKind::NotFound => Failure::hinted(error, hint()),
+        _ => error.into(),
+    })
 }
 
 /// The commits of a range, or the history of one revision. `hint` is the advice for an entry where

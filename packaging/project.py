@@ -28,8 +28,6 @@ class Target:
     npm: str
     wheels: tuple[str, ...] = ()
     deb: str | None = None
-    # False while the sources do not compile there: then a failed build is reported, and the release continues.
-    is_ported: bool = True
 
     @property
     def is_windows(self) -> bool:
@@ -63,8 +61,8 @@ TARGETS = [
     ),
     Target("aarch64-apple-darwin", "darwin-arm64", wheels=("aarch64-apple-darwin",)),
     Target("x86_64-apple-darwin", "darwin-x64", wheels=("x86_64-apple-darwin",)),
-    Target("x86_64-pc-windows-gnu", "win32-x64", is_ported=False),
-    Target("aarch64-pc-windows-gnullvm", "win32-arm64", is_ported=False),
+    Target("x86_64-pc-windows-gnu", "win32-x64"),
+    Target("aarch64-pc-windows-gnullvm", "win32-arm64"),
 ]
 UNIVERSAL = Target("universal-apple-darwin", "")
 

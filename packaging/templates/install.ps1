@@ -3,14 +3,13 @@
 #   install.ps1 [-Prefix DIR]     into DIR\bin; %LOCALAPPDATA%\Programs\turntree by default
 #   install.ps1 -Uninstall [-Prefix DIR]
 #
+# A saved script may want 'powershell -ExecutionPolicy Bypass -File install.ps1'.
 # TURNTREE_DOWNLOADS names the place of the archives: an address, or a directory of this machine.
 # The archive is compared with the sum below before anything is installed.
 param(
     [string]$Prefix = $(Join-Path $env:LOCALAPPDATA 'Programs\turntree'),
     [switch]$Uninstall
 )
-$ErrorActionPreference = 'Stop'
-Set-StrictMode -Version 2
 
 $version = '@VERSION@'
 $downloads = if ($env:TURNTREE_DOWNLOADS) { $env:TURNTREE_DOWNLOADS } else { '@DOWNLOADS@' }
@@ -29,10 +28,17 @@ function Get-System {
 }
 
 function Set-UserPath([string]$Folder, [bool]$IsWanted) {
-    $path = [Environment]::GetEnvironmentVariable('Path', 'User')
+    # By the registry: [Environment] would replace %VARIABLES% in the folders of others by their values.
+    $key = [Microsoft.Win32.Registry]::CurrentUser.CreateSubKey('Environment')
+    $path = $key.GetValue('Path', '', [Microsoft.Win32.RegistryValueOptions]::DoNotExpandEnvironmentNames)
     $folders = @("$path" -split ';' | Where-Object { $_ -and $_ -ne $Folder })
     if ($IsWanted) { $folders += $Folder }
-    [Environment]::SetEnvironmentVariable('Path', ($folders -join ';'), 'User')
+    $key.SetValue('Path', ($folders -join ';'), [Microsoft.Win32.RegistryValueKind]::ExpandString)
+    $key.Dispose()
+    # Setting a variable is what tells other programs, such as new terminals, to read all again.
+    $signal = 'turntree-' + [guid]::NewGuid().ToString('N')
+    [Environment]::SetEnvironmentVariable($signal, '1', 'User')
+    [Environment]::SetEnvironmentVariable($signal, $null, 'User')
 }
 
 # A running program cannot be overwritten, but renamed: the next installation deletes it.
@@ -43,6 +49,11 @@ function Move-Away([string]$Path) {
 }
 
 function Install-Turntree {
+    # In the functions, because a script that is piped to iex shares its settings with the session.
+    $ErrorActionPreference = 'Stop'
+    # The progress bar of Windows PowerShell makes a download many times slower.
+    $ProgressPreference = 'SilentlyContinue'
+    Set-StrictMode -Version 2
     $name = "turntree-$version-$(Get-System)"
     $archive = "$name.zip"
     $line = $sums -split "`r?`n" | Where-Object { ($_ -split '\s+')[1] -eq $archive } | Select-Object -First 1
@@ -79,6 +90,8 @@ function Install-Turntree {
 }
 
 function Uninstall-Turntree {
+    $ErrorActionPreference = 'Stop'
+    Set-StrictMode -Version 2
     $program = Join-Path $Prefix 'bin\turntree.exe'
     if (-not (Test-Path $program)) { throw "nothing is installed in ${Prefix}: $program does not exist" }
     Move-Away $program

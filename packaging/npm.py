@@ -12,6 +12,7 @@ from pathlib import Path
 
 from archive import Content, tar_gz
 from parts import licences
+from plugins import namespace
 from project import ADDRESS, OUT, PACKAGE, ROOT, VERSION, Target, programs
 
 SCOPE = "@turntree"
@@ -61,6 +62,8 @@ def whole(platforms: dict[str, str]) -> bytes:
     described = json.loads(files["package.json"][0])
     described["optionalDependencies"] = platforms
     described["repository"] = {"type": "git", "url": f"git+{ADDRESS}.git", "directory": "bindings/node"}
+    # By this the registry of servers knows that the package is that of server.json.
+    described["mcpName"] = f"{namespace()}/turntree"
     described.pop("scripts", None)
     described.pop("devDependencies", None)
     files["package.json"] = (as_json(described), False)

@@ -18,8 +18,19 @@ def packages() -> dict[str, bytes]:
     made = {f"turntree-{VERSION}-plugins.tar.gz": tar_gz(with_rights(tree(AGENTS, "turntree-plugins"), "turntree-plugins"))}
     for target, path in programs().items():
         made[f"turntree-{VERSION}-{target.triple}.mcpb"] = bundle(target, path.read_bytes())
-    made["server.json"] = filled("server.json", {"NAMESPACE": namespace()}).encode()
+    made["server.json"] = server().encode()
     return made
+
+
+def server() -> str:
+    """The entry of the registry of servers, with the packages whose owner it can verify: npm.py names the server in
+    the npm package, and a page of the Python package is compared, as the wheel has it.
+    """
+    entry = json.loads(filled("server.json", {"NAMESPACE": namespace()}))
+    if f"mcp-name: {entry['name']}\n" not in (ROOT / "bindings/python/README.md").read_text():
+        print(f"server.json omits the Python package: its README lacks the line 'mcp-name: {entry['name']}'")
+        entry["packages"] = [package for package in entry["packages"] if package["registryType"] != "pypi"]
+    return json.dumps(entry, indent=2) + "\n"
 
 
 def with_rights(content: Content, folder: str) -> Content:

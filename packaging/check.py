@@ -12,6 +12,7 @@ import argparse
 import hashlib
 import json
 import os
+import re
 import shutil
 import struct
 import subprocess
@@ -24,6 +25,7 @@ from pathlib import Path
 from project import OUT, ROOT, VERSION
 
 FILES = OUT / "files"
+WINDOWS = f"turntree-{VERSION}-x86_64-pc-windows-gnu"
 X86, ARM = f"turntree-{VERSION}-x86_64-unknown-linux-musl", f"turntree-{VERSION}-aarch64-unknown-linux-musl"
 
 
@@ -32,11 +34,11 @@ class Skipped(Exception):
 
 
 def ran(*command, code=0, env=None, cwd=None, given=None) -> str:
-    """Runs a command; gives its output of both kinds. Fails unless it exits with ``code``."""
+    """Runs a command; gives its output of both kinds. Fails unless it exits with ``code``, if that is not ``None``."""
     done = subprocess.run(
         [str(part) for part in command], capture_output=True, text=True, env=env, cwd=cwd, input=given, timeout=600
     )
-    if done.returncode != code:
+    if code is not None and done.returncode != code:
         said = (done.stdout + done.stderr)[-1500:]
         raise AssertionError(f"{' '.join(map(str, command))}: exit code {done.returncode}, expected {code}\n{said}")
     return done.stdout + done.stderr
@@ -209,6 +211,87 @@ def is_signed(program: bytes) -> bool:
     return False
 
 
+def windows(work: Path) -> None:
+    """The program of the archive for Windows, under Wine: daily use, and a store that moves between the systems."""
+    path = needs(FILES / f"{WINDOWS}.zip")
+    wine, compiler = tool("wine"), tool("x86_64-w64-mingw32-gcc")
+    # A path with a space and a letter outside of ASCII, as user names have them.
+    home = work / "Ann Müller"
+    home.mkdir()
+    with zipfile.ZipFile(path) as packed:
+        packed.extractall(home)
+    program = home / WINDOWS / "turntree.exe"
+    for file in ["completions/_turntree.ps1", "LICENSE-MIT", "THIRD-PARTY-LICENSES.txt", "README.md"]:
+        assert (home / WINDOWS / file).is_file(), f"{WINDOWS} lacks {file}"
+    # Wine 8 has no bcryptprimitives.dll.
+    source = ROOT / "tests/windows/bcryptprimitives.c"
+    ran(compiler, "-shared", "-O1", "-o", program.with_name("bcryptprimitives.dll"), source, "-ladvapi32")
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("TURNTREE_")}
+    env = kept | {"WINEPREFIX": str(work / "wine"), "WINEDEBUG": "-all", "WINEDLLOVERRIDES": "mscoree,mshtml=",
+                  "TURNTREE_MAINTENANCE": "off", "HOME": str(home)}
+    ran("wineboot", "--init", env=env)
+    try:
+        def there(*words) -> str:
+            return ran(wine, program, *words, env=env, cwd=home).replace("\r\n", "\n")
+
+        assert VERSION in there("--version")
+        there("demo")
+        shutil.copy(ROOT / "cli/assets/demo.jsonl", home / "session.jsonl")
+        there("--store", "store", "import", "session.jsonl", "--session", "one")
+        there("--store", "store", "export", "one", "--format", "source", "-o", "back.jsonl")
+        assert (home / "back.jsonl").read_bytes() == (home / "session.jsonl").read_bytes()
+        with tarfile.open(needs(FILES / f"{X86}.tar.gz")) as tar:
+            tar.extractall(work, filter="data")
+        here = [work / X86 / "turntree", "--store", home / "store"]
+        ran(*here, "snapshot", "--session", "one", "-m", "on Linux", "--set", "scratchpad/x=1", env=env)
+        assert there("--store", "store", "log", "one", "--json") == ran(*here, "log", "one", "--json", env=env)
+        there("--store", "store", "fsck")
+        # The golden store of the first format.
+        shutil.copytree(ROOT / "format-spec/vectors/store-v1/store", home / "golden")
+        there("--store", "golden", "fsck")
+    finally:
+        ran("wineserver", "-k", env=env, code=None)
+
+
+def powershell(work: Path) -> None:
+    """The script for Windows, as far as PowerShell on another system runs it: everything but the program and the registry."""
+    pwsh = tool("pwsh")
+    script = needs(FILES / "install.ps1")
+    parsed = f"$e = $null; [void][Management.Automation.Language.Parser]::ParseFile('{script}', [ref]$null, [ref]$e); exit $e.Count"
+    ran(pwsh, "-NoProfile", "-Command", parsed)
+    damaged = work / "damaged"
+    damaged.mkdir()
+    (damaged / f"{WINDOWS}.zip").write_bytes(b"another file")
+    env = {**os.environ, "PROCESSOR_ARCHITECTURE": "AMD64", "LOCALAPPDATA": str(work / "local"), "TURNTREE_DOWNLOADS": str(damaged)}
+    said = ran(pwsh, "-NoProfile", "-File", script, env=env, code=1)
+    assert "is damaged or another file" in said and not (work / "local").exists(), said
+
+
+def manifests(work: Path) -> None:
+    """Every manifest of a package manager names archives of this release by their own sums."""
+    sums = {name: found for found, name in (line.split("  ") for line in (FILES / "SHA256SUMS").read_text().splitlines())}
+    tried = 0
+    for name in ["turntree.rb", "turntree.json", "turntree.turntree.installer.yaml"]:
+        path = FILES / name
+        if not path.exists():
+            continue
+        tried += 1
+        text = path.read_text()
+        assert not re.search(r"@[A-Z]+[@:]", text), f"{name} has a placeholder"
+        named = re.findall(r"/(turntree-[^/\"\s$]+\.(?:zip|tar\.gz))", text)
+        hashes = re.findall(r"\b[0-9a-f]{64}\b", text)
+        assert len(hashes) >= 2 and hashes == [sums[archive] for archive in named[: len(hashes)]], name
+        if name.endswith(".json"):
+            json.loads(text)
+    server = json.loads((FILES / "server.json").read_text())
+    assert len(server["description"]) <= 100 and {it["version"] for it in server["packages"]} == {VERSION}, server
+    with tarfile.open(OUT / "npm" / f"turntree-{VERSION}.tgz") as tar:
+        described = json.load(tar.extractfile("package/package.json"))
+    assert described["mcpName"] == server["name"], "the registry of servers would not accept the npm package"
+    if not tried:
+        raise Skipped("server.json is good; there is no other manifest, each wants the archives of all its systems")
+
+
 def container(work: Path) -> None:
     """The image of the Dockerfile, as far as it is files: the program on nothing, as another user than root."""
     if os.geteuid() != 0:
@@ -275,7 +358,20 @@ def bundle(work: Path) -> None:
         ran(mcpb, "validate", work / "manifest.json")
 
 
-WAYS = {"sums": sums, "script": script, "debian": debian, "arm": arm, "macos": macos, "container": container, "wheel": wheel, "npm": npm, "bundle": bundle}
+WAYS = {
+    "sums": sums,
+    "manifests": manifests,
+    "script": script,
+    "debian": debian,
+    "arm": arm,
+    "macos": macos,
+    "windows": windows,
+    "powershell": powershell,
+    "container": container,
+    "wheel": wheel,
+    "npm": npm,
+    "bundle": bundle,
+}
 
 
 def main() -> int:

@@ -1,11 +1,11 @@
 //! Files readable by their owner only, which get their names once they are durable.
 
-use std::fs::File;
 use std::io::{ErrorKind as IoErrorKind, Write};
 use std::path::Path;
 
 use tempfile::NamedTempFile;
 use turntree::Error;
+use turntree::platform::sync_names;
 
 use crate::view::error::Result;
 
@@ -37,6 +37,6 @@ fn temporary(path: &Path, bytes: &[u8]) -> Result<NamedTempFile> {
 
 /// Makes the entries of a directory durable.
 pub(crate) fn sync(folder: &Path) -> Result<()> {
-    let synced = File::open(folder).and_then(|folder| folder.sync_all());
-    Ok(synced.map_err(|error| Error::io(format!("sync {}", folder.display()), error))?)
+    Ok(sync_names(folder)
+        .map_err(|error| Error::io(format!("sync {}", folder.display()), error))?)
 }

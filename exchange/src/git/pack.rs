@@ -17,6 +17,7 @@ use gix::zlib::{Compression, Status};
 use gix_pack::data;
 use gix_pack::data::entry::Header;
 use turntree::error::{Error, Result};
+use turntree::platform::sync_names;
 
 use super::git_error;
 
@@ -125,17 +126,14 @@ impl PackWriter {
             gix_pack::bundle::write::Options::default(),
         )
         .map_err(|error| git_error("index the pack", error))?;
+        // Not by a handle that only reads: Windows refuses to flush one, and to open a directory so.
         for path in [&outcome.data_path, &outcome.index_path].into_iter().flatten() {
-            File::open(path)
-                .and_then(|file| file.sync_all())
-                .map_err(|error| failed(path, error))?;
+            sync_names(path).map_err(|error| failed(path, error))?;
         }
         if let Some(keep) = &outcome.keep_path {
             fs::remove_file(keep).map_err(|error| failed(keep, error))?;
         }
-        File::open(&self.folder)
-            .and_then(|folder| folder.sync_all())
-            .map_err(|error| failed(&self.folder, error))?;
+        sync_names(&self.folder).map_err(|error| failed(&self.folder, error))?;
         Ok(PackSize { objects: objects.into(), bytes })
     }
 

@@ -121,7 +121,9 @@ const GLOBAL_OPTIONS: &str = "'turntree --help' lists the global options";
 
 /// Git for what an agent knows
 #[derive(Debug, Parser)]
-#[command(name = "turntree", version = env!("TURNTREE_VERSION"), max_term_width = 100, subcommand_required = false)]
+// Its name is in the usage lines, also where the file is turntree.exe.
+#[command(name = "turntree", bin_name = "turntree", version = env!("TURNTREE_VERSION"))]
+#[command(max_term_width = 100, subcommand_required = false)]
 pub(crate) struct Cli {
     #[command(flatten)]
     pub(crate) global: Global,

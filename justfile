@@ -35,6 +35,11 @@ plugins *ARGS:
     cargo build --locked -p turntree-cli
     python3 tests/clients/play/plugins.py {{ARGS}}
 
+# The program for Windows under Wine: a storm of kills, and the stories; see tests/README.md.
+windows *ARGS:
+    python3 tests/windows/check.py --only kills --kills 300
+    python3 tests/windows/stories.py {{ARGS}}
+
 # The npm package, packed and installed, with the suites of the frameworks' owners.
 node *ARGS:
     bindings/node/check {{ARGS}}

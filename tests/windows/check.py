@@ -2,7 +2,7 @@
 """Builds the program for Windows and runs it under Wine: daily work, two processes at once, kills
 during commits, names that Windows treats in its own way, and stores that move between systems.
 
-    tests/windows/check.py [--kills N] [--no-build] [--only NAME]
+    tests/windows/check.py [--kills N] [--seed N] [--no-build] [--only NAME]
 
 Says what is missing, and succeeds, if the machine cannot build for Windows or has no Wine. What Wine
 cannot show is listed in docs/reference/platforms.md.
@@ -263,10 +263,10 @@ def check_processes(machine):
     machine.run("fsck")
 
 
-def check_kills(machine, kills):
+def check_kills(machine, kills, seed):
     """Kills processes while they commit, and looks for every acknowledged turn."""
     machine.run("init")
-    draw = random.Random(7)
+    draw = random.Random(seed)
     machine.run("snapshot", "-m", "begin", "--set", "scratchpad/n=-1", "--session", "s")
     began = time.monotonic()
     machine.run("snapshot", "-m", "usual", "--set", "scratchpad/n=-1", "--session", "s")
@@ -304,9 +304,37 @@ CHECKS = {"daily work": check_daily_work, "workspace": check_workspace, "names":
           "both systems": check_both_systems, "processes": check_processes, "kills": check_kills}
 
 
+def prepared(builds):
+    """Builds both programs; returns the directory of Wine, with what the program wants in it."""
+    if builds:
+        subprocess.run(BUILD, cwd=ROOT, check=True)
+    if not NATIVE.exists():
+        subprocess.run(["cargo", "build", "--workspace", "--bin", "turntree", "--locked"], cwd=ROOT, check=True)
+    prefix = ROOT / "target/wine"
+    environment = wine_environment(prefix)
+    prefix.parent.mkdir(exist_ok=True)
+    # One server for all commands: to start one for each takes longer than a command, and a kill meanwhile may leave
+    # the next command waiting.
+    subprocess.run(["wineserver", "-p"], env=environment, check=False)
+    subprocess.run(["wineboot", "--init"], env=environment, check=True, timeout=PATIENCE * 3,
+                   stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    shim = EXE.with_name("bcryptprimitives.dll")
+    # At once: another check may be starting programs with it.
+    made = shim.with_suffix(f".{os.getpid()}")
+    subprocess.run(["x86_64-w64-mingw32-gcc", "-shared", "-O1", "-o", str(made),
+                    str(Path(__file__).with_name("bcryptprimitives.c")), "-ladvapi32"], check=True)
+    made.replace(shim)
+    return prefix
+
+
+def wine_environment(prefix):
+    return {**os.environ, "WINEPREFIX": str(prefix), "WINEDEBUG": "-all", "WINEDLLOVERRIDES": "mscoree,mshtml="}
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--kills", type=int, default=30)
+    parser.add_argument("--seed", type=int, default=7)
     parser.add_argument("--no-build", action="store_true")
     parser.add_argument("--only", choices=CHECKS, action="append")
     arguments = parser.parse_args()
@@ -314,18 +342,7 @@ def main():
     if lacks:
         print(f"the program was not run on Windows: {lacks}")
         return 0
-    if not arguments.no_build:
-        subprocess.run(BUILD, cwd=ROOT, check=True)
-    if not NATIVE.exists():
-        subprocess.run(["cargo", "build", "--workspace", "--bin", "turntree", "--locked"], cwd=ROOT, check=True)
-    prefix = ROOT / "target/wine"
-    environment = {**os.environ, "WINEPREFIX": str(prefix), "WINEDEBUG": "-all", "WINEDLLOVERRIDES": "mscoree,mshtml="}
-    prefix.parent.mkdir(exist_ok=True)
-    subprocess.run(["wineboot", "--init"], env=environment, check=True, timeout=PATIENCE * 3,
-                   stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    shim = EXE.with_name("bcryptprimitives.dll")
-    subprocess.run(["x86_64-w64-mingw32-gcc", "-shared", "-O1", "-o", str(shim),
-                    str(Path(__file__).with_name("bcryptprimitives.c")), "-ladvapi32"], check=True)
+    prefix = prepared(builds=not arguments.no_build)
     failed = 0
     for name, check in CHECKS.items():
         if arguments.only and name not in arguments.only:
@@ -334,12 +351,12 @@ def main():
         with tempfile.TemporaryDirectory() as folder:
             machine = Machine(prefix, Path(folder).resolve())
             try:
-                told = check(machine, arguments.kills) if check is check_kills else check(machine)
+                told = check(machine, arguments.kills, arguments.seed) if check is check_kills else check(machine)
                 print(f"ok      {name} ({time.monotonic() - began:.0f} s){': ' + told if told else ''}", flush=True)
             except AssertionError as error:
                 failed += 1
                 print(f"FAILED  {name}: {error}", flush=True)
-    subprocess.run(["wineserver", "-k"], env=environment, check=False)
+    subprocess.run(["wineserver", "-k"], env=wine_environment(prefix), check=False)
     return 1 if failed else 0
 
 

@@ -43,7 +43,12 @@ def talk(saver: Any, every: int = 100) -> Any:
         messages = state["messages"]
         said = messages[-1].text
         if said == "forget" and len(messages) > 2:
-            return {"messages": [RemoveMessage(messages[0].id), AIMessage("forgotten", id=f"{len(messages)}")]}
+            return {
+                "messages": [
+                    RemoveMessage(messages[0].id),
+                    AIMessage("forgotten", id=f"{len(messages)}"),
+                ]
+            }
         if said == "rephrase":
             return {"messages": [HumanMessage("rephrased", id=messages[0].id)]}
         if said == "begin again":
@@ -107,7 +112,9 @@ def test_the_history_of_a_channel_is_that_of_the_walk_over_tuples(saver: Turntre
         wanted = {"config": state.config, "channels": ["messages", "missing"]}
         found = saver.get_delta_channel_history(**wanted)
         assert found == BaseCheckpointSaver.get_delta_channel_history(saver, **wanted)
-    assert saver.get_delta_channel_history(config=of("none"), channels=["x"]) == {"x": {"writes": []}}
+    assert saver.get_delta_channel_history(config=of("none"), channels=["x"]) == {
+        "x": {"writes": []}
+    }
 
 
 def test_snapshots_of_a_delta_channel_share_their_items(saver: TurntreeSaver) -> None:

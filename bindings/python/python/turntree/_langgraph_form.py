@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
+from typing import Any
 
 from turntree import Snapshot
 from turntree._langgraph_items import ranges_of
@@ -64,10 +65,46 @@ def records_in(
         after = page[-1][0]
 
 
+class Backwards:
+    """Reads a section from new checkpoints to older ones, a page at a time: the ancestors of a checkpoint
+    mostly lie next to each other."""
+
+    def __init__(self, snapshot: Snapshot, section: str, ns: str) -> None:
+        self._snapshot = snapshot
+        self._section = section
+        self._prefix = checkpoint_key(ns, "")
+        self._entries: dict[str, list[tuple[str, bytes]]] = {}
+        #: From the oldest to the newest checkpoint whose entries were read.
+        self._oldest, self._newest = "1", "0"
+
+    def of(self, checkpoint: str) -> list[tuple[str, bytes]]:
+        """The entries of the checkpoint with this key, in order of their keys."""
+        if not self._oldest <= checkpoint <= self._newest:
+            self._read(checkpoint)
+        return self._entries.get(checkpoint, [])
+
+    def _read(self, newest: str) -> None:
+        # 0 follows the slash after the key of the checkpoint.
+        page = self._snapshot.scan(
+            self._section, self._prefix, after=newest + "0", reverse=True, limit=PAGE
+        )
+        entries: dict[str, list[tuple[str, bytes]]] = {}
+        for key, stored in reversed(page):
+            entries.setdefault("/".join(key.split("/", 2)[:2]), []).append((key, stored))
+        self._oldest, self._newest = "", newest
+        if len(page) == PAGE:
+            # The page may end within the writes of a checkpoint.
+            entries.pop(next(iter(entries)))
+            if not entries:
+                entries[newest] = self._snapshot.scan(self._section, newest + "/")
+            self._oldest = next(iter(entries))
+        self._entries = entries
+
+
 def places_in(stored: bytes) -> Iterator[int]:
     kind, _, body = stored.partition(b"\0")
     if kind in (LIST, DELTA):
-        for start, stop in json.loads(body):
+        for start, stop in json.loads(body.decode()):
             yield from range(start, stop)
 
 
@@ -84,6 +121,8 @@ def packed_places(kind: bytes, ranges: list[list[int]]) -> bytes:
     return kind + b"\0" + json.dumps(ranges, separators=(",", ":")).encode()
 
 
-def parent_in(record: bytes) -> str | None:
-    parent: str | None = json.loads(record.partition(b"\n")[0])[3]
-    return parent
+def head_of(stored: bytes) -> tuple[list[Any], bytes]:
+    """The line of JSON at the beginning of a record or a write, and what follows it."""
+    head, _, body = stored.partition(b"\n")
+    # As text: the decoder looks for the encoding of bytes, which takes longer than a short line itself.
+    return json.loads(head.decode()), body

@@ -76,21 +76,23 @@ class ThreadView:
 
     def _show_delta_messages(self, change: Transaction, step: Step) -> str:
         shown, self._delta = self._delta, None
-        value = step.values.get("messages")
+        value, seed = step.values.get("messages"), None
+        writes: list[Any] = []
+        if isinstance(value, _DeltaSnapshot):
+            # At a fork it is the only source: the writes at the parent belong to another branch.
+            shown, seed = None, value
+        else:
+            if shown is None or shown.checkpoint != step.parent:
+                past = step.past("messages")
+                shown, seed = None, past.get("seed")
+                writes = [write for _, _, write in past["writes"]]
+            writes += step.writes("messages")
         try:
-            if isinstance(value, _DeltaSnapshot):
-                # At a fork it is the only source: the writes at the parent belong to another branch.
-                shown = DeltaMessages(value)
-            else:
-                if shown is None or shown.checkpoint != step.parent:
-                    past = step.past("messages")
-                    shown = DeltaMessages(past.get("seed"))
-                    for _, _, write in past["writes"]:
-                        shown.apply(write)
-                for write in step.writes("messages"):
-                    shown.apply(write)
-        except Exception:  # The channel has something else than messages.
-            return ""
+            shown = shown or DeltaMessages(seed)
+            for write in writes:
+                shown.apply(write)
+        except (TypeError, ValueError, NotImplementedError):
+            return ""  # The channel has something else than messages.
         shown.checkpoint, self._delta = step.id, shown
         return self._conversation.show(
             change,

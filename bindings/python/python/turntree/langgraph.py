@@ -66,11 +66,12 @@ from turntree._langgraph_form import (
     LIST,
     VALUES,
     WRITES,
+    Backwards,
     checkpoint_key,
+    head_of,
     namespaces_of,
     ns_of,
     packed_places,
-    parent_in,
     places_in,
     records_in,
     shifted,
@@ -212,16 +213,9 @@ class TurntreeSaver(BaseCheckpointSaver[str]):
         of_each = (records_in(snapshot, thread, ns, below, wanted) for ns in namespaces)
         return heapq.merge(*of_each, key=lambda found: found[0], reverse=True)
 
-    def _checkpoint(self, record: bytes) -> Any:
-        """The checkpoint that a record has, without its values."""
-        head, _, body = record.partition(b"\n")
-        kind, length, _, _ = json.loads(head)
-        return self.serde.loads_typed((kind, body[:length]))
-
     def _parts(self, record: bytes) -> tuple[Any, Any, str | None]:
         """The checkpoint, the metadata and the parent that a record has."""
-        head, _, body = record.partition(b"\n")
-        kind, length, metadata_kind, parent = json.loads(head)
+        (kind, length, metadata_kind, parent), body = head_of(record)
         checkpoint = self.serde.loads_typed((kind, body[:length]))
         return checkpoint, self.serde.loads_typed((metadata_kind, body[length:])), parent
 
@@ -245,17 +239,16 @@ class TurntreeSaver(BaseCheckpointSaver[str]):
             checkpoint={**checkpoint, "channel_values": values},  # type: ignore[typeddict-item]
             metadata=metadata,
             parent_config=_config(thread, ns, parent) if parent else None,
-            pending_writes=self._writes(snapshot, checkpoint_key(ns, id)),
+            pending_writes=self._writes(snapshot.scan(WRITES, checkpoint_key(ns, id) + "/")),
         )
 
     def _writes(
-        self, snapshot: Snapshot, key: str, channels: Container[str] | None = None
+        self, stored: Iterable[tuple[str, bytes]], channels: Container[str] | None = None
     ) -> builtins.list[PendingWrite]:
         """The writes at a checkpoint, in the order in which LangGraph applies them."""
         writes = []
-        for name, stored in snapshot.scan(WRITES, key + "/"):
-            head, _, body = stored.partition(b"\n")
-            task, channel, path, kind = json.loads(head)
+        for name, write in stored:
+            (task, channel, path, kind), body = head_of(write)
             if channels is None or channel in channels:
                 order = writes_sort_key(path, task, int(name.rpartition("/")[2]))
                 writes.append((order, (task, channel, self.serde.loads_typed((kind, body)))))
@@ -282,22 +275,21 @@ class TurntreeSaver(BaseCheckpointSaver[str]):
         Reads each ancestor once, and of its writes and values only those of the channels."""
         found: dict[str, DeltaChannelHistory] = {channel: {"writes": []} for channel in channels}
         left = set(channels)
-        record = snapshot.get(CHECKPOINTS, checkpoint_key(ns, id))
-        parent = parent_in(record) if record else None
-        while parent and left:
-            key = checkpoint_key(ns, parent)
-            record = snapshot.get(CHECKPOINTS, key)
-            if record is None:
-                break
-            for write in reversed(self._writes(snapshot, key, left)):
-                found[write[1]]["writes"].append(write)
-            versions = self._checkpoint(record)["channel_versions"]
-            for channel in [channel for channel in left if channel in versions]:
-                stored = snapshot.get(VALUES, value_key(ns, channel, versions[channel]))
-                if stored is not None:
-                    found[channel]["seed"] = self._value(snapshot, ns, channel, stored, None)
-                    left.discard(channel)
-            parent = parent_in(record)
+        records = Backwards(snapshot, CHECKPOINTS, ns)
+        writes = Backwards(snapshot, WRITES, ns)
+        at: str | None = id
+        while left and at and (entries := records.of(checkpoint_key(ns, at))):
+            (kind, length, _, parent), body = head_of(entries[0][1])
+            if at != id:
+                for write in reversed(self._writes(writes.of(entries[0][0]), left)):
+                    found[write[1]]["writes"].append(write)
+                versions = self.serde.loads_typed((kind, body[:length]))["channel_versions"]
+                for channel in [channel for channel in left if channel in versions]:
+                    stored = snapshot.get(VALUES, value_key(ns, channel, versions[channel]))
+                    if stored is not None:
+                        found[channel]["seed"] = self._value(snapshot, ns, channel, stored, None)
+                        left.discard(channel)
+            at = parent
         for history in found.values():
             history["writes"].reverse()
         return found
@@ -510,7 +502,7 @@ class TurntreeSaver(BaseCheckpointSaver[str]):
                 return {"writes": []}
             # The history of a checkpoint begins at its parent: its own value counts first.
             record = snapshot.get(CHECKPOINTS, checkpoint_key("", parent))
-            version = self._checkpoint(record)["channel_versions"].get(channel) if record else None
+            version = self._parts(record)[0]["channel_versions"].get(channel) if record else None
             stored = snapshot.get(VALUES, value_key("", channel, version)) if version else None
             if stored is not None:
                 return {"writes": [], "seed": self._value(snapshot, "", channel, stored, None)}
@@ -519,13 +511,13 @@ class TurntreeSaver(BaseCheckpointSaver[str]):
         def writes(channel: str) -> builtins.list[Any]:
             if snapshot is None or parent is None:
                 return []
-            return [
-                value
-                for _, _, value in self._writes(snapshot, checkpoint_key("", parent), {channel})
-            ]
+            stored = snapshot.scan(WRITES, checkpoint_key("", parent) + "/")
+            return [value for _, _, value in self._writes(stored, {channel})]
 
         values = checkpoint["channel_values"]
-        shown: dict[str, Any] = {channel: values[channel] for channel in ("messages", "files") if channel in values}
+        shown: dict[str, Any] = {
+            channel: values[channel] for channel in ("messages", "files") if channel in values
+        }
         known = state.lists.get(("", "messages"))
         return Step(
             parent=parent,

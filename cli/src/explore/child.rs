@@ -3,15 +3,19 @@
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::{Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
 use turntree::repo::TrialEnd;
 
-use crate::platform::{apart, end_group, ended};
+use crate::platform::{apart, end_group, is_group_running};
 
 /// The time between the request to end and the forced end.
 const GRACE: Duration = Duration::from_secs(5);
+
+/// The time that what a command left running has to end by itself, such as a hook that records the last
+/// turn.
+const LEFT_RUNNING: Duration = Duration::from_secs(3);
 
 /// The bytes at the end of the output of a check that may contain its score.
 const TAIL: u64 = 4 << 10;
@@ -23,6 +27,8 @@ pub(super) struct Child {
     deadline: Option<Instant>,
     /// Why and when it was asked to end.
     asked: Option<(TrialEnd, Instant)>,
+    /// The status of the command, and when it had ended.
+    status: Option<(ExitStatus, Instant)>,
 }
 
 impl Child {
@@ -30,16 +36,25 @@ impl Child {
     pub(super) fn start(command: &mut Command, timeout: Option<Duration>) -> io::Result<Self> {
         let process = apart(command).spawn()?;
         let deadline = timeout.and_then(|timeout| Instant::now().checked_add(timeout));
-        Ok(Self { process, deadline, asked: None })
+        Ok(Self { process, deadline, asked: None, status: None })
     }
 
     /// Returns the end of the command if it has ended, and ends what it left running.
     pub(super) fn poll(&mut self) -> io::Result<Option<TrialEnd>> {
-        if let Some(status) = ended(&mut self.process)? {
+        let now = Instant::now();
+        if self.status.is_none() {
+            self.status = self.process.try_wait()?.map(|status| (status, now));
+        }
+        if let Some((status, since)) = self.status {
+            if is_group_running(&self.process) {
+                if self.asked.is_none() && now.duration_since(since) < LEFT_RUNNING {
+                    return Ok(None);
+                }
+                end_group(&mut self.process, true);
+            }
             let own = status.code().map_or(TrialEnd::Signal, TrialEnd::Exit);
             return Ok(Some(self.asked.map_or(own, |(why, _)| why)));
         }
-        let now = Instant::now();
         match self.asked {
             None if self.deadline.is_some_and(|deadline| now >= deadline) => {
                 self.end(TrialEnd::Timeout);
@@ -64,7 +79,7 @@ impl Child {
 impl Drop for Child {
     fn drop(&mut self) {
         // Whatever ends this process in order leaves no command behind.
-        if matches!(ended(&mut self.process), Ok(None)) {
+        if self.status.is_none() || is_group_running(&self.process) {
             end_group(&mut self.process, true);
             let _ = self.process.wait();
         }

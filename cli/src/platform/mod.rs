@@ -15,8 +15,8 @@ use windows as system;
 pub(crate) use system::IS_WINDOWS;
 pub(crate) use system::folders::{data_folder, path_of_address};
 pub(crate) use system::process::{
-    apart, busy_time, check_owner, end_group, ended, inherited_lock, is_running, lock_as_input,
-    real_user, replace_this, root_folder, shell_command, user_name,
+    apart, busy_time, check_owner, end_group, inherited_lock, is_group_running, is_running,
+    lock_as_input, real_user, replace_this, root_folder, shell_command, user_name,
 };
 pub(crate) use system::signals::{SignalWatch, end_by, on_request_to_end, pass_on};
 #[cfg(feature = "ui")]

@@ -6,11 +6,11 @@ use std::os::fd::AsFd;
 use std::os::unix::fs::MetadataExt;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
-use std::process::{Child, Command, ExitStatus, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use rustix::process::{
-    Pid, Signal, WaitId, WaitIdOptions, kill_process_group, test_kill_process, waitid,
+    Pid, Signal, kill_process_group, test_kill_process, test_kill_process_group,
 };
 use rustix::time::{ClockId, clock_gettime};
 
@@ -28,20 +28,10 @@ pub(crate) fn end_group(child: &mut Child, forced: bool) {
     }
 }
 
-/// Returns the status of a command that was started [`apart`], once it has ended, and ends what it
-/// left running. Its id, which is that of its group, is not free before that.
-pub(crate) fn ended(child: &mut Child) -> io::Result<Option<ExitStatus>> {
-    let Some(id) = group_of(child) else { return child.try_wait() };
-    let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
-    match waitid(WaitId::Pid(id), options) {
-        Ok(None) => Ok(None),
-        Ok(Some(_)) => {
-            end_group(child, true);
-            child.wait().map(Some)
-        }
-        // It was waited for before.
-        Err(_) => child.try_wait(),
-    }
+/// Returns true while the group of a command that was started [`apart`] has a process. Its id stays
+/// taken as long as it has one, also after the command itself was waited for.
+pub(crate) fn is_group_running(child: &Child) -> bool {
+    group_of(child).is_some_and(|group| test_kill_process_group(group).is_ok())
 }
 
 fn group_of(child: &Child) -> Option<Pid> {

@@ -414,7 +414,8 @@ fn a_worktree_with_files_that_no_snapshot_has_stays() {
 #[test]
 fn a_process_that_a_command_left_running_can_finish_its_work_and_is_ended_then() {
     let place = Place::new();
-    let agent = "echo good > answer.txt; (sleep 0.5; echo late > late.txt) & (sleep 60; :) & exit 0";
+    let agent =
+        "echo good > answer.txt; (sleep 0.5; echo late > late.txt) & (sleep 60; :) & exit 0";
     let began = std::time::Instant::now();
     let words = ["explore", "--strategy", "a=x", "--check", CHECK, "--", "/bin/sh", "-c", agent];
     place.ok(&words);

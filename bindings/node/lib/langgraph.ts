@@ -23,6 +23,7 @@ import {
   type CheckpointMetadata,
   type CheckpointPendingWrite,
   type CheckpointTuple,
+  DeltaSnapshot,
   type PendingWrite,
   type SerializerProtocol,
   TASKS,
@@ -30,10 +31,12 @@ import {
   type WritesSortKey,
   compareWritesSortKeys,
   getCheckpointId,
+  isDeltaSnapshot,
   maxChannelVersion,
   writesSortKey,
 } from "@langchain/langgraph-checkpoint";
 import { Conflict, InvalidInput, type Snapshot, Store, type Transaction } from "turntree";
+import { DeltaMessages } from "./langgraph-delta.js";
 import {
   ROLES,
   type Range,
@@ -65,14 +68,20 @@ const PAGE = 64;
 /** How often a change is made again when others are faster. */
 const MAX_ATTEMPTS = 1000;
 
+/** Values that are lists, and snapshots of delta channels that are lists. */
+const LIST = "list";
+const DELTA = "delta";
+
 const NEWLINE = 10;
 const ZERO = 0;
 
 /** What is known of a thread since its newest snapshot. */
 class Thread {
   readonly lists = new Map<string, SeenList>();
-  /** Places of the items that the conversation shows; null before it was looked at. */
-  shown: number[] | null;
+  /** What the conversation shows: places of items, or messages of a delta channel. Null before it was read. */
+  shown: unknown[] | null;
+  /** The messages of a delta channel at the newest checkpoint of this process. */
+  delta: DeltaMessages | null = null;
 
   constructor(
     public tip: string | null,
@@ -250,8 +259,20 @@ export class TurntreeSaver extends BaseCheckpointSaver implements AsyncDisposabl
     state: Thread | null,
   ): Promise<unknown> {
     const [kind, body] = split(stored, ZERO);
-    if (kind !== "list") return this.#load(kind, body);
-    const places = placesOf(JSON.parse(body.toString()) as Range[]);
+    if (kind === LIST) return this.#items(snapshot, ns, channel, stored, state);
+    if (kind === DELTA) return new DeltaSnapshot(await this.#items(snapshot, ns, channel, stored, state));
+    return this.#load(kind, body);
+  }
+
+  /** The items of a value that is a list. Those that were read or stored last are shared. */
+  async #items(
+    snapshot: Snapshot,
+    ns: string,
+    channel: string,
+    stored: Buffer,
+    state: Thread | null,
+  ): Promise<unknown[]> {
+    const places = storedPlaces(stored);
     const known = state?.lists.get(listKey(ns, channel));
     const same = known ? known.sameItems(sameStart(known.places, places)) : 0;
     if (known && same === places.length) return known.objects.slice(0, same);
@@ -306,7 +327,16 @@ export class TurntreeSaver extends BaseCheckpointSaver implements AsyncDisposabl
           continue;
         }
         change.put(VALUES, key, await this.#stored(change, state, ns, channel, value));
-        if (ns === "" && channel === "messages") title += await this.#show(change, state);
+      }
+      if (ns === "" && this.#isReadable) {
+        const messages = own(values, "messages");
+        const deltas = (metadata as Deltas).counters_since_delta_snapshot ?? {};
+        if (isDeltaSnapshot(messages) || Object.hasOwn(deltas, "messages")) {
+          title += await this.#showDelta(change, state, parent as string | null, checkpoint.id, messages);
+        } else if (messages !== undefined && Object.hasOwn(newVersions, "messages")) {
+          const known = state.lists.get(listKey("", "messages"));
+          if (known?.hasOnlyMessages) title += await this.#show(change, state, known.objects, known.places);
+        }
       }
       change.put(CHECKPOINTS, checkpointKey(ns, checkpoint.id), record);
       change.title((ns ? `${ns}: ${title}` : title).toWellFormed());
@@ -372,15 +402,17 @@ export class TurntreeSaver extends BaseCheckpointSaver implements AsyncDisposabl
     channel: string,
     value: unknown,
   ): Promise<Buffer> {
-    if (!Array.isArray(value) || value.length === 0 || isScalar(value[0])) {
+    const isDelta = isDeltaSnapshot(value);
+    const items = isDelta ? value.value : value;
+    if (!Array.isArray(items) || items.length === 0 || isScalar(items[0])) {
       state.lists.delete(listKey(ns, channel));
       return this.#dump(value);
     }
     const known = state.lists.get(listKey(ns, channel)) ?? new SeenList();
-    const same = known.sameItems(sameStart(known.objects, value));
+    const same = known.sameItems(sameStart(known.objects, items));
     const moved = new Map(known.objects.slice(same).map((object, at) => [object, same + at]));
     const list = known.first(same);
-    for (const item of value.slice(same) as unknown[]) {
+    for (const item of items.slice(same) as unknown[]) {
       const at = typeof item === "object" ? moved.get(item) : undefined;
       if (at !== undefined && known.isSame(at)) {
         list.take(known, at);
@@ -391,7 +423,7 @@ export class TurntreeSaver extends BaseCheckpointSaver implements AsyncDisposabl
       }
     }
     state.lists.set(listKey(ns, channel), list);
-    return Buffer.from(`list\0${JSON.stringify(list.ranges)}`);
+    return packedPlaces(isDelta ? DELTA : LIST, list.ranges);
   }
 
   /** An item as bytes. A message is what a conversation shows, if nothing of it is lost so. */
@@ -405,39 +437,92 @@ export class TurntreeSaver extends BaseCheckpointSaver implements AsyncDisposabl
     return Buffer.concat([Buffer.from(`${kind}\0`), body]);
   }
 
-  /** Makes the conversation of the session the channel `messages`. Returns words for a title. */
-  async #show(change: Transaction, state: Thread): Promise<string> {
-    const known = state.lists.get(listKey("", "messages"));
-    if (!known || !this.#isReadable || !known.hasOnlyMessages) return "";
-    state.shown ??= await this.#shown(state, known);
-    const same = sameStart(state.shown, known.places);
+  /** Makes the conversation of the session these messages, told apart by keys. Returns words for a title. */
+  async #show(change: Transaction, state: Thread, shown: readonly unknown[], keys: readonly unknown[]): Promise<string> {
+    const all = shown as readonly BaseMessage[];
+    state.shown ??= await this.#shown(state, all, keys);
+    const same = sameStart(state.shown, keys);
     if (same < state.shown.length) change.cut(CONVERSATION, same);
-    const messages = known.objects.slice(same) as BaseMessage[];
+    const messages = all.slice(same);
     for (const message of messages) {
       const role = own(ROLES, message.type) ?? "other";
       change.pushMessage(role, shownRecordOf(message), { format: "openai-chat" });
     }
-    state.shown = [...known.places];
+    state.shown = [...keys];
     const last = messages.at(-1);
     if (!last) return "";
     const words = last.text.replace(/\s+/g, " ").trim().toWellFormed();
     return `: ${own(ROLES, last.type) ?? last.type}: ${Array.from(words).slice(0, 60).join("")}`;
   }
 
-  /** The places of what the conversation shows, as far as it goes along with this list. */
-  async #shown(state: Thread, known: SeenList): Promise<number[]> {
+  /** The keys of what the conversation shows, as far as it goes along with these messages. */
+  async #shown(state: Thread, messages: readonly BaseMessage[], keys: readonly unknown[]): Promise<unknown[]> {
     if (state.tip === null) return [];
     const records = await (await this.store.snapshot(state.tip)).list(CONVERSATION);
     const isShown = (record: Buffer, at: number) =>
-      at < known.objects.length &&
+      at < messages.length &&
       isDeepStrictEqual(
         JSON.parse(record.toString()),
-        JSON.parse(shownRecordOf(known.objects[at] as BaseMessage).toString()),
+        JSON.parse(shownRecordOf(messages[at] as BaseMessage).toString()),
       );
     const end = records.findIndex((record, at) => !isShown(record, at));
     const same = end < 0 ? records.length : end;
-    // What else it shows has no place, and goes.
-    return [...known.places.slice(0, same), ...Array<number>(records.length - same).fill(-1)];
+    // What else it shows has no key, and goes.
+    return [...keys.slice(0, same), ...Array<null>(records.length - same).fill(null)];
+  }
+
+  /** Shows the messages of a delta channel at a checkpoint, which may have their value. */
+  async #showDelta(
+    change: Transaction,
+    state: Thread,
+    parent: string | null,
+    id: string,
+    value: unknown,
+  ): Promise<string> {
+    let delta = state.delta;
+    state.delta = null;
+    let [seed, writes]: [unknown, unknown[]] = [value, []];
+    if (isDeltaSnapshot(value)) {
+      // At a fork it is the only source: the writes at the parent belong to another branch.
+      delta = null;
+    } else if (parent !== null && state.tip !== null) {
+      const snapshot = await this.store.snapshot(state.tip);
+      if (delta?.checkpoint !== parent) {
+        delta = null;
+        [seed, writes] = await this.#past(snapshot, parent, "messages");
+      }
+      writes.push(...(await this.#writesTo(snapshot, parent, "messages")));
+    }
+    try {
+      delta ??= new DeltaMessages(seed);
+      for (const write of writes) delta.apply(write);
+    } catch {
+      return ""; // The channel has something else than messages.
+    }
+    delta.checkpoint = id;
+    state.delta = delta;
+    return this.#show(change, state, delta.messages, delta.messages);
+  }
+
+  /** The nearest value of a channel of the root graph at a checkpoint or before it, and the writes since. */
+  async #past(snapshot: Snapshot, id: string, channel: string): Promise<[seed: unknown, writes: unknown[]]> {
+    const writes: unknown[][] = [];
+    for (let at: string | null = id; at !== null; ) {
+      const record: Buffer | null = await snapshot.get(CHECKPOINTS, checkpointKey("", at));
+      if (!record) break;
+      const { checkpoint, parent } = await this.#parts(record);
+      const version = own(checkpoint.channel_versions, channel);
+      const stored = version === undefined ? null : await snapshot.get(VALUES, valueKey("", channel, version));
+      if (stored) return [await this.#value(snapshot, "", channel, stored, null), writes.reverse().flat()];
+      if (parent !== null) writes.push(await this.#writesTo(snapshot, parent, channel));
+      at = parent;
+    }
+    return [undefined, writes.reverse().flat()];
+  }
+
+  async #writesTo(snapshot: Snapshot, id: string, channel: string): Promise<unknown[]> {
+    const writes = await this.#writes(snapshot, "", id);
+    return writes.filter(([, to]) => to === channel).map(([, , value]) => value);
   }
 
   // Whole threads.
@@ -676,13 +761,19 @@ function placesOf(ranges: Range[]): number[] {
 
 function storedPlaces(stored: Buffer): number[] {
   const [kind, body] = split(stored, ZERO);
-  return kind === "list" ? placesOf(JSON.parse(body.toString()) as Range[]) : [];
+  return kind === LIST || kind === DELTA ? placesOf(JSON.parse(body.toString()) as Range[]) : [];
+}
+
+/** A value that is a list, as the ranges of its items. */
+function packedPlaces(kind: string, ranges: Range[]): Buffer {
+  return Buffer.from(`${kind}\0${JSON.stringify(ranges)}`);
 }
 
 /** A stored value whose items have moved. */
 function shifted(stored: Buffer, placeOf: (place: number) => number): Buffer {
-  if (split(stored, ZERO)[0] !== "list") return stored;
-  return Buffer.from(`list\0${JSON.stringify(rangesOf(storedPlaces(stored).map(placeOf)))}`);
+  const [kind] = split(stored, ZERO);
+  if (kind !== LIST && kind !== DELTA) return stored;
+  return packedPlaces(kind, rangesOf(storedPlaces(stored).map(placeOf)));
 }
 
 /** The namespaces that have a checkpoint. Looks once for each. */

@@ -12,7 +12,17 @@ import {
   SystemMessage,
   ToolMessage,
 } from "@langchain/core/messages";
-import { Annotation, InMemoryStore, MemorySaver, MessagesAnnotation, START, StateGraph } from "@langchain/langgraph";
+import {
+  Annotation,
+  DeltaChannel,
+  InMemoryStore,
+  MemorySaver,
+  MessagesAnnotation,
+  Overwrite,
+  START,
+  StateGraph,
+  messagesDeltaReducer,
+} from "@langchain/langgraph";
 import { Conflict, InvalidInput, Store } from "turntree";
 import { PythonValue, TurntreeSaver, TurntreeStore } from "turntree/langgraph";
 import { newPlace } from "./place.mjs";
@@ -361,6 +371,48 @@ test("long-term memory answers as the one in memory", async () => {
   await ours.close();
 });
 
+for (const snapshotFrequency of [2, 3, 100]) {
+  test(`the conversation follows a delta channel with a snapshot every ${snapshotFrequency}`, async () => {
+    const channel = () => new DeltaChannel(messagesDeltaReducer, { snapshotFrequency });
+    const talk = (checkpointer) => {
+      const reply = ({ messages }) => {
+        const said = messages.at(-1).text;
+        if (said === "forget" && messages.length > 2) {
+          return { messages: [new RemoveMessage({ id: messages[0].id }), new AIMessage({ content: "forgotten", id: `f${messages.length}` })] };
+        }
+        if (said === "rephrase") return { messages: [new HumanMessage({ content: "rephrased", id: messages[0].id })] };
+        if (said === "begin again") return { messages: new Overwrite([new AIMessage({ content: "again", id: "again" })]) };
+        return { messages: [new AIMessage({ content: `you said ${said}`, id: `a${messages.length}-${said}` })] };
+      };
+      const graph = new StateGraph({ channels: { messages: channel() } }).addNode("reply", reply).addEdge(START, "reply");
+      return graph.compile({ checkpointer });
+    };
+    let seed = snapshotFrequency;
+    const random = (below) => {
+      seed = (seed * 1103515245 + 12345) % 2147483648;
+      return Math.floor((seed / 2147483648) * below);
+    };
+    let saver = await TurntreeSaver.open(path);
+    for (let step = 0; step < 30; step += 1) {
+      if (random(5) === 0) {
+        await saver.close();
+        saver = await TurntreeSaver.open(path);
+      }
+      const said = ["a", "b", "forget", "rephrase", "begin again"][random(5)];
+      const states = await all(talk(saver).getStateHistory(of("t")));
+      const at = states.length > 0 && random(4) === 0 ? { checkpoint_id: states[random(states.length)].config.configurable.checkpoint_id } : {};
+      const input = { messages: [new HumanMessage({ content: said, id: `user-${step}` })] };
+      if (states.length > 0 && random(5) === 0) await talk(saver).updateState(of("t", at), input, "reply");
+      else await talk(saver).invoke(input, of("t", at));
+      const shown = (await (await saver.store.snapshot("t")).messages()).map(({ record }) => JSON.parse(record).content);
+      assert.deepEqual(shown, texts(await talk(saver).getState(of("t"))), `step ${step}`);
+    }
+    if (snapshotFrequency === 2) assert.ok((await (await saver.store.snapshot("t")).list("langgraph-items")).length > 0);
+    await saver.prune?.(["t"]);
+    await saver.close();
+  });
+}
+
 test("a search with a query ranks by words", async () => {
   const memory = await TurntreeStore.open(path);
   const found = [
@@ -442,6 +494,41 @@ test("Python and Node take turns in one thread", { skip: python ? false : "no TU
   const again = await TurntreeSaver.open(path);
   assert.deepEqual(await history(chat(again), of("t")), more.history);
   await again.close();
+});
+
+test("Python and Node read each other's delta channels", { skip: python ? false : "no TURNTREE_PYTHON" }, async () => {
+  const script = `
+import json, sys
+from typing import Annotated, Any, TypedDict
+from langchain_core.messages import AIMessage, HumanMessage
+from langgraph.channels.delta import DeltaChannel
+from langgraph.graph import START, StateGraph
+from langgraph.graph.message import _messages_delta_reducer
+from turntree.langgraph import TurntreeSaver
+State = TypedDict("State", {"messages": Annotated[list[Any], DeltaChannel(_messages_delta_reducer, snapshot_frequency=2)]})
+builder = StateGraph(State)
+builder.add_node("reply", lambda state: {"messages": [AIMessage(f"you said {state['messages'][-1].text}")]})
+builder.add_edge(START, "reply")
+thread = {"configurable": {"thread_id": "t"}}
+with TurntreeSaver(sys.argv[1]) as saver:
+    graph = builder.compile(checkpointer=saver)
+    for said in sys.argv[2:]:
+        graph.invoke({"messages": [HumanMessage(said)]}, thread)
+    print(json.dumps([message.text for message in graph.get_state(thread).values["messages"]]))
+`;
+  const first = inPython(script, path, "one", "two");
+  const channel = new DeltaChannel(messagesDeltaReducer, { snapshotFrequency: 2 });
+  const reply = ({ messages }) => ({ messages: [new AIMessage(`you said ${messages.at(-1).text}`)] });
+  const graph = new StateGraph({ channels: { messages: channel } }).addNode("reply", reply).addEdge(START, "reply");
+  const saver = await TurntreeSaver.open(path);
+  const talk = graph.compile({ checkpointer: saver });
+  assert.deepEqual(texts(await talk.getState(of("t"))), first);
+  await talk.invoke({ messages: [new HumanMessage("three")] }, of("t"));
+  const second = texts(await talk.getState(of("t")));
+  assert.deepEqual(second, [...first, "three", "you said three"]);
+  assert.equal((await (await saver.store.snapshot("t")).messages()).length, 6);
+  await saver.close();
+  assert.deepEqual(inPython(script, path, "four"), [...second, "four", "you said four"]);
 });
 
 test("what only Python has stays a value that says what it is", { skip: python ? false : "no TURNTREE_PYTHON" }, async () => {

@@ -14,6 +14,9 @@ use crate::model::words::first_line;
 /// The sentence with which the plan mode of Claude Code begins a session.
 const PLAN: &str = "Implement the following plan:";
 
+/// The line before the words of the user in a prompt that marks its speakers.
+const USER: &str = "\n@[User]:\n";
+
 /// The characters of a commit message that an import may have cut.
 const CUT_CHARS: usize = 100;
 
@@ -86,9 +89,11 @@ fn heading_in(text: &str) -> Option<String> {
     Some(if plain.is_empty() { heading } else { plain }.to_owned())
 }
 
-/// Returns true for a line that is only a tag, or a field of a template such as `[[ ## query ## ]]`.
+/// Returns true for a line that is only a tag, a field of a template such as `[[ ## query ## ]]`, or a
+/// speaker such as `@[System]:`.
 fn is_markup(line: &str) -> bool {
-    tag(line).is_some() || (line.starts_with("[[ ##") && line.ends_with("## ]]"))
+    let is_between = |start, end| line.starts_with(start) && line.ends_with(end);
+    tag(line).is_some() || is_between("[[ ##", "## ]]") || is_between("@[", "]:")
 }
 
 /// Returns the name in a line that is only a tag, with a stroke before that of a closing one.
@@ -99,9 +104,11 @@ fn tag(line: &str) -> Option<&str> {
     (!name.is_empty() && !inside.contains(['<', '>']) && name.chars().all(is_name)).then_some(name)
 }
 
-/// Returns the first line of a text outside of markup. An element that is not closed is its tag.
+/// Returns the first line of a text outside of markup, of the user if speakers are marked. An element
+/// that is not closed is its tag.
 fn line_in(text: &str) -> Option<String> {
-    let mut lines = text.lines().map(str::trim);
+    let of_user = text.split_once(USER).map_or(text, |(_, words)| words);
+    let mut lines = of_user.lines().map(str::trim);
     while let Some(line) = lines.next() {
         if let Some(name) = tag(line) {
             let end = format!("</{name}>");
@@ -163,12 +170,14 @@ mod tests {
             ),
             ("[[ ## user_query ## ]]\n\nwhy does it fail?", "why does it fail?"),
             ("<task id=\"1\">\nfix it\n", "fix it"),
+            ("@[System]:\nRespond with PASS.\n\n@[User]:\nReturn the token.", "Return the token."),
+            ("@[System]:\nRespond with PASS.", "Respond with PASS."),
         ] {
             assert!(is_markup(text.lines().next().unwrap()), "{text}");
             assert_eq!(line_in(text).as_deref(), Some(expected));
         }
         assert_eq!(line_in("<a>\n<b>\n[[ ## end ## ]]"), None);
-        for line in ["a < b", "<b>bold</b>", "<3", "[[link]]", "why <T>", "<>"] {
+        for line in ["a < b", "<b>bold</b>", "<3", "[[link]]", "why <T>", "<>", "@[x] y:"] {
             assert!(!is_markup(line), "{line}");
         }
         assert_eq!(tag("</div>"), Some("/div"));

@@ -211,7 +211,7 @@ fn a_kill_at_any_point_is_continued_to_the_same_end() {
                 .iter_mut()
                 .zip(expected["trials"].as_array().unwrap())
             {
-                // What an interrupted trial spent was spent.
+                // Tokens of an interrupted trial count, so they differ from an undisturbed run.
                 trial["tokens"] = was["tokens"].clone();
             }
             state["tokens"] = expected["tokens"].clone();
@@ -263,7 +263,11 @@ fn commands_that_take_too_long_are_ended_and_checked() {
         ends,
         [("timeout", None, "passed"), ("exit", Some(3), "passed"), ("exit", Some(0), "failed")]
     );
-    assert_eq!(place.file("a", "answer.txt"), "hang good", "what it wrote is in its branch");
+    assert_eq!(
+        place.file("a", "answer.txt"),
+        "hang good",
+        "the branch has the files of a command that was ended"
+    );
 }
 
 #[test]

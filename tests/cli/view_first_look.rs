@@ -73,7 +73,7 @@ fn back_from_a_session_leads_to_the_same_search_filter_and_row() {
     browser.ask("history.back()");
     browser.wait(&format!("location.pathname === '/' && {at_row}"));
     browser.wait("document.querySelector('#view').scrollTop > 100");
-    // A filter and the words of a search stand in the address, which leads to them anywhere.
+    // The address contains the filter and the search words, so a link restores both.
     browser.press("/");
     browser.write("lexer 3");
     browser
@@ -120,7 +120,7 @@ fn hits_stand_below_their_session_and_nothing_says_that_there_is_none() {
     assert_eq!(browser.ask(&format!("{group}.querySelectorAll('h3').length")), json!(1));
     let border = "getComputedStyle(document.querySelector('.hit')).borderLeftWidth";
     assert_eq!(browser.ask(border), "3px");
-    // A filter leaves out hits of others.
+    // A filter by agent hides the hits of other agents.
     browser.ask("[...document.querySelectorAll('.chip')].find((one) => one.innerText.startsWith('claude-code')).click()");
     browser.wait("[...document.querySelectorAll('.group')].every((one) => one.hidden === !one.innerText.includes('A parser') || one.hidden === (one.dataset.agent !== 'claude-code'))");
     browser.wait("[...document.querySelectorAll('.hits section:first-child .group')].filter((one) => !one.hidden).length === 1");

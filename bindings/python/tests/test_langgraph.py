@@ -8,8 +8,7 @@ import os
 import subprocess
 import sys
 import threading
-from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Annotated, Any, TypedDict
 
@@ -17,6 +16,8 @@ import pytest
 
 pytest.importorskip("langgraph")
 
+import turntree
+from conftest import of
 from langchain_core.messages import (
     AIMessage,
     AnyMessage,
@@ -30,21 +31,15 @@ from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.checkpoint.serde.encrypted import EncryptedSerializer
 from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 from langgraph.graph import START, MessagesState, StateGraph
-from langgraph.store.base import GetOp, ListNamespacesOp, MatchCondition, PutOp, SearchOp
+from langgraph.store.base import (
+    GetOp,
+    ListNamespacesOp,
+    MatchCondition,
+    PutOp,
+    SearchOp,
+)
 from langgraph.store.memory import InMemoryStore
-
-import turntree
 from turntree.langgraph import TurntreeSaver, TurntreeStore
-
-
-@pytest.fixture
-def saver(path: Path) -> Iterator[TurntreeSaver]:
-    with TurntreeSaver(path) as opened:
-        yield opened
-
-
-def of(thread: str, **more: str) -> Any:
-    return {"configurable": {"thread_id": thread, **more}}
 
 
 def chat(saver: Any, answer: Any = None) -> Any:
@@ -176,7 +171,9 @@ def test_the_program_shows_messages_and_counts_the_rest(saver: TurntreeSaver) ->
 
     def run(*arguments: str) -> str:
         command = [program, "--store", saver.store.path, *arguments]
-        return subprocess.run(command, capture_output=True, text=True, check=True, timeout=120).stdout
+        return subprocess.run(
+            command, capture_output=True, text=True, check=True, timeout=120
+        ).stdout
 
     assert "user: otherwise" in run("log", "u")
     changed = run("diff", "t", "u").splitlines()
@@ -185,10 +182,14 @@ def test_the_program_shows_messages_and_counts_the_rest(saver: TurntreeSaver) ->
     ]  # fmt: skip
     assert any(line.startswith("langgraph-items  +2 -0") for line in changed)
     assert not any("not text" in line or line.startswith("---") for line in changed)
-    told = AIMessage("so", usage_metadata={"input_tokens": 11, "output_tokens": 7, "total_tokens": 18})
+    told = AIMessage(
+        "so", usage_metadata={"input_tokens": 11, "output_tokens": 7, "total_tokens": 18}
+    )
     failed = ToolMessage("no", tool_call_id="c", status="error")
     graph.update_state(of("u"), {"messages": [failed, told]})
-    assert [m.status for m in graph.get_state(of("u")).values["messages"] if m.type == "tool"] == ["error"]
+    assert [m.status for m in graph.get_state(of("u")).values["messages"] if m.type == "tool"] == [
+        "error"
+    ]
     assert "11" in run("usage", "u") and "7" in run("usage", "u")
     assert '"is_error":true' in run("export", "u", "--format", "json").replace(" ", "")
     page = run("export", "u", "--format", "markdown")
@@ -235,7 +236,9 @@ def test_a_change_in_place_of_a_field_without_a_name_is_stored(saver: TurntreeSa
         graph.invoke({"messages": [HumanMessage("hi", mark=0)]}, of("t"))
         saver._forget_all()
         found = graph.get_state(of("t")).values["messages"]
-        assert [one.mark for one in found if isinstance(one, HumanMessage)] == list(range(turn, 0, -1))
+        assert [one.mark for one in found if isinstance(one, HumanMessage)] == list(
+            range(turn, 0, -1)
+        )
 
 
 class Incomparable:
@@ -470,7 +473,9 @@ def test_a_search_with_a_query_ranks_by_words(path: Path) -> None:
     assert all(scores) and scores == sorted(scores, key=float, reverse=True)  # type: ignore[arg-type]
     assert store.search(("users",), query="nothing like it")[0].key == "k2"
     assert store.search(("users",), query="absent") == []
-    assert [item.key for item in store.search(("users",), query="lines", limit=1, offset=1)] == ["k0"]
+    assert [item.key for item in store.search(("users",), query="lines", limit=1, offset=1)] == [
+        "k0"
+    ]
     assert len(store.search(("users",), query=" ")) == len(store.search(("users",))) == 4
     assert store.search(("users",), query="parser", filter={"text": texts[3]})[0].key == "k3"
 

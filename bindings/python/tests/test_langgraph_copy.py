@@ -11,6 +11,7 @@ import pytest
 
 pytest.importorskip("langgraph")
 
+from conftest import of
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage
 from langgraph.channels.delta import DeltaChannel
 from langgraph.checkpoint.memory import InMemorySaver
@@ -19,7 +20,6 @@ from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver
 from langgraph.graph import START, StateGraph
 from langgraph.graph.message import add_messages
 from langgraph.types import Command, Send, interrupt
-
 from turntree.langgraph import TurntreeSaver
 
 
@@ -53,10 +53,6 @@ def graph(saver: Any) -> Any:
     builder.add_edge(START, "ask")
     builder.add_conditional_edges("ask", spread, ["part"])
     return builder.compile(checkpointer=saver)
-
-
-def of(thread: str, **more: str) -> Any:
-    return {"configurable": {"thread_id": thread, **more}}
 
 
 def fill(saver: Any) -> None:

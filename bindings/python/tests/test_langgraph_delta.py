@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import random
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Any, TypedDict
 
@@ -12,6 +11,8 @@ import pytest
 
 pytest.importorskip("langgraph")
 
+import turntree
+from conftest import of
 from langchain_core.language_models.fake_chat_models import GenericFakeChatModel
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, RemoveMessage
 from langgraph.channels.delta import DeltaChannel
@@ -19,18 +20,7 @@ from langgraph.checkpoint.base import BaseCheckpointSaver
 from langgraph.graph import START, StateGraph
 from langgraph.graph.message import _messages_delta_reducer
 from langgraph.types import Overwrite
-
 from turntree.langgraph import TurntreeSaver
-
-
-@pytest.fixture
-def saver(path: Path) -> Iterator[TurntreeSaver]:
-    with TurntreeSaver(path) as opened:
-        yield opened
-
-
-def of(thread: str, **more: str) -> Any:
-    return {"configurable": {"thread_id": thread, **more}}
 
 
 def talk(saver: Any, every: int = 100) -> Any:
@@ -183,3 +173,35 @@ def test_a_deep_agent_is_read_forked_compared_and_merged(path: Path) -> None:
         saver._forget_all()
         assert len(agent.get_state(of("strategy")).values["messages"]) == len(messages)
         assert saver.store.snapshot("strategy").get("files", "plan.md") == b"run\nthe tests\n"
+
+
+def test_files_that_a_graph_does_not_know_stay(path: Path) -> None:
+    State = TypedDict("State", {"files": Annotated[dict[str, Any], DeltaChannel(merge)]})  # noqa: UP013
+
+    def step(files: Any, **at: str) -> None:
+        with TurntreeSaver(path) as saver:  # Another process each time.
+            builder = StateGraph(State)
+            builder.add_node("step", lambda _: {"files": {}})
+            builder.add_edge(START, "step")
+            builder.compile(checkpointer=saver).invoke({"files": files}, of("t", **at))
+
+    def shown() -> list[str]:
+        with turntree.Store(path) as store:
+            return store.snapshot("t").keys("files")
+
+    step({})
+    with turntree.Store(path) as store, store.begin("t", "a capture") as change:
+        change.put_file("captured.txt", b"by a hook")
+    with TurntreeSaver(path) as saver:
+        first = next(saver.list(of("t"))).config["configurable"]["checkpoint_id"]
+    step({"/a.md": {"content": "one"}, "/b.md": {"content": ["two", "lines"]}})
+    assert shown() == ["a.md", "b.md", "captured.txt"]
+    step({"/a.md": None})
+    assert shown() == ["b.md", "captured.txt"]
+    step({"/c.md": {"content": "fork"}}, checkpoint_id=first)
+    assert shown() == ["c.md", "captured.txt"]
+
+
+def merge(state: dict[str, Any], writes: list[dict[str, Any]]) -> dict[str, Any]:
+    files = {path: file for write in [state, *writes] for path, file in write.items()}
+    return {path: file for path, file in files.items() if file is not None}

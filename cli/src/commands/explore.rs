@@ -29,8 +29,8 @@ use crate::view::units::{parse_count, parse_time};
 /// agents with hooks record on the branch. Its output goes to a log beside the worktree.
 ///
 /// When a command has ended, the files are captured and --check decides: exit code 0 means passed, and
-/// a number at the end of its last line is the score. What a command left running is ended. The table
-/// lists those that passed first, then by score.
+/// a number at the end of its last line is the score. Processes that a command left running have 3
+/// seconds to end, and are then killed. The table lists those that passed first, then by score.
 ///
 /// Every step is recorded in the store: after Ctrl-C or a kill, 'explore continue' runs what has not
 /// ended. A trial that was interrupted is rolled back to its start, and what it did stays in the

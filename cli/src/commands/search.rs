@@ -33,7 +33,7 @@ const TITLE: usize = 60;
 /// Characters of a time up to the minute.
 const DATE: usize = 16;
 
-/// What stands before a snippet.
+/// The indent of a snippet.
 const SNIPPET_INDENT: &str = "    ";
 
 /// Search for words in everything, best sessions first

@@ -1,8 +1,8 @@
 //! Explorations: several strategies from one turn, each run by an agent on its branch in its own
 //! worktree, checked, ranked, and the best one merged.
 //!
-//! The record in the store says what has ended ([`turntree::repo::Exploration`]), and it moves in
-//! the operation that moves the branch of a trial. So a process that continues an exploration needs
+//! The store has a record of all trials and their ends ([`turntree::repo::Exploration`]). One operation
+//! updates it together with the branch of a trial. So a process that continues an exploration needs
 //! nothing else: trials that ended are not run again, and one that was interrupted is rolled back to
 //! its start, with its turns and files in the history of its branch.
 //!

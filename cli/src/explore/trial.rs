@@ -103,7 +103,7 @@ fn go_on(
     set_start(exploration, place, start.clone());
     let mut change = repo.begin();
     change.set_exploration(exploration)?;
-    let reason = format!("explore {}: {} goes on", exploration.name, parent.branch);
+    let reason = format!("explore {}: {} continues", exploration.name, parent.branch);
     change.commit(&stamp()?, &reason)?;
     Ok(start)
 }
@@ -114,7 +114,7 @@ fn begin_again(repo: &Repository, trial: &Trial, start: &TrialStart) -> Result<(
     let dir = PathBuf::from(&start.dir);
     if !dir.is_dir() {
         let error =
-            Error::not_found(format!("{}, the worktree of {}, is gone", start.dir, trial.branch));
+            Error::not_found(format!("the worktree of {} is missing: {}", trial.branch, start.dir));
         return Err(Failure::hinted(error, "create the directory again, then continue"));
     }
     let restore = RewindRequest {
@@ -263,7 +263,7 @@ pub(super) fn log_of(dir: &str) -> PathBuf {
     PathBuf::from(format!("{}.log", dir.trim_end_matches(['/', '\\'])))
 }
 
-/// What a command is given about its trial.
+/// The facts of a trial that its command gets in words and variables.
 struct Facts<'e> {
     exploration: &'e Exploration,
     trial: &'e Trial,

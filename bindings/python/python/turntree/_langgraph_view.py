@@ -30,6 +30,8 @@ class Step:
     """A checkpoint of the root graph that is about to be stored."""
 
     parent: str | None
+    #: The newest stored checkpoint.
+    newest: str | None
     id: str
     #: Its values of the channels ``messages`` and ``files``, where it has them.
     values: dict[str, Any]
@@ -40,8 +42,8 @@ class Step:
     places: list[int] | None
     #: Records of messages by their places, if this step stores them.
     records: dict[int, bytes]
-    #: The history of a delta channel up to the parent, and the values written at the parent.
-    past: Callable[[str], DeltaChannelHistory]
+    #: What leads to a channel's value at a checkpoint, and the values written at the parent.
+    past: Callable[[str, str | None], DeltaChannelHistory]
     writes: Callable[[str], list[Any]]
 
     def is_delta(self, channel: str) -> bool:
@@ -53,16 +55,19 @@ class ThreadView:
 
     def __init__(self, snapshot: Snapshot | None) -> None:
         self._conversation = Conversation.of(snapshot)
-        self._files = ShownFiles(snapshot)
+        self._files: ShownFiles | None = None
         #: The messages of a delta channel.
         self._delta: DeltaMessages | None = None
 
     def show(self, change: Transaction, step: Step) -> str:
         """Shows a checkpoint. Returns words for the title of a change that adds messages."""
-        if step.is_delta("files"):
-            self._show_delta_files(change, step)
-        elif "files" in step.changed and is_files(step.values.get("files")):
-            self._files.replace(change, step.values["files"])
+        is_plain = "files" in step.changed and is_files(step.values.get("files"))
+        if is_plain or step.is_delta("files"):
+            self._files = self._files or ShownFiles(step.past("files", step.newest))
+            if step.is_delta("files"):
+                self._show_delta_files(change, step, self._files)
+            else:
+                self._files.replace(change, step.values["files"])
         if step.is_delta("messages"):
             return self._show_delta_messages(change, step)
         messages, places = step.values.get("messages"), step.places
@@ -83,7 +88,7 @@ class ThreadView:
             shown, seed = None, value
         else:
             if shown is None or shown.checkpoint != step.parent:
-                past = step.past("messages")
+                past = step.past("messages", step.parent)
                 shown, seed = None, past.get("seed")
                 writes = [write for _, _, write in past["writes"]]
             writes += step.writes("messages")
@@ -91,8 +96,8 @@ class ThreadView:
             shown = shown or DeltaMessages(seed)
             for write in writes:
                 shown.apply(write)
-        except (TypeError, ValueError, NotImplementedError):
-            return ""  # The channel has something else than messages.
+        except Exception:  # The channel has something else than messages, which ends no graph.
+            return ""
         shown.checkpoint, self._delta = step.id, shown
         return self._conversation.show(
             change,
@@ -102,20 +107,17 @@ class ThreadView:
             lambda at: record_of(shown.messages[at], default=str),
         )
 
-    def _show_delta_files(self, change: Transaction, step: Step) -> None:
+    def _show_delta_files(self, change: Transaction, step: Step, files: ShownFiles) -> None:
         value = step.values.get("files")
         if isinstance(value, _DeltaSnapshot):
-            self._files.replace(change, value.value)
+            files.replace(change, value.value)
         else:
-            if step.parent is None or self._files.checkpoint != step.parent:
-                past = step.past("files")
-                seed = past.get("seed")
-                self._files.replace(
-                    change, seed.value if isinstance(seed, _DeltaSnapshot) else seed
-                )
-                self._files.apply(change, [write for _, _, write in past["writes"]])
-            self._files.apply(change, step.writes("files"))
-        self._files.checkpoint = step.id
+            if step.parent is None or files.checkpoint != step.parent:
+                past = step.past("files", step.parent)
+                files.replace(change, _plain(past.get("seed")))
+                files.apply(change, [write for _, _, write in past["writes"]])
+            files.apply(change, step.writes("files"))
+        files.checkpoint = step.id
 
 
 class Conversation:
@@ -220,11 +222,17 @@ class ShownFiles:
     """The files of a session, from the channel ``files`` of deepagents: paths with their content, or
     None for a deleted file. Values of another form are not shown."""
 
-    def __init__(self, snapshot: Snapshot | None) -> None:
+    def __init__(self, shown: DeltaChannelHistory) -> None:
         #: The checkpoint whose files these are; None if unknown.
         self.checkpoint: str | None = None
-        paths = snapshot.keys(FILES) if snapshot else []
-        self._digests: dict[str, bytes] = dict.fromkeys(paths, b"")
+        #: The paths that the channel has put into the session, each with the digest of its content, which
+        #: is empty if unknown. Files that something else has put there, such as a capture, stay.
+        self._digests: dict[str, bytes] = {}
+        writes = [write for _, _, write in shown["writes"]]
+        for write in [_plain(shown.get("seed")), *writes]:
+            value = overwrite_of(write)[1]
+            paths = map(_key_of, value) if isinstance(value, dict) else ()
+            self._digests.update((path, b"") for path in paths if path is not None)
 
     def apply(self, change: Transaction, writes: Iterable[Any]) -> None:
         """Applies writes of the channel to the files."""
@@ -264,6 +272,10 @@ class ShownFiles:
     def _remove(self, change: Transaction, key: str) -> None:
         if self._digests.pop(key, None) is not None:
             change.remove(FILES, key)
+
+
+def _plain(value: Any) -> Any:
+    return value.value if isinstance(value, _DeltaSnapshot) else value
 
 
 def is_files(value: Any) -> bool:

@@ -471,12 +471,7 @@ class TurntreeSaver(BaseCheckpointSaver[str]):
                 record = record_of(item)
                 if self.serde.dumps_typed(message_of(record)) == (kind, body):
                     return record
-            except (
-                TypeError,
-                ValueError,
-                KeyError,
-                RecursionError,
-            ):  # No JSON, or no other way back.
+            except Exception:  # Then it has something that JSON has not.
                 pass
         return kind.encode() + b"\0" + body
 
@@ -495,18 +490,18 @@ class TurntreeSaver(BaseCheckpointSaver[str]):
         delta_channels: Iterable[str],
     ) -> Step:
         """A checkpoint of the root graph as the view of its thread shows it."""
-        snapshot = self.store.snapshot(state.tip) if state.tip and parent else None
+        snapshot = self.store.snapshot(state.tip) if state.tip else None
 
-        def past(channel: str) -> DeltaChannelHistory:
-            if snapshot is None or parent is None:
+        def past(channel: str, id: str | None) -> DeltaChannelHistory:
+            if snapshot is None or id is None:
                 return {"writes": []}
             # The history of a checkpoint begins at its parent: its own value counts first.
-            record = snapshot.get(CHECKPOINTS, checkpoint_key("", parent))
+            record = snapshot.get(CHECKPOINTS, checkpoint_key("", id))
             version = self._parts(record)[0]["channel_versions"].get(channel) if record else None
             stored = snapshot.get(VALUES, value_key("", channel, version)) if version else None
             if stored is not None:
                 return {"writes": [], "seed": self._value(snapshot, "", channel, stored, None)}
-            return self._history(snapshot, "", parent, [channel])[channel]
+            return self._history(snapshot, "", id, [channel])[channel]
 
         def writes(channel: str) -> builtins.list[Any]:
             if snapshot is None or parent is None:
@@ -514,6 +509,7 @@ class TurntreeSaver(BaseCheckpointSaver[str]):
             stored = snapshot.scan(WRITES, checkpoint_key("", parent) + "/")
             return [value for _, _, value in self._writes(stored, {channel})]
 
+        newest = snapshot.keys(CHECKPOINTS, "/", reverse=True, limit=1) if snapshot else []
         values = checkpoint["channel_values"]
         shown: dict[str, Any] = {
             channel: values[channel] for channel in ("messages", "files") if channel in values
@@ -521,6 +517,7 @@ class TurntreeSaver(BaseCheckpointSaver[str]):
         known = state.lists.get(("", "messages"))
         return Step(
             parent=parent,
+            newest=parts_of(newest[0].rpartition("/")[2])[0] if newest else None,
             id=checkpoint["id"],
             values=shown,
             changed=set(changed),

@@ -3,7 +3,7 @@
 //! Only shapes that carry no decision are removed. Numbers stay, since a count of failed tests or
 //! the number of a line is a result.
 
-/// Stands for what was removed.
+/// Replaces the removed parts.
 const GONE: char = '*';
 
 /// The shortest run of hexadecimal digits that is an id, if it has letters and digits.

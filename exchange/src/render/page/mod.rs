@@ -89,7 +89,7 @@ struct Scripts<'s> {
 pub struct Page<'a> {
     /// The title.
     pub title: &'a str,
-    /// What the page is about, in a sentence, for those who are sent it.
+    /// One sentence about the page, which link previews show.
     pub description: &'a str,
     /// The labels of the session, for the overview.
     pub labels: &'a [String],

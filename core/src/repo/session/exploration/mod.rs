@@ -55,7 +55,7 @@ pub struct Exploration {
     pub trials: Vec<Trial>,
 }
 
-/// What an exploration tries.
+/// The strategies of an exploration, their command and check, and the limits.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ExplorationPlan {

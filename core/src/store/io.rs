@@ -175,6 +175,16 @@ pub trait ReadAt: Debug + Send + Sync {
     /// # Errors
     /// The errors of reading.
     fn size(&self) -> io::Result<u64>;
+
+    /// Reads exactly `length` bytes from `offset`.
+    ///
+    /// # Errors
+    /// `UnexpectedEof` when the bytes end before, and the errors of reading.
+    fn read_part(&self, offset: u64, length: usize) -> io::Result<Vec<u8>> {
+        let mut part = vec![0; length];
+        let read = self.read_at(&mut part, offset)?;
+        if read < length { Err(io::ErrorKind::UnexpectedEof.into()) } else { Ok(part) }
+    }
 }
 
 impl ReadAt for Arc<dyn IoFile> {

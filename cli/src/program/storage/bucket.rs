@@ -281,16 +281,8 @@ fn e_tag_of(token: &str) -> &str {
 
 /// Reads the part of a source that begins at `at`.
 fn read_part(from: &dyn ReadAt, at: u64, size: u64) -> Result<Vec<u8>> {
-    let failed = |error| Error::io("read the upload", error);
     let length = usize::try_from(size.saturating_sub(at)).unwrap_or(usize::MAX).min(PART_BYTES);
-    let (mut part, mut filled) = (vec![0; length], 0);
-    while let Some(rest) = part.get_mut(filled..).filter(|rest| !rest.is_empty()) {
-        match from.read_at(rest, at + filled as u64).map_err(failed)? {
-            0 => return Err(failed(std::io::ErrorKind::UnexpectedEof.into())),
-            read => filled += read,
-        }
-    }
-    Ok(part)
+    from.read_part(at, length).map_err(|error| Error::io("read the upload", error))
 }
 
 /// Runs a future of `object_store` on this thread. The runtime only needs a clock, because requests

@@ -340,15 +340,7 @@ impl SealedFile<'_> {
     fn chunk(&self, index: u64) -> io::Result<Vec<u8>> {
         let at = index * CHUNK_BYTES;
         let length = self.size.saturating_sub(at).min(CHUNK_BYTES);
-        let mut plain = vec![0; usize::try_from(length).unwrap_or(usize::MAX)];
-        let mut done = 0;
-        while done < plain.len() {
-            let rest = plain.get_mut(done..).unwrap_or_default();
-            match self.from.read_at(rest, at + done as u64)? {
-                0 => return Err(io::ErrorKind::UnexpectedEof.into()),
-                read => done += read,
-            }
-        }
+        let plain = self.from.read_part(at, usize::try_from(length).unwrap_or(usize::MAX))?;
         Ok(self.sealer.seal(index, index + 1 == chunks_of(self.size), &plain))
     }
 }

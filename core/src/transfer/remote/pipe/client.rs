@@ -180,13 +180,9 @@ impl Bucket for PipeBucket {
             let mut at = 0;
             while at < size {
                 let length = (size - at).min(MAX_PAYLOAD_BYTES.into());
-                let mut part = vec![0; usize::try_from(length).unwrap_or_default()];
-                let read = from.read_at(&mut part, at).map_err(failed)?;
-                if read == 0 {
-                    return Err(failed(Io::UnexpectedEof.into()));
-                }
-                part.truncate(read);
-                at += read as u64;
+                let length = usize::try_from(length).unwrap_or_default();
+                let part = from.read_part(at, length).map_err(failed)?;
+                at += part.len() as u64;
                 connection.send(&Frame { header: Request::Part {}, payload: part.into() })?;
             }
             connection.answer()

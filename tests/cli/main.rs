@@ -40,6 +40,7 @@ mod redacting;
 mod release;
 mod remote;
 mod remote_contract;
+mod remote_database;
 mod remote_numbers;
 mod remote_ssh;
 mod remote_story;

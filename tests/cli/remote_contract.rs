@@ -16,7 +16,7 @@ use turntree_tests::remote::{MemoryBucket, ObjectServer, expect_bucket};
 const PROGRAM: &str = env!("CARGO_BIN_EXE_turntree-under-test");
 
 /// A bucket that the program serves for a URL.
-fn served(url: &str, environment: &[(&'static str, String)]) -> Box<dyn Bucket> {
+pub(crate) fn served(url: &str, environment: &[(&'static str, String)]) -> Box<dyn Bucket> {
     let (url, environment) = (url.to_owned(), environment.to_vec());
     Box::new(PipeBucket::new(move || {
         let mut command = Command::new(PROGRAM);

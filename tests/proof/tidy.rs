@@ -91,7 +91,8 @@ const FENCES: &[(&str, &[&str])] = &[
     ("hyper_util", &["cli/src/viewer/"]),
     ("ratatui_core", &["cli/src/terminal/"]),
     ("ureq", &["cli/src/program/storage/http.rs"]),
-    ("rustls", &["cli/src/program/storage/http.rs"]),
+    ("rustls", &["cli/src/program/storage/http.rs", "cli/src/program/database/tls.rs"]),
+    ("postgres", &["cli/src/program/database/"]),
     ("gix_pack", &["exchange/src/git/pack.rs"]),
 ];
 
@@ -99,8 +100,8 @@ const MAX_LINES: usize = 700;
 
 /// The maximum number of packages in the lock file: every new one is a decision. A hundred are for
 /// git, fifty for encrypted bundles, thirty for the Model Context Protocol, sixty for object
-/// storage, ten for the cells of a terminal; a third are for other systems.
-const MAX_PACKAGES: usize = 479;
+/// storage, twenty for PostgreSQL, ten for the cells of a terminal; a third are for other systems.
+const MAX_PACKAGES: usize = 513;
 
 pub(super) fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap().to_owned()

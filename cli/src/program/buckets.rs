@@ -10,6 +10,8 @@ use turntree::store::RealIo;
 use turntree::transfer::remote::{Bucket, FolderBucket, Hex, KeysDocument, RemoteRanges};
 use turntree::{Error, ErrorKind, Result};
 
+#[cfg(feature = "postgres")]
+use super::database;
 use super::ssh::Host;
 #[cfg(feature = "storage")]
 use super::storage;
@@ -23,6 +25,8 @@ enum Place {
     Host(Host),
     #[cfg(feature = "storage")]
     Storage,
+    #[cfg(feature = "postgres")]
+    Database,
 }
 
 /// Returns the URL to record: the absolute path for an existing folder.
@@ -48,10 +52,13 @@ pub(crate) fn open_bucket(url: &str) -> Result<Box<dyn Bucket>> {
         Place::Host(host) => Ok(Box::new(host.bucket(false))),
         #[cfg(feature = "storage")]
         Place::Storage => Ok(Box::new(storage::open(url)?)),
+        #[cfg(feature = "postgres")]
+        Place::Database => database::open(url),
     }
 }
 
-/// Opens the bucket of a URL for a new remote: creates a folder, or tries object storage.
+/// Opens the bucket of a URL for a new remote: creates a folder or the tables of a database,
+/// or tries object storage.
 pub(crate) fn make_bucket(url: &str) -> Result<Box<dyn Bucket>> {
     match place(url)? {
         Place::Folder(path) => {
@@ -60,6 +67,8 @@ pub(crate) fn make_bucket(url: &str) -> Result<Box<dyn Bucket>> {
         Place::Host(host) => Ok(Box::new(host.bucket(true))),
         #[cfg(feature = "storage")]
         Place::Storage => storage::open_tried(url),
+        #[cfg(feature = "postgres")]
+        Place::Database => database::open_made(url),
     }
 }
 
@@ -112,10 +121,14 @@ fn place(url: &str) -> Result<Place> {
         }
         #[cfg(feature = "storage")]
         Some(scheme) if storage::is_storage(scheme) => Ok(Place::Storage),
+        #[cfg(feature = "postgres")]
+        Some(scheme) if database::is_database(scheme) => Ok(Place::Database),
         Some(scheme) => {
-            let others = if cfg!(feature = "storage") { ", s3://, gs://, az://" } else { "" };
+            let storage = if cfg!(feature = "storage") { ", s3://, gs://, az://" } else { "" };
+            let database = if cfg!(feature = "postgres") { ", postgres://" } else { "" };
             let message = format!(
-                "a remote of the kind {scheme}://: expected a folder, file:///path, ssh://{others}"
+                "a remote of the kind {scheme}://: expected a folder, file:///path, \
+                 ssh://{storage}{database}"
             );
             Err(Error::new(ErrorKind::Unsupported, message))
         }

@@ -4,6 +4,8 @@ pub(crate) mod age_keys;
 pub(crate) mod browser;
 pub(crate) mod buckets;
 pub(crate) mod complete;
+#[cfg(feature = "postgres")]
+mod database;
 pub(crate) mod directory_map;
 pub(crate) mod fault;
 pub(crate) mod global;

@@ -40,7 +40,7 @@ use crate::view::render::{count, size};
   turntree clone --lazy s3://agents/team
   turntree --store /srv/agents.turntree clone /mnt/share/agents")]
 pub(crate) struct CloneRemote {
-    /// s3://BUCKET/PREFIX, gs://, az://, ssh://HOST/PATH, HOST:PATH, or the path of a folder
+    /// s3://BUCKET/PREFIX, gs://, az://, postgres://USER@HOST/DATABASE/PREFIX, ssh://HOST/PATH, HOST:PATH, or the path of a folder
     #[arg(value_name = "URL", value_hint = clap::ValueHint::DirPath)]
     url: String,
     /// The directory for the store; the working directory by default

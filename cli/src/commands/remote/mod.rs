@@ -72,7 +72,7 @@ enum RemoteVerb {
         /// Local name of the remote
         #[arg(value_name = "NAME")]
         name: String,
-        /// s3://BUCKET/PREFIX, gs://, az://, ssh://HOST/PATH, HOST:PATH, or the path of a folder
+        /// s3://BUCKET/PREFIX, gs://, az://, postgres://USER@HOST/DATABASE/PREFIX, ssh://HOST/PATH, HOST:PATH, or the path of a folder
         #[arg(value_name = "URL", value_hint = clap::ValueHint::DirPath)]
         url: String,
         /// Encrypt it for your own key and those of --member; it must be new

@@ -16,8 +16,8 @@ const MIN_CHARS: usize = 8;
 /// Characters of a UUID.
 const UUID_CHARS: usize = 36;
 
-/// Names that cost a pass over the refs each. More names share a sorted table, which costs as much
-/// as several passes.
+/// The number of names that are shortened by a pass over the refs each. For more names, a sorted
+/// table is built once, which costs as much as several passes.
 const PASSES: usize = 4;
 
 /// The short names of the sessions in some refs.

@@ -1,7 +1,8 @@
 //! The title of a session without one: its first prompt, shortened at a word.
 //!
 //! Some clients begin each plan with the same sentence. The title is then the first heading of the
-//! prompt. Others begin prompts with markup. The title is then the first line outside of it.
+//! prompt. Others begin prompts with markup. The title is then the first line outside of it. A prompt
+//! that begins with a pasted terminal usually ends with the request.
 
 use turntree::context::{MAIN_AGENT, MessageEntry, Role};
 use turntree::error::{ErrorKind, Result};
@@ -33,6 +34,7 @@ pub(super) fn prompt_title(repo: &Repository, first: &Commit) -> Result<(String,
     let telling = match message {
         PLAN => found_in_prompt(repo, first, heading_in)?,
         _ if is_markup(message) => found_in_prompt(repo, first, line_in)?,
+        _ if is_shell(message) => found_in_prompt(repo, first, request_below)?,
         _ => None,
     };
     Ok(match telling {
@@ -122,6 +124,28 @@ fn line_in(text: &str) -> Option<String> {
     None
 }
 
+/// Returns true for a line of a terminal that begins with the prompt of a shell.
+fn is_shell(line: &str) -> bool {
+    const PROMPTS: [&str; 5] = ["$ ", "% ", "❯ ", "➜ ", "λ "];
+    let is_host = |start: &str| {
+        let name = start.rsplit([' ', '(']).next().unwrap_or(start);
+        name.split_once('@').is_some_and(|(user, place)| !user.is_empty() && place.contains(':'))
+    };
+    PROMPTS.iter().any(|prompt| line.starts_with(prompt))
+        || (line.starts_with("PS ") && line.contains("> "))
+        || ["$ ", "# "]
+            .iter()
+            .any(|end| line.split_once(end).is_some_and(|(start, _)| is_host(start)))
+}
+
+/// Returns the first line of the last paragraph, unless it belongs to the pasted terminal.
+fn request_below(text: &str) -> Option<String> {
+    let lines: Vec<&str> = text.trim().lines().map(str::trim_end).collect();
+    let above = lines.iter().rposition(|line| line.is_empty())?;
+    let line = lines.get(above + 1)?;
+    (!is_shell(line)).then(|| first_line(line))
+}
+
 /// Returns a title that shows that it was cut, at a word.
 fn shortened(text: &str) -> String {
     if text.chars().count() < CUT_CHARS {
@@ -159,6 +183,25 @@ mod tests {
             assert_eq!(heading_in(text).as_deref(), Some(expected));
         }
         assert_eq!(heading_in("no heading\n#tag\n#\n"), None);
+    }
+
+    #[test]
+    fn the_request_below_a_pasted_terminal_is_found() {
+        let pasted = "➜  app git:(main) ✗ git push\nerror: no hook\n\nhint: add one\n➜  app ✗ ls\n\n\
+                      please fix the hook\nand push";
+        assert!(is_shell(pasted));
+        assert_eq!(request_below(pasted).as_deref(), Some("please fix the hook"));
+        for text in ["$ make\nerror", "$ make\n\n$ make again", "$ make\n\n"] {
+            assert_eq!(request_below(text), None, "{text}");
+        }
+        for line in ["ann@box:~/app$ make", "(venv) ann@box:/# ls", "PS C:\\app> dir", "❯ make"] {
+            assert!(is_shell(line), "{line}");
+        }
+        let others =
+            ["it costs 5$ a day", "mail ann@box: what is $ for", "# Heading", "$HOME is wrong"];
+        for line in others {
+            assert!(!is_shell(line), "{line}");
+        }
     }
 
     #[test]

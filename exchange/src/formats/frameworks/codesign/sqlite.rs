@@ -92,7 +92,7 @@ impl Designs {
         Ok(rows)
     }
 
-    /// The fields that later versions keep, as they would.
+    /// Reads the fields that later versions of the program store, in their form.
     fn store(&self) -> Result<Archive> {
         const DESIGN: &[&str] = &["schemaVersion", "id", "name", "createdAt", "updatedAt"];
         const SNAPSHOT: &[&str] = &[

@@ -288,7 +288,7 @@ fn messages(stored: &StoredValues<'_>, end: i64) -> Result<Vec<MessageText>> {
     let mut clock = Clock::new(&moments, end);
     let mut written: Vec<MessageText> = Vec::new();
     for (at, (entry, bytes, is_own, moment)) in read.iter().enumerate() {
-        clock.come_to(at, *moment);
+        clock.advance_to(at, *moment);
         let own = is_own.then(|| own(bytes, entry.role, written.len(), *moment, &mut clock));
         match own.flatten() {
             Some(message) => written.push(message),
@@ -327,8 +327,8 @@ impl Clock {
         Self { micros, limits, limit: i64::MAX }
     }
 
-    /// Comes to the message `at`.
-    fn come_to(&mut self, at: usize, moment: Option<i64>) {
+    /// Advances to the message `at`.
+    fn advance_to(&mut self, at: usize, moment: Option<i64>) {
         self.limit = self.limits.get(at).copied().unwrap_or(i64::MAX);
         self.micros = moment.unwrap_or(self.micros);
     }

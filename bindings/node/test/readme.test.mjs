@@ -19,6 +19,7 @@ const SAYS = [
   "[ 'user', 'assistant' ]\n",
   "[ { theme: 'dark' } ]\n",
   "message: { role: 'user', content: 'hi' }",
+  "[ 'main', 'what-if' ]\n",
   "hello\n",
 ];
 

@@ -4,10 +4,12 @@ import type { SessionStore } from "@anthropic-ai/claude-agent-sdk";
 import { MemorySaver, MessagesAnnotation, START, StateGraph } from "@langchain/langgraph";
 import type { BaseCheckpointSaver, BaseStore } from "@langchain/langgraph-checkpoint";
 import { type Message, type PathChange, Snapshot, Store, Transaction, TurntreeError } from "turntree";
+import type { Session } from "@openai/agents-core";
 import { loadChat, saveChat } from "turntree/ai";
 import { TurntreeSessionStore } from "turntree/claude";
 import { unwrap } from "turntree/keys";
 import { TurntreeSaver, TurntreeStore } from "turntree/langgraph";
+import { type SessionBranch, TurntreeSession } from "turntree/openai-agents";
 
 export async function primitives(): Promise<void> {
   const store = await Store.open("agents.turntree", { actor: "me", create: false });
@@ -46,6 +48,8 @@ export async function adapters(store: Store): Promise<void> {
   graph.compile({ checkpointer: saver, store: memory });
   graph.compile({ checkpointer: new MemorySaver() });
   const sessions: SessionStore = new TurntreeSessionStore(store);
+  const conversation: Session = new TurntreeSession(store, "customer");
+  const branches: SessionBranch[] = await new TurntreeSession(store, "customer").listBranches();
   await saveChat(store, { chatId: "c", messages: await loadChat(store, "c") });
-  console.log(stores, sessions);
+  console.log(stores, sessions, conversation, branches);
 }

@@ -191,3 +191,51 @@ fn lists_can_be_truncated_and_shape_mismatches_are_rejected() {
         assert_eq!(refused.unwrap_err().kind(), ErrorKind::InvalidInput);
     }
 }
+
+#[test]
+fn a_change_is_read_as_it_will_be_committed() {
+    let (_folder, repo) = repo();
+    put(&repo, "a", "old", "1");
+    let (mut change, a) = (repo.change(), branch("a"));
+    change.on(&a).put("kept", "new", "2").unwrap();
+    change.on(&a).put_new("kept", "old", "not this").unwrap();
+    change.on(&a).push("log", "one").unwrap();
+    let contents = change.contents(&a).unwrap();
+    assert_eq!(contents.get("kept", "old").unwrap().unwrap(), "1");
+    assert_eq!(contents.read_entry("kept/new").unwrap(), "2");
+    assert!(contents.has_entry("log/0").unwrap() && !contents.has_entry("kept/none").unwrap());
+    change.on(&a).remove("kept", "old").unwrap();
+    change.on(&a).push("log", "two").unwrap();
+    let contents = change.contents(&a).unwrap();
+    assert_eq!(contents.scan_keys("kept", &Scan::default()).unwrap(), ["new"]);
+    assert_eq!(contents.list("log", 0..9).unwrap(), ["one", "two"]);
+    assert_eq!(change.contents(&branch("none")).unwrap().count("kept").unwrap(), 0);
+    change.commit("read").unwrap();
+    let read = repo.snapshot("a").unwrap();
+    assert_eq!(read.scan("kept", &Scan::default()).unwrap(), [("new".into(), "2".into())]);
+    assert_eq!(read.contents().count("log").unwrap(), 2);
+}
+
+#[test]
+fn a_change_that_was_read_is_committed_only_on_what_it_read() {
+    let (_folder, repo) = repo();
+    put(&repo, "a", "count", "1");
+    let (mut change, a) = (repo.change(), branch("a"));
+    assert!(change.contents(&a).unwrap().has_entry("kept/count").unwrap());
+    change.on(&a).put("kept", "count", "2").unwrap();
+    put(&repo, "a", "count", "other");
+    let refused = change.commit("late").unwrap_err();
+    assert_eq!(refused.kind(), ErrorKind::Conflict);
+    assert!(refused.to_string().contains("read it again"), "{refused}");
+    assert_eq!(repo.snapshot("a").unwrap().text("kept/count").unwrap(), "other");
+    // The content of another snapshot does not depend on the branch.
+    let first = repo.snapshot("a~1").unwrap().id();
+    let mut change = repo.change();
+    change.on(&a).go_on_from(first);
+    assert_eq!(change.contents(&a).unwrap().read_entry("kept/count").unwrap(), "1");
+    change.on(&a).start_over();
+    assert!(!change.contents(&a).unwrap().has_entry("kept/count").unwrap());
+    put(&repo, "a", "more", "3");
+    change.commit("from nothing").unwrap();
+    assert!(repo.snapshot("a").unwrap().sections().unwrap().is_empty());
+}

@@ -11,13 +11,16 @@ use std::collections::BTreeMap;
 use bytes::Bytes;
 
 use super::Repo;
+use super::edit::Edit;
+use super::preview::Preview;
+use super::records::Contents;
 use super::turn::check_file;
 use crate::context::sections::{FILES, MESSAGES, is_conversation, is_transcript_section};
-use crate::context::{Builder, Context, FileMode, MessageEntry, Role, agent_section, split};
+use crate::context::{Builder, Context, FileMode, Role, agent_section, split};
 use crate::error::{Error, ErrorKind, Result};
-use crate::object::{Kind, ObjectId, ObjectSink, Trigger};
+use crate::object::{ObjectId, Trigger};
 use crate::repo::{BranchName, SnapshotDraft, Transaction};
-use crate::tree::{Item, MAX_KEY_BYTES};
+use crate::tree::MAX_KEY_BYTES;
 
 /// Maximum number of repetitions of a change after concurrent commits.
 const MAX_ATTEMPTS: usize = 1000;
@@ -37,6 +40,8 @@ pub struct BranchChange {
     edits: Vec<Edit>,
     title: Option<String>,
     metadata: BTreeMap<String, String>,
+    /// The branch as the change will leave it, once it was read.
+    preview: Option<Preview>,
 }
 
 /// The base of the new snapshot.
@@ -47,18 +52,6 @@ enum Base {
     At(ObjectId),
     Nothing,
     Gone,
-}
-
-#[derive(Debug, Clone)]
-enum Edit {
-    Put { section: String, key: String, content: Bytes, only_new: bool },
-    File { path: String, mode: FileMode, content: Bytes },
-    Remove { section: String, key: String },
-    Push { section: String, content: Bytes },
-    Message { agent: String, role: Role, media: String, record: Bytes },
-    Cut { section: String, len: u64 },
-    Blob { section: String, content: Bytes },
-    Drop { section: String },
 }
 
 impl Repo {
@@ -81,6 +74,11 @@ impl Change {
     /// Returns the part of the change for `branch`.
     pub fn on(&mut self, branch: &BranchName) -> &mut BranchChange {
         self.branches.entry(branch.clone()).or_default()
+    }
+
+    /// Iterates over the branches of the change, ordered by name.
+    pub fn branches(&self) -> impl Iterator<Item = &BranchName> {
+        self.branches.keys()
     }
 
     /// Returns true if the change is empty.
@@ -115,6 +113,21 @@ impl Change {
         }
     }
 
+    /// Reads `branch` as this change will leave it: its newest snapshot at the first read, with the
+    /// edits so far. A later commit requires that the branch is still at that snapshot, because the
+    /// edits may depend on it; [`BranchChange::expect`] names another one.
+    ///
+    /// Costs the edits since the last read.
+    ///
+    /// # Errors
+    /// As for [`Change::commit`] and [`Repo::refresh`].
+    pub fn contents(&mut self, branch: &BranchName) -> Result<Contents<'_>> {
+        let change = self.branches.entry(branch.clone()).or_default();
+        change.advance_preview(&self.repo, branch)?;
+        let preview = change.preview.as_ref();
+        preview.map(Preview::contents).ok_or_else(|| Error::not_found(format!("branch {branch}")))
+    }
+
     fn has_condition(&self) -> bool {
         self.branches.values().any(|change| change.expected.is_some())
     }
@@ -146,12 +159,14 @@ impl BranchChange {
     /// the branch stay reachable from other branches and for an undo.
     pub fn go_on_from(&mut self, snapshot: ObjectId) -> &mut Self {
         self.base = Base::At(snapshot);
+        self.preview = None;
         self
     }
 
     /// Restarts the branch without its history and its sections.
     pub fn start_over(&mut self) -> &mut Self {
         self.base = Base::Nothing;
+        self.preview = None;
         self
     }
 
@@ -159,6 +174,7 @@ impl BranchChange {
     /// undo can restore it.
     pub fn delete(&mut self) -> &mut Self {
         self.base = Base::Gone;
+        self.preview = None;
         self
     }
 
@@ -284,6 +300,32 @@ impl BranchChange {
         Ok(())
     }
 
+    /// Brings the preview up to date.
+    fn advance_preview(&mut self, repo: &Repo, branch: &BranchName) -> Result<()> {
+        let mut preview = match self.preview.take() {
+            Some(preview) => preview,
+            None => Preview::begin(repo, self.base_to_read(repo, branch)?)?,
+        };
+        preview.advance(&self.edits)?;
+        self.preview = Some(preview);
+        Ok(())
+    }
+
+    /// Returns the snapshot that the edits are read on. The newest one becomes the expected one:
+    /// edits that depend on it must not be applied on top of another.
+    fn base_to_read(&mut self, repo: &Repo, branch: &BranchName) -> Result<Option<ObjectId>> {
+        match self.base {
+            Base::Nothing | Base::Gone => return Ok(None),
+            Base::At(id) => return repo.inner.peel(&id).map(Some),
+            Base::Newest => {}
+        }
+        if self.expected.is_none() {
+            repo.refresh()?;
+            self.expected = Some(repo.inner.tip(branch));
+        }
+        Ok(self.expected.flatten())
+    }
+
     fn is_empty(&self) -> bool {
         self.base == Base::Newest && self.edits.is_empty()
     }
@@ -297,9 +339,8 @@ impl BranchChange {
         title: &str,
     ) -> Result<bool> {
         let tip = change.tip(branch);
-        if self.expected.is_some_and(|expected| expected != tip) {
-            let message = format!("branch {branch} is not at the expected snapshot");
-            return Err(Error::new(ErrorKind::Conflict, message));
+        if let Some(expected) = self.expected.filter(|expected| *expected != tip) {
+            return Err(unexpected(branch, expected, tip));
         }
         let base = match self.base {
             Base::Newest => tip,
@@ -337,57 +378,20 @@ impl BranchChange {
     }
 }
 
-impl Edit {
-    fn apply(&self, change: &mut Transaction<'_>, builder: &mut Builder) -> Result<()> {
-        match self {
-            Self::Put { section, key, content, only_new } => {
-                if *only_new && builder.has_entry(change, section, key)? {
-                    return Ok(());
-                }
-                put(change, builder, section, key, Some(content.clone()))
-            }
-            Self::File { path, mode, content } => {
-                builder.set_file(change, path, Some((*mode, content.clone())))
-            }
-            Self::Remove { section, key } => put(change, builder, section, key, None),
-            Self::Push { section, content } => {
-                let blob = change.write(Kind::Blob, content.clone())?;
-                builder.push(change, section, Item::new(Kind::Blob, blob))
-            }
-            Self::Message { agent, role, media, record } => {
-                let blob = change.write(Kind::Blob, record.clone())?;
-                let entry = MessageEntry::new(blob, *role, media.clone());
-                builder.push_message(change, agent, &entry)
-            }
-            Self::Cut { section, len } => {
-                let end = builder.list_len(change, section)?;
-                match *len < end {
-                    true => builder.splice(change, section, *len..end, Vec::new()),
-                    false => Ok(()),
-                }
-            }
-            Self::Blob { section, content } => {
-                let blob = change.write(Kind::Blob, content.clone())?;
-                builder.set_blob(change, section, blob)
-            }
-            Self::Drop { section } => builder.clear(change, section),
+/// Returns the error for a branch at another snapshot than the expected one.
+fn unexpected(branch: &BranchName, expected: Option<ObjectId>, tip: Option<ObjectId>) -> Error {
+    let message = match (expected, tip) {
+        (None, _) => format!("branch {branch} exists already: expected that it does not"),
+        (Some(expected), Some(tip)) => format!(
+            "branch {branch} is at {}, expected {}: read it again, and retry",
+            tip.short(12),
+            expected.short(12)
+        ),
+        (Some(expected), None) => {
+            format!("branch {branch} was deleted: expected it at {}", expected.short(12))
         }
-    }
-}
-
-/// Sets or removes an entry; an entry of the workspace is a file.
-fn put(
-    change: &mut Transaction<'_>,
-    builder: &mut Builder,
-    section: &str,
-    key: &str,
-    content: Option<Bytes>,
-) -> Result<()> {
-    if section == FILES {
-        let file = content.map(|content| (FileMode::Regular, content));
-        return builder.set_file(change, key, file);
-    }
-    builder.set_entry(change, section, key, content)
+    };
+    Error::new(ErrorKind::Conflict, message)
 }
 
 /// Refuses invalid section names, and sections whose entries are more than bytes.

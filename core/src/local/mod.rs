@@ -48,9 +48,11 @@
 
 mod change;
 mod checkout;
+mod edit;
 mod formats;
 mod host;
 mod notes;
+mod preview;
 mod process;
 mod records;
 mod rewind;
@@ -69,7 +71,7 @@ pub use self::checkout::{Checkout, CheckoutPlan};
 pub use self::formats::MessageFormats;
 pub use self::host::{Closing, Host, HostOptions};
 pub use self::process::in_this_process;
-pub use self::records::Scan;
+pub use self::records::{Contents, Scan};
 pub use self::rewind::{Rewind, RewindPlan};
 pub use self::search::Match;
 pub use self::session::{MergeOutcome, Session};

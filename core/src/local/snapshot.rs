@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use bytes::Bytes;
 
 use super::{Checkout, Repo};
-use crate::context::{Context, MessageEntry, PathTarget, Role, diff};
+use crate::context::{Context, MessageEntry, Role, diff};
 use crate::error::{Error, Result};
 use crate::object::{Commit, Kind, ObjectId, ObjectSource};
 
@@ -122,24 +122,6 @@ impl Snapshot {
     /// `Corrupt` if the context cannot be read.
     pub fn agents(&self) -> Result<Vec<String>> {
         self.context.agents(self.repo.inner.store())
-    }
-
-    /// Returns the entry at `path`, such as `scratchpad/plan` or `files/src/a.rs`, byte for byte.
-    ///
-    /// # Errors
-    /// `NotFound` if there is no entry, `InvalidInput` for a folder or a whole section.
-    pub fn read_entry(&self, path: &str) -> Result<Bytes> {
-        let store = self.repo.inner.store();
-        let blob = match self.context.lookup(store, path)? {
-            PathTarget::Entry(item) => item.link.id,
-            PathTarget::Section(section) if section.shape == crate::context::Shape::Blob => {
-                section.id
-            }
-            PathTarget::Section(_) | PathTarget::Folder => {
-                return Err(Error::invalid(format!("{path} is not a single entry: list it")));
-            }
-        };
-        store.read_as(Kind::Blob, &blob)
     }
 
     /// Returns the entry at `path` as text.

@@ -2,7 +2,9 @@
 
 use super::Repo;
 use crate::error::{Error, Result};
-use crate::maintenance::{Collected, Policy, Purpose, Scope, collect, remove_policy, set_policy};
+use crate::maintenance::{
+    Collected, Policies, Policy, Purpose, Scope, collect, remove_policy, set_policy,
+};
 use crate::store::Tier;
 
 const MICROS_PER_SECOND: f64 = 1e6;
@@ -37,6 +39,26 @@ impl Repo {
         change.commit(&self.stamp(), "retention").map(drop)
     }
 
+    /// Returns the retention rules of `session`, or those of sessions without their own; `None` if
+    /// there are none.
+    ///
+    /// # Errors
+    /// `Corrupt` if the rules cannot be read.
+    pub fn retention(&self, session: Option<&str>) -> Result<Option<Retention>> {
+        self.refresh()?;
+        let store = self.inner.store();
+        let policies = Policies::load(store, &store.refs())?;
+        let policy = match session {
+            Some(session) => policies.of(session),
+            None => policies.default.as_ref(),
+        };
+        Ok(policy.map(|policy| Retention {
+            turns: policy.keep_last,
+            seconds: policy.keep_within.map(seconds),
+            budget_bytes: policy.budget_bytes,
+        }))
+    }
+
     /// Applies retention and frees unreachable content; with `repack` it then recompresses
     /// everything. Other processes can read and write concurrently. Costs a walk through the store,
     /// and writing the kept content.
@@ -66,11 +88,15 @@ fn micros(seconds: f64) -> Result<i64> {
     }
 }
 
+#[expect(clippy::cast_precision_loss, reason = "an age of centuries in microseconds is exact")]
+fn seconds(micros: i64) -> f64 {
+    micros as f64 / MICROS_PER_SECOND
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::error::ErrorKind;
-    use crate::maintenance::Policies;
 
     #[test]
     fn a_session_keeps_what_it_is_told_to_until_it_is_told_otherwise() {
@@ -91,6 +117,8 @@ mod tests {
         let kept = policies().of("task").map(|policy| (policy.keep_last, policy.keep_within));
         assert_eq!(kept, Some((Some(9), Some(1_500_000))));
         assert_eq!(policies().of("other"), None);
+        assert_eq!(repo.retention(Some("task")).unwrap(), Some(rules));
+        assert_eq!(repo.retention(None).unwrap(), None);
         repo.retain(Some("task"), &Retention::default()).unwrap();
         assert_eq!(policies().of("task"), None);
         assert!(repo.collect(true).unwrap().written_bytes > 0);

@@ -112,7 +112,7 @@ def calls() -> None:
     with tempfile.TemporaryDirectory() as kept, turntree.Store(Path(kept) / "store") as store:
         with store.begin("task") as change:
             change.put("kept", "a", b"1")
-        snapshot = store.snapshot("task")
+        snapshot = store["task"]
         rows: dict[str, Callable[[], object]] = {
             "of Python alone": lambda: None,
             "`snapshot.turn`, which leaves the interpreter locked": lambda: snapshot.turn,

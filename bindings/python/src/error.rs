@@ -2,7 +2,8 @@
 //! `turntree.Error`.
 
 use pyo3::exceptions::{
-    PyException, PyLookupError, PyOSError, PyPermissionError, PyRuntimeError, PyValueError,
+    PyException, PyFileExistsError, PyLookupError, PyOSError, PyPermissionError, PyRuntimeError,
+    PyValueError,
 };
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
@@ -29,6 +30,10 @@ const CLASSES: [(ErrorKind, &str, &str); 12] = [
     (ErrorKind::Io, "StoreIOError", "The operating system refused."),
 ];
 
+/// The class for a name that is taken, and its description.
+const ALREADY_EXISTS: (&str, &str) = ("AlreadyExists", "The name is taken: choose another name.");
+
+static TAKEN: PyOnceLock<Py<PyType>> = PyOnceLock::new();
 static BASE: PyOnceLock<Py<PyType>> = PyOnceLock::new();
 static BY_KIND: PyOnceLock<Vec<(ErrorKind, Py<PyType>)>> = PyOnceLock::new();
 
@@ -57,6 +62,14 @@ pub(crate) fn add_to(module: &Bound<'_, PyModule>) -> PyResult<()> {
         let class = new_class(py, name, kind.name(), doc, &bases)?;
         module.add(name, class.clone_ref(py))?;
         classes.push((kind, class));
+    }
+    let conflict = classes.iter().find(|(kind, _)| *kind == ErrorKind::Conflict);
+    if let Some((kind, conflict)) = conflict {
+        let exists = py.get_type::<PyFileExistsError>();
+        let (name, doc) = ALREADY_EXISTS;
+        let class = new_class(py, name, kind.name(), doc, &[conflict.bind(py), &exists])?;
+        module.add(name, class.clone_ref(py))?;
+        let _ = TAKEN.set(py, class);
     }
     let _ = BASE.set(py, base);
     let _ = BY_KIND.set(py, classes);
@@ -91,6 +104,14 @@ pub(crate) fn of_kind(kind: ErrorKind, text: String) -> PyErr {
             Some(class) => PyErr::from_type(class.bind(py).clone(), text),
             None => PyRuntimeError::new_err(text),
         }
+    })
+}
+
+/// Returns an exception for a name that is taken.
+pub(crate) fn already_exists(text: String) -> PyErr {
+    Python::attach(|py| match TAKEN.get(py) {
+        Some(class) => PyErr::from_type(class.bind(py).clone(), text),
+        None => of_kind(ErrorKind::Conflict, text),
     })
 }
 

@@ -1,13 +1,16 @@
 //! Reads a snapshot: entries, records, messages, and its place in history.
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 
 use bytes::Bytes;
 use pyo3::prelude::*;
-use pyo3::types::PyBytes;
+use pyo3::types::{PyBytes, PyTuple};
+use turntree::context::Shape;
 use turntree::local::{self, Scan};
 
 use crate::process::detached;
+use crate::values::{datetime_of, named};
 
 /// Number of entries or records read between checks for signals such as Ctrl-C.
 const PAGE: u64 = 4096;
@@ -22,7 +25,7 @@ pub(crate) struct Snapshot {
 #[pyclass(frozen, module = "turntree", get_all)]
 pub(crate) struct Message {
     /// ``system``, ``user``, ``assistant``, ``tool`` or ``other``.
-    role: String,
+    role: &'static str,
     /// The format of the record.
     format: String,
     /// The branch that a merge took the message from; None for a message of this branch.
@@ -63,10 +66,10 @@ impl Snapshot {
         self.inner.commit().parents.iter().map(ToString::to_string).collect()
     }
 
-    /// The time of the snapshot, in microseconds since 1970, UTC.
+    /// The time of the snapshot, in UTC.
     #[getter]
-    fn time_micros(&self) -> i64 {
-        self.inner.commit().time.micros
+    fn time<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        datetime_of(py, self.inner.commit().time.micros)
     }
 
     /// The agent that made the snapshot.
@@ -104,9 +107,30 @@ impl Snapshot {
     }
 
     /// Returns the entry or blob at a path, such as ``scratchpad/plan``; raises ``NotFound``.
-    #[pyo3(signature = (path))]
-    fn read<'py>(&self, py: Python<'py>, path: &str) -> PyResult<Bound<'py, PyBytes>> {
+    fn __getitem__<'py>(&self, py: Python<'py>, path: &str) -> PyResult<Bound<'py, PyBytes>> {
         Ok(PyBytes::new(py, &detached(py, || self.inner.read_entry(path))?))
+    }
+
+    /// Returns True if there is an entry or a blob at this path.
+    fn __contains__(&self, py: Python<'_>, path: &str) -> PyResult<bool> {
+        detached(py, || self.inner.has_entry(path))
+    }
+
+    /// Iterates over the paths of all blobs and of all entries of map sections.
+    fn __iter__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        let mut paths = Vec::new();
+        for (name, section) in detached(py, || self.inner.sections())? {
+            match section.shape {
+                Shape::Blob => paths.push(name),
+                Shape::List => {}
+                Shape::Map => {
+                    let read = |page: &Scan| self.inner.scan_keys(&name, page);
+                    let keys = paged(py, Scan::default(), read, |key| key)?;
+                    paths.extend(keys.into_iter().map(|key| format!("{name}/{key}")));
+                }
+            }
+        }
+        Ok(PyTuple::new(py, paths)?.try_iter()?.into_any())
     }
 
     /// Returns entries of a map section ordered by key, or in reverse. Reading begins after
@@ -153,18 +177,7 @@ impl Snapshot {
         start: u64,
         stop: Option<u64>,
     ) -> PyResult<Vec<Bound<'py, PyBytes>>> {
-        let (mut records, mut at, stop) = (Vec::new(), start, stop.unwrap_or(u64::MAX));
-        while at < stop {
-            let end = stop.min(at.saturating_add(PAGE));
-            let found = detached(py, || self.inner.list(section, at..end))?;
-            records.extend(found.iter().map(|content| PyBytes::new(py, content)));
-            if (found.len() as u64) < PAGE {
-                break;
-            }
-            at = end;
-            signals(py)?;
-        }
-        Ok(records)
+        paged_list(py, start, stop, |places| self.inner.list(section, places))
     }
 
     /// Returns the agents that have a conversation or state.
@@ -188,7 +201,7 @@ impl Snapshot {
             Ok(Ok(found))
         })??;
         let message = |message: local::Message| Message {
-            role: message.role.name().to_owned(),
+            role: message.role.name(),
             format: message.format,
             origin: message.origin,
             record: PyBytes::new(py, &message.record).unbind(),
@@ -196,19 +209,18 @@ impl Snapshot {
         Ok(found.into_iter().map(message).collect())
     }
 
-    /// Returns the changes from an older snapshot to this one: paths of entries, and the kind
-    /// of each change.
-    pub(crate) fn changes_since(
+    /// Returns the changes from an older snapshot to this one, ordered by path.
+    pub(crate) fn changes_since<'py>(
         &self,
-        py: Python<'_>,
+        py: Python<'py>,
         older: &Self,
-    ) -> PyResult<Vec<(String, &'static str)>> {
+    ) -> PyResult<Vec<Bound<'py, PyAny>>> {
         let found = detached(py, || self.inner.changes_since(&older.inner))?;
         let change = |change: local::EntryChange| {
             let kind = change.kind();
-            (change.path, kind)
+            named(py, "Change", (change.path, kind))
         };
-        Ok(found.into_iter().map(change).collect())
+        found.into_iter().map(change).collect()
     }
 
     fn __repr__(&self) -> String {
@@ -230,8 +242,29 @@ fn signals(py: Python<'_>) -> PyResult<()> {
     py.check_signals()
 }
 
+/// Reads records of a list, one page at a time.
+pub(crate) fn paged_list<'py>(
+    py: Python<'py>,
+    start: u64,
+    stop: Option<u64>,
+    read: impl Fn(Range<u64>) -> turntree::Result<Vec<Bytes>> + Sync,
+) -> PyResult<Vec<Bound<'py, PyBytes>>> {
+    let (mut records, mut at, stop) = (Vec::new(), start, stop.unwrap_or(u64::MAX));
+    while at < stop {
+        let end = stop.min(at.saturating_add(PAGE));
+        let found = detached(py, || read(at..end))?;
+        records.extend(found.iter().map(|content| PyBytes::new(py, content)));
+        if (found.len() as u64) < PAGE {
+            break;
+        }
+        at = end;
+        signals(py)?;
+    }
+    Ok(records)
+}
+
 /// Reads the results of a scan, one page at a time.
-fn paged<T: Send>(
+pub(crate) fn paged<T: Send>(
     py: Python<'_>,
     mut scan: Scan,
     read: impl Fn(&Scan) -> turntree::Result<Vec<T>> + Sync,
@@ -254,6 +287,20 @@ fn paged<T: Send>(
 
 #[pymethods]
 impl Message {
+    /// The text that its format finds in the record, or else the record. Formats of transcripts
+    /// need the program.
+    #[getter]
+    fn text(&self, py: Python<'_>) -> String {
+        let record = self.record.bind(py).as_bytes();
+        let text = (crate::formats().text)(&self.format, record);
+        text.unwrap_or_else(|| String::from_utf8_lossy(record).into_owned())
+    }
+
+    /// Returns the record as the value of its JSON; raises ``ValueError`` if it is none.
+    fn json<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        py.import("json")?.call_method1("loads", (&self.record,))
+    }
+
     fn __repr__(&self) -> String {
         format!("<turntree.Message of {}>", self.role)
     }

@@ -1,54 +1,37 @@
 //! A store: opening and closing, its sessions and history, and operations on whole branches.
 
-use std::collections::VecDeque;
+#![expect(clippy::needless_pass_by_value, reason = "Python makes the arguments for each call")]
+
+#[cfg(feature = "program")]
+use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use pyo3::prelude::*;
-use pyo3::types::PyDict;
+#[cfg(feature = "program")]
+use pyo3::types::PyBytes;
+use pyo3::types::PyTuple;
+use turntree::ErrorKind;
 use turntree::local::{Host, HostOptions, Repo, Retention};
-use turntree::object::ObjectId;
-use turntree::repo::BranchName;
+use turntree::repo::{BranchName, NewPin, PatternOptions, SessionLabels};
 use turntree::store::StoreKeys;
-use turntree::{Error, ErrorKind};
 
-use crate::error::raised;
+use crate::error::{already_exists, raised};
+#[cfg(feature = "program")]
+use crate::exchange::{self, WordSearch};
+use crate::history::{self, Log};
+use crate::lookup::{branch_name, repo_of, snapshot_at};
+use crate::names;
 use crate::process::{BETWEEN_SIGNALS, detached, interruptibly, patiently};
+#[cfg(feature = "program")]
+use crate::remote;
+use crate::restore::{self, Restore};
+use crate::search::{self, Search};
 use crate::snapshot::Snapshot;
 use crate::transaction::Transaction;
-
-/// Number of snapshots per read during a walk through history.
-const LOG_PAGE: usize = 64;
-
-/// The expected tip of a branch when a change of it is committed.
-#[derive(Debug, Clone)]
-pub(crate) enum Expect {
-    /// Any tip.
-    Any,
-    /// This tip; `None` for a missing branch.
-    Tip(Option<String>),
-}
-
-impl<'py> FromPyObject<'_, 'py> for Expect {
-    type Error = PyErr;
-
-    fn extract(object: Borrowed<'_, 'py, PyAny>) -> PyResult<Self> {
-        if object.is(object.py().Ellipsis()) {
-            return Ok(Self::Any);
-        }
-        Ok(Self::Tip(object.extract()?))
-    }
-}
-
-/// Returns the handle of a host in this process.
-pub(crate) fn repo_of(host: &Host) -> PyResult<Repo> {
-    host.repo().map_err(|error| raised(&error))
-}
-
-fn branch_name(name: &str) -> PyResult<BranchName> {
-    name.parse().map_err(|error: Error| raised(&error))
-}
+use crate::upkeep;
+use crate::values::{Content, Expect, Revision, micros_of, named};
 
 /// The store in a directory, which is created if it is missing.
 ///
@@ -80,13 +63,16 @@ impl Store {
         actor: &str,
         create: bool,
         maintain: bool,
-        key: Option<&[u8]>,
+        key: Option<Content>,
     ) -> PyResult<Self> {
         let options = HostOptions {
             actor: actor.to_owned(),
             create,
             maintain,
-            keys: key.map(StoreKeys::parse).transpose().map_err(|error| raised(&error))?,
+            keys: key
+                .map(|key| StoreKeys::parse(&key.0))
+                .transpose()
+                .map_err(|error| raised(&error))?,
             lock_timeout: BETWEEN_SIGNALS,
         };
         let host = detached(py, || Host::open(path, options))?;
@@ -165,18 +151,37 @@ impl Store {
         Ok(found.map(|id| id.to_string()))
     }
 
-    /// Returns the snapshot at a revision, such as ``task``, ``task/plan-b``, ``task~1`` or
-    /// an id.
-    fn snapshot(&self, py: Python<'_>, revision: &str) -> PyResult<Snapshot> {
+    /// Returns the snapshot at a revision, such as ``task``, ``task/plan-b``, ``task~1`` or an id;
+    /// None if it does not exist. ``store[revision]`` raises ``NotFound`` then.
+    fn get(&self, py: Python<'_>, revision: Revision) -> PyResult<Option<Snapshot>> {
         let repo = self.repo()?;
-        let inner = detached(py, || {
-            let id = repo.resolve(revision)?;
-            repo.snapshot(&id.to_string())
+        let found = detached(py, || match snapshot_at(&repo, &revision.0) {
+            Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
+            found => found.map(Some),
         })?;
+        Ok(found.map(|inner| Snapshot { inner }))
+    }
+
+    /// Returns the snapshot at a revision, such as ``task``, ``task/plan-b``, ``task~1`` or an id;
+    /// raises ``NotFound``.
+    fn __getitem__(&self, py: Python<'_>, revision: Revision) -> PyResult<Snapshot> {
+        let repo = self.repo()?;
+        let inner = detached(py, || snapshot_at(&repo, &revision.0))?;
         Ok(Snapshot { inner })
     }
 
-    /// Returns the newest snapshot of a branch; None if the branch is missing.
+    /// Returns True if there is a snapshot at this revision.
+    fn __contains__(&self, py: Python<'_>, revision: Revision) -> PyResult<bool> {
+        Ok(self.get(py, revision)?.is_some())
+    }
+
+    /// Iterates over the sessions that have a snapshot, ordered by name.
+    fn __iter__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        Ok(PyTuple::new(py, self.sessions(py)?)?.try_iter()?.into_any())
+    }
+
+    /// Returns the newest snapshot of a branch; None if the branch is missing. Unlike ``get``, it
+    /// accepts the name of a session or branch only, so a tag of that name does not hide it.
     fn newest(&self, py: Python<'_>, branch: &str) -> PyResult<Option<Snapshot>> {
         let repo = self.repo()?;
         branch_name(branch)?;
@@ -196,28 +201,52 @@ impl Store {
         Transaction::begin(Arc::clone(&self.host), change, branch, message.to_owned(), expect)
     }
 
-    /// Creates a branch, of any session, at a snapshot, without a copy. Returns the id.
-    fn fork(&self, py: Python<'_>, branch: &str, revision: &str) -> PyResult<String> {
+    /// Creates a branch, of any session, at a snapshot, without a copy. Returns the snapshot.
+    /// Raises ``AlreadyExists`` if there is a branch of this name.
+    #[pyo3(signature = (branch, *, at))]
+    fn fork(&self, py: Python<'_>, branch: &str, at: Revision) -> PyResult<Snapshot> {
         let (repo, name) = (self.repo()?, branch_name(branch)?);
-        let at = detached(py, || repo.resolve(revision))?;
+        let at = detached(py, || snapshot_at(&repo, &at.0))?;
         let mut change = repo.change();
-        change.on(&name).expect(None).go_on_from(at);
-        patiently(py, || change.commit(&format!("fork {name}")))?;
-        Ok(at.to_string())
+        change.on(&name).expect(None).go_on_from(at.id());
+        let forked = patiently(py, || match change.commit(&format!("fork {name}")) {
+            Err(error) if error.kind() == ErrorKind::Conflict => Ok(false),
+            outcome => outcome.map(|_| true),
+        })?;
+        match forked {
+            true => Ok(Snapshot { inner: at }),
+            false => {
+                Err(already_exists(format!("branch {name} exists already: choose another name")))
+            }
+        }
     }
 
-    /// Iterates over the snapshots backwards from a revision, read on demand.
-    fn log(&self, py: Python<'_>, revision: &str) -> PyResult<Log> {
+    /// Iterates over the snapshots backwards from a revision, read on demand: at most ``limit``,
+    /// only those later than ``since``, and only those that changed something at or below
+    /// ``path``.
+    #[pyo3(signature = (revision, *, limit=None, since=None, path=None))]
+    fn log(
+        &self,
+        py: Python<'_>,
+        revision: Revision,
+        limit: Option<u64>,
+        since: Option<Bound<'_, PyAny>>,
+        path: Option<String>,
+    ) -> PyResult<Log> {
         let repo = self.repo()?;
-        let at = detached(py, || repo.resolve(revision))?;
-        let walk = Walk { read: VecDeque::new(), next: Some(at) };
-        Ok(Log { host: Arc::clone(&self.host), walk: Mutex::new(walk) })
+        let since = since.as_ref().map(micros_of).transpose()?;
+        let at = detached(py, || repo.resolve(&revision.0))?;
+        Ok(Log::new(Arc::clone(&self.host), at, limit, since, path))
     }
 
-    /// Returns the changes between two revisions: paths of entries, and the kind of each
-    /// change.
-    fn diff(&self, py: Python<'_>, old: &str, new: &str) -> PyResult<Vec<(String, &'static str)>> {
-        let (old, new) = (self.snapshot(py, old)?, self.snapshot(py, new)?);
+    /// Returns the changes between two revisions, ordered by path.
+    fn diff<'py>(
+        &self,
+        py: Python<'py>,
+        old: Revision,
+        new: Revision,
+    ) -> PyResult<Vec<Bound<'py, PyAny>>> {
+        let (old, new) = (self.__getitem__(py, old)?, self.__getitem__(py, new)?);
         new.changes_since(py, &old)
     }
 
@@ -282,15 +311,363 @@ impl Store {
     /// everything. Other processes can read and write concurrently. A signal such as Ctrl-C
     /// ends the wait; the collection continues, or stops safely with the process.
     #[pyo3(signature = (*, repack=false))]
-    fn collect<'py>(&self, py: Python<'py>, repack: bool) -> PyResult<Bound<'py, PyDict>> {
+    fn collect<'py>(&self, py: Python<'py>, repack: bool) -> PyResult<Bound<'py, PyAny>> {
         let repo = self.repo()?;
         let done = interruptibly(py, move || repo.collect(repack))?;
-        let report = PyDict::new(py);
-        report.set_item("expired_turns", done.expired_turns)?;
-        report.set_item("freed_objects", done.freed.objects)?;
-        report.set_item("freed_bytes", done.freed.bytes)?;
-        report.set_item("written_bytes", done.written_bytes)?;
-        Ok(report)
+        let freed = done.freed;
+        named(py, "Collected", (done.expired_turns, freed.objects, freed.bytes, done.written_bytes))
+    }
+
+    /// Returns the retention rules of a session, or those of sessions without their own; None if
+    /// there are none.
+    #[pyo3(signature = (session=None))]
+    fn retention<'py>(
+        &self,
+        py: Python<'py>,
+        session: Option<&str>,
+    ) -> PyResult<Option<Bound<'py, PyAny>>> {
+        let repo = self.repo()?;
+        let rules = detached(py, || repo.retention(session))?;
+        let rules = rules.map(|rules| (rules.turns, rules.seconds, rules.budget_bytes));
+        rules.map(|fields| named(py, "Retention", fields)).transpose()
+    }
+
+    /// Writes a snapshot as files into a directory, which is created if it is missing: everything,
+    /// or the entries at and below the paths ``only``. Existing files are replaced only with
+    /// ``overwrite``, and no file is deleted. The home directory and those above it require
+    /// ``allow_broad``. Returns the files; with ``dry_run``, nothing is written.
+    #[pyo3(signature = (
+        revision, directory, *, only=vec![], overwrite=false, allow_broad=false, dry_run=false
+    ))]
+    #[expect(clippy::too_many_arguments, reason = "the options of Python")]
+    fn restore<'py>(
+        &self,
+        py: Python<'py>,
+        revision: Revision,
+        directory: PathBuf,
+        only: Vec<String>,
+        overwrite: bool,
+        allow_broad: bool,
+        dry_run: bool,
+    ) -> PyResult<Vec<Bound<'py, PyAny>>> {
+        let repo = self.repo()?;
+        let options = Restore { only, overwrite, allow_broad, dry_run };
+        let work = move || restore::restore(&repo, &revision.0, directory.clone(), &options);
+        restore::files_into_python(py, interruptibly(py, work)?)
+    }
+
+    /// Rolls a branch back to the snapshot ``to`` or to its turn ``turn``, as a new snapshot: all
+    /// of it, or the entries at and below the paths ``only``. With ``workspace``, the files of that
+    /// directory follow, and are saved before; ``undo`` restores both. With ``dry_run``, nothing
+    /// changes.
+    #[pyo3(signature = (
+        branch, *, to=None, turn=None, workspace=None, only=vec![], allow_broad=false,
+        dry_run=false
+    ))]
+    #[expect(clippy::too_many_arguments, reason = "the options of Python")]
+    fn rollback<'py>(
+        &self,
+        py: Python<'py>,
+        branch: String,
+        to: Option<Revision>,
+        turn: Option<u64>,
+        workspace: Option<PathBuf>,
+        only: Vec<String>,
+        allow_broad: bool,
+        dry_run: bool,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let repo = self.repo()?;
+        branch_name(&branch)?;
+        let to = restore::target(to.map(|to| to.0), turn).map_err(|error| raised(&error))?;
+        let options = Restore { only, overwrite: true, allow_broad, dry_run };
+        let work = move || restore::roll_back(&repo, &branch, &to, workspace.as_ref(), &options);
+        interruptibly(py, work)?.into_python(py)
+    }
+
+    /// Returns the parts of the entry or section at a path, each with the turn that wrote it: the
+    /// lines of a text, the entries of a map, or the records of a list.
+    fn blame<'py>(
+        &self,
+        py: Python<'py>,
+        revision: Revision,
+        path: String,
+    ) -> PyResult<Vec<Bound<'py, PyAny>>> {
+        let repo = self.repo()?;
+        let lines = interruptibly(py, move || search::blame(&repo, &revision.0, &path))?;
+        lines.into_iter().map(|line| line.into_python(py)).collect()
+    }
+
+    /// Searches the lines of every message, entry and file in the history of a session, of the
+    /// revision ``at``, or of all sessions, for a regular expression, or with ``fixed`` for a text.
+    /// Returns each distinct entry once, in the first turn that has it.
+    #[pyo3(signature = (
+        pattern, *, session=None, at=None, paths=vec![], fixed=false, ignore_case=false, word=false
+    ))]
+    #[expect(clippy::too_many_arguments, reason = "the options of Python")]
+    fn grep<'py>(
+        &self,
+        py: Python<'py>,
+        pattern: String,
+        session: Option<String>,
+        at: Option<Revision>,
+        paths: Vec<String>,
+        fixed: bool,
+        ignore_case: bool,
+        word: bool,
+    ) -> PyResult<Vec<Bound<'py, PyAny>>> {
+        let repo = self.repo()?;
+        let options = PatternOptions { fixed, ignore_case, word };
+        let revision = at.map(|at| at.0);
+        let query = Search { pattern, options, session, revision, paths };
+        let found = interruptibly(py, move || query.run(&repo))?;
+        found.into_iter().map(|one| one.into_python(py)).collect()
+    }
+
+    /// Finds the first snapshot on the way from ``good`` to ``bad`` for which ``is_bad`` returns
+    /// True, with as few calls as possible; as in a binary search, all later ones must be bad, too.
+    /// ``good`` is an ancestor of ``bad`` by first parents. Expired snapshots are skipped.
+    fn bisect(
+        &self,
+        py: Python<'_>,
+        good: Revision,
+        bad: Revision,
+        is_bad: &Bound<'_, PyAny>,
+    ) -> PyResult<Snapshot> {
+        let inner = history::first_bad(py, &self.repo()?, &good.0, &bad.0, is_bad)?;
+        Ok(Snapshot { inner })
+    }
+
+    /// Returns every tag, ordered by name.
+    fn tags<'py>(&self, py: Python<'py>) -> PyResult<Vec<Bound<'py, PyAny>>> {
+        let repo = self.repo()?;
+        let tags = detached(py, || names::tags(&repo))?;
+        tags.into_iter().map(|tag| tag.into_python(py)).collect()
+    }
+
+    /// Gives a snapshot a fixed name, which is also a revision, and protects it from retention.
+    /// Raises ``AlreadyExists`` if there is a tag of this name.
+    #[pyo3(signature = (name, *, at, message=""))]
+    fn tag(&self, py: Python<'_>, name: &str, at: Revision, message: &str) -> PyResult<()> {
+        let repo = self.repo()?;
+        match patiently(py, || names::tag(&repo, name, &at.0, message))? {
+            true => Ok(()),
+            false => Err(already_exists(format!(
+                "tag '{name}' exists already: choose another name, or delete it with untag"
+            ))),
+        }
+    }
+
+    /// Deletes a tag; raises ``NotFound``.
+    fn untag(&self, py: Python<'_>, name: &str) -> PyResult<()> {
+        let repo = self.repo()?;
+        patiently(py, || names::untag(&repo, name))
+    }
+
+    /// Returns every pin, including expired ones, ordered by name.
+    fn pins<'py>(&self, py: Python<'py>) -> PyResult<Vec<Bound<'py, PyAny>>> {
+        let repo = self.repo()?;
+        let pins = detached(py, || names::pins(&repo))?;
+        pins.into_iter().map(|pin| names::pin_into_python(py, pin)).collect()
+    }
+
+    /// Protects a snapshot from retention, until ``expires``. The name is the beginning of its id
+    /// by default. A pin of this name on the same snapshot is replaced.
+    #[pyo3(signature = (at, *, name=None, reason="", expires=None))]
+    fn pin<'py>(
+        &self,
+        py: Python<'py>,
+        at: Revision,
+        name: Option<String>,
+        reason: &str,
+        expires: Option<Bound<'py, PyAny>>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let repo = self.repo()?;
+        let expires_micros = expires.as_ref().map(micros_of).transpose()?;
+        let new = NewPin { name, reason: reason.to_owned(), expires_micros };
+        names::pin_into_python(py, patiently(py, || names::pin(&repo, &at.0, &new))?)
+    }
+
+    /// Removes a pin; raises ``NotFound``.
+    fn unpin(&self, py: Python<'_>, name: &str) -> PyResult<()> {
+        let repo = self.repo()?;
+        patiently(py, || names::unpin(&repo, name))
+    }
+
+    /// Returns the title and the labels that people gave a session.
+    fn labels<'py>(&self, py: Python<'py>, session: &str) -> PyResult<Bound<'py, PyAny>> {
+        let repo = self.repo()?;
+        names::labels_into_python(py, detached(py, || names::labels(&repo, session))?)
+    }
+
+    /// Adds labels to a session, and removes the labels ``remove``. A label is one word. Returns
+    /// the result.
+    #[pyo3(signature = (session, *labels, remove=vec![]))]
+    fn label<'py>(
+        &self,
+        py: Python<'py>,
+        session: &str,
+        labels: Vec<String>,
+        remove: Vec<String>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let repo = self.repo()?;
+        let change = |all: &mut SessionLabels| {
+            all.labels.extend(labels.iter().cloned());
+            all.labels.retain(|label| !remove.contains(label));
+        };
+        let reason = format!("session label {session}");
+        let labels = patiently(py, || names::set_labels(&repo, session, change, &reason))?;
+        names::labels_into_python(py, labels)
+    }
+
+    /// Gives a session a title that replaces that of its client; None removes it. Its name stays.
+    fn rename(&self, py: Python<'_>, session: &str, title: Option<String>) -> PyResult<()> {
+        let repo = self.repo()?;
+        let change = |all: &mut SessionLabels| all.title.clone_from(&title);
+        let reason = format!("session rename {session}");
+        patiently(py, || names::set_labels(&repo, session, change, &reason)).map(drop)
+    }
+
+    /// Examines the store: every byte, or with ``quick`` only its structure. Changes nothing.
+    #[pyo3(signature = (*, quick=false))]
+    fn fsck<'py>(&self, py: Python<'py>, quick: bool) -> PyResult<Bound<'py, PyAny>> {
+        let repo = self.repo()?;
+        let report = interruptibly(py, move || upkeep::examine(&repo, quick))?;
+        upkeep::report_into_python(py, report)
+    }
+
+    /// Measures the sessions of the store, or one of them.
+    #[pyo3(signature = (session=None))]
+    fn stats<'py>(&self, py: Python<'py>, session: Option<String>) -> PyResult<Bound<'py, PyAny>> {
+        let repo = self.repo()?;
+        let found = interruptibly(py, move || upkeep::measure(&repo, session.as_deref()))?;
+        upkeep::stats_into_python(py, found)
+    }
+
+    /// Returns a snapshot as text in UTF-8: ``source`` is the imported transcript byte for byte,
+    /// ``jsonl``, ``openai``, ``anthropic`` and ``atif`` are the conversation of an agent,
+    /// ``markdown`` is the history to read, and ``json`` the whole context. Raises
+    /// ``InvalidInput`` if it contains a secret, unless ``allow_secrets``.
+    #[cfg(feature = "program")]
+    #[pyo3(signature = (revision, format, *, agent="main", allow_secrets=false))]
+    fn export<'py>(
+        &self,
+        py: Python<'py>,
+        revision: Revision,
+        format: String,
+        agent: &str,
+        allow_secrets: bool,
+    ) -> PyResult<Bound<'py, PyBytes>> {
+        let (repo, agent) = (self.repo()?, agent.to_owned());
+        let work = move || exchange::export(&repo, &revision.0, &format, &agent, allow_secrets);
+        Ok(PyBytes::new(py, &interruptibly(py, work)?))
+    }
+
+    /// Imports the transcript in a file into a session, which is named after the file by default.
+    /// The format is recognised by default. A repeated import adds only new turns.
+    #[cfg(feature = "program")]
+    #[pyo3(signature = (path, *, session=None, format=None))]
+    fn import_file<'py>(
+        &self,
+        py: Python<'py>,
+        path: PathBuf,
+        session: Option<String>,
+        format: Option<String>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let repo = self.repo()?;
+        let work = move || exchange::import(&repo, &path, session.as_deref(), format.as_deref());
+        exchange::report_into_python(py, interruptibly(py, work)?)
+    }
+
+    /// Finds messages, notes and files of all branches by words, the best first: words,
+    /// ``"phrases"`` and beginnings of words, ``wor*``. With ``all_words``, a hit has every word as
+    /// it is written. The first search builds an index, and later ones add new turns to it.
+    #[cfg(feature = "program")]
+    #[pyo3(signature = (text, *, session=None, paths=vec![], all_words=false, limit=20))]
+    fn search<'py>(
+        &self,
+        py: Python<'py>,
+        text: String,
+        session: Option<String>,
+        paths: Vec<String>,
+        all_words: bool,
+        limit: u64,
+    ) -> PyResult<Vec<Bound<'py, PyAny>>> {
+        let repo = self.repo()?;
+        let query = WordSearch { text, session, all_words, paths, limit };
+        let hits = interruptibly(py, move || query.run(&repo))?;
+        hits.into_iter().map(|hit| exchange::hit_into_python(py, hit)).collect()
+    }
+
+    /// Returns the URLs of the remotes by name.
+    #[cfg(feature = "program")]
+    fn remotes(&self, py: Python<'_>) -> PyResult<BTreeMap<String, String>> {
+        let repo = self.repo()?;
+        detached(py, || remote::remotes(&repo))
+    }
+
+    /// Adds the remote in a folder, which is created if it is missing. Raises ``AlreadyExists`` if
+    /// there is a remote of this name. Remotes by ssh, in object storage, and encrypted ones need
+    /// the program.
+    #[cfg(feature = "program")]
+    fn add_remote(&self, py: Python<'_>, name: String, url: PathBuf) -> PyResult<()> {
+        let repo = self.repo()?;
+        let url = url.to_string_lossy();
+        match patiently(py, || remote::add(&repo, &name, &url))? {
+            true => Ok(()),
+            false => Err(already_exists(format!("there is a remote '{name}' already"))),
+        }
+    }
+
+    /// Pushes new turns of sessions, or of all, to a remote, which is optional if there is only
+    /// one. Raises ``Conflict`` if the remote has turns that this store lacks, and
+    /// ``InvalidInput`` if the turns contain a secret, unless ``allow_secrets``; sessions pushed
+    /// before stay pushed.
+    #[cfg(feature = "program")]
+    #[pyo3(signature = (*sessions, remote=None, allow_secrets=false))]
+    fn push<'py>(
+        &self,
+        py: Python<'py>,
+        sessions: Vec<String>,
+        remote: Option<String>,
+        allow_secrets: bool,
+    ) -> PyResult<Vec<Bound<'py, PyAny>>> {
+        let repo = self.repo()?;
+        let work = move || remote::push(&repo, &sessions, remote.as_deref(), allow_secrets);
+        let pushed = interruptibly(py, work)?.into_iter();
+        pushed.map(|one| remote::pushed_into_python(py, one)).collect()
+    }
+
+    /// Fetches sessions, or all that changed, from a remote, which is optional if there is only
+    /// one. Branches of this store do not move: fetched ones are revisions such as
+    /// ``origin/task/main``.
+    #[cfg(feature = "program")]
+    #[pyo3(signature = (*sessions, remote=None))]
+    fn fetch<'py>(
+        &self,
+        py: Python<'py>,
+        sessions: Vec<String>,
+        remote: Option<String>,
+    ) -> PyResult<Vec<Bound<'py, PyAny>>> {
+        let repo = self.repo()?;
+        let work = move || remote::fetch(&repo, &sessions, remote.as_deref());
+        let fetched = interruptibly(py, work)?.into_iter();
+        fetched.map(|one| remote::fetched_into_python(py, one)).collect()
+    }
+
+    /// Fetches as ``fetch`` does, and then creates, fast-forwards or merges the branches of this
+    /// store. Returns the branches that moved.
+    #[cfg(feature = "program")]
+    #[pyo3(signature = (*sessions, remote=None))]
+    fn pull<'py>(
+        &self,
+        py: Python<'py>,
+        sessions: Vec<String>,
+        remote: Option<String>,
+    ) -> PyResult<Vec<Bound<'py, PyAny>>> {
+        let repo = self.repo()?;
+        let work = move || remote::pull(&repo, &sessions, remote.as_deref());
+        let pulled = interruptibly(py, work)?.into_iter();
+        pulled.map(|one| remote::followed_into_python(py, one)).collect()
     }
 }
 
@@ -303,60 +680,4 @@ pub(crate) struct MergeOutcome {
     kind: &'static str,
     /// Conflicting paths; all versions are in the section ``conflicts``.
     conflicts: Vec<String>,
-}
-
-/// Iterates over snapshots backwards from a revision. Skips expired ones.
-#[pyclass(frozen, module = "turntree")]
-pub(crate) struct Log {
-    host: Arc<Host>,
-    walk: Mutex<Walk>,
-}
-
-struct Walk {
-    read: VecDeque<turntree::Result<turntree::local::Snapshot>>,
-    next: Option<ObjectId>,
-}
-
-#[pymethods]
-impl Log {
-    fn __iter__(slf: Bound<'_, Self>) -> Bound<'_, Self> {
-        slf
-    }
-
-    fn __next__(&self, py: Python<'_>) -> PyResult<Option<Snapshot>> {
-        let repo = repo_of(&self.host)?;
-        let found = detached(py, || {
-            let mut walk = self.walk.lock().unwrap_or_else(PoisonError::into_inner);
-            walk.step(&repo).transpose()
-        })?;
-        Ok(found.map(|inner| Snapshot { inner }))
-    }
-}
-
-impl Walk {
-    /// Returns the next snapshot. Skips expired ones.
-    fn step(&mut self, repo: &Repo) -> Option<turntree::Result<turntree::local::Snapshot>> {
-        loop {
-            match self.read.pop_front() {
-                Some(Err(error)) if error.kind() == ErrorKind::Expired => {}
-                Some(found) => return Some(found),
-                None => {
-                    let start = self.next.take()?;
-                    if let Err(error) = self.read_page(repo, start) {
-                        return Some(Err(error));
-                    }
-                }
-            }
-        }
-    }
-
-    fn read_page(&mut self, repo: &Repo, start: ObjectId) -> turntree::Result<()> {
-        let entries = repo.repository().history(&[start], &[])?.first_parent();
-        for entry in entries.take(LOG_PAGE) {
-            let entry = entry?;
-            self.next = entry.parents.first().copied();
-            self.read.push_back(repo.snapshot(&entry.id.to_string()));
-        }
-        Ok(())
-    }
 }

@@ -109,6 +109,7 @@ def test_calls_keep_their_order_past_errors_and_cancelled_calls(path: Path) -> N
         await asyncio.sleep(0.05)
         for number in (20, 39):  # They wait for a thread.
             calls[number].cancel()
+        await asyncio.sleep(0)  # The loop passes it on to the waiting calls.
         first.set()
         results = await asyncio.gather(*calls, return_exceptions=True)
         assert isinstance(results[3], LookupError)

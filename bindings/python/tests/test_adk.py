@@ -120,12 +120,12 @@ def test_a_session_shows_what_was_said_and_one_undo_takes_back_an_event(path: Pa
     asyncio.run(play())
     with turntree.Store(path, actor="adk") as store:
         name = "adk+app+u+s"
-        assert [message.role for message in store.snapshot(name).messages()] == [
+        assert [message.role for message in store[name].messages()] == [
             "user",
             "assistant",
         ]
         store.undo()
-        assert store.snapshot(name).count("adk-events") == 1 and store.tip("adk-app+app") is None
+        assert store[name].count("adk-events") == 1 and store.tip("adk-app+app") is None
 
 
 def test_events_appended_at_once_to_one_session_are_kept_in_order(path: Path) -> None:

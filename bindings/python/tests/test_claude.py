@@ -91,7 +91,7 @@ def test_a_transcript_is_a_session_whose_messages_are_messages(path: Path) -> No
     asyncio.run(play())
     with turntree.Store(path) as store:
         [session] = store.sessions()
-        snapshot = store.snapshot(session)
+        snapshot = store[session]
         assert [message.role for message in snapshot.messages()] == ["user", "assistant"]
         assert snapshot.agents() == ["a1@main", "main"]
         assert [one.turn for one in store.log(session)] == [3, 2, 1]

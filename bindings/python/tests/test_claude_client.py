@@ -116,8 +116,8 @@ def test_a_session_goes_on_where_only_the_store_knows_it(play: Play, path: Path)
 
     with turntree.Store(path) as store:
         names = {name for name in store.sessions() if session in name}
-        assert len(names) == 1
-        roles = [message.role for message in store.snapshot(*names).messages()]
+        (name,) = names
+        roles = [message.role for message in store[name].messages()]
         assert roles == ["user", "assistant"] * 2
 
 

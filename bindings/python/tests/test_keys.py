@@ -39,7 +39,7 @@ def write_and_read(path: Path, key: bytes) -> None:
         with store.begin("task") as change:
             change.put("kept", "a", b"a secret of mine")
     with turntree.Store(path, key=key, create=False) as store:
-        assert store.snapshot("task").get("kept", "a") == b"a secret of mine"
+        assert store["task"].get("kept", "a") == b"a secret of mine"
         child = os.fork()
         if child == 0:
             os._exit(0 if store.tip("task") else 1)

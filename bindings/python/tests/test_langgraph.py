@@ -151,7 +151,7 @@ def test_a_thread_is_a_session_whose_messages_are_messages(path: Path) -> None:
         graph.update_state(first, {"messages": [HumanMessage("another way")]})
     with turntree.Store(path) as store:
         assert store.sessions() == ["support%20chat"]
-        snapshot = store.snapshot("support%20chat")
+        snapshot = store["support%20chat"]
         roles = [message.role for message in snapshot.messages()]
         assert roles == ["system", "user", "assistant", "tool", "assistant", "user"]
         assert b'"another way"' in snapshot.messages()[-1].record, "the newest state, not all forks"
@@ -202,13 +202,13 @@ def test_a_step_costs_what_is_new(path: Path) -> None:
         graph = chat(saver)
         for number in range(60):
             graph.invoke({"messages": [HumanMessage(f"{number}" * 200)]}, of("t"))
-        snapshot = saver.store.snapshot("t")
+        snapshot = saver.store["t"]
         assert snapshot.count("langgraph-items") == 120, "each message once"
         values = snapshot.scan("langgraph-values")
         assert max(len(stored) for key, stored in values if key.endswith("/messages")) < 40
         graph.update_state(of("t"), {"messages": [RemoveMessage(id=graph.get_state(of("t")).values["messages"][3].id)]})  # fmt: skip
-        assert saver.store.snapshot("t").count("langgraph-items") == 120
-        assert len(saver.store.snapshot("t").messages()) == 119
+        assert saver.store["t"].count("langgraph-items") == 120
+        assert len(saver.store["t"].messages()) == 119
 
 
 def test_what_a_node_changes_in_place_is_stored(saver: TurntreeSaver) -> None:
@@ -264,7 +264,7 @@ def test_half_a_surrogate_pair_ends_no_graph(saver: TurntreeSaver, path: Path) -
     saver._forget_all()
     found = texts(graph.get_state(of("t")))[::2]
     assert found == ["\ud800", "one \udfff half", "whole \U0001f600"]
-    assert len(saver.store.snapshot("t").messages()) == 6
+    assert len(saver.store["t"].messages()) == 6
     assert all(one.title.isprintable() for one in saver.store.log("t"))
     with pytest.raises(turntree.InvalidInput, match="surrogate"):
         graph.invoke({"messages": [HumanMessage("hi")]}, of("\ud800"))
@@ -328,7 +328,7 @@ def test_pruning_keeps_the_newest_state_and_frees_the_rest(saver: TurntreeSaver)
     saver.prune(["t", "never was"])
     assert len(list(graph.get_state_history(of("t")))) == 1
     assert texts(graph.get_state(of("t"))) == expected
-    snapshot = saver.store.snapshot("t")
+    snapshot = saver.store["t"]
     assert snapshot.parents == [] and len(snapshot.messages()) == 20
     graph.invoke({"messages": [HumanMessage("on")]}, of("t"))
     assert texts(graph.get_state(of("t")))[-2:] == ["on", "you said on"]
@@ -359,7 +359,7 @@ def test_an_encrypting_serializer_keeps_everything_opaque(path: Path) -> None:
     with TurntreeSaver(path, serde=serde) as saver:
         chat(saver).invoke({"messages": [HumanMessage("a secret")]}, of("t"))
         assert texts(chat(saver).get_state(of("t"))) == ["a secret", "you said a secret"]
-        assert saver.store.snapshot("t").messages() == []
+        assert saver.store["t"].messages() == []
     files = [file.read_bytes() for file in path.rglob("*") if file.is_file()]
     assert all(b"a secret" not in content for content in files)
 
@@ -381,7 +381,7 @@ def test_two_savers_and_many_threads_on_one_store_lose_nothing(path: Path) -> No
         worker.join()
     for worker in range(4):
         assert len(texts(chat(savers[0]).get_state(of(f"own {worker}")))) == 10
-    assert savers[0].store.snapshot("shared").count("langgraph-writes") == 20
+    assert savers[0].store["shared"].count("langgraph-writes") == 20
     for saver in savers:
         saver.close()
 

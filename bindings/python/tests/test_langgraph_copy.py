@@ -105,7 +105,7 @@ def test_a_copy_has_every_state_fork_and_write(path: Path, tmp_path: Path, kind:
                 texts = [[one.text for one in found.pop("messages")] for found in values]
                 assert values[0] == values[1] and texts[0] == texts[1]
             messages = graph(new).get_state(of("a")).values["messages"]
-            assert len(new.store.snapshot("a").messages()) == len(messages)
+            assert len(new.store["a"].messages()) == len(messages)
 
 
 def test_items_are_copied_once(path: Path) -> None:
@@ -116,7 +116,7 @@ def test_items_are_copied_once(path: Path) -> None:
     with TurntreeSaver(path) as new:
         new.copy_from(old, ["a"])
         messages = graph(new).get_state(of("a")).values["messages"]
-        items = new.store.snapshot("a").list("langgraph-items")
+        items = new.store["a"].list("langgraph-items")
         assert len(messages) == 40 and len(items) == 40 + 20 * 12  # With the calls of parts.
 
 

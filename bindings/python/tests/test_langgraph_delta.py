@@ -52,7 +52,7 @@ def talk(saver: Any, every: int = 100) -> Any:
 
 
 def shown(saver: TurntreeSaver, thread: str) -> list[str]:
-    messages = saver.store.snapshot(thread).messages()
+    messages = saver.store[thread].messages()
     return [str(json.loads(message.record)["content"]) for message in messages]
 
 
@@ -66,9 +66,9 @@ def test_a_delta_channel_is_the_conversation(saver: TurntreeSaver) -> None:
         graph.invoke({"messages": [HumanMessage(said)]}, of("t"))
     expected = ["one", "you said one", "two", "you said two"]
     assert texts(graph, "t") == shown(saver, "t") == expected
-    messages = saver.store.snapshot("t").messages()
+    messages = saver.store["t"].messages()
     assert [message.role for message in messages] == ["user", "assistant"] * 2
-    assert "you said two" in saver.store.snapshot("t").title
+    assert "you said two" in saver.store["t"].title
 
 
 @pytest.mark.parametrize("every", [2, 3, 100])
@@ -111,7 +111,7 @@ def test_snapshots_of_a_delta_channel_share_their_items(saver: TurntreeSaver) ->
     graph = talk(saver, every=2)
     for step in range(30):
         graph.invoke({"messages": [HumanMessage(f"{step} " + "x" * 500)]}, of("t"))
-    snapshot = saver.store.snapshot("t")
+    snapshot = saver.store["t"]
     assert len(snapshot.list("langgraph-items")) <= 60
     saver.prune(["t"])
     saver._forget_all()
@@ -129,7 +129,7 @@ def test_a_channel_of_other_values_shows_nothing(saver: TurntreeSaver) -> None:
     graph = builder.compile(checkpointer=saver)
     graph.invoke({"messages": 1, "files": 2}, of("t"))
     assert graph.get_state(of("t")).values == {"messages": [1, 7], "files": [2, 8]}
-    assert saver.store.snapshot("t").messages() == []
+    assert saver.store["t"].messages() == []
 
 
 class Model(GenericFakeChatModel):
@@ -157,12 +157,12 @@ def test_a_deep_agent_is_read_forked_compared_and_merged(path: Path) -> None:
             model=Model(messages=iter(answers)), checkpointer=saver
         )
         agent.invoke({"messages": [HumanMessage("plan it")]}, of("deep"))
-        assert saver.store.snapshot("deep").get("files", "plan.md") == b"read\nthe tests\n"
+        assert saver.store["deep"].get("files", "plan.md") == b"read\nthe tests\n"
         saver.copy_thread("deep", "strategy")
         agent.invoke({"messages": [HumanMessage("change it")]}, of("deep"))
         for turn in range(48):
             agent.invoke({"messages": [HumanMessage(f"question {turn}")]}, of("deep"))
-        snapshot = saver.store.snapshot("deep")
+        snapshot = saver.store["deep"]
         assert snapshot.get("files", "plan.md") == b"run\nthe tests\n"
         assert snapshot.get("files", "notes/a.md") == b"a note"
         messages = snapshot.messages()
@@ -172,7 +172,7 @@ def test_a_deep_agent_is_read_forked_compared_and_merged(path: Path) -> None:
         assert merged.conflicts == []
         saver._forget_all()
         assert len(agent.get_state(of("strategy")).values["messages"]) == len(messages)
-        assert saver.store.snapshot("strategy").get("files", "plan.md") == b"run\nthe tests\n"
+        assert saver.store["strategy"].get("files", "plan.md") == b"run\nthe tests\n"
 
 
 def test_files_that_a_graph_does_not_know_stay(path: Path) -> None:
@@ -187,7 +187,7 @@ def test_files_that_a_graph_does_not_know_stay(path: Path) -> None:
 
     def shown() -> list[str]:
         with turntree.Store(path) as store:
-            return store.snapshot("t").keys("files")
+            return store["t"].keys("files")
 
     step({})
     with turntree.Store(path) as store, store.begin("t", "a capture") as change:

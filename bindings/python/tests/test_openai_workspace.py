@@ -105,7 +105,7 @@ def test_what_two_snapshots_share_is_stored_once(path: Path) -> None:
     with turntree.Store(path) as store:
         assert [one.turn for one in store.log("workspace+s1")] == [3, 2, 1]
         assert store.diff("workspace+s1~1", "workspace+s1") == [("files/new", "changed")]
-        assert store.snapshot("workspace+s1").get("files", "new") == b"2"
+        assert store["workspace+s1"].get("files", "new") == b"2"
 
 
 @pytest.mark.parametrize(
@@ -177,4 +177,4 @@ def test_a_sandbox_goes_on_in_its_workspace(path: Path) -> None:
     asyncio.run(play())
     with turntree.Store(path) as store:
         [name] = store.sessions()
-        assert store.snapshot(name).keys("files") == ["link", "src/run.sh"]
+        assert store[name].keys("files") == ["link", "src/run.sh"]

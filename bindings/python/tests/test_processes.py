@@ -73,8 +73,8 @@ def test_nothing_acknowledged_is_lost_when_a_writer_is_killed(path: Path) -> Non
             if name != "shared":
                 at_least = counts.get(name, told + 1)
                 # One that was durable, but not told of yet, is there as well.
-                assert len(store.snapshot(name).messages()) - at_least in (0, name == "killed")
-        shared = set(store.snapshot("shared").keys("kept"))
+                assert len(store[name].messages()) - at_least in (0, name == "killed")
+        shared = set(store["shared"].keys("kept"))
         assert shared >= {f"killed {number}" for number in range(told + 1)}
         assert shared >= {f"other {number}" for number in range(40)}
     program(path, "fsck")
@@ -115,14 +115,14 @@ def test_an_interrupt_ends_the_wait_for_a_lock(path: Path, store: turntree.Store
     change.put("kept", "b", b"2")
     with interrupted(path):
         change.commit()
-    assert store.snapshot("task").keys("kept") == ["a"], "nothing has changed then"
+    assert store["task"].keys("kept") == ["a"], "nothing has changed then"
     with interrupted(path):
         forever(store.collect)
     with interrupted(path):
         store.undo()
     with store.begin("task") as change:
         change.put("kept", "c", b"3")
-    assert store.snapshot("task").keys("kept") == ["a", "c"]
+    assert store["task"].keys("kept") == ["a", "c"]
 
 
 def test_what_has_many_pages_is_read_whole(store: turntree.Store) -> None:
@@ -132,7 +132,7 @@ def test_what_has_many_pages_is_read_whole(store: turntree.Store) -> None:
             change.put("kept", f"{number:05}", b"%d" % number)
             change.push("log", b"%d" % number)
             change.push_message("user", b"%d" % number)
-    snapshot = store.snapshot("task")
+    snapshot = store["task"]
     keys, records = [f"{n:05}" for n in range(count)], [b"%d" % n for n in range(count)]
     assert snapshot.keys("kept") == keys
     assert snapshot.keys("kept", reverse=True) == keys[::-1]
@@ -149,7 +149,7 @@ def test_an_interrupt_ends_long_reading(store: turntree.Store) -> None:
     with store.begin("task") as change:
         for number in range(9000):
             change.put("kept", f"{number:05}", b"")
-    snapshot = store.snapshot("task")
+    snapshot = store["task"]
     ended = threading.Event()
 
     def interrupt() -> None:

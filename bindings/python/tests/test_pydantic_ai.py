@@ -129,6 +129,6 @@ def test_a_conversation_is_a_session_whose_messages_are_messages(path: Path) -> 
     asyncio.run(play())
     with turntree.Store(path) as store:
         assert store.sessions() == ["pydantic-ai+d"]
-        shown = store.snapshot("pydantic-ai+d").messages()
+        shown = store["pydantic-ai+d"].messages()
         assert [message.role for message in shown] == ["user", "assistant"]
         assert b"answer 3" in shown[1].record

@@ -14,7 +14,9 @@ PAGE = Path(__file__).parent.parent / "README.md"
 EXAMPLES = re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.DOTALL)
 
 SAYS = [
-    "[('scratchpad/plan', 'changed')]\nfast-forward\n",
+    "[Change(path='scratchpad/plan', kind='changed')]\nfast-forward\n",
+    "('note 3', 4)\n['agents/main/messages/1', 'agents/main/messages/2']\n3\n"
+    "[FileAction(path=PosixPath('files/notes.md'), action='create')]\nTrue 5\ntask\nb'{\"messages\"",
     "['user', 'assistant']\n",
     "0 checkpoints copied\n",
     "[{'type': 'user', 'uuid': '1', 'message': {'role': 'user', 'content': 'hi'}}]\n",
@@ -27,6 +29,7 @@ SAYS = [
 ]
 
 FRAMEWORKS = [
+    "",
     "",
     "langgraph",
     "langgraph.checkpoint.sqlite",
@@ -80,10 +83,10 @@ def test_threads_of_the_sqlite_saver_come_over_whole(tmp_path: Path) -> None:
             config: Any = {"configurable": {"thread_id": thread}}
             graph.invoke({"messages": [("user", thread)]}, config)
         expected = states(old)
-    run(EXAMPLES[2], tmp_path)
+    run(EXAMPLES[3], tmp_path)
     with TurntreeSaver(tmp_path / "agents.turntree") as new:
         assert states(new) == expected and len(expected) == 9
-        assert len(new.store.snapshot("a").messages()) == 4
+        assert len(new.store["a"].messages()) == 4
 
 
 def test_transcripts_of_the_s3_store_come_over_whole(tmp_path: Path) -> None:
@@ -109,7 +112,7 @@ def test_transcripts_of_the_s3_store_come_over_whole(tmp_path: Path) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text("\n".join(map(json.dumps, content)) + "\n")
     for _ in range(2):
-        run(EXAMPLES[4], tmp_path)
+        run(EXAMPLES[5], tmp_path)
 
     async def loaded(session: str, **more: str) -> Any:
         store = TurntreeSessionStore(tmp_path / "agents.turntree")

@@ -5,16 +5,16 @@ everything an agent would be given next: conversations, and maps, lists and blob
 
     with turntree.Store("agents.turntree") as store:
         with store.begin("task", "first turn") as turn:
-            turn.push_message("user", b'{"role":"user","content":"Split the parser"}')
-            turn.put("scratchpad", "plan", b"read the tests")
-        snapshot = store.snapshot("task")
-        assert snapshot.get("scratchpad", "plan") == b"read the tests"
+            turn.say("user", "Split the parser")
+            turn["scratchpad/plan"] = "read the tests"
+        assert store["task"]["scratchpad/plan"] == b"read the tests"
 
 Threads and processes may use one store at once. Adapters for frameworks are modules of their own:
 ``turntree.langgraph``, ``turntree.claude`` and so on; each wants its framework installed.
 """
 
 from turntree._turntree import (
+    AlreadyExists,
     Ambiguous,
     Conflict,
     Corrupt,
@@ -37,25 +37,128 @@ from turntree._turntree import (
     __version__,
 )
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from turntree._names import parts_of, session_name
+    from turntree._results import (
+        Blamed,
+        Change,
+        ChangeKind,
+        Collected,
+        ExportFormat,
+        Fetched,
+        FileAction,
+        Finding,
+        FsckReport,
+        Hit,
+        Imported,
+        Match,
+        MatchedLine,
+        Pin,
+        Pulled,
+        Pushed,
+        Retention,
+        Role,
+        RolledBack,
+        SessionLabels,
+        SessionStats,
+        Stats,
+        Tag,
+    )
+
 __all__ = [
+    "AlreadyExists",
     "Ambiguous",
+    "Blamed",
+    "Change",
+    "ChangeKind",
+    "Collected",
     "Conflict",
     "Corrupt",
     "Encrypted",
     "Error",
     "Expired",
+    "ExportFormat",
+    "Fetched",
+    "FileAction",
+    "Finding",
+    "FsckReport",
+    "Hit",
+    "Imported",
     "InvalidInput",
     "LimitExceeded",
     "Locked",
     "Log",
+    "Match",
+    "MatchedLine",
     "MergeOutcome",
     "Message",
     "NotFound",
+    "Pin",
+    "Pulled",
+    "Pushed",
     "Redacted",
+    "Retention",
+    "Role",
+    "RolledBack",
+    "SessionLabels",
+    "SessionStats",
     "Snapshot",
+    "Stats",
     "Store",
     "StoreIOError",
+    "Tag",
     "Transaction",
     "Unsupported",
     "__version__",
+    "parts_of",
+    "session_name",
 ]
+
+# Where the other names are. They are read when they are used: the program, which hooks of agents
+# start at every step, needs none of them, nor what they import.
+_LATER = {
+    **dict.fromkeys(
+        (
+            "Blamed",
+            "Change",
+            "ChangeKind",
+            "Collected",
+            "ExportFormat",
+            "Fetched",
+            "FileAction",
+            "Finding",
+            "FsckReport",
+            "Hit",
+            "Imported",
+            "Match",
+            "MatchedLine",
+            "Pin",
+            "Pulled",
+            "Pushed",
+            "Retention",
+            "Role",
+            "RolledBack",
+            "SessionLabels",
+            "SessionStats",
+            "Stats",
+            "Tag",
+        ),
+        "_results",
+    ),
+    "parts_of": "_names",
+    "session_name": "_names",
+}
+
+
+def __getattr__(name: str) -> object:
+    module = _LATER.get(name)
+    if module is None:
+        raise AttributeError(f"module 'turntree' has no attribute {name!r}")
+    found: object = getattr(__import__(f"turntree.{module}", fromlist=[name]), name)
+    globals()[name] = found
+    return found
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_LATER})

@@ -1,58 +1,62 @@
-"""The store behind an adapter, and the threads that run the adapter's calls for asyncio and Trio."""
+"""What the adapters share: the store behind one, its threads, and the roles of messages."""
 
 from __future__ import annotations
 
-import asyncio
 import contextvars
 import os
 import threading
 from collections import deque
 from collections.abc import Callable
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future
 from functools import partial
 from os import PathLike
 from typing import Any, TypeVar
 
-from turntree import Store
+from turntree import Role, Store
+from turntree._threads import Threads, result
 
 _T = TypeVar("_T")
 
-#: Threads of one adapter. A commit mostly waits for the disk.
-THREADS = 8
+
+#: The roles of chat formats.
+_ROLES: dict[object, Role] = {
+    "system": "system",
+    "developer": "system",
+    "user": "user",
+    "human": "user",
+    "assistant": "assistant",
+    "model": "assistant",
+    "ai": "assistant",
+    "tool": "tool",
+    "toolResult": "tool",
+    "function": "tool",
+}
+
+
+def known_role(role: object) -> Role:
+    """The role of a message of others, who may have any."""
+    return _ROLES.get(role, "other") if isinstance(role, str) else "other"
 
 
 class AdapterStore:
-    """The store of an adapter. An adapter closes the store only if it opened it.
-
-    The threads belong to the adapter: its waits for the disk never take a thread of
-    ``asyncio.to_thread`` from other code. They start with the first call."""
+    """The store of an adapter, and the adapter's threads. An adapter closes the store only if it
+    opened it."""
 
     def __init__(self, store: Store | str | PathLike[str], actor: str) -> None:
         self._is_opened_here = not isinstance(store, Store)
         self.store = store if isinstance(store, Store) else Store(store, actor=actor)
-        self._lock = threading.Lock()
-        self._process = 0
-        self._threads: ThreadPoolExecutor | None = None
+        self._threads = Threads()
 
     async def run(self, call: Callable[[], _T]) -> _T:
         """Runs a call on a thread, in the caller's context."""
-        return await _result(self.submit(call))
+        return await result(self.submit(call))
 
     def submit(self, call: Callable[[], _T]) -> Future[_T]:
-        context = contextvars.copy_context()
-        with self._lock:
-            if self._threads is None or self._process != os.getpid():
-                # The threads of a process do not exist in its forks.
-                self._threads = ThreadPoolExecutor(THREADS, "turntree")
-                self._process = os.getpid()
-            return self._threads.submit(context.run, call)
+        return self._threads.submit(call)
 
     def close(self) -> None:
         """Waits for the calls that run, and closes the store if this adapter opened it."""
-        with self._lock:
-            threads, self._threads = self._threads, None
-        if threads is not None and self._process == os.getpid():
-            threads.shutdown()
+        self._threads.close()
         if self._is_opened_here:
             self.store.close()
 
@@ -82,7 +86,7 @@ class InOrder:
             begins, self._is_running = not self._is_running, True
         if begins:
             self._store.submit(self._run_next)
-        return await _result(done)
+        return await result(done)
 
     def _run_next(self) -> None:
         with self._lock:
@@ -98,13 +102,3 @@ class InOrder:
                 return
         # Behind what others have submitted, so that one busy session does not hold a thread.
         self._store.submit(self._run_next)
-
-
-async def _result(done: Future[_T]) -> _T:
-    try:
-        asyncio.get_running_loop()
-    except RuntimeError:  # Trio, which only adapters with anyio support.
-        import anyio.to_thread
-
-        return await anyio.to_thread.run_sync(done.result)
-    return await asyncio.wrap_future(done)

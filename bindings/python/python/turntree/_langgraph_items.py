@@ -12,9 +12,10 @@ from typing import Any
 
 from langchain_core import messages as lc
 
+from turntree import Role
 from turntree._json import to_json
 
-ROLES = {"human": "user", "ai": "assistant", "system": "system", "tool": "tool"}
+ROLES: dict[str, Role] = {"human": "user", "ai": "assistant", "system": "system", "tool": "tool"}
 _CLASSES: dict[str, type[lc.BaseMessage]] = {
     "human": lc.HumanMessage,
     "ai": lc.AIMessage,

@@ -35,7 +35,7 @@ from google.adk.sessions.base_session_service import (
 from google.adk.sessions.session import Session
 from google.adk.sessions.state import State
 
-from turntree import Conflict, Snapshot, Store, Transaction
+from turntree import Conflict, Role, Snapshot, Store, Transaction
 from turntree._adapter import AdapterStore, InOrder
 from turntree._json import from_json, to_json
 from turntree._names import parts_of, session_name
@@ -145,7 +145,7 @@ class TurntreeSessionService(BaseSessionService):
                 break
             except Conflict:
                 continue
-        snapshot = self.store.snapshot(_name(app, user, id))
+        snapshot = self.store[_name(app, user, id)]
         return self._session(snapshot, app, user, id, [])
 
     def _append(self, session: Session, event: Event) -> bool:
@@ -182,7 +182,7 @@ class TurntreeSessionService(BaseSessionService):
         state = {key: from_json(value) for key, value in snapshot.scan(STATE)}
         for prefix, name in ((State.APP_PREFIX, _app(app)), (State.USER_PREFIX, _user(app, user))):
             state |= {prefix + key: value for key, value in self._state(name).items()}
-        last = from_json(snapshot.read(SESSION))["last_update_time"]
+        last = from_json(snapshot[SESSION])["last_update_time"]
         session = Session(
             id=id, app_name=app, user_id=user, state=state, events=events, last_update_time=last
         )
@@ -213,7 +213,7 @@ def _user(app: str, user: str) -> str:
 
 def _expect_fresh(session: Session, snapshot: Snapshot) -> None:
     marker = session._storage_update_marker
-    last = from_json(snapshot.read(SESSION))["last_update_time"]
+    last = from_json(snapshot[SESSION])["last_update_time"]
     if marker != snapshot.id if marker else last > session.last_update_time:
         raise StaleSessionError(f"Session {session.id} was changed since it was read.")
 
@@ -256,7 +256,7 @@ def _show(change: Transaction, event: Event) -> None:
     calls = [part.function_call for part in parts if part.function_call]
     answers = [part.function_response for part in parts if part.function_response]
     if text := _text(event):
-        role = "user" if event.author == "user" else "assistant"
+        role: Role = "user" if event.author == "user" else "assistant"
         change.push_message(role, to_json({"role": role, "content": text}), format="openai-chat")
     if calls:
         called = [

@@ -14,6 +14,7 @@ A session of the SDK is a session of the store, with its subagents:
 
 from __future__ import annotations
 
+from datetime import datetime, timedelta, timezone
 from os import PathLike
 from typing import Any
 
@@ -28,7 +29,7 @@ from claude_agent_sdk.types import (
 )
 
 from turntree import Conflict, Snapshot, Store, Transaction
-from turntree._adapter import AdapterStore, InOrder
+from turntree._adapter import AdapterStore, InOrder, known_role
 from turntree._json import all_from_json, from_json, to_json
 from turntree._names import parts_of, quote, session_name
 
@@ -174,12 +175,15 @@ def _agent(subpath: str | None) -> str:
     return "main" if subpath is None else f"{quote(subpath.removeprefix('subagents/'))}@main"
 
 
+_EPOCH = datetime.fromtimestamp(0, timezone.utc)
+
+
 def _mtime(snapshot: Snapshot) -> int:
-    return snapshot.time_micros // 1000
+    return (snapshot.time - _EPOCH) // timedelta(milliseconds=1)
 
 
 def _summary(snapshot: Snapshot) -> dict[str, Any]:
-    data: dict[str, Any] = from_json(snapshot.read(SUMMARY))
+    data: dict[str, Any] = from_json(snapshot[SUMMARY])
     return data
 
 
@@ -214,7 +218,7 @@ def _push(
         if (uuid := entry.get("uuid")) is not None:
             change.put(UUIDS, _uuid_key(subpath, str(uuid)), b"")
         if entry.get("type") in ("user", "assistant") and isinstance(entry.get("message"), dict):
-            agent, role = _agent(subpath), str(entry["message"].get("role", entry["type"]))
+            agent, role = _agent(subpath), known_role(entry["message"].get("role", entry["type"]))
             change.push_message(role, record, agent=agent, format="claude-code")
 
 

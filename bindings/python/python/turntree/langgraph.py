@@ -370,7 +370,7 @@ class TurntreeSaver(BaseCheckpointSaver[str]):
             # What another serializer makes of a message may be no text, or a secret.
             if not ns and isinstance(self.serde, JsonPlusSerializer):
                 if state.view is None:
-                    state.view = ThreadView(self.store.snapshot(state.tip) if state.tip else None)
+                    state.view = ThreadView(self.store[state.tip] if state.tip else None)
                 step = self._step(state, parent, checkpoint, new_versions, deltas)
                 title += state.view.show(change, step)
             state.records.clear()
@@ -490,7 +490,7 @@ class TurntreeSaver(BaseCheckpointSaver[str]):
         delta_channels: Iterable[str],
     ) -> Step:
         """A checkpoint of the root graph as the view of its thread shows it."""
-        snapshot = self.store.snapshot(state.tip) if state.tip else None
+        snapshot = self.store[state.tip] if state.tip else None
 
         def past(channel: str, id: str | None) -> DeltaChannelHistory:
             if snapshot is None or id is None:
@@ -604,7 +604,7 @@ class TurntreeSaver(BaseCheckpointSaver[str]):
                 change.commit()
                 return
             except Conflict:
-                self._copy_into(self.store.snapshot(tip), target_thread_id)
+                self._copy_into(self.store[tip], target_thread_id)
 
     def _copy_into(self, source: Snapshot, thread: str) -> None:
         """Copies checkpoints into a thread that has some already."""
@@ -679,7 +679,7 @@ class TurntreeSaver(BaseCheckpointSaver[str]):
         def fill(change: Transaction, state: _Thread) -> None:
             if state.tip is None:
                 return
-            snapshot = self.store.snapshot(state.tip)
+            snapshot = self.store[state.tip]
             records = [found for found in snapshot.scan(CHECKPOINTS) if keeps(found[0])]
             change.start_over()
             change.title(f"{len(records)} checkpoints kept")

@@ -18,8 +18,8 @@ from agents.items import TResponseInputItem
 from agents.memory.session import SessionABC
 from agents.memory.session_settings import SessionSettings, resolve_session_limit
 
-from turntree import Conflict, Snapshot, Store, Transaction
-from turntree._adapter import AdapterStore, InOrder
+from turntree import Conflict, Role, Snapshot, Store, Transaction
+from turntree._adapter import AdapterStore, InOrder, known_role
 from turntree._json import all_from_json, from_json, to_json
 from turntree._names import parts_of, quote, session_name
 from turntree._openai_workspace import TurntreeSnapshot, TurntreeSnapshotSpec
@@ -196,10 +196,10 @@ class TurntreeSession(SessionABC):
         raise Conflict(f"others are always faster on {self.session_id}")
 
 
-def _role(item: dict[str, Any]) -> str:
+def _role(item: dict[str, Any]) -> Role:
     """The role of an item."""
     if role := item.get("role"):
-        return str(role)
+        return known_role(role)
     return "tool" if str(item.get("type")).endswith("_output") else "assistant"
 
 

@@ -33,7 +33,7 @@ from pydantic_ai.conversation_store import (
 )
 from pydantic_ai.messages import ModelMessage, ModelMessagesTypeAdapter
 
-from turntree import Conflict, Snapshot, Store, Transaction
+from turntree import Conflict, Role, Snapshot, Store, Transaction
 from turntree._adapter import AdapterStore
 from turntree._json import to_json
 from turntree._names import parts_of, session_name
@@ -195,7 +195,7 @@ def _name(conversation_id: str) -> str:
 def _record(snapshot: Snapshot | None) -> ConversationRecord | None:
     if snapshot is None:
         return None
-    return _RECORDS.validate_json(snapshot.read(RECORD))[0]
+    return _RECORDS.validate_json(snapshot[RECORD])[0]
 
 
 def _entry_bytes(entry: ConversationEntry) -> bytes:
@@ -260,13 +260,13 @@ def _show(
         change.push_message(role, message, format="openai-chat")
 
 
-def _readable(message: ModelMessage) -> tuple[str, bytes]:
+def _readable(message: ModelMessage) -> tuple[Role, bytes]:
     """Who speaks in a message, and the message as OpenAI's interface has it."""
     kinds = {part.part_kind for part in message.parts}
     contents = [getattr(part, "content", None) for part in message.parts]
     texts = [text if isinstance(text, str) else str(text) for text in contents if text]
     if message.kind == "response":
-        role = "assistant"
+        role: Role = "assistant"
     elif "user-prompt" in kinds:
         role = "user"
     else:

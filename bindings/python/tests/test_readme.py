@@ -17,6 +17,7 @@ SAYS = [
     "[Change(path='scratchpad/plan', kind='changed')]\nfast-forward\n",
     "('note 3', 4)\n['agents/main/messages/1', 'agents/main/messages/2']\n3\n"
     "[FileAction(path=PosixPath('files/notes.md'), action='create')]\nTrue 5\ntask\nb'{\"messages\"",
+    "['Why does the parser fail?'] [1]\n",
     "['user', 'assistant']\n",
     "0 checkpoints copied\n",
     "[{'type': 'user', 'uuid': '1', 'message': {'role': 'user', 'content': 'hi'}}]\n",
@@ -29,6 +30,7 @@ SAYS = [
 ]
 
 FRAMEWORKS = [
+    "",
     "",
     "",
     "langgraph",
@@ -83,7 +85,7 @@ def test_threads_of_the_sqlite_saver_come_over_whole(tmp_path: Path) -> None:
             config: Any = {"configurable": {"thread_id": thread}}
             graph.invoke({"messages": [("user", thread)]}, config)
         expected = states(old)
-    run(EXAMPLES[3], tmp_path)
+    run(EXAMPLES[4], tmp_path)
     with TurntreeSaver(tmp_path / "agents.turntree") as new:
         assert states(new) == expected and len(expected) == 9
         assert len(new.store["a"].messages()) == 4
@@ -112,7 +114,7 @@ def test_transcripts_of_the_s3_store_come_over_whole(tmp_path: Path) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text("\n".join(map(json.dumps, content)) + "\n")
     for _ in range(2):
-        run(EXAMPLES[5], tmp_path)
+        run(EXAMPLES[6], tmp_path)
 
     async def loaded(session: str, **more: str) -> Any:
         store = TurntreeSessionStore(tmp_path / "agents.turntree")

@@ -44,7 +44,9 @@ fn stores_are_never_created_among_other_files() {
         assert!(refused.to_string().contains("project/.turntree"), "{refused}");
     }
     assert_eq!(fs::read_dir(&project).unwrap().count(), 1, "nothing was made");
-    assert_eq!(open(&project.join("README.md")).unwrap_err().kind(), ErrorKind::Io);
+    let file = open(&project.join("README.md")).unwrap_err();
+    assert_eq!(file.kind(), ErrorKind::Io);
+    assert!(file.to_string().contains("README.md is a file"), "{file}");
     drop(open(&project.join(".turntree")).unwrap());
 
     // The files of a process that died while it created a store, and an empty directory.

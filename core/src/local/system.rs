@@ -107,7 +107,11 @@ pub fn open_with(dir: &Path, keys: Option<StoreKeys>, options: OpenOptions) -> R
 }
 
 fn open(dir: &Path, options: OpenOptions) -> Result<Repository> {
-    let repo = Repository::open(Arc::new(RealIo), dir, options)?;
+    let opened = Repository::open(Arc::new(RealIo), dir, options);
+    let repo = opened.map_err(|error| match error.kind() == ErrorKind::Io && dir.is_file() {
+        true => error.at(format!("{} is a file: expected the directory of a store", dir.display())),
+        false => error,
+    })?;
     Ok(repo.keeping_notes(Arc::new(StoreNotes)))
 }
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use pyo3::prelude::*;
 use turntree::context::MessagePolicy;
-use turntree::local::{Repo, random_bytes};
+use turntree::local::{Repo, is_free, random_bytes};
 use turntree::repo::{RemoteEntry, SearchScope, check_remote_name};
 use turntree::store::{Io, IoFile, RealIo};
 use turntree::transfer::bundle::BundlePlan;
@@ -139,6 +139,30 @@ pub(crate) fn add(repo: &Repo, name: &str, url: &str) -> Result<bool> {
     change.set_remotes(&remotes)?;
     change.commit(&stamp, &format!("add the remote {name}"))?;
     Ok(true)
+}
+
+/// Creates a store with every session of the remote in a folder. Creates nothing if there is no
+/// remote.
+pub(crate) fn clone(url: &str, dir: &Path, name: &str, actor: &str) -> Result<()> {
+    check_remote_name(name)?;
+    let bucket = FolderBucket::open(Arc::new(RealIo), folder(url)?, random_bytes())?;
+    if find_remote(&bucket)?.is_none() {
+        return Err(Error::not_found(format!("there is no remote in {url}: add_remote makes one")));
+    }
+    if Survey::of(&bucket)?.is_encrypted {
+        return Err(encrypted(name));
+    }
+    let is_free =
+        is_free(dir).map_err(|error| Error::io(format!("inspect {}", dir.display()), error))?;
+    if !is_free {
+        return Err(Error::invalid(format!(
+            "{} is not empty: name a new directory, or use add_remote and pull",
+            dir.display()
+        )));
+    }
+    let repo = Repo::create(dir)?.acting_as(actor);
+    add(&repo, name, url)?;
+    pull(&repo, &[], Some(name)).map(drop)
 }
 
 /// A session, and the result of its push.

@@ -22,6 +22,7 @@ use crate::error::{already_exists, raised};
 use crate::exchange::{self, WordSearch};
 use crate::history::{self, Log};
 use crate::lookup::{branch_name, repo_of, snapshot_at};
+use crate::merge::{self, MergeOutcome};
 use crate::names;
 use crate::process::{BETWEEN_SIGNALS, detached, interruptibly, patiently};
 #[cfg(feature = "program")]
@@ -49,6 +50,26 @@ impl Store {
     fn repo(&self) -> PyResult<Repo> {
         repo_of(&self.host)
     }
+
+    fn open(
+        py: Python<'_>,
+        path: PathBuf,
+        actor: &str,
+        create: bool,
+        maintain: bool,
+        key: Option<Content>,
+    ) -> PyResult<Self> {
+        let keys = key.map(|key| StoreKeys::parse(&key.0)).transpose();
+        let options = HostOptions {
+            actor: actor.to_owned(),
+            create,
+            maintain,
+            keys: keys.map_err(|error| raised(&error))?,
+            lock_timeout: BETWEEN_SIGNALS,
+        };
+        let host = detached(py, || Host::open(path, options))?;
+        Ok(Self { host: Arc::new(host) })
+    }
 }
 
 #[pymethods]
@@ -65,18 +86,7 @@ impl Store {
         maintain: bool,
         key: Option<Content>,
     ) -> PyResult<Self> {
-        let options = HostOptions {
-            actor: actor.to_owned(),
-            create,
-            maintain,
-            keys: key
-                .map(|key| StoreKeys::parse(&key.0))
-                .transpose()
-                .map_err(|error| raised(&error))?,
-            lock_timeout: BETWEEN_SIGNALS,
-        };
-        let host = detached(py, || Host::open(path, options))?;
-        Ok(Self { host: Arc::new(host) })
+        Self::open(py, path, actor, create, maintain, key)
     }
 
     /// The directory of the store.
@@ -252,13 +262,7 @@ impl Store {
 
     /// Merges the newest snapshot of one branch into another branch.
     fn merge(&self, py: Python<'_>, into: &str, theirs: &str) -> PyResult<MergeOutcome> {
-        let repo = self.repo()?;
-        let outcome = patiently(py, || {
-            repo.refresh()?;
-            repo.session(into)?.merge(&repo.session(theirs)?)
-        })?;
-        let (id, kind) = (outcome.snapshot.id().to_string(), outcome.kind.name());
-        Ok(MergeOutcome { id, kind, conflicts: outcome.conflicts })
+        merge::merge(py, &self.repo()?, into, theirs)
     }
 
     /// Undoes the newest operation of this store's actor. Returns its description.
@@ -309,13 +313,18 @@ impl Store {
 
     /// Applies retention and frees unreachable content; with ``repack``, also recompresses
     /// everything. Other processes can read and write concurrently. A signal such as Ctrl-C
-    /// ends the wait; the collection continues, or stops safely with the process.
-    #[pyo3(signature = (*, repack=false))]
-    fn collect<'py>(&self, py: Python<'py>, repack: bool) -> PyResult<Bound<'py, PyAny>> {
+    /// ends the wait; the collection continues, or stops safely with the process. With
+    /// ``dry_run``, nothing changes, and the bytes are estimates.
+    #[pyo3(signature = (*, repack=false, dry_run=false))]
+    fn collect<'py>(
+        &self,
+        py: Python<'py>,
+        repack: bool,
+        dry_run: bool,
+    ) -> PyResult<Bound<'py, PyAny>> {
         let repo = self.repo()?;
-        let done = interruptibly(py, move || repo.collect(repack))?;
-        let freed = done.freed;
-        named(py, "Collected", (done.expired_turns, freed.objects, freed.bytes, done.written_bytes))
+        let done = interruptibly(py, move || upkeep::collect(&repo, repack, dry_run))?;
+        named(py, "Collected", (done.expired_turns, done.freed.0, done.freed.1, done.written_bytes))
     }
 
     /// Returns the retention rules of a session, or those of sessions without their own; None if
@@ -618,6 +627,24 @@ impl Store {
         }
     }
 
+    /// Creates the store in the directory ``path``, which is missing or empty, with every session of
+    /// the remote in a folder, and opens it. The remote is called ``name`` there.
+    #[cfg(feature = "program")]
+    #[staticmethod]
+    #[pyo3(name = "clone", signature = (url, path, *, name="origin", actor="python"))]
+    fn clone_remote(
+        py: Python<'_>,
+        url: PathBuf,
+        path: PathBuf,
+        name: &str,
+        actor: &str,
+    ) -> PyResult<Self> {
+        let (url, place) = (url.to_string_lossy().into_owned(), path.clone());
+        let (name, by) = (name.to_owned(), actor.to_owned());
+        interruptibly(py, move || remote::clone(&url, &place, &name, &by))?;
+        Self::open(py, path, actor, false, true, None)
+    }
+
     /// Pushes new turns of sessions, or of all, to a remote, which is optional if there is only
     /// one. Raises ``Conflict`` if the remote has turns that this store lacks, and
     /// ``InvalidInput`` if the turns contain a secret, unless ``allow_secrets``; sessions pushed
@@ -669,15 +696,4 @@ impl Store {
         let pulled = interruptibly(py, work)?.into_iter();
         pulled.map(|one| remote::followed_into_python(py, one)).collect()
     }
-}
-
-/// The result of a merge.
-#[pyclass(frozen, module = "turntree", get_all)]
-pub(crate) struct MergeOutcome {
-    /// The newest snapshot of the branch now.
-    id: String,
-    /// ``up-to-date``, ``fast-forward`` or ``merged``.
-    kind: &'static str,
-    /// Conflicting paths; all versions are in the section ``conflicts``.
-    conflicts: Vec<String>,
 }

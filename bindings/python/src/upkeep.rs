@@ -1,10 +1,12 @@
-//! Examines and measures a store.
+//! Collects garbage, examines and measures a store.
 
 use pyo3::prelude::*;
 use turntree::Result;
 use turntree::local::Repo;
-use turntree::maintenance::{FsckReport, Stats, StorageUsage, fsck, stats};
-use turntree::store::Thoroughness;
+use turntree::maintenance::{
+    FsckReport, Purpose, Stats, StorageUsage, fsck, plan_collection, stats,
+};
+use turntree::store::{Thoroughness, Tier};
 
 use crate::values::{datetime_of, named};
 
@@ -23,6 +25,34 @@ pub(crate) fn report_into_python(py: Python<'_>, report: FsckReport) -> PyResult
     let findings = report.findings.into_iter().map(finding).collect::<PyResult<Vec<_>>>()?;
     let counts = (report.objects, report.commits, report.operations, report.bytes);
     named(py, "FsckReport", (ok, findings, counts.0, counts.1, counts.2, counts.3))
+}
+
+/// The outcome or the plan of a collection.
+pub(crate) struct Collected {
+    pub(crate) expired_turns: u64,
+    /// Objects and bytes.
+    pub(crate) freed: (u64, u64),
+    pub(crate) written_bytes: u64,
+}
+
+/// Collects garbage, or plans to.
+pub(crate) fn collect(repo: &Repo, repack: bool, dry_run: bool) -> Result<Collected> {
+    if dry_run {
+        repo.refresh()?;
+        let (repository, now) = (repo.repository(), repo.stamp().time);
+        let plan = plan_collection(repository, Purpose::Gc, now)?;
+        let mut written_bytes = plan.needed_bytes();
+        if repack {
+            let purpose = Purpose::Repack(Tier::Compacted);
+            written_bytes += plan_collection(repository, purpose, now)?.needed_bytes();
+        }
+        let expired_turns = plan.retention.elided.len() as u64;
+        let freed = (plan.garbage.objects, plan.garbage.bytes);
+        return Ok(Collected { expired_turns, freed, written_bytes });
+    }
+    let done = repo.collect(repack)?;
+    let freed = (done.freed.objects, done.freed.bytes);
+    Ok(Collected { expired_turns: done.expired_turns, freed, written_bytes: done.written_bytes })
 }
 
 /// Measures the sessions of a store.

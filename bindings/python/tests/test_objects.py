@@ -97,6 +97,19 @@ def test_revisions_are_text_or_snapshots(store: turntree.Store) -> None:
             other[first]
 
 
+def test_a_branch_is_read_by_its_name_alone(store: turntree.Store) -> None:
+    """Names of frameworks are of users: a tag of that name must not hide the session."""
+    for number in range(2):
+        with store.begin("task", str(number)) as turn:
+            turn["kept/number"] = str(number)
+    store.tag("task", at="task~1")
+    at_tag, newest = store["task"], store.newest("task")
+    assert at_tag.turn == 1 and newest and newest.turn == 2 and store.newest("none") is None
+    assert store.tip("task") == newest.id
+    with pytest.raises(turntree.InvalidInput):
+        store.newest("task~1")
+
+
 def test_results_are_named(store: turntree.Store) -> None:
     before = datetime.now(timezone.utc) - timedelta(seconds=1)
     with store.begin("task", "first") as turn:

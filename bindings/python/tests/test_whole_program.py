@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import subprocess
 import sys
 from datetime import datetime, timedelta, timezone
@@ -211,6 +212,24 @@ def test_upkeep_says_what_the_program_says(store: turntree.Store) -> None:
         store.stats("none")
 
 
+def test_a_collection_does_what_its_plan_says(store: turntree.Store) -> None:
+    snapshots = fill(store, 60)
+    store.retain("task", turns=5)
+    before = store.stats()
+    planned = store.collect(dry_run=True)
+    assert store.stats() == before and planned.expired_turns > 0
+    done = store.collect()
+    assert (done.expired_turns, done.freed_objects) == planned[:2]
+    assert store.collect(dry_run=True).expired_turns == 0
+    turns = [one.turn for one in store.log("task")]
+    assert turns[:5] == [60, 59, 58, 57, 56]
+    expired = [one for one in snapshots if one.turn not in turns]
+    assert len(expired) == done.expired_turns
+    for snapshot in expired:
+        with pytest.raises(turntree.Expired):
+            store[snapshot]
+
+
 def test_damage_is_found(path: Path) -> None:
     with turntree.Store(path, maintain=False) as store:
         fill(store)
@@ -340,3 +359,57 @@ def test_sessions_are_pushed_fetched_and_pulled(store: turntree.Store, tmp_path:
     for url in ("s3://bucket/x", "ssh://host/x", "host:x"):
         with pytest.raises(turntree.Unsupported, match="program"):
             store.add_remote("far", url)
+
+
+@has_program
+def test_a_remote_is_cloned_whole_or_not_at_all(store: turntree.Store, tmp_path: Path) -> None:
+    snapshots = fill(store)
+    store.fork("other", at=snapshots[3])
+    with pytest.raises(turntree.Error):
+        turntree.Store.clone(tmp_path / "none", tmp_path / "clone")
+    assert not (tmp_path / "clone").exists()
+    store.add_remote("origin", tmp_path / "remote")
+    store.push()
+    with turntree.Store.clone(tmp_path / "remote", tmp_path / "clone", actor="me") as clone:
+        assert {name: clone[name] for name in clone} == {name: store[name] for name in store}
+        assert clone.remotes() == store.remotes() and clone.fsck().ok
+        with clone.begin("task") as turn:
+            turn["kept/a"] = "1"
+        assert clone["task"].author == "me"
+        clone.push()
+    assert [one.branch for one in store.pull()] == ["task/main"]
+    with pytest.raises(turntree.InvalidInput, match="not empty"):
+        turntree.Store.clone(tmp_path / "remote", tmp_path / "clone")
+
+
+@has_program
+def test_a_merge_is_that_of_the_program(store: turntree.Store, tmp_path: Path) -> None:
+    """Calls of tools stay with their results, although the other side spoke between them."""
+
+    def ask(branch: str, *messages: dict[str, Any]) -> None:
+        with store.begin(branch) as turn:
+            for message in messages:
+                turn.message(message, format="openai-chat")
+
+    def called(name: str) -> list[dict[str, Any]]:
+        call = {"id": name, "type": "function", "function": {"name": "run", "arguments": "{}"}}
+        return [
+            {"role": "assistant", "content": "", "tool_calls": [call]},
+            {"role": "tool", "tool_call_id": name, "content": name},
+        ]
+
+    ask("task", {"role": "user", "content": "go"}, *called("first"))
+    store.fork("task/b", at="task")
+    ask("task", called("ours")[0])
+    ask("task/b", *called("theirs"))
+    ask("task", called("ours")[1])
+    shutil.copytree(store.path, tmp_path / "copy")
+    assert store.merge("task", "task/b").kind == "merged"
+    records = [message.json() for message in store["task"].messages()]
+    assert len(records) == 7
+    for at, record in enumerate(records):
+        if calls := record.get("tool_calls"):
+            assert records[at + 1]["tool_call_id"] == calls[0]["id"]
+    with turntree.Store(tmp_path / "copy") as copy:
+        told(copy, "merge", "task/b", "--into", "task")
+        assert [message.json() for message in copy["task"].messages()] == records

@@ -210,10 +210,11 @@ class Store:
         """Sets the retention rules of a session, or of every session without its own rules: the
         newest turns, turns of the last seconds, and a budget in bytes. Without a rule
         everything is kept again. Collections apply the rules."""
-    def collect(self, *, repack: bool = False) -> Collected:
+    def collect(self, *, repack: bool = False, dry_run: bool = False) -> Collected:
         """Applies retention and frees unreachable content; with ``repack``, also recompresses
         everything. Other processes can read and write concurrently. A signal such as Ctrl-C
-        ends the wait; the collection continues, or stops safely with the process."""
+        ends the wait; the collection continues, or stops safely with the process. With
+        ``dry_run``, nothing changes, and the bytes are estimates."""
     def retention(self, session: str | None = None) -> Retention | None:
         """Returns the retention rules of a session, or those of sessions without their own; None if
         there are none."""
@@ -340,6 +341,16 @@ class Store:
         """Adds the remote in a folder, which is created if it is missing. Raises ``AlreadyExists`` if
         there is a remote of this name. Remotes by ssh, in object storage, and encrypted ones need
         the program."""
+    @staticmethod
+    def clone(
+        url: str | os.PathLike[str],
+        path: str | os.PathLike[str],
+        *,
+        name: str = "origin",
+        actor: str = "python",
+    ) -> Store:
+        """Creates the store in the directory ``path``, which is missing or empty, with every session of
+        the remote in a folder, and opens it. The remote is called ``name`` there."""
     def push(
         self, *sessions: str, remote: str | None = None, allow_secrets: bool = False
     ) -> list[Pushed]:

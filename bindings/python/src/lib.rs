@@ -6,12 +6,12 @@
 //! Functions that read, write or hash release the interpreter lock. Errors are exceptions by their
 //! kind.
 
+mod branches;
 mod error;
 #[cfg(feature = "program")]
 mod exchange;
 mod history;
 mod lookup;
-mod merge;
 mod names;
 mod process;
 #[cfg(feature = "program")]
@@ -36,7 +36,7 @@ fn _turntree(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("__version__", env!("CARGO_PKG_VERSION"))?;
     module.add_class::<store::Store>()?;
     module.add_class::<history::Log>()?;
-    module.add_class::<merge::MergeOutcome>()?;
+    module.add_class::<branches::MergeOutcome>()?;
     module.add_class::<snapshot::Snapshot>()?;
     module.add_class::<snapshot::Message>()?;
     module.add_class::<transaction::Transaction>()?;

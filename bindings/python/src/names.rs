@@ -58,16 +58,20 @@ pub(crate) fn pins(repo: &Repo) -> Result<Vec<Pin>> {
     repo.repository().pins()
 }
 
-/// Pins a snapshot.
-pub(crate) fn pin(repo: &Repo, at: &str, new: &NewPin) -> Result<Pin> {
+/// Pins a snapshot. Returns `None` if a pin on another snapshot has the name.
+pub(crate) fn pin(repo: &Repo, at: &str, new: &NewPin) -> Result<Option<Pin>> {
     let (id, stamp) = (repo.resolve(at)?, repo.stamp());
+    let is_taken = |pin: &Pin| Some(&pin.name) == new.name.as_ref() && pin.commit != id;
+    if repo.repository().pins()?.iter().any(is_taken) {
+        return Ok(None);
+    }
     if new.expires_micros.is_some_and(|expires| expires <= stamp.time.micros) {
         return Err(Error::invalid("the expiry of the pin is in the past"));
     }
     let mut change = repo.repository().begin();
     let pin = change.pin(&id, new.clone(), &stamp)?;
     change.commit(&stamp, &format!("pin {}", pin.name))?;
-    Ok(pin)
+    Ok(Some(pin))
 }
 
 /// Removes a pin.

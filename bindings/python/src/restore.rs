@@ -1,6 +1,6 @@
 //! Restores snapshots: into a directory, and as the newest one of a branch.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use pyo3::prelude::*;
 use turntree::local::{Repo, Snapshot};
@@ -25,7 +25,7 @@ pub(crate) type File = (PathBuf, &'static str);
 pub(crate) fn restore(
     repo: &Repo,
     revision: &str,
-    dir: PathBuf,
+    dir: &Path,
     options: &Restore,
 ) -> Result<Vec<File>> {
     let id = repo.resolve(revision)?;
@@ -74,7 +74,7 @@ pub(crate) fn roll_back(
     repo: &Repo,
     branch: &str,
     target: &Target,
-    workspace: Option<&PathBuf>,
+    workspace: Option<&Path>,
     options: &Restore,
 ) -> Result<RolledBack> {
     repo.refresh()?;

@@ -17,12 +17,12 @@ use turntree::local::{Host, HostOptions, Repo, Retention};
 use turntree::repo::{BranchName, NewPin, PatternOptions, SessionLabels};
 use turntree::store::StoreKeys;
 
+use crate::branches::{self, MergeOutcome};
 use crate::error::{already_exists, raised};
 #[cfg(feature = "program")]
 use crate::exchange::{self, WordSearch};
 use crate::history::{self, Log};
 use crate::lookup::{branch_name, repo_of, snapshot_at};
-use crate::merge::{self, MergeOutcome};
 use crate::names;
 use crate::process::{BETWEEN_SIGNALS, detached, interruptibly, patiently};
 #[cfg(feature = "program")]
@@ -215,20 +215,8 @@ impl Store {
     /// Raises ``AlreadyExists`` if there is a branch of this name.
     #[pyo3(signature = (branch, *, at))]
     fn fork(&self, py: Python<'_>, branch: &str, at: Revision) -> PyResult<Snapshot> {
-        let (repo, name) = (self.repo()?, branch_name(branch)?);
-        let at = detached(py, || snapshot_at(&repo, &at.0))?;
-        let mut change = repo.change();
-        change.on(&name).expect(None).go_on_from(at.id());
-        let forked = patiently(py, || match change.commit(&format!("fork {name}")) {
-            Err(error) if error.kind() == ErrorKind::Conflict => Ok(false),
-            outcome => outcome.map(|_| true),
-        })?;
-        match forked {
-            true => Ok(Snapshot { inner: at }),
-            false => {
-                Err(already_exists(format!("branch {name} exists already: choose another name")))
-            }
-        }
+        let inner = branches::fork(py, &self.repo()?, branch, &at.0)?;
+        Ok(Snapshot { inner })
     }
 
     /// Iterates over the snapshots backwards from a revision, read on demand: at most ``limit``,
@@ -262,7 +250,7 @@ impl Store {
 
     /// Merges the newest snapshot of one branch into another branch.
     fn merge(&self, py: Python<'_>, into: &str, theirs: &str) -> PyResult<MergeOutcome> {
-        merge::merge(py, &self.repo()?, into, theirs)
+        branches::merge(py, &self.repo()?, into, theirs)
     }
 
     /// Undoes the newest operation of this store's actor. Returns its description.
@@ -361,8 +349,8 @@ impl Store {
     ) -> PyResult<Vec<Bound<'py, PyAny>>> {
         let repo = self.repo()?;
         let options = Restore { only, overwrite, allow_broad, dry_run };
-        let work = move || restore::restore(&repo, &revision.0, directory.clone(), &options);
-        restore::files_into_python(py, interruptibly(py, work)?)
+        let work = || restore::restore(&repo, &revision.0, &directory, &options);
+        restore::files_into_python(py, patiently(py, work)?)
     }
 
     /// Rolls a branch back to the snapshot ``to`` or to its turn ``turn``, as a new snapshot: all
@@ -377,7 +365,7 @@ impl Store {
     fn rollback<'py>(
         &self,
         py: Python<'py>,
-        branch: String,
+        branch: &str,
         to: Option<Revision>,
         turn: Option<u64>,
         workspace: Option<PathBuf>,
@@ -386,11 +374,12 @@ impl Store {
         dry_run: bool,
     ) -> PyResult<Bound<'py, PyAny>> {
         let repo = self.repo()?;
-        branch_name(&branch)?;
+        branch_name(branch)?;
         let to = restore::target(to.map(|to| to.0), turn).map_err(|error| raised(&error))?;
         let options = Restore { only, overwrite: true, allow_broad, dry_run };
-        let work = move || restore::roll_back(&repo, &branch, &to, workspace.as_ref(), &options);
-        interruptibly(py, work)?.into_python(py)
+        let dir = workspace.as_deref();
+        let work = || restore::roll_back(&repo, branch, &to, dir, &options);
+        patiently(py, work)?.into_python(py)
     }
 
     /// Returns the parts of the entry or section at a path, each with the turn that wrote it: the
@@ -480,7 +469,8 @@ impl Store {
     }
 
     /// Protects a snapshot from retention, until ``expires``. The name is the beginning of its id
-    /// by default. A pin of this name on the same snapshot is replaced.
+    /// by default. A pin of this name on the same snapshot is replaced; on another one it raises
+    /// ``AlreadyExists``.
     #[pyo3(signature = (at, *, name=None, reason="", expires=None))]
     fn pin<'py>(
         &self,
@@ -493,7 +483,10 @@ impl Store {
         let repo = self.repo()?;
         let expires_micros = expires.as_ref().map(micros_of).transpose()?;
         let new = NewPin { name, reason: reason.to_owned(), expires_micros };
-        names::pin_into_python(py, patiently(py, || names::pin(&repo, &at.0, &new))?)
+        match patiently(py, || names::pin(&repo, &at.0, &new))? {
+            Some(pin) => names::pin_into_python(py, pin),
+            None => Err(already_exists("a pin on another snapshot has this name".to_owned())),
+        }
     }
 
     /// Removes a pin; raises ``NotFound``.

@@ -175,6 +175,9 @@ def test_tags_pins_titles_and_labels_are_those_of_the_program(store: turntree.St
     assert store.pins() == [pin] and pin.expires == expires and pin.id == snapshots[1].id
     (record,) = told(store, "pins")[0]["pins"]
     assert (record["pin"], record["id"], record["reason"]) == ("keep", pin.id, "shown")
+    with pytest.raises(turntree.AlreadyExists):
+        store.pin("task", name="keep")
+    assert store.pin(snapshots[1], name="keep", reason="anew").expires is None
     with pytest.raises(turntree.InvalidInput, match="past"):
         store.pin("task", expires=datetime(2020, 1, 1, tzinfo=timezone.utc))
     store.unpin("keep")

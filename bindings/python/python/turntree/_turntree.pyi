@@ -288,7 +288,8 @@ class Store:
         expires: datetime | None = None,
     ) -> Pin:
         """Protects a snapshot from retention, until ``expires``. The name is the beginning of its id
-        by default. A pin of this name on the same snapshot is replaced."""
+        by default. A pin of this name on the same snapshot is replaced; on another one it raises
+        ``AlreadyExists``."""
     def unpin(self, name: str) -> None:
         """Removes a pin; raises ``NotFound``."""
     def labels(self, session: str) -> SessionLabels:

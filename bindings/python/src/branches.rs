@@ -1,9 +1,28 @@
-//! Merges branches.
+//! Forks and merges branches.
 
 use pyo3::prelude::*;
-use turntree::local::Repo;
+use turntree::ErrorKind;
+use turntree::local::{Repo, Snapshot};
 
-use crate::process::patiently;
+use crate::error::already_exists;
+use crate::lookup::{branch_name, snapshot_at};
+use crate::process::{detached, patiently};
+
+/// Creates a branch at a snapshot, which it returns.
+pub(crate) fn fork(py: Python<'_>, repo: &Repo, branch: &str, at: &str) -> PyResult<Snapshot> {
+    let name = branch_name(branch)?;
+    let at = detached(py, || snapshot_at(repo, at))?;
+    let mut change = repo.change();
+    change.on(&name).expect(None).go_on_from(at.id());
+    let is_forked = patiently(py, || match change.commit(&format!("fork {name}")) {
+        Err(error) if error.kind() == ErrorKind::Conflict => Ok(false),
+        outcome => outcome.map(|_| true),
+    })?;
+    match is_forked {
+        true => Ok(at),
+        false => Err(already_exists(format!("branch {name} exists already: choose another name"))),
+    }
+}
 
 /// The result of a merge.
 #[pyclass(frozen, module = "turntree", get_all)]

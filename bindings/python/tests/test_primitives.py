@@ -378,6 +378,8 @@ def test_the_stubs_say_what_help_says() -> None:
         for member in node.body:
             if not isinstance(member, ast.FunctionDef) or member.name.startswith("__"):
                 continue  # Python has its own words for its protocols.
+            if not hasattr(turntree.Store, "search") and not hasattr(cls, member.name):
+                continue  # A method of the program, which this build lacks.
             if doc := ast.get_docstring(member):
                 found = inspect.cleandoc(getattr(cls, member.name).__doc__)
                 assert found == doc, f"{node.name}.{member.name}"

@@ -159,7 +159,12 @@ impl Walk {
         let query = PickaxeQuery { paths: self.touched.clone(), text: None };
         let mut touches = (!self.touched.is_all()).then(|| repository.touches(query));
         let entries = repository.history(&[start], &[])?.first_parent();
-        for entry in entries.take(LOG_PAGE) {
+        // Reads no more snapshots than are wanted, if each one is.
+        let count = match touches.is_none() && self.since.is_none() {
+            true => LOG_PAGE.min(usize::try_from(self.left).unwrap_or(LOG_PAGE)),
+            false => LOG_PAGE,
+        };
+        for entry in entries.take(count) {
             let entry = entry?;
             self.next = entry.parents.first().copied();
             if self.since.is_some_and(|since| entry.commit.time.micros <= since) {

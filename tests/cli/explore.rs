@@ -367,6 +367,39 @@ fn a_program_that_cannot_be_run_is_an_outcome_of_its_strategy() {
 }
 
 #[test]
+fn sixty_four_strategies_in_eight_jobs_continue_after_a_kill() {
+    let place = Place::new();
+    // Each notes its run; one kills the program the first time.
+    let agent = r#"echo run >> "$NOTES/$TURNTREE_STRATEGY.runs"
+        if [ $TURNTREE_STRATEGY = s30 ] && mkdir "$NOTES/killed" 2>/dev/null; then kill -KILL $PPID; fi
+        echo "good $TURNTREE_STRATEGY" > answer.txt"#;
+    let names: Vec<String> = (0..64).map(|number| format!("s{number}")).collect();
+    let strategies: Vec<String> = names.iter().map(|name| format!("{name}=x")).collect();
+    let mut words = vec!["explore", "--jobs", "8", "--check", "grep -q good answer.txt"];
+    words.extend(strategies.iter().flat_map(|strategy| ["--strategy", strategy]));
+    words.extend(["--", "/bin/sh", "-c", agent]);
+    assert_eq!(place.output(&words).status.signal(), Some(9));
+    let ended = |state: &Value| {
+        let trials = state["trials"].as_array().unwrap().iter();
+        trials.filter(|trial| trial["state"] == "passed").count()
+    };
+    let state = place.state();
+    assert_eq!(state["state"], "interrupted");
+    let before = ended(&state);
+    assert!((20..=31).contains(&before), "{before} had ended when it was killed");
+    place.ok(&["explore", "continue"]);
+    let state = place.state();
+    assert_eq!((&state["state"], ended(&state)), (&"over".into(), 64));
+    let mut again = 0;
+    for name in &names {
+        assert_eq!(place.file(name, "answer.txt"), format!("good {name}\n"));
+        again += place.note(&format!("{name}.runs")).lines().count() - 1;
+    }
+    assert!((1..=8).contains(&again), "{again} of the jobs that ran ran again");
+    assert_eq!(place.branches().len(), 65);
+}
+
+#[test]
 fn two_explorations_at_once_do_not_meet() {
     let place = Place::new();
     let agent = place.path("agent.sh");

@@ -12,6 +12,10 @@ const PROGRAM: &str = env!("CARGO_BIN_EXE_turntree-under-test");
 /// Bytes that the peaks may differ by.
 const MAX_GROWTH: u64 = 8 << 20;
 
+/// Bytes of memory for a training export of any size: less than its document and the caches of a store
+/// together.
+const MAX_BYTES: u64 = 64 << 20;
+
 fn program(folder: &Path, words: &[&str]) -> Command {
     let mut command = Command::new(PROGRAM);
     command.args(words).current_dir(folder).stdin(Stdio::null()).env_clear();
@@ -63,6 +67,16 @@ fn the_memory_of_an_export_does_not_grow_with_the_session() {
         let exported = fs::read(long.0.path().join(name)).unwrap();
         assert!(exported == long.1.as_bytes(), "to a file: {to_file}");
     }
+}
+
+#[test]
+fn a_document_of_a_whole_conversation_is_never_in_memory() {
+    let (folder, text) = imported(400);
+    // The document is one line, but the scan for secrets reads it message by message.
+    let peak = peak(folder.path(), &["export", "work", "--format", "sft"]);
+    assert!(peak < MAX_BYTES, "{peak}");
+    let exported = fs::metadata(folder.path().join("stdout")).unwrap().len();
+    assert!(exported > text.len() as u64 / 2 && exported > MAX_BYTES / 2, "{exported}");
 }
 
 #[test]

@@ -61,6 +61,7 @@ mod serve_shared;
 mod sessions;
 mod stories;
 mod terminal_text;
+mod training;
 mod trust;
 mod ui;
 mod unasked_files;

@@ -100,6 +100,12 @@ const ARGUMENTS: &[Argument] = &[
     argument("compact", "revision", Snapshot, "compact {} --dry-run --json"),
     argument("uncompact", "revision", Snapshot, "uncompact {} --dry-run --json"),
     argument("export", "revisions", Snapshot, "export {} --format markdown"),
+    argument(
+        "export",
+        "from",
+        Snapshot,
+        "export work --format environment --check true --from {} -o task --json",
+    ),
     argument("bundle create", "names", Snapshot, "bundle create {} -o new.bundle --json"),
     argument("bundle create", "not", Snapshot, "bundle create work --not {} -o new.bundle --json"),
     argument("git export", "names", Snapshot, "git export new.git {} --json"),

@@ -11,9 +11,10 @@ use turntree::repo::{Exploration, ExplorationBudget, HEAD, Repository, SearchKin
 use turntree::{Error, ErrorKind};
 
 use super::Verb;
-use crate::explore::{Driven, Overrides, PlanOptions, begin, drive, keep, named, named_trial};
+use crate::explore::{Driven, Overrides, PlanOptions, begin, drive, keep, named_trial};
 use crate::explore::{record, write};
 use crate::platform::end_by;
+use crate::porcelain::read::explorations::named;
 use crate::program::complete::revisions;
 use crate::program::invocation::Invocation;
 use crate::view::error::{Answer, Result};

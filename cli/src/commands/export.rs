@@ -8,6 +8,7 @@ use clap::Args;
 use turntree::context::SalvagedRecords;
 use turntree::object::ObjectId;
 use turntree::repo::{Repository, SearchScope};
+use turntree::transfer::bundle::BundleRequest;
 use turntree::workspace::save;
 use turntree::{Error, ErrorKind};
 use turntree_exchange::SecretFinding;
@@ -16,7 +17,7 @@ use turntree_exchange::render::compress_page;
 use super::Verb;
 use crate::porcelain::read::lost_turns::{LostTurn, naming_turn};
 use crate::porcelain::read::secret_scan::LineScan;
-use crate::porcelain::read::secrets::{Passage, SecretGate, refuse, without_secrets};
+use crate::porcelain::read::secrets::{Passage, SecretGate, refuse, still_found, without_secrets};
 use crate::porcelain::transfer::export::{ExportRequest, SalvagedTurn, Subject};
 use crate::porcelain::transfer::scrub::{Scrubbed, tips};
 use crate::program::browser;
@@ -38,8 +39,10 @@ const NOTHING_WHOLE: &str = "no turn of this session is whole: 'turntree export 
 /// write OLLM CLI's files. codesign writes a design store with the history of the revision, one
 /// design for each session, and codesign-session the chat and the comments of one design. For
 /// reading: markdown, and html, one file that needs no network and shows every branch if REV is a
-/// session. For other tools: json, openai, anthropic and atif. A file is written atomically, with
-/// permissions by the umask, like a redirection. The output is scanned for secrets: if one is
+/// session. For other tools: json, openai, anthropic and atif. For training and evaluation: sft, dpo,
+/// grpo, verifiers and inspect, of all branches if REV is a session or with --exploration, and
+/// environment, a new folder with a task. A file is written atomically, with permissions by the
+/// umask, like a redirection. The output is scanned for secrets: if one is
 /// found, nothing is written and the exit code is 1, unless --scrub or --allow-secrets is given.
 #[derive(Debug, Args)]
 #[command(after_long_help = "Examples:
@@ -53,6 +56,9 @@ const NOTHING_WHOLE: &str = "no turn of this session is whole: 'turntree export 
   turntree export plan-a plan-b --format html --compress -o plans.html
   turntree export nightly --format anthropic | jq '.messages | length'
   turntree export review~2 --format swarm-snapshot -o snapshot.json
+  turntree export --exploration explore --format grpo -o groups.jsonl
+  turntree export nightly --format sft --passed --compress -o answers.jsonl.zst
+  turntree export cache --format environment -o tasks/cache
   turntree export pricing landing --format codesign --branches -o design-store.json
   turntree export pricing --format codesign-session -o chat.jsonl
   turntree export work --format ollm-context --compat upstream -o snapshot.json
@@ -86,13 +92,17 @@ impl Verb for Export {
 
     fn run(&self, run: &mut Invocation) -> Result<Answer> {
         let repo = run.open()?;
-        let done = self.export(run, &repo, &self.request);
-        let [revision] = self.request.revisions() else {
+        let request = self.request.expanded(&repo)?;
+        let done = match request.is_folder() {
+            true => self.export_folder(run, &repo, &request),
+            false => self.export(run, &repo, &request),
+        };
+        let [revision] = request.revisions() else {
             return done;
         };
         let is_damage = matches!(&done, Err(Failure::Library { error, .. }) if error.is_damage());
         match LostTurn::of(&repo, revision).filter(|_| self.partial && is_damage) {
-            Some(lost) => self.export_whole(run, &repo, &lost, done),
+            Some(lost) => self.export_whole(run, &repo, (&request, &lost), done),
             None => naming_turn(&repo, revision, done),
         }
     }
@@ -105,11 +115,11 @@ impl Export {
         &self,
         run: &mut Invocation,
         repo: &Repository,
-        lost: &LostTurn,
+        (request, lost): (&ExportRequest, &LostTurn),
         done: Result<Answer>,
     ) -> Result<Answer> {
         let Some(whole) = lost.newest_whole(repo)? else {
-            let Some(left) = self.request.salvage(repo, &lost.commit)? else {
+            let Some(left) = request.salvage(repo, &lost.commit)? else {
                 return done.hint_damage(NOTHING_WHOLE);
             };
             return self.export_left(run, repo, &lost.session, left);
@@ -117,7 +127,7 @@ impl Export {
         if whole.id == lost.commit {
             return done;
         }
-        if self.export(run, repo, &self.request.of_commit(&whole.id))? == Answer::No {
+        if self.export(run, repo, &request.of_commit(&whole.id))? == Answer::No {
             return Ok(Answer::No);
         }
         let (session, turn, id) = (&lost.session, whole.turn, whole.id.short(ID_DIGITS));
@@ -178,7 +188,7 @@ impl Export {
         }
         let text = match self.text(repo, request, &subject)? {
             // Compresses the same bytes that were scanned for secrets.
-            Outgoing::Text(page) if request.is_compressed() => compress_page(&page)?,
+            Outgoing::Text(page) if request.is_compressed_page() => compress_page(&page)?,
             Outgoing::Text(text) => text,
             Outgoing::Refused(found) => {
                 refuse(&mut run.out, &found, self.output.is_some())?;
@@ -186,8 +196,64 @@ impl Export {
             }
         };
         let newer = request.newer_messages(&subject)?;
-        self.put(run, &subject.id, &mut |out| write_text(out, &text), (&[], newer))?;
+        let mut finish =
+            |out: &mut dyn Write| request.finish(out, &mut |out| write_text(out, &text));
+        self.put(run, &subject.id, &mut finish, (&[], newer))?;
         warn_of_newer(newer);
+        request.left_out(&subject).iter().for_each(|told| note(told));
+        Ok(Answer::Yes)
+    }
+
+    /// Writes a task folder. Each of its files is scanned for secrets before any is written.
+    fn export_folder(
+        &self,
+        run: &mut Invocation,
+        repo: &Repository,
+        request: &ExportRequest,
+    ) -> Result<Answer> {
+        let Some(path) = &self.output else {
+            let error = Error::invalid("a task folder is not written to standard output");
+            return Err(Failure::hinted(error, "name a folder with -o"));
+        };
+        if self.force || self.open {
+            return Err(Error::invalid("--force and --open are for files").into());
+        }
+        let subject = request.subject(repo)?;
+        let Some(folder) = &subject.environment else {
+            return Err(Error::invalid("this format is no folder").into());
+        };
+        let wanted = folder.snapshots().map(BundleRequest::Commit);
+        let scope = SearchScope { starts: tips(repo, &wanted), hide: Vec::new() };
+        let written = match self.gate.check_each(repo, folder.contents(repo)?, &[scope])? {
+            Passage::Free => folder.write(repo, path)?,
+            Passage::Refused(found) => {
+                refuse(&mut run.out, &found, true)?;
+                return Ok(Answer::No);
+            }
+            Passage::Masked(found) => {
+                let copy = Scrubbed::of(repo, &wanted, &[], &found)?;
+                let mask = |text: &str| {
+                    let masked = without_secrets(repo, text.as_bytes().to_vec())?;
+                    Ok(String::from_utf8_lossy(&masked).into_owned())
+                };
+                let masked = folder.masked(copy.repo(), &|id| copy.commit(id), &mask)?;
+                match self.gate.check_each(repo, masked.contents(copy.repo())?, &[])? {
+                    Passage::Free => masked.write(copy.repo(), path)?,
+                    Passage::Masked(left) | Passage::Refused(left) => {
+                        return Err(still_found(&left));
+                    }
+                }
+            }
+        };
+        let ((files, bytes), file) = (written, path.display().to_string());
+        if run.out.json {
+            let at = json::CommitId::new(subject.id.to_string());
+            let (newer_messages, lost_lines, opened) = (None, Vec::new(), None);
+            let record = json::ExportRecord { at, file, bytes, newer_messages, lost_lines, opened };
+            run.out.record(&record)?;
+        } else {
+            writeln!(run.out, "wrote {}, {} to {file}", count(files, "file"), size(bytes))?;
+        }
         Ok(Answer::Yes)
     }
 
@@ -200,7 +266,7 @@ impl Export {
         request: &ExportRequest,
         subject: &Subject<'_>,
     ) -> Result<bool> {
-        if request.is_compressed() {
+        if request.is_compressed_page() {
             return Ok(false);
         }
         let newer = request.newer_messages(subject)?;
@@ -210,7 +276,9 @@ impl Export {
             let mut secrets = None;
             let mut write = |out: &mut dyn Write| {
                 let mut scan = LineScan::new(repo, self.gate);
-                request.write(subject, &mut ScannedWriter { out, scan: &mut scan })?;
+                request.finish(out, &mut |out| {
+                    request.write_unfinished(subject, &mut ScannedWriter { out, scan: &mut scan })
+                })?;
                 let found = scan.may_have_secrets();
                 let is_free = matches!(found, Ok(false));
                 secrets = Some(found);
@@ -224,7 +292,7 @@ impl Export {
         } else {
             // What is written cannot be taken back: the first time, it is only read and scanned.
             let mut scan = LineScan::new(repo, self.gate);
-            request.write(subject, &mut scan)?;
+            request.write_unfinished(subject, &mut scan)?;
             if scan.may_have_secrets()? {
                 return Ok(false);
             }
@@ -232,6 +300,7 @@ impl Export {
             self.put(run, &subject.id, &mut write, (&[], newer))?;
         }
         warn_of_newer(newer);
+        request.left_out(subject).iter().for_each(|told| note(told));
         Ok(true)
     }
 
@@ -278,7 +347,7 @@ impl Export {
         subject: &Subject<'_>,
     ) -> Result<Outgoing> {
         let mut text = Vec::new();
-        request.write(subject, &mut text)?;
+        request.write_unfinished(subject, &mut text)?;
         let wanted = request.wanted(repo)?;
         let scope = SearchScope { starts: tips(repo, &wanted), hide: Vec::new() };
         let found = match self.gate.check_bytes(repo, &text, &[scope])? {
@@ -289,7 +358,7 @@ impl Export {
         let copy = Scrubbed::of(repo, &wanted, &[], &found)?;
         let request = request.of_copy(repo, &copy)?;
         text.clear();
-        request.write(&request.subject(copy.repo())?, &mut text)?;
+        request.write_unfinished(&request.subject(copy.repo())?, &mut text)?;
         // Some formats join text that is separate in the store, so the output itself is masked too.
         Ok(Outgoing::Text(without_secrets(repo, text)?))
     }

@@ -23,5 +23,5 @@ mod trial;
 
 pub(crate) use driver::{Driven, drive};
 pub(crate) use keep::{keep, named_trial};
-pub(crate) use plan::{Overrides, PlanOptions, begin, named};
+pub(crate) use plan::{Overrides, PlanOptions, begin};
 pub(crate) use show::{record, write};

@@ -13,7 +13,7 @@ use unix as system;
 use windows as system;
 
 pub(crate) use system::IS_WINDOWS;
-pub(crate) use system::folders::{data_folder, path_of_address};
+pub(crate) use system::folders::{data_folder, make_executable, path_of_address};
 pub(crate) use system::process::{
     apart, busy_time, check_owner, end_group, inherited_lock, is_group_running, is_running,
     lock_as_input, real_user, replace_this, root_folder, shell_command, user_name,

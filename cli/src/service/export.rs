@@ -86,8 +86,8 @@ impl Request for ExportArguments {
             Error::invalid(format!("format '{format}': expected one of {}", known.join(", ")))
         })?;
         let agent = agent.unwrap_or_else(|| MAIN_AGENT.to_owned());
-        let request = ExportRequest::new(revisions, format, agent);
         let repo = call.open()?;
+        let request = ExportRequest::new(revisions, format, agent).expanded(&repo)?;
         let subject = request.subject(&repo)?;
         let commit = subject.id.to_string();
         let mut answer = ExportAnswer {

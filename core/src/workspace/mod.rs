@@ -42,7 +42,9 @@ pub use capture::{
     capture, workspace_metadata,
 };
 pub use checkout::{CheckoutReport, FileAction, FilesPlan, PlannedFile, Scratch, plan_checkout};
-pub use disk::{is_reserved, open_regular, read_regular, read_regular_text, save, store_above};
+pub use disk::{
+    entry_path, is_reserved, open_regular, read_regular, read_regular_text, save, store_above,
+};
 pub use git::{GitPlaces, tracking_repository};
 pub use rewind::{
     AppliedFiles, ChangeKind, FileChange, FileChanges, KeptWorkspace, PreparedMerge,

@@ -150,7 +150,7 @@ fn read_lines(
 }
 
 /// Returns the newest common snapshot of all lines.
-fn find_fork(
+pub(crate) fn find_fork(
     repo: &Repository,
     lines: &[(Option<BranchName>, ObjectId)],
 ) -> Result<Option<(ObjectId, u64)>> {
@@ -323,7 +323,7 @@ impl StrategyReader<'_> {
 }
 
 /// Returns the check results in the metadata of a snapshot: true for a passed check.
-fn checks_of(commit: &Commit) -> impl Iterator<Item = (&str, bool)> {
+pub(crate) fn checks_of(commit: &Commit) -> impl Iterator<Item = (&str, bool)> {
     commit.metadata.iter().filter_map(|(key, value)| {
         let name = key.strip_prefix(CHECK_PREFIX)?;
         match value.as_str() {

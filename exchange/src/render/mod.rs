@@ -12,6 +12,7 @@
 //! | `timestamp` | the time of a message |
 //! | `dialogue` | a conversation in the order that model APIs require |
 //! | `native` | a conversation as a transcript that an agent resumes as a new session |
+//! | `training` | conversations as data for training and evaluation |
 //! | `chat`, `atif` | a conversation in the formats of OpenAI, Anthropic and ATIF |
 //!
 //! The forms are described in `docs/reference/formats/exports.md`.
@@ -27,7 +28,9 @@ mod message;
 pub mod native;
 mod page;
 mod timestamp;
+mod training;
 
+pub use crate::text::zstd::compress as compress_stream;
 pub use atif::{Trajectory, export_atif};
 pub use chat::{export_anthropic, export_openai};
 pub use document::{ContentDetail, DOCUMENT_SCHEMA, export_document};
@@ -37,6 +40,10 @@ pub use page::{
     LivePage, MAX_STARTS, NotePage, Page, PageBranch, PagePart, SCREENS_ADDRESS, WantedTurns,
     compress_page, export_page, live_page, note_page, number_of_conflicts, write_parts,
     write_turns,
+};
+pub use training::{
+    LeftOut, RewardKind, RunOutcome, TaskFile, TaskFolder, Training, TrainingFormat, TrainingLine,
+    TrainingOptions,
 };
 
 use turntree::object::Time;

@@ -1,5 +1,5 @@
-//! Reads zstd streams of other programs in bounded memory, and measures the compressed size of
-//! bytes.
+//! Reads zstd streams of other programs in bounded memory, writes streams, and measures the compressed
+//! size of bytes.
 
 use std::io::{self, BufRead, Write};
 
@@ -22,6 +22,24 @@ pub(crate) fn stream<'r, R: BufRead + 'r>(input: R) -> io::Result<Stream<'r, R>>
     let mut decoder = Stream::with_buffer(input)?;
     decoder.window_log_max(STREAM_WINDOW_LOG)?;
     Ok(decoder)
+}
+
+/// The compression level of written streams: that of the program `zstd`.
+const WRITTEN_LEVEL: i32 = 3;
+
+/// Writes the output of `write` as a zstd stream.
+///
+/// # Errors
+/// `Io` if zstd or `out` fails, and the errors of `write`.
+pub fn compress(
+    out: &mut dyn Write,
+    write: &mut dyn FnMut(&mut dyn Write) -> turntree::Result<()>,
+) -> turntree::Result<()> {
+    let failed = |error| turntree::Error::io("compress the output", error);
+    let mut encoder = Encoder::new(out, WRITTEN_LEVEL).map_err(failed)?;
+    write(&mut encoder)?;
+    encoder.finish().map_err(failed)?;
+    Ok(())
 }
 
 /// The compression level for measuring sizes.

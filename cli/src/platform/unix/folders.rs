@@ -1,6 +1,9 @@
-//! Folders of a user.
+//! Folders of a user, and the modes of files.
 
-use std::path::PathBuf;
+use std::fs;
+use std::io;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
 
 use etcetera::{BaseStrategy, HomeDirError};
 
@@ -12,4 +15,10 @@ pub(crate) fn data_folder() -> Result<PathBuf, HomeDirError> {
 /// Returns the path in an address `file:///path`.
 pub(crate) fn path_of_address(path: &str) -> PathBuf {
     path.into()
+}
+
+/// Lets everyone run a file who may read it.
+pub(crate) fn make_executable(path: &Path) -> io::Result<()> {
+    let mode = fs::metadata(path)?.permissions().mode();
+    fs::set_permissions(path, fs::Permissions::from_mode(mode | (mode & 0o444) >> 2))
 }

@@ -1,6 +1,7 @@
-//! Folders of a user.
+//! Folders of a user, and the modes of files.
 
-use std::path::PathBuf;
+use std::io;
+use std::path::{Path, PathBuf};
 
 use etcetera::{BaseStrategy, HomeDirError};
 
@@ -14,4 +15,10 @@ pub(crate) fn data_folder() -> Result<PathBuf, HomeDirError> {
 pub(crate) fn path_of_address(path: &str) -> PathBuf {
     let has_drive = |path: &&str| path.get(1..2) == Some(":");
     path.strip_prefix('/').filter(has_drive).unwrap_or(path).into()
+}
+
+/// Files of this system have no such mode.
+#[expect(clippy::unnecessary_wraps, reason = "other systems have modes that may not be set")]
+pub(crate) fn make_executable(_: &Path) -> io::Result<()> {
+    Ok(())
 }

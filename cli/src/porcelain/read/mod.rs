@@ -6,6 +6,7 @@ pub(crate) mod branches;
 pub(crate) mod comparison;
 pub(crate) mod diff;
 pub(crate) mod entries;
+pub(crate) mod explorations;
 pub(crate) mod history;
 pub(crate) mod lost_turns;
 pub(crate) mod paths;

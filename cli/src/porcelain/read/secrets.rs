@@ -81,6 +81,28 @@ impl SecretGate {
         }
     }
 
+    /// Checks contents one by one before they are sent; `scopes` are their source.
+    ///
+    /// # Errors
+    /// The errors of a scan and of `contents`.
+    pub(crate) fn check_each(
+        self,
+        repo: &Repository,
+        contents: impl Iterator<Item = turntree::Result<bytes::Bytes>>,
+        scopes: &[SearchScope],
+    ) -> Result<Passage> {
+        if self.allow_secrets {
+            return Ok(Passage::Free);
+        }
+        let mut found: Vec<SecretFinding> = Vec::new();
+        for content in contents {
+            let open = open_findings(repo, &content?)?.into_iter();
+            let new = open.filter(|open| found.iter().all(|known| known.value != open.value));
+            found.extend(new.collect::<Vec<_>>());
+        }
+        self.placed(repo, found, scopes)
+    }
+
     /// Checks bytes before they are sent; `scopes` are their source.
     ///
     /// # Errors
@@ -94,7 +116,16 @@ impl SecretGate {
         if self.allow_secrets {
             return Ok(Passage::Free);
         }
-        let found = open_findings(repo, bytes)?;
+        self.placed(repo, open_findings(repo, bytes)?, scopes)
+    }
+
+    /// Decides about findings, with their places in `scopes`.
+    fn placed(
+        self,
+        repo: &Repository,
+        found: Vec<SecretFinding>,
+        scopes: &[SearchScope],
+    ) -> Result<Passage> {
         if found.is_empty() {
             return Ok(Passage::Free);
         }

@@ -37,7 +37,7 @@ pub(in crate::workspace) fn section_path(section: &str) -> Result<PathBuf> {
 ///
 /// # Errors
 /// `LimitExceeded` for a key that is too long for a path.
-pub(in crate::workspace) fn entry_path(section: &str, key: &str) -> Result<PathBuf> {
+pub fn entry_path(section: &str, key: &str) -> Result<PathBuf> {
     path(section.split('/').chain(key.split('/')))
 }
 

@@ -18,7 +18,7 @@ pub(super) mod target;
 pub(super) mod temp_file;
 pub(super) mod write;
 
-pub use self::layout::is_reserved;
+pub use self::layout::{entry_path, is_reserved};
 pub use self::regular::{open_regular, read_regular, read_regular_text};
 pub use self::target::store_above;
 pub use self::write::save;

@@ -1,4 +1,5 @@
-//! Compacts JSON: removes white space between tokens; every token stays as it is.
+//! Compacts JSON: removes white space between tokens; every token stays as it is. Line ends between
+//! documents may stay too.
 
 use std::io::{self, Write};
 
@@ -7,18 +8,32 @@ pub(super) struct CompactJson<'o> {
     out: &'o mut dyn Write,
     in_text: bool,
     is_escaped: bool,
+    /// The number of open objects and arrays.
+    depth: usize,
+    keeps_lines: bool,
 }
 
 impl<'o> CompactJson<'o> {
     pub(super) fn new(out: &'o mut dyn Write) -> Self {
-        Self { out, in_text: false, is_escaped: false }
+        Self { out, in_text: false, is_escaped: false, depth: 0, keeps_lines: false }
+    }
+
+    /// Compacts each of several documents to one line.
+    pub(super) fn lines(out: &'o mut dyn Write) -> Self {
+        Self { keeps_lines: true, ..Self::new(out) }
     }
 
     /// Returns true if the next byte is kept.
     fn keeps(&mut self, byte: u8) -> bool {
         if !self.in_text {
-            self.in_text = byte == b'"';
-            return !byte.is_ascii_whitespace();
+            match byte {
+                b'"' => self.in_text = true,
+                b'{' | b'[' => self.depth += 1,
+                b'}' | b']' => self.depth = self.depth.saturating_sub(1),
+                _ => {}
+            }
+            let ends_document = self.keeps_lines && self.depth == 0 && byte == b'\n';
+            return ends_document || !byte.is_ascii_whitespace();
         }
         if self.is_escaped {
             self.is_escaped = false;
@@ -46,6 +61,14 @@ impl Write for CompactJson<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn documents_become_lines() {
+        let text = "{\"a\": [\n{\"b}\": \"\\n]\"}\n]}\n{\n}\n";
+        let mut out = Vec::new();
+        CompactJson::lines(&mut out).write_all(text.as_bytes()).unwrap();
+        assert_eq!(String::from_utf8(out).unwrap(), "{\"a\":[{\"b}\":\"\\n]\"}]}\n{}\n");
+    }
 
     #[test]
     fn only_the_space_between_tokens_goes() {

@@ -2,8 +2,10 @@
 //! systems.
 
 mod compact;
+mod environment;
 mod page;
 mod salvage;
+mod training;
 
 use std::io::Write;
 
@@ -23,15 +25,18 @@ use turntree_exchange::formats::ollm::{
 };
 use turntree_exchange::formats::swarm::{SnapshotOptions, SnapshotVersion, export_snapshot};
 use turntree_exchange::render::{
-    ContentDetail, Trajectory, export_anthropic, export_atif, export_document, export_markdown,
-    export_openai,
+    ContentDetail, RunOutcome, Training, Trajectory, compress_stream, export_anthropic,
+    export_atif, export_document, export_markdown, export_openai,
 };
 
 use self::compact::CompactJson;
+pub(crate) use self::environment::Environment;
 use self::page::Prepared;
 pub(crate) use self::salvage::SalvagedTurn;
+use self::training::{Runs, TrainingChoice, told};
 use super::scrub::{Scrubbed, wanted};
 use crate::porcelain::change::compat::Compat;
+use crate::porcelain::read::comparison::Line;
 use crate::porcelain::read::revision::resolve;
 use crate::program::complete::revisions;
 use crate::view::clock;
@@ -40,13 +45,17 @@ use crate::view::error::Result;
 /// The options of an export.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct ExportRequest {
-    /// A session or any other revision; several for html and codesign
-    #[arg(value_name = "REV", required = true, add = ArgValueCompleter::new(revisions))]
+    /// A session or any other revision; several for html, codesign and training
+    #[arg(
+        value_name = "REV",
+        required_unless_present = "exploration",
+        add = ArgValueCompleter::new(revisions)
+    )]
     revisions: Vec<String>,
     /// Format to write
     #[arg(long, value_enum)]
     format: ExportFormat,
-    /// Agent whose messages to write, for jsonl, openai, anthropic and atif
+    /// Agent whose messages to write, for jsonl, openai, anthropic, atif and training
     #[arg(long, value_name = "NAME", default_value = MAIN_AGENT)]
     agent: String,
     /// Only messages of this role, or with !ROLE of all other roles, for jsonl: system, user,
@@ -54,7 +63,7 @@ pub(crate) struct ExportRequest {
     #[arg(long, value_name = "ROLE", value_parser = role)]
     role: Option<(Role, bool)>,
     /// The version of a swarm-snapshot: 1.0.0, 2.0.0 or 2.1.0; by default the imported version
-    #[arg(long, value_name = "VERSION", value_parser = version)]
+    #[arg(long, value_name = "VERSION", value_parser = version, hide_short_help = true)]
     snapshot_version: Option<SnapshotVersion>,
     /// Reproduce bugs of the format's own system, for swarm-snapshot and ollm-context
     #[arg(long, value_enum, hide_short_help = true)]
@@ -71,9 +80,15 @@ pub(crate) struct ExportRequest {
     /// Omit line ends and indents, for formats that are one JSON document
     #[arg(long)]
     compact: bool,
-    /// Compress the data in the page, for html: a third of the size, for browsers since 2023
+    /// Compress the data in the page, for html: a third of the size, for browsers since 2023. For
+    /// sft, dpo, grpo and verifiers, write zstd
     #[arg(long, hide_short_help = true)]
     compress: bool,
+    #[command(flatten)]
+    training: TrainingChoice,
+    /// How each revision ended, for training exports of a scrubbed copy, which lacks explorations.
+    #[arg(skip)]
+    outcomes: Vec<RunOutcome>,
     /// Intent to write, for ollm-intent; the newest by default
     #[arg(long, value_name = "ID", hide_short_help = true)]
     intent: Option<String>,
@@ -114,6 +129,18 @@ pub(crate) enum ExportFormat {
     Anthropic,
     /// The conversation of one agent as an ATIF trajectory
     Atif,
+    /// Conversations to train on, one per line, each answer once
+    Sft,
+    /// Pairs of continuations with different rewards, one per line
+    Dpo,
+    /// Forks with their continuations and rewards, one per line
+    Grpo,
+    /// Episodes of the Python package verifiers, one per line
+    Verifiers,
+    /// A log of the Python package inspect-ai
+    Inspect,
+    /// A task folder for Harbor and other runners: files, task, check, solution
+    Environment,
 }
 
 /// The exported session or snapshot.
@@ -126,6 +153,10 @@ pub(crate) struct Subject<'r> {
     page: Option<Prepared>,
     /// The tips of each session, for codesign.
     designs: Vec<Vec<ObjectId>>,
+    /// The conversations of all revisions, for training.
+    training: Option<Training>,
+    /// The task folder, for environment.
+    pub(crate) environment: Option<Environment>,
 }
 
 impl ExportRequest {
@@ -143,15 +174,33 @@ impl ExportRequest {
             no_content: false,
             compact: false,
             compress: false,
+            training: TrainingChoice::default(),
+            outcomes: Vec::new(),
             intent: None,
         }
+    }
+
+    /// The same export with a revision for each branch that it contains: a session has several for
+    /// training.
+    ///
+    /// # Errors
+    /// `NotFound` for a revision or an exploration that does not exist.
+    pub(crate) fn expanded(&self, repo: &Repository) -> Result<Self> {
+        self.check_options()?;
+        if self.format.training().is_none() {
+            return Ok(self.clone());
+        }
+        let exploration = self.training.exploration.as_deref();
+        let Runs { revisions, outcomes } = Runs::of(repo, &self.revisions, exploration)?;
+        let training = TrainingChoice { exploration: None, ..self.training.clone() };
+        Ok(Self { revisions, outcomes, training, ..self.clone() })
     }
 
     /// Checks that every given option applies to the format: an ignored option would look applied.
     fn check_options(&self) -> turntree::Result<()> {
         use ExportFormat::{
-            Anthropic, Atif, Codesign, ContextChef, Json, Jsonl, OllmContext, OllmIntent, OllmMode,
-            Openai, SwarmSnapshot,
+            Anthropic, Atif, Codesign, ContextChef, Dpo, Environment, Grpo, Html, Inspect, Json,
+            Jsonl, OllmContext, OllmIntent, OllmMode, Openai, Sft, SwarmSnapshot, Verifiers,
         };
         let documents = [
             SwarmSnapshot,
@@ -164,11 +213,20 @@ impl ExportRequest {
             Openai,
             Anthropic,
             Atif,
+            Inspect,
         ];
-        let options: [(&str, bool, &[ExportFormat]); 10] = [
+        let trained = [Sft, Dpo, Grpo, Verifiers, Inspect];
+        let of_agents = [Jsonl, Openai, Anthropic, Atif, Sft, Dpo, Grpo, Verifiers, Inspect];
+        let training = &self.training;
+        let options: [(&str, bool, &[ExportFormat]); 15] = [
             ("--compact", self.compact, &documents),
-            ("--compress", self.compress, &[ExportFormat::Html]),
-            ("--agent", self.agent != MAIN_AGENT, &[Jsonl, Openai, Anthropic, Atif]),
+            ("--compress", self.compress, &[Html, Sft, Dpo, Grpo, Verifiers]),
+            ("--agent", self.agent != MAIN_AGENT, &of_agents),
+            ("--exploration", training.exploration.is_some(), &trained),
+            ("--reward", training.reward.is_some(), &trained),
+            ("--passed", training.passed, &[Sft, Verifiers, Inspect]),
+            ("--from", training.from.is_some(), &[Environment]),
+            ("--check", training.check.is_some(), &[Environment]),
             ("--role", self.role.is_some(), &[Jsonl]),
             ("--snapshot-version", self.snapshot_version.is_some(), &[SwarmSnapshot]),
             ("--compat", self.compat.is_some(), &[SwarmSnapshot, OllmContext]),
@@ -203,8 +261,21 @@ impl ExportRequest {
     }
 
     /// Returns true if the page should be compressed.
-    pub(crate) fn is_compressed(&self) -> bool {
-        self.compress
+    pub(crate) fn is_compressed_page(&self) -> bool {
+        self.compress && self.is_page()
+    }
+
+    /// Returns true for a folder.
+    pub(crate) fn is_folder(&self) -> bool {
+        self.format == ExportFormat::Environment
+    }
+
+    /// Describes what the export cannot contain.
+    pub(crate) fn left_out(&self, subject: &Subject<'_>) -> Vec<String> {
+        match (&subject.training, self.format.training()) {
+            (Some(training), Some(format)) => told(training.left_out(format)),
+            _ => Vec::new(),
+        }
     }
 
     /// The same export, of one snapshot.
@@ -252,11 +323,22 @@ impl ExportRequest {
         let Some(first) = self.revisions.first() else {
             return Err(Error::invalid("nothing to export").into());
         };
-        if several && !matches!(self.format, ExportFormat::Html | ExportFormat::Codesign) {
-            let message = "this format takes one REV: several are for html and codesign";
+        let is_training = self.format.training().is_some();
+        let takes_several = matches!(self.format, ExportFormat::Html | ExportFormat::Codesign);
+        if several && !takes_several && !is_training {
+            let message = "this format takes one REV: several are for html, codesign and training";
             return Err(Error::invalid(message).into());
         }
-        let id = resolve(repo, first)?.commit;
+        let named = resolve(repo, first)?;
+        let id = named.commit;
+        let training = if is_training { Some(self.conversations(repo)?) } else { None };
+        let environment = match self.is_folder() {
+            true => {
+                let branch = named.branch.filter(|branch| repo.tip(branch) == Some(id));
+                Some(Environment::of(repo, (first, branch.as_ref()), &id, &self.training)?)
+            }
+            false => None,
+        };
         let page = match self.format {
             ExportFormat::Html => Some(Prepared::of(repo, &self.revisions)?),
             _ => None,
@@ -266,7 +348,7 @@ impl ExportRequest {
             _ => Vec::new(),
         };
         let (context, commit) = (repo.context(&id)?, repo.commit(&id)?);
-        Ok(Subject { repo, id, context, commit, page, designs })
+        Ok(Subject { repo, id, context, commit, page, designs, training, environment })
     }
 
     /// Counts the messages after the imported transcript, if only the transcript is written.
@@ -291,8 +373,57 @@ impl ExportRequest {
         Ok(Some(newer).filter(|newer| *newer > 0))
     }
 
-    /// Writes the export.
+    /// The conversations of all revisions.
+    fn conversations(&self, repo: &Repository) -> Result<Training> {
+        let lines = self.revisions.iter().map(|revision| Line::named(repo, revision));
+        let lines = lines.collect::<Result<Vec<_>>>()?;
+        let outcomes = self.outcomes.iter().copied();
+        let outcomes = outcomes.chain(std::iter::repeat(RunOutcome::default()));
+        let runs: Vec<(&Line, RunOutcome)> = lines.iter().zip(outcomes).collect();
+        let agent = Some(self.agent.as_str()).filter(|agent| *agent != MAIN_AGENT);
+        if let Some(agent) = agent {
+            let mut agents = std::collections::BTreeSet::new();
+            for line in &lines {
+                agents.extend(repo.context(&line.tip)?.agents(repo)?);
+            }
+            if !agents.contains(agent) {
+                return Err(no_agent(agent, &agents.into_iter().collect::<Vec<_>>()).into());
+            }
+        }
+        self.training.prepare(repo, &runs, agent)
+    }
+
+    /// Writes the export as [`ExportRequest::finish`] ends it.
     pub(crate) fn write(&self, subject: &Subject<'_>, out: &mut dyn Write) -> turntree::Result<()> {
+        self.finish(out, &mut |out| self.write_unfinished(subject, out))
+    }
+
+    /// Finishes what `write` writes after it was scanned for secrets: documents of several lines
+    /// become one line each, and may be compressed.
+    pub(crate) fn finish(
+        &self,
+        out: &mut dyn Write,
+        write: &mut dyn FnMut(&mut dyn Write) -> turntree::Result<()>,
+    ) -> turntree::Result<()> {
+        match self.format {
+            ExportFormat::Sft
+            | ExportFormat::Dpo
+            | ExportFormat::Grpo
+            | ExportFormat::Verifiers => {
+                let mut lines = |out: &mut dyn Write| write(&mut CompactJson::lines(out));
+                if self.compress { compress_stream(out, &mut lines) } else { lines(out) }
+            }
+            _ => write(out),
+        }
+    }
+
+    /// Writes the export before [`ExportRequest::finish`], in lines of a bounded length where
+    /// possible.
+    pub(crate) fn write_unfinished(
+        &self,
+        subject: &Subject<'_>,
+        out: &mut dyn Write,
+    ) -> turntree::Result<()> {
         match self.compact {
             true => self.write_document(subject, &mut CompactJson::new(out)),
             false => self.write_document(subject, out),
@@ -386,6 +517,22 @@ impl ExportRequest {
                 }
                 0
             }
+            ExportFormat::Sft
+            | ExportFormat::Dpo
+            | ExportFormat::Grpo
+            | ExportFormat::Verifiers
+            | ExportFormat::Inspect => {
+                if let (Some(training), Some(format)) = (&subject.training, self.format.training())
+                {
+                    training.write(subject.repo, format, &clock::rfc3339, out)?;
+                }
+                0
+            }
+            ExportFormat::Environment => {
+                return Err(Error::invalid(
+                    "a task folder is no single file: 'turntree export' writes it",
+                ));
+            }
         };
         Ok(())
     }
@@ -414,11 +561,13 @@ impl ExportRequest {
         if self.agent == MAIN_AGENT || agents.contains(&self.agent) {
             return Ok(());
         }
-        let (agent, agents) = (&self.agent, agents.join(", "));
-        Err(Error::not_found(format!(
-            "there is no agent '{agent}' in this snapshot: it has {agents}"
-        )))
+        Err(no_agent(&self.agent, &agents))
     }
+}
+
+fn no_agent(agent: &str, agents: &[String]) -> Error {
+    let agents = agents.join(", ");
+    Error::not_found(format!("there is no agent '{agent}' in this snapshot: it has {agents}"))
 }
 
 fn role(text: &str) -> turntree::Result<(Role, bool)> {

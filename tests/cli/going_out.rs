@@ -324,6 +324,25 @@ fn a_page_is_not_written_to_a_terminal() {
 }
 
 #[test]
+fn a_large_page_is_compressed_unless_the_options_say_otherwise() {
+    let desk = Desk::new();
+    desk.write("large.jsonl", &claude_code(1200).replace("\"u-", "\"large-"));
+    desk.ok(&["import", "large.jsonl", "--session", "large"]);
+    let page = |session: &str, option: &[&str]| {
+        let words = ["export", session, "--format", "html", "--allow-secrets"];
+        desk.ok(&[&words[..], option].concat())
+    };
+    let (plain, large) = (page("large", &["--no-compress"]), page("large", &[]));
+    assert!(plain.len() > 1_000_000 && large.len() * 2 < plain.len(), "{}", plain.len());
+    assert!(large.contains(" data-deflate>") && !plain.contains(" data-deflate>"));
+    assert_eq!(page("large", &["--compress"]), large);
+    // A small page stays as it is.
+    let small = page("work", &[]);
+    assert!(small == page("work", &["--no-compress"]) && small.len() < 1_000_000);
+    assert!(page("work", &["--compress"]).contains(" data-deflate>"));
+}
+
+#[test]
 fn a_page_is_opened_by_the_browser_that_the_environment_names() {
     let desk = Desk::new();
     // The test reads from a pipe, since the program does not wait for a browser.

@@ -7,11 +7,11 @@ use serde_json::{Value, json};
 use turntree::context::{Builder, JSON_MEDIA, MessageEntry, Role};
 use turntree::object::{Author, Kind, ObjectSink, Trigger};
 use turntree::repo::{BranchName, SnapshotDraft};
-use turntree_exchange::render::compress_page;
 use turntree_tests::browser::Browser;
 use turntree_tests::random_history::{Content, RandomHistory};
 use turntree_tests::{Sandbox, claude_code, recorded_sessions, stamp};
 
+use super::page_loading::compressed;
 use super::render_page::{lines, page_of, saved};
 
 const WIDTHS: [u32; 5] = [320, 390, 768, 1024, 1440];
@@ -573,9 +573,11 @@ fn compressed_pages_equal_plain_pages() {
     let made = claude_code(60).replace("fn part_", "fn \u{e4}\u{1f980}part_");
     let tip = sandbox.import("s", made.as_bytes()).unwrap().head;
     let page = page_of(&sandbox.repo, "s", &[("main", tip)]);
-    let packed = String::from_utf8(compress_page(page.as_bytes()).unwrap()).unwrap();
+    let packed = compressed(&page, 0).unwrap();
     assert!(packed.len() < page.len() - 50_000, "{} of {}", packed.len(), page.len());
-    assert!(compress_page(packed.as_bytes()).is_err(), "once is enough");
+    assert!(compressed(&packed, 0).is_err(), "once is enough");
+    assert_eq!(compressed(&page, page.len()).unwrap(), page, "small enough");
+    assert_eq!(compressed(&page, page.len() - 1).unwrap(), packed);
     let Some(mut browser) = Browser::start() else { return };
     let mut read = |page: &str| {
         browser.open(&saved(&sandbox, page), "#read");

@@ -12,7 +12,6 @@ use turntree::transfer::bundle::BundleRequest;
 use turntree::workspace::save;
 use turntree::{Error, ErrorKind};
 use turntree_exchange::SecretFinding;
-use turntree_exchange::render::compress_page;
 
 use super::Verb;
 use crate::porcelain::read::lost_turns::{LostTurn, naming_turn};
@@ -53,7 +52,7 @@ const NOTHING_WHOLE: &str = "no turn of this session is whole: 'turntree export 
   turntree export nightly --format markdown --scrub -o nightly.md
   turntree export nightly --format html -o nightly.html
   turntree export nightly --format html -o nightly.html --force --open
-  turntree export plan-a plan-b --format html --compress -o plans.html
+  turntree export plan-a plan-b --format html -o plans.html
   turntree export nightly --format anthropic | jq '.messages | length'
   turntree export review~2 --format swarm-snapshot -o snapshot.json
   turntree export --exploration explore --format grpo -o groups.jsonl
@@ -187,8 +186,6 @@ impl Export {
             return Ok(Answer::Yes);
         }
         let text = match self.text(repo, request, &subject)? {
-            // Compresses the same bytes that were scanned for secrets.
-            Outgoing::Text(page) if request.is_compressed_page() => compress_page(&page)?,
             Outgoing::Text(text) => text,
             Outgoing::Refused(found) => {
                 refuse(&mut run.out, &found, self.output.is_some())?;
@@ -196,6 +193,7 @@ impl Export {
             }
         };
         let newer = request.newer_messages(&subject)?;
+        // Compresses the same bytes that were scanned for secrets.
         let mut finish =
             |out: &mut dyn Write| request.finish(out, &mut |out| write_text(out, &text));
         self.put(run, &subject.id, &mut finish, (&[], newer))?;
@@ -258,7 +256,7 @@ impl Export {
     }
 
     /// Writes the export while it is made, so that the whole of it is never in memory. Returns
-    /// false, and writes nothing, if it may contain a secret or is compressed.
+    /// false, and writes nothing, if it may contain a secret.
     fn stream(
         &self,
         run: &mut Invocation,
@@ -266,9 +264,6 @@ impl Export {
         request: &ExportRequest,
         subject: &Subject<'_>,
     ) -> Result<bool> {
-        if request.is_compressed_page() {
-            return Ok(false);
-        }
         let newer = request.newer_messages(subject)?;
         let is_file = self.output.as_deref().is_some_and(|path| !is_special(path));
         if is_file {

@@ -37,9 +37,8 @@ pub use document::{ContentDetail, DOCUMENT_SCHEMA, export_document};
 pub use markdown::export_markdown;
 pub use message::message_markdown;
 pub use page::{
-    LivePage, MAX_STARTS, NotePage, Page, PageBranch, PagePart, SCREENS_ADDRESS, WantedTurns,
-    compress_page, export_page, live_page, note_page, number_of_conflicts, write_parts,
-    write_turns,
+    LivePage, MAX_STARTS, NotePage, Page, PageBranch, PageCompressor, PagePart, SCREENS_ADDRESS,
+    WantedTurns, export_page, live_page, note_page, number_of_conflicts, write_parts, write_turns,
 };
 pub use training::{
     LeftOut, RewardKind, RunOutcome, TaskFile, TaskFolder, Training, TrainingFormat, TrainingLine,

@@ -1,7 +1,10 @@
 //! Compresses the data of a page, for example for mail. Browsers inflate each block on demand.
 
+use std::io::{self, Write};
+
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
+use memchr::memmem;
 use turntree::error::{Error, Result};
 use zlib_rs::{Deflate, DeflateFlush, Status, compress_bound};
 
@@ -13,28 +16,74 @@ const LEVEL: i32 = 9;
 /// The logarithm of the window size, the maximum of the format.
 const WINDOW_BITS: u8 = 15;
 
-/// Returns the page with each block of its data as zlib in base64. Needs twice the page in memory.
-///
-/// # Errors
-/// `InvalidInput` for input that [`export_page`](super::export_page) did not write.
-pub fn compress_page(page: &[u8]) -> Result<Vec<u8>> {
-    let foreign = || Error::invalid("the compressed text is not a page: it has no data");
-    let mut rest = std::str::from_utf8(page).map_err(|_| foreign())?;
-    let mut compressed = String::with_capacity(page.len() / 2);
-    let mut blocks = 0;
-    while let Some((before, block)) = rest.split_once(BEGIN) {
-        let (lines, after) = block.split_once(END).ok_or_else(foreign)?;
-        let (numbers, lines) = lines.split_once(LINES).ok_or_else(foreign)?;
-        compressed.extend([before, BEGIN, numbers, COMPRESSED]);
-        STANDARD.encode_string(compress_lines(lines.as_bytes())?, &mut compressed);
-        compressed.push_str(END);
-        (rest, blocks) = (after, blocks + 1);
+/// Compresses a page while it is written, block by block. Holds a block, or the beginning of a page
+/// that may be small enough to stay as it is.
+#[expect(missing_debug_implementations, reason = "it holds the caller's writer")]
+pub struct PageCompressor<'a> {
+    out: &'a mut dyn Write,
+    held: Vec<u8>,
+    /// The size in bytes up to which a page is not compressed.
+    most_plain: usize,
+    is_large: bool,
+    blocks: usize,
+}
+
+impl<'a> PageCompressor<'a> {
+    /// Begins a page, which is compressed if it has more than `most_plain` bytes.
+    pub fn new(out: &'a mut dyn Write, most_plain: usize) -> Self {
+        Self { out, held: Vec::new(), most_plain, is_large: false, blocks: 0 }
     }
-    if blocks == 0 {
-        return Err(foreign());
+
+    /// Writes the rest.
+    ///
+    /// # Errors
+    /// `InvalidInput` if what was compressed is not what [`export_page`](super::export_page)
+    /// writes, `Io` if the writer fails.
+    pub fn finish(self) -> Result<()> {
+        if self.is_large && self.blocks == 0 {
+            return Err(Error::invalid("the compressed text is not a page: it has no data"));
+        }
+        let written = self.out.write_all(&self.held).and_then(|()| self.out.flush());
+        written.map_err(|error| Error::io("write the page", error))
     }
-    compressed.push_str(rest);
-    Ok(compressed.into_bytes())
+
+    /// Compresses the blocks that are complete.
+    fn compress(&mut self) -> Result<()> {
+        while let Some((before, block)) = parts(&self.held, BEGIN)
+            && let Some((lines, after)) = parts(block, END)
+            && let Some((numbers, lines)) = parts(lines, LINES)
+        {
+            let packed = STANDARD.encode(compress_lines(lines)?);
+            let (begin, end) = (BEGIN.as_bytes(), END.as_bytes());
+            for part in [before, begin, numbers, COMPRESSED.as_bytes(), packed.as_bytes(), end] {
+                self.out.write_all(part).map_err(|error| Error::io("write the page", error))?;
+            }
+            self.held = after.to_vec();
+            self.blocks += 1;
+        }
+        Ok(())
+    }
+}
+
+impl Write for PageCompressor<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.held.extend_from_slice(bytes);
+        self.is_large |= self.held.len() > self.most_plain;
+        if self.is_large {
+            self.compress().map_err(io::Error::other)?;
+        }
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// Returns the bytes before and after a sign.
+fn parts<'b>(bytes: &'b [u8], sign: &str) -> Option<(&'b [u8], &'b [u8])> {
+    let at = memmem::find(bytes, sign.as_bytes())?;
+    Some((bytes.get(..at)?, bytes.get(at + sign.len()..)?))
 }
 
 /// Compresses bytes with zlib.

@@ -24,7 +24,7 @@ use turntree::error::{Error, Result};
 use turntree::object::ObjectId;
 use turntree::repo::Repository;
 
-pub use self::compress::compress_page;
+pub use self::compress::PageCompressor;
 use self::data::PageData;
 pub use self::data::number_of_conflicts;
 pub use self::live::{

@@ -25,8 +25,8 @@ use turntree_exchange::formats::ollm::{
 };
 use turntree_exchange::formats::swarm::{SnapshotOptions, SnapshotVersion, export_snapshot};
 use turntree_exchange::render::{
-    ContentDetail, RunOutcome, Training, Trajectory, compress_stream, export_anthropic,
-    export_atif, export_document, export_markdown, export_openai,
+    ContentDetail, PageCompressor, RunOutcome, Training, Trajectory, compress_stream,
+    export_anthropic, export_atif, export_document, export_markdown, export_openai,
 };
 
 use self::compact::CompactJson;
@@ -41,6 +41,9 @@ use crate::porcelain::read::revision::resolve;
 use crate::program::complete::revisions;
 use crate::view::clock;
 use crate::view::error::Result;
+
+/// The size in bytes up to which a page is not compressed unless that is asked for.
+const MAX_PLAIN_PAGE: usize = 1_000_000;
 
 /// The options of an export.
 #[derive(Debug, Clone, Args)]
@@ -80,10 +83,13 @@ pub(crate) struct ExportRequest {
     /// Omit line ends and indents, for formats that are one JSON document
     #[arg(long)]
     compact: bool,
-    /// Compress the data in the page, for html: a third of the size, for browsers since 2023. For
-    /// sft, dpo, grpo and verifiers, write zstd
-    #[arg(long, hide_short_help = true)]
+    /// Compress the data in the page, for html: a third of the size, for browsers since 2023; a page
+    /// above 1 MB is compressed without it. For sft, dpo, grpo and verifiers, write zstd
+    #[arg(long, hide_short_help = true, conflicts_with = "no_compress")]
     compress: bool,
+    /// Leave the data in the page as it is, for html
+    #[arg(long, hide_short_help = true)]
+    no_compress: bool,
     #[command(flatten)]
     training: TrainingChoice,
     /// How each revision ended, for training exports of a scrubbed copy, which lacks explorations.
@@ -174,6 +180,7 @@ impl ExportRequest {
             no_content: false,
             compact: false,
             compress: false,
+            no_compress: false,
             training: TrainingChoice::default(),
             outcomes: Vec::new(),
             intent: None,
@@ -218,9 +225,10 @@ impl ExportRequest {
         let trained = [Sft, Dpo, Grpo, Verifiers, Inspect];
         let of_agents = [Jsonl, Openai, Anthropic, Atif, Sft, Dpo, Grpo, Verifiers, Inspect];
         let training = &self.training;
-        let options: [(&str, bool, &[ExportFormat]); 15] = [
+        let options: [(&str, bool, &[ExportFormat]); 16] = [
             ("--compact", self.compact, &documents),
             ("--compress", self.compress, &[Html, Sft, Dpo, Grpo, Verifiers]),
+            ("--no-compress", self.no_compress, &[Html]),
             ("--agent", self.agent != MAIN_AGENT, &of_agents),
             ("--exploration", training.exploration.is_some(), &trained),
             ("--reward", training.reward.is_some(), &trained),
@@ -258,11 +266,6 @@ impl ExportRequest {
     /// Returns true for a page for a browser.
     pub(crate) fn is_page(&self) -> bool {
         self.format == ExportFormat::Html
-    }
-
-    /// Returns true if the page should be compressed.
-    pub(crate) fn is_compressed_page(&self) -> bool {
-        self.compress && self.is_page()
     }
 
     /// Returns true for a folder.
@@ -399,7 +402,7 @@ impl ExportRequest {
     }
 
     /// Finishes what `write` writes after it was scanned for secrets: documents of several lines
-    /// become one line each, and may be compressed.
+    /// become one line each and may be compressed, and a large page is compressed.
     pub(crate) fn finish(
         &self,
         out: &mut dyn Write,
@@ -412,6 +415,12 @@ impl ExportRequest {
             | ExportFormat::Verifiers => {
                 let mut lines = |out: &mut dyn Write| write(&mut CompactJson::lines(out));
                 if self.compress { compress_stream(out, &mut lines) } else { lines(out) }
+            }
+            ExportFormat::Html if !self.no_compress => {
+                let most_plain = if self.compress { 0 } else { MAX_PLAIN_PAGE };
+                let mut page = PageCompressor::new(out, most_plain);
+                write(&mut page)?;
+                page.finish()
             }
             _ => write(out),
         }

@@ -71,6 +71,7 @@ mod view_browser;
 mod view_changes;
 mod view_first_look;
 mod view_goldens;
+mod view_list;
 mod view_search;
 mod watching;
 mod without_ids;

@@ -125,7 +125,7 @@ fn a_long_story_begins_at_its_newest_turns() {
     browser.wait("document.querySelector('[aria-label=\"Turn 400\"]:not([aria-busy])')");
     // Two prompts up, so that the end is not visible.
     for turn in [397, 393] {
-        browser.press("[");
+        browser.press("{");
         browser.wait(&format!("location.hash === '#turn-{turn}'"));
     }
     browser.wait("(() => { const v = document.querySelector('#view'); return v.scrollTop + v.clientHeight < v.scrollHeight - 200; })()");

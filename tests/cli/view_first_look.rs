@@ -16,10 +16,10 @@ const WATCH_SHIFTS: &str = "window.shift = 0; new PerformanceObserver((list) => 
   for (const entry of list.getEntries()) if (!entry.hadRecentInput) window.shift += entry.value;
 }).observe({ type: 'layout-shift', buffered: true });";
 
-const LIVE: &str = "document.querySelector('#state')?.dataset.good === 'true'";
+pub(super) const LIVE: &str = "document.querySelector('#state')?.dataset.good === 'true'";
 
 /// Commits a turn with a message and the content of two files, as it is and in a deep folder.
-fn say(place: &Place, branch: &str, words: &str, files: [&str; 2], more: &[&str]) {
+pub(super) fn say(place: &Place, branch: &str, words: &str, files: [&str; 2], more: &[&str]) {
     let (session, branch) = branch.split_once('/').unwrap();
     fs::create_dir_all(place.path().join("work/one/two")).unwrap();
     place.write("one/two/deep.txt", files[0]);
@@ -31,7 +31,7 @@ fn say(place: &Place, branch: &str, words: &str, files: [&str; 2], more: &[&str]
 }
 
 /// Two strategies that were merged with a conflict into `both`, after 30 turns on `main`.
-fn strategies() -> Place {
+pub(super) fn strategies() -> Place {
     let place = Place::new(PROGRAM);
     for turn in 0..30 {
         say(&place, "lexer/main", &format!("step {turn}"), ["a\n", "first\n"], &[]);
@@ -45,7 +45,7 @@ fn strategies() -> Place {
     place
 }
 
-fn address(served: &Served, path: &str, hash: &str) -> String {
+pub(super) fn address(served: &Served, path: &str, hash: &str) -> String {
     format!("http://127.0.0.1:{}{path}#key={}{hash}", served.port, served.key)
 }
 

@@ -16,11 +16,12 @@ use super::render_page::{lines, page_of, saved};
 
 const WIDTHS: [u32; 5] = [320, 390, 768, 1024, 1440];
 /// The scripts that only served pages have.
-const SERVED: [&str; 9] = [
+const SERVED: [&str; 10] = [
     "live.js",
     "hits.js",
     "grow.js",
     "sessions.js",
+    "beside.js",
     "files.js",
     "log.js",
     "acts.js",
@@ -101,7 +102,7 @@ fn clicks_keys_and_addresses_navigate_to_their_targets() {
     browser.wait("location.hash === '#turn-2' && document.title.startsWith('Prompt 2 ')");
     browser.press("G");
     browser.wait("location.hash === '#turn-12'");
-    browser.press("[");
+    browser.press("{");
     browser.wait("location.hash === '#turn-11'");
     browser.press("b");
     browser.press("G");

@@ -2,17 +2,18 @@
 //! side.
 
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 use serde::Serialize;
 use turntree::object::{ObjectId, ObjectSource, Time};
 use turntree::repo::Repository;
 use turntree::{Error, ErrorKind};
-use turntree_exchange::SessionRow;
 use turntree_exchange::render::{
-    MAX_STARTS, Page, PageBranch, WantedTurns, number_of_conflicts, write_parts, write_turns,
+    MAX_STARTS, Page, PageBranch, WantedTurns, write_parts, write_turns,
 };
+use turntree_exchange::{SessionRow, SessionSummary};
 
+use super::briefs;
 use super::hits;
 use super::lines::Lines;
 use super::routes::{Question, StoryPart, WantedSessions};
@@ -49,6 +50,7 @@ fn answer(
         // Events are sent by the watched store.
         Question::Events => Ok(()),
         Question::Sessions(wanted) => out.put(&sessions(store, repo, wanted)?),
+        Question::Briefs { sessions } => briefs::write(store, repo, sessions, out),
         Question::Story(part) => story(store, repo, part, out),
         Question::Parts(parts) => Ok(write_parts(repo, parts, out)?),
         Question::Words { words, from } => hits::words(store, repo, words, *from as u64, out),
@@ -76,15 +78,16 @@ fn answer(
 struct ListedRow {
     #[serde(flatten)]
     record: SessionRecord,
-    /// The number of open conflicts on its branches; null until they are counted.
-    conflicts: Option<usize>,
+    /// The number of open conflicts on its newest branches.
+    conflicts: u64,
 }
 
 /// Sessions of an answer.
 #[derive(Serialize)]
 struct Sessions {
     sessions: Vec<ListedRow>,
-    /// The offset of the next answer.
+    /// The offset of the first of these sessions, and of the next answer.
+    from: usize,
     next: Option<usize>,
     /// The number of matching sessions, and of all sessions.
     total: usize,
@@ -93,6 +96,8 @@ struct Sessions {
     /// counted.
     agents: Option<Vec<(String, usize)>>,
     labels: Option<Vec<(String, usize)>>,
+    /// The number of sessions with open conflicts; null until they are counted.
+    undecided: Option<usize>,
 }
 
 fn sessions(store: &WatchedStore, repo: &Repository, wanted: &WantedSessions) -> Result<Sessions> {
@@ -104,17 +109,14 @@ fn sessions(store: &WatchedStore, repo: &Repository, wanted: &WantedSessions) ->
         let (newest, all) = known.newest(repo, end)?;
         let page = newest.iter().skip(wanted.from);
         return Ok(Sessions {
-            sessions: page
-                .map(|it| ListedRow {
-                    record: SessionRecord::new(it, live.contains(&it.name)),
-                    conflicts: None,
-                })
-                .collect(),
+            sessions: page.map(|it| listed(it, &live)).collect(),
+            from: wanted.from,
             next: (end < all).then_some(end),
             total: all,
             all,
             agents: None,
             labels: None,
+            undecided: None,
         });
     }
     let table = known.table(repo)?;
@@ -128,29 +130,33 @@ fn sessions(store: &WatchedStore, repo: &Repository, wanted: &WantedSessions) ->
         wanted.agent.as_ref().is_none_or(|agent| session.agent() == agent)
             && wanted.label.as_ref().is_none_or(|label| session.labels().any(|it| it == label))
             && (!wanted.live || live.contains(session.name()))
+            && (!wanted.undecided || session.conflicts() > 0)
     };
     let fitting: Vec<SessionRow<'_>> = by_words().filter(fits).collect();
     let total = fitting.len();
-    let page = fitting.iter().skip(wanted.from).take(wanted.most);
-    let record = |row| {
-        let session = known.summary(repo, row)?;
-        let mut tips = known.tips(repo, &session.name)?;
-        tips.sort_by_key(|tip| Reverse(tip.time));
-        let conflicts =
-            tips.iter().take(MAX_BRANCHES).map(|tip| number_of_conflicts(repo, &tip.id));
-        Ok(ListedRow {
-            conflicts: Some(conflicts.sum::<turntree::Result<usize>>()?),
-            record: SessionRecord::new(&session, live.contains(&session.name)),
-        })
-    };
+    let around = wanted.around.as_ref();
+    let place = around.and_then(|name| fitting.iter().position(|row| row.name() == name));
+    let from = place.map_or(wanted.from, |at| at.saturating_sub(wanted.most / 2));
+    let end = from.saturating_add(wanted.most);
+    let page = fitting.iter().skip(from).take(wanted.most);
+    let record = |row| Ok(listed(&known.summary(repo, row)?, &live));
     Ok(Sessions {
         sessions: page.map(record).collect::<Result<_>>()?,
+        from,
         next: (end < total).then_some(end),
         total,
         all: table.listed().count(),
         agents: Some(most_first(agents)),
         labels: Some(most_first(labels)),
+        undecided: Some(table.listed().filter(|row| row.conflicts() > 0).count()),
     })
+}
+
+fn listed(session: &SessionSummary, live: &HashSet<String>) -> ListedRow {
+    ListedRow {
+        conflicts: session.conflicts,
+        record: SessionRecord::new(session, live.contains(&session.name)),
+    }
 }
 
 fn count(counted: &mut BTreeMap<String, usize>, name: &str) {

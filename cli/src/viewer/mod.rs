@@ -5,6 +5,8 @@
 //! | `guard.rs` | which requests are answered |
 //! | `routes.rs` | parses addresses into questions |
 //! | `answers.rs` | the answers: sessions, turns, texts and messages |
+//! | `briefs.rs` | the newest turns of sessions of the list, summed up |
+//! | `known_briefs.rs` | the sums so far |
 //! | `hits.rs` | answers to searches: words by the index, literal text |
 //! | `screens.rs` | answers of other screens: files with blame, storage and pins, operations |
 //! | `change.rs` | plans and makes a change |
@@ -18,9 +20,11 @@
 //! read the store.
 
 mod answers;
+mod briefs;
 mod change;
 mod guard;
 mod hits;
+mod known_briefs;
 mod lines;
 mod plans;
 mod routes;

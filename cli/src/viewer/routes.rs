@@ -15,6 +15,9 @@ use super::guard::Refusal;
 const SESSIONS: usize = 100;
 const MAX_SESSIONS: usize = 500;
 
+/// The maximum number of sessions to sum up in an answer.
+const MAX_BRIEFS: usize = 100;
+
 /// The maximum number of texts and messages of an answer.
 const MAX_PARTS: usize = 64;
 
@@ -46,6 +49,8 @@ pub(super) enum Question {
     Events,
     /// Sessions, newest first.
     Sessions(WantedSessions),
+    /// The newest turns of sessions, summed up.
+    Briefs { sessions: Vec<String> },
     /// Turns of a session.
     Story(StoryPart),
     /// Texts and messages by id.
@@ -91,6 +96,10 @@ pub(super) struct WantedSessions {
     pub(super) agent: Option<String>,
     pub(super) label: Option<String>,
     pub(super) live: bool,
+    /// True for sessions with open conflicts.
+    pub(super) undecided: bool,
+    /// A session in the middle of the answer, instead of `from`.
+    pub(super) around: Option<String>,
     pub(super) from: usize,
     pub(super) most: usize,
     /// True for the first question of a page for all sessions, which must be fast: agents and
@@ -104,6 +113,7 @@ impl Question {
         matches!(
             self,
             Self::Events
+                | Self::Briefs { .. }
                 | Self::Story(_)
                 | Self::Parts(_)
                 | Self::Words { .. }
@@ -151,6 +161,7 @@ pub(super) fn route(uri: &Uri) -> Result<Route, Refusal> {
     let question = match path {
         "/api/events" => Question::Events,
         "/api/sessions" => Question::Sessions(arguments.sessions()?),
+        "/api/briefs" => Question::Briefs { sessions: arguments.briefs()? },
         "/api/story" => Question::Story(StoryPart {
             session: arguments.needed("session")?,
             known: arguments.list("known", MAX_KNOWN)?,
@@ -232,6 +243,16 @@ impl Arguments {
         found.ok_or_else(|| malformed("by: expected rows of usage, such as day".to_owned()))
     }
 
+    /// The sessions to sum up: each argument `session`.
+    fn briefs(&self) -> Result<Vec<String>, Refusal> {
+        let named = self.0.iter().filter(|(key, value)| key == "session" && !value.is_empty());
+        let sessions: Vec<String> = named.map(|(_, value)| value.clone()).collect();
+        if sessions.is_empty() || sessions.len() > MAX_BRIEFS {
+            return Err(malformed(format!("session: expected 1 to {MAX_BRIEFS}")));
+        }
+        Ok(sessions)
+    }
+
     fn operations(&self) -> Result<Question, Refusal> {
         let expected = |_| malformed("before: expected a number".to_owned());
         let before = self.text("before").map(|text| text.parse().map_err(expected)).transpose()?;
@@ -255,6 +276,8 @@ impl Arguments {
             agent: self.text("agent"),
             label: self.text("label"),
             live: self.text("live").is_some(),
+            undecided: self.text("undecided").is_some(),
+            around: self.text("around"),
             ..WantedSessions::default()
         };
         wanted.is_first = self.text("first").is_some() && wanted == WantedSessions::default();
@@ -329,6 +352,8 @@ mod tests {
             format!("/api/parts?names={id}.%20"),
             "/api/parts?names=../../superblock".to_owned(),
             "/api/sessions?from=-1".to_owned(),
+            "/api/briefs?session=".to_owned(),
+            format!("/api/briefs?{}", "session=a&".repeat(MAX_BRIEFS + 1)),
             "/api/search?q=%f".to_owned(),
             "/api/files?path=files".to_owned(),
             "/api/files?at=HEAD&path=files".to_owned(),

@@ -14,6 +14,7 @@ use turntree::repo::{BranchName, Repository, SESSION_REFS};
 use turntree::store::RefTable;
 use turntree_exchange::{KnownSessions, MemoryIndex};
 
+use super::known_briefs::KnownBriefs;
 use super::lines::Part;
 use crate::program::held_store::HeldStore;
 use crate::program::invocation::Location;
@@ -36,11 +37,13 @@ const ANYTHING: &str = "{\"sessions\":null}\n";
 pub(super) struct WatchedStore {
     store: HeldStore,
     listeners: Mutex<Vec<Sender<Part>>>,
+    briefs: KnownBriefs,
 }
 
 impl WatchedStore {
     pub(super) fn new(location: Location) -> Self {
-        Self { store: HeldStore::new(location), listeners: Mutex::default() }
+        let store = HeldStore::new(location);
+        Self { store, listeners: Mutex::default(), briefs: KnownBriefs::default() }
     }
 
     /// Returns the store with all commits so far, like [`HeldStore::repo`].
@@ -56,6 +59,11 @@ impl WatchedStore {
     /// The known sessions.
     pub(super) fn sessions(&self) -> &KnownSessions {
         self.store.sessions()
+    }
+
+    /// The known sums of sessions.
+    pub(super) fn briefs(&self) -> &KnownBriefs {
+        &self.briefs
     }
 
     /// Closes the open store if an answer found damage, so that the next answer sees a repaired

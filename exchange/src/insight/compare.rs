@@ -336,18 +336,19 @@ pub(crate) fn checks_of(commit: &Commit) -> impl Iterator<Item = (&str, bool)> {
 
 /// The totals of some messages.
 #[derive(Debug, Default)]
-struct MessageTotals {
+pub(super) struct MessageTotals {
     messages: u64,
     tool_calls: u64,
-    tool_errors: u64,
-    answers: AnswerCounter,
-    test_runs: TestRunReader,
+    pub(super) tool_errors: u64,
+    pub(super) answers: AnswerCounter,
+    pub(super) test_runs: TestRunReader,
     expired: u64,
     steps: Option<RunReader>,
 }
 
 impl MessageTotals {
-    fn add(
+    /// Adds the messages that a turn added to the conversations.
+    pub(super) fn add(
         &mut self,
         source: &dyn ObjectSource,
         commit: &Commit,

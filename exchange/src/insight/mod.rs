@@ -2,6 +2,7 @@
 
 pub(crate) mod align;
 mod answers;
+pub(crate) mod brief;
 pub(crate) mod compare;
 pub(crate) mod edit;
 pub(crate) mod effects;

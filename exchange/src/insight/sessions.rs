@@ -10,8 +10,8 @@ mod row;
 mod table;
 mod title;
 
-use turntree::context::MAIN_AGENT;
 use turntree::context::sections::FILES;
+use turntree::context::{MAIN_AGENT, open_conflicts};
 use turntree::error::{Error, ErrorKind, Result};
 use turntree::object::{ObjectId, Time, Trigger};
 use turntree::repo::{BranchName, NewestBranch, Repository, SessionLabels};
@@ -67,6 +67,8 @@ pub struct SessionSummary {
     pub tokens: Option<u64>,
     /// The number of branches.
     pub branches: u64,
+    /// The number of open conflicts of its newest branches.
+    pub conflicts: u64,
     /// True if a client was started without a prompt: the session contains only the files that a
     /// hook recorded at the start.
     pub is_only_begun: bool,
@@ -168,13 +170,24 @@ fn ambiguous(text: &str, candidates: impl Iterator<Item = String>) -> Error {
     Error::new(ErrorKind::Ambiguous, message)
 }
 
+/// Returns the number of open conflicts of a snapshot; 0 if its context has expired.
+///
+/// # Errors
+/// The errors of reading.
+pub(crate) fn number_of_conflicts(repo: &Repository, tip: &ObjectId) -> Result<usize> {
+    match repo.context(tip) {
+        Err(error) if error.kind() == ErrorKind::Expired => Ok(0),
+        context => Ok(open_conflicts(repo, &context?)?.len()),
+    }
+}
+
 /// Reads a session from the store. Returns also the contexts that were read.
 fn summary(
     repo: &Repository,
     name: String,
     newest: NewestBranch,
     line: LinePrompts,
-    branches: u64,
+    (branches, conflicts): (u64, u64),
 ) -> Result<(SessionSummary, Vec<ObjectId>)> {
     let NewestBranch { branch, tip, time } = newest;
     let commit = repo.commit(&tip)?;
@@ -236,6 +249,7 @@ fn summary(
         agent,
         files,
         branches,
+        conflicts,
     };
     Ok((summary, contexts))
 }

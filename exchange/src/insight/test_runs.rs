@@ -176,6 +176,11 @@ impl TestRunReader {
         }
     }
 
+    /// Returns the runs so far, of any runner.
+    pub(super) fn runs(&self) -> impl Iterator<Item = &TestRuns> {
+        self.found.values()
+    }
+
     /// Returns the runs, keyed by runner.
     pub(crate) fn finish(self) -> BTreeMap<String, TestRuns> {
         self.found

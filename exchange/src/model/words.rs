@@ -147,7 +147,7 @@ pub(crate) enum UserWords {
 pub(crate) fn user_words(text: &str) -> UserWords {
     let text = &without_ansi(text);
     let trimmed = text.trim();
-    if INTERRUPTIONS.iter().any(|start| trimmed.starts_with(start)) {
+    if is_interruption(trimmed) {
         return UserWords::Aside(first_line(trimmed));
     }
     if let Some(words) = command(trimmed) {
@@ -159,6 +159,11 @@ pub(crate) fn user_words(text: &str) -> UserWords {
         true => UserWords::Added(note(trimmed)),
         false => UserWords::Prompt(first_line(words)),
     }
+}
+
+/// Returns true for the note that the user stopped the agent.
+pub(crate) fn is_interruption(text: &str) -> bool {
+    INTERRUPTIONS.iter().any(|start| text.trim().starts_with(start))
 }
 
 /// Returns a slash command or a shell command, if the message is one.

@@ -38,7 +38,7 @@ pub use markdown::export_markdown;
 pub use message::message_markdown;
 pub use page::{
     LivePage, MAX_STARTS, NotePage, Page, PageBranch, PageCompressor, PagePart, SCREENS_ADDRESS,
-    WantedTurns, export_page, live_page, note_page, number_of_conflicts, write_parts, write_turns,
+    WantedTurns, export_page, live_page, note_page, write_parts, write_turns,
 };
 pub use training::{
     LeftOut, RewardKind, RunOutcome, TaskFile, TaskFolder, Training, TrainingFormat, TrainingLine,

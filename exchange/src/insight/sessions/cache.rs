@@ -14,15 +14,18 @@ use turntree::store::RefTable;
 use super::lines::KnownLines;
 use super::note::{self, NotedRows};
 use super::row::{
-    BranchTip, RowBasis, SessionRefs, SessionRow, SessionState, StoredRow, lines_of, name_of,
-    state_of,
+    BranchTip, RowBasis, SessionRefs, SessionRow, SessionState, StoredRow, conflicts_of, lines_of,
+    name_of, state_of,
 };
 use super::table::SessionTable;
-use super::{SessionSummary, summary};
+use super::{SessionSummary, number_of_conflicts, summary};
 use crate::formats::is_prompt;
 
 /// The prefix of refs of branches.
 const BRANCH_REFS: &str = "refs/heads/";
+
+/// The number of branches of a session, the newest first, whose conflicts are counted.
+const COUNTED_BRANCHES: usize = 64;
 
 /// The note is written once this share of its rows changed: the note of many sessions is large, and
 /// a running session changes its row all the time.
@@ -415,10 +418,17 @@ impl<'r> RowReader<'r> {
         self.lines.0.extend(old.and_then(|row| lines_of(row).ok()).into_iter().flatten());
         let line = self.lines.of(repo, prompts, (&state.name, newest.tip))?;
         let count = state.branches.len() as u64;
-        let (summary, contexts) = summary(repo, state.name.clone(), newest, line, count)?;
+        let conflicts = count_conflicts(repo, state, old)?;
+        let counts = (count, conflicts.iter().flatten().sum());
+        let (summary, mut contexts) = summary(repo, state.name.clone(), newest, line, counts)?;
+        for (branch, number) in state.branches.iter().zip(&conflicts) {
+            if number.is_some_and(|number| number > 0) {
+                contexts.push(repo.commit(&branch.tip)?.tree);
+            }
+        }
         let tips = state.branches.iter().map(|it| it.tip);
         let lines = tips.filter_map(|tip| Some((tip, *self.lines.0.get(&tip)?))).collect();
-        Ok(StoredRow::new(state, &summary, &RowBasis { contexts, lines }))
+        Ok(StoredRow::new(state, &summary, &RowBasis { contexts, lines, conflicts }))
     }
 
     /// Returns what a row shows. Reads the session from the store if the row has another form than
@@ -434,6 +444,29 @@ impl<'r> RowReader<'r> {
         let row = self.read(&state.ok_or_else(malformed)?, None)?;
         row.view().summary().ok_or_else(malformed)
     }
+}
+
+/// Counts the open conflicts of the newest branches. Reads those whose tips the outdated row lacks.
+fn count_conflicts(
+    repo: &Repository,
+    state: &SessionState,
+    old: Option<&Bytes>,
+) -> Result<Vec<Option<u64>>> {
+    let known = old.and_then(|row| conflicts_of(row).ok()).into_iter().flatten();
+    let known: HashMap<ObjectId, u64> = known.collect();
+    let mut order: Vec<usize> = (0..state.branches.len()).collect();
+    order.sort_by_key(|at| Reverse(state.branches.get(*at).map(|branch| branch.time)));
+    let mut counted = vec![None; state.branches.len()];
+    for at in order.into_iter().take(COUNTED_BRANCHES) {
+        let (Some(branch), Some(slot)) = (state.branches.get(at), counted.get_mut(at)) else {
+            continue;
+        };
+        *slot = Some(match known.get(&branch.tip) {
+            Some(number) => *number,
+            None => number_of_conflicts(repo, &branch.tip)? as u64,
+        });
+    }
+    Ok(counted)
 }
 
 /// Returns the session and the branch in the full name of a ref.

@@ -22,7 +22,7 @@ use super::row::is_founded;
 const NOTE: &str = "sessions";
 
 /// The version of the note. A change of what rows show within one package version must raise it.
-const VERSION: &str = concat!("3 ", env!("CARGO_PKG_VERSION"));
+const VERSION: &str = concat!("4 ", env!("CARGO_PKG_VERSION"));
 
 /// The largest number of sessions of a note, and the bytes of a row and of the note. A larger row is
 /// read from the store each time.

@@ -4,7 +4,8 @@
 //! row    [state, facts, basis], three byte strings, each canonical CBOR
 //! state  name, labels ref, number of the newest branch, [branch, tip, turn, time, offset] of each
 //! facts  what a list shows, fields that filters read come first
-//! basis  contexts that the facts were read from, [tip, first prompt, prompts] of known lines
+//! basis  contexts that the facts were read from, [tip, first prompt, prompts] of known lines, the open
+//!        conflicts of each branch plus one, 0 where they were not counted
 //! ```
 //!
 //! A view reads only the fields that it is asked for, so a list of many sessions makes no copies of
@@ -63,6 +64,8 @@ pub(super) struct RowBasis {
     pub(super) contexts: Vec<ObjectId>,
     /// The known lines among the branches, by tip.
     pub(super) lines: Vec<(ObjectId, LinePrompts)>,
+    /// The open conflicts of each branch of the state, if they were counted.
+    pub(super) conflicts: Vec<Option<u64>>,
 }
 
 /// A stored row.
@@ -140,6 +143,14 @@ pub(super) fn state_of(row: &[u8]) -> Result<SessionState> {
     Ok(SessionState { name, labels, branches, newest })
 }
 
+/// Returns the number of open conflicts of the branches of a row that were counted, by tip.
+pub(super) fn conflicts_of(row: &[u8]) -> Result<Vec<(ObjectId, u64)>> {
+    let (_, _, basis) = parts(row)?;
+    let counted = read_basis(basis)?.conflicts;
+    let tips = state_of(row)?.branches.into_iter().map(|branch| branch.tip);
+    Ok(tips.zip(counted).filter_map(|(tip, number)| Some((tip, number?))).collect())
+}
+
 /// Returns the known lines of a row.
 pub(super) fn lines_of(row: &[u8]) -> Result<Vec<(ObjectId, LinePrompts)>> {
     let (_, _, basis) = parts(row)?;
@@ -149,7 +160,7 @@ pub(super) fn lines_of(row: &[u8]) -> Result<Vec<(ObjectId, LinePrompts)>> {
 /// Returns true if everything still exists that the row was read from.
 pub(super) fn is_founded(repo: &Repository, row: &[u8]) -> Result<bool> {
     let (_, _, basis) = parts(row)?;
-    let RowBasis { contexts, lines } = read_basis(basis)?;
+    let RowBasis { contexts, lines, .. } = read_basis(basis)?;
     let firsts = lines.iter().filter_map(|(_, line)| line.first);
     for id in contexts.into_iter().chain(firsts) {
         if !repo.contains(&id)? {
@@ -184,7 +195,7 @@ fn state_bytes(state: &SessionState) -> Vec<u8> {
 fn facts_bytes(summary: &SessionSummary) -> Vec<u8> {
     let SessionSummary { origin, labels, .. } = summary;
     let mut writer = Writer::new();
-    writer.uint(summary.is_only_begun.into());
+    writer.uint(summary.is_only_begun.into()).uint(summary.conflicts);
     option(&mut writer, origin.client_id.as_deref());
     writer.text(&joined(&origin.directories));
     writer.text(&summary.agent);
@@ -217,6 +228,10 @@ fn basis_bytes(basis: &RowBasis) -> Vec<u8> {
         let first = line.first.as_ref().map_or(&[][..], |first| first.as_bytes());
         writer.bytes(tip.as_bytes()).bytes(first).uint(line.count);
     }
+    writer.array(basis.conflicts.len());
+    for number in &basis.conflicts {
+        writer.uint(number.map_or(0, |number| number.saturating_add(1)));
+    }
     writer.finish()
 }
 
@@ -233,6 +248,9 @@ fn read_basis(basis: &[u8]) -> Result<RowBasis> {
             first => Some(id_of(first)?),
         };
         found.lines.push((tip, LinePrompts { first, count: reader.uint()? }));
+    }
+    for _ in 0..reader.array_up_to(MAX_ITEMS)? {
+        found.conflicts.push(reader.uint()?.checked_sub(1));
     }
     Ok(found)
 }
@@ -340,6 +358,17 @@ impl<'a> SessionRow<'a> {
         self.row.is_only_begun
     }
 
+    /// Returns the number of open conflicts, like [`SessionSummary::conflicts`].
+    #[must_use]
+    pub fn conflicts(&self) -> u64 {
+        let found = parts(&self.row.bytes).and_then(|(_, facts, _)| {
+            let mut reader = Reader::new(WHAT, facts);
+            reader.uint()?;
+            reader.uint()
+        });
+        found.unwrap_or_default()
+    }
+
     /// Returns the id at the client.
     #[must_use]
     pub fn client_id(&self) -> Option<&'a str> {
@@ -418,6 +447,7 @@ impl<'a> SessionRow<'a> {
         let (_, facts, _) = parts(&self.row.bytes)?;
         let mut reader = Reader::new(WHAT, facts);
         reader.uint()?;
+        reader.uint()?;
         read(&mut reader)
     }
 
@@ -432,6 +462,7 @@ impl<'a> SessionRow<'a> {
         let (_, facts, _) = parts(&self.row.bytes)?;
         let mut reader = Reader::new(WHAT, facts);
         let is_only_begun = reader.uint()? == 1;
+        let conflicts = reader.uint()?;
         let client_id = text(optional(&mut reader)?);
         let directories = split(reader.text()?).map(str::to_owned).collect();
         let agent = reader.text()?.to_owned();
@@ -460,6 +491,7 @@ impl<'a> SessionRow<'a> {
             files,
             tokens,
             branches,
+            conflicts,
             is_only_begun,
         }))
     }

@@ -51,7 +51,7 @@ function turnTheme() {
 const KEYS = [
   ["j  \u2192", "next turn", ["j", "ArrowRight"], () => step(1)],
   ["k  \u2190", "previous turn", ["k", "ArrowLeft"], () => step(-1)],
-  ["]  [", "next prompt, previous prompt", ["]", "["], (key) => stepPrompt(key === "]" ? 1 : -1)],
+  ["}  {", "next prompt, previous prompt", ["}", "{"], (key) => stepPrompt(key === "}" ? 1 : -1)],
   ["g  G", "first turn, last turn", ["g", "G"], (key) => slide(hashOf(here.branch, itemsHere().at(key === "g" ? 0 : -1)))],
   ["n  N", "next match, previous match", ["n", "N"], (key) => stepHit(key === "n" ? 1 : -1)],
   ["/", "search everything", ["/"], () => query.select()],

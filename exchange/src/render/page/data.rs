@@ -27,8 +27,8 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use bytes::Bytes;
 use serde::Serialize;
 use turntree::context::sections::{FILES, MAIN_MESSAGES, is_conversation};
-use turntree::context::{FileEntry, FileMode, MessageEntry, Role, open_conflicts};
-use turntree::error::{Error, ErrorKind, Result};
+use turntree::context::{FileEntry, FileMode, MessageEntry, Role};
+use turntree::error::{Error, Result};
 use turntree::object::{Kind, ObjectId, ObjectSource};
 use turntree::repo::{Prompts, Repository};
 use turntree::tree::{Item, Link};
@@ -37,6 +37,7 @@ use super::blocks::Blocks;
 use super::{MAX_STARTS, Page, WantedTurns};
 use crate::formats::{is_prompt, view};
 use crate::insight::outline::{ChangedFile, changed_lines};
+use crate::insight::sessions::number_of_conflicts;
 use crate::insight::spending::turn_spending;
 use crate::insight::turn_diff::{repeats, turn_diff};
 use crate::insight::usage::usage;
@@ -603,17 +604,6 @@ impl<'a> PageData<'a> {
         let json = serde_json::to_string(value)
             .map_err(|error| Error::invalid("the data of a page").with_source(error))?;
         self.out.line(letter, &escape_json(&json)).map_err(write_error)
-    }
-}
-
-/// Returns the number of open conflicts of a snapshot; 0 if its context has expired.
-///
-/// # Errors
-/// The errors of reading.
-pub fn number_of_conflicts(repo: &Repository, tip: &ObjectId) -> Result<usize> {
-    match repo.context(tip) {
-        Err(error) if error.kind() == ErrorKind::Expired => Ok(0),
-        context => Ok(open_conflicts(repo, &context?)?.len()),
     }
 }
 

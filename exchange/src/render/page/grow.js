@@ -209,8 +209,25 @@ async function listen(/** @type {(sessions: string[] | null) => Promise<void>} *
   }
 }
 
+/** Keys of every page that is served. */
+function keyOfAll(/** @type {KeyboardEvent} */ event) {
+  if (!(event.ctrlKey || event.metaKey) || event.altKey || event.key.toLowerCase() !== "k") return;
+  event.preventDefault();
+  if (!key || document.querySelector("dialog[open]")) return;
+  whenThere(() => {
+    needScreens();
+    screens.palette();
+  });
+}
+
+const toNeighbour = (/** @type {number} */ by) => whenThere(() => {
+  needScreens();
+  screens.neighbour(by).catch((error) => sayState(error.message));
+});
+
 async function begin() {
   byId("top").append(state);
+  document.addEventListener("keydown", keyOfAll);
   const mark = document.querySelector(".mark");
   const home = h("a", { href: "/", "aria-label": "All sessions", title: "All sessions" });
   mark.before(home);
@@ -227,7 +244,14 @@ async function begin() {
     await screensCome;
     return isList ? screens.sessions(first) : screens.store(location.pathname.slice(1));
   }
-  const changed = async (sessions) => { if (!sessions || sessions.includes(session)) await readStory(); };
+  KEYS.push(["]  [", "next session, previous session", ["]", "["], (key) => toNeighbour(key === "]" ? 1 : -1)], ["Ctrl-K", "search all sessions", [], () => {}]);
+  const beside = h("aside", { id: "beside", "aria-label": "Sessions" });
+  byId("side").before(beside);
+  let redrawBeside = () => {};
+  const changed = async (sessions) => {
+    redrawBeside();
+    if (!sessions || sessions.includes(session)) await readStory();
+  };
   try {
     await readStory();
   } catch (error) {
@@ -235,6 +259,10 @@ async function begin() {
     else sayRefusal(error);
   }
   await atRest();
+  whenThere(() => {
+    needScreens();
+    redrawBeside = screens.beside(beside);
+  });
   listen(changed);
 }
 

@@ -102,8 +102,19 @@ function commandsAt(turn) {
   return [["show", `turntree show ${id}`], ["resume", `turntree resume ${id}`], ["fork", `turntree fork NAME --at ${id}`], ["restore", `turntree restore ${id} --dry-run`]];
 }
 
+/** What this tab keeps from page to page. */
+function inTab(/** @type {string} */ name, value = /** @type {string | undefined} */ (undefined)) {
+  try { return value === undefined ? sessionStorage.getItem(name) ?? "" : sessionStorage.setItem(name, value); } catch { return ""; }
+}
+
+/** The filters of the list that was looked at last in this tab. */
+const listFilter = () => inTab("turntree-list");
+
 /** The list of all sessions. */
-const HOME = "/";
+const HOME = `/${listFilter()}`;
+
+/** Where the list stands beside a session. */
+const WIDE = "(min-width: 1400px)";
 
 /** What is offered at a turn: its files, and changes where the server makes them. */
 function offersAt(turn) {

@@ -29,8 +29,9 @@ const LIVE: Scripts<'_> = Scripts {
 
 /// The script parts of all screens except for the session screen. Scripts of one document share
 /// their names, so this script uses names of the first one.
-const SCREENS: [&str; 9] = [
+const SCREENS: [&str; 10] = [
     include_str!("sessions.js"),
+    include_str!("beside.js"),
     include_str!("difference.js"),
     include_str!("compare.js"),
     include_str!("search.js"),
@@ -173,14 +174,16 @@ pub fn write_parts(repo: &Repository, parts: &[PagePart], out: &mut dyn Write) -
 
 #[cfg(test)]
 mod tests {
+    use super::super::SHARED;
     use super::super::compress::compress_lines;
     use super::*;
 
     /// Maximum size of the document, plain and compressed, and maximum number of lines of its
-    /// scripts.
-    const BYTES: usize = 160_000;
+    /// scripts. The list beside a session, the search from everywhere and the columns of the
+    /// list took the document over 160 KB, and the scripts over 3,300 lines.
+    const BYTES: usize = 168_000;
     const PACKED: usize = 48_000;
-    const LINES: usize = 3300;
+    const LINES: usize = 3600;
 
     #[test]
     fn the_document_is_small_and_has_no_framework() {
@@ -190,6 +193,32 @@ mod tests {
         assert!(packed <= PACKED, "{packed} bytes compressed");
         let lines = LIVE.join().lines().count() + page.screens.lines().count();
         assert!(lines <= LINES, "{lines} lines");
+    }
+
+    #[test]
+    fn no_two_scripts_of_a_document_declare_the_same_name() {
+        // A later function would replace the first one without an error.
+        const STARTS: [&str; 7] = [
+            "const ",
+            "let ",
+            "class ",
+            "function ",
+            "function* ",
+            "async function ",
+            "async function* ",
+        ];
+        let first = [include_str!("dom.js"), include_str!("pace.js")];
+        let parts: [&[&str]; 5] = [&first, LIVE.source, &SHARED, LIVE.end, &SCREENS];
+        let lines = parts.into_iter().flatten().flat_map(|part| part.lines());
+        let names = lines.filter_map(|line| {
+            let rest = STARTS.iter().find_map(|start| line.strip_prefix(start))?;
+            let is_name = |letter: char| letter.is_alphanumeric() || matches!(letter, '_' | '$');
+            Some(rest.split(|letter| !is_name(letter)).next()?.to_owned())
+        });
+        let mut known = std::collections::HashSet::new();
+        let twice: Vec<String> =
+            names.filter(|name| !name.is_empty() && !known.insert(name.clone())).collect();
+        assert_eq!(twice, Vec::<String>::new());
     }
 
     #[test]

@@ -26,7 +26,6 @@ use turntree::repo::Repository;
 
 pub use self::compress::PageCompressor;
 use self::data::PageData;
-pub use self::data::number_of_conflicts;
 pub use self::live::{
     LivePage, NotePage, PagePart, SCREENS_ADDRESS, live_page, note_page, write_parts, write_turns,
 };

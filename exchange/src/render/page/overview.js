@@ -38,7 +38,7 @@ function overviewView(branch) {
   const tiles = [
     prompts.length > 0 && tile(sum.prompts.toLocaleString("en"), sum.prompts === 1 ? "prompt" : "prompts"),
     tile(sum.steps.toLocaleString("en"), prompts.length ? (sum.steps === 1 ? "step" : "steps") : sum.steps === 1 ? "turn" : "turns"),
-    sum.calls > 0 && tile(sum.calls.toLocaleString("en"), "tool calls", h("span", { class: sum.failed ? "failed" : "" }, `${sum.failed || "none"} failed`)),
+    sum.calls > 0 && tile(sum.calls.toLocaleString("en"), "tool calls", sum.failed ? h("button", { type: "button", title: "Show them", on: { click: () => chooseKind("failed") } }, `${sum.failed} failed`) : "none failed"),
     sum.files.size > 0 && tile(sum.files.size.toLocaleString("en"), sum.files.size === 1 ? "file" : "files", lineCounts(lines[0], lines[1])),
     read && tile(short(sum.read), "tokens in", sum.cached > 0 && `${Math.round((100 * sum.cached) / sum.read)} % from a cache`),
     read && tile(short(sum.wrote), "tokens out", paid(sum)),

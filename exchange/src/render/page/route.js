@@ -149,7 +149,7 @@ function settle(name) {
   here.shown = true;
   document.body.classList.remove("blank");
   say(name);
-  document.title = visible(name ? `${name} \u00b7 ${header.title}` : header.title);
+  document.title = visible(name && name !== header.title ? `${name} \u00b7 ${header.title}` : header.title);
   document.body.dataset.route = here.route;
   drawBar();
 }

@@ -1,6 +1,6 @@
 // All sessions of a store, with search and filters, and hits of everything that was ever said.
 
-const shelf = { rows: /** @type {any[]} */ ([]), total: 0, all: 0, agents: /** @type {any[]} */ ([]), labels: /** @type {any[]} */ ([]), agent: "", label: "", live: false, next: /** @type {number | null} */ (null), asked: 0, words: "", ranking: false };
+const shelf = { rows: /** @type {any[]} */ ([]), total: 0, all: 0, open: 0, agents: /** @type {any[]} */ ([]), labels: /** @type {any[]} */ ([]), agent: "", label: "", live: false, undecided: false, waits: 0, next: /** @type {number | null} */ (null), asked: 0, words: "", ranking: false };
 
 /** Characters from which everything is searched, and the pause in typing before that. */
 const LEAST_WORDS = 3;
@@ -32,26 +32,97 @@ function dayName(/** @type {string} */ time) {
   return days <= 0 ? "Today" : days === 1 ? "Yesterday" : at.toLocaleDateString("en", { month: "long", year: "numeric" });
 }
 
+// What the newest turns of a session did, how they ended, and what they cost: asked for when a row is there.
+
+const DEEDS = { p: "prompt", x: "error", v: "passed", e: "edit", ".": "other" };
+
+/** Sums that were read, by session, each with the state of the session that it is of. */
+const briefs = new Map();
+
+/** The longest wait for sums of sessions that change. */
+const BRIEF_MS = 1000;
+
+const stateOf = (one) => `${one.time} ${one.turns}`;
+
+/** Turns as bars, the prompts highest. */
+function deedsPicture({ deeds, failed_calls: failed }) {
+  const bars = Object.entries(DEEDS).map(([letter, kind]) => {
+    const d = [...deeds].map((one, at) => (one === letter ? `M${at * 2.5 + 1} 15v${-HEIGHTS[kind]}` : "")).join("");
+    return d && s("path", { class: `bars ${kind}`, "stroke-width": 1.6, d });
+  });
+  const name = [...Object.entries({ p: "prompt", e: "edit" })].map(([letter, kind]) => plural(deeds.split(letter).length - 1, kind)).concat(failed ? [plural(failed, "failed call")] : []);
+  return s("svg", { width: 100, height: 15, viewBox: "0 0 100 15", role: "img", "aria-label": name.join(", ") }, s("title", {}, name.join(", ")), bars);
+}
+
+function endOfBrief({ passed, interrupted }) {
+  if (interrupted) return h("span", { class: "turned", title: "The user stopped the agent last" }, "stopped");
+  return passed !== null && h("span", { class: passed ? "passed" : "failed", title: "The last checks or tests" }, passed ? "\u2713 passed" : "\u2717 failed");
+}
+
+const costOf = ({ cost, tokens, whole }) => (cost > 0 ? dollars(cost) + (whole ? "" : "+") : tokens > 0 && `${short(tokens)} tok`);
+
+/** Puts the sum of a session into its row. */
+function fillBrief(row, brief) {
+  const put = (name, what) => fill(empty(row.querySelector(`.${name}`)), {}, [what]);
+  put("deeds", brief.deeds && deedsPicture(brief));
+  put("outcome", endOfBrief(brief));
+  put("cost", costOf(brief));
+}
+
+/** Reads the sums of rows that have none, or an older one. */
+async function readBriefs() {
+  shelf.waits = 0;
+  const wanted = shelf.rows.filter((one) => briefs.get(one.session)?.state !== stateOf(one)).slice(0, 100);
+  if (!wanted.length) return;
+  for (const one of wanted) briefs.set(one.session, { ...briefs.get(one.session), state: stateOf(one) });
+  const names = wanted.map((one) => `session=${encodeURIComponent(one.session)}`);
+  // As much as an address has room for.
+  while (names.length) {
+    const some = names.splice(0, 50);
+    for await (const line of eachLine(await ask(`/api/briefs?${some.join("&")}`))) {
+      const brief = JSON.parse(line);
+      Object.assign(briefs.get(brief.session), { brief });
+      const row = [...parts.list.querySelectorAll(".session-line")].find((one) => one.dataset.session === brief.session);
+      if (row) fillBrief(row, brief);
+    }
+  }
+  waitForBriefs();
+}
+
+/** Asks for sums soon: at once when the list comes, and now and then while sessions change. */
+function waitForBriefs(after = BRIEF_MS) {
+  if (shelf.waits || !shelf.rows.some((one) => briefs.get(one.session)?.state !== stateOf(one))) return;
+  shelf.waits = setTimeout(() => { readBriefs().catch((error) => sayState(error.message)); }, after);
+}
+
 function sessionLine(one) {
   const cell = (name, ...words) => h("span", { class: name }, words);
-  return h("a", { class: "line-link session-line", href: addressOf(one.session), "data-session": one.session, title: one.git_branch && `git branch ${one.git_branch}` },
+  return h("a", { class: "line-link session-line", href: addressOf(one.session), "data-session": one.session, title: joined([plural(one.turns, "turn"), one.git_branch && `git branch ${one.git_branch}`].filter(Boolean)) },
     h("span", { class: one.live ? "dot live" : "dot", title: one.live ? "an agent is at work" : null }),
     h("span", { class: "name" }, h("span", { class: "title" }, one.title || one.session), one.labels.map((label) => h("span", { class: "label" }, label)),
       one.branches > 1 && h("span", { class: "quiet" }, `${one.branches} branches`), conflictChip(one.conflicts)),
-    h("small", {}, cell("agent", one.agent), cell("project", one.project), cell("number", plural(one.prompts, "prompt")), cell("number", plural(one.turns, "turn"))),
+    cell("deeds"), h("small", {}, cell("outcome"), cell("agent", one.agent), cell("project", one.project), cell("number", plural(one.prompts, "prompt")), cell("number cost")),
     h("time", { datetime: one.time, title: one.time }, ago(one.time)));
+}
+
+/** A row with what is known of its session. */
+function knownLine(one) {
+  const row = sessionLine(one);
+  const known = briefs.get(one.session)?.brief;
+  if (known) fillBrief(row, known);
+  return row;
 }
 
 /** Sessions below the days of them. */
 const sessionLines = (rows) => rows.flatMap((one, at) => {
   const day = dayName(one.time);
-  return [(at === 0 || dayName(rows[at - 1].time) !== day) && h("h2", { class: "day" }, day), sessionLine(one)];
+  return [(at === 0 || dayName(rows[at - 1].time) !== day) && h("h2", { class: "day" }, day), knownLine(one)];
 });
 
 const choice = (label, number, is, action) => h("button", { type: "button", class: "chip", "aria-pressed": String(is), on: { click: action } }, label, h("small", {}, number));
 
 /** What the list is asked for, as its address says it, too. */
-const wantedSessions = () => new URLSearchParams(Object.entries({ q: query.value, agent: shelf.agent, label: shelf.label, live: shelf.live ? "true" : "" }).filter(([, value]) => value));
+const wantedSessions = () => new URLSearchParams(Object.entries({ q: query.value, agent: shelf.agent, label: shelf.label, live: shelf.live ? "true" : "", undecided: shelf.undecided ? "true" : "" }).filter(([, value]) => value));
 
 /** Reads sessions from `from` on, where they were not asked for already; those before it stay. */
 async function readSessions(from = 0, some = 100, answer = /** @type {Promise<Response> | null} */ (null)) {
@@ -59,13 +130,16 @@ async function readSessions(from = 0, some = 100, answer = /** @type {Promise<Re
   const mine = shelf.asked;
   const asked = wantedSessions();
   history.replaceState(history.state, "", `/${asked.size ? `?${asked}` : ""}`);
+  const kept = new URLSearchParams(asked);
+  kept.delete("q");
+  inTab("turntree-list", kept.size ? `?${kept}` : "");
   asked.set("from", String(from));
   asked.set("n", String(some));
   const found = await (await (answer ?? ask(`/api/sessions?${asked}`))).json();
   if (mine !== shelf.asked) return;
   // Which agents and labels there are is no matter of what is searched for.
   const counted = !asked.has("q") || !shelf.agents.length ? { agents: found.agents ?? shelf.agents, labels: found.labels ?? shelf.labels } : {};
-  Object.assign(shelf, { rows: [...shelf.rows.slice(0, from), ...found.sessions], total: found.total, all: found.all, next: found.next, ...counted });
+  Object.assign(shelf, { rows: [...shelf.rows.slice(0, from), ...found.sessions], total: found.total, all: found.all, next: found.next, open: found.undecided ?? shelf.open, ...counted });
   drawSessions();
 }
 
@@ -77,7 +151,7 @@ function drawSessions() {
     readSessions();
   };
   const group = (what, of) => of.length > 0 && h("span", {}, of.map(([name, number]) => choice(name || "no agent", number, shelf[what] === name, pick(what, name))));
-  fill(empty(parts.chips), {}, [h("span", {}, choice("At work", "", shelf.live, pick("live", true))), group("agent", shelf.agents), group("label", shelf.labels)]);
+  fill(empty(parts.chips), {}, [h("span", {}, choice("At work", "", shelf.live, pick("live", true)), (shelf.open > 0 || shelf.undecided) && choice("Conflicts to decide", shelf.open, shelf.undecided, pick("undecided", true))), group("agent", shelf.agents), group("label", shelf.labels)]);
   const focused = /** @type {HTMLElement} */ (document.activeElement)?.dataset.session;
   const none = () => (shelf.all ? query.value.trim().length < LEAST_WORDS && h("p", { class: "quiet" }, "No session is called so.")
     : h("p", { class: "quiet" }, "There is no session yet. This command brings in those of the agents on this machine: ", copyButton("turntree adopt", "turntree adopt")));
@@ -87,6 +161,7 @@ function drawSessions() {
   byId("about").textContent = shelf.total === shelf.all || !shelf.total ? plural(shelf.all, "session") : `${shelf.total} of ${plural(shelf.all, "session")}`;
   filterHits();
   comeBack();
+  waitForBriefs(0);
 }
 
 // The way back: the entry of the history knows what was looked at, and the address what was asked for.
@@ -220,7 +295,7 @@ function keyOfList(/** @type {KeyboardEvent} */ event) {
   const by = { ArrowDown: 1, ArrowUp: -1, ...(isTyping ? {} : { j: 1, k: -1 }) }[event.key];
   if (by) stepLine(by);
   else if (isTyping) return;
-  else if (event.key === "?") showKeys([["j  \u2193", "next line"], ["k  \u2191", "previous line"], ["/", "search everything"], ["t", "light or dark"]]);
+  else if (event.key === "?") showKeys([["j  \u2193", "next line"], ["k  \u2191", "previous line"], ["/", "search everything"], ["Ctrl-K", "search from everywhere"], ["t", "light or dark"]]);
   else if (event.key === "/") query.select();
   else if (event.key === "t") turnTheme();
   else return;
@@ -258,7 +333,7 @@ screens.sessions = async (/** @type {Promise<Response> | null} */ first) => {
   query.placeholder = "Search all sessions";
   const asked = new URLSearchParams(location.search);
   query.value = asked.get("q") ?? "";
-  Object.assign(shelf, { agent: asked.get("agent") ?? "", label: asked.get("label") ?? "", live: asked.has("live") });
+  Object.assign(shelf, { agent: asked.get("agent") ?? "", label: asked.get("label") ?? "", live: asked.has("live"), undecided: asked.has("undecided") });
   const strip = h("a", { class: "strip", href: "/usage", title: "Usage" });
   view.replaceChildren(h("article", { class: "page", "aria-label": "Sessions" }, strip, parts.chips, parts.list, parts.more, parts.places));
   let typed = 0;

@@ -213,6 +213,10 @@ fn open_conflicts_are_told_wherever_their_session_is_shown() {
     // What each side did to the file stands side by side.
     let sides = "[...document.querySelectorAll('.beside .row code')].map((one) => one.textContent)";
     assert_eq!(browser.ask(sides), json!(["a", "hand", "a", "table"]));
+    // So do the prompts that wrote them.
+    let writers = "[...document.querySelectorAll('.writer')].map((one) => one.innerText)";
+    let prompts = json!(["Prompt 31: by hand on both", "Prompt 31: a table on plan-b"]);
+    assert_eq!(browser.ask(writers), prompts);
     // The outline beside them is that of their branch.
     browser.ask("location.hash = '#overview@plan-b'");
     browser.wait(

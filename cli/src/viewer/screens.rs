@@ -1,7 +1,7 @@
 //! Answers of the other screens: files of a turn and their authors, storage and pins, the operation
 //! log.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 
 use serde::Serialize;
 use turntree::Error;
@@ -13,6 +13,7 @@ use turntree::repo::Repository;
 use turntree_exchange::{UsageBy, UsageQuery, UsageScope, usage_report};
 
 use super::lines::Lines;
+use crate::porcelain::change::conflict_writers::writers;
 use crate::porcelain::change::conflicts::{open, records};
 use crate::porcelain::change::operations::{OperationsWanted, each_operation};
 use crate::porcelain::change::pins;
@@ -50,6 +51,15 @@ struct Storage {
     #[serde(flatten)]
     stats: json::Stats,
     pins: Vec<json::PinRecord>,
+}
+
+/// The open conflicts of a branch, and the turns that wrote their sides.
+#[derive(Serialize)]
+struct WrittenConflicts {
+    #[serde(flatten)]
+    open: json::OpenConflicts,
+    /// By path: the turn of ours and of theirs.
+    writers: BTreeMap<String, [Option<String>; 2]>,
 }
 
 /// Sends the entries of a directory in a turn, from the `from`-th on.
@@ -142,11 +152,19 @@ pub(super) fn operations(
 pub(super) fn conflicts(repo: &Repository, name: &str, out: &mut Lines) -> Result<()> {
     let branch = name.parse()?;
     let conflicts = open(repo, &branch)?;
-    let id = repo.tip(&branch).map(|id| id.to_string()).unwrap_or_default();
-    out.put(&json::OpenConflicts {
-        session: branch.session().to_owned(),
-        branch: branch.branch().to_owned(),
-        id,
-        conflicts: records(&conflicts),
+    let tip = repo.tip(&branch);
+    let writers = tip.map(|tip| writers(repo, &tip, &conflicts)).transpose()?.unwrap_or_default();
+    let name = |id: ObjectId| id.to_string();
+    out.put(&WrittenConflicts {
+        open: json::OpenConflicts {
+            session: branch.session().to_owned(),
+            branch: branch.branch().to_owned(),
+            id: tip.map(name).unwrap_or_default(),
+            conflicts: records(&conflicts),
+        },
+        writers: writers
+            .into_iter()
+            .map(|(path, of)| (path, [of.ours, of.theirs].map(|side| side.map(name))))
+            .collect(),
     })
 }

@@ -1,6 +1,7 @@
 //! Changes branches: snapshots, edits, merges, rollbacks, undo, tags and lessons.
 
 pub(crate) mod compat;
+pub(crate) mod conflict_writers;
 pub(crate) mod conflicts;
 pub(crate) mod context_edits;
 pub(crate) mod conversation_edits;

@@ -12,20 +12,32 @@ screens.conflicts = (rest) => {
     const decide = (paths, given, back = null) => screens.plan({ kind: "resolve", branch: fullName(branch), paths, ...given }, back);
     const all = found.conflicts.map((conflict) => conflict.path);
     const forAll = allowsChanges() && all.length > 1 && h("p", { class: "doors" }, h("small", {}, "All: "), VERSIONS.slice(0, 2).map(([take, label]) => sheetButton(label, () => decide(all, { take }), { class: "copy" })));
-    return [forAll, found.conflicts.map((conflict) => conflictBlock(conflict, (given, back) => decide([conflict.path], given, back)))];
+    return [forAll, found.conflicts.map((conflict) => conflictBlock(conflict, found.writers[conflict.path] ?? [], (given, back) => decide([conflict.path], given, back)))];
   });
 };
 
 /** A version of what is in conflict: its text; nothing where that side has none. */
 const versionOf = (/** @type {string | null} */ blob) => (blob === null ? "" : textAt(numberOf("x", blob)));
 
-function conflictBlock(conflict, decide) {
+/** The prompt that a side was written for, and the turn that wrote it. */
+function writerLine(/** @type {string | null | undefined} */ id) {
+  const turn = id ? numbers.t.get(id) : undefined;
+  const branch = turn === undefined ? undefined : branches[owner[turn]];
+  if (!branch) return false;
+  const place = branch.places.get(turn);
+  const asked = chaptersOf(branch).findLast((one) => branch.places.get(one.turn) <= place);
+  const link = (at, name) => h("a", { href: hashOf(branch, at) }, name);
+  return h("p", { class: "writer" }, asked?.number !== undefined && [link(asked.turn, `Prompt ${asked.number}: ${titleOf(turns[asked.turn], 160)}`), " "],
+    h("small", {}, asked?.turn !== turn && link(turn, `turn ${turns[turn].turn}`), ` on ${branch.name}`));
+}
+
+function conflictBlock(conflict, writers, decide) {
   const body = () => {
     const [base, ours, theirs] = [conflict.base, conflict.ours, conflict.theirs].map(versionOf);
     const isText = [base, ours, theirs].every((side) => typeof side === "string");
     // What each side did to what was there before.
-    const column = ([name, side]) => h("div", {}, h("h4", {}, name), h("div", { class: "file" }, diffBlock(compareTexts(base, side))));
-    return [isText ? h("div", { class: "beside" }, [["Ours", ours], ["Theirs", theirs]].map(column)) : [ours, theirs].filter((side) => typeof side === "object").map(unshown),
+    const column = ([name, side], at) => h("div", {}, h("h4", {}, name), writerLine(writers[at]), h("div", { class: "file" }, diffBlock(compareTexts(base, side))));
+    return [isText ? h("div", { class: "beside" }, [["Ours", ours], ["Theirs", theirs]].map(column)) : [ours, theirs].map((side, at) => [writerLine(writers[at]), typeof side === "object" && unshown(side)]),
       allowsChanges() && h("p", { class: "doors" }, VERSIONS.filter(([take]) => take !== "base" || conflict.base !== null).map(([take, label]) => sheetButton(label, () => decide({ take }), { class: "copy" })),
         isText && sheetButton("Write\u2026", () => write(ours), { class: "copy" }))];
   };

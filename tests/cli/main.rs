@@ -60,6 +60,7 @@ mod serve_page;
 mod serve_shared;
 mod sessions;
 mod stories;
+mod terminal_screens;
 mod terminal_text;
 mod training;
 mod trust;

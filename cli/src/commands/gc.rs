@@ -206,7 +206,7 @@ pub(crate) fn collect_or_plan(run: &mut Invocation, wanted: Wanted) -> Result<An
     patience.apply(&repo);
     let bytes_before = repo.summary()?.file_bytes;
     let mut first = None;
-    let working = Working::new("looking at the store");
+    let working = Working::counting("looking at the store", "objects", repo.store().packing());
     let mut collect = || {
         collect(&repo, purpose, &stamp, &mut |plan| {
             working.say(format!("packing up to {}", size(plan.needed_bytes())));

@@ -8,6 +8,7 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressStyle};
+use turntree::store::Steps;
 
 use crate::view::render::harmless;
 
@@ -143,7 +144,7 @@ impl<R> Drop for Progress<R> {
     }
 }
 
-/// A message about work of unknown duration.
+/// A message about work of unknown duration, and a bar once its steps are known.
 #[derive(Debug)]
 pub(crate) struct Working {
     message: Arc<Mutex<String>>,
@@ -155,10 +156,15 @@ pub(crate) struct Working {
 impl Working {
     /// Shows `message`, if the work takes longer than a moment.
     pub(crate) fn new(message: &str) -> Self {
+        Self::counting(message, "", &Arc::default())
+    }
+
+    /// Shows `message` and how many of the steps are done; `unit` names steps.
+    pub(crate) fn counting(message: &str, unit: &'static str, steps: &Arc<Steps>) -> Self {
         let message = Arc::new(Mutex::new(message.to_owned()));
         let (alive, ended) = mpsc::channel();
-        let text = Arc::clone(&message);
-        let shown = thread::spawn(move || show(&text, &ended));
+        let (text, steps) = (Arc::clone(&message), Arc::clone(steps));
+        let shown = thread::spawn(move || show(&text, (&steps, unit), &ended));
         Self { message, alive: Some(alive), shown: Some(shown) }
     }
 
@@ -168,13 +174,35 @@ impl Working {
     }
 }
 
+/// A bar of `all` steps.
+fn steps_bar(all: u64, unit: &str) -> ProgressBar {
+    let template = format!(
+        "{{msg}} {{wide_bar:.cyan}} {{percent:>3}}%  {{human_pos}} of {{human_len}} {unit}  {{per_sec}}  {{eta}} left"
+    );
+    let style = ProgressStyle::with_template(&template);
+    ProgressBar::new(all).with_style(style.unwrap_or(ProgressStyle::default_bar()))
+}
+
 /// Shows `message` until the sender of `ended` is dropped.
-fn show(message: &Mutex<String>, ended: &Receiver<()>) {
+fn show(message: &Mutex<String>, (steps, unit): (&Steps, &str), ended: &Receiver<()>) {
     let mut pause = PATIENCE;
     let mut bar: Option<ProgressBar> = None;
+    let mut is_counted = false;
     while ended.recv_timeout(pause) == Err(RecvTimeoutError::Timeout) {
         pause = FRAME;
+        let (done, all) = steps.count();
+        if all > 0 && !is_counted {
+            is_counted = true;
+            if let Some(spinner) = bar.take() {
+                spinner.finish_and_clear();
+            }
+            bar = Some(steps_bar(all, unit));
+        }
         let bar = bar.get_or_insert_with(ProgressBar::new_spinner);
+        if is_counted {
+            bar.set_length(all);
+            bar.set_position(done);
+        }
         bar.set_message(harmless(&message.lock().unwrap_or_else(PoisonError::into_inner)));
         bar.tick();
     }

@@ -78,6 +78,7 @@ mod parity;
 mod read;
 mod repair;
 mod replace;
+mod steps;
 mod write;
 
 use std::fmt;
@@ -118,6 +119,8 @@ pub(crate) use replace::collect::pack_room;
 pub use replace::collect::{Collection, CollectorLock, FileReplacement, Replaced};
 pub use replace::encryption::EncryptionChange;
 pub(crate) use replace::idle::JournalSize;
+pub(crate) use steps::CountedSource;
+pub use steps::Steps;
 
 use self::dir::failed;
 use self::distant::Distant;
@@ -200,6 +203,8 @@ pub struct Store {
     pack_parity: OnceLock<Option<ParityShare>>,
     /// Set if archives leave out ids.
     without_ids: OnceLock<()>,
+    /// The objects of the packs and bundles that this handle writes.
+    packing: Arc<Steps>,
     cache: Cache,
     /// Contents that searches have read.
     contents: ContentCache,
@@ -411,6 +416,7 @@ impl Store {
             no_caches: OnceLock::new(),
             pack_parity: OnceLock::new(),
             without_ids: OnceLock::new(),
+            packing: Arc::default(),
             cache: Cache::new(options.cache_bytes),
             contents: ContentCache::default(),
             blocks: BlockCache::new(options.block_cache_bytes),

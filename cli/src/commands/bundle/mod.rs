@@ -235,8 +235,8 @@ impl Create {
                 Some(copy)
             }
         };
-        let working = Working::new("packing");
         let source = scrubbed.as_ref().map_or(&*repo, Scrubbed::repo);
+        let working = Working::counting("packing", "objects", source.store().packing());
         let dir = if to_stdout { repo.dir() } else { folder_of(&self.output) };
         let spool = Spool::create(dir)?;
         let written = plan.write(source, self.tier.tier(), spool.file())?;

@@ -1,6 +1,7 @@
 //! `log`: lists snapshots, newest first.
 
 mod filter;
+mod names;
 mod order;
 
 use std::collections::HashMap;
@@ -8,16 +9,15 @@ use std::io::{self, Write};
 
 use clap::Args;
 use clap_complete::ArgValueCompleter;
-use turntree::ErrorKind;
 use turntree::context::Selection;
-use turntree::object::{ObjectId, RefValue, Time};
+use turntree::object::{ObjectId, Time};
 use turntree::repo::{
-    BranchName, Count, HEAD, History, LogEntry, PickaxeQuery, Prompts, ReadMessage, Repository,
-    SESSION_REFS, remote_branch,
+    Count, HEAD, History, LogEntry, PickaxeQuery, Prompts, ReadMessage, Repository,
 };
 use turntree_exchange::{PriceTable, TurnFacts, is_prompt, turn_facts};
 
 use self::filter::{Filter, Wanted};
+use self::names::Names;
 use self::order::GraphLine;
 use super::Verb;
 use crate::porcelain::read::history::{Walk, gone};
@@ -35,7 +35,6 @@ use crate::view::output::{FAINT, ID, NAME, Output, Palette, REMOVED, STRONG, Wid
 use crate::view::render::graph::{Drawn, Graph, GraphRow};
 use crate::view::render::spending::short_spending;
 use crate::view::render::{ID_DIGITS, columns_of, count, one_line};
-use crate::view::short_names::ShortNames;
 
 /// Maximum width of a title.
 const TITLE_WIDTH: usize = 100;
@@ -43,6 +42,9 @@ const TITLE_WIDTH: usize = 100;
 /// Width of names and message with --oneline, and the minimum width of a message.
 const ONELINE_WIDTH: usize = 76;
 const MIN_WIDTH: usize = 30;
+
+/// Width of a title that names leave on a narrow screen.
+const MIN_TITLE: usize = 20;
 
 /// The largest number of columns of a graph, the least, and the part of a screen for them: a column
 /// takes two characters, so the graph takes at most half of the screen.
@@ -279,7 +281,7 @@ impl Style {
         limit: usize,
         wanted: Option<&mut Wanted<'_, '_>>,
     ) -> Result<()> {
-        let names = names_by_commit(repo)?;
+        let names = Names::of(repo)?;
         let history = walk.history(repo)?;
         if self.graph {
             let is_whole = self.full || wanted.as_ref().is_some_and(|wanted| wanted.is_any());
@@ -326,7 +328,7 @@ impl Style {
             true => entries.into_iter().map(GraphLine::Turn).collect(),
             false => order::without_runs(entries, |entry| {
                 let number = prompts.number(entry);
-                let is_event = !matches!(number, Ok(None)) || names.contains_key(&entry.id);
+                let is_event = !matches!(number, Ok(None)) || names.contains(&entry.id);
                 failed = number.err().or(failed.take());
                 is_event
             }),
@@ -401,13 +403,16 @@ impl Style {
     ) -> Result<String> {
         let LogEntry { id, commit, .. } = entry;
         let id = self.paint.paint(ID, id.short(ID_DIGITS));
-        let shown = names.get(&entry.id).map(|names| names.join(", ")).unwrap_or_default();
-        let names = match shown.as_str() {
+        // A narrow screen leaves room for a title.
+        let room = |used: usize| self.width.columns().map(|edge| edge.saturating_sub(used + 3));
+        let in_brackets = |shown: &str| match shown {
             "" => String::new(),
             shown => format!(" ({})", self.paint.paint(NAME, shown)),
         };
         let gone = gone(repo, &commit.tree);
         if self.oneline {
+            let shown = names.shown(&entry.id, room(beside + ID_DIGITS + 1 + MIN_WIDTH));
+            let names = in_brackets(&shown);
             let width = ONELINE_WIDTH.saturating_sub(columns_of(&shown)).max(MIN_WIDTH);
             let width = width.min(self.width.left(beside + ID_DIGITS + 1));
             let gone = gone.map(|word| format!(" {}", self.paint.paint(FAINT, word)));
@@ -434,9 +439,11 @@ impl Style {
         let number = prompts.number(entry)?;
         let turn = format!("{:<5}", format!("t{}", commit.turn));
         // Age and cost stand in columns of their own, at the right edge of a screen.
-        let names_width = if shown.is_empty() { 0 } else { columns_of(&shown) + 3 };
         let lead = number.map_or("  ".to_owned(), |number| format!("#{number} "));
-        let used = beside + ID_DIGITS + 1 + turn.len() + 1 + lead.len() + names_width + facts_width;
+        let used = beside + ID_DIGITS + 1 + turn.len() + 1 + lead.len() + facts_width;
+        let shown = names.shown(&entry.id, room(used + MIN_TITLE));
+        let names = in_brackets(&shown);
+        let used = used + if shown.is_empty() { 0 } else { columns_of(&shown) + 3 };
         let title = one_line(&commit.message, self.width.left(used).min(TITLE_WIDTH));
         let edge = self.width.columns().unwrap_or_default();
         let apart = " ".repeat(edge.saturating_sub(used + columns_of(&title)));
@@ -470,41 +477,4 @@ impl Style {
         });
         painted.collect()
     }
-}
-
-/// The names of commits.
-type Names = HashMap<ObjectId, Vec<String>>;
-
-/// The names of each commit: branches, tags and pins, HEAD's first.
-fn names_by_commit(repo: &Repository) -> Result<HashMap<ObjectId, Vec<String>>> {
-    let head = repo.head_if_any()?.map(|head| head.branch);
-    let short = ShortNames::new(repo.refs());
-    let mut names: HashMap<ObjectId, Vec<String>> = HashMap::new();
-    for (full, value) in repo.refs().values.iter() {
-        let RefValue::Object(id) = value else { continue };
-        let branch = BranchName::from_full(full);
-        // The many refs need no read: branches name commits, and titles of sessions name none.
-        let is_direct = branch.is_some() || remote_branch(full).is_some();
-        if full.starts_with(SESSION_REFS) {
-            continue;
-        }
-        let id = match if is_direct { Ok(*id) } else { repo.peel(id) } {
-            Ok(id) => id,
-            Err(error) if error.kind() == ErrorKind::Corrupt => return Err(error.into()),
-            // A retention policy, or an expired pin on a dropped turn.
-            Err(_) => continue,
-        };
-        let named = names.entry(id).or_default();
-        match branch {
-            Some(branch) if Some(&branch) == head.as_ref() => {
-                named.insert(0, format!("HEAD -> {}", short.branch(&branch)));
-            }
-            Some(branch) => named.push(short.branch(&branch)),
-            None => {
-                let rest = full.strip_prefix("refs/remotes/").or(full.strip_prefix("refs/"));
-                named.push(rest.unwrap_or(full).to_owned());
-            }
-        }
-    }
-    Ok(names)
 }

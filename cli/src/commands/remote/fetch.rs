@@ -1,9 +1,11 @@
 //! `fetch`: fetches sessions from a remote, next to the store's own branches.
 
 use std::io::Write;
+use std::sync::Arc;
 
 use clap::Args;
 use turntree::repo::Repository;
+use turntree::store::Steps;
 use turntree::transfer::remote::{Fetched, Survey};
 use turntree::{Error, ErrorKind};
 
@@ -84,8 +86,16 @@ pub(super) fn fetch(
     connection: &Connection,
     wanted: &Wanted<'_>,
 ) -> Result<Vec<Fetched>> {
-    let (working, mut all) = (Working::new("fetching"), Vec::new());
+    let steps = Arc::new(Steps::default());
+    steps.begin(match wanted {
+        // Which sessions changed is known while they are fetched.
+        Wanted::Changed => 0,
+        Wanted::Named(sessions) => sessions.len(),
+        Wanted::Surveyed(survey) => survey.sessions(),
+    } as u64);
+    let (working, mut all) = (Working::counting("fetching", "sessions", &steps), Vec::new());
     let mut tell = |fetched: &Fetched| {
+        steps.pass();
         working.say(format!("fetched {}", fetched.session));
         all.push(fetched.clone());
     };

@@ -137,7 +137,7 @@ pub(super) fn push(
     session: &str,
     manner: PushManner,
 ) -> Result<Option<Pushed>> {
-    let working = Working::new("pushing");
+    let working = Working::counting("pushing", "objects", repo.store().packing());
     let pushed = push_session(repo, connection, session, manner);
     drop(working);
     let hint = match repo.is_deleted_on(&connection.name, session) {

@@ -36,6 +36,7 @@ use crate::store::read::load::{has_unknown_operation, retries_error, unlisted_pa
 use crate::store::read::operations::Operations;
 use crate::store::read::refs::RefTable;
 use crate::store::read::scan::ScanDepth;
+use crate::store::steps::CountedSource;
 use crate::store::write::ownership::OwnedSegment;
 use crate::store::write::publish::{ManifestEdit, PublishOutcome};
 use crate::store::{FindingKind, JOURNAL_DIR, PACKS_DIR, Store, lock, read};
@@ -647,7 +648,8 @@ impl Store {
         let packs = self.dir.join(PACKS_DIR);
         // Blocks read for the plan are not read again, and building a pack needs memory.
         self.blocks.clear();
-        let mut written = draft.write(&*self.io, &packs)?;
+        let source = CountedSource::new(draft.source, &self.packing, draft.items.len());
+        let mut written = PackDraft { source: &source, ..*draft }.write(&*self.io, &packs)?;
         if let Some(share) = parity {
             match ParityFile::write(&*self.io, &packs, written.id, share) {
                 Ok(bytes) => written.bytes += bytes,

@@ -6,7 +6,7 @@ use super::check::Bundle;
 use super::select::BundlePlan;
 use crate::error::Result;
 use crate::repo::Repository;
-use crate::store::{BundleDraft, BundleWritten, IoFile, Tier};
+use crate::store::{BundleDraft, BundleWritten, CountedSource, IoFile, Tier};
 
 impl BundlePlan {
     /// Writes the bundle into an empty file, syncs it, and reads and verifies all of it.
@@ -24,12 +24,14 @@ impl BundlePlan {
         file: &Arc<dyn IoFile>,
     ) -> Result<BundleWritten> {
         let front = self.manifest.encode()?;
+        let store = repo.store();
+        let source = CountedSource::new(store, store.packing(), self.items.len());
         let draft = BundleDraft {
             front: &front,
             items: &self.items,
             outside: &self.outside,
             operations: &self.operations,
-            source: repo.store(),
+            source: &source,
             tier,
         };
         let written = draft.write(file)?;

@@ -20,6 +20,12 @@ pub struct Survey {
 }
 
 impl Survey {
+    /// Returns the number of sessions.
+    #[must_use]
+    pub fn sessions(&self) -> usize {
+        self.heads.len()
+    }
+
     /// Lists only keys after the bundles: one request per thousand sessions.
     ///
     /// # Errors

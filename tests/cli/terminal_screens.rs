@@ -1,0 +1,58 @@
+//! What commands write to a terminal of a width: names that leave room for titles, and progress.
+#![cfg(target_os = "linux")]
+
+use std::fs;
+
+use turntree_tests::claude_code_of_noise;
+use turntree_tests::server_process::Place;
+use turntree_tests::terminal::Terminal;
+
+const PROGRAM: &str = env!("CARGO_BIN_EXE_turntree-under-test");
+
+/// Runs a command on a terminal of so many columns.
+fn on_terminal(place: &Place, columns: u16, words: &[&str]) -> Terminal {
+    let mut command = place.command(words);
+    command.env("TERM", "xterm").env("PAGER", "cat").env("TURNTREE_PAGER", "cat");
+    Terminal::start(command, (columns, 24))
+}
+
+#[test]
+fn names_of_turns_leave_room_for_titles_on_a_narrow_screen() {
+    let place = Place::new(PROGRAM);
+    let session = "a-session-with-a-name-of-some-length";
+    for turn in 0..3 {
+        let said = format!("user=turn {turn} is about the lexer and the parser behind it");
+        let words = ["snapshot", "-m", &said[5..], "--session", session, "--append-message", &said];
+        let _ = place.run(&words);
+    }
+    let branch = format!("{session}/main");
+    let _ = place.run(&["pin", &branch]);
+    let _ = place.run(&["tag", "kept", &branch]);
+    for (columns, name) in
+        [(60, "(*main, pi\u{2026})"), (80, "(*main, pinned, kept)"), (200, &*branch)]
+    {
+        let mut terminal = on_terminal(&place, columns, &["log", &branch]);
+        assert!(terminal.end().success());
+        let shown = terminal.shows("t1");
+        let lines: Vec<&str> = shown.lines().filter(|line| !line.trim().is_empty()).collect();
+        assert_eq!(lines.len(), 3, "no line wraps at {columns}:\n{shown}");
+        assert!(lines[0].contains("turn 2 is about the"), "{shown}");
+        assert!(lines[0].contains(name), "{shown}");
+    }
+}
+
+#[test]
+fn packing_shows_how_much_is_left() {
+    let place = Place::new(PROGRAM);
+    fs::write(place.path().join("t.jsonl"), claude_code_of_noise(120, 4_000)).unwrap();
+    let _ = place.run(&["import", "t.jsonl", "--session", "work"]);
+    for words in [
+        &["repack", "--archive"][..],
+        &["bundle", "create", "work", "-o", "b.bundle", "--allow-secrets"],
+    ] {
+        let mut terminal = on_terminal(&place, 120, words);
+        let shown = terminal.shows(" objects  ");
+        assert!(shown.contains("% ") && shown.contains(" left"), "{shown}");
+        assert!(terminal.end().success(), "{words:?}");
+    }
+}

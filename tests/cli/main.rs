@@ -70,6 +70,7 @@ mod usage;
 mod view;
 mod view_browser;
 mod view_changes;
+mod view_firefox;
 mod view_first_look;
 mod view_goldens;
 mod view_list;

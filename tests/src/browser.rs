@@ -301,7 +301,8 @@ fn problem(event: &Value, origin: Option<&str>) -> Option<String> {
     is_bad.then(|| event.to_string())
 }
 
-fn is_installed(program: &str) -> bool {
+/// Returns true if a program is in the search path.
+pub(crate) fn is_installed(program: &str) -> bool {
     let paths = std::env::var_os("PATH").unwrap_or_default();
     std::env::split_paths(&paths).any(|folder| folder.join(program).is_file())
 }

@@ -13,6 +13,7 @@
 //! | [`proof`] | the layers of proof: each causes another kind of failure |
 //! | [`every_command`] | the whole command line, with a secret in all its input |
 //! | [`browser`] | a headless Chromium for tests of pages |
+//! | [`firefox`] | a headless Firefox for a few tests of pages |
 //! | [`pictures`] | compares pages with stored pictures |
 //! | [`model`] | manifests, segments, sealing and collection in a few bits, explored completely |
 //! | [`mutants`] | guarantees that are removed from the code to check that tests fail |
@@ -36,6 +37,7 @@ pub mod checksums;
 pub mod client;
 pub mod counting;
 pub mod every_command;
+pub mod firefox;
 pub mod git;
 pub mod independent_reader;
 pub mod model;

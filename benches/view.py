@@ -141,8 +141,8 @@ class Browser:
 class Server:
     """`turntree view` of a store."""
 
-    def __init__(self, program, store, nice):
-        command = [program, "--store", store, "--json", "view"]
+    def __init__(self, program, store, nice, options=()):
+        command = [program, "--store", store, "--json", "view", *options]
         environment = {**os.environ, "TURNTREE_MAINTENANCE": "off"}
         self.process = subprocess.Popen(command, stdout=subprocess.PIPE, env=environment, preexec_fn=lambda: os.nice(nice))
         told = json.loads(self.process.stdout.readline())

@@ -140,7 +140,7 @@ impl Firefox {
     /// Clicks on the first element that a selector finds.
     ///
     /// # Panics
-    /// If no element matches, or another one covers it.
+    /// If no element matches, or another element covers it.
     pub fn click(&mut self, selector: &str) {
         let wanted = json!({"using": "css selector", "value": selector});
         let found = self.call("WebDriver:FindElement", &wanted);

@@ -469,7 +469,7 @@ impl Store {
     }
 
     /// Protects a snapshot from retention, until ``expires``. The name is the beginning of its id
-    /// by default. A pin of this name on the same snapshot is replaced; on another one it raises
+    /// by default. A pin of this name on the same snapshot is replaced; on another snapshot it raises
     /// ``AlreadyExists``.
     #[pyo3(signature = (at, *, name=None, reason="", expires=None))]
     fn pin<'py>(

@@ -135,7 +135,7 @@ impl Transaction {
     /// Returns an entry of a map section as this change will leave it; None if it is missing.
     ///
     /// The first read reads the newest snapshot of the branch, and ``commit`` raises ``Conflict``
-    /// if the branch has another one then; so the change never depends on stale content.
+    /// if the branch has another snapshot then; so the change never depends on stale content.
     fn get<'py>(
         &self,
         py: Python<'py>,

@@ -115,7 +115,7 @@ impl Change {
 
     /// Reads `branch` as this change will leave it: its newest snapshot at the first read, with the
     /// edits so far. A later commit requires that the branch is still at that snapshot, because the
-    /// edits may depend on it; [`BranchChange::expect`] names another one.
+    /// edits may depend on it; [`BranchChange::expect`] names another snapshot.
     ///
     /// Costs the edits since the last read.
     ///

@@ -288,7 +288,7 @@ class Store:
         expires: datetime | None = None,
     ) -> Pin:
         """Protects a snapshot from retention, until ``expires``. The name is the beginning of its id
-        by default. A pin of this name on the same snapshot is replaced; on another one it raises
+        by default. A pin of this name on the same snapshot is replaced; on another snapshot it raises
         ``AlreadyExists``."""
     def unpin(self, name: str) -> None:
         """Removes a pin; raises ``NotFound``."""
@@ -498,7 +498,7 @@ class Transaction:
         """Returns an entry of a map section as this change will leave it; None if it is missing.
 
         The first read reads the newest snapshot of the branch, and ``commit`` raises ``Conflict``
-        if the branch has another one then; so the change never depends on stale content."""
+        if the branch has another snapshot then; so the change never depends on stale content."""
     def __getitem__(self, path: str, /) -> bytes:
         """Returns the entry or blob at a path, such as ``scratchpad/plan``, as ``get`` does; raises
         ``NotFound``."""

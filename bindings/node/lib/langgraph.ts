@@ -36,6 +36,7 @@ import {
   writesSortKey,
 } from "@langchain/langgraph-checkpoint";
 import { Conflict, InvalidInput, type Snapshot, Store, type Transaction } from "turntree";
+import { SharedItems, TextVersions, byTime, callsOf, configAt, placeOf } from "./langgraph-copy.js";
 import { DeltaMessages } from "./langgraph-delta.js";
 import {
   ROLES,
@@ -99,6 +100,9 @@ interface Found {
   ns: string;
   record: Buffer;
 }
+
+/** Fills a change of a thread. It runs again if another process was faster. */
+type Fill = (change: Transaction, state: Thread) => void | Promise<void>;
 
 /** What is given to a saver. */
 export interface SaverOptions {
@@ -309,6 +313,18 @@ export class TurntreeSaver extends BaseCheckpointSaver implements AsyncDisposabl
     newVersions: ChannelVersions,
   ): Promise<RunnableConfig> {
     const [thread, ns] = [threadOf(config), nsOf(config) ?? ""];
+    await this.#commit(thread, await this.#put(config, checkpoint, metadata, newVersions));
+    return configOf(thread, ns, checkpoint.id);
+  }
+
+  /** Prepares a checkpoint: returns what stores it with a change. */
+  async #put(
+    config: RunnableConfig,
+    checkpoint: Checkpoint,
+    metadata: CheckpointMetadata,
+    newVersions: ChannelVersions,
+  ): Promise<Fill> {
+    const ns = nsOf(config) ?? "";
     const { channel_values: values, ...bare } = checkpoint;
     const [[kind, body], [metadataKind, metadataBody]] = await Promise.all([
       this.serde.dumpsTyped(bare),
@@ -317,7 +333,7 @@ export class TurntreeSaver extends BaseCheckpointSaver implements AsyncDisposabl
     const parent: unknown = config.configurable?.["checkpoint_id"] ?? null;
     const head = `${JSON.stringify([kind, body.length, metadataKind, parent])}\n`;
     const record = Buffer.concat([Buffer.from(head), body, metadataBody]);
-    await this.#commit(thread, async (change, state) => {
+    return async (change, state) => {
       let title = `step ${metadata.step ?? "?"} (${metadata.source ?? "checkpoint"})`;
       for (const [channel, version] of Object.entries(newVersions)) {
         const key = valueKey(ns, channel, version);
@@ -340,8 +356,7 @@ export class TurntreeSaver extends BaseCheckpointSaver implements AsyncDisposabl
       }
       change.put(CHECKPOINTS, checkpointKey(ns, checkpoint.id), record);
       change.title((ns ? `${ns}: ${title}` : title).toWellFormed());
-    });
-    return configOf(thread, ns, checkpoint.id);
+    };
   }
 
   override async putWrites(
@@ -350,7 +365,17 @@ export class TurntreeSaver extends BaseCheckpointSaver implements AsyncDisposabl
     taskId: string,
     taskPath = "",
   ): Promise<void> {
-    const [thread, ns, id] = [threadOf(config), nsOf(config) ?? "", getCheckpointId(config)];
+    await this.#commit(threadOf(config), await this.#putWrites(config, writes, taskId, taskPath));
+  }
+
+  /** Prepares writes: returns what stores them with a change. */
+  async #putWrites(
+    config: RunnableConfig,
+    writes: PendingWrite[],
+    taskId: string,
+    taskPath: string,
+  ): Promise<Fill> {
+    const [ns, id] = [nsOf(config) ?? "", getCheckpointId(config)];
     if (!id) throw new InvalidInput("the config has no checkpoint_id: writes belong to a checkpoint");
     const dumped = writes.map(async ([channel, value], at) => {
       const idx = own(WRITES_IDX_MAP, channel) ?? at;
@@ -361,21 +386,18 @@ export class TurntreeSaver extends BaseCheckpointSaver implements AsyncDisposabl
     });
     const entries = await Promise.all(dumped);
     const channels = [...new Set(writes.map(([channel]) => channel))].sort();
-    await this.#commit(thread, (change) => {
+    return (change) => {
       for (const { idx, key, content } of entries) {
         // The first write of a task counts, and the last word of an error or an interrupt.
         if (idx >= 0) change.putNew(WRITES, key, content);
         else change.put(WRITES, key, content);
       }
       change.title(`writes ${channels.join(", ")}`.toWellFormed());
-    });
+    };
   }
 
   /** Commits what `fill` does to a thread, again when another process was faster. */
-  async #commit(
-    thread: string,
-    fill: (change: Transaction, state: Thread) => void | Promise<void>,
-  ): Promise<void> {
+  async #commit(thread: string, fill: Fill): Promise<void> {
     const name = sessionName(thread);
     await this.#turns.take(thread, async () => {
       for (let attempt = 0; attempt < MAX_ATTEMPTS; attempt += 1) {
@@ -526,6 +548,57 @@ export class TurntreeSaver extends BaseCheckpointSaver implements AsyncDisposabl
   }
 
   // Whole threads.
+
+  /**
+   * Copies threads from another saver, all by default, with their pending writes. Returns the number of new
+   * checkpoints.
+   *
+   * Each checkpoint is one durable commit, so a copy that was interrupted continues where it ended, and one
+   * that is repeated copies what is new. Reads each checkpoint of `old` twice, and has one in memory at a
+   * time. Steps that are added to `old` during the copy may be missing.
+   */
+  async copyFrom(old: BaseCheckpointSaver, threadIds?: Iterable<string>): Promise<number> {
+    const chosen = threadIds === undefined ? [{}] : Array.from(threadIds, (id) => ({ thread_id: id }));
+    const places = [];
+    for (const configurable of chosen) {
+      for await (const found of old.list({ configurable })) places.push(placeOf(found));
+    }
+    const [shared, texts] = [new SharedItems((item) => this.serde.dumpsTyped(item)), new TextVersions()];
+    let copied = 0;
+    for (const place of places.sort(byTime)) {
+      const found = await old.getTuple(configAt(place));
+      if (found) copied += Number(await this.#copy(shared, texts, found));
+    }
+    return copied;
+  }
+
+  /** Copies a checkpoint with its writes. Returns whether it is new. */
+  async #copy(shared: SharedItems, texts: TextVersions, found: CheckpointTuple): Promise<boolean> {
+    const place = placeOf(found);
+    const { thread, id, ns } = place;
+    const values = await shared.of(place, found.checkpoint.channel_values);
+    const before: unknown = found.parentConfig?.configurable?.["checkpoint_id"];
+    const whole: Checkpoint = { ...found.checkpoint, channel_values: values };
+    const checkpoint = texts.of(place, before === undefined ? undefined : String(before), whole);
+    const snapshot = await this.store.newest(sessionName(thread));
+    const missing: ChannelVersions = {};
+    for (const [channel, version] of Object.entries(checkpoint.channel_versions)) {
+      const stored = await snapshot?.get(VALUES, valueKey(ns, channel, version));
+      if (!stored) missing[channel] = version;
+    }
+    const parent = found.parentConfig ?? { configurable: { thread_id: thread, checkpoint_ns: ns } };
+    const metadata = found.metadata ?? ({} as CheckpointMetadata);
+    const fills: Fill[] = [];
+    for (const { task, path, writes } of callsOf(found.pendingWrites)) {
+      fills.push(await this.#putWrites(configAt(place), writes, task, path));
+    }
+    // The checkpoint comes last, because the last one gives the turn its title.
+    fills.push(await this.#put(parent, checkpoint, metadata, missing));
+    await this.#commit(thread, async (change, state) => {
+      for (const fill of fills) await fill(change, state);
+    });
+    return !(await snapshot?.get(CHECKPOINTS, checkpointKey(ns, id)));
+  }
 
   override async deleteThread(threadId: string): Promise<void> {
     await this.#turns.take(threadId, async () => {

@@ -17,6 +17,7 @@ const SAYS = [
   "[ [ 'scratchpad/plan', 'changed' ] ]\nfast-forward\nmerge task/plan-b into task/main\nread the tests\n",
   "encrypted\n",
   "[ 'user', 'assistant' ]\n",
+  "0 checkpoints copied\n",
   "[ { theme: 'dark' } ]\n",
   "message: { role: 'user', content: 'hi' }",
   "[ 'main', 'what-if' ]\n",

@@ -162,7 +162,7 @@ function laneOf(branch, { x, y, place }) {
   if (branch.fork !== undefined) {
     const from = place(branch.fork);
     const bend = Math.min(18, Math.max(6, (start - from.x) / 2));
-    parts.push(s("path", { class: "line", d: `M${from.x} ${from.y}C${from.x + bend} ${from.y} ${from.x} ${level} ${Math.max(start, from.x + bend)} ${level}` }));
+    parts.push(s("path", { class: "line", d: `M${from.x} ${from.y}C${from.x + bend} ${from.y} ${from.x} ${level} ${Math.max(start, Math.min(from.x + bend, end))} ${level}` }));
     parts.push(s("circle", { class: "fork", cx: from.x, cy: from.y, r: 3 }));
   }
   parts.push(s("path", { class: "line", d: `M${start} ${level}H${end}` }));

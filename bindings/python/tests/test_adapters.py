@@ -23,6 +23,9 @@ ADAPTERS: list[tuple[str, str, Callable[..., Any]]] = [
     ("claude_agent_sdk", "claude", lambda module, store: module.TurntreeSessionStore(store)),
     ("pydantic_ai", "pydantic_ai", lambda m, store: m.TurntreeConversationStore(store)),
     ("strands", "strands", lambda module, store: module.TurntreeStorage(store)),
+    ("agent_framework", "agent_framework", lambda m, store: m.TurntreeCheckpointStorage(store)),
+    ("agent_framework", "agent_framework", lambda m, store: m.TurntreeHistoryProvider(store)),
+    ("agent_framework", "agent_framework", lambda m, store: m.TurntreeSessionStore(store)),
 ]
 
 

@@ -29,6 +29,7 @@ SAYS = [
     "1\n",
     "1\n",
     "['session/s1/agent.json']\n",
+    "['hi']\n[]\n",
 ]
 
 #: What an example needs: a module, or the program in the package.
@@ -46,6 +47,7 @@ NEEDS = [
     "pydantic_ai.conversation_store",
     "google.adk.sessions",
     "strands",
+    "agent_framework",
 ]
 
 

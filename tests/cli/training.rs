@@ -237,6 +237,13 @@ fn a_fork_of_a_fork_is_a_group_and_shared_answers_are_trained_once() {
     let words = ["export", "one", "two", "--format", "dpo"];
     let (out, told) = place.must(0, &words);
     assert!(out.is_empty() && told.contains("1 fork left out"), "{out}{told}");
+    for (words, why) in [
+        (&["export", "one", "--format", "grpo"][..], "the branches do not part"),
+        (&["export", "two", "--format", "sft", "--passed"], "no branch passed its checks"),
+    ] {
+        let (out, told) = place.must(0, words);
+        assert!(out.is_empty() && told.contains(why), "{out}{told}");
+    }
     let group = &place.rows(&["one", "two", "--format", "grpo"])[0];
     assert_eq!(group["by"], "prompt");
     assert_eq!(said(&group["rollouts"][0]["messages"]), ["user: try one", "assistant*: tried one"]);

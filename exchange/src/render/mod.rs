@@ -41,8 +41,8 @@ pub use page::{
     WantedTurns, export_page, live_page, note_page, write_parts, write_turns,
 };
 pub use training::{
-    LeftOut, RewardKind, RunOutcome, TaskFile, TaskFolder, Training, TrainingFormat, TrainingLine,
-    TrainingOptions,
+    LeftOut, NothingFound, RewardKind, RunOutcome, TaskFile, TaskFolder, Training, TrainingFormat,
+    TrainingLine, TrainingOptions,
 };
 
 use turntree::object::Time;

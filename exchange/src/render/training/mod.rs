@@ -138,6 +138,19 @@ pub struct LeftOut {
     pub without_reward: usize,
     /// Forks at which prompts differ, and not answers.
     pub prompts_differ: usize,
+    /// Why the export has no document at all.
+    pub empty: Option<NothingFound>,
+}
+
+/// Why an export has no document.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum NothingFound {
+    /// Only branches whose checks passed are wanted, and there is none.
+    NonePassed,
+    /// No branch has a message.
+    NoMessages,
+    /// The branches do not part, and the format compares continuations.
+    NoFork,
 }
 
 /// The conversations of some branches, ready to be written.
@@ -218,7 +231,7 @@ impl Training {
     /// Counts what an export in this format leaves out.
     #[must_use]
     pub fn left_out(&self, format: TrainingFormat) -> LeftOut {
-        let mut left = LeftOut::default();
+        let mut left = LeftOut { empty: self.nothing_found(format), ..LeftOut::default() };
         if !matches!(format, TrainingFormat::Dpo | TrainingFormat::Grpo) {
             return left;
         }
@@ -231,6 +244,18 @@ impl Training {
             }
         }
         left
+    }
+
+    fn nothing_found(&self, format: TrainingFormat) -> Option<NothingFound> {
+        let compares = matches!(format, TrainingFormat::Dpo | TrainingFormat::Grpo);
+        match (self.lines.is_empty(), self.tracks.is_empty()) {
+            (true, _) if self.options.passed_only => Some(NothingFound::NonePassed),
+            (_, true) => Some(NothingFound::NoMessages),
+            _ if compares && self.main_tracks().all(|track| track.forks.is_empty()) => {
+                Some(NothingFound::NoFork)
+            }
+            _ => None,
+        }
     }
 
     /// Writes the export. Each document has one message per line, and a line end after it.

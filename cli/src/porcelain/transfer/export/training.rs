@@ -8,7 +8,8 @@ use clap_complete::ArgValueCompleter;
 use turntree::object::ObjectId;
 use turntree::repo::{BranchName, Repository, Trial};
 use turntree_exchange::render::{
-    LeftOut, RewardKind, RunOutcome, Training, TrainingFormat, TrainingLine, TrainingOptions,
+    LeftOut, NothingFound, RewardKind, RunOutcome, Training, TrainingFormat, TrainingLine,
+    TrainingOptions,
 };
 
 use super::ExportFormat;
@@ -177,8 +178,14 @@ impl TrainingChoice {
 
 /// Describes what an export could not contain, in one line per reason.
 pub(super) fn told(left: LeftOut) -> Vec<String> {
-    let LeftOut { without_reward, prompts_differ } = left;
+    let LeftOut { without_reward, prompts_differ, empty } = left;
     let mut told = Vec::new();
+    let why = empty.map(|empty| match empty {
+        NothingFound::NonePassed => "no branch passed its checks",
+        NothingFound::NoMessages => "no branch has a message",
+        NothingFound::NoFork => "the branches do not part, and dpo and grpo compare continuations",
+    });
+    told.extend(why.map(|why| format!("the export is empty: {why}")));
     if without_reward > 0 {
         let left = count(without_reward as u64, "continuation");
         told.push(format!("{left} left out: no check of theirs is recorded"));

@@ -104,7 +104,10 @@ function commandsAt(turn) {
 
 /** What this tab keeps from page to page. */
 function inTab(/** @type {string} */ name, value = /** @type {string | undefined} */ (undefined)) {
-  try { return value === undefined ? sessionStorage.getItem(name) ?? "" : sessionStorage.setItem(name, value); } catch { return ""; }
+  try {
+    if (value !== undefined) sessionStorage.setItem(name, value);
+    return sessionStorage.getItem(name) ?? "";
+  } catch { return ""; }
 }
 
 /** The filters of the list that was looked at last in this tab. */

@@ -54,7 +54,7 @@ pub use import::rollback::{
 pub use insight::align::{
     AlignedRun, AlignedStep, Alignment, Decision, Meeting, RunChoice, RunPair, Split, align,
 };
-pub use insight::brief::{Deed, SessionBrief, session_brief};
+pub use insight::brief::{SessionBrief, TurnKind, session_brief};
 pub use insight::compare::{
     CHECK_PREFIX, Comparison, FAILED, PASSED, Strategy, compare, compare_aligned,
 };

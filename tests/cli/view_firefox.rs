@@ -20,7 +20,7 @@ fn sessions_are_found_read_and_left_in_firefox() {
     browser.visit(&address(&served, "/", ""));
     browser.wait(&format!("{LIVE} && document.querySelector('.session-line .conflicts')"));
     browser.wait("document.querySelector('.session-line .outcome').textContent.includes('passed')");
-    browser.wait("document.querySelector('.deeds path.prompt')");
+    browser.wait("document.querySelector('.spark path.prompt')");
     // Search over all sessions, a hit, and Back to the hit.
     for key in "/a table".chars() {
         browser.press(&[key]);

@@ -45,11 +45,11 @@ fn a_row_tells_what_was_done_how_it_ended_and_what_it_cost() {
     assert!(usage.contains(cost.as_str().unwrap()), "{cost}: {usage}");
     for kind in ["prompt", "edit"] {
         let bars = format!(
-            "document.querySelector('[data-session=parser] .deeds path.{kind}').getTotalLength() > 0"
+            "document.querySelector('[data-session=parser] .spark path.{kind}').getTotalLength() > 0"
         );
         assert_eq!(browser.ask(&bars), json!(true), "{kind}");
     }
-    let picture = "document.querySelector('[data-session=parser] .deeds svg').ariaLabel";
+    let picture = "document.querySelector('[data-session=parser] .spark svg').ariaLabel";
     assert!(browser.ask(picture).as_str().unwrap().contains("10 prompts"));
     // What waits for a decision stands above the list, and leaves it once it is decided.
     let chip = "[...document.querySelectorAll('.chip')].find((one) => one.innerText.startsWith('Conflicts to decide'))";

@@ -118,7 +118,7 @@ impl Canvas {
         }
         let is_narrow = usize::from(part.width) < FOR_KEYS;
         let keys = match state.screens().last().map(|screen| &screen.body) {
-            Some(Body::Text(TextBody { deed: Some(_), .. })) => "y does it  escape leaves it",
+            Some(Body::Text(TextBody { act: Some(_), .. })) => "y does it  escape leaves it",
             Some(Body::Text(_)) => "escape back  d changes  f fork  r resume  ? keys  q ends",
             _ if is_narrow => "enter opens  / search  ? keys  q ends",
             _ => "enter opens  / search  b strategies  d changes  f fork  r resume  u undo  ? keys",

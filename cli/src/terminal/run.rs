@@ -13,7 +13,7 @@ use super::draw::draw;
 use super::event::{Event, read_keys, watch_signals, watch_store};
 use super::keys::{Key, Keys};
 use super::readers::Readers;
-use super::screen::Deed;
+use super::screen::Act;
 use super::state::{Action, State};
 use super::text::{Tone, lines};
 use crate::platform::stop_this;
@@ -159,14 +159,14 @@ impl Interface<'_> {
                 match plan {
                     Ok(text) => {
                         let plan = lines(Tone::Plain, "", &text);
-                        self.state.show_plan("resume", plan, Deed::Resume { at });
+                        self.state.show_plan("resume", plan, Act::Resume { at });
                     }
                     Err(failure) => self.state.on_done(Err(failure.with_advice())),
                 }
                 self.device.forget();
             }
-            Action::Do(Deed::Resume { at }) => return Ok(Some(Ending::Resume(at.until))),
-            Action::Do(deed) => self.act(deed)?,
+            Action::Do(Act::Resume { at }) => return Ok(Some(Ending::Resume(at.until))),
+            Action::Do(act) => self.act(act)?,
             Action::Suspend => {
                 // The signal thread restores the terminal and takes it again.
                 stop_this();
@@ -181,8 +181,8 @@ impl Interface<'_> {
         self.say_at_work()?;
         match (self.open)().and_then(|opened| acts::plan(&opened.repo, &change)) {
             Ok(shown) => {
-                let (word, deed) = (change.word(), Deed::Change { change, shown: shown.clone() });
-                self.state.show_plan(word, shown, deed);
+                let (word, act) = (change.word(), Act::Change { change, shown: shown.clone() });
+                self.state.show_plan(word, shown, act);
             }
             Err(failure) => self.state.on_done(Err(failure.with_advice())),
         }
@@ -191,13 +191,13 @@ impl Interface<'_> {
         Ok(())
     }
 
-    fn act(&mut self, deed: Deed) -> Result<()> {
+    fn act(&mut self, act: Act) -> Result<()> {
         self.say_at_work()?;
         let done = (self.open)().and_then(|opened| {
-            let done = match deed {
-                Deed::Fork { at, name } => acts::fork(&opened.repo, &at, &name).map(Some),
-                Deed::Change { change, shown } => acts::carry_out(&opened.repo, &change, &shown),
-                Deed::Resume { .. } => Ok(None),
+            let done = match act {
+                Act::Fork { at, name } => acts::fork(&opened.repo, &at, &name).map(Some),
+                Act::Change { change, shown } => acts::carry_out(&opened.repo, &change, &shown),
+                Act::Resume { .. } => Ok(None),
             };
             (self.close)(opened);
             done

@@ -9,7 +9,7 @@ use super::text::{Line, Tone, wrapped};
 
 /// An action that needs a confirmation.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Deed {
+pub(super) enum Act {
     /// Begins a branch at the last of these turns.
     Fork { at: Span, name: String },
     /// Makes a change, if its plan still reads as `shown`.
@@ -59,7 +59,7 @@ pub(super) struct TextBody {
     /// The turns of the text.
     pub(super) span: Option<Span>,
     /// The action that `y` confirms.
-    pub(super) deed: Option<Deed>,
+    pub(super) act: Option<Act>,
 }
 
 impl Screen {
@@ -180,8 +180,8 @@ impl TextBody {
     }
 
     /// A plan that waits for a confirmation.
-    pub(super) fn asking(lines: Vec<Line>, deed: Deed) -> Self {
-        Self { lines, deed: Some(deed), ..Self::default() }
+    pub(super) fn asking(lines: Vec<Line>, act: Act) -> Self {
+        Self { lines, act: Some(act), ..Self::default() }
     }
 
     fn set(&mut self, lines: Vec<Line>) {

@@ -8,7 +8,7 @@ use super::content::{Answer, ListKind, Question, Row, Span};
 use super::help;
 use super::keys::Key;
 use super::layout::Layout;
-use super::screen::{Body, Deed, ListBody, Screen, TextBody};
+use super::screen::{Act, Body, ListBody, Screen, TextBody};
 use super::text::{Line, Tone};
 
 /// Longest line that can be typed, in characters.
@@ -31,7 +31,7 @@ pub(super) enum Action {
     PlanResume {
         at: Span,
     },
-    Do(Deed),
+    Do(Act),
     /// Stops the program until it is continued.
     Suspend,
     /// Redraws everything.
@@ -158,8 +158,8 @@ impl State {
     }
 
     /// Shows a plan that waits for a confirmation.
-    pub(super) fn show_plan(&mut self, title: &str, lines: Vec<Line>, deed: Deed) {
-        let text = TextBody::asking(lines, deed);
+    pub(super) fn show_plan(&mut self, title: &str, lines: Vec<Line>, act: Act) {
+        let text = TextBody::asking(lines, act);
         let screen = Screen::text(self.next_id(), title.to_owned(), text);
         self.screens.push(screen);
     }
@@ -261,7 +261,7 @@ impl State {
                 self.show_list(format!("search {text}"), ListKind::Hits { words: text });
                 Vec::new()
             }
-            Typed::Name(at) => vec![Action::Do(Deed::Fork { at, name: text })],
+            Typed::Name(at) => vec![Action::Do(Act::Fork { at, name: text })],
             Typed::Into(from) => vec![Action::Plan(Change::Merge { from, into: text })],
         }
     }
@@ -402,26 +402,26 @@ impl State {
     }
 
     fn agree_to_resume(&mut self) -> Vec<Action> {
-        match self.deed() {
-            Some(Deed::Resume { .. }) => self.agree(),
+        match self.act() {
+            Some(Act::Resume { .. }) => self.agree(),
             _ => Vec::new(),
         }
     }
 
     /// Confirms the visible plan.
     fn agree(&mut self) -> Vec<Action> {
-        match self.deed() {
-            Some(deed) => {
+        match self.act() {
+            Some(act) => {
                 self.screens.pop();
-                vec![Action::Do(deed)]
+                vec![Action::Do(act)]
             }
             None => Vec::new(),
         }
     }
 
-    fn deed(&self) -> Option<Deed> {
+    fn act(&self) -> Option<Act> {
         match &self.screens.last()?.body {
-            Body::Text(text) => text.deed.clone(),
+            Body::Text(text) => text.act.clone(),
             Body::List(_) => None,
         }
     }

@@ -10,7 +10,7 @@ use super::acts::Change;
 use super::content::{Answer, Cell, Question, Row, Span};
 use super::draw::draw;
 use super::keys::Key;
-use super::screen::Deed;
+use super::screen::Act;
 use super::state::{Action, State};
 use super::text::{Line, Tone, lines};
 
@@ -81,10 +81,10 @@ fn perform(state: &mut State, action: Action) {
         Action::Plan(change) => {
             let shown = vec![Line::new(Tone::Plain, EVIL)];
             let word = change.word();
-            state.show_plan(word, shown.clone(), Deed::Change { change, shown });
+            state.show_plan(word, shown.clone(), Act::Change { change, shown });
         }
         Action::PlanResume { at } => {
-            state.show_plan("resume", Vec::new(), Deed::Resume { at });
+            state.show_plan("resume", Vec::new(), Act::Resume { at });
         }
         Action::Do(_) => state.on_done(Ok(EVIL.to_owned())),
         Action::Suspend | Action::Redraw | Action::Quit => {}
@@ -130,7 +130,7 @@ fn a_fork_is_of_the_turn_that_is_chosen_and_has_the_name_that_was_typed() {
     let mut state = begin((80, 24));
     let done = press(&mut state, "jftry\r");
     let at = span();
-    assert_eq!(done, [Action::Do(Deed::Fork { at, name: "try".to_owned() })]);
+    assert_eq!(done, [Action::Do(Act::Fork { at, name: "try".to_owned() })]);
     // An empty or cancelled input does nothing.
     assert_eq!(press(&mut state, "f\r"), []);
     assert_eq!(press(&mut state, "fx\u{1b}"), []);
@@ -144,10 +144,10 @@ fn a_plan_is_done_by_a_yes_alone() {
     assert!(text(&state).contains("y does it"));
     assert_eq!(press(&mut state, "jk\r \u{1b}y"), []);
     let done = press(&mut state, "uy");
-    assert!(matches!(&done[..], [Action::Plan(_), Action::Do(Deed::Change { .. })]));
+    assert!(matches!(&done[..], [Action::Plan(_), Action::Do(Act::Change { .. })]));
     // On the plan of a resume, the key that showed it also confirms it.
     let done = press(&mut state, "jrr");
-    let resume = Deed::Resume { at: span() };
+    let resume = Act::Resume { at: span() };
     assert_eq!(done, [Action::PlanResume { at: span() }, Action::Do(resume)]);
 }
 

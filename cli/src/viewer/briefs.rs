@@ -1,4 +1,5 @@
-//! Sums up the newest turns of sessions that a list shows: a picture, the outcome, the cost.
+//! Sends briefs of sessions that a list shows: a picture of their newest turns, the outcome, the
+//! cost.
 //!
 //! Each session costs a bounded number of turns, once for each of its snapshots.
 
@@ -14,7 +15,7 @@ use super::store::WatchedStore;
 use crate::porcelain::read::prices::Prices;
 use crate::view::error::Result;
 
-/// The newest turns of a session that are read. A longer session costs at least the sum.
+/// The newest turns of a session that are read. A longer session costs at least as much as these.
 const MAX_TURNS: usize = 500;
 
 /// A line of an answer.
@@ -25,7 +26,7 @@ struct BriefLine<'a> {
     brief: BriefRecord,
 }
 
-/// Sends the sums of sessions, each as soon as it is read, in the order asked for. Leaves out those
+/// Sends briefs of sessions, each as soon as it is read, in the order asked for. Leaves out those
 /// that the store does not have, and those that cannot be read: their own page says why.
 pub(super) fn write(
     store: &WatchedStore,

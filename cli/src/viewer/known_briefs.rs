@@ -1,24 +1,24 @@
-//! The sums of sessions that a server has read, kept for later answers.
+//! Briefs of sessions that a server has read, kept for later answers.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
 
 use serde::Serialize;
 use turntree::object::ObjectId;
-use turntree_exchange::{Deed, SessionBrief, Spending};
+use turntree_exchange::{SessionBrief, Spending, TurnKind};
 
-/// The number of sums that are kept. They have numbers, and no content.
+/// The maximum number of briefs that are kept. They have numbers, and no content.
 const MAX_KNOWN: usize = 4096;
 
-/// The sums of sessions so far, by the newest snapshot.
+/// The known briefs, by the newest snapshot of their session.
 #[derive(Debug, Default)]
 pub(super) struct KnownBriefs(Mutex<HashMap<ObjectId, BriefRecord>>);
 
-/// The sum of a session, as a page reads it.
+/// The brief of a session, as a page reads it.
 #[derive(Debug, Clone, Serialize)]
 pub(super) struct BriefRecord {
-    /// A letter for each slot of the picture, see [`Deed`].
-    deeds: String,
+    /// A letter for each slot of the picture, see [`TurnKind`].
+    kinds: String,
     passed: Option<bool>,
     interrupted: bool,
     failed_calls: u64,
@@ -33,7 +33,7 @@ impl BriefRecord {
     pub(super) fn of(brief: &SessionBrief) -> Self {
         let spending = brief.spending.as_ref();
         Self {
-            deeds: brief.deeds.iter().copied().map(Deed::letter).collect(),
+            kinds: brief.kinds.iter().copied().map(TurnKind::letter).collect(),
             passed: brief.passed,
             interrupted: brief.is_interrupted,
             failed_calls: brief.failed_calls,
@@ -45,12 +45,12 @@ impl BriefRecord {
 }
 
 impl KnownBriefs {
-    /// Returns the sum of the line of a snapshot.
+    /// Returns the brief of the line of a snapshot.
     pub(super) fn get(&self, tip: &ObjectId) -> Option<BriefRecord> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).get(tip).cloned()
     }
 
-    /// Keeps the sum of the line of a snapshot.
+    /// Keeps the brief of the line of a snapshot.
     pub(super) fn keep(&self, tip: ObjectId, brief: BriefRecord) {
         let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if known.len() >= MAX_KNOWN {

@@ -5,8 +5,8 @@
 //! | `guard.rs` | which requests are answered |
 //! | `routes.rs` | parses addresses into questions |
 //! | `answers.rs` | the answers: sessions, turns, texts and messages |
-//! | `briefs.rs` | the newest turns of sessions of the list, summed up |
-//! | `known_briefs.rs` | the sums so far |
+//! | `briefs.rs` | briefs of sessions of the list: what their newest turns did |
+//! | `known_briefs.rs` | briefs that were read before |
 //! | `hits.rs` | answers to searches: words by the index, literal text |
 //! | `screens.rs` | answers of other screens: files with blame, storage and pins, operations |
 //! | `change.rs` | plans and makes a change |

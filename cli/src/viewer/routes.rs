@@ -15,7 +15,7 @@ use super::guard::Refusal;
 const SESSIONS: usize = 100;
 const MAX_SESSIONS: usize = 500;
 
-/// The maximum number of sessions to sum up in an answer.
+/// The maximum number of briefs in an answer.
 const MAX_BRIEFS: usize = 100;
 
 /// The maximum number of texts and messages of an answer.
@@ -49,7 +49,7 @@ pub(super) enum Question {
     Events,
     /// Sessions, newest first.
     Sessions(WantedSessions),
-    /// The newest turns of sessions, summed up.
+    /// Briefs of sessions.
     Briefs { sessions: Vec<String> },
     /// Turns of a session.
     Story(StoryPart),
@@ -243,7 +243,7 @@ impl Arguments {
         found.ok_or_else(|| malformed("by: expected rows of usage, such as day".to_owned()))
     }
 
-    /// The sessions to sum up: each argument `session`.
+    /// The sessions of briefs: each argument `session`.
     fn briefs(&self) -> Result<Vec<String>, Refusal> {
         let named = self.0.iter().filter(|(key, value)| key == "session" && !value.is_empty());
         let sessions: Vec<String> = named.map(|(_, value)| value.clone()).collect();

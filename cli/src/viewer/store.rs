@@ -61,7 +61,7 @@ impl WatchedStore {
         self.store.sessions()
     }
 
-    /// The known sums of sessions.
+    /// The known briefs of sessions.
     pub(super) fn briefs(&self) -> &KnownBriefs {
         &self.briefs
     }

@@ -1,4 +1,5 @@
-//! Sums up the newest turns of a session for a list: what they did, how they ended, what they cost.
+//! Summarizes the newest turns of a session for a list: what they did, how they ended, what they
+//! cost.
 
 use std::collections::BTreeMap;
 
@@ -19,9 +20,9 @@ use crate::model::words::is_interruption;
 /// The number of slots of the picture of a session.
 const SLOTS: usize = 40;
 
-/// The most that one or several turns did. A stronger deed hides a weaker one.
+/// What one or several turns did. A higher kind hides a lower one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Deed {
+pub enum TurnKind {
     /// Anything else.
     Other,
     /// A changed file.
@@ -34,7 +35,7 @@ pub enum Deed {
     Prompt,
 }
 
-impl Deed {
+impl TurnKind {
     /// Returns its letter in the text of a picture.
     #[must_use]
     pub const fn letter(self) -> char {
@@ -48,11 +49,11 @@ impl Deed {
     }
 }
 
-/// The newest turns of a line, summed up.
+/// A summary of the newest turns of a line.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SessionBrief {
-    /// The deeds of its turns in order: one for each turn, or for several turns of a longer line.
-    pub deeds: Vec<Deed>,
+    /// The kinds of its turns in order: one for each turn, or for several turns of a longer line.
+    pub kinds: Vec<TurnKind>,
     /// The result of its newest checks or, without any, of its newest test runs. `None` without
     /// both.
     pub passed: Option<bool>,
@@ -66,7 +67,7 @@ pub struct SessionBrief {
     pub has_older: bool,
 }
 
-/// Sums up the newest `most` turns of the line of a snapshot.
+/// Summarizes the newest `most` turns of the line of a snapshot.
 ///
 /// # Errors
 /// `NotFound` or `Corrupt`, with the id of the unreadable object.
@@ -83,35 +84,39 @@ pub fn session_brief(
     line.reverse();
     let mut prompts = repo.prompts(Some(&is_prompt))?;
     let mut totals = MessageTotals::default();
-    let (mut deeds, mut checked) = (Vec::with_capacity(line.len()), None);
+    let (mut kinds, mut checked) = (Vec::with_capacity(line.len()), None);
     for entry in &line {
         let checks: BTreeMap<&str, bool> = checks_of(&entry.commit).collect();
-        let mut deed = Deed::Other;
+        let mut kind = TurnKind::Other;
         if !checks.is_empty() {
             let passed = checks.values().all(|passed| *passed);
             checked = Some(passed);
-            deed = if passed { Deed::Passed } else { Deed::Failed };
+            kind = if passed { TurnKind::Passed } else { TurnKind::Failed };
         }
         let failed = totals.tool_errors;
         if let Some(TurnDiff { after, changed }) = turn_diff(repo, entry)? {
             totals.add(repo, &entry.commit, &changed)?;
             let turn = TurnPlace { branch: "", is_left: false, commit: &entry.commit };
             totals.answers.add_turn(repo, turn, &after, &changed)?;
-            deed = deed.max(if changed.contains_key(FILES) { Deed::Edit } else { Deed::Other });
-            deed = deed.max(tested(&totals, &entry.commit).unwrap_or(Deed::Other));
+            kind = kind.max(if changed.contains_key(FILES) {
+                TurnKind::Edit
+            } else {
+                TurnKind::Other
+            });
+            kind = kind.max(tested(&totals, &entry.commit).unwrap_or(TurnKind::Other));
         }
         if totals.tool_errors > failed {
-            deed = deed.max(Deed::Failed);
+            kind = kind.max(TurnKind::Failed);
         }
         if prompts.number(entry)?.is_some() {
-            deed = Deed::Prompt;
+            kind = TurnKind::Prompt;
         }
-        deeds.push(deed);
+        kinds.push(kind);
     }
     let runs = totals.test_runs.runs();
     let tested = runs.max_by_key(|run| run.turn).map(|run| run.passed);
     Ok(SessionBrief {
-        deeds: in_slots(&deeds),
+        kinds: in_slots(&kinds),
         passed: checked.or(tested),
         is_interrupted: is_interrupted(repo, tip)?,
         failed_calls: totals.tool_errors,
@@ -121,16 +126,16 @@ pub fn session_brief(
 }
 
 /// Returns the result of the tests that ended in a turn.
-fn tested(totals: &MessageTotals, commit: &Commit) -> Option<Deed> {
+fn tested(totals: &MessageTotals, commit: &Commit) -> Option<TurnKind> {
     let of_turn = totals.test_runs.runs().filter(|run| run.turn == commit.turn);
-    of_turn.map(|run| if run.passed { Deed::Passed } else { Deed::Failed }).max()
+    of_turn.map(|run| if run.passed { TurnKind::Passed } else { TurnKind::Failed }).max()
 }
 
-/// Returns the strongest deed of each of [`SLOTS`] stretches; all deeds if there are no more.
-fn in_slots(deeds: &[Deed]) -> Vec<Deed> {
-    let slots = deeds.len().min(SLOTS);
-    let bound = |slot: usize| slot * deeds.len() / slots;
-    let stretches = (0..slots).filter_map(|slot| deeds.get(bound(slot)..bound(slot + 1)));
+/// Returns the highest kind of each of [`SLOTS`] stretches; all kinds if there are no more.
+fn in_slots(kinds: &[TurnKind]) -> Vec<TurnKind> {
+    let slots = kinds.len().min(SLOTS);
+    let bound = |slot: usize| slot * kinds.len() / slots;
+    let stretches = (0..slots).filter_map(|slot| kinds.get(bound(slot)..bound(slot + 1)));
     stretches.filter_map(|stretch| stretch.iter().copied().max()).collect()
 }
 
@@ -153,18 +158,24 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_long_line_shows_its_strongest_deeds() {
-        let mut deeds = vec![Deed::Other; 1000];
+    fn a_long_line_shows_the_highest_kind_of_each_stretch() {
+        let mut kinds = vec![TurnKind::Other; 1000];
         assert_eq!(in_slots(&[]), []);
-        assert_eq!(in_slots(&[Deed::Edit, Deed::Prompt]), [Deed::Edit, Deed::Prompt]);
-        for (at, deed) in
-            [(0, Deed::Prompt), (500, Deed::Edit), (501, Deed::Failed), (999, Deed::Passed)]
-        {
-            if let Some(slot) = deeds.get_mut(at) {
-                *slot = deed;
+        assert_eq!(
+            in_slots(&[TurnKind::Edit, TurnKind::Prompt]),
+            [TurnKind::Edit, TurnKind::Prompt]
+        );
+        for (at, kind) in [
+            (0, TurnKind::Prompt),
+            (500, TurnKind::Edit),
+            (501, TurnKind::Failed),
+            (999, TurnKind::Passed),
+        ] {
+            if let Some(slot) = kinds.get_mut(at) {
+                *slot = kind;
             }
         }
-        let shown: String = in_slots(&deeds).into_iter().map(Deed::letter).collect();
+        let shown: String = in_slots(&kinds).into_iter().map(TurnKind::letter).collect();
         assert_eq!(shown, format!("p{}x{}v", ".".repeat(19), ".".repeat(18)));
     }
 }

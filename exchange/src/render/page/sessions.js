@@ -34,23 +34,23 @@ function dayName(/** @type {string} */ time) {
 
 // What the newest turns of a session did, how they ended, and what they cost: asked for when a row is there.
 
-const DEEDS = { p: "prompt", x: "error", v: "passed", e: "edit", ".": "other" };
+const KINDS_BY_LETTER = { p: "prompt", x: "error", v: "passed", e: "edit", ".": "other" };
 
-/** Sums that were read, by session, each with the state of the session that it is of. */
+/** Briefs that were read, by session, each with the state of the session that it is of. */
 const briefs = new Map();
 
-/** The longest wait for sums of sessions that change. */
+/** The longest wait for briefs of sessions that change. */
 const BRIEF_MS = 1000;
 
 const stateOf = (one) => `${one.time} ${one.turns}`;
 
 /** Turns as bars, the prompts highest. */
-function deedsPicture({ deeds, failed_calls: failed }) {
-  const bars = Object.entries(DEEDS).map(([letter, kind]) => {
-    const d = [...deeds].map((one, at) => (one === letter ? `M${at * 2.5 + 1} 15v${-HEIGHTS[kind]}` : "")).join("");
+function sparkOf({ kinds, failed_calls: failed }) {
+  const bars = Object.entries(KINDS_BY_LETTER).map(([letter, kind]) => {
+    const d = [...kinds].map((one, at) => (one === letter ? `M${at * 2.5 + 1} 15v${-HEIGHTS[kind]}` : "")).join("");
     return d && s("path", { class: `bars ${kind}`, "stroke-width": 1.6, d });
   });
-  const name = [...Object.entries({ p: "prompt", e: "edit" })].map(([letter, kind]) => plural(deeds.split(letter).length - 1, kind)).concat(failed ? [plural(failed, "failed call")] : []);
+  const name = [...Object.entries({ p: "prompt", e: "edit" })].map(([letter, kind]) => plural(kinds.split(letter).length - 1, kind)).concat(failed ? [plural(failed, "failed call")] : []);
   return s("svg", { width: 100, height: 15, viewBox: "0 0 100 15", role: "img", "aria-label": name.join(", ") }, s("title", {}, name.join(", ")), bars);
 }
 
@@ -61,15 +61,15 @@ function endOfBrief({ passed, interrupted }) {
 
 const costOf = ({ cost, tokens, whole }) => (cost > 0 ? dollars(cost) + (whole ? "" : "+") : tokens > 0 && `${short(tokens)} tok`);
 
-/** Puts the sum of a session into its row. */
+/** Puts the brief of a session into its row. */
 function fillBrief(row, brief) {
   const put = (name, what) => fill(empty(row.querySelector(`.${name}`)), {}, [what]);
-  put("deeds", brief.deeds && deedsPicture(brief));
+  put("spark", brief.kinds && sparkOf(brief));
   put("outcome", endOfBrief(brief));
   put("cost", costOf(brief));
 }
 
-/** Reads the sums of rows that have none, or an older one. */
+/** Reads the briefs of rows that have none, or an older one. */
 async function readBriefs() {
   shelf.waits = 0;
   const wanted = shelf.rows.filter((one) => briefs.get(one.session)?.state !== stateOf(one)).slice(0, 100);
@@ -89,7 +89,7 @@ async function readBriefs() {
   waitForBriefs();
 }
 
-/** Asks for sums soon: at once when the list comes, and now and then while sessions change. */
+/** Asks for briefs soon: at once when the list comes, and now and then while sessions change. */
 function waitForBriefs(after = BRIEF_MS) {
   if (shelf.waits || !shelf.rows.some((one) => briefs.get(one.session)?.state !== stateOf(one))) return;
   shelf.waits = setTimeout(() => { readBriefs().catch((error) => sayState(error.message)); }, after);
@@ -101,7 +101,7 @@ function sessionLine(one) {
     h("span", { class: one.live ? "dot live" : "dot", title: one.live ? "an agent is at work" : null }),
     h("span", { class: "name" }, h("span", { class: "title" }, one.title || one.session), one.labels.map((label) => h("span", { class: "label" }, label)),
       one.branches > 1 && h("span", { class: "quiet" }, `${one.branches} branches`), conflictChip(one.conflicts)),
-    cell("deeds"), h("small", {}, cell("outcome"), cell("agent", one.agent), cell("project", one.project), cell("number", plural(one.prompts, "prompt")), cell("number cost")),
+    cell("spark"), h("small", {}, cell("outcome"), cell("agent", one.agent), cell("project", one.project), cell("number", plural(one.prompts, "prompt")), cell("number cost")),
     h("time", { datetime: one.time, title: one.time }, ago(one.time)));
 }
 

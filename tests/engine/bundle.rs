@@ -33,6 +33,8 @@ fn bundle(repo: &Repository, wanted: &[BundleRequest], without: &[ObjectId]) -> 
     let path = folder.path().join("b");
     let plan = plan_bundle(repo, wanted, without).unwrap();
     plan.write(repo, TIER, &RealIo.create(&path).unwrap()).unwrap();
+    let (done, all) = repo.store().packing().count();
+    assert_eq!(done, all, "progress ends at its total");
     std::fs::read(path).unwrap()
 }
 

@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -105,7 +106,9 @@ def test_it_reads_to_the_end_and_a_signal_ends_it(store: turntree.Store) -> None
     with store.begin("task") as turn:
         turn.put("kept", "large", bytes(4 << 20))
     command = [PROGRAM, "--store", store.path, "cat", "task:kept/large"]
-    writing = subprocess.Popen(command, stdout=subprocess.PIPE, bufsize=0)
+    # Whatever started the tests may ignore the signal, and programs inherit that.
+    heeds = partial(signal.signal, signal.SIGINT, signal.SIG_DFL)
+    writing = subprocess.Popen(command, stdout=subprocess.PIPE, bufsize=0, preexec_fn=heeds)
     assert writing.stdout and writing.stdout.read(1) == b"\0"
     # The pipe is full, and has no reader: Python's own handler would wait for it.
     writing.send_signal(signal.SIGINT)

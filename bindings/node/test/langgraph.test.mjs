@@ -469,7 +469,7 @@ with TurntreeSaver(sys.argv[1]) as saver:
     for said in sys.argv[2:]:
         graph.invoke({"messages": [HumanMessage(said)]}, thread)
     found = [[m.text for m in s.values.get("messages", ())] for s in graph.get_state_history(thread)]
-    roles = [m.role for m in saver.store.snapshot("t").messages()]
+    roles = [m.role for m in saver.store["t"].messages()]
     print(json.dumps({"history": found, "roles": roles}))
 `;
 

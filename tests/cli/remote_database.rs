@@ -121,7 +121,7 @@ fn password() -> [(&'static str, String); 1] {
 #[test]
 fn postgresql_is_a_bucket() {
     let Some(server) = Server::start() else { return skipped() };
-    // Connections must be durable whatever the server's default is.
+    // Commits are durable, whatever the server's default is.
     server.sql("ALTER SYSTEM SET synchronous_commit = off");
     server.sql("SELECT pg_reload_conf()");
     expect_bucket(&|| served(&server.url("team/a"), &password()), 10_100);

@@ -104,9 +104,9 @@ impl DatabaseBucket {
         failure(action, &self.place.shown, error)
     }
 
-    /// Runs work on the connection, which is made first unless it still stands.
+    /// Runs work on the connection, and connects first if there is none.
     fn with<T>(&self, work: impl FnOnce(&mut Client) -> T) -> Result<T> {
-        // A panic leaves a connection that the server has closed or that is idle.
+        // After a panic there is no connection, and a new one is made.
         let mut kept = self.client.lock().unwrap_or_else(PoisonError::into_inner);
         let mut client = match kept.take().filter(|client| !client.is_closed()) {
             Some(client) => client,

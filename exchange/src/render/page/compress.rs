@@ -24,24 +24,29 @@ pub struct PageCompressor<'a> {
     held: Vec<u8>,
     /// The size in bytes up to which a page is not compressed.
     most_plain: usize,
-    is_large: bool,
+    /// The size of the held bytes at which they are searched again: a search of a block after each
+    /// small write would be quadratic in its size.
+    next_search: usize,
     blocks: usize,
 }
 
 impl<'a> PageCompressor<'a> {
     /// Begins a page, which is compressed if it has more than `most_plain` bytes.
     pub fn new(out: &'a mut dyn Write, most_plain: usize) -> Self {
-        Self { out, held: Vec::new(), most_plain, is_large: false, blocks: 0 }
+        Self { out, held: Vec::new(), most_plain, next_search: most_plain + 1, blocks: 0 }
     }
 
     /// Writes the rest.
     ///
     /// # Errors
-    /// `InvalidInput` if what was compressed is not what [`export_page`](super::export_page)
-    /// writes, `Io` if the writer fails.
-    pub fn finish(self) -> Result<()> {
-        if self.is_large && self.blocks == 0 {
-            return Err(Error::invalid("the compressed text is not a page: it has no data"));
+    /// `InvalidInput` if the text is large and no page of [`export_page`](super::export_page), `Io`
+    /// if the writer fails.
+    pub fn finish(mut self) -> Result<()> {
+        if self.blocks > 0 || self.held.len() > self.most_plain {
+            self.compress()?;
+            if self.blocks == 0 {
+                return Err(Error::invalid("the compressed text is not a page: it has no data"));
+            }
         }
         let written = self.out.write_all(&self.held).and_then(|()| self.out.flush());
         written.map_err(|error| Error::io("write the page", error))
@@ -61,6 +66,7 @@ impl<'a> PageCompressor<'a> {
             self.held = after.to_vec();
             self.blocks += 1;
         }
+        self.next_search = self.held.len() + self.held.len() / 2 + 1;
         Ok(())
     }
 }
@@ -68,8 +74,7 @@ impl<'a> PageCompressor<'a> {
 impl Write for PageCompressor<'_> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         self.held.extend_from_slice(bytes);
-        self.is_large |= self.held.len() > self.most_plain;
-        if self.is_large {
+        if self.held.len() >= self.next_search {
             self.compress().map_err(io::Error::other)?;
         }
         Ok(bytes.len())
@@ -80,10 +85,10 @@ impl Write for PageCompressor<'_> {
     }
 }
 
-/// Returns the bytes before and after a sign.
-fn parts<'b>(bytes: &'b [u8], sign: &str) -> Option<(&'b [u8], &'b [u8])> {
-    let at = memmem::find(bytes, sign.as_bytes())?;
-    Some((bytes.get(..at)?, bytes.get(at + sign.len()..)?))
+/// Returns the bytes before and after a marker.
+fn parts<'b>(bytes: &'b [u8], marker: &str) -> Option<(&'b [u8], &'b [u8])> {
+    let at = memmem::find(bytes, marker.as_bytes())?;
+    Some((bytes.get(..at)?, bytes.get(at + marker.len()..)?))
 }
 
 /// Compresses bytes with zlib.

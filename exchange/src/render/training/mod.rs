@@ -131,7 +131,7 @@ pub struct TrainingOptions {
     pub agent: Option<String>,
 }
 
-/// What an export could not contain.
+/// The parts of the history that an export omits, counted.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct LeftOut {
     /// Continuations of forks without a recorded reward.

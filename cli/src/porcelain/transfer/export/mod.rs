@@ -273,7 +273,7 @@ impl ExportRequest {
         self.format == ExportFormat::Environment
     }
 
-    /// Describes what the export cannot contain.
+    /// Describes the parts that the export omits.
     pub(crate) fn left_out(&self, subject: &Subject<'_>) -> Vec<String> {
         match (&subject.training, self.format.training()) {
             (Some(training), Some(format)) => told(training.left_out(format)),

@@ -12,7 +12,7 @@ const FIELDS: [u64; 2] = [7, 8];
 
 /// Maximum number of parents of an operation.
 pub(crate) const MAX_PARENTS: usize = 64;
-const MAX_CHANGES: u64 = 1 << 16;
+const MAX_CHANGES: u64 = 1 << 20;
 
 /// One atomic change of refs.
 ///

@@ -53,7 +53,7 @@ pub fn refs(bytes: &[u8]) {
     drop(repo);
     let again = try_open(&disk, 61).unwrap();
     let refs = &sample().refs.values;
-    for (other, value) in refs.iter().filter(|(other, _)| **other != name) {
+    for (other, value) in refs.iter().filter(|(other, _)| *other != name) {
         let RefValue::Object(id) = value else { continue };
         assert_eq!(again.refs().value(other), Some(value), "{other} was moved");
         assert!(matches!(again.read(id), Ok(Some(_))), "the target of {other} is missing");

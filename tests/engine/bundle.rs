@@ -57,7 +57,8 @@ fn seen(repo: &Repository) -> Seen {
     let refs = repo.refs();
     let is_own = |name: &str| !name.starts_with("refs/retention") && name != "HEAD";
     let own = refs.values.iter().filter(|(name, _)| is_own(name));
-    let values: BTreeMap<_, _> = own.map(|(name, value)| (name.clone(), value.clone())).collect();
+    let values: BTreeMap<_, _> =
+        own.map(|(name, value)| (name.to_owned(), value.clone())).collect();
     let starts: Vec<ObjectId> = repo.branches().into_iter().map(|(_, tip)| tip).collect();
     let mut turns = BTreeMap::new();
     for entry in repo.history(&starts, &[]).unwrap() {

@@ -71,7 +71,7 @@ fn hex(bytes: &[u8]) -> String {
 /// One line for each ref, as the reader prints it.
 fn refs(repo: &Repository) -> String {
     let refs = repo.refs();
-    let line = |(name, value): (&String, &RefValue)| match value {
+    let line = |(name, value): (&str, &RefValue)| match value {
         RefValue::Object(id) => format!("{name}\t{id}\n"),
         RefValue::Symbolic(target) => format!("{name}\t-> {target}\n"),
     };

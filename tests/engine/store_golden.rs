@@ -264,7 +264,7 @@ fn copy(from: &Path, to: &Path) {
 /// A line of JSON for each ref.
 fn refs(repo: &Repository) -> Vec<String> {
     let refs = repo.refs();
-    let line = |(name, value): (&String, &RefValue)| match value {
+    let line = |(name, value): (&str, &RefValue)| match value {
         RefValue::Object(id) => format!(r#""{name}": "{id}""#),
         RefValue::Symbolic(target) => format!(r#""{name}": "-> {target}""#),
     };

@@ -39,7 +39,7 @@ impl Verb for ShowRef {
                 RefValue::Object(id) => (Some(id.to_string()), None),
                 RefValue::Symbolic(target) => (None, Some(target.clone())),
             };
-            json::Ref { name: name.clone(), id, target }
+            json::Ref { name: name.to_owned(), id, target }
         });
         run.out.record(&json::Refs { refs: refs.collect() })?;
         Ok(Answer::Yes)

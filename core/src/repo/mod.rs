@@ -271,7 +271,7 @@ impl Repository {
     pub fn branches(&self) -> Vec<(BranchName, ObjectId)> {
         let refs = self.refs();
         refs.values
-            .iter()
+            .starting_with(BRANCHES)
             .filter_map(|(name, value)| match value {
                 RefValue::Object(id) => Some((BranchName::from_full(name)?, *id)),
                 RefValue::Symbolic(_) => None,
@@ -285,9 +285,9 @@ impl Repository {
     pub fn branches_of(&self, session: &str) -> Vec<(BranchName, ObjectId)> {
         let refs = self.refs();
         let (main, below) = (format!("{BRANCHES}{session}"), format!("{BRANCHES}{session}/"));
-        let own = refs.values.get(&main).map(|value| (&main, value));
+        let own = refs.values.get(&main).map(|value| (main.as_str(), value));
         let named = own.into_iter().chain(refs.values.starting_with(&below));
-        let branch = |(name, value): (&String, &RefValue)| match value {
+        let branch = |(name, value): (&str, &RefValue)| match value {
             RefValue::Object(id) => Some((BranchName::from_full(name)?, *id)),
             RefValue::Symbolic(_) => None,
         };

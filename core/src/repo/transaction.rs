@@ -131,10 +131,11 @@ impl<'r> Transaction<'r> {
     #[must_use]
     pub fn branches_of(&self, session: &str) -> Vec<(BranchName, ObjectId)> {
         let (main, below) = (format!("{BRANCHES}{session}"), format!("{BRANCHES}{session}/"));
-        let is_own = |name: &&String| **name == main || name.starts_with(&below);
+        let is_own = |name: &&str| *name == main || name.starts_with(&below);
         let begun = self.refs.values.starting_with(&below).map(|(name, _)| name);
-        let begun = begun.chain(self.refs.values.contains_key(&main).then_some(&main));
-        let names: BTreeSet<&String> = begun.chain(self.updates.keys().filter(is_own)).collect();
+        let begun = begun.chain(self.refs.values.contains_key(&main).then_some(main.as_str()));
+        let changed = self.updates.keys().map(String::as_str).filter(is_own);
+        let names: BTreeSet<&str> = begun.chain(changed).collect();
         let branches = names.into_iter().filter_map(|name| BranchName::from_full(name));
         let branches = branches.filter(|branch| branch.session() == session);
         branches.filter_map(|branch| self.tip(&branch).map(|tip| (branch, tip))).collect()
@@ -287,7 +288,7 @@ impl<'r> Transaction<'r> {
         &'t self,
         prefix: &'t str,
     ) -> impl Iterator<Item = (&'t str, &'t RefValue)> {
-        self.refs.values.starting_with(prefix).map(|(name, value)| (name.as_str(), value))
+        self.refs.values.starting_with(prefix)
     }
 
     /// Returns the newest commit of a branch as of the beginning.

@@ -119,7 +119,7 @@ pub fn export(
     reject_store(dir)?;
     let target = ExportRepository::open(dir, options.source)?;
     let known = RepositoryState::read(&target.git)?;
-    let names = git_names(repo.refs().values.keys().map(String::as_str));
+    let names = git_names(repo.refs().values.keys());
     let names: BTreeMap<String, String> =
         names.into_iter().filter(|(name, _)| wanted.contains_key(name)).collect();
     let removed = conflicting_refs(&known, &names)?;

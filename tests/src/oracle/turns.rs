@@ -145,7 +145,7 @@ pub(super) fn tips(repo: &Repository) -> turntree::Result<Vec<(String, ObjectId)
         ["refs/heads/", "refs/tags/", "refs/pins/"].iter().any(|kind| name.starts_with(kind))
     });
     let ids = named.filter_map(|(name, value)| match value {
-        RefValue::Object(id) => Some(repo.peel(id).map(|id| (name.clone(), id))),
+        RefValue::Object(id) => Some(repo.peel(id).map(|id| (name.to_owned(), id))),
         RefValue::Symbolic(_) => None,
     });
     ids.collect()

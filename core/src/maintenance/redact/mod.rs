@@ -287,14 +287,14 @@ fn has_matches(search: &Search<'_>, pattern: &Pattern) -> bool {
 
 fn has_matching_ref(refs: &RefTable, pattern: &Pattern) -> bool {
     let targets = refs.values.values().filter_map(|value| match value {
-        RefValue::Symbolic(target) => Some(target),
+        RefValue::Symbolic(target) => Some(target.as_str()),
         RefValue::Object(_) => None,
     });
     refs.values.keys().chain(targets).any(|name| !hits_in_name(name, pattern).is_empty())
 }
 
 fn moving_refs(search: &Search<'_>, pattern: &Pattern) -> Result<Vec<String>> {
-    let moves = |name: &String, value: &RefValue| {
+    let moves = |name: &str, value: &RefValue| {
         let value = match value {
             RefValue::Object(id) => search.is_tainted(id),
             RefValue::Symbolic(target) => !hits_in_name(target, pattern).is_empty(),

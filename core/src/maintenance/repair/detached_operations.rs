@@ -42,10 +42,10 @@ pub(in crate::maintenance) fn plan(
     for change in detached.iter().flat_map(|found| &found.operation.changes) {
         plan.plan_change(change);
     }
-    let names: HashSet<&String> = before.keys().chain(plan.values.keys()).collect();
+    let names: HashSet<&str> = before.keys().chain(plan.values.keys()).collect();
     let changes = names.into_iter().filter_map(|name| {
         let (old, new) = (before.get(name).cloned(), plan.values.get(name).cloned());
-        (old != new).then(|| RefChange { name: name.clone(), old, new })
+        (old != new).then(|| RefChange { name: name.to_owned(), old, new })
     });
     let mut changes: Vec<_> = changes.collect();
     changes.sort_unstable_by(|a, b| a.name.cmp(&b.name));

@@ -188,7 +188,7 @@ impl<'a> ReachabilityWalk<'a> {
                         // exist.
                         let message = format!("{} {id} is lost: {why}", Kind::Commit);
                         self.lost.insert(*id, Kind::Commit);
-                        self.add(FsckKind::Lost, name.clone(), message, Some(*id));
+                        self.add(FsckKind::Lost, name.to_owned(), message, Some(*id));
                         continue;
                     }
                     Ok(None) => None,
@@ -196,7 +196,7 @@ impl<'a> ReachabilityWalk<'a> {
                 },
             };
             if let Some(message) = problem {
-                self.add(FsckKind::Ref, name.clone(), message, None);
+                self.add(FsckKind::Ref, name.to_owned(), message, None);
             }
         }
     }
@@ -269,7 +269,7 @@ impl<'a> ReachabilityWalk<'a> {
                     // Everything is reverted. A remaining ref has no origin.
                     for name in values.keys() {
                         let message = "no operation explains its value".to_owned();
-                        self.add(FsckKind::Operations, name.clone(), message, None);
+                        self.add(FsckKind::Operations, name.to_owned(), message, None);
                     }
                     return;
                 }

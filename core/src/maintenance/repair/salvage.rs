@@ -289,7 +289,7 @@ fn plan_refs(
         let adrift = || turns.newest_unreachable(BranchName::from_full(name)?.session());
         let new = new.or_else(adrift);
         let stays = new.is_none() && matches!(examination.inventory.read_any(old), Ok(Some(_)));
-        plan.refs.push(RefRepair { name: name.clone(), old: *old, new, stays });
+        plan.refs.push(RefRepair { name: name.to_owned(), old: *old, new, stays });
     }
     plan
 }

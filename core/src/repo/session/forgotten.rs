@@ -280,7 +280,7 @@ impl Transaction<'_> {
         }
         let refs = repo.refs();
         let beside = refs.values.keys().filter(|name| !name.starts_with(BRANCHES));
-        let is_own = |name: &&String| session_of(name).is_some_and(|of| names.contains(of));
+        let is_own = |name: &&str| session_of(name).is_some_and(|of| names.contains(of));
         for name in beside.filter(is_own) {
             self.set_ref(name, Expected::Any, None);
         }

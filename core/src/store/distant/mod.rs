@@ -65,7 +65,7 @@ struct IndexedRefs {
 }
 
 /// Returns the refs of indexes.
-fn index_refs(refs: &RefTable) -> impl Iterator<Item = (&String, &ObjectId)> {
+fn index_refs(refs: &RefTable) -> impl Iterator<Item = (&str, &ObjectId)> {
     refs.values.starting_with(DISTANT_REFS).filter_map(|(name, value)| match value {
         RefValue::Object(id) => Some((name, id)),
         RefValue::Symbolic(_) => None,
@@ -156,7 +156,7 @@ impl Store {
     fn distant_bundles(&self) -> Result<Vec<Arc<DistantBundle>>> {
         let refs = self.refs();
         let now: Vec<(String, ObjectId)> =
-            index_refs(&refs).map(|(name, id)| (name.clone(), *id)).collect();
+            index_refs(&refs).map(|(name, id)| (name.to_owned(), *id)).collect();
         let seen = Arc::clone(&lock(&self.distant.seen));
         if seen.refs == now {
             return Ok(seen.bundles.clone());

@@ -2,12 +2,12 @@
 
 use std::fmt;
 
-use super::ref_values::RefValues;
+use super::ref_values::{RefValues, SortedRefs};
 use crate::error::{Error, ErrorKind, Result};
 use crate::object::{MAX_PARENTS, ObjectId, Operation, Reader, RefChange, RefValue, Writer};
 
 /// Most refs in a store, and most that one operation changes.
-pub(crate) const MAX_REFS: usize = 1 << 16;
+pub(crate) const MAX_REFS: usize = 1 << 20;
 
 /// Most operations that one operation joins; the newest operation is a parent too.
 pub(crate) const MAX_JOINED: usize = MAX_PARENTS - 1;
@@ -153,9 +153,9 @@ impl RefTable {
     /// Decodes the output of [`RefTable::encode_values`].
     pub(in crate::store) fn decode_values(bytes: &[u8]) -> Result<RefValues> {
         let mut reader = Reader::new("ref table", bytes);
-        let mut values = RefValues::default();
+        let mut values = SortedRefs::default();
         for _ in 0..reader.array_up_to(2 * MAX_REFS as u64)? / 2 {
-            let name = reader.text()?.to_owned();
+            let name = reader.text()?;
             reader.array(2)?;
             let value = match reader.uint_up_to(1)? {
                 0 => ObjectId::from_slice(reader.bytes()?)
@@ -163,13 +163,12 @@ impl RefTable {
                     .ok_or_else(|| reader.malformed("an id"))?,
                 _ => RefValue::Symbolic(reader.text()?.to_owned()),
             };
-            if values.last_name().is_some_and(|last| last >= name.as_str()) {
+            if !values.push(name, value) {
                 return Err(reader.refuse("names in ascending order", &name));
             }
-            values.insert(name, value);
         }
         reader.finish()?;
-        Ok(values)
+        Ok(values.into())
     }
 
     fn change(&self, update: &RefUpdate) -> Result<RefChange> {

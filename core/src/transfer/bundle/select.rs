@@ -293,7 +293,7 @@ fn names(
         let chain = tag_chain(repo.store(), id).map_err(|error| error.at(name))?;
         let target = chain.last().map_or(*id, |(_, tag)| tag.target);
         if reach.contains(&target)? {
-            names.insert(name.clone(), *id);
+            names.insert(name.to_owned(), *id);
             tags.extend(chain.into_iter().rev().filter(|(id, _)| known.insert(*id)));
         }
     }

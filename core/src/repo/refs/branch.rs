@@ -198,6 +198,9 @@ fn check_name(what: &str, name: &str) -> Result<()> {
     if name.is_empty() || name.len() > MAX_NAME_BYTES {
         return Err(name_error(what, name, &format!("1 to {MAX_NAME_BYTES} bytes")));
     }
+    if is_plain(name) {
+        return Ok(());
+    }
     let forbidden = |c: char| c.is_control() || c.is_whitespace() || "~^:?*[\\".contains(c);
     if name.contains(forbidden) || name.contains("..") || name.contains("@{") || name == "@" {
         return Err(name_error(
@@ -220,6 +223,17 @@ fn check_name(what: &str, name: &str) -> Result<()> {
         ));
     }
     Ok(())
+}
+
+/// Returns true if a name has only letters, digits, `_`, `-` and `/`, and keeps the rules. Most
+/// names do, and a list reads the names of all sessions.
+fn is_plain(name: &str) -> bool {
+    let mut is_first = true;
+    let plain = name.bytes().all(|byte| {
+        let starts_part = std::mem::replace(&mut is_first, byte == b'/');
+        byte.is_ascii_alphanumeric() || byte == b'_' || !starts_part && matches!(byte, b'-' | b'/')
+    });
+    plain && !is_first
 }
 
 fn name_error(what: &str, name: &str, expected: &str) -> Error {

@@ -284,13 +284,13 @@ impl KnownSessions {
     /// Finds the current row of each session.
     fn join<'r>(&self, repo: &Repository, refs: &'r RefTable) -> Joined<'r> {
         let (known, clears) = self.known(repo);
-        let mut old = known.rows.iter().peekable();
+        // A damaged row has no name, and comes before every other.
+        let named = known.rows.iter().map(|row| (name_of(row).unwrap_or_default(), row));
+        let mut old = named.peekable();
         let mut slots = Vec::new();
         for (name, refs) in all_refs(refs) {
-            let is_before = |row: &&Bytes| name_of(row).map_or(true, |it| it < name);
-            while old.next_if(is_before).is_some() {}
-            let is_its = |row: &&Bytes| name_of(row).is_ok_and(|it| it == name);
-            let row = old.next_if(is_its).cloned();
+            while old.next_if(|(other, _)| *other < name).is_some() {}
+            let row = old.next_if(|(other, _)| *other == name).map(|(_, row)| row.clone());
             let current = row.clone().and_then(|row| StoredRow::matching(row, name, &refs));
             slots.push((name, current.map_or(Slot::Changed(refs, row), Slot::Known)));
         }
@@ -479,19 +479,34 @@ fn labels_of<'r>(refs: &'r RefTable, session: &str) -> Option<&'r RefValue> {
     refs.values.get(&format!("{SESSION_REFS}{session}"))
 }
 
-/// Returns the refs of all sessions, by name.
-fn all_refs(refs: &RefTable) -> BTreeMap<&str, SessionRefs<'_>> {
-    let mut all: BTreeMap<&str, SessionRefs<'_>> = BTreeMap::new();
-    let has_labels = refs.values.starting_with(SESSION_REFS).next().is_some();
+/// Returns the refs of all sessions, ordered by name.
+fn all_refs(refs: &RefTable) -> Vec<(&str, SessionRefs<'_>)> {
+    let mut all: Vec<(&str, SessionRefs<'_>)> = Vec::new();
     for (full, value) in refs.values.starting_with(BRANCH_REFS) {
         let (Some((session, branch)), RefValue::Object(tip)) = (branch_of(full), value) else {
             continue;
         };
-        let known = all.entry(session).or_insert_with(|| SessionRefs {
-            branches: Vec::new(),
-            labels: if has_labels { labels_of(refs, session) } else { None },
-        });
-        known.branches.push((branch, *tip));
+        match all.last_mut().filter(|(last, _)| *last == session) {
+            Some((_, of)) => of.branches.push((branch, *tip)),
+            None => {
+                all.push((session, SessionRefs { branches: vec![(branch, *tip)], labels: None }));
+            }
+        }
+    }
+    // The refs of `a-b` are between those of `a` and of `a/b`.
+    all.sort_by_key(|(session, _)| *session);
+    all.dedup_by(|(session, of), (before, kept)| {
+        session == before && {
+            kept.branches.append(&mut of.branches);
+            true
+        }
+    });
+    let mut labels = refs.values.starting_with(SESSION_REFS).peekable();
+    for (session, of) in &mut all {
+        let order = |full: &str| full.strip_prefix(SESSION_REFS).cmp(&Some(*session));
+        while labels.next_if(|(full, _)| order(full).is_lt()).is_some() {}
+        let own = labels.next_if(|(full, _)| order(full).is_eq());
+        of.labels = own.map(|(_, value)| value);
     }
     all
 }

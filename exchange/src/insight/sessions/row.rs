@@ -124,23 +124,36 @@ pub(super) fn name_of(row: &[u8]) -> Result<&str> {
 
 /// Returns the state of a row.
 pub(super) fn state_of(row: &[u8]) -> Result<SessionState> {
+    let name = name_of(row)?;
+    let mut branches = Vec::new();
+    let (labels, newest) = read_branches(row, |branch, tip, turn, time| {
+        let branch = BranchName::new(name, branch)?;
+        branches.push(BranchTip { branch, tip, turn, time });
+        Ok(())
+    })?;
+    Ok(SessionState { name: name.to_owned(), labels, branches, newest })
+}
+
+/// Calls `each` with name, tip, turn and time of each branch of a row. Returns the labels ref and the
+/// number of the newest branch.
+fn read_branches<'a>(
+    row: &'a [u8],
+    mut each: impl FnMut(&'a str, ObjectId, u64, Time) -> Result<()>,
+) -> Result<(Option<RefValue>, usize)> {
     let (state, ..) = parts(row)?;
     let mut reader = Reader::new(WHAT, state);
-    let name = reader.text()?.to_owned();
+    reader.text()?;
     let labels = match reader.bytes()? {
         [] => None,
         id => Some(RefValue::Object(id_of(id)?)),
     };
     let newest = usize::try_from(reader.uint()?).unwrap_or(usize::MAX);
-    let len = reader.array_up_to(MAX_ITEMS)?;
-    let mut branches = Vec::new();
-    for _ in 0..len {
-        let branch = BranchName::new(&name, reader.text()?)?;
-        let tip = id_of(reader.bytes()?)?;
+    for _ in 0..reader.array_up_to(MAX_ITEMS)? {
+        let (branch, tip) = (reader.text()?, id_of(reader.bytes()?)?);
         let (turn, time) = (reader.uint()?, time(&mut reader)?);
-        branches.push(BranchTip { branch, tip, turn, time });
+        each(branch, tip, turn, time)?;
     }
-    Ok(SessionState { name, labels, branches, newest })
+    Ok((labels, newest))
 }
 
 /// Returns the number of open conflicts of the branches of a row that were counted, by tip.
@@ -346,9 +359,12 @@ impl<'a> SessionRow<'a> {
     /// Returns the tips of its branches.
     #[must_use]
     pub fn tips(&self) -> Vec<KnownTip> {
-        let state = state_of(&self.row.bytes).map(|state| state.branches).unwrap_or_default();
-        let tip = |BranchTip { tip: id, turn, time, .. }| KnownTip { id, turn, time };
-        state.into_iter().map(tip).collect()
+        let mut tips = Vec::new();
+        let read = read_branches(&self.row.bytes, |_, id, turn, time| {
+            tips.push(KnownTip { id, turn, time });
+            Ok(())
+        });
+        read.map(|_| tips).unwrap_or_default()
     }
 
     /// Returns true if a client was started without a prompt, see

@@ -4,7 +4,8 @@
 //! person named keep their names. Records for programs have whole names.
 
 use std::borrow::Cow;
-use std::cell::{Cell, OnceCell};
+use std::cell::OnceCell;
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use turntree::repo::BranchName;
@@ -13,18 +14,18 @@ use turntree::store::RefTable;
 /// Minimum number of characters of a short name.
 const MIN_CHARS: usize = 8;
 
+/// The prefix of refs of branches.
+const BRANCH_REFS: &str = "refs/heads/";
+
 /// Characters of a UUID.
 const UUID_CHARS: usize = 36;
-
-/// The number of names that are shortened by a pass over the refs each. For more names, a sorted
-/// table is built once, which costs as much as several passes.
-const PASSES: usize = 4;
 
 /// The short names of the sessions in some refs.
 #[derive(Debug, Default)]
 pub(crate) struct ShortNames {
     refs: Option<Arc<RefTable>>,
-    passes: Cell<usize>,
+    /// The first bytes of the ids that will be shortened; `None` if all may be.
+    wanted: Option<HashSet<u64>>,
     table: OnceCell<BeginningTable>,
 }
 
@@ -34,25 +35,19 @@ impl ShortNames {
         Self { refs: Some(refs), ..Self::default() }
     }
 
+    /// The short names of some of these sessions: less is sorted than for all.
+    pub(crate) fn of<'n>(refs: Arc<RefTable>, names: impl IntoIterator<Item = &'n str>) -> Self {
+        let wanted = names.into_iter().filter_map(id_in).map(first_bytes).collect();
+        Self { wanted: Some(wanted), ..Self::new(refs) }
+    }
+
     /// Returns the short name of a session: the shortest beginning of the id in its name that no
-    /// other session has, or its whole name. Costs a pass over the refs for each of the first names
-    /// with an id, and a search in a table for others.
+    /// other session has, or its whole name. The first name with an id costs a pass over the refs,
+    /// others a search in a table.
     pub(crate) fn session<'n>(&self, name: &'n str) -> Cow<'n, str> {
         let (Some(id), Some(refs)) = (id_in(name), &self.refs) else { return Cow::Borrowed(name) };
-        let Some(beginning) = id.get(..MIN_CHARS) else { return Cow::Borrowed(name) };
-        let passes = self.passes.get();
-        let shared = if passes < PASSES {
-            self.passes.set(passes + 1);
-            let others = sessions(refs, beginning).filter(|other| other != name);
-            let beginnings = others.map(|other| {
-                id_in(&other)
-                    .map_or(0, |other| shared_bytes(id, other))
-                    .max(shared_bytes(id, &other))
-            });
-            beginnings.max().unwrap_or_default()
-        } else {
-            self.table.get_or_init(|| BeginningTable::new(refs)).longest_shared(id, name)
-        };
+        let table = self.table.get_or_init(|| BeginningTable::new(refs, self.wanted.as_ref()));
+        let shared = table.longest_shared(id, name);
         Cow::Borrowed(id.get(..MIN_CHARS.max(shared + 1)).unwrap_or(name))
     }
 
@@ -77,49 +72,85 @@ impl ShortNames {
     }
 }
 
-/// What sessions can be named by: their names, and the ids in them, in order.
+/// What sessions can be named by, in order: their names, and the ids in them. With only some ids
+/// wanted, only what begins like one of them.
 #[derive(Debug)]
 struct BeginningTable {
-    /// Each with the name of its session.
-    beginnings: Vec<(String, Arc<str>)>,
+    /// The names of all sessions, one after the other.
+    names: String,
+    beginnings: Vec<Beginning>,
+}
+
+/// A text by which a session can be named.
+#[derive(Debug, Clone, Copy)]
+struct Beginning {
+    /// Its first bytes, as a number that orders like them.
+    first: u64,
+    /// Where the name of the session begins in all names, the text itself, and where both end.
+    places: (usize, usize, usize),
 }
 
 impl BeginningTable {
-    fn new(refs: &RefTable) -> Self {
-        let mut beginnings = Vec::new();
-        for session in sessions(refs, "") {
-            let name: Arc<str> = session.as_str().into();
-            beginnings.extend(id_in(&session).map(|id| (id.to_owned(), Arc::clone(&name))));
-            beginnings.push((session, name));
+    fn new(refs: &RefTable, wanted: Option<&HashSet<u64>>) -> Self {
+        let (mut names, mut beginnings) = (String::new(), Vec::new());
+        let mut last = "";
+        for (full, _) in refs.values.starting_with(BRANCH_REFS) {
+            let name = full.get(BRANCH_REFS.len()..).unwrap_or_default();
+            let (session, _) = name.split_once('/').unwrap_or((name, ""));
+            // Branches of a session are mostly next to each other; a name may be there twice.
+            if session == last {
+                continue;
+            }
+            last = session;
+            let (start, end) = (names.len(), names.len() + session.len());
+            let id = id_in(session).filter(|id| id.len() < session.len());
+            for text in [session].into_iter().chain(id) {
+                let first = first_bytes(text);
+                if wanted.is_none_or(|wanted| wanted.contains(&first)) {
+                    beginnings.push(Beginning { first, places: (start, end - text.len(), end) });
+                }
+            }
+            if beginnings.last().is_some_and(|it: &Beginning| it.places.0 == start) {
+                names.push_str(session);
+            }
         }
-        beginnings.sort_unstable();
-        Self { beginnings }
+        let text = |it: &Beginning| names.get(it.places.1..it.places.2).unwrap_or_default();
+        // Few texts begin alike, and numbers are sorted faster.
+        beginnings.sort_unstable_by_key(|it| it.first);
+        for alike in beginnings.chunk_by_mut(|one, next| one.first == next.first) {
+            alike.sort_unstable_by(|one, other| text(one).cmp(text(other)));
+        }
+        Self { names, beginnings }
     }
 
     /// Returns the length of the longest beginning of `id` that another session than `name` has.
     fn longest_shared(&self, id: &str, name: &str) -> usize {
+        let first = first_bytes(id);
+        let at = self
+            .beginnings
+            .partition_point(|it| it.first.cmp(&first).then_with(|| self.text(it).cmp(id)).is_lt());
         // Those with the most in common are next to it.
-        let at = self.beginnings.partition_point(|(beginning, _)| beginning.as_str() < id);
-        let is_other = |(_, session): &&(String, Arc<str>)| **session != *name;
         let (before, after) = self.beginnings.split_at(at);
+        let is_other = |it: &&Beginning| self.session(it) != name;
         let nearest = [before.iter().rev().find(is_other), after.iter().find(is_other)];
-        let shared = nearest.into_iter().flatten().map(|(other, _)| shared_bytes(id, other));
+        let shared = nearest.into_iter().flatten().map(|it| shared_bytes(id, self.text(it)));
         shared.max().unwrap_or_default()
+    }
+
+    fn text(&self, it: &Beginning) -> &str {
+        self.names.get(it.places.1..it.places.2).unwrap_or_default()
+    }
+
+    fn session(&self, it: &Beginning) -> &str {
+        self.names.get(it.places.0..it.places.2).unwrap_or_default()
     }
 }
 
-/// Iterates over the names of the sessions that contain `part`, and maybe some others, each once.
-fn sessions(refs: &RefTable, part: &str) -> impl Iterator<Item = String> {
-    let mut last = String::new();
-    // Most names are passed over without being parsed.
-    let names = refs.values.keys().filter(move |full| full.contains(part));
-    let branches = names.filter_map(|full| BranchName::from_full(full));
-    branches.filter_map(move |branch| {
-        // Branches of a session are next to each other.
-        let is_new = branch.session() != last;
-        branch.session().clone_into(&mut last);
-        is_new.then(|| last.clone())
-    })
+/// Returns the first bytes of a text as a number that orders like them.
+fn first_bytes(text: &str) -> u64 {
+    let mut first = [0; MIN_CHARS];
+    first.iter_mut().zip(text.bytes()).for_each(|(to, byte)| *to = byte);
+    u64::from_be_bytes(first)
 }
 
 /// Returns the length of the common beginning of two texts, in bytes.
@@ -172,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn the_table_of_many_sessions_gives_the_names_of_a_pass() {
+    fn a_short_name_is_the_shortest_beginning_that_no_other_session_has() {
         // Ids that differ early, late and not at all, some in longer names.
         let digits =
             |number: usize| format!("{:08x}-684f-4284-a204-{:012x}", number / 7, number % 3);
@@ -183,11 +214,22 @@ mod tests {
         };
         let sessions: Vec<String> = (0..200).map(named).collect();
         let all = names(&sessions.iter().map(String::as_str).collect::<Vec<_>>());
-        let shared: Vec<_> = sessions.iter().map(|session| all.session(session)).collect();
-        assert_eq!(all.passes.get(), PASSES);
-        for (session, short) in sessions.iter().zip(&shared) {
-            let alone = ShortNames::new(all.refs.clone().unwrap());
-            assert_eq!(alone.session(session), *short);
+        for session in &sessions {
+            let Some(id) = id_in(session) else {
+                assert_eq!(all.session(session), *session);
+                continue;
+            };
+            let others: Vec<&String> = sessions.iter().filter(|it| it != &session).collect();
+            let is_free = |short: &&str| {
+                let has = |it: &&&String| {
+                    it.starts_with(short) || id_in(it).is_some_and(|id| id.starts_with(short))
+                };
+                !others.iter().any(|it| has(&it))
+            };
+            let own = ShortNames::of(all.refs.clone().unwrap(), [session.as_str()]);
+            assert_eq!(own.session(session), all.session(session));
+            let shortest = (MIN_CHARS..=id.len()).filter_map(|len| id.get(..len)).find(is_free);
+            assert_eq!(all.session(session), shortest.unwrap_or(session));
         }
     }
 

@@ -101,7 +101,7 @@ pub(crate) fn list(
     let admitted = table.listed().filter(|session| wanted.admits(session, &moved, &gone));
     let matching: Vec<SessionRow<'_>> = admitted.collect();
     let shown: Vec<SessionRow<'_>> = matching.iter().skip(from).take(most).copied().collect();
-    let names = ShortNames::new(repo.refs());
+    let names = ShortNames::of(repo.refs(), shown.iter().map(SessionRow::name));
     let listed = shown.iter().map(|session| {
         let summary = known.summary(repo, session)?;
         let handle = names.session(&summary.name).into_owned();
@@ -126,7 +126,7 @@ pub(crate) fn listed(repo: &Repository, name: &str, now: Time) -> Result<Option<
     let Some(session) = table.listed().find(|session| session.name() == name) else {
         return Ok(None);
     };
-    let handle = ShortNames::new(repo.refs()).session(name).into_owned();
+    let handle = ShortNames::of(repo.refs(), [name]).session(name).into_owned();
     let (summary, live) = (known.summary(repo, &session)?, live_sessions(repo, now)?);
     Ok(Some(ListedSession { is_live: live.contains(name), summary, handle }))
 }
@@ -138,7 +138,7 @@ pub(crate) fn described(
     names: &HashSet<&str>,
 ) -> Result<HashMap<String, ListedSession>> {
     let table = known.table(repo)?;
-    let short = ShortNames::new(repo.refs());
+    let short = ShortNames::of(repo.refs(), names.iter().copied());
     let shown = table.all().filter(|session| names.contains(session.name()));
     let described = shown.map(|session| {
         let summary = known.summary(repo, &session)?;

@@ -118,39 +118,93 @@ fn wide_characters_keep_the_columns_straight_and_nothing_wraps() {
     }
 }
 
-#[test]
-fn a_session_is_live_while_a_hook_puts_turns_in_and_until_its_end() {
-    let machine = Machine::new();
-    let transcript = machine.dir("home").join("s-live.jsonl");
-    let dir = machine.dir("lexer");
-    fs::write(&transcript, claude_code(4).replace("/project", &dir.display().to_string())).unwrap();
-    let hook = |event: &str, now: &str| {
-        let record = serde_json::json!({
-            "hook_event_name": event, "session_id": "s-live", "cwd": dir,
-            "transcript_path": transcript, "prompt": "x", "source": "startup", "reason": "exit",
-        });
+/// A client with hooks, beside the sessions of a machine.
+struct Hooked {
+    machine: Machine,
+    dir: PathBuf,
+}
+
+impl Hooked {
+    fn new() -> Self {
+        let machine = Machine::new();
+        let dir = machine.dir("lexer");
+        let client = Self { machine, dir };
+        client.write(4);
+        client
+    }
+
+    /// Writes the transcript, with this number of turns.
+    fn write(&self, turns: usize) {
+        let transcript = claude_code(turns).replace("/project", &self.dir.display().to_string());
+        fs::write(self.machine.dir("home").join("s-live.jsonl"), transcript).unwrap();
+    }
+
+    fn feed(&self, words: &[&str], now: &str, input: &str) {
         let mut command = Command::new(PROGRAM);
-        command.args(["hook", "--workspace", "off"]).current_dir(&dir).env_clear();
-        command.env("HOME", machine.dir("home")).env("TURNTREE_STORE", machine.dir("home/store"));
+        command.args(words).current_dir(&self.dir).env_clear();
+        command.env("HOME", self.machine.dir("home"));
+        command.env("TURNTREE_STORE", self.machine.dir("home/store"));
         command.envs([("TURNTREE_NOW", now), ("TURNTREE_MAINTENANCE", "off")]);
         let stdin = tempfile::tempfile().unwrap();
-        std::io::Write::write_all(&mut &stdin, record.to_string().as_bytes()).unwrap();
+        std::io::Write::write_all(&mut &stdin, input.as_bytes()).unwrap();
         std::io::Seek::rewind(&mut &stdin).unwrap();
         assert!(command.stdin(stdin).output().unwrap().status.success());
-    };
-    let live = |now: &str| {
-        let output = machine.output_at("other", &["sessions", "--json"], now, "80");
+    }
+
+    fn hook(&self, event: &str, now: &str) {
+        let record = serde_json::json!({
+            "hook_event_name": event, "session_id": "s-live", "cwd": self.dir,
+            "transcript_path": self.machine.dir("home").join("s-live.jsonl"),
+            "prompt": "x", "source": "startup", "reason": "exit",
+        });
+        self.feed(&["hook", "--workspace", "off"], now, &record.to_string());
+    }
+
+    fn live(&self, now: &str) -> Vec<String> {
+        let output = self.machine.output_at("other", &["sessions", "--json"], now, "80");
         let record: Value = serde_json::from_slice(&output.stdout).unwrap();
         let sessions = record["sessions"].as_array().unwrap().clone();
         let live = sessions.into_iter().filter(|session| session["live"] == true);
-        live.map(|session| session["session"].as_str().unwrap().to_owned()).collect::<Vec<_>>()
+        live.map(|session| session["session"].as_str().unwrap().to_owned()).collect()
+    }
+}
+
+#[test]
+fn a_session_is_live_while_a_hook_puts_turns_in_and_until_its_end() {
+    let client = Hooked::new();
+    assert_eq!(client.live("2026-11-20T12:00:00Z"), [""; 0]);
+    client.hook("UserPromptSubmit", "2026-11-20T12:00:00Z");
+    assert_eq!(client.live("2026-11-20T12:05:00Z"), ["s-live"]);
+    assert_eq!(client.live("2026-11-20T12:11:00Z"), [""; 0]);
+    client.hook("SessionEnd", "2026-11-20T12:06:00Z");
+    assert_eq!(client.live("2026-11-20T12:07:00Z"), [""; 0]);
+}
+
+#[test]
+fn a_session_is_live_behind_many_operations_of_others() {
+    let client = Hooked::new();
+    client.hook("UserPromptSubmit", "2026-11-20T12:00:00Z");
+    let snapshot = |number: usize| {
+        let params = serde_json::json!({"message": number.to_string(), "session": "other"});
+        let call = serde_json::json!({
+            "jsonrpc": "2.0", "id": number, "method": "snapshot", "params": params,
+        });
+        format!("{call}\n")
     };
-    assert_eq!(live("2026-11-20T12:00:00Z"), [""; 0]);
-    hook("UserPromptSubmit", "2026-11-20T12:00:00Z");
-    assert_eq!(live("2026-11-20T12:05:00Z"), ["s-live"]);
-    assert_eq!(live("2026-11-20T12:11:00Z"), [""; 0]);
-    hook("SessionEnd", "2026-11-20T12:06:00Z");
-    assert_eq!(live("2026-11-20T12:07:00Z"), [""; 0]);
+    let many: String = (0..300).map(snapshot).collect();
+    client.feed(&["serve", "--stdio"], "2026-11-20T12:01:00Z", &many);
+    // The first list reads the operations, and the others read what it noted.
+    for second in 0..3 {
+        assert_eq!(client.live(&format!("2026-11-20T12:05:0{second}Z")), ["s-live"]);
+    }
+    client.feed(&["serve", "--stdio"], "2026-11-20T12:06:00Z", &snapshot(300));
+    assert_eq!(client.live("2026-11-20T12:06:00Z"), ["s-live"]);
+    client.hook("SessionEnd", "2026-11-20T12:07:00Z");
+    assert_eq!(client.live("2026-11-20T12:07:00Z"), [""; 0]);
+    client.write(5);
+    client.hook("UserPromptSubmit", "2026-11-20T12:08:00Z");
+    assert_eq!(client.live("2026-11-20T12:09:00Z"), ["s-live"]);
+    assert_eq!(client.live("2026-11-20T12:19:00Z"), [""; 0]);
 }
 
 #[test]

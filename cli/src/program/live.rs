@@ -3,8 +3,9 @@
 
 use std::collections::{HashMap, HashSet};
 
+use serde::{Deserialize, Serialize};
 use turntree::object::Time;
-use turntree::repo::{BranchName, HEAD, Repository};
+use turntree::repo::{BranchName, HEAD, OperationEntry, Repository};
 use turntree::workspace::{read_note, write_note};
 
 /// Variables with which clients pass their session to the shells and servers that they start.
@@ -24,6 +25,12 @@ const LIVE_MICROS: i64 = 10 * 60 * 1_000_000;
 
 /// The note of recently ended sessions, with the times.
 const ENDED: &str = "ended sessions";
+
+/// The note of the turns that hooks have added.
+const TURNS: &str = "turns of hooks";
+
+/// The note of turns is written after reading this many operations.
+const MANY_OPERATIONS: usize = 256;
 
 /// The session of the client that started this process, by the client's id.
 pub(crate) fn client_session() -> Option<String> {
@@ -75,24 +82,66 @@ fn read_ended(repo: &Repository) -> HashMap<String, i64> {
 }
 
 /// Returns the sessions that clients probably write now: a hook has added turns within the last ten
-/// minutes, and the client has not reported the end since. Reads the operations of that time.
+/// minutes, and the client has not reported the end since. Reads the operations of that time that
+/// an earlier call has not read.
 pub(crate) fn live_sessions(repo: &Repository, now: Time) -> turntree::Result<HashSet<String>> {
-    let (ended, mut live) = (read_ended(repo), HashSet::new());
+    let is_recent = |micros: i64| now.micros.saturating_sub(micros) < LIVE_MICROS;
+    let known = KnownTurns::read(repo);
+    let mut turns = KnownTurns {
+        until: repo.refs().operation.map(|id| id.to_string()),
+        ..KnownTurns::default()
+    };
+    let mut read = 0;
     for entry in repo.operations() {
-        let operation = entry?.operation;
-        if now.micros.saturating_sub(operation.time_micros) >= LIVE_MICROS {
+        let OperationEntry { id, operation } = entry?;
+        if known.until == Some(id.to_string()) {
+            for (session, at) in known.turns {
+                let newest = turns.turns.entry(session).or_insert(at);
+                *newest = at.max(*newest);
+            }
             break;
         }
+        if !is_recent(operation.time_micros) {
+            break;
+        }
+        read += 1;
         if !operation.actor.starts_with(HOOK_ACTOR) {
             continue;
         }
         let branches = operation.changes.iter().filter_map(|it| BranchName::from_full(&it.name));
         for branch in branches {
-            let end = ended.get(branch.session());
-            if end.is_none_or(|end| *end < operation.time_micros) {
-                live.insert(branch.session().to_owned());
-            }
+            let newest = turns.turns.entry(branch.session().to_owned()).or_default();
+            *newest = operation.time_micros.max(*newest);
         }
     }
-    Ok(live)
+    turns.turns.retain(|_, at| is_recent(*at));
+    if read > MANY_OPERATIONS && !repo.is_past() {
+        turns.write(repo);
+    }
+    let ended = read_ended(repo);
+    let is_open = |(session, at): &(String, i64)| ended.get(session).is_none_or(|end| end < at);
+    Ok(turns.turns.into_iter().filter(is_open).map(|(session, _)| session).collect())
+}
+
+/// The turns that hooks have added lately: an adoption makes many operations, which each list would
+/// read again.
+#[derive(Debug, Default, Serialize, Deserialize)]
+struct KnownTurns {
+    /// The newest operation that was read.
+    until: Option<String>,
+    /// The time of the newest turn by session, in microseconds.
+    turns: HashMap<String, i64>,
+}
+
+impl KnownTurns {
+    fn read(repo: &Repository) -> Self {
+        let known = read_note(repo, TURNS);
+        known.and_then(|bytes| serde_json::from_slice(&bytes).ok()).unwrap_or_default()
+    }
+
+    /// Writes the note. If the write fails, the next list reads the operations again.
+    fn write(&self, repo: &Repository) {
+        let bytes = serde_json::to_vec(self).unwrap_or_default();
+        let _ = write_note(repo, TURNS, &bytes);
+    }
 }

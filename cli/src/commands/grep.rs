@@ -10,7 +10,6 @@ use turntree::repo::{
     Grep as Answered, GrepPlace, GrepQuery, LinePattern, MayHold, PatternOptions, Repository,
     SearchFilter, TextMatches,
 };
-use turntree_exchange::KnownSessions;
 
 use super::Verb;
 use crate::porcelain::read::paths::Paths;
@@ -136,7 +135,7 @@ impl Verb for Grep {
         if !run.out.json {
             run.out.page();
         }
-        let known = KnownSessions::default();
+        let known = run.sessions();
         let (mut headed, has_places) = (None, answered.is_some());
         while let Some(found) = answered {
             let sessions = PlacesOfSessions::of(&repo, &known, found.places())?;

@@ -6,9 +6,7 @@ use std::ops::Range;
 use clap::Args;
 use clap_complete::ArgValueCompleter;
 use turntree::context::Selection;
-use turntree_exchange::{
-    IndexPlace, KnownSessions, SearchAnswer, SearchHit, SearchQuery, Snippet, search,
-};
+use turntree_exchange::{IndexPlace, SearchAnswer, SearchHit, SearchQuery, Snippet, search};
 
 use super::Verb;
 use crate::platform::shell_word;
@@ -122,7 +120,7 @@ impl Verb for Search {
         if !run.out.json {
             run.out.page();
         }
-        let sessions = sessions_of(&repo, &KnownSessions::default(), &answer.hits)?;
+        let sessions = sessions_of(&repo, &run.sessions(), &answer.hits)?;
         let mut last: Option<&str> = None;
         for hit in &answer.hits {
             let session = sessions.get(&hit.session);

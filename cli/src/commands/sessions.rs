@@ -6,7 +6,6 @@ use std::path::Path;
 
 use clap::Args;
 use turntree::repo::Repository;
-use turntree_exchange::KnownSessions;
 
 use super::Verb;
 use crate::platform::shell_word;
@@ -104,7 +103,7 @@ impl ListSessions {
         let wanted = Wanted { here: here.as_ref(), agent, since: self.since, labels, is_gone };
         let usual = if self.all || run.out.json { usize::MAX } else { NEWEST };
         let most = self.max_count.unwrap_or(usual);
-        let known = KnownSessions::default();
+        let known = run.sessions();
         let ListedSessions { sessions, matching, all } =
             list(repo, &known, &wanted, now, (0, most))?;
         if run.out.json {

@@ -148,7 +148,7 @@ impl Here {
         let branch = branch_of(repo, found.name())?;
         // An only session leaves nothing to decide.
         if self.announces.swap(false, Ordering::Relaxed) && of_here.next().is_some() {
-            let shown = ShortNames::new(repo.refs()).branch(&branch);
+            let shown = ShortNames::of(repo.refs(), [branch.session()]).branch(&branch);
             note(&format!("on {shown}, the newest session of this directory"));
         }
         Ok(branch)
@@ -165,8 +165,9 @@ impl Here {
     fn none(&self, sessions: &SessionTable, moved: &MovedProject, refs: Arc<RefTable>) -> Error {
         let here = self.around.first().map(|dir| dir.display().to_string()).unwrap_or_default();
         let now = clock::now().ok();
-        let names = ShortNames::new(refs);
-        let named = sessions.all().take(MAX_NAMED).map(|session| {
+        let newest = || sessions.all().take(MAX_NAMED);
+        let names = ShortNames::of(refs, newest().map(|session| session.name()));
+        let named = newest().map(|session| {
             let directory = session.directories().next().map(|dir| moved.present(Path::new(dir)));
             let project = directory.as_deref().and_then(Path::file_name);
             let project = project.map(|name| name.to_string_lossy().into_owned());

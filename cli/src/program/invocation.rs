@@ -16,7 +16,7 @@ use turntree::repo::{Repository, Resolver, Signature};
 use turntree::store::{Finding, FindingKind};
 use turntree::workspace::read_regular;
 use turntree::{Error, ErrorKind};
-use turntree_exchange::{SecretFilter, find_session};
+use turntree_exchange::{KnownSessions, SecretFilter, find_session};
 
 use super::linked_worktree::main_checkout;
 use crate::platform::{check_owner, user_name};
@@ -70,6 +70,8 @@ pub(crate) struct Invocation {
     judged: RefCell<Option<Repository>>,
     /// Set when the working directory is ignored.
     is_anywhere: Cell<bool>,
+    /// The sessions of the store, once they were needed.
+    sessions: Arc<KnownSessions>,
     /// Scans imported content for secrets.
     secrets: OnceCell<Arc<SecretFilter>>,
 }
@@ -193,7 +195,8 @@ impl Invocation {
         let is_anywhere = Cell::new(false);
         let (opened, secrets) = (OnceCell::new(), OnceCell::new());
         let (of_user, only_looks, judged) = (false, false, RefCell::default());
-        Self { out, global, of_user, only_looks, opened, judged, is_anywhere, secrets }
+        let sessions = Arc::default();
+        Self { out, global, of_user, only_looks, opened, judged, is_anywhere, sessions, secrets }
     }
 
     /// Opens the store, which must exist.
@@ -286,10 +289,15 @@ impl Invocation {
         self.is_anywhere.set(true);
     }
 
+    /// The sessions of the store, which are read once.
+    pub(crate) fn sessions(&self) -> Arc<KnownSessions> {
+        Arc::clone(&self.sessions)
+    }
+
     /// The place of this run, for the store in `store`.
     pub(crate) fn here(&self, store: &Path) -> Option<Here> {
         let dir = std::env::current_dir().ok().filter(|_| !self.is_anywhere.get())?;
-        let here = Here::new(&dir, store)?;
+        let here = Here::new(&dir, store)?.with_known(self.sessions());
         Some(if self.global.json { here } else { here.announcing() })
     }
 

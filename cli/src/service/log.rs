@@ -4,6 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use turntree::context::Selection;
 use turntree::repo::{HEAD, LogEntry, PickaxeMatch, PickaxeQuery};
+use turntree_exchange::KnownSessions;
 
 use super::page::{ITEMS, MAX_ITEMS, limit, text};
 use super::{Effect, Request, ServiceCall, parse_cursor};
@@ -56,7 +57,7 @@ impl Request for LogArguments {
             (limit(self.limit, ITEMS, MAX_ITEMS)?, parse_cursor(self.cursor.as_deref())?);
         let repo = call.open()?;
         let walk = match &self.revision {
-            None if self.all => Walk::newest(&repo)?,
+            None if self.all => Walk::newest(&repo, &KnownSessions::default())?,
             revision => Walk::range(&repo, revision.as_deref().unwrap_or(HEAD))?,
         };
         let paths = Paths::over(&repo, walk.starts.iter().copied()).selecting(&self.paths);

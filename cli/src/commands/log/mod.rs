@@ -163,7 +163,7 @@ impl Log {
         let (revisions, mut paths) = part(repo, &words)?;
         let walk = match (revisions.first(), &self.session) {
             (None, Some(session)) => Walk::of_session(repo, session)?,
-            (None, None) if self.all => Walk::newest(repo)?,
+            (None, None) if self.all => Walk::newest(repo, &run.sessions())?,
             (revision, _) => Walk::range(repo, revision.map_or(HEAD, String::as_str))?,
         };
         let known = Paths::over(repo, walk.starts.iter().copied());

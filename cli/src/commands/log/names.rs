@@ -20,61 +20,65 @@ struct RefName {
     short: String,
 }
 
-/// The names of each snapshot, HEAD's first.
-pub(super) struct Names(HashMap<ObjectId, Vec<RefName>>);
+/// The names of each snapshot.
+pub(super) struct Names {
+    /// The full names of refs, HEAD's first.
+    refs: HashMap<ObjectId, Vec<String>>,
+    head: Option<BranchName>,
+    short: ShortNames,
+}
 
 impl Names {
     /// Reads the names of all snapshots.
     pub(super) fn of(repo: &Repository) -> Result<Self> {
         let head = repo.head_if_any()?.map(|head| head.branch);
-        let short = ShortNames::new(repo.refs());
-        let mut names: HashMap<ObjectId, Vec<RefName>> = HashMap::new();
+        let head_ref = head.as_ref().map(BranchName::full);
+        let mut named: HashMap<ObjectId, Vec<String>> = HashMap::new();
         for (full, value) in repo.refs().values.iter() {
             let RefValue::Object(id) = value else { continue };
-            let branch = BranchName::from_full(full);
             // The many refs need no read: branches name commits, and titles of sessions name none.
-            let is_direct = branch.is_some() || remote_branch(full).is_some();
             if full.starts_with(SESSION_REFS) {
                 continue;
             }
+            let is_direct = BranchName::from_full(full).is_some() || remote_branch(full).is_some();
             let id = match if is_direct { Ok(*id) } else { repo.peel(id) } {
                 Ok(id) => id,
                 Err(error) if error.kind() == ErrorKind::Corrupt => return Err(error.into()),
                 // A retention policy, or an expired pin on a dropped turn.
                 Err(_) => continue,
             };
-            let named = names.entry(id).or_default();
-            match branch {
-                Some(branch) => {
-                    let is_head = Some(&branch) == head.as_ref();
-                    let (lead, star) = if is_head { ("HEAD -> ", "*") } else { ("", "") };
-                    let name = RefName {
-                        long: format!("{lead}{}", short.branch(&branch)),
-                        short: format!("{star}{}", branch.branch()),
-                    };
-                    let at = if is_head { 0 } else { named.len() };
-                    named.insert(at, name);
-                }
-                None => named.push(RefName::other(full)),
-            }
+            let names = named.entry(id).or_default();
+            let at = if head_ref.as_deref() == Some(full) { 0 } else { names.len() };
+            names.insert(at, full.to_owned());
         }
-        Ok(Self(names))
+        Ok(Self { refs: named, head, short: ShortNames::new(repo.refs()) })
     }
 
     /// Returns true if a snapshot has a name.
     pub(super) fn contains(&self, id: &ObjectId) -> bool {
-        self.0.contains_key(id)
+        self.refs.contains_key(id)
     }
 
     /// Returns the names of a snapshot; short and cut where they are wider than `room`.
     pub(super) fn shown(&self, id: &ObjectId, room: Option<usize>) -> String {
-        let Some(names) = self.0.get(id) else { return String::new() };
+        let Some(refs) = self.refs.get(id) else { return String::new() };
+        let names: Vec<RefName> = refs.iter().map(|full| self.name(full)).collect();
         let long: Vec<&str> = names.iter().map(|name| name.long.as_str()).collect();
         let long = long.join(", ");
         let Some(room) = room.filter(|room| columns_of(&long) > *room) else { return long };
         let mut short: Vec<&str> = names.iter().map(|name| name.short.as_str()).collect();
         short.dedup();
         one_line(&short.join(", "), room.max(MIN_NAMES))
+    }
+
+    fn name(&self, full: &str) -> RefName {
+        let Some(branch) = BranchName::from_full(full) else { return RefName::other(full) };
+        let is_head = Some(&branch) == self.head.as_ref();
+        let (lead, star) = if is_head { ("HEAD -> ", "*") } else { ("", "") };
+        RefName {
+            long: format!("{lead}{}", self.short.branch(&branch)),
+            short: format!("{star}{}", branch.branch()),
+        }
     }
 }
 

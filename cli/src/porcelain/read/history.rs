@@ -62,9 +62,9 @@ impl Walk {
 
     /// The history of all branches, for a walk that probably ends early: it reads only the tips
     /// that it reaches.
-    pub(crate) fn newest(repo: &Repository) -> Result<Self> {
+    pub(crate) fn newest(repo: &Repository, sessions: &KnownSessions) -> Result<Self> {
         // Without the list, as in a damaged store, the walk reads every tip.
-        let table = KnownSessions::default().table(repo).unwrap_or_default();
+        let table = sessions.table(repo).unwrap_or_default();
         let known = table.all().flat_map(|row| row.tips()).collect();
         Ok(Self { known, ..Self::all(repo)? })
     }

@@ -8,7 +8,7 @@ use pyo3::prelude::*;
 use turntree::context::MessagePolicy;
 use turntree::local::{Repo, is_free, random_bytes};
 use turntree::repo::{RemoteEntry, SearchScope, check_remote_name};
-use turntree::store::{Io, IoFile, RealIo};
+use turntree::store::{Io, IoFile, RealIo, Steps};
 use turntree::transfer::bundle::BundlePlan;
 use turntree::transfer::remote::{
     Fetched, FolderBucket, Followed, Hex, HowFollowed, PushOptions, Pushed, PushedBranch, Remote,
@@ -231,7 +231,7 @@ fn fetch_by(repo: &Repo, connection: &Connection, sessions: &[String]) -> Result
     let mut all = Vec::new();
     if sessions.is_empty() {
         let mut tell = |fetched: &Fetched| all.push(fetched.clone());
-        connection.with(repo, |remote| remote.fetch_all(&mut tell))?;
+        connection.with(repo, |remote| remote.fetch_all(&Steps::default(), &mut tell))?;
     }
     for session in sessions {
         let fetched = connection.with(repo, |remote| remote.fetch(session))?;

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use turntree::context::MessagePolicy;
 use turntree::object::ObjectId;
 use turntree::repo::{BranchName, Repository};
-use turntree::store::{Io, IoFile, NewStore, OpenOptions};
+use turntree::store::{Io, IoFile, NewStore, OpenOptions, Steps};
 use turntree::transfer::remote::{
     Bucket, CheckDepth, Checked, CollectOptions, Collected, DeletedSession, Fetched, Followed, Hex,
     Line, PushOptions, Pushed, Remote, RemoteId, make_remote,
@@ -211,9 +211,14 @@ impl<B: Bucket> Machine<B> {
     ///
     /// # Errors
     /// Errors of the fetch.
+    ///
+    /// # Panics
+    /// If the changed sessions are not counted.
     pub fn fetch_all(&self) -> Result<Vec<Fetched>> {
-        let mut all = Vec::new();
-        self.with(|remote| remote.fetch_all(&mut |fetched| all.push(fetched.clone())))?;
+        let (mut all, steps) = (Vec::new(), Steps::default());
+        self.with(|remote| remote.fetch_all(&steps, &mut |fetched| all.push(fetched.clone())))?;
+        let (done, known) = steps.count();
+        assert!(done == known && done >= all.len() as u64, "{done} of {known} sessions");
         Ok(all)
     }
 

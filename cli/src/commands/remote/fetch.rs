@@ -88,19 +88,21 @@ pub(super) fn fetch(
 ) -> Result<Vec<Fetched>> {
     let steps = Arc::new(Steps::default());
     steps.begin(match wanted {
-        // Which sessions changed is known while they are fetched.
+        // They are counted once the remote has listed them.
         Wanted::Changed => 0,
         Wanted::Named(sessions) => sessions.len(),
         Wanted::Surveyed(survey) => survey.sessions(),
     } as u64);
     let (working, mut all) = (Working::counting("fetching", "sessions", &steps), Vec::new());
     let mut tell = |fetched: &Fetched| {
-        steps.pass();
+        if !matches!(wanted, Wanted::Changed) {
+            steps.pass();
+        }
         working.say(format!("fetched {}", fetched.session));
         all.push(fetched.clone());
     };
     let done = match wanted {
-        Wanted::Changed => connection.with(repo, |remote| remote.fetch_all(&mut tell)),
+        Wanted::Changed => connection.with(repo, |remote| remote.fetch_all(&steps, &mut tell)),
         Wanted::Surveyed(survey) => {
             connection.with(repo, |remote| remote.fetch_surveyed(survey, &mut tell))
         }

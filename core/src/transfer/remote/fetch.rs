@@ -23,7 +23,7 @@ use super::{Remote, check_size, lost_session_error};
 use crate::error::{Error, ErrorKind, Result};
 use crate::object::{ObjectId, ObjectSource};
 use crate::repo::BranchName;
-use crate::store::IoFile;
+use crate::store::{IoFile, Steps};
 use crate::transfer::bundle::{Bundle, Manifest, UnbundleOptions, unbundle};
 
 /// Maximum bytes per request.
@@ -91,17 +91,27 @@ impl Remote<'_> {
     }
 
     /// Fetches every session of the remote that changed and was not forgotten here, and calls
-    /// `tell` for each in order of keys. One request lists a thousand sessions.
+    /// `tell` for each in order of keys. Counts the changed ones in `steps` once they are listed;
+    /// one request lists a thousand sessions.
     ///
     /// # Errors
     /// Errors of [`Remote::fetch`]; earlier sessions stay fetched.
-    pub fn fetch_all(&self, tell: &mut dyn FnMut(&Fetched)) -> Result<()> {
+    pub fn fetch_all(&self, steps: &Steps, tell: &mut dyn FnMut(&Fetched)) -> Result<()> {
         let known: BTreeMap<Key, KnownHead> = self.known_keys()?.into_iter().collect();
-        let mut seen = HashSet::new();
+        let (mut seen, mut changed) = (HashSet::new(), Vec::new());
         visit_heads(self.bucket, &mut |object| {
             seen.insert(object.key.clone());
-            self.fetch_listed(object, known.get(&object.key), tell)
+            let known = known.get(&object.key);
+            if known.is_none_or(|known| known.version != object.version) {
+                changed.push(object.clone());
+            }
+            Ok(())
         })?;
+        steps.begin(changed.len() as u64);
+        for object in &changed {
+            self.fetch_listed(object, known.get(&object.key), tell)?;
+            steps.pass();
+        }
         // A listing may lag; a session whose head is missing was lost.
         for (key, known) in known.iter().filter(|(key, _)| !seen.contains(*key)) {
             if self.read_head(key)?.is_none() {

@@ -75,7 +75,7 @@ pub use insight::outline::{ChangedFile, OutlinePart, TurnFacts, outline, turn_fa
 pub use insight::prices::PriceTable;
 pub use insight::reads::{ReadCheck, StaleFile, StaleReason, check_reads};
 pub use insight::search::MessageText;
-pub use insight::secrets::{SecretFinding, SecretPlace, SecretScan, scan_secrets};
+pub use insight::secrets::{SecretFinding, SecretPlace, SecretScan, known_secrets, scan_secrets};
 pub use insight::sessions::{
     KnownSessions, SessionRow, SessionSummary, SessionTable, TitleSource, find_session, sessions,
 };

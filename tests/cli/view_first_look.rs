@@ -210,9 +210,16 @@ fn open_conflicts_are_told_wherever_their_session_is_shown() {
     browser.wait("document.querySelector('.overview .conflicts')");
     browser.click(".overview .conflicts");
     browser.wait("document.querySelector('.file .row.add') && location.hash === '#conflicts@both'");
-    // What each side did to the file stands side by side.
+    // What was before, and what each side did to the file, stand side by side where there is room.
+    let tracks =
+        "getComputedStyle(document.querySelector('.three')).gridTemplateColumns.split(' ').length";
+    for (width, columns) in [(1600, 3), (1000, 2), (500, 1), (1280, 3)] {
+        browser.resize(width, 800);
+        assert_eq!(browser.ask(tracks), json!(columns), "{width}");
+        assert_eq!(browser.ask("document.documentElement.scrollWidth <= innerWidth"), json!(true));
+    }
     let sides = "[...document.querySelectorAll('.beside .row code')].map((one) => one.textContent)";
-    assert_eq!(browser.ask(sides), json!(["a", "hand", "a", "table"]));
+    assert_eq!(browser.ask(sides), json!(["a", "a", "hand", "a", "table"]));
     // So do the prompts that wrote them.
     let writers = "[...document.querySelectorAll('.writer')].map((one) => one.innerText)";
     let prompts = json!(["Prompt 31: by hand on both", "Prompt 31: a table on plan-b"]);

@@ -4,8 +4,8 @@ use std::fs;
 
 use serde_json::{Value, json};
 use turntree_tests::browser::Browser;
-use turntree_tests::claude_code;
 use turntree_tests::server_process::Place;
+use turntree_tests::{claude_code, github_token};
 
 use super::view::Served;
 use super::view_first_look::{LIVE, address, say, strategies};
@@ -62,6 +62,45 @@ fn a_row_tells_what_was_done_how_it_ended_and_what_it_cost() {
     );
     let _ = place.run(&["resolve", "--all", "--take", "ours", "--branch", "lexer/both"]);
     browser.wait("!document.querySelector('.session-line .conflicts')");
+    assert_eq!(browser.problems(), Vec::<String>::new());
+}
+
+#[test]
+fn sessions_that_expire_soon_and_secrets_that_were_found_wait_above_the_list() {
+    let Some(mut browser) = Browser::start() else { return };
+    let place = Place::new(PROGRAM);
+    let token = github_token(1);
+    say(&place, "leaky/main", &format!("use {token} to push"), ["a\n", "b\n"], &[]);
+    say(&place, "short/main", "hello", ["a\n", "b\n"], &[]);
+    say(&place, "long/main", "hello", ["a\n", "b\n"], &[]);
+    let served = Served::start(&place, &[]);
+    let chips = "[...document.querySelectorAll('.waiting .chip')].map((one) => one.innerText)";
+    browser.visit(&address(&served, "/", ""));
+    browser.wait(&format!("document.querySelectorAll('.session-line').length === 3 && {LIVE}"));
+    assert_eq!(browser.ask(chips), json!([]), "no page scans for secrets");
+    let _ = place.run(&["retention", "set", "short", "--expire-session", "3d"]);
+    let _ = place.run(&["retention", "set", "long", "--expire-session", "30d"]);
+    let scan = place.command(&["secrets", "scan", "--all"]).output().unwrap();
+    let said = String::from_utf8(scan.stdout).unwrap();
+    assert_eq!(scan.status.code(), Some(1), "{said}");
+    browser.visit(&address(&served, "/", ""));
+    browser.wait("document.querySelectorAll('.waiting .chip').length === 2");
+    assert_eq!(browser.ask(chips), json!(["Forgotten within a week\n1", "Secrets found\n1"]));
+    let shown = "[...document.querySelectorAll('.session-line')].map((one) => [one.dataset.session, one.querySelector('.conflicts').innerText])";
+    browser.click(".waiting .chip:last-child");
+    browser.wait("location.search === '?secrets=true' && document.querySelectorAll('.session-line').length === 1");
+    assert_eq!(browser.ask(shown), json!([["leaky", "1 secret"]]));
+    // Other words of the session change nothing about what was found; a decision does.
+    say(&place, "leaky/main", "go on", ["c\n", "b\n"], &[]);
+    browser.wait("document.querySelectorAll('.session-line .conflicts').length === 1");
+    let _ = place.run(&["secrets", "allow", "github-token"]);
+    say(&place, "leaky/main", "and on", ["d\n", "b\n"], &[]);
+    browser.wait("!document.querySelector('.session-line .conflicts')");
+    browser.visit(&address(&served, "/?expiring=true", ""));
+    browser.wait("document.querySelectorAll('.session-line').length === 1");
+    assert_eq!(browser.ask("document.querySelector('.session-line').dataset.session"), "short");
+    let _ = place.run(&["pin", "short/main"]);
+    browser.wait("!document.querySelector('.session-line')");
     assert_eq!(browser.problems(), Vec::<String>::new());
 }
 

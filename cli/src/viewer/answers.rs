@@ -19,6 +19,7 @@ use super::lines::Lines;
 use super::routes::{Question, StoryPart, WantedSessions};
 use super::screens;
 use super::store::WatchedStore;
+use super::waiting::Waiting;
 use crate::porcelain::read::comparison::{Compared, Line, lines_of};
 use crate::porcelain::read::prices::Prices;
 use crate::program::live::live_sessions;
@@ -80,6 +81,11 @@ struct ListedRow {
     record: SessionRecord,
     /// The number of open conflicts on its newest branches.
     conflicts: u64,
+    /// The moment from which it is forgotten, if that is soon.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    expires: Option<String>,
+    /// The number of open secrets that scans found in it.
+    secrets: u64,
 }
 
 /// Sessions of an answer.
@@ -96,12 +102,16 @@ struct Sessions {
     /// counted.
     agents: Option<Vec<(String, usize)>>,
     labels: Option<Vec<(String, usize)>>,
-    /// The number of sessions with open conflicts; null until they are counted.
+    /// The number of sessions with open conflicts, of those that are forgotten soon, and of those
+    /// with secrets; null until they are counted.
     undecided: Option<usize>,
+    expiring: Option<usize>,
+    secrets: Option<usize>,
 }
 
 fn sessions(store: &WatchedStore, repo: &Repository, wanted: &WantedSessions) -> Result<Sessions> {
-    let live = live_sessions(repo, clock::now()?)?;
+    let now = clock::now()?;
+    let live = live_sessions(repo, now)?;
     let end = wanted.from.saturating_add(wanted.most);
     let known = store.sessions();
     if wanted.is_first && known.changed(repo) > FEW_CHANGED {
@@ -109,7 +119,7 @@ fn sessions(store: &WatchedStore, repo: &Repository, wanted: &WantedSessions) ->
         let (newest, all) = known.newest(repo, end)?;
         let page = newest.iter().skip(wanted.from);
         return Ok(Sessions {
-            sessions: page.map(|it| listed(it, &live)).collect(),
+            sessions: page.map(|it| listed(it, &live, None)).collect(),
             from: wanted.from,
             next: (end < all).then_some(end),
             total: all,
@@ -117,8 +127,11 @@ fn sessions(store: &WatchedStore, repo: &Repository, wanted: &WantedSessions) ->
             agents: None,
             labels: None,
             undecided: None,
+            expiring: None,
+            secrets: None,
         });
     }
+    let waiting = store.expiries().waiting(repo, now)?;
     let table = known.table(repo)?;
     let by_words = || table.listed().filter(|session| has_words(session, &wanted.words));
     let (mut agents, mut labels) = (BTreeMap::new(), BTreeMap::new());
@@ -131,6 +144,8 @@ fn sessions(store: &WatchedStore, repo: &Repository, wanted: &WantedSessions) ->
             && wanted.label.as_ref().is_none_or(|label| session.labels().any(|it| it == label))
             && (!wanted.live || live.contains(session.name()))
             && (!wanted.undecided || session.conflicts() > 0)
+            && (!wanted.expiring || waiting.expiring.contains_key(session.name()))
+            && (!wanted.secrets || waiting.secrets.contains_key(session.name()))
     };
     let fitting: Vec<SessionRow<'_>> = by_words().filter(fits).collect();
     let total = fitting.len();
@@ -139,7 +154,9 @@ fn sessions(store: &WatchedStore, repo: &Repository, wanted: &WantedSessions) ->
     let from = place.map_or(wanted.from, |at| at.saturating_sub(wanted.most / 2));
     let end = from.saturating_add(wanted.most);
     let page = fitting.iter().skip(from).take(wanted.most);
-    let record = |row| Ok(listed(&known.summary(repo, row)?, &live));
+    let record = |row| Ok(listed(&known.summary(repo, row)?, &live, Some(&waiting)));
+    let many =
+        |is_one: &dyn Fn(&SessionRow<'_>) -> bool| Some(table.listed().filter(is_one).count());
     Ok(Sessions {
         sessions: page.map(record).collect::<Result<_>>()?,
         from,
@@ -148,13 +165,23 @@ fn sessions(store: &WatchedStore, repo: &Repository, wanted: &WantedSessions) ->
         all: table.listed().count(),
         agents: Some(most_first(agents)),
         labels: Some(most_first(labels)),
-        undecided: Some(table.listed().filter(|row| row.conflicts() > 0).count()),
+        undecided: many(&|row| row.conflicts() > 0),
+        expiring: many(&|row| waiting.expiring.contains_key(row.name())),
+        secrets: many(&|row| waiting.secrets.contains_key(row.name())),
     })
 }
 
-fn listed(session: &SessionSummary, live: &HashSet<String>) -> ListedRow {
+fn listed(
+    session: &SessionSummary,
+    live: &HashSet<String>,
+    waiting: Option<&Waiting>,
+) -> ListedRow {
+    let expires = waiting.and_then(|waiting| waiting.expiring.get(&session.name));
+    let secrets = waiting.and_then(|waiting| waiting.secrets.get(&session.name));
     ListedRow {
         conflicts: session.conflicts,
+        expires: expires.map(|end| clock::rfc3339(*end)),
+        secrets: secrets.copied().unwrap_or_default(),
         record: SessionRecord::new(session, live.contains(&session.name)),
     }
 }

@@ -13,6 +13,7 @@
 //! | `plans.rs` | plans that wait for a confirmation, valid once and for one state |
 //! | `lines.rs` | sends an answer while it is written |
 //! | `store.rs` | the store, watched for commits of other processes |
+//! | `waiting.rs` | sessions that are forgotten soon, and secrets that were found |
 //!
 //! It listens on 127.0.0.1 and accepts only GET, from pages that it served and that know its key;
 //! where changes are allowed, it also accepts POST at two addresses. A document contains no data;
@@ -30,6 +31,7 @@ mod plans;
 mod routes;
 mod screens;
 mod store;
+mod waiting;
 
 use std::future::poll_fn;
 use std::net::TcpListener;

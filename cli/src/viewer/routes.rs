@@ -98,6 +98,10 @@ pub(super) struct WantedSessions {
     pub(super) live: bool,
     /// True for sessions with open conflicts.
     pub(super) undecided: bool,
+    /// True for sessions that retention forgets soon.
+    pub(super) expiring: bool,
+    /// True for sessions in which a scan found secrets.
+    pub(super) secrets: bool,
     /// A session in the middle of the answer, instead of `from`.
     pub(super) around: Option<String>,
     pub(super) from: usize,
@@ -277,6 +281,8 @@ impl Arguments {
             label: self.text("label"),
             live: self.text("live").is_some(),
             undecided: self.text("undecided").is_some(),
+            expiring: self.text("expiring").is_some(),
+            secrets: self.text("secrets").is_some(),
             around: self.text("around"),
             ..WantedSessions::default()
         };

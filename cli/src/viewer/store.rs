@@ -16,6 +16,7 @@ use turntree_exchange::{KnownSessions, MemoryIndex};
 
 use super::known_briefs::KnownBriefs;
 use super::lines::Part;
+use super::waiting::KnownExpiries;
 use crate::program::held_store::HeldStore;
 use crate::program::invocation::Location;
 use crate::program::store_watch::StoreWatch;
@@ -38,12 +39,14 @@ pub(super) struct WatchedStore {
     store: HeldStore,
     listeners: Mutex<Vec<Sender<Part>>>,
     briefs: KnownBriefs,
+    expiries: KnownExpiries,
 }
 
 impl WatchedStore {
     pub(super) fn new(location: Location) -> Self {
         let store = HeldStore::new(location);
-        Self { store, listeners: Mutex::default(), briefs: KnownBriefs::default() }
+        let (briefs, expiries) = (KnownBriefs::default(), KnownExpiries::default());
+        Self { store, listeners: Mutex::default(), briefs, expiries }
     }
 
     /// Returns the store with all commits so far, like [`HeldStore::repo`].
@@ -64,6 +67,11 @@ impl WatchedStore {
     /// The known briefs of sessions.
     pub(super) fn briefs(&self) -> &KnownBriefs {
         &self.briefs
+    }
+
+    /// The known sessions that expire soon.
+    pub(super) fn expiries(&self) -> &KnownExpiries {
+        &self.expiries
     }
 
     /// Closes the open store if an answer found damage, so that the next answer sees a repaired

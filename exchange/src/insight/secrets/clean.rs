@@ -72,6 +72,15 @@ impl CleanSessions {
         (left, skipped.len() as u64)
     }
 
+    /// Returns the sessions all of whose branches are the starts of a scope.
+    pub(super) fn covered(&self, scopes: &[SearchScope]) -> BTreeSet<String> {
+        let whole = scopes
+            .iter()
+            .filter(|scope| scope.hide.is_empty() && self.whole_session(scope).is_some());
+        let branches = whole.filter_map(|scope| scope.starts.first()?.1.as_ref());
+        branches.map(|branch| branch.session().to_owned()).collect()
+    }
+
     fn has(&self, session: &str, tip: &ObjectId) -> bool {
         self.current
             .get(session)

@@ -4,8 +4,9 @@
 //! its id, without naming the value.
 
 mod clean;
+mod found;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
 use serde_json::Value;
@@ -17,6 +18,7 @@ use turntree::repo::{
 };
 
 use self::clean::CleanSessions;
+pub use self::found::known_secrets;
 use crate::formats::is_prompt;
 use crate::secrets::{Allowances, FoundSecret, find_secrets, has_value};
 
@@ -89,7 +91,7 @@ pub struct SecretScan {
 
 /// Scans the whole history in the scopes for secrets. Reads each blob once, and skips the branches
 /// of sessions in which an earlier scan found nothing. Such sessions are noted next to the store if
-/// the branches of each scope are all branches of one session.
+/// the branches of each scope are all branches of one session, and findings always.
 ///
 /// # Errors
 /// The errors of [`Repository::scan`] and of reading the settings.
@@ -103,7 +105,9 @@ pub fn scan_secrets(
     let (scopes, known) = clean.without_known(scopes);
     let scan = repo.scan(&scopes, &find_secrets, progress)?;
     let Scan { places, gaps, damage, blobs, bytes, scopes: results } = scan;
+    let mut covered = BTreeSet::new();
     if damage.is_empty() {
+        covered = clean.covered(&scopes);
         clean.learn(repo, &scopes, &results);
     }
     let mut findings: BTreeMap<String, SecretFinding> = BTreeMap::new();
@@ -123,7 +127,9 @@ pub fn scan_secrets(
             finding.places.push(at);
         }
     }
-    let findings = order.iter().filter_map(|value| findings.remove(value)).collect();
+    let findings: Vec<SecretFinding> =
+        order.iter().filter_map(|value| findings.remove(value)).collect();
+    found::learn(repo, &covered, &findings);
     Ok(SecretScan { findings, gaps, damage, blobs, bytes, known })
 }
 

@@ -31,13 +31,32 @@ function writerLine(/** @type {string | null | undefined} */ id) {
     h("small", {}, asked?.turn !== turn && link(turn, `turn ${turns[turn].turn}`), ` on ${branch.name}`));
 }
 
+/** The lines of a text that differ in one of the others, with some around, as the others show them. */
+function stretchRows(text, others) {
+  const found = others.flatMap((other) => compareTexts(text, other).stretches).sort((one, next) => one[0] - next[0]);
+  const lines = linesOf(text);
+  const rows = [];
+  let shown = 0;
+  const rest = (until) => until > shown && rows.push(h("div", { class: "gap" }, `${plural(until - shown, "line")} the same`));
+  for (const [from, to] of found) {
+    rest(Math.max(shown, from - AROUND));
+    for (shown = Math.max(shown, from - AROUND); shown < Math.min(lines.length, to + AROUND); shown += 1) {
+      rows.push(h("div", { class: `row one${found.some(([a, z]) => shown >= a && shown < z) ? " hot" : ""}` }, h("i", {}, shown + 1), h("code", {}, bare(lines[shown]) || " ")));
+    }
+  }
+  rest(lines.length);
+  return rows;
+}
+
 function conflictBlock(conflict, writers, decide) {
   const body = () => {
     const [base, ours, theirs] = [conflict.base, conflict.ours, conflict.theirs].map(versionOf);
     const isText = [base, ours, theirs].every((side) => typeof side === "string");
-    // What each side did to what was there before.
-    const column = ([name, side], at) => h("div", {}, h("h4", {}, name), writerLine(writers[at]), h("div", { class: "file" }, diffBlock(compareTexts(base, side))));
-    return [isText ? h("div", { class: "beside" }, [["Ours", ours], ["Theirs", theirs]].map(column)) : [ours, theirs].map((side, at) => [writerLine(writers[at]), typeof side === "object" && unshown(side)]),
+    const side = (name, rows, writer = /** @type {any} */ (false)) => h("div", {}, h("h4", {}, name), writer, h("div", { class: "file" }, rows));
+    // What each side did to what was there before, and that where one of them changed it.
+    const columns = () => [side("Base", rowsBlock(stretchRows(base, [ours, theirs])), h("p", { class: "quiet" }, conflict.base === null ? "Neither side had it before." : "Before both sides changed it.")),
+      ...[["Ours", ours], ["Theirs", theirs]].map(([name, words], at) => side(name, diffBlock(compareTexts(base, words)), writerLine(writers[at])))];
+    return [isText ? h("div", { class: "beside three" }, columns()) : [ours, theirs].map((side, at) => [writerLine(writers[at]), typeof side === "object" && unshown(side)]),
       allowsChanges() && h("p", { class: "doors" }, VERSIONS.filter(([take]) => take !== "base" || conflict.base !== null).map(([take, label]) => sheetButton(label, () => decide({ take }), { class: "copy" })),
         isText && sheetButton("Write\u2026", () => write(ours), { class: "copy" }))];
   };

@@ -1,6 +1,9 @@
 // All sessions of a store, with search and filters, and hits of everything that was ever said.
 
-const shelf = { rows: /** @type {any[]} */ ([]), total: 0, all: 0, open: 0, agents: /** @type {any[]} */ ([]), labels: /** @type {any[]} */ ([]), agent: "", label: "", live: false, undecided: false, waits: 0, next: /** @type {number | null} */ (null), asked: 0, words: "", ranking: false };
+const shelf = { rows: /** @type {any[]} */ ([]), total: 0, all: 0, counts: /** @type {any} */ ({}), agents: /** @type {any[]} */ ([]), labels: /** @type {any[]} */ ([]), agent: "", label: "", live: false, undecided: false, expiring: false, secrets: false, waits: 0, next: /** @type {number | null} */ (null), asked: 0, words: "", ranking: false };
+
+/** What waits for a decision: a filter, and its name. */
+const WAITING = [["undecided", "Conflicts to decide"], ["expiring", "Forgotten within a week"], ["secrets", "Secrets found"]];
 
 /** Characters from which everything is searched, and the pause in typing before that. */
 const LEAST_WORDS = 3;
@@ -100,7 +103,8 @@ function sessionLine(one) {
   return h("a", { class: "line-link session-line", href: addressOf(one.session), "data-session": one.session, title: joined([plural(one.turns, "turn"), one.git_branch && `git branch ${one.git_branch}`].filter(Boolean)) },
     h("span", { class: one.live ? "dot live" : "dot", title: one.live ? "an agent is at work" : null }),
     h("span", { class: "name" }, h("span", { class: "title" }, one.title || one.session), one.labels.map((label) => h("span", { class: "label" }, label)),
-      one.branches > 1 && h("span", { class: "quiet" }, `${one.branches} branches`), conflictChip(one.conflicts)),
+      one.branches > 1 && h("span", { class: "quiet" }, `${one.branches} branches`), conflictChip(one.conflicts), one.secrets > 0 && h("span", { class: "conflicts", title: "turntree secrets scan says where" }, plural(one.secrets, "secret")),
+      one.expires && h("span", { class: "conflicts", title: "A retention policy forgets it then; turntree pin keeps it" }, `until ${dayOf(Date.parse(one.expires)).slice(5)}`)),
     cell("spark"), h("small", {}, cell("outcome"), cell("agent", one.agent), cell("project", one.project), cell("number", plural(one.prompts, "prompt")), cell("number cost")),
     h("time", { datetime: one.time, title: one.time }, ago(one.time)));
 }
@@ -122,7 +126,7 @@ const sessionLines = (rows) => rows.flatMap((one, at) => {
 const choice = (label, number, is, action) => h("button", { type: "button", class: "chip", "aria-pressed": String(is), on: { click: action } }, label, h("small", {}, number));
 
 /** What the list is asked for, as its address says it, too. */
-const wantedSessions = () => new URLSearchParams(Object.entries({ q: query.value, agent: shelf.agent, label: shelf.label, live: shelf.live ? "true" : "", undecided: shelf.undecided ? "true" : "" }).filter(([, value]) => value));
+const wantedSessions = () => new URLSearchParams(Object.entries({ q: query.value, agent: shelf.agent, label: shelf.label, ...Object.fromEntries(["live", ...WAITING.map(([name]) => name)].map((name) => [name, shelf[name] ? "true" : ""])) }).filter(([, value]) => value));
 
 /** Reads sessions from `from` on, where they were not asked for already; those before it stay. */
 async function readSessions(from = 0, some = 100, answer = /** @type {Promise<Response> | null} */ (null)) {
@@ -139,7 +143,7 @@ async function readSessions(from = 0, some = 100, answer = /** @type {Promise<Re
   if (mine !== shelf.asked) return;
   // Which agents and labels there are is no matter of what is searched for.
   const counted = !asked.has("q") || !shelf.agents.length ? { agents: found.agents ?? shelf.agents, labels: found.labels ?? shelf.labels } : {};
-  Object.assign(shelf, { rows: [...shelf.rows.slice(0, from), ...found.sessions], total: found.total, all: found.all, next: found.next, open: found.undecided ?? shelf.open, ...counted });
+  Object.assign(shelf, { rows: [...shelf.rows.slice(0, from), ...found.sessions], total: found.total, all: found.all, next: found.next, counts: found.undecided === null ? shelf.counts : found, ...counted });
   drawSessions();
 }
 
@@ -151,7 +155,8 @@ function drawSessions() {
     readSessions();
   };
   const group = (what, of) => of.length > 0 && h("span", {}, of.map(([name, number]) => choice(name || "no agent", number, shelf[what] === name, pick(what, name))));
-  fill(empty(parts.chips), {}, [h("span", {}, choice("At work", "", shelf.live, pick("live", true)), (shelf.open > 0 || shelf.undecided) && choice("Conflicts to decide", shelf.open, shelf.undecided, pick("undecided", true))), group("agent", shelf.agents), group("label", shelf.labels)]);
+  const waiting = WAITING.filter(([name]) => shelf.counts[name] > 0 || shelf[name]);
+  fill(empty(parts.chips), {}, [waiting.length > 0 && h("span", { class: "waiting" }, waiting.map(([name, label]) => choice(label, shelf.counts[name], shelf[name], pick(name, true)))), h("span", {}, choice("At work", "", shelf.live, pick("live", true))), group("agent", shelf.agents), group("label", shelf.labels)]);
   const focused = /** @type {HTMLElement} */ (document.activeElement)?.dataset.session;
   const none = () => (shelf.all ? query.value.trim().length < LEAST_WORDS && h("p", { class: "quiet" }, "No session is called so.")
     : h("p", { class: "quiet" }, "There is no session yet. This command brings in those of the agents on this machine: ", copyButton("turntree adopt", "turntree adopt")));
@@ -333,7 +338,7 @@ screens.sessions = async (/** @type {Promise<Response> | null} */ first) => {
   query.placeholder = "Search all sessions";
   const asked = new URLSearchParams(location.search);
   query.value = asked.get("q") ?? "";
-  Object.assign(shelf, { agent: asked.get("agent") ?? "", label: asked.get("label") ?? "", live: asked.has("live"), undecided: asked.has("undecided") });
+  Object.assign(shelf, { agent: asked.get("agent") ?? "", label: asked.get("label") ?? "", ...Object.fromEntries(["live", ...WAITING.map(([name]) => name)].map((name) => [name, asked.has(name)])) });
   const strip = h("a", { class: "strip", href: "/usage", title: "Usage" });
   view.replaceChildren(h("article", { class: "page", "aria-label": "Sessions" }, strip, parts.chips, parts.list, parts.more, parts.places));
   let typed = 0;

@@ -31,7 +31,9 @@ const NONE_YET: &str = "'turntree adopt' imports the sessions of the agents on t
 /// Shows for each session its age, its name or the first digits of it, the agent, the last part of
 /// its directory, its prompts, turns and files, and its title: that of 'session rename', otherwise
 /// the client's own, otherwise the first prompt. Names, ids and titles can be shortened wherever a
-/// session or revision is expected, as long as the beginning is unique.
+/// session or revision is expected, as long as the beginning is unique. A terminal of 120 columns
+/// also shows the cost of up to 60 sessions, with '+' if there is more, and what their newest turns
+/// did: high bars are prompts, then failures, passed tests, and edits.
 ///
 /// A dot marks a live session: a hook has added turns to it within the last ten minutes, and the
 /// client has not reported its end. An agent that works on one call for longer loses the dot, and
@@ -121,7 +123,7 @@ impl ListSessions {
         }
         let more = matching.saturating_sub(most);
         run.out.page();
-        write_table(&mut run.out, &sessions, now)?;
+        write_table(&mut run.out, repo, &sessions, now)?;
         if more > 0 {
             let text = format!("{more} older: --all shows all of them");
             let text = run.out.paint.paint(FAINT, text);

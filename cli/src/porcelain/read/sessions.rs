@@ -1,15 +1,17 @@
 //! Sessions: finds the named one, and lists them.
 
 use std::collections::{HashMap, HashSet};
-use std::io;
 use std::path::Path;
 
 use turntree::object::Time;
 use turntree::repo::{Repository, SessionLabels, Transaction};
 use turntree::workspace::AdoptionCache;
 use turntree::{Error, ErrorKind};
-use turntree_exchange::{KnownSessions, SessionRow, SessionSummary, find_session};
+use turntree_exchange::{
+    KnownSessions, SessionBrief, SessionRow, SessionSummary, TurnKind, find_session, session_brief,
+};
 
+use super::prices::Prices;
 use crate::program::here::Here;
 use crate::program::invocation::stamp;
 use crate::program::live::live_sessions;
@@ -18,12 +20,23 @@ use crate::view::advice::Advice;
 use crate::view::clock;
 use crate::view::error::{Failure, Result};
 use crate::view::output::{ADDED, FAINT, NAME, Output, STRONG};
+use crate::view::render::spending::cost;
 use crate::view::render::table::{Cell, Column, Table};
 use crate::view::render::{one_line, short_number};
 use crate::view::short_names::ShortNames;
 
 /// The columns that a list leaves to titles, by which people recognise sessions.
 pub(crate) const TITLE_COLUMNS: usize = 36;
+
+/// The width of a terminal from which a list shows what sessions did and cost.
+const BRIEF_COLUMNS: usize = 120;
+
+/// The most sessions, and turns of each, that are read for it.
+const MAX_BRIEFS: usize = 60;
+const BRIEF_TURNS: usize = 200;
+
+/// The most bars of a picture.
+const SPARK_COLUMNS: usize = 14;
 
 /// Conditions for a session; all given ones must hold.
 #[derive(Debug, Default)]
@@ -213,9 +226,22 @@ pub(crate) fn titles(repo: &Repository) -> Result<HashMap<String, String>> {
 /// Writes the table of sessions.
 pub(crate) fn write_table(
     out: &mut Output,
+    repo: &Repository,
     sessions: &[ListedSession],
     now: Time,
-) -> io::Result<()> {
+) -> Result<()> {
+    let is_wide = out.width.columns().is_some_and(|columns| columns >= BRIEF_COLUMNS);
+    let briefs: Vec<Option<SessionBrief>> = match is_wide && sessions.len() <= MAX_BRIEFS {
+        true => {
+            let prices = Prices::of(None)?.table;
+            // What a damaged session did is left out of the list; its own commands say why.
+            let brief = |it: &ListedSession| {
+                session_brief(repo, &it.summary.tip, &prices, BRIEF_TURNS).ok()
+            };
+            sessions.iter().map(brief).collect()
+        }
+        false => Vec::new(),
+    };
     let any = |is: fn(&ListedSession) -> bool| sessions.iter().any(is);
     let heading = |is_there: bool, text: &'static str| if is_there { text } else { "" };
     let mut table = Table::of(vec![
@@ -230,10 +256,17 @@ pub(crate) fn write_table(
         Column::number("turns").rank(5),
         Column::number("files").rank(4),
         Column::number(heading(any(|it| it.summary.tokens.is_some()), "tokens")).rank(6),
+        Column::number(heading(
+            briefs.iter().flatten().any(|brief| cost_of(brief).is_some()),
+            "cost",
+        ))
+        .rank(2),
+        Column::text(heading(!briefs.is_empty(), "work")).rank(2),
         Column::title("title").at_least(TITLE_COLUMNS),
         Column::text(heading(any(|it| !it.summary.labels.labels.is_empty()), "labels")).rank(1),
     ]);
-    for ListedSession { summary, handle, is_live } in sessions {
+    for (at, ListedSession { summary, handle, is_live }) in sessions.iter().enumerate() {
+        let brief = briefs.get(at).and_then(Option::as_ref);
         let title = summary.title().map_or("", |(title, _)| title);
         let number = |number: Option<u64>| number.map(short_number).unwrap_or_default();
         let labels: Vec<&str> = summary.labels.labels.iter().map(String::as_str).collect();
@@ -249,9 +282,32 @@ pub(crate) fn write_table(
             summary.turns.to_string().into(),
             number(summary.files).into(),
             number(summary.tokens).into(),
+            brief.and_then(cost_of).unwrap_or_default().into(),
+            Cell::styled(FAINT, brief.map(spark).unwrap_or_default()),
             Cell::styled(STRONG, one_line(title, usize::MAX)),
             Cell::styled(FAINT, labels.join(",")),
         ]);
     }
-    table.write(out)
+    Ok(table.write(out)?)
+}
+
+/// The cost of a session, with a sign if older turns cost more.
+fn cost_of(brief: &SessionBrief) -> Option<String> {
+    let spending = brief.spending.as_ref().filter(|spending| spending.cost().is_some())?;
+    let more = if brief.has_older && spending.is_whole() { "+" } else { "" };
+    Some(format!("{}{more}", cost(spending)))
+}
+
+/// The kinds of the newest turns as bars; two neighbours share a bar if there are many.
+fn spark(brief: &SessionBrief) -> String {
+    let stride = brief.kinds.len().div_ceil(SPARK_COLUMNS).max(1);
+    let highest = brief.kinds.chunks(stride).filter_map(|kinds| kinds.iter().copied().max());
+    let bar = |kind: TurnKind| match kind {
+        TurnKind::Other => '▁',
+        TurnKind::Edit => '▂',
+        TurnKind::Passed => '▃',
+        TurnKind::Failed => '▅',
+        TurnKind::Prompt => '▇',
+    };
+    highest.map(bar).collect()
 }

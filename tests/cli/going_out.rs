@@ -159,6 +159,7 @@ fn nothing_goes_out_with_a_secret_unless_it_is_said() {
         &["bundle", "create", "--all", "-o", "out", "--json"],
         &["git", "export", "out"],
         &["export", "work", "--format", "source", "-o", "out"],
+        &["share", "work", "-o", "out"],
     ] {
         let said = desk.refused(words);
         assert!(said.contains("github-token"), "{said}");

@@ -75,6 +75,7 @@ mod view_first_look;
 mod view_goldens;
 mod view_list;
 mod view_search;
+mod view_webkit;
 mod watching;
 mod without_ids;
 mod workflows;

@@ -100,6 +100,8 @@ const ARGUMENTS: &[Argument] = &[
     argument("compact", "revision", Snapshot, "compact {} --dry-run --json"),
     argument("uncompact", "revision", Snapshot, "uncompact {} --dry-run --json"),
     argument("export", "revisions", Snapshot, "export {} --format markdown"),
+    // A key is random, and the title of a page is the typed form.
+    argument("share", "revisions", Snapshot, ""),
     argument(
         "export",
         "from",

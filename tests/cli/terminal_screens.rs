@@ -3,9 +3,9 @@
 
 use std::fs;
 
-use turntree_tests::claude_code_of_noise;
 use turntree_tests::server_process::Place;
 use turntree_tests::terminal::Terminal;
+use turntree_tests::{claude_code, claude_code_of_noise};
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_turntree-under-test");
 
@@ -51,4 +51,38 @@ fn packing_shows_how_much_is_left() {
     let shown = terminal.shows(" objects  ");
     assert!(shown.contains("% ") && shown.contains(" left"), "{shown}");
     assert!(terminal.end().success());
+}
+
+#[test]
+fn a_page_shows_how_many_turns_are_left_while_it_is_written() {
+    let place = Place::new(PROGRAM);
+    fs::write(place.path().join("many.jsonl"), claude_code(900)).unwrap();
+    let _ = place.run(&["import", "many.jsonl", "--session", "many"]);
+    let mut terminal = on_terminal(&place, 120, &["share", "many", "-o", "many.html"]);
+    let shown = terminal.shows(" turns  ");
+    assert!(shown.contains("exporting") && shown.contains(" left"), "{shown}");
+    assert!(terminal.end().success());
+}
+
+#[test]
+fn wide_terminals_list_what_sessions_did_and_cost() {
+    let place = Place::new(PROGRAM);
+    let counts = r#""model":"claude-opus-4-5","usage":{"input_tokens":1000,"output_tokens":500}"#;
+    let told = claude_code(40).replace(r#""model":"model-1""#, counts);
+    fs::write(place.path().join("t.jsonl"), told).unwrap();
+    let _ = place.run(&["import", "t.jsonl", "--session", "parser"]);
+    let usage = place.run(&["usage", "parser"]);
+    let cost = usage.split_whitespace().find(|word| word.starts_with('$')).unwrap();
+    let shown_at = |columns| {
+        let mut terminal = on_terminal(&place, columns, &["sessions"]);
+        assert!(terminal.end().success());
+        terminal.shows("parser")
+    };
+    for (columns, is_wide) in [(80, false), (119, false), (120, true), (200, true)] {
+        let shown = shown_at(columns);
+        assert_eq!(shown.contains(cost), is_wide, "{columns}:\n{shown}");
+        assert_eq!(shown.contains("▇▂"), is_wide, "{columns}:\n{shown}");
+    }
+    // Programs get no columns that depend on a screen.
+    assert!(!place.run(&["sessions"]).contains(cost));
 }

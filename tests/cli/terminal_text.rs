@@ -64,6 +64,7 @@ const LINES: &[&str] = &[
     "export evil --format json",
     "export evil --format markdown",
     "export evil --format source",
+    "share evil -o shared.html",
     "export evil --format sft",
     "export evil --format grpo",
     "export evil --format verifiers",

@@ -1,7 +1,9 @@
 //! `turntree view` in Firefox: the list, search, a session, its difference, and the way back. The
 //! other tests of pages use Chromium.
 
-use serde_json::json;
+use std::fs;
+
+use serde_json::{Value, json};
 use turntree_tests::firefox::Firefox;
 
 use super::view::Served;
@@ -63,6 +65,42 @@ fn sessions_are_found_read_and_left_in_firefox() {
         assert_eq!(browser.ask("document.documentElement.scrollWidth <= innerWidth"), json!(true));
     }
     assert_eq!(browser.problems(), Vec::<String>::new());
+}
+
+#[test]
+fn a_shared_page_opens_with_its_key_in_firefox() {
+    let Some(mut browser) = Firefox::start() else { return };
+    let place = strategies();
+    let file = place.path().join("page.html");
+    let name = file.to_str().unwrap();
+    let said = place.run(&["share", "lexer", "-o", name, "--json"]);
+    let said: Value = serde_json::from_str(&said).unwrap();
+    let key = said["key"].as_str().unwrap();
+    let page = fs::read_to_string(&file).unwrap();
+    assert!(!page.contains("a table") && !page.contains("lexer"), "the page shows its session");
+    let address = format!("file://{name}");
+    browser.visit(&address);
+    browser.wait("document.querySelector('#sealed form')");
+    browser.ask(&format!("location.hash = '{}'", key.replace('=', "=A")));
+    browser.wait("document.querySelector('#sealed').innerText.includes('is not the key')");
+    browser.ask(&format!("location.hash = '{key}'"));
+    browser.wait("document.querySelectorAll('.overview .tile').length > 1");
+    browser.press(&['k']);
+    browser.wait(&format!("location.hash.startsWith('{key}&turn-')"));
+    for (part, wanted) in [(&page[..page.len() - 200], "incomplete"), (&*changed(&page), "damaged")]
+    {
+        fs::write(&file, part).unwrap();
+        browser.visit(&format!("{address}{key}"));
+        browser.wait(&format!("document.querySelector('#sealed').innerText.includes('{wanted}')"));
+    }
+    assert_eq!(browser.problems(), Vec::<String>::new());
+}
+
+/// The page with another character in its first block.
+fn changed(page: &str) -> String {
+    let at = page.find("class=\"sealed\">").unwrap() + 60;
+    let other = if &page[at..=at] == "A" { "B" } else { "A" };
+    format!("{}{other}{}", &page[..at], &page[at + 1..])
 }
 
 #[test]

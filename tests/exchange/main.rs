@@ -33,6 +33,7 @@ mod page_browser;
 mod page_goldens;
 mod page_loading;
 mod page_picture;
+mod page_sealed;
 mod prompts;
 mod render;
 mod render_page;

@@ -659,8 +659,10 @@ fn page_scripts_pass_the_type_checker() {
         .filter(|path| path.extension().is_some_and(|extension| extension == "js"))
         .collect();
     let options = "--noEmit --allowJs --checkJs --target es2023 --lib es2023,dom,dom.iterable --strict false --types";
-    let (file, served) = (["source.js", "scan.js", "embedded.js"], SERVED);
-    for others in [&file[..], &served] {
+    let file = ["source.js", "scan.js", "embedded.js", "sealed.js"];
+    let [plain, sealed] =
+        ["sealed.js", "embedded.js"].map(|start| [&SERVED[..], &[start]].concat());
+    for others in [&file[..], &plain, &sealed] {
         let own = scripts.iter().filter(|path| !others.iter().any(|other| path.ends_with(other)));
         let mut command = Command::new(&tsc);
         let output = command.args(options.split(' ')).arg("").args(own).output().unwrap();

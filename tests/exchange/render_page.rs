@@ -33,6 +33,7 @@ pub(super) fn page_of(repo: &Repository, title: &str, branches: &[(&str, ObjectI
         made_by: "tests",
         prices: &PriceTable::default(),
         show_time: &|time| format!("{} s", time.micros / 1_000_000),
+        steps: None,
     };
     let mut out = Vec::new();
     export_page(repo, &page, &mut out).unwrap();

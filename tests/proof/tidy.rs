@@ -86,6 +86,7 @@ const FENCES: &[(&str, &[&str])] = &[
     ("imara_diff", &["core/src/context/merge/align.rs"]),
     ("basic_toml", &["exchange/src/insight/prices.rs", "cli/src/explore/plan.rs"]),
     ("gix", &["exchange/src/git/"]),
+    ("ring", &["exchange/src/render/page/seal.rs"]),
     ("object_store", &["cli/src/program/storage/"]),
     ("hyper", &["cli/src/viewer/"]),
     ("hyper_util", &["cli/src/viewer/"]),

@@ -14,6 +14,7 @@
 //! | [`every_command`] | the whole command line, with a secret in all its input |
 //! | [`browser`] | a headless Chromium for tests of pages |
 //! | [`firefox`] | a headless Firefox for a few tests of pages |
+//! | [`webkit`] | the browser of WebKitGTK for a test of pages |
 //! | [`pictures`] | compares pages with stored pictures |
 //! | [`model`] | manifests, segments, sealing and collection in a few bits, explored completely |
 //! | [`mutants`] | guarantees that are removed from the code to check that tests fail |
@@ -60,6 +61,7 @@ pub mod sources;
 pub mod terminal;
 mod transcripts;
 pub mod watched;
+pub mod webkit;
 pub mod workspace_fixture;
 
 pub use sandbox::{

@@ -12,6 +12,7 @@ use turntree::transfer::bundle::BundleRequest;
 use turntree::workspace::save;
 use turntree::{Error, ErrorKind};
 use turntree_exchange::SecretFinding;
+use turntree_exchange::render::PageKey;
 
 use super::Verb;
 use crate::porcelain::read::lost_turns::{LostTurn, naming_turn};
@@ -29,6 +30,10 @@ use crate::view::render::{ID_DIGITS, count, size};
 /// The advice if no turn is whole.
 const NOTHING_WHOLE: &str = "no turn of this session is whole: 'turntree export --partial' writes the records that \
                              are left with --format source or jsonl, where there are any";
+
+/// What to do with the key of an encrypted page.
+const KEY_NOTE: &str = "the key is shown only now: readers need it behind the address of the file; it opens the page \
+                        until the file is deleted";
 
 /// Export a session
 ///
@@ -108,6 +113,16 @@ impl Verb for Export {
 }
 
 impl Export {
+    /// An export into a file.
+    pub(super) fn new(
+        request: ExportRequest,
+        output: PathBuf,
+        force: bool,
+        gate: SecretGate,
+    ) -> Self {
+        Self { request, output: Some(output), partial: false, force, open: false, gate }
+    }
+
     /// Exports the newest whole turn instead of a lost one, or the salvaged records if there is
     /// none; otherwise returns the error.
     fn export_whole(
@@ -152,7 +167,12 @@ impl Export {
             }
             Passage::Masked(_) => text = without_secrets(repo, text)?,
         }
-        self.put(run, &id, &mut |out| write_text(out, &text), (&records.lost, None))?;
+        self.put(
+            run,
+            &id,
+            &mut |out| write_text(out, &text),
+            Facts { lost_lines: &records.lost, ..Facts::default() },
+        )?;
         let SalvagedRecords { whole, lost, .. } = &records;
         let gone: u64 = lost.iter().map(|(first, last)| last - first + 1).sum();
         let (all, id) = (count(whole + gone, "record"), id.short(ID_DIGITS));
@@ -185,6 +205,8 @@ impl Export {
         if self.stream(run, repo, request, &subject)? {
             return Ok(Answer::Yes);
         }
+        // What was refused is encrypted with the first key, and a key is for one page.
+        let request = &request.with_new_key()?;
         let text = match self.text(repo, request, &subject)? {
             Outgoing::Text(text) => text,
             Outgoing::Refused(found) => {
@@ -196,7 +218,7 @@ impl Export {
         // Compresses the same bytes that were scanned for secrets.
         let mut finish =
             |out: &mut dyn Write| request.finish(out, &mut |out| write_text(out, &text));
-        self.put(run, &subject.id, &mut finish, (&[], newer))?;
+        self.put(run, &subject.id, &mut finish, Facts::of(request, newer))?;
         warn_of_newer(newer);
         request.left_out(&subject).iter().for_each(|told| note(told));
         Ok(Answer::Yes)
@@ -246,8 +268,9 @@ impl Export {
         let ((files, bytes), file) = (written, path.display().to_string());
         if run.out.json {
             let at = json::CommitId::new(subject.id.to_string());
-            let (newer_messages, lost_lines, opened) = (None, Vec::new(), None);
-            let record = json::ExportRecord { at, file, bytes, newer_messages, lost_lines, opened };
+            let (newer_messages, lost_lines, opened, key) = (None, Vec::new(), None, None);
+            let record =
+                json::ExportRecord { at, file, bytes, newer_messages, lost_lines, opened, key };
             run.out.record(&record)?;
         } else {
             writeln!(run.out, "wrote {}, {} to {file}", count(files, "file"), size(bytes))?;
@@ -279,7 +302,7 @@ impl Export {
                 secrets = Some(found);
                 is_free.then_some(()).ok_or_else(|| Error::invalid("it may contain a secret"))
             };
-            let written = self.put(run, &subject.id, &mut write, (&[], newer));
+            let written = self.put(run, &subject.id, &mut write, Facts::of(request, newer));
             if secrets.unwrap_or(Ok(false))? {
                 return Ok(false);
             }
@@ -292,7 +315,7 @@ impl Export {
                 return Ok(false);
             }
             let mut write = |out: &mut dyn Write| request.write(subject, out);
-            self.put(run, &subject.id, &mut write, (&[], newer))?;
+            self.put(run, &subject.id, &mut write, Facts::of(request, newer))?;
         }
         warn_of_newer(newer);
         request.left_out(subject).iter().for_each(|told| note(told));
@@ -305,7 +328,7 @@ impl Export {
         run: &mut Invocation,
         id: &ObjectId,
         write: &mut dyn FnMut(&mut dyn Write) -> turntree::Result<()>,
-        (lost_lines, newer_messages): (&[(u64, u64)], Option<u64>),
+        facts: Facts<'_>,
     ) -> Result<()> {
         let Some(path) = &self.output else { return Ok(write(&mut run.out)?) };
         let failed = |error| Error::io(format!("write {}", path.display()), error);
@@ -322,11 +345,18 @@ impl Export {
         let whole = std::path::absolute(path).map_err(failed)?;
         let opened = self.open.then(|| browser::open(whole.as_os_str()));
         if run.out.json {
+            let Facts { lost_lines, newer_messages, key } = facts;
             let (at, lost_lines) = (json::CommitId::new(id.to_string()), lost_lines.to_vec());
-            let record = json::ExportRecord { at, file, bytes, newer_messages, lost_lines, opened };
+            let key = key.map(PageKey::fragment);
+            let record =
+                json::ExportRecord { at, file, bytes, newer_messages, lost_lines, opened, key };
             run.out.record(&record)?;
         } else {
             writeln!(run.out, "wrote {} to {file}", size(bytes))?;
+            if let Some(key) = facts.key {
+                writeln!(run.out, "{}", key.fragment())?;
+                note(KEY_NOTE);
+            }
         }
         if opened == Some(false) {
             note(&format!("there is no browser here: open {} in one", whole.display()));
@@ -356,6 +386,20 @@ impl Export {
         request.write_unfinished(&request.subject(copy.repo())?, &mut text)?;
         // Some formats join text that is separate in the store, so the output itself is masked too.
         Ok(Outgoing::Text(without_secrets(repo, text)?))
+    }
+}
+
+/// What a user learns about a written file.
+#[derive(Clone, Copy, Default)]
+struct Facts<'a> {
+    lost_lines: &'a [(u64, u64)],
+    newer_messages: Option<u64>,
+    key: Option<&'a PageKey>,
+}
+
+impl<'a> Facts<'a> {
+    fn of(request: &'a ExportRequest, newer_messages: Option<u64>) -> Self {
+        Self { newer_messages, key: request.key(), ..Self::default() }
     }
 }
 

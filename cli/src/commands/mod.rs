@@ -57,6 +57,7 @@ mod secrets;
 mod serve;
 mod session;
 mod sessions;
+mod share;
 mod show;
 mod show_ref;
 mod snapshot;
@@ -198,6 +199,7 @@ verbs! {
         Redo(undo::Redo),
         Op(op::Op),
         Export(export::Export),
+        Share(share::Share),
         Bundle(bundle::Bundle),
         Git(git::Git),
     }

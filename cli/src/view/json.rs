@@ -557,7 +557,7 @@ pub(crate) struct RestoredFile {
     pub(crate) action: &'static str,
 }
 
-/// `export` into a file.
+/// `export` into a file, and `share`.
 #[derive(Serialize)]
 pub(crate) struct ExportRecord {
     #[serde(flatten)]
@@ -573,4 +573,7 @@ pub(crate) struct ExportRecord {
     /// True if a browser was started; only if requested.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) opened: Option<bool>,
+    /// The end of an address that opens an encrypted page; only for `share`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) key: Option<String>,
 }

@@ -261,6 +261,7 @@ fn story(store: &WatchedStore, repo: &Repository, part: &StoryPart, out: &mut Li
         made_by: MADE_BY,
         prices: &Prices::of(None)?.table,
         show_time: &clock::rfc3339,
+        steps: None,
     };
     // Skips known turns that this store no longer has: they cannot be left out of the answer.
     let is_there = |id: &ObjectId| repo.contains(id);

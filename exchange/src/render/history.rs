@@ -80,6 +80,11 @@ impl<'r> History<'r> {
         Ok(Self { repo, left, kept: HashMap::new() })
     }
 
+    /// Returns the number of remaining snapshots.
+    pub(super) fn len(&self) -> usize {
+        self.left.len()
+    }
+
     /// Returns the nearest snapshot at or before `id` whose content is kept. Caches the result for
     /// all snapshots in between.
     fn nearest_kept(&mut self, id: &ObjectId) -> Result<Option<ObjectId>> {

@@ -40,6 +40,8 @@ pub use page::{
     LivePage, MAX_STARTS, NotePage, Page, PageBranch, PageCompressor, PagePart, SCREENS_ADDRESS,
     WantedTurns, export_page, live_page, note_page, write_parts, write_turns,
 };
+#[cfg(feature = "share")]
+pub use page::{PAGE_KEY_BYTES, PageKey, PageSealer};
 pub use training::{
     LeftOut, NothingFound, RewardKind, RunOutcome, TaskFile, TaskFolder, Training, TrainingFormat,
     TrainingLine, TrainingOptions,

@@ -69,6 +69,7 @@ impl Export {
                 newer_messages: None,
                 lost_lines: Vec::new(),
                 opened: None,
+                key: None,
             })?;
         } else {
             let lessons = count(lessons.iter().count() as u64, "lesson");

@@ -11,7 +11,7 @@ function drawBar() {
   const button = (sign, name, key, action, attributes = {}) => h("button", { type: "button", "aria-label": name, title: `${name} (${key})`, ...attributes, on: { click: action } }, sign);
   byId("bar").replaceChildren(
     button("\u2630", "Outline", "u", toggleOutline, { class: "only-narrow" }),
-    ...links.map(([name, label, href]) => h("a", { href, "aria-current": here.route === name ? "page" : null }, label)),
+    ...links.map(([name, label, href]) => h("a", { href, "data-to": name, "aria-current": here.route === name ? "page" : null }, label)),
     button("\u2387", "Picture of the branches", "m", toggleMap),
     button("\u25d0", "Light or dark", "t", turnTheme),
     button("?", "Keys", "?", () => showKeys(KEYS)));
@@ -59,7 +59,7 @@ const KEYS = [
   ["e", "the end of the story", ["e"], () => go(`#read${suffix(here.branch)}`)],
   ["f", "next kind of turns", ["f"], () => nextKind()],
   ["b", "next branch", ["b"], () => nextBranch()],
-  ["d", "difference from the previous turn", ["d"], () => byId("bar").querySelector('[href^="#diff"]').click()],
+  ["d", "difference from the previous turn", ["d"], () => byId("bar").querySelector("[data-to=diff]").click()],
   ["c", "strategies side by side", ["c"], () => header.compare && go("#compare")],
   ["o", "open or close the folds of the turn", ["o"], () => toggleFolds()],
   ["u", "outline, where it is hidden", ["u"], () => toggleOutline()],

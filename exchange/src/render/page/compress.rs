@@ -54,10 +54,7 @@ impl<'a> PageCompressor<'a> {
 
     /// Compresses the blocks that are complete.
     fn compress(&mut self) -> Result<()> {
-        while let Some((before, block)) = parts(&self.held, BEGIN)
-            && let Some((lines, after)) = parts(block, END)
-            && let Some((numbers, lines)) = parts(lines, LINES)
-        {
+        while let Some(PlainBlock { before, numbers, lines, after }) = first_block(&self.held) {
             let packed = STANDARD.encode(compress_lines(lines)?);
             let (begin, end) = (BEGIN.as_bytes(), END.as_bytes());
             for part in [before, begin, numbers, COMPRESSED.as_bytes(), packed.as_bytes(), end] {
@@ -83,6 +80,23 @@ impl Write for PageCompressor<'_> {
     fn flush(&mut self) -> io::Result<()> {
         Ok(())
     }
+}
+
+/// A block in the text of a page.
+pub(super) struct PlainBlock<'b> {
+    pub(super) before: &'b [u8],
+    /// The attributes with the numbers of its first lines.
+    pub(super) numbers: &'b [u8],
+    pub(super) lines: &'b [u8],
+    pub(super) after: &'b [u8],
+}
+
+/// Returns the first block, if it is complete.
+pub(super) fn first_block(page: &[u8]) -> Option<PlainBlock<'_>> {
+    let (before, block) = parts(page, BEGIN)?;
+    let (block, after) = parts(block, END)?;
+    let (numbers, lines) = parts(block, LINES)?;
+    Some(PlainBlock { before, numbers, lines, after })
 }
 
 /// Returns the bytes before and after a marker.

@@ -256,6 +256,7 @@ impl<'a> PageData<'a> {
     /// Writes all lines.
     pub(super) fn write(mut self, page: &Page<'_>) -> Result<()> {
         let history = History::of(self.repo, &tips(page))?;
+        page.steps.inspect(|steps| steps.begin(history.len() as u64));
         self.turns(page, history)?;
         self.head(page)?;
         self.out.finish().map_err(write_error)
@@ -316,6 +317,7 @@ impl<'a> PageData<'a> {
         let mut prompts = self.repo.prompts(Some(&is_prompt))?;
         for turn_change in history {
             self.turn(&turn_change?, page, &mut prompts)?;
+            page.steps.inspect(|steps| steps.pass());
         }
         Ok(())
     }

@@ -175,8 +175,8 @@ function growReader(isFollowed) {
   readTurn(here.turn, { end: true });
   moved = view.scrollTop;
   if (here.route !== "read" || here.hash?.startsWith("#read")) return;
-  history.replaceState(null, "", hashOf(here.branch, here.turn));
-  here.hash = location.hash;
+  setHash(hashOf(here.branch, here.turn));
+  here.hash = hashNow();
 }
 
 /** Waits until this page is looked at: browsers give a server few connections. */

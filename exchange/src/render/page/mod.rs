@@ -14,6 +14,8 @@ mod blocks;
 mod compress;
 mod data;
 mod live;
+#[cfg(feature = "share")]
+mod seal;
 
 use std::io::Write;
 
@@ -23,12 +25,15 @@ use sha2::{Digest, Sha256};
 use turntree::error::{Error, Result};
 use turntree::object::ObjectId;
 use turntree::repo::Repository;
+use turntree::store::Steps;
 
 pub use self::compress::PageCompressor;
 use self::data::PageData;
 pub use self::live::{
     LivePage, NotePage, PagePart, SCREENS_ADDRESS, live_page, note_page, write_parts, write_turns,
 };
+#[cfg(feature = "share")]
+pub use self::seal::{PAGE_KEY_BYTES, PageKey, PageSealer};
 use super::ShowTime;
 use super::escape::escape_html;
 use crate::insight::prices::PriceTable;
@@ -47,6 +52,10 @@ const EMBEDDED: Scripts<'_> = Scripts {
         include_str!("embedded.js"),
     ],
 };
+
+/// The script part that starts an encrypted page, in place of the last part of [`EMBEDDED`].
+#[cfg(feature = "share")]
+const SEALED: &str = include_str!("sealed.js");
 
 /// The script parts that do not depend on the source of the data.
 const SHARED: [&str; 16] = [
@@ -104,6 +113,8 @@ pub struct Page<'a> {
     pub prices: &'a PriceTable,
     /// Formats times.
     pub show_time: ShowTime<'a>,
+    /// Counts the turns that are written; `None` for no count.
+    pub steps: Option<&'a Steps>,
 }
 
 /// Maximum number of turns that a request continues from.
@@ -141,13 +152,11 @@ pub fn export_page(repo: &Repository, page: &Page<'_>, out: &mut dyn Write) -> R
     if page.branches.is_empty() {
         return Err(Error::invalid("a page is about at least one branch"));
     }
-    // In a function scope, so that no name becomes global.
-    let script = format!("(() => {{\n{}}})();\n", EMBEDDED.join());
+    let script = EMBEDDED.scoped(EMBEDDED.end);
     let written =
         |result: std::io::Result<()>| result.map_err(|error| Error::io("write the page", error));
-    let style = rules(&[STYLE]);
     let head = format!("{ICON}{}", card(page));
-    written(write_head((page.title, &head), &style, &policy(&script, &style, ""), out))?;
+    written(write_file_head((page.title, &head), &script, out))?;
     PageData::new(repo, out).write(page)?;
     written(write!(out, "<script>{script}</script>\n</body>\n</html>\n"))
 }
@@ -173,6 +182,12 @@ fn policy(script: &str, style: &str, more: &str) -> String {
     )
 }
 
+/// Writes the part of a file before its script.
+fn write_file_head(titled: (&str, &str), script: &str, out: &mut dyn Write) -> std::io::Result<()> {
+    let style = rules(&[STYLE]);
+    write_head(titled, &style, &policy(script, &style, ""), out)
+}
+
 /// Writes the part before the script. `more` is additional markup for the head.
 fn write_head(
     (title, more): (&str, &str),
@@ -195,9 +210,19 @@ fn write_head(
 impl Scripts<'_> {
     /// Returns all parts, concatenated.
     fn join(&self) -> String {
+        self.join_with(self.end)
+    }
+
+    fn join_with(&self, end: &[&str]) -> String {
         let first = [include_str!("dom.js"), include_str!("pace.js")];
-        let parts: [&[&str]; 4] = [&first, self.source, &SHARED, self.end];
+        let parts: [&[&str]; 4] = [&first, self.source, &SHARED, end];
         code(parts.into_iter().flatten())
+    }
+
+    /// Returns the parts with another end, in the scope of a function, so that no name becomes
+    /// global.
+    fn scoped(&self, end: &[&str]) -> String {
+        format!("(() => {{\n{}}})();\n", self.join_with(end))
     }
 }
 

@@ -12,16 +12,23 @@ const diffHash = (a, b) => `#diff-${turns[a.turn].turn}${suffix(a.branch)}..${tu
 
 const branchWith = (turn) => (here.branch.places.has(turn) ? here.branch : branches[owner[turn]] || here.branch);
 
+/** What the address keeps before the place: the key of an encrypted page, and nothing in others. */
+let pageKey = "";
+const plain = (/** @type {string} */ hash) => hash.replace(/^#key=[\w-]*&?/, "#");
+const keyed = (/** @type {string} */ hash) => `#${pageKey}${plain(hash).slice(1)}`;
+const hashNow = () => plain(location.hash);
+const setHash = (/** @type {string} */ hash) => history.replaceState(null, "", keyed(hash));
+
 /** Goes to an address, at once: the event of the browser comes later than the next key may. */
 function go(hash) {
-  location.hash = hash;
+  location.hash = keyed(hash);
   route();
 }
 
 /** The same without an entry in the history: one press of a key is not a place to come back to. */
 function slide(hash) {
   try {
-    history.replaceState(null, "", hash);
+    setHash(hash);
   } catch {
     // Browsers refuse many in a short time; the address is then an older one.
     here.hash = hash;
@@ -58,8 +65,10 @@ function promptOf(words) {
 }
 
 function route() {
-  if (location.hash === here.hash) return;
-  here.hash = location.hash;
+  const hash = hashNow();
+  if (pageKey && !location.hash.includes(pageKey)) setHash(hash);
+  if (hash === here.hash) return;
+  here.hash = hash;
   show(here.hash);
 }
 
@@ -210,8 +219,8 @@ function follow() {
   clearTimeout(resting);
   resting = setTimeout(() => {
     if (!reader) return;
-    try { history.replaceState(null, "", hashOf(here.branch, here.turn)); } catch { return; }
-    here.hash = location.hash;
+    try { setHash(hashOf(here.branch, here.turn)); } catch { return; }
+    here.hash = hashNow();
     drawBar();
   }, REST_MS);
 }

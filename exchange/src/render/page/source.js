@@ -23,7 +23,7 @@ const filesHash = (/** @type {any} */ _branch, /** @type {number} */ _turn, /** 
 const HOME = null;
 
 /** Who is sent this file has no store for commands, but may send a turn on. */
-const commandsAt = (turn) => [["link", `${location.href.split("#")[0]}#id-${turn.id.slice(0, 12)}`, "Copy the link"]];
+const commandsAt = (turn) => [["link", `${location.href.split("#")[0]}${keyed(`#id-${turn.id.slice(0, 12)}`)}`, "Copy the link"]];
 
 /** What is offered at a turn only where there is a server. */
 const offersAt = (/** @type {any} */ _turn) => /** @type {any} */ (null);
@@ -41,19 +41,20 @@ function takeLine(/** @type {string} */ line) {
 const MOST_BLOCKS = 96;
 
 /** @type {any[]} */
-const contents = [...document.querySelectorAll(".data[data-m]")];
+let contents = [];
 
 /** By kind: the number of the first line of each block. */
-const firsts = Object.fromEntries(["x", "m"].map((kind) => [kind, contents.map((node) => Number(node.dataset[kind]))]));
+let firsts = {};
 
 /** Blocks that were read: the text, and by kind where each line begins and ends. */
 const read = new Map();
 /** Blocks that are being inflated. */
 const coming = new Map();
 
+const bytesOf = (/** @type {string} */ base64) => Uint8Array.from(atob(base64), (sign) => sign.charCodeAt(0));
+
 async function inflated(node) {
-  const packed = Uint8Array.from(atob(node.textContent), (sign) => sign.charCodeAt(0));
-  return new Response(new Blob([packed]).stream().pipeThrough(new DecompressionStream("deflate"))).text();
+  return new Response(new Blob([node.packed ?? bytesOf(node.textContent)]).stream().pipeThrough(new DecompressionStream("deflate"))).text();
 }
 
 /** Finds the lines of a block, and forgets the block that was read first when they are many. */
@@ -110,6 +111,8 @@ const messageAt = parsed("m", 2000);
 
 /** Reads turns and the head, a slice after the other. */
 async function readEmbedded() {
+  contents = [...document.querySelectorAll(".data[data-m]")];
+  firsts = Object.fromEntries(["x", "m"].map((kind) => [kind, contents.map((node) => Number(node.dataset[kind]))]));
   const slice = new Slice();
   for (const node of document.querySelectorAll(".data[data-t]")) {
     const text = "deflate" in /** @type {any} */ (node).dataset ? await inflated(node) : node.textContent;

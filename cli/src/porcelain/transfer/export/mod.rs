@@ -25,8 +25,9 @@ use turntree_exchange::formats::ollm::{
 };
 use turntree_exchange::formats::swarm::{SnapshotOptions, SnapshotVersion, export_snapshot};
 use turntree_exchange::render::{
-    ContentDetail, PageCompressor, RunOutcome, Training, Trajectory, compress_stream,
-    export_anthropic, export_atif, export_document, export_markdown, export_openai,
+    ContentDetail, PAGE_KEY_BYTES, PageCompressor, PageKey, PageSealer, RunOutcome, Training,
+    Trajectory, compress_stream, export_anthropic, export_atif, export_document, export_markdown,
+    export_openai,
 };
 
 use self::compact::CompactJson;
@@ -98,6 +99,9 @@ pub(crate) struct ExportRequest {
     /// Intent to write, for ollm-intent; the newest by default
     #[arg(long, value_name = "ID", hide_short_help = true)]
     intent: Option<String>,
+    /// The key of an encrypted page.
+    #[arg(skip)]
+    key: Option<PageKey>,
 }
 
 /// The format of an export.
@@ -184,7 +188,31 @@ impl ExportRequest {
             training: TrainingChoice::default(),
             outcomes: Vec::new(),
             intent: None,
+            key: None,
         }
+    }
+
+    /// An export of an encrypted page.
+    ///
+    /// # Errors
+    /// `Io` if the system has no random bytes.
+    pub(crate) fn shared(revisions: Vec<String>) -> turntree::Result<Self> {
+        let page = Self::new(revisions, ExportFormat::Html, MAIN_AGENT.to_owned());
+        Ok(Self { key: Some(new_page_key()?), ..page })
+    }
+
+    /// The same export, with a key that encrypted nothing yet.
+    ///
+    /// # Errors
+    /// `Io` if the system has no random bytes.
+    pub(crate) fn with_new_key(&self) -> turntree::Result<Self> {
+        let key = self.key.as_ref().map(|_| new_page_key()).transpose()?;
+        Ok(Self { key, ..self.clone() })
+    }
+
+    /// The key of an encrypted page.
+    pub(crate) fn key(&self) -> Option<&PageKey> {
+        self.key.as_ref()
     }
 
     /// The same export with a revision for each branch that it contains: a session has several for
@@ -402,12 +430,17 @@ impl ExportRequest {
     }
 
     /// Finishes what `write` writes after it was scanned for secrets: documents of several lines
-    /// become one line each and may be compressed, and a large page is compressed.
+    /// become one line each and may be compressed, and a large page is compressed, a shared one encrypted.
     pub(crate) fn finish(
         &self,
         out: &mut dyn Write,
         write: &mut dyn FnMut(&mut dyn Write) -> turntree::Result<()>,
     ) -> turntree::Result<()> {
+        if let Some(key) = &self.key {
+            let mut page = PageSealer::begin(out, key)?;
+            write(&mut page)?;
+            return page.finish();
+        }
         match self.format {
             ExportFormat::Sft
             | ExportFormat::Dpo
@@ -572,6 +605,13 @@ impl ExportRequest {
         }
         Err(no_agent(&self.agent, &agents))
     }
+}
+
+fn new_page_key() -> turntree::Result<PageKey> {
+    let mut random = [0; PAGE_KEY_BYTES];
+    getrandom::getrandom(&mut random)
+        .map_err(|error| Error::io("make a key", std::io::Error::from(error)))?;
+    Ok(PageKey::new(random))
 }
 
 fn no_agent(agent: &str, agents: &[String]) -> Error {

@@ -2,9 +2,11 @@
 
 use std::collections::BTreeSet;
 use std::io::Write;
+use std::sync::Arc;
 
 use turntree::Error;
 use turntree::repo::Repository;
+use turntree::store::Steps;
 use turntree_exchange::render::{Page, PageBranch, export_page};
 use turntree_exchange::{KnownSessions, PriceTable};
 
@@ -12,6 +14,7 @@ use crate::porcelain::read::comparison::{Compared, Line, lines_of};
 use crate::porcelain::read::prices::Prices;
 use crate::view::clock;
 use crate::view::error::Result;
+use crate::view::progress::Working;
 use crate::view::render::count;
 
 /// The text at the foot of a page.
@@ -85,6 +88,8 @@ impl Prepared {
 
     /// Writes the page.
     pub(super) fn write(&self, repo: &Repository, out: &mut dyn Write) -> turntree::Result<()> {
+        let steps = Arc::new(Steps::default());
+        let _working = Working::counting("exporting", "turns", &steps);
         let page = Page {
             title: &self.title,
             description: &self.description,
@@ -95,6 +100,7 @@ impl Prepared {
             made_by: MADE_BY,
             prices: &self.prices,
             show_time: &clock::rfc3339,
+            steps: Some(&steps),
         };
         export_page(repo, &page, out)
     }

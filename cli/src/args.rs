@@ -36,7 +36,8 @@ Exit codes:
    0  done                        4  stored bytes are damaged
    1  negative result             5  locked by another process
    2  wrong arguments or input    6  not found, or dropped by retention
-   3  lost a race: try again     70  the system refused, or an internal error
+   3  lost a race: try again      7  a replay differs, and was refused
+  70  the system refused, or an internal error
 
 The store is --store, else TURNTREE_STORE, else the nearest .turntree above the
 working directory, else the user's store in the XDG data directory. A store that

@@ -25,9 +25,11 @@ mod args;
 mod commands;
 mod explore;
 mod hook;
+mod loopback;
 mod platform;
 mod porcelain;
 mod program;
+mod replay;
 mod service;
 #[cfg(feature = "ui")]
 mod terminal;

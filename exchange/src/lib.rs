@@ -19,6 +19,7 @@
 //! | `insight` | analyses of a history: loops, lessons, comparisons, usage |
 //! | `search` | ranked word search with an incremental index (feature `sqlite`) |
 //! | [`render`] | pages, Markdown and chats from a history |
+//! | [`replay`] | a recorded conversation, served again to a client |
 //! | [`agents`] | the places of agents' sessions, and the events of their hooks |
 //! | `git` | histories as git repositories, and back (feature `git`) |
 //!
@@ -32,6 +33,7 @@ mod import;
 mod insight;
 mod model;
 pub mod render;
+pub mod replay;
 mod search;
 mod secrets;
 mod text;

@@ -45,6 +45,7 @@ mod remote_numbers;
 mod remote_ssh;
 mod remote_story;
 mod remote_wire;
+mod replay;
 mod resume;
 mod revisions;
 mod revisions_of_branches;

@@ -83,6 +83,8 @@ const ARGUMENTS: &[Argument] = &[
         Snapshot,
         "explore --strategy new=x --folder trees --from {} --json -- true",
     ),
+    argument("replay", "branch", Snapshot, "replay {} --json -- true"),
+    argument("replay", "from", Snapshot, "replay work --from {} --json -- true"),
     argument("fork", "at", Snapshot, "fork new --at {} --json"),
     argument("merge", "revision", Snapshot, "merge {} --into plan-b --dry-run --json"),
     argument("merge", "into", Branch, ""),

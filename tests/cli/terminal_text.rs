@@ -38,6 +38,7 @@ const LINES: &[&str] = &[
     "compare evil",
     "compare evil evil~1 --align",
     "explore status",
+    "replay evil -- true",
     "blame evil:files",
     "blame evil:agents/main/messages",
     "grep canary --all",

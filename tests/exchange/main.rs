@@ -37,6 +37,7 @@ mod page_sealed;
 mod prompts;
 mod render;
 mod render_page;
+mod replay;
 mod resume;
 mod rewritten;
 mod search_questions;

@@ -33,6 +33,7 @@ const ROOMS: Table = &[
     ("search", &["text", "model", "formats"]),
     ("render", &["text", "model", "secrets", "import", "formats", "insight"]),
     ("git", &["text", "model", "secrets", "import", "formats", "insight", "render"]),
+    ("replay", &["text", "model", "import", "formats", "insight", "render"]),
     ("agents", &["text", "model", "secrets", "import", "formats", "insight", "render"]),
 ];
 
@@ -40,16 +41,29 @@ const ROOMS: Table = &[
 const CLI: Table = &[
     ("platform", &[]),
     ("view", &["platform"]),
+    ("loopback", &[]),
     ("program", &["platform", "view"]),
     ("porcelain", &["platform", "view", "program"]),
     ("hook", &["platform", "view", "program", "porcelain"]),
     ("explore", &["platform", "view", "program", "porcelain", "hook"]),
     ("service", &["platform", "view", "program", "porcelain"]),
-    ("viewer", &["platform", "view", "program", "porcelain"]),
+    ("viewer", &["platform", "view", "loopback", "program", "porcelain"]),
+    ("replay", &["view", "loopback", "program"]),
     ("terminal", &["platform", "view", "program", "porcelain"]),
     (
         "commands",
-        &["platform", "view", "program", "porcelain", "hook", "explore", "viewer", "terminal"],
+        &[
+            "platform",
+            "view",
+            "loopback",
+            "program",
+            "porcelain",
+            "hook",
+            "explore",
+            "viewer",
+            "replay",
+            "terminal",
+        ],
     ),
 ];
 
@@ -88,10 +102,10 @@ const FENCES: &[(&str, &[&str])] = &[
     ("gix", &["exchange/src/git/"]),
     ("ring", &["exchange/src/render/page/seal.rs"]),
     ("object_store", &["cli/src/program/storage/"]),
-    ("hyper", &["cli/src/viewer/"]),
-    ("hyper_util", &["cli/src/viewer/"]),
+    ("hyper", &["cli/src/loopback/", "cli/src/viewer/", "cli/src/replay/"]),
+    ("hyper_util", &["cli/src/loopback/"]),
     ("ratatui_core", &["cli/src/terminal/"]),
-    ("ureq", &["cli/src/program/storage/http.rs"]),
+    ("ureq", &["cli/src/program/storage/http.rs", "cli/src/program/storage/relay.rs"]),
     ("rustls", &["cli/src/program/storage/http.rs", "cli/src/program/database/tls.rs"]),
     ("postgres", &["cli/src/program/database/"]),
     ("gix_pack", &["exchange/src/git/pack.rs"]),

@@ -71,6 +71,7 @@ pub const STEPS: &[Step] = &[
     step("turntree explore status --json"),
     step("turntree explore continue"),
     step("turntree explore keep explore trial"),
+    step("turntree replay work --from turn:3 -- true"),
     step("turntree adopt --dry-run"),
     step("turntree adopt session.jsonl"),
     step("turntree adopt . --json"),

@@ -46,6 +46,7 @@ mod redact;
 mod remote;
 mod repack;
 mod repair;
+mod replay;
 mod resolve;
 mod restore;
 mod resume;
@@ -187,6 +188,7 @@ verbs! {
         Resolve(resolve::Resolve),
         Tag(tag::Tag),
         Bisect(bisect::Bisect),
+        Replay(replay::Replay),
     }
     "Undo and export" {
         Rollback(rollback::Rollback),

@@ -6,7 +6,6 @@ use std::time::Duration;
 
 use clap::Args;
 use clap_complete::ArgValueCompleter;
-use getrandom::getrandom;
 use serde::{Deserialize, Serialize};
 use tempfile::NamedTempFile;
 use turntree::repo::{BranchName, MAIN_BRANCH, Repository};
@@ -14,6 +13,7 @@ use turntree::workspace::{Claim, read_note, write_note};
 use turntree::{Error, ErrorKind};
 
 use super::Verb;
+use crate::loopback::new_key;
 use crate::porcelain::read::revision::resolve;
 use crate::program::browser;
 use crate::program::complete::revisions;
@@ -28,9 +28,6 @@ const CLAIM: &str = "view";
 
 /// The note with the server's address.
 const ADDRESS: &str = "address of view";
-
-/// Bytes of a key.
-const KEY_BYTES: usize = 32;
 
 /// The timeout of a connection to a recorded server.
 const KNOCK: Duration = Duration::from_secs(1);
@@ -223,12 +220,6 @@ fn encoded(text: &str) -> String {
     text.bytes().map(byte).collect()
 }
 
-fn new_key() -> Result<String> {
-    let mut bytes = [0; KEY_BYTES];
-    getrandom(&mut bytes).map_err(|error| Error::io("make a key", io::Error::from(error)))?;
-    Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
-}
-
 /// The address of the last server; only the owner of the store can read its key.
 fn last_address(repo: &Repository) -> Option<Address> {
     serde_json::from_slice(&read_note(repo, ADDRESS)?).ok()
@@ -265,12 +256,5 @@ mod tests {
     fn names_stand_in_addresses_as_browsers_write_them() {
         assert_eq!(encoded("a-b.c_d~e"), "a-b.c_d~e");
         assert_eq!(encoded("a/b c\"<ä"), "a%2Fb%20c%22%3C%C3%A4");
-    }
-
-    #[test]
-    fn keys_have_256_bits_and_are_others_each_time() {
-        let (one, other) = (new_key().unwrap(), new_key().unwrap());
-        assert_eq!(one.len(), 64);
-        assert_ne!(one, other);
     }
 }

@@ -13,6 +13,7 @@ pub(crate) mod held_store;
 pub(crate) mod here;
 pub(crate) mod identity;
 pub(crate) mod incoming;
+pub(crate) mod interrupts;
 pub(crate) mod invocation;
 pub(crate) mod itself;
 pub(crate) mod linked_worktree;
@@ -24,7 +25,7 @@ pub(crate) mod private_file;
 pub(crate) mod remote_keys;
 mod ssh;
 #[cfg(feature = "storage")]
-mod storage;
+pub(crate) mod storage;
 pub(crate) mod store_keys;
 pub(crate) mod store_log;
 pub(crate) mod store_watch;

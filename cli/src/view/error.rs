@@ -36,6 +36,8 @@ pub(crate) enum Exit {
     Locked = 5,
     /// The object that was named does not exist, was dropped by retention, or was redacted.
     NotFound = 6,
+    /// A request differed from the recording of a replay, and was refused.
+    Differs = 7,
     /// The system refused, or turntree has a bug.
     Internal = 70,
 }
@@ -47,6 +49,8 @@ pub(crate) enum Answer {
     Yes,
     /// The answer is no.
     No,
+    /// A replay met a difference, which was refused.
+    Differs,
 }
 
 impl From<Answer> for Exit {
@@ -54,6 +58,7 @@ impl From<Answer> for Exit {
         match answer {
             Answer::Yes => Self::Success,
             Answer::No => Self::Negative,
+            Answer::Differs => Self::Differs,
         }
     }
 }

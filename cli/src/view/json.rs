@@ -25,6 +25,7 @@ mod outline;
 mod payloads;
 mod redaction;
 mod remotes;
+mod replaying;
 mod restoration;
 mod resume;
 mod retention;
@@ -88,6 +89,7 @@ pub(crate) use self::remotes::{
     RemoteMembers, RemoteRecord, RemoteRemoved, RemoteSet, Remotes, SessionDeleted, Synced,
     Unpushed,
 };
+pub(crate) use self::replaying::{ReplayDifference, Replayed};
 pub(crate) use self::restoration::{
     Intent, LEAVE, Restoration, RestoredPrompt, WorkspaceChanges, action, reason,
 };

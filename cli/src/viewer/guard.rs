@@ -7,9 +7,11 @@
 //! cookie.
 
 use hyper::header::{
-    AUTHORIZATION, CONTENT_LENGTH, CONTENT_TYPE, HOST, HeaderMap, ORIGIN, TRANSFER_ENCODING,
+    AUTHORIZATION, CONTENT_LENGTH, CONTENT_TYPE, HeaderMap, ORIGIN, TRANSFER_ENCODING,
 };
 use hyper::{Method, Request, StatusCode};
+
+use crate::loopback::{Hosts, Refusal, is_same, only, too_large};
 
 /// The header that tells whether a page of another origin sent a request.
 const FETCH_SITE: &str = "sec-fetch-site";
@@ -17,39 +19,22 @@ const FETCH_SITE: &str = "sec-fetch-site";
 /// The media type of a change. A form cannot send it, so a foreign page needs a preflight request.
 const JSON: &str = "application/json";
 
-/// The names of this machine that a browser may request.
-const NAMES: [&str; 2] = ["127.0.0.1", "localhost"];
-
 /// The rules for requests to a server.
 pub(super) struct Guard {
-    /// The accepted values of `Host`, with the port.
-    hosts: [String; 2],
+    hosts: Hosts,
     key: String,
-}
-
-/// A refused request.
-#[derive(Debug, PartialEq, Eq)]
-pub(super) struct Refusal {
-    pub(super) status: StatusCode,
-    pub(super) message: String,
-}
-
-impl Refusal {
-    pub(super) fn new(status: StatusCode, message: impl Into<String>) -> Self {
-        Self { status, message: message.into() }
-    }
 }
 
 impl Guard {
     /// The rules of a server on `port` with the key `key`.
     pub(super) fn new(port: u16, key: String) -> Self {
-        Self { hosts: NAMES.map(|name| format!("{name}:{port}")), key }
+        Self { hosts: Hosts::new(port), key }
     }
 
     /// Refuses a request for another name, from a page of another origin, or with a method other
     /// than GET.
     pub(super) fn admit<B>(&self, request: &Request<B>) -> Result<(), Refusal> {
-        self.check_name(request)?;
+        self.hosts.check(request)?;
         let headers = request.headers();
         if request.method() != Method::GET {
             let message = "this server is read-only: expected GET";
@@ -61,7 +46,7 @@ impl Guard {
             let message = "a GET request has no body";
             return Err(Refusal::new(StatusCode::PAYLOAD_TOO_LARGE, message));
         }
-        match headers.get_all(ORIGIN).iter().all(|origin| self.is_own(origin.as_bytes())) {
+        match headers.get_all(ORIGIN).iter().all(|origin| self.hosts.is_own(origin.as_bytes())) {
             true => Ok(()),
             false => Err(foreign()),
         }
@@ -71,9 +56,10 @@ impl Guard {
     /// JSON, or of more than `most` bytes. Browsers send the origin of a POST, so a request without
     /// one does not come from a page.
     pub(super) fn admit_change<B>(&self, request: &Request<B>, most: u64) -> Result<(), Refusal> {
-        self.check_name(request)?;
+        self.hosts.check(request)?;
         let headers = request.headers();
-        if !only(headers, ORIGIN.as_str()).is_some_and(|origin| self.is_own(origin.as_bytes())) {
+        let origin = only(headers, ORIGIN.as_str());
+        if !origin.is_some_and(|origin| self.hosts.is_own(origin.as_bytes())) {
             return Err(foreign());
         }
         self.check_key(headers)?;
@@ -86,23 +72,6 @@ impl Guard {
             true => Ok(()),
             false => Err(too_large(most)),
         }
-    }
-
-    fn check_name<B>(&self, request: &Request<B>) -> Result<(), Refusal> {
-        let headers = request.headers();
-        let asked = only(headers, HOST.as_str());
-        let is_ours = |name: &str| self.hosts.iter().any(|host| host == name);
-        let authority = request.uri().authority().map(hyper::http::uri::Authority::as_str);
-        if !asked.is_some_and(is_ours) || !authority.is_none_or(is_ours) {
-            let message = format!("this server is {}", self.hosts.join(" and "));
-            return Err(Refusal::new(StatusCode::MISDIRECTED_REQUEST, message));
-        }
-        Ok(())
-    }
-
-    /// Returns true if an origin is that of this server.
-    fn is_own(&self, origin: &[u8]) -> bool {
-        self.hosts.iter().any(|host| format!("http://{host}").as_bytes() == origin)
     }
 
     /// Refuses a question from a page of another origin, or without the key.
@@ -123,25 +92,6 @@ impl Guard {
 
 fn foreign() -> Refusal {
     Refusal::new(StatusCode::FORBIDDEN, "pages of other origins are not answered")
-}
-
-/// The refusal of a change of more than `most` bytes.
-pub(super) fn too_large(most: u64) -> Refusal {
-    let message = format!("a change has at most {most} bytes");
-    Refusal::new(StatusCode::PAYLOAD_TOO_LARGE, message)
-}
-
-/// The value of a header that occurs exactly once.
-fn only<'h>(headers: &'h HeaderMap, name: &str) -> Option<&'h str> {
-    let mut values = headers.get_all(name).iter();
-    let first = values.next()?;
-    if values.next().is_some() { None } else { first.to_str().ok() }
-}
-
-/// Compares keys in constant time.
-fn is_same(given: &[u8], key: &[u8]) -> bool {
-    let differs = given.iter().zip(key).fold(0, |all, (a, b)| all | (a ^ b));
-    given.len() == key.len() && differs == 0
 }
 
 #[cfg(test)]

@@ -1,13 +1,9 @@
 //! Sends answers: whole documents, and lines that are sent while they are written.
 
-use std::convert::Infallible;
 use std::io::{self, Write};
-use std::pin::Pin;
-use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use hyper::body::Frame;
 use hyper::header::{
     ALLOW, CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, HeaderName, HeaderValue,
     REFERRER_POLICY, X_CONTENT_TYPE_OPTIONS,
@@ -19,7 +15,7 @@ use tokio::sync::mpsc::{Receiver, Sender, channel};
 use turntree::Error;
 use turntree_exchange::render::{LivePage, note_page};
 
-use super::guard::Refusal;
+use crate::loopback::{Body, Part, Refusal};
 use crate::view::error::{Exit, Failure, Result};
 
 /// Bytes that are sent together, and how long fewer bytes wait.
@@ -39,14 +35,6 @@ const HTML: &str = "text/html; charset=utf-8";
 /// The content security policy of answers other than documents.
 const NOTHING: &str = "default-src 'none'; frame-ancestors 'none'";
 
-/// The body of an answer.
-pub(super) enum Body {
-    /// The whole body, until it is taken.
-    Whole(Option<Bytes>),
-    /// The first part until it is taken, and the parts after it.
-    Stream(Option<Bytes>, Receiver<Part>),
-}
-
 /// The format of an answer.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Content {
@@ -54,35 +42,6 @@ pub(super) enum Content {
     Document,
     /// One JSON value a line.
     Lines,
-}
-
-/// A part of an answer.
-pub(super) enum Part {
-    Bytes(Bytes),
-    /// The answer failed before any of it was sent.
-    Failed(Refusal),
-}
-
-impl hyper::body::Body for Body {
-    type Data = Bytes;
-    type Error = Infallible;
-
-    fn poll_frame(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-    ) -> Poll<Option<std::result::Result<Frame<Bytes>, Infallible>>> {
-        let frame = |bytes| Ok(Frame::data(bytes));
-        match &mut *self {
-            Self::Whole(bytes) => Poll::Ready(bytes.take().map(frame)),
-            Self::Stream(first, rest) => match first.take() {
-                Some(first) => Poll::Ready(Some(frame(first))),
-                None => rest.poll_recv(context).map(|part| match part {
-                    Some(Part::Bytes(bytes)) => Some(frame(bytes)),
-                    Some(Part::Failed(_)) | None => None,
-                }),
-            },
-        }
-    }
 }
 
 impl Content {

@@ -33,49 +33,34 @@ mod screens;
 mod store;
 mod waiting;
 
-use std::future::poll_fn;
 use std::net::TcpListener;
-use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use hyper::body::{Body as _, Incoming};
-use hyper::server::conn::http1;
-use hyper::service::service_fn;
+use hyper::body::Incoming;
 use hyper::{Method, Request, Response, StatusCode};
-use hyper_util::rt::{TokioIo, TokioTimer};
-use tokio::net::TcpStream;
-use tokio::sync::{Notify, Semaphore};
+use tokio::sync::Notify;
 use turntree::Error;
 use turntree_exchange::render::{LivePage, live_page};
 
-use self::guard::{Guard, Refusal, too_large};
-use self::lines::{Body, Content, document, note, refusal, script};
+use self::guard::Guard;
+use self::lines::{Content, document, note, refusal, script};
 use self::plans::Changes;
 use self::routes::{ChangeStep, Question, Route, change_step};
 use self::store::WatchedStore;
+use crate::loopback::{Body, Limits, Refusal, Site, serve, whole};
 use crate::platform::on_request_to_end;
 use crate::program::invocation::Location;
 use crate::view::error::Result;
 
-/// Concurrent connections. A browser opens six.
-const MAX_CONNECTIONS: usize = 32;
-
-/// Maximum bytes of a request line and headers.
-const MAX_HEAD: usize = 16 << 10;
+/// A browser opens six connections.
+const LIMITS: Limits = Limits { connections: 32, head_time: READ_TIME };
 
 /// Maximum bytes of a change.
 const MAX_CHANGE: u64 = 1 << 20;
 
-/// The time in which a request must arrive, and in which an open connection must send the next.
+/// The time in which a request must arrive.
 const READ_TIME: Duration = Duration::from_secs(10);
-
-/// How long unfinished answers may take when the server ends.
-const END_TIME: Duration = Duration::from_secs(1);
-
-/// Sent to connections above the limit.
-const FULL: &[u8] =
-    b"HTTP/1.1 503 Service Unavailable\r\nconnection: close\r\ncontent-length: 0\r\n\r\n";
 
 /// Whether maintenance runs after a change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -117,63 +102,14 @@ impl Viewer {
 
     /// Answers requests until a signal asks this process to end.
     pub(crate) fn serve(self: &Arc<Self>, listener: TcpListener) -> Result<()> {
-        let failed = |error| Error::io("serve", error);
         self.store.watch();
-        let runtime = tokio::runtime::Builder::new_current_thread()
-            .enable_io()
-            .enable_time()
-            .max_blocking_threads(MAX_CONNECTIONS)
-            .build()
-            .map_err(failed)?;
-        listener.set_nonblocking(true).map_err(failed)?;
-        let served = runtime.block_on(async {
-            let listener = tokio::net::TcpListener::from_std(listener).map_err(failed)?;
-            tokio::spawn(Arc::clone(self).accept(listener));
-            self.ending.notified().await;
-            Ok::<_, Error>(())
-        });
-        runtime.shutdown_timeout(END_TIME);
+        let served = serve(self, listener, LIMITS, &self.ending);
         // Waits for a change in progress, so that no file is left half written.
         drop(self.changes.as_ref().map(Changes::quiet));
         Ok(served?)
     }
 
-    async fn accept(self: Arc<Self>, listener: tokio::net::TcpListener) {
-        let free = Arc::new(Semaphore::new(MAX_CONNECTIONS));
-        loop {
-            // Both errors are temporary: a connection that was closed again, or too many
-            // descriptors.
-            let Ok((stream, _)) = listener.accept().await else {
-                tokio::time::sleep(Duration::from_millis(10)).await;
-                continue;
-            };
-            let Ok(place) = Arc::clone(&free).try_acquire_owned() else {
-                let _ = stream.try_write(FULL);
-                continue;
-            };
-            let viewer = Arc::clone(&self);
-            tokio::spawn(async move {
-                viewer.talk(stream).await;
-                drop(place);
-            });
-        }
-    }
-
-    async fn talk(self: Arc<Self>, stream: TcpStream) {
-        let answer = move |request| {
-            let viewer = Arc::clone(&self);
-            async move { Ok::<_, std::convert::Infallible>(viewer.answer(request).await) }
-        };
-        let connection = http1::Builder::new()
-            .timer(TokioTimer::new())
-            .header_read_timeout(READ_TIME)
-            .max_buf_size(MAX_HEAD)
-            .serve_connection(TokioIo::new(stream), service_fn(answer));
-        // Errors are ignored: the client may disconnect at any time.
-        let _ = connection.await;
-    }
-
-    async fn answer(self: &Arc<Self>, request: Request<Incoming>) -> Response<Body> {
+    async fn respond(self: &Arc<Self>, request: Request<Incoming>) -> Response<Body> {
         if let (&Method::POST, Some(step)) = (request.method(), change_step(request.uri().path())) {
             return self.change(step, request).await.unwrap_or_else(|refused| refusal(&refused));
         }
@@ -206,7 +142,7 @@ impl Viewer {
         }
         let late =
             |_| Refusal::new(StatusCode::REQUEST_TIMEOUT, "the change did not arrive in time");
-        let read = tokio::time::timeout(READ_TIME, whole(request.into_body()));
+        let read = tokio::time::timeout(READ_TIME, whole(request.into_body(), MAX_CHANGE));
         let asked = read.await.map_err(late)??;
         let viewer = Arc::clone(self);
         let answered = tokio::task::spawn_blocking(move || {
@@ -234,20 +170,10 @@ impl Viewer {
     }
 }
 
-/// Reads a whole body. The size was checked before.
-async fn whole(body: Incoming) -> Result<Vec<u8>, Refusal> {
-    let (mut body, mut bytes) = (pin!(body), Vec::new());
-    while let Some(frame) = poll_fn(|context| body.as_mut().poll_frame(context)).await {
-        let gone =
-            |_| Refusal::new(StatusCode::BAD_REQUEST, "the change did not arrive completely");
-        if let Ok(data) = frame.map_err(gone)?.into_data() {
-            bytes.extend_from_slice(&data);
-        }
-        if bytes.len() as u64 > MAX_CHANGE {
-            return Err(too_large(MAX_CHANGE));
-        }
+impl Site for Viewer {
+    async fn answer(self: Arc<Self>, request: Request<Incoming>) -> Response<Body> {
+        self.respond(request).await
     }
-    Ok(bytes)
 }
 
 /// Ends the server on the next signal that asks this process to end.

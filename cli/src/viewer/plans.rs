@@ -16,8 +16,8 @@ use turntree::Error;
 use turntree_exchange::SecretFilter;
 
 use super::change::{Change, Done, Plan};
-use super::guard::Refusal;
 use super::lines::status;
+use crate::loopback::Refusal;
 use crate::program::invocation::{Location, Opened, open};
 use crate::view::error::{Failure, Result};
 

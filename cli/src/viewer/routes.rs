@@ -9,7 +9,7 @@ use turntree::object::ObjectId;
 use turntree_exchange::UsageBy;
 use turntree_exchange::render::{MAX_STARTS, PagePart, SCREENS_ADDRESS};
 
-use super::guard::Refusal;
+use crate::loopback::Refusal;
 
 /// The default and the maximum number of sessions of an answer.
 const SESSIONS: usize = 100;

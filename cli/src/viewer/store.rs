@@ -15,8 +15,8 @@ use turntree::store::RefTable;
 use turntree_exchange::{KnownSessions, MemoryIndex};
 
 use super::known_briefs::KnownBriefs;
-use super::lines::Part;
 use super::waiting::KnownExpiries;
+use crate::loopback::Part;
 use crate::program::held_store::HeldStore;
 use crate::program::invocation::Location;
 use crate::program::store_watch::StoreWatch;

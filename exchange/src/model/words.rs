@@ -161,6 +161,18 @@ pub(crate) fn user_words(text: &str) -> UserWords {
     }
 }
 
+/// Returns the whole text that a person wrote in a message of the user; `None` if it is a message
+/// of the client or to the client.
+pub(crate) fn typed_words(text: &str) -> Option<String> {
+    if !matches!(user_words(text), UserWords::Prompt(_)) {
+        return None;
+    }
+    let text = without_ansi(text);
+    let trimmed = text.trim();
+    let is_command = command(trimmed).is_some();
+    Some(if is_command { trimmed } else { without_added(trimmed) }.to_owned())
+}
+
 /// Returns true for the note that the user stopped the agent.
 pub(crate) fn is_interruption(text: &str) -> bool {
     INTERRUPTIONS.iter().any(|start| text.trim().starts_with(start))

@@ -62,6 +62,11 @@ fn openai_message(list: &mut Elements<'_>, said: &DialogueText) -> Result<()> {
     }
 }
 
+/// Returns true for the text of a result without its call.
+pub(crate) fn is_stray_note(text: &str) -> bool {
+    text.starts_with(STRAY_PREFIX)
+}
+
 /// Returns the text for a result without its call.
 pub(super) fn stray_note(stray: &ToolResult) -> String {
     format!("{STRAY_PREFIX}\n{}", stray.text)
@@ -299,7 +304,7 @@ pub(super) fn parts(
 }
 
 /// Returns the arguments of a call as an object, which both APIs require.
-pub(super) fn arguments(input: &str) -> Map<String, Value> {
+pub(crate) fn arguments(input: &str) -> Map<String, Value> {
     match value(input.as_bytes()) {
         Some(Value::Object(fields)) => fields,
         _ if input.trim().is_empty() => Map::new(),

@@ -34,7 +34,7 @@ const MAX_ID_CHARS: usize = 40;
 
 /// A message of the conversation.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum DialogueMessage {
+pub(crate) enum DialogueMessage {
     /// Instructions.
     System(DialogueText),
     /// A prompt, a note, or results without calls.
@@ -44,40 +44,42 @@ pub(super) enum DialogueMessage {
 }
 
 /// A text with its pictures.
-#[derive(Debug, Default, PartialEq, Eq)]
-pub(super) struct DialogueText {
-    pub(super) text: String,
-    pub(super) pictures: Vec<Picture>,
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct DialogueText {
+    pub(crate) text: String,
+    /// True for a message that the client wrote.
+    pub(crate) is_added: bool,
+    pub(crate) pictures: Vec<Picture>,
     /// Results in the record without a preceding call.
-    pub(super) strays: Vec<ToolResult>,
-    pub(super) time: Option<Time>,
+    pub(crate) strays: Vec<ToolResult>,
+    pub(crate) time: Option<Time>,
     /// The index of the message, if the text comes from a single record.
-    pub(super) entry: Option<u64>,
+    pub(crate) entry: Option<u64>,
 }
 
 /// An answer of the model.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(super) struct Answer {
-    pub(super) said: DialogueText,
-    pub(super) thinking: String,
-    pub(super) calls: Vec<DialogueCall>,
-    pub(super) usage: Option<TokenUsage>,
+pub(crate) struct Answer {
+    pub(crate) said: DialogueText,
+    pub(crate) thinking: String,
+    pub(crate) calls: Vec<DialogueCall>,
+    pub(crate) usage: Option<TokenUsage>,
 }
 
 /// A call with its result.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct DialogueCall {
+pub(crate) struct DialogueCall {
     /// The id: at most 40 letters, digits, `_` and `-`, unique in the conversation.
-    pub(super) id: String,
+    pub(crate) id: String,
     /// The name: the same characters, at most 64.
-    pub(super) name: String,
+    pub(crate) name: String,
     /// The arguments as recorded.
-    pub(super) arguments: String,
+    pub(crate) arguments: String,
     /// The result. `None` if it never came.
-    pub(super) result: Option<ToolResult>,
+    pub(crate) result: Option<ToolResult>,
     /// The message of the result, and its position in it. Results of parallel calls arrive in any
     /// order.
-    pub(super) position: Option<(u64, usize)>,
+    pub(crate) position: Option<(u64, usize)>,
 }
 
 /// The result of a call, with its position.
@@ -98,7 +100,7 @@ fn lost_result(media: &str, call: &str) -> Option<ToolResult> {
 }
 
 /// Reads the conversation of an agent.
-pub(super) struct Messages<'a> {
+pub(crate) struct Messages<'a> {
     source: &'a dyn ObjectSource,
     list: List,
     next: u64,
@@ -114,7 +116,7 @@ pub(super) struct Messages<'a> {
 
 impl<'a> Messages<'a> {
     /// Opens the conversation of `agent`. Reads every message once, to locate the results.
-    pub(super) fn of(source: &'a dyn ObjectSource, context: &Context, agent: &str) -> Result<Self> {
+    pub(crate) fn of(source: &'a dyn ObjectSource, context: &Context, agent: &str) -> Result<Self> {
         let list = context.messages(source, agent)?;
         let mut speeches = Self {
             source,
@@ -181,10 +183,11 @@ impl<'a> Messages<'a> {
         self.next += 1;
         let strays = self.strays(at, view.tool_results);
         let (text, pictures, time) = (view.text, view.pictures, record_time(&bytes));
+        let is_added = view.is_added;
         if text.trim().is_empty() && pictures.is_empty() && strays.is_empty() {
             return Ok(());
         }
-        let said = DialogueText { text, pictures, strays, time, entry: Some(at) };
+        let said = DialogueText { text, is_added, pictures, strays, time, entry: Some(at) };
         let is_system = entry.role == Role::System;
         self.pending.push_back(if is_system {
             DialogueMessage::System(said)

@@ -19,7 +19,7 @@
 
 mod atif;
 mod chat;
-mod dialogue;
+pub(crate) mod dialogue;
 mod document;
 mod escape;
 mod history;
@@ -32,6 +32,7 @@ mod training;
 
 pub use crate::text::zstd::compress as compress_stream;
 pub use atif::{Trajectory, export_atif};
+pub(crate) use chat::{arguments, is_stray_note};
 pub use chat::{export_anthropic, export_openai};
 pub use document::{ContentDetail, DOCUMENT_SCHEMA, export_document};
 pub use markdown::export_markdown;

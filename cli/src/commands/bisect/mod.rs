@@ -1,10 +1,8 @@
 //! `bisect`: searches for the first bad turn.
 
-mod run_in_dir;
-
 use std::ffi::OsString;
-use std::io::Write;
-use std::process::ExitStatus;
+use std::io::{self, Write};
+use std::process::{Command, ExitStatus, Stdio};
 
 use clap::{Args, Subcommand};
 use clap_complete::ArgValueCompleter;
@@ -17,12 +15,13 @@ use turntree::repo::{
 use turntree::workspace::Scratch;
 use turntree::{Error, ErrorKind};
 
-use self::run_in_dir::{Interrupts, end_by};
 use super::Verb;
+use crate::platform::end_by;
 use crate::porcelain::read::paths::Paths;
 use crate::porcelain::read::revision::resolve;
 use crate::porcelain::read::sessions::named_session;
 use crate::program::complete::{revisions, sessions};
+use crate::program::interrupts::Interrupts;
 use crate::program::invocation::{Invocation, stamp};
 use crate::view::error::{Answer, Failure, Hint, Result};
 use crate::view::output::{FAINT, ID, Output, STRONG, warn};
@@ -413,7 +412,11 @@ impl Trial<'_> {
             ("TURNTREE_TURN", number.to_string().into()),
             ("TURNTREE_STORE", store.into_os_string()),
         ];
-        interrupts.run(&self.run.command, &self.scratch.files(), &variables)
+        let mut words = self.run.command.iter();
+        let mut command = Command::new(words.next().cloned().unwrap_or_default());
+        command.args(words).current_dir(self.scratch.files()).envs(variables);
+        command.stdin(Stdio::null()).stdout(io::stderr());
+        interrupts.run(&mut command)
     }
 }
 

@@ -166,7 +166,7 @@ fn kind(error: &ureq::Error) -> HttpErrorKind {
 }
 
 /// The root certificates of the system, or of `SSL_CERT_FILE`.
-fn tls() -> TlsConfig {
+pub(super) fn tls() -> TlsConfig {
     let found = rustls_native_certs::load_native_certs();
     let roots = found.certs.iter().map(|cert| Certificate::from_der(cert).to_owned());
     TlsConfig::builder()

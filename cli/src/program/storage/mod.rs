@@ -4,6 +4,7 @@
 //! bucket    the verbs of a remote in the words of an object storage; what an answer says of a write
 //! services  options, environment and profile become a client of one of the three
 //! http      requests go out, with bounds on what comes back
+//! relay     a request of another program goes out, and the answer is read while it comes
 //! ```
 //!
 //! `object_store` signs requests, retries them and finds credentials; `ureq` sends them. Calls
@@ -14,6 +15,7 @@ mod failure;
 mod http;
 mod place;
 mod profile;
+pub(crate) mod relay;
 mod services;
 mod trial;
 

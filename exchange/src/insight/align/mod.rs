@@ -24,6 +24,7 @@ use std::collections::{BTreeMap, HashSet};
 use turntree::object::ObjectId;
 
 pub use decide::Decision;
+pub(crate) use noise::without_noise;
 pub(crate) use read::RunReader;
 use steps::StepReader;
 

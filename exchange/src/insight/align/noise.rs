@@ -26,7 +26,7 @@ const UNITS: [&str; 12] =
 const PROCESS: [&str; 2] = ["pid", "PID"];
 
 /// Returns `text` without what varies between runs. `directory` is that of the run.
-pub(super) fn without_noise(text: &str, directory: Option<&str>) -> String {
+pub(crate) fn without_noise(text: &str, directory: Option<&str>) -> String {
     let own = directory.map(|directory| directory.trim_end_matches('/'));
     let Some(own) = own.filter(|own| own.len() > 1) else { return words(text) };
     words(&text.replace(own, "."))

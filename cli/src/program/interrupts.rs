@@ -1,18 +1,15 @@
-//! Runs a command in a directory; signals end the command and then this process in order.
+//! Runs a command; signals end the command and then this process in order.
 
-use std::ffi::OsString;
-use std::io;
-use std::path::Path;
-use std::process::{Child, Command, ExitStatus, Stdio};
+use std::io::{self, IsTerminal};
+use std::process::{Child, Command, ExitStatus};
 use std::sync::atomic::{AtomicI32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use signal_hook::consts::SIGINT;
 use turntree::Error;
 
 use crate::platform::{SignalWatch, pass_on};
 use crate::view::error::Result;
-
-pub(crate) use crate::platform::end_by;
 
 /// Signals that ask this process to end, which are passed on to the running command.
 #[derive(Debug)]
@@ -25,11 +22,24 @@ pub(crate) struct Interrupts {
 impl Interrupts {
     /// Keeps signals from ending this process, until this is dropped.
     pub(crate) fn catch() -> Result<Self> {
+        Self::catch_and_pass_on(|_| true)
+    }
+
+    /// As [`Self::catch`], for a command that uses the terminal: Ctrl-C reaches it from there, and
+    /// it may go on.
+    pub(crate) fn catch_beside_terminal() -> Result<Self> {
+        let is_terminal = io::stdin().is_terminal();
+        Self::catch_and_pass_on(move |signal| signal != SIGINT || !is_terminal)
+    }
+
+    fn catch_and_pass_on(passes: impl Fn(i32) -> bool + Send + 'static) -> Result<Self> {
         let (caught, running) = (Arc::new(AtomicI32::new(0)), Arc::new(Mutex::new(None)));
         let (seen, child) = (Arc::clone(&caught), Arc::clone(&running));
         let watch = SignalWatch::begin(move |signal| {
             seen.store(signal, Ordering::SeqCst);
-            pass_on_to(*lock(&child), signal);
+            if passes(signal) {
+                pass_on_to(*lock(&child), signal);
+            }
         });
         let watch = watch.map_err(|error| Error::io("watch for signals", error))?;
         Ok(Self { caught, running, _watch: watch })
@@ -40,23 +50,16 @@ impl Interrupts {
         Some(self.caught.load(Ordering::SeqCst)).filter(|signal| *signal != 0)
     }
 
-    /// Runs `command` in `dir`. Its output goes to stderr; its input is empty.
-    pub(crate) fn run(
-        &self,
-        command: &[OsString],
-        dir: &Path,
-        variables: &[(&str, OsString)],
-    ) -> Result<ExitStatus> {
-        let mut words = command.iter();
-        let program = words.next().cloned().unwrap_or_default();
-        let mut trial = Command::new(&program);
-        trial.args(words).current_dir(dir).envs(variables.iter().cloned());
-        trial.stdin(Stdio::null()).stdout(io::stderr());
+    /// Runs a command to its end.
+    ///
+    /// # Errors
+    /// `InvalidInput` if the system does not run it.
+    pub(crate) fn run(&self, command: &mut Command) -> Result<ExitStatus> {
+        let program = command.get_program().to_string_lossy().into_owned();
         let failed = |error: io::Error| {
-            let program = program.to_string_lossy().into_owned();
             Error::invalid(format!("'{program}' cannot be run")).with_source(error)
         };
-        let mut child = trial.spawn().map_err(failed)?;
+        let mut child = command.spawn().map_err(failed)?;
         self.watch(Some(&child));
         if let Some(signal) = self.caught() {
             // The signal arrived before the command was registered to receive it.

@@ -60,6 +60,7 @@ pub use insight::brief::{SessionBrief, TurnKind, session_brief};
 pub use insight::compare::{
     CHECK_PREFIX, Comparison, FAILED, PASSED, Strategy, compare, compare_aligned,
 };
+pub use insight::contributions::{Contribution, contributions};
 pub use insight::edit::{
     Cut, EditedConversation, EditedMessage, edit_conversation, expand_compaction,
 };

@@ -127,7 +127,7 @@ impl Place {
     fn state(&self) -> Value {
         let mut state = self.json(&["explore", "status"]);
         for trial in state["trials"].as_array_mut().unwrap() {
-            for key in ["elapsed_ms", "start", "worktree"] {
+            for key in ["elapsed_ms", "start", "worktree", "step"] {
                 trial.as_object_mut().unwrap().remove(key);
             }
         }
@@ -318,7 +318,7 @@ fn wrong_explorations_are_refused_before_anything_is_created() {
     let place = Place::new();
     let agent = place.path("agent.sh");
     let agent = agent.to_str().unwrap();
-    let refused: [(&[&str], &str); 9] = [
+    let refused: [(&[&str], &str); 10] = [
         (&["--strategy", "a=x", "--", "nosuchprogram-7"], "there is no program 'nosuchprogram-7'"),
         (&["--strategy", "a b=x", "--", agent], "no white space"),
         (&["--strategy", "../a=x", "--", agent], "'../a'"),
@@ -328,12 +328,14 @@ fn wrong_explorations_are_refused_before_anything_is_created() {
         (&["--", agent], "at least one strategy"),
         (&["--strategy", "a=x", "--budget", "much", "--", agent], "expected tokens"),
         (&["--strategy", "a=x", "--rounds", "3", "--", agent], "best-of has one round"),
+        (&["--strategy", "a=x", "--folder", "trees", "--", agent], "is inside the workspace"),
     ];
     for (words, said) in refused {
         let output = place.output(&[&["explore"], words].concat());
         let told = text(&output.stderr);
         assert!(!output.status.success() && told.contains(said), "{words:?}: {told}");
     }
+    assert!(!place.path("project/trees").exists());
     fs::create_dir(place.path("locked")).unwrap();
     fs::set_permissions(place.path("locked"), fs::Permissions::from_mode(0o555)).unwrap();
     let is_root = fs::create_dir(place.path("locked/probe")).is_ok();
@@ -458,4 +460,49 @@ fn a_process_that_a_command_left_running_can_finish_its_work_and_is_ended_then()
     place.ok(&words);
     assert!(began.elapsed().as_secs() < 50, "it waits for no process that does not end");
     assert_eq!(place.ok(&["cat", "a:late.txt"]), "late\n");
+}
+
+/// A stand-in for Claude Code that resumes a session: it notes how long the transcript is and sends the
+/// events of a prompt and of its end.
+const RESUMING: &str = r#"#!/bin/sh
+set -e
+file="$(find "$HOME/.claude/projects" -name "$2.jsonl")"
+wc -l < "$file" > "$NOTES/$TURNTREE_STRATEGY.lines"
+event() {
+  printf '{"hook_event_name":"%s","session_id":"%s","transcript_path":"%s","cwd":"%s","prompt":"go"}' \
+    "$1" "$2" "$file" "$PWD" | "$TURNTREE" hook --workspace off
+}
+printf '{"type":"user","uuid":"u-%s","sessionId":"%s","cwd":"%s","timestamp":"2026-11-20T10:00:00.000Z","message":{"role":"user","content":"try %s"}}\n' \
+  "$2" "$2" "$PWD" "$TURNTREE_STRATEGY" >> "$file"
+event UserPromptSubmit "$2"
+event Stop "$2"
+"#;
+
+#[test]
+fn an_agent_continues_the_conversation_of_its_branch_and_its_last_turns_are_waited_for() {
+    let place = Place::new();
+    let agent = place.path("claude");
+    fs::write(&agent, RESUMING).unwrap();
+    fs::set_permissions(&agent, fs::Permissions::from_mode(0o755)).unwrap();
+    let mut words = vec!["explore", "--strategy", "a=x", "--strategy", "b=y", "--check", "true"];
+    words.extend(["--", agent.to_str().unwrap(), "--resume", "{session}", "{prompt}"]);
+    place.ok(&words);
+    for name in ["a", "b"] {
+        assert!(place.note(&format!("{name}.lines")).trim().parse::<u32>().unwrap() > 0);
+        let words = ["export", name, "--format", "openai"];
+        let said: Value = serde_json::from_str(&place.ok(&words)).unwrap();
+        let said: Vec<&str> = said["messages"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|message| message["content"].as_str().unwrap_or_default())
+            .collect();
+        // The beginning is there once.
+        assert_eq!(said, ["go", &format!("try {name}")], "{name}");
+        let log = place.ok(&["log", name, "--json"]);
+        let newest: Value = serde_json::from_str(log.lines().next().unwrap()).unwrap();
+        assert_eq!(newest["message"], "the end of its trial", "{log}");
+    }
+    // Nothing but the branches: a resumed session has none of its own.
+    assert_eq!(place.branches(), ["a", "b", "main"]);
 }

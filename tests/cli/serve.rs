@@ -12,10 +12,18 @@ fn serve(place: &Place) -> Server {
     place.server(&["serve", "--stdio", "--workspace", "work"])
 }
 
+/// Runs an exploration of one strategy.
+fn explore(place: &Place) {
+    let trees = tempfile::tempdir().unwrap();
+    let folder = trees.path().to_str().unwrap();
+    let _ = place.run(&["explore", "--strategy", "one=x", "--folder", folder, "--", "true"]);
+}
+
 #[test]
 fn every_method_answers_as_it_describes_itself() {
     let place = Place::new(PROGRAM);
     let uri = place.with_turns(3);
+    explore(&place);
     let mut server = serve(&place);
     let described = server.call("describe", &json!({})).unwrap();
     let methods = described["methods"].as_array().unwrap();
@@ -32,6 +40,7 @@ fn every_method_answers_as_it_describes_itself() {
         ("merge", json!({"revision": "plan-b", "dry_run": true})),
         ("resolve", json!({})),
         ("compare", json!({"revisions": ["main", "plan-b"]})),
+        ("explore_status", json!({"name": "explore"})),
         ("restore", json!({"revision": "turn:1"})),
         ("undo", json!({})),
         ("tag", json!({"action": "add", "name": "by-a-program"})),
@@ -85,6 +94,10 @@ fn answers_are_the_records_of_the_command_line() {
     let found = server.call("search", &json!({"pattern": "note 2"})).unwrap();
     assert_eq!(found["places"], json!([by_command(&["grep", "note 2"])]));
     assert_eq!(server.call("compare", &json!({})).unwrap(), by_command(&["compare"]));
+    explore(&place);
+    let mut explored = server.call("explore_status", &json!({})).unwrap();
+    assert_eq!(explored.as_object_mut().unwrap().remove("more_trials"), Some(json!(0)));
+    assert_eq!(explored, by_command(&["explore", "status"]));
     let made = server.call("tag", &json!({"action": "add", "name": "t"})).unwrap();
     assert_eq!(made["tags"], by_command(&["tag"])["tags"]);
     let pinned = server.call("pin", &json!({"action": "add", "name": "p"})).unwrap();

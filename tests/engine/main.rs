@@ -48,6 +48,7 @@ mod local;
 mod lost_superblock;
 #[cfg(feature = "exchange")]
 mod merge;
+mod notes;
 mod one_sync;
 mod pack_ids;
 mod pin;

@@ -11,10 +11,10 @@ use turntree::repo::{Exploration, ExplorationBudget, HEAD, Repository, SearchKin
 use turntree::{Error, ErrorKind};
 
 use super::Verb;
-use crate::explore::{Driven, Overrides, PlanOptions, begin, drive, keep, named_trial};
-use crate::explore::{record, write};
+use crate::explore::{Driven, Overrides, PlanOptions, begin, drive, keep, named_trial, write};
 use crate::platform::end_by;
-use crate::porcelain::read::explorations::named;
+use crate::porcelain::read::explorations::{Spent, named, record};
+use crate::porcelain::read::prices::Prices;
 use crate::program::complete::revisions;
 use crate::program::invocation::Invocation;
 use crate::view::error::{Answer, Result};
@@ -25,9 +25,11 @@ use crate::view::units::{parse_count, parse_time};
 ///
 /// Runs a command for each strategy, as many at a time as --jobs allows: on a branch of its own, in a
 /// worktree with the files of the snapshot. In the words of the command, {prompt}, {name}, {dir},
-/// {branch} and {round} are replaced; no shell reads them. Its environment has TURNTREE_STORE,
-/// TURNTREE_BRANCH, TURNTREE_STRATEGY, TURNTREE_PROMPT, TURNTREE_EXPLORATION and TURNTREE_ROUND, so
-/// agents with hooks record on the branch. Its output goes to a log beside the worktree.
+/// {branch}, {round} and {session} are replaced; no shell reads them. {session} is the id of a new
+/// session of the agent that continues the conversation of the branch, as 'turntree resume' writes it.
+/// The environment of the command has TURNTREE_STORE, TURNTREE_BRANCH, TURNTREE_STRATEGY,
+/// TURNTREE_PROMPT, TURNTREE_EXPLORATION and TURNTREE_ROUND, so agents with hooks record on the branch.
+/// Its output goes to a log beside the worktree.
 ///
 /// When a command has ended, the files are captured and --check decides: exit code 0 means passed, and
 /// a number at the end of its last line is the score. Processes that a command left running have 3
@@ -42,7 +44,7 @@ use crate::view::units::{parse_count, parse_time};
   turntree explore --strategy 'cache=add a cache' --strategy 'pool=use a pool' \\
       --check 'cargo test' --keep best -- claude -p '{prompt}'
   turntree explore --file strategies.toml --from turn:42 --jobs 4 --timeout 20m \\
-      --budget '$5' --check ./score.sh -- codex exec '{prompt}'
+      --budget '$5' --check ./score.sh -- codex exec resume '{session}' '{prompt}'
   turntree explore --file strategies.toml --search halving --check ./score.sh -- ./agent.sh
   turntree explore status
   turntree explore continue --budget '$10'
@@ -264,10 +266,11 @@ fn explore(
 }
 
 fn show(run: &mut Invocation, repo: &Repository, exploration: &Exploration) -> Result<()> {
-    match run.out.json {
-        true => Ok(run.out.record(&record(repo, exploration)?)?),
-        false => write(&mut run.out, repo, exploration),
+    if !run.out.json {
+        return write(&mut run.out, repo, exploration);
     }
+    let mut spent = Spent::new(Prices::of(None)?.table);
+    Ok(run.out.record(&record(repo, exploration, &mut spent)?)?)
 }
 
 fn strategy(text: &str) -> Result<(String, String), Error> {

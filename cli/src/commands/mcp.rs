@@ -13,9 +13,9 @@ use crate::view::error::{Answer, Result};
 /// Serve the Model Context Protocol to an agent, over standard input and output
 ///
 /// Offers snapshot, sessions, log, outline, show, diff, search, branch, merge, resolve, compare,
-/// restore, undo, tag, pin, export, compact, offload, read_vfs, spiral, lessons and status as
-/// tools, payloads and snapshots as resources. Any number of servers may use one store. The server
-/// ends when its input ends.
+/// explore_status, restore, undo, tag, pin, export, compact, offload, read_vfs, spiral, lessons and
+/// status as tools, payloads and snapshots as resources. Any number of servers may use one store.
+/// The server ends when its input ends.
 #[derive(Debug, Args)]
 #[command(after_long_help = "Examples:
   turntree mcp --workspace .

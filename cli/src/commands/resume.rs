@@ -1,29 +1,21 @@
 //! `resume`: writes a turn as a new session of an agent.
 
-use std::fs::{self, File, OpenOptions};
-use std::io::{self, Write};
+use std::io::Write;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
 
 use clap::Args;
 use clap_complete::{ArgValueCandidates, ArgValueCompleter};
-use turntree::context::Context;
-use turntree::context::sections::{FILES, META};
-use turntree::local::random_bytes;
-use turntree::object::{Kind, ObjectId, ObjectSource, Time};
-use turntree::platform::{private, private_folders};
+use turntree::context::sections::FILES;
+use turntree::object::ObjectId;
 use turntree::repo::{BranchName, Repository, SnapshotRevision};
 use turntree::{Error, ErrorKind};
-use turntree_exchange::agents::{ResumePlace, ResumedSession, resume_place, session_name};
-use turntree_exchange::render::native::{
-    NativeAgent, NativeFacts, NativeTranscript, native_transcript,
-};
+use turntree_exchange::render::native::NativeAgent;
 use turntree_exchange::{Ledger, enumeration, ledger, return_before};
 
 use super::Verb;
 use crate::hook::worktree::carry_settings;
-use crate::platform::{commands_in, replace_this, shell_word};
 use crate::porcelain::read::revision::resolve;
+use crate::porcelain::workspace::agent_session::{AgentSession, session_fact};
 use crate::porcelain::workspace::rewind::{
     PlannedRewind, RestoreRequest, RewindRun, checked, end, own_directory, unknown_workspace,
 };
@@ -32,21 +24,18 @@ use crate::porcelain::workspace::worktree::{
 };
 use crate::program::complete::{resuming_agents, revisions};
 use crate::program::here::worktree_around;
-use crate::program::invocation::{Invocation, stamp, whole_path};
+use crate::program::invocation::{Invocation, has_own_branch, whole_path};
 use crate::program::moved_project::MovedProject;
 use crate::view::error::{Answer, Failure, Hint, Result};
+use crate::view::json;
 use crate::view::output::{FAINT, warn};
 #[cfg(feature = "ui")]
 use crate::view::render::ID_DIGITS;
 use crate::view::render::effects::write_effects;
-use crate::view::render::{count, harmless, one_line};
-use crate::view::{clock, json};
+use crate::view::render::{count, harmless};
 
 /// Branches of a session that are looked at for turns after the resumed one.
 const MAX_TIPS: usize = 64;
-
-/// Longest title of a session, in characters.
-const TITLE_CHARS: usize = 60;
 
 /// Resume from any turn in an agent
 ///
@@ -54,7 +43,8 @@ const TITLE_CHARS: usize = 60;
 /// the command that resumes it. Existing files of the agent are not overwritten. If the session
 /// came from the same agent, its original records are written; otherwise calls and results are
 /// converted to the agent's format. The new session is a branch of the store that begins at REV: a
-/// hook or 'turntree adopt' imports the agent's new turns into it.
+/// hook or 'turntree adopt' imports the agent's new turns into it. If TURNTREE_BRANCH names a branch
+/// and REV is its tip, the session continues that branch.
 #[derive(Debug, Args)]
 #[command(after_long_help = "Examples:
   turntree resume
@@ -90,22 +80,10 @@ pub(crate) struct Resume {
     dry_run: bool,
 }
 
-/// A planned session.
+/// A planned session, and the effects of turns that it does not have.
 struct Planned {
-    from: ObjectId,
-    /// The tip of the branch of `from`, if that has turns since then.
-    past: Option<ObjectId>,
-    /// The effects of turns that the session does not have.
+    session: AgentSession,
     effects: Ledger,
-    turn: u64,
-    agent: NativeAgent,
-    session: String,
-    cwd: PathBuf,
-    now: Time,
-    title: String,
-    transcript: NativeTranscript,
-    place: ResumePlace,
-    branch: BranchName,
 }
 
 impl Verb for Resume {
@@ -127,7 +105,7 @@ impl Verb for Resume {
         let planned = self.plan(&repo, &revision, cwd)?;
         if self.files {
             // Refused before anything is written.
-            self.writable(&repo, &planned.cwd)?;
+            self.writable(&repo, &planned.session.cwd)?;
         }
         if self.dry_run {
             let branch = match revision.branch {
@@ -143,9 +121,9 @@ impl Verb for Resume {
         }
         let mut worktrees = MadeWorktrees::default();
         if let Some(worktree) = worktree {
-            worktrees.make(&repo, &from, worktree.of_branch(planned.branch.clone()))?;
+            worktrees.make(&repo, &from, worktree.of_branch(planned.session.branch.clone()))?;
         }
-        planned.write(&repo, &mut worktrees)?;
+        planned.session.write(&repo, &mut worktrees)?;
         let made = worktrees.keep(&repo);
         let kind = made.first().map(MadeWorktree::kind);
         made.iter().for_each(carry_settings);
@@ -156,14 +134,14 @@ impl Verb for Resume {
         };
         self.show(run, &planned, files, kind)?;
         if ended.is_err() {
-            let branch = &planned.branch;
+            let branch = &planned.session.branch;
             warn(&format!("{branch} is laid out, but not all of its files are restored"));
         }
         let answer = ended?;
         if self.run {
             // The agent replaces this process, so its output is flushed first.
             run.out.flush()?;
-            return planned.start();
+            return planned.session.start();
         }
         Ok(answer)
     }
@@ -191,15 +169,15 @@ impl Resume {
         let revision = resolve(repo, &self.revision)?;
         let cwd = self.directory(repo, &revision.commit, revision.branch.as_ref())?;
         let planned = self.plan(repo, &revision, cwd)?;
-        let Planned { turn, agent, place, transcript, .. } = &planned;
+        let AgentSession { turn, agent, place, transcript, .. } = &planned.session;
         let (what, agent) = (count(transcript.messages, "message"), agent.name());
         Ok(format!(
             "turntree resume {} --run\n\nwould write {what} of turn {turn} to {}\nand start \
              {agent}:\n{}\nnew turns of {agent} are added to {}\n",
             revision.commit.short(ID_DIGITS),
             place.path.display(),
-            planned.command(),
-            planned.branch,
+            planned.session.command(),
+            planned.session.branch,
         ))
     }
 }
@@ -212,55 +190,19 @@ impl Resume {
         cwd: PathBuf,
     ) -> Result<Planned> {
         let from = revision.commit;
-        let (context, commit) = (repo.context(&from)?, repo.commit(&from)?);
-        let agent = match &self.agent {
-            Some(name) => NativeAgent::of_format(name)?,
-            None => {
-                let format = fact(repo, &context, "format")?.unwrap_or_default();
-                NativeAgent::of_format(&format)
-                    .map_err(Failure::from)
-                    .hint(ErrorKind::InvalidInput, "name the agent with --in")?
-            }
-        };
-        let shown_cwd = cwd.to_str().ok_or_else(|| {
-            Error::invalid(format!("{}: agents accept only paths in UTF-8", cwd.display()))
-        })?;
-        let now = clock::now()?;
-        let session = agent.session_id(random_bytes(), now);
-        let title = format!("{} (turn {})", one_line(&commit.message, TITLE_CHARS), commit.turn);
-        let facts = NativeFacts {
-            session: &session,
-            cwd: shown_cwd,
-            now,
-            show_time: &clock::rfc3339_millis,
-            title: &title,
-        };
-        let transcript = native_transcript(agent, repo, &context, &facts)?;
-        let place = resume_place(agent, &facts, &|name| std::env::var_os(name))?;
-        let branch = BranchName::main(&session_name(&place.path))?;
-        let turn = commit.turn;
+        let agent = self.agent.as_deref().map(NativeAgent::of_format).transpose()?;
         let past = past_of(repo, revision)?;
+        // The hooks of an agent that has a branch of its own record there, whatever its session.
+        let own = repo.head().ok().filter(|head| has_own_branch() && head.commit == Some(from));
+        let onto = own.filter(|_| self.worktree.is_none()).map(|head| head.branch);
+        let session = AgentSession::plan(repo, (from, past), agent, onto, cwd)?;
         let left = match past {
             Some(past) => Some((past, from)),
             None => return_before(repo, &from)?.map(|back| (back.past, back.target)),
         };
         // Turns that were forgotten since are no reason to fail.
         let effects = left.and_then(|(past, target)| ledger(repo, &past, &target).ok());
-        let effects = effects.unwrap_or_default();
-        Ok(Planned {
-            from,
-            past,
-            effects,
-            turn,
-            agent,
-            session,
-            cwd,
-            now,
-            title,
-            transcript,
-            place,
-            branch,
-        })
+        Ok(Planned { session, effects: effects.unwrap_or_default() })
     }
 
     /// The working directory, which must exist; for a branch with a worktree, the worktree that
@@ -282,7 +224,7 @@ impl Resume {
         }
         let hint = "name the working directory with --cwd DIR; of another computer, 'turntree session \
                     map OLD=NEW' maps all of its directories";
-        let known = fact(repo, &repo.context(from)?, "cwd")?.or(repo.workspace_of(from)?);
+        let known = session_fact(repo, &repo.context(from)?, "cwd")?.or(repo.workspace_of(from)?);
         let moved = MovedProject::of(repo);
         let known = known.map(|cwd| moved.present(Path::new(&cwd)));
         let known = known.filter(|cwd| cwd.is_absolute());
@@ -320,9 +262,9 @@ impl Resume {
         branch: BranchName,
     ) -> Result<RewindRun> {
         let only = [FILES.to_owned()];
-        let (from, dry_run) = (planned.from, self.dry_run);
+        let (from, dry_run) = (planned.session.from, self.dry_run);
         let request = RestoreRequest { branch, from, only: &only, keep_lessons: false, dry_run };
-        let directory = self.writable(repo, &planned.cwd)?;
+        let directory = self.writable(repo, &planned.session.cwd)?;
         request.bring_back(repo, |_| Ok(Some(directory)), unknown_workspace)
     }
 
@@ -344,7 +286,7 @@ impl Resume {
         repo: &Repository,
         planned: &Planned,
     ) -> Result<(Option<json::WorkspaceChanges>, Result<Answer>)> {
-        let files = self.files_of(repo, planned, planned.branch.clone())?;
+        let files = self.files_of(repo, planned, planned.session.branch.clone())?;
         let done = files.apply(repo, files.look(repo)?)?;
         let made = Some((done.committed.sequence, done.arranged.as_ref()));
         let changes = files.record(repo, &done.plan, made)?.workspace;
@@ -358,23 +300,24 @@ impl Resume {
         files: Option<json::WorkspaceChanges>,
         worktree: Option<&str>,
     ) -> Result<()> {
-        let Planned { place, transcript, .. } = planned;
+        let session = &planned.session;
+        let AgentSession { place, transcript, .. } = session;
         for (what, times) in &transcript.left_out {
             warn(&format!(
                 "{times} {what} left out: {} has no place for them",
-                planned.agent.name()
+                session.agent.name()
             ));
         }
         if run.out.json {
             let record = json::Resumed {
-                id: planned.from.to_string(),
-                from: planned.from.to_string(),
-                turn: planned.turn,
-                agent: planned.agent.name().to_owned(),
-                session_id: planned.session.clone(),
-                session: planned.branch.session().to_owned(),
+                id: session.from.to_string(),
+                from: session.from.to_string(),
+                turn: session.turn,
+                agent: session.agent.name().to_owned(),
+                session_id: session.id.clone(),
+                session: session.branch.session().to_owned(),
                 path: place.path.display().to_string(),
-                cwd: planned.cwd.display().to_string(),
+                cwd: session.cwd.display().to_string(),
                 prepare: place.prepare.clone(),
                 command: place.command.clone(),
                 messages: transcript.messages,
@@ -386,7 +329,7 @@ impl Resume {
                     .collect(),
                 dry_run: self.dry_run,
                 workspace: files,
-                worktree: worktree.map(|_| planned.cwd.display().to_string()),
+                worktree: worktree.map(|_| session.cwd.display().to_string()),
                 left: (&planned.effects).into(),
             };
             run.out.record(&record)?;
@@ -397,7 +340,7 @@ impl Resume {
             (if self.dry_run { "would write" } else { "wrote" }, place.path.display());
         let what = count(transcript.messages, "message");
         let path = harmless(&path.to_string());
-        writeln!(run.out, "{would} {what} of turn {} to {path}", planned.turn)?;
+        writeln!(run.out, "{would} {what} of turn {} to {path}", session.turn)?;
         if let Some(files) = &files {
             let changed = count(files.files.len() as u64, "file");
             let verb = if self.dry_run { "would change" } else { "changed" };
@@ -405,7 +348,7 @@ impl Resume {
         }
         if let Some(kind) = worktree {
             let verb = if self.dry_run { "would make" } else { "made" };
-            let dir = harmless(&planned.cwd.display().to_string());
+            let dir = harmless(&session.cwd.display().to_string());
             writeln!(run.out, "{verb} the {kind} {dir} with the files of the turn")?;
         }
         write_effects(&mut run.out, paint, &planned.effects, !self.dry_run)?;
@@ -413,9 +356,9 @@ impl Resume {
             writeln!(run.out, "{}", paint.paint(FAINT, "nothing was done"))?;
             return Ok(());
         }
-        let branch = run.out.branch(&planned.branch);
-        writeln!(run.out, "new turns of {} are added to {branch}", planned.agent.name())?;
-        writeln!(run.out, "{}", planned.command())?;
+        let branch = run.out.branch(&session.branch);
+        writeln!(run.out, "new turns of {} are added to {branch}", session.agent.name())?;
+        writeln!(run.out, "{}", session.command())?;
         Ok(())
     }
 }
@@ -439,115 +382,7 @@ fn past_of(repo: &Repository, revision: &SnapshotRevision) -> Result<Option<Obje
     Ok(None)
 }
 
-impl Planned {
-    /// Writes the transcript to a new file, then creates the branch. Deletes the file if the branch
-    /// fails.
-    fn write(&self, repo: &Repository, worktrees: &mut MadeWorktrees) -> Result<()> {
-        let path = &self.place.path;
-        let failed = |error| Error::io(format!("write {}", path.display()), error);
-        if let Some(folder) = path.parent() {
-            private_folders().recursive(true).create(folder).map_err(failed)?;
-        }
-        if let Some((marker, owner)) = &self.place.marker {
-            // If another process creates the same file, it has the same content, or the agent
-            // refuses both.
-            let made = new_file(marker);
-            made.and_then(|mut file| file.write_all(owner.as_bytes())).map_err(failed)?;
-        }
-        let mut file = new_file(path).map_err(failed)?;
-        let written = file
-            .write_all(&self.transcript.bytes)
-            .and_then(|()| file.sync_all())
-            .map_err(|error| Failure::from(failed(error)))
-            .and_then(|()| self.commit(repo, worktrees));
-        if written.is_err() {
-            // This process has just created it, so no data is lost.
-            let _ = fs::remove_file(path);
-        }
-        written
-    }
-
-    fn commit(&self, repo: &Repository, worktrees: &mut MadeWorktrees) -> Result<()> {
-        let cwd = self.cwd.to_string_lossy();
-        let facts = NativeFacts {
-            session: &self.session,
-            cwd: &cwd,
-            now: self.now,
-            show_time: &clock::rfc3339_millis,
-            title: &self.title,
-        };
-        let resumed = ResumedSession {
-            from: &self.from,
-            past: self.past.as_ref(),
-            branch: &self.branch,
-            agent: self.agent,
-            transcript: &self.transcript,
-            facts: &facts,
-        };
-        let (mut change, stamp) = (repo.begin(), stamp()?);
-        resumed.stage(repo, &mut change, &stamp)?;
-        worktrees.stage(repo, &mut change, &self.from)?;
-        change.commit(&stamp, &format!("resume {}", self.branch))?;
-        Ok(())
-    }
-
-    /// The shell commands that resume the session.
-    fn command(&self) -> String {
-        let cwd = word_of(&self.cwd.display().to_string());
-        let commands = self.place.prepare.iter().chain([&self.place.command]);
-        let line = |words: &Vec<String>| {
-            words.iter().map(|word| word_of(word)).collect::<Vec<_>>().join(" ")
-        };
-        let lines: Vec<String> = commands.map(line).collect();
-        commands_in(&cwd, &lines)
-    }
-
-    /// Replaces this process with the agent.
-    fn start(&self) -> Result<Answer> {
-        let [program, arguments @ ..] = self.place.command.as_slice() else {
-            return Ok(Answer::Yes);
-        };
-        if let Some([first, rest @ ..]) = self.place.prepare.as_deref() {
-            let mut command = Command::new(first);
-            // Stdin and stdout are left to the agent.
-            command.args(rest).current_dir(&self.cwd).stdin(Stdio::null()).stdout(Stdio::null());
-            let failed = |error| Error::io(format!("start {first}"), error);
-            let ended = command.status().map_err(failed)?;
-            if !ended.success() {
-                let message = format!("{first} did not open the session: {ended}");
-                return Err(Error::new(ErrorKind::Unsupported, message).into());
-            }
-        }
-        let mut agent = Command::new(program);
-        let error = replace_this(agent.args(arguments).current_dir(&self.cwd));
-        Err(Error::io(format!("start {program}"), error).into())
-    }
-}
-
 fn agent_help() -> String {
     let names = enumeration(NativeAgent::ALL.map(NativeAgent::name), "or");
     format!("The agent: {names}; the one of the session by default")
-}
-
-/// Creates a file for its owner alone.
-fn new_file(path: &Path) -> io::Result<File> {
-    let mut options = OpenOptions::new();
-    private(options.write(true).create_new(true)).open(path)
-}
-
-/// Reads a fact of the session from its transcript.
-fn fact(repo: &Repository, context: &Context, key: &str) -> Result<Option<String>> {
-    let store = repo.store();
-    let Some(item) = context.map(store, META)?.get(store, key.as_bytes())? else {
-        return Ok(None);
-    };
-    let bytes = store.read_as(Kind::Blob, &item.link.id)?;
-    Ok(Some(String::from_utf8_lossy(&bytes).into_owned()))
-}
-
-/// Quotes a word for the shell, if needed.
-fn word_of(word: &str) -> String {
-    let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_./:=@%+,".contains(c);
-    let is_plain = !word.is_empty() && word.chars().all(is_plain);
-    if is_plain { word.to_owned() } else { shell_word(word) }
 }

@@ -17,6 +17,10 @@ const GRACE: Duration = Duration::from_secs(5);
 /// turn.
 const LEFT_RUNNING: Duration = Duration::from_secs(3);
 
+/// The longest wait for hooks that record the last turns of a command: they wait until its transcript
+/// has not grown for a second.
+pub(super) const FOR_HOOKS: Duration = Duration::from_secs(10);
+
 /// The bytes at the end of the output of a check that may contain its score.
 const TAIL: u64 = 4 << 10;
 
@@ -39,18 +43,23 @@ impl Child {
         Ok(Self { process, deadline, asked: None, status: None })
     }
 
-    /// Returns the end of the command if it has ended, and ends what it left running.
-    pub(super) fn poll(&mut self) -> io::Result<Option<TrialEnd>> {
+    /// Returns the end of the command if it has ended, and ends what it left running. Waits for hooks
+    /// that still record what it did.
+    pub(super) fn poll(&mut self, is_recording: &dyn Fn() -> bool) -> io::Result<Option<TrialEnd>> {
         let now = Instant::now();
         if self.status.is_none() {
             self.status = self.process.try_wait()?.map(|status| (status, now));
         }
         if let Some((status, since)) = self.status {
+            let time = now.duration_since(since);
             if is_group_running(&self.process) {
-                if self.asked.is_none() && now.duration_since(since) < LEFT_RUNNING {
+                if self.asked.is_none() && time < LEFT_RUNNING {
                     return Ok(None);
                 }
                 end_group(&mut self.process, true);
+            }
+            if time < FOR_HOOKS && is_recording() {
+                return Ok(None);
             }
             let own = status.code().map_or(TrialEnd::Signal, TrialEnd::Exit);
             return Ok(Some(self.asked.map_or(own, |(why, _)| why)));

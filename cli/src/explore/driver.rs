@@ -9,13 +9,15 @@ use std::time::{Duration, Instant};
 
 use turntree::Error;
 use turntree::repo::{Exploration, Repository, TrialEnd, TrialOutcome};
+use turntree::workspace::Claim;
 
 use super::child::{CheckOutput, Child};
 use super::lock::DriverLock;
 use super::show::Events;
-use super::spent::Spent;
 use super::trial;
+use crate::hook::recording::is_recording;
 use crate::platform::SignalWatch;
+use crate::porcelain::read::explorations::{Amount, Spent, checking_name};
 use crate::porcelain::read::prices::Prices;
 use crate::program::invocation::{Invocation, stamp};
 use crate::view::error::Result;
@@ -49,8 +51,8 @@ struct Running {
 
 enum Phase {
     Command,
-    /// The check runs; the command had this end.
-    Check(TrialEnd, CheckOutput),
+    /// The check runs; the command had this end. Others see by the lock that it runs.
+    Check(TrialEnd, CheckOutput, Option<Claim>),
 }
 
 struct Driver<'a> {
@@ -150,7 +152,9 @@ impl Driver<'_> {
             let start = trial::begin(self.repo, exploration, place)?;
             self.events.begins(run, exploration, place, &start.dir)?;
             let began = Instant::now();
-            match trial::start_command(exploration, place, &self.store, &self.lock) {
+            let child =
+                trial::start_command(self.repo, exploration, place, &self.store, &self.lock);
+            match child {
                 Ok(child) => {
                     self.running.push(Running {
                         trial: place,
@@ -173,7 +177,10 @@ impl Driver<'_> {
     fn look(&mut self, run: &mut Invocation, exploration: &mut Exploration) -> Result<()> {
         let mut place = 0;
         while let Some(running) = self.running.get_mut(place) {
-            let ended = running.child.poll();
+            let branch = &trial::at(exploration, running.trial)?.branch;
+            let is_command = matches!(running.phase, Phase::Command);
+            let records = || is_command && is_recording(&self.store, branch);
+            let ended = running.child.poll(&records);
             let Some(end) = ended.map_err(|error| Error::io("wait for a command", error))? else {
                 place += 1;
                 continue;
@@ -184,7 +191,9 @@ impl Driver<'_> {
                     let check = trial::start_check(exploration, trial, &self.store, &self.lock)?;
                     match check {
                         Some((child, output)) => {
-                            let phase = Phase::Check(end, output);
+                            let branch = &trial::at(exploration, trial)?.branch;
+                            let lock = Claim::take(&self.store, &checking_name(branch));
+                            let phase = Phase::Check(end, output, lock);
                             self.running.push(Running { trial, began, child, phase });
                         }
                         None => {
@@ -193,7 +202,7 @@ impl Driver<'_> {
                         }
                     }
                 }
-                Phase::Check(of_command, output) => {
+                Phase::Check(of_command, output, _lock) => {
                     let log = trial::log_of(
                         trial::at(exploration, trial)?.start.as_ref().map_or("", |it| &*it.dir),
                     );
@@ -219,7 +228,7 @@ impl Driver<'_> {
         let trial = trial::at(exploration, place)?;
         let amount = match &trial.start {
             Some(start) => self.spent.since(self.repo, &trial.branch, start.commit)?,
-            None => super::spent::Amount::default(),
+            None => Amount::default(),
         };
         let elapsed = began.elapsed().as_millis();
         let elapsed_ms = u64::try_from(elapsed).unwrap_or(u64::MAX);
@@ -252,7 +261,7 @@ impl Driver<'_> {
             running.child.end(TrialEnd::Signal);
         }
         while let Some(running) = self.running.first_mut() {
-            let ended = running.child.poll();
+            let ended = running.child.poll(&|| false);
             match ended.map_err(|error| Error::io("wait for a command", error))? {
                 Some(_) => drop(self.running.swap_remove(0)),
                 None => sleep(LOOK),

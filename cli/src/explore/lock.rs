@@ -10,6 +10,7 @@ use turntree::workspace::Claim;
 use turntree::{Error, ErrorKind};
 
 use crate::platform::lock_as_input;
+use crate::porcelain::read::explorations::driver_name;
 use crate::view::error::{Failure, Result};
 use crate::view::output::note;
 
@@ -76,13 +77,4 @@ impl DriverLock {
     pub(super) fn input(&self) -> std::io::Result<Stdio> {
         lock_as_input(&self.commands)
     }
-}
-
-/// Returns true if a process drives the exploration.
-pub(super) fn is_driven(repo: &Repository, exploration: &Exploration) -> bool {
-    matches!(Claim::ask(repo.dir(), &driver_name(exploration)), Ok(None))
-}
-
-fn driver_name(exploration: &Exploration) -> String {
-    format!("exploration {}/{}", exploration.session, exploration.name)
 }

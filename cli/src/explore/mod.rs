@@ -18,10 +18,9 @@ mod keep;
 mod lock;
 mod plan;
 mod show;
-mod spent;
 mod trial;
 
 pub(crate) use driver::{Driven, drive};
 pub(crate) use keep::{keep, named_trial};
 pub(crate) use plan::{Overrides, PlanOptions, begin};
-pub(crate) use show::{record, write};
+pub(crate) use show::write;

@@ -16,9 +16,10 @@ use turntree::repo::{
 };
 use turntree::{Error, ErrorKind};
 
+use super::trial::free_folder;
 use crate::hook::program::on_path;
 use crate::porcelain::read::branches::ForkStart;
-use crate::porcelain::workspace::worktree::project_of;
+use crate::porcelain::workspace::worktree::{plan_worktrees, project_of};
 use crate::program::invocation::{input_name, read_input, stamp};
 use crate::view::error::{Failure, Hint, Result};
 
@@ -161,9 +162,16 @@ pub(crate) fn begin(repo: &Repository, options: &PlanOptions<'_>) -> Result<Expl
     options.overrides.apply(&mut plan);
     let head = repo.head()?.branch;
     let into = if head.session() == session { head } else { BranchName::main(&session)? };
-    // A folder that cannot be made is found before anything is recorded.
+    // A folder that cannot be made or have worktrees is found before anything is recorded.
     fs::create_dir_all(&folder)
         .map_err(|error| Error::io(format!("make {}", folder.display()), error))?;
+    let place = |branch: &BranchName| Ok((branch.clone(), free_folder(&folder, branch.branch())?));
+    let wanted = start.branches.iter().map(place).collect::<Result<Vec<_>>>();
+    if let Err(failure) = wanted.and_then(|wanted| plan_worktrees(repo, &start.commit, wanted)) {
+        // Only an empty folder can be removed.
+        let _ = fs::remove_dir(&folder);
+        return Err(failure);
+    }
     let stamp = stamp()?;
     let mut exploration = Exploration {
         session,

@@ -1,21 +1,18 @@
-//! Shows an exploration: its events, the running trials on a terminal, the ranked table, and the JSON
-//! record.
+//! Shows an exploration: its events, the running trials on a terminal, and the ranked table.
 
 use std::io::Write;
 use std::time::{Duration, Instant};
 
 use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
-use turntree::repo::{Exploration, Repository, SearchKind, Trial, TrialEnd, TrialOutcome};
+use turntree::repo::{Exploration, Repository, Trial, TrialEnd};
 
-use super::lock::is_driven;
-use super::spent::{Amount, Spent};
 use super::trial;
 use crate::porcelain::read::comparison::{Compared, Line};
+use crate::porcelain::read::explorations::{is_driven, state_of};
 use crate::porcelain::read::prices::Prices;
 use crate::program::invocation::Invocation;
 use crate::view::clock;
 use crate::view::error::Result;
-use crate::view::json;
 use crate::view::output::{ADDED, FAINT, NAME, Output, REMOVED};
 use crate::view::render::spending::cost;
 use crate::view::render::table::{Cell, Column, Table};
@@ -161,7 +158,7 @@ pub(crate) fn write(out: &mut Output, repo: &Repository, exploration: &Explorati
             Some((compared.comparison.strategies.get(place)?, compared.counted.get(place)?))
         });
         let outcome = trial.outcome.as_ref();
-        let (style, state) = match state(trial, is_driven) {
+        let (style, state) = match state_of(repo, trial, is_driven) {
             "passed" => (ADDED, "passed"),
             "failed" => (REMOVED, "failed"),
             state => (FAINT, state),
@@ -240,83 +237,6 @@ fn advice(exploration: &Exploration, is_driven: bool) -> Option<String> {
         (true, false, None) => {
             Some("none passed; 'turntree compare --align' shows where they part".to_owned())
         }
-    }
-}
-
-/// The JSON record of an exploration.
-pub(crate) fn record(repo: &Repository, exploration: &Exploration) -> Result<json::Exploration> {
-    let is_driven = is_driven(repo, exploration);
-    let plan = &exploration.plan;
-    let Amount { tokens, dollars } =
-        Spent::new(Prices::of(None)?.table).total(repo, exploration)?;
-    let trial = |trial: &Trial| {
-        let outcome = trial.outcome.as_ref();
-        let strategy = plan.strategies.get(trial.strategy);
-        json::ExplorationTrial {
-            strategy: strategy.map(|strategy| strategy.name.clone()).unwrap_or_default(),
-            branch: trial.branch.branch().to_owned(),
-            round: trial.round,
-            state: state(trial, is_driven),
-            start: trial.start.as_ref().map(|start| start.commit.to_string()),
-            worktree: trial.start.as_ref().map(|start| start.dir.clone()),
-            end: outcome.map(|outcome| end_name(outcome.end)),
-            exit: outcome.and_then(exit_code),
-            score: outcome.and_then(|outcome| outcome.score),
-            elapsed_ms: outcome.map(|outcome| outcome.elapsed_ms),
-            tokens: outcome.and_then(|outcome| outcome.tokens),
-        }
-    };
-    let branch =
-        |place: usize| exploration.trials.get(place).map(|it| it.branch.branch().to_owned());
-    Ok(json::Exploration {
-        name: exploration.name.clone(),
-        session: exploration.session.clone(),
-        state: match (exploration.is_over(), is_driven) {
-            (_, true) => "running",
-            (true, false) => "over",
-            (false, false) => "interrupted",
-        },
-        from: exploration.from.to_string(),
-        into: exploration.into.to_string(),
-        search: match plan.search {
-            SearchKind::BestOf => "best-of",
-            SearchKind::Halving => "halving",
-            SearchKind::Beam => "beam",
-        },
-        rounds: plan.rounds,
-        round: exploration.round(),
-        trials: exploration.trials.iter().map(trial).collect(),
-        ranked: exploration.ranked().into_iter().filter_map(branch).collect(),
-        best: exploration.best().and_then(branch),
-        tokens,
-        cost_usd: dollars,
-    })
-}
-
-fn state(trial: &Trial, is_driven: bool) -> &'static str {
-    match (&trial.outcome, &trial.start) {
-        (Some(outcome), _) if outcome.passed => "passed",
-        (Some(_), _) => "failed",
-        (None, Some(_)) if is_driven => "running",
-        (None, Some(_)) => "interrupted",
-        (None, None) => "waiting",
-    }
-}
-
-fn end_name(end: TrialEnd) -> &'static str {
-    match end {
-        TrialEnd::Exit(_) => "exit",
-        TrialEnd::Signal => "signal",
-        TrialEnd::Timeout => "timeout",
-        TrialEnd::Budget => "budget",
-        TrialEnd::NotStarted => "not-started",
-    }
-}
-
-fn exit_code(outcome: &TrialOutcome) -> Option<i32> {
-    match outcome.end {
-        TrialEnd::Exit(code) => Some(code),
-        _ => None,
     }
 }
 

@@ -3,6 +3,8 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::thread::sleep;
+use std::time::{Duration, Instant};
 
 use turntree::context::{Builder, Context, Selection};
 use turntree::object::ObjectId;
@@ -12,12 +14,15 @@ use turntree::repo::{
 };
 use turntree::workspace::RewindRequest;
 use turntree::{Error, ErrorKind};
+use turntree_exchange::agents::resuming_agent;
 use turntree_exchange::{CHECK_PREFIX, FAILED, PASSED};
 
-use super::child::{CheckOutput, Child, log_to};
+use super::child::{CheckOutput, Child, FOR_HOOKS, log_to};
 use super::lock::DriverLock;
+use crate::hook::recording::is_recording;
 use crate::hook::worktree::carry_settings;
 use crate::platform::shell_command;
+use crate::porcelain::workspace::agent_session::AgentSession;
 use crate::porcelain::workspace::capture::{Limits, Workspace};
 use crate::porcelain::workspace::rewind::RewindRun;
 use crate::porcelain::workspace::worktree::{MadeWorktrees, plan_worktrees};
@@ -35,8 +40,14 @@ const SCORE: &str = "x-score";
 /// The message of a rollback to the start of a trial.
 const AGAIN: &str = "starts again: the trial was interrupted";
 
+/// The placeholder of the id of the agent's session.
+const SESSION: &str = "{session}";
+
 /// The maximum number of retries after concurrent commits.
 const MAX_ATTEMPTS: usize = 100;
+
+/// The interval between two looks whether hooks of an interrupted trial still record.
+const STEP: Duration = Duration::from_millis(20);
 
 /// The most directories of one name to try.
 const MAX_FOLDERS: u32 = 1000;
@@ -117,6 +128,11 @@ fn begin_again(repo: &Repository, trial: &Trial, start: &TrialStart) -> Result<(
             Error::not_found(format!("the worktree of {} is missing: {}", trial.branch, start.dir));
         return Err(Failure::hinted(error, "create the directory again, then continue"));
     }
+    let began = Instant::now();
+    while is_recording(repo.dir(), &trial.branch) && began.elapsed() < FOR_HOOKS {
+        sleep(STEP);
+    }
+    repo.refresh()?;
     let restore = RewindRequest {
         branch: trial.branch.clone(),
         from: start.commit,
@@ -141,11 +157,13 @@ fn begin_again(repo: &Repository, trial: &Trial, start: &TrialStart) -> Result<(
     Ok(())
 }
 
-/// Starts the command of a trial.
+/// Starts the command of a trial. If its words name a session, the branch is first written out as one
+/// of the agent.
 ///
 /// # Errors
-/// `Io` if its program cannot be run.
+/// `Io` if its program cannot be run; errors of writing the session.
 pub(super) fn start_command(
+    repo: &Repository,
     exploration: &Exploration,
     place: usize,
     store: &Path,
@@ -155,7 +173,10 @@ pub(super) fn start_command(
     let strategy = exploration.plan.strategies.get(trial.strategy);
     let own = strategy.map(|strategy| &strategy.command).filter(|command| !command.is_empty());
     let words = own.unwrap_or(&exploration.plan.command);
-    let facts = Facts::of(exploration, trial);
+    let mut facts = Facts::of(exploration, trial);
+    if words.iter().any(|word| word.contains(SESSION)) {
+        facts.session = write_session(repo, trial, words, facts.dir)?;
+    }
     let mut words = words.iter().map(|word| facts.fill(word));
     let program = words.next().unwrap_or_default();
     let mut command = Command::new(&program);
@@ -165,6 +186,18 @@ pub(super) fn start_command(
     command.stdin(lock.input().map_err(failed)?);
     log_to(&mut command, &log_of(facts.dir)).map_err(failed)?;
     Ok(Child::start(&mut command, exploration.plan.timeout()).map_err(failed)?)
+}
+
+/// Writes the branch of a trial out as a session of the agent that `words` run, or of the agent of the
+/// branch, and returns its id. The turns of that session continue the branch.
+fn write_session(repo: &Repository, trial: &Trial, words: &[String], dir: &str) -> Result<String> {
+    let program = words.first().and_then(|program| Path::new(program).file_stem()?.to_str());
+    let agent = program.and_then(resuming_agent);
+    let onto = Some(trial.branch.clone());
+    let session = AgentSession::plan(repo, (tip(repo, trial)?, None), agent, onto, dir.into())?;
+    session.write(repo, &mut MadeWorktrees::default())?;
+    session.prepare()?;
+    Ok(session.id)
 }
 
 /// Starts the check of a trial, if the exploration has one.
@@ -270,6 +303,8 @@ struct Facts<'e> {
     name: &'e str,
     prompt: &'e str,
     dir: &'e str,
+    /// The id of the session of the agent, if one was written.
+    session: String,
 }
 
 impl<'e> Facts<'e> {
@@ -277,7 +312,7 @@ impl<'e> Facts<'e> {
         let strategy = exploration.plan.strategies.get(trial.strategy);
         let (name, prompt) = strategy.map_or(("", ""), |it| (&*it.name, &*it.prompt));
         let dir = trial.start.as_ref().map_or("", |start| &*start.dir);
-        Self { exploration, trial, name, prompt, dir }
+        Self { exploration, trial, name, prompt, dir, session: String::new() }
     }
 
     /// Replaces the placeholders of a word, each once, so that a prompt cannot add any.
@@ -289,6 +324,7 @@ impl<'e> Facts<'e> {
             ("{dir}", self.dir),
             ("{branch}", &*branch),
             ("{round}", &*round),
+            (SESSION, &*self.session),
         ];
         let (mut filled, mut rest) = (String::new(), word);
         while let Some((before, after)) = rest.split_once('{') {
@@ -338,7 +374,7 @@ fn tip(repo: &Repository, trial: &Trial) -> Result<ObjectId> {
 }
 
 /// A directory that does not exist yet. One that a kill has left behind stays as it is.
-fn free_folder(folder: &Path, name: &str) -> Result<PathBuf> {
+pub(super) fn free_folder(folder: &Path, name: &str) -> Result<PathBuf> {
     let names = (1..MAX_FOLDERS).map(|number| match number {
         1 => folder.join(name),
         number => folder.join(format!("{name}-{number}")),

@@ -13,6 +13,7 @@ use turntree_exchange::agents::session_name;
 
 use super::advice::{READ_BACK, circle, learned, shorten, told_beside};
 use super::back::{BACK_TIME, asked_back, refusal, stopped};
+use super::contributions::brought;
 use super::effects::left_behind;
 use super::files::{HookFiles, given_patience};
 use super::running::RunningCalls;
@@ -136,17 +137,14 @@ fn answer(
     let repo = if behaviour.background { run.open()? } else { run.open_or_create()? };
     let dir = repo.dir().to_owned();
     // A rollback is not handed to a background process: its answer would be lost.
-    watch.arm(&dir, rest(event, behaviour).filter(|_| back.is_none()));
+    let own = has_own_branch().then(|| repo.head()).transpose()?.map(|head| head.branch);
+    watch.arm(&dir, rest(event, behaviour, own.clone()).filter(|_| back.is_none()));
     if !behaviour.background {
         calls::note(&repo, event)?;
     }
 
     let worktree = worktree_of(&repo, event);
-    let onto = match &worktree {
-        _ if has_own_branch() => Some(repo.head()?.branch),
-        Some((_, branch)) => branch.clone(),
-        None => None,
-    };
+    let onto = own.or_else(|| worktree.as_ref().and_then(|(_, branch)| branch.clone()));
     let (looks, has_time) = (behaviour.workspace, behaviour.background);
     let root = worktree.map(|(dir, _)| dir);
     let running = RunningCalls::read(&repo, event);
@@ -234,7 +232,12 @@ fn answer(
         Some(tip) => left_behind(&repo, event, &tip)?,
         None => None,
     };
-    let advice = [left, learned, circle, output.is_some().then(|| READ_BACK.to_owned())];
+    watch.doing("find merges into the branch");
+    let brought = match tip {
+        Some(tip) => brought(&repo, event, &tip)?,
+        None => None,
+    };
+    let advice = [left, brought, learned, circle, output.is_some().then(|| READ_BACK.to_owned())];
     let advice = advice.into_iter().flatten();
     let advice = advice.collect::<Vec<_>>().join("\n");
     Ok(event.answer((!advice.is_empty()).then_some(&advice), output, beside.as_deref()))
@@ -260,14 +263,14 @@ fn time_for(moment: EventKind) -> Duration {
 }
 
 /// Returns the work to repeat in a background process.
-fn rest(event: &HookEvent, behaviour: Behaviour) -> Option<Rest> {
+fn rest(event: &HookEvent, behaviour: Behaviour, onto: Option<BranchName>) -> Option<Rest> {
     if behaviour.background {
         return None;
     }
     let workspace = if behaviour.workspace { "auto" } else { "off" };
     let arguments =
         ["hook", "--background", "--dialect", event.dialect.name(), "--workspace", workspace];
-    Some(Rest { arguments: arguments.map(str::to_owned).into(), event: event.brief() })
+    Some(Rest { arguments: arguments.map(str::to_owned).into(), event: event.brief(), onto })
 }
 
 /// Returns the claim to work. A process that an agent waits for needs none; background processes

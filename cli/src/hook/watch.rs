@@ -7,10 +7,12 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use super::log;
+use super::{log, recording};
 use crate::platform::apart;
 use crate::program::itself;
 use turntree::platform::canonical;
+use turntree::repo::BranchName;
+use turntree::workspace::Claim;
 
 /// The current step of a hook, and its deadline.
 #[derive(Debug, Clone)]
@@ -37,6 +39,8 @@ pub(super) struct Rest {
     pub(super) arguments: Vec<String>,
     /// The event, without long fields.
     pub(super) event: Vec<u8>,
+    /// The branch that the environment names for its turns.
+    pub(super) onto: Option<BranchName>,
 }
 
 impl Watch {
@@ -134,6 +138,11 @@ fn go_on(rest: &Rest, dir: &Path) -> std::io::Result<()> {
     let mut program = Command::new(itself::file().map_err(std::io::Error::other)?);
     program.arg("--store").arg(canonical(dir)?).args(&rest.arguments);
     program.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
+    let lock = rest.onto.as_ref().and_then(|branch| recording::hold(dir, branch));
+    if let Some(lock) = lock.and_then(Claim::handed_over) {
+        // The background process prints nothing, and holds the lock until it ends.
+        program.stdout(lock);
+    }
     let mut child = apart(&mut program).spawn()?;
     match child.stdin.take() {
         Some(mut stdin) => stdin.write_all(&rest.event),

@@ -14,6 +14,7 @@ mod branch;
 mod compact;
 mod compare;
 mod diff;
+mod explore_status;
 mod export;
 mod ids;
 mod lessons;
@@ -67,7 +68,7 @@ use crate::view::error::{Exit, Result};
 pub(crate) use ids::Ids;
 
 /// Every operation, in order of use.
-pub(crate) const OPERATIONS: [Operation; 22] = [
+pub(crate) const OPERATIONS: [Operation; 23] = [
     operation::<status::StatusArguments>(),
     operation::<snapshot::SnapshotArguments>(),
     operation::<sessions::SessionsArguments>(),
@@ -80,6 +81,7 @@ pub(crate) const OPERATIONS: [Operation; 22] = [
     operation::<merge::MergeArguments>(),
     operation::<resolve::ResolveArguments>(),
     operation::<compare::CompareArguments>(),
+    operation::<explore_status::ExploreStatusArguments>(),
     operation::<restore::RestoreArguments>(),
     operation::<undo::UndoArguments>(),
     operation::<tag::TagArguments>(),

@@ -1,6 +1,7 @@
 //! Answers from the store: rows of sessions, turns, branches, hits and operations, and texts.
 
 use std::cmp::Reverse;
+use std::collections::HashMap;
 
 use turntree::context::sections::MAIN_MESSAGES;
 use turntree::context::{ContextDiff, diff_by_value};
@@ -18,6 +19,7 @@ use super::text::{Line, Tone, difference, lines};
 use crate::porcelain::change::operations::{OperationsWanted, each_operation};
 use crate::porcelain::change::pins::list;
 use crate::porcelain::read::branches::{MainLines, branches_of};
+use crate::porcelain::read::explorations::{is_driven, state_of};
 use crate::porcelain::read::search::HITS_PER_SESSION;
 use crate::program::held_store::HeldStore;
 use crate::program::live::live_sessions;
@@ -235,6 +237,7 @@ fn turn_row(
 fn branches(repo: &Repository, session: &str) -> Result<Answer> {
     let head = repo.head_if_any()?.map(|head| head.branch);
     let mut main_lines = MainLines::new(repo);
+    let trials = trial_states(repo, session)?;
     let mut listed = Vec::new();
     for (name, tip) in branches_of(repo, Some(session))? {
         let commit = repo.commit(&tip)?;
@@ -249,11 +252,19 @@ fn branches(repo: &Repository, session: &str) -> Result<Answer> {
             Some((id, turn)) => format!("begins at {}, turn {turn}", id.short(ID_DIGITS)),
             None => "begins without a parent".to_owned(),
         };
-        let details = vec![
+        let mut details = vec![
             Line::new(Tone::Name, name.to_string()),
             Line::new(Tone::Plain, format!("{} turn {}", tip.short(ID_DIGITS), commit.turn)),
             Line::new(Tone::Plain, place),
         ];
+        let message = match trials.get(&name) {
+            Some((state, exploration)) => {
+                let strategy = format!("strategy of exploration {exploration}: {state}");
+                details.push(Line::new(Tone::Plain, strategy));
+                format!("{state}: {}", commit.message)
+            }
+            None => commit.message,
+        };
         let is_main = name.branch() == MAIN_BRANCH;
         let lead = if is_main { "" } else { "├─ " };
         let row = Row {
@@ -263,7 +274,7 @@ fn branches(repo: &Repository, session: &str) -> Result<Answer> {
                 Cell::Age(commit.time),
                 commit.turn.to_string().into(),
                 own.into(),
-                commit.message.into(),
+                message.into(),
             ],
             tone: Tone::Plain,
             session: Some(session.to_owned()),
@@ -284,6 +295,23 @@ fn branches(repo: &Repository, session: &str) -> Result<Answer> {
         *name = name.replacen('├', "╰", 1);
     }
     Ok(rows(listed, None))
+}
+
+/// The states of the strategies of explorations, by branch, each with the name of its exploration.
+fn trial_states(
+    repo: &Repository,
+    session: &str,
+) -> Result<HashMap<BranchName, (&'static str, String)>> {
+    let mut states = HashMap::new();
+    // The newest exploration, and the newest trial, of a branch count.
+    for exploration in repo.explorations(Some(session))?.iter().rev() {
+        let is_driven = is_driven(repo, exploration);
+        for trial in &exploration.trials {
+            let state = state_of(repo, trial, is_driven);
+            states.insert(trial.branch.clone(), (state, exploration.name.clone()));
+        }
+    }
+    Ok(states)
 }
 
 fn hits(store: &HeldStore, repo: &Repository, words: &str) -> Result<Answer> {

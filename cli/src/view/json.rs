@@ -67,7 +67,7 @@ pub(crate) use self::damage::{
     DamagedSession, Fsck, FsckFinding, MendedByParity, Repair, RepairedFile, RepairedRef,
 };
 pub(crate) use self::effects::LeftEffects;
-pub(crate) use self::exploration::{Exploration, ExplorationTrial};
+pub(crate) use self::exploration::{Exploration, ExplorationStep, ExplorationTrial};
 pub(crate) use self::forgetting::{Forgetting, ForgottenSession};
 pub(crate) use self::git::{GitBranch, GitExported, GitImported, GitNote, GitRef, GitTag};
 pub(crate) use self::hooks::{HookCheck, HookLog, HookSettings};

@@ -64,6 +64,9 @@ fn answer(
             let comparison = Compared::of(repo, lines, &Prices::of(None)?.table)?.record();
             out.put(&BranchesCompared { comparison, branches })
         }
+        Question::Explorations { session } => {
+            store.with_spent(|spent| screens::explorations(repo, session, spent, out))
+        }
         Question::Files { at, path, from } => screens::files(repo, at, path, *from, out),
         Question::Blame { at, path } => screens::blame(repo, at, path, out),
         Question::Usage { by } => screens::usage(repo, *by, out),

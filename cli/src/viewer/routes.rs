@@ -61,6 +61,8 @@ pub(super) enum Question {
     Search { text: String, session: Option<String> },
     /// The branches of a session, side by side.
     Compare { session: String },
+    /// The explorations of a session, newest first.
+    Explorations { session: String },
     /// The entries of a directory in a turn, from an offset on.
     Files { at: ObjectId, path: String, from: usize },
     /// The author of each part of a file in a turn.
@@ -180,6 +182,7 @@ pub(super) fn route(uri: &Uri) -> Result<Route, Refusal> {
             Question::Search { text: arguments.needed("q")?, session: arguments.text("session") }
         }
         "/api/compare" => Question::Compare { session: arguments.needed("session")? },
+        "/api/explorations" => Question::Explorations { session: arguments.needed("session")? },
         "/api/files" => Question::Files {
             at: arguments.turn()?,
             path: arguments.needed("path")?,

@@ -1,5 +1,5 @@
 //! Answers of the other screens: files of a turn and their authors, storage and pins, the operation
-//! log.
+//! log, explorations.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -19,6 +19,7 @@ use crate::porcelain::change::operations::{OperationsWanted, each_operation};
 use crate::porcelain::change::pins;
 use crate::porcelain::read::blame::each_part;
 use crate::porcelain::read::entries::list_part;
+use crate::porcelain::read::explorations::{Spent, record};
 use crate::porcelain::read::prices::Prices;
 use crate::porcelain::read::sessions::titles;
 use crate::view::error::Result;
@@ -146,6 +147,18 @@ pub(super) fn operations(
     each_operation(repo, &wanted, &mut |entry, in_force| {
         out.put_line(&json::Operation::new(entry, in_force))
     })
+}
+
+/// Sends the explorations of a session, newest first.
+pub(super) fn explorations(
+    repo: &Repository,
+    session: &str,
+    spent: &mut Spent,
+    out: &mut Lines,
+) -> Result<()> {
+    let found = repo.explorations(Some(session))?;
+    let record = |exploration| record(repo, exploration, spent);
+    out.put(&found.iter().map(record).collect::<Result<Vec<_>>>()?)
 }
 
 /// Sends the open conflicts of a branch.

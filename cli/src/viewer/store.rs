@@ -17,6 +17,8 @@ use turntree_exchange::{KnownSessions, MemoryIndex};
 use super::known_briefs::KnownBriefs;
 use super::waiting::KnownExpiries;
 use crate::loopback::Part;
+use crate::porcelain::read::explorations::Spent;
+use crate::porcelain::read::prices::Prices;
 use crate::program::held_store::HeldStore;
 use crate::program::invocation::Location;
 use crate::program::store_watch::StoreWatch;
@@ -40,13 +42,20 @@ pub(super) struct WatchedStore {
     listeners: Mutex<Vec<Sender<Part>>>,
     briefs: KnownBriefs,
     expiries: KnownExpiries,
+    /// What explorations have spent; read from the first question on.
+    spent: Mutex<Option<Spent>>,
 }
 
 impl WatchedStore {
     pub(super) fn new(location: Location) -> Self {
         let store = HeldStore::new(location);
-        let (briefs, expiries) = (KnownBriefs::default(), KnownExpiries::default());
-        Self { store, listeners: Mutex::default(), briefs, expiries }
+        Self {
+            store,
+            listeners: Mutex::default(),
+            briefs: KnownBriefs::default(),
+            expiries: KnownExpiries::default(),
+            spent: Mutex::default(),
+        }
     }
 
     /// Returns the store with all commits so far, like [`HeldStore::repo`].
@@ -72,6 +81,16 @@ impl WatchedStore {
     /// The known sessions that expire soon.
     pub(super) fn expiries(&self) -> &KnownExpiries {
         &self.expiries
+    }
+
+    /// Uses the known spending of explorations.
+    pub(super) fn with_spent<T>(&self, work: impl FnOnce(&mut Spent) -> Result<T>) -> Result<T> {
+        let mut spent = lock(&self.spent);
+        let spent = match &mut *spent {
+            Some(spent) => spent,
+            unread => unread.insert(Spent::new(Prices::of(None)?.table)),
+        };
+        work(spent)
     }
 
     /// Closes the open store if an answer found damage, so that the next answer sees a repaired

@@ -48,7 +48,7 @@ use std::sync::{Arc, Mutex};
 pub use change::adoption::Adoption;
 pub use change::filter::ContentFilter;
 pub(crate) use change::forgotten_operations::forgotten_through;
-pub use change::merge::{MergeKind, MergeReport, MergeRequest};
+pub use change::merge::{MERGED_FROM, MergeKind, MergeReport, MergeRequest};
 pub use change::redactions::{REDACTIONS_REF, Redactions};
 pub use change::resolve::Resolution;
 pub use change::secret_settings::{SECRET_SETTINGS_REF, SecretMode, SecretSettings};

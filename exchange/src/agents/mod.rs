@@ -40,6 +40,6 @@ pub use growing::import_growing;
 pub use name::session_name;
 pub use openhands::folder_document;
 pub use places::{SessionPlace, place_variables, places, swept_after};
-pub use resume::{ResumePlace, ResumedSession, resume_place};
+pub use resume::{ResumePlace, ResumedSession, resume_place, resuming_agent};
 pub use table::agent_titles;
 pub use watched::WatchedFolder;

@@ -64,6 +64,14 @@ pub fn resume_place(
     Ok(ResumePlace { path, command: command.collect(), prepare, marker })
 }
 
+/// Returns the agent whose sessions the program called `program` resumes.
+#[must_use]
+pub fn resuming_agent(program: &str) -> Option<NativeAgent> {
+    let forms = AGENTS.iter().filter_map(|row| row.resume.as_ref());
+    let mut is_of = forms.filter(|form| form.command.first() == Some(&program));
+    is_of.next().map(|form| form.agent)
+}
+
 /// A session that is laid out for an agent.
 #[derive(Clone, Copy)]
 pub struct ResumedSession<'a> {
@@ -71,7 +79,7 @@ pub struct ResumedSession<'a> {
     pub from: &'a ObjectId,
     /// The tip of the branch of `from`, if that has turns since then.
     pub past: Option<&'a ObjectId>,
-    /// Its branch, which must not exist yet.
+    /// Its branch. If it exists, its tip is `from`, and the session continues it.
     pub branch: &'a BranchName,
     /// The agent.
     pub agent: NativeAgent,
@@ -86,7 +94,7 @@ impl ResumedSession<'_> {
     /// transcript as its source.
     ///
     /// # Errors
-    /// `InvalidInput` when the branch exists already; errors of reading `from` and of writing.
+    /// `InvalidInput` when the branch exists and its tip is another one; errors of reading `from` and of writing.
     pub fn stage(
         &self,
         repo: &Repository,
@@ -94,7 +102,7 @@ impl ResumedSession<'_> {
         stamp: &Signature,
     ) -> Result<ObjectId> {
         let Self { from, past, branch, agent, transcript, facts } = *self;
-        if repo.tip(branch).is_some() {
+        if repo.tip(branch).is_some_and(|tip| tip != *from) {
             return Err(Error::invalid(format!("session {branch} exists already")));
         }
         let mut builder = Builder::from(repo.context(from)?);
@@ -122,7 +130,9 @@ impl ResumedSession<'_> {
             message: format!("resumed turn {} in {}", repo.commit(from)?.turn, agent.name()),
             metadata: metadata.map(|(key, value)| (key.to_owned(), value)).collect(),
         };
-        change.move_branch(branch, Some(*from));
+        if repo.tip(branch).is_none() {
+            change.move_branch(branch, Some(*from));
+        }
         change.snapshot(branch, draft)
     }
 }

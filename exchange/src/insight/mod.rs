@@ -4,6 +4,7 @@ pub(crate) mod align;
 mod answers;
 pub(crate) mod brief;
 pub(crate) mod compare;
+pub(crate) mod contributions;
 pub(crate) mod edit;
 pub(crate) mod effects;
 pub(crate) mod intent;

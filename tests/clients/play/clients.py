@@ -30,6 +30,8 @@ class Client:
     learns = False
     # Each session is a file of its own, which `turntree shrink` may remove.
     shrinks = False
+    # `turntree explore` runs it with `command` and `variables`.
+    explores = False
     resumes = None
     before_compaction = []
     model_key = "nothing-to-keep"
@@ -82,7 +84,7 @@ class Client:
 
 class ClaudeCode(Client):
     hooks = "claude-code"
-    forks = relates = rewinds = compacts = tries = interrupts = learns = shrinks = True
+    forks = relates = rewinds = compacts = tries = interrupts = learns = shrinks = explores = True
     resumes = "claude-code"
     tools = ["Write", "Edit", "Bash", "Read"]
     wishes = ["undo that", "/rollback"]
@@ -139,7 +141,7 @@ class ClaudeCode(Client):
 class Codex(Client):
     hooks = resumes = "codex"
     export = ("openai", Chat())
-    forks = relates = compacts = tries = shrinks = True
+    forks = relates = compacts = tries = shrinks = explores = True
     config = """model = "gpt-5.5-codex"
 model_provider = "stand-in"
 [model_providers.stand-in]
@@ -160,12 +162,17 @@ env_key = "STAND_IN_KEY"
     def shell(self, command):
         return Call("exec_command", {"cmd": command})
 
-    def say(self, prompt, session=None, verb="resume"):
+    def command(self, prompt, session=None, verb="resume"):
         # Hooks run only when they are trusted, and no user is present to trust them.
         flags = ["--skip-git-repo-check", "--dangerously-bypass-approvals-and-sandbox"]
         flags += ["--dangerously-bypass-hook-trust", "--json"]
-        command = ["codex", "exec", *([verb] if session else []), *flags, *([session] if session else [])]
-        ran = self.place.run([*command, prompt], STAND_IN_KEY=self.model_key)
+        return ["codex", "exec", *([verb] if session else []), *flags, *([session] if session else []), prompt]
+
+    def variables(self):
+        return {"STAND_IN_KEY": self.model_key}
+
+    def say(self, prompt, session=None, verb="resume"):
+        ran = self.place.run(self.command(prompt, session, verb), **self.variables())
         for told in json_lines(ran.text()):
             if told.get("type") == "thread.started":
                 return told["thread_id"]

@@ -5,6 +5,7 @@ import os
 import time
 
 import checks
+from exploring import Exploring
 from place import Failed
 from standin import listing
 from wire import Answer
@@ -145,6 +146,9 @@ class Play:
             self.ask("own-edits", lambda: self.own_edits(session))
             if client.learns:
                 self.ask("learned", lambda: self.learned(session))
+        if client.explores:
+            # One of them is killed.
+            self.ask("explored", Exploring(self, client.hooks == "claude-code").whole)
         if client.shrinks:
             self.ask("reclaimed", lambda: self.reclaimed(session))
         return self.answers

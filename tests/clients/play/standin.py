@@ -39,11 +39,13 @@ class Request:
 @dataclass
 class StandIn:
     """The server. `script` is what it still has to say, `requests` what it was asked since that was set,
-    `noted` all that it was ever sent."""
+    `noted` all that it was ever sent. Of several conversations at a time each has a script by its prompt in
+    `scripts`, and begins it anew when it is asked anew."""
 
     folder: Path
     delay: float = 0.0
     script: list = field(default_factory=list)
+    scripts: dict = field(default_factory=dict)
     requests: list = field(default_factory=list)
     noted: list = field(default_factory=list)
 
@@ -123,13 +125,23 @@ class StandIn:
             return {"input_tokens": 10, "totalTokens": 10}
         if dialect.is_aside(body):
             return dialect.answer(ASIDE, body, path)
+        parts = dialect.parts(body)
         with self.lock:
-            answer = self.script.pop(0) if self.script else NOTHING_LEFT
+            answer = self.by_prompt(parts) or (self.script.pop(0) if self.script else NOTHING_LEFT)
             files = listing(self.folder)
-            request = Request(path, body, dialect.parts(body), files, answer)
+            request = Request(path, body, parts, files, answer)
             self.requests.append(request)
         time.sleep(self.delay)
         return dialect.answer(answer, body, path)
+
+    def by_prompt(self, parts):
+        """The answer of the conversation whose prompt is in a request: the one after so many results."""
+        for prompt, script in self.scripts.items():
+            said = [at for at, (_, kind, value) in enumerate(parts) if kind == "text" and prompt in value]
+            if said:
+                done = sum(kind == "result" for _, kind, _ in parts[said[-1]:])
+                return script[min(done, len(script) - 1)]
+        return None
 
     def play(self, script):
         """Sets what to say next, and forgets the requests so far."""

@@ -1,5 +1,6 @@
 //! Directories of branches: captures, restored files, status, and worktrees.
 
+pub(crate) mod agent_session;
 pub(crate) mod capture;
 pub(crate) mod plans;
 pub(crate) mod project;

@@ -1,9 +1,10 @@
 //! Records of explorations.
 
+use schemars::JsonSchema;
 use serde::Serialize;
 
 /// `explore`, `explore continue` and `explore status`.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct Exploration {
     pub(crate) name: String,
     pub(crate) session: String,
@@ -30,12 +31,12 @@ pub(crate) struct Exploration {
 }
 
 /// One run of the command for a strategy.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct ExplorationTrial {
     pub(crate) strategy: String,
     pub(crate) branch: String,
     pub(crate) round: u32,
-    /// `waiting`, `running`, `interrupted`, `passed` or `failed`.
+    /// `waiting`, `running`, `checking`, `interrupted`, `passed` or `failed`.
     pub(crate) state: &'static str,
     /// The snapshot of its start.
     pub(crate) start: Option<String>,
@@ -46,5 +47,18 @@ pub(crate) struct ExplorationTrial {
     pub(crate) exit: Option<i32>,
     pub(crate) score: Option<f64>,
     pub(crate) elapsed_ms: Option<u64>,
+    /// As far as recorded; of a running trial, so far.
     pub(crate) tokens: Option<u64>,
+    /// In US dollars, as far as known; null for a trial that a later one continues on its branch.
+    pub(crate) cost_usd: Option<f64>,
+    /// The newest snapshot of the branch; null for a trial that a later one continues.
+    pub(crate) step: Option<ExplorationStep>,
+}
+
+/// What was done last on the branch of a trial.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct ExplorationStep {
+    pub(crate) turn: u64,
+    pub(crate) message: String,
+    pub(crate) time: String,
 }

@@ -20,8 +20,8 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::object::{Commit, ObjectId, Trigger};
 use crate::repo::{BranchName, Signature, SnapshotDraft, Transaction, WORKSPACE};
 
-/// The metadata key of their branch, or of a prefix of their id.
-pub(super) const MERGED_FROM: &str = "merged-from";
+/// The metadata key of a merge or cherry-pick: their branch, or a prefix of their id.
+pub const MERGED_FROM: &str = "merged-from";
 /// The metadata key of their commit, if it is not a parent.
 pub(super) const MERGED_COMMIT: &str = "merged-commit";
 /// The metadata key of the selected part of theirs, if it was not everything.

@@ -2,6 +2,7 @@
 //! encrypted store both contents and names are encrypted.
 
 use std::ffi::{CString, OsStr};
+use std::fs::{File, TryLockError};
 use std::io::{self, Read, Write};
 use std::path::Path;
 
@@ -117,7 +118,8 @@ impl CacheFolder {
         Ok(before.is_none())
     }
 
-    /// Removes the oldest files accepted by `is_one` until at most `most` are left.
+    /// Removes the oldest files accepted by `is_one` until at most `most` are left. Locked files
+    /// stay.
     pub(in crate::workspace) fn remove_oldest(
         &self,
         most: usize,
@@ -127,7 +129,7 @@ impl CacheFolder {
     }
 }
 
-/// Removes the oldest files accepted by `is_one` until at most `most` are left.
+/// Removes the oldest files accepted by `is_one` until at most `most` are left. Locked files stay.
 fn remove_oldest(folder: &Folder, most: usize, is_one: &dyn Fn(&[u8]) -> bool) -> io::Result<()> {
     let mut files = Vec::new();
     for (name, _) in folder.names()?.into_iter().filter(|(name, _)| is_one(name.as_bytes())) {
@@ -138,6 +140,11 @@ fn remove_oldest(folder: &Folder, most: usize, is_one: &dyn Fn(&[u8]) -> bool) -
     files.sort_unstable();
     let spare = files.len().saturating_sub(most);
     for (_, name) in files.iter().take(spare) {
+        // The lock is held until the name is gone, so that no other process takes it in between.
+        let file = folder.read(&name_of_bytes(name.as_bytes()));
+        if let Ok(Err(TryLockError::WouldBlock)) = file.as_ref().map(File::try_lock) {
+            continue;
+        }
         remove(folder, name)?;
     }
     Ok(())

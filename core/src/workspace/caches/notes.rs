@@ -4,17 +4,23 @@
 //! any time. A reader verifies them, and a note is useless without the store.
 
 use std::ffi::OsStr;
-use std::fs::TryLockError;
+use std::fs::{File, TryLockError};
 
 use bytes::Bytes;
 
 use super::folder::{CacheFolder, DIGITS, MODE, NOTES_PREFIX, open_folder};
 use crate::error::{Error, ErrorKind, Result};
 use crate::object::{ID_BYTES, Kind, ObjectId};
+use crate::platform::stat_of;
 use crate::repo::Repository;
+use crate::workspace::disk::folder::Folder;
+use crate::workspace::disk::stat::Stat;
 
 /// Maximum number of notes of a store; the oldest are deleted.
 const MAX_FILES: usize = 64;
+
+/// The maximum number of attempts to lock a file that is removed before it is locked.
+const MAX_ATTEMPTS: usize = 8;
 
 /// Returns the note `name` of `store`; `None` if it is missing or damaged.
 #[must_use]
@@ -51,13 +57,16 @@ pub fn write_note(repo: &Repository, name: &str, bytes: &[u8]) -> Result<()> {
 /// exit.
 #[derive(Debug)]
 pub struct Claim {
-    file: std::fs::File,
+    /// `None` once it was handed over.
+    file: Option<File>,
 }
 
 impl Drop for Claim {
     fn drop(&mut self) {
         // Unlock explicitly: a child process that was just started may still hold the file.
-        let _ = self.file.unlock();
+        if let Some(file) = &self.file {
+            let _ = file.unlock();
+        }
     }
 }
 
@@ -67,8 +76,18 @@ impl Claim {
     ///
     /// # Errors
     /// `Io` if the system has no more handles.
-    pub fn shared(&self) -> Result<std::fs::File> {
-        self.file.try_clone().map_err(|error| Error::io("share a lock", error))
+    pub fn shared(&self) -> Result<File> {
+        let gone = || Error::invalid("this lock was handed over");
+        let file = self.file.as_ref().ok_or_else(gone)?;
+        file.try_clone().map_err(|error| Error::io("share a lock", error))
+    }
+
+    /// Returns the locked file, and keeps the lock until every process that has the file has closed
+    /// it.
+    #[must_use]
+    pub fn handed_over(mut self) -> Option<File> {
+        // Dropping a claim with its file would unlock the file for all of them.
+        self.file.take()
     }
 
     /// Takes the lock `name` in the store at `dir`; `None` if another process has it, or the store
@@ -89,12 +108,25 @@ impl Claim {
         let digest = ObjectId::of(Kind::Blob, name.as_bytes()).short(DIGITS);
         let name = format!("{NOTES_PREFIX}{digest}");
         let name = OsStr::new(&name);
-        // The first process creates the file; of two concurrent ones, one opens the other's file.
-        let file = folder.create(name, MODE).or_else(|_| folder.read(name)).map_err(failed)?;
-        match file.try_lock() {
-            Ok(()) => Ok(Some(Self { file })),
-            Err(TryLockError::WouldBlock) => Ok(None),
-            Err(TryLockError::Error(error)) => Err(failed(error)),
+        for _ in 0..MAX_ATTEMPTS {
+            // The first process creates the file; of two concurrent ones, one opens the other's file.
+            let file = folder.create(name, MODE).or_else(|_| folder.read(name)).map_err(failed)?;
+            match file.try_lock() {
+                Ok(()) if is_named(&folder, name, &file) => {
+                    return Ok(Some(Self { file: Some(file) }));
+                }
+                // Removed as an old note before it was locked.
+                Ok(()) => {}
+                Err(TryLockError::WouldBlock) => return Ok(None),
+                Err(TryLockError::Error(error)) => return Err(failed(error)),
+            }
         }
+        Ok(None)
     }
+}
+
+/// Returns true if the name still leads to the file.
+fn is_named(folder: &Folder, name: &OsStr, file: &File) -> bool {
+    let identity = |file: &File| Some(Stat::from(&stat_of(file).ok()?).identity());
+    folder.read(name).is_ok_and(|found| identity(&found) == identity(file))
 }

@@ -25,6 +25,9 @@ const UNITS: [&str; 12] =
 /// Words whose next number is an id of a process.
 const PROCESS: [&str; 2] = ["pid", "PID"];
 
+/// The words before the random id that Codex puts before each output.
+const CHUNK: &str = "Chunk ID: ";
+
 /// Returns `text` without what varies between runs. `directory` is that of the run.
 pub(crate) fn without_noise(text: &str, directory: Option<&str>) -> String {
     let own = directory.map(|directory| directory.trim_end_matches('/'));
@@ -45,7 +48,8 @@ fn words(text: &str) -> String {
             let is_temporary = TEMPORARY.iter().any(|folder| clean.ends_with(folder));
             let is_process = before.is_some_and(|(word, _)| PROCESS.contains(&word));
             let start = clean.len();
-            if is_temporary || is_noise(word) || is_process && is_number(word) {
+            let is_chunk = clean.ends_with(CHUNK);
+            if is_temporary || is_chunk || is_noise(word) || is_process && is_number(word) {
                 clean.push(GONE);
             } else if let Some((number, at)) = before
                 && is_decimal(number)
@@ -172,6 +176,7 @@ mod tests {
             ),
             ("wrote /tmp/tmp.Xa81kZ/out", "wrote /tmp/tmp.Yb92lA/out"),
             ("pid 4711 ended", "pid 4712 ended"),
+            ("Chunk ID: 5fb4c7\nOutput:", "Chunk ID: ac26d8\nOutput:"),
             ("1764532800123", "1764532900456"),
         ];
         for (one, other) in same {

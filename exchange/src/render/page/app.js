@@ -7,6 +7,7 @@ function drawBar() {
     ["overview", "Overview", `#overview${suffix(here.branch)}`], ["read", "Read", here.route === "read" ? hashOf(here.branch, here.turn) : `#read${suffix(here.branch)}`],
     ["diff", "Diff", diffHash({ branch: here.branch, turn: before }, { branch: here.branch, turn: here.turn })],
     header.compare && ["compare", "Compare", "#compare"],
+    header.explorations?.length > 0 && ["explore", "Exploration", "#explore"],
   ].filter(Boolean);
   const button = (sign, name, key, action, attributes = {}) => h("button", { type: "button", "aria-label": name, title: `${name} (${key})`, ...attributes, on: { click: action } }, sign);
   byId("bar").replaceChildren(

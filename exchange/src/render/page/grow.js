@@ -99,9 +99,16 @@ async function showStory() {
     byId("find").hidden = false;
     await start();
   }
-  if (branches.length > 1 && !older && (!header.compare || here.route === "compare")) {
-    compareBranches().catch((error) => sayState(error.message));
-  }
+  if (branches.length < 2 || older) return;
+  if (!header.compare || here.route === "compare") compareBranches().catch((error) => sayState(error.message));
+  if (!header.explorations?.length || here.route === "explore") readExplorations().catch((error) => sayState(error.message));
+}
+
+/** Explorations of the session, with the state of each strategy. */
+async function readExplorations() {
+  header.explorations = await (await ask(`/api/explorations?session=${encodeURIComponent(nameOfSession())}`)).json();
+  drawBar();
+  if (here.route === "explore") screens.explored();
 }
 
 /** The branches side by side are counted by the server, when the story is there. */

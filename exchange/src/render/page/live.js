@@ -55,7 +55,7 @@ const shellWord = (/** @type {string} */ word) => (/^[\w@%+=:,./][\w@%+=:,./-]*$
 // Screens that are not shown first have a script of their own.
 
 /** Those of addresses in a session, and those that are a page: each makes it from the rest of the address. */
-const LATE = ["files", "conflicts"];
+const LATE = ["files", "conflicts", "explore"];
 /** @type {Record<string, (...given: any[]) => any>} */
 const screens = {};
 /** @type {Promise<void> | null} */
@@ -258,7 +258,7 @@ const NONE = [];
 function settleHead() {
   const branches = told.branches.map((branch) => ({ ...branch, tip: numbers.t.get(branch.tip) })).filter(({ tip }) => tip !== undefined);
   if (!branches.length && turns.length) branches.push({ name: told.branches[0].name, tip: turns.length - 1 });
-  header = { ...told, branches, compare: header.compare };
+  header = { ...told, branches, compare: header.compare, explorations: header.explorations };
 }
 
 // Texts and messages.

@@ -8,26 +8,26 @@ use turntree_exchange::{PriceTable, compare};
 
 use crate::view::error::Result;
 
-/// The spending on each branch, with the tip up to which it was read.
-pub(super) struct Spent {
+/// The spending on each branch, with the snapshots between which it was read.
+pub(crate) struct Spent {
     prices: PriceTable,
-    known: HashMap<BranchName, (ObjectId, Amount)>,
+    known: HashMap<BranchName, ((ObjectId, ObjectId), Amount)>,
 }
 
 /// Tokens, and their cost in US dollars as far as known.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
-pub(super) struct Amount {
-    pub(super) tokens: Option<u64>,
-    pub(super) dollars: Option<f64>,
+pub(crate) struct Amount {
+    pub(crate) tokens: Option<u64>,
+    pub(crate) dollars: Option<f64>,
 }
 
 impl Spent {
-    pub(super) fn new(prices: PriceTable) -> Self {
+    pub(crate) fn new(prices: PriceTable) -> Self {
         Self { prices, known: HashMap::new() }
     }
 
     /// Reads the tokens of a branch since the snapshot `start`.
-    pub(super) fn since(
+    pub(crate) fn since(
         &self,
         repo: &Repository,
         branch: &BranchName,
@@ -43,8 +43,27 @@ impl Spent {
         })
     }
 
+    /// The spending on a branch since the snapshot `start`, read again only if one of them has
+    /// changed since the last call.
+    pub(crate) fn of_branch(
+        &mut self,
+        repo: &Repository,
+        branch: &BranchName,
+        start: ObjectId,
+    ) -> Result<Amount> {
+        let Some(tip) = repo.tip(branch) else { return Ok(Amount::default()) };
+        if let Some((known, amount)) = self.known.get(branch)
+            && *known == (start, tip)
+        {
+            return Ok(*amount);
+        }
+        let amount = self.since(repo, branch, start)?;
+        self.known.insert(branch.clone(), ((start, tip), amount));
+        Ok(amount)
+    }
+
     /// The spending on all branches. Reads those that have moved since the last call.
-    pub(super) fn total(&mut self, repo: &Repository, exploration: &Exploration) -> Result<Amount> {
+    pub(crate) fn total(&mut self, repo: &Repository, exploration: &Exploration) -> Result<Amount> {
         // Later rounds continue on the branch of an earlier trial.
         let mut starts: HashMap<&BranchName, ObjectId> = HashMap::new();
         for trial in &exploration.trials {
@@ -54,15 +73,7 @@ impl Spent {
         }
         let mut total = Amount::default();
         for (branch, start) in starts {
-            let Some(tip) = repo.tip(branch) else { continue };
-            let amount = match self.known.get(branch) {
-                Some((known, amount)) if *known == tip => *amount,
-                _ => {
-                    let amount = self.since(repo, branch, start)?;
-                    self.known.insert(branch.clone(), (tip, amount));
-                    amount
-                }
-            };
+            let amount = self.of_branch(repo, branch, start)?;
             if let Some(tokens) = amount.tokens {
                 total.tokens = Some(total.tokens.unwrap_or_default().saturating_add(tokens));
             }
@@ -74,7 +85,7 @@ impl Spent {
     }
 
     /// Returns true if the budget is spent.
-    pub(super) fn is_over(&mut self, repo: &Repository, exploration: &Exploration) -> Result<bool> {
+    pub(crate) fn is_over(&mut self, repo: &Repository, exploration: &Exploration) -> Result<bool> {
         let Some(budget) = exploration.plan.budget else { return Ok(false) };
         let total = self.total(repo, exploration)?;
         Ok(match budget {

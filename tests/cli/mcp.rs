@@ -29,7 +29,16 @@ fn tools_say_what_they_take_answer_and_do() {
             .collect()
     };
     let looking = [
-        "compare", "diff", "log", "outline", "read_vfs", "search", "sessions", "show", "spiral",
+        "compare",
+        "diff",
+        "explore_status",
+        "log",
+        "outline",
+        "read_vfs",
+        "search",
+        "sessions",
+        "show",
+        "spiral",
         "status",
     ];
     assert_eq!(named(&|notes| notes["readOnlyHint"] == true), BTreeSet::from(looking));

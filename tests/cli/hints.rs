@@ -65,6 +65,7 @@ const SPECIAL: &[(&str, &str)] = &[
     ),
     ("rollback --turns 1", "rollback --turns 1 --only conversation"),
     ("merge {label} --into {} --with-files", "merge plan-b --into main --dry-run"),
+    ("log {branch}", "log plan-b"),
     ("log {name} --until {time} -n 1", "log main --until today -n 1"),
     ("resolve PATH --take FILE", "resolve --json"),
     ("resolve {path} --take ours", "resolve --json"),

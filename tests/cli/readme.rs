@@ -81,6 +81,11 @@ const COMMANDS: &[(&str, Expected, Expected)] = &[
     ),
     ("turntree view --open", (0, &["http://127.0.0.1:"]), (6, &["'turntree adopt'"])),
     ("turntree ui", (2, &["ui needs a terminal", "'turntree sessions'"]), (2, &["a terminal"])),
+    (
+        "turntree share HEAD -o session.html",
+        (0, &["session.html", "#key="]),
+        (6, &["'turntree adopt'"]),
+    ),
 ];
 
 impl Machine {

@@ -246,7 +246,8 @@ const OPERATIONS: &[(&str, &str, Takes, &str)] = &[
 ];
 
 /// Operations without such an argument.
-const OPERATIONS_WITHOUT: &[&str] = &["status", "sessions", "undo", "offload", "read_vfs"];
+const OPERATIONS_WITHOUT: &[&str] =
+    &["status", "sessions", "undo", "offload", "read_vfs", "explore_status"];
 
 /// The names of operations' arguments that may be a revision or a branch.
 const NAMES: [&str; 9] =

@@ -176,7 +176,8 @@ impl Replay {
         }
         let name = self.from.as_deref().unwrap_or_default();
         let message = format!("{name} is not a turn of {}", self.branch);
-        let hint = format!("'turntree log {}' lists its turns", self.branch);
+        let branch = &self.branch;
+        let hint = format!("'turntree log {branch}' lists its turns");
         Err(Failure::hinted(Error::invalid(message), hint))
     }
 

@@ -15,8 +15,8 @@ use crate::view::error::{Answer, Result};
 
 /// Share a session as an encrypted page
 ///
-/// Writes the page of 'turntree export --format html' as one file whose content is encrypted with a
-/// key of its own. Put the file on any web server, or send it, and give readers its address followed
+/// Writes the page of 'export --format html' as one file whose content is encrypted with a key of
+/// its own. Put the file on any web server, or send it, and give readers its address followed
 /// by the key, which is printed once and stored nowhere. Browsers keep what follows the '#' of an
 /// address to themselves: the server sees only the size of the page. It opens on https, on
 /// localhost and from a file, in browsers since 2023.

@@ -113,7 +113,7 @@ impl Verb for Replay {
             return Err(Failure::hinted(error, "add '--then forward'"));
         }
         let repo = run.open()?;
-        let then = Then::of(self.then == ThenWhat::Forward, self.upstream.clone())?;
+        let then = Then::of(self.then == ThenWhat::Forward, self.upstream.as_deref())?;
         let branch = resolve(&repo, &self.branch)?;
         let last = self.last(&repo, &branch)?;
         let here = std::env::current_dir().ok();
@@ -141,7 +141,7 @@ impl Verb for Replay {
         let (ended, tally) = (ended?, gateway.tally());
         served?;
         let exit = code(ended);
-        self.show(run, last.as_ref(), answers, &tally, exit)?;
+        Self::show(run, last.as_ref(), answers, &tally, exit)?;
         run.out.flush()?;
         let caught = interrupts.caught();
         drop(interrupts);
@@ -208,7 +208,6 @@ impl Replay {
     }
 
     fn show(
-        &self,
         run: &mut Invocation,
         last: Option<&ObjectId>,
         answers: usize,

@@ -55,13 +55,13 @@ impl Upstream {
     ///
     /// # Errors
     /// `InvalidInput` if an address is no URL.
-    pub(crate) fn of(all: Option<String>) -> Result<Self> {
+    pub(crate) fn of(all: Option<&str>) -> Result<Self> {
         let from = |name: &str, vendor: &str| {
             let set = std::env::var(name).ok().filter(|url| !url.trim().is_empty());
             address(set.as_deref().unwrap_or(vendor))
         };
         Ok(Self {
-            all: all.as_deref().map(address).transpose()?,
+            all: all.map(address).transpose()?,
             anthropic: from("ANTHROPIC_BASE_URL", ANTHROPIC)?,
             openai: from("OPENAI_BASE_URL", OPENAI)?,
             gemini: from("GOOGLE_GEMINI_BASE_URL", GEMINI)?,

@@ -251,7 +251,7 @@ impl Then {
     ///
     /// # Errors
     /// `Unsupported` if this program was built without a client for HTTP.
-    pub(crate) fn of(forwards: bool, upstream: Option<String>) -> Result<Self> {
+    pub(crate) fn of(forwards: bool, upstream: Option<&str>) -> Result<Self> {
         match (forwards, cfg!(feature = "storage")) {
             (false, _) => Ok(Self::Refuse),
             (true, true) => Ok(Self::Forward(Upstream::of(upstream)?)),

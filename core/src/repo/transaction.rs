@@ -136,7 +136,7 @@ impl<'r> Transaction<'r> {
         let begun = begun.chain(self.refs.values.contains_key(&main).then_some(main.as_str()));
         let changed = self.updates.keys().map(String::as_str).filter(is_own);
         let names: BTreeSet<&str> = begun.chain(changed).collect();
-        let branches = names.into_iter().filter_map(|name| BranchName::from_full(name));
+        let branches = names.into_iter().filter_map(BranchName::from_full);
         let branches = branches.filter(|branch| branch.session() == session);
         branches.filter_map(|branch| self.tip(&branch).map(|tip| (branch, tip))).collect()
     }
@@ -144,7 +144,7 @@ impl<'r> Transaction<'r> {
     /// Returns the main branch of every session as of the beginning, with its newest commit.
     #[must_use]
     pub fn main_branches(&self) -> Vec<(BranchName, ObjectId)> {
-        let branches = self.refs.values.keys().filter_map(|name| BranchName::from_full(name));
+        let branches = self.refs.values.keys().filter_map(BranchName::from_full);
         let main = branches.filter(|branch| branch.branch() == super::MAIN_BRANCH);
         main.filter_map(|branch| self.initial_tip(&branch).map(|tip| (branch, tip))).collect()
     }

@@ -24,7 +24,7 @@ pub(in crate::maintenance) fn size_bound(
     if !policies.has_budget() {
         return Ok(whole);
     }
-    let branches = refs.values.keys().filter_map(|name| BranchName::from_full(name));
+    let branches = refs.values.keys().filter_map(BranchName::from_full);
     let sessions: BTreeSet<String> = branches.map(|it| it.session().to_owned()).collect();
     let budget = |session: &String| policies.of(session).and_then(|policy| policy.budget_bytes);
     let sum =

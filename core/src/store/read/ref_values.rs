@@ -66,9 +66,9 @@ impl SortedRefs {
         while from < to {
             let middle = from.midpoint(to);
             if self.name(middle).is_some_and(|it| it < name) {
-                from = middle + 1
+                from = middle + 1;
             } else {
-                to = middle
+                to = middle;
             }
         }
         from

@@ -164,7 +164,7 @@ impl RefTable {
                 _ => RefValue::Symbolic(reader.text()?.to_owned()),
             };
             if !values.push(name, value) {
-                return Err(reader.refuse("names in ascending order", &name));
+                return Err(reader.refuse("names in ascending order", name));
             }
         }
         reader.finish()?;

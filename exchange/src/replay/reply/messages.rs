@@ -24,7 +24,7 @@ pub(super) fn write(spoken: &Spoken<'_>, streams: bool) -> Reply {
     let text = (!spoken.text.trim().is_empty()).then_some(spoken.text.as_str());
     if !streams {
         let text = text.map(|text| json!({"type": "text", "text": text}));
-        let calls = spoken.calls.iter().map(|call| block(call, Value::Object(call.input.clone())));
+        let calls = spoken.calls.iter().map(|call| block(call, &Value::Object(call.input.clone())));
         let content: Vec<Value> = text.into_iter().chain(calls).collect();
         return Reply::document(&message(content.into(), Some(reason)));
     }
@@ -44,7 +44,7 @@ pub(super) fn write(spoken: &Spoken<'_>, streams: bool) -> Reply {
     for call in &spoken.calls {
         let input = Value::Object(call.input.clone()).to_string();
         let delta = json!({"type": "input_json_delta", "partial_json": input});
-        add(block(call, json!({})), delta);
+        add(block(call, &json!({})), delta);
     }
     let end = json!({"stop_reason": reason, "stop_sequence": null});
     events.push(json!({"type": "message_delta", "delta": end, "usage": usage}));
@@ -52,6 +52,6 @@ pub(super) fn write(spoken: &Spoken<'_>, streams: bool) -> Reply {
     Reply::named_events(&events)
 }
 
-fn block(call: &Called, input: Value) -> Value {
+fn block(call: &Called, input: &Value) -> Value {
     json!({"type": "tool_use", "id": call.id, "name": call.name, "input": input})
 }

@@ -12,6 +12,13 @@ use super::page_picture::side_by_side;
 const WIDTHS: [u32; 4] = [320, 768, 1024, 1440];
 const HEIGHT: u32 = 800;
 
+/// True once the page has not scrolled for a second: it stays at its turn while texts come.
+const AT_REST: &str = "(() => {
+    const place = document.querySelector('#view').scrollTop;
+    if (window.rested?.place !== place) window.rested = { place, since: performance.now() };
+    return performance.now() - window.rested.since > 1000;
+})()";
+
 #[test]
 fn every_screen_matches_its_golden_picture() {
     let Some(mut browser) = Browser::start() else { return };
@@ -35,6 +42,9 @@ fn every_screen_matches_its_golden_picture() {
             browser.wait("!location.hash.startsWith('#search') || document.querySelector('#view .page').dataset.done === 'true'");
             if !key.is_empty() {
                 browser.press(key);
+            }
+            if name == "many" {
+                browser.wait(AT_REST);
             }
             pictures.look(&mut browser, &format!("{name}-{width}"));
         }

@@ -506,3 +506,13 @@ fn an_agent_continues_the_conversation_of_its_branch_and_its_last_turns_are_wait
     // Nothing but the branches: a resumed session has none of its own.
     assert_eq!(place.branches(), ["a", "b", "main"]);
 }
+
+#[test]
+fn agents_find_a_store_that_was_named_by_a_relative_path() {
+    let place = Place::new();
+    let agent = place.path("agent.sh");
+    let words = ["--store", ".turntree", "explore", "--strategy", "one=good", "--check", CHECK];
+    place.ok(&[&words[..], &["--", agent.to_str().unwrap(), "{prompt}"]].concat());
+    let log = place.ok(&["log", "one", "--oneline"]);
+    assert!(log.contains("a turn"), "{log}");
+}

@@ -91,7 +91,9 @@ pub(crate) fn drive(
     }
     let mut driver = Driver {
         repo,
-        store: run.store_dir()?,
+        // Commands run in other directories.
+        store: std::path::absolute(run.store_dir()?)
+            .map_err(|error| Error::io("find the working directory", error))?,
         lock,
         running: Vec::new(),
         waiting: VecDeque::new(),

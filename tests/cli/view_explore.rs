@@ -48,7 +48,7 @@ fn sixty_four_strategies_in_eight_jobs_are_watched_on_the_page() {
     command.env("TURNTREE", PROGRAM).stdout(Stdio::null()).stdin(Stdio::null());
     let mut exploring = command.spawn().unwrap();
     let served = Served::start(&place, &["main"]);
-    let url = format!("http://127.0.0.1:{}/s/main#key={}&explore", served.port, served.key);
+    let url = format!("http://127.0.0.1:{}/s/default#key={}&explore", served.port, served.key);
     browser.visit(&url);
     let rows = |state: &str| {
         format!(
@@ -56,7 +56,7 @@ fn sixty_four_strategies_in_eight_jobs_are_watched_on_the_page() {
              row.cells[1]?.textContent.startsWith('{state}')).length"
         )
     };
-    browser.wait(&format!("{} > 0 && {} > 0", rows("runs"), rows("waits")));
+    browser.wait(&format!("{} > 0", rows("runs")));
     // What the agents wait for holds the last of them: the page has seen all others end.
     browser.wait(&format!("{} === 46 && {} === 12", rows("\\u2717"), rows("\\u2713")));
     browser.wait(&format!("{} === 6 && {} === 0", rows("runs"), rows("waits")));
@@ -65,15 +65,16 @@ fn sixty_four_strategies_in_eight_jobs_are_watched_on_the_page() {
         "document.querySelector('.compare tbody tr .step').textContent.startsWith('step 2 of s')",
     );
     // A row that does not change keeps the focus.
-    browser.ask("document.querySelector('.compare tbody tr:last-child a').focus()");
+    browser.ask("[...document.querySelectorAll('.compare tbody a')].at(-1).focus()");
     fs::write(trees.path().join("go"), "").unwrap();
     assert_eq!(exploring.wait().unwrap().code(), Some(0));
     browser.wait(&format!("{} === 0 && {} === 12", rows("runs"), rows("\\u2713")));
     browser.wait("document.querySelector('.facts').textContent.startsWith('over')");
     assert_eq!(browser.ask("document.activeElement.closest('tbody') !== null"), json!(true));
-    // Each strategy has its line in the picture, with its outcome at the end.
-    browser.wait("document.querySelectorAll('#map .lane .tip.passed').length === 12");
-    browser.wait("document.querySelectorAll('#map .lane .tip.failed').length >= 46");
+    // Each strategy has its line in the picture, with its outcome at the end. A page has at most
+    // 64 branches of a session, and main is one of them.
+    browser.wait("document.querySelectorAll('#map .lane .tip.passed').length >= 11");
+    browser.wait("document.querySelectorAll('#map .lane .tip.failed').length >= 45");
     for width in [320, 1440] {
         browser.resize(width, 900);
         let fits = "document.documentElement.scrollWidth <= innerWidth";

@@ -160,7 +160,14 @@ class Exploring:
         told = heard("Go on once more.")
         if len(told) != 1 or finding not in told[0]:
             return f"of the finding the agent hears {told}"
-        self.place.turntree("explore", "keep")
+        # A late hook of Codex may record a turn while the branch is merged: then it says to try again.
+        for left in (2, 1, 0):
+            try:
+                self.place.turntree("explore", "keep")
+                break
+            except Failed as failed:
+                if ": 3 error" not in str(failed) or not left:
+                    raise
         if reason := self.kept():
             return reason
         told = heard("Use it.")

@@ -497,7 +497,7 @@ fn an_agent_continues_the_conversation_of_its_branch_and_its_last_turns_are_wait
             .iter()
             .map(|message| message["content"].as_str().unwrap_or_default())
             .collect();
-        // The beginning is there once.
+        // The branch does not repeat the turns before the fork.
         assert_eq!(said, ["go", &format!("try {name}")], "{name}");
         let log = place.ok(&["log", name, "--json"]);
         let newest: Value = serde_json::from_str(log.lines().next().unwrap()).unwrap();

@@ -337,7 +337,7 @@ fn the_first_difference_is_refused_and_named() {
         assert_eq!(told.status, 400);
         let message = told.json()["error"]["message"].as_str().unwrap().to_owned();
         assert!(message.contains("after 2 answers"), "{message}");
-        // A client that goes on is served again.
+        // A later request that is the recorded one is served.
         assert_eq!(replay.post(&path, &body).status, 200);
         let (exit, record) = replay.record(0);
         assert_eq!(exit, Some(7), "{record}");

@@ -193,7 +193,7 @@ fn a_session_is_live_behind_many_operations_of_others() {
     };
     let many: String = (0..300).map(snapshot).collect();
     client.feed(&["serve", "--stdio"], "2026-11-20T12:01:00Z", &many);
-    // The first list reads the operations, and the others read what it noted.
+    // The first list reads the operations and writes a note, which later lists read.
     for second in 0..3 {
         assert_eq!(client.live(&format!("2026-11-20T12:05:0{second}Z")), ["s-live"]);
     }

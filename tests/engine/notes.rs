@@ -16,7 +16,7 @@ fn a_lock_is_held_however_many_notes_are_written() {
     }
     assert!(read_note(repo, "note 0").is_none() && read_note(repo, "note 199").is_some());
     assert!(Claim::take(repo.dir(), "driver").is_none());
-    // The file of the other one is gone, which keeps nobody from taking it.
+    // The lock `left` has no file any more, and can still be taken.
     let again = Claim::take(repo.dir(), "left").unwrap();
     assert!(Claim::take(repo.dir(), "left").is_none());
     drop((lock, again));

@@ -117,7 +117,7 @@ fn a_page_that_was_cut_or_changed_does_not_open() {
         let file = saved(&sandbox, &page[..cut]);
         assert!(refusal(&mut browser, &file, &key).contains("incomplete"), "{cut}");
     }
-    // In the script itself: what stands in the page says so.
+    // Cut within the script, the page shows its plain text.
     let file = saved(&sandbox, &page[..page.find("unseal").unwrap()]);
     browser.go(&address(&file, &key));
     browser.wait("document.readyState === 'complete'");

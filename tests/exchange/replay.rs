@@ -21,7 +21,7 @@ const INTERFACES: [(&str, &str); 4] = [
     ("/v1beta/models/g:generateContent", "contents"),
 ];
 
-/// What a client of each interface sends, in order, and what it is answered.
+/// A request of a client with the recorded answer.
 struct Exchange {
     /// The elements that stand before the answer.
     before: usize,

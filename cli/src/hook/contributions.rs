@@ -4,13 +4,14 @@ use turntree::Result;
 use turntree::object::ObjectId;
 use turntree::repo::Repository;
 use turntree::workspace::{read_note, write_note};
-use turntree_exchange::agents::hook::{EventKind, HookEvent};
+use turntree_exchange::agents::hook::HookEvent;
 use turntree_exchange::{Contribution, contributions};
 
+use super::effects::listening_session;
 use crate::view::render::harmless;
 
-/// The most characters of the texts of a contribution. Of a longer conversation the end counts: there
-/// an agent says what it found.
+/// The most characters of the texts of a contribution. Of a longer conversation the end is given,
+/// because agents state their result there.
 const MAX_CHARS: usize = 4000;
 
 /// The most paths of a contribution.
@@ -26,10 +27,7 @@ pub(super) fn brought(
     event: &HookEvent,
     tip: &ObjectId,
 ) -> Result<Option<String>> {
-    let Some(session) = &event.session else { return Ok(None) };
-    if !matches!(event.moment, EventKind::Start | EventKind::Prompt) {
-        return Ok(None);
-    }
+    let Some(session) = listening_session(event) else { return Ok(None) };
     let name = format!("contributions told in {session}");
     let known = read_note(repo, &name);
     let since = known.as_deref().and_then(|id| std::str::from_utf8(id).ok()?.parse().ok());

@@ -4,7 +4,7 @@
 use std::collections::{HashMap, HashSet};
 
 use serde::{Deserialize, Serialize};
-use turntree::object::Time;
+use turntree::object::{ObjectId, Time};
 use turntree::repo::{BranchName, HEAD, OperationEntry, Repository};
 use turntree::workspace::{read_note, write_note};
 
@@ -87,6 +87,7 @@ fn read_ended(repo: &Repository) -> HashMap<String, i64> {
 pub(crate) fn live_sessions(repo: &Repository, now: Time) -> turntree::Result<HashSet<String>> {
     let is_recent = |micros: i64| now.micros.saturating_sub(micros) < LIVE_MICROS;
     let known = KnownTurns::read(repo);
+    let known_until: Option<ObjectId> = known.until.as_deref().and_then(|id| id.parse().ok());
     let mut turns = KnownTurns {
         until: repo.refs().operation.map(|id| id.to_string()),
         ..KnownTurns::default()
@@ -94,7 +95,7 @@ pub(crate) fn live_sessions(repo: &Repository, now: Time) -> turntree::Result<Ha
     let mut read = 0;
     for entry in repo.operations() {
         let OperationEntry { id, operation } = entry?;
-        if known.until == Some(id.to_string()) {
+        if known_until == Some(id) {
             for (session, at) in known.turns {
                 let newest = turns.turns.entry(session).or_insert(at);
                 *newest = at.max(*newest);

@@ -35,7 +35,7 @@ pub struct RecordedAnswer {
     pub usage: Option<TokenUsage>,
 }
 
-/// What was said before an answer, and the answer.
+/// An answer with the prompts before it.
 #[derive(Debug, Default)]
 pub(super) struct Round {
     /// The words of people, in the form that is compared.
@@ -71,7 +71,7 @@ pub struct Recording {
 }
 
 impl Recording {
-    /// Reads what was said up to the snapshot `tip`, also before compactions. `here` is the
+    /// Reads the conversation up to the snapshot `tip`, also before compactions. `here` is the
     /// directory in which the client runs; the recorded directory stands for it.
     ///
     /// Costs a read of each snapshot of the branch and of each message.

@@ -4,7 +4,7 @@ use super::follow::{Difference, End, Followed, follow};
 use super::recording::{Conversation, RecordedAnswer, Recording};
 use super::request::Request;
 
-/// What a request is in a recording.
+/// The relation of a request to a recording.
 #[derive(Debug)]
 pub enum Verdict<'r> {
     /// It is recorded up to an answer.

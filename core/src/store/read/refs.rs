@@ -252,6 +252,20 @@ mod tests {
     }
 
     #[test]
+    fn one_operation_can_set_the_refs_of_many_sessions() {
+        let value = RefValue::Object(ObjectId::of(Kind::Commit, b"x"));
+        let name = |number: u32| format!("refs/heads/{number:06}/main");
+        let all = (0..70_000).map(|it| update(&name(it), Expected::Absent, Some(value.clone())));
+        let mut table = RefTable::default();
+        let operation = table.operation(&draft(all.collect()), 0).unwrap();
+        let bytes = operation.encode();
+        assert_eq!(Operation::decode(&bytes).unwrap(), operation);
+        table.apply(ObjectId::of(Kind::Operation, &bytes), &operation);
+        assert_eq!(RefTable::decode_values(&table.encode_values()).unwrap(), table.values);
+        assert_eq!(table.values.len(), 70_000);
+    }
+
+    #[test]
     fn a_ref_is_changed_once_in_an_operation() {
         let twice = vec![update("a", Expected::Any, None), update("a", Expected::Any, None)];
         let error = RefTable::default().operation(&draft(twice), 0).unwrap_err();

@@ -1,6 +1,7 @@
 //! The page of `export --format html` in a browser: its content, links, search and keys.
 
-use std::path::PathBuf;
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use serde_json::{Value, json};
@@ -15,19 +16,6 @@ use super::page_loading::compressed;
 use super::render_page::{lines, page_of, saved};
 
 const WIDTHS: [u32; 5] = [320, 390, 768, 1024, 1440];
-/// The scripts that only served pages have.
-const SERVED: [&str; 10] = [
-    "live.js",
-    "hits.js",
-    "grow.js",
-    "sessions.js",
-    "beside.js",
-    "files.js",
-    "log.js",
-    "acts.js",
-    "conflicts.js",
-    "usage.js",
-];
 const PLACES: [&str; 6] = ["", "#read", "#turn-3", "#diff-2..6", "#compare", "#search=say"];
 
 /// A session with a branch: files change in every turn, and the branch changes them differently.
@@ -650,6 +638,13 @@ fn pages_pass_the_axe_accessibility_checks() {
     clean(&mut browser);
 }
 
+/// Returns the names of the scripts that a module of the page includes.
+fn included(module: &Path) -> BTreeSet<String> {
+    let text = std::fs::read_to_string(module).unwrap();
+    let names = text.split("include_str!(\"").skip(1).filter_map(|rest| rest.split('"').next());
+    names.filter(|name| name.ends_with(".js")).map(str::to_owned).collect()
+}
+
 #[test]
 fn page_scripts_pass_the_type_checker() {
     let Some(tsc) = npm(".bin/tsc") else { return };
@@ -659,9 +654,11 @@ fn page_scripts_pass_the_type_checker() {
         .filter(|path| path.extension().is_some_and(|extension| extension == "js"))
         .collect();
     let options = "--noEmit --allowJs --checkJs --target es2023 --lib es2023,dom,dom.iterable --strict false --types";
+    let [of_files, of_servers] = ["mod.rs", "live.rs"].map(|module| included(&folder.join(module)));
+    let served: Vec<&str> = of_servers.difference(&of_files).map(String::as_str).collect();
     let file = ["source.js", "scan.js", "embedded.js", "sealed.js"];
     let [plain, sealed] =
-        ["sealed.js", "embedded.js"].map(|start| [&SERVED[..], &[start]].concat());
+        ["sealed.js", "embedded.js"].map(|start| [&served[..], &[start]].concat());
     for others in [&file[..], &plain, &sealed] {
         let own = scripts.iter().filter(|path| !others.iter().any(|other| path.ends_with(other)));
         let mut command = Command::new(&tsc);

@@ -15,6 +15,7 @@
 //! | `service/` | operations for programs, one file each; MCP and JSON-RPC, which call them |
 //! | `viewer/` | the server of `view`: all sessions in a browser |
 //! | `terminal/` | the interface of `ui`: all sessions in a terminal |
+//! | `library.rs` | operations on an open store, for the packages of other languages |
 //! | `commands/` | one file per command, in one table |
 //! | `args.rs` | the parser and the help |
 //!
@@ -25,6 +26,7 @@ mod args;
 mod commands;
 mod explore;
 mod hook;
+pub mod library;
 mod loopback;
 mod platform;
 mod porcelain;

@@ -2,26 +2,23 @@
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
 use clap::Args;
 use turntree::context::MessagePolicy;
 use turntree::local::create_repository;
-use turntree::repo::{RemoteEntry, check_remote_name};
-use turntree::transfer::remote::{Bucket, Survey, find_remote};
+use turntree::repo::check_remote_name;
 use turntree::{Error, ErrorKind};
 use turntree_exchange::formats::tool_use;
 
 use super::fetch::{Wanted, fetch};
 use crate::commands::Verb;
 use crate::porcelain::broad_directory::expect_narrow;
-use crate::porcelain::transfer::remotes::{Connection, ORIGIN};
-use crate::program::buckets::{absolute_url, open_bucket};
+use crate::porcelain::transfer::new_remotes::FoundRemote;
+use crate::porcelain::transfer::remotes::ORIGIN;
 use crate::program::directory_map::{MappedDirectory, add_pairs, parse_pair};
 use crate::program::global::STORE_DIR;
 use crate::program::here::Here;
 use crate::program::invocation::{Invocation, act, is_absent, stamp};
-use crate::program::remote_keys;
 use crate::program::trust::{Standing, note_remotes};
 use crate::view::error::{Answer, Failure, Hint, Result};
 use crate::view::json;
@@ -81,35 +78,13 @@ impl Verb for CloneRemote {
             expect_narrow(folder, self.allow_broad)?;
         }
         // Nothing is created before a remote was found.
-        let url = absolute_url(&self.url)?;
-        let bucket = open_bucket(&url)?;
-        let id = find_remote(&*bucket)?.ok_or_else(|| {
-            let missing = Error::new(ErrorKind::NotFound, format!("there is no remote in {url}"));
-            Failure::hinted(missing, "'turntree remote add' makes one")
-        })?;
-        let survey = Survey::of(&*bucket)?;
-        let keys = match survey.is_encrypted {
-            true => remote_keys::read(&*bucket, &id)?,
-            false => None,
-        };
-        let (keys, bucket): (_, Box<dyn Bucket>) = match keys {
-            None => (None, bucket),
-            Some(found) => {
-                let keys = remote_keys::unwrap(&found.document, &self.name)?;
-                let sealed = remote_keys::sealed(Arc::from(bucket), &found.document, keys);
-                (Some(found.text()?), Box::new(sealed))
-            }
-        };
+        let found = FoundRemote::at(&self.url, &self.name)?;
         let created = create_repository(&store)?;
         let dir = std::path::absolute(self.dir.as_deref().unwrap_or(Path::new(".")))
             .map_err(|error| Error::io("find the directory", error))?;
         let repo = act(created, Here::new(&dir, &store))?;
-        let entry = RemoteEntry { url, id: id.to_string(), lazy: self.lazy, auto: false, keys };
-        let mut change = repo.begin();
-        change.set_remotes(&[(self.name.clone(), entry)].into())?;
-        change.commit(&stamp()?, &format!("add the remote {}", self.name))?;
+        let (connection, survey) = found.adopt(&repo, &self.name, self.lazy, &stamp()?)?;
         note_remotes(&repo, &Standing::Trusted);
-        let connection = Connection::new(&self.name, id, bucket, self.lazy)?;
         let go_on = "everything fetched so far is in the store: 'turntree sync --all' continues";
         let fetched =
             fetch(&repo, &connection, &Wanted::Surveyed(&survey)).hint(ErrorKind::Io, go_on)?;

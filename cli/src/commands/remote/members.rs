@@ -6,8 +6,8 @@ use clap::Subcommand;
 use turntree::Error;
 use turntree::repo::Repository;
 
+use crate::porcelain::transfer::new_remotes::public_keys;
 use crate::porcelain::transfer::remotes::{Connection, Sealed, remember_keys};
-use crate::program::age_keys::Sealing;
 use crate::program::invocation::Invocation;
 use crate::program::remote_keys::{self, FoundKeys, Wanted, new_secret};
 use crate::view::error::{Answer, Failure, Result};
@@ -29,12 +29,6 @@ pub(super) enum MemberVerb {
         #[arg(value_name = "KEY|FILE")]
         key: String,
     },
-}
-
-/// Parses public keys.
-pub(super) fn public_keys(named: &[String]) -> Result<Vec<String>> {
-    let sealing = Sealing { encrypt_to: named.to_vec(), passphrase: false, passphrase_file: None };
-    Ok(sealing.recipients()?.iter().map(ToString::to_string).collect())
 }
 
 /// Lists the members of a remote, or changes them.

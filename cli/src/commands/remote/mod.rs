@@ -12,11 +12,8 @@ mod sync;
 use std::io::Write;
 
 use clap::{Args, Subcommand};
-use turntree::local::random_bytes;
-use turntree::repo::{RemoteEntry, Signature, check_remote_name};
-use turntree::transfer::remote::{
-    Bucket, CheckDepth, CollectOptions, Hex, RemoteId, RemoteKeys, find_remote, make_remote,
-};
+use turntree::repo::{RemoteEntry, check_remote_name};
+use turntree::transfer::remote::{CheckDepth, CollectOptions};
 use turntree::{Error, ErrorKind};
 
 pub(super) use self::clone::CloneRemote;
@@ -25,11 +22,9 @@ use self::members::MemberVerb;
 pub(super) use self::push::Push;
 pub(super) use self::sync::Sync;
 use super::Verb;
+use crate::porcelain::transfer::new_remotes::{self, AddedRemote, about_new_key};
 use crate::porcelain::transfer::remotes::{Connection, named_remote};
-use crate::program::buckets::{absolute_url, make_bucket};
-use crate::program::identity::{OwnKey, own_public_key};
 use crate::program::invocation::{Invocation, stamp};
-use crate::program::remote_keys::{self, FoundKeys, Wanted, new_secret};
 use crate::program::trust::{Standing, note_remotes, standing};
 use crate::view::error::{Answer, Failure, Hint, Result};
 use crate::view::json;
@@ -216,87 +211,36 @@ fn list(run: &mut Invocation) -> Result<Answer> {
     Ok(Answer::Yes)
 }
 
-/// Finds or creates the remote in a bucket. Returns its keys if it is encrypted; a new one is
-/// encrypted for `members` and the user, if `members` is given.
-fn found_or_made(
-    bucket: &dyn Bucket,
-    name: &str,
-    members: Option<&[String]>,
-    stamp: &Signature,
-) -> Result<(RemoteId, bool, Option<FoundKeys>)> {
-    if let Some(id) = remote_keys::remote_of_keys(bucket)? {
-        let found = remote_keys::read(bucket, &id)?;
-        found.as_ref().map(|found| remote_keys::unwrap(&found.document, name)).transpose()?;
-        expect_id(id, make_remote(bucket, id, stamp)?)?;
-        return Ok((id, false, found));
-    }
-    let found = find_remote(bucket)?;
-    let Some(members) = members else {
-        return Ok(match found {
-            Some(id) => (id, false, None),
-            None => (make_remote(bucket, Hex(random_bytes()), stamp)?, true, None),
-        });
-    };
-    if found.is_some() {
-        let message = "there is a remote already, which is not encrypted";
-        return Err(Failure::hinted(Error::invalid(message), "make a new one elsewhere"));
-    }
-    let OwnKey { public, made } = own_public_key()?;
-    if let Some(path) = made {
-        let path = path.display();
-        note(&format!("made your secret key in {path}: keep a copy of it elsewhere"));
-    }
-    let mut all = members::public_keys(members)?;
-    all.insert(0, public.to_string());
-    all.dedup();
-    let (id, keys) = (Hex(random_bytes()), RemoteKeys::new(new_secret()?));
-    // Keys are written first, so that no client takes it for an unencrypted remote.
-    let wanted = Wanted { id, before: None, members: all, is_pending: false };
-    let found = remote_keys::write(bucket, wanted, &keys)?;
-    expect_id(id, make_remote(bucket, id, stamp)?)?;
-    Ok((id, true, Some(found)))
-}
-
-fn expect_id(expected: RemoteId, found: RemoteId) -> Result<()> {
-    match expected == found {
-        true => Ok(()),
-        false => Err(Error::corrupt("the root of the remote", expected, found).into()),
-    }
-}
-
 fn add(run: &mut Invocation, name: &str, url: &str, members: Option<&[String]>) -> Result<Answer> {
     check_remote_name(name)?;
     let repo = run.open_or_create()?;
-    let mut remotes = repo.remotes()?;
-    if remotes.contains_key(name) {
+    if repo.remotes()?.contains_key(name) {
         return Err(Failure::hinted(
             Error::invalid(format!("there is a remote '{name}' already")),
             "'turntree remote rm' forgets it",
         ));
     }
     let standing = standing(&repo, None);
-    let bucket = make_bucket(url)?;
-    let (url, stamp) = (absolute_url(url)?, stamp()?);
-    let (id, is_new, found) = found_or_made(&*bucket, name, members, &stamp)?;
-    let keys = found.map(|found| found.text()).transpose()?;
-    let encrypted = keys.is_some();
-    let (lazy, auto) = (false, false);
-    let entry = RemoteEntry { url: url.clone(), id: id.to_string(), lazy, auto, keys };
-    remotes.insert(name.to_owned(), entry);
-    let mut change = repo.begin();
-    change.set_remotes(&remotes)?;
-    change.commit(&stamp, &format!("add the remote {name}"))?;
+    let AddedRemote { entry, is_new, made_key } =
+        new_remotes::add(&repo, name, url, members, &stamp()?)?;
+    if let Some(path) = made_key {
+        note(&about_new_key(&path));
+    }
     note_remotes(&repo, &standing);
     if run.out.json {
         let unpushed = repo.unpushed(name).len() as u64;
-        let (name, id, sessions) = (name.to_owned(), id.to_string(), 0);
+        let RemoteEntry { url, id, lazy, auto, keys } = entry;
+        let (name, encrypted, sessions) = (name.to_owned(), keys.is_some(), 0);
         let record =
             json::RemoteRecord { name, url, id, lazy, auto, encrypted, sessions, unpushed };
         run.out.record(&record)?;
         return Ok(Answer::Yes);
     }
     let verb = if is_new { "made" } else { "found" };
-    let kind = if encrypted { "an encrypted remote" } else { "a remote" };
+    let (kind, url) = match entry.keys {
+        Some(_) => ("an encrypted remote", entry.url),
+        None => ("a remote", entry.url),
+    };
     writeln!(run.out, "{verb} {kind} in {url}, called {}", run.out.paint.paint(NAME, name))?;
     Ok(Answer::Yes)
 }

@@ -2,6 +2,7 @@
 
 pub(crate) mod export;
 pub(crate) mod import_report;
+pub(crate) mod new_remotes;
 pub(crate) mod push;
 pub(crate) mod remotes;
 pub(crate) mod scrub;

@@ -62,6 +62,11 @@ impl Connection {
         Ok(Self { name: name.to_owned(), id, bucket, lazy, stamp: stamp()? })
     }
 
+    /// What is written from now on is by the author and the time of this stamp.
+    pub(crate) fn stamped(self, stamp: Signature) -> Self {
+        Self { stamp, ..self }
+    }
+
     /// Runs `work` with the remote.
     pub(crate) fn with<T>(
         &self,

@@ -5,9 +5,10 @@ use std::io::Write;
 use turntree::Error;
 use turntree::repo::{Exploration, Repository, Trial};
 
-use crate::porcelain::change::merge::{MergeOptions, answer};
+use crate::porcelain::change::merge::{MergeOptions, MergeOutcome, answer, merge};
 use crate::porcelain::change::merge_files::MergeWithFiles;
 use crate::porcelain::workspace::worktree::RemovableWorktree;
+use crate::program::here::workspace_of;
 use crate::program::invocation::Invocation;
 use crate::view::error::{Answer, Failure, Result};
 use crate::view::output::{FAINT, warn};
@@ -36,8 +37,8 @@ pub(crate) fn named_trial<'e>(
     })
 }
 
-/// Merges the branch of a trial with its files into the branch from which the exploration was begun.
-/// Then removes the worktrees of all trials whose files are in a snapshot; their branches stay.
+/// Merges the branch of a trial into the branch from which the exploration was begun, with the files of
+/// its directory if it has one. Then removes the worktrees of all trials whose files are in a snapshot; their branches stay.
 pub(crate) fn keep(
     run: &mut Invocation,
     repo: &Repository,
@@ -50,16 +51,30 @@ pub(crate) fn keep(
     };
     let into = Some(exploration.into.to_string());
     let how = MergeOptions { into, ..MergeOptions::default() };
-    let request = how.request(repo, theirs, trial.branch.to_string())?;
-    let merge = MergeWithFiles {
-        request: &request,
-        workspace: None,
-        allow_broad: false,
-        dry_run: false,
-        removes_worktree: true,
+    let ended = match repo.tip(&exploration.into) {
+        // Its snapshots were made without a directory, so there is none to write files to.
+        Some(tip) if workspace_of(repo, &exploration.into, &tip)?.is_none() => {
+            let (request, staged, turn) = merge(repo, &trial.branch.to_string(), &how)?;
+            let merged = MergeOutcome { staged: &staged, request: &request, turn, dry_run: false };
+            match run.out.json {
+                true => run.out.record(&merged.record())?,
+                false => merged.write(&mut run.out, "merged")?,
+            }
+            answer([&staged])
+        }
+        _ => {
+            let request = how.request(repo, theirs, trial.branch.to_string())?;
+            let merge = MergeWithFiles {
+                request: &request,
+                workspace: None,
+                allow_broad: false,
+                dry_run: false,
+                removes_worktree: true,
+            };
+            let (ended, staged) = merge.run(&mut run.out, repo)?;
+            if ended == Answer::Yes { answer([&staged]) } else { ended }
+        }
     };
-    let (ended, staged) = merge.run(&mut run.out, repo)?;
-    let ended = if ended == Answer::Yes { answer([&staged]) } else { ended };
     if ended != Answer::Yes {
         // A conflict may be decided with the directories at hand.
         return Ok(ended);

@@ -1,8 +1,8 @@
 """Builds the wheel with maturin, as the environment wants it.
 
 ``TURNTREE_PROFILE`` is the profile of cargo, ``wheel`` by default. ``TURNTREE_PROGRAM=none`` leaves the
-program ``turntree`` out, and the wheel is a quarter as large; with ``storage`` the program has remotes in
-object storage. ``TURNTREE_LIBRARY`` names an extension module that is built already.
+program ``turntree`` out, and the wheel is a quarter as large; with ``storage`` it has remotes in object
+storage and databases. ``TURNTREE_LIBRARY`` names an extension module that is built already.
 """
 
 from __future__ import annotations

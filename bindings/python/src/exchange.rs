@@ -23,7 +23,7 @@ use turntree_exchange::{
     find_secrets, import_from, read_head,
 };
 
-use crate::values::{datetime_of, named};
+use crate::values::{Answer, datetime_of, named};
 
 /// The formats of an export.
 const EXPORTS: [&str; 7] = ["source", "jsonl", "markdown", "json", "openai", "anthropic", "atif"];
@@ -132,15 +132,15 @@ fn format_named(name: &str) -> Result<&'static Format> {
     })
 }
 
-pub(crate) fn report_into_python(
-    py: Python<'_>,
-    report: ImportReport,
-) -> PyResult<Bound<'_, PyAny>> {
-    let note = |note: turntree_exchange::ImportNote| format!("line {}: {}", note.line, note.what);
-    let notes: Vec<String> = report.notes.into_iter().map(note).collect();
-    let (branch, id) = (report.branch.to_string(), report.head.to_string());
-    let counts = (report.turns, report.messages, report.new_bytes);
-    named(py, "Imported", (branch, id, report.format, counts.0, counts.1, counts.2, notes))
+impl Answer for ImportReport {
+    fn into_python(self, py: Python<'_>) -> PyResult<Bound<'_, PyAny>> {
+        let note =
+            |note: turntree_exchange::ImportNote| format!("line {}: {}", note.line, note.what);
+        let notes: Vec<String> = self.notes.into_iter().map(note).collect();
+        let (branch, id) = (self.branch.to_string(), self.head.to_string());
+        let counts = (self.turns, self.messages, self.new_bytes);
+        named(py, "Imported", (branch, id, self.format, counts.0, counts.1, counts.2, notes))
+    }
 }
 
 /// A search by words.
@@ -173,14 +173,20 @@ impl WordSearch {
     }
 }
 
-pub(crate) fn hit_into_python(py: Python<'_>, hit: SearchHit) -> PyResult<Bound<'_, PyAny>> {
-    let path = match hit.key.is_empty() {
-        true => hit.section,
-        false => format!("{}/{}", hit.section, hit.key),
-    };
-    let (id, time) = (hit.commit.to_string(), datetime_of(py, hit.time.micros)?);
-    let role = hit.role.map(turntree::context::Role::name);
-    named(py, "Hit", (hit.session, hit.turn, id, time, path, role, hit.snippet.text, hit.missing))
+impl Answer for SearchHit {
+    fn into_python(self, py: Python<'_>) -> PyResult<Bound<'_, PyAny>> {
+        let path = match self.key.is_empty() {
+            true => self.section,
+            false => format!("{}/{}", self.section, self.key),
+        };
+        let (id, time) = (self.commit.to_string(), datetime_of(py, self.time.micros)?);
+        let role = self.role.map(turntree::context::Role::name);
+        named(
+            py,
+            "Hit",
+            (self.session, self.turn, id, time, path, role, self.snippet.text, self.missing),
+        )
+    }
 }
 
 /// Returns a time in RFC 3339.

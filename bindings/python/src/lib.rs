@@ -17,6 +17,8 @@ mod process;
 #[cfg(feature = "program")]
 mod program;
 #[cfg(feature = "program")]
+mod program_store;
+#[cfg(feature = "program")]
 mod remote;
 mod restore;
 mod search;

@@ -7,7 +7,7 @@ use turntree::object::ObjectId;
 use turntree::repo::{NamedTag, NewPin, Pin, SessionLabels};
 use turntree::{Error, Result};
 
-use crate::values::{datetime_of, named};
+use crate::values::{Answer, datetime_of, named};
 
 /// A tag, with the snapshot that it names.
 pub(crate) struct Tagged {
@@ -43,8 +43,8 @@ pub(crate) fn untag(repo: &Repo, name: &str) -> Result<()> {
     change.commit(&repo.stamp(), &format!("delete tag {name}")).map(drop)
 }
 
-impl Tagged {
-    pub(crate) fn into_python(self, py: Python<'_>) -> PyResult<Bound<'_, PyAny>> {
+impl Answer for Tagged {
+    fn into_python(self, py: Python<'_>) -> PyResult<Bound<'_, PyAny>> {
         let NamedTag { name, tag } = self.tag;
         let is_known = tag.time_micros != 0;
         let time = is_known.then(|| datetime_of(py, tag.time_micros)).transpose()?;
@@ -82,10 +82,13 @@ pub(crate) fn unpin(repo: &Repo, name: &str) -> Result<()> {
     change.commit(&repo.stamp(), &format!("unpin {name}")).map(drop)
 }
 
-pub(crate) fn pin_into_python(py: Python<'_>, pin: Pin) -> PyResult<Bound<'_, PyAny>> {
-    let expires = pin.expires_micros.map(|micros| datetime_of(py, micros)).transpose()?;
-    let time = datetime_of(py, pin.time_micros)?;
-    named(py, "Pin", (pin.name, pin.commit.to_string(), pin.reason, pin.actor, time, expires))
+impl Answer for Pin {
+    fn into_python(self, py: Python<'_>) -> PyResult<Bound<'_, PyAny>> {
+        let expires = self.expires_micros.map(|micros| datetime_of(py, micros)).transpose()?;
+        let time = datetime_of(py, self.time_micros)?;
+        let id = self.commit.to_string();
+        named(py, "Pin", (self.name, id, self.reason, self.actor, time, expires))
+    }
 }
 
 /// Returns the title and the labels of a session.
@@ -120,10 +123,9 @@ fn expect_session(repo: &Repo, session: &str) -> Result<()> {
     }
 }
 
-pub(crate) fn labels_into_python(
-    py: Python<'_>,
-    labels: SessionLabels,
-) -> PyResult<Bound<'_, PyAny>> {
-    let set = PyFrozenSet::new(py, labels.labels)?;
-    named(py, "SessionLabels", (labels.title, set))
+impl Answer for SessionLabels {
+    fn into_python(self, py: Python<'_>) -> PyResult<Bound<'_, PyAny>> {
+        let set = PyFrozenSet::new(py, self.labels)?;
+        named(py, "SessionLabels", (self.title, set))
+    }
 }

@@ -1,106 +1,50 @@
-//! Remotes in folders: pushes and fetches sessions.
+//! Remotes of any kind: pushes and fetches sessions.
 
 use std::collections::BTreeMap;
-use std::path::Path;
-use std::sync::Arc;
+use std::ffi::CString;
+use std::path::{Path, PathBuf};
 
+use pyo3::exceptions::PyUserWarning;
 use pyo3::prelude::*;
 use turntree::context::MessagePolicy;
-use turntree::local::{Repo, is_free, random_bytes};
-use turntree::repo::{RemoteEntry, SearchScope, check_remote_name};
-use turntree::store::{Io, IoFile, RealIo, Steps};
+use turntree::local::{Repo, is_free};
+use turntree::repo::{SearchScope, check_remote_name};
+use turntree::store::Steps;
 use turntree::transfer::bundle::BundlePlan;
 use turntree::transfer::remote::{
-    Fetched, FolderBucket, Followed, Hex, HowFollowed, PushOptions, Pushed, PushedBranch, Remote,
-    RemoteId, Survey, find_remote, make_remote,
+    Fetched, Followed, HowFollowed, PushOptions, Pushed, PushedBranch, Remote,
 };
-use turntree::{Error, ErrorKind, Result};
+use turntree::{Error, Result};
+use turntree_cli::library::{FoundRemote, RemoteConnection, add_remote};
 use turntree_exchange::formats::tool_use;
 use turntree_exchange::scan_secrets;
 
 use crate::exchange::{open_secrets, refuse_secrets};
-use crate::values::named;
+use crate::values::{Answer, named};
 
-/// A connection to a remote.
-struct Connection {
-    name: String,
-    id: RemoteId,
-    bucket: FolderBucket,
-}
-
-impl Connection {
-    /// Connects to the remote of this name; without a name to the only one.
-    fn to(repo: &Repo, name: Option<&str>) -> Result<Self> {
-        repo.refresh()?;
-        let remotes = repo.repository().remotes()?;
-        let names = || remotes.keys().cloned().collect::<Vec<_>>().join(", ");
-        let (name, entry) = match name {
-            Some(name) => remotes.get_key_value(name).ok_or_else(|| {
-                Error::not_found(format!("there is no remote '{name}': found [{}]", names()))
-            })?,
-            None if remotes.len() > 1 => {
-                return Err(Error::invalid(format!("name one of the remotes {}", names())));
-            }
-            None => remotes
-                .iter()
-                .next()
-                .ok_or_else(|| Error::not_found("the store has no remote: add_remote adds one"))?,
-        };
-        let bad = || Error::malformed(format!("the id of the remote {name}"), "hex digits");
-        let id = Hex::parse(&entry.id).ok_or_else(bad)?;
-        if entry.keys.is_some() {
-            return Err(encrypted(name));
+/// Returns the name of a remote; without one, of the only remote.
+fn named_remote(repo: &Repo, name: Option<&str>) -> Result<String> {
+    repo.refresh()?;
+    let remotes = repo.repository().remotes()?;
+    let names = || remotes.keys().cloned().collect::<Vec<_>>().join(", ");
+    match (name, remotes.keys().next()) {
+        (Some(name), _) if remotes.contains_key(name) => Ok(name.to_owned()),
+        (Some(name), _) => {
+            Err(Error::not_found(format!("there is no remote '{name}': found [{}]", names())))
         }
-        let bucket = FolderBucket::open(Arc::new(RealIo), folder(&entry.url)?, random_bytes())?;
-        Ok(Self { name: name.clone(), id, bucket })
-    }
-
-    fn with<T>(&self, repo: &Repo, work: impl FnOnce(&Remote<'_>) -> Result<T>) -> Result<T> {
-        let repository = repo.repository();
-        let (stamp, spool) = (repo.stamp(), || unnamed_file(repository.dir()));
-        work(&Remote {
-            repo: repository,
-            name: &self.name,
-            id: self.id,
-            bucket: &self.bucket,
-            lazy: false,
-            stamp: &stamp,
-            random: &random_bytes,
-            spool: &spool,
-        })
+        (None, Some(_)) if remotes.len() > 1 => {
+            Err(Error::invalid(format!("name one of the remotes {}", names())))
+        }
+        (None, Some(only)) => Ok(only.clone()),
+        (None, None) => Err(Error::not_found("the store has no remote: add_remote adds one")),
     }
 }
 
-/// Creates a file without a name, on the disk of a directory.
-fn unnamed_file(dir: &Path) -> Result<Arc<dyn IoFile>> {
-    let path = dir.join(format!(".{}.tmp", Hex(random_bytes())));
-    let failed = |error| Error::io(format!("make a file in {}", dir.display()), error);
-    let file = RealIo.create(&path).map_err(failed)?;
-    RealIo.remove(&path).map_err(failed)?;
-    Ok(file)
-}
-
-/// Returns the folder of a URL; the program connects to other places.
-fn folder(url: &str) -> Result<&str> {
-    let path = url.strip_prefix("file://").unwrap_or(url);
-    match path.contains("://") || is_host(path) {
-        false => Ok(path),
-        true => Err(Error::new(
-            ErrorKind::Unsupported,
-            format!("{url} is no folder: the program 'turntree' pushes to it and fetches from it"),
-        )),
-    }
-}
-
-/// Returns true for HOST:PATH.
-fn is_host(url: &str) -> bool {
-    url.split_once(':').is_some_and(|(host, _)| !host.is_empty() && !host.contains('/'))
-}
-
-fn encrypted(name: &str) -> Error {
-    let message =
-        format!("the remote {name} is encrypted: the program 'turntree' has the keys for it");
-    Error::new(ErrorKind::Unsupported, message)
+/// Connects to the remote of this name; without a name to the only one.
+fn connect(repo: &Repo, name: Option<&str>) -> Result<(String, RemoteConnection)> {
+    let name = named_remote(repo, name)?;
+    let connection = RemoteConnection::to(repo.repository(), &name, repo.stamp())?;
+    Ok((name, connection))
 }
 
 /// Returns the URLs of the remotes by name.
@@ -110,48 +54,49 @@ pub(crate) fn remotes(repo: &Repo) -> Result<BTreeMap<String, String>> {
     Ok(remotes.map(|(name, entry)| (name, entry.url)).collect())
 }
 
-/// Adds the remote in a folder, which is created if it is missing. Returns false if the name is
-/// taken.
-pub(crate) fn add(repo: &Repo, name: &str, url: &str) -> Result<bool> {
+/// A remote that was added; the file with the user's secret key if it was created for it.
+pub(crate) struct Added(Option<PathBuf>);
+
+/// Adds a remote, encrypted for `members` and the user if there are some and it is new. Returns
+/// `None` if the name is taken.
+pub(crate) fn add(
+    repo: &Repo,
+    name: &str,
+    url: &str,
+    members: Option<&[String]>,
+) -> Result<Option<Added>> {
     check_remote_name(name)?;
     repo.refresh()?;
     let repository = repo.repository();
-    let mut remotes = repository.remotes()?;
-    if remotes.contains_key(name) {
-        return Ok(false);
+    if repository.remotes()?.contains_key(name) {
+        return Ok(None);
     }
-    let dir = std::path::absolute(folder(url)?)
-        .map_err(|error| Error::io(format!("find {url}"), error))?;
-    let url = dir.to_str().ok_or_else(|| Error::invalid("the path of a remote is not UTF-8"))?;
-    let bucket = FolderBucket::create(Arc::new(RealIo), &dir, random_bytes())?;
-    if Survey::of(&bucket)?.is_encrypted {
-        return Err(encrypted(name));
-    }
-    let stamp = repo.stamp();
-    let id = match find_remote(&bucket)? {
-        Some(id) => id,
-        None => make_remote(&bucket, Hex(random_bytes()), &stamp)?,
-    };
-    let (lazy, auto, keys) = (false, false, None);
-    let entry = RemoteEntry { url: url.to_owned(), id: id.to_string(), lazy, auto, keys };
-    remotes.insert(name.to_owned(), entry);
-    let mut change = repository.begin();
-    change.set_remotes(&remotes)?;
-    change.commit(&stamp, &format!("add the remote {name}"))?;
-    Ok(true)
+    let made_key = add_remote(repository, name, url, members, &repo.stamp())?;
+    Ok(Some(Added(made_key)))
 }
 
-/// Creates a store with every session of the remote in a folder. Creates nothing if there is no
-/// remote.
+/// Warns of a secret key that has just one copy.
+pub(crate) fn warn_of_key(py: Python<'_>, added: Added) -> PyResult<()> {
+    let Some(path) = added.0 else { return Ok(()) };
+    let text = format!("made your secret key in {}: keep a copy of it elsewhere", path.display());
+    let text = CString::new(text).map_err(PyErr::from)?;
+    PyErr::warn(py, &py.get_type::<PyUserWarning>(), &text, 1)
+}
+
+/// Removes a remote from a store.
+pub(crate) fn remove(repo: &Repo, name: &str) -> Result<()> {
+    let name = named_remote(repo, Some(name))?;
+    let mut remotes = repo.repository().remotes()?;
+    remotes.remove(&name);
+    let mut change = repo.repository().begin();
+    change.set_remotes(&remotes)?;
+    change.commit(&repo.stamp(), &format!("forget the remote {name}")).map(drop)
+}
+
+/// Creates a store with every session of the remote at a URL. Creates nothing if there is no remote.
 pub(crate) fn clone(url: &str, dir: &Path, name: &str, actor: &str) -> Result<()> {
     check_remote_name(name)?;
-    let bucket = FolderBucket::open(Arc::new(RealIo), folder(url)?, random_bytes())?;
-    if find_remote(&bucket)?.is_none() {
-        return Err(Error::not_found(format!("there is no remote in {url}: add_remote makes one")));
-    }
-    if Survey::of(&bucket)?.is_encrypted {
-        return Err(encrypted(name));
-    }
+    let found = FoundRemote::at(url, name)?;
     let is_free =
         is_free(dir).map_err(|error| Error::io(format!("inspect {}", dir.display()), error))?;
     if !is_free {
@@ -161,7 +106,7 @@ pub(crate) fn clone(url: &str, dir: &Path, name: &str, actor: &str) -> Result<()
         )));
     }
     let repo = Repo::create(dir)?.acting_as(actor);
-    add(&repo, name, url)?;
+    found.adopt(repo.repository(), name, &repo.stamp())?;
     pull(&repo, &[], Some(name)).map(drop)
 }
 
@@ -175,7 +120,7 @@ pub(crate) fn push(
     remote: Option<&str>,
     allow_secrets: bool,
 ) -> Result<Vec<PushedSession>> {
-    let connection = Connection::to(repo, remote)?;
+    let (name, connection) = connect(repo, remote)?;
     let repository = repo.repository();
     let is_named = !sessions.is_empty();
     let mut chosen = sessions.to_vec();
@@ -183,7 +128,7 @@ pub(crate) fn push(
         let all = repository.branches().into_iter();
         chosen.extend(all.map(|(branch, _)| branch.session().to_owned()));
         chosen.dedup();
-        chosen.retain(|session| !repository.is_deleted_on(&connection.name, session));
+        chosen.retain(|session| !repository.is_deleted_on(&name, session));
     }
     let mut done = Vec::new();
     for session in chosen {
@@ -192,7 +137,7 @@ pub(crate) fn push(
             false => check(repo, branches, plan),
         };
         let options = PushOptions { branches: None, is_revived: is_named, check: &check };
-        let pushed = connection.with(repo, |remote| remote.push(&session, options))?;
+        let pushed = connection.with(repository, |remote| remote.push(&session, options))?;
         done.push((session, pushed));
     }
     Ok(done)
@@ -223,20 +168,25 @@ pub(crate) fn fetch(
     sessions: &[String],
     remote: Option<&str>,
 ) -> Result<Vec<Fetched>> {
-    let connection = Connection::to(repo, remote)?;
-    fetch_by(repo, &connection, sessions)
+    let (name, connection) = connect(repo, remote)?;
+    fetch_by(repo, &name, &connection, sessions)
 }
 
-fn fetch_by(repo: &Repo, connection: &Connection, sessions: &[String]) -> Result<Vec<Fetched>> {
+fn fetch_by(
+    repo: &Repo,
+    name: &str,
+    connection: &RemoteConnection,
+    sessions: &[String],
+) -> Result<Vec<Fetched>> {
+    let repository = repo.repository();
     let mut all = Vec::new();
     if sessions.is_empty() {
         let mut tell = |fetched: &Fetched| all.push(fetched.clone());
-        connection.with(repo, |remote| remote.fetch_all(&Steps::default(), &mut tell))?;
+        connection.with(repository, |remote| remote.fetch_all(&Steps::default(), &mut tell))?;
     }
     for session in sessions {
-        let fetched = connection.with(repo, |remote| remote.fetch(session))?;
-        let missing =
-            || Error::not_found(format!("{} has no session '{session}'", connection.name));
+        let fetched = connection.with(repository, |remote| remote.fetch(session))?;
+        let missing = || Error::not_found(format!("{name} has no session '{session}'"));
         all.push(fetched.ok_or_else(missing)?);
     }
     Ok(all)
@@ -248,44 +198,46 @@ pub(crate) fn pull(
     sessions: &[String],
     remote: Option<&str>,
 ) -> Result<Vec<Followed>> {
-    let connection = Connection::to(repo, remote)?;
-    fetch_by(repo, &connection, sessions)?;
-    let known = repo.repository().remote_sessions(&connection.name);
+    let (name, connection) = connect(repo, remote)?;
+    fetch_by(repo, &name, &connection, sessions)?;
+    let repository = repo.repository();
+    let known = repository.remote_sessions(&name);
     let mut all = Vec::new();
     for session in known {
         if sessions.is_empty() || sessions.contains(&session) {
             let follow =
                 |remote: &Remote<'_>| remote.follow(&session, &MessagePolicy::default(), &tool_use);
-            all.extend(connection.with(repo, follow)?);
+            all.extend(connection.with(repository, follow)?);
         }
     }
     Ok(all)
 }
 
-pub(crate) fn pushed_into_python(
-    py: Python<'_>,
-    (session, pushed): PushedSession,
-) -> PyResult<Bound<'_, PyAny>> {
-    let moved = pushed.branches.iter().filter(|branch| branch.line.is_pushed());
-    let branches: Vec<String> = moved.map(|branch| branch.branch.to_string()).collect();
-    named(py, "Pushed", (session, branches, pushed.bytes))
+impl Answer for PushedSession {
+    fn into_python(self, py: Python<'_>) -> PyResult<Bound<'_, PyAny>> {
+        let (session, pushed) = self;
+        let moved = pushed.branches.iter().filter(|branch| branch.line.is_pushed());
+        let branches: Vec<String> = moved.map(|branch| branch.branch.to_string()).collect();
+        named(py, "Pushed", (session, branches, pushed.bytes))
+    }
 }
 
-pub(crate) fn fetched_into_python(py: Python<'_>, fetched: Fetched) -> PyResult<Bound<'_, PyAny>> {
-    let branches: Vec<String> =
-        fetched.moved.iter().map(|moved| moved.branch.to_string()).collect();
-    named(py, "Fetched", (fetched.session, branches, fetched.bytes, fetched.is_deleted))
+impl Answer for Fetched {
+    fn into_python(self, py: Python<'_>) -> PyResult<Bound<'_, PyAny>> {
+        let branches: Vec<String> =
+            self.moved.iter().map(|moved| moved.branch.to_string()).collect();
+        named(py, "Fetched", (self.session, branches, self.bytes, self.is_deleted))
+    }
 }
 
-pub(crate) fn followed_into_python(
-    py: Python<'_>,
-    followed: Followed,
-) -> PyResult<Bound<'_, PyAny>> {
-    let kind = match followed.how {
-        HowFollowed::Made => "created",
-        HowFollowed::Forward => "fast-forward",
-        HowFollowed::Merged => "merged",
-    };
-    let (branch, id) = (followed.branch.to_string(), followed.id.to_string());
-    named(py, "Pulled", (branch, id, kind, followed.conflicts))
+impl Answer for Followed {
+    fn into_python(self, py: Python<'_>) -> PyResult<Bound<'_, PyAny>> {
+        let kind = match self.how {
+            HowFollowed::Made => "created",
+            HowFollowed::Forward => "fast-forward",
+            HowFollowed::Merged => "merged",
+        };
+        let (branch, id) = (self.branch.to_string(), self.id.to_string());
+        named(py, "Pulled", (branch, id, kind, self.conflicts))
+    }
 }

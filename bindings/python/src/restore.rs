@@ -7,7 +7,7 @@ use turntree::local::{Repo, Snapshot};
 use turntree::workspace::{ChangeKind, FileAction};
 use turntree::{Error, Result};
 
-use crate::values::named;
+use crate::values::{Answer, named};
 
 /// The options of a restore.
 #[derive(Clone)]
@@ -19,7 +19,10 @@ pub(crate) struct Restore {
 }
 
 /// A file, and what happens to it.
-pub(crate) type File = (PathBuf, &'static str);
+pub(crate) struct File {
+    path: PathBuf,
+    action: &'static str,
+}
 
 /// Writes a snapshot as files into a directory. Returns the files.
 pub(crate) fn restore(
@@ -50,7 +53,7 @@ pub(crate) fn restore(
             FileAction::Overwrite => "overwrite",
             FileAction::Keep => "keep",
         };
-        (file.path.clone(), action)
+        File { path: file.path.clone(), action }
     };
     Ok(plan.files().iter().map(file).collect())
 }
@@ -104,25 +107,23 @@ pub(crate) fn roll_back(
             ChangeKind::Overwrite => "overwrite",
             ChangeKind::Delete => "delete",
         };
-        (file.path.clone(), action)
+        File { path: file.path.clone(), action }
     };
     let files = plan.files().iter().map(file).collect();
     let snapshot = if options.dry_run { None } else { Some(plan.apply()?) };
     Ok(RolledBack { snapshot, sections, files })
 }
 
-/// Returns files as named results.
-pub(crate) fn files_into_python(
-    py: Python<'_>,
-    files: Vec<File>,
-) -> PyResult<Vec<Bound<'_, PyAny>>> {
-    files.into_iter().map(|(path, action)| named(py, "FileAction", (path, action))).collect()
+impl Answer for File {
+    fn into_python(self, py: Python<'_>) -> PyResult<Bound<'_, PyAny>> {
+        named(py, "FileAction", (self.path, self.action))
+    }
 }
 
-impl RolledBack {
-    pub(crate) fn into_python(self, py: Python<'_>) -> PyResult<Bound<'_, PyAny>> {
+impl Answer for RolledBack {
+    fn into_python(self, py: Python<'_>) -> PyResult<Bound<'_, PyAny>> {
         let snapshot = self.snapshot.map(|inner| crate::snapshot::Snapshot { inner });
-        let files = files_into_python(py, self.files)?;
+        let files = self.files.into_python(py)?;
         named(py, "RolledBack", (snapshot, self.sections, files))
     }
 }

@@ -13,7 +13,7 @@ use turntree::repo::{
 };
 use turntree::{Error, Result};
 
-use crate::values::{datetime_of, named};
+use crate::values::{Answer, datetime_of, named};
 
 /// A part of an entry, and its author.
 pub(crate) struct Line {
@@ -65,8 +65,8 @@ fn text_of(
     }
 }
 
-impl Line {
-    pub(crate) fn into_python(self, py: Python<'_>) -> PyResult<Bound<'_, PyAny>> {
+impl Answer for Line {
+    fn into_python(self, py: Python<'_>) -> PyResult<Bound<'_, PyAny>> {
         let Self { part, commit, text } = self;
         let time = datetime_of(py, commit.time.micros)?;
         let author = (commit.author.agent, commit.author.model);
@@ -154,8 +154,8 @@ impl Search {
     }
 }
 
-impl Match {
-    pub(crate) fn into_python(self, py: Python<'_>) -> PyResult<Bound<'_, PyAny>> {
+impl Answer for Match {
+    fn into_python(self, py: Python<'_>) -> PyResult<Bound<'_, PyAny>> {
         let line = |(number, text): (u64, String)| named(py, "MatchedLine", (number, text));
         let lines = self.lines.into_iter().map(line).collect::<PyResult<Vec<_>>>()?;
         let id = self.commit.to_string();

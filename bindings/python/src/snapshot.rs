@@ -10,7 +10,7 @@ use turntree::context::Shape;
 use turntree::local::{self, Scan};
 
 use crate::process::detached;
-use crate::values::{datetime_of, named};
+use crate::values::{Answer, Named, datetime_of, named};
 
 /// Number of entries or records read between checks for signals such as Ctrl-C.
 const PAGE: u64 = 4096;
@@ -210,17 +210,12 @@ impl Snapshot {
     }
 
     /// Returns the changes from an older snapshot to this one, ordered by path.
-    pub(crate) fn changes_since<'py>(
+    fn changes_since(
         &self,
-        py: Python<'py>,
+        py: Python<'_>,
         older: &Self,
-    ) -> PyResult<Vec<Bound<'py, PyAny>>> {
-        let found = detached(py, || self.inner.changes_since(&older.inner))?;
-        let change = |change: local::EntryChange| {
-            let kind = change.kind();
-            named(py, "Change", (change.path, kind))
-        };
-        found.into_iter().map(change).collect()
+    ) -> PyResult<Named<Vec<local::EntryChange>>> {
+        detached(py, || self.inner.changes_since(&older.inner)).map(Named)
     }
 
     fn __repr__(&self) -> String {
@@ -234,6 +229,13 @@ impl Snapshot {
     fn __hash__(&self) -> u64 {
         let bytes = self.inner.id();
         bytes.as_bytes().first_chunk().copied().map_or(0, u64::from_le_bytes)
+    }
+}
+
+impl Answer for local::EntryChange {
+    fn into_python(self, py: Python<'_>) -> PyResult<Bound<'_, PyAny>> {
+        let kind = self.kind();
+        named(py, "Change", (self.path, kind))
     }
 }
 

@@ -2,37 +2,32 @@
 
 #![expect(clippy::needless_pass_by_value, reason = "Python makes the arguments for each call")]
 
-#[cfg(feature = "program")]
-use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use pyo3::prelude::*;
-#[cfg(feature = "program")]
-use pyo3::types::PyBytes;
 use pyo3::types::PyTuple;
 use turntree::ErrorKind;
-use turntree::local::{Host, HostOptions, Repo, Retention};
-use turntree::repo::{BranchName, NewPin, PatternOptions, SessionLabels};
+use turntree::local::{EntryChange, Host, HostOptions, Repo, Retention};
+use turntree::maintenance::{FsckReport, Stats};
+use turntree::repo::{BranchName, NewPin, PatternOptions, Pin, Resolution, SessionLabels};
 use turntree::store::StoreKeys;
 
-use crate::branches::{self, MergeOutcome};
+use crate::branches::{self, Conflict, MergeOutcome};
 use crate::error::{already_exists, raised};
-#[cfg(feature = "program")]
-use crate::exchange::{self, WordSearch};
 use crate::history::{self, Log};
 use crate::lookup::{branch_name, repo_of, snapshot_at};
 use crate::names;
 use crate::process::{BETWEEN_SIGNALS, detached, interruptibly, patiently};
 #[cfg(feature = "program")]
-use crate::remote;
+use crate::program_store::ProgramStore;
 use crate::restore::{self, Restore};
 use crate::search::{self, Search};
 use crate::snapshot::Snapshot;
 use crate::transaction::Transaction;
-use crate::upkeep;
-use crate::values::{Content, Expect, Revision, micros_of, named};
+use crate::upkeep::{self, Collected};
+use crate::values::{Content, Expect, Named, Revision, micros_of};
 
 /// The store in a directory, which is created if it is missing.
 ///
@@ -41,7 +36,11 @@ use crate::values::{Content, Expect, Revision, micros_of, named};
 ///
 /// An encrypted store is opened with its ``key``, which ``turntree.keys`` unwraps; a missing
 /// or wrong key raises ``Encrypted``.
-#[pyclass(frozen, module = "turntree", weakref)]
+#[cfg_attr(
+    feature = "program",
+    pyclass(frozen, module = "turntree", weakref, extends = ProgramStore)
+)]
+#[cfg_attr(not(feature = "program"), pyclass(frozen, module = "turntree", weakref))]
 pub(crate) struct Store {
     host: Arc<Host>,
 }
@@ -51,14 +50,14 @@ impl Store {
         repo_of(&self.host)
     }
 
-    fn open(
+    pub(crate) fn open(
         py: Python<'_>,
         path: PathBuf,
         actor: &str,
         create: bool,
         maintain: bool,
         key: Option<Content>,
-    ) -> PyResult<Self> {
+    ) -> PyResult<PyClassInitializer<Self>> {
         let keys = key.map(|key| StoreKeys::parse(&key.0)).transpose();
         let options = HostOptions {
             actor: actor.to_owned(),
@@ -68,7 +67,13 @@ impl Store {
             lock_timeout: BETWEEN_SIGNALS,
         };
         let host = detached(py, || Host::open(path, options))?;
-        Ok(Self { host: Arc::new(host) })
+        let store = Self { host: Arc::new(host) };
+        #[cfg(feature = "program")]
+        let base = PyClassInitializer::from(ProgramStore { host: Arc::clone(&store.host) });
+        #[cfg(feature = "program")]
+        return Ok(base.add_subclass(store));
+        #[cfg(not(feature = "program"))]
+        Ok(store.into())
     }
 }
 
@@ -85,7 +90,7 @@ impl Store {
         create: bool,
         maintain: bool,
         key: Option<Content>,
-    ) -> PyResult<Self> {
+    ) -> PyResult<PyClassInitializer<Self>> {
         Self::open(py, path, actor, create, maintain, key)
     }
 
@@ -238,19 +243,62 @@ impl Store {
     }
 
     /// Returns the changes between two revisions, ordered by path.
-    fn diff<'py>(
+    fn diff(
         &self,
-        py: Python<'py>,
+        py: Python<'_>,
         old: Revision,
         new: Revision,
-    ) -> PyResult<Vec<Bound<'py, PyAny>>> {
-        let (old, new) = (self.__getitem__(py, old)?, self.__getitem__(py, new)?);
-        new.changes_since(py, &old)
+    ) -> PyResult<Named<Vec<EntryChange>>> {
+        let repo = self.repo()?;
+        let work = || snapshot_at(&repo, &new.0)?.changes_since(&snapshot_at(&repo, &old.0)?);
+        detached(py, work).map(Named)
     }
 
     /// Merges the newest snapshot of one branch into another branch.
     fn merge(&self, py: Python<'_>, into: &str, theirs: &str) -> PyResult<MergeOutcome> {
         branches::merge(py, &self.repo()?, into, theirs)
+    }
+
+    /// Applies the changes of single snapshots to a branch, each as a new snapshot. A revision can
+    /// also be a range: ``task..task/plan-b`` are the snapshots of the second that the first does not
+    /// have, oldest first. With ``only``, the changes at and below these paths. One ``undo`` reverts
+    /// all.
+    #[pyo3(signature = (into, *revisions, only=vec![]))]
+    fn cherry_pick(
+        &self,
+        py: Python<'_>,
+        into: &str,
+        revisions: Vec<Revision>,
+        only: Vec<String>,
+    ) -> PyResult<Vec<MergeOutcome>> {
+        let (repo, into) = (self.repo()?, branch_name(into)?);
+        let revisions: Vec<String> = revisions.into_iter().map(|revision| revision.0).collect();
+        patiently(py, || branches::cherry_pick(&repo, &into, &revisions, &only))
+    }
+
+    /// Returns the conflicts of merges that are open on a branch, ordered by path.
+    fn conflicts(&self, py: Python<'_>, branch: &str) -> PyResult<Named<Vec<Conflict>>> {
+        let (repo, branch) = (self.repo()?, branch_name(branch)?);
+        detached(py, || branches::conflicts(&repo, &branch)).map(Named)
+    }
+
+    /// Resolves open conflicts of a branch in a new snapshot: those at ``paths``, or all. ``take`` is
+    /// ``ours``, ``theirs``, ``base``, or ``current`` for the entry as it is now; ``content`` is for
+    /// one path. Raises ``NotFound`` if there is no such conflict.
+    #[pyo3(signature = (branch, *paths, take=None, content=None, message=None))]
+    fn resolve(
+        &self,
+        py: Python<'_>,
+        branch: &str,
+        paths: Vec<String>,
+        take: Option<&str>,
+        content: Option<Content>,
+        message: Option<&str>,
+    ) -> PyResult<Named<Resolution>> {
+        let (repo, branch) = (self.repo()?, branch_name(branch)?);
+        let take = branches::taken(take, content.map(|content| content.0));
+        let take = take.map_err(|error| raised(&error))?;
+        patiently(py, || branches::resolve(&repo, &branch, &paths, &take, message)).map(Named)
     }
 
     /// Undoes the newest operation of this store's actor. Returns its description.
@@ -304,29 +352,21 @@ impl Store {
     /// ends the wait; the collection continues, or stops safely with the process. With
     /// ``dry_run``, nothing changes, and the bytes are estimates.
     #[pyo3(signature = (*, repack=false, dry_run=false))]
-    fn collect<'py>(
-        &self,
-        py: Python<'py>,
-        repack: bool,
-        dry_run: bool,
-    ) -> PyResult<Bound<'py, PyAny>> {
+    fn collect(&self, py: Python<'_>, repack: bool, dry_run: bool) -> PyResult<Named<Collected>> {
         let repo = self.repo()?;
-        let done = interruptibly(py, move || upkeep::collect(&repo, repack, dry_run))?;
-        named(py, "Collected", (done.expired_turns, done.freed.0, done.freed.1, done.written_bytes))
+        interruptibly(py, move || upkeep::collect(&repo, repack, dry_run)).map(Named)
     }
 
     /// Returns the retention rules of a session, or those of sessions without their own; None if
     /// there are none.
     #[pyo3(signature = (session=None))]
-    fn retention<'py>(
+    fn retention(
         &self,
-        py: Python<'py>,
+        py: Python<'_>,
         session: Option<&str>,
-    ) -> PyResult<Option<Bound<'py, PyAny>>> {
+    ) -> PyResult<Named<Option<Retention>>> {
         let repo = self.repo()?;
-        let rules = detached(py, || repo.retention(session))?;
-        let rules = rules.map(|rules| (rules.turns, rules.seconds, rules.budget_bytes));
-        rules.map(|fields| named(py, "Retention", fields)).transpose()
+        detached(py, || repo.retention(session)).map(Named)
     }
 
     /// Writes a snapshot as files into a directory, which is created if it is missing: everything,
@@ -337,20 +377,20 @@ impl Store {
         revision, directory, *, only=vec![], overwrite=false, allow_broad=false, dry_run=false
     ))]
     #[expect(clippy::too_many_arguments, reason = "the options of Python")]
-    fn restore<'py>(
+    fn restore(
         &self,
-        py: Python<'py>,
+        py: Python<'_>,
         revision: Revision,
         directory: PathBuf,
         only: Vec<String>,
         overwrite: bool,
         allow_broad: bool,
         dry_run: bool,
-    ) -> PyResult<Vec<Bound<'py, PyAny>>> {
+    ) -> PyResult<Named<Vec<restore::File>>> {
         let repo = self.repo()?;
         let options = Restore { only, overwrite, allow_broad, dry_run };
         let work = || restore::restore(&repo, &revision.0, &directory, &options);
-        restore::files_into_python(py, patiently(py, work)?)
+        patiently(py, work).map(Named)
     }
 
     /// Rolls a branch back to the snapshot ``to`` or to its turn ``turn``, as a new snapshot: all
@@ -362,9 +402,9 @@ impl Store {
         dry_run=false
     ))]
     #[expect(clippy::too_many_arguments, reason = "the options of Python")]
-    fn rollback<'py>(
+    fn rollback(
         &self,
-        py: Python<'py>,
+        py: Python<'_>,
         branch: &str,
         to: Option<Revision>,
         turn: Option<u64>,
@@ -372,27 +412,26 @@ impl Store {
         only: Vec<String>,
         allow_broad: bool,
         dry_run: bool,
-    ) -> PyResult<Bound<'py, PyAny>> {
+    ) -> PyResult<Named<restore::RolledBack>> {
         let repo = self.repo()?;
         branch_name(branch)?;
         let to = restore::target(to.map(|to| to.0), turn).map_err(|error| raised(&error))?;
         let options = Restore { only, overwrite: true, allow_broad, dry_run };
         let dir = workspace.as_deref();
         let work = || restore::roll_back(&repo, branch, &to, dir, &options);
-        patiently(py, work)?.into_python(py)
+        patiently(py, work).map(Named)
     }
 
     /// Returns the parts of the entry or section at a path, each with the turn that wrote it: the
     /// lines of a text, the entries of a map, or the records of a list.
-    fn blame<'py>(
+    fn blame(
         &self,
-        py: Python<'py>,
+        py: Python<'_>,
         revision: Revision,
         path: String,
-    ) -> PyResult<Vec<Bound<'py, PyAny>>> {
+    ) -> PyResult<Named<Vec<search::Line>>> {
         let repo = self.repo()?;
-        let lines = interruptibly(py, move || search::blame(&repo, &revision.0, &path))?;
-        lines.into_iter().map(|line| line.into_python(py)).collect()
+        interruptibly(py, move || search::blame(&repo, &revision.0, &path)).map(Named)
     }
 
     /// Searches the lines of every message, entry and file in the history of a session, of the
@@ -402,9 +441,9 @@ impl Store {
         pattern, *, session=None, at=None, paths=vec![], fixed=false, ignore_case=false, word=false
     ))]
     #[expect(clippy::too_many_arguments, reason = "the options of Python")]
-    fn grep<'py>(
+    fn grep(
         &self,
-        py: Python<'py>,
+        py: Python<'_>,
         pattern: String,
         session: Option<String>,
         at: Option<Revision>,
@@ -412,13 +451,12 @@ impl Store {
         fixed: bool,
         ignore_case: bool,
         word: bool,
-    ) -> PyResult<Vec<Bound<'py, PyAny>>> {
+    ) -> PyResult<Named<Vec<search::Match>>> {
         let repo = self.repo()?;
         let options = PatternOptions { fixed, ignore_case, word };
         let revision = at.map(|at| at.0);
         let query = Search { pattern, options, session, revision, paths };
-        let found = interruptibly(py, move || query.run(&repo))?;
-        found.into_iter().map(|one| one.into_python(py)).collect()
+        interruptibly(py, move || query.run(&repo)).map(Named)
     }
 
     /// Finds the first snapshot on the way from ``good`` to ``bad`` for which ``is_bad`` returns
@@ -436,10 +474,9 @@ impl Store {
     }
 
     /// Returns every tag, ordered by name.
-    fn tags<'py>(&self, py: Python<'py>) -> PyResult<Vec<Bound<'py, PyAny>>> {
+    fn tags(&self, py: Python<'_>) -> PyResult<Named<Vec<names::Tagged>>> {
         let repo = self.repo()?;
-        let tags = detached(py, || names::tags(&repo))?;
-        tags.into_iter().map(|tag| tag.into_python(py)).collect()
+        detached(py, || names::tags(&repo)).map(Named)
     }
 
     /// Gives a snapshot a fixed name, which is also a revision, and protects it from retention.
@@ -462,29 +499,28 @@ impl Store {
     }
 
     /// Returns every pin, including expired ones, ordered by name.
-    fn pins<'py>(&self, py: Python<'py>) -> PyResult<Vec<Bound<'py, PyAny>>> {
+    fn pins(&self, py: Python<'_>) -> PyResult<Named<Vec<Pin>>> {
         let repo = self.repo()?;
-        let pins = detached(py, || names::pins(&repo))?;
-        pins.into_iter().map(|pin| names::pin_into_python(py, pin)).collect()
+        detached(py, || names::pins(&repo)).map(Named)
     }
 
     /// Protects a snapshot from retention, until ``expires``. The name is the beginning of its id
     /// by default. A pin of this name on the same snapshot is replaced; on another snapshot it raises
     /// ``AlreadyExists``.
     #[pyo3(signature = (at, *, name=None, reason="", expires=None))]
-    fn pin<'py>(
+    fn pin(
         &self,
-        py: Python<'py>,
+        py: Python<'_>,
         at: Revision,
         name: Option<String>,
         reason: &str,
-        expires: Option<Bound<'py, PyAny>>,
-    ) -> PyResult<Bound<'py, PyAny>> {
+        expires: Option<Bound<'_, PyAny>>,
+    ) -> PyResult<Named<Pin>> {
         let repo = self.repo()?;
         let expires_micros = expires.as_ref().map(micros_of).transpose()?;
         let new = NewPin { name, reason: reason.to_owned(), expires_micros };
         match patiently(py, || names::pin(&repo, &at.0, &new))? {
-            Some(pin) => names::pin_into_python(py, pin),
+            Some(pin) => Ok(Named(pin)),
             None => Err(already_exists("a pin on another snapshot has this name".to_owned())),
         }
     }
@@ -496,29 +532,28 @@ impl Store {
     }
 
     /// Returns the title and the labels that people gave a session.
-    fn labels<'py>(&self, py: Python<'py>, session: &str) -> PyResult<Bound<'py, PyAny>> {
+    fn labels(&self, py: Python<'_>, session: &str) -> PyResult<Named<SessionLabels>> {
         let repo = self.repo()?;
-        names::labels_into_python(py, detached(py, || names::labels(&repo, session))?)
+        detached(py, || names::labels(&repo, session)).map(Named)
     }
 
     /// Adds labels to a session, and removes the labels ``remove``. A label is one word. Returns
     /// the result.
     #[pyo3(signature = (session, *labels, remove=vec![]))]
-    fn label<'py>(
+    fn label(
         &self,
-        py: Python<'py>,
+        py: Python<'_>,
         session: &str,
         labels: Vec<String>,
         remove: Vec<String>,
-    ) -> PyResult<Bound<'py, PyAny>> {
+    ) -> PyResult<Named<SessionLabels>> {
         let repo = self.repo()?;
         let change = |all: &mut SessionLabels| {
             all.labels.extend(labels.iter().cloned());
             all.labels.retain(|label| !remove.contains(label));
         };
         let reason = format!("session label {session}");
-        let labels = patiently(py, || names::set_labels(&repo, session, change, &reason))?;
-        names::labels_into_python(py, labels)
+        patiently(py, || names::set_labels(&repo, session, change, &reason)).map(Named)
     }
 
     /// Gives a session a title that replaces that of its client; None removes it. Its name stays.
@@ -531,162 +566,15 @@ impl Store {
 
     /// Examines the store: every byte, or with ``quick`` only its structure. Changes nothing.
     #[pyo3(signature = (*, quick=false))]
-    fn fsck<'py>(&self, py: Python<'py>, quick: bool) -> PyResult<Bound<'py, PyAny>> {
+    fn fsck(&self, py: Python<'_>, quick: bool) -> PyResult<Named<FsckReport>> {
         let repo = self.repo()?;
-        let report = interruptibly(py, move || upkeep::examine(&repo, quick))?;
-        upkeep::report_into_python(py, report)
+        interruptibly(py, move || upkeep::examine(&repo, quick)).map(Named)
     }
 
     /// Measures the sessions of the store, or one of them.
     #[pyo3(signature = (session=None))]
-    fn stats<'py>(&self, py: Python<'py>, session: Option<String>) -> PyResult<Bound<'py, PyAny>> {
+    fn stats(&self, py: Python<'_>, session: Option<String>) -> PyResult<Named<Stats>> {
         let repo = self.repo()?;
-        let found = interruptibly(py, move || upkeep::measure(&repo, session.as_deref()))?;
-        upkeep::stats_into_python(py, found)
-    }
-
-    /// Returns a snapshot as text in UTF-8: ``source`` is the imported transcript byte for byte,
-    /// ``jsonl``, ``openai``, ``anthropic`` and ``atif`` are the conversation of an agent,
-    /// ``markdown`` is the history to read, and ``json`` the whole context. Raises
-    /// ``InvalidInput`` if it contains a secret, unless ``allow_secrets``.
-    #[cfg(feature = "program")]
-    #[pyo3(signature = (revision, format, *, agent="main", allow_secrets=false))]
-    fn export<'py>(
-        &self,
-        py: Python<'py>,
-        revision: Revision,
-        format: String,
-        agent: &str,
-        allow_secrets: bool,
-    ) -> PyResult<Bound<'py, PyBytes>> {
-        let (repo, agent) = (self.repo()?, agent.to_owned());
-        let work = move || exchange::export(&repo, &revision.0, &format, &agent, allow_secrets);
-        Ok(PyBytes::new(py, &interruptibly(py, work)?))
-    }
-
-    /// Imports the transcript in a file into a session, which is named after the file by default.
-    /// The format is recognised by default. A repeated import adds only new turns.
-    #[cfg(feature = "program")]
-    #[pyo3(signature = (path, *, session=None, format=None))]
-    fn import_file<'py>(
-        &self,
-        py: Python<'py>,
-        path: PathBuf,
-        session: Option<String>,
-        format: Option<String>,
-    ) -> PyResult<Bound<'py, PyAny>> {
-        let repo = self.repo()?;
-        let work = move || exchange::import(&repo, &path, session.as_deref(), format.as_deref());
-        exchange::report_into_python(py, interruptibly(py, work)?)
-    }
-
-    /// Finds messages, notes and files of all branches by words, the best first: words,
-    /// ``"phrases"`` and beginnings of words, ``wor*``. With ``all_words``, a hit has every word as
-    /// it is written. The first search builds an index, and later ones add new turns to it.
-    #[cfg(feature = "program")]
-    #[pyo3(signature = (text, *, session=None, paths=vec![], all_words=false, limit=20))]
-    fn search<'py>(
-        &self,
-        py: Python<'py>,
-        text: String,
-        session: Option<String>,
-        paths: Vec<String>,
-        all_words: bool,
-        limit: u64,
-    ) -> PyResult<Vec<Bound<'py, PyAny>>> {
-        let repo = self.repo()?;
-        let query = WordSearch { text, session, all_words, paths, limit };
-        let hits = interruptibly(py, move || query.run(&repo))?;
-        hits.into_iter().map(|hit| exchange::hit_into_python(py, hit)).collect()
-    }
-
-    /// Returns the URLs of the remotes by name.
-    #[cfg(feature = "program")]
-    fn remotes(&self, py: Python<'_>) -> PyResult<BTreeMap<String, String>> {
-        let repo = self.repo()?;
-        detached(py, || remote::remotes(&repo))
-    }
-
-    /// Adds the remote in a folder, which is created if it is missing. Raises ``AlreadyExists`` if
-    /// there is a remote of this name. Remotes by ssh, in object storage, and encrypted ones need
-    /// the program.
-    #[cfg(feature = "program")]
-    fn add_remote(&self, py: Python<'_>, name: String, url: PathBuf) -> PyResult<()> {
-        let repo = self.repo()?;
-        let url = url.to_string_lossy();
-        match patiently(py, || remote::add(&repo, &name, &url))? {
-            true => Ok(()),
-            false => Err(already_exists(format!("there is a remote '{name}' already"))),
-        }
-    }
-
-    /// Creates the store in the directory ``path``, which is missing or empty, with every session of
-    /// the remote in a folder, and opens it. The remote is called ``name`` there.
-    #[cfg(feature = "program")]
-    #[staticmethod]
-    #[pyo3(name = "clone", signature = (url, path, *, name="origin", actor="python"))]
-    fn clone_remote(
-        py: Python<'_>,
-        url: PathBuf,
-        path: PathBuf,
-        name: &str,
-        actor: &str,
-    ) -> PyResult<Self> {
-        let (url, place) = (url.to_string_lossy().into_owned(), path.clone());
-        let (name, by) = (name.to_owned(), actor.to_owned());
-        interruptibly(py, move || remote::clone(&url, &place, &name, &by))?;
-        Self::open(py, path, actor, false, true, None)
-    }
-
-    /// Pushes new turns of sessions, or of all, to a remote, which is optional if there is only
-    /// one. Raises ``Conflict`` if the remote has turns that this store lacks, and
-    /// ``InvalidInput`` if the turns contain a secret, unless ``allow_secrets``; sessions pushed
-    /// before stay pushed.
-    #[cfg(feature = "program")]
-    #[pyo3(signature = (*sessions, remote=None, allow_secrets=false))]
-    fn push<'py>(
-        &self,
-        py: Python<'py>,
-        sessions: Vec<String>,
-        remote: Option<String>,
-        allow_secrets: bool,
-    ) -> PyResult<Vec<Bound<'py, PyAny>>> {
-        let repo = self.repo()?;
-        let work = move || remote::push(&repo, &sessions, remote.as_deref(), allow_secrets);
-        let pushed = interruptibly(py, work)?.into_iter();
-        pushed.map(|one| remote::pushed_into_python(py, one)).collect()
-    }
-
-    /// Fetches sessions, or all that changed, from a remote, which is optional if there is only
-    /// one. Branches of this store do not move: fetched ones are revisions such as
-    /// ``origin/task/main``.
-    #[cfg(feature = "program")]
-    #[pyo3(signature = (*sessions, remote=None))]
-    fn fetch<'py>(
-        &self,
-        py: Python<'py>,
-        sessions: Vec<String>,
-        remote: Option<String>,
-    ) -> PyResult<Vec<Bound<'py, PyAny>>> {
-        let repo = self.repo()?;
-        let work = move || remote::fetch(&repo, &sessions, remote.as_deref());
-        let fetched = interruptibly(py, work)?.into_iter();
-        fetched.map(|one| remote::fetched_into_python(py, one)).collect()
-    }
-
-    /// Fetches as ``fetch`` does, and then creates, fast-forwards or merges the branches of this
-    /// store. Returns the branches that moved.
-    #[cfg(feature = "program")]
-    #[pyo3(signature = (*sessions, remote=None))]
-    fn pull<'py>(
-        &self,
-        py: Python<'py>,
-        sessions: Vec<String>,
-        remote: Option<String>,
-    ) -> PyResult<Vec<Bound<'py, PyAny>>> {
-        let repo = self.repo()?;
-        let work = move || remote::pull(&repo, &sessions, remote.as_deref());
-        let pulled = interruptibly(py, work)?.into_iter();
-        pulled.map(|one| remote::followed_into_python(py, one)).collect()
+        interruptibly(py, move || upkeep::measure(&repo, session.as_deref())).map(Named)
     }
 }

@@ -4,7 +4,7 @@ use bytes::Bytes;
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
-use pyo3::types::{PyBytes, PyMemoryView, PyString, PyTuple};
+use pyo3::types::{PyBytes, PyList, PyMemoryView, PyString, PyTuple};
 use turntree::context::Role;
 
 use crate::snapshot::Snapshot;
@@ -89,15 +89,60 @@ pub(crate) fn role_named(name: &str) -> PyResult<Role> {
     }
 }
 
+/// What a method returns to Python as a named result.
+pub(crate) trait Answer {
+    fn into_python(self, py: Python<'_>) -> PyResult<Bound<'_, PyAny>>;
+}
+
+impl<T: Answer> Answer for Vec<T> {
+    fn into_python(self, py: Python<'_>) -> PyResult<Bound<'_, PyAny>> {
+        let all = self.into_iter().map(|one| one.into_python(py)).collect::<PyResult<Vec<_>>>()?;
+        Ok(PyList::new(py, all)?.into_any())
+    }
+}
+
+impl<T: Answer> Answer for Option<T> {
+    fn into_python(self, py: Python<'_>) -> PyResult<Bound<'_, PyAny>> {
+        self.map_or_else(|| Ok(py.None().into_bound(py)), |one| one.into_python(py))
+    }
+}
+
+/// An answer that becomes a named result when its method returns.
+pub(crate) struct Named<T>(pub(crate) T);
+
+impl<'py, T: Answer> IntoPyObject<'py> for Named<T> {
+    type Target = PyAny;
+    type Output = Bound<'py, PyAny>;
+    type Error = PyErr;
+
+    fn into_pyobject(self, py: Python<'py>) -> PyResult<Self::Output> {
+        self.0.into_python(py)
+    }
+}
+
 /// Returns a named result of this class.
 pub(crate) fn named<'py>(
     py: Python<'py>,
     class: &str,
     fields: impl IntoPyObject<'py, Target = PyTuple, Output = Bound<'py, PyTuple>, Error = PyErr>,
 ) -> PyResult<Bound<'py, PyAny>> {
+    results(py)?.getattr(class)?.call1(fields.into_pyobject(py)?)
+}
+
+/// Returns the named results in a JSON record, by the function of this name.
+#[cfg(feature = "program")]
+pub(crate) fn parsed<'py>(
+    py: Python<'py>,
+    function: &str,
+    record: &str,
+) -> PyResult<Bound<'py, PyAny>> {
+    results(py)?.getattr(function)?.call1((record,))
+}
+
+fn results(py: Python<'_>) -> PyResult<&Bound<'_, PyModule>> {
     static MODULE: PyOnceLock<Py<PyModule>> = PyOnceLock::new();
     let module = MODULE.get_or_try_init(py, || py.import(RESULTS).map(Bound::unbind))?;
-    module.bind(py).getattr(class)?.call1(fields.into_pyobject(py)?)
+    Ok(module.bind(py))
 }
 
 /// Returns a time, given in microseconds since 1970, as a ``datetime`` in UTC.

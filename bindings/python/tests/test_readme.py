@@ -19,6 +19,8 @@ SAYS = [
     "[Change(path='scratchpad/plan', kind='changed')]\nfast-forward\n",
     "('note 3', 4)\n['agents/main/messages/1', 'agents/main/messages/2']\n3\n"
     "[FileAction(path=PosixPath('files/notes.md'), action='create')]\nTrue 5\ntask\nb'{\"messages\"",
+    "task/plan-a 1 2 2\ntask/plan-b 1 2 2\n[['files/parser.py']]\nb'fast\\n' b'safe\\n'\nb'safe\\n'\n",
+    "over ['task/long', 'task/short']\nfast-forward b'add a cache and measure it'\n",
     "['Why does the parser fail?'] [1]\n",
     "['user', 'assistant']\n",
     "0 checkpoints copied\n",
@@ -36,6 +38,8 @@ SAYS = [
 PROGRAM = "the program"
 NEEDS = [
     "",
+    PROGRAM,
+    PROGRAM,
     PROGRAM,
     PROGRAM,
     "langgraph",
@@ -62,11 +66,12 @@ def test_an_example_runs(number: int, tmp_path: Path) -> None:
             pytest.skip("this build has no program")
     elif NEEDS[number]:
         pytest.importorskip(NEEDS[number])
-    ran = run(EXAMPLES[number], tmp_path)
+    ran = run(EXAMPLES[number], tmp_path / "project")
     assert SAYS[number] in ran, ran
 
 
 def run(example: str, folder: Path) -> str:
+    folder.mkdir(exist_ok=True)
     command = [sys.executable, "-c", example]
     ran = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=120)
     assert ran.returncode == 0, ran.stderr
@@ -94,7 +99,7 @@ def test_threads_of_the_sqlite_saver_come_over_whole(tmp_path: Path) -> None:
             config: Any = {"configurable": {"thread_id": thread}}
             graph.invoke({"messages": [("user", thread)]}, config)
         expected = states(old)
-    run(EXAMPLES[4], tmp_path)
+    run(EXAMPLES[6], tmp_path)
     with TurntreeSaver(tmp_path / "agents.turntree") as new:
         assert states(new) == expected and len(expected) == 9
         assert len(new.store["a"].messages()) == 4
@@ -123,7 +128,7 @@ def test_transcripts_of_the_s3_store_come_over_whole(tmp_path: Path) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text("\n".join(map(json.dumps, content)) + "\n")
     for _ in range(2):
-        run(EXAMPLES[6], tmp_path)
+        run(EXAMPLES[8], tmp_path)
 
     async def loaded(session: str, **more: str) -> Any:
         store = TurntreeSessionStore(tmp_path / "agents.turntree")

@@ -1,8 +1,9 @@
 """The named results of the primitives, and the words in them."""
 
-from datetime import datetime
+import json
+from datetime import datetime, timedelta
 from pathlib import Path
-from typing import Literal, NamedTuple, TypeAlias
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 from turntree._turntree import Snapshot
 
@@ -306,3 +307,224 @@ class Pulled(NamedTuple):
     """How the branch moved."""
     conflicts: list[str]
     """Conflicting paths; all versions are in the section ``conflicts``."""
+
+
+class OpenConflict(NamedTuple):
+    """A conflict of a merge that nobody has resolved yet. A side is None if it lacks the entry, or if
+    a whole section conflicts."""
+
+    path: str
+    """The path: section and key, or a section."""
+    kind: Literal[
+        "both-changed", "both-added", "removed-in-ours", "removed-in-theirs", "in-the-way"
+    ]
+    """What the sides did."""
+    base: bytes | None
+    """The entry before both."""
+    ours: bytes | None
+    """The entry of the branch before the merge."""
+    theirs: bytes | None
+    """The entry of the merged branch."""
+
+
+class Resolved(NamedTuple):
+    """What a resolution did."""
+
+    id: str
+    """The newest snapshot of the branch now."""
+    resolved: list[str]
+    """The paths of the conflicts that it closed."""
+    removed: list[str]
+    """Files that were deleted because they were in the way of the content that was taken."""
+    open: list[str]
+    """The paths of the conflicts that are left."""
+
+
+class Spending(NamedTuple):
+    """What the answers of a model used."""
+
+    answers: int
+    """The answers."""
+    input: int
+    """The input tokens, including those of caches."""
+    output: int
+    """The output tokens, including reasoning."""
+    cost: float | None
+    """US dollars, as far as known."""
+
+
+class FoundRuns(NamedTuple):
+    """The runs of a test runner that a transcript shows."""
+
+    passed: bool
+    """True if the newest passed."""
+    turn: int
+    """The turn with its output."""
+    runs: int
+    """The runs."""
+    failed: int
+    """Those of them that failed."""
+
+
+class Compared(NamedTuple):
+    """What a branch did since it parted from the others."""
+
+    name: str
+    """Its name in the call, or the name of the branch in its session."""
+    id: str
+    """Its newest snapshot."""
+    turn: int
+    """The turn of that."""
+    turns: int
+    """Its own snapshots."""
+    messages: int
+    """The messages in them."""
+    tool_calls: int
+    """The calls of tools."""
+    tool_errors: int
+    """Those of them that failed."""
+    spending: Spending | None
+    """What its answers used; None if no answer reports it."""
+    files: int
+    """The files that differ from the fork point."""
+    lines_added: int
+    """The lines that were added to them."""
+    lines_removed: int
+    """The lines that were removed from them."""
+    elapsed: timedelta
+    """The time since it parted."""
+    checks: dict[str, bool]
+    """The newest result of each recorded check: True if it passed."""
+    test_runs: dict[str, FoundRuns]
+    """The test runs in its messages, by runner."""
+    expired: int
+    """Its snapshots that retention dropped, whose messages are not counted."""
+
+
+class AlignedChoice(NamedTuple):
+    """What some branches did at a step."""
+
+    label: str | None
+    """The call of a tool; None if they have no such step."""
+    turn: int | None
+    """Its turn."""
+    names: list[str]
+    """The branches."""
+    passed: int
+    """Those of them that passed their checks."""
+    failed: int
+    """Those of them that failed one."""
+
+
+class AlignedSplit(NamedTuple):
+    """A step where branches part."""
+
+    step: int
+    """The number of the step, from 1."""
+    by: Literal["call", "result"]
+    """``result`` if the same call had other results."""
+    parent: int | None
+    """The position of the split from which these branches come."""
+    choices: list[AlignedChoice]
+    """What they did."""
+
+
+class AlignedPair(NamedTuple):
+    """Two branches, step by step."""
+
+    names: tuple[str, str]
+    """The branches."""
+    parted: int | None
+    """The first step that differs; None if none does."""
+    met: tuple[int, int] | None
+    """The turns with the same files after they parted; None if there are none."""
+
+
+class AlignedDecision(NamedTuple):
+    """The step whose choice tells best which branches pass."""
+
+    step: int
+    """The number of the step."""
+    separates: bool
+    """True if no choice has both outcomes."""
+    choices: list[AlignedChoice]
+    """The choices."""
+
+
+class Alignment(NamedTuple):
+    """Branches step by step. A step is a call of a tool with its result; ids, times and directories
+    of their own do not count."""
+
+    shared_steps: int
+    """The steps that all share."""
+    splits: list[AlignedSplit]
+    """The steps where they part."""
+    pairs: list[AlignedPair]
+    """Every two of them."""
+    decision: AlignedDecision | None
+    """None unless some passed and some failed."""
+
+
+class Comparison(NamedTuple):
+    """Branches side by side."""
+
+    fork: str | None
+    """The newest snapshot that all share; None if they share nothing."""
+    branches: list[Compared]
+    """What each did since then."""
+    alignment: Alignment | None
+    """Their steps, with ``align=True``."""
+
+
+def comparison(text: str) -> Comparison:
+    """The comparison in a JSON record of the program."""
+    record: dict[str, Any] = json.loads(text)
+    fork, aligned = record["fork"], record.get("alignment")
+    return Comparison(
+        fork["id"] if fork else None,
+        [_compared(one) for one in record["strategies"]],
+        _alignment(aligned) if aligned else None,
+    )
+
+
+def _compared(one: dict[str, Any]) -> Compared:
+    used = one["usage"]
+    return Compared(
+        name=one["name"],
+        id=one["id"],
+        turn=one["turn"],
+        turns=one["turns"],
+        messages=one["messages"],
+        tool_calls=one["tool_calls"],
+        tool_errors=one["tool_errors"],
+        spending=used
+        and Spending(used["answers"], used["input"], used["output"], used["cost_usd"]),
+        files=one["files_changed"],
+        lines_added=one["lines_added"],
+        lines_removed=one["lines_removed"],
+        elapsed=timedelta(milliseconds=one["elapsed_ms"]),
+        checks=one["checks"],
+        test_runs={name: FoundRuns(**found) for name, found in one["test_runs"].items()},
+        expired=one["expired_turns"],
+    )
+
+
+def _alignment(found: dict[str, Any]) -> Alignment:
+    def choices(one: dict[str, Any]) -> list[AlignedChoice]:
+        return [
+            AlignedChoice(each["label"], each["turn"], each["runs"], each["passed"], each["failed"])
+            for each in one["choices"]
+        ]
+
+    def pair(one: dict[str, Any]) -> AlignedPair:
+        first, second = one["runs"]
+        met = one["met"]
+        return AlignedPair((first, second), one["parted"], met and (met["turns"][0], met["turns"][1]))
+
+    decision = found["decision"]
+    return Alignment(
+        found["shared_steps"],
+        [AlignedSplit(one["step"], one["by"], one["parent"], choices(one)) for one in found["splits"]],
+        [pair(one) for one in found["pairs"]],
+        decision and AlignedDecision(decision["step"], decision["separates"], choices(decision)),
+    )

@@ -14,6 +14,7 @@ from turntree._results import (
     Blamed,
     Change,
     Collected,
+    Comparison,
     ExportFormat,
     Fetched,
     FileAction,
@@ -21,9 +22,11 @@ from turntree._results import (
     Hit,
     Imported,
     Match,
+    OpenConflict,
     Pin,
     Pulled,
     Pushed,
+    Resolved,
     Retention,
     Role,
     RolledBack,
@@ -192,6 +195,26 @@ class Store:
         """Returns the changes between two revisions, ordered by path."""
     def merge(self, into: str, theirs: str) -> MergeOutcome:
         """Merges the newest snapshot of one branch into another branch."""
+    def cherry_pick(
+        self, into: str, *revisions: _Revision, only: Sequence[str] = ...
+    ) -> list[MergeOutcome]:
+        """Applies the changes of single snapshots to a branch, each as a new snapshot. A revision can
+        also be a range: ``task..task/plan-b`` are the snapshots of the second that the first does not
+        have, oldest first. With ``only``, the changes at and below these paths. One ``undo`` reverts
+        all."""
+    def conflicts(self, branch: str) -> list[OpenConflict]:
+        """Returns the conflicts of merges that are open on a branch, ordered by path."""
+    def resolve(
+        self,
+        branch: str,
+        *paths: str,
+        take: Literal["ours", "theirs", "base", "current"] | None = None,
+        content: _Content | None = None,
+        message: str | None = None,
+    ) -> Resolved:
+        """Resolves open conflicts of a branch in a new snapshot: those at ``paths``, or all. ``take`` is
+        ``ours``, ``theirs``, ``base``, or ``current`` for the entry as it is now; ``content`` is for
+        one path. Raises ``NotFound`` if there is no such conflict."""
     def undo(self) -> str | None:
         """Undoes the newest operation of this store's actor. Returns its description."""
     def redo(self) -> str | None:
@@ -336,12 +359,30 @@ class Store:
         """Finds messages, notes and files of all branches by words, the best first: words,
         ``"phrases"`` and beginnings of words, ``wor*``. With ``all_words``, a hit has every word as
         it is written. The first search builds an index, and later ones add new turns to it."""
+    def compare(
+        self, revision: _Revision, *others: _Revision, align: bool = False
+    ) -> Comparison:
+        """Compares branches since they parted: the turns, messages, calls of tools, tokens, files,
+        checks and test runs of each. One name of a session or branch means all branches of its
+        session. With ``align``, also their steps, one by one: where they part, where their files are
+        equal again, and the step that separates those that passed from those that failed."""
     def remotes(self) -> dict[str, str]:
         """Returns the URLs of the remotes by name."""
-    def add_remote(self, name: str, url: str | os.PathLike[str]) -> None:
-        """Adds the remote in a folder, which is created if it is missing. Raises ``AlreadyExists`` if
-        there is a remote of this name. Remotes by ssh, in object storage, and encrypted ones need
-        the program."""
+    def add_remote(
+        self,
+        name: str,
+        url: str | os.PathLike[str],
+        *,
+        encrypt: bool = False,
+        members: Sequence[str] = ...,
+    ) -> None:
+        """Adds the remote at a URL, and creates it if it is missing: a folder, ``ssh://``, ``s3://``,
+        ``gs://``, ``az://`` or ``postgres://``. A new one is encrypted with ``encrypt``, for your own
+        key and the public keys of ``members``; an encrypted one is recognised. Raises
+        ``AlreadyExists`` if there is a remote of this name, ``Encrypted`` without a key of a member,
+        and ``Unsupported`` for a kind that this package was built without."""
+    def remove_remote(self, name: str) -> None:
+        """Removes a remote from the store; the remote itself does not change. Raises ``NotFound``."""
     @staticmethod
     def clone(
         url: str | os.PathLike[str],
@@ -351,7 +392,7 @@ class Store:
         actor: str = "python",
     ) -> Store:
         """Creates the store in the directory ``path``, which is missing or empty, with every session of
-        the remote in a folder, and opens it. The remote is called ``name`` there."""
+        the remote at a URL, and opens it. The remote is called ``name`` there."""
     def push(
         self, *sessions: str, remote: str | None = None, allow_secrets: bool = False
     ) -> list[Pushed]:

@@ -187,6 +187,7 @@ class Store:
     bisect = _reads(turntree.Store.bisect)
     blame = _reads(turntree.Store.blame)
     grep = _reads(turntree.Store.grep)
+    conflicts = _reads(turntree.Store.conflicts)
     tags = _reads(turntree.Store.tags)
     pins = _reads(turntree.Store.pins)
     labels = _reads(turntree.Store.labels)
@@ -197,6 +198,8 @@ class Store:
 
     fork = _writes(turntree.Store.fork)
     merge = _writes(turntree.Store.merge)
+    cherry_pick = _writes(turntree.Store.cherry_pick)
+    resolve = _writes(turntree.Store.resolve)
     undo = _writes(turntree.Store.undo)
     redo = _writes(turntree.Store.redo)
     delete = _writes(turntree.Store.delete)
@@ -214,9 +217,11 @@ class Store:
     if hasattr(turntree.Store, "search"):
         search = _reads(turntree.Store.search)
         export = _reads(turntree.Store.export)
+        compare = _reads(turntree.Store.compare)
         remotes = _reads(turntree.Store.remotes)
         import_file = _writes(turntree.Store.import_file)
         add_remote = _writes(turntree.Store.add_remote)
+        remove_remote = _writes(turntree.Store.remove_remote)
         push = _writes(turntree.Store.push)
         fetch = _writes(turntree.Store.fetch)
         pull = _writes(turntree.Store.pull)

@@ -28,6 +28,7 @@ mod json_ids;
 mod maintenance;
 mod many_branches;
 mod mcp;
+mod mcp_explore;
 mod new_computer;
 mod ollm;
 mod parity;

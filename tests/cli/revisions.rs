@@ -247,7 +247,7 @@ const OPERATIONS: &[(&str, &str, Takes, &str)] = &[
 
 /// Operations without such an argument.
 const OPERATIONS_WITHOUT: &[&str] =
-    &["status", "sessions", "undo", "offload", "read_vfs", "explore_status"];
+    &["status", "sessions", "undo", "offload", "read_vfs", "explore_start", "explore_status"];
 
 /// The names of operations' arguments that may be a revision or a branch.
 const NAMES: [&str; 9] =
@@ -564,7 +564,7 @@ fn the_tables_have_every_verb_and_operation() {
 
     let place = Place::new(PROGRAM);
     let _ = place.with_turns(1);
-    let mut server = place.server(&["serve", "--stdio", "--workspace", "work"]);
+    let mut server = place.server(&["serve", "--stdio", "--workspace", "work", "--", "true"]);
     let described = server.call("describe", &json!({})).unwrap();
     let mut unknown = Vec::new();
     for method in described["methods"].as_array().unwrap() {

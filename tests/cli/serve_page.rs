@@ -87,7 +87,7 @@ fn table(page: &mut String, title: &str, schema: &Value) {
 #[test]
 fn the_page_describes_every_method_as_it_is() {
     let place = Place::new(PROGRAM);
-    let mut server = place.server(&["serve", "--stdio"]);
+    let mut server = place.server(&["serve", "--stdio", "--", "true"]);
     let described = server.call("describe", &json!({})).unwrap();
     let mut methods = String::new();
     for method in described["methods"].as_array().unwrap() {

@@ -166,13 +166,21 @@ impl Place {
     #[must_use]
     pub fn mcp(&self, words: &[&str]) -> Server {
         let mut server = self.server(&[&["mcp"], words].concat());
+        Self::greet(&mut server);
+        server
+    }
+
+    /// Completes the initialization of the Model Context Protocol.
+    ///
+    /// # Panics
+    /// If the server does not answer.
+    pub fn greet(server: &mut Server) {
         let client = json!({"name": "a test", "version": "1"});
         let hello =
             json!({"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": client});
         let answer = server.call("initialize", &hello).unwrap();
         assert_eq!(answer["protocolVersion"], "2025-11-25");
         server.send(r#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#);
-        server
     }
 }
 

@@ -3,15 +3,14 @@
 use std::ffi::OsString;
 use std::io::Write;
 use std::path::PathBuf;
-use std::time::Duration;
 
 use clap::{Args, Subcommand, ValueEnum};
 use clap_complete::ArgValueCompleter;
-use turntree::repo::{Exploration, ExplorationBudget, HEAD, Repository, SearchKind};
-use turntree::{Error, ErrorKind};
+use turntree::Error;
+use turntree::repo::{Exploration, HEAD, Repository, SearchKind};
 
 use super::Verb;
-use crate::explore::{Driven, Overrides, PlanOptions, begin, drive, keep, named_trial, write};
+use crate::explore::{Driven, LimitOptions, PlanOptions, begin, drive, keep, named_trial, write};
 use crate::platform::end_by;
 use crate::porcelain::read::explorations::{Spent, named, record};
 use crate::porcelain::read::prices::Prices;
@@ -19,7 +18,6 @@ use crate::program::complete::revisions;
 use crate::program::invocation::Invocation;
 use crate::view::error::{Answer, Result};
 use crate::view::output::warn;
-use crate::view::units::{parse_count, parse_time};
 
 /// Try strategies side by side, and keep the best one
 ///
@@ -103,24 +101,17 @@ struct StartExploring {
     #[arg(long, value_name = "DIR", value_hint = clap::ValueHint::DirPath, hide_short_help = true)]
     folder: Option<PathBuf>,
     #[command(flatten)]
-    limits: ExploreLimits,
+    limits: LimitOptions,
+    #[command(flatten)]
+    end: EndOptions,
     /// The command that runs a strategy
     #[arg(last = true, value_name = "COMMAND", required = true)]
     command: Vec<OsString>,
 }
 
-/// Limits of an exploration.
+/// What follows when all strategies have ended.
 #[derive(Debug, Args)]
-struct ExploreLimits {
-    /// The number of strategies to run at a time; one per processor by default
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=256))]
-    jobs: Option<u32>,
-    /// The longest time of a command or a check, such as 90s or 20m
-    #[arg(long, value_name = "TIME", value_parser = parse_time)]
-    timeout: Option<Duration>,
-    /// End commands when all together have spent this: tokens such as 400k, or money such as $5
-    #[arg(long, value_name = "AMOUNT", value_parser = budget)]
-    budget: Option<ExplorationBudget>,
+struct EndOptions {
     /// Merge a strategy when all have ended
     #[arg(long, value_name = "WHICH", value_enum)]
     keep: Option<Which>,
@@ -160,7 +151,9 @@ struct Continue {
     #[arg(value_name = "NAME")]
     name: Option<String>,
     #[command(flatten)]
-    limits: ExploreLimits,
+    limits: LimitOptions,
+    #[command(flatten)]
+    end: EndOptions,
 }
 
 /// Merge a strategy with its files, and remove the worktrees whose files are in a snapshot
@@ -194,7 +187,7 @@ impl Verb for Explore {
             Some(ExploreCommand::Continue(on)) => {
                 let mut exploration = named(&repo, on.name.as_deref())?;
                 on.limits.overrides().apply(&mut exploration.plan);
-                explore(run, &repo, &mut exploration, on.limits.keep)
+                explore(run, &repo, &mut exploration, on.end.keep)
             }
             Some(ExploreCommand::Keep(which)) => {
                 let exploration = named(&repo, which.name.as_deref())?;
@@ -225,13 +218,7 @@ impl StartExploring {
             overrides: self.limits.overrides(),
         };
         let mut exploration = begin(repo, &options)?;
-        explore(run, repo, &mut exploration, self.limits.keep)
-    }
-}
-
-impl ExploreLimits {
-    fn overrides(&self) -> Overrides {
-        Overrides { jobs: self.jobs, timeout: self.timeout, budget: self.budget }
+        explore(run, repo, &mut exploration, self.end.keep)
     }
 }
 
@@ -277,25 +264,4 @@ fn strategy(text: &str) -> Result<(String, String), Error> {
     let parts = text.split_once('=').filter(|(name, _)| !name.is_empty());
     let parts = parts.map(|(name, prompt)| (name.to_owned(), prompt.to_owned()));
     parts.ok_or_else(|| Error::invalid(format!("'{text}': expected NAME=PROMPT")))
-}
-
-fn budget(text: &str) -> Result<ExplorationBudget, Error> {
-    let wrong = || {
-        Error::new(
-            ErrorKind::InvalidInput,
-            format!("'{text}': expected tokens such as 400k, or money such as $5 or 5usd"),
-        )
-    };
-    let money = text.strip_prefix('$').or_else(|| {
-        let lower = text.to_ascii_lowercase();
-        lower.ends_with("usd").then(|| text.get(..text.len() - 3)).flatten()
-    });
-    match money {
-        Some(money) => {
-            let money: f64 = money.trim().parse().map_err(|_| wrong())?;
-            let is_amount = money.is_finite() && money > 0.0;
-            is_amount.then_some(ExplorationBudget::Dollars(money)).ok_or_else(wrong)
-        }
-        None => parse_count(text).map(ExplorationBudget::Tokens).map_err(|_| wrong()),
-    }
 }

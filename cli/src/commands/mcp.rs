@@ -14,13 +14,14 @@ use crate::view::error::{Answer, Result};
 ///
 /// Offers snapshot, sessions, log, outline, show, diff, search, branch, merge, resolve, compare,
 /// explore_status, restore, undo, tag, pin, export, compact, offload, read_vfs, spiral, lessons and
-/// status as tools, payloads and snapshots as resources. Any number of servers may use one store.
-/// The server ends when its input ends.
+/// status as tools, payloads and snapshots as resources. With COMMAND it also offers explore_start.
+/// Any number of servers may use one store. The server ends when its input ends.
 #[derive(Debug, Args)]
 #[command(after_long_help = "Examples:
   turntree mcp --workspace .
   turntree mcp --session nightly --branch plan-b
   turntree mcp --read-only
+  turntree mcp --workspace . --check 'cargo test' --budget '$5' -- claude -p '{prompt}'
   claude mcp add turntree -- turntree mcp --workspace .")]
 pub(crate) struct Mcp {
     #[command(flatten)]
@@ -35,7 +36,7 @@ impl Verb for Mcp {
         run.out.hand_over();
         mcp::serve(Arc::clone(&service))?;
         // Finishes a running change, even if its client has disconnected.
-        drop(service.quiet());
+        drop(service.end());
         Ok(Answer::Yes)
     }
 }

@@ -38,7 +38,9 @@ impl Verb for Serve {
         }
         let service = Arc::new(Service::new(run, &self.options, Ids::Whole)?);
         end_on_signals(&service)?;
-        rpc::serve(&service, &mut BufReader::new(stdin().lock()), &mut run.out)?;
+        let served = rpc::serve(&service, &mut BufReader::new(stdin().lock()), &mut run.out);
+        drop(service.end());
+        served?;
         Ok(Answer::Yes)
     }
 }

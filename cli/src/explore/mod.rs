@@ -15,6 +15,7 @@
 mod child;
 mod driver;
 mod keep;
+mod limits;
 mod lock;
 mod plan;
 mod show;
@@ -22,5 +23,6 @@ mod trial;
 
 pub(crate) use driver::{Driven, drive};
 pub(crate) use keep::{keep, named_trial};
-pub(crate) use plan::{Overrides, PlanOptions, begin};
+pub(crate) use limits::LimitOptions;
+pub(crate) use plan::{PlanOptions, begin};
 pub(crate) use show::write;

@@ -14,7 +14,9 @@ mod branch;
 mod compact;
 mod compare;
 mod diff;
+mod explore_start;
 mod explore_status;
+mod exploring;
 mod export;
 mod ids;
 mod lessons;
@@ -65,10 +67,11 @@ use crate::program::invocation::{Invocation, Location, Opened, Way, act, is_abse
 use crate::program::live::client_session;
 use crate::view::error::{Exit, Result};
 
+use exploring::{Exploring, ExploringOptions};
 pub(crate) use ids::Ids;
 
 /// Every operation, in order of use.
-pub(crate) const OPERATIONS: [Operation; 23] = [
+pub(crate) const OPERATIONS: [Operation; 24] = [
     operation::<status::StatusArguments>(),
     operation::<snapshot::SnapshotArguments>(),
     operation::<sessions::SessionsArguments>(),
@@ -81,6 +84,7 @@ pub(crate) const OPERATIONS: [Operation; 23] = [
     operation::<merge::MergeArguments>(),
     operation::<resolve::ResolveArguments>(),
     operation::<compare::CompareArguments>(),
+    operation::<explore_start::ExploreStartArguments>(),
     operation::<explore_status::ExploreStatusArguments>(),
     operation::<restore::RestoreArguments>(),
     operation::<undo::UndoArguments>(),
@@ -101,6 +105,8 @@ pub(crate) enum Effect {
     Looks,
     /// It adds content; `undo` reverts that.
     Adds,
+    /// It adds content, and runs the command of the server's options.
+    Runs,
     /// It adds content, and some of its forms only read.
     MayAdd,
     /// It may overwrite and delete files of the workspace; some of its forms only read.
@@ -182,6 +188,8 @@ pub(crate) struct Options {
     /// Refuse calls that change the store or files
     #[arg(long)]
     read_only: bool,
+    #[command(flatten)]
+    exploring: ExploringOptions,
 }
 
 /// A server: a store, with the branch and workspace of its calls.
@@ -195,6 +203,8 @@ pub(crate) struct Service {
     /// The place of its calls: the workspace, otherwise the directory where it was started.
     here: Option<Here>,
     pub(crate) read_only: bool,
+    /// Set if its client may explore.
+    exploring: Option<Exploring>,
     ids: Ids,
     /// Held by a call that may change something.
     changing: Mutex<()>,
@@ -225,6 +235,7 @@ impl Service {
             workspace: None,
             here: None,
             read_only: true,
+            exploring: None,
             ids: Ids::Whole,
             changing: Mutex::default(),
         }
@@ -232,7 +243,7 @@ impl Service {
 
     /// A server of the store that a run of the program uses.
     pub(crate) fn new(run: &Invocation, options: &Options, ids: Ids) -> Result<Self> {
-        let Options { session, branch, workspace, read_only } = options;
+        let Options { session, branch, workspace, read_only, exploring } = options;
         let workspace = workspace.as_deref().map(absolute).transpose()?;
         let mut location = run.locate_from(workspace.as_deref())?.trusted_or_own()?;
         location.dir = absolute(&location.dir)?;
@@ -256,6 +267,7 @@ impl Service {
             workspace,
             here,
             read_only: *read_only,
+            exploring: Exploring::new(exploring),
             ids,
             changing: Mutex::default(),
         })
@@ -268,7 +280,11 @@ impl Service {
 
     /// Lists the operations that this server offers.
     pub(crate) fn operations(&self) -> impl Iterator<Item = &'static Operation> {
-        let offered = |operation: &&Operation| !self.read_only || operation.effect != Effect::Adds;
+        let offered = |operation: &&Operation| match operation.effect {
+            Effect::Adds => !self.read_only,
+            Effect::Runs => self.exploring.is_some(),
+            Effect::Looks | Effect::MayAdd | Effect::MayReplace => true,
+        };
         OPERATIONS.iter().filter(offered)
     }
 
@@ -348,6 +364,16 @@ impl Service {
         Ok(repo.filtering(Arc::new(SecretFilter::new(false))))
     }
 
+    /// Ends the server's work: waits for the change in progress, and blocks others. An exploration
+    /// that its client started is asked to end.
+    pub(crate) fn end(&self) -> MutexGuard<'_, ()> {
+        let quiet = self.quiet();
+        if let Some(exploring) = &self.exploring {
+            exploring.end();
+        }
+        quiet
+    }
+
     /// Waits for the change in progress, and blocks other changes.
     pub(crate) fn quiet(&self) -> MutexGuard<'_, ()> {
         self.changing.lock().unwrap_or_else(PoisonError::into_inner)
@@ -411,6 +437,10 @@ impl<'s> ServiceCall<'s> {
         self.service.here.as_ref()
     }
 
+    fn exploring(&self) -> Option<&Exploring> {
+        self.service.exploring.as_ref()
+    }
+
     fn workspace(&self) -> Option<&Path> {
         self.service.workspace.as_deref()
     }
@@ -432,7 +462,7 @@ impl<'s> ServiceCall<'s> {
 pub(crate) fn end_on_signals(service: &Arc<Service>) -> Result<()> {
     let service = Arc::clone(service);
     let watched = on_request_to_end(move || {
-        let _quiet = service.quiet();
+        let _quiet = service.end();
         // The other threads may block on input forever. There is nothing left to write: a change is
         // either durable or not started.
         std::process::exit(Exit::Success as i32);
@@ -465,7 +495,8 @@ mod tests {
     fn operations_have_their_own_names_and_the_list_of_tools_is_bounded() {
         let mut names: Vec<&str> = OPERATIONS.iter().map(|operation| operation.name).collect();
         let bytes = |operation: &Operation| serde_json::to_string(&mcp::tool(operation, false));
-        let bytes: usize = OPERATIONS.iter().map(|found| bytes(found).unwrap().len()).sum();
+        let offered = OPERATIONS.iter().filter(|operation| operation.effect != Effect::Runs);
+        let bytes: usize = offered.map(|found| bytes(found).unwrap().len()).sum();
         assert!(bytes <= 38 << 10, "{bytes} bytes");
         names.sort_unstable();
         names.dedup();

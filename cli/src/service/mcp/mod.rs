@@ -198,7 +198,7 @@ pub(super) fn tool(operation: &Operation, read_only: bool) -> Tool {
         .read_only(looks)
         .destructive(!looks && operation.effect == Effect::MayReplace)
         .idempotent(looks)
-        .open_world(false);
+        .open_world(operation.effect == Effect::Runs);
     Tool::new(operation.name, operation.about, Arc::new((operation.input)()))
         .with_title(operation.title)
         .with_raw_output_schema(Arc::new(outline((operation.output)())))

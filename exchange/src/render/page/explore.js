@@ -47,7 +47,7 @@ function drawExploration() {
       h("div", { class: "wide", tabindex: 0, role: "group", "aria-label": "Strategies" }, h("table", { class: "compare" }, h("thead", {}, h("tr", {}, head.map((name) => h("th", { scope: "col" }, name)))), h("tbody", {}))),
       h("p", { class: "links" }));
   }
-  const focused = document.activeElement?.closest?.("#view tbody a")?.getAttribute("href");
+  const focused = [...rows].find(([, { row }]) => row.contains(document.activeElement))?.[0];
   box.querySelector(".facts").textContent = factsOf(one);
   const order = Object.keys(STATES);
   const place = new Map(one.ranked.map((name, at) => [name, at]));
@@ -55,7 +55,8 @@ function drawExploration() {
   const ordered = one.trials.toSorted((a, b) => rank(a) - rank(b) || b.round - a.round);
   box.querySelector("tbody").replaceChildren(...ordered.map((trial) => rowOfTrial(one, trial)));
   fill(empty(box.querySelector(".links")), {}, linksOf(one));
-  if (focused) box.querySelector(`tbody a[href="${CSS.escape(focused)}"]`)?.focus({ preventScroll: true });
+  // The row may be a new one: its link goes to the newest turn.
+  if (focused) rows.get(focused)?.row.querySelector("a")?.focus({ preventScroll: true });
 }
 
 function factsOf({ trials, state, search, rounds, round, tokens, cost_usd: cost }) {

@@ -46,7 +46,7 @@ const CLI: Table = &[
     ("porcelain", &["platform", "view", "program"]),
     ("hook", &["platform", "view", "program", "porcelain"]),
     ("explore", &["platform", "view", "program", "porcelain", "hook"]),
-    ("service", &["platform", "view", "program", "porcelain"]),
+    ("service", &["platform", "view", "program", "porcelain", "explore"]),
     ("viewer", &["platform", "view", "loopback", "program", "porcelain"]),
     ("replay", &["view", "loopback", "program"]),
     ("terminal", &["platform", "view", "program", "porcelain"]),

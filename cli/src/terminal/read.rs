@@ -18,7 +18,7 @@ use super::said::said;
 use super::text::{Line, Tone, difference, lines};
 use crate::porcelain::change::operations::{OperationsWanted, each_operation};
 use crate::porcelain::change::pins::list;
-use crate::porcelain::read::branches::{MainLines, branches_of};
+use crate::porcelain::read::branches::{BranchTip, MainLines, branches_of};
 use crate::porcelain::read::explorations::{is_driven, state_of};
 use crate::porcelain::read::search::HITS_PER_SESSION;
 use crate::program::held_store::HeldStore;
@@ -239,8 +239,7 @@ fn branches(repo: &Repository, session: &str) -> Result<Answer> {
     let mut main_lines = MainLines::new(repo);
     let trials = trial_states(repo, session)?;
     let mut listed = Vec::new();
-    for (name, tip) in branches_of(repo, Some(session))? {
-        let commit = repo.commit(&tip)?;
+    for BranchTip { name, id: tip, commit } in branches_of(repo, Some(session))? {
         let parted = main_lines.divergence(&name, &tip)?;
         let fork = parted.and_then(|parted| parted.fork);
         let mut span = one_turn(repo, session, tip, &commit)?;

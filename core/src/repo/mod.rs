@@ -303,6 +303,17 @@ impl Repository {
         Commit::decode(&self.store.read_as(Kind::Commit, id)?).map_err(|error| error.at(id))
     }
 
+    /// Returns the commits `ids`, in this order. Reads them in the order of their places, which is
+    /// many times faster than one after the other.
+    ///
+    /// # Errors
+    /// Those of [`Repository::commit`], for one of the failing commits.
+    pub fn commits(&self, ids: &[ObjectId]) -> Result<Vec<Commit>> {
+        let read = self.store.read_all(Kind::Commit, ids)?;
+        let read = ids.iter().zip(read);
+        read.map(|(id, bytes)| Commit::decode(&bytes).map_err(|error| error.at(id))).collect()
+    }
+
     /// Returns the context of the commit `id`.
     ///
     /// # Errors

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use turntree::object::{ObjectId, Time};
+use turntree::object::{Commit, ObjectId, Time};
 use turntree::repo::{BranchLine, BranchName, Divergence, MAIN_BRANCH, Repository};
 use turntree::{Error, ErrorKind};
 
@@ -14,30 +14,37 @@ use crate::view::error::{Failure, Hint, Result};
 use crate::view::render::count;
 use crate::view::{clock, json};
 
+/// A branch with its newest commit.
+pub(crate) struct BranchTip {
+    pub(crate) name: BranchName,
+    pub(crate) id: ObjectId,
+    pub(crate) commit: Commit,
+}
+
 /// The branches of a session or of all sessions, newest first.
-pub(crate) fn branches_of(
-    repo: &Repository,
-    session: Option<&str>,
-) -> Result<Vec<(BranchName, ObjectId)>> {
-    let branches = repo.branches().into_iter();
-    let branches = branches.filter(|(name, _)| session.is_none_or(|it| it == name.session()));
-    let timed = |(name, tip)| Ok((repo.commit(&tip)?.time.micros, (name, tip)));
-    let mut branches = branches.map(timed).collect::<Result<Vec<_>>>()?;
-    branches.sort_by_key(|(micros, _)| std::cmp::Reverse(*micros));
-    Ok(branches.into_iter().map(|(_, branch)| branch).collect())
+pub(crate) fn branches_of(repo: &Repository, session: Option<&str>) -> Result<Vec<BranchTip>> {
+    let (names, ids): (Vec<_>, Vec<_>) = match session {
+        Some(session) => repo.branches_of(session).into_iter().unzip(),
+        None => repo.branches().into_iter().unzip(),
+    };
+    let commits = repo.commits(&ids)?;
+    let tips = names.into_iter().zip(ids).zip(commits);
+    let mut tips: Vec<_> =
+        tips.map(|((name, id), commit)| BranchTip { name, id, commit }).collect();
+    tips.sort_by_key(|tip| std::cmp::Reverse(tip.commit.time.micros));
+    Ok(tips)
 }
 
 /// The JSON records of branches, with the times of their newest commits.
 pub(crate) fn records(
     repo: &Repository,
-    branches: impl IntoIterator<Item = (BranchName, ObjectId)>,
+    branches: impl IntoIterator<Item = BranchTip>,
 ) -> Result<Vec<(json::BranchRecord, Time)>> {
     let titles = titles(repo)?;
     let head = repo.head_if_any()?.map(|head| head.branch);
     let mut lines = MainLines::new(repo);
-    let record = |(name, id): (BranchName, ObjectId)| {
+    let record = |BranchTip { name, id, commit }: BranchTip| {
         let current = Some(&name) == head.as_ref();
-        let commit = repo.commit(&id)?;
         let divergence = lines.divergence(&name, &id)?;
         let title = titles.get(name.session()).cloned();
         let record = json::BranchRecord {

@@ -207,10 +207,8 @@ impl Repository {
     /// `NotFound` or `Corrupt`, naming an unreadable commit.
     pub fn newest_branches(&self) -> Result<BTreeMap<String, NewestBranch>> {
         let mut newest: BTreeMap<String, NewestBranch> = BTreeMap::new();
-        for (branch, tip) in self.branches() {
-            let time = self.commit(&tip)?.time;
-            let session = branch.session().to_owned();
-            let found = NewestBranch { branch, tip, time };
+        for found in self.timed(self.branches())? {
+            let session = found.branch.session().to_owned();
             if newest.get(&session).is_none_or(|known| found.comes_before(known)) {
                 newest.insert(session, found);
             }
@@ -229,14 +227,23 @@ impl Repository {
             return Ok(Some(main));
         }
         let mut newest: Option<NewestBranch> = None;
-        for (branch, tip) in self.branches_of(session) {
-            let time = self.commit(&tip)?.time;
-            let found = NewestBranch { branch, tip, time };
+        for found in self.timed(self.branches_of(session))? {
             if newest.as_ref().is_none_or(|known| found.comes_before(known)) {
                 newest = Some(found);
             }
         }
         Ok(newest.map(|newest| newest.branch))
+    }
+
+    /// Returns branches with the times of their newest commits.
+    fn timed(
+        &self,
+        branches: Vec<(BranchName, ObjectId)>,
+    ) -> Result<impl Iterator<Item = NewestBranch>> {
+        let (names, tips): (Vec<_>, Vec<_>) = branches.into_iter().unzip();
+        let commits = self.commits(&tips)?;
+        let timed = names.into_iter().zip(tips).zip(commits);
+        Ok(timed.map(|((branch, tip), commit)| NewestBranch { branch, tip, time: commit.time }))
     }
 }
 

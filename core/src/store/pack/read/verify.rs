@@ -86,12 +86,15 @@ impl Pack {
         let blocks: Vec<BlockInfo> = self.frames.blocks().map(|(_, block)| *block).collect();
         let objects = blocks.into_par_iter().filter(|b| matches!(b.kind, BlockKind::Objects(_)));
         let bad = objects.flat_map_iter(|block| {
-            (block.first..block.first + block.objects).filter_map(|ordinal| {
+            let verified = (block.first..block.first + block.objects).filter_map(|ordinal| {
                 let (id, kind) = self.id_at(ordinal).zip(self.kind_at(ordinal))?;
                 let read = self.read(ordinal, cache);
                 let verified = read.and_then(|bytes| verify(kind, &bytes, &id));
                 verified.err().map(|error| (id, error.at(self.place(ordinal))))
-            })
+            });
+            let bad: Vec<_> = verified.collect();
+            self.frames.release_pages_behind(&block);
+            bad
         });
         bad.collect()
     }

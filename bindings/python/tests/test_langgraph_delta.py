@@ -13,7 +13,6 @@ pytest.importorskip("langgraph")
 
 import turntree
 from conftest import of
-from langchain_core.language_models.fake_chat_models import GenericFakeChatModel
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, RemoveMessage
 from langgraph.channels.delta import DeltaChannel
 from langgraph.checkpoint.base import BaseCheckpointSaver
@@ -130,49 +129,6 @@ def test_a_channel_of_other_values_shows_nothing(saver: TurntreeSaver) -> None:
     graph.invoke({"messages": 1, "files": 2}, of("t"))
     assert graph.get_state(of("t")).values == {"messages": [1, 7], "files": [2, 8]}
     assert saver.store["t"].messages() == []
-
-
-class Model(GenericFakeChatModel):
-    def bind_tools(self, tools: Any, **_: Any) -> Any:
-        return self
-
-
-def call(name: str, id: str, **arguments: Any) -> AIMessage:
-    return AIMessage("", tool_calls=[{"name": name, "args": arguments, "id": id}])
-
-
-def test_a_deep_agent_is_read_forked_compared_and_merged(path: Path) -> None:
-    deepagents = pytest.importorskip("deepagents")
-    answers = [
-        call("write_file", "1", file_path="/plan.md", content="read\nthe tests\n"),
-        AIMessage("The plan is written."),
-        call("edit_file", "2", file_path="/plan.md", old_string="read", new_string="run"),
-        call("write_file", "3", file_path="/notes/a.md", content="a note"),
-        AIMessage("Changed."),
-    ]
-    for turn in range(48):
-        answers.append(AIMessage(f"answer {turn}"))
-    with TurntreeSaver(path) as saver:
-        agent = deepagents.create_deep_agent(
-            model=Model(messages=iter(answers)), checkpointer=saver
-        )
-        agent.invoke({"messages": [HumanMessage("plan it")]}, of("deep"))
-        assert saver.store["deep"].get("files", "plan.md") == b"read\nthe tests\n"
-        saver.copy_thread("deep", "strategy")
-        agent.invoke({"messages": [HumanMessage("change it")]}, of("deep"))
-        for turn in range(48):
-            agent.invoke({"messages": [HumanMessage(f"question {turn}")]}, of("deep"))
-        snapshot = saver.store["deep"]
-        assert snapshot.get("files", "plan.md") == b"run\nthe tests\n"
-        assert snapshot.get("files", "notes/a.md") == b"a note"
-        messages = snapshot.messages()
-        assert len(messages) == len(agent.get_state(of("deep")).values["messages"])
-        assert ("files/plan.md", "changed") in saver.store.diff("strategy", "deep")
-        merged = saver.store.merge("strategy", "deep")
-        assert merged.conflicts == []
-        saver._forget_all()
-        assert len(agent.get_state(of("strategy")).values["messages"]) == len(messages)
-        assert saver.store["strategy"].get("files", "plan.md") == b"run\nthe tests\n"
 
 
 def test_files_that_a_graph_does_not_know_stay(path: Path) -> None:

@@ -46,11 +46,13 @@ export async function medianMs(calls, call) {
 }
 
 // What the file system gave, not how long files are: journals are filled with zeros ahead.
-export function megabytesOf(folder) {
+export function bytesOf(folder) {
   const files = readdirSync(folder, { recursive: true, withFileTypes: true }).filter((one) => one.isFile());
   const blocks = files.reduce((sum, file) => sum + statSync(join(file.parentPath ?? file.path, file.name)).blocks, 0);
-  return ((blocks * 512) / 1e6).toFixed(1);
+  return blocks * 512;
 }
+
+export const megabytesOf = (folder) => (bytesOf(folder) / 1e6).toFixed(1);
 
 /** Works in a folder that goes afterwards. */
 export async function inFolder(work) {

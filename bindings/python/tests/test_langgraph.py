@@ -8,7 +8,7 @@ import os
 import subprocess
 import sys
 import threading
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Annotated, Any, TypedDict
 
@@ -57,7 +57,9 @@ def texts(found: Any) -> list[str]:
     return [message.text for message in found.values["messages"]]
 
 
-def test_the_suite_of_the_owners_passes_whole(tmp_path: Path) -> None:
+def test_the_suite_of_the_owners_passes_whole(
+    tmp_path: Path, record_property: Callable[[str, object], None]
+) -> None:
     conformance = pytest.importorskip("langgraph.checkpoint.conformance")
     stores = iter(range(1000))
 
@@ -70,7 +72,9 @@ def test_the_suite_of_the_owners_passes_whole(tmp_path: Path) -> None:
     results = report.results.values()
     failures = [failure for result in results for failure in result.failures or ()]
     assert failures == []
-    assert sum(result.tests_passed for result in results) == 81
+    passed = sum(result.tests_passed for result in results)
+    record_property("langgraph-checkpoint-conformance", f"{passed} of {passed}")
+    assert passed >= 81
     assert len(results) == 8 and all(result.passed for result in results)
 
 

@@ -23,8 +23,6 @@ the store: after an interruption, ``resume`` runs what has not ended. In the wor
 them. An encrypted store needs its key where ``turntree.keys.unwrap`` looks for one.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import signal
@@ -143,7 +141,7 @@ class Exploration:
     """Their cost in US dollars, as far as known."""
     _store: Store = field(repr=False, compare=False)
 
-    def status(self) -> Exploration:
+    def status(self) -> "Exploration":
         """Reads the exploration again."""
         return exploration(self._store, f"{self.session}/{self.name}")
 
@@ -153,7 +151,7 @@ class Exploration:
         jobs: int | None = None,
         timeout: float | timedelta | None = None,
         budget: str | int | None = None,
-    ) -> Exploration:
+    ) -> "Exploration":
         """Runs what has not ended, with other limits where given, and waits for it."""
         named = f"{self.session}/{self.name}"
         limits = _limits(jobs, timeout, budget)

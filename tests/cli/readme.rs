@@ -65,7 +65,7 @@ const COMMANDS: &[(&str, Expected, Expected)] = &[
     ),
     (
         "turntree merge bucket",
-        (0, &["de1ed521/main moves on to de1ed521/bucket"]),
+        (0, &["de1ed521/bucket merged into de1ed521/main"]),
         (6, &["'turntree snapshot --workspace .'"]),
     ),
     (

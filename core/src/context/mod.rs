@@ -53,7 +53,9 @@ pub use merge::{
     Added, Conflict, ConflictKind, ContextMerge, MergeSide, MessagePolicy, OpenConflict,
     SectionMerge, Take, ToolUse, open_conflicts, resolve,
 };
-pub(crate) use merge::{Labels, MergeOptions, ReadToolUse, merge, write as write_resolved};
+pub(crate) use merge::{
+    Labels, MergeOptions, ReadToolUse, continues_transcript, merge, write as write_resolved,
+};
 pub use path::{MAX_PATH_BYTES, agent_section, split};
 pub use salvage::{SalvagedRecords, salvage_messages, salvage_source};
 pub use selection::Selection;

@@ -7,8 +7,9 @@
 //! | `lessons` | as maps; the counts of both sides add up, and the later time wins |
 //! | `files` | as maps; content by line, the executable bit separately, links as a whole |
 //! | `agents/*/messages` | by [`MessagePolicy`] |
-//! | `agents/*/state`, `agents/*/reads`, `agents/*/system-prompt`, `source` | with the messages |
-//! | `meta` | ours, if both changed an entry |
+//! | `agents/*/state`, `agents/*/reads`, `agents/*/system-prompt` | with the messages |
+//! | `source` | ours, unless theirs continues it or the messages are those of theirs |
+//! | `meta` | ours, if both changed an entry or `source` stays as in ours |
 //! | other lists | additions of both, ours first |
 //! | `conflicts` | open conflicts of theirs are copied |
 //!
@@ -45,8 +46,8 @@ pub(crate) use units::ReadToolUse;
 pub use units::ToolUse;
 
 use self::section::SectionMerger;
-use super::sections::{MergeRule, SOURCE, facts, is_transcript_section};
-use super::{Builder, Context, Section, Selection, diff, section_of, text_key};
+use super::sections::{META, MergeRule, SOURCE, facts, is_conversation, is_transcript_section};
+use super::{Builder, Context, Section, Selection, Transcript, diff, section_of, text_key};
 use crate::error::Result;
 use crate::object::{ObjectId, ObjectSink, ObjectSource, Time};
 use crate::tree::{Item, merge_maps};
@@ -60,7 +61,8 @@ pub(crate) struct Labels<'a> {
     pub theirs: &'a str,
 }
 
-/// The policy for conversations that both sides continued.
+/// The policy for conversations that both sides continued. A summary also stands for a conversation
+/// that only theirs continued.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub enum MessagePolicy {
     /// The messages of both, ordered by time; those of theirs with their origin.
@@ -172,10 +174,15 @@ pub(crate) fn merge(
     let mut parts = Vec::new();
     let mut sections = BTreeMap::new();
     let section = |item: Option<Item>| item.as_ref().map(section_of).transpose();
+    let transcript = choose_transcript(sink, [base, ours, theirs], &options)?;
+    let keeps_transcript = transcript.as_ref().is_some_and(BTreeMap::is_empty);
+    let is_summed_up = matches!(options.messages, MessagePolicy::Summary(_));
     for (key, item) in merge.edits {
         let (name, theirs) = (text_key(&key)?, section(item)?);
         let base = base.section(sink, &name)?;
-        if only.has_whole_section(&name) {
+        if (is_summed_up && is_conversation(&name)) || (keeps_transcript && name == META) {
+            parts.push((name, [base, base, theirs]));
+        } else if only.has_whole_section(&name) {
             let taken = diff::diff_section(sink, base, theirs)?.len() as u64;
             sections.insert(name.clone(), SectionMerge { taken, ..SectionMerge::default() });
             whole.push((name, theirs));
@@ -192,7 +199,7 @@ pub(crate) fn merge(
         }
     }
     // A transcript comes from one side: copied pieces are useless without their bases.
-    if let Some(sections) = choose_transcript(sink, [base, ours, theirs], &options)? {
+    if let Some(sections) = transcript {
         whole.retain(|(name, _)| !is_transcript_section(name));
         parts.retain(|(name, _)| name == SOURCE || !is_transcript_section(name));
         whole.extend(sections);
@@ -208,7 +215,11 @@ pub(crate) fn merge(
     };
     // Conflicts of this merge replace copied ones.
     parts.sort_by_key(|(name, _)| facts(name).merge != MergeRule::Conflicts);
-    for (name, versions) in parts {
+    for (name, mut versions) in parts {
+        // The facts about the client belong to its transcript: without a base, ours win.
+        if keeps_transcript && name == META {
+            versions[0] = None;
+        }
         if facts(&name).merge == MergeRule::Conflicts {
             conflicts::copy_open_conflicts(sink, &mut merger.builder, [base, ours, theirs])?;
         } else {
@@ -221,8 +232,23 @@ pub(crate) fn merge(
     Ok(ContextMerge { tree, sections, conflicts })
 }
 
-/// Returns the transcript sections to set in ours, or to remove for `None` values, if both sides
-/// changed the transcript. `None` if only one side changed it.
+/// Returns true if theirs continues the transcript of ours, so that a client of ours that goes on
+/// has what theirs has. Also true if ours has none.
+pub(crate) fn continues_transcript(
+    source: &dyn ObjectSource,
+    ours: &Context,
+    theirs: &Context,
+) -> Result<bool> {
+    let (own, other) = (Transcript::open(source, ours)?, Transcript::open(source, theirs)?);
+    Ok(own.is_empty() || (own.len() < other.len() && other.continues(source, &own)?))
+}
+
+/// Returns the transcript sections to set in ours, or to remove for `None` values; an empty map if
+/// the transcript stays as in ours. `None` if the sections merge like others, because theirs has
+/// nothing new or continues the transcript of ours.
+///
+/// A client finds its branch by its transcript. If another client did the merged work, ours goes on
+/// with its own.
 fn choose_transcript(
     source: &dyn ObjectSource,
     [base, ours, theirs]: [&Context; 3],
@@ -233,14 +259,25 @@ fn choose_transcript(
         sections.retain(|name, _| is_transcript_section(name));
         Ok(sections)
     };
-    let (base, ours, theirs) = (sections(base)?, sections(ours)?, sections(theirs)?);
-    if base == ours || base == theirs || !options.only.has_whole_section(SOURCE) {
+    let (before, own, other) = (sections(base)?, sections(ours)?, sections(theirs)?);
+    if before == other || !options.only.has_whole_section(SOURCE) {
+        return Ok(None);
+    }
+    let is_like_others = before == own
+        && match options.messages {
+            MessagePolicy::Theirs => true,
+            MessagePolicy::Append | MessagePolicy::Ours => {
+                continues_transcript(source, ours, theirs)?
+            }
+            MessagePolicy::Summary(_) => false,
+        };
+    if is_like_others {
         return Ok(None);
     }
     if !matches!(options.messages, MessagePolicy::Theirs) {
         return Ok(Some(BTreeMap::new()));
     }
-    let gone = ours.into_keys().map(|name| (name, None));
-    let taken = theirs.into_iter().map(|(name, section)| (name, Some(section)));
+    let gone = own.into_keys().map(|name| (name, None));
+    let taken = other.into_iter().map(|(name, section)| (name, Some(section)));
     Ok(Some(gone.chain(taken).collect()))
 }

@@ -636,3 +636,49 @@ fn a_call_comes_back_with_a_result_that_the_other_side_added() {
         .collect();
     assert_eq!(order, ["b0", "b1", "or", "tr", "oend", "tend"]);
 }
+
+/// Returns a context whose transcript has these pieces.
+fn with_transcript(objects: &mut Memory, from: &Context, pieces: &[&str]) -> Context {
+    changed(objects, from, |objects, builder| {
+        let items = pieces.iter().map(|text| {
+            let blob = objects.write(Kind::Blob, Bytes::copy_from_slice(text.as_bytes())).unwrap();
+            let (kind, suffix) = (crate::context::SourceKind::Record, "\n".into());
+            crate::context::SourceEntry { blob, kind, suffix }.to_item().unwrap()
+        });
+        let items = items.collect();
+        builder.set_list(objects, SOURCE, items).unwrap();
+    })
+}
+
+#[test]
+fn a_transcript_stays_unless_the_other_one_continues_it() {
+    let mut objects = Memory::new();
+    let client = |name| [("meta", "cwd", Some(name)), ("memory", "by", Some(name))];
+    let base = with(&mut objects, &Context::default(), &client("main"));
+    let base = with_transcript(&mut objects, &base, &["one", "two"]);
+    let theirs = with(&mut objects, &base, &client("plan-b"));
+    let other = with_transcript(&mut objects, &theirs, &["one again", "two again", "three"]);
+    let longer = with_transcript(&mut objects, &theirs, &["one", "two", "three"]);
+    let ours = with(&mut objects, &base, &[("scratchpad", "o", Some("1"))]);
+    let source = |context: &Context, objects: &Memory| context.section(objects, SOURCE).unwrap();
+
+    for ours in [&base, &ours] {
+        let (context, _) = merged(&mut objects, [&base, ours, &other], &[]);
+        assert_eq!(source(&context, &objects), source(&base, &objects));
+        assert_eq!(read(&objects, &context, "meta/cwd").as_deref(), Some("main"));
+        assert_eq!(read(&objects, &context, "memory/by").as_deref(), Some("plan-b"));
+
+        let (context, _) = merged(&mut objects, [&base, ours, &longer], &[]);
+        assert_eq!(source(&context, &objects), source(&longer, &objects));
+        assert_eq!(read(&objects, &context, "meta/cwd").as_deref(), Some("plan-b"));
+    }
+    let (policy, only) = (MessagePolicy::Theirs, Selection::default());
+    let merge = merge(&mut objects, &base, &ours, &other, options(&policy, &only)).unwrap();
+    let context = Context::open(&objects, &merge.tree).unwrap();
+    assert_eq!(source(&context, &objects), source(&other, &objects));
+    // A branch without a client gets the transcript.
+    let none = with(&mut objects, &Context::default(), &[("memory", "a", Some("1"))]);
+    let some = with_transcript(&mut objects, &none, &["one"]);
+    let (context, _) = merged(&mut objects, [&none, &none, &some], &[]);
+    assert_eq!(source(&context, &objects), source(&some, &objects));
+}

@@ -29,7 +29,7 @@ use super::{Builder, Context, SourceEntry, SourceKind};
 use crate::context::sections::{SOURCE, SOURCE_BASE, SOURCE_COPIED, is_transcript_section};
 use crate::error::{Error, Result};
 use crate::object::{Kind, ObjectId, ObjectSink, ObjectSource};
-use crate::tree::{Item, List};
+use crate::tree::{Item, List, diff_lists};
 
 /// Pieces that are read together before a write.
 const PIECES_AT_ONCE: usize = 64;
@@ -187,6 +187,20 @@ impl Transcript {
     #[must_use]
     pub fn bases(&self) -> &[List] {
         &self.bases
+    }
+
+    /// Returns true if it begins with all pieces of `earlier`, stored in the same way. Reads what
+    /// follows these, and no contents.
+    pub(crate) fn continues(&self, source: &dyn ObjectSource, earlier: &Self) -> Result<bool> {
+        let is_same = |(new, old): (&Chunk, &Chunk)| new.blob == old.blob;
+        let has_same_copies = earlier.own.is_empty() || self.copied() == earlier.copied();
+        Ok(has_same_copies
+            && earlier.copied() <= self.copied()
+            && self.copied.iter().zip(&earlier.copied).all(is_same)
+            && earlier.bases.iter().zip(&self.bases).all(|(old, new)| old == new)
+            && diff_lists(&earlier.own, &self.own, source)?
+                .iter()
+                .all(|change| change.old.start == earlier.own.len()))
     }
 
     /// Splits the first `pieces` into parts, for callers that write after reading each part. A part

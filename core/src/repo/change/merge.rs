@@ -3,7 +3,7 @@
 //! | merge base of both | result |
 //! |---|---|
 //! | theirs | nothing: ours has it all |
-//! | ours, in one session and workspace, with everything selected | fast-forward to theirs |
+//! | ours, in one session and workspace, with everything selected | fast-forward to theirs, unless a client of ours would lose its transcript or not notice |
 //! | another snapshot, or none | a snapshot with both as parents |
 //! | any, with only a part selected | a snapshot with one parent, to merge the rest later |
 //!
@@ -14,7 +14,7 @@ use std::fmt;
 
 use crate::context::{
     Context, ContextMerge, Labels, MergeOptions, MergeSide, MessagePolicy, ReadToolUse, Selection,
-    merge,
+    continues_transcript, merge,
 };
 use crate::error::{Error, ErrorKind, Result};
 use crate::object::{Commit, ObjectId, Trigger};
@@ -126,8 +126,12 @@ impl Transaction<'_> {
             return Ok(found);
         }
         let is_own = self.read_commit(&theirs)?.session == request.into.session();
-        let may_move = is_own && request.only.is_all();
-        if base == Some(ours) && may_move && !self.is_other_workspace(&ours, &theirs)? {
+        let is_summed_up = matches!(request.messages, MessagePolicy::Summary(_));
+        let may_move = base == Some(ours) && is_own && request.only.is_all() && !is_summed_up;
+        if may_move
+            && !self.is_other_workspace(&ours, &theirs)?
+            && continues_transcript(self, &self.context_of(&ours)?, &other)?
+        {
             self.move_branch(&request.into, Some(theirs));
             return Ok(MergeReport { kind: MergeKind::FastForward, commit: theirs, ..found });
         }

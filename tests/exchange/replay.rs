@@ -13,6 +13,9 @@ use turntree_tests::{Sandbox, recorded_sessions};
 /// The most answers of a session that are asked for; each request has all messages before it.
 const ASKED: usize = 24;
 
+/// The size of the largest recorded session to replay. Each request has the whole conversation.
+const MOST_BYTES: u64 = 1 << 20;
+
 /// The paths of the interfaces, and the fields of their conversations.
 const INTERFACES: [(&str, &str); 4] = [
     ("/v1/messages", "messages"),
@@ -218,11 +221,13 @@ fn recorded_sessions_of_each_client_replay_through_each_interface() {
     if sessions.is_empty() {
         return eprintln!("skipped: no recorded sessions");
     }
-    let (mut all, mut wrong) = (0, Vec::new());
+    let (mut all, mut longest, mut wrong) = (0, 0, Vec::new());
     for file in sessions {
-        if file.metadata().is_ok_and(|found| found.len() > 256 << 10) {
+        let bytes = file.metadata().map_or(0, |found| found.len());
+        if bytes > MOST_BYTES {
             continue;
         }
+        longest = longest.max(bytes);
         let sandbox = Sandbox::new();
         let Ok(report) = sandbox.import("s", &std::fs::read(&file).unwrap()) else { continue };
         match replay(&sandbox.repo, &report.head) {
@@ -231,7 +236,7 @@ fn recorded_sessions_of_each_client_replay_through_each_interface() {
         }
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
-    assert!(all > 200, "{all}");
+    assert!(all > 200 && longest > MOST_BYTES / 2, "{all} answers, {longest} bytes");
 }
 
 /// A chat: prompts, answers with and without calls, and the results of all calls.

@@ -1,10 +1,11 @@
 //! Follows a request along a conversation: to the answer that comes next, or to the first part that
 //! differs.
 
-use super::place::Place;
-use super::recording::{Conversation, Round};
+use std::sync::Arc;
+
+use super::recording::{Conversation, Recording, Round};
 use super::request::{Located, Part, Request};
-use super::wording;
+use super::wording::Wording;
 use crate::model::view::{ToolCall, ToolResult};
 
 /// Characters of a text that are shown before and from the first difference on.
@@ -79,15 +80,19 @@ impl DifferenceKind {
 }
 
 /// Follows a request along a conversation.
-pub(super) fn follow(conversation: &Conversation, request: &Request, place: &Place) -> Followed {
-    let mut walk = Walk { request, place, answers: 0, results: Vec::new() };
+pub(super) fn follow(
+    recording: &Recording,
+    conversation: &Conversation,
+    request: &Request,
+) -> Followed {
+    let mut walk = Walk { request, recording, answers: 0, results: Vec::new() };
     let end = walk.go(&conversation.rounds).unwrap_or_else(End::Differs);
     Followed { answers: walk.answers, end, results: walk.results }
 }
 
 struct Walk<'a> {
     request: &'a Request,
-    place: &'a Place,
+    recording: &'a Recording,
     answers: usize,
     results: Vec<Difference>,
 }
@@ -100,6 +105,11 @@ struct Spoken<'a> {
 }
 
 impl Walk<'_> {
+    /// Returns the form in which a text of the request is compared.
+    fn form(&self, wording: Wording, text: &str) -> Arc<str> {
+        self.recording.forms.of(wording, text, &self.recording.place)
+    }
+
     fn go(&mut self, rounds: &[Round]) -> Result<End, Difference> {
         let mut rest = self.request.parts.as_slice();
         loop {
@@ -121,17 +131,19 @@ impl Walk<'_> {
 
     fn check_prompts(&self, round: &Round, side: &[Located], end: usize) -> Result<(), Difference> {
         let prompts = side.iter().filter_map(|it| match &it.part {
-            Part::Prompt(text) => Some((it.at, wording::prompt(text, self.place)?)),
+            Part::Prompt(text) => Some((it.at, self.form(Wording::Prompt, text))),
             _ => None,
         });
-        let found: Vec<(usize, String)> =
-            prompts.filter(|(_, text)| !round.added.contains(text)).collect();
-        let texts: Vec<&str> = found.iter().map(|(_, text)| text.as_str()).collect();
+        let is_added = |text: &str| round.added.iter().any(|added| added == text);
+        let found: Vec<(usize, Arc<str>)> =
+            prompts.filter(|(_, text)| !text.is_empty() && !is_added(text)).collect();
+        let texts: Vec<&str> = found.iter().map(|(_, text)| &**text).collect();
         let (expected, is) = (round.prompts.join(" "), texts.join(" "));
         if expected == is {
             return Ok(());
         }
-        let differs = found.iter().zip(&round.prompts).find(|((_, is), expected)| is != *expected);
+        let differs =
+            found.iter().zip(&round.prompts).find(|((_, is), expected)| **is != ***expected);
         let at = differs.map(|((at, _), _)| *at);
         let at = at.or_else(|| found.get(round.prompts.len()).map(|(at, _)| *at)).unwrap_or(end);
         Err(self.difference(DifferenceKind::Prompt, at, &expected, &is))
@@ -140,7 +152,7 @@ impl Walk<'_> {
     /// Compares the answers between two messages of the user: one, or several of which nothing was
     /// said between.
     fn check_answers(&mut self, rounds: &[Round], run: &[Located]) -> Result<(), Difference> {
-        let spoken = Spoken::of(run, self.place);
+        let spoken = self.spoken(run);
         let (mut said, mut calls) = (spoken.said.as_str(), spoken.calls.as_slice());
         loop {
             let Some(round) = rounds.get(self.answers) else {
@@ -177,8 +189,8 @@ impl Walk<'_> {
                     let (expected, found) = (&expected.name, &call.name);
                     return Err(self.difference(DifferenceKind::Call, *at, expected, found));
                 }
-                let found = wording::input(&call.input, self.place);
-                if found != *input {
+                let found = self.form(Wording::Input, &call.input);
+                if *found != **input {
                     return Err(self.difference(DifferenceKind::Arguments, *at, input, &found));
                 }
             }
@@ -214,14 +226,27 @@ impl Walk<'_> {
             let found = own.map(|own| found.remove(own));
             let Some(expected) = expected else { continue };
             let (at, is) = match found {
-                Some((at, result)) => (at, wording::result(&result.text, self.place)),
-                None => (end, String::new()),
+                Some((at, result)) => (at, self.form(Wording::Result, &result.text)),
+                None => (end, "".into()),
             };
-            if is != *expected {
+            if *is != **expected {
                 let difference = self.difference(DifferenceKind::Result, at, expected, &is);
                 self.results.push(difference);
             }
         }
+    }
+
+    fn spoken<'r>(&self, run: &'r [Located]) -> Spoken<'r> {
+        let at = run.first().map_or(0, |it| it.at);
+        let (mut said, mut calls) = (Vec::new(), Vec::new());
+        for it in run {
+            match &it.part {
+                Part::Said(text) => said.push(self.form(Wording::Said, text)),
+                Part::Call(call) => calls.push((it.at, call)),
+                Part::Prompt(_) | Part::Result(_) => {}
+            }
+        }
+        Spoken { at, said: said.join(" "), calls }
     }
 
     fn difference(
@@ -236,21 +261,6 @@ impl Walk<'_> {
         let answers = self.answers;
         let (expected, found) = (shown(expected, start), shown(found, start));
         Difference { kind, place, answers, expected, found }
-    }
-}
-
-impl<'a> Spoken<'a> {
-    fn of(run: &'a [Located], place: &Place) -> Self {
-        let at = run.first().map_or(0, |it| it.at);
-        let (mut said, mut calls) = (Vec::new(), Vec::new());
-        for it in run {
-            match &it.part {
-                Part::Said(text) => said.push(wording::words(&place.to_recorded(text))),
-                Part::Call(call) => calls.push((it.at, call)),
-                Part::Prompt(_) | Part::Result(_) => {}
-            }
-        }
-        Self { at, said: said.join(" "), calls }
     }
 }
 

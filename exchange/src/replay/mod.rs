@@ -17,7 +17,7 @@
 //! | `place` | paths of the recorded directory stand for those of the current one |
 //! | `reply` | answers, refusals and counts in the forms of the interfaces |
 //!
-//! No state is kept between requests: the answers that a request has decide which one is next. So a
+//! Requests leave nothing behind but known forms of texts: the answers that a request has decide which one is next. So a
 //! client may retry, restart, or go back.
 
 mod follow;

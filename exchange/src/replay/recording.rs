@@ -9,7 +9,7 @@ use turntree::repo::Repository;
 use turntree::tree::List;
 
 use super::place::Place;
-use super::wording;
+use super::wording::{self, KnownForms};
 use crate::import::turns::{ROOT, fact};
 use crate::insight::usage::TokenUsage;
 use crate::model::view::ToolCall;
@@ -66,6 +66,7 @@ pub struct Recording {
     /// True if each request of a conversation has tools, so that others are side requests.
     pub(super) has_tools: bool,
     pub(super) place: Place,
+    pub(super) forms: KnownForms,
     /// Begins the ids of answers.
     pub(super) name: String,
 }
@@ -104,8 +105,7 @@ impl Recording {
                 versions.add(source, &context, agent)?;
             }
         }
-        let mut recording =
-            Self { conversations: Vec::new(), has_tools: false, place, name: tip.short(16) };
+        let mut recording = Self { place, name: tip.short(16), ..Self::default() };
         if let Some(main) = agents.remove(MAIN) {
             recording.add(source, MAIN, main)?;
         }

@@ -32,13 +32,14 @@ impl Recording {
     /// Decides which answer a request gets.
     ///
     /// A request belongs to the conversation that it shares most answers with. Costs a comparison
-    /// of the whole request with each conversation that has its beginning.
+    /// of the whole request with each conversation that has its beginning; the forms in which texts
+    /// are compared are made once.
     #[must_use]
     pub fn verdict(&self, request: &Request) -> Verdict<'_> {
         let mut before = 0;
         let mut best: Option<((usize, bool), usize, &Conversation, Followed)> = None;
         for conversation in &self.conversations {
-            let followed = follow(conversation, request, &self.place);
+            let followed = follow(self, conversation, request);
             let rank = (followed.answers, !matches!(followed.end, End::Differs(_)));
             if best.as_ref().is_none_or(|(held, ..)| rank > *held) {
                 best = Some((rank, before, conversation, followed));

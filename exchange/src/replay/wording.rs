@@ -1,6 +1,10 @@
 //! The form in which texts, arguments and results are compared: without what clients vary.
 
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
 use serde_json::Value;
+use turntree::object::{Kind, ObjectId};
 
 use super::place::Place;
 use crate::insight::align::without_noise;
@@ -12,6 +16,54 @@ const REMINDER: [&str; 2] = ["<system-reminder>", "</system-reminder>"];
 
 /// The start of a line with a random number, which Codex writes before the output of a command.
 const CHUNK: &str = "Chunk ID: ";
+
+/// Bytes of known forms from which they are forgotten.
+const MAX_KNOWN_BYTES: usize = 64 << 20;
+
+/// The kinds of texts, each with a form of its own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(super) enum Wording {
+    Prompt,
+    Said,
+    Input,
+    Result,
+}
+
+/// The forms of texts that were compared before. A client sends its whole conversation with each
+/// request, so without them the cost of a replay would be the square of its length.
+#[derive(Debug, Default)]
+pub(super) struct KnownForms(Mutex<Forms>);
+
+#[derive(Debug, Default)]
+struct Forms {
+    forms: HashMap<(Wording, ObjectId), Arc<str>>,
+    bytes: usize,
+}
+
+impl KnownForms {
+    /// Returns the form of a text in which it is compared; an empty one if no person wrote it.
+    pub(super) fn of(&self, wording: Wording, text: &str, place: &Place) -> Arc<str> {
+        let name = (wording, ObjectId::of(Kind::Blob, text.as_bytes()));
+        let known = || self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(form) = known().forms.get(&name) {
+            return Arc::clone(form);
+        }
+        let form: Arc<str> = match wording {
+            Wording::Prompt => prompt(text, place).unwrap_or_default(),
+            Wording::Said => words(&place.to_recorded(text)),
+            Wording::Input => input(text, place),
+            Wording::Result => result(text, place),
+        }
+        .into();
+        let mut known = known();
+        known.bytes += form.len();
+        if known.bytes > MAX_KNOWN_BYTES {
+            *known = Forms { bytes: form.len(), ..Forms::default() };
+        }
+        known.forms.insert(name, Arc::clone(&form));
+        form
+    }
+}
 
 /// The words of a person in a message of the user; `None` if there are none.
 pub(super) fn prompt(text: &str, place: &Place) -> Option<String> {

@@ -32,6 +32,8 @@ class Client:
     shrinks = False
     # `turntree explore` runs it with `command` and `variables`.
     explores = False
+    # `turntree replay` runs it with `command` and `variables`, which the gateway's address replaces.
+    replays = False
     resumes = None
     before_compaction = []
     model_key = "nothing-to-keep"
@@ -85,6 +87,7 @@ class Client:
 class ClaudeCode(Client):
     hooks = "claude-code"
     forks = relates = rewinds = compacts = tries = interrupts = learns = shrinks = explores = True
+    replays = True
     resumes = "claude-code"
     tools = ["Write", "Edit", "Bash", "Read"]
     wishes = ["undo that", "/rollback"]

@@ -20,7 +20,7 @@ from place import Place
 from play import DRIFT, Play
 from standin import StandIn
 
-QUESTIONS = ["context", "resume", "files", "source", "rollback", "rewind", "fork", "carry-on", "take-over", "edit", "worktree", "uncompact", "two-ways", "sub-agent", "compaction", "kinds", "said-back", "own-edits", "learned", "interrupted", "explored", "reclaimed"]
+QUESTIONS = ["context", "resume", "files", "source", "rollback", "rewind", "fork", "carry-on", "take-over", "edit", "worktree", "uncompact", "two-ways", "sub-agent", "compaction", "kinds", "said-back", "own-edits", "learned", "interrupted", "explored", "replayed", "reclaimed"]
 HERE = Path(__file__).parent
 
 

@@ -7,6 +7,7 @@ import time
 import checks
 from exploring import Exploring
 from place import Failed
+from replaying import Replaying
 from standin import listing
 from wire import Answer
 
@@ -149,6 +150,8 @@ class Play:
         if client.explores:
             # One of them is killed.
             self.ask("explored", Exploring(self, client.hooks == "claude-code").whole)
+        if client.replays:
+            self.ask("replayed", Replaying(self).whole)
         if client.shrinks:
             self.ask("reclaimed", lambda: self.reclaimed(session))
         return self.answers

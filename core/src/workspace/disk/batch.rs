@@ -10,7 +10,7 @@ use rayon::prelude::*;
 
 use super::content::{Content, StoredFile};
 use super::durable::{FileSystem, most_open};
-use super::folder::{Folder, FolderEntry};
+use super::folder::{EntryKind, Folder, FolderEntry};
 use super::target::TargetDir;
 use super::temp_file::TempFile;
 use crate::context::{Context, FileMode};
@@ -134,17 +134,24 @@ struct BatchFolders<'a> {
 impl<'a> BatchFolders<'a> {
     /// Opens the folder of a file, and creates it if needed. Returns its index.
     fn enter(&mut self, target: &mut TargetDir<'_>, file: &NewFile<'a>) -> Result<usize> {
-        if file.replaces_hollow {
+        let parent = file.path.parent().unwrap_or(Path::new(""));
+        let known = self.at.get(parent).copied();
+        let at = match known {
+            Some(at) => at,
+            None => {
+                self.open.push(target.enter_or_create(parent)?);
+                self.at.insert(parent, self.open.len() - 1);
+                self.open.len() - 1
+            }
+        };
+        let is_folder = |(_, folder): &(i128, Folder)| {
+            let found = folder.find(file.path.file_name().unwrap_or_default());
+            found.is_ok_and(|found| found.is_some_and(|found| found.kind == EntryKind::Folder))
+        };
+        if file.replaces_hollow && self.open.get(at).is_some_and(is_folder) {
             target.remove_if_hollow(file.path);
         }
-        let parent = file.path.parent().unwrap_or(Path::new(""));
-        if let Some(at) = self.at.get(parent) {
-            return Ok(*at);
-        }
-        let (device, folder) = target.enter_or_create(parent)?;
-        self.open.push((device, folder));
-        self.at.insert(parent, self.open.len() - 1);
-        Ok(self.open.len() - 1)
+        Ok(at)
     }
 }
 

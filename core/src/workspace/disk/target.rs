@@ -68,6 +68,13 @@ impl<'a> TargetDir<'a> {
         Ok(Self { above, ..target })
     }
 
+    /// The same target, whose directory was made for this: until the end, a crash may take any part
+    /// of it.
+    pub(in crate::workspace) fn made(self) -> Self {
+        let above = parent_of(self.path).map(Path::to_owned).into_iter().collect();
+        Self { above, ..self }
+    }
+
     /// Opens the folder `path` below the target, if it exists.
     ///
     /// # Errors
@@ -81,7 +88,7 @@ impl<'a> TargetDir<'a> {
         &self.file_systems
     }
 
-    /// Returns true if the target did not exist before. Until the end, a crash may take any part of
+    /// Returns true if the target was made for this. Until the end, a crash may take any part of
     /// it: nothing in it replaced something.
     pub(in crate::workspace) const fn is_new(&self) -> bool {
         !self.above.is_empty()

@@ -36,8 +36,15 @@ impl<'f> TempFile<'f> {
         name: &OsStr,
         mode: u32,
     ) -> Result<(Self, File)> {
-        let name = free_name(folder, name)?;
-        let file = folder.create(&name, mode).map_err(|error| create_error(&name, error))?;
+        let name = part_name(name);
+        let file = match folder.create(&name, mode) {
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+                remove_remains(folder, &name)?;
+                folder.create(&name, mode)
+            }
+            created => created,
+        };
+        let file = file.map_err(|error| create_error(&name, error))?;
         lock(&file)?;
         // Before it was locked, it looked like remains and may have been removed.
         let failed = |error| Error::io(format!("inspect {}", name.display()), error);
@@ -57,7 +64,8 @@ impl<'f> TempFile<'f> {
         name: &OsStr,
         target: &[u8],
     ) -> Result<Self> {
-        let name = free_name(folder, name)?;
+        let name = part_name(name);
+        remove_remains(folder, &name)?;
         folder.link(target, &name).map_err(|error| create_error(&name, error))?;
         Ok(Self { folder, name, is_named: false })
     }
@@ -101,26 +109,29 @@ impl Drop for TempFile<'_> {
     }
 }
 
-/// Returns the temporary name for `name`, after removing remains with that name.
-fn free_name(folder: &Folder, name: &OsStr) -> Result<OsString> {
+/// Returns the temporary name for `name`.
+fn part_name(name: &OsStr) -> OsString {
     let digits = ObjectId::of(Kind::Blob, name.as_encoded_bytes()).short(DIGITS);
-    let part = OsString::from(format!("{PREFIX}{digits}"));
+    OsString::from(format!("{PREFIX}{digits}"))
+}
+
+/// Removes remains with a temporary name.
+fn remove_remains(folder: &Folder, part: &OsStr) -> Result<()> {
     let failed = |error| Error::io(format!("remove {}", part.display()), error);
-    let Some(left) = folder.find(&part).map_err(failed)? else { return Ok(part) };
+    let Some(left) = folder.find(part).map_err(failed)? else { return Ok(()) };
     match left.kind {
         EntryKind::File => {
-            let file = folder.read(&part).map_err(failed)?;
+            let file = folder.read(part).map_err(failed)?;
             lock(&file)?;
             // The previous lock holder may have renamed the file.
             if FolderEntry::of(&file).map_err(failed)?.identity != left.identity {
                 return Err(in_use_error());
             }
-            if folder.find(&part).map_err(failed)?.is_some_and(|now| now.identity == left.identity)
-            {
-                folder.remove(&part).map_err(failed)?;
+            if folder.find(part).map_err(failed)?.is_some_and(|now| now.identity == left.identity) {
+                folder.remove(part).map_err(failed)?;
             }
         }
-        EntryKind::Link => folder.remove(&part).map_err(failed)?,
+        EntryKind::Link => folder.remove(part).map_err(failed)?,
         EntryKind::Folder | EntryKind::Special => {
             let part = part.display();
             return Err(Error::invalid(format!(
@@ -128,7 +139,7 @@ fn free_name(folder: &Folder, name: &OsStr) -> Result<OsString> {
             )));
         }
     }
-    Ok(part)
+    Ok(())
 }
 
 /// Locks a file that this process created or is about to remove.

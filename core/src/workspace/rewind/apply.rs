@@ -41,12 +41,13 @@ impl AppliedFiles {
 impl FileChanges {
     /// Applies the changes. A file that changed since the plan stays unchanged. Files are written
     /// under temporary names, made durable together, and then renamed; folders become durable at
-    /// the end.
+    /// the end. In a directory that was made for the files, all of it becomes durable at the end.
     ///
     /// After an interruption, planning and applying the same changes again completes them.
     pub(in crate::workspace) fn apply(&self, source: &(dyn ObjectSource + Sync)) -> AppliedFiles {
         let mut done = AppliedFiles::default();
         let mut target = match TargetDir::open(&self.dir) {
+            Ok(Some(target)) if self.is_made => target.made(),
             Ok(Some(target)) => target,
             Ok(None) => {
                 let gone = Error::not_found("the directory was deleted since the check");

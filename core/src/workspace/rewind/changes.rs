@@ -37,6 +37,8 @@ pub struct FileChanges {
     /// True to delete files that the state lacks. False if the files of the state were never
     /// captured from a directory: such a list may be incomplete.
     pub deletes: bool,
+    /// True if the directory was made for these files.
+    pub(in crate::workspace) is_made: bool,
 }
 
 /// A file that would be written or deleted.
@@ -96,6 +98,8 @@ pub(in crate::workspace) struct ComparedStates<'a> {
     pub(in crate::workspace) captured: &'a CaptureReport,
     /// The workspace of `saved`; `None` if it may lack files.
     pub(in crate::workspace) saved_whole: Option<&'a WholeWorkspace>,
+    /// True if the directory was made for the files, and is removed if one cannot be written.
+    pub(in crate::workspace) is_made: bool,
 }
 
 impl FileChanges {
@@ -151,7 +155,7 @@ impl FileChanges {
                     let is_new = unknown && sides.saved_whole.is_some_and(has_all);
                     // Do not begin a change that cannot be completed: check that the content is
                     // readable.
-                    if let Some(file) = &wanted {
+                    if let Some(file) = wanted.as_ref().filter(|_| !sides.is_made) {
                         Content::Blob(file.blob).bytes(source)?;
                     }
                     files.push(FileChange { path, kind, unsaved, unknown, is_new, wanted, found });
@@ -159,8 +163,8 @@ impl FileChanges {
                 Err(reason) => looking.note_untouched(path, reason),
             }
         }
-        let (left, deletes) = (looking.finish(), sides.whole);
-        Ok(Self { dir: dir.to_owned(), files, left, unchanged, deletes })
+        let (left, deletes, is_made) = (looking.finish(), sides.whole, sides.is_made);
+        Ok(Self { dir: dir.to_owned(), files, left, unchanged, deletes, is_made })
     }
 }
 

@@ -367,6 +367,7 @@ fn save_workspace(
         only,
         whole: wanted_whole.is_some(),
         captured: &captured,
+        is_made: false,
     };
     let files = FileChanges::plan(change, dir, &sides)?;
     let mut draft = SnapshotDraft::new(tree, message, stamp);

@@ -52,6 +52,7 @@ pub fn lay_out_files(
         only: &only,
         whole: whole.is_some(),
         captured: &captured,
+        is_made: true,
     };
     let files = FileChanges::plan(&change, dir, &sides)?;
     drop(change);
@@ -149,6 +150,7 @@ pub fn prepare_merge<'r>(
         // Files that theirs never had are not deleted by it.
         whole: theirs_whole.is_some(),
         captured: &before.captured,
+        is_made: false,
     };
     let files = FileChanges::plan(&change, dir, &sides)?;
     // The capture is whole; its merge with another whole workspace is whole too.

@@ -58,11 +58,14 @@ fn answer(
         Question::Search { text, session } => {
             hits::text(store, repo, text, session.as_deref(), out)
         }
-        Question::Compare { session } => {
+        Question::Compare { session, is_aligned } => {
             let (lines, more) = branches(store, repo, session)?;
-            let branches = lines.len() + more;
-            let comparison = Compared::of(repo, lines, &Prices::of(None)?.table)?.record();
-            out.put(&BranchesCompared { comparison, branches })
+            let (branches, prices) = (lines.len() + more, Prices::of(None)?.table);
+            let compared = match is_aligned {
+                true => Compared::aligned(repo, lines, &prices)?,
+                false => Compared::of(repo, lines, &prices)?,
+            };
+            out.put(&BranchesCompared { comparison: compared.record(), branches })
         }
         Question::Explorations { session } => {
             store.with_spent(|spent| screens::explorations(repo, session, spent, out))

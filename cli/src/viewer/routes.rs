@@ -59,8 +59,8 @@ pub(super) enum Question {
     Words { words: String, from: usize },
     /// A search for literal text, in one session or in all.
     Search { text: String, session: Option<String> },
-    /// The branches of a session, side by side.
-    Compare { session: String },
+    /// The branches of a session, side by side; also step by step, if they are to be aligned.
+    Compare { session: String, is_aligned: bool },
     /// The explorations of a session, newest first.
     Explorations { session: String },
     /// The entries of a directory in a turn, from an offset on.
@@ -181,7 +181,10 @@ pub(super) fn route(uri: &Uri) -> Result<Route, Refusal> {
         "/api/search" => {
             Question::Search { text: arguments.needed("q")?, session: arguments.text("session") }
         }
-        "/api/compare" => Question::Compare { session: arguments.needed("session")? },
+        "/api/compare" => Question::Compare {
+            session: arguments.needed("session")?,
+            is_aligned: arguments.text("align").is_some(),
+        },
         "/api/explorations" => Question::Explorations { session: arguments.needed("session")? },
         "/api/files" => Question::Files {
             at: arguments.turn()?,

@@ -21,10 +21,12 @@ pub(crate) fn record(names: &[&str], alignment: &Alignment) -> json::Alignment {
         met: pair.met.as_ref().map(|met| json::RunMeeting {
             files: met.files.to_string(),
             turns: [met.turns.0, met.turns.1],
+            steps: [met.steps.0 as u64, met.steps.1 as u64],
         }),
     };
     json::Alignment {
         shared_steps: alignment.shared as u64,
+        steps: alignment.steps.iter().map(|steps| *steps as u64).collect(),
         splits: alignment
             .splits
             .iter()

@@ -25,6 +25,8 @@ pub(crate) struct Comparison {
 pub(crate) struct Alignment {
     /// The steps that all share.
     pub(crate) shared_steps: u64,
+    /// The steps of each strategy, in order.
+    pub(crate) steps: Vec<u64>,
     pub(crate) splits: Vec<RunSplit>,
     /// Every two strategies.
     pub(crate) pairs: Vec<RunPair>,
@@ -68,6 +70,8 @@ pub(crate) struct RunPair {
 pub(crate) struct RunMeeting {
     pub(crate) files: String,
     pub(crate) turns: [u64; 2],
+    /// The steps of both up to these files.
+    pub(crate) steps: [u64; 2],
 }
 
 /// The step whose choice tells best how a strategy ends.

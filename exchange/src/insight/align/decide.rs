@@ -60,7 +60,8 @@ fn presences(runs: &[AlignedRun]) -> impl Iterator<Item = (usize, Vec<RunChoice>
     let exact = firsts(runs, |step| step.choice);
     let alike = firsts(runs, |step| step.label.clone());
     exact.into_iter().chain(alike).filter(|first| first.runs.len() < runs.len()).map(|first| {
-        let others = (0..runs.len()).filter(|run| !first.runs.contains(run)).collect();
+        let others = runs.iter().enumerate().filter(|(_, run)| run.takes_part());
+        let others = others.map(|(run, _)| run).filter(|run| !first.runs.contains(run)).collect();
         let with = choice(runs, Some(first.of), first.runs);
         (first.step, vec![with, choice(runs, None, others)])
     })

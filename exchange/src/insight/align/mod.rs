@@ -59,9 +59,11 @@ pub struct AlignedRun {
 pub struct Alignment {
     /// The number of steps that all runs share.
     pub shared: usize,
+    /// The number of steps of each run.
+    pub steps: Vec<usize>,
     /// The places where runs part, each after the one that it depends on.
     pub splits: Vec<Split>,
-    /// Every two runs, in order.
+    /// Every two runs that take part, in order.
     pub pairs: Vec<RunPair>,
     /// The step that separates passed runs from failed ones. `None` unless there are both.
     pub decision: Option<Decision>,
@@ -113,14 +115,27 @@ pub struct Meeting {
     pub files: ObjectId,
     /// The turns of both runs with these files.
     pub turns: (u64, u64),
+    /// The number of steps of both runs up to these files.
+    pub steps: (usize, usize),
 }
 
-/// Aligns runs. The cost grows with the steps, and with the pairs of runs times their changes of
-/// files.
+/// Files of a run after some step.
+#[derive(Debug, Clone, Copy)]
+struct FilesAfter {
+    files: Option<ObjectId>,
+    turn: u64,
+    /// The number of steps up to it.
+    steps: usize,
+}
+
+/// Aligns runs. A run without steps and without an outcome takes no part: it is the branch from
+/// which the others were forked. The cost grows with the steps, and with the pairs of runs times
+/// their changes of files.
 #[must_use]
 pub fn align(runs: &[AlignedRun]) -> Alignment {
     let mut splits = Vec::new();
-    let all: Vec<usize> = (0..runs.len()).collect();
+    let taking_part = || runs.iter().enumerate().filter(|(_, run)| run.takes_part());
+    let all: Vec<usize> = taking_part().map(|(number, _)| number).collect();
     let shared = part(runs, &all, 0, None, &mut splits);
     let mut parted = BTreeMap::new();
     for split in &splits {
@@ -133,15 +148,16 @@ pub fn align(runs: &[AlignedRun]) -> Alignment {
         }
     }
     let mut pairs = Vec::new();
-    for (at, one) in runs.iter().enumerate() {
-        for (to, other) in runs.iter().enumerate().skip(at + 1) {
+    for (at, one) in taking_part() {
+        for (to, other) in taking_part().filter(|(to, _)| *to > at) {
             let parted = parted.get(&(at, to)).copied();
             let met = parted.and_then(|step| meeting(one, other, step));
             pairs.push(RunPair { runs: (at, to), parted, met });
         }
     }
     let decision = decide::decide(runs, &splits);
-    Alignment { shared, splits, pairs, decision }
+    let steps = runs.iter().map(|run| run.steps.len()).collect();
+    Alignment { shared, steps, splits, pairs, decision }
 }
 
 /// Follows runs that are alike from `step` on until they part, and the parts after that. Returns the
@@ -211,38 +227,46 @@ fn choice(runs: &[AlignedRun], step: Option<&AlignedStep>, group: Vec<usize>) ->
 /// are no meeting.
 fn meeting(one: &AlignedRun, other: &AlignedRun, step: usize) -> Option<Meeting> {
     let (mine, theirs) = (one.changes_from(step), other.changes_from(step));
-    let known: HashSet<ObjectId> = theirs.iter().map(|(files, _)| *files).collect();
+    let known: HashSet<ObjectId> = theirs.iter().filter_map(|change| change.files).collect();
     // Files from before the parting count for a run that did not change them, or until it did.
     let (my_base, their_base) = (one.base(step), other.base(step));
-    let found =
-        mine.iter().find(|(files, _)| known.contains(files) || their_base.0 == Some(*files));
-    let turn_of = |of: &[(ObjectId, u64)], base: (Option<ObjectId>, u64), wanted: &ObjectId| {
-        let changed = of.iter().find(|(files, _)| files == wanted);
-        changed.map(|(_, turn)| *turn).or((base.0 == Some(*wanted)).then_some(base.1))
+    let is_shared = |change: &&FilesAfter| {
+        change.files.is_some_and(|files| known.contains(&files)) || their_base.files == change.files
     };
-    if let Some((files, turn)) = found {
-        let theirs = turn_of(&theirs, their_base, files)?;
-        return Some(Meeting { files: *files, turns: (*turn, theirs) });
-    }
-    let (files, turn) = theirs.iter().find(|(files, _)| my_base.0 == Some(*files))?;
-    Some(Meeting { files: *files, turns: (my_base.1, *turn) })
+    let (mine, theirs) = match mine.iter().find(is_shared) {
+        Some(mine) => {
+            let changed = theirs.iter().find(|theirs| theirs.files == mine.files);
+            (*mine, *changed.unwrap_or(&their_base))
+        }
+        None => (my_base, *theirs.iter().find(|theirs| theirs.files == my_base.files)?),
+    };
+    let (turns, steps) = ((mine.turn, theirs.turn), (mine.steps, theirs.steps));
+    Some(Meeting { files: mine.files?, turns, steps })
 }
 
 impl AlignedRun {
-    /// The files before a step, and the turn of the step before.
-    fn base(&self, step: usize) -> (Option<ObjectId>, u64) {
-        let before = step.checked_sub(1).and_then(|before| self.steps.get(before));
-        before.map_or((self.files, 0), |before| (before.files, before.turn))
+    /// False for the branch from which the others were forked.
+    fn takes_part(&self) -> bool {
+        !self.steps.is_empty() || self.passed.is_some()
     }
 
-    /// The changes of files from a step on, with their turns.
-    fn changes_from(&self, step: usize) -> Vec<(ObjectId, u64)> {
-        let mut last = self.base(step).0;
+    /// The files before a step.
+    fn base(&self, step: usize) -> FilesAfter {
+        let before = step.checked_sub(1).and_then(|before| self.steps.get(before));
+        let (files, turn) = before.map_or((self.files, 0), |before| (before.files, before.turn));
+        FilesAfter { files, turn, steps: step }
+    }
+
+    /// The changes of files from a step on.
+    fn changes_from(&self, step: usize) -> Vec<FilesAfter> {
+        let mut last = self.base(step).files;
         let mut changes = Vec::new();
-        for step in self.steps.iter().skip(step) {
+        for (number, step) in self.steps.iter().enumerate().skip(step) {
             if step.files != last {
-                changes.extend(step.files.map(|files| (files, step.turn)));
                 last = step.files;
+                if last.is_some() {
+                    changes.push(FilesAfter { files: last, turn: step.turn, steps: number + 1 });
+                }
             }
         }
         changes

@@ -107,13 +107,27 @@ fn a_step_that_only_passed_runs_have_separates_wherever_it_is() {
 }
 
 #[test]
+fn the_branch_that_the_others_were_forked_from_takes_no_part() {
+    let one = run(1, &[(0, 1, 1), (1, 1, 1)], Some(true));
+    let other = run(2, &[(0, 1, 1), (1, 3, 3)], Some(false));
+    let alignment = align(&[run(3, &[], None), one.clone(), other.clone()]);
+    assert_eq!(alignment.shared, 1);
+    assert_eq!(alignment.pairs.iter().map(|pair| pair.runs).collect::<Vec<_>>(), [(1, 2)]);
+    // A run that failed before its first step has its place.
+    let alignment = align(&[run(3, &[], Some(false)), one, other]);
+    assert_eq!((alignment.shared, alignment.pairs.len()), (0, 3));
+}
+
+#[test]
 fn runs_meet_where_their_files_are_equal_again() {
     let one = run(1, &[(0, 1, 1), (1, 1, 1), (1, 2, 2)], None);
     let other = run(2, &[(0, 1, 1), (1, 3, 3), (2, 1, 1), (1, 2, 2)], None);
     let alignment = align(&[one, other]);
     let pair = &alignment.pairs[0];
     assert_eq!(pair.parted, Some(1));
-    assert_eq!(pair.met.as_ref().unwrap().turns, (3, 4));
+    let met = pair.met.as_ref().unwrap();
+    assert_eq!((met.turns, met.steps), ((3, 4), (3, 4)));
+    assert_eq!(alignment.steps, [3, 4]);
     let apart = align(&[run(1, &[(1, 1, 1)], None), run(2, &[(1, 1, 2)], None)]);
     assert_eq!(apart.pairs[0].met, None);
 }
@@ -134,8 +148,10 @@ turntree_properties::properties! {
             let expected = first_difference(&whole[pair.runs.0], &whole[pair.runs.1]);
             prop_assert_eq!(pair.parted, expected);
         }
-        let shared = (1..whole.len()).filter_map(|run| first_difference(&whole[0], &whole[run])).min();
-        prop_assert_eq!(alignment.shared, shared.unwrap_or(whole[0].len()));
+        let taking_part: Vec<_> = whole.iter().filter(|acts| !acts.is_empty()).collect();
+        let first: &[Act] = taking_part.first().map_or(&[], |acts| acts);
+        let shared = taking_part.iter().filter_map(|acts| first_difference(first, acts)).min();
+        prop_assert_eq!(alignment.shared, shared.unwrap_or(first.len()));
         let choices = alignment.splits.iter().map(|split| split.choices.iter());
         for mut runs in choices.map(|choices| choices.flat_map(|c| c.runs.clone()).collect::<Vec<_>>()) {
             runs.sort_unstable();

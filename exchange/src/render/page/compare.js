@@ -45,7 +45,7 @@ function compareView() {
     drawLinks();
   });
   draw();
-  return h("article", { class: "page", "aria-label": "Strategies" }, h("header", { class: "view-head" }, h("h2", {}, "Strategies"), h("p", { class: "facts" }, since + left)), box,
+  return h("article", { class: "page", "aria-label": "Strategies" }, h("header", { class: "view-head" }, h("h2", {}, "Strategies"), h("p", { class: "facts" }, since + left, HOME && [" ", h("a", { href: "#align" }, "Align them step by step")])), box,
     others.length > 0 && part("Differences of the last turns", "tick two strategies for theirs", links));
 }
 

@@ -87,7 +87,6 @@ function rowOfTrial(one, trial) {
 function linksOf(one) {
   const others = header.explorations.filter((other) => other !== one);
   const words = { over: one.best ? `turntree explore keep ${shellWord(one.name)}` : "", interrupted: `turntree explore continue ${shellWord(one.name)}` }[one.state];
-  const align = `turntree compare --align ${[...new Set(one.trials.filter((trial) => trial.start).map((trial) => shellWord(`${one.session}/${trial.branch}`)))].join(" ")}`;
-  return [branches.length > 1 && h("a", { class: "button", href: "#compare" }, "Compare the branches"), " ", copyButton("Copy the command that aligns them", align), words && [" ", h("code", {}, words)],
+  return [branches.length > 1 && [h("a", { class: "button", href: "#compare" }, "Compare the branches"), " ", h("a", { class: "button", href: "#align" }, "Align the branches")], words && [" ", h("code", {}, words)],
     others.map((other) => [" ", h("a", { class: "button", href: `#explore=${encodeURIComponent(other.name)}` }, other.name)])];
 }

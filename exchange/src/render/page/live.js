@@ -55,7 +55,7 @@ const shellWord = (/** @type {string} */ word) => (/^[\w@%+=:,./][\w@%+=:,./-]*$
 // Screens that are not shown first have a script of their own.
 
 /** Those of addresses in a session, and those that are a page: each makes it from the rest of the address. */
-const LATE = ["files", "conflicts", "explore"];
+const LATE = ["files", "conflicts", "explore", "align"];
 /** @type {Record<string, (...given: any[]) => any>} */
 const screens = {};
 /** @type {Promise<void> | null} */

@@ -561,6 +561,18 @@ fn only_the_client_is_served_and_only_answers() {
 }
 
 #[test]
+fn a_client_that_ignores_the_gateway_is_noticed() {
+    let said = |replay: Replay| String::from_utf8(replay.end(0).stderr).unwrap();
+    let ignored = said(Replay::start(&[]));
+    assert!(ignored.contains("sent no request to the gateway"), "{ignored}");
+    let asked = Replay::start(&[]);
+    let title = json!({"messages": [{"role": "user", "content": "a title"}]});
+    assert_eq!(asked.post("/v1/messages", &title).status, 200);
+    let asked = said(asked);
+    assert!(!asked.contains("sent no request"), "{asked}");
+}
+
+#[test]
 fn the_recorded_directory_stands_for_the_current_one() {
     let place = Place::new(PROGRAM);
     let line = |kind: &str, id: u8, content: Value| {

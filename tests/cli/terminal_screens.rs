@@ -65,6 +65,20 @@ fn a_page_shows_how_many_turns_are_left_while_it_is_written() {
 }
 
 #[test]
+fn exports_show_how_many_turns_or_messages_are_left() {
+    let place = Place::new(PROGRAM);
+    fs::write(place.path().join("t.jsonl"), claude_code_of_noise(240, 8_000)).unwrap();
+    let _ = place.run(&["import", "t.jsonl", "--session", "work"]);
+    for (format, unit) in [("markdown", " turns  "), ("openai", " messages  ")] {
+        let words = ["export", "work", "--format", format, "-o", format];
+        let mut terminal = on_terminal(&place, 120, &words);
+        let shown = terminal.shows(unit);
+        assert!(shown.contains("exporting") && shown.contains(" left"), "{shown}");
+        assert!(terminal.end().success());
+    }
+}
+
+#[test]
 fn wide_terminals_list_what_sessions_did_and_cost() {
     let place = Place::new(PROGRAM);
     let counts = r#""model":"claude-opus-4-5","usage":{"input_tokens":1000,"output_tokens":500}"#;

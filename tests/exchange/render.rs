@@ -35,7 +35,7 @@ fn exported(repo: &Repository, id: &ObjectId, form: &str) -> Vec<u8> {
             export_document(source, snapshot, &context, ContentDetail::Whole, &show_time, &mut out)
                 .unwrap();
         }
-        "markdown" => export_markdown(repo, id, &show_time, &mut out).unwrap(),
+        "markdown" => export_markdown(repo, id, &show_time, None, &mut out).unwrap(),
         _ => {
             let trajectory =
                 Trajectory { commit: &commit, agent: MAIN_AGENT, show_time: &show_time };

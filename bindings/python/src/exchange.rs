@@ -43,7 +43,7 @@ pub(crate) fn export(
     match format {
         "source" => drop(export_source(source, &context, &mut out)?),
         "jsonl" => drop(export_messages(source, &context, agent, &|_| true, &mut out)?),
-        "markdown" => export_markdown(repository, &id, &rfc3339, &mut out)?,
+        "markdown" => export_markdown(repository, &id, &rfc3339, None, &mut out)?,
         "json" => {
             let (snapshot, detail) = ((&id, &commit), ContentDetail::Whole);
             export_document(source, snapshot, &context, detail, &rfc3339, &mut out)?;

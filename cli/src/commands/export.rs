@@ -201,7 +201,9 @@ impl Export {
         if self.open && !request.is_page() {
             return Err(Error::invalid("--open is for html only").into());
         }
-        let subject = request.subject(repo)?;
+        let mut subject = request.subject(repo)?;
+        // On a terminal, a bar would stand between the lines of the export.
+        subject.shows_steps = self.output.is_some() || !io::stdout().is_terminal();
         if self.stream(run, repo, request, &subject)? {
             return Ok(Answer::Yes);
         }

@@ -10,6 +10,7 @@ use turntree::context::sections::{MAIN_MESSAGES, Shown, conversation_agent, fact
 use turntree::error::{Error, Result};
 use turntree::object::{Kind, ObjectId, ObjectSource};
 use turntree::repo::Repository;
+use turntree::store::Steps;
 use turntree::tree::Item;
 
 use super::ShowTime;
@@ -23,7 +24,7 @@ const CONTEXT_LINES: usize = 3;
 /// Largest content that is compared by lines, in bytes.
 const MAX_COMPARED_BYTES: usize = 256 << 10;
 
-/// Writes the first-parent line of `tip` as Markdown, the oldest turn first.
+/// Writes the first-parent line of `tip` as Markdown, the oldest turn first. Counts turns in `steps`.
 ///
 /// # Errors
 /// `Io` if `out` fails, and the errors of reading.
@@ -31,12 +32,15 @@ pub fn export_markdown(
     repo: &Repository,
     tip: &ObjectId,
     show_time: ShowTime<'_>,
+    steps: Option<&Steps>,
     out: &mut dyn Write,
 ) -> Result<()> {
     let newest = repo.commit(tip)?;
     let mut writing = MarkdownWriter { source: repo, show_time, out };
     writing.line(&format!("# {}", escape_inline(&newest.session)))?;
-    let mut story = History::of_line(repo, tip)?.peekable();
+    let story = History::of_line(repo, tip)?;
+    steps.inspect(|steps| steps.begin(story.len() as u64));
+    let mut story = story.peekable();
     let mut before = None;
     while let Some(turn_change) = story.next() {
         let turn_change = turn_change?;
@@ -46,6 +50,7 @@ pub fn export_markdown(
         };
         writing.turn(&turn_change, before, after)?;
         before = Some(turn_change.entry.commit.turn);
+        steps.inspect(|steps| steps.pass());
     }
     Ok(())
 }

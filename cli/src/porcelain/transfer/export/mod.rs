@@ -2,21 +2,24 @@
 //! systems.
 
 mod compact;
+mod counted;
 mod environment;
 mod page;
 mod salvage;
 mod training;
 
 use std::io::Write;
+use std::sync::Arc;
 
 use clap::{Args, ValueEnum};
 use clap_complete::ArgValueCompleter;
 use turntree::Error;
 use turntree::context::sections::SOURCE;
-use turntree::context::{Context, MAIN_AGENT, Role};
+use turntree::context::{Context, MAIN_AGENT, Role, Transcript};
 use turntree::context::{export_messages, export_source};
-use turntree::object::{Commit, ObjectId};
+use turntree::object::{Commit, ObjectId, ObjectSource};
 use turntree::repo::Repository;
+use turntree::store::Steps;
 use turntree::transfer::bundle::BundleRequest;
 use turntree_exchange::formats::codesign::{export_chat, export_designs};
 use turntree_exchange::formats::context_chef::{ChefOptions, export_chef};
@@ -31,6 +34,7 @@ use turntree_exchange::render::{
 };
 
 use self::compact::CompactJson;
+use self::counted::CountedBlobs;
 pub(crate) use self::environment::Environment;
 use self::page::Prepared;
 pub(crate) use self::salvage::SalvagedTurn;
@@ -42,6 +46,7 @@ use crate::porcelain::read::revision::resolve;
 use crate::program::complete::revisions;
 use crate::view::clock;
 use crate::view::error::Result;
+use crate::view::progress::Working;
 
 /// The size in bytes up to which a page is not compressed unless that is asked for.
 const MAX_PLAIN_PAGE: usize = 1_000_000;
@@ -167,6 +172,8 @@ pub(crate) struct Subject<'r> {
     training: Option<Training>,
     /// The task folder, for environment.
     pub(crate) environment: Option<Environment>,
+    /// True if a bar shows how much is written.
+    pub(crate) shows_steps: bool,
 }
 
 impl ExportRequest {
@@ -379,7 +386,17 @@ impl ExportRequest {
             _ => Vec::new(),
         };
         let (context, commit) = (repo.context(&id)?, repo.commit(&id)?);
-        Ok(Subject { repo, id, context, commit, page, designs, training, environment })
+        Ok(Subject {
+            repo,
+            id,
+            context,
+            commit,
+            page,
+            designs,
+            training,
+            environment,
+            shows_steps: false,
+        })
     }
 
     /// Counts the messages after the imported transcript, if only the transcript is written.
@@ -473,7 +490,16 @@ impl ExportRequest {
     }
 
     fn write_document(&self, subject: &Subject<'_>, out: &mut dyn Write) -> turntree::Result<()> {
-        let (source, context, commit) = (subject.repo, &subject.context, &subject.commit);
+        let (context, commit) = (&subject.context, &subject.commit);
+        let steps = Arc::new(Steps::default());
+        let unit = if self.format == ExportFormat::Markdown { "turns" } else { "messages" };
+        // A page shows its own bar.
+        let shows = subject.shows_steps && !self.is_page();
+        let _working = shows.then(|| Working::counting("exporting", unit, &steps));
+        if let Some(messages) = self.number_of_messages(subject)?.filter(|_| shows) {
+            steps.begin(messages);
+        }
+        let source: &dyn ObjectSource = &CountedBlobs::new(subject.repo, &steps);
         match self.format {
             ExportFormat::Source => export_source(source, context, out)?,
             ExportFormat::SwarmSnapshot => {
@@ -526,7 +552,7 @@ impl ExportRequest {
                 0
             }
             ExportFormat::Markdown => {
-                export_markdown(subject.repo, &subject.id, &clock::rfc3339, out)?;
+                export_markdown(subject.repo, &subject.id, &clock::rfc3339, Some(&steps), out)?;
                 0
             }
             ExportFormat::Json => {
@@ -577,6 +603,19 @@ impl ExportRequest {
             }
         };
         Ok(())
+    }
+
+    /// Counts the messages that the export writes, for formats that write them one by one.
+    fn number_of_messages(&self, subject: &Subject<'_>) -> turntree::Result<Option<u64>> {
+        let (repo, context) = (subject.repo, &subject.context);
+        Ok(match self.format {
+            ExportFormat::Source => Some(Transcript::open(repo, context)?.len()),
+            ExportFormat::Jsonl
+            | ExportFormat::Openai
+            | ExportFormat::Anthropic
+            | ExportFormat::Atif => Some(context.messages(repo, &self.agent)?.len()),
+            _ => None,
+        })
     }
 
     /// The revisions by session, with all branches of the session if these are requested.

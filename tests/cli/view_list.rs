@@ -5,7 +5,7 @@ use std::fs;
 use serde_json::{Value, json};
 use turntree_tests::browser::Browser;
 use turntree_tests::server_process::Place;
-use turntree_tests::{claude_code, github_token};
+use turntree_tests::{claude_code, claude_code_of_noise, github_token};
 
 use super::view::Served;
 use super::view_first_look::{LIVE, address, say, strategies};
@@ -101,6 +101,36 @@ fn sessions_that_expire_soon_and_secrets_that_were_found_wait_above_the_list() {
     assert_eq!(browser.ask("document.querySelector('.session-line').dataset.session"), "short");
     let _ = place.run(&["pin", "short/main"]);
     browser.wait("!document.querySelector('.session-line')");
+    assert_eq!(browser.problems(), Vec::<String>::new());
+}
+
+#[test]
+fn sessions_that_the_budget_of_the_store_forgets_wait_above_the_list() {
+    let Some(mut browser) = Browser::start() else { return };
+    let place = Place::new(PROGRAM);
+    let noise = claude_code_of_noise(6, 30_000);
+    let noise = noise.as_bytes().chunks(noise.len() / 3);
+    fs::create_dir_all(place.path().join("work")).unwrap();
+    for ((session, day), part) in [("new", 3), ("old", 1), ("kept", 2)].into_iter().zip(noise) {
+        place.write("noise.txt", std::str::from_utf8(part).unwrap());
+        let words = ["snapshot", "-m", session, "--session", session, "--workspace", "work"];
+        let mut command = place.command(&words);
+        let made = command.env("TURNTREE_NOW", format!("2020-11-0{day}T10:00:00Z")).output();
+        assert!(made.unwrap().status.success(), "{session}");
+    }
+    let served = Served::start(&place, &[]);
+    browser.visit(&address(&served, "/", ""));
+    browser.wait(&format!("document.querySelectorAll('.session-line').length === 3 && {LIVE}"));
+    let chips = "document.querySelectorAll('.waiting .chip').length";
+    assert_eq!(browser.ask(chips), json!(0));
+    let _ = place.run(&["retention", "set", "--whole-store", "--budget", "600kB"]);
+    browser.visit(&address(&served, "/?expiring=true", ""));
+    let shown = "[...document.querySelectorAll('.session-line')].map((one) => one.dataset.session)";
+    browser.wait("document.querySelectorAll('.session-line').length === 2");
+    assert_eq!(browser.ask(shown), json!(["kept", "old"]));
+    let _ = place.run(&["pin", "kept/main"]);
+    browser.wait("document.querySelectorAll('.session-line').length === 1");
+    assert_eq!(browser.ask(shown), json!(["old"]));
     assert_eq!(browser.problems(), Vec::<String>::new());
 }
 

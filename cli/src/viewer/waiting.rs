@@ -1,10 +1,10 @@
-//! What waits for a decision, besides conflicts: sessions that retention forgets soon, and secrets
-//! that a scan found.
+//! What waits for a decision, besides conflicts: sessions that retention or the budget of the store
+//! forgets soon, and secrets that a scan found.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use turntree::maintenance::{Policies, plan_expired_sessions};
+use turntree::maintenance::{Policies, plan_expired_sessions, plan_store_budget, store_budget};
 use turntree::object::{ObjectId, Time};
 use turntree::repo::Repository;
 use turntree_exchange::known_secrets;
@@ -12,6 +12,9 @@ use turntree_exchange::known_secrets;
 use crate::view::error::Result;
 
 const HOUR_MICROS: i64 = 3600 * 1_000_000;
+
+/// The time for which the plan of a budget is kept: it measures every object of the store.
+const PLAN_MICROS: i64 = 60 * 1_000_000;
 
 /// How long before a session is forgotten it waits for a decision.
 const NOTICE_MICROS: i64 = 7 * 24 * HOUR_MICROS;
@@ -24,9 +27,13 @@ pub(super) struct Waiting {
     pub(super) secrets: BTreeMap<String, u64>,
 }
 
-/// The sessions that expire soon, by the newest operation and the hour that they were read at.
+/// The sessions that expire soon, by the newest operation and the hour that they were read at, and
+/// those that do not fit into the budget of the store, by the minute.
 #[derive(Debug, Default)]
-pub(super) struct KnownExpiries(Mutex<Option<KnownAt>>);
+pub(super) struct KnownExpiries {
+    expiring: Mutex<Option<KnownAt>>,
+    over_budget: Mutex<Option<(u64, i64, BTreeMap<String, Time>)>>,
+}
 
 #[derive(Debug, Clone)]
 struct KnownAt {
@@ -39,16 +46,51 @@ impl KnownExpiries {
     /// Returns what waits in a store.
     pub(super) fn waiting(&self, repo: &Repository, now: Time) -> Result<Waiting> {
         let (operation, hour) = (repo.refs().operation, now.micros / HOUR_MICROS);
-        let known = self.0.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let known = lock(&self.expiring).clone();
         let is_current = |known: &KnownAt| (known.operation, known.hour) == (operation, hour);
         let expiring = match known.filter(is_current) {
             Some(known) => known.expiring,
-            None => Arc::new(expiring(repo, now)?),
+            None => Arc::new(self.expiring(repo, now)?),
         };
         let known = KnownAt { operation, hour, expiring: Arc::clone(&expiring) };
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(known);
+        *lock(&self.expiring) = Some(known);
         Ok(Waiting { expiring, secrets: known_secrets(repo)? })
     }
+
+    fn expiring(&self, repo: &Repository, now: Time) -> Result<BTreeMap<String, Time>> {
+        let mut ends = self.over_budget(repo, now)?;
+        ends.extend(expiring(repo, now)?);
+        Ok(ends)
+    }
+
+    /// Returns the sessions that the next collection forgets because the store exceeds its budget.
+    fn over_budget(&self, repo: &Repository, now: Time) -> Result<BTreeMap<String, Time>> {
+        let Some(budget) = store_budget(repo, &repo.refs())? else { return Ok(BTreeMap::new()) };
+        // A store that is smaller as it is written is smaller packed, too.
+        if repo.store().summary()?.used_bytes <= budget {
+            return Ok(BTreeMap::new());
+        }
+        let minute = now.micros / PLAN_MICROS;
+        let mut known = lock(&self.over_budget);
+        if !known.as_ref().is_some_and(|(of, at, _)| (*of, *at) == (budget, minute)) {
+            let plan = plan_store_budget(repo, budget, now)?;
+            let going = plan.going().map(|session| (session.own.session.clone(), now));
+            *known = Some((budget, minute, going.collect()));
+        }
+        let mut going = known.as_ref().map(|(.., going)| going.clone()).unwrap_or_default();
+        // Tags and pins since then keep their sessions.
+        let kept = repo.kept_sessions(now.micros)?;
+        for session in going.keys().cloned().collect::<Vec<_>>() {
+            if repo.names_of_session(&session)?.iter().any(|name| kept.contains_key(name)) {
+                going.remove(&session);
+            }
+        }
+        Ok(going)
+    }
+}
+
+fn lock<T>(known: &Mutex<T>) -> MutexGuard<'_, T> {
+    known.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 fn expiring(repo: &Repository, now: Time) -> Result<BTreeMap<String, Time>> {

@@ -67,7 +67,8 @@ fn a_page_shows_how_many_turns_are_left_while_it_is_written() {
 #[test]
 fn exports_show_how_many_turns_or_messages_are_left() {
     let place = Place::new(PROGRAM);
-    fs::write(place.path().join("t.jsonl"), claude_code_of_noise(240, 8_000)).unwrap();
+    // Long enough to take several times the half second in which a command shows nothing.
+    fs::write(place.path().join("t.jsonl"), claude_code_of_noise(480, 8_000)).unwrap();
     let _ = place.run(&["import", "t.jsonl", "--session", "work"]);
     for (format, unit) in [("markdown", " turns  "), ("openai", " messages  ")] {
         let words = ["export", "work", "--format", format, "-o", format];

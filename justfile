@@ -60,7 +60,7 @@ dist-check *ARGS:
 # The picture of the README, by Chromium.
 picture:
     cargo build --locked -p turntree-cli
-    docs/contributing/picture.sh
+    docs/contributing/picture.py
 
 # The criterion benches.
 bench *ARGS:

@@ -32,7 +32,15 @@ pub(super) struct Waiting {
 #[derive(Debug, Default)]
 pub(super) struct KnownExpiries {
     expiring: Mutex<Option<KnownAt>>,
-    over_budget: Mutex<Option<(u64, i64, BTreeMap<String, Time>)>>,
+    over_budget: Mutex<Option<KnownOverBudget>>,
+}
+
+/// The sessions that do not fit into a budget.
+#[derive(Debug)]
+struct KnownOverBudget {
+    budget: u64,
+    minute: i64,
+    going: BTreeMap<String, Time>,
 }
 
 #[derive(Debug, Clone)]
@@ -72,12 +80,17 @@ impl KnownExpiries {
         }
         let minute = now.micros / PLAN_MICROS;
         let mut known = lock(&self.over_budget);
-        if !known.as_ref().is_some_and(|(of, at, _)| (*of, *at) == (budget, minute)) {
-            let plan = plan_store_budget(repo, budget, now)?;
-            let going = plan.going().map(|session| (session.own.session.clone(), now));
-            *known = Some((budget, minute, going.collect()));
-        }
-        let mut going = known.as_ref().map(|(.., going)| going.clone()).unwrap_or_default();
+        let of_now = |it: &&KnownOverBudget| (it.budget, it.minute) == (budget, minute);
+        let mut going = match known.as_ref().filter(of_now) {
+            Some(known) => known.going.clone(),
+            None => {
+                let plan = plan_store_budget(repo, budget, now)?;
+                let going = plan.going().map(|session| (session.own.session.clone(), now));
+                let going: BTreeMap<String, Time> = going.collect();
+                *known = Some(KnownOverBudget { budget, minute, going: going.clone() });
+                going
+            }
+        };
         // Tags and pins since then keep their sessions.
         let kept = repo.kept_sessions(now.micros)?;
         for session in going.keys().cloned().collect::<Vec<_>>() {

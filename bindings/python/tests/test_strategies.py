@@ -15,6 +15,12 @@ from test_whole_program import has_program, told
 import turntree
 
 
+@pytest.fixture(autouse=True)
+def elsewhere(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The program takes the git repository of the working directory for the project."""
+    monkeypatch.chdir(tmp_path_factory.mktemp("elsewhere"))
+
+
 def ask(store: turntree.Store, branch: str, *messages: dict[str, Any], **entries: str) -> None:
     with store.begin(branch, f"a turn of {branch}") as turn:
         for message in messages:

@@ -73,6 +73,7 @@ mod usage;
 mod view;
 mod view_browser;
 mod view_changes;
+mod view_charts;
 mod view_explore;
 mod view_firefox;
 mod view_first_look;

@@ -421,7 +421,7 @@ fn what_all_sessions_cost_stands_above_their_list_and_by_day() {
     assert!(by_day.contains(cost.as_str().unwrap()), "{cost}: {by_day}");
     browser.click(".strip b");
     browser.wait(
-        "location.pathname === '/usage' && document.querySelectorAll('.chart rect').length === 2",
+        "location.pathname === '/usage' && document.querySelector('.chart')?.querySelectorAll('rect').length === 2",
     );
     let label = browser.ask("document.querySelector('.chart[role=img]').ariaLabel");
     assert!(label.as_str().unwrap().starts_with("Costs of 2026-11-18 to 2026-11-20"), "{label}");

@@ -92,6 +92,10 @@ fn every_screen_that_is_served_looks_as_in_its_picture() {
                 "document.querySelectorAll('.blame').length === 4",
             ),
             ("conflicts", "s/lexer", "&conflicts", "document.querySelector('.file .row.add')"),
+            ("overview", "s/lexer", "&overview", "document.querySelector('.overview .tile')"),
+            ("compare", "s/lexer", "&compare", "document.querySelector('.compare tbody')"),
+            ("charts", "s/lexer", "&charts", "document.querySelector('.chart rect')"),
+            ("diff", "s/lexer", "&diff-1..3", "document.querySelector('.viewable .row.add')"),
         ] {
             browser.visit(&format!(
                 "http://127.0.0.1:{}/{address}#key={}{hash}",

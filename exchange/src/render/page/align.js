@@ -90,7 +90,7 @@ const runLink = (run, turn, ...words) => (addressIn(run, turn) ? h("a", { href: 
 
 const endWords = ({ passed }) => (passed === null ? "\u2013" : passed ? "\u2713 passed" : "\u2717 failed");
 
-const tableOf = (name, head, rows) => h("div", { class: "wide", tabindex: 0, role: "group", "aria-label": name }, h("table", { class: "compare" }, h("thead", {}, h("tr", {}, head.map((word) => h("th", { scope: "col" }, word)))), h("tbody", {}, rows)));
+const alignmentTable = (name, head, rows) => h("div", { class: "wide", tabindex: 0, role: "group", "aria-label": name }, h("table", { class: "compare" }, h("thead", {}, h("tr", {}, head.map((word) => h("th", { scope: "col" }, word)))), h("tbody", {}, rows)));
 
 function choicesTable(name, places, runs, without) {
   const named = new Map(runs.map((run) => [run.name, run]));
@@ -103,7 +103,7 @@ function choicesTable(name, places, runs, without) {
       h("td", { class: "step" }, [first, ...others].map((run, at) => [at > 0 && ", ", runLink(run, null, run.name)])),
       h("td", { class: choice.passed ? "passed" : "" }, choice.passed), h("td", { class: choice.failed ? "failed" : "" }, choice.failed));
   }));
-  return tableOf(name, ["step", "what was done", "branches", "passed", "failed"], rows);
+  return alignmentTable(name, ["step", "what was done", "branches", "passed", "failed"], rows);
 }
 
 function runsTable(runs) {
@@ -113,7 +113,7 @@ function runsTable(runs) {
       h("th", { scope: "row" }, runLink(run, null, run.name)), h("td", { class: passed === null ? "" : passed ? "passed" : "failed" }, endWords(run)), h("td", {}, run.steps), h("td", {}, run.parted ?? "\u2013"),
       h("td", { class: "step" }, met ? [runLink(run, met.turn, `turn ${met.turn}`), " as ", runLink(met.to, met.theirTurn, `${met.to.name}, turn ${met.theirTurn}`)] : "\u2013"));
   });
-  return tableOf("Branches", ["branch", "outcome", "steps", "alone from step", "same files"], rows);
+  return alignmentTable("Branches", ["branch", "outcome", "steps", "alone from step", "same files"], rows);
 }
 
 /** The picture: a row for each branch, and a column for each step at which something happens. */

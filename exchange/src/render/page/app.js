@@ -15,7 +15,7 @@ function drawBar() {
     ...links.map(([name, label, href]) => h("a", { href, "data-to": name, "aria-current": here.route === name ? "page" : null }, label)),
     button("\u2387", "Picture of the branches", "m", toggleMap),
     button("\u25d0", "Light or dark", "t", turnTheme),
-    button("?", "Keys", "?", () => showKeys(KEYS)));
+    button("?", "Keys", "?", askKeys));
   const current = byId("bar").querySelector("[aria-current]");
   if (current) byId("bar").scrollLeft = current.offsetLeft + current.offsetWidth - byId("bar").offsetLeft - byId("bar").clientWidth;
 }
@@ -57,6 +57,7 @@ const KEYS = [
   ["n  N", "next match, previous match", ["n", "N"], (key) => stepHit(key === "n" ? 1 : -1)],
   ["/", "search everything", ["/"], () => query.select()],
   ["v", "overview", ["v"], () => go(`#overview${suffix(here.branch)}`)],
+  ["p", "charts", ["p"], () => go(`#charts${suffix(here.branch)}`)],
   ["e", "the end of the story", ["e"], () => go(`#read${suffix(here.branch)}`)],
   ["f", "next kind of turns", ["f"], () => nextKind()],
   ["b", "next branch", ["b"], () => nextBranch()],
@@ -66,18 +67,15 @@ const KEYS = [
   ["u", "outline, where it is hidden", ["u"], () => toggleOutline()],
   ["m", "picture of the branches", ["m"], () => toggleMap()],
   ["t", "light or dark", ["t"], () => turnTheme()],
-  ["?", "these keys", ["?"], () => showKeys(KEYS)],
+  ["?", "these keys", ["?"], () => askKeys()],
   ["s", "all sessions", ["s"], () => HOME && location.assign(HOME)],
   ["Esc", "back to the turn", ["Escape"], () => go(hashOf(here.branch, here.turn))],
 ];
 
-/** Shows what keys do. */
-function showKeys(/** @type {any[][]} */ keys) {
-  fill(empty(byId("help")), {}, [h("form", { method: "dialog" }, h("h2", { id: "help-title", tabindex: -1, autofocus: true }, "Keys"),
-    h("dl", {}, keys.map(([names, what]) => [h("dt", {}, names.split("  ").map((key) => h("kbd", {}, key))), h("dd", {}, what)])),
-    h("p", { class: "quiet" }, `${ORIGIN} ${header.madeBy ? `Made by ${header.madeBy}.` : ""}`), h("button", {}, "Close"))]);
-  byId("help").showModal();
-}
+const askKeys = () => whenThere(() => {
+  needScreens();
+  showKeys(KEYS);
+});
 
 /** @returns {number[]} */
 const itemsHere = () => (reader?.items.length ? reader.items : here.branch.line);

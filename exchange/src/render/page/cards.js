@@ -107,7 +107,7 @@ function shellCard(name, value, command, answer) {
 function editCard(name, path, edits) {
   const compared = edits.map(([before, after]) => compareTexts(before, after));
   const sum = (side) => compared.reduce((total, one) => total + one[side], 0);
-  return { sign: "~", name, what: path, paths: [path], facts: [h("span", {}, lineCounts(sum("added"), sum("removed")))], body: () => compared.map(diffBlock), open: sum("added") + sum("removed") <= OPEN_DIFF };
+  return { sign: "~", name, what: path, paths: [path], facts: [h("span", {}, lineCounts(sum("added"), sum("removed")))], body: () => compared.map((one) => diffBlock(one)), open: sum("added") + sum("removed") <= OPEN_DIFF };
 }
 
 function patchCard(name, patch) {

@@ -13,7 +13,7 @@ const wholeText = (number, path = "") => {
 };
 
 /** A file or value that changed; `open` when there is not too much of it. */
-function changeBlock(path, before, after, { note = null, open = false, lines = null } = {}) {
+function changeBlock(path, before, after, { note = null, open = false, lines = null, rows = diffRows } = {}) {
   const is = (number) => number !== undefined && number !== null;
   const kind = !is(before) ? "new" : !is(after) ? "gone" : "changed";
   let compared = null;
@@ -24,7 +24,7 @@ function changeBlock(path, before, after, { note = null, open = false, lines = n
     return compared;
   };
   const [added, removed] = lines || [compare().added, compare().removed];
-  const body = () => (compare().shown ? compare().shown.map(unshown) : diffBlock(compare()));
+  const body = () => (compare().shown ? compare().shown.map(unshown) : diffBlock(compare(), rows));
   return fold({ class: `file ${kind}`, "data-path": path },
     [h("span", { class: "path" }, path), note && h("small", {}, note), kind !== "changed" && h("small", {}, kind), added !== undefined && h("span", {}, lineCounts(added, removed))],
     body, { open: open && added + removed <= 60, words: () => [before, after].filter(is).map((number) => textAt(number)).filter((side) => typeof side === "string").join("\n") });

@@ -144,7 +144,7 @@ function rowsBlock(rows) {
   return [block, more];
 }
 
-const diffBlock = (compared) => rowsBlock(diffRows(compared));
+const diffBlock = (compared, rows = diffRows) => rowsBlock(rows(compared));
 
 const PATCH_FILE = /^(?:\*\*\* (Add|Update|Delete) File: (.+)|diff --git a\/.+? b\/(.+)|\+\+\+ (?:b\/)?([^\t]+).*)$/;
 

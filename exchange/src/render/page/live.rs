@@ -29,9 +29,11 @@ const LIVE: Scripts<'_> = Scripts {
 
 /// The script parts of all screens except for the session screen. Scripts of one document share
 /// their names, so this script uses names of the first one.
-const SCREENS: [&str; 12] = [
+const SCREENS: [&str; 14] = [
     include_str!("sessions.js"),
     include_str!("beside.js"),
+    include_str!("charts.js"),
+    include_str!("keys.js"),
     include_str!("difference.js"),
     include_str!("compare.js"),
     include_str!("search.js"),
@@ -181,13 +183,13 @@ mod tests {
     use super::*;
 
     /// Maximum size of the document, plain and compressed, and maximum number of lines of its
-    /// scripts. The list beside a session, the search from everywhere and the columns of the
-    /// list took the document over 160 KB, and the scripts over 3,300 lines; the way to an
-    /// exploration took it over 48 KB compressed, and the picture of aligned branches the scripts
-    /// over 3,600 lines.
+    /// scripts, of which a third is loaded with the first screen that needs it. The list beside a
+    /// session, the search from everywhere and the columns of the list took the document over
+    /// 160 KB; the ways to an exploration and to the charts took it over 48,500 bytes compressed. Charts and the picture of
+    /// aligned branches took the scripts over 3,600 lines.
     const BYTES: usize = 168_000;
-    const PACKED: usize = 48_500;
-    const LINES: usize = 3750;
+    const PACKED: usize = 48_600;
+    const LINES: usize = 4000;
 
     #[test]
     fn the_document_is_small_and_has_no_framework() {

@@ -47,11 +47,6 @@ function pinLine(pin) {
     allowsChanges() && h("button", { type: "button", class: "copy", on: { click: () => screens.plan({ kind: "unpin", name: pin.pin }) } }, "Unpin\u2026"));
 }
 
-/** A table of numbers whose first column names something. */
-const numberTable = (name, columns, lines) => h("div", { class: "wide", tabindex: 0, role: "group", "aria-label": name }, h("table", { class: "compare" },
-  h("thead", {}, h("tr", {}, columns.map((column) => h("th", { scope: "col" }, column)))),
-  h("tbody", {}, lines.map(([first, ...cells]) => h("tr", {}, h("th", { scope: "row" }, first || "\u2013"), cells.map((cell) => h("td", {}, cell)))))));
-
 screens.storage = () => pageOf("Storage", null, async () => {
   const found = await askJson("/api/storage");
   const sessions = found.sessions.sort((a, b) => b.total.stored_bytes - a.total.stored_bytes);

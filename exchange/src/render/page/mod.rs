@@ -45,6 +45,8 @@ const STYLE: &str = include_str!("page.css");
 const EMBEDDED: Scripts<'_> = Scripts {
     source: &[include_str!("source.js")],
     end: &[
+        include_str!("charts.js"),
+        include_str!("keys.js"),
         include_str!("difference.js"),
         include_str!("compare.js"),
         include_str!("search.js"),

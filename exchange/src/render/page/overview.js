@@ -54,7 +54,7 @@ function overviewView(branch) {
       header.labels && h("p", {}, header.labels.map((label) => h("span", { class: "label" }, label))),
       (checks.length > 0 || conflictsOf(branch)) && h("p", { class: "checks" }, checks, conflictsOf(branch)), doors(turns[last]), noteOlder()),
     isFork && h("h3", { class: "part-title" }, `Since the fork at turn ${turns[branch.fork].turn}`, h("small", {}, `the whole line: ${plural(whole.prompts, "prompt")}, ${plural(whole.calls, "tool call")}`, paid(whole) && `, ${paid(whole)}`)),
-    h("div", { class: "tiles" }, tiles),
+    h("div", { class: "tiles" }, tiles), h("p", {}, h("a", { href: `#charts${suffix(branch)}` }, "Charts")),
     result && part("Result", null, h("div", { class: "result-box" }, h("div", { class: "prose" }, readable(result.words, prose, 40))), h("p", {}, h("a", { href: hashOf(branch, result.turn) }, "Read how it came to this"))),
     prompts.length > 0 && part("Prompts", String(prompts.length), lazily(prompts, (some) => some.map((chapter) => promptLine(branch, chapter)), 40)),
     whole.files.size > 0 && part("Files", String(whole.files.size), filesOf(branch, whole)),

@@ -1,4 +1,4 @@
-// Addresses: `#overview`, `#read`, `#turn-8@branch/m9?w=word`, `#id-1f2e?w=word`, `#prompt-3`, `#diff-1..9`, `#compare`, `#search=word`.
+// Addresses: `#overview`, `#read`, `#turn-8@branch/m9?w=word`, `#id-1f2e?w=word`, `#prompt-3`, `#diff-1..9`, `#compare`, `#charts@branch`, `#search=word`.
 
 const view = byId("view");
 const query = byId("query");
@@ -91,7 +91,7 @@ function showNow(hash) {
   document.body.classList.remove("outlined");
   if (place) return showTurn(place, message, words && decoded(words));
   if (name === "read") return showTurn(endOf(branchNamed(rest || undefined) || here.branch), undefined, null, true);
-  if (["diff", "compare", "search"].includes(name)) needScreens();
+  if (["diff", "compare", "search", "charts"].includes(name)) needScreens();
   if (sides.length === 2 && sides[0] && sides[1]) {
     move(sides[1]);
     showPage("diff", diffView(sides[0], sides[1], file === undefined ? null : decoded(file)));
@@ -103,9 +103,10 @@ function showNow(hash) {
     if (query.value !== wanted) query.value = wanted;
     showPage("search", searchView(wanted));
   } else {
-    const branch = (name === "overview" && branchNamed(rest || undefined)) || here.branch;
+    const [page, make] = name === "charts" ? [name, chartsView] : ["overview", overviewView];
+    const branch = (name === page && branchNamed(rest || undefined)) || here.branch;
     if (branch !== here.branch) move(endOf(branch));
-    showPage("overview", overviewView(branch));
+    showPage(page, make(branch));
     foldOutline();
   }
 }

@@ -49,12 +49,31 @@ function costChart(steps) {
   return s("svg", { class: "chart", width, height: CHART, viewBox: `0 0 ${width} ${CHART}`, role: "img", "aria-label": `Costs of ${steps[0][1]} to ${steps.at(-1)[1]}, at most ${dollars(most)}` }, line(most), line(most / 2), bars, names);
 }
 
+/** Answers of the last year by day, as squares in columns of weeks; the days stand in the table, too. */
+function activityChart(rows) {
+  const answers = new Map(rows.map((row) => [row.name, row.answers]));
+  const last = Date.parse(`${rows.at(-1).name}T00:00:00Z`);
+  if (Number.isNaN(last)) return null;
+  const start = last - (52 * 7 + new Date(last).getUTCDay()) * DAY_MS;
+  const most = Math.log1p(Math.max(...answers.values()));
+  const squares = [];
+  for (let time = start; time <= last; time += DAY_MS) {
+    const [day, at] = [new Date(time).toISOString().slice(0, 10), Math.round((time - start) / DAY_MS)];
+    const shade = 0.1 + (0.9 * Math.log1p(answers.get(day) ?? 0)) / most;
+    squares.push(s("rect", { x: Math.floor(at / 7) * 14, y: (at % 7) * 14, width: 12, height: 12, rx: 2, "fill-opacity": shade.toFixed(2) }, s("title", {}, `${day}: ${plural(answers.get(day) ?? 0, "answer")}`)));
+  }
+  const words = `Answers by day in the year until ${rows.at(-1).name}`;
+  return h("div", { class: "wide", tabindex: 0, role: "group", "aria-label": words }, chart(53 * 14, 7 * 14, words, squares));
+}
+
+const cachedOf = (row) => (row.input > 0 ? ` \u00b7 ${short(row.input)} in, ${Math.round((100 * row.cache_read) / row.input)} % cached` : "");
+
 /** Rows as bars, the most expensive first. */
-function usageRows(rows, link = (row) => row.name || "\u2013") {
+function usageRows(rows, link = (row) => row.name || "\u2013", more = (/** @type {any} */ _row) => "") {
   const ordered = rows.filter((row) => row.answers > 0).sort((a, b) => (b.cost_usd ?? 0) - (a.cost_usd ?? 0) || b.input - a.input);
   const most = ordered[0]?.cost_usd || 1;
   return lazily(ordered, (some) => some.map((row) => h("p", { class: "tool-line" }, h("span", {}, link(row)), h("span", { class: "bar" }, row.cost_usd > 0 && h("span", { "width%": (100 * row.cost_usd) / most })),
-    h("span", {}, row.cost_usd === null ? `${short(row.input + row.output)} tokens` : dollars(row.cost_usd)))), 15);
+    h("span", {}, row.cost_usd === null ? `${short(row.input + row.output)} tokens` : dollars(row.cost_usd), more(row)))), 15);
 }
 
 screens.usage = () => pageOf("Usage", null, async () => {
@@ -64,8 +83,8 @@ screens.usage = () => pageOf("Usage", null, async () => {
   const most = Math.max(0, ...steps.map(([, , cost]) => cost));
   const table = () => numberTable("Costs", ["day", "answers", "tokens in", "tokens out", "cost"], days.rows.toReversed().map((row) => [row.name, row.answers.toLocaleString("en"), short(row.input), short(row.output), row.cost_usd === null ? "\u2013" : dollars(row.cost_usd)]));
   return [h("div", { class: "tiles" }, usageTiles(days.total)),
-    part(steps[0]?.[1].startsWith("week") ? "Cost by week" : "Cost by day", null, most > 0 && costChart(steps), fold({ class: "file" }, ["As a table"], table)),
-    h("div", { class: "beside" }, part("By agent", null, usageRows(agents.rows)), part("By model", null, usageRows(models.rows))),
+    part(steps[0]?.[1].startsWith("week") ? "Cost by week" : "Cost by day", null, most > 0 && costChart(steps), activityChart(days.rows), fold({ class: "file" }, ["As a table"], table)),
+    h("div", { class: "beside" }, part("By agent", null, usageRows(agents.rows)), part("By model", null, usageRows(models.rows, undefined, cachedOf))),
     part("By session", null, usageRows(sessions.rows, (row) => h("a", { href: addressOf(row.name) }, row.title || row.name))),
     h("p", { class: "quiet" }, `List prices of ${days.prices.date}, where a transcript records no cost.`)];
 });

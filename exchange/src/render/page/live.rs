@@ -185,8 +185,8 @@ mod tests {
     /// Maximum size of the document, plain and compressed, and maximum number of lines of its
     /// scripts, of which a third is loaded with the first screen that needs it. The list beside a
     /// session, the search from everywhere and the columns of the list took the document over
-    /// 160 KB; the ways to an exploration and to the charts took it over 48,500 bytes compressed. Charts and the picture of
-    /// aligned branches took the scripts over 3,600 lines.
+    /// 160 KB; the ways to an exploration and to the charts took it over 48,500 bytes compressed.
+    /// Charts and the picture of aligned branches took the scripts over 3,600 lines.
     const BYTES: usize = 168_000;
     const PACKED: usize = 48_600;
     const LINES: usize = 4000;

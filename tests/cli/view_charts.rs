@@ -38,7 +38,7 @@ fn charts_lead_to_what_they_show_and_say_it_in_tables() {
     let titles =
         "[...document.querySelectorAll('.part-title')].map((one) => one.firstChild.textContent)";
     assert_eq!(browser.ask(titles), json!(["Context", "Files by prompt", "Time by tool"]));
-    // Each chart has a name, places that lead on and say what they are, and a table.
+    // Each chart has a name, labelled links, and a table.
     let charts = browser.ask("[...document.querySelectorAll('.chart')].every((one) => one.ariaLabel && one.querySelector('a title').textContent)");
     assert_eq!(charts, json!(true));
     assert_eq!(browser.ask("document.querySelectorAll('.part details').length"), json!(2));

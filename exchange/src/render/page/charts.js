@@ -13,7 +13,7 @@ const inWords = (/** @type {any[]} */ facts) => facts.filter(Boolean).join(" \u0
 
 const chartWidth = () => Math.max(280, Math.min(1040, view.clientWidth - 20));
 
-/** A picture with its name; what it shows stands in the table below it, too. */
+/** A picture with its name. The table below it has the same facts. */
 const chart = (width, height, name, ...children) => s("svg", { class: "chart", width, height, viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": name }, children);
 
 /** A table of numbers, folded. */
@@ -27,7 +27,7 @@ const numberTable = (name, columns, lines) => h("div", { class: "wide", tabindex
 /** A place of a chart that leads to what it shows. */
 const chartLink = (href, words, ...shapes) => s("a", { href, "aria-label": words }, s("title", {}, words), shapes);
 
-/** Some of many things together, so that there are at most so many columns. */
+/** Puts neighbours together until there are at most so many columns. */
 function columnsOf(items, most) {
   const each = Math.ceil(items.length / most) || 1;
   return Array.from({ length: Math.ceil(items.length / each) }, (_, at) => items.slice(at * each, (at + 1) * each));
@@ -120,7 +120,7 @@ function agentsPart(branch) {
   if (!agents.length) return null;
   const width = chartWidth();
   const names = Math.min(NAMES_WIDTH, width * 0.4);
-  // Where nobody works for long, the clock goes on in no time.
+  // Long pauses take no room on the clock.
   const stops = [...new Set(agents.flatMap(({ from, until }) => [from, until]))].sort((a, b) => a - b);
   const places = new Map();
   let at = 0;

@@ -49,7 +49,7 @@ function costChart(steps) {
   return s("svg", { class: "chart", width, height: CHART, viewBox: `0 0 ${width} ${CHART}`, role: "img", "aria-label": `Costs of ${steps[0][1]} to ${steps.at(-1)[1]}, at most ${dollars(most)}` }, line(most), line(most / 2), bars, names);
 }
 
-/** Answers of the last year by day, as squares in columns of weeks; the days stand in the table, too. */
+/** Answers of the last year by day, as squares in columns of weeks; the table has the days, too. */
 function activityChart(rows) {
   const answers = new Map(rows.map((row) => [row.name, row.answers]));
   const last = Date.parse(`${rows.at(-1).name}T00:00:00Z`);

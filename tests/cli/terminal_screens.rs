@@ -56,7 +56,7 @@ fn packing_shows_how_much_is_left() {
 #[test]
 fn a_page_shows_how_many_turns_are_left_while_it_is_written() {
     let place = Place::new(PROGRAM);
-    fs::write(place.path().join("many.jsonl"), claude_code(900)).unwrap();
+    fs::write(place.path().join("many.jsonl"), claude_code(3_000)).unwrap();
     let _ = place.run(&["import", "many.jsonl", "--session", "many"]);
     let mut terminal = on_terminal(&place, 120, &["share", "many", "-o", "many.html"]);
     let shown = terminal.shows(" turns  ");
@@ -73,8 +73,11 @@ fn exports_show_how_many_turns_or_messages_are_left() {
     for (format, unit) in [("markdown", " turns  "), ("openai", " messages  ")] {
         let words = ["export", "work", "--format", format, "-o", format];
         let mut terminal = on_terminal(&place, 120, &words);
-        let shown = terminal.shows(unit);
-        assert!(shown.contains("exporting") && shown.contains(" left"), "{shown}");
+        let shown = terminal.wait_until(unit, |screen| {
+            let text = screen.text();
+            text.contains("exporting") && text.contains(unit)
+        });
+        assert!(shown.contains(" left"), "{shown}");
         assert!(terminal.end().success());
     }
 }

@@ -237,7 +237,7 @@ impl Replay {
         if let Some(failed) = &tally.failed {
             warn(&format!("a request could not be forwarded: {failed}"));
         }
-        if tally.requests == 0 && tally.asides == 0 {
+        if answers > 0 && tally.requests == 0 && tally.asides == 0 {
             warn(
                 "the command sent no request to the gateway: it does not read the address in \
                  ANTHROPIC_BASE_URL, OPENAI_BASE_URL or GOOGLE_GEMINI_BASE_URL, or it asked no model",

@@ -1,6 +1,6 @@
 //! Operations of the program on a store that is open, for the packages of other languages.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use turntree::repo::{Repository, Signature};
 use turntree::transfer::remote::Remote;
@@ -52,8 +52,17 @@ pub fn add_remote(
     members: Option<&[String]>,
     stamp: &Signature,
 ) -> Result<Option<PathBuf>> {
-    let added = new_remotes::add(repo, name, url, members, stamp).map_err(error)?;
-    Ok(added.made_key)
+    let mut made = None;
+    let mut keep = |path: &Path| made = Some(path.to_owned());
+    let added = new_remotes::add(repo, name, url, members, stamp, &mut keep).map_err(error);
+    match (added, made) {
+        (Ok(_), made) => Ok(made),
+        (Err(error), None) => Err(error),
+        (Err(error), Some(path)) => {
+            let message = format!("{error}; {}", new_remotes::about_new_key(&path));
+            Err(Error::new(error.kind(), message).with_source(error))
+        }
+    }
 }
 
 /// A remote that exists, to create a store from.

@@ -10,6 +10,7 @@ mod serve;
 mod sync;
 
 use std::io::Write;
+use std::path::Path;
 
 use clap::{Args, Subcommand};
 use turntree::repo::{RemoteEntry, check_remote_name};
@@ -221,11 +222,9 @@ fn add(run: &mut Invocation, name: &str, url: &str, members: Option<&[String]>) 
         ));
     }
     let standing = standing(&repo, None);
-    let AddedRemote { entry, is_new, made_key } =
-        new_remotes::add(&repo, name, url, members, &stamp()?)?;
-    if let Some(path) = made_key {
-        note(&about_new_key(&path));
-    }
+    let mut tell = |path: &Path| note(&about_new_key(path));
+    let AddedRemote { entry, is_new } =
+        new_remotes::add(&repo, name, url, members, &stamp()?, &mut tell)?;
     note_remotes(&repo, &standing);
     if run.out.json {
         let unpushed = repo.unpushed(name).len() as u64;

@@ -1,6 +1,6 @@
 //! New remotes of a store: finds or creates the one at a URL, and encrypts it.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 
 use turntree::local::random_bytes;
@@ -22,12 +22,11 @@ pub(crate) struct AddedRemote {
     pub(crate) entry: RemoteEntry,
     /// True if there was none at the URL before.
     pub(crate) is_new: bool,
-    /// The file with the user's secret key, if it was created for this remote.
-    pub(crate) made_key: Option<PathBuf>,
 }
 
 /// Adds the remote at a URL to a store that has none of this name, and creates it if it is missing.
-/// A new one is encrypted for `members` and the user, if `members` is given.
+/// A new one is encrypted for `members` and the user, if `members` is given. `on_new_key` receives the
+/// file with the user's secret key as soon as it was created, since the rest may fail.
 ///
 /// # Errors
 /// `InvalidInput` for members of a remote that exists without encryption; `Encrypted` if the user has
@@ -38,14 +37,15 @@ pub(crate) fn add(
     url: &str,
     members: Option<&[String]>,
     stamp: &Signature,
+    on_new_key: &mut dyn FnMut(&Path),
 ) -> Result<AddedRemote> {
     let bucket = make_bucket(url)?;
     let url = absolute_url(url)?;
-    let Made { id, is_new, found, made_key } = found_or_made(&*bucket, name, members, stamp)?;
+    let (id, is_new, found) = found_or_made(&*bucket, name, members, stamp, on_new_key)?;
     let keys = found.map(|found| found.text()).transpose()?;
     let entry = RemoteEntry { url, id: id.to_string(), lazy: false, auto: false, keys };
     record(repo, name, entry.clone(), stamp)?;
-    Ok(AddedRemote { entry, is_new, made_key })
+    Ok(AddedRemote { entry, is_new })
 }
 
 /// A remote that exists, before a store has it.
@@ -115,33 +115,25 @@ pub(crate) fn public_keys(named: &[String]) -> Result<Vec<String>> {
     Ok(sealing.recipients()?.iter().map(ToString::to_string).collect())
 }
 
-/// The remote in a bucket.
-struct Made {
-    id: RemoteId,
-    is_new: bool,
-    found: Option<FoundKeys>,
-    made_key: Option<PathBuf>,
-}
-
-/// Finds or creates the remote in a bucket, with its keys if it is encrypted.
+/// Finds or creates the remote in a bucket. Returns true if it is new, and its keys if it is encrypted.
 fn found_or_made(
     bucket: &dyn Bucket,
     name: &str,
     members: Option<&[String]>,
     stamp: &Signature,
-) -> Result<Made> {
-    let plain = |id, is_new| Made { id, is_new, found: None, made_key: None };
+    on_new_key: &mut dyn FnMut(&Path),
+) -> Result<(RemoteId, bool, Option<FoundKeys>)> {
     if let Some(id) = remote_keys::remote_of_keys(bucket)? {
         let found = remote_keys::read(bucket, &id)?;
         found.as_ref().map(|found| remote_keys::unwrap(&found.document, name)).transpose()?;
         expect_id(id, make_remote(bucket, id, stamp)?)?;
-        return Ok(Made { found, ..plain(id, false) });
+        return Ok((id, false, found));
     }
     let found = find_remote(bucket)?;
     let Some(members) = members else {
         return Ok(match found {
-            Some(id) => plain(id, false),
-            None => plain(make_remote(bucket, Hex(random_bytes()), stamp)?, true),
+            Some(id) => (id, false, None),
+            None => (make_remote(bucket, Hex(random_bytes()), stamp)?, true, None),
         });
     };
     if found.is_some() {
@@ -150,6 +142,9 @@ fn found_or_made(
     }
     let mut all = public_keys(members)?;
     let OwnKey { public, made } = own_public_key()?;
+    if let Some(path) = made {
+        on_new_key(&path);
+    }
     all.insert(0, public.to_string());
     all.dedup();
     let (id, keys) = (Hex(random_bytes()), RemoteKeys::new(new_secret()?));
@@ -157,7 +152,7 @@ fn found_or_made(
     let wanted = Wanted { id, before: None, members: all, is_pending: false };
     let found = remote_keys::write(bucket, wanted, &keys)?;
     expect_id(id, make_remote(bucket, id, stamp)?)?;
-    Ok(Made { found: Some(found), made_key: made, ..plain(id, true) })
+    Ok((id, true, Some(found)))
 }
 
 fn expect_id(expected: RemoteId, found: RemoteId) -> Result<()> {

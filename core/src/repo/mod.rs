@@ -303,15 +303,22 @@ impl Repository {
         Commit::decode(&self.store.read_as(Kind::Commit, id)?).map_err(|error| error.at(id))
     }
 
-    /// Returns the commits `ids`, in this order. Reads them in the order of their places, which is
-    /// many times faster than one after the other.
+    /// Returns branches with their commits. Reads these in the order of their places in the files, which
+    /// is many times faster than one after the other.
     ///
     /// # Errors
     /// Those of [`Repository::commit`], for one of the failing commits.
-    pub fn commits(&self, ids: &[ObjectId]) -> Result<Vec<Commit>> {
-        let read = self.store.read_all(Kind::Commit, ids)?;
-        let read = ids.iter().zip(read);
-        read.map(|(id, bytes)| Commit::decode(&bytes).map_err(|error| error.at(id))).collect()
+    pub fn with_commits(
+        &self,
+        branches: Vec<(BranchName, ObjectId)>,
+    ) -> Result<Vec<(BranchName, ObjectId, Commit)>> {
+        let ids: Vec<ObjectId> = branches.iter().map(|(_, id)| *id).collect();
+        let read = branches.into_iter().zip(self.store.read_all(Kind::Commit, &ids)?);
+        let decode = |((name, id), bytes): ((BranchName, ObjectId), bytes::Bytes)| {
+            let commit = Commit::decode(&bytes).map_err(|error| error.at(id))?;
+            Ok((name, id, commit))
+        };
+        read.map(decode).collect()
     }
 
     /// Returns the context of the commit `id`.

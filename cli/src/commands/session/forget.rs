@@ -157,9 +157,7 @@ impl Forget {
     /// The sessions to forget, newest first.
     fn leaving(&self, repo: &Repository, now: Time) -> Result<Vec<Leaving>> {
         let (mut all, mut tips) = (BTreeMap::new(), BTreeMap::<String, Vec<ObjectId>>::new());
-        let (names, ids): (Vec<_>, Vec<_>) = repo.branches().into_iter().unzip();
-        let commits = repo.commits(&ids)?;
-        for ((branch, tip), commit) in names.into_iter().zip(ids).zip(commits) {
+        for (branch, tip, commit) in repo.with_commits(repo.branches())? {
             let session = branch.session().to_owned();
             tips.entry(session.clone()).or_default().push(tip);
             let (time, own) = (commit.time, SessionSize::default());

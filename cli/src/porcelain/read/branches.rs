@@ -23,14 +23,12 @@ pub(crate) struct BranchTip {
 
 /// The branches of a session or of all sessions, newest first.
 pub(crate) fn branches_of(repo: &Repository, session: Option<&str>) -> Result<Vec<BranchTip>> {
-    let (names, ids): (Vec<_>, Vec<_>) = match session {
-        Some(session) => repo.branches_of(session).into_iter().unzip(),
-        None => repo.branches().into_iter().unzip(),
+    let branches = match session {
+        Some(session) => repo.branches_of(session),
+        None => repo.branches(),
     };
-    let commits = repo.commits(&ids)?;
-    let tips = names.into_iter().zip(ids).zip(commits);
-    let mut tips: Vec<_> =
-        tips.map(|((name, id), commit)| BranchTip { name, id, commit }).collect();
+    let tips = repo.with_commits(branches)?.into_iter();
+    let mut tips: Vec<_> = tips.map(|(name, id, commit)| BranchTip { name, id, commit }).collect();
     tips.sort_by_key(|tip| std::cmp::Reverse(tip.commit.time.micros));
     Ok(tips)
 }

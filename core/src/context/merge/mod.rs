@@ -61,8 +61,8 @@ pub(crate) struct Labels<'a> {
     pub theirs: &'a str,
 }
 
-/// The policy for conversations that both sides continued. A summary also stands for a conversation
-/// that only theirs continued.
+/// The policy for conversations that both sides continued. A summary also replaces messages that only
+/// theirs added.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub enum MessagePolicy {
     /// The messages of both, ordered by time; those of theirs with their origin.
@@ -232,8 +232,8 @@ pub(crate) fn merge(
     Ok(ContextMerge { tree, sections, conflicts })
 }
 
-/// Returns true if theirs continues the transcript of ours, so that a client of ours that goes on
-/// has what theirs has. Also true if ours has none.
+/// Returns true if the transcript of theirs begins with that of ours and is longer, or if ours has
+/// none.
 pub(crate) fn continues_transcript(
     source: &dyn ObjectSource,
     ours: &Context,
@@ -247,8 +247,8 @@ pub(crate) fn continues_transcript(
 /// the transcript stays as in ours. `None` if the sections merge like others, because theirs has
 /// nothing new or continues the transcript of ours.
 ///
-/// A client finds its branch by its transcript. If another client did the merged work, ours goes on
-/// with its own.
+/// A client finds its branch by its transcript. So a branch keeps its own one if another client did
+/// the merged work.
 fn choose_transcript(
     source: &dyn ObjectSource,
     [base, ours, theirs]: [&Context; 3],

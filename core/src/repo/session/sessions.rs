@@ -240,10 +240,8 @@ impl Repository {
         &self,
         branches: Vec<(BranchName, ObjectId)>,
     ) -> Result<impl Iterator<Item = NewestBranch>> {
-        let (names, tips): (Vec<_>, Vec<_>) = branches.into_iter().unzip();
-        let commits = self.commits(&tips)?;
-        let timed = names.into_iter().zip(tips).zip(commits);
-        Ok(timed.map(|((branch, tip), commit)| NewestBranch { branch, tip, time: commit.time }))
+        let read = self.with_commits(branches)?.into_iter();
+        Ok(read.map(|(branch, tip, commit)| NewestBranch { branch, tip, time: commit.time }))
     }
 }
 

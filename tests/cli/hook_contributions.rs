@@ -73,7 +73,7 @@ fn a_conversation_without_a_turn_since_the_fork_goes_on_after_a_merge() {
     assert!(said.is_sorted(), "{said:?}");
     assert_eq!(context(chat.ask("three", "b", "3")), "");
 
-    // The client of the other branch goes on there.
+    // The client of the other branch records on that branch.
     let main = chat.tip("s-1/main");
     chat.turn_to("s-1/plan-b", "plan-b.jsonl");
     chat.ask("measure again", "c", "2");

@@ -12,7 +12,7 @@ const PROGRAM: &str = env!("CARGO_BIN_EXE_turntree-under-test");
 /// The longest wait for an exploration.
 const PATIENCE: Duration = Duration::from_secs(120);
 
-/// A stand-in for an agent: its prompt is what it writes, or how long it takes.
+/// A stand-in for an agent: it writes its prompt into a file, or waits.
 const AGENT: &str = "case \"$1\" in
   hang) echo runs >> runs.txt; while [ ! -f ../go.txt ]; do sleep 0.1; done ;;
 esac

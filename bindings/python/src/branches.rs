@@ -158,7 +158,7 @@ impl Answer for Conflict {
     }
 }
 
-/// Parses what a resolution takes: a version by its name, or some content.
+/// Parses the version or the content that a resolution takes.
 pub(crate) fn taken(name: Option<&str>, content: Option<Bytes>) -> Result<Take> {
     let version = |name: &str| match MergeSide::ALL.into_iter().find(|side| side.name() == name) {
         Some(side) => Ok(Take::Version(side)),

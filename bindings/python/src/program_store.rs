@@ -1,4 +1,4 @@
-//! What a store does with the program in the package: imports, exports, comparisons, the search by
+//! Methods of a store that need the program in the package: imports, exports, comparisons, the search by
 //! words, and remotes.
 
 #![expect(clippy::needless_pass_by_value, reason = "Python makes the arguments for each call")]

@@ -89,7 +89,7 @@ pub(crate) fn role_named(name: &str) -> PyResult<Role> {
     }
 }
 
-/// What a method returns to Python as a named result.
+/// A result of a method, with named fields in Python.
 pub(crate) trait Answer {
     fn into_python(self, py: Python<'_>) -> PyResult<Bound<'_, PyAny>>;
 }

@@ -37,8 +37,9 @@ pub(crate) fn named_trial<'e>(
     })
 }
 
-/// Merges the branch of a trial into the branch from which the exploration was begun, with the files of
-/// its directory if it has one. Then removes the worktrees of all trials whose files are in a snapshot; their branches stay.
+/// Merges the branch of a trial into the branch from which the exploration was begun, with the files
+/// if that branch has a directory. Then removes the worktrees of all trials whose files are in a
+/// snapshot; their branches stay.
 pub(crate) fn keep(
     run: &mut Invocation,
     repo: &Repository,

@@ -25,7 +25,7 @@ pub(super) struct ExploreStartArguments {
 struct Strategy {
     /// Name of its branch
     name: String,
-    /// What the agent is to do
+    /// The task for the agent
     prompt: String,
 }
 

@@ -62,7 +62,7 @@ impl Connection {
         Ok(Self { name: name.to_owned(), id, bucket, lazy, stamp: stamp()? })
     }
 
-    /// What is written from now on is by the author and the time of this stamp.
+    /// Returns the connection with the author and time of its writes.
     pub(crate) fn stamped(self, stamp: Signature) -> Self {
         Self { stamp, ..self }
     }
